@@ -1,0 +1,57 @@
+"""RepDL: deep learning whose results are the same bits on any machine.
+
+`repdl.ops` are reproducible functions with the signatures of torch's, `repdl.nn` and
+`repdl.optim` (separate distributions) the layers and optimizers built on them, and
+`repdl.from_torch_module(model)` converts a model.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import extend_path
+from typing import Any
+
+__path__ = extend_path(__path__, __name__)
+__version__ = "0.1.0"
+
+from repdl import ops, utils
+from repdl.config import get_num_threads, set_num_threads
+from repdl.contract import Contract, get_contract, use_contract
+from repdl.digest import digest
+from repdl.errors import RepDLError
+from repdl.registry import Backend, backends, use_backend
+
+_OPTIONAL = {"nn": "repdl-nn", "optim": "repdl-optim"}
+
+
+def __getattr__(name: str) -> Any:
+    """Reach `repdl.nn`, `repdl.optim` and `repdl.from_torch_module` when installed."""
+    module = "nn" if name == "from_torch_module" else name
+    if module not in _OPTIONAL:
+        raise AttributeError(f"module 'repdl' has no attribute {name!r}")
+    try:
+        loaded = import_module(f"repdl.{module}")
+    except ModuleNotFoundError as error:
+        if error.name != f"repdl.{module}":
+            raise
+        raise ModuleNotFoundError(
+            f"repdl.{module} is not installed: pip install {_OPTIONAL[module]}", name=error.name
+        ) from None
+    return loaded if name == module else getattr(loaded, name)
+
+
+__all__ = [
+    "Backend",
+    "Contract",
+    "RepDLError",
+    "__version__",
+    "backends",
+    "digest",
+    "get_contract",
+    "get_num_threads",
+    "ops",
+    "set_num_threads",
+    "use_backend",
+    "use_contract",
+    "utils",
+]

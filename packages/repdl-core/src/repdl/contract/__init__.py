@@ -1,0 +1,132 @@
+"""The reproducibility contract: which order every reduction follows.
+
+The text of each op is beside this file, `v1/<op>.md`, and its golden bits are
+`v1/<op>.json`. What an order may vary in is a field of `Contract`; everything
+else is fixed by the text. Bits never change within a contract version.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import lru_cache
+
+from repdl.errors import ContractError
+
+
+@dataclass(frozen=True)
+class Contract:
+    """The parameters of every accumulation order.
+
+    Args:
+        dot_chunk: length of one fma chain of a dot product, in elements of the
+            reduced index; 0 means one chain over the whole index.
+        sum_lanes: number of interleaved chains of a sum, a power of two, at most 64.
+        sum_block: length of one block of a sum, a multiple of `sum_lanes`; 0 means
+            one block over the whole index.
+
+    `str(contract)` names it, and `Contract.parse` reads that name back: it is the
+    form in which every op carries its contract.
+    """
+
+    dot_chunk: int = 256
+    sum_lanes: int = 64
+    sum_block: int = 1024
+
+    def __post_init__(self) -> None:
+        if self.dot_chunk < 0:
+            raise ContractError(
+                f"Contract: dot_chunk is {self.dot_chunk}, expected 0 (one chain) or more"
+            )
+        if self.sum_lanes not in (1, 2, 4, 8, 16, 32, 64):
+            raise ContractError(
+                f"Contract: sum_lanes is {self.sum_lanes}, expected 1, 2, 4, 8, 16, 32 or 64"
+            )
+        if self.sum_block < 0 or self.sum_block % self.sum_lanes:
+            raise ContractError(
+                f"Contract: sum_block is {self.sum_block}, expected 0 (one block) or a "
+                f"multiple of sum_lanes = {self.sum_lanes}"
+            )
+
+    def __str__(self) -> str:
+        return _names().get(self) or ",".join(f"{f.name}={getattr(self, f.name)}" for f in fields(self))
+
+    @staticmethod
+    @lru_cache(maxsize=None)
+    def parse(text: str) -> Contract:
+        """Read `v1`, `sequential` or `dot_chunk=256,sum_lanes=64,sum_block=1024`.
+
+        Raises:
+            ContractError: if the text names no contract.
+        """
+        if text in NAMED:
+            return NAMED[text]
+        try:
+            pairs = dict(part.split("=") for part in text.split(","))
+            return Contract(**{key: int(value) for key, value in pairs.items()})
+        except (TypeError, ValueError):
+            raise ContractError(
+                f"Contract: {text!r} is not a contract, expected one of "
+                f"{', '.join(NAMED)}, or 'dot_chunk=N,sum_lanes=N,sum_block=N'"
+            ) from None
+
+
+v1 = Contract()
+"""The default: chains of 256 and sums of 64 lanes by 1024, joined by a binary tree."""
+
+sequential = Contract(dot_chunk=0, sum_lanes=1, sum_block=0)
+"""One chain from the first element to the last: the order of Microsoft RepDL 0.1.1."""
+
+NAMED = {"v1": v1, "sequential": sequential}
+
+
+@lru_cache(maxsize=None)
+def _names() -> dict[Contract, str]:
+    return {contract: name for name, contract in NAMED.items()}
+
+
+def as_contract(contract: Contract | str) -> Contract:
+    """`contract` as a `Contract`, whichever way it was named."""
+    return contract if isinstance(contract, Contract) else Contract.parse(contract)
+
+
+class _Current:
+    """The process-wide default, like `torch.get_default_dtype()`."""
+
+    name: str = ""
+
+
+def get_contract() -> Contract:
+    """The contract that ops follow when none is passed: `use_contract`, else the
+    environment variable `REPDL_CONTRACT`, else `v1`."""
+    return Contract.parse(contract_name(None))
+
+
+def contract_name(contract: Contract | str | None) -> str:
+    """The name of `contract`, or of the current default if it is None."""
+    if contract is None:
+        if not _Current.name:
+            _Current.name = str(Contract.parse(os.environ.get("REPDL_CONTRACT") or "v1"))
+        return _Current.name
+    return str(as_contract(contract))
+
+
+@contextmanager
+def use_contract(contract: Contract | str) -> Iterator[Contract]:
+    """Make `contract` the default inside a `with` block.
+
+    The default is process-wide. Each op carries its own contract as an argument, so
+    a backward pass follows the contract of its forward wherever it runs.
+    """
+    before = contract_name(None)
+    chosen = as_contract(contract)
+    _Current.name = str(chosen)
+    try:
+        yield chosen
+    finally:
+        _Current.name = before
+
+
+__all__ = ["Contract", "as_contract", "contract_name", "get_contract", "sequential", "use_contract", "v1"]

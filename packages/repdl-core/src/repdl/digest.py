@@ -1,0 +1,70 @@
+"""Content digests: one hash for everything that a tensor, model or optimizer holds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any
+
+import torch
+
+
+def tensor_bytes(tensor: torch.Tensor) -> bytes:
+    """The elements in logical row-major order, each little-endian."""
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    if flat.is_conj() or flat.is_neg():
+        flat = flat.resolve_conj().resolve_neg()
+    raw = bytes(flat.view(torch.uint8).numpy()) if flat.numel() else b""
+    if sys.byteorder == "big":
+        width = flat.element_size() // (2 if flat.is_complex() else 1)
+        raw = b"".join(raw[i : i + width][::-1] for i in range(0, len(raw), width))
+    return raw
+
+
+def digest(obj: Any) -> str:
+    """SHA-256 over the content of a tensor, module, optimizer, state dict or nest of these.
+
+    Names, dtypes, shapes and little-endian bytes all count, buffers too; keys are sorted
+    by name, so the order of insertion does not. Devices and memory layouts do not count.
+
+    Raises:
+        TypeError: if something inside has no defined content (a function, say).
+    """
+    result = sha256()
+    for path, description, payload in _entries("", obj):
+        header = json.dumps([path, description, len(payload)]).encode()
+        result.update(len(header).to_bytes(8, "little") + header + payload)
+    return result.hexdigest()
+
+
+def _entries(path: str, obj: Any) -> Iterator[tuple[str, str, bytes]]:
+    if isinstance(obj, torch.Tensor):
+        dtype = str(obj.dtype).removeprefix("torch.")
+        yield path, f"{dtype}{list(obj.shape)}", tensor_bytes(obj)
+    elif isinstance(obj, torch.nn.Module):
+        named = dict(obj.named_parameters(remove_duplicate=False))
+        named.update(obj.named_buffers(remove_duplicate=False))
+        yield from _entries(path, named)
+    elif isinstance(obj, torch.optim.Optimizer):
+        yield from _entries(path, obj.state_dict())
+    elif isinstance(obj, Mapping):
+        yield path, f"mapping[{len(obj)}]", b""
+        for key, value in sorted(obj.items(), key=lambda item: (type(item[0]).__name__, str(item[0]))):
+            yield from _entries(f"{path}/{type(key).__name__}:{key}", value)
+    elif isinstance(obj, (list, tuple)):
+        yield path, f"sequence[{len(obj)}]", b""
+        for index, value in enumerate(obj):
+            yield from _entries(f"{path}/{index}", value)
+    elif obj is None or isinstance(obj, (bool, int, str)):
+        yield path, type(obj).__name__, repr(obj).encode()
+    elif isinstance(obj, float):
+        yield path, "float", obj.hex().encode()
+    elif isinstance(obj, (torch.dtype, torch.device, torch.Size)):
+        yield path, type(obj).__name__, str(obj).encode()
+    else:
+        raise TypeError(
+            f"digest: {path or 'obj'} is a {type(obj).__name__}, expected tensors, modules, "
+            f"optimizers, mappings, sequences, numbers, strings or None"
+        )

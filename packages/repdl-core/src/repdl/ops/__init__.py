@@ -1,0 +1,23 @@
+"""Reproducible functions with the signatures of torch's functions of the same names.
+
+Each takes `contract=` (a `repdl.Contract` or its name) beside torch's arguments. Ops of
+other projects, registered through the entry-point group `repdl.ops`, are reached here
+under their own names.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any
+
+from repdl.ops.matmul import bmm, matmul, mm
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_"):
+        for point in entry_points(group="repdl.ops", name=name):
+            return point.load()
+    raise AttributeError(f"module 'repdl.ops' has no op {name!r}")
+
+
+__all__ = ["bmm", "matmul", "mm"]

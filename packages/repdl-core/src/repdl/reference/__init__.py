@@ -1,0 +1,45 @@
+"""The reference backend: the contract texts as plain Python, and the oracle of every test.
+
+It is slow on purpose: each function reads like its text. Vectors of independent outputs
+are numpy arrays; whatever the contract orders is a Python loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import torch
+
+from repdl.reference import matmul
+from repdl.registry import Backend
+
+
+def _ieee(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Run with subnormals on, whatever the caller has set, and put the setting back."""
+
+    @wraps(function)
+    def run(*args: Any) -> Any:
+        if 5e-324 * 1.0 != 0.0:
+            return function(*args)
+        torch.set_flush_denormal(False)
+        try:
+            return function(*args)
+        finally:
+            torch.set_flush_denormal(True)
+
+    return run
+
+
+backend = Backend(
+    name="reference",
+    device="cpu",
+    ops={
+        op: _ieee(function)
+        for module in (matmul,)
+        for op, function in module.OPS.items()
+    },
+    priority=-100,
+    describe=lambda: {"language": "Python"},
+)

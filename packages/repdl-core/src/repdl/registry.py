@@ -1,0 +1,296 @@
+"""The op registry: what an op is, and which backend computes it.
+
+`define` gives an op its schema, its checks, its fake kernel and its autograd formula,
+all in `torch.library`; backends bring the implementations. A call goes
+
+    repdl.ops.mm -> torch.ops.repdl.matmul -> check -> backend implementation
+
+and an implementation takes exactly the arguments of the schema, already checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Any
+
+import torch
+
+from repdl import config
+from repdl.errors import BackendError, DeviceError, UnsupportedError
+
+
+@dataclass(frozen=True)
+class Op:
+    """One registered op: `name` as in `torch.ops.repdl.<name>`, `family` as in the
+    names of its files (contract text, reference, kernels, tests)."""
+
+    name: str
+    family: str
+    schema: str
+    check: Callable[..., None]
+    fake: Callable[..., Any]
+    overload: torch._ops.OpOverload = field(repr=False)
+    distribution: str = "repdl-core"
+
+
+@dataclass
+class Backend:
+    """A set of implementations for one device type.
+
+    Args:
+        name: what `use_backend` and `REPDL_BACKEND` call it; the entry point's name.
+        device: the `torch.device.type` of the tensors that it takes.
+        ops: op name -> implementation, a function with the arguments of the op's schema.
+        priority: where several backends serve a device, the highest is picked.
+        describe: returns what to show of it (version, ISA, device name, ...).
+    """
+
+    name: str
+    device: str
+    ops: dict[str, Callable[..., Any]]
+    priority: int = 0
+    describe: Callable[[], Mapping[str, str]] = dict
+
+
+OPS: dict[str, Op] = {}
+_backends: dict[str, Backend] = {}
+_failures: dict[str, BaseException] = {}
+_extra: dict[tuple[str, str], Callable[..., Any]] = {}
+_cache: dict[tuple[str, str], Callable[..., Any]] = {}
+_libraries: dict[str, torch.library.Library] = {}
+_state = {"discovered": False}
+
+
+def define(
+    name: str,
+    schema: str,
+    *,
+    check: Callable[..., None],
+    fake: Callable[..., Any],
+    setup_context: Callable[..., None] | None = None,
+    backward: Callable[..., Any] | None = None,
+    family: str | None = None,
+    namespace: str = "repdl",
+    distribution: str = "repdl-core",
+) -> Callable[..., Any]:
+    """Register an op and return its `torch.ops` overload.
+
+    Args:
+        schema: arguments and returns as `torch.library` spells them; the contract, where
+            the op has an order, is a last argument `str contract`.
+        check: raises for arguments outside the contract; runs before any kernel.
+        fake: returns empty outputs of the right shape and dtype.
+        setup_context, backward: as in `torch.library.register_autograd`. Without them
+            the op is marked as not differentiable and a backward through it raises,
+            unless its schema mutates its arguments.
+        family: the name of its files; by default the name of the op.
+        namespace, distribution: whose op it is; outside projects pass their own.
+    """
+    library = _libraries.get(namespace)
+    if library is None:
+        library = _libraries[namespace] = torch.library.Library(namespace, "FRAGMENT")
+    library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
+    overload = getattr(getattr(torch.ops, namespace), name).default
+    mutates = any(a.alias_info is not None and a.alias_info.is_write for a in overload._schema.arguments)
+
+    def kernel(*args: Any) -> Any:
+        device = _device_of(name, args)
+        check(*args)
+        implementation = _cache.get((name, device))
+        if implementation is None:
+            implementation = _lookup(name, device)
+        return implementation(*args)
+
+    def fake_kernel(*args: Any) -> Any:
+        _device_of(name, args)
+        check(*args)
+        return fake(*args)
+
+    library.impl(name, kernel, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{namespace}::{name}", fake_kernel, lib=library)
+    if backward is None and not mutates:
+        setup_context, backward = _no_context, _raising_backward(name)
+    if backward is not None:
+        torch.library.register_autograd(
+            f"{namespace}::{name}", backward, setup_context=setup_context, lib=library
+        )
+    OPS[name] = Op(name, family or name, schema, check, fake, overload, distribution)
+    return overload
+
+
+def implement(op: str, backend: str, function: Callable[..., Any]) -> None:
+    """Add an implementation of `op` to `backend`, which may be somebody else's.
+
+    This is how an outside project brings the kernels of its own ops.
+    """
+    _extra[op, backend] = function
+    _cache.clear()
+
+
+def register_backend(backend: Backend) -> None:
+    """Add a backend without an entry point (for tests and notebooks)."""
+    _backends[backend.name] = backend
+    _failures.pop(backend.name, None)
+    _cache.clear()
+
+
+def unregister_backend(name: str) -> None:
+    """Take a backend out again."""
+    _backends.pop(name, None)
+    _cache.clear()
+
+
+@dataclass(frozen=True)
+class BackendInfo:
+    """One row of `repdl.backends()`. `error` is why it could not be loaded, or None."""
+
+    name: str
+    device: str
+    ops: int
+    priority: int
+    error: str | None
+    details: Mapping[str, str]
+
+
+def backends() -> dict[str, BackendInfo]:
+    """Every installed backend by name, the ones that failed to load included."""
+    _discover()
+    rows = {
+        name: BackendInfo(name, b.device, len(_ops_of(b)), b.priority, None, b.describe())
+        for name, b in _backends.items()
+    }
+    for name, error in _failures.items():
+        rows[name] = BackendInfo(name, "?", 0, 0, f"{type(error).__name__}: {error}", {})
+    return dict(sorted(rows.items()))
+
+
+def get_backend(name: str) -> Backend:
+    """The backend of that name.
+
+    Raises:
+        BackendError: if it is not installed, or failed to load (with the cause).
+    """
+    _discover()
+    if name in _backends:
+        return _backends[name]
+    if name in _failures:
+        raise BackendError(
+            f"backend {name!r} is installed but failed to load: "
+            f"{type(_failures[name]).__name__}: {_failures[name]}"
+        ) from _failures[name]
+    known = ", ".join(sorted(_backends)) or "none"
+    raise BackendError(
+        f"backend {name!r} is not installed (installed: {known}); pip install repdl-{name}"
+    )
+
+
+@contextmanager
+def use_backend(name: str) -> Iterator[Backend]:
+    """Compute every op with backend `name` inside a `with` block, process-wide.
+
+    Raises:
+        BackendError: if the backend is not installed or failed to load.
+    """
+    backend = get_backend(name)
+    before = config.state.backend
+    config.state.backend = name
+    _cache.clear()
+    try:
+        yield backend
+    finally:
+        config.state.backend = before
+        _cache.clear()
+
+
+def lookup(op: str, device: str) -> Callable[..., Any]:
+    """The implementation that a call of `op` with tensors on `device` reaches."""
+    return _cache.get((op, device)) or _lookup(op, device)
+
+
+def _ops_of(backend: Backend) -> dict[str, Callable[..., Any]]:
+    added = {op: function for (op, name), function in _extra.items() if name == backend.name}
+    return {**backend.ops, **added}
+
+
+def _lookup(op: str, device: str) -> Callable[..., Any]:
+    _discover()
+    chosen = config.state.backend
+    if chosen:
+        backend = get_backend(chosen)
+        if backend.device != device:
+            raise BackendError(
+                f"{op}: backend {chosen!r} takes {backend.device} tensors, got {device}; "
+                f"move the tensors or choose another backend"
+            )
+        candidates = [backend]
+    else:
+        if device in _failures:
+            get_backend(device)
+        candidates = sorted(
+            (b for b in _backends.values() if b.device == device), key=lambda b: -b.priority
+        )
+        if not candidates:
+            raise BackendError(
+                f"{op}: no backend for {device} tensors is installed; pip install repdl-{device}"
+            )
+    for backend in candidates:
+        implementation = _ops_of(backend).get(op)
+        if implementation is not None:
+            _cache[op, device] = implementation
+            return implementation
+    raise BackendError(
+        f"{op}: not implemented by {' or '.join(b.name for b in candidates)} for {device} tensors"
+    )
+
+
+def _discover() -> None:
+    """Load the entry points of `repdl.backends` once; a failure is kept, not raised."""
+    if _state["discovered"]:
+        return
+    _state["discovered"] = True
+    for point in entry_points(group="repdl.backends"):
+        if point.name in _backends:
+            continue
+        try:
+            backend = point.load()
+            if not isinstance(backend, Backend):
+                raise TypeError(f"{point.value} is a {type(backend).__name__}, expected repdl.Backend")
+            _backends[point.name] = backend
+        except Exception as error:  # noqa: BLE001 - any failure of a plug-in is its own
+            _failures[point.name] = error
+
+
+def _device_of(op: str, args: tuple[Any, ...]) -> str:
+    """The device type that all tensor arguments share."""
+    device = None
+    for arg in args:
+        for tensor in arg if isinstance(arg, (list, tuple)) else (arg,):
+            if not isinstance(tensor, torch.Tensor):
+                break
+            if device is None:
+                device = tensor.device
+            elif tensor.device != device:
+                raise DeviceError(
+                    f"{op}: tensors on {device} and {tensor.device}, expected one device; "
+                    f"move them with .to({str(device)!r})"
+                )
+    if device is None:
+        raise DeviceError(f"{op}: no tensor among the arguments")
+    return device.type
+
+
+def _no_context(ctx: Any, inputs: Any, output: Any) -> None:
+    pass
+
+
+def _raising_backward(name: str) -> Callable[..., Any]:
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        raise UnsupportedError(
+            f"{name}: has no derivative in the contract; if this is a second derivative, "
+            f"only matmul, linear, conv2d, sum and the elementwise ops have one"
+        )
+
+    return backward

@@ -1,0 +1,54 @@
+"""Cases of matmul: every transpose, k around the chunk, batches, layouts, special values."""
+
+from __future__ import annotations
+
+import torch
+
+from repdl.testing.cases import Case
+from repdl.testing.inputs import uniform
+
+
+def _product(m: int, n: int, k: int, transA: bool = False, transB: bool = False, **kind: object) -> tuple:
+    a = uniform(1, *((k, m) if transA else (m, k)), **kind)  # type: ignore[arg-type]
+    b = uniform(2, *((n, k) if transB else (k, n)), **kind)  # type: ignore[arg-type]
+    return a, b, transA, transB
+
+
+def _underflow() -> tuple:
+    # Products of about -2**-150 round to -0: padding the chain with zeros would give +0.
+    a = torch.full((3, 5), 2.0**-75)
+    b = torch.full((5, 4), -(2.0**-76))
+    return a, b, False, False
+
+
+def _fused() -> tuple:
+    # (1 + 2**-12)**2 - (1 + 2**-11) is 2**-24 with a fused multiply-add, 0 without.
+    a = torch.tensor([[-1.0, 1 + 2.0**-12]])
+    b = torch.tensor([[1 + 2.0**-11], [1 + 2.0**-12]])
+    return a, b, False, False
+
+
+CASES = [
+    *(
+        Case("matmul", f"{m}x{n}x{k}{'_transA' * ta}{'_transB' * tb}", lambda m=m, n=n, k=k, ta=ta, tb=tb: _product(m, n, k, ta, tb))
+        for m, n, k in [(1, 1, 1), (5, 7, 3), (17, 33, 65), (40, 100, 30)]
+        for ta in (False, True)
+        for tb in (False, True)
+    ),
+    *(Case("matmul", f"k_{k}", lambda k=k: _product(3, 5, k)) for k in (255, 256, 257, 511, 512, 513, 768, 1023, 1025, 1793, 2049)),
+    Case("matmul", "rows_1", lambda: _product(1, 130, 300, False, True)),
+    Case("matmul", "columns_1", lambda: _product(130, 1, 300)),
+    Case("matmul", "empty_m", lambda: _product(0, 5, 3)),
+    Case("matmul", "empty_n", lambda: _product(5, 0, 3)),
+    Case("matmul", "empty_k", lambda: _product(4, 5, 0)),
+    Case("matmul", "special", lambda: _product(9, 11, 7, special=True)),
+    Case("matmul", "subnormal", lambda: _product(9, 35, 70, scale=2.0**-70)),
+    Case("matmul", "underflow_keeps_sign", _underflow),
+    Case("matmul", "fused_not_rounded_twice", _fused),
+    Case("matmul", "batched", lambda: (uniform(1, 3, 5, 300), uniform(2, 3, 300, 7), False, False)),
+    Case("matmul", "batched_broadcast", lambda: (uniform(1, 2, 1, 5, 6), uniform(2, 3, 6, 7), False, False)),
+    Case("matmul", "batched_trans", lambda: (uniform(1, 3, 6, 5), uniform(2, 3, 7, 6), True, True)),
+    Case("matmul", "batch_0", lambda: (uniform(1, 0, 5, 6), uniform(2, 0, 6, 7), False, False)),
+    Case("matmul", "strided", lambda: (uniform(1, 20, 12)[::2, ::3], uniform(2, 8, 4).t()[:, ::2], False, False)),
+    Case("matmul", "expanded", lambda: (uniform(1, 1, 6).expand(4, 6), uniform(2, 6, 1).expand(6, 5), False, False)),
+]

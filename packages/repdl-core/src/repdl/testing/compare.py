@@ -1,0 +1,48 @@
+"""Comparison of bits: no tolerance anywhere."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+import torch
+
+from repdl.digest import tensor_bytes
+
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The integer view of a tensor's elements, in logical order."""
+    return tensor.detach().cpu().contiguous().view(_INTEGERS[tensor.element_size()])
+
+
+def outputs(result: Any) -> list[torch.Tensor]:
+    """The tensors of an op's result, one or several."""
+    return [result] if isinstance(result, torch.Tensor) else [r for r in result if r is not None]
+
+
+def hex_digest(result: Any) -> str:
+    """SHA-256 over shapes, dtypes and little-endian bytes of an op's outputs."""
+    total = sha256()
+    for tensor in outputs(result):
+        total.update(f"{tensor.dtype}{list(tensor.shape)}".encode() + tensor_bytes(tensor))
+    return total.hexdigest()
+
+
+def assert_same_bits(actual: Any, expected: Any, what: str = "") -> None:
+    """Raise AssertionError, naming the first element, unless all outputs are bit-identical."""
+    left, right = outputs(actual), outputs(expected)
+    assert len(left) == len(right), f"{what}: {len(left)} outputs, expected {len(right)}"
+    for number, (a, e) in enumerate(zip(left, right)):
+        where = f"{what} output {number}"
+        assert a.dtype == e.dtype, f"{where}: dtype {a.dtype}, expected {e.dtype}"
+        assert a.shape == e.shape, f"{where}: shape {tuple(a.shape)}, expected {tuple(e.shape)}"
+        wrong = (bits(a) != bits(e)).nonzero()
+        if len(wrong):
+            at = tuple(wrong[0].tolist())
+            raise AssertionError(
+                f"{where}: {len(wrong)} of {a.numel()} elements differ, first at {at}: "
+                f"{a.detach().cpu()[at].item()!r} (0x{bits(a)[at].item() & 0xFFFFFFFF:08x}), "
+                f"expected {e.detach().cpu()[at].item()!r} (0x{bits(e)[at].item() & 0xFFFFFFFF:08x})"
+            )

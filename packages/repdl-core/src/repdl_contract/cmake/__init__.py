@@ -1,0 +1,1 @@
+"""Where `find_package(repdl_contract)` looks, through scikit-build-core's `cmake.root`."""

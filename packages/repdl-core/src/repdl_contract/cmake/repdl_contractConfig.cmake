@@ -1,0 +1,14 @@
+# The contract for native code: `target_link_libraries(... repdl::contract)` brings the
+# headers and the floating-point flags that every kernel must be compiled with.
+if(NOT TARGET repdl::contract)
+  add_library(repdl::contract INTERFACE IMPORTED)
+  get_filename_component(_repdl_contract_root "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
+  target_include_directories(repdl::contract INTERFACE "${_repdl_contract_root}/include")
+  target_compile_features(repdl::contract INTERFACE cxx_std_17)
+  # -fno-math-errno and -fno-trapping-math change no result: they only let sqrt and
+  # compares compile to single instructions. -fexcess-precision=standard and
+  # -msse2 arithmetic are the default on every 64-bit target.
+  target_compile_options(repdl::contract INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-fast-math;-fno-math-errno;-fno-trapping-math>
+    $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;--prec-div=true;--prec-sqrt=true;--ftz=false>)
+endif()

@@ -1,0 +1,40 @@
+// The scalar arithmetic of the contract: fused multiply-add and the one NaN.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace repdl {
+
+// a * b + c rounded once. Where the target has no such instruction: the product is exact
+// in double, the double sum is rounded to odd, and the rounding to float is then the only
+// one that counts (Boldo and Melquiond, IEEE TC 57(4), 2008).
+inline float fma(float a, float b, float c) {
+#if defined(__FP_FAST_FMAF) || defined(__CUDA_ARCH__)
+  return __builtin_fmaf(a, b, c);
+#else
+  const double product = static_cast<double>(a) * b;
+  const double addend = c;
+  double s = product + addend;
+  const double t = s - product;
+  const double error = (product - (s - t)) + (addend - t);
+  std::int64_t bits;
+  std::memcpy(&bits, &s, sizeof bits);
+  const bool finite = ((bits >> 52) & 0x7ff) != 0x7ff;
+  if (finite && error != 0 && (bits & 1) == 0) {
+    bits += (error > 0) == (s > 0) ? 1 : -1;
+    std::memcpy(&s, &bits, sizeof bits);
+  }
+  return static_cast<float>(s);
+#endif
+}
+
+// x, or 0x7fc00000 for any NaN.
+inline float canonical(float x) {
+  constexpr std::uint32_t quiet = 0x7fc00000u;
+  float nan;
+  std::memcpy(&nan, &quiet, sizeof nan);
+  return x == x ? x : nan;
+}
+
+}  // namespace repdl

@@ -1,0 +1,23 @@
+// What the bindings of every op share: tensors arrive as addresses and element strides.
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace repdl::cpu {
+
+namespace py = pybind11;
+
+using Address = std::uintptr_t;
+using Sizes = std::vector<std::int64_t>;
+
+inline const float* in(Address address) { return reinterpret_cast<const float*>(address); }
+inline float* out(Address address) { return reinterpret_cast<float*>(address); }
+
+// Each family of ops adds its functions; defined in <family>.cpp.
+void bind_matmul(py::module_& module);
+
+}  // namespace repdl::cpu

@@ -1,0 +1,166 @@
+// The dot products of the contract as a packed matrix product: C[i, j] = sum_k A[i, k] B[k, j].
+//
+// Order of one output element, whatever the tiles are: chains of `chunk` fused
+// multiply-adds from +0 in ascending k, joined by the tree (matmul.md). The loops follow
+// Van Zee and van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS
+// Functionality", ACM TOMS 41(3), 2015: blocks of C, pieces of k, panels, micro-tiles.
+// Tiles are tuning knobs. What k is cut by is the contract: a piece never crosses the end
+// of a chunk, and a chain that goes on in the next piece is resumed, not restarted.
+//
+// Operands come through packers, so that a convolution is this same product:
+//   packer.pack(first, count, width, k0, kc, dst): panel dst[k * width + i] of rows (or
+//   columns) first .. first + count, zero from count to width, for k0 <= k < k0 + kc.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "micro_kernel.hpp"
+#include "repdl/contract/order.hpp"
+#include "threads.hpp"
+
+namespace repdl::cpu {
+
+// Where C goes: row-major with a leading dimension, plus an optional bias a row or column.
+struct Output {
+  float* data;
+  std::int64_t ld;
+  const float* row_bias = nullptr;
+  const float* column_bias = nullptr;
+};
+
+// Tile sizes for a product of M x N outputs.
+struct Tiling {
+  int mr;              // rows of a micro-tile
+  int nv;              // vectors of a micro-tile
+  std::int64_t mc;     // rows of a block of C, a multiple of mr
+  std::int64_t nc;     // columns of a block of C, a multiple of nv * Vec::width
+
+  Tiling(std::int64_t m, std::int64_t n) {
+    const std::int64_t panels = (m + max_rows - 1) / max_rows;
+    mr = static_cast<int>((m + panels - 1) / panels);
+    const std::int64_t vectors = (n + Vec::width - 1) / Vec::width;
+    nv = static_cast<int>(std::min<std::int64_t>(max_vectors(mr), vectors));
+    const std::int64_t nr = static_cast<std::int64_t>(nv) * Vec::width;
+    mc = std::min<std::int64_t>((m + mr - 1) / mr * mr, std::max<std::int64_t>(1, 256 / mr) * mr);
+    nc = std::min<std::int64_t>((n + nr - 1) / nr * nr, std::max<std::int64_t>(1, 1024 / nr) * nr);
+  }
+};
+
+constexpr std::int64_t max_piece = 256;  // k of one packed piece
+
+// Scratch slots of a thread.
+enum Slot { slot_a = 0, slot_b = 1, slot_levels = 2, slot_prepacked = 3, slot_user = 4 };
+
+// One block of C, rows [i0, i0 + m) and columns [j0, j0 + n), by the calling thread.
+template <class PackA, class PackB>
+void gemm_block(std::int64_t i0, std::int64_t m, std::int64_t j0, std::int64_t n, std::int64_t K,
+                std::int64_t chunk, const Tiling& tile, const PackA& pack_a, const PackB& pack_b,
+                const Output& out) {
+  const int mr = tile.mr;
+  const std::int64_t nr = static_cast<std::int64_t>(tile.nv) * Vec::width;
+  const std::int64_t m_panels = (m + mr - 1) / mr, n_panels = (n + nr - 1) / nr;
+  const std::int64_t chunks = std::max<std::int64_t>(1, (K + chunk - 1) / chunk);
+  const std::int64_t piece = std::min(chunk, max_piece);
+  const int levels = tree_levels(chunks);
+  const std::int64_t tile_size = mr * nr, level_size = m_panels * n_panels * tile_size;
+
+  float* a = scratch(slot_a, m_panels * mr * std::min(piece, std::max<std::int64_t>(K, 1)));
+  float* b = scratch(slot_b, n_panels * nr * std::min(piece, std::max<std::int64_t>(K, 1)));
+  // Level 0 .. levels - 1 of the tree, then the unfinished chain of a chunk.
+  const bool resumes = std::min(chunk, K) > piece;
+  float* level = scratch(slot_levels, (levels + (resumes ? 1 : 0)) * level_size);
+
+  for (std::int64_t index = 0; index < chunks; ++index) {
+    const std::int64_t begin = index * chunk, end = std::min(K, begin + chunk);
+    std::int64_t k0 = begin;
+    do {
+      const std::int64_t kc = std::min(piece, end - k0);
+      for (std::int64_t p = 0; p < m_panels; ++p)
+        pack_a.pack(i0 + p * mr, std::min<std::int64_t>(mr, m - p * mr), mr, k0, kc, a + p * mr * kc);
+      for (std::int64_t q = 0; q < n_panels; ++q)
+        pack_b.pack(j0 + q * nr, std::min(nr, n - q * nr), static_cast<int>(nr), k0, kc, b + q * nr * kc);
+
+      MicroTile step;
+      step.kc = kc;
+      step.mr = mr;
+      step.resume = k0 > begin;
+      step.chunk_done = k0 + kc >= end;
+      step.last = step.chunk_done && index + 1 == chunks;
+      step.index = index;
+      step.level_stride = level_size;
+      for (std::int64_t q = 0; q < n_panels; ++q) {
+        step.b = b + q * nr * kc;
+        step.columns = static_cast<int>(std::min(nr, n - q * nr));
+        const int nv = (step.columns + Vec::width - 1) / Vec::width;
+        step.b_width = static_cast<int>(nr);
+        for (std::int64_t p = 0; p < m_panels; ++p) {
+          const std::int64_t row = i0 + p * mr, column = j0 + q * nr;
+          step.a = a + p * mr * kc;
+          step.rows = static_cast<int>(std::min<std::int64_t>(mr, m - p * mr));
+          step.level = level + (q * m_panels + p) * tile_size;
+          step.chain = step.level + levels * level_size;
+          step.c = out.data + row * out.ld + column;
+          step.ldc = out.ld;
+          step.row_bias = out.row_bias ? out.row_bias + row : nullptr;
+          step.column_bias = out.column_bias ? out.column_bias + column : nullptr;
+          micro_kernel(step.rows, nv)(step);
+        }
+      }
+      k0 += kc;
+    } while (k0 < end);
+  }
+}
+
+// All of C, by the calling thread.
+template <class PackA, class PackB>
+void gemm(std::int64_t m, std::int64_t n, std::int64_t K, std::int64_t chunk, const PackA& pack_a,
+          const PackB& pack_b, const Output& out) {
+  const Tiling tile(m, n);
+  const std::int64_t unlimited = std::max<std::int64_t>(K, 1);
+  for (std::int64_t j = 0; j < n; j += tile.nc)
+    for (std::int64_t i = 0; i < m; i += tile.mc)
+      gemm_block(i, std::min(tile.mc, m - i), j, std::min(tile.nc, n - j), K,
+                 chunk ? chunk : unlimited, tile, pack_a, pack_b, out);
+}
+
+// A matrix of any strides as an operand: element (i, k) at data[i * outer + k * inner].
+struct StridedPacker {
+  const float* data;
+  std::int64_t outer;  // stride of the row (of A) or column (of B)
+  std::int64_t inner;  // stride of k
+
+  void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc,
+            float* dst) const {
+    const float* src = data + first * outer + k0 * inner;
+    if (outer == 1 && count == width) {
+      for (std::int64_t k = 0; k < kc; ++k)
+        std::memcpy(dst + k * width, src + k * inner, sizeof(float) * static_cast<std::size_t>(width));
+      return;
+    }
+    if (inner == 1) {
+      transpose_pack(src, outer, count, width, kc, dst);
+      return;
+    }
+    for (std::int64_t k = 0; k < kc; ++k) {
+      for (std::int64_t i = 0; i < count; ++i) dst[k * width + i] = src[i * outer + k * inner];
+      for (std::int64_t i = count; i < width; ++i) dst[k * width + i] = 0.0f;
+    }
+  }
+
+  // Rows of contiguous k, in tiles that keep both sides in the first-level cache.
+  static void transpose_pack(const float* src, std::int64_t outer, std::int64_t count, int width,
+                             std::int64_t kc, float* dst) {
+    constexpr std::int64_t step = 16;
+    for (std::int64_t k0 = 0; k0 < kc; k0 += step) {
+      const std::int64_t k1 = std::min(kc, k0 + step);
+      for (std::int64_t i = 0; i < count; ++i)
+        for (std::int64_t k = k0; k < k1; ++k) dst[k * width + i] = src[i * outer + k];
+    }
+    if (count < width)
+      for (std::int64_t k = 0; k < kc; ++k)
+        for (std::int64_t i = count; i < width; ++i) dst[k * width + i] = 0.0f;
+  }
+};
+
+}  // namespace repdl::cpu

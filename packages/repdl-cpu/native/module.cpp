@@ -1,0 +1,3 @@
+#include "bind.hpp"
+
+PYBIND11_MODULE(REPDL_MODULE, module) { repdl::cpu::bind_matmul(module); }

@@ -1,0 +1,151 @@
+// One vector of floats, as wide as the ISA that this module is compiled for.
+//
+// Every operation is one IEEE rounding an element, so a kernel written against Vec gives
+// the same bits at every width.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "repdl/contract/arithmetic.hpp"
+
+#if defined(__AVX2__) || defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+namespace repdl::cpu {
+
+#if defined(__AVX512F__)
+
+struct Vec {
+  static constexpr int width = 16;
+  static constexpr int registers = 32;
+  __m512 v;
+
+  static Vec zero() { return {_mm512_setzero_ps()}; }
+  static Vec set1(float x) { return {_mm512_set1_ps(x)}; }
+  static Vec load(const float* p) { return {_mm512_loadu_ps(p)}; }
+  static Vec load(const float* p, int n) { return {_mm512_maskz_loadu_ps(mask(n), p)}; }
+  void store(float* p) const { _mm512_storeu_ps(p, v); }
+  void store(float* p, int n) const { _mm512_mask_storeu_ps(p, mask(n), v); }
+  static __mmask16 mask(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
+};
+
+inline Vec operator+(Vec a, Vec b) { return {_mm512_add_ps(a.v, b.v)}; }
+inline Vec operator-(Vec a, Vec b) { return {_mm512_sub_ps(a.v, b.v)}; }
+inline Vec operator*(Vec a, Vec b) { return {_mm512_mul_ps(a.v, b.v)}; }
+inline Vec operator/(Vec a, Vec b) { return {_mm512_div_ps(a.v, b.v)}; }
+inline Vec fma(Vec a, Vec b, Vec c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+inline Vec canonical(Vec a) {
+  const __mmask16 nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
+  return {_mm512_mask_mov_ps(a.v, nan, _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)))};
+}
+
+#elif defined(__AVX2__) && defined(__FMA__)
+
+struct Vec {
+  static constexpr int width = 8;
+  static constexpr int registers = 16;
+  __m256 v;
+
+  static Vec zero() { return {_mm256_setzero_ps()}; }
+  static Vec set1(float x) { return {_mm256_set1_ps(x)}; }
+  static Vec load(const float* p) { return {_mm256_loadu_ps(p)}; }
+  static Vec load(const float* p, int n) { return {_mm256_maskload_ps(p, mask(n))}; }
+  void store(float* p) const { _mm256_storeu_ps(p, v); }
+  void store(float* p, int n) const { _mm256_maskstore_ps(p, mask(n), v); }
+  static __m256i mask(int n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+};
+
+inline Vec operator+(Vec a, Vec b) { return {_mm256_add_ps(a.v, b.v)}; }
+inline Vec operator-(Vec a, Vec b) { return {_mm256_sub_ps(a.v, b.v)}; }
+inline Vec operator*(Vec a, Vec b) { return {_mm256_mul_ps(a.v, b.v)}; }
+inline Vec operator/(Vec a, Vec b) { return {_mm256_div_ps(a.v, b.v)}; }
+inline Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
+inline Vec canonical(Vec a) {
+  const __m256 nan = _mm256_cmp_ps(a.v, a.v, _CMP_UNORD_Q);
+  return {_mm256_blendv_ps(a.v, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)), nan)};
+}
+
+#else
+
+// Any other target: the compiler's portable vectors of 16 bytes (SSE2, NEON, VSX, RVV).
+struct Vec {
+  typedef float Raw __attribute__((vector_size(16)));
+  static constexpr int width = 4;
+  static constexpr int registers = 16;
+  Raw v;
+
+  static Vec zero() { return {Raw{0, 0, 0, 0}}; }
+  static Vec set1(float x) { return {Raw{x, x, x, x}}; }
+  static Vec load(const float* p) {
+    Vec r;
+    std::memcpy(&r.v, p, sizeof r.v);
+    return r;
+  }
+  static Vec load(const float* p, int n) {
+    Vec r = zero();
+    for (int i = 0; i < n && i < width; ++i) r.v[i] = p[i];
+    return r;
+  }
+  void store(float* p) const { std::memcpy(p, &v, sizeof v); }
+  void store(float* p, int n) const {
+    for (int i = 0; i < n && i < width; ++i) p[i] = v[i];
+  }
+};
+
+inline Vec operator+(Vec a, Vec b) { return {a.v + b.v}; }
+inline Vec operator-(Vec a, Vec b) { return {a.v - b.v}; }
+inline Vec operator*(Vec a, Vec b) { return {a.v * b.v}; }
+inline Vec operator/(Vec a, Vec b) { return {a.v / b.v}; }
+inline Vec canonical(Vec a) {
+  for (int i = 0; i < Vec::width; ++i) a.v[i] = repdl::canonical(a.v[i]);
+  return a;
+}
+
+inline Vec fma_each(Vec a, Vec b, Vec c) {
+  Vec r;
+  for (int i = 0; i < Vec::width; ++i) r.v[i] = repdl::fma(a.v[i], b.v[i], c.v[i]);
+  return r;
+}
+
+#if defined(__SSE2__) && !defined(__FP_FAST_FMAF)
+
+// Two lanes of a * b + c as a double sum of the exact product. Rounding that to float
+// again is right unless the double is the midpoint of two floats or falls below the
+// normal range: `rare` collects those, and fma_each does them over.
+inline __m128d fma_half(__m128 a, __m128 b, __m128 c, __m128i& rare) {
+  const __m128d s =
+      _mm_add_pd(_mm_mul_pd(_mm_cvtps_pd(a), _mm_cvtps_pd(b)), _mm_cvtps_pd(c));
+  const __m128i low = _mm_and_si128(_mm_castpd_si128(s), _mm_set1_epi64x(0x1fffffff));
+  const __m128i midpoint = _mm_cmpeq_epi32(low, _mm_set1_epi64x(0x10000000));
+  const __m128d small = _mm_cmplt_pd(_mm_andnot_pd(_mm_set1_pd(-0.0), s), _mm_set1_pd(0x1p-125));
+  // A zero is exact and common: it is small, but not rare.
+  const __m128d zero = _mm_cmpeq_pd(s, _mm_setzero_pd());
+  const __m128i low_word = _mm_and_si128(midpoint, _mm_set1_epi64x(0xffffffff));
+  rare = _mm_or_si128(rare, _mm_or_si128(low_word, _mm_castpd_si128(_mm_andnot_pd(zero, small))));
+  return s;
+}
+
+inline Vec fma(Vec a, Vec b, Vec c) {
+  __m128i rare = _mm_setzero_si128();
+  const __m128 x = a.v, y = b.v, z = c.v;
+  const __m128d low = fma_half(x, y, z, rare);
+  const __m128d high =
+      fma_half(_mm_movehl_ps(x, x), _mm_movehl_ps(y, y), _mm_movehl_ps(z, z), rare);
+  if (__builtin_expect(_mm_movemask_epi8(_mm_cmpeq_epi8(rare, _mm_setzero_si128())) != 0xffff, 0))
+    return fma_each(a, b, c);
+  return {_mm_movelh_ps(_mm_cvtpd_ps(low), _mm_cvtpd_ps(high))};
+}
+
+#else
+
+inline Vec fma(Vec a, Vec b, Vec c) { return fma_each(a, b, c); }
+
+#endif
+#endif
+
+}  // namespace repdl::cpu

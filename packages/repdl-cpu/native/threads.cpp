@@ -1,0 +1,167 @@
+#include "threads.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "environment.hpp"
+
+namespace repdl::cpu {
+namespace {
+
+struct Job {
+  const std::function<void(std::int64_t, std::int64_t)>* body;
+  std::int64_t n;
+  std::int64_t parts;
+  std::atomic<std::int64_t> next{0};
+  std::int64_t done = 0;
+  std::exception_ptr error;
+};
+
+class Pool {
+ public:
+  // Runs the job's parts on `workers` pool threads and the calling one.
+  void run(Job& job, int workers) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (static_cast<int>(threads_.size()) < workers) threads_.emplace_back([this] { loop(); });
+    jobs_.push_back(&job);
+    ++epoch_;
+    wake_.notify_all();
+    lock.unlock();
+    work(job);
+    lock.lock();
+    jobs_.erase(std::find(jobs_.begin(), jobs_.end(), &job));
+    finished_.wait(lock, [&] { return job.done == job.parts && users(job) == 0; });
+  }
+
+ private:
+  int users(const Job& job) const {
+    return static_cast<int>(std::count(active_.begin(), active_.end(), &job));
+  }
+
+  void work(Job& job) {
+    const IeeeScope ieee;
+    for (;;) {
+      const std::int64_t part = job.next.fetch_add(1);
+      if (part >= job.parts) return;
+      std::exception_ptr error;
+      try {
+        (*job.body)(job.n * part / job.parts, job.n * (part + 1) / job.parts);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (error && !job.error) job.error = error;
+      ++job.done;
+    }
+  }
+
+  void loop() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    std::uint64_t seen = 0;
+    for (;;) {
+      wake_.wait(lock, [&] { return epoch_ != seen; });
+      seen = epoch_;
+      while (Job* job = unfinished()) {
+        active_.push_back(job);
+        lock.unlock();
+        work(*job);
+        lock.lock();
+        active_.erase(std::find(active_.begin(), active_.end(), job));
+        finished_.notify_all();
+      }
+    }
+  }
+
+  Job* unfinished() const {
+    for (Job* job : jobs_)
+      if (job->next.load() < job->parts) return job;
+    return nullptr;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_, finished_;
+  std::vector<std::thread> threads_;
+  std::vector<Job*> jobs_;
+  std::vector<Job*> active_;
+  std::uint64_t epoch_ = 0;
+};
+
+// Never destroyed: its threads end with the process. A forked child has none of them and
+// starts a pool of its own.
+Pool* pool = nullptr;
+std::once_flag once;
+
+Pool& the_pool() {
+  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { pool = new Pool; }); });
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (!pool) pool = new Pool;
+  return *pool;
+}
+
+thread_local bool inside = false;
+
+struct Free {
+  void operator()(float* p) const { std::free(p); }
+};
+
+}  // namespace
+
+void parallel_for(std::int64_t n, std::int64_t grain, int threads,
+                  const std::function<void(std::int64_t, std::int64_t)>& body) {
+  if (n <= 0) return;
+  const std::int64_t parts =
+      std::min<std::int64_t>(threads, std::max<std::int64_t>(1, n / std::max<std::int64_t>(1, grain)));
+  if (parts <= 1 || inside) {
+    const IeeeScope ieee;
+    body(0, n);
+    return;
+  }
+  const std::function<void(std::int64_t, std::int64_t)> marked = [&](std::int64_t b, std::int64_t e) {
+    inside = true;
+    try {
+      body(b, e);
+    } catch (...) {
+      inside = false;
+      throw;
+    }
+    inside = false;
+  };
+  Job job;
+  job.body = &marked;
+  job.n = n;
+  job.parts = parts;
+  the_pool().run(job, static_cast<int>(parts) - 1);
+  if (job.error) std::rethrow_exception(job.error);
+}
+
+float* scratch(int slot, std::int64_t floats) {
+  struct Buffer {
+    std::unique_ptr<float, Free> data;
+    std::int64_t size = 0;
+  };
+  constexpr int slots = 8;
+  thread_local Buffer buffers[slots];
+  Buffer& buffer = buffers[slot];
+  if (buffer.size < floats) {
+    buffer.data.reset();
+    buffer.size = 0;
+    const std::size_t bytes = (static_cast<std::size_t>(floats) * sizeof(float) + 4095) / 4096 * 4096;
+    buffer.data.reset(static_cast<float*>(std::aligned_alloc(4096, bytes)));
+    if (!buffer.data) throw std::bad_alloc();
+    buffer.size = static_cast<std::int64_t>(bytes / sizeof(float));
+  }
+  return buffer.data.get();
+}
+
+}  // namespace repdl::cpu

@@ -1,0 +1,22 @@
+"""CPU backend of RepDL: C++ kernels, one source for every ISA, picked at run time.
+
+`REPDL_CPU_ISA` (baseline, avx2, avx512) caps what is picked. The bits do not depend on it.
+"""
+
+from __future__ import annotations
+
+from repdl.registry import Backend
+from repdl_cpu import matmul
+from repdl_cpu.isa import get_isa, supported_isas, use_isa
+
+__version__ = "0.1.0"
+
+backend = Backend(
+    name="cpu",
+    device="cpu",
+    ops={op: function for module in (matmul,) for op, function in module.OPS.items()},
+    priority=100,
+    describe=lambda: {"version": __version__, "isa": get_isa(), "supported": " ".join(supported_isas())},
+)
+
+__all__ = ["backend", "get_isa", "supported_isas", "use_isa"]

@@ -1,0 +1,61 @@
+"""Which of the compiled modules runs: the best one that the processor has, or a lower one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from repdl.errors import BackendError
+from repdl_cpu import _detect
+
+
+def supported_isas() -> list[str]:
+    """The ISA levels that this machine can run, best first."""
+    return list(_detect.supported_isas())
+
+
+def _load(isa: str) -> Any:
+    known = supported_isas()
+    if isa not in known:
+        raise BackendError(
+            f"repdl-cpu: ISA {isa!r} asked for (REPDL_CPU_ISA), this machine supports {', '.join(known)}"
+        )
+    return import_module(f"repdl_cpu._{isa}")
+
+
+class _Current:
+    isa = os.environ.get("REPDL_CPU_ISA") or supported_isas()[0]
+    module: Any = None
+
+
+def native() -> Any:
+    """The extension module of the current ISA."""
+    if _Current.module is None:
+        _Current.module = _load(_Current.isa)
+    return _Current.module
+
+
+def get_isa() -> str:
+    """Name of the ISA level in use."""
+    return _Current.isa
+
+
+@contextmanager
+def use_isa(isa: str) -> Iterator[None]:
+    """Run kernels of another ISA level inside a `with` block, process-wide.
+
+    Raises:
+        BackendError: if the machine does not support it.
+    """
+    before = (_Current.isa, _Current.module)
+    _Current.module, _Current.isa = _load(isa), isa
+    try:
+        yield
+    finally:
+        _Current.isa, _Current.module = before
+
+
+native()
