@@ -10,6 +10,7 @@
 // Operands come through packers, so that a convolution is this same product:
 //   packer.pack(first, count, width, k0, kc, dst): panel dst[k * width + i] of rows (or
 //   columns) first .. first + count, zero from count to width, for k0 <= k < k0 + kc.
+// A `Prepacked` operand has been packed once for many products.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +51,52 @@ struct Tiling {
 constexpr std::int64_t max_piece = 256;  // k of one packed piece
 
 // Scratch slots of a thread.
-enum Slot { slot_a = 0, slot_b = 1, slot_levels = 2, slot_prepacked = 3, slot_user = 4 };
+enum Slot { slot_a = 0, slot_b = 1, slot_levels = 2, slot_user = 3 };
+
+// All panels of `count` rows (columns) from `first` on, for one piece of k.
+template <class Packer>
+const float* pack_block(const Packer& packer, std::int64_t first, std::int64_t count, int width,
+                        std::int64_t k0, std::int64_t kc, float* dst) {
+  for (std::int64_t i = 0; i < count; i += width)
+    packer.pack(first + i, std::min<std::int64_t>(width, count - i), width, k0, kc, dst + i * kc);
+  return dst;
+}
+
+// Length of a packed piece: pieces tile every chunk.
+inline std::int64_t piece_length(std::int64_t chunk) { return std::min(chunk, max_piece); }
+
+// An operand A packed as a whole, for the pieces and panels that gemm() will ask for.
+class Prepacked {
+ public:
+  static std::int64_t floats(std::int64_t m, std::int64_t K, const Tiling& tile) {
+    return (m + tile.mr - 1) / tile.mr * tile.mr * K;
+  }
+
+  template <class Packer>
+  Prepacked(const Packer& packer, std::int64_t m, std::int64_t K, std::int64_t chunk, const Tiling& tile,
+            float* storage)
+      : data_(storage), rows_((m + tile.mr - 1) / tile.mr * tile.mr) {
+    if (!chunk) chunk = std::max<std::int64_t>(K, 1);
+    for (std::int64_t begin = 0; begin < K; begin += chunk)
+      for (std::int64_t k0 = begin, end = std::min(K, begin + chunk); k0 < end; k0 += piece_length(chunk)) {
+        const std::int64_t kc = std::min(piece_length(chunk), end - k0);
+        pack_block(packer, 0, m, tile.mr, k0, kc, storage + k0 * rows_);
+      }
+  }
+
+  const float* block(std::int64_t first, std::int64_t k0, std::int64_t kc) const {
+    return data_ + k0 * rows_ + first * kc;
+  }
+
+ private:
+  const float* data_;
+  std::int64_t rows_;
+};
+
+inline const float* pack_block(const Prepacked& packed, std::int64_t first, std::int64_t, int,
+                               std::int64_t k0, std::int64_t kc, float*) {
+  return packed.block(first, k0, kc);
+}
 
 // One block of C, rows [i0, i0 + m) and columns [j0, j0 + n), by the calling thread.
 template <class PackA, class PackB>
@@ -61,12 +107,12 @@ void gemm_block(std::int64_t i0, std::int64_t m, std::int64_t j0, std::int64_t n
   const std::int64_t nr = static_cast<std::int64_t>(tile.nv) * Vec::width;
   const std::int64_t m_panels = (m + mr - 1) / mr, n_panels = (n + nr - 1) / nr;
   const std::int64_t chunks = std::max<std::int64_t>(1, (K + chunk - 1) / chunk);
-  const std::int64_t piece = std::min(chunk, max_piece);
+  const std::int64_t piece = piece_length(chunk);
   const int levels = tree_levels(chunks);
   const std::int64_t tile_size = mr * nr, level_size = m_panels * n_panels * tile_size;
 
-  float* a = scratch(slot_a, m_panels * mr * std::min(piece, std::max<std::int64_t>(K, 1)));
-  float* b = scratch(slot_b, n_panels * nr * std::min(piece, std::max<std::int64_t>(K, 1)));
+  float* a_space = scratch(slot_a, m_panels * mr * std::min(piece, std::max<std::int64_t>(K, 1)));
+  float* b_space = scratch(slot_b, n_panels * nr * std::min(piece, std::max<std::int64_t>(K, 1)));
   // Level 0 .. levels - 1 of the tree, then the unfinished chain of a chunk.
   const bool resumes = std::min(chunk, K) > piece;
   float* level = scratch(slot_levels, (levels + (resumes ? 1 : 0)) * level_size);
@@ -76,10 +122,8 @@ void gemm_block(std::int64_t i0, std::int64_t m, std::int64_t j0, std::int64_t n
     std::int64_t k0 = begin;
     do {
       const std::int64_t kc = std::min(piece, end - k0);
-      for (std::int64_t p = 0; p < m_panels; ++p)
-        pack_a.pack(i0 + p * mr, std::min<std::int64_t>(mr, m - p * mr), mr, k0, kc, a + p * mr * kc);
-      for (std::int64_t q = 0; q < n_panels; ++q)
-        pack_b.pack(j0 + q * nr, std::min(nr, n - q * nr), static_cast<int>(nr), k0, kc, b + q * nr * kc);
+      const float* a = pack_block(pack_a, i0, m, mr, k0, kc, a_space);
+      const float* b = pack_block(pack_b, j0, n, static_cast<int>(nr), k0, kc, b_space);
 
       MicroTile step;
       step.kc = kc;
@@ -115,13 +159,12 @@ void gemm_block(std::int64_t i0, std::int64_t m, std::int64_t j0, std::int64_t n
 // All of C, by the calling thread.
 template <class PackA, class PackB>
 void gemm(std::int64_t m, std::int64_t n, std::int64_t K, std::int64_t chunk, const PackA& pack_a,
-          const PackB& pack_b, const Output& out) {
-  const Tiling tile(m, n);
-  const std::int64_t unlimited = std::max<std::int64_t>(K, 1);
+          const PackB& pack_b, const Output& out, const Tiling& tile) {
+  if (!chunk) chunk = std::max<std::int64_t>(K, 1);
   for (std::int64_t j = 0; j < n; j += tile.nc)
     for (std::int64_t i = 0; i < m; i += tile.mc)
-      gemm_block(i, std::min(tile.mc, m - i), j, std::min(tile.nc, n - j), K,
-                 chunk ? chunk : unlimited, tile, pack_a, pack_b, out);
+      gemm_block(i, std::min(tile.mc, m - i), j, std::min(tile.nc, n - j), K, chunk, tile, pack_a, pack_b,
+                 out);
 }
 
 // A matrix of any strides as an operand: element (i, k) at data[i * outer + k * inner].
@@ -154,7 +197,12 @@ struct StridedPacker {
     constexpr std::int64_t step = 16;
     for (std::int64_t k0 = 0; k0 < kc; k0 += step) {
       const std::int64_t k1 = std::min(kc, k0 + step);
-      for (std::int64_t i = 0; i < count; ++i)
+      std::int64_t i = 0;
+      if (k1 - k0 == step)
+        for (; i + Vec::width <= count; i += Vec::width)
+          for (std::int64_t k = k0; k < k1; k += Vec::width)
+            transpose(src + i * outer + k, outer, dst + k * width + i, width);
+      for (; i < count; ++i)
         for (std::int64_t k = k0; k < k1; ++k) dst[k * width + i] = src[i * outer + k];
     }
     if (count < width)

@@ -42,6 +42,39 @@ inline Vec canonical(Vec a) {
   return {_mm512_mask_mov_ps(a.v, nan, _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)))};
 }
 
+// dst[j * dst_stride + i] = src[i * src_stride + j] for a square of Vec::width elements.
+inline void transpose(const float* src, std::int64_t src_stride, float* dst, std::int64_t dst_stride) {
+  __m512 r[16], t[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) r[i] = _mm512_loadu_ps(src + i * src_stride);
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 16; i += 4) {
+    r[i] = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(t[i]), _mm512_castps_pd(t[i + 2])));
+    r[i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(t[i]), _mm512_castps_pd(t[i + 2])));
+    r[i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(t[i + 1]), _mm512_castps_pd(t[i + 3])));
+    r[i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(t[i + 1]), _mm512_castps_pd(t[i + 3])));
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
+    t[i + 8] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    _mm512_storeu_ps(dst + (i + 0) * dst_stride, _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88));
+    _mm512_storeu_ps(dst + (i + 8) * dst_stride, _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd));
+    _mm512_storeu_ps(dst + (i + 4) * dst_stride, _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88));
+    _mm512_storeu_ps(dst + (i + 12) * dst_stride, _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xdd));
+  }
+}
+
 #elif defined(__AVX2__) && defined(__FMA__)
 
 struct Vec {
@@ -68,6 +101,29 @@ inline Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
 inline Vec canonical(Vec a) {
   const __m256 nan = _mm256_cmp_ps(a.v, a.v, _CMP_UNORD_Q);
   return {_mm256_blendv_ps(a.v, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)), nan)};
+}
+
+inline void transpose(const float* src, std::int64_t src_stride, float* dst, std::int64_t dst_stride) {
+  __m256 r[8], t[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(src + i * src_stride);
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4) {
+    r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+    r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+    r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+    r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    _mm256_storeu_ps(dst + i * dst_stride, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
+    _mm256_storeu_ps(dst + (i + 4) * dst_stride, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
+  }
 }
 
 #else
@@ -104,6 +160,11 @@ inline Vec operator/(Vec a, Vec b) { return {a.v / b.v}; }
 inline Vec canonical(Vec a) {
   for (int i = 0; i < Vec::width; ++i) a.v[i] = repdl::canonical(a.v[i]);
   return a;
+}
+
+inline void transpose(const float* src, std::int64_t src_stride, float* dst, std::int64_t dst_stride) {
+  for (int i = 0; i < Vec::width; ++i)
+    for (int j = 0; j < Vec::width; ++j) dst[j * dst_stride + i] = src[i * src_stride + j];
 }
 
 inline Vec fma_each(Vec a, Vec b, Vec c) {

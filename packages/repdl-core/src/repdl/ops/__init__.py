@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import Any
 
+from repdl.ops.conv2d import conv2d
+from repdl.ops.linear import linear
 from repdl.ops.matmul import bmm, matmul, mm
 
 
@@ -20,4 +22,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'repdl.ops' has no op {name!r}")
 
 
-__all__ = ["bmm", "matmul", "mm"]
+__all__ = [
+    "bmm",
+    "conv2d",
+    "linear",
+    "matmul",
+    "mm",
+]

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from repdl.reference import matmul
+from repdl.reference import conv2d, linear, matmul
 from repdl.registry import Backend
 
 
@@ -37,7 +37,7 @@ backend = Backend(
     device="cpu",
     ops={
         op: _ieee(function)
-        for module in (matmul,)
+        for module in (conv2d, linear, matmul)
         for op, function in module.OPS.items()
     },
     priority=-100,

@@ -1,0 +1,275 @@
+"""conv2d and its two gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.errors import UnsupportedError, check, check_dim, check_dtype, check_size
+
+
+def output_size(size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
+    """Number of positions of a dilated kernel on a padded side of length `size`."""
+    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def _check_options(stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int) -> None:
+    for name, values, least in (("stride", stride, 1), ("padding", padding, 0), ("dilation", dilation, 1)):
+        check("conv2d", len(values) == 2, f"{name} has {len(values)} values, expected 2 (height, width)")
+        check("conv2d", min(values) >= least, f"{name} is {tuple(values)}, expected at least {least}")
+    check("conv2d", groups >= 1, f"groups is {groups}, expected a positive integer")
+
+
+def _check_geometry(
+    input_shape: Sequence[int],
+    weight_shape: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> list[int]:
+    """Raise unless the shapes fit together; returns the output shape."""
+    _check_options(stride, padding, dilation, groups)
+    channels, out_channels = input_shape[1], weight_shape[0]
+    if channels % groups or channels // groups != weight_shape[1]:
+        check_size("conv2d", "input.shape[1]", channels, weight_shape[1] * groups, "weight.shape[1] * groups")
+    check(
+        "conv2d", out_channels % groups == 0,
+        f"weight.shape[0] is {out_channels}, expected a multiple of groups = {groups}",
+    )
+    shape = [input_shape[0], out_channels]
+    for axis, side in ((0, "height"), (1, "width")):
+        size, kernel = input_shape[2 + axis], weight_shape[2 + axis]
+        check("conv2d", kernel > 0, f"weight {side} is 0, expected a positive kernel size")
+        n = output_size(size, kernel, stride[axis], padding[axis], dilation[axis])
+        check(
+            "conv2d", size + 2 * padding[axis] >= dilation[axis] * (kernel - 1) + 1,
+            f"the kernel is larger than the padded input: {side} {dilation[axis] * (kernel - 1) + 1} > "
+            f"{size + 2 * padding[axis]}; expected a smaller kernel or dilation, or more padding",
+        )
+        shape.append(n)
+    return shape
+
+
+def _check(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    contract: str,
+) -> None:
+    check_dtype("conv2d", input=input, weight=weight, bias=bias)
+    check_dim("conv2d", 4, input=input, weight=weight)
+    check_dim("conv2d", 1, bias=bias)
+    _check_geometry(input.shape, weight.shape, stride, padding, dilation, groups)
+    if bias is not None:
+        check_size("conv2d", "bias.shape[0]", bias.shape[0], weight.shape[0], "weight.shape[0], out_channels")
+
+
+def _fake(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    contract: str,
+) -> torch.Tensor:
+    sides = [output_size(input.shape[2 + i], weight.shape[2 + i], stride[i], padding[i], dilation[i]) for i in (0, 1)]
+    return input.new_empty((input.shape[0], weight.shape[0], *sides))
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    input, weight, bias, *ctx.options = inputs
+    ctx.save_for_backward(input, weight)
+
+
+def _backward(ctx: Any, grad: torch.Tensor) -> Any:
+    input, weight = ctx.saved_tensors
+    grad_input = grad_weight = grad_bias = None
+    if ctx.needs_input_grad[0]:
+        grad_input = _grad_input(grad, weight, input.shape[2:], *ctx.options)
+    if ctx.needs_input_grad[1]:
+        grad_weight = _grad_weight(grad, input, weight.shape[2:], *ctx.options)
+    if ctx.needs_input_grad[2]:
+        grad_bias = torch.ops.repdl.sum(grad, [0, 2, 3], False, ctx.options[-1])
+    return grad_input, grad_weight, grad_bias, None, None, None, None, None
+
+
+_op = registry.define(
+    "conv2d",
+    "(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
+    "int groups, str contract) -> Tensor",
+    check=_check,
+    fake=_fake,
+    setup_context=_setup_context,
+    backward=_backward,
+)
+
+
+def _check_grad_input(
+    grad: torch.Tensor,
+    weight: torch.Tensor,
+    input_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    contract: str,
+) -> None:
+    check_dtype("conv2d_grad_input", grad=grad, weight=weight)
+    check_dim("conv2d_grad_input", 4, grad=grad, weight=weight)
+    input_shape = [grad.shape[0], weight.shape[1] * groups, *input_size]
+    expected = _check_geometry(input_shape, weight.shape, stride, padding, dilation, groups)
+    check_size("conv2d_grad_input", "grad.shape", list(grad.shape), expected, "the output shape of conv2d")
+
+
+def _fake_grad_input(
+    grad: torch.Tensor, weight: torch.Tensor, input_size: Sequence[int], *options: Any
+) -> torch.Tensor:
+    groups = options[3]
+    return grad.new_empty((grad.shape[0], weight.shape[1] * groups, *input_size))
+
+
+def _setup_grad_input(ctx: Any, inputs: Any, output: Any) -> None:
+    grad, weight, _, *ctx.options = inputs
+    ctx.save_for_backward(grad, weight)
+
+
+def _backward_grad_input(ctx: Any, grad_grad: torch.Tensor) -> Any:
+    grad, weight = ctx.saved_tensors
+    to_grad = to_weight = None
+    if ctx.needs_input_grad[0]:
+        to_grad = _op(grad_grad, weight, None, *ctx.options)
+    if ctx.needs_input_grad[1]:
+        to_weight = _grad_weight(grad, grad_grad, weight.shape[2:], *ctx.options)
+    return to_grad, to_weight, None, None, None, None, None, None
+
+
+_grad_input = registry.define(
+    "conv2d_grad_input",
+    "(Tensor grad, Tensor weight, int[] input_size, int[] stride, int[] padding, int[] dilation, "
+    "int groups, str contract) -> Tensor",
+    check=_check_grad_input,
+    fake=_fake_grad_input,
+    setup_context=_setup_grad_input,
+    backward=_backward_grad_input,
+    family="conv2d",
+)
+
+
+def _check_grad_weight(
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    contract: str,
+) -> None:
+    check_dtype("conv2d_grad_weight", grad=grad, input=input)
+    check_dim("conv2d_grad_weight", 4, grad=grad, input=input)
+    _check_options(stride, padding, dilation, groups)
+    weight_shape = [grad.shape[1], input.shape[1] // groups, *kernel_size]
+    expected = _check_geometry(input.shape, weight_shape, stride, padding, dilation, groups)
+    check_size("conv2d_grad_weight", "grad.shape", list(grad.shape), expected, "the output shape of conv2d")
+
+
+def _fake_grad_weight(
+    grad: torch.Tensor, input: torch.Tensor, kernel_size: Sequence[int], *options: Any
+) -> torch.Tensor:
+    groups = options[3]
+    return grad.new_empty((grad.shape[1], input.shape[1] // groups, *kernel_size))
+
+
+def _setup_grad_weight(ctx: Any, inputs: Any, output: Any) -> None:
+    grad, input, _, *ctx.options = inputs
+    ctx.save_for_backward(grad, input)
+
+
+def _backward_grad_weight(ctx: Any, grad_grad: torch.Tensor) -> Any:
+    grad, input = ctx.saved_tensors
+    to_grad = to_input = None
+    if ctx.needs_input_grad[0]:
+        to_grad = _op(input, grad_grad, None, *ctx.options)
+    if ctx.needs_input_grad[1]:
+        to_input = _grad_input(grad, grad_grad, input.shape[2:], *ctx.options)
+    return to_grad, to_input, None, None, None, None, None, None
+
+
+_grad_weight = registry.define(
+    "conv2d_grad_weight",
+    "(Tensor grad, Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, "
+    "int groups, str contract) -> Tensor",
+    check=_check_grad_weight,
+    fake=_fake_grad_weight,
+    setup_context=_setup_grad_weight,
+    backward=_backward_grad_weight,
+    family="conv2d",
+)
+
+
+def _pair(name: str, value: int | Sequence[int]) -> list[int]:
+    pair = [value, value] if isinstance(value, int) else list(value)
+    if len(pair) == 1:
+        pair = pair * 2
+    check("conv2d", len(pair) == 2, f"{name} is {value}, expected one integer or two (height, width)")
+    return pair
+
+
+def conv2d(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: str | int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """2-D convolution: `(N, C, H, W), (O, C / groups, KH, KW) -> (N, O, OH, OW)`, float32.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        weight: (O, C / groups, KH, KW).
+        bias: (O) or None.
+        stride, dilation: one integer or (height, width).
+        padding: zeros on each side, one integer or (height, width); 'valid' is 0, 'same'
+            keeps the size (stride 1), an odd zero going to the end of the side.
+
+    Raises:
+        ShapeError: if channels, groups, bias or kernel do not fit the input.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: conv2d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv2d.html
+    """
+    check_dim("conv2d", (3, 4), input=input)
+    check_dim("conv2d", 4, weight=weight)
+    strides, dilations = _pair("stride", stride), _pair("dilation", dilation)
+    name = contract_name(contract)
+    batch = input if input.dim() == 4 else input.unsqueeze(0)
+    if padding == "valid":
+        paddings = [0, 0]
+    elif padding == "same":
+        if strides != [1, 1]:
+            raise UnsupportedError(f"conv2d: padding is 'same' with stride {tuple(strides)}, expected stride 1")
+        total = [d * (k - 1) for d, k in zip(dilations, weight.shape[2:])]
+        paddings = [t // 2 for t in total]
+        if any(t % 2 for t in total):
+            batch = torch.nn.functional.pad(batch, (0, total[1] % 2, 0, total[0] % 2))
+    elif isinstance(padding, str):
+        raise UnsupportedError(f"conv2d: padding is {padding!r}, expected 'same', 'valid' or integers")
+    else:
+        paddings = _pair("padding", padding)
+    output = _op(batch, weight, bias, strides, paddings, dilations, groups, name)
+    return output if input.dim() == 4 else output.squeeze(0)

@@ -1,0 +1,82 @@
+"""linear: a matrix product with a bias added after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.errors import check, check_dim, check_dtype, check_size
+
+
+def _check(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, contract: str) -> None:
+    check_dtype("linear", input=input, weight=weight, bias=bias)
+    check_dim("linear", 2, input=input, weight=weight)
+    check_dim("linear", 1, bias=bias)
+    if input.shape[1] != weight.shape[1]:
+        check_size("linear", "input.shape[-1]", input.shape[1], weight.shape[1], "weight.shape[1], in_features")
+    if bias is not None:
+        check_size("linear", "bias.shape[0]", bias.shape[0], weight.shape[0], "weight.shape[0], out_features")
+
+
+def _fake(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, contract: str) -> torch.Tensor:
+    return input.new_empty((input.shape[0], weight.shape[0]))
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    input, weight, bias, ctx.contract = inputs
+    ctx.save_for_backward(input, weight)
+
+
+def _backward(ctx: Any, grad: torch.Tensor) -> Any:
+    input, weight = ctx.saved_tensors
+    grad_input = grad_weight = grad_bias = None
+    if ctx.needs_input_grad[0]:
+        grad_input = torch.ops.repdl.matmul(grad, weight, False, False, ctx.contract)
+    if ctx.needs_input_grad[1]:
+        grad_weight = torch.ops.repdl.matmul(grad, input, True, False, ctx.contract)
+    if ctx.needs_input_grad[2]:
+        grad_bias = torch.ops.repdl.sum(grad, [0], False, ctx.contract)
+    return grad_input, grad_weight, grad_bias, None
+
+
+_op = registry.define(
+    "linear",
+    "(Tensor input, Tensor weight, Tensor? bias, str contract) -> Tensor",
+    check=_check,
+    fake=_fake,
+    setup_context=_setup_context,
+    backward=_backward,
+)
+
+
+def linear(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """`input @ weight.T + bias`: `(..., K), (N, K), (N) -> (..., N)`, float32.
+
+    Args:
+        input: any number of leading dimensions, none included.
+        weight: (N, K), or (K) for a single output without a trailing dimension.
+
+    Raises:
+        ShapeError: if K or N differ between the operands.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: linear v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.linear.html
+    """
+    check("linear", input.dim() > 0, "input is 0-D, expected at least one dimension (in_features)")
+    check_dim("linear", (1, 2), weight=weight)
+    if weight.dim() == 1:
+        check_dim("linear", 0, bias=bias)
+        bias = None if bias is None else bias.unsqueeze(0)
+        return linear(input, weight.unsqueeze(0), bias, contract=contract).squeeze(-1)
+    rows = input if input.dim() == 2 else input.reshape(input.shape[:-1].numel(), input.shape[-1])
+    output = _op(rows, weight, bias, contract_name(contract))
+    return output if input.dim() == 2 else output.reshape(*input.shape[:-1], weight.shape[0])

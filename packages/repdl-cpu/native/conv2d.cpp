@@ -1,0 +1,348 @@
+// conv2d and its gradients as products of packed matrices. See contract/v1/conv2d.md.
+//
+//   conv2d:      O[n, o, p]  = dot over (c, kh, kw) of W[o, k] and X[n, k, p]
+//   grad_input:  dX[n, c, p] = dot over (o, kh, kw) of W[k, c] and G[n, k, p], a stride phase at a time
+//   grad_weight: dW[o, j]    = dot over (n, p)      of G[o, k] and X[k, j]
+//
+// X[k, p] and G[k, p] are never stored: image, padded with zeros, at offset(k) + position(p).
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "bind.hpp"
+#include "gemm.hpp"
+
+namespace repdl::cpu {
+namespace {
+
+struct Geometry {
+  std::int64_t n, c, h, w;  // input; c and o count all groups
+  std::int64_t o, oh, ow;
+  std::int64_t kh, kw;
+  std::int64_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+  std::int64_t groups;
+
+  std::int64_t group_c() const { return c / groups; }
+  std::int64_t group_o() const { return o / groups; }
+};
+
+constexpr std::int64_t slack = 64;  // floats that a row copy may read or write past its end
+
+// Channels of one image inside a frame of zeros.
+struct Padded {
+  std::int64_t channels, h, w;          // of the image
+  std::int64_t top, left, rows, columns;  // of the frame
+
+  std::int64_t floats() const { return channels * rows * columns + slack; }
+
+  void fill(const float* image, float* dst) const {
+    std::fill(dst, dst + floats(), 0.0f);
+    for (std::int64_t c = 0; c < channels; ++c)
+      for (std::int64_t y = 0; y < h; ++y) {
+        const std::int64_t row = y + top;
+        if (row < 0 || row >= rows) continue;
+        const std::int64_t from = std::max<std::int64_t>(0, -left), to = std::min(w, columns - left);
+        if (to > from)
+          std::copy(image + (c * h + y) * w + from, image + (c * h + y) * w + to,
+                    dst + (c * rows + row) * columns + left + from);
+      }
+  }
+};
+
+// Positions p = (y, x) of a grid over a padded image: y * row_step + x * column_step.
+struct Grid {
+  std::int64_t rows, columns, row_step, column_step;
+  std::int64_t size() const { return rows * columns; }
+};
+
+// B[k, p] = image[offset[k] + position(p)], p contiguous in a panel row.
+struct ImagePacker {
+  const float* image;
+  const std::int64_t* offset;
+  Grid grid;
+
+  void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc,
+            float* dst) const {
+    struct Run {
+      std::int64_t source;
+      int at, length;
+    };
+    Run runs[4 * 64];
+    int n_runs = 0;
+    for (std::int64_t p = first; p < first + count;) {
+      const std::int64_t y = p / grid.columns, x = p % grid.columns;
+      const std::int64_t length = std::min(grid.columns - x, first + count - p);
+      runs[n_runs++] = {y * grid.row_step + x * grid.column_step, static_cast<int>(p - first),
+                        static_cast<int>(length)};
+      p += length;
+    }
+    const std::int64_t step = grid.column_step;
+    for (std::int64_t k = 0; k < kc; ++k) {
+      float* row = dst + k * width;
+      const float* src = image + offset[k0 + k];
+      for (int r = 0; r < n_runs; ++r) {
+        const float* from = src + runs[r].source;
+        float* to = row + runs[r].at;
+        const int length = runs[r].length;
+        if (step == 1) {
+          int i = 0;
+          for (; i + Vec::width <= length; i += Vec::width) Vec::load(from + i).store(to + i);
+          if (i < length) Vec::load(from + i, length - i).store(to + i, length - i);
+        } else {
+          for (int i = 0; i < length; ++i) to[i] = from[i * step];
+        }
+      }
+      for (std::int64_t i = count; i < width; ++i) row[i] = 0.0f;
+    }
+  }
+};
+
+// B[k, j] = image of n at offset[j] + position(p), with k = (n, p): for the weight gradient.
+// Pieces come in ascending k, so one padded image at a time is enough.
+struct ImageRowsPacker {
+  const float* input;        // of the group, first image
+  std::int64_t image_stride;
+  Padded frame;
+  const std::int64_t* offset;
+  Grid grid;
+  float* image;               // space for one padded image
+  mutable std::int64_t current = -1;
+
+  void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc,
+            float* dst) const {
+    for (std::int64_t k = k0; k < k0 + kc;) {
+      const std::int64_t n = k / grid.size(), p = k % grid.size();
+      if (n != current) {
+        frame.fill(input + n * image_stride, image);
+        current = n;
+      }
+      const std::int64_t y = p / grid.columns, x = p % grid.columns;
+      const std::int64_t length = std::min(grid.columns - x, k0 + kc - k);
+      const float* src = image + y * grid.row_step + x * grid.column_step;
+      float* to = dst + (k - k0) * width;
+      for (std::int64_t j = 0; j < count; ++j) {
+        const float* from = src + offset[first + j];
+        for (std::int64_t i = 0; i < length; ++i) to[i * width + j] = from[i * grid.column_step];
+      }
+      for (std::int64_t i = 0; i < length; ++i)
+        for (std::int64_t j = count; j < width; ++j) to[i * width + j] = 0.0f;
+      k += length;
+    }
+  }
+};
+
+// A[o, k] = grad[n, o, p] with k = (n, p).
+struct GradRowsPacker {
+  const float* grad;  // of the group, first image
+  std::int64_t image_stride, positions;
+
+  void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc,
+            float* dst) const {
+    for (std::int64_t k = k0; k < k0 + kc;) {
+      const std::int64_t n = k / positions, p = k % positions;
+      const std::int64_t length = std::min(positions - p, k0 + kc - k);
+      const float* src = grad + n * image_stride + first * positions + p;
+      StridedPacker::transpose_pack(src, positions, count, width, length, dst + (k - k0) * width);
+      k += length;
+    }
+  }
+};
+
+// Shared by the products of one call: operand A packed once.
+using Storage = std::unique_ptr<float[]>;
+
+Storage allocate(std::int64_t floats) {
+  return Storage(new float[static_cast<std::size_t>(std::max<std::int64_t>(floats, 1))]);
+}
+
+// Calls body(n, group) for every image and group, on threads where the work is worth it.
+template <class Body>
+void for_each_image(const Geometry& g, int threads, const Body& body) {
+  const std::int64_t work = g.group_o() * g.group_c() * g.kh * g.kw * g.oh * g.ow;
+  const std::int64_t grain = std::max<std::int64_t>(1, (1 << 17) / std::max<std::int64_t>(1, work));
+  parallel_for(g.n * g.groups, grain, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) body(i / g.groups, i % g.groups);
+  });
+}
+
+void conv2d(const float* input, const float* weight, const float* bias, float* output, const Geometry& g,
+            std::int64_t chunk, int threads) {
+  const std::int64_t K = g.group_c() * g.kh * g.kw, m = g.group_o(), positions = g.oh * g.ow;
+  if (g.n == 0 || g.o == 0 || positions == 0) return;
+  const Padded frame{g.group_c(), g.h, g.w, g.pad_h, g.pad_w, g.h + 2 * g.pad_h, g.w + 2 * g.pad_w};
+  const Grid grid{g.oh, g.ow, g.stride_h * frame.columns, g.stride_w};
+  std::vector<std::int64_t> offset;
+  for (std::int64_t c = 0; c < g.group_c(); ++c)
+    for (std::int64_t kh = 0; kh < g.kh; ++kh)
+      for (std::int64_t kw = 0; kw < g.kw; ++kw)
+        offset.push_back((c * frame.rows + kh * g.dilation_h) * frame.columns + kw * g.dilation_w);
+
+  const Tiling tile(m, positions);
+  const std::int64_t packed = Prepacked::floats(m, K, tile);
+  const Storage storage = allocate(g.groups * packed);
+  std::vector<Prepacked> a;
+  for (std::int64_t group = 0; group < g.groups; ++group)
+    a.emplace_back(StridedPacker{weight + group * m * K, K, 1}, m, K, chunk, tile,
+                   storage.get() + group * packed);
+
+  const bool in_place = g.kh == 1 && g.kw == 1 && g.stride_h == 1 && g.stride_w == 1 && g.pad_h == 0 && g.pad_w == 0;
+  for_each_image(g, threads, [&](std::int64_t n, std::int64_t group) {
+    const float* image = input + (n * g.c + group * g.group_c()) * g.h * g.w;
+    Output out{output + (n * g.o + group * m) * positions, positions};
+    if (bias) out.row_bias = bias + group * m;
+    if (in_place) {
+      gemm(m, positions, K, chunk, a[group], StridedPacker{image, 1, positions}, out, tile);
+      return;
+    }
+    float* padded = scratch(slot_user, frame.floats());
+    frame.fill(image, padded);
+    gemm(m, positions, K, chunk, a[group], ImagePacker{padded, offset.data(), grid}, out, tile);
+  });
+}
+
+void conv2d_grad_weight(const float* grad, const float* input, float* output, const Geometry& g,
+                        std::int64_t chunk, int threads) {
+  const std::int64_t positions = g.oh * g.ow, K = g.n * positions, m = g.group_o();
+  const std::int64_t columns = g.group_c() * g.kh * g.kw;
+  if (g.o == 0 || columns == 0) return;
+  const Padded frame{g.group_c(), g.h, g.w, g.pad_h, g.pad_w, g.h + 2 * g.pad_h, g.w + 2 * g.pad_w};
+  const Grid grid{g.oh, g.ow, g.stride_h * frame.columns, g.stride_w};
+  std::vector<std::int64_t> offset;
+  for (std::int64_t c = 0; c < g.group_c(); ++c)
+    for (std::int64_t kh = 0; kh < g.kh; ++kh)
+      for (std::int64_t kw = 0; kw < g.kw; ++kw)
+        offset.push_back((c * frame.rows + kh * g.dilation_h) * frame.columns + kw * g.dilation_w);
+
+  // Threads take groups, and slices of the outputs of a group where there are few.
+  const std::int64_t slices = std::max<std::int64_t>(1, std::min<std::int64_t>(m / max_rows, threads / g.groups));
+  parallel_for(g.groups * slices, 1, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t group = i / slices, slice = i % slices;
+      const std::int64_t first = m * slice / slices, rows = m * (slice + 1) / slices - first;
+      if (rows == 0) continue;
+      const GradRowsPacker pack_a{grad + (group * m + first) * positions, g.o * positions, positions};
+      const ImageRowsPacker pack_b{input + group * g.group_c() * g.h * g.w, g.c * g.h * g.w, frame, offset.data(),
+                                   grid, scratch(slot_user, frame.floats())};
+      const Output out{output + (group * m + first) * columns, columns};
+      gemm(rows, columns, K, chunk, pack_a, pack_b, out, Tiling(rows, columns));
+    }
+  });
+}
+
+// One side (rows or columns) of a stride phase of the input gradient: the positions
+// first, first + stride, ... of the input, and the taps that exist for them.
+struct Phase {
+  std::int64_t first, count;
+  std::vector<std::int64_t> taps;    // kh ascending
+  std::vector<std::int64_t> shifts;  // oh of the phase's first position, a tap each
+
+  Phase(std::int64_t phase, std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
+        std::int64_t dilation)
+      : first(phase), count(phase < size ? (size - phase + stride - 1) / stride : 0) {
+    for (std::int64_t k = 0; k < kernel; ++k) {
+      const std::int64_t reach = phase + padding - k * dilation;
+      if (reach % stride == 0) {
+        taps.push_back(k);
+        shifts.push_back(reach / stride);
+      }
+    }
+  }
+};
+
+void conv2d_grad_input(const float* grad, const float* weight, float* output, const Geometry& g,
+                       std::int64_t chunk, int threads) {
+  const std::int64_t m = g.group_c(), area = g.h * g.w;
+  if (g.n == 0 || g.c == 0 || area == 0) return;
+  for (std::int64_t phase_h = 0; phase_h < std::min(g.stride_h, g.h); ++phase_h)
+    for (std::int64_t phase_w = 0; phase_w < std::min(g.stride_w, g.w); ++phase_w) {
+      const Phase rows(phase_h, g.h, g.kh, g.stride_h, g.pad_h, g.dilation_h);
+      const Phase columns(phase_w, g.w, g.kw, g.stride_w, g.pad_w, g.dilation_w);
+      const std::int64_t taps = static_cast<std::int64_t>(rows.taps.size() * columns.taps.size());
+      const std::int64_t K = g.group_o() * taps, positions = rows.count * columns.count;
+
+      // grad in a frame that holds every oh, ow that a tap can reach.
+      std::int64_t low_h = 0, high_h = g.oh, low_w = 0, high_w = g.ow;
+      for (const std::int64_t s : rows.shifts) {
+        low_h = std::min(low_h, s);
+        high_h = std::max(high_h, s + rows.count);
+      }
+      for (const std::int64_t s : columns.shifts) {
+        low_w = std::min(low_w, s);
+        high_w = std::max(high_w, s + columns.count);
+      }
+      const Padded frame{g.group_o(), g.oh, g.ow, -low_h, -low_w, high_h - low_h, high_w - low_w};
+      const Grid grid{rows.count, columns.count, frame.columns, 1};
+      std::vector<std::int64_t> offset, tap;  // tap: position of the term's weight in (kh, kw)
+      for (std::int64_t o = 0; o < g.group_o(); ++o)
+        for (std::size_t i = 0; i < rows.taps.size(); ++i)
+          for (std::size_t j = 0; j < columns.taps.size(); ++j) {
+            offset.push_back((o * frame.rows + rows.shifts[i] - low_h) * frame.columns + columns.shifts[j] - low_w);
+            tap.push_back((o * m * g.kh + rows.taps[i]) * g.kw + columns.taps[j]);
+          }
+
+      // A[c, k]: one row of weights a tap, gathered once.
+      const Tiling tile(m, positions);
+      const std::int64_t packed = Prepacked::floats(m, K, tile);
+      const Storage storage = allocate(g.groups * packed);
+      struct TapPacker {
+        const float* weight;
+        const std::int64_t* tap;
+        std::int64_t kernel;
+        void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc,
+                  float* dst) const {
+          for (std::int64_t k = 0; k < kc; ++k)
+            for (std::int64_t i = 0; i < width; ++i)
+              dst[k * width + i] = i < count ? weight[tap[k0 + k] + (first + i) * kernel] : 0.0f;
+        }
+      };
+      std::vector<Prepacked> a;
+      for (std::int64_t group = 0; group < g.groups; ++group)
+        a.emplace_back(TapPacker{weight + group * g.group_o() * m * g.kh * g.kw, tap.data(), g.kh * g.kw}, m, K,
+                       chunk, tile, storage.get() + group * packed);
+
+      const bool whole = g.stride_h == 1 && g.stride_w == 1;
+      for_each_image(g, threads, [&](std::int64_t n, std::int64_t group) {
+        float* padded = scratch(slot_user, frame.floats());
+        frame.fill(grad + (n * g.o + group * g.group_o()) * g.oh * g.ow, padded);
+        float* image = output + (n * g.c + group * m) * area;
+        float* result = whole ? image : scratch(slot_user + 1, m * positions);
+        gemm(m, positions, K, chunk, a[group], ImagePacker{padded, offset.data(), grid}, Output{result, positions},
+             tile);
+        if (whole) return;
+        for (std::int64_t c = 0; c < m; ++c)
+          for (std::int64_t y = 0; y < rows.count; ++y)
+            for (std::int64_t x = 0; x < columns.count; ++x)
+              image[c * area + (rows.first + y * g.stride_h) * g.w + columns.first + x * g.stride_w] =
+                  result[c * positions + y * columns.count + x];
+      });
+    }
+}
+
+Geometry geometry(const Sizes& s) {
+  return {s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8], s[9], s[10], s[11], s[12], s[13], s[14], s[15]};
+}
+
+}  // namespace
+
+void bind_conv2d(py::module_& module) {
+  const py::call_guard<py::gil_scoped_release> release;
+  module.def(
+      "conv2d",
+      [](Address input, Address weight, Address bias, Address output, const Sizes& sizes, std::int64_t chunk,
+         int threads) { conv2d(in(input), in(weight), in(bias), out(output), geometry(sizes), chunk, threads); },
+      release);
+  module.def(
+      "conv2d_grad_weight",
+      [](Address grad, Address input, Address output, const Sizes& sizes, std::int64_t chunk, int threads) {
+        conv2d_grad_weight(in(grad), in(input), out(output), geometry(sizes), chunk, threads);
+      },
+      release);
+  module.def(
+      "conv2d_grad_input",
+      [](Address grad, Address weight, Address output, const Sizes& sizes, std::int64_t chunk, int threads) {
+        conv2d_grad_input(in(grad), in(weight), out(output), geometry(sizes), chunk, threads);
+      },
+      release);
+}
+
+}  // namespace repdl::cpu

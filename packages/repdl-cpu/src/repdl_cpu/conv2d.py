@@ -1,0 +1,90 @@
+"""Glue of conv2d and its gradients: contiguous operands and one list of sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from repdl.config import get_num_threads
+from repdl.contract import Contract
+from repdl_cpu.isa import native
+
+
+def _sizes(
+    input: Sequence[int],
+    output: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> list[int]:
+    return [*input, *output[1:], *kernel, *stride, *padding, *dilation, groups]
+
+
+def conv2d(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    contract: str,
+) -> torch.Tensor:
+    n, _, *side = input.shape
+    o, _, *kernel = weight.shape
+    out = [(side[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in (0, 1)]
+    output = input.new_empty((n, o, *out))
+    input, weight = input.contiguous(), weight.contiguous()
+    bias = None if bias is None else bias.contiguous()
+    native().conv2d(
+        input.data_ptr(), weight.data_ptr(), 0 if bias is None else bias.data_ptr(), output.data_ptr(),
+        _sizes(input.shape, output.shape, kernel, stride, padding, dilation, groups),
+        Contract.parse(contract).dot_chunk, get_num_threads(),
+    )
+    return output
+
+
+def conv2d_grad_input(
+    grad: torch.Tensor,
+    weight: torch.Tensor,
+    input_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    contract: str,
+) -> torch.Tensor:
+    output = grad.new_empty((grad.shape[0], weight.shape[1] * groups, *input_size))
+    grad, weight = grad.contiguous(), weight.contiguous()
+    native().conv2d_grad_input(
+        grad.data_ptr(), weight.data_ptr(), output.data_ptr(),
+        _sizes(output.shape, grad.shape, weight.shape[2:], stride, padding, dilation, groups),
+        Contract.parse(contract).dot_chunk, get_num_threads(),
+    )
+    return output
+
+
+def conv2d_grad_weight(
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    contract: str,
+) -> torch.Tensor:
+    output = grad.new_empty((grad.shape[1], input.shape[1] // groups, *kernel_size))
+    grad, input = grad.contiguous(), input.contiguous()
+    native().conv2d_grad_weight(
+        grad.data_ptr(), input.data_ptr(), output.data_ptr(),
+        _sizes(input.shape, grad.shape, kernel_size, stride, padding, dilation, groups),
+        Contract.parse(contract).dot_chunk, get_num_threads(),
+    )
+    return output
+
+
+OPS = {"conv2d": conv2d, "conv2d_grad_input": conv2d_grad_input, "conv2d_grad_weight": conv2d_grad_weight}
