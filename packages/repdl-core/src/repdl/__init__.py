@@ -19,7 +19,7 @@ from repdl.config import get_num_threads, set_num_threads
 from repdl.contract import Contract, get_contract, use_contract
 from repdl.digest import digest
 from repdl.errors import RepDLError
-from repdl.registry import Backend, backends, use_backend
+from repdl.registry import Backend, backends, set_backend, use_backend
 
 _OPTIONAL = {"nn": "repdl-nn", "optim": "repdl-optim"}
 
@@ -50,6 +50,7 @@ __all__ = [
     "get_contract",
     "get_num_threads",
     "ops",
+    "set_backend",
     "set_num_threads",
     "use_backend",
     "use_contract",

@@ -159,7 +159,7 @@ def backends() -> dict[str, BackendInfo]:
     """Every installed backend by name, the ones that failed to load included."""
     _discover()
     rows = {
-        name: BackendInfo(name, b.device, len(_ops_of(b)), b.priority, None, b.describe())
+        name: BackendInfo(name, b.device, len(implementations(b)), b.priority, None, b.describe())
         for name, b in _backends.items()
     }
     for name, error in _failures.items():
@@ -187,19 +187,25 @@ def get_backend(name: str) -> Backend:
     )
 
 
-@contextmanager
-def use_backend(name: str) -> Iterator[Backend]:
-    """Compute every op with backend `name` inside a `with` block, process-wide.
+def set_backend(name: str | None) -> None:
+    """Compute every op with backend `name`, process-wide; None picks by device again.
 
     Raises:
         BackendError: if the backend is not installed or failed to load.
     """
-    backend = get_backend(name)
-    before = config.state.backend
-    config.state.backend = name
+    if name:
+        get_backend(name)
+    config.state.backend = name or ""
     _cache.clear()
+
+
+@contextmanager
+def use_backend(name: str) -> Iterator[Backend]:
+    """`set_backend(name)` inside a `with` block."""
+    before = config.state.backend
+    set_backend(name)
     try:
-        yield backend
+        yield _backends[name]
     finally:
         config.state.backend = before
         _cache.clear()
@@ -210,7 +216,8 @@ def lookup(op: str, device: str) -> Callable[..., Any]:
     return _cache.get((op, device)) or _lookup(op, device)
 
 
-def _ops_of(backend: Backend) -> dict[str, Callable[..., Any]]:
+def implementations(backend: Backend) -> dict[str, Callable[..., Any]]:
+    """Op name -> implementation: the backend's own, and those added with `implement`."""
     added = {op: function for (op, name), function in _extra.items() if name == backend.name}
     return {**backend.ops, **added}
 
@@ -237,7 +244,7 @@ def _lookup(op: str, device: str) -> Callable[..., Any]:
                 f"{op}: no backend for {device} tensors is installed; pip install repdl-{device}"
             )
     for backend in candidates:
-        implementation = _ops_of(backend).get(op)
+        implementation = implementations(backend).get(op)
         if implementation is not None:
             _cache[op, device] = implementation
             return implementation

@@ -3,5 +3,19 @@
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits, bits, hex_digest
 from repdl.testing.inputs import uniform
+from repdl.testing.run import CONTRACTS, ODD_CONTRACTS, check_golden, check_parity, golden, run
 
-__all__ = ["Case", "assert_same_bits", "bits", "cases", "hex_digest", "uniform"]
+__all__ = [
+    "CONTRACTS",
+    "ODD_CONTRACTS",
+    "Case",
+    "assert_same_bits",
+    "bits",
+    "cases",
+    "check_golden",
+    "check_parity",
+    "golden",
+    "hex_digest",
+    "run",
+    "uniform",
+]

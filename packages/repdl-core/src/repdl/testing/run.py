@@ -1,0 +1,51 @@
+"""Running cases: on a backend, and against the golden bits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from repdl.registry import OPS, get_backend, implementations
+from repdl.testing.cases import Case
+from repdl.testing.compare import assert_same_bits, hex_digest
+
+CONTRACTS = ("v1", "sequential")
+"""The contracts that golden bits are kept for."""
+
+ODD_CONTRACTS = ("dot_chunk=10,sum_lanes=16,sum_block=48", "dot_chunk=300,sum_lanes=2,sum_block=0")
+"""Contracts that no tile size fits: a kernel that hard-codes the order of v1 fails them."""
+
+
+def run(case: Case, contract: str, implementation: Callable[..., Any]) -> Any:
+    """The outputs of a case: what the implementation returns, or the arguments it changed."""
+    args = case.args(contract)
+    result = implementation(*args)
+    if result is not None:
+        return result
+    schema = OPS[case.op].overload._schema
+    changed = [arg for arg, a in zip(args, schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+    return [tensor for arg in changed for tensor in (arg if isinstance(arg, list) else [arg]) if tensor is not None]
+
+
+def check_parity(case: Case, backend: str, contract: str = "v1", oracle: str = "reference") -> None:
+    """Raise AssertionError unless `backend` gives the oracle's bits for the case."""
+    expected = run(case, contract, implementations(get_backend(oracle))[case.op])
+    actual = run(case, contract, implementations(get_backend(backend))[case.op])
+    assert_same_bits(actual, expected, f"{case} {contract} on {backend}")
+
+
+@lru_cache(maxsize=None)
+def golden(family: str) -> dict[str, dict[str, str]]:
+    """The recorded digests of a family: case -> contract -> SHA-256."""
+    text = files("repdl.contract").joinpath("v1", f"{family}.json").read_text()
+    return dict(json.loads(text))
+
+
+def check_golden(case: Case, backend: str, contract: str) -> None:
+    """Raise AssertionError unless `backend` gives the recorded bits for the case."""
+    recorded = golden(OPS[case.op].family)[str(case)][contract]
+    actual = hex_digest(run(case, contract, implementations(get_backend(backend))[case.op]))
+    assert actual == recorded, f"{case} {contract} on {backend}: digest {actual}, recorded {recorded}"
