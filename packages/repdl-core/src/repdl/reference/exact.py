@@ -1,0 +1,65 @@
+"""Correctly rounded elementary functions: the exact result, rounded once to float32.
+
+Python's decimal module computes 60 significant digits. No finite float32 argument of
+these functions has a result closer than 2**-64 (relatively) to a float32 or to the
+midpoint of two, other than the exact ones (exp 0, log 1), so 60 digits decide every
+rounding. A new function is one line: `name = correctly_rounded(decimal function)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Context, Decimal
+from functools import lru_cache
+
+import numpy as np
+
+from repdl.reference.arithmetic import CANONICAL_NAN, Array
+
+CONTEXT = Context(prec=60, Emin=-999999, Emax=999999, traps=[])
+"""60 digits, and no exceptions: log(-1) is NaN, log(0) is -Infinity, exp(1e30) is Infinity."""
+
+
+def to_odd(value: Decimal) -> float:
+    """`value` as a float64, rounded to odd: an inexact result has its last bit set.
+
+    Rounding that to float32 gives what rounding `value` itself would give (Boldo and
+    Melquiond, IEEE TC 57(4), 2008), subnormal results included.
+    """
+    if not value.is_finite():
+        return float(value)
+    nearest = float(value)
+    exact = Decimal(nearest)
+    if exact == value or int(np.float64(nearest).view(np.int64)) & 1:
+        return nearest
+    return math.nextafter(nearest, math.inf if exact < value else -math.inf)
+
+
+def correctly_rounded(function: Callable[[Decimal], Decimal]) -> Callable[[Array], Array]:
+    """A function on float32 arrays from one on decimals; every NaN is 0x7fc00000.
+
+    `function` gets infinities, NaN and -0 too, computes under `CONTEXT`, and is called
+    once for each distinct bit pattern.
+    """
+
+    @lru_cache(maxsize=1 << 16)
+    def rounded(pattern: int) -> np.float32:
+        value = function(Decimal(float(np.uint32(pattern).view(np.float32))))
+        with np.errstate(all="ignore"):
+            return CANONICAL_NAN if value.is_nan() else np.float64(to_odd(value)).astype(np.float32)
+
+    def apply(x: Array) -> Array:
+        x = np.asarray(x, dtype=np.float32)
+        patterns, where = np.unique(x.reshape(-1).view(np.uint32), return_inverse=True)
+        values = np.array([rounded(int(p)) for p in patterns], dtype=np.float32)
+        return np.asarray(values[where.reshape(-1)].reshape(x.shape), dtype=np.float32)
+
+    return apply
+
+
+exp = correctly_rounded(CONTEXT.exp)
+"""e ** x: +0 for -inf, 1 for either zero, inf on overflow."""
+
+log = correctly_rounded(CONTEXT.ln)
+"""The natural logarithm: -inf for either zero, NaN below it."""
