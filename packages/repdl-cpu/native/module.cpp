@@ -1,6 +1,10 @@
 #include "bind.hpp"
 
 PYBIND11_MODULE(REPDL_MODULE, module) {
-  repdl::cpu::bind_conv2d(module);
-  repdl::cpu::bind_matmul(module);
+  using namespace repdl::cpu;
+  bind_adam_step(module);
+  bind_conv2d(module);
+  bind_matmul(module);
+  bind_sgd_step(module);
+  bind_sum(module);
 }

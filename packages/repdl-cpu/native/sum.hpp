@@ -33,7 +33,9 @@ inline std::int64_t sum_block_of(const Contract& contract, std::int64_t n) {
 inline float fold(Vec a) {
 #if defined(__SSE2__)
 #if defined(__AVX512F__)
-  const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+  alignas(64) float lane[Vec::width];
+  a.store(lane);
+  const __m256 half = _mm256_add_ps(_mm256_load_ps(lane), _mm256_load_ps(lane + 8));
   const __m128 quarter = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
 #elif defined(__AVX2__) && defined(__FMA__)
   const __m128 quarter = _mm_add_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from repdl.registry import Backend
-from repdl_cpu import conv2d, linear, matmul
+from repdl_cpu import adam_step, conv2d, linear, matmul, sgd_step, sum
 from repdl_cpu.isa import get_isa, supported_isas, use_isa
 
 __version__ = "0.1.0"
@@ -14,7 +14,11 @@ __version__ = "0.1.0"
 backend = Backend(
     name="cpu",
     device="cpu",
-    ops={op: function for module in (conv2d, linear, matmul) for op, function in module.OPS.items()},
+    ops={
+        op: function
+        for module in (adam_step, conv2d, linear, matmul, sgd_step, sum)
+        for op, function in module.OPS.items()
+    },
     priority=100,
     describe=lambda: {"version": __version__, "isa": get_isa(), "supported": " ".join(supported_isas())},
 )

@@ -10,9 +10,12 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import Any
 
+from repdl.ops.adam_step import adam_step
 from repdl.ops.conv2d import conv2d
 from repdl.ops.linear import linear
 from repdl.ops.matmul import bmm, matmul, mm
+from repdl.ops.sgd_step import sgd_step
+from repdl.ops.sum import mean, sum
 
 
 def __getattr__(name: str) -> Any:
@@ -23,9 +26,13 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "adam_step",
     "bmm",
     "conv2d",
     "linear",
     "matmul",
+    "mean",
     "mm",
+    "sgd_step",
+    "sum",
 ]

@@ -1,8 +1,9 @@
-"""Gradients of broadcast operands."""
+"""Broadcasting and its gradient: the contract's sum, never torch's."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -18,3 +19,24 @@ def sum_to(grad: torch.Tensor, shape: Sequence[int], contract: str) -> torch.Ten
     dims = [*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and grad.shape[lead + i] != 1)]
     summed = torch.ops.repdl.sum(grad, dims, True, contract)
     return summed.reshape(shape)
+
+
+class _Expand(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, shape: Sequence[int], contract: str) -> torch.Tensor:
+        ctx.shape, ctx.contract = tensor.shape, contract
+        return tensor.expand(shape)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return sum_to(grad, ctx.shape, ctx.contract), None, None
+
+
+def expand_to(tensor: torch.Tensor, shape: Sequence[int], contract: str) -> torch.Tensor:
+    """`tensor.expand(shape)` whose derivative is `sum_to`; for use in backward formulas.
+
+    The derivative of torch's own expand is torch's sum, whose order is not the contract's.
+    """
+    if torch.is_grad_enabled() and tensor.requires_grad:
+        return _Expand.apply(tensor, shape, contract)  # type: ignore[no-any-return, no-untyped-call]
+    return tensor.expand(shape)

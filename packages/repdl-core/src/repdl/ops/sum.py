@@ -1,0 +1,129 @@
+"""sum and mean: one registered op, `sum`; a mean is a sum and one division."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.errors import UnsupportedError, check, check_dtype
+from repdl.ops._broadcast import expand_to
+
+
+def normalize_dims(op: str, dim: int | Sequence[int] | None, ndim: int) -> list[int]:
+    """`dim` as torch's reductions take it, as ascending non-negative dimensions.
+
+    None and the empty sequence stand for all dimensions; a 0-D tensor has the
+    dimensions 0 and -1, which reduce nothing.
+    """
+    if dim is None:
+        return list(range(ndim))
+    given = [dim] if isinstance(dim, int) else list(dim)
+    if not given:
+        return list(range(ndim))
+    high = max(ndim, 1)
+    for d in given:
+        check(op, -high <= d < high, f"dim is {d}, expected {-high} to {high - 1} (input.dim() is {ndim})")
+    dims = sorted(d % high for d in given)
+    check(op, len(set(dims)) == len(dims), f"dim is {tuple(given)}, expected every dimension at most once")
+    return dims if ndim else []
+
+
+def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> list[int]:
+    """The shape that is left when `dims` (non-negative) are reduced."""
+    return [1 if i in dims else n for i, n in enumerate(shape) if keepdim or i not in dims]
+
+
+def _check(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str) -> None:
+    check_dtype("sum", input=input)
+    ndim = input.dim()
+    check(
+        "sum", all(0 <= d < ndim for d in dim) and all(a < b for a, b in zip(dim, dim[1:])),
+        f"dim is {list(dim)}, expected ascending dimensions from 0 to {ndim - 1}; repdl.ops.sum normalises them",
+    )
+
+
+def _fake(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str) -> torch.Tensor:
+    return input.new_empty(reduced_shape(input.shape, dim, keepdim))
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    input, ctx.dim, ctx.keepdim, ctx.contract = inputs
+    ctx.shape = input.shape
+
+
+def _backward(ctx: Any, grad: torch.Tensor) -> Any:
+    kept = grad if ctx.keepdim else grad.reshape(reduced_shape(ctx.shape, ctx.dim, True))
+    return expand_to(kept, ctx.shape, ctx.contract), None, None, None
+
+
+_op = registry.define(
+    "sum",
+    "(Tensor input, int[] dim, bool keepdim, str contract) -> Tensor",
+    check=_check,
+    fake=_fake,
+    setup_context=_setup_context,
+    backward=_backward,
+)
+
+
+def check_dtype_option(op: str, dtype: torch.dtype | None) -> None:
+    """Raise unless the option `dtype` of a reduction is None or float32."""
+    if dtype not in (None, torch.float32):
+        name = str(dtype).removeprefix("torch.")
+        raise UnsupportedError(f"{op}: dtype is {name}, expected None or float32")
+
+
+def sum(
+    input: torch.Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """Sum over all dimensions, or over those in `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
+
+    float32. The sum of no elements is 0.
+
+    Raises:
+        ShapeError: if a dimension does not exist or is named twice.
+        UnsupportedError: if `dtype` is neither None nor float32.
+        DTypeError: if `input` is not float32.
+
+    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sum.html
+    """
+    check_dtype_option("sum", dtype)
+    return _op(input, normalize_dims("sum", dim, input.dim()), keepdim, contract_name(contract))
+
+
+def mean(
+    input: torch.Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """Mean over all dimensions, or over those in `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
+
+    float32. The sum, divided once by the number of elements; the mean of none is NaN.
+
+    Raises:
+        ShapeError: if a dimension does not exist or is named twice.
+        UnsupportedError: if `dtype` is neither None nor float32.
+        DTypeError: if `input` is not float32.
+
+    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.mean.html
+    """
+    check_dtype_option("mean", dtype)
+    dims = normalize_dims("mean", dim, input.dim())
+    name = contract_name(contract)
+    n = 1
+    for d in dims:
+        n *= input.shape[d]
+    total = _op(input, dims, keepdim, name)
+    return torch.ops.repdl.div(total, total.new_full((), n), name)  # type: ignore[no-any-return]

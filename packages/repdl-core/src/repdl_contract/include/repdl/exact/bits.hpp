@@ -1,0 +1,48 @@
+// What the exact functions share: bit casts, the multiply-add, and a rounding to odd.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__CUDACC__)
+#define REPDL_HD __host__ __device__
+#else
+#define REPDL_HD
+#endif
+
+namespace repdl::exact {
+
+REPDL_HD inline std::int64_t to_bits(double x) {
+  std::int64_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+REPDL_HD inline double from_bits(std::int64_t bits) {
+  double x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+REPDL_HD inline float float_from_bits(std::uint32_t bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+REPDL_HD inline float quiet_nan() { return float_from_bits(0x7fc00000u); }
+
+// a * b + c for intermediate results: fused where the target does that in hardware, two
+// roundings elsewhere. Either way the rounded float is the same: both are proven.
+REPDL_HD inline double madd(double a, double b, double c) {
+#if defined(__FP_FAST_FMA) || defined(__CUDA_ARCH__)
+  return __builtin_fma(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+// 1.5 * 2**52: x + magic has the nearest integer to x in its low bits.
+constexpr double magic = 0x1.8p+52;
+
+}  // namespace repdl::exact

@@ -1,0 +1,156 @@
+// out[kept] = the contract's sum over the reduced index (sum.md, sum.hpp).
+//
+//   for each kept index:  (kept..., reduced...) -> (kept...)
+//     out[kept] = sum of in[kept, reduced], reduced in row-major order
+//
+// Dimensions are collapsed first. Three layouts: a reduced run that is one strided row;
+// kept elements that lie side by side (columns); anything else is gathered piece by piece.
+#include "sum.hpp"
+
+#include <vector>
+
+#include "bind.hpp"
+#include "threads.hpp"
+
+namespace repdl::cpu {
+namespace {
+
+// Dimensions outermost first, without those of size 1, neighbours joined where the strides allow.
+struct Dims {
+  std::vector<std::int64_t> size, stride;
+  std::int64_t count = 1;
+
+  Dims(const Sizes& sizes, const Sizes& strides) {
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      count *= sizes[d];
+      if (sizes[d] == 1) continue;
+      if (!size.empty() && stride.back() == strides[d] * sizes[d]) {
+        size.back() *= sizes[d];
+        stride.back() = strides[d];
+      } else {
+        size.push_back(sizes[d]);
+        stride.push_back(strides[d]);
+      }
+    }
+  }
+
+  std::int64_t inner_size() const { return size.empty() ? 1 : size.back(); }
+  std::int64_t inner_stride() const { return stride.empty() ? 1 : stride.back(); }
+
+  std::int64_t offset(std::int64_t index) const {
+    std::int64_t result = 0;
+    for (std::size_t d = size.size(); d-- > 1;) {
+      result += index % size[d] * stride[d];
+      index /= size[d];
+    }
+    return size.empty() ? 0 : result + index * stride[0];
+  }
+
+  // dst[0 .. n) = elements start .. start + n of the row-major index.
+  void gather(const float* x, std::int64_t start, std::int64_t n, float* dst) const {
+    const std::int64_t run = inner_size(), step = inner_stride();
+    while (n > 0) {
+      const std::int64_t count = std::min(n, run - start % run);
+      const float* src = x + offset(start);
+      if (step == 1)
+        std::memcpy(dst, src, sizeof(float) * static_cast<std::size_t>(count));
+      else
+        for (std::int64_t i = 0; i < count; ++i) dst[i] = src[i * step];
+      start += count;
+      dst += count;
+      n -= count;
+    }
+  }
+};
+
+constexpr std::int64_t grain = 1 << 15;  // elements worth a thread
+
+// Elements begin .. begin + n of the reduced index at x, n within one block.
+float block_at(const float* x, const Dims& reduced, std::int64_t begin, std::int64_t n,
+               const Contract& contract) {
+  if (reduced.size.size() <= 1 && reduced.inner_stride() == 1) return sum_block(x + begin, n, contract);
+  return sum_block_filled(begin, n, contract, [&](std::int64_t start, std::int64_t count, float* dst) {
+    reduced.gather(x, start, count, dst);
+  });
+}
+
+float row_at(const float* x, const Dims& reduced, const Contract& contract) {
+  if (reduced.size.size() <= 1) return sum_row(x, reduced.count, reduced.inner_stride(), contract);
+  return sum_filled(reduced.count, contract, [&](std::int64_t start, std::int64_t count, float* dst) {
+    reduced.gather(x, start, count, dst);
+  });
+}
+
+// Kept elements side by side: tiles of columns, each reading its rows in order.
+void columns(const float* x, float* out, const Dims& kept, const Dims& reduced, const Contract& contract,
+             int threads) {
+  const std::int64_t width = kept.inner_size(), n = reduced.count;
+  const std::int64_t tiles = (width + sum_columns_tile - 1) / sum_columns_tile;
+  const bool single = reduced.size.size() <= 1;
+  const std::int64_t stride = reduced.size.empty() ? 0 : reduced.stride[0];
+  const std::int64_t part = std::max<std::int64_t>(1, grain / (n * std::min(width, sum_columns_tile) + 1));
+  parallel_for(kept.count / width * tiles, part, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      const std::int64_t outer = task / tiles, first = task % tiles * sum_columns_tile;
+      const std::int64_t count = std::min(sum_columns_tile, width - first);
+      const float* from = x + kept.offset(outer * width) + first;
+      float* to = out + outer * width + first;
+      if (single)
+        sum_columns(n, count, stride == count, [=](std::int64_t i) { return from + i * stride; }, to, contract);
+      else
+        sum_columns(n, count, false, [&](std::int64_t i) { return from + reduced.offset(i); }, to, contract);
+      for (std::int64_t c = 0; c < count; ++c) to[c] = canonical(to[c]);
+    }
+  });
+}
+
+void sum(const float* x, float* out, const Dims& kept, const Dims& reduced, const Contract& contract,
+         int threads) {
+  const std::int64_t n = reduced.count, block = sum_block_of(contract, n);
+  if (kept.count == 0) return;
+  if (kept.inner_size() >= 4 && kept.inner_stride() == 1 && n > 1 && reduced.inner_stride() != 1)
+    return columns(x, out, kept, reduced, contract, threads);
+  const std::int64_t blocks = (n + block - 1) / block;
+  if (kept.count < threads && blocks > 1) {
+    // Few outputs: threads take whole blocks, and the tree joins them afterwards.
+    std::vector<float> partial(static_cast<std::size_t>(kept.count * blocks));
+    parallel_for(kept.count * blocks, std::max<std::int64_t>(1, grain / block), threads,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t task = begin; task < end; ++task) {
+                     const std::int64_t first = task % blocks * block;
+                     partial[static_cast<std::size_t>(task)] = block_at(
+                         x + kept.offset(task / blocks), reduced, first, std::min(block, n - first), contract);
+                   }
+                 });
+    parallel_for(kept.count, kept.count, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t o = begin; o < end; ++o) {
+        Tree<float> tree;
+        for (std::int64_t b = 0; b < blocks; ++b) tree.push(partial[static_cast<std::size_t>(o * blocks + b)]);
+        out[o] = canonical(tree.result());
+      }
+    });
+    return;
+  }
+  parallel_for(kept.count, std::max<std::int64_t>(1, grain / (n + 1)), threads,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t o = begin; o < end; ++o)
+                   out[o] = canonical(row_at(x + kept.offset(o), reduced, contract));
+               });
+}
+
+}  // namespace
+
+void bind_sum(py::module_& module) {
+  module.def(
+      "sum",
+      [](Address x, Address y, const Sizes& kept_size, const Sizes& kept_stride, const Sizes& reduced_size,
+         const Sizes& reduced_stride, std::int64_t lanes, std::int64_t block, int threads) {
+        Contract contract;
+        contract.sum_lanes = lanes;
+        contract.sum_block = block;
+        sum(in(x), out(y), Dims(kept_size, kept_stride), Dims(reduced_size, reduced_stride), contract, threads);
+      },
+      py::call_guard<py::gil_scoped_release>());
+}
+
+}  // namespace repdl::cpu
