@@ -94,7 +94,11 @@ def define(
         library = _libraries[namespace] = torch.library.Library(namespace, "FRAGMENT")
     library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
     overload = getattr(getattr(torch.ops, namespace), name).default
-    mutates = any(a.alias_info is not None and a.alias_info.is_write for a in overload._schema.arguments)
+    mutable = [
+        index
+        for index, argument in enumerate(overload._schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
 
     def kernel(*args: Any) -> Any:
         device = _device_of(name, args)
@@ -102,7 +106,11 @@ def define(
         implementation = _cache.get((name, device))
         if implementation is None:
             implementation = _lookup(name, device)
-        return implementation(*args)
+        result = implementation(*args)
+        for index in mutable:  # kernels write through addresses, which autograd does not see
+            if args[index] is not None:
+                torch.autograd.graph.increment_version(args[index])
+        return result
 
     def fake_kernel(*args: Any) -> Any:
         _device_of(name, args)
@@ -111,7 +119,7 @@ def define(
 
     library.impl(name, kernel, "CompositeExplicitAutograd")
     torch.library.register_fake(f"{namespace}::{name}", fake_kernel, lib=library)
-    if backward is None and not mutates:
+    if backward is None and not mutable:
         setup_context, backward = _no_context, _raising_backward(name)
     if backward is not None:
         torch.library.register_autograd(

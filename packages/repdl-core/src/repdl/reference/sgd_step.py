@@ -1,0 +1,46 @@
+"""Reference of `contract/v1/sgd_step.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from repdl.reference.arithmetic import fma, to_numpy, to_torch
+from repdl.reference.step import check_shared, rounded
+
+
+def sgd_step(
+    params: Sequence[torch.Tensor],
+    grads: Sequence[torch.Tensor],
+    momentum_buffers: Sequence[torch.Tensor],
+    lr: float,
+    weight_decay: float,
+    momentum: float,
+    dampening: float,
+    nesterov: bool,
+    maximize: bool,
+    first: bool,
+) -> None:
+    check_shared("sgd_step", grads, params, momentum_buffers)
+    with np.errstate(all="ignore"):
+        for index, (param, grad) in enumerate(zip(params, grads)):
+            p, g = to_numpy(param), to_numpy(grad)
+            if maximize:
+                g = -g
+            if weight_decay != 0:
+                g = fma(rounded(weight_decay), p, g)
+            if momentum != 0:
+                if first:
+                    b = g
+                else:
+                    b = to_numpy(momentum_buffers[index]) * rounded(momentum)
+                    b = fma(g, rounded(np.float64(1) - dampening), b)
+                g = fma(b, rounded(momentum), g) if nesterov else b
+                momentum_buffers[index].detach().copy_(to_torch(b))
+            p = fma(g, rounded(-lr), p)
+            param.detach().copy_(to_torch(p))
+
+
+OPS = {"sgd_step": sgd_step}

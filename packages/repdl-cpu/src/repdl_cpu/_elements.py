@@ -1,0 +1,72 @@
+"""Tensors of one parameter as flat memory: element i of each is the same logical element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from repdl.ops._step import check_memory, may_overlap
+
+Written = list[tuple[torch.Tensor, torch.Tensor]]
+
+
+def _layout(tensor: torch.Tensor) -> list[tuple[int, int]]:
+    """Size and stride of each dimension that has more than one element."""
+    return [(n, s) for n, s in zip(tensor.shape, tensor.stride()) if n > 1]
+
+
+def _is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the elements fill one stretch of memory, in whatever order of dimensions."""
+    last = sum((n - 1) * s for n, s in _layout(tensor))
+    return last == tensor.numel() - 1 and not may_overlap(tensor)
+
+
+def flat_addresses(
+    op: str, columns: Sequence[Sequence[torch.Tensor]], written: Sequence[bool]
+) -> tuple[list[list[int]], list[int], list[torch.Tensor], Written]:
+    """The addresses of each column's tensors and the numbers of their elements.
+
+    A tensor whose layout is not that of the first column's, or that has gaps, is replaced
+    by a copy. The third result keeps the copies alive, the fourth says which to copy back.
+
+    Raises:
+        ShapeError: if a tensor that is written shares memory with another one.
+    """
+    addresses: list[list[int]] = [[] for _ in columns]
+    counts: list[int] = []
+    keep: list[torch.Tensor] = []
+    back: Written = []
+    for row in zip(*columns):
+        counts.append(row[0].numel())
+        if not all([tensor.is_contiguous() for tensor in row]):
+            row = _same_layout(row, written, back)
+            keep += row
+        for column, tensor in zip(addresses, row):
+            column.append(tensor.data_ptr())
+    check_memory(
+        op,
+        [span for column, w in zip(addresses, written) for span in zip(column, counts, [w] * len(counts))],
+    )
+    return addresses, counts, keep, back
+
+
+def _same_layout(
+    row: Sequence[torch.Tensor], written: Sequence[bool], back: Written
+) -> tuple[torch.Tensor, ...]:
+    dense = _is_dense(row[0])
+    layout = _layout(row[0])
+    result = []
+    for tensor, w in zip(row, written):
+        if dense and _layout(tensor) == layout:
+            result.append(tensor)
+            continue
+        if dense:
+            copy = torch.empty_strided(row[0].shape, row[0].stride(), dtype=tensor.dtype, device=tensor.device)
+        else:
+            copy = torch.empty(row[0].shape, dtype=tensor.dtype, device=tensor.device)
+        copy.copy_(tensor.detach())
+        result.append(copy)
+        if w:
+            back.append((tensor.detach(), copy))
+    return tuple(result)

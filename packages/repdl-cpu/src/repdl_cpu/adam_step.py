@@ -1,0 +1,43 @@
+"""Glue of adam_step: parameters as flat memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from repdl.config import get_num_threads
+from repdl_cpu._elements import flat_addresses
+from repdl_cpu.isa import native
+
+
+def adam_step(
+    params: Sequence[torch.Tensor],
+    grads: Sequence[torch.Tensor],
+    exp_avgs: Sequence[torch.Tensor],
+    exp_avg_sqs: Sequence[torch.Tensor],
+    max_exp_avg_sqs: Sequence[torch.Tensor],
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    weight_decay: float,
+    bias_correction1: float,
+    bias_correction2: float,
+    amsgrad: bool,
+    maximize: bool,
+    decoupled_weight_decay: bool,
+) -> None:
+    columns = [params, grads, exp_avgs, exp_avg_sqs]
+    if amsgrad:
+        columns.append(max_exp_avg_sqs)
+    addresses, counts, _copies, back = flat_addresses("adam_step", columns, [True, False, True, True, True])
+    native().adam_step(
+        addresses, counts, lr, beta1, beta2, eps, weight_decay, bias_correction1, bias_correction2,
+        maximize, decoupled_weight_decay, get_num_threads(),
+    )
+    for tensor, copy in back:
+        tensor.copy_(copy)
+
+
+OPS = {"adam_step": adam_step}
