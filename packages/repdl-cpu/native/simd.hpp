@@ -16,6 +16,9 @@
 
 namespace repdl::cpu {
 
+using repdl::canonical;
+using repdl::fma;
+
 #if defined(__AVX512F__)
 
 struct Vec {
