@@ -4,6 +4,7 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   using namespace repdl::cpu;
   bind_adam_step(module);
   bind_conv2d(module);
+  bind_elementwise(module);
   bind_matmul(module);
   bind_sgd_step(module);
   bind_sum(module);

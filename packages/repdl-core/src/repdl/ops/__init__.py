@@ -12,6 +12,23 @@ from typing import Any
 
 from repdl.ops.adam_step import adam_step
 from repdl.ops.conv2d import conv2d
+from repdl.ops.elementwise import (
+    abs,
+    add,
+    div,
+    exp,
+    log,
+    maximum,
+    minimum,
+    mul,
+    neg,
+    reciprocal,
+    relu,
+    sign,
+    sqrt,
+    square,
+    sub,
+)
 from repdl.ops.linear import linear
 from repdl.ops.matmul import bmm, matmul, mm
 from repdl.ops.sgd_step import sgd_step
@@ -26,13 +43,28 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "abs",
     "adam_step",
+    "add",
     "bmm",
     "conv2d",
+    "div",
+    "exp",
     "linear",
+    "log",
     "matmul",
+    "maximum",
     "mean",
+    "minimum",
     "mm",
+    "mul",
+    "neg",
+    "reciprocal",
+    "relu",
     "sgd_step",
+    "sign",
+    "sqrt",
+    "square",
+    "sub",
     "sum",
 ]

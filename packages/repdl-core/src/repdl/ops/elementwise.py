@@ -1,0 +1,321 @@
+"""Elementwise functions: one registered op each, all made by the two tables below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.errors import UnsupportedError, check, check_dtype, check_size
+from repdl.ops._broadcast import sum_to
+
+Operand = torch.Tensor | float | int
+_ops = torch.ops.repdl
+
+
+def _define_unary(
+    name: str, saves: str, derivative: Callable[..., torch.Tensor] | None
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Register `name(input)`; `derivative(grad, saved)` is the gradient, `saves` names
+    what it needs: "input", "output" or nothing. None: the derivative is zero."""
+
+    def check_arguments(input: torch.Tensor) -> None:
+        check_dtype(name, input=input)
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*{"input": inputs, "output": (output,), "": ()}[saves])
+
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return torch.zeros_like(grad) if derivative is None else derivative(grad, *ctx.saved_tensors)
+
+    return registry.define(
+        name, "(Tensor input) -> Tensor", family="elementwise",
+        check=check_arguments, fake=lambda input: input.new_empty(input.shape),
+        setup_context=setup_context, backward=backward,
+    )
+
+
+def _define_binary(
+    name: str, saves: bool, to_input: Callable[..., torch.Tensor], to_other: Callable[..., torch.Tensor]
+) -> Callable[[torch.Tensor, torch.Tensor, str], torch.Tensor]:
+    """Register `name(input, other)` with broadcasting; `to_input` and `to_other` compute
+    the gradients of the broadcast operands from (grad, input, other, contract) if it
+    `saves` the operands, else from (grad, contract)."""
+
+    def check_arguments(input: torch.Tensor, other: torch.Tensor, contract: str) -> None:
+        check_dtype(name, input=input, other=other)
+        if input.shape != other.shape:
+            broadcast_shape(name, input=input, other=other)
+
+    def fake(input: torch.Tensor, other: torch.Tensor, contract: str) -> torch.Tensor:
+        return input.new_empty(torch.broadcast_shapes(input.shape, other.shape))
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        input, other, ctx.contract = inputs
+        ctx.shapes = input.shape, other.shape
+        ctx.save_for_backward(*((input, other) if saves else ()))
+
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        grads = [
+            sum_to(formula(grad, *ctx.saved_tensors, ctx.contract), shape, ctx.contract) if needed else None
+            for formula, shape, needed in zip((to_input, to_other), ctx.shapes, ctx.needs_input_grad)
+        ]
+        return *grads, None
+
+    return registry.define(
+        name, "(Tensor input, Tensor other, str contract) -> Tensor", family="elementwise",
+        check=check_arguments, fake=fake, setup_context=setup_context, backward=backward,
+    )
+
+
+def broadcast_shape(op: str, **tensors: torch.Tensor) -> torch.Size:
+    """The shape that the tensors broadcast to; raises ShapeError if they do not."""
+    try:
+        return torch.broadcast_shapes(*(t.shape for t in tensors.values()))
+    except RuntimeError:
+        shapes = ", ".join(f"{name}.shape is {tuple(t.shape)}" for name, t in tensors.items())
+        check(op, False, f"{shapes}; expected shapes that broadcast (equal sizes, or 1, from the right)")
+        raise
+
+
+_abs = _define_unary("abs", "input", lambda grad, x: _ops.mul(grad, _sign(x), "v1"))
+_exp = _define_unary("exp", "output", lambda grad, y: _ops.mul(grad, y, "v1"))
+_log = _define_unary("log", "input", lambda grad, x: _ops.div(grad, x, "v1"))
+_neg = _define_unary("neg", "", lambda grad: _neg(grad))
+_reciprocal = _define_unary(
+    "reciprocal", "output", lambda grad, y: _neg(_ops.mul(grad, _ops.mul(y, y, "v1"), "v1"))
+)
+_relu = _define_unary("relu", "output", lambda grad, y: _relu_backward(grad, y))
+_sign = _define_unary("sign", "", None)
+_sqrt = _define_unary("sqrt", "output", lambda grad, y: _ops.div(grad, _ops.add(y, y, "v1"), "v1"))
+_square = _define_unary("square", "input", lambda grad, x: _ops.mul(grad, _ops.add(x, x, "v1"), "v1"))
+
+_add = _define_binary("add", False, lambda grad, c: grad, lambda grad, c: grad)
+_sub = _define_binary("sub", False, lambda grad, c: grad, lambda grad, c: _neg(grad))
+_mul = _define_binary("mul", True, lambda grad, a, b, c: _mul(grad, b, c), lambda grad, a, b, c: _mul(grad, a, c))
+_div = _define_binary(
+    "div", True,
+    lambda grad, a, b, c: _div(grad, b, c),
+    lambda grad, a, b, c: _neg(_mul(grad, _div(_div(a, b, c), b, c), c)),
+)
+_maximum = _define_binary(
+    "maximum", True,
+    lambda grad, a, b, c: _extremum_backward(grad, a, b),
+    lambda grad, a, b, c: _extremum_backward(grad, b, a),
+)
+_minimum = _define_binary(
+    "minimum", True,
+    lambda grad, a, b, c: _extremum_backward(grad, b, a),
+    lambda grad, a, b, c: _extremum_backward(grad, a, b),
+)
+
+
+def _extremum_backward(grad: torch.Tensor, kept: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return _maximum_backward(grad, *(t.expand(grad.shape) for t in (kept.detach(), other.detach())))
+
+
+def _check_relu_backward(grad: torch.Tensor, output: torch.Tensor) -> None:
+    check_dtype("relu_backward", grad=grad, output=output)
+    check_size("relu_backward", "output.shape", tuple(output.shape), tuple(grad.shape), "grad.shape")
+
+
+_relu_backward = registry.define(
+    "relu_backward", "(Tensor grad, Tensor output) -> Tensor", family="elementwise",
+    check=_check_relu_backward, fake=lambda grad, output: grad.new_empty(grad.shape),
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]),
+    backward=lambda ctx, grad: (_relu_backward(grad, *ctx.saved_tensors), None),
+)
+
+
+def _check_maximum_backward(grad: torch.Tensor, input: torch.Tensor, other: torch.Tensor) -> None:
+    check_dtype("maximum_backward", grad=grad, input=input, other=other)
+    for name, tensor in (("input", input), ("other", other)):
+        check_size("maximum_backward", f"{name}.shape", tuple(tensor.shape), tuple(grad.shape), "grad.shape")
+
+
+_maximum_backward = registry.define(
+    "maximum_backward", "(Tensor grad, Tensor input, Tensor other) -> Tensor", family="elementwise",
+    check=_check_maximum_backward, fake=lambda grad, input, other: grad.new_empty(grad.shape),
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs[1:]),
+    backward=lambda ctx, grad: (_maximum_backward(grad, *ctx.saved_tensors), None, None),
+)
+
+
+def operands(op: str, input: Operand, other: Operand) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both as tensors: a Python number becomes a 0-D float32 tensor beside the other one."""
+    if isinstance(input, torch.Tensor):
+        return input, other if isinstance(other, torch.Tensor) else _number(other, input)
+    check(op, isinstance(other, torch.Tensor), "no tensor among the operands, expected one at least")
+    return _number(input, other), other  # type: ignore[arg-type,return-value]
+
+
+def _number(value: float, like: torch.Tensor) -> torch.Tensor:
+    return torch.full((), float(value), dtype=torch.float32, device=like.device)
+
+
+def _scaled(other: torch.Tensor, alpha: float, contract: str) -> torch.Tensor:
+    return other if alpha == 1 else _mul(other, _number(alpha, other), contract)
+
+
+def add(
+    input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None
+) -> torch.Tensor:
+    """`input + alpha * other`, broadcast, float32: the product is rounded, then the sum.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.add.html
+    """
+    a, b = operands("add", input, other)
+    name = contract_name(contract)
+    return _add(a, _scaled(b, alpha, name), name)
+
+
+def sub(
+    input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None
+) -> torch.Tensor:
+    """`input - alpha * other`, broadcast, float32: the product is rounded, then the difference.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sub.html
+    """
+    a, b = operands("sub", input, other)
+    name = contract_name(contract)
+    return _sub(a, _scaled(b, alpha, name), name)
+
+
+def mul(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
+    """`input * other`, broadcast, float32, rounded once.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.mul.html
+    """
+    return _mul(*operands("mul", input, other), contract_name(contract))
+
+
+def div(
+    input: Operand,
+    other: Operand,
+    *,
+    rounding_mode: str | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """`input / other`, broadcast, float32, rounded once.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        UnsupportedError: if `rounding_mode` is not None.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.div.html
+    """
+    if rounding_mode is not None:
+        raise UnsupportedError(f"div: rounding_mode is {rounding_mode!r}, expected None (true division)")
+    return _div(*operands("div", input, other), contract_name(contract))
+
+
+def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
+    """The larger of two elements, broadcast, float32; NaN if either is NaN.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.maximum.html
+    """
+    return _maximum(input, other, contract_name(contract))
+
+
+def minimum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
+    """The smaller of two elements, broadcast, float32; NaN if either is NaN.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.minimum.html
+    """
+    return _minimum(input, other, contract_name(contract))
+
+
+def relu(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
+    """`max(input, 0)`, any shape, float32; NaN and -0 stay. With `inplace`, into `input`.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.relu.html
+    """
+    return input.copy_(_relu(input)) if inplace else _relu(input)
+
+
+def abs(input: torch.Tensor) -> torch.Tensor:
+    """Absolute value, any shape, float32.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.abs.html
+    """
+    return _abs(input)
+
+
+def exp(input: torch.Tensor) -> torch.Tensor:
+    """e to the power of `input`, any shape, float32, correctly rounded.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.exp.html
+    """
+    return _exp(input)
+
+
+def log(input: torch.Tensor) -> torch.Tensor:
+    """Natural logarithm, any shape, float32, correctly rounded.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.log.html
+    """
+    return _log(input)
+
+
+def neg(input: torch.Tensor) -> torch.Tensor:
+    """`-input`, any shape, float32.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.neg.html
+    """
+    return _neg(input)
+
+
+def reciprocal(input: torch.Tensor) -> torch.Tensor:
+    """`1 / input`, any shape, float32, rounded once.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.reciprocal.html
+    """
+    return _reciprocal(input)
+
+
+def sign(input: torch.Tensor) -> torch.Tensor:
+    """1, 0 or -1, any shape, float32; 0 for NaN, as torch.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sign.html
+    """
+    return _sign(input)
+
+
+def sqrt(input: torch.Tensor) -> torch.Tensor:
+    """Square root, any shape, float32, rounded once.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sqrt.html
+    """
+    return _sqrt(input)
+
+
+def square(input: torch.Tensor) -> torch.Tensor:
+    """`input * input`, any shape, float32, rounded once.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.square.html
+    """
+    return _square(input)

@@ -1,0 +1,68 @@
+"""Cases of the elementwise ops: special values against each other, broadcasting, layouts."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from repdl.testing.cases import Case
+from repdl.testing.inputs import SPECIAL, uniform
+
+UNARY = ("abs", "exp", "log", "neg", "reciprocal", "relu", "sign", "sqrt", "square")
+BINARY = ("add", "sub", "mul", "div", "maximum", "minimum")
+
+
+def floats(*bits: int) -> torch.Tensor:
+    """Float32 from their bit patterns."""
+    return torch.from_numpy(np.array(bits, np.uint32).view(np.float32))
+
+
+def _specials() -> torch.Tensor:
+    return torch.tensor([*SPECIAL, 2.0, -1.0, -3.5, 3e38, -3e38, 1e-40, 0.1])
+
+
+def _pairs() -> tuple[torch.Tensor, torch.Tensor]:
+    x = _specials()
+    return x.unsqueeze(1), x
+
+
+def _same_shape() -> tuple[torch.Tensor, ...]:
+    return tuple(torch.broadcast_tensors(*_pairs()))
+
+
+# Arguments whose exact results lie closest to the midpoint of two floats, or at the ends
+# of the range: a rounded double-precision libm result is wrong for the first five of log.
+HARD = {
+    "log": (0x3C413D3A, 0x41178FEB, 0x4C5D65A5, 0x65D890D3, 0x6F31A8EC, 0x00000001, 0x007FFFFF, 0x7F7FFFFF, 0x3F7FFFFF, 0x3F800001),
+    "exp": (0x42B17217, 0x42B17218, 0xC2CFF1B4, 0xC2CFF1B5, 0xC2AEAC4F, 0xC2AEAC50, 0x33800000, 0xB3000000, 0x00000001, 0xBC5BDAB1),
+}
+
+CASES = [
+    *(Case(op, "special", lambda: (_specials(),)) for op in UNARY),
+    *(Case(op, "values", lambda: (uniform(1, 1037, scale=4.0),)) for op in UNARY),
+    *(Case(op, "strided", lambda: (uniform(2, 30, 9)[::2, 1::3],)) for op in UNARY),
+    *(Case(op, "permuted", lambda: (uniform(2, 3, 4, 5).permute(2, 0, 1),)) for op in ("exp", "relu", "sqrt")),
+    *(Case(op, "empty", lambda: (uniform(2, 0, 5),)) for op in UNARY),
+    *(Case(op, "dim_0", lambda: (uniform(2),)) for op in UNARY),
+    *(Case(op, "hard", lambda op=op: (floats(*HARD[op]),)) for op in HARD),
+    Case("exp", "wide", lambda: (uniform(3, 1500, scale=128.0),)),
+    Case("log", "wide", lambda: (floats(*range(0, 0x7F800000, 0x7F800000 // 1500)),)),
+    *(Case(op, "special", _pairs) for op in BINARY),
+    *(Case(op, "values", lambda: (uniform(1, 1037), uniform(2, 1037))) for op in BINARY),
+    *(Case(op, "scalar_other", lambda: (uniform(1, 5, 7), torch.tensor(0.3))) for op in BINARY),
+    *(Case(op, "scalar_input", lambda: (torch.tensor(0.3), uniform(1, 5, 7))) for op in BINARY),
+    *(Case(op, "rows", lambda: (uniform(1, 5, 70), uniform(2, 70))) for op in ("add", "mul")),
+    *(Case(op, "columns", lambda: (uniform(1, 5, 70), uniform(2, 5, 1))) for op in ("sub", "div")),
+    *(Case(op, "outer", lambda: (uniform(1, 3, 1, 5, 1), uniform(2, 4, 1, 6))) for op in BINARY),
+    *(Case(op, "transposed", lambda: (uniform(1, 9, 40).t(), uniform(2, 40, 9))) for op in BINARY),
+    *(Case(op, "empty", lambda: (uniform(1, 0, 5), uniform(2, 5))) for op in BINARY),
+    *(Case(op, "dim_0", lambda: (uniform(1), uniform(2))) for op in BINARY),
+    Case("add", "not_wider", lambda: (torch.tensor([2.0**24, 1.0]), torch.tensor([1.0, 2.0**-24]))),
+    Case("mul", "subnormal", lambda: (uniform(1, 200, scale=2.0**-100), uniform(2, 200, scale=2.0**-40))),
+    Case("div", "not_by_reciprocal", lambda: (torch.full((50,), 5.0), torch.arange(1.0, 51.0))),
+    Case("relu_backward", "special", _same_shape),
+    Case("relu_backward", "values", lambda: (uniform(1, 1037), uniform(2, 1037))),
+    Case("relu_backward", "strided", lambda: (uniform(1, 9, 40).t(), uniform(2, 80, 18)[::2, ::2])),
+    Case("maximum_backward", "special", lambda: (uniform(1, 17, 17, special=True), *_same_shape())),
+    Case("maximum_backward", "values", lambda: (uniform(1, 1037), uniform(2, 1037), uniform(3, 1037))),
+]

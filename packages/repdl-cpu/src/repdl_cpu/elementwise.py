@@ -1,0 +1,41 @@
+"""Glue of the elementwise ops: every operand as it lies, broadcast by strides of 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from repdl.config import get_num_threads
+from repdl_cpu.isa import native
+
+
+def _op(name: str, operands: int) -> Callable[..., torch.Tensor]:
+    def run(*args: Any) -> torch.Tensor:
+        tensors = args[:operands]
+        first = tensors[0]
+        if all(t.shape == first.shape and t.is_contiguous() for t in tensors):
+            shape, size = first.shape, [first.numel()]
+            strides = [[1]] * operands
+        else:
+            shape = torch.broadcast_shapes(*(t.shape for t in tensors))
+            size = list(shape)
+            strides = [list(t.expand(shape).stride()) for t in tensors]
+        output = first.new_empty(shape)
+        getattr(native(), name)(
+            *(t.data_ptr() for t in tensors), output.data_ptr(), size, *strides, get_num_threads()
+        )
+        return output
+
+    return run
+
+
+_UNARY = ("abs", "exp", "log", "neg", "reciprocal", "relu", "sign", "sqrt", "square")
+_BINARY = ("add", "div", "maximum", "minimum", "mul", "relu_backward", "sub")
+
+OPS = {
+    **{name: _op(name, 1) for name in _UNARY},
+    **{name: _op(name, 2) for name in _BINARY},
+    "maximum_backward": _op("maximum_backward", 3),
+}
