@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from repdl.optim.adam import Adam
 from repdl.optim.sgd import SGD
 
-__all__ = ["SGD"]
+__all__ = ["SGD", "Adam"]
