@@ -89,7 +89,7 @@ class ReproducibleOptimizer(Optimizer):
         raise NotImplementedError
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step. If it raises, no parameter and no state has been changed.
 
         Args:

@@ -50,7 +50,9 @@ class Adam(ReproducibleOptimizer, torch.optim.Adam):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        options: dict[str, Any] = {"decoupled_weight_decay": decoupled_weight_decay} if _TORCH_DECOUPLES else {}
+        options: dict[str, Any] = {}
+        if _TORCH_DECOUPLES:
+            options["decoupled_weight_decay"] = decoupled_weight_decay
         super().__init__(
             params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
             capturable=capturable, differentiable=differentiable, fused=fused, **options,
