@@ -266,6 +266,7 @@ def test_sgd__closure_and_grad_mode(enabled: bool) -> None:
     assert not torch.equal(weight, uniform(0, 4))
 
 
+@pytest.mark.filterwarnings("ignore:Using backward.. with create_graph")
 def test_sgd__gradient_with_a_graph() -> None:
     (weight,) = params = parameters([(4,)])
     (weight * weight * weight).sum().backward(create_graph=True)
@@ -356,7 +357,7 @@ def test_sgd__refuses_at_construction() -> None:
 
 
 def _sparse(params: list[torch.nn.Parameter]) -> None:
-    params[3].grad = torch.sparse_coo_tensor(torch.tensor([[1]]), torch.tensor([1.0]), (2,))
+    params[3].grad = torch.sparse_coo_tensor(torch.tensor([[1]]), torch.tensor([1.0]), (2,), check_invariants=True)
 
 
 def _double(params: list[torch.nn.Parameter]) -> None:
