@@ -26,7 +26,8 @@ def expected(base: float, exponent: int) -> float:
         exact = not gmpy2.get_context().inexact
         around = [value] if exact else [gmpy2.next_below(value), gmpy2.next_above(value)]
     with gmpy2.ieee(64):
-        results = {abs(float(gmpy2.mpfr(x))) for x in around}  # abs: MPFR's own underflow has a neighbour below 0
+        # abs: where MPFR itself underflows, the neighbour below 0 rounds to -0
+        results = {abs(float(gmpy2.mpfr(x))) for x in around}
     assert len(results) == 1
     return results.pop()
 

@@ -19,13 +19,17 @@ def parameters(shapes: Sequence[tuple[int, ...]] = SHAPES) -> list[torch.nn.Para
     return [torch.nn.Parameter(uniform(i, *shape)) for i, shape in enumerate(shapes)]
 
 
-def set_grads(params: Sequence[torch.nn.Parameter], step: int) -> None:
+def set_grads(params: Sequence[torch.nn.Parameter], step: int) -> list[torch.Tensor]:
     """Give each parameter the gradient of that step: of its position and shape only."""
-    for i, param in enumerate(params):
-        param.grad = uniform(1000 * (step + 1) + i, *param.shape)
+    grads = [uniform(1000 * (step + 1) + i, *param.shape) for i, param in enumerate(params)]
+    for param, grad in zip(params, grads):
+        param.grad = grad
+    return grads
 
 
-def train(optimizer: torch.optim.Optimizer, params: Sequence[torch.nn.Parameter], steps: Iterable[int]) -> None:
+def train(
+    optimizer: torch.optim.Optimizer, params: Sequence[torch.nn.Parameter], steps: Iterable[int]
+) -> None:
     """Take the steps of those numbers."""
     for step in steps:
         set_grads(params, step)
