@@ -98,6 +98,16 @@ def test_power__first_steps_exact(beta: float) -> None:
         exact *= Fraction(beta)
 
 
+@pytest.mark.parametrize("base", [0.75, 1.5, 0.375, 3.0])
+def test_power__just_above_a_tie(base: float) -> None:
+    # With d the spacing of doubles at 3/4, (3/4 + j d)**2 is 9/16 + 3 j d / 2 + (j d)**2: for
+    # an odd j half-way between two doubles, but for the last term, far below the guard bits.
+    # Every second one goes wrong if the cut value is taken for the power.
+    spacing = math.ulp(base)
+    for j in range(1, 200, 2):
+        check(base + j * spacing, 2)
+
+
 def test_power__special_values() -> None:
     assert power(0.0, 0) == 1.0
     assert power(0.7, 0) == 1.0
