@@ -39,6 +39,7 @@ void bind_binary(py::module_& module, const char* name, F f) {
 
 void bind_elementwise(py::module_& module) {
   bind_unary(module, "abs", cheap, [](float x) { return std::fabs(x); });
+  bind_unary(module, "canonical", cheap, [](float x) { return x; });  // for ops that copy elements
   bind_unary(module, "exp", costly, [](float x) { return exact::exp(x); });
   bind_unary(module, "log", costly, [](float x) { return exact::log(x); });
   bind_unary(module, "neg", cheap, [](float x) { return -x; });

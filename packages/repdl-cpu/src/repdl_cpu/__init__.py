@@ -8,13 +8,16 @@ from __future__ import annotations
 from repdl.registry import Backend
 from repdl_cpu import (
     adam_step,
+    batch_norm,
     conv2d,
     cross_entropy,
     elementwise,
     linear,
     matmul,
     max,
+    max_pool2d,
     nll_loss,
+    pad,
     sgd_step,
     softmax,
     sum,
@@ -30,13 +33,16 @@ backend = Backend(
         op: function
         for module in (
             adam_step,
+            batch_norm,
             conv2d,
             cross_entropy,
             elementwise,
             linear,
             matmul,
             max,
+            max_pool2d,
             nll_loss,
+            pad,
             sgd_step,
             softmax,
             sum,

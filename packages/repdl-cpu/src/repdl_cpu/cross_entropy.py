@@ -6,7 +6,8 @@ import torch
 
 from repdl.config import get_num_threads
 from repdl.contract import Contract
-from repdl_cpu._loss import REDUCTIONS, address, contiguous
+from repdl_cpu._loss import REDUCTIONS
+from repdl_cpu._optional import address, contiguous
 from repdl_cpu.isa import native
 
 

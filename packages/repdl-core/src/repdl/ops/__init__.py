@@ -12,6 +12,7 @@ from typing import Any
 
 from repdl.ops.adam_step import adam_step
 from repdl.ops.addmm import addmm
+from repdl.ops.batch_norm import batch_norm
 from repdl.ops.conv2d import conv2d
 from repdl.ops.cross_entropy import cross_entropy
 from repdl.ops.elementwise import (
@@ -34,7 +35,9 @@ from repdl.ops.elementwise import (
 from repdl.ops.linear import linear
 from repdl.ops.matmul import bmm, matmul, mm
 from repdl.ops.max import max
+from repdl.ops.max_pool2d import max_pool2d
 from repdl.ops.nll_loss import nll_loss
+from repdl.ops.pad import pad
 from repdl.ops.sgd_step import sgd_step
 from repdl.ops.softmax import log_softmax, softmax
 from repdl.ops.sum import mean, sum
@@ -52,6 +55,7 @@ __all__ = [
     "adam_step",
     "add",
     "addmm",
+    "batch_norm",
     "bmm",
     "conv2d",
     "cross_entropy",
@@ -62,6 +66,7 @@ __all__ = [
     "log_softmax",
     "matmul",
     "max",
+    "max_pool2d",
     "maximum",
     "mean",
     "minimum",
@@ -69,6 +74,7 @@ __all__ = [
     "mul",
     "neg",
     "nll_loss",
+    "pad",
     "reciprocal",
     "relu",
     "sgd_step",

@@ -14,13 +14,16 @@ import torch
 
 from repdl.reference import (
     adam_step,
+    batch_norm,
     conv2d,
     cross_entropy,
     elementwise,
     linear,
     matmul,
     max,
+    max_pool2d,
     nll_loss,
+    pad,
     sgd_step,
     softmax,
     sum,
@@ -51,13 +54,16 @@ backend = Backend(
         op: _ieee(function)
         for module in (
             adam_step,
+            batch_norm,
             conv2d,
             cross_entropy,
             elementwise,
             linear,
             matmul,
             max,
+            max_pool2d,
             nll_loss,
+            pad,
             sgd_step,
             softmax,
             sum,

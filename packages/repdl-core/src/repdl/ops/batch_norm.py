@@ -1,0 +1,135 @@
+"""batch_norm and its backward; the registered op returns the new running statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.errors import check, check_dim, check_dtype, check_size
+
+Optional = torch.Tensor | None
+
+
+def _check_channels(op: str, channels: int, **vectors: Optional) -> None:
+    check_dim(op, 1, **vectors)
+    for name, vector in vectors.items():
+        if vector is not None:
+            check_size(op, f"{name}.shape[0]", vector.shape[0], channels, "input.shape[1], the channels")
+
+
+def _check(
+    input: torch.Tensor, running_mean: Optional, running_var: Optional, weight: Optional, bias: Optional,
+    training: bool, momentum: float, eps: float, contract: str,
+) -> None:
+    op = "batch_norm"
+    vectors = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    check_dtype(op, input=input, **vectors)
+    check(op, input.dim() >= 2, f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
+    _check_channels(op, input.shape[1], **vectors)
+    check(
+        op, (running_mean is None) == (running_var is None),
+        "only one of running_mean and running_var is given, expected both or neither",
+    )
+    check(
+        op, training or running_mean is not None,
+        "training is False without running_mean and running_var, expected both; or pass training=True",
+    )
+    n = input.numel() // input.shape[1] if input.shape[1] else 0
+    if training and input.shape[1]:
+        check(op, n > 1, f"input has {n} values a channel (shape {tuple(input.shape)}), expected 2 or more in training")
+
+
+def _fake(
+    input: torch.Tensor, running_mean: Optional, running_var: Optional, weight: Optional, bias: Optional,
+    training: bool, momentum: float, eps: float, contract: str,
+) -> tuple[torch.Tensor, ...]:
+    channels = input.shape[1]
+    new = channels if training and running_mean is not None else 0
+    return (input.new_empty(input.shape), *(input.new_empty(k) for k in (channels, channels, new, new)))
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    input, _, _, weight, bias, ctx.training, _, _, ctx.contract = inputs
+    ctx.has_bias = bias is not None
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.save_for_backward(input, weight, *output[1:3])
+
+
+def _backward(ctx: Any, grad: torch.Tensor, *_: Any) -> Any:
+    input, weight, mean, invstd = ctx.saved_tensors
+    grad_input, grad_weight, grad_bias = _batch_norm_backward(
+        grad, input, weight, mean, invstd, ctx.training, ctx.contract
+    )
+    return (
+        grad_input, None, None, grad_weight if weight is not None else None, grad_bias if ctx.has_bias else None,
+        None, None, None, None,
+    )
+
+
+_batch_norm = registry.define(
+    "batch_norm",
+    "(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight, Tensor? bias, bool training, "
+    "float momentum, float eps, str contract) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    check=_check,
+    fake=_fake,
+    setup_context=_setup_context,
+    backward=_backward,
+)
+
+
+def _check_backward(
+    grad: torch.Tensor, input: torch.Tensor, weight: Optional, mean: torch.Tensor, invstd: torch.Tensor,
+    training: bool, contract: str,
+) -> None:
+    op = "batch_norm_backward"
+    check_dtype(op, grad=grad, input=input, weight=weight, mean=mean, invstd=invstd)
+    check(op, input.dim() >= 2, f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
+    check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
+    _check_channels(op, input.shape[1], weight=weight, mean=mean, invstd=invstd)
+
+
+_batch_norm_backward = registry.define(
+    "batch_norm_backward",
+    "(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor invstd, bool training, str contract) "
+    "-> (Tensor, Tensor, Tensor)",
+    check=_check_backward,
+    fake=lambda grad, input, *_: (input.new_empty(input.shape), *(input.new_empty(input.shape[1]) for _ in "wb")),
+    family="batch_norm",
+)
+
+
+def batch_norm(
+    input: torch.Tensor,
+    running_mean: torch.Tensor | None,
+    running_var: torch.Tensor | None,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """Normalise each channel: `(N, C, ...) -> (N, C, ...)`, float32.
+
+    In training with the statistics of the batch, which `running_mean` and `running_var`
+    (C), if given, move towards in place by `momentum`; otherwise with those.
+
+    Raises:
+        ShapeError: if shapes do not fit together, statistics are missing, or training has
+            fewer than two values a channel.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: batch_norm v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.batch_norm.html
+    """
+    output, _, _, new_mean, new_var = _batch_norm(
+        input, running_mean, running_var, weight, bias, training, momentum, eps, contract_name(contract)
+    )
+    if training and running_mean is not None and running_var is not None:
+        running_mean.copy_(new_mean)
+        running_var.copy_(new_var)
+    return output

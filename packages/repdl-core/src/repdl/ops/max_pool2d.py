@@ -1,0 +1,156 @@
+"""max_pool2d and its backward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.errors import check, check_dim, check_dtype, check_size
+
+
+def pooled_size(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
+    """Number of windows on a side of length `size`; with `ceil_mode`, a last one that is cut
+    counts if it starts inside the input or its left padding."""
+    span = size + 2 * padding - dilation * (kernel - 1) - 1
+    n = (span + (stride - 1 if ceil_mode else 0)) // stride + 1
+    return n - 1 if ceil_mode and (n - 1) * stride >= size + padding else n
+
+
+def _shape(
+    input: Sequence[int], kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int], ceil_mode: bool,
+) -> list[int]:
+    sides = [
+        pooled_size(input[2 + i], kernel_size[i], stride[i], padding[i], dilation[i], ceil_mode) for i in (0, 1)
+    ]
+    return [input[0], input[1], *sides]
+
+
+def _check(
+    input: torch.Tensor, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int], ceil_mode: bool,
+) -> None:
+    check_dtype("max_pool2d", input=input)
+    check_dim("max_pool2d", 4, input=input)
+    options = (("kernel_size", kernel_size, 1), ("stride", stride, 1), ("padding", padding, 0), ("dilation", dilation, 1))
+    for name, values, least in options:
+        check("max_pool2d", len(values) == 2, f"{name} has {len(values)} values, expected 2 (height, width)")
+        check("max_pool2d", min(values) >= least, f"{name} is {tuple(values)}, expected at least {least}")
+    for side, k, p, d in zip(("height", "width"), kernel_size, padding, dilation):
+        extent = d * (k - 1) + 1
+        check("max_pool2d", p <= extent // 2, f"padding is {p} in {side}, expected at most half the kernel, {extent // 2}")
+    for side, n in zip(("height", "width"), _shape(input.shape, kernel_size, stride, padding, dilation, ceil_mode)[2:]):
+        check(
+            "max_pool2d", n > 0,
+            f"input {tuple(input.shape[2:])} is smaller than the kernel {tuple(kernel_size)} in {side}; "
+            f"expected a smaller kernel or dilation, or more padding",
+        )
+
+
+def _fake(
+    input: torch.Tensor, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int], ceil_mode: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    shape = _shape(input.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    return input.new_empty(shape), input.new_empty(shape, dtype=torch.int64)
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.size = inputs[0].shape[2:]
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(output[1])
+
+
+def _backward(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
+    return _max_pool2d_backward(grad, *ctx.saved_tensors, ctx.size), None, None, None, None, None
+
+
+_max_pool2d = registry.define(
+    "max_pool2d",
+    "(Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) "
+    "-> (Tensor, Tensor)",
+    check=_check,
+    fake=_fake,
+    setup_context=_setup_context,
+    backward=_backward,
+)
+
+
+def _check_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Sequence[int]) -> None:
+    op = "max_pool2d_backward"
+    check_dtype(op, grad=grad)
+    check_dtype(op, (torch.int64,), indices=indices)
+    check_dim(op, 4, grad=grad)
+    check_size(op, "indices.shape", tuple(indices.shape), tuple(grad.shape), "grad.shape")
+    check(op, len(input_size) == 2, f"input_size has {len(input_size)} values, expected 2 (height, width)")
+
+
+def _check_values_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Sequence[int]) -> None:
+    if indices.numel():
+        low, high = (int(i) for i in indices.aminmax())
+        last = input_size[0] * input_size[1] - 1
+        check("max_pool2d_backward", 0 <= low and high <= last, f"indices are {low} to {high}, expected 0 to {last}")
+
+
+_max_pool2d_backward = registry.define(
+    "max_pool2d_backward",
+    "(Tensor grad, Tensor indices, int[] input_size) -> Tensor",
+    check=_check_backward,
+    check_values=_check_values_backward,
+    fake=lambda grad, indices, input_size: grad.new_empty((*grad.shape[:2], *input_size)),
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]),
+    backward=lambda ctx, grad: (_at(grad, *ctx.saved_tensors), None, None),
+    family="max_pool2d",
+)
+
+
+def _at(grad: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    return grad.flatten(2).gather(2, indices.flatten(2)).reshape(indices.shape)
+
+
+def _pair(name: str, value: int | Sequence[int]) -> list[int]:
+    pair = [value, value] if isinstance(value, int) else list(value)
+    if len(pair) == 1:
+        pair = pair * 2
+    check("max_pool2d", len(pair) == 2, f"{name} is {value}, expected one integer or two (height, width)")
+    return pair
+
+
+def max_pool2d(
+    input: torch.Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """Maximum over windows: `(N, C, H, W) -> (N, C, OH, OW)`, float32.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        kernel_size, stride, padding, dilation: one integer or (height, width); the stride
+            is the kernel size by default. Padding is never larger than any element.
+        ceil_mode: keep a last window that the side cuts off.
+        return_indices: also return the int64 index of each maximum in its (H, W) plane.
+
+    Raises:
+        ShapeError: if the kernel is larger than the padded input, or an option out of range.
+        DTypeError: if `input` is not float32.
+
+    Contract: max_pool2d v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool2d.html
+    """
+    check_dim("max_pool2d", (3, 4), input=input)
+    kernel = _pair("kernel_size", kernel_size)
+    strides = kernel if stride is None or stride == [] else _pair("stride", stride)
+    batch = input if input.dim() == 4 else input.unsqueeze(0)
+    output, indices = _max_pool2d(
+        batch, kernel, strides, _pair("padding", padding), _pair("dilation", dilation), ceil_mode
+    )
+    if input.dim() == 3:
+        output, indices = output.squeeze(0), indices.squeeze(0)
+    return (output, indices) if return_indices else output

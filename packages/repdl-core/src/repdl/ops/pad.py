@@ -1,0 +1,108 @@
+"""pad: one registered op a dimension for the modes that repeat elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.errors import UnsupportedError, check, check_dtype
+
+MODES = ("reflect", "replicate", "circular")
+
+
+def sources(size: int, left: int, right: int, mode: str) -> list[int]:
+    """The index in a side of length `size` that each element of the padded side copies."""
+    positions = range(-left, size + right)
+    if mode == "replicate":
+        return [min(max(i, 0), size - 1) for i in positions]
+    if mode == "circular":
+        return [i % size for i in positions]
+    return [-i if i < 0 else 2 * (size - 1) - i if i >= size else i for i in positions]
+
+
+def _check_options(op: str, size: int, dim: int, left: int, right: int, mode: str) -> None:
+    check(op, mode in MODES, f"mode is {mode!r}, expected constant, {', '.join(MODES)}")
+    most = {"reflect": size - 1, "circular": size, "replicate": max(left, right)}[mode]
+    check(
+        op, 0 <= left <= most and 0 <= right <= most,
+        f"padding is ({left}, {right}) in dimension {dim} of size {size}, expected 0 to {max(most, 0)} for {mode}",
+    )
+    check(op, size > 0, f"input.shape[{dim}] is 0, expected 1 or more to repeat elements of it")
+
+
+def _check(input: torch.Tensor, dim: int, left: int, right: int, mode: str) -> None:
+    check_dtype("pad", input=input)
+    check("pad", 0 <= dim < input.dim(), f"dim is {dim}, expected 0 to {input.dim() - 1}")
+    _check_options("pad", input.shape[dim], dim, left, right, mode)
+
+
+def _resized(tensor: torch.Tensor, dim: int, change: int) -> torch.Tensor:
+    shape = list(tensor.shape)
+    shape[dim] += change
+    return tensor.new_empty(shape)
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    _, *ctx.options = inputs
+
+
+_pad = registry.define(
+    "pad",
+    "(Tensor input, int dim, int left, int right, str mode) -> Tensor",
+    check=_check,
+    fake=lambda input, dim, left, right, mode: _resized(input, dim, left + right),
+    setup_context=_setup_context,
+    backward=lambda ctx, grad: (_pad_backward(grad, *ctx.options), None, None, None, None),
+)
+
+
+def _check_backward(grad: torch.Tensor, dim: int, left: int, right: int, mode: str) -> None:
+    op = "pad_backward"
+    check_dtype(op, grad=grad)
+    check(op, 0 <= dim < grad.dim(), f"dim is {dim}, expected 0 to {grad.dim() - 1}")
+    _check_options(op, grad.shape[dim] - left - right, dim, left, right, mode)
+
+
+_pad_backward = registry.define(
+    "pad_backward",
+    "(Tensor grad, int dim, int left, int right, str mode) -> Tensor",
+    check=_check_backward,
+    fake=lambda grad, dim, left, right, mode: _resized(grad, dim, -left - right),
+    setup_context=_setup_context,
+    backward=lambda ctx, grad: (_pad(grad, *ctx.options), None, None, None, None),
+    family="pad",
+)
+
+
+def pad(input: torch.Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> torch.Tensor:
+    """Make the last dimensions of `input` longer: `(..., W) -> (..., left + W + right)`, float32.
+
+    Args:
+        pad: (left, right) of the last dimension, then of the one before it, and so on.
+        mode: 'constant' (negative pads cut), 'reflect', 'replicate' or 'circular'.
+        value: of the constant, 0 by default.
+
+    Raises:
+        ShapeError: if there are more pairs than dimensions or a pad is out of range.
+        UnsupportedError: if `value` is given with another mode than 'constant'.
+        DTypeError: if `input` is not float32.
+
+    Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html
+    """
+    check_dtype("pad", input=input)
+    pairs = len(pad) // 2
+    check("pad", len(pad) % 2 == 0, f"pad has {len(pad)} values, expected two a dimension")
+    check("pad", pairs <= input.dim(), f"pad has {pairs} pairs, expected at most input.dim() = {input.dim()}")
+    if mode == "constant":
+        return torch.nn.functional.pad(input, list(pad), "constant", value)  # moves data only
+    if value not in (None, 0):
+        raise UnsupportedError(f"pad: value is {value} with mode {mode!r}, expected None")
+    check("pad", mode in MODES, f"mode is {mode!r}, expected constant, {', '.join(MODES)}")
+    for i in range(pairs):
+        left, right = pad[2 * i], pad[2 * i + 1]
+        if left or right:
+            input = _pad(input, input.dim() - 1 - i, left, right, mode)
+    return input

@@ -1,0 +1,51 @@
+"""Cases of batch_norm: with and without statistics and affine, sizes around blocks, layouts."""
+
+from __future__ import annotations
+
+import torch
+
+from repdl.testing.cases import Case
+from repdl.testing.inputs import uniform
+
+
+def _forward(
+    x: torch.Tensor, training: bool = True, running: bool = True, weight: bool = True, bias: bool = True,
+    momentum: float = 0.1,
+) -> tuple:
+    c = x.shape[1]
+    stats = (uniform(2, c), uniform(3, c).abs()) if running else (None, None)
+    return x, *stats, uniform(4, c) if weight else None, uniform(5, c) if bias else None, training, momentum, 1e-5
+
+
+def _backward(x: torch.Tensor, training: bool = True, weight: bool = True) -> tuple:
+    c = x.shape[1]
+    return uniform(6, *x.shape), x, uniform(4, c) if weight else None, uniform(2, c), uniform(3, c).abs() * 4, training
+
+
+SHAPES = [(2, 3), (70, 5), (3, 4, 7), (5, 3, 4, 6), (2, 2, 33, 40), (1, 1, 2), (4, 1, 3, 1, 2)]
+LAYOUTS = {
+    "permuted": lambda: uniform(1, 4, 6, 5, 3).permute(0, 3, 1, 2),
+    "strided": lambda: uniform(1, 8, 6, 9)[::2, 1::2, ::3],
+    "expanded": lambda: uniform(1, 1, 3, 5).expand(4, 3, 5),
+    "special": lambda: uniform(1, 6, 9, 8, special=True),
+    "constant": lambda: torch.full((3, 2, 50), 0.1),
+    "subnormal": lambda: uniform(1, 6, 3, 8, scale=2.0**-135),
+}
+
+CASES = [
+    *(Case("batch_norm", "train_" + "x".join(map(str, s)), lambda s=s: _forward(uniform(1, *s))) for s in SHAPES),
+    *(Case("batch_norm", "eval_" + "x".join(map(str, s)), lambda s=s: _forward(uniform(1, *s), False)) for s in SHAPES),
+    *(
+        Case("batch_norm", f"{'train' if t else 'eval'}{'_running' * r}{'_weight' * w}{'_bias' * b}",
+             lambda t=t, r=r, w=w, b=b: _forward(uniform(1, 4, 3, 5), t, r, w, b, 0.3))
+        for t in (True, False) for r in (True, False) for w in (True, False) for b in (True, False) if t or r
+    ),
+    *(Case("batch_norm", name, lambda make=make: _forward(make())) for name, make in LAYOUTS.items()),
+    Case("batch_norm", "eval_empty", lambda: _forward(uniform(1, 0, 3, 2), False)),
+    Case("batch_norm", "no_channels", lambda: _forward(uniform(1, 4, 0, 2))),
+    *(Case("batch_norm_backward", "train_" + "x".join(map(str, s)), lambda s=s: _backward(uniform(1, *s))) for s in SHAPES),
+    *(Case("batch_norm_backward", "eval_" + "x".join(map(str, s)), lambda s=s: _backward(uniform(1, *s), False)) for s in SHAPES),
+    Case("batch_norm_backward", "train_no_weight", lambda: _backward(uniform(1, 4, 3, 5), True, False)),
+    Case("batch_norm_backward", "eval_no_weight", lambda: _backward(uniform(1, 4, 3, 5), False, False)),
+    *(Case("batch_norm_backward", name, lambda make=make: _backward(make())) for name, make in LAYOUTS.items()),
+]

@@ -1,0 +1,112 @@
+// The largest element of each window and its index, and the way back (max_pool2d.md).
+//
+//   for p < planes, y < OH, z < OW:  (planes, H, W) -> (planes, OH, OW)
+//     index[p, y, z] = first of the largest, or last NaN, of the window of x[p] at (y, z)
+#include <algorithm>
+#include <limits>
+
+#include "bind.hpp"
+#include "repdl/contract/arithmetic.hpp"
+#include "threads.hpp"
+
+namespace repdl::cpu {
+namespace {
+
+struct Side {
+  std::int64_t size, out, kernel, stride, padding, dilation;
+
+  std::int64_t at(std::int64_t o, std::int64_t k) const { return o * stride - padding + k * dilation; }
+  // The outputs whose window has tap k inside the input: first, and one past the last.
+  std::int64_t first(std::int64_t k) const {
+    const std::int64_t need = padding - k * dilation;
+    return std::min(out, need <= 0 ? 0 : (need + stride - 1) / stride);
+  }
+  std::int64_t last(std::int64_t k) const {
+    const std::int64_t room = size - 1 + padding - k * dilation;
+    return room < 0 ? 0 : std::min(out, room / stride + 1);
+  }
+  // The first tap of window o that lies inside the input.
+  std::int64_t first_tap(std::int64_t o) const {
+    const std::int64_t need = padding - o * stride;
+    return need <= 0 ? 0 : (need + dilation - 1) / dilation;
+  }
+};
+
+// One row of windows, a tap at a time: best and tap are the largest so far and where.
+void pool_row(const float* x, const Side& h, const Side& w, std::int64_t y, float* best, std::int32_t* tap) {
+  std::fill(best, best + w.out, -std::numeric_limits<float>::infinity());
+  std::fill(tap, tap + w.out, -1);
+  for (std::int64_t i = 0; i < h.kernel; ++i) {
+    const std::int64_t row = h.at(y, i);
+    if (row < 0 || row >= h.size) continue;
+    for (std::int64_t j = 0; j < w.kernel; ++j) {
+      const float* from = x + row * w.size + (j * w.dilation - w.padding);
+      const std::int32_t here = static_cast<std::int32_t>(i * w.kernel + j);
+      const std::int64_t end = w.last(j), stride = w.stride;
+      for (std::int64_t z = w.first(j); z < end; ++z) {
+        const float value = from[z * stride];
+        const bool replace = value > best[z] || value != value;
+        tap[z] = replace ? here : tap[z];
+        best[z] = replace ? value : best[z];
+      }
+    }
+  }
+}
+
+void max_pool2d(const float* x, float* y, std::int64_t* index, std::int64_t planes, const Side& h, const Side& w,
+                int threads) {
+  const std::int64_t work = h.out * w.out * h.kernel * w.kernel;
+  parallel_for(planes, std::max<std::int64_t>(1, (1 << 14) / (work + 1)), threads,
+               [&](std::int64_t begin, std::int64_t end) {
+                 std::vector<std::int32_t> tap(static_cast<std::size_t>(w.out));
+                 for (std::int64_t task = begin * h.out; task < end * h.out; ++task) {
+                   const std::int64_t row = task % h.out;
+                   float* best = y + task * w.out;
+                   pool_row(x + task / h.out * h.size * w.size, h, w, row, best, tap.data());
+                   for (std::int64_t z = 0; z < w.out; ++z) {
+                     // No tap was taken: every element is -inf, and the first one counts.
+                     const std::int64_t t = tap[static_cast<std::size_t>(z)];
+                     const std::int64_t i = t < 0 ? h.first_tap(row) : t / w.kernel;
+                     const std::int64_t j = t < 0 ? w.first_tap(z) : t % w.kernel;
+                     index[task * w.out + z] = h.at(row, i) * w.size + w.at(z, j);
+                     best[z] = canonical(best[z]);
+                   }
+                 }
+               });
+}
+
+void max_pool2d_backward(const float* grad, const std::int64_t* index, float* out, std::int64_t planes,
+                         std::int64_t outputs, std::int64_t inputs, int threads) {
+  parallel_for(planes, std::max<std::int64_t>(1, (1 << 14) / (inputs + outputs + 1)), threads,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t p = begin; p < end; ++p) {
+                   float* to = out + p * inputs;
+                   std::fill(to, to + inputs, 0.0f);
+                   for (std::int64_t o = p * outputs; o < (p + 1) * outputs; ++o) to[index[o]] += grad[o];
+                   for (std::int64_t i = 0; i < inputs; ++i) to[i] = canonical(to[i]);
+                 }
+               });
+}
+
+}  // namespace
+
+void bind_max_pool2d(py::module_& module) {
+  const py::call_guard<py::gil_scoped_release> release;
+  module.def(
+      "max_pool2d",
+      [](Address x, Address y, Address index, std::int64_t planes, const Sizes& h, const Sizes& w, int threads) {
+        max_pool2d(in(x), out(y), reinterpret_cast<std::int64_t*>(index), planes,
+                   {h[0], h[1], h[2], h[3], h[4], h[5]}, {w[0], w[1], w[2], w[3], w[4], w[5]}, threads);
+      },
+      release);
+  module.def(
+      "max_pool2d_backward",
+      [](Address grad, Address index, Address result, std::int64_t planes, std::int64_t outputs, std::int64_t inputs,
+         int threads) {
+        max_pool2d_backward(in(grad), reinterpret_cast<const std::int64_t*>(index), out(result), planes, outputs,
+                            inputs, threads);
+      },
+      release);
+}
+
+}  // namespace repdl::cpu

@@ -1,0 +1,30 @@
+"""Glue of pad: forward is a copy, backward a sum of rows."""
+
+from __future__ import annotations
+
+import torch
+
+from repdl.config import get_num_threads
+from repdl.ops.pad import sources
+from repdl_cpu.elementwise import canonical
+from repdl_cpu.isa import native
+
+
+def pad(input: torch.Tensor, dim: int, left: int, right: int, mode: str) -> torch.Tensor:
+    index = torch.tensor(sources(input.shape[dim], left, right, mode))
+    return canonical(input.index_select(dim, index))
+
+
+def pad_backward(grad: torch.Tensor, dim: int, left: int, right: int, mode: str) -> torch.Tensor:
+    grad = grad.contiguous()
+    shape = list(grad.shape)
+    shape[dim] -= left + right
+    output = grad.new_empty(shape)
+    native().pad_backward(
+        grad.data_ptr(), output.data_ptr(), grad.shape[:dim].numel(), shape[dim], grad.shape[dim + 1 :].numel(),
+        sources(shape[dim], left, right, mode), get_num_threads(),
+    )
+    return output
+
+
+OPS = {"pad": pad, "pad_backward": pad_backward}
