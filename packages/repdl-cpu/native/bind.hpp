@@ -22,6 +22,7 @@ void bind_adam_step(py::module_& module);
 void bind_conv2d(py::module_& module);
 void bind_elementwise(py::module_& module);
 void bind_matmul(py::module_& module);
+void bind_max(py::module_& module);
 void bind_sgd_step(py::module_& module);
 void bind_sum(py::module_& module);
 

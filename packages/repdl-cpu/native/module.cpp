@@ -6,6 +6,7 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   bind_conv2d(module);
   bind_elementwise(module);
   bind_matmul(module);
+  bind_max(module);
   bind_sgd_step(module);
   bind_sum(module);
 }

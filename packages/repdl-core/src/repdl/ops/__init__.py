@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from repdl.ops.adam_step import adam_step
+from repdl.ops.addmm import addmm
 from repdl.ops.conv2d import conv2d
 from repdl.ops.elementwise import (
     abs,
@@ -31,6 +32,7 @@ from repdl.ops.elementwise import (
 )
 from repdl.ops.linear import linear
 from repdl.ops.matmul import bmm, matmul, mm
+from repdl.ops.max import max
 from repdl.ops.sgd_step import sgd_step
 from repdl.ops.sum import mean, sum
 
@@ -46,6 +48,7 @@ __all__ = [
     "abs",
     "adam_step",
     "add",
+    "addmm",
     "bmm",
     "conv2d",
     "div",
@@ -53,6 +56,7 @@ __all__ = [
     "linear",
     "log",
     "matmul",
+    "max",
     "maximum",
     "mean",
     "minimum",

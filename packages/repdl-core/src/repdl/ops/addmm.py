@@ -1,0 +1,45 @@
+"""addmm: a matrix product and a matrix to add, made of registered ops."""
+
+from __future__ import annotations
+
+import torch
+
+from repdl.contract import Contract, contract_name
+from repdl.errors import check, check_dim, check_dtype
+from repdl.ops.elementwise import mul
+from repdl.ops.matmul import mm
+
+
+def addmm(
+    input: torch.Tensor,
+    mat1: torch.Tensor,
+    mat2: torch.Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """`beta * input + alpha * (mat1 @ mat2)`: `(M, K) @ (K, N) -> (M, N)`, float32.
+
+    `input` broadcasts to (M, N). With beta = 0 it is not read, so NaN in it does not spread.
+
+    Raises:
+        ShapeError: if an operand is not 2-D, the inner dimensions differ or `input` does
+            not broadcast to (M, N).
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: addmm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.addmm.html
+    """
+    name = contract_name(contract)
+    check_dtype("addmm", input=input)
+    check_dim("addmm", 2, mat1=mat1, mat2=mat2)
+    shape = (mat1.shape[0], mat2.shape[1])
+    fits = input.dim() <= 2 and all(a in (1, b) for a, b in zip(reversed(input.shape), reversed(shape)))
+    check("addmm", fits, f"input.shape is {tuple(input.shape)}, expected a shape that broadcasts to {shape}")
+    product = mm(mat1, mat2, contract=name)
+    if alpha != 1:
+        product = mul(product, alpha, contract=name)
+    if beta == 0:
+        return product
+    scaled = input if beta == 1 else mul(input, beta, contract=name)
+    return torch.ops.repdl.add(scaled, product, name)  # type: ignore[no-any-return]

@@ -1,0 +1,117 @@
+"""max: over all dimensions or over one, and the elementwise maximum of two tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract
+from repdl.errors import check, check_dtype, check_size
+from repdl.ops.elementwise import maximum
+from repdl.ops.sum import normalize_dims, reduced_shape
+
+
+def _check_max(input: torch.Tensor) -> None:
+    check_dtype("max", input=input)
+    check("max", input.numel() > 0, f"input has no elements (shape {tuple(input.shape)}), expected one at least")
+
+
+def _setup_max(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs, output)
+
+
+_max = registry.define(
+    "max",
+    "(Tensor input) -> Tensor",
+    check=_check_max,
+    fake=lambda input: input.new_empty(()),
+    setup_context=_setup_max,
+    backward=lambda ctx, grad: _max_backward(grad, *ctx.saved_tensors),
+)
+
+
+def _check_max_backward(grad: torch.Tensor, input: torch.Tensor, output: torch.Tensor) -> None:
+    check_dtype("max_backward", grad=grad, input=input, output=output)
+    for name, tensor in (("grad", grad), ("output", output)):
+        check_size("max_backward", f"{name}.shape", tuple(tensor.shape), (), "the shape of max(input)")
+
+
+_max_backward = registry.define(
+    "max_backward",
+    "(Tensor grad, Tensor input, Tensor output) -> Tensor",
+    check=_check_max_backward,
+    fake=lambda grad, input, output: input.new_empty(input.shape),
+    family="max",
+)
+
+
+def _check_max_dim(input: torch.Tensor, dim: int, keepdim: bool) -> None:
+    check_dtype("max", input=input)
+    check("max", 0 <= dim < (input.dim() or 1), f"dim is {dim}, expected 0 to {(input.dim() or 1) - 1}")
+    if input.dim():
+        check("max", input.shape[dim] > 0, f"input.shape[{dim}] is 0, expected 1 or more to take a maximum of")
+
+
+def _fake_max_dim(input: torch.Tensor, dim: int, keepdim: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    shape = reduced_shape(input.shape, [dim], keepdim)
+    return input.new_empty(shape), input.new_empty(shape, dtype=torch.int64)
+
+
+def _setup_max_dim(ctx: Any, inputs: Any, output: Any) -> None:
+    input, ctx.dim, ctx.keepdim = inputs
+    ctx.shape = input.shape
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(output[1])
+
+
+def _backward_max_dim(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
+    (indices,) = ctx.saved_tensors
+    if not ctx.shape:
+        return grad, None, None
+    if not ctx.keepdim:
+        grad, indices = grad.unsqueeze(ctx.dim), indices.unsqueeze(ctx.dim)
+    return grad.new_zeros(ctx.shape).scatter(ctx.dim, indices, grad), None, None  # one element an index: a copy
+
+
+_max_dim = registry.define(
+    "max_dim",
+    "(Tensor input, int dim, bool keepdim) -> (Tensor, Tensor)",
+    check=_check_max_dim,
+    fake=_fake_max_dim,
+    setup_context=_setup_max_dim,
+    backward=_backward_max_dim,
+    family="max",
+)
+
+def max(
+    input: torch.Tensor,
+    dim: int | torch.Tensor | None = None,
+    keepdim: bool = False,
+    *,
+    other: torch.Tensor | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor | Sequence[torch.Tensor]:
+    """The largest element: `max(input)`, `max(input, dim)` or `max(input, other)`, float32.
+
+    Over a dimension, a named tuple `(values, indices)`; the index is that of the first of
+    equal elements. NaN is larger than everything. The gradient of `max(input)` is shared
+    equally between equal elements, that of `max(input, dim)` goes to the index.
+
+    Raises:
+        ShapeError: if there is no element to take a maximum of, or `dim` does not exist.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.max.html
+    """
+    if isinstance(dim, torch.Tensor):
+        other, dim = dim, None
+    if other is not None:
+        return maximum(input, other, contract=contract)
+    if dim is None:
+        return _max(input)
+    positions = normalize_dims("max", dim, input.dim())
+    values, indices = _max_dim(input, positions[0] if positions else 0, keepdim)
+    return torch.return_types.max((values, indices))  # type: ignore[no-any-return,attr-defined]

@@ -1,0 +1,40 @@
+"""Cases of max: ties, zeros of both signs, NaN, every dimension, layouts."""
+
+from __future__ import annotations
+
+import torch
+
+from repdl.testing.cases import Case
+from repdl.testing.inputs import uniform
+
+NAN, INF = float("nan"), float("inf")
+ROWS = [
+    [1.0, 3.0, 3.0, 2.0], [-0.0, 0.0, -1.0, 0.0], [0.0, -0.0, 0.0, -1.0], [NAN, 1.0, INF, NAN],
+    [1.0, INF, NAN, NAN], [-INF, -INF, -INF, -INF], [INF, 1.0, INF, 2.0], [1e-45, 0.0, -1e-45, 1e-45],
+]
+
+
+def _backward(x: torch.Tensor, grad: float = 0.7) -> tuple[torch.Tensor, ...]:
+    return torch.tensor(grad), x, torch.ops.aten.max(x)
+
+
+CASES = [
+    *(Case("max", f"row_{i}", lambda row=row: (torch.tensor(row),)) for i, row in enumerate(ROWS)),
+    *(Case("max", f"size_{n}", lambda n=n: (uniform(1, n),)) for n in (1, 2, 15, 16, 17, 64, 65, 1000, 5000)),
+    Case("max", "dim_0", lambda: (torch.tensor(-2.0),)),
+    Case("max", "permuted", lambda: (uniform(2, 5, 6, 7).permute(2, 0, 1),)),
+    Case("max", "strided", lambda: (uniform(2, 30, 9)[::2, 1::3],)),
+    *(Case("max_backward", f"row_{i}", lambda row=row: _backward(torch.tensor(row))) for i, row in enumerate(ROWS)),
+    Case("max_backward", "values", lambda: _backward(uniform(1, 7, 9))),
+    Case("max_backward", "three_ties", lambda: _backward(torch.ones(3).expand(4, 3))),
+    Case("max_backward", "transposed", lambda: _backward(uniform(1, 7, 9).t())),
+    Case("max_dim", "rows", lambda: (torch.tensor(ROWS), 1, False)),
+    Case("max_dim", "columns", lambda: (torch.tensor(ROWS).t(), 0, False)),
+    *(Case("max_dim", f"dim{d}{'_keep' * k}", lambda d=d, k=k: (uniform(3, 3, 40, 5), d, k)) for d in range(3) for k in (False, True)),
+    Case("max_dim", "long", lambda: (uniform(4, 3, 1500, special=True), 1, False)),
+    Case("max_dim", "size_1", lambda: (uniform(4, 3, 1), 1, False)),
+    Case("max_dim", "dim_0", lambda: (torch.tensor(3.0), 0, True)),
+    Case("max_dim", "empty", lambda: (uniform(4, 0, 3), 1, False)),
+    Case("max_dim", "strided", lambda: (uniform(5, 30, 9)[::2, 1::3], 0, False)),
+    Case("max_dim", "expanded", lambda: (uniform(5, 1, 9).expand(4, 9), 0, False)),
+]
