@@ -24,6 +24,7 @@ void bind_elementwise(py::module_& module);
 void bind_matmul(py::module_& module);
 void bind_max(py::module_& module);
 void bind_sgd_step(py::module_& module);
+void bind_softmax(py::module_& module);
 void bind_sum(py::module_& module);
 
 }  // namespace repdl::cpu

@@ -2,38 +2,22 @@
 //
 //   for i < rows:  (rows, n) -> (rows), (rows)
 //     index[i] = first NaN of x[i, :], else first of its largest elements
-#include <limits>
-
 #include "bind.hpp"
+#include "largest.hpp"
 #include "repdl/contract/arithmetic.hpp"
-#include "simd.hpp"
 #include "threads.hpp"
 
 namespace repdl::cpu {
 namespace {
 
-// Comparing is exact: lanes may be taken in any order as long as the first index wins.
 std::int64_t first_largest(const float* x, std::int64_t n) {
-  constexpr int lanes = 16;
-  float best[lanes];
-  bool nan = false;
-  for (float& b : best) b = -std::numeric_limits<float>::infinity();
   std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes)
-    for (int l = 0; l < lanes; ++l) {
-      best[l] = x[i + l] > best[l] ? x[i + l] : best[l];
-      nan |= x[i + l] != x[i + l];
-    }
-  for (; i < n; ++i) {
-    best[0] = x[i] > best[0] ? x[i] : best[0];
-    nan |= x[i] != x[i];
+  if (has_nan(x, n)) {
+    while (x[i] == x[i]) ++i;
+    return i;
   }
-  if (nan)
-    for (i = 0;; ++i)
-      if (x[i] != x[i]) return i;
-  float largest = best[0];
-  for (const float b : best) largest = b > largest ? b : largest;
-  for (i = 0; x[i] != largest;) ++i;
+  const float value = largest(x, n);
+  while (x[i] != value) ++i;
   return i;
 }
 

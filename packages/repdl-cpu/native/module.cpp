@@ -8,5 +8,6 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   bind_matmul(module);
   bind_max(module);
   bind_sgd_step(module);
+  bind_softmax(module);
   bind_sum(module);
 }

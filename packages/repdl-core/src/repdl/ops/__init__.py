@@ -34,6 +34,7 @@ from repdl.ops.linear import linear
 from repdl.ops.matmul import bmm, matmul, mm
 from repdl.ops.max import max
 from repdl.ops.sgd_step import sgd_step
+from repdl.ops.softmax import log_softmax, softmax
 from repdl.ops.sum import mean, sum
 
 
@@ -55,6 +56,7 @@ __all__ = [
     "exp",
     "linear",
     "log",
+    "log_softmax",
     "matmul",
     "max",
     "maximum",
@@ -67,6 +69,7 @@ __all__ = [
     "relu",
     "sgd_step",
     "sign",
+    "softmax",
     "sqrt",
     "square",
     "sub",

@@ -1,4 +1,4 @@
-// What the exact functions share: bit casts, the multiply-add, and a rounding to odd.
+// What the exact functions share: bit casts, the multiply-add, the magic number.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace repdl::exact {
 
-REPDL_HD inline std::int64_t to_bits(double x) {
-  std::int64_t bits;
+REPDL_HD inline std::uint64_t to_bits(double x) {
+  std::uint64_t bits;
   std::memcpy(&bits, &x, sizeof bits);
   return bits;
 }
 
-REPDL_HD inline double from_bits(std::int64_t bits) {
+REPDL_HD inline double from_bits(std::uint64_t bits) {
   double x;
   std::memcpy(&x, &bits, sizeof x);
   return x;
@@ -31,6 +31,8 @@ REPDL_HD inline float float_from_bits(std::uint32_t bits) {
 }
 
 REPDL_HD inline float quiet_nan() { return float_from_bits(0x7fc00000u); }
+
+REPDL_HD inline float infinity() { return float_from_bits(0x7f800000u); }
 
 // a * b + c for intermediate results: fused where the target does that in hardware, two
 // roundings elsewhere. Either way the rounded float is the same: both are proven.

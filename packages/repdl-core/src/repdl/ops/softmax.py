@@ -1,0 +1,137 @@
+"""softmax and log_softmax, and their backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.errors import check, check_dtype, check_size
+from repdl.ops.sum import check_dtype_option, normalize_dims
+
+_ops = torch.ops.repdl
+
+
+def _check_dim(op: str, tensor: torch.Tensor, dim: int) -> None:
+    high = tensor.dim() or 1
+    check(op, 0 <= dim < high, f"dim is {dim}, expected 0 to {high - 1}; repdl.ops.{op} normalises it")
+
+
+def _define(name: str, double_backward: Callable[..., Any]) -> Callable[[torch.Tensor, int, str], torch.Tensor]:
+    """Register `name(input, dim)` and `name_backward(grad, output, dim)`;
+    `double_backward(grad_grad, grad, output, dim, contract)` gives the gradients of the
+    latter's grad and output."""
+
+    def check_forward(input: torch.Tensor, dim: int, contract: str) -> None:
+        check_dtype(name, input=input)
+        _check_dim(name, input, dim)
+
+    def setup_forward(ctx: Any, inputs: Any, output: Any) -> None:
+        _, ctx.dim, ctx.contract = inputs
+        ctx.save_for_backward(output)
+
+    def check_backward(grad: torch.Tensor, output: torch.Tensor, dim: int, contract: str) -> None:
+        check_dtype(f"{name}_backward", grad=grad, output=output)
+        check_size(f"{name}_backward", "grad.shape", tuple(grad.shape), tuple(output.shape), "output.shape")
+        _check_dim(f"{name}_backward", output, dim)
+
+    def setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
+        grad, out, ctx.dim, ctx.contract = inputs
+        ctx.save_for_backward(grad, out)
+
+    def backward_backward(ctx: Any, grad_grad: torch.Tensor) -> Any:
+        return *double_backward(grad_grad, *ctx.saved_tensors, ctx.dim, ctx.contract), None, None
+
+    backward = registry.define(
+        f"{name}_backward", "(Tensor grad, Tensor output, int dim, str contract) -> Tensor",
+        check=check_backward, fake=lambda grad, output, dim, contract: grad.new_empty(grad.shape),
+        setup_context=setup_backward, backward=backward_backward, family="softmax",
+    )
+    return registry.define(
+        name, "(Tensor input, int dim, str contract) -> Tensor",
+        check=check_forward, fake=lambda input, dim, contract: input.new_empty(input.shape),
+        setup_context=setup_forward,
+        backward=lambda ctx, grad: (backward(grad, *ctx.saved_tensors, ctx.dim, ctx.contract), None, None),
+        family="softmax",
+    )
+
+
+def _sum(x: torch.Tensor, dim: int, contract: str) -> torch.Tensor:
+    return _ops.sum(x, [dim] if x.dim() else [], True, contract)  # type: ignore[no-any-return]
+
+
+def _softmax_double_backward(
+    grad_grad: torch.Tensor, grad: torch.Tensor, output: torch.Tensor, dim: int, contract: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    s = _sum(_ops.mul(grad, output, contract), dim, contract)
+    t = _sum(_ops.mul(grad_grad, output, contract), dim, contract)
+    left = _ops.mul(grad_grad, _ops.sub(grad, s, contract), contract)
+    return (
+        _ops.softmax_backward(grad_grad, output, dim, contract),
+        _ops.sub(left, _ops.mul(grad, t, contract), contract),
+    )
+
+
+def _log_softmax_double_backward(
+    grad_grad: torch.Tensor, grad: torch.Tensor, output: torch.Tensor, dim: int, contract: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    weighted = _ops.mul(grad_grad, _ops.exp(output), contract)
+    return (
+        _ops.sub(grad_grad, _sum(weighted, dim, contract), contract),
+        _ops.neg(_ops.mul(weighted, _sum(grad, dim, contract), contract)),
+    )
+
+
+_softmax = _define("softmax", _softmax_double_backward)
+_log_softmax = _define("log_softmax", _log_softmax_double_backward)
+
+
+def _position(op: str, input: torch.Tensor, dim: int | None) -> int:
+    check(op, dim is not None, "dim is None, expected the dimension to normalise over; pass dim=")
+    positions = normalize_dims(op, dim, input.dim())
+    return positions[0] if positions else 0
+
+
+def softmax(
+    input: torch.Tensor,
+    dim: int | None = None,
+    _stacklevel: int = 3,
+    dtype: torch.dtype | None = None,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """`exp(input) / sum(exp(input))` along `dim`, any shape, float32.
+
+    Raises:
+        ShapeError: if `dim` is None or does not exist.
+        UnsupportedError: if `dtype` is neither None nor float32.
+        DTypeError: if `input` is not float32.
+
+    Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html
+    """
+    check_dtype_option("softmax", dtype)
+    return _softmax(input, _position("softmax", input, dim), contract_name(contract))
+
+
+def log_softmax(
+    input: torch.Tensor,
+    dim: int | None = None,
+    _stacklevel: int = 3,
+    dtype: torch.dtype | None = None,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """The logarithm of `softmax(input, dim)` without its underflow, any shape, float32.
+
+    Raises:
+        ShapeError: if `dim` is None or does not exist.
+        UnsupportedError: if `dtype` is neither None nor float32.
+        DTypeError: if `input` is not float32.
+
+    Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html
+    """
+    check_dtype_option("log_softmax", dtype)
+    return _log_softmax(input, _position("log_softmax", input, dim), contract_name(contract))

@@ -1,0 +1,47 @@
+"""Cases of softmax and log_softmax: row lengths, every dimension, special values, layouts."""
+
+from __future__ import annotations
+
+import torch
+
+from repdl.testing.cases import Case
+from repdl.testing.inputs import uniform
+
+NAN, INF = float("nan"), float("inf")
+ROWS = [
+    [1.0, 2.0, 3.0], [-0.0, 0.0, 0.0], [NAN, 1.0, 2.0], [1.0, INF, 2.0], [-INF, -INF, -INF], [-INF, 1.0, 2.0],
+    [0.0, -104.0, -103.0], [3e38, -3e38, 0.0], [88.7, 88.8, -88.8], [1e-40, -1e-40, 0.0],
+]
+
+
+def _layouts(make):  # type: ignore[no-untyped-def]
+    """(name, tensors, dim): `make(*shape)` gives the tensors of one call."""
+    return [
+        *((f"row_{n}", lambda n=n: (*make(3, n), 1)) for n in (1, 2, 10, 16, 17, 64, 65, 130, 1025)),
+        *((f"dim_{d}", lambda d=d: (*make(3, 4, 5), d)) for d in range(3)),
+        ("dim_0d", lambda: (*make(), 0)),
+        ("empty_row", lambda: (*make(3, 0), 1)),
+        ("no_rows", lambda: (*make(0, 3), 1)),
+        ("transposed", lambda: (*(t.t() for t in make(7, 9)), 1)),
+        ("strided", lambda: (*(t[::2, 1::3] for t in make(9, 30)), 1)),
+        ("expanded", lambda: (*(t.expand(4, 9) for t in make(1, 9)), 0)),
+    ]
+
+
+def _one(*shape: int) -> tuple[torch.Tensor, ...]:
+    return (uniform(1, *shape, scale=8.0),)
+
+
+def _two(*shape: int) -> tuple[torch.Tensor, ...]:
+    return uniform(1, *shape), uniform(2, *shape)
+
+
+CASES = [
+    *(Case(op, name, make) for op in ("softmax", "log_softmax") for name, make in _layouts(_one)),
+    *(Case(op, "special", lambda: (torch.tensor(ROWS), 1)) for op in ("softmax", "log_softmax")),
+    *(Case(f"{op}_backward", name, make) for op in ("softmax", "log_softmax") for name, make in _layouts(_two)),
+    *(
+        Case(f"{op}_backward", "special", lambda: (uniform(1, 10, 3, special=True), torch.tensor(ROWS), 1))
+        for op in ("softmax", "log_softmax")
+    ),
+]

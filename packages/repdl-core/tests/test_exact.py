@@ -1,0 +1,135 @@
+"""The exact functions of the reference against MPFR (through gmpy2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import gmpy2
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from repdl.reference import exact
+
+CASES: dict[str, tuple[Callable[..., np.ndarray], Callable[..., gmpy2.mpfr]]] = {
+    "exp": (exact.exp, gmpy2.exp),
+    "log": (exact.log, gmpy2.log),
+}
+PRECISE = gmpy2.context(precision=200)
+FLOAT32 = gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True)
+
+SPECIAL = [
+    *(0x00000000, 0x80000000, 0x7F800000, 0xFF800000),  # zeros, infinities
+    *(0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFBFFFFF),  # NaNs, signalling ones too
+    *(0x00000001, 0x007FFFFF, 0x00800000, 0x80000001),  # the subnormals' ends
+    *(0x807FFFFF, 0x7F7FFFFF, 0xFF7FFFFF),
+    *(0x3F7FFFFF, 0x3F800000, 0x3F800001, 0xBF800000),  # around 1, where log is small
+]
+HARD = [
+    *(0x3C413D3A, 0x41178FEB, 0x4C5D65A5, 0x65D890D3, 0x6F31A8EC),  # patched in log.hpp
+    *(0x42B17217, 0x42B17218, 0x42B17219),  # exp: the last finite result, inf
+    *(0xC2AEAC4F, 0xC2AEAC50, 0xC2AEAC51),  # exp: the smallest normal, subnormals
+    *(0xC2CFF1B4, 0xC2CFF1B5, 0xC2CFF1B6),  # exp: 2**-149, +0
+    *(0x33000000, 0x33800000, 0xB2800000, 0xB3000000),  # exp: 1 + x near a midpoint
+]
+
+
+def rounded_by_mpfr(function: Callable[[gmpy2.mpfr], gmpy2.mpfr], pattern: int) -> int:
+    """The bits of the result: 200 bits, rounded to nearest even with float32's exponents."""
+    x = float(np.uint32(pattern).view(np.float32))
+    with gmpy2.context(PRECISE):
+        precise = function(gmpy2.mpfr(x))
+    with gmpy2.context(FLOAT32):
+        value = float(gmpy2.mpfr(precise, 24))
+    return 0x7FC00000 if math.isnan(value) else int(np.float32(value).view(np.uint32))
+
+
+def assert_right(name: str, patterns: np.ndarray) -> None:
+    """The reference's bits on these arguments are those of MPFR."""
+    ours, precise = CASES[name]
+    got = ours(patterns.astype(np.uint32).view(np.float32)).view(np.uint32)
+    for pattern, result in zip(patterns.tolist(), got.tolist(), strict=True):
+        right = rounded_by_mpfr(precise, pattern)
+        assert result == right, f"{name}(0x{pattern:08x}) is 0x{result:08x}, not 0x{right:08x}"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exact__special_values(name: str) -> None:
+    assert_right(name, np.array(SPECIAL))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exact__hard_arguments(name: str) -> None:
+    assert_right(name, np.array(HARD))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exact__all_exponents(name: str) -> None:
+    rng = np.random.default_rng(0)
+    mantissas = rng.integers(0, 1 << 23, size=(512, 4))
+    assert_right(name, ((np.arange(512) << 23)[:, None] | mantissas).reshape(-1))
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [("exp", -104, 89), ("exp", -104, -87), ("exp", -1, 1), ("log", 0.5, 2), ("log", 0, 1e-38)],
+)
+def test_exact__ranges(name: str, low: float, high: float) -> None:
+    values = np.random.default_rng(1).uniform(low, high, 1000).astype(np.float32)
+    assert_right(name, values.view(np.uint32))
+
+
+@pytest.mark.parametrize("name", CASES)
+@settings(deadline=None)
+@given(pattern=st.integers(0, 0xFFFFFFFF))
+@example(pattern=0x3F800000)
+def test_exact__any_argument(name: str, pattern: int) -> None:
+    assert_right(name, np.array([pattern]))
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "result"),
+    [
+        ("exp", 0x80000000, 0x3F800000),
+        ("exp", 0xFF800000, 0x00000000),
+        ("exp", 0x7F800000, 0x7F800000),
+        ("exp", 0x42B17218, 0x7F800000),
+        ("exp", 0xC2CFF1B4, 0x00000001),
+        ("exp", 0xC2CFF1B5, 0x00000000),
+        ("exp", 0xFFC12345, 0x7FC00000),
+        ("log", 0x00000000, 0xFF800000),
+        ("log", 0x80000000, 0xFF800000),
+        ("log", 0x3F800000, 0x00000000),
+        ("log", 0xBF800000, 0x7FC00000),
+        ("log", 0xFF800000, 0x7FC00000),
+        ("log", 0x7F800000, 0x7F800000),
+        ("log", 0x00000001, 0xC2CE8ED0),
+        ("log", 0x3C413D3A, 0xC08E158F),
+        ("log", 0x41178FEB, 0x400FE5E7),
+        ("log", 0x4C5D65A5, 0x418F034B),
+        ("log", 0x65D890D3, 0x4254D1F9),
+        ("log", 0x6F31A8EC, 0x42845A89),
+    ],
+)
+def test_exact__pinned_bits(name: str, argument: int, result: int) -> None:
+    got = CASES[name][0](np.array([argument], dtype=np.uint32).view(np.float32))
+    assert got.view(np.uint32).tolist() == [result]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (2, 3)])
+def test_exact__shapes(name: str, shape: tuple[int, ...]) -> None:
+    result = CASES[name][0](np.ones(shape, dtype=np.float32))
+    assert result.shape == shape
+    assert result.dtype == np.float32
+
+
+def test_exact__rounded_twice_is_caught() -> None:
+    """log rounded to float64 first is wrong where the header has patches."""
+    for pattern in HARD[:5]:
+        x = float(np.uint32(pattern).view(np.float32))
+        with gmpy2.context(precision=53):
+            twice = np.float32(float(gmpy2.log(gmpy2.mpfr(x))))
+        assert int(twice.view(np.uint32)) != rounded_by_mpfr(gmpy2.log, pattern)

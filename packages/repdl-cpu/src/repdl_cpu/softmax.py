@@ -1,0 +1,33 @@
+"""Glue of softmax and log_softmax: rows along the last dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from repdl.config import get_num_threads
+from repdl.contract import Contract
+from repdl_cpu.isa import native
+
+
+def _op(name: str) -> Callable[..., torch.Tensor]:
+    def run(*args: Any) -> torch.Tensor:
+        *tensors, dim, contract = args
+        shape = tensors[0].shape
+        rows = [(t.movedim(dim, -1) if shape else t.reshape(1)).contiguous() for t in tensors]
+        output = torch.empty_like(rows[0])
+        if output.numel():
+            chosen = Contract.parse(contract)
+            n = output.shape[-1]
+            getattr(native(), name)(
+                *(t.data_ptr() for t in rows), output.data_ptr(), output.numel() // n, n,
+                chosen.sum_lanes, chosen.sum_block, get_num_threads(),
+            )
+        return output.movedim(-1, dim).contiguous() if shape else output.reshape(())
+
+    return run
+
+
+OPS = {name: _op(name) for name in ("softmax", "log_softmax", "softmax_backward", "log_softmax_backward")}
