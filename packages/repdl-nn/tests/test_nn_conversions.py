@@ -47,7 +47,8 @@ def test_register_conversion__function_gives_another_module_everywhere():
 
     nn.register_conversion(torch.nn.GELU, convert)
     shared = torch.nn.GELU()
-    converted = repdl.from_torch_module(torch.nn.Sequential(shared, torch.nn.Sequential(shared)), contract="v1")
+    model = torch.nn.Sequential(shared, torch.nn.Sequential(shared))
+    converted = repdl.from_torch_module(model, contract="v1")
     assert seen == ["v1"] and converted[0] is converted[1][0] and type(converted[0][0]) is nn.ReLU
     assert type(repdl.from_torch_module(shared)) is torch.nn.Sequential
 
@@ -84,7 +85,8 @@ def test_register_conversion__keep():
 
 
 def test_register_conversion__check():
-    nn.register_conversion(torch.nn.ELU, nn.keep, check=lambda m: None if m.alpha == 1 else f"has alpha {m.alpha}")
+    check = lambda module: None if module.alpha == 1 else f"has alpha {module.alpha}"  # noqa: E731
+    nn.register_conversion(torch.nn.ELU, nn.keep, check=check)
     repdl.from_torch_module(torch.nn.ELU())
     with pytest.raises(UnsupportedError, match="ELU, has alpha 2"):
         repdl.from_torch_module(torch.nn.ELU(2))

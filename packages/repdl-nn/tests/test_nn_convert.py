@@ -95,8 +95,9 @@ def test_convert__source_untouched():
 def test_convert__no_memory_is_shared():
     model = Own()
     converted = repdl.from_torch_module(model)
-    source = {t.untyped_storage().data_ptr() for t in (*model.state_dict().values(), model.table)}
-    assert not source & {t.untyped_storage().data_ptr() for t in (*converted.state_dict().values(), converted.table)}
+    tensors = [(*m.state_dict().values(), m.table) for m in (model, converted)]
+    source, copied = ({t.untyped_storage().data_ptr() for t in several} for several in tensors)
+    assert not source & copied and len(source) == len(copied) == 5
     assert converted.note == model.note and converted.note["depth"] is not model.note["depth"]
 
 
@@ -109,7 +110,8 @@ def test_convert__state_dict_keys_and_bits():
 def test_convert__train_and_eval_mode_of_each_module():
     model = _block()
     model[1].eval()
-    assert [m.training for m in repdl.from_torch_module(model).modules()] == [m.training for m in model.modules()]
+    converted = repdl.from_torch_module(model)
+    assert [m.training for m in converted.modules()] == [m.training for m in model.modules()]
     assert not any(m.training for m in repdl.from_torch_module(model.eval()).modules())
 
 
@@ -219,7 +221,8 @@ def test_convert__own_module_keeps_its_forward(uniform):
 
 
 def test_convert__containers():
-    model = torch.nn.ModuleDict({"list": torch.nn.ModuleList([torch.nn.ReLU()]), "empty": torch.nn.Sequential()})
+    listed = torch.nn.ModuleList([torch.nn.ReLU()])
+    model = torch.nn.ModuleDict({"list": listed, "empty": torch.nn.Sequential()})
     converted = repdl.from_torch_module(model)
     assert type(converted) is torch.nn.ModuleDict and type(converted["list"][0]) is nn.ReLU
 
@@ -256,10 +259,11 @@ def test_convert__contract_of_every_layer():
 
 
 def test_convert__loss_with_weight():
-    loss = torch.nn.CrossEntropyLoss(weight=torch.ones(3), label_smoothing=0.1, ignore_index=1, reduction="sum")
+    loss = torch.nn.CrossEntropyLoss(torch.ones(3), label_smoothing=0.1, ignore_index=1, reduction="sum")
     converted = repdl.from_torch_module(loss)
     assert type(converted) is nn.CrossEntropyLoss and converted.label_smoothing == 0.1
-    assert converted.reduction == "sum" and converted.ignore_index == 1 and torch.equal(converted.weight, loss.weight)
+    assert converted.reduction == "sum" and converted.ignore_index == 1
+    assert torch.equal(converted.weight, loss.weight) and converted.weight is not loss.weight
 
 
 def test_convert__dropout_that_drops_nothing():
@@ -350,7 +354,8 @@ def test_convert__weight_norm_hook():
 
 
 def test_convert__pruning():
-    _refused(prune.l1_unstructured(torch.nn.Linear(4, 4), "weight", 0.5), "recomputed by torch's L1Unstructured")
+    model = prune.l1_unstructured(torch.nn.Linear(4, 4), "weight", 0.5)
+    _refused(model, "recomputed by torch's L1Unstructured")
 
 
 def test_convert__parameter_hook():
@@ -377,17 +382,23 @@ def test_convert__compiled_in_place_is_not_compiled_in_the_copy():
     assert repdl.from_torch_module(model)._compiled_call_impl is None
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_convert__quantised():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    _refused(torch.ao.quantization.quantize_dynamic(model), "0: Linear, has no reproducible counterpart")
+
+
 def test_convert__data_parallel():
     _refused(torch.nn.DataParallel(torch.nn.Linear(2, 2)), "DataParallel, wraps a model")
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_convert__scripted():
-    _refused(torch.jit.script(torch.nn.Linear(2, 2)), "RecursiveScriptModule")
+    _refused(torch.jit.script(torch.nn.Linear(2, 2)), "RecursiveScriptModule, is compiled by torch.jit")
 
 
 def test_convert__traced_by_fx():
-    _refused(torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(2, 2))), "GraphModule")
+    _refused(torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(2, 2))), "traced by torch.fx")
 
 
 def test_convert__modules_in_a_plain_list():

@@ -45,6 +45,8 @@ _WRAPPERS = {
     "OptimizedModule": "is compiled; convert the model it was made from and compile the result",
     "DataParallel": "wraps a model; convert its .module",
     "DistributedDataParallel": "wraps a model; convert its .module",
+    "GraphModule": "is a graph traced by torch.fx; convert the model it was made from",
+    "ScriptModule": "is compiled by torch.jit; convert the model it was made from",
 }
 
 
@@ -127,7 +129,7 @@ def _unsupported(model: torch.nn.Module) -> list[tuple[str, torch.nn.Module, str
     found: list[tuple[str, torch.nn.Module, str]] = []
     closed: set[str] = set()
     for name, module in _walk(model, closed):
-        reason = _copy_problem(module, registered) or _class_problem(module)
+        reason = _wrapper_problem(module) or _copy_problem(module, registered) or _class_problem(module)
         if reason is not None:
             closed.add(name)
             found.append((name, module, reason))
@@ -147,6 +149,12 @@ def _message(unsupported: list[tuple[str, torch.nn.Module, str]]) -> str:
     return "\n".join([f"from_torch_module: {count} can't be converted:", *lines, remedy])
 
 
+def _wrapper_problem(module: torch.nn.Module) -> str | None:
+    """What `module` is of torch's wrappers of whole models, or None."""
+    bases = [c.__name__ for c in type(module).__mro__ if c.__module__.startswith("torch.")]
+    return next((_WRAPPERS[name] for name in bases if name in _WRAPPERS), None)
+
+
 def _class_problem(module: torch.nn.Module) -> str | None:
     """Why the class of `module` has no reproducible counterpart, or None."""
     cls = type(module)
@@ -161,8 +169,6 @@ def _class_problem(module: torch.nn.Module) -> str | None:
     if not forward_of:
         return None  # a container, or a module that only holds others
     theirs = next((c for c in forward_of if c.__module__.split(".")[0] == "torch"), None)
-    if cls.__name__ in _WRAPPERS and theirs is not None:
-        return _WRAPPERS[cls.__name__]
     if theirs is cls:
         return "has no reproducible counterpart"
     if theirs is not None:
