@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -73,3 +74,21 @@ def test_batchnorm__refused_input_changes_nothing():
 def test_batchnorm__one_value_a_channel_is_refused_in_training():
     with pytest.raises(ValueError):
         nn.BatchNorm1d(3)(torch.ones(1, 3))
+
+
+def test_batchnorm__compiled_has_the_same_bits_and_statistics(uniform):
+    eager = nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU())
+    model = copy.deepcopy(eager)
+    torch._dynamo.reset()
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    for _ in range(2):
+        x = uniform(2, 1, 6, 6)
+        expected, output = eager(x), compiled(x)
+        cotangent = uniform(*output.shape)
+        expected.backward(cotangent)
+        output.backward(cotangent)
+        assert torch.equal(output, expected)
+    for a, b in zip(model.parameters(), eager.parameters(), strict=True):
+        assert torch.equal(a.grad, b.grad)
+    for a, b in zip(model.buffers(), eager.buffers(), strict=True):
+        assert torch.equal(a, b)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -29,14 +30,17 @@ def _lenet() -> torch.nn.Sequential:
     )
 
 
-def _step(model: torch.nn.Module, forward: object, x: torch.Tensor) -> list[torch.Tensor]:
+def _step(
+    model: torch.nn.Module, forward: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
+) -> list[torch.Tensor]:
     """Logits, loss and gradients of the parameters and of the input."""
     model.zero_grad()
     x = x.clone().requires_grad_()
     logits = forward(x)
     loss = nn.CrossEntropyLoss()(logits, torch.arange(len(x)) % 10)
     loss.backward()
-    return [logits.detach(), loss.detach(), x.grad, *(p.grad.clone() for p in model.parameters())]
+    grads = [tensor.grad for tensor in (x, *model.parameters())]
+    return [logits.detach(), loss.detach(), *(grad.clone() for grad in grads if grad is not None)]
 
 
 @pytest.mark.parametrize("contract", [None, "v1", "sequential"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -31,7 +29,7 @@ def test_loss__options(name, reduction, options, compare, uniform):
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("options", [{}, {"weight": WEIGHT}, {"ignore_index": 2}])
 def test_loss__label_smoothing(reduction, options, compare, uniform):
-    options: dict[str, Any] = {**options, "reduction": reduction, "label_smoothing": 0.25}
+    options = {**options, "reduction": reduction, "label_smoothing": 0.25}
     target = torch.tensor([0, 4, 2, 2, 1, 3])
     layer, reference = nn.CrossEntropyLoss(**options), torch.nn.CrossEntropyLoss(**options)
     compare(layer, reference, uniform(6, 5), target, tolerance=TOLERANCE)
