@@ -20,9 +20,11 @@ inline float* out(Address address) { return reinterpret_cast<float*>(address); }
 // Each family of ops adds its functions; defined in <family>.cpp.
 void bind_adam_step(py::module_& module);
 void bind_conv2d(py::module_& module);
+void bind_cross_entropy(py::module_& module);
 void bind_elementwise(py::module_& module);
 void bind_matmul(py::module_& module);
 void bind_max(py::module_& module);
+void bind_nll_loss(py::module_& module);
 void bind_sgd_step(py::module_& module);
 void bind_softmax(py::module_& module);
 void bind_sum(py::module_& module);

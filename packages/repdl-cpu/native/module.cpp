@@ -4,9 +4,11 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   using namespace repdl::cpu;
   bind_adam_step(module);
   bind_conv2d(module);
+  bind_cross_entropy(module);
   bind_elementwise(module);
   bind_matmul(module);
   bind_max(module);
+  bind_nll_loss(module);
   bind_sgd_step(module);
   bind_softmax(module);
   bind_sum(module);

@@ -13,7 +13,7 @@ struct RowExp {
 
 // e[i] = exp(x[i] - max) for i < n, and their sum.
 inline RowExp exp_row(const float* x, float* e, std::int64_t n, const Contract& contract) {
-  const float m = largest(x, n);
+  const float m = largest(x, n) + 0.0f;  // of equal zeros, +0
   for (std::int64_t i = 0; i < n; ++i) e[i] = exact::exp(x[i] - m);
   return {m, sum_row(e, n, 1, contract)};
 }

@@ -70,6 +70,7 @@ def define(
     *,
     check: Callable[..., None],
     fake: Callable[..., Any],
+    check_values: Callable[..., None] | None = None,
     setup_context: Callable[..., None] | None = None,
     backward: Callable[..., Any] | None = None,
     family: str | None = None,
@@ -81,7 +82,8 @@ def define(
     Args:
         schema: arguments and returns as `torch.library` spells them; the contract, where
             the op has an order, is a last argument `str contract`.
-        check: raises for arguments outside the contract; runs before any kernel.
+        check: raises for arguments outside the contract; runs before any kernel, fake ones too.
+        check_values: the same where the values of tensors decide; not run on fake tensors.
         fake: returns empty outputs of the right shape and dtype.
         setup_context, backward: as in `torch.library.register_autograd`. Without them
             the op is marked as not differentiable and a backward through it raises,
@@ -103,6 +105,8 @@ def define(
     def kernel(*args: Any) -> Any:
         device = _device_of(name, args)
         check(*args)
+        if check_values is not None:
+            check_values(*args)
         implementation = _cache.get((name, device))
         if implementation is None:
             implementation = _lookup(name, device)

@@ -6,7 +6,19 @@
 from __future__ import annotations
 
 from repdl.registry import Backend
-from repdl_cpu import adam_step, conv2d, elementwise, linear, matmul, max, sgd_step, softmax, sum
+from repdl_cpu import (
+    adam_step,
+    conv2d,
+    cross_entropy,
+    elementwise,
+    linear,
+    matmul,
+    max,
+    nll_loss,
+    sgd_step,
+    softmax,
+    sum,
+)
 from repdl_cpu.isa import get_isa, supported_isas, use_isa
 
 __version__ = "0.1.0"
@@ -16,7 +28,19 @@ backend = Backend(
     device="cpu",
     ops={
         op: function
-        for module in (adam_step, conv2d, elementwise, linear, matmul, max, sgd_step, softmax, sum)
+        for module in (
+            adam_step,
+            conv2d,
+            cross_entropy,
+            elementwise,
+            linear,
+            matmul,
+            max,
+            nll_loss,
+            sgd_step,
+            softmax,
+            sum,
+        )
         for op, function in module.OPS.items()
     },
     priority=100,

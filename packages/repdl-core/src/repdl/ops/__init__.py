@@ -13,6 +13,7 @@ from typing import Any
 from repdl.ops.adam_step import adam_step
 from repdl.ops.addmm import addmm
 from repdl.ops.conv2d import conv2d
+from repdl.ops.cross_entropy import cross_entropy
 from repdl.ops.elementwise import (
     abs,
     add,
@@ -33,6 +34,7 @@ from repdl.ops.elementwise import (
 from repdl.ops.linear import linear
 from repdl.ops.matmul import bmm, matmul, mm
 from repdl.ops.max import max
+from repdl.ops.nll_loss import nll_loss
 from repdl.ops.sgd_step import sgd_step
 from repdl.ops.softmax import log_softmax, softmax
 from repdl.ops.sum import mean, sum
@@ -52,6 +54,7 @@ __all__ = [
     "addmm",
     "bmm",
     "conv2d",
+    "cross_entropy",
     "div",
     "exp",
     "linear",
@@ -65,6 +68,7 @@ __all__ = [
     "mm",
     "mul",
     "neg",
+    "nll_loss",
     "reciprocal",
     "relu",
     "sgd_step",

@@ -12,7 +12,19 @@ from typing import Any
 
 import torch
 
-from repdl.reference import adam_step, conv2d, elementwise, linear, matmul, max, sgd_step, softmax, sum
+from repdl.reference import (
+    adam_step,
+    conv2d,
+    cross_entropy,
+    elementwise,
+    linear,
+    matmul,
+    max,
+    nll_loss,
+    sgd_step,
+    softmax,
+    sum,
+)
 from repdl.registry import Backend
 
 
@@ -37,7 +49,19 @@ backend = Backend(
     device="cpu",
     ops={
         op: _ieee(function)
-        for module in (adam_step, conv2d, elementwise, linear, matmul, max, sgd_step, softmax, sum)
+        for module in (
+            adam_step,
+            conv2d,
+            cross_entropy,
+            elementwise,
+            linear,
+            matmul,
+            max,
+            nll_loss,
+            sgd_step,
+            softmax,
+            sum,
+        )
         for op, function in module.OPS.items()
     },
     priority=-100,

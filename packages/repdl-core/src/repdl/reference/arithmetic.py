@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from repdl.contract import Contract, as_contract
 
 Array = NDArray[np.float32]
-ZERO = np.float32(0.0)
+ZERO, ONE = np.float32(0.0), np.float32(1.0)
 CANONICAL_NAN = np.uint32(0x7FC00000).view(np.float32)
 
 

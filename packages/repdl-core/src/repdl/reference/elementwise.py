@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from repdl.reference import exact
-from repdl.reference.arithmetic import Array, to_numpy, to_torch
+from repdl.reference.arithmetic import ONE, ZERO, Array, to_numpy, to_torch
 
-ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
+HALF = np.float32(0.5)
 
 UNARY: dict[str, Callable[..., Any]] = {
     "abs": np.abs,

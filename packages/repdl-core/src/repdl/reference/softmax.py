@@ -9,12 +9,12 @@ import numpy as np
 import torch
 
 from repdl.reference import arithmetic, exact
-from repdl.reference.arithmetic import Array, to_numpy, to_torch
+from repdl.reference.arithmetic import ZERO, Array, to_numpy, to_torch
 
 
 def shifted_exp(x: Array, contract: str) -> tuple[Array, Array, Array]:
     """`(x - m, exp(x - m), m)` for rows along the first axis, m the largest that is not NaN."""
-    m = np.max(np.where(np.isnan(x), np.float32(-np.inf), x), 0, initial=np.float32(-np.inf))
+    m = np.max(np.where(np.isnan(x), np.float32(-np.inf), x), 0, initial=np.float32(-np.inf)) + ZERO
     shifted = x - m
     return shifted, exact.exp(shifted), m
 

@@ -1,0 +1,192 @@
+"""cross_entropy: of class indices in one op, of probabilities or smoothed from others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.errors import check, check_dtype, check_size
+from repdl.ops._loss import check_class_loss, check_deprecated, check_reduction, check_targets
+from repdl.ops.elementwise import add, div, mul, neg
+from repdl.ops.nll_loss import nll_loss
+from repdl.ops.softmax import log_softmax
+from repdl.ops.sum import mean, sum
+
+
+def _check(
+    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int,
+    contract: str,
+) -> None:
+    check_class_loss("cross_entropy", input, target, weight, reduction)
+
+
+def _check_values(
+    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int,
+    contract: str,
+) -> None:
+    check_targets("cross_entropy", target, input.shape[1], ignore_index)
+
+
+def _fake(
+    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int,
+    contract: str,
+) -> tuple[torch.Tensor, ...]:
+    loss = input.new_empty(target.shape if reduction == "none" else ())
+    return loss, input.new_empty(()), input.new_empty(target.shape), input.new_empty(target.shape)
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    input, target, weight, ctx.reduction, ctx.ignore_index, _ = inputs
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.save_for_backward(input, target, weight, *output[1:])
+
+
+def _backward(ctx: Any, grad: torch.Tensor, *_: Any) -> Any:
+    grad_input = _cross_entropy_backward(grad, *ctx.saved_tensors, ctx.reduction, ctx.ignore_index)
+    return grad_input, None, None, None, None, None
+
+
+_cross_entropy = registry.define(
+    "cross_entropy",
+    "(Tensor input, Tensor target, Tensor? weight, str reduction, int ignore_index, str contract) "
+    "-> (Tensor, Tensor, Tensor, Tensor)",
+    check=_check,
+    check_values=_check_values,
+    fake=_fake,
+    setup_context=_setup_context,
+    backward=_backward,
+)
+
+
+def _check_backward(
+    grad: torch.Tensor, input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None,
+    total_weight: torch.Tensor, max: torch.Tensor, sum: torch.Tensor, reduction: str, ignore_index: int,
+) -> None:
+    op = "cross_entropy_backward"
+    check_class_loss(op, input, target, weight, reduction)
+    check_dtype(op, grad=grad, total_weight=total_weight, max=max, sum=sum)
+    check_size(op, "grad.shape", list(grad.shape), list(target.shape) if reduction == "none" else [], "the loss's")
+    for name, tensor in (("max", max), ("sum", sum)):
+        check_size(op, f"{name}.shape", list(tensor.shape), list(target.shape), "target.shape")
+
+
+def _check_values_backward(
+    grad: torch.Tensor, input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None,
+    total_weight: torch.Tensor, max: torch.Tensor, sum: torch.Tensor, reduction: str, ignore_index: int,
+) -> None:
+    check_targets("cross_entropy_backward", target, input.shape[1], ignore_index)
+
+
+_cross_entropy_backward = registry.define(
+    "cross_entropy_backward",
+    "(Tensor grad, Tensor input, Tensor target, Tensor? weight, Tensor total_weight, Tensor max, Tensor sum, "
+    "str reduction, int ignore_index) -> Tensor",
+    check=_check_backward,
+    check_values=_check_values_backward,
+    fake=lambda grad, input, *_: input.new_empty(input.shape),
+    family="cross_entropy",
+)
+
+
+def _reduced(losses: torch.Tensor, count: torch.Tensor | None, reduction: str, contract: str) -> torch.Tensor:
+    """`losses`, their sum, or that divided by `count` (None: by their number)."""
+    if reduction == "none":
+        return losses
+    if reduction == "mean" and count is None:
+        return mean(losses, contract=contract)
+    total = sum(losses, contract=contract)
+    return total if count is None or reduction == "sum" else div(total, count, contract=contract)
+
+
+def _of_probabilities(
+    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str,
+    label_smoothing: float, contract: str,
+) -> torch.Tensor:
+    check_size("cross_entropy", "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
+    classes = input.shape[1]
+    if label_smoothing > 0:
+        target = add(mul(target, 1 - label_smoothing, contract=contract), label_smoothing / classes, contract=contract)
+    terms = mul(log_softmax(input, 1, contract=contract), target, contract=contract)
+    if weight is not None:
+        terms = mul(terms, weight.reshape(-1, *[1] * (input.dim() - 2)), contract=contract)
+    losses = neg(sum(terms, 1, contract=contract))
+    if reduction != "mean":
+        return _reduced(losses, None, reduction, contract)
+    return div(sum(losses, contract=contract), input.numel() / (classes or 1), contract=contract)
+
+
+def _smoothed(
+    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int,
+    label_smoothing: float, contract: str,
+) -> torch.Tensor:
+    log_p = log_softmax(input, 1, contract=contract)
+    loss = nll_loss(log_p, target, weight, ignore_index=ignore_index, reduction=reduction, contract=contract)
+    terms = log_p
+    if weight is not None:
+        terms = mul(log_p, weight.reshape(-1, *[1] * (input.dim() - 2)), contract=contract)
+    smooth = neg(sum(terms, 1, contract=contract))
+    counted = target != ignore_index
+    smooth = torch.where(counted, smooth, torch.zeros_like(smooth))
+    if reduction == "mean":
+        ones = torch.where(counted, torch.ones_like(smooth), torch.zeros_like(smooth))
+        if weight is not None:
+            ones = torch.where(counted, weight[torch.where(counted, target, 0)], torch.zeros_like(smooth))
+        smooth = div(sum(smooth, contract=contract), sum(ones, contract=contract), contract=contract)
+    elif reduction == "sum":
+        smooth = sum(smooth, contract=contract)
+    return add(
+        mul(loss, 1 - label_smoothing, contract=contract),
+        mul(smooth, label_smoothing / input.shape[1], contract=contract), contract=contract,
+    )
+
+
+def cross_entropy(
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """Cross entropy of logits `(N, C, ...), (N, ...) -> ()`, float32.
+
+    Args:
+        input: logits, (N, C, ...) or (C).
+        target: int64 classes, (N, ...) or (), those equal to `ignore_index` not counting;
+            or float32 probabilities of the shape of input.
+        weight: (C), the weight of each class, or None.
+        reduction: 'mean', 'sum', or 'none' for a loss each.
+        label_smoothing: from 0 to 1, how far targets move to the uniform distribution.
+
+    Raises:
+        ShapeError: if shapes do not fit together, a class or `label_smoothing` is out of range.
+        UnsupportedError: for torch's deprecated `size_average` and `reduce`.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: cross_entropy v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.cross_entropy.html
+    """
+    op, name = "cross_entropy", contract_name(contract)
+    check_deprecated(op, size_average, reduce)
+    check_reduction(op, reduction)
+    check(op, 0 <= label_smoothing <= 1, f"label_smoothing is {label_smoothing}, expected 0 to 1")
+    check(op, input.dim() >= 1, "input.dim() is 0, expected 1 or more: (C) or (N, C, ...)")
+    single = input.dim() == 1
+    if single:
+        input, target = input.unsqueeze(0), target.unsqueeze(0)
+    if target.is_floating_point():
+        check_dtype(op, input=input, target=target, weight=weight)
+        loss = _of_probabilities(input, target, weight, reduction, label_smoothing, name)
+    elif label_smoothing > 0:
+        check_class_loss(op, input, target, weight, reduction)
+        loss = _smoothed(input, target, weight, reduction, ignore_index, label_smoothing, name)
+    else:
+        loss = _cross_entropy(input, target, weight, reduction, ignore_index, name)[0]
+    return loss.squeeze(0) if single and reduction == "none" else loss

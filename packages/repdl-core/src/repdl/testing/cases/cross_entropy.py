@@ -1,0 +1,44 @@
+"""Cases of cross_entropy: those of nll_loss, and rows of special values."""
+
+from __future__ import annotations
+
+import torch
+
+from repdl.testing.cases import Case
+from repdl.testing.cases.nll_loss import IGNORE, VARIANTS, backward, loss, targets, variant
+from repdl.testing.cases.softmax import ROWS
+from repdl.testing.inputs import uniform
+
+
+def _backward(*args: object, **kind: object) -> tuple:
+    """Arguments of cross_entropy_backward."""
+    grad, x, t, weight, total, reduction, ignore = backward(*args, **kind)  # type: ignore[arg-type]
+    return _with_rows(grad, x, t, weight, total, reduction, ignore)
+
+
+def _with_rows(
+    grad: torch.Tensor, x: torch.Tensor, t: torch.Tensor, weight: torch.Tensor | None, total: torch.Tensor,
+    reduction: str, ignore: int,
+) -> tuple:
+    m = uniform(8, *t.shape).abs()
+    return grad, x, t, weight, total, m, uniform(9, *t.shape).abs(), reduction, ignore
+
+
+CASES = [
+    *(Case("cross_entropy", variant(*v), lambda v=v: loss((11, 7), *v, scale=8.0)) for v in VARIANTS),
+    *(Case("cross_entropy", f"dims_{variant(*v)}", lambda v=v: loss((3, 4, 5, 2), *v)) for v in VARIANTS),
+    *(Case("cross_entropy", f"classes_{c}", lambda c=c: loss((2, c))) for c in (1, 2, 16, 17, 64, 65, 1000, 1025)),
+    *(Case("cross_entropy", f"rows_{n}", lambda n=n: loss((n, 3), "mean", True)) for n in (1, 63, 65, 1025)),
+    Case("cross_entropy", "special", lambda: (torch.tensor(ROWS), targets(3, len(ROWS)), None, "none", IGNORE)),
+    Case("cross_entropy", "all_ignored", lambda: (uniform(1, 4, 3), torch.full((4,), IGNORE), None, "mean", IGNORE)),
+    Case("cross_entropy", "empty", lambda: loss((0, 3))),
+    Case("cross_entropy", "transposed", lambda: (uniform(1, 7, 11).t(), targets(7, 11), None, "mean", IGNORE)),
+    *(Case("cross_entropy_backward", variant(*v), lambda v=v: _backward((11, 7), *v)) for v in VARIANTS),
+    *(Case("cross_entropy_backward", f"dims_{variant(*v)}", lambda v=v: _backward((3, 4, 5, 2), *v)) for v in VARIANTS),
+    Case("cross_entropy_backward", "wide", lambda: _backward((3, 130))),
+    Case("cross_entropy_backward", "empty", lambda: _backward((0, 3))),
+    Case(
+        "cross_entropy_backward", "special",
+        lambda: _with_rows(torch.tensor(0.5), torch.tensor(ROWS), targets(3, len(ROWS)), None, torch.tensor(0.0), "mean", IGNORE),
+    ),
+]

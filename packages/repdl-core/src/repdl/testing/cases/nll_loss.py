@@ -1,0 +1,66 @@
+"""Cases of nll_loss: reductions, weights, ignored targets, extra dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from repdl.testing.cases import Case
+from repdl.testing.inputs import index, uniform
+
+REDUCTIONS = ("none", "mean", "sum")
+IGNORE = -100
+
+
+def targets(classes: int, *shape: int, ignored: bool = False) -> torch.Tensor:
+    t = index(7, classes, *shape)
+    if ignored:
+        t.view(-1)[::3] = IGNORE
+    return t
+
+
+def loss(
+    shape: Sequence[int], reduction: str = "mean", weighted: bool = False, ignored: bool = False, **kind: object
+) -> tuple:
+    """(input, target, weight, reduction, ignore_index) for an input (N, C, ...)."""
+    weight = uniform(3, shape[1]).abs() if weighted else None
+    t = targets(shape[1], shape[0], *shape[2:], ignored=ignored)
+    return uniform(1, *shape, **kind), t, weight, reduction, IGNORE  # type: ignore[arg-type]
+
+
+def backward(shape: Sequence[int], reduction: str = "mean", weighted: bool = False, ignored: bool = False) -> tuple:
+    """(grad, input, target, weight, total_weight, reduction, ignore_index)."""
+    x, t, weight, *_ = loss(shape, reduction, weighted, ignored)
+    grad = uniform(5, *(t.shape if reduction == "none" else ()))
+    return grad, x, t, weight, torch.tensor(3.7), reduction, IGNORE
+
+
+def _backward(*args: object) -> tuple:
+    grad, x, t, weight, total, reduction, ignore = backward(*args)  # type: ignore[arg-type]
+    return grad, t, weight, total, x.shape[1], reduction, ignore
+
+
+VARIANTS = [(r, w, i) for r in REDUCTIONS for w in (False, True) for i in (False, True)]
+
+
+def variant(reduction: str, weighted: bool, ignored: bool) -> str:
+    return reduction + "_weighted" * weighted + "_ignored" * ignored
+
+
+CASES = [
+    *(Case("nll_loss", variant(*v), lambda v=v: loss((11, 7), *v)) for v in VARIANTS),
+    *(Case("nll_loss", f"dims_{variant(*v)}", lambda v=v: loss((3, 4, 5, 2), *v)) for v in VARIANTS),
+    *(Case("nll_loss", f"rows_{n}", lambda n=n: loss((n, 3), "mean", True)) for n in (1, 63, 65, 1025, 2100)),
+    Case("nll_loss", "special", lambda: loss((40, 5), "none", special=True)),
+    Case("nll_loss", "all_ignored", lambda: (uniform(1, 4, 3), torch.full((4,), IGNORE), None, "mean", IGNORE)),
+    Case("nll_loss", "ignore_a_class", lambda: (uniform(1, 9, 3), targets(3, 9), None, "mean", 1)),
+    Case("nll_loss", "empty", lambda: loss((0, 3))),
+    Case("nll_loss", "one_class", lambda: loss((5, 1))),
+    Case("nll_loss", "transposed", lambda: (uniform(1, 7, 11).t(), targets(7, 11), None, "mean", IGNORE)),
+    Case("nll_loss", "strided_targets", lambda: (uniform(1, 5, 7), targets(7, 10)[::2], uniform(3, 14)[::2], "mean", IGNORE)),
+    *(Case("nll_loss_backward", variant(*v), lambda v=v: _backward((11, 7), *v)) for v in VARIANTS),
+    *(Case("nll_loss_backward", f"dims_{variant(*v)}", lambda v=v: _backward((3, 4, 5, 2), *v)) for v in VARIANTS),
+    Case("nll_loss_backward", "empty", lambda: _backward((0, 3))),
+    Case("nll_loss_backward", "expanded_grad", lambda: (torch.tensor(0.3).expand(9), targets(3, 9), None, torch.tensor(1.0), 3, "none", IGNORE)),
+]

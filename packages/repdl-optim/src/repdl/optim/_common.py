@@ -1,0 +1,143 @@
+"""What all optimizers share: options that the contracts leave out, and steps that happen whole.
+
+A step is planned first, as a list of calls of fused ops, and nothing is changed until
+every call has passed its checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from repdl import registry
+from repdl.errors import UnsupportedError, check_dtype
+from repdl.ops._step import check_memory
+
+Group = dict[str, Any]
+State = dict[str, Any]
+
+
+@dataclass
+class Call:
+    """One call of a fused op: its name, its arguments in the order of the schema, and
+    the state that each parameter gets once the call has succeeded.
+
+    The first arguments are lists of tensors: parameters, gradients, then state.
+    """
+
+    op: str
+    args: tuple[Any, ...]
+    state: list[tuple[torch.Tensor, State]] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Raise what the call would raise for its arguments or for want of a backend."""
+        registry.OPS[self.op].check(*self.args)
+        registry.lookup(self.op, self.args[0][0].device.type)
+
+    def run(self) -> None:
+        registry.OPS[self.op].overload(*self.args)
+
+    def spans(self) -> Iterator[tuple[torch.device, tuple[int, int, bool]]]:
+        """Device, and (address, number of elements, written), of the contiguous tensors."""
+        for position, tensors in enumerate(arg for arg in self.args if isinstance(arg, list)):
+            for tensor in tensors:
+                if tensor.is_contiguous():
+                    yield tensor.device, (tensor.data_ptr(), tensor.numel(), position != 1)
+
+
+class ReproducibleOptimizer(Optimizer):
+    """Mixed into an optimizer of torch before its class; takes the place of its `step`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # With fused=True torch leaves it to the step to unscale the gradients of a
+        # GradScaler. Ours does not: the scaler is to do that before, as without fused.
+        self._step_supports_amp_scaling = False
+
+    def add_param_group(self, param_group: Group) -> None:
+        """As torch's.
+
+        Raises:
+            UnsupportedError, DTypeError: if an option or a parameter is outside the
+                contract; the group has not been added then.
+        """
+        super().add_param_group(param_group)
+        try:
+            self._check_group(self.param_groups[-1])
+        except Exception:
+            self.param_groups.pop()
+            raise
+
+    def _check_group(self, group: Group) -> None:
+        name = type(self).__name__
+        for option in ("differentiable", "capturable"):
+            if group.get(option):
+                raise UnsupportedError(
+                    f"{name}: {option}={group[option]} is not covered by the contract, expected False; "
+                    f"for a loaded state dict, set it in optimizer.param_groups"
+                )
+        for number, param in enumerate(group["params"]):
+            if param.requires_grad:
+                check_dtype(name, **{f"params[{number}]": param})
+
+    def _calls(self, group: Group) -> Iterable[Call]:
+        """The calls that update the parameters of a group; must not change anything."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Take one step. If it raises, no parameter and no state has been changed.
+
+        Args:
+            closure: computes the loss and its gradients, with gradients enabled.
+
+        Returns:
+            What `closure` returned, or None without one.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            self._check_group(group)
+        calls = [call for group in self.param_groups for call in self._calls(group)]
+        if len(calls) > 1:  # a single call checks for itself before it changes anything
+            self._check_calls(calls)
+        for call in calls:
+            call.run()
+            for param, entries in call.state:
+                self.state[param].update(entries)
+        return loss
+
+    def _check_calls(self, calls: list[Call]) -> None:
+        memory: dict[torch.device, list[tuple[int, int, bool]]] = {}
+        for call in calls:
+            call.check()
+        for call in calls:
+            for device, span in call.spans():
+                memory.setdefault(device, []).append(span)
+        for spans in memory.values():
+            check_memory(type(self).__name__, spans)
+
+
+def number(value: float | torch.Tensor) -> float:
+    """A hyperparameter, which may be a tensor of one element, as a double (exactly)."""
+    return float(value.item() if isinstance(value, torch.Tensor) else value)
+
+
+def by_stage(
+    group: Group, stage: Callable[[torch.Tensor], Hashable]
+) -> dict[Hashable, list[torch.Tensor]]:
+    """The parameters of a group that have a gradient, by device and stage.
+
+    One call of an op serves one device, and one stage: steps taken so far, say.
+    """
+    stages: dict[Hashable, list[torch.Tensor]] = {}
+    for param in group["params"]:
+        if param.grad is not None:
+            stages.setdefault((param.device, stage(param)), []).append(param)
+    return stages

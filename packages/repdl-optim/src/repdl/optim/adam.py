@@ -1,0 +1,101 @@
+"""Adam, and AdamW as Adam with decoupled weight decay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from inspect import signature
+from typing import Any
+
+import torch
+from torch.optim.optimizer import ParamsT
+
+from repdl.errors import RepDLError
+from repdl.optim._common import Call, Group, ReproducibleOptimizer, State, by_stage, number
+from repdl.optim.power import bias_correction
+
+_TORCH_DECOUPLES = "decoupled_weight_decay" in signature(torch.optim.Adam.__init__).parameters
+
+
+class Adam(ReproducibleOptimizer, torch.optim.Adam):
+    """`torch.optim.Adam` with reproducible bits: same arguments, same state dict.
+
+    Parameters and gradients are float32, of any shape and strides. `foreach` and `fused`
+    choose an implementation in torch; here they are accepted and have no effect. `lr`,
+    `betas`, `eps` and `weight_decay` may be tensors of one element: their values, as
+    doubles, are used. The bits are not torch's own, which rounds in another order.
+
+    Raises:
+        ValueError: for hyperparameters that torch refuses.
+        UnsupportedError: for `differentiable=True`, `capturable=True` and, at the step,
+            sparse gradients.
+        DTypeError: for a parameter that requires a gradient and is not float32.
+
+    Contract: adam_step v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | torch.Tensor = 1e-3,
+        betas: tuple[float | torch.Tensor, float | torch.Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        options: dict[str, Any] = {}
+        if _TORCH_DECOUPLES:
+            options["decoupled_weight_decay"] = decoupled_weight_decay
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
+            capturable=capturable, differentiable=differentiable, fused=fused, **options,
+        )
+        if not _TORCH_DECOUPLES:
+            self.defaults["decoupled_weight_decay"] = decoupled_weight_decay
+            for group in self.param_groups:
+                group.setdefault("decoupled_weight_decay", decoupled_weight_decay)
+
+    def _calls(self, group: Group) -> Iterator[Call]:
+        lr, eps, weight_decay = (number(group[key]) for key in ("lr", "eps", "weight_decay"))
+        beta1, beta2 = (number(beta) for beta in group["betas"])
+        amsgrad = group["amsgrad"]
+        # The state after the step: as torch does, a step is counted in a float32 tensor.
+        states = {param: self._next(param, amsgrad) for param in group["params"] if param.grad is not None}
+        for params in by_stage(group, lambda param: float(states[param]["step"])).values():
+            of = [states[param] for param in params]
+            step = int(of[0]["step"])
+            yield Call(
+                "adam_step",
+                (
+                    params, [param.grad for param in params], [state["exp_avg"] for state in of],
+                    [state["exp_avg_sq"] for state in of],
+                    [state["max_exp_avg_sq"] for state in of] if amsgrad else [],
+                    lr, beta1, beta2, eps, weight_decay, bias_correction(beta1, step),
+                    bias_correction(beta2, step), amsgrad, group["maximize"],
+                    group.get("decoupled_weight_decay", False),
+                ),
+                list(zip(params, of)),
+            )
+
+    def _next(self, param: torch.Tensor, amsgrad: bool) -> State:
+        """The state of a parameter with its step counted; the averages are still the old ones."""
+        keys = ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if amsgrad else ()))
+        state = self.state.get(param)
+        if not state:
+            zeros = {key: torch.zeros_like(param, memory_format=torch.preserve_format) for key in keys}
+            return {"step": torch.tensor(1.0, dtype=torch.float32), **zeros}
+        missing = [key for key in ("step", *keys) if key not in state]
+        if missing:
+            raise RepDLError(
+                f"{type(self).__name__}: the state of a parameter of shape {tuple(param.shape)} has no "
+                f"{' and no '.join(missing)}, only {', '.join(map(str, state))}; "
+                f"load a state dict that was made with amsgrad={amsgrad}"
+            )
+        return {"step": state["step"] + 1, **{key: state[key] for key in keys}}

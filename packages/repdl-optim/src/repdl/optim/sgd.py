@@ -1,0 +1,70 @@
+"""SGD: stochastic gradient descent, optionally with momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.optim.optimizer import ParamsT
+
+from repdl.optim._common import Call, Group, ReproducibleOptimizer, State, by_stage, number
+
+
+class SGD(ReproducibleOptimizer, torch.optim.SGD):
+    """`torch.optim.SGD` with reproducible bits: same arguments, same state dict.
+
+    Parameters and gradients are float32, of any shape and strides. `foreach` and `fused`
+    choose an implementation in torch; here they are accepted and have no effect. `lr` and
+    `weight_decay` may be tensors of one element: their values, as doubles, are used.
+
+    Raises:
+        ValueError: for hyperparameters that torch refuses.
+        UnsupportedError: for `differentiable=True` and, at the step, sparse gradients.
+        DTypeError: for a parameter that requires a gradient and is not float32.
+
+    Contract: sgd_step v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | torch.Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float | torch.Tensor = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        super().__init__(
+            params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize,
+            foreach=foreach, differentiable=differentiable, fused=fused,
+        )
+
+    def _calls(self, group: Group) -> Iterator[Call]:
+        momentum = number(group["momentum"])
+
+        def buffer(param: torch.Tensor) -> torch.Tensor | None:
+            return self.state.get(param, {}).get("momentum_buffer") if momentum != 0 else None
+
+        for params in by_stage(group, lambda param: buffer(param) is None).values():
+            buffers: list[Any] = [buffer(param) for param in params]
+            state: list[tuple[torch.Tensor, State]] = []
+            first = buffers[0] is None
+            if first and momentum != 0:
+                buffers = [torch.empty_like(param) for param in params]  # the op fills them
+                state = [(param, {"momentum_buffer": new}) for param, new in zip(params, buffers)]
+            yield Call(
+                "sgd_step",
+                (
+                    params, [param.grad for param in params], buffers if momentum != 0 else [],
+                    number(group["lr"]), number(group["weight_decay"]), momentum,
+                    number(group["dampening"]), group["nesterov"], group["maximize"], first,
+                ),
+                state,
+            )
