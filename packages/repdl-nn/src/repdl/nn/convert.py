@@ -1,0 +1,283 @@
+"""`from_torch_module`: a copy of a torch model whose layers follow a contract.
+
+First every module of the source is examined, without touching it; then it is deep-copied,
+and the modules of the copy take the classes of their counterparts. A module keeps its
+identity and its `__dict__`, so that whatever refers to it (a second place in the model, a
+hook, an attribute) refers to the converted one.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import torch
+from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.utils import parametrize
+
+from repdl.contract import Contract
+from repdl.errors import UnsupportedError
+from repdl.nn import conversions
+from repdl.nn.modules import Layer
+from repdl.nn.modules.layer import canonical
+
+M = TypeVar("M", bound=torch.nn.Module)
+
+_CONTAINERS = (
+    torch.nn.Sequential,
+    torch.nn.ModuleList,
+    torch.nn.ModuleDict,
+    torch.nn.ParameterList,
+    torch.nn.ParameterDict,
+)
+_PASSES = (
+    "forward",
+    "__call__",
+    "_wrapped_call_impl",
+    "_call_impl",
+    "_conv_forward",
+    "_check_input_dim",
+    "__getattr__",
+)
+_WRAPPERS = {
+    "OptimizedModule": "is compiled; convert the model it was made from and compile the result",
+    "DataParallel": "wraps a model; convert its .module",
+    "DistributedDataParallel": "wraps a model; convert its .module",
+    "GraphModule": "is a graph traced by torch.fx; convert the model it was made from",
+    "ScriptModule": "is compiled by torch.jit; convert the model it was made from",
+}
+
+
+def from_torch_module(model: M, *, strict: bool = True, contract: Contract | str | None = None) -> M:
+    """A copy of `model` with every layer replaced by its reproducible counterpart.
+
+    The copy shares no memory with `model`, which is left as it is. Kept are: train or
+    eval mode of each module, requires_grad, dtypes, devices, state dict keys, attributes,
+    hooks of modules, tied weights and shared submodules. Gradients (`.grad`) are not
+    copied, a hook that is a closure still refers to what it refers to, and no random
+    number is drawn.
+
+    Subclasses of a layer are converted unless they override its forward pass. A module
+    of your own that has submodules keeps its `forward`, and its submodules are converted;
+    what that `forward` computes by itself is not examined.
+
+    Args:
+        model: any module, a single layer included. Layers of RepDL in it stay.
+        strict: False turns the error into one warning with the same list, and leaves the
+            modules listed as they are.
+        contract: the contract of every converted layer; None is the process-wide one.
+
+    Raises:
+        UnsupportedError: if modules have no reproducible counterpart, or hold what a copy
+            can't keep; lists each with the reason. `register_conversion` adds counterparts.
+        ContractError: if `contract` names none.
+    """
+    name = canonical(contract)
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"from_torch_module: model is a {type(model).__name__}, expected a torch.nn.Module")
+    unsupported = _unsupported(model)
+    if unsupported:
+        message = _message(unsupported)
+        if strict:
+            raise UnsupportedError(message)
+        warnings.warn(message, stacklevel=2)
+    result = _copied(model)
+    skipped = {key for key, _, _ in unsupported}
+    replaced: dict[int, torch.nn.Module] = {}
+    for _, module in reversed([(key, m) for key, m in _walk(result, skipped) if key not in skipped]):
+        # Children come before their parents here.
+        _replace_children(module, replaced)
+        converted = conversions.apply(module, name)
+        if isinstance(converted, Layer) and name is not None:
+            converted.contract = name
+        if converted is not module:
+            replaced[id(module)] = converted
+    result = replaced.get(id(result), result)  # type: ignore[assignment]
+    for module in list(result.modules()):
+        _replace_children(module, replaced)
+    return result
+
+
+def _replace_children(module: torch.nn.Module, replaced: dict[int, torch.nn.Module]) -> None:
+    for key, child in module._modules.items():
+        if id(child) in replaced:
+            module._modules[key] = replaced[id(child)]
+
+
+def _walk(model: torch.nn.Module, closed: set[str]) -> Iterator[tuple[str, torch.nn.Module]]:
+    """Qualified names and modules, parents before children, none twice. Children of those
+    whose name is in `closed` by the time they have been yielded are not visited."""
+    seen: set[int] = set()
+    stack = [("", model)]
+    while stack:
+        name, module = stack.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        yield name, module
+        if name not in closed:
+            prefix = f"{name}." if name else ""
+            for key, child in reversed(module._modules.items()):
+                if child is not None:
+                    stack.append((prefix + key, child))
+
+
+def _unsupported(model: torch.nn.Module) -> list[tuple[str, torch.nn.Module, str]]:
+    registered = {id(module) for module in model.modules()}
+    found: list[tuple[str, torch.nn.Module, str]] = []
+    closed: set[str] = set()
+    for name, module in _walk(model, closed):
+        reason = _wrapper_problem(module) or _copy_problem(module, registered) or _class_problem(module)
+        if reason is not None:
+            closed.add(name)
+            found.append((name, module, reason))
+    return found
+
+
+def _message(unsupported: list[tuple[str, torch.nn.Module, str]]) -> str:
+    lines = [
+        f"  {name or '(the model itself)'}: {type(module).__name__}, {reason}"
+        for name, module, reason in unsupported
+    ]
+    count = f"{len(lines)} module{'s' if len(lines) > 1 else ''}"
+    remedy = (
+        f"Supported: {', '.join(conversions.supported())}; containers; modules of your own with submodules. "
+        "Add others with repdl.nn.register_conversion; strict=False leaves those listed as they are."
+    )
+    return "\n".join([f"from_torch_module: {count} can't be converted:", *lines, remedy])
+
+
+def _wrapper_problem(module: torch.nn.Module) -> str | None:
+    """What `module` is of torch's wrappers of whole models, or None."""
+    bases = [c.__name__ for c in type(module).__mro__ if c.__module__.startswith("torch.")]
+    return next((_WRAPPERS[name] for name in bases if name in _WRAPPERS), None)
+
+
+def _class_problem(module: torch.nn.Module) -> str | None:
+    """Why the class of `module` has no reproducible counterpart, or None."""
+    cls = type(module)
+    if isinstance(module, Layer) or cls is torch.nn.Module:
+        return None
+    if isinstance(module, LazyModuleMixin):
+        return "is lazy; pass one input through the model first"
+    found = conversions.find(cls)
+    if found is not None:
+        return _conversion_problem(module, *found)
+    forward_of = [c for c in cls.__mro__ if "forward" in vars(c) and c not in (torch.nn.Module, *_CONTAINERS)]
+    if not forward_of:
+        return None  # a container, or a module that only holds others
+    theirs = next((c for c in forward_of if c.__module__.split(".")[0] == "torch"), None)
+    if theirs is cls:
+        return "has no reproducible counterpart"
+    if theirs is not None:
+        return f"derives from torch's {theirs.__name__}, which has no reproducible counterpart"
+    if not any(child is not None for child in module._modules.values()):
+        return (
+            "has a forward of its own, which can't be checked, and no submodules; if it only moves data or "
+            f"calls repdl.ops, repdl.nn.register_conversion({cls.__name__}, repdl.nn.keep) admits it"
+        )
+    return None
+
+
+def _conversion_problem(
+    module: torch.nn.Module, base: type[torch.nn.Module], conversion: conversions.Conversion
+) -> str | None:
+    """Why a module whose class, or base class, is registered can't be converted, or None."""
+    cls, convert = type(module), conversion.convert
+    if cls is not base:
+        for name in _PASSES:
+            if getattr(cls, name, None) is not getattr(base, name, None):
+                return f"overrides {name} of {base.__name__}"
+        for name in ("weight", "bias"):
+            if hasattr(cls, name):
+                return f"computes {name} by a descriptor of its class"
+        if isinstance(convert, type):
+            try:
+                conversions.combine(cls, convert)
+            except TypeError as error:
+                return f"can't be combined with {convert.__name__}: {error}"
+        elif convert is not conversions.keep:
+            return f"derives from {base.__name__}, whose conversion is for that class alone"
+    if isinstance(convert, type) and issubclass(convert, Layer) and hasattr(module, "contract"):
+        return "has an attribute contract, the name under which a layer of RepDL keeps its contract"
+    return None if conversion.check is None else conversion.check(module)
+
+
+def _copy_problem(module: torch.nn.Module, registered: set[int]) -> str | None:
+    """What `module` holds that a converted copy can't keep, or None."""
+    if parametrize.is_parametrized(module):
+        return "has parametrizations; torch.nn.utils.parametrize.remove_parametrizations makes them permanent"
+    for hook in module._forward_pre_hooks.values():
+        if type(hook).__module__.startswith("torch.nn.utils."):
+            return f"has its weight recomputed by torch's {type(hook).__name__}; remove that first"
+    for name in ("forward", "__call__", "_call_impl"):
+        if name in vars(module):
+            return f"has {name} replaced on the instance"
+    for name, parameter in module._parameters.items():
+        if any(getattr(parameter, kind, None) for kind in ("_backward_hooks", "_post_accumulate_grad_hooks")):
+            return f"has hooks on its parameter {name}, which no copy keeps; register them on the result"
+    for name, value in vars(module).items():
+        if name != "_modules" and any(id(m) not in registered for m in _modules_in(value)):
+            return f"holds modules in its attribute {name} that are not its submodules (use ModuleList)"
+    return None
+
+
+def _modules_in(value: Any) -> Iterator[torch.nn.Module]:
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    for item in value if isinstance(value, (list, tuple, set)) else (value,):
+        if isinstance(item, torch.nn.Module):
+            yield item
+
+
+def _copied(model: M) -> M:
+    try:
+        result = copy.deepcopy(model, _prepared(model))
+    except Exception as error:
+        raise UnsupportedError(
+            f"from_torch_module: the model can't be copied, deepcopy raises {type(error).__name__}: {error}"
+        ) from error
+    source = {id(module) for module in model.modules()}
+    for name, module in result.named_modules():
+        if id(module) in source:
+            raise UnsupportedError(
+                f"from_torch_module: the model can't be copied, {name or 'the model itself'} "
+                f"({type(module).__name__}) has a __deepcopy__ that returns the original"
+            )
+    return result
+
+
+def _prepared(model: torch.nn.Module) -> dict[int, Any]:
+    """A deepcopy memo with copies of the tensors that deepcopy itself would refuse or split."""
+    memo: dict[int, Any] = {}
+    owners: dict[int, set[int]] = {}
+    for tensor in (*model.parameters(), *model.buffers()):
+        storage = _storage(tensor)
+        if storage is not None:
+            owners.setdefault(storage.data_ptr(), set()).add(id(tensor))
+    for parameter in model.parameters():
+        storage = _storage(parameter)
+        if storage is None or storage.data_ptr() == 0 or len(owners[storage.data_ptr()]) == 1:
+            continue
+        # Parameters that are views of one storage stay views of one storage.
+        data = torch.empty(0, dtype=parameter.dtype, device=parameter.device)
+        own = copy.deepcopy(storage, memo)
+        data.set_(own, parameter.storage_offset(), parameter.shape, parameter.stride())
+        memo[id(parameter)] = torch.nn.Parameter(data, parameter.requires_grad)
+    for module in model.modules():
+        for value in vars(module).values():
+            if isinstance(value, torch.Tensor) and not value.is_leaf:
+                memo[id(value)] = value.detach().clone()
+    return memo
+
+
+def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """The storage of a plain strided tensor; None for lazy, sparse and wrapper tensors."""
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided:
+        return None
+    return None if tensor.is_meta else tensor.untyped_storage()
+
+
+__all__ = ["from_torch_module"]

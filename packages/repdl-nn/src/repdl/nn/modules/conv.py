@@ -1,0 +1,44 @@
+"""Conv2d."""
+
+from __future__ import annotations
+
+import torch
+
+from repdl.nn import functional as F
+from repdl.nn.modules.layer import Layer
+
+
+class Conv2d(Layer, torch.nn.Conv2d):
+    """2-D convolution: `(N, C, H, W)` or `(C, H, W)` to `(N, O, OH, OW)` or `(O, OH, OW)`, float32.
+
+    Arguments and initialisation are those of `torch.nn.Conv2d`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if channels or kernel do not fit the input.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: conv2d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv2d.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """`(N, C, H, W) -> (N, O, OH, OW)`."""
+        padding: str | tuple[int, ...] = self.padding
+        if self.padding_mode != "zeros":
+            # Movement of data only; its gradient adds, and is therefore an op of the contract.
+            input = F.pad(
+                input, self._reversed_padding_repeated_twice, mode=self.padding_mode, contract=self.contract
+            )
+            padding = (0, 0)
+        return F.conv2d(
+            input,
+            self.weight,
+            self.bias,
+            self.stride,
+            padding,
+            self.dilation,
+            self.groups,
+            contract=self.contract,
+        )
+
+
+__all__ = ["Conv2d"]

@@ -1,0 +1,103 @@
+"""register_conversion: classes and functions that others bring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+import repdl
+from repdl import nn
+from repdl.errors import UnsupportedError
+from repdl.nn import conversions
+
+
+class Hinge(torch.nn.Hardtanh):
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return input.clamp(self.min_val, self.max_val)
+
+
+@pytest.fixture(autouse=True)
+def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A registry that forgets what a test registers."""
+    monkeypatch.setattr(conversions, "_table", dict(conversions._table))
+    yield
+
+
+def test_register_conversion__class():
+    nn.register_conversion(torch.nn.Hardtanh, Hinge)
+    model = torch.nn.Sequential(torch.nn.Hardtanh(-2, 2))
+    converted = repdl.from_torch_module(model)
+    assert type(converted[0]) is Hinge and converted[0].min_val == -2 and type(model[0]) is torch.nn.Hardtanh
+
+
+def test_register_conversion__class_serves_subclasses_too():
+    nn.register_conversion(torch.nn.Hardtanh, Hinge)
+    converted = repdl.from_torch_module(torch.nn.ReLU6())
+    assert isinstance(converted, torch.nn.ReLU6) and isinstance(converted, Hinge)
+
+
+def test_register_conversion__function_gives_another_module_everywhere():
+    seen = []
+
+    def convert(module: torch.nn.Module, contract: str | None) -> torch.nn.Module:
+        seen.append(contract)
+        return torch.nn.Sequential(nn.ReLU(contract=contract))
+
+    nn.register_conversion(torch.nn.GELU, convert)
+    shared = torch.nn.GELU()
+    model = torch.nn.Sequential(shared, torch.nn.Sequential(shared))
+    converted = repdl.from_torch_module(model, contract="v1")
+    assert seen == ["v1"] and converted[0] is converted[1][0] and type(converted[0][0]) is nn.ReLU
+    assert type(repdl.from_torch_module(shared)) is torch.nn.Sequential
+
+
+def test_register_conversion__function_is_for_the_exact_class():
+    nn.register_conversion(torch.nn.Hardtanh, lambda module, contract: module)
+    with pytest.raises(UnsupportedError, match="for that class alone"):
+        repdl.from_torch_module(torch.nn.ReLU6())
+
+
+def test_register_conversion__function_sees_converted_children():
+    class Residual(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.ReLU()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.inner(x)
+
+    children = []
+
+    def convert(module: torch.nn.Module, contract: str | None) -> torch.nn.Module:
+        children.extend(type(child) for child in module.children())
+        return module
+
+    nn.register_conversion(Residual, convert)
+    repdl.from_torch_module(Residual())
+    assert children == [nn.ReLU]
+
+
+def test_register_conversion__keep():
+    nn.register_conversion(torch.nn.Tanh, nn.keep)
+    assert type(repdl.from_torch_module(torch.nn.Tanh())) is torch.nn.Tanh
+
+
+def test_register_conversion__check():
+    check = lambda module: None if module.alpha == 1 else f"has alpha {module.alpha}"  # noqa: E731
+    nn.register_conversion(torch.nn.ELU, nn.keep, check=check)
+    repdl.from_torch_module(torch.nn.ELU())
+    with pytest.raises(UnsupportedError, match="ELU, has alpha 2"):
+        repdl.from_torch_module(torch.nn.ELU(2))
+
+
+def test_register_conversion__wrong_classes():
+    with pytest.raises(TypeError, match="expected a subclass of torch.nn.Module"):
+        nn.register_conversion(int, nn.keep)
+    with pytest.raises(TypeError, match="expected a subclass of GELU"):
+        nn.register_conversion(torch.nn.GELU, Hinge)
+
+
+def test_supported__names_every_layer():
+    assert {"Linear", "Conv2d", "BatchNorm1d", "CrossEntropyLoss"} <= set(conversions.supported())

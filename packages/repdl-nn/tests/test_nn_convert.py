@@ -1,0 +1,424 @@
+"""from_torch_module: one test for each thing that it promises to keep or to refuse."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import pickle
+import warnings
+
+import pytest
+import torch
+from torch.nn.utils import parametrizations, prune, weight_norm
+
+import repdl
+from repdl import nn
+from repdl.errors import ContractError, UnsupportedError
+
+
+def _block() -> torch.nn.Sequential:
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3, padding=1), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten()
+    )
+
+
+class Own(torch.nn.Module):
+    """A module with its own forward, submodules, attributes and a plain tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(4, 4)
+        self.second = torch.nn.Linear(4, 4)
+        self.note = {"depth": [1, 2]}
+        self.table = torch.arange(3.0)
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x))
+
+    def count(self, *_: object) -> None:
+        self.calls += 1
+
+
+class Subclass(torch.nn.Linear):
+    """Overrides nothing of the forward pass."""
+
+    def name(self) -> str:
+        return "subclass"
+
+
+class Doubled(torch.nn.Linear):
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return 2 * super().forward(input)
+
+
+class OwnConv(torch.nn.Conv2d):
+    def _conv_forward(self, input, weight, bias):
+        return super()._conv_forward(input, weight * 2, bias)
+
+
+class Square(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+
+def _refused(model: torch.nn.Module, *words: str) -> str:
+    with pytest.raises(UnsupportedError) as caught:
+        repdl.from_torch_module(model)
+    for word in words:
+        assert word in str(caught.value)
+    return str(caught.value)
+
+
+# What is kept
+
+
+def test_convert__classes():
+    converted = repdl.from_torch_module(_block())
+    assert [type(m) for m in converted] == [nn.Conv2d, nn.BatchNorm2d, nn.ReLU, nn.Flatten]
+    assert type(converted) is torch.nn.Sequential
+
+
+def test_convert__source_untouched():
+    model = _block()
+    before, classes = repdl.digest(model), [type(m) for m in model.modules()]
+    attributes = [dict(vars(m)) for m in model.modules()]
+    converted = repdl.from_torch_module(model)
+    with torch.no_grad():
+        for tensor in converted.state_dict().values():
+            tensor.fill_(7)
+    assert repdl.digest(model) == before and [type(m) for m in model.modules()] == classes
+    for module, old in zip(model.modules(), attributes, strict=True):
+        assert vars(module).keys() == old.keys() and all(vars(module)[key] is old[key] for key in old)
+
+
+def test_convert__no_memory_is_shared():
+    model = Own()
+    converted = repdl.from_torch_module(model)
+    tensors = [(*m.state_dict().values(), m.table) for m in (model, converted)]
+    source, copied = ({t.untyped_storage().data_ptr() for t in several} for several in tensors)
+    assert not source & copied and len(source) == len(copied) == 5
+    assert converted.note == model.note and converted.note["depth"] is not model.note["depth"]
+
+
+def test_convert__state_dict_keys_and_bits():
+    model = _block()
+    ours, theirs = repdl.from_torch_module(model).state_dict(), model.state_dict()
+    assert list(ours) == list(theirs) and all(torch.equal(ours[key], theirs[key]) for key in ours)
+
+
+def test_convert__train_and_eval_mode_of_each_module():
+    model = _block()
+    model[1].eval()
+    converted = repdl.from_torch_module(model)
+    assert [m.training for m in converted.modules()] == [m.training for m in model.modules()]
+    assert not any(m.training for m in repdl.from_torch_module(model.eval()).modules())
+
+
+def test_convert__requires_grad():
+    model = _block()
+    model[0].weight.requires_grad_(False)
+    converted = repdl.from_torch_module(model)
+    assert [p.requires_grad for p in converted.parameters()] == [p.requires_grad for p in model.parameters()]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_convert__dtype(dtype):
+    converted = repdl.from_torch_module(torch.nn.Linear(2, 2).to(dtype))
+    assert converted.weight.dtype == dtype
+    with pytest.raises(repdl.errors.DTypeError):
+        converted(torch.ones(1, 2, dtype=dtype))
+
+
+def test_convert__device():
+    assert repdl.from_torch_module(torch.nn.Linear(2, 2, device="meta")).weight.device.type == "meta"
+
+
+def test_convert__memory_format():
+    model = torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+    assert repdl.from_torch_module(model).weight.stride() == model.weight.stride()
+
+
+def test_convert__forward_and_backward_hooks():
+    model, calls = torch.nn.Linear(2, 2), []
+    model.register_forward_pre_hook(lambda *_: calls.append("pre"))
+    model.register_forward_hook(lambda *_, **__: calls.append("forward"), with_kwargs=True)
+    model.register_full_backward_pre_hook(lambda *_: calls.append("backward pre"))
+    model.register_full_backward_hook(lambda *_: calls.append("backward"))
+    repdl.from_torch_module(model)(torch.ones(1, 2, requires_grad=True)).sum().backward()
+    assert calls == ["pre", "forward", "backward pre", "backward"]
+
+
+def test_convert__state_dict_hooks():
+    model, calls = torch.nn.Linear(2, 2), []
+    model.register_state_dict_pre_hook(lambda *_: calls.append("save pre"))
+    model.register_state_dict_post_hook(lambda *_: calls.append("save"))
+    model.register_load_state_dict_pre_hook(lambda *_: calls.append("load pre"))
+    model.register_load_state_dict_post_hook(lambda *_: calls.append("load"))
+    converted = repdl.from_torch_module(model)
+    converted.load_state_dict(converted.state_dict())
+    assert calls == ["save pre", "save", "load pre", "load"]
+
+
+def test_convert__bound_hook_is_bound_to_the_copy():
+    model = Own()
+    model.first.register_forward_hook(model.count)
+    converted = repdl.from_torch_module(model)
+    converted(torch.ones(1, 4))
+    assert (model.calls, converted.calls) == (0, 1)
+
+
+def test_convert__extra_attributes():
+    model = torch.nn.Linear(2, 2)
+    model.label = ["a"]
+    converted = repdl.from_torch_module(model)
+    assert converted.label == ["a"] and converted.label is not model.label
+
+
+def test_convert__tied_weights():
+    model = Own()
+    model.second.weight = model.first.weight
+    converted = repdl.from_torch_module(model)
+    assert converted.second.weight is converted.first.weight is not model.first.weight
+
+
+def test_convert__parameters_that_are_views_of_one_storage():
+    model, data = Own(), torch.ones(8, 4)
+    model.first.weight, model.second.weight = torch.nn.Parameter(data[:4]), torch.nn.Parameter(data[4:])
+    model.register_buffer("whole", data)
+    converted = repdl.from_torch_module(model)
+    with torch.no_grad():
+        converted.second.weight.fill_(3)
+    assert (converted.whole[4:] == 3).all() and (converted.whole[:4] == 1).all() and (data == 1).all()
+    assert torch.equal(converted.first.weight, data[:4]) and converted.first.weight.is_leaf
+
+
+def test_convert__shared_submodules():
+    shared = torch.nn.Linear(2, 2)
+    converted = repdl.from_torch_module(torch.nn.Sequential(shared, torch.nn.Sequential(shared), shared))
+    assert converted[0] is converted[1][0] is converted[2] and type(converted[0]) is nn.Linear
+
+
+def test_convert__module_that_is_also_an_attribute():
+    model = Own()
+    model.order = [model.second, model.first]
+    converted = repdl.from_torch_module(model)
+    assert converted.order[0] is converted.second and converted.order[1] is converted.first
+
+
+def test_convert__draws_no_random_number():
+    model, state = _block(), torch.get_rng_state()
+    repdl.from_torch_module(model)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_convert__own_module_keeps_its_forward(uniform):
+    model, x = Own(), uniform(3, 4)
+    converted = repdl.from_torch_module(model)
+    assert type(converted) is Own and type(converted.first) is type(converted.second) is nn.Linear
+    expected = repdl.ops.linear(x, model.first.weight, model.first.bias)
+    assert torch.equal(converted(x), repdl.ops.linear(expected, model.second.weight, model.second.bias))
+
+
+def test_convert__containers():
+    listed = torch.nn.ModuleList([torch.nn.ReLU()])
+    model = torch.nn.ModuleDict({"list": listed, "empty": torch.nn.Sequential()})
+    converted = repdl.from_torch_module(model)
+    assert type(converted) is torch.nn.ModuleDict and type(converted["list"][0]) is nn.ReLU
+
+
+def test_convert__single_layer_as_root():
+    assert type(repdl.from_torch_module(torch.nn.Linear(2, 2))) is nn.Linear
+
+
+def test_convert__subclass_that_does_not_override_forward(uniform):
+    model, x = Subclass(4, 3), uniform(2, 4)
+    converted = repdl.from_torch_module(model)
+    assert isinstance(converted, Subclass) and isinstance(converted, nn.Linear)
+    assert converted.name() == "subclass" and repr(converted) == repr(model)
+    assert torch.equal(converted(x), repdl.ops.linear(x, model.weight, model.bias))
+
+
+def test_convert__converted_subclass_is_pickled_and_copied(uniform):
+    converted, x = repdl.from_torch_module(Subclass(4, 3), contract="sequential"), uniform(2, 4)
+    for other in (pickle.loads(pickle.dumps(converted)), copy.deepcopy(converted)):
+        assert type(other) is type(converted) and other.contract == "sequential"
+        assert torch.equal(other(x), converted(x))
+
+
+def test_convert__converted_model_is_converted_again():
+    converted = repdl.from_torch_module(_block())
+    again = repdl.from_torch_module(converted, contract="sequential")
+    assert again[0] is not converted[0] and type(again[0]) is nn.Conv2d
+    assert (again[0].contract, converted[0].contract) == ("sequential", None)
+
+
+def test_convert__contract_of_every_layer():
+    converted = repdl.from_torch_module(_block(), contract="sequential")
+    assert [m.contract for m in converted.modules() if isinstance(m, nn.Layer)] == ["sequential"] * 3
+
+
+def test_convert__loss_with_weight():
+    loss = torch.nn.CrossEntropyLoss(torch.ones(3), label_smoothing=0.1, ignore_index=1, reduction="sum")
+    converted = repdl.from_torch_module(loss)
+    assert type(converted) is nn.CrossEntropyLoss and converted.label_smoothing == 0.1
+    assert converted.reduction == "sum" and converted.ignore_index == 1
+    assert torch.equal(converted.weight, loss.weight) and converted.weight is not loss.weight
+
+
+def test_convert__dropout_that_drops_nothing():
+    assert type(repdl.from_torch_module(torch.nn.Dropout(0.0))) is torch.nn.Dropout
+
+
+# What is refused
+
+
+def test_convert__error_lists_every_module():
+    model = torch.nn.Sequential(torch.nn.LSTM(2, 2), torch.nn.ReLU(), torch.nn.Sequential(torch.nn.GELU()))
+    message = _refused(model, "2 modules", "0: LSTM", "2.0: GELU", "Supported:", "register_conversion")
+    assert "1: ReLU" not in message
+
+
+def test_convert__not_strict_warns_once_and_keeps():
+    model = torch.nn.Sequential(torch.nn.GELU(), torch.nn.ReLU(), torch.nn.LSTM(2, 2))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        converted = repdl.from_torch_module(model, strict=False)
+    assert len(caught) == 1 and "0: GELU" in str(caught[0].message) and "2: LSTM" in str(caught[0].message)
+    assert [type(m) for m in converted] == [torch.nn.GELU, nn.ReLU, torch.nn.LSTM]
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.filterwarnings("ignore:from_torch_module")
+def test_convert__not_strict_leaves_what_is_below():
+    model = torch.nn.TransformerEncoderLayer(4, 2, 8)
+    converted = repdl.from_torch_module(model, strict=False)
+    assert type(converted.linear1) is torch.nn.Linear and converted.linear1 is not model.linear1
+
+
+def test_convert__modules_below_an_unsupported_one_are_not_listed():
+    assert "linear1" not in _refused(torch.nn.TransformerEncoderLayer(4, 2, 8), "TransformerEncoderLayer")
+
+
+def test_convert__error_leaves_the_source_alone():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.GELU())
+    _refused(model)
+    assert type(model[0]) is torch.nn.Linear
+
+
+def test_convert__subclass_that_overrides_forward():
+    _refused(torch.nn.Sequential(Doubled(2, 2)), "0: Doubled, overrides forward of Linear")
+
+
+def test_convert__subclass_that_overrides_part_of_the_forward_pass():
+    _refused(OwnConv(1, 1, 1), "OwnConv, overrides _conv_forward of Conv2d")
+
+
+def test_convert__subclass_that_computes_its_weight():
+    computed = type("Computed", (torch.nn.Linear,), {"weight": property(lambda self: self.raw * 2)})
+    module = computed.__new__(computed)
+    torch.nn.Module.__init__(module)
+    _refused(module, "computes weight")
+
+
+def test_convert__forward_replaced_on_the_instance():
+    model = torch.nn.Linear(2, 2)
+    model.forward = functools.partial(torch.nn.Linear.forward, model)
+    _refused(model, "forward replaced on the instance")
+
+
+def test_convert__own_module_without_submodules():
+    _refused(torch.nn.Sequential(Square()), "0: Square", "register_conversion(Square, repdl.nn.keep)")
+
+
+def test_convert__subclass_of_unsupported_layer():
+    _refused(type("Mine", (torch.nn.GELU,), {})(), "derives from torch's GELU")
+
+
+def test_convert__dropout():
+    _refused(torch.nn.Dropout(0.5), "Dropout, draws from torch's random generator with p=0.5")
+
+
+def test_convert__parametrization():
+    model = torch.nn.Sequential(parametrizations.orthogonal(torch.nn.Linear(2, 2)))
+    _refused(model, "0: ParametrizedLinear, has parametrizations")
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm", "ignore:from_torch_module")
+def test_convert__weight_norm_hook():
+    model = torch.nn.Sequential(weight_norm(torch.nn.Linear(2, 2)), torch.nn.ReLU())
+    _refused(model, "0: Linear, has its weight recomputed by torch's WeightNorm")
+    converted = repdl.from_torch_module(model, strict=False)
+    assert type(converted[0]) is torch.nn.Linear and type(converted[1]) is nn.ReLU
+    assert torch.equal(converted(torch.ones(1, 2)), model(torch.ones(1, 2)))
+
+
+def test_convert__pruning():
+    model = prune.l1_unstructured(torch.nn.Linear(4, 4), "weight", 0.5)
+    _refused(model, "recomputed by torch's L1Unstructured")
+
+
+def test_convert__parameter_hook():
+    model = torch.nn.Linear(2, 2)
+    model.bias.register_hook(lambda grad: grad)
+    _refused(model, "hooks on its parameter bias")
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules")
+def test_convert__lazy():
+    model = torch.nn.LazyLinear(2)
+    _refused(model, "LazyLinear, is lazy")
+    model(torch.ones(1, 3))
+    assert type(repdl.from_torch_module(model)) is nn.Linear
+
+
+def test_convert__compiled():
+    _refused(torch.compile(torch.nn.Linear(2, 2), backend="eager"), "OptimizedModule, is compiled")
+
+
+def test_convert__compiled_in_place_is_not_compiled_in_the_copy():
+    model = torch.nn.Linear(2, 2)
+    model.compile(backend="eager")
+    assert repdl.from_torch_module(model)._compiled_call_impl is None
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+def test_convert__quantised():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    _refused(torch.ao.quantization.quantize_dynamic(model), "0: Linear, has no reproducible counterpart")
+
+
+def test_convert__data_parallel():
+    _refused(torch.nn.DataParallel(torch.nn.Linear(2, 2)), "DataParallel, wraps a model")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_convert__scripted():
+    _refused(torch.jit.script(torch.nn.Linear(2, 2)), "RecursiveScriptModule, is compiled by torch.jit")
+
+
+def test_convert__traced_by_fx():
+    _refused(torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(2, 2))), "traced by torch.fx")
+
+
+def test_convert__modules_in_a_plain_list():
+    model = Own()
+    model.hidden = [torch.nn.Linear(2, 2)]
+    _refused(model, "holds modules in its attribute hidden")
+
+
+def test_convert__deepcopy_that_returns_the_original():
+    model = Own()
+    model.first = type("Single", (torch.nn.Linear,), {"__deepcopy__": lambda self, memo: self})(4, 4)
+    _refused(model, "first (Single) has a __deepcopy__ that returns the original")
+    assert not isinstance(model.first, nn.Layer)
+
+
+def test_convert__unknown_contract():
+    with pytest.raises(ContractError):
+        repdl.from_torch_module(torch.nn.Linear(2, 2), contract="nonsense")
+
+
+def test_convert__not_a_module():
+    with pytest.raises(TypeError, match="expected a torch.nn.Module"):
+        repdl.from_torch_module(torch.ones(2))
