@@ -179,6 +179,7 @@ def main() -> int:
         torch.manual_seed(0)
         model = repdl.from_torch_module(lenet()).to(device)
         report["initial"] = repdl.utils.get_hash(model)
+        lenet()  # the seed's converter initialised every layer anew; the batches are drawn after that
         print(f"Hash of the initial model: {report['initial']}")
         train(model, train_data, device, epochs, args.steps, report)
         report["trained"] = repdl.utils.get_hash(model)

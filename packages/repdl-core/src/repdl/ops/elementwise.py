@@ -1,4 +1,8 @@
-"""Elementwise functions: one registered op each, all made by the two tables below."""
+"""Elementwise functions: one registered op each, all made by the two tables below.
+
+Functions of one operand have no order that a contract could choose; they take `contract=`
+like every other op, and check it.
+"""
 
 from __future__ import annotations
 
@@ -249,73 +253,84 @@ def minimum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | st
     return _minimum(input, other, contract_name(contract))
 
 
-def relu(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
+def relu(
+    input: torch.Tensor, inplace: bool = False, *, contract: Contract | str | None = None
+) -> torch.Tensor:
     """`max(input, 0)`, any shape, float32; NaN and -0 stay. With `inplace`, into `input`.
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.relu.html
     """
+    contract_name(contract)
     return input.copy_(_relu(input)) if inplace else _relu(input)
 
 
-def abs(input: torch.Tensor) -> torch.Tensor:
+def abs(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """Absolute value, any shape, float32.
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.abs.html
     """
+    contract_name(contract)
     return _abs(input)
 
 
-def exp(input: torch.Tensor) -> torch.Tensor:
+def exp(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """e to the power of `input`, any shape, float32, correctly rounded.
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.exp.html
     """
+    contract_name(contract)
     return _exp(input)
 
 
-def log(input: torch.Tensor) -> torch.Tensor:
+def log(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """Natural logarithm, any shape, float32, correctly rounded.
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.log.html
     """
+    contract_name(contract)
     return _log(input)
 
 
-def neg(input: torch.Tensor) -> torch.Tensor:
+def neg(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """`-input`, any shape, float32.
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.neg.html
     """
+    contract_name(contract)
     return _neg(input)
 
 
-def reciprocal(input: torch.Tensor) -> torch.Tensor:
+def reciprocal(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """`1 / input`, any shape, float32, rounded once.
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.reciprocal.html
     """
+    contract_name(contract)
     return _reciprocal(input)
 
 
-def sign(input: torch.Tensor) -> torch.Tensor:
+def sign(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """1, 0 or -1, any shape, float32; 0 for NaN, as torch.
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sign.html
     """
+    contract_name(contract)
     return _sign(input)
 
 
-def sqrt(input: torch.Tensor) -> torch.Tensor:
+def sqrt(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """Square root, any shape, float32, rounded once.
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sqrt.html
     """
+    contract_name(contract)
     return _sqrt(input)
 
 
-def square(input: torch.Tensor) -> torch.Tensor:
+def square(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """`input * input`, any shape, float32, rounded once.
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.square.html
     """
+    contract_name(contract)
     return _square(input)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.contract import Contract, contract_name
 from repdl.errors import check, check_dim, check_dtype, check_size
 
 
@@ -127,6 +128,8 @@ def max_pool2d(
     dilation: int | Sequence[int] = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
+    *,
+    contract: Contract | str | None = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Maximum over windows: `(N, C, H, W) -> (N, C, OH, OW)`, float32.
 
@@ -136,6 +139,7 @@ def max_pool2d(
             is the kernel size by default. Padding is never larger than any element.
         ceil_mode: keep a last window that the side cuts off.
         return_indices: also return the int64 index of each maximum in its (H, W) plane.
+        contract: checked; pooling has the same order in all.
 
     Raises:
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
@@ -144,6 +148,7 @@ def max_pool2d(
     Contract: max_pool2d v1.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool2d.html
     """
+    contract_name(contract)
     check_dim("max_pool2d", (3, 4), input=input)
     kernel = _pair("kernel_size", kernel_size)
     strides = kernel if stride is None or stride == [] else _pair("stride", stride)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.contract import Contract, contract_name
 from repdl.errors import UnsupportedError, check, check_dtype
 
 MODES = ("reflect", "replicate", "circular")
@@ -77,13 +78,21 @@ _pad_backward = registry.define(
 )
 
 
-def pad(input: torch.Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> torch.Tensor:
+def pad(
+    input: torch.Tensor,
+    pad: Sequence[int],
+    mode: str = "constant",
+    value: float | None = None,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
     """Make the last dimensions of `input` longer: `(..., W) -> (..., left + W + right)`, float32.
 
     Args:
         pad: (left, right) of the last dimension, then of the one before it, and so on.
         mode: 'constant' (negative pads cut), 'reflect', 'replicate' or 'circular'.
         value: of the constant, 0 by default.
+        contract: checked; padding has the same order in all.
 
     Raises:
         ShapeError: if there are more pairs than dimensions or a pad is out of range.
@@ -92,6 +101,7 @@ def pad(input: torch.Tensor, pad: Sequence[int], mode: str = "constant", value: 
 
     Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html
     """
+    contract_name(contract)
     check_dtype("pad", input=input)
     pairs = len(pad) // 2
     check("pad", len(pad) % 2 == 0, f"pad has {len(pad)} values, expected two a dimension")
