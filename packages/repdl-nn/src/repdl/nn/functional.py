@@ -1,6 +1,6 @@
 """The functions behind the layers, under the names of `torch.nn.functional`.
 
-They are those of `repdl.ops`: torch's signatures, and a keyword `contract`.
+They are those of `repdl.ops`: torch's signatures, and a keyword `contract` where bits depend on it.
 """
 
 from __future__ import annotations

@@ -25,9 +25,7 @@ class Conv2d(Layer, torch.nn.Conv2d):
         padding: str | tuple[int, ...] = self.padding
         if self.padding_mode != "zeros":
             # Movement of data only; its gradient adds, and is therefore an op of the contract.
-            input = F.pad(
-                input, self._reversed_padding_repeated_twice, mode=self.padding_mode, contract=self.contract
-            )
+            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             padding = (0, 0)
         return F.conv2d(
             input,

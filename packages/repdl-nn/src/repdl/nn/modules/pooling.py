@@ -13,7 +13,7 @@ from repdl.nn.modules.layer import Layer
 class MaxPool2d(Layer, torch.nn.MaxPool2d):
     """Maximum of each window: `(N, C, H, W)` or `(C, H, W)` to the same with OH, OW, float32.
 
-    Arguments are those of `torch.nn.MaxPool2d`, and keyword `contract`.
+    Arguments are those of `torch.nn.MaxPool2d`, and keyword `contract`, of which no bit depends here.
 
     Raises:
         ShapeError: if the window does not fit the input.
@@ -32,7 +32,6 @@ class MaxPool2d(Layer, torch.nn.MaxPool2d):
             self.dilation,
             self.ceil_mode,
             self.return_indices,
-            contract=self.contract,
         )
 
 
