@@ -110,6 +110,8 @@ def contract_name(contract: Contract | str | None) -> str:
         if not _Current.name:
             _Current.name = str(Contract.parse(os.environ.get("REPDL_CONTRACT") or "v1"))
         return _Current.name
+    if isinstance(contract, str) and contract in NAMED:
+        return contract
     return str(as_contract(contract))
 
 
