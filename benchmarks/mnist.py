@@ -66,7 +66,7 @@ def main() -> None:
     size = -(-len(batches) // args.rounds_per_epoch)
     rounds = [batches[i : i + size] for i in range(0, len(batches), size)] * args.epochs
     seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for name, run in runs.items():
+    for run in runs.values():
         train(*run, batches[:20])  # warm up
     with repdl.use_contract(args.contract):
         for number, part in enumerate(rounds):
@@ -75,10 +75,9 @@ def main() -> None:
     for name, times in seconds.items():
         print(f"{name}: {sum(times):.2f} s for {args.epochs} epochs")
     ratios = [ours / torchs for ours, torchs in zip(seconds["repdl"], seconds["torch"])]
-    print(
-        f"ratio repdl / torch, contract {args.contract}, one thread each: {sum(seconds['repdl']) / sum(seconds['torch']):.2f} "
-        f"in all, median of {len(ratios)} rounds {statistics.median(ratios):.2f}"
-    )
+    whole = sum(seconds["repdl"]) / sum(seconds["torch"])
+    print(f"ratio repdl / torch, contract {args.contract}, one thread each: {whole:.2f} in all")
+    print(f"median of {len(ratios)} rounds: {statistics.median(ratios):.2f}")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 def info() -> int:
     """Versions, backends, contract and threads."""
     print(f"repdl {repdl.__version__}, torch {torch.__version__}, Python {platform.python_version()}")
-    print(f"{platform.machine()}, {platform.system()}; contract {repdl.get_contract()}, {repdl.get_num_threads()} threads")
+    print(f"{platform.machine()}, {platform.system()}, {repdl.get_num_threads()} threads, contract {repdl.get_contract()}")
     rows = [("backend", "device", "ops", "details")]
     for row in backends().values():
         details = row.error or ", ".join(f"{key} {value}" for key, value in row.details.items())
@@ -46,7 +46,7 @@ def ops() -> int:
 def contract(op: str) -> int:
     """The contract text of an op or of its family."""
     family = OPS[op].family if op in OPS else op
-    path = files("repdl.contract").joinpath("v1", f"{family}.md")
+    path = files("repdl.contract") / "v1" / f"{family}.md"
     if not path.is_file():
         print(f"repdl: no contract text for {op!r}; `repdl ops` lists the ops and their texts")
         return 1
