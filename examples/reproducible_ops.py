@@ -15,7 +15,6 @@ import torch
 
 import repdl
 
-
 Op = Callable[[torch.Tensor], torch.Tensor]
 
 

@@ -23,7 +23,8 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 def info() -> int:
     """Versions, backends, contract and threads."""
     print(f"repdl {repdl.__version__}, torch {torch.__version__}, Python {platform.python_version()}")
-    print(f"{platform.machine()}, {platform.system()}, {repdl.get_num_threads()} threads, contract {repdl.get_contract()}")
+    machine = f"{platform.machine()}, {platform.system()}"
+    print(f"{machine}, {repdl.get_num_threads()} threads, contract {repdl.get_contract()}")
     rows = [("backend", "device", "ops", "details")]
     for row in backends().values():
         details = row.error or ", ".join(f"{key} {value}" for key, value in row.details.items())

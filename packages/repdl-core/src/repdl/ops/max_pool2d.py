@@ -36,8 +36,8 @@ def _check(
 ) -> None:
     check_dtype("max_pool2d", input=input)
     check_dim("max_pool2d", 4, input=input)
-    options = {"kernel_size": (kernel_size, 1), "stride": (stride, 1), "padding": (padding, 0), "dilation": (dilation, 1)}
-    for name, (values, least) in options.items():
+    at_least_one = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
+    for name, values, least in (*((k, v, 1) for k, v in at_least_one.items()), ("padding", padding, 0)):
         check("max_pool2d", len(values) == 2, f"{name} has {len(values)} values, expected 2 (height, width)")
         check("max_pool2d", min(values) >= least, f"{name} is {tuple(values)}, expected at least {least}")
     for side, k, p, d in zip(("height", "width"), kernel_size, padding, dilation):

@@ -30,10 +30,7 @@ def losses(
     """The loss of log-probabilities of the targets, and the total weight."""
     each = -log_p if w is None else -(w * log_p)
     each = np.where(counted, each, ZERO).astype(np.float32)
-    if w is None:
-        total = np.asarray(np.float32(counted.sum()))
-    else:
-        total = arithmetic.sum(w.reshape(-1), contract)
+    total = np.asarray(np.float32(counted.sum())) if w is None else arithmetic.sum(w.reshape(-1), contract)
     if reduction == "none":
         return each, total
     loss = arithmetic.sum(each.reshape(-1), contract)

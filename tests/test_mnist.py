@@ -1,0 +1,156 @@
+"""The examples as a user runs them: the published bits, and the same ones whatever the machine does.
+
+MNIST is read from ../shared/mnist beside the checkout; without it those tests are skipped
+and the digits of scikit-learn remain.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+import repdl
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "examples" / "mnist_training.py"
+MNIST = ROOT.parent / "shared" / "mnist"
+RECORDED = json.loads((ROOT / "examples" / "recorded_hashes.json").read_text())
+KEYS = ("initial", "trained", "accuracy", "logits", "after_steps", "loss_at_steps")
+
+has_mnist = pytest.mark.skipif(not (MNIST / "expected.json").exists(), reason="no ../shared/mnist")
+has_initial_bits = pytest.mark.skipif(
+    torch.backends.cpu.get_cpu_capability() == "DEFAULT",
+    reason="torch's own initialisation has other bits on processors without AVX2",
+)
+
+
+def isas() -> list[str]:
+    return repdl.backends()["cpu"].details["supported"].split()
+
+
+def example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("mnist_training", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(tmp_path: Path, *args: str, **env: str) -> tuple[dict[str, Any], str]:
+    """The report and the output of one run of the script, which must succeed."""
+    report = tmp_path / "report.json"
+    command = [sys.executable, str(SCRIPT), "--json", str(report), *args]
+    done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(report.read_text()), done.stdout
+
+
+@has_mnist
+@has_initial_bits
+def test_mnist__published_bits(tmp_path: Path) -> None:
+    expected = json.loads((MNIST / "expected.json").read_text())
+    report, output = run(tmp_path, "--data", str(MNIST), "--contract", "sequential")
+    assert report["after_steps"] == expected["after_steps"]
+    assert output.splitlines()[:4] == [
+        f"Hash of the initial model: {expected['initial']}",
+        f"Hash of the trained model: {expected['trained']}",
+        f"Test accuracy of the model on the 10000 test images: {expected['test_accuracy']}",
+        f"Hash of the logits: {expected['logits']}",
+    ]
+
+
+@has_mnist
+@has_initial_bits
+def test_mnist__recorded_bits_of_v1(tmp_path: Path) -> None:
+    report, output = run(tmp_path, "--data", str(MNIST), "--contract", "v1")
+    assert {key: report[key] for key in KEYS} == {key: RECORDED["mnist"]["v1"][key] for key in KEYS}
+    assert "All hashes equal those recorded" in output
+
+
+@has_mnist
+@has_initial_bits
+@pytest.mark.parametrize("contract", ["v1", "sequential"])
+@pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_mnist__isa_and_threads(tmp_path: Path, contract: str, isa: str, threads: int) -> None:
+    if isa not in isas():
+        pytest.skip(f"this machine does not support {isa}")
+    args = ["--data", str(MNIST), "--contract", contract, "--threads", str(threads), "--steps", "10"]
+    report, _ = run(tmp_path, *args, REPDL_CPU_ISA=isa)
+    assert report["after_steps"] == {s: RECORDED["mnist"][contract]["after_steps"][s] for s in ("1", "2", "10")}
+
+
+@has_mnist
+@has_initial_bits
+@pytest.mark.parametrize("contract", ["v1", "sequential"])
+def test_mnist__reference_backend(contract: str) -> None:
+    module = example()
+    report: dict[str, Any] = {"after_steps": {}, "loss_at_steps": {}}
+    with repdl.use_contract(contract):
+        data, _ = module.mnist(MNIST)
+        torch.manual_seed(0)
+        model = repdl.from_torch_module(module.lenet())
+        module.lenet()
+        with repdl.use_backend("reference"):
+            module.train(model, data, "cpu", 1, 2, report)
+    assert report["after_steps"] == {s: RECORDED["mnist"][contract]["after_steps"][s] for s in ("1", "2")}
+
+
+FROM_STATE = """
+import sys, torch, repdl
+sys.path.insert(0, sys.argv[1])
+import mnist_training as example
+data, _ = example.digits()
+model = repdl.from_torch_module(example.lenet())
+model.load_state_dict(torch.load(sys.argv[2]))
+torch.manual_seed(1)
+example.train(model, data, "cpu", 1, 10, {"after_steps": {}, "loss_at_steps": {}})
+print(repdl.digest(model))
+"""
+
+
+def test_digits__what_torch_uses_of_the_processor(tmp_path: Path) -> None:
+    """One initial state, ten steps, under each of torch's own levels of instructions."""
+    state = tmp_path / "state.pt"
+    torch.save(example().lenet().state_dict(), state)
+    command = [sys.executable, "-c", FROM_STATE, str(SCRIPT.parent), str(state)]
+    digests = {
+        subprocess.run(
+            command, env={**os.environ, "ATEN_CPU_CAPABILITY": level}, capture_output=True, text=True, check=True
+        ).stdout
+        for level in ("default", "avx2", "avx512")
+    }
+    assert len(digests) == 1
+
+
+@has_initial_bits
+@pytest.mark.parametrize("contract", ["v1", "sequential"])
+def test_digits__recorded_bits(tmp_path: Path, contract: str) -> None:
+    report, output = run(tmp_path, "--contract", contract)
+    assert {key: report[key] for key in KEYS} == {key: RECORDED["digits"][contract][key] for key in KEYS}
+    assert "All hashes equal those recorded" in output
+
+
+def test_digits__other_bits_are_reported(tmp_path: Path) -> None:
+    """A run whose order is another one must not pass for the recorded one."""
+    report = tmp_path / "report.json"
+    args = ["--contract", "dot_chunk=7,sum_lanes=64,sum_block=1024", "--steps", "10", "--json", str(report)]
+    subprocess.run([sys.executable, str(SCRIPT), *args], check=True, capture_output=True)
+    steps = json.loads(report.read_text())["after_steps"]
+    assert steps["1"] != RECORDED["digits"]["v1"]["after_steps"]["1"]
+
+
+def test_reproducible_ops() -> None:
+    script = ROOT / "examples" / "reproducible_ops.py"
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    lines = [line for line in done.stdout.splitlines() if "RepDL: " in line]
+    assert len(lines) == 5 and not any("False" in line for line in lines)
