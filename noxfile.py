@@ -6,6 +6,7 @@ would (no editable installs), and keeps it for the next time.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import nox
@@ -42,10 +43,12 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """mypy over the installed packages."""
-    install(session, "mypy>=1.13")
-    session.run("mypy", "-p", "repdl", "-p", "repdl_cpu")
-    session.run("mypy", "examples", "benchmarks", "tools", "noxfile.py")
+    """mypy over the packages; of the native ones the Python part."""
+    install(session, "mypy>=1.13", backends=())
+    sources = os.pathsep.join(f"{package}/src" for package in NATIVE.values())
+    packages = [argument for backend in NATIVE for argument in ("-p", f"repdl_{backend}")]
+    session.run("mypy", "-p", "repdl", *packages, env={"MYPYPATH": sources})
+    session.run("mypy", "examples", "benchmarks", "tools")
 
 
 @nox.session

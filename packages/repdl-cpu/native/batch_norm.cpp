@@ -135,10 +135,7 @@ void batch_norm_backward(const Channels& s, const float* grad, const float* x, c
 }
 
 Channels channels(const Sizes& sizes, std::int64_t lanes, std::int64_t block, int threads) {
-  Channels s{sizes[0], sizes[1], sizes[2], Contract{}, threads};
-  s.contract.sum_lanes = lanes;
-  s.contract.sum_block = block;
-  return s;
+  return {sizes[0], sizes[1], sizes[2], sum_order(lanes, block), threads};
 }
 
 }  // namespace

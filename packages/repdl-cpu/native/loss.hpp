@@ -61,11 +61,8 @@ struct ClassLoss {
 
 inline ClassLoss class_loss(Address target, Address weight, const Sizes& sizes, std::int64_t ignore, int reduction,
                             std::int64_t lanes, std::int64_t block, int threads) {
-  ClassLoss loss{reinterpret_cast<const std::int64_t*>(target), in(weight), sizes[0], sizes[1], sizes[2], ignore,
-                 static_cast<Reduction>(reduction), Contract{}, threads};
-  loss.contract.sum_lanes = lanes;
-  loss.contract.sum_block = block;
-  return loss;
+  return {reinterpret_cast<const std::int64_t*>(target), in(weight), sizes[0], sizes[1], sizes[2], ignore,
+          static_cast<Reduction>(reduction), sum_order(lanes, block), threads};
 }
 
 }  // namespace repdl::cpu

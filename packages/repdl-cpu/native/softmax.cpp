@@ -33,20 +33,13 @@ void log_softmax_backward(const float* grad, const float* y, float* out, std::in
   for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(grad[i] - exact::exp(y[i]) * t);
 }
 
-Contract order(std::int64_t lanes, std::int64_t block) {
-  Contract contract;
-  contract.sum_lanes = lanes;
-  contract.sum_block = block;
-  return contract;
-}
-
 template <class F>
 void bind_forward(py::module_& module, const char* name, F f) {
   module.def(
       name,
       [f](Address x, Address y, std::int64_t rows, std::int64_t n, std::int64_t lanes, std::int64_t block,
           int threads) {
-        const Contract contract = order(lanes, block);
+        const Contract contract = sum_order(lanes, block);
         parallel_for(rows, row_grain(n), threads, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) f(in(x) + i * n, out(y) + i * n, n, contract);
         });
@@ -60,7 +53,7 @@ void bind_backward(py::module_& module, const char* name, F f) {
       name,
       [f](Address grad, Address y, Address result, std::int64_t rows, std::int64_t n, std::int64_t lanes,
           std::int64_t block, int threads) {
-        const Contract contract = order(lanes, block);
+        const Contract contract = sum_order(lanes, block);
         parallel_for(rows, row_grain(n), threads, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i)
             f(in(grad) + i * n, in(y) + i * n, out(result) + i * n, n, contract);

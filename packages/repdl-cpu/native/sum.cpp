@@ -145,10 +145,8 @@ void bind_sum(py::module_& module) {
       "sum",
       [](Address x, Address y, const Sizes& kept_size, const Sizes& kept_stride, const Sizes& reduced_size,
          const Sizes& reduced_stride, std::int64_t lanes, std::int64_t block, int threads) {
-        Contract contract;
-        contract.sum_lanes = lanes;
-        contract.sum_block = block;
-        sum(in(x), out(y), Dims(kept_size, kept_stride), Dims(reduced_size, reduced_stride), contract, threads);
+        sum(in(x), out(y), Dims(kept_size, kept_stride), Dims(reduced_size, reduced_stride), sum_order(lanes, block),
+            threads);
       },
       py::call_guard<py::gil_scoped_release>());
 }

@@ -25,6 +25,14 @@ namespace repdl::cpu {
 constexpr int v1_lanes = 64;
 constexpr std::int64_t sum_piece = 1024;  // floats of a staging buffer; a multiple of 64
 
+// The order of a sum, from the fields that reach a binding.
+inline Contract sum_order(std::int64_t lanes, std::int64_t block) {
+  Contract contract;
+  contract.sum_lanes = lanes;
+  contract.sum_block = block;
+  return contract;
+}
+
 inline std::int64_t sum_block_of(const Contract& contract, std::int64_t n) {
   return contract.sum_block ? contract.sum_block : std::max<std::int64_t>(n, 1);
 }
