@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "bind.hpp"
+#include "simd.hpp"
 #include "sum.hpp"
 #include "threads.hpp"
 

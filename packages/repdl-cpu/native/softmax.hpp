@@ -2,6 +2,7 @@
 #pragma once
 
 #include "largest.hpp"
+#include "repdl/contract/arithmetic.hpp"
 #include "repdl/exact/exp.hpp"
 #include "sum.hpp"
 

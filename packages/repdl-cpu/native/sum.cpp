@@ -7,9 +7,11 @@
 // kept elements that lie side by side (columns); anything else is gathered piece by piece.
 #include "sum.hpp"
 
+#include <cstring>
 #include <vector>
 
 #include "bind.hpp"
+#include "repdl/contract/arithmetic.hpp"
 #include "threads.hpp"
 
 namespace repdl::cpu {

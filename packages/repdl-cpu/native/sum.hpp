@@ -18,11 +18,10 @@
 #include <cstdint>
 
 #include "repdl/contract/order.hpp"
-#include "simd.hpp"
 
 namespace repdl::cpu {
 
-constexpr int v1_lanes = 64;
+constexpr std::int64_t max_lanes = 64;  // that a contract can have, and that v1 has
 constexpr std::int64_t sum_piece = 1024;  // floats of a staging buffer; a multiple of 64
 
 // The order of a sum, from the fields that reach a binding.
@@ -37,115 +36,37 @@ inline std::int64_t sum_block_of(const Contract& contract, std::int64_t n) {
   return contract.sum_block ? contract.sum_block : std::max<std::int64_t>(n, 1);
 }
 
-// The lanes of one vector folded by halves: j + (j + width / 2), and so on down to one.
-inline float fold(Vec a) {
-#if defined(__SSE2__)
-#if defined(__AVX512F__)
-  alignas(64) float lane[Vec::width];
-  a.store(lane);
-  const __m256 half = _mm256_add_ps(_mm256_load_ps(lane), _mm256_load_ps(lane + 8));
-  const __m128 quarter = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
-#elif defined(__AVX2__) && defined(__FMA__)
-  const __m128 quarter = _mm_add_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
-#else
-  const __m128 quarter = a.v;
-#endif
-  const __m128 pair = _mm_add_ps(quarter, _mm_movehl_ps(quarter, quarter));
-  return _mm_cvtss_f32(_mm_add_ss(pair, _mm_shuffle_ps(pair, pair, 1)));
-#else
-  float lane[Vec::width];
-  a.store(lane);
-  for (int width = Vec::width / 2; width >= 1; width /= 2)
-    for (int j = 0; j < width; ++j) lane[j] += lane[j + width];
-  return lane[0];
-#endif
-}
-
-// The 64 lanes of v1 in registers, and what is added to them in ascending index.
-class Lanes64 {
+// The lanes of one block: add elements in ascending index, then take the folded result.
+class BlockSum {
  public:
-  Lanes64() {
-    for (Vec& a : lane_) a = Vec::zero();
-  }
-
+  explicit BlockSum(const Contract& contract) : lanes_(contract.sum_lanes) {}
   // Elements that start at a multiple of 64 within the block.
-  void add(const float* x, std::int64_t n) {
-    const std::int64_t whole = n / v1_lanes * v1_lanes;
-    for (int g = 0; g < vectors; g += group) {
-      Vec acc[group];
-      for (int v = 0; v < group; ++v) acc[v] = lane_[g + v];
-      const float* p = x + g * Vec::width;
-      for (std::int64_t i = 0; i < whole; i += v1_lanes)
-        for (int v = 0; v < group; ++v) acc[v] = acc[v] + Vec::load(p + i + v * Vec::width);
-      for (int v = 0; v < group; ++v) lane_[g + v] = acc[v];
-    }
-    const int rest = static_cast<int>(n - whole);
-    for (int v = 0; v * Vec::width < rest; ++v) {
-      const float* p = x + whole + v * Vec::width;
-      const int count = rest - v * Vec::width;
-      lane_[v] = lane_[v] + (count < Vec::width ? Vec::load(p, count) : Vec::load(p));
-    }
-  }
-
-  float result() const {
-    Vec a[vectors];
-    for (int v = 0; v < vectors; ++v) a[v] = lane_[v];
-    for (int half = vectors / 2; half >= 1; half /= 2)
-      for (int v = 0; v < half; ++v) a[v] = a[v] + a[v + half];
-    return fold(a[0]);
-  }
+  void add(const float* x, std::int64_t n);
+  float result() const;
 
  private:
-  static constexpr int vectors = v1_lanes / Vec::width;
-  static constexpr int group = vectors < 8 ? vectors : 8;  // narrow ISAs: two passes
-  Vec lane_[vectors];
+  std::int64_t lanes_;
+  alignas(64) float lane_[max_lanes] = {};
 };
-
-// Lanes of any number, one element at a time: f(i) for i < n.
-template <class F>
-float sum_block_any(std::int64_t n, std::int64_t lanes, F&& f) {
-  if (lanes == 1) {
-    float chain = 0.0f;
-    for (std::int64_t i = 0; i < n; ++i) chain = chain + f(i);
-    return chain;
-  }
-  float lane[v1_lanes] = {};
-  for (std::int64_t i = 0; i < n; ++i) lane[i & (lanes - 1)] += f(i);
-  for (std::int64_t width = lanes / 2; width >= 1; width /= 2)
-    for (std::int64_t j = 0; j < width; ++j) lane[j] += lane[j + width];
-  return lane[0];
-}
 
 // One block in memory.
 inline float sum_block(const float* x, std::int64_t n, const Contract& contract) {
-  if (contract.sum_lanes != v1_lanes)
-    return sum_block_any(n, contract.sum_lanes, [x](std::int64_t i) { return x[i]; });
-  Lanes64 lanes;
-  lanes.add(x, n);
-  return lanes.result();
+  BlockSum block(contract);
+  block.add(x, n);
+  return block.result();
 }
 
 // One block of elements that fill(start, count, dst) writes, start counting from `begin`.
 template <class Fill>
 float sum_block_filled(std::int64_t begin, std::int64_t n, const Contract& contract, Fill&& fill) {
   alignas(64) float staged[sum_piece];
-  if (n <= sum_piece) {
-    fill(begin, n, staged);
-    return sum_block(staged, n, contract);
+  BlockSum block(contract);
+  for (std::int64_t i = 0; i < n; i += sum_piece) {
+    const std::int64_t count = std::min(sum_piece, n - i);
+    fill(begin + i, count, staged);
+    block.add(staged, count);
   }
-  if (contract.sum_lanes == v1_lanes) {
-    Lanes64 lanes;
-    for (std::int64_t i = 0; i < n; i += sum_piece) {
-      const std::int64_t count = std::min(sum_piece, n - i);
-      fill(begin + i, count, staged);
-      lanes.add(staged, count);
-    }
-    return lanes.result();
-  }
-  return sum_block_any(n, contract.sum_lanes, [&](std::int64_t i) {
-    if (i % sum_piece == 0) fill(begin + i, std::min(sum_piece, n - i), staged);
-    return staged[i % sum_piece];
-  });
+  return block.result();
 }
 
 // Elements written piece by piece: fill(start, count, dst) puts elements start .. start +
@@ -188,7 +109,7 @@ template <class Row>
 void sum_columns(std::int64_t n, std::int64_t columns, bool flat, Row&& row, float* out,
                  const Contract& contract) {
   const std::int64_t block = sum_block_of(contract, n), lanes = contract.sum_lanes;
-  alignas(64) float lane[v1_lanes * sum_columns_tile];
+  alignas(64) float lane[max_lanes * sum_columns_tile];
   alignas(64) float level[40 * sum_columns_tile];  // the tree's left siblings
   for (std::int64_t first = 0; first < columns; first += sum_columns_tile) {
     const std::int64_t width = std::min(sum_columns_tile, columns - first);
