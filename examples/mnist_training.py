@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import repdl
 import torch
 from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
+
+import repdl
 
 RECORDED = Path(__file__).with_name("recorded_hashes.json")
 BATCH_SIZE = 100
@@ -195,7 +196,8 @@ def main() -> int:
     whole = args.steps is None and args.epochs is None
     if args.record and whole:
         recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
-        recorded.setdefault(run, {})[contract] = {key: value for key, value in report.items() if key not in ("run", "contract")}
+        bits = {key: value for key, value in report.items() if key not in ("run", "contract")}
+        recorded.setdefault(run, {})[contract] = bits
         RECORDED.write_text(json.dumps(recorded, indent=2, sort_keys=True) + "\n")
         return 0
     return 0 if not whole or compare_with_recorded(run, contract, report) else 1

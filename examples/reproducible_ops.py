@@ -11,16 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import repdl
 import torch
 
+import repdl
 
-def rows_alone(op: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+
+Op = Callable[[torch.Tensor], torch.Tensor]
+
+
+def rows_alone(op: Op, x: torch.Tensor) -> torch.Tensor:
     """The op on one row at a time."""
     return torch.cat([op(row) for row in x.split(1)])
 
 
-def compare(name: str, torch_op: Callable[..., torch.Tensor], repdl_op: Callable[..., torch.Tensor], x: torch.Tensor) -> None:
+def compare(name: str, torch_op: Op, repdl_op: Op, x: torch.Tensor) -> None:
     """Print whether the whole batch and the single rows (and the GPU) give the same bits."""
     for library, op in (("torch", torch_op), ("RepDL", repdl_op)):
         whole = op(x)

@@ -56,21 +56,24 @@ void pool_row(const float* x, const Side& h, const Side& w, std::int64_t y, floa
 void max_pool2d(const float* x, float* y, std::int64_t* index, std::int64_t planes, const Side& h, const Side& w,
                 int threads) {
   const std::int64_t work = h.out * w.out * h.kernel * w.kernel;
+  std::vector<std::int64_t> offset;  // of each tap from the corner of its window
+  for (std::int64_t i = 0; i < h.kernel; ++i)
+    for (std::int64_t j = 0; j < w.kernel; ++j) offset.push_back(i * h.dilation * w.size + j * w.dilation);
   parallel_for(planes, std::max<std::int64_t>(1, (1 << 14) / (work + 1)), threads,
                [&](std::int64_t begin, std::int64_t end) {
                  std::vector<std::int32_t> tap(static_cast<std::size_t>(w.out));
                  for (std::int64_t task = begin * h.out; task < end * h.out; ++task) {
-                   const std::int64_t row = task % h.out;
+                   const std::int64_t row = task % h.out, corner = h.at(row, 0) * w.size - w.padding;
                    float* best = y + task * w.out;
+                   std::int64_t* to = index + task * w.out;
                    pool_row(x + task / h.out * h.size * w.size, h, w, row, best, tap.data());
                    for (std::int64_t z = 0; z < w.out; ++z) {
+                     std::int64_t t = tap[static_cast<std::size_t>(z)];
                      // No tap was taken: every element is -inf, and the first one counts.
-                     const std::int64_t t = tap[static_cast<std::size_t>(z)];
-                     const std::int64_t i = t < 0 ? h.first_tap(row) : t / w.kernel;
-                     const std::int64_t j = t < 0 ? w.first_tap(z) : t % w.kernel;
-                     index[task * w.out + z] = h.at(row, i) * w.size + w.at(z, j);
-                     best[z] = canonical(best[z]);
+                     if (t < 0) t = h.first_tap(row) * w.kernel + w.first_tap(z);
+                     to[z] = corner + z * w.stride + offset[static_cast<std::size_t>(t)];
                    }
+                   for (std::int64_t z = 0; z < w.out; ++z) best[z] = canonical(best[z]);
                  }
                });
 }

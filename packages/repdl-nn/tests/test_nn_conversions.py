@@ -85,7 +85,7 @@ def test_register_conversion__keep():
 
 
 def test_register_conversion__check():
-    check = lambda module: None if module.alpha == 1 else f"has alpha {module.alpha}"  # noqa: E731
+    check = lambda module: None if module.alpha == 1 else f"has alpha {module.alpha}"
     nn.register_conversion(torch.nn.ELU, nn.keep, check=check)
     repdl.from_torch_module(torch.nn.ELU())
     with pytest.raises(UnsupportedError, match="ELU, has alpha 2"):

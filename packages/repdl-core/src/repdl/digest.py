@@ -44,7 +44,7 @@ def _entries(path: str, obj: Any) -> Iterator[tuple[str, str, bytes]]:
         dtype = str(obj.dtype).removeprefix("torch.")
         yield path, f"{dtype}{list(obj.shape)}", tensor_bytes(obj)
     elif isinstance(obj, torch.nn.Module):
-        named = dict(obj.named_parameters(remove_duplicate=False))
+        named: dict[str, torch.Tensor] = dict(obj.named_parameters(remove_duplicate=False))
         named.update(obj.named_buffers(remove_duplicate=False))
         yield from _entries(path, named)
     elif isinstance(obj, torch.optim.Optimizer):

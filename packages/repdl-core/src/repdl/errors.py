@@ -49,7 +49,9 @@ class UnsupportedError(RepDLError, NotImplementedError):
     """An option that torch has and the contract does not cover (yet)."""
 
 
-def check_dtype(op: str, supported: Sequence[torch.dtype] = (torch.float32,), **tensors: torch.Tensor | None) -> None:
+def check_dtype(
+    op: str, supported: Sequence[torch.dtype] = (torch.float32,), /, **tensors: torch.Tensor | None
+) -> None:
     """Raise unless each tensor (None is skipped) has one of the supported dtypes."""
     for name, tensor in tensors.items():
         if tensor is not None and tensor.dtype not in supported:

@@ -284,7 +284,7 @@ def _discover() -> None:
             if not isinstance(backend, Backend):
                 raise TypeError(f"{point.value} is a {type(backend).__name__}, expected repdl.Backend")
             _backends[point.name] = backend
-        except Exception as error:  # noqa: BLE001 - any failure of a plug-in is its own
+        except Exception as error:
             _failures[point.name] = error
 
 

@@ -39,7 +39,7 @@ def flat_addresses(
     back: Written = []
     for row in zip(*columns):
         counts.append(row[0].numel())
-        if not all([tensor.is_contiguous() for tensor in row]):
+        if not all(tensor.is_contiguous() for tensor in row):
             row = _same_layout(row, written, back)
             keep += row
         for column, tensor in zip(addresses, row):

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import cache
 
 from repdl.errors import ContractError
 
@@ -54,7 +54,7 @@ class Contract:
         return _names().get(self) or ",".join(f"{f.name}={getattr(self, f.name)}" for f in fields(self))
 
     @staticmethod
-    @lru_cache(maxsize=None)
+    @cache
     def parse(text: str) -> Contract:
         """Read `v1`, `sequential` or `dot_chunk=256,sum_lanes=64,sum_block=1024`.
 
@@ -82,7 +82,7 @@ sequential = Contract(dot_chunk=0, sum_lanes=1, sum_block=0)
 NAMED = {"v1": v1, "sequential": sequential}
 
 
-@lru_cache(maxsize=None)
+@cache
 def _names() -> dict[Contract, str]:
     return {contract: name for name, contract in NAMED.items()}
 

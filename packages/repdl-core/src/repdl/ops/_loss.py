@@ -73,7 +73,7 @@ def check_targets(op: str, target: torch.Tensor, classes: int, ignore_index: int
     if target.numel() == 0:
         return
     low, high = (int(t) for t in target.aminmax())
-    if 0 <= low and high < classes:
+    if low >= 0 and high < classes:
         return
     wrong = ((target < 0) | (target >= classes)) & (target != ignore_index)
     if wrong.any():

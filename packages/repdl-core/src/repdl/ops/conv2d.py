@@ -99,7 +99,7 @@ def _fake(
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    input, weight, bias, *ctx.options = inputs
+    input, weight, _bias, *ctx.options = inputs
     ctx.save_for_backward(input, weight)
 
 

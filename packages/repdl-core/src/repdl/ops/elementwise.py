@@ -28,12 +28,13 @@ from repdl.errors import (
 from repdl.ops._broadcast import sum_to
 
 Operand = torch.Tensor | float | int
+Function = Callable[..., torch.Tensor]
 _ops = torch.ops.repdl
 
 
 def _define_unary(
-    name: str, saves: str, derivative: Callable[..., torch.Tensor] | None
-) -> Callable[[torch.Tensor], torch.Tensor]:
+    name: str, saves: str, derivative: Function | None
+) -> Function:
     """Register `name(input)`; `derivative(grad, saved)` is the gradient, `saves` names
     what it needs: "input", "output" or nothing. None: the derivative is zero."""
 
@@ -54,8 +55,8 @@ def _define_unary(
 
 
 def _define_binary(
-    name: str, saves: bool, to_input: Callable[..., torch.Tensor], to_other: Callable[..., torch.Tensor]
-) -> Callable[[torch.Tensor, torch.Tensor, str], torch.Tensor]:
+    name: str, saves: bool, to_input: Function, to_other: Function
+) -> Function:
     """Register `name(input, other)` with broadcasting; `to_input` and `to_other` compute
     the gradients of the broadcast operands from (grad, input, other, contract) if it
     `saves` the operands, else from (grad, contract)."""
@@ -96,32 +97,34 @@ def broadcast_shape(op: str, **tensors: torch.Tensor) -> torch.Size:
         raise
 
 
-_abs = _define_unary("abs", "input", lambda grad, x: _ops.mul(grad, _sign(x), "v1"))
-_exp = _define_unary("exp", "output", lambda grad, y: _ops.mul(grad, y, "v1"))
-_log = _define_unary("log", "input", lambda grad, x: _ops.div(grad, x, "v1"))
-_neg = _define_unary("neg", "", lambda grad: _neg(grad))
-_reciprocal = _define_unary(
+_abs: Function = _define_unary("abs", "input", lambda grad, x: _ops.mul(grad, _sign(x), "v1"))
+_exp: Function = _define_unary("exp", "output", lambda grad, y: _ops.mul(grad, y, "v1"))
+_log: Function = _define_unary("log", "input", lambda grad, x: _ops.div(grad, x, "v1"))
+_neg: Function = _define_unary("neg", "", lambda grad: _neg(grad))
+_reciprocal: Function = _define_unary(
     "reciprocal", "output", lambda grad, y: _neg(_ops.mul(grad, _ops.mul(y, y, "v1"), "v1"))
 )
-_relu = _define_unary("relu", "output", lambda grad, y: _relu_backward(grad, y))
-_sign = _define_unary("sign", "", None)
-_sqrt = _define_unary("sqrt", "output", lambda grad, y: _ops.div(grad, _ops.add(y, y, "v1"), "v1"))
-_square = _define_unary("square", "input", lambda grad, x: _ops.mul(grad, _ops.add(x, x, "v1"), "v1"))
+_relu: Function = _define_unary("relu", "output", lambda grad, y: _relu_backward(grad, y))
+_sign: Function = _define_unary("sign", "", None)
+_sqrt: Function = _define_unary("sqrt", "output", lambda grad, y: _ops.div(grad, _ops.add(y, y, "v1"), "v1"))
+_square: Function = _define_unary("square", "input", lambda grad, x: _ops.mul(grad, _ops.add(x, x, "v1"), "v1"))
 
-_add = _define_binary("add", False, lambda grad, c: grad, lambda grad, c: grad)
-_sub = _define_binary("sub", False, lambda grad, c: grad, lambda grad, c: _neg(grad))
-_mul = _define_binary("mul", True, lambda grad, a, b, c: _mul(grad, b, c), lambda grad, a, b, c: _mul(grad, a, c))
-_div = _define_binary(
+_add: Function = _define_binary("add", False, lambda grad, c: grad, lambda grad, c: grad)
+_sub: Function = _define_binary("sub", False, lambda grad, c: grad, lambda grad, c: _neg(grad))
+_mul: Function = _define_binary(
+    "mul", True, lambda grad, a, b, c: _mul(grad, b, c), lambda grad, a, b, c: _mul(grad, a, c)
+)
+_div: Function = _define_binary(
     "div", True,
     lambda grad, a, b, c: _div(grad, b, c),
     lambda grad, a, b, c: _neg(_mul(grad, _div(_div(a, b, c), b, c), c)),
 )
-_maximum = _define_binary(
+_maximum: Function = _define_binary(
     "maximum", True,
     lambda grad, a, b, c: _extremum_backward(grad, a, b),
     lambda grad, a, b, c: _extremum_backward(grad, b, a),
 )
-_minimum = _define_binary(
+_minimum: Function = _define_binary(
     "minimum", True,
     lambda grad, a, b, c: _extremum_backward(grad, b, a),
     lambda grad, a, b, c: _extremum_backward(grad, a, b),
@@ -137,7 +140,7 @@ def _check_relu_backward(grad: torch.Tensor, output: torch.Tensor) -> None:
     check_size("relu_backward", "output.shape", tuple(output.shape), tuple(grad.shape), "grad.shape")
 
 
-_relu_backward = registry.define(
+_relu_backward: Function = registry.define(
     "relu_backward", "(Tensor grad, Tensor output) -> Tensor", family="elementwise",
     check=_check_relu_backward, fake=lambda grad, output: grad.new_empty(grad.shape),
     setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]),
@@ -151,7 +154,7 @@ def _check_maximum_backward(grad: torch.Tensor, input: torch.Tensor, other: torc
         check_size("maximum_backward", f"{name}.shape", tuple(tensor.shape), tuple(grad.shape), "grad.shape")
 
 
-_maximum_backward = registry.define(
+_maximum_backward: Function = registry.define(
     "maximum_backward", "(Tensor grad, Tensor input, Tensor other) -> Tensor", family="elementwise",
     check=_check_maximum_backward, fake=lambda grad, input, other: grad.new_empty(grad.shape),
     setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs[1:]),

@@ -26,7 +26,7 @@ def _fake(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, 
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    input, weight, bias, ctx.contract = inputs
+    input, weight, _bias, ctx.contract = inputs
     ctx.save_for_backward(input, weight)
 
 

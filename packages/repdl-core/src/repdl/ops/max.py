@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -39,7 +39,7 @@ def _check_max_backward(grad: torch.Tensor, input: torch.Tensor, output: torch.T
         check_size("max_backward", f"{name}.shape", tuple(tensor.shape), (), "the shape of max(input)")
 
 
-_max_backward = registry.define(
+_max_backward: Callable[..., torch.Tensor] = registry.define(
     "max_backward",
     "(Tensor grad, Tensor input, Tensor output) -> Tensor",
     check=_check_max_backward,

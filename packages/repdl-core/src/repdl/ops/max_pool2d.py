@@ -36,14 +36,15 @@ def _check(
 ) -> None:
     check_dtype("max_pool2d", input=input)
     check_dim("max_pool2d", 4, input=input)
-    options = (("kernel_size", kernel_size, 1), ("stride", stride, 1), ("padding", padding, 0), ("dilation", dilation, 1))
-    for name, values, least in options:
+    options = {"kernel_size": (kernel_size, 1), "stride": (stride, 1), "padding": (padding, 0), "dilation": (dilation, 1)}
+    for name, (values, least) in options.items():
         check("max_pool2d", len(values) == 2, f"{name} has {len(values)} values, expected 2 (height, width)")
         check("max_pool2d", min(values) >= least, f"{name} is {tuple(values)}, expected at least {least}")
     check("max_pool2d", all(input.shape[1:]), f"input.shape is {tuple(input.shape)}, expected 0 for the batch only")
     for side, k, p, d in zip(("height", "width"), kernel_size, padding, dilation):
         extent = d * (k - 1) + 1
-        check("max_pool2d", p <= extent // 2, f"padding is {p} in {side}, expected at most half the kernel, {extent // 2}")
+        half = extent // 2
+        check("max_pool2d", p <= half, f"padding is {p} in {side}, expected at most half the kernel, {half}")
     for side, n in zip(("height", "width"), _shape(input.shape, kernel_size, stride, padding, dilation, ceil_mode)[2:]):
         check(
             "max_pool2d", n > 0,
@@ -94,7 +95,7 @@ def _check_values_backward(grad: torch.Tensor, indices: torch.Tensor, input_size
     if indices.numel():
         low, high = (int(i) for i in indices.aminmax())
         last = input_size[0] * input_size[1] - 1
-        check("max_pool2d_backward", 0 <= low and high <= last, f"indices are {low} to {high}, expected 0 to {last}")
+        check("max_pool2d_backward", low >= 0 and high <= last, f"indices are {low} to {high}, expected 0 to {last}")
 
 
 _max_pool2d_backward = registry.define(

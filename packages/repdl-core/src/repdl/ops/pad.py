@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -67,7 +67,7 @@ def _check_backward(grad: torch.Tensor, dim: int, left: int, right: int, mode: s
     _check_options(op, grad.shape[dim] - left - right, dim, left, right, mode)
 
 
-_pad_backward = registry.define(
+_pad_backward: Callable[..., torch.Tensor] = registry.define(
     "pad_backward",
     "(Tensor grad, int dim, int left, int right, str mode) -> Tensor",
     check=_check_backward,

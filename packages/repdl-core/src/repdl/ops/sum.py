@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,7 +51,7 @@ def _check(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str
     check_dtype("sum", input=input)
     ndim = input.dim()
     check(
-        "sum", all(0 <= d < ndim for d in dim) and all(a < b for a, b in zip(dim, dim[1:])),
+        "sum", all(0 <= d < ndim for d in dim) and all(a < b for a, b in itertools.pairwise(dim)),
         f"dim is {list(dim)}, expected ascending dimensions from 0 to {ndim - 1}; repdl.ops.sum normalises them",
     )
 

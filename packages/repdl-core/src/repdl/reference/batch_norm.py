@@ -13,7 +13,8 @@ from repdl.reference.step import rounded
 def _rows(tensor: torch.Tensor) -> Array:
     """(N, C, ...) as (n, C), n row-major over the other dimensions."""
     x = np.moveaxis(to_numpy(tensor), 1, -1)
-    return np.ascontiguousarray(x.reshape(-1, tensor.shape[1]) if x.size else np.zeros((0, tensor.shape[1]), np.float32))
+    rows = x.size // tensor.shape[1] if tensor.shape[1] else 0
+    return np.ascontiguousarray(x.reshape(rows, tensor.shape[1]))
 
 
 def _like(rows: Array, tensor: torch.Tensor) -> torch.Tensor:

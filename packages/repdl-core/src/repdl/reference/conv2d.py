@@ -88,7 +88,10 @@ def conv2d_grad_input(
     w = w.reshape(groups, o // groups, c, *w.shape[2:])
     result = np.zeros((n, groups, c, *input_size), np.float32)
     taps = [
-        [[k for k in range(w.shape[3 + i]) if (at + padding[i] - k * dilation[i]) % stride[i] == 0] for at in range(input_size[i])]
+        [
+            [k for k in range(w.shape[3 + i]) if (at + padding[i] - k * dilation[i]) % stride[i] == 0]
+            for at in range(input_size[i])
+        ]
         for i in (0, 1)
     ]
     for h in range(input_size[0]):

@@ -43,6 +43,6 @@ def assert_same_bits(actual: Any, expected: Any, what: str = "") -> None:
             at = tuple(wrong[0].tolist())
             raise AssertionError(
                 f"{where}: {len(wrong)} of {a.numel()} elements differ, first at {at}: "
-                f"{a.detach().cpu()[at].item()!r} (0x{bits(a)[at].item() & 0xFFFFFFFF:08x}), "
-                f"expected {e.detach().cpu()[at].item()!r} (0x{bits(e)[at].item() & 0xFFFFFFFF:08x})"
+                f"{a.detach().cpu()[at].item()!r} (0x{int(bits(a)[at]) & 0xFFFFFFFF:08x}), "
+                f"expected {e.detach().cpu()[at].item()!r} (0x{int(bits(e)[at]) & 0xFFFFFFFF:08x})"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -37,10 +37,10 @@ def check_parity(case: Case, backend: str, contract: str = "v1", oracle: str = "
     assert_same_bits(actual, expected, f"{case} {contract} on {backend}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def golden(family: str) -> dict[str, dict[str, str]]:
     """The recorded digests of a family: case -> contract -> SHA-256."""
-    text = files("repdl.contract").joinpath("v1", f"{family}.json").read_text()
+    text = (files("repdl.contract") / "v1" / f"{family}.json").read_text()
     return dict(json.loads(text))
 
 

@@ -1,0 +1,93 @@
+"""Development sessions: `nox` runs lint, types and tests; `nox -l` lists the rest.
+
+Every session builds and installs the packages into an environment of its own, as a user
+would (no editable installs), and keeps it for the next time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nox
+
+nox.options.default_venv_backend = "venv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["lint", "types", "tests"]
+
+ROOT = Path(__file__).parent
+PURE = ["packages/repdl-core", "packages/repdl-nn", "packages/repdl-optim"]
+NATIVE = {"cpu": "packages/repdl-cpu"}
+TEST_TOOLS = ["pytest>=8", "hypothesis>=6", "gmpy2>=2.1"]
+EXAMPLES = ["tqdm", "scikit-learn"]
+
+
+def install(session: nox.Session, *tools: str, backends: tuple[str, ...] = ("cpu",)) -> None:
+    """Install torch, then the packages, built from this checkout, then tools."""
+    session.install("-c", "constraints.txt", "torch", "numpy")
+    for backend in backends:
+        # A build directory that stays makes a second build short.
+        build = ROOT / "build" / f"{backend}-{session.name}"
+        session.install("--no-deps", f"-Cbuild-dir={build}", NATIVE[backend])
+    session.install("--no-deps", *PURE)
+    if tools:
+        session.install("-c", "constraints.txt", *tools)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """ruff over everything."""
+    session.install("ruff==0.17.*")
+    session.run("ruff", "check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """mypy over the installed packages."""
+    install(session, "mypy>=1.13")
+    session.run("mypy", "-p", "repdl", "-p", "repdl_cpu")
+    session.run("mypy", "examples", "benchmarks", "tools", "noxfile.py")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """pytest over every package and the examples; arguments go to pytest."""
+    install(session, *TEST_TOOLS, *EXAMPLES)
+    session.run("pytest", *(session.posargs or ["packages", "tests"]))
+
+
+@nox.session
+@nox.parametrize("backend", ["cpu", "cuda"], ids=["cpu", "cuda"])
+def parity(session: nox.Session, backend: str) -> None:
+    """A backend against the golden bits and the reference: every op, every contract."""
+    if backend not in NATIVE:
+        session.skip(f"repdl-{backend} is not part of this checkout")
+    install(session, *TEST_TOOLS, backends=(backend,))
+    session.run("repdl", "check", backend)
+    session.run("pytest", f"{NATIVE[backend]}/tests", *session.posargs)
+
+
+@nox.session
+def golden(session: nox.Session) -> None:
+    """Record the golden bits of new cases; `-- --check` only compares."""
+    install(session, backends=())
+    session.run("python", "tools/golden.py", *session.posargs)
+
+
+@nox.session
+def prove(session: nox.Session) -> None:
+    """Check the exact functions on all 2**32 arguments (needs the MPFR library, minutes)."""
+    session.run("python", "tools/exact/prove.py", *session.posargs)
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Train on real digits and compare the hashes with the recorded ones."""
+    install(session, *EXAMPLES)
+    session.run("python", "examples/mnist_training.py", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """LeNet training against plain torch; arguments go to benchmarks/mnist.py."""
+    install(session, *EXAMPLES)
+    session.run("python", "benchmarks/mnist.py", *session.posargs)

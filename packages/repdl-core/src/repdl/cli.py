@@ -1,0 +1,103 @@
+"""The `repdl` command: what is installed, what is covered, and a self-check of this machine."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from collections.abc import Sequence
+from importlib.resources import files
+
+import torch
+
+import repdl
+from repdl.errors import BackendError
+from repdl.registry import OPS, backends, get_backend, implementations
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as columns of even width."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+
+
+def info() -> int:
+    """Versions, backends, contract and threads."""
+    print(f"repdl {repdl.__version__}, torch {torch.__version__}, Python {platform.python_version()}")
+    print(f"{platform.machine()}, {platform.system()}, {repdl.get_num_threads()} threads, contract {repdl.get_contract()}")
+    rows = [("backend", "device", "ops", "details")]
+    for row in backends().values():
+        details = row.error or ", ".join(f"{key} {value}" for key, value in row.details.items())
+        rows.append((row.name, row.device, str(row.ops), details))
+    print(table(rows))
+    return 0
+
+
+def ops() -> int:
+    """Every registered op, and the backends that implement it."""
+    names = [name for name, row in backends().items() if row.error is None]
+    implemented = {name: implementations(get_backend(name)) for name in names}
+    rows = [("op", "contract text", *names)]
+    for op in sorted(OPS.values(), key=lambda op: (op.family, op.name)):
+        rows.append((op.name, op.family, *("yes" if op.name in implemented[name] else "-" for name in names)))
+    print(table(rows))
+    return 0
+
+
+def contract(op: str) -> int:
+    """The contract text of an op or of its family."""
+    family = OPS[op].family if op in OPS else op
+    path = files("repdl.contract") / "v1" / f"{family}.md"
+    if not path.is_file():
+        print(f"repdl: no contract text for {op!r}; `repdl ops` lists the ops and their texts")
+        return 1
+    print(path.read_text(), end="")
+    return 0
+
+
+def check(chosen: Sequence[str]) -> int:
+    """Compare each backend with the golden bits; 1 if a bit differs or a backend is broken."""
+    from repdl.testing import CONTRACTS, cases, check_golden
+
+    failed = 0
+    for name in chosen or sorted(backends()):
+        try:
+            implemented = implementations(get_backend(name))
+        except BackendError as error:
+            print(f"{name}: {error}")
+            failed += 1
+            continue
+        todo = [case for case in cases() if case.op in implemented]
+        wrong = []
+        for case in todo:
+            for named in CONTRACTS:
+                try:
+                    check_golden(case, name, named)
+                except AssertionError as difference:
+                    wrong.append(str(difference))
+        print(f"{name}: {len(todo)} cases under {' and '.join(CONTRACTS)}, {len(wrong)} differ from the golden bits")
+        for line in wrong[:20]:
+            print(f"  {line}")
+        failed += bool(wrong)
+    return 1 if failed else 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of the `repdl` command."""
+    parser = argparse.ArgumentParser(prog="repdl", description="Deep learning with the same bits on any machine.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("info", help="versions, backends, contract and threads")
+    commands.add_parser("ops", help="every op, and the backends that implement it")
+    text = commands.add_parser("contract", help="print the contract text of an op")
+    text.add_argument("op", help="for example matmul")
+    golden = commands.add_parser("check", help="compare this machine's bits with the golden ones")
+    golden.add_argument("backend", nargs="*", help="default: every installed backend")
+    args = parser.parse_args(argv)
+    if args.command == "contract":
+        return contract(args.op)
+    if args.command == "check":
+        return check(args.backend)
+    return info() if args.command == "info" else ops()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
