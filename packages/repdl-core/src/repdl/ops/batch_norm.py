@@ -159,7 +159,7 @@ def batch_norm(
     momentum, eps = as_float(op, "momentum", momentum), as_float(op, "eps", eps)
     check(op, eps > 0 or (eps == 0 and not training), f"eps is {eps}, expected a positive number")
     check_no_grad(op, running_mean=running_mean, running_var=running_var)
-    if training:
+    if training and not torch.compiler.is_compiling():
         _check_writable(running_mean=running_mean, running_var=running_var)
     output, _, _, new_mean, new_var = _batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps, contract_name(contract)
