@@ -62,6 +62,20 @@ def check_dtype(
             )
 
 
+def check_device(op: str, **tensors: torch.Tensor | None) -> None:
+    """Raise unless the tensors (None is skipped) are on one device."""
+    first = None
+    for name, tensor in tensors.items():
+        if tensor is None:
+            continue
+        first = first or (name, tensor.device)
+        if tensor.device != first[1]:
+            raise DeviceError(
+                f"{op}: {name} is on {tensor.device}, expected {first[1]} (the device of {first[0]}); "
+                f"move it with .to({str(first[1])!r})"
+            )
+
+
 def check_dim(op: str, expected: int | Sequence[int], **tensors: torch.Tensor | None) -> None:
     """Raise unless each tensor (None is skipped) has the expected number of dimensions."""
     allowed = (expected,) if isinstance(expected, int) else tuple(expected)
