@@ -116,7 +116,8 @@ def _of_probabilities(
     check_size("cross_entropy", "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
     classes = input.shape[1]
     if label_smoothing > 0:
-        target = add(mul(target, 1 - label_smoothing, contract=contract), label_smoothing / (classes or 1), contract=contract)
+        target = mul(target, 1 - label_smoothing, contract=contract)
+        target = add(target, label_smoothing / (classes or 1), contract=contract)
     terms = mul(log_softmax(input, 1, contract=contract), target, contract=contract)
     if weight is not None:
         terms = mul(terms, weight.reshape(-1, *[1] * (input.dim() - 2)), contract=contract)
@@ -147,7 +148,8 @@ def _smoothed(
         smooth = sum(smooth, contract=contract)
     return add(
         mul(loss, 1 - label_smoothing, contract=contract),
-        mul(smooth, label_smoothing / input.shape[1] if input.shape[1] else math.inf, contract=contract), contract=contract,
+        mul(smooth, label_smoothing / input.shape[1] if input.shape[1] else math.inf, contract=contract),
+        contract=contract,
     )
 
 

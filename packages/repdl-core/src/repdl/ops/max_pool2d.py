@@ -9,7 +9,7 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import as_pair, check, check_bool, check_dim, check_dtype, check_size, check_tensor
+from repdl.errors import UnsupportedError, as_pair, check, check_bool, check_dim, check_dtype, check_size, check_tensor
 
 
 def pooled_size(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
@@ -28,6 +28,19 @@ def _shape(
         pooled_size(input[2 + i], kernel_size[i], stride[i], padding[i], dilation[i], ceil_mode) for i in (0, 1)
     ]
     return [input[0], input[1], *sides]
+
+
+def _check_windows(side: str, size: int, n: int, kernel: int, stride: int, padding: int, dilation: int) -> None:
+    """Raise for a window whose taps all fall into the padding, which only dilation makes possible."""
+    for start in range(-padding, 0, stride):
+        if (start + padding) // stride >= n:
+            break
+        taps = -(start // dilation)  # before the first one that is not negative
+        if taps >= kernel or start + taps * dilation >= size:
+            raise UnsupportedError(
+                f"max_pool2d: a window has no element of the input: it starts at {start} in {side}, with kernel "
+                f"{kernel}, dilation {dilation} and input size {size}; expected one at least; use less padding"
+            )
 
 
 def _check(
@@ -51,6 +64,9 @@ def _check(
             f"input {tuple(input.shape[2:])} is smaller than the kernel {tuple(kernel_size)} in {side}; "
             f"expected a smaller kernel or dilation, or more padding",
         )
+        i = 0 if side == "height" else 1
+        if padding[i] and dilation[i] > 1:
+            _check_windows(side, input.shape[2 + i], n, kernel_size[i], stride[i], padding[i], dilation[i])
 
 
 def _fake(

@@ -62,8 +62,12 @@ def derivatives(
 
 
 def assert_multilinear(
-    ours: Function, theirs: Function, tensors: Sequence[torch.Tensor], roundings: int,
-    cotangent: torch.Tensor, second: bool = True,
+    ours: Function,
+    theirs: Function,
+    tensors: Sequence[torch.Tensor],
+    roundings: int,
+    cotangent: torch.Tensor,
+    second: bool = True,
 ) -> None:
     """Compare a function that is a sum of products of its arguments, and its derivatives.
 
@@ -83,8 +87,11 @@ def assert_multilinear(
 
 
 def assert_rejected(
-    call: Callable[[], Any], kind: type[BaseException], *words: str,
-    tensors: Sequence[torch.Tensor] = (), by_torch: Callable[[], Any] | None = None,
+    call: Callable[[], Any],
+    kind: type[BaseException],
+    *words: str,
+    tensors: Sequence[torch.Tensor] = (),
+    by_torch: Callable[[], Any] | None = None,
 ) -> None:
     """Raise AssertionError unless `call` raises a RepDLError that also is a `kind`.
 
@@ -104,6 +111,6 @@ def assert_rejected(
     if by_torch is not None:
         try:
             by_torch()
-        except Exception:  # noqa: BLE001 - torch raises what it raises
+        except Exception:
             return
         raise AssertionError("torch accepts what is rejected here")
