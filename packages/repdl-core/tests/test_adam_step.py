@@ -22,8 +22,12 @@ def corrections(step: int) -> dict[str, float]:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
-    shapes=st.lists(st.lists(st.integers(0, 3), max_size=3), min_size=1, max_size=3), steps=st.integers(1, 3),
-    weight_decay=st.sampled_from([0.0, 0.1]), amsgrad=st.booleans(), maximize=st.booleans(), decoupled=st.booleans(),
+    shapes=st.lists(st.lists(st.integers(0, 3), max_size=3), min_size=1, max_size=3),
+    steps=st.integers(1, 3),
+    weight_decay=st.sampled_from([0.0, 0.1]),
+    amsgrad=st.booleans(),
+    maximize=st.booleans(),
+    decoupled=st.booleans(),
     lr=st.sampled_from([0.0, 0.01, 0.5]),
 )
 def test_adam_step__agrees_with_torch(
@@ -40,7 +44,15 @@ def test_adam_step__agrees_with_torch(
         # Away from 0 and of one sign, so that m / d is not the quotient of two small numbers.
         grads = [uniform(10 * step + i, *s).abs() + 2 for i, s in enumerate(shapes)]
         ops.adam_step(
-            params, grads, *state, beta1=B1, beta2=B2, eps=EPS, decoupled_weight_decay=decoupled, **corrections(step), **options
+            params,
+            grads,
+            *state,
+            beta1=B1,
+            beta2=B2,
+            eps=EPS,
+            decoupled_weight_decay=decoupled,
+            **corrections(step),
+            **options,
         )
         for p, g in zip(exact, grads):
             p.grad = g.double()
@@ -66,7 +78,9 @@ def test_adam_step__layout_does_not_change_the_bits() -> None:
     expected = lists()
     ops.adam_step(**expected, **OPTIONS)
     layouts = (
-        lambda t: t.t().contiguous().t(), lambda t: torch.stack([t, t], -1)[..., 0], lambda t: torch.cat([t, t])[t.shape[0] :],
+        lambda t: t.t().contiguous().t(),
+        lambda t: torch.stack([t, t], -1)[..., 0],
+        lambda t: torch.cat([t, t])[t.shape[0] :],
     )
     for shift in range(3):
         actual = {k: [layouts[(i + shift) % 3](t) for t in v] for i, (k, v) in enumerate(lists().items())}
@@ -79,7 +93,16 @@ def test_adam_step__forbidden_rewrite_square_in_a_fused_multiply_add() -> None:
     # g * g rounds to 1 + 2**-11 before it is scaled and added.
     g, v = torch.tensor([1 + 2.0**-12]), [torch.tensor([-(1 + 2.0**-11)])]
     ops.adam_step(
-        [torch.ones(1)], [g], [torch.zeros(1)], v, lr=0.1, beta1=0.5, beta2=0.5, eps=1.0, bias_correction1=1.0, bias_correction2=1.0
+        [torch.ones(1)],
+        [g],
+        [torch.zeros(1)],
+        v,
+        lr=0.1,
+        beta1=0.5,
+        beta2=0.5,
+        eps=1.0,
+        bias_correction1=1.0,
+        bias_correction2=1.0,
     )
     assert v[0].item() == 0
 
@@ -88,16 +111,28 @@ def test_adam_step__forbidden_rewrite_eps_inside_the_root() -> None:
     # d = sqrt(v) + eps, not sqrt(v + eps): with v = 0, d is eps.
     p, m = [torch.zeros(1)], [torch.tensor([2.0**-10])]
     ops.adam_step(
-        p, [torch.zeros(1)], m, [torch.zeros(1)], lr=1.0, beta1=0.5, beta2=0.5, eps=2.0**-11, bias_correction1=1.0, bias_correction2=1.0
+        p,
+        [torch.zeros(1)],
+        m,
+        [torch.zeros(1)],
+        lr=1.0,
+        beta1=0.5,
+        beta2=0.5,
+        eps=2.0**-11,
+        bias_correction1=1.0,
+        bias_correction2=1.0,
     )
     assert p[0].item() == -1
 
 
 CHANGES = {
-    "shape": (lambda t: uniform(1, 4), ValueError, "shape"), "float64": (lambda t: t.double(), TypeError, "float64"),
-    "float16": (lambda t: t.half(), TypeError, "float16"), "device": (lambda t: t.to("meta"), ValueError, "meta"),
-    "sparse": (lambda t: t.to_sparse(), NotImplementedError, "layout"), "broadcast": (lambda t: t[:1], ValueError, "shape"),
-}  # fmt: skip
+    "shape": (lambda t: uniform(1, 4), ValueError, "shape"),
+    "float64": (lambda t: t.double(), TypeError, "float64"),
+    "float16": (lambda t: t.half(), TypeError, "float16"),
+    "device": (lambda t: t.to("meta"), ValueError, "meta"),
+    "sparse": (lambda t: t.to_sparse(), NotImplementedError, "layout"),
+    "broadcast": (lambda t: t[:1], ValueError, "shape"),
+}
 
 
 @pytest.mark.parametrize("which", list(lists()))

@@ -18,8 +18,13 @@ number = st.one_of(st.sampled_from([0, 1, 2, 0.5]), st.floats(0, 2, width=32))
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(
-    m=st.integers(0, 4), n=st.integers(0, 4), k=st.integers(0, 4), beta=number, alpha=number,
-    keep=st.tuples(st.booleans(), st.booleans()), drop=st.integers(0, 2),
+    m=st.integers(0, 4),
+    n=st.integers(0, 4),
+    k=st.integers(0, 4),
+    beta=number,
+    alpha=number,
+    keep=st.tuples(st.booleans(), st.booleans()),
+    drop=st.integers(0, 2),
 )
 def test_addmm__agrees_with_torch(
     m: int, n: int, k: int, beta: float, alpha: float, keep: tuple[bool, bool], drop: int
@@ -33,7 +38,10 @@ def test_addmm__agrees_with_torch(
     assert_multilinear(
         lambda *t: ops.addmm(*first, *t, beta=beta, alpha=alpha),
         lambda *t: torch.addmm(*[f.double() for f in first], *t, beta=beta, alpha=alpha),
-        tensors, m * n + k + m + n + 4, uniform(4, m, n), second=alpha != 0,
+        tensors,
+        m * n + k + m + n + 4,
+        uniform(4, m, n),
+        second=alpha != 0,
     )
 
 
@@ -71,9 +79,17 @@ def test_addmm__forbidden_rewrite_fused_scaling() -> None:
 
 @pytest.mark.parametrize(
     ("x", "a", "b"),
-    [((2, 4), (2, 3), (4, 4)), ((3, 4), (2, 3), (3, 4)), ((2,), (2, 3), (3, 4)), ((1, 2, 4), (2, 3), (3, 4)),
-     ((2, 4), (3,), (3, 4)), ((2, 4), (1, 2, 3), (1, 3, 4)), ((2, 4), (2, 3), ()), ((0, 4), (2, 3), (3, 4))],
-)  # fmt: skip
+    [
+        ((2, 4), (2, 3), (4, 4)),
+        ((3, 4), (2, 3), (3, 4)),
+        ((2,), (2, 3), (3, 4)),
+        ((1, 2, 4), (2, 3), (3, 4)),
+        ((2, 4), (3,), (3, 4)),
+        ((2, 4), (1, 2, 3), (1, 3, 4)),
+        ((2, 4), (2, 3), ()),
+        ((0, 4), (2, 3), (3, 4)),
+    ],
+)
 def test_addmm__rejects_shapes(x: tuple[int, ...], a: tuple[int, ...], b: tuple[int, ...]) -> None:
     t = uniform(1, *x), uniform(2, *a), uniform(3, *b)
     for beta in (1, 0.5):
@@ -87,7 +103,10 @@ def test_addmm__rejects_types(bad: Any) -> None:
     t = uniform(1, 2, 4), uniform(2, 2, 3), uniform(3, 3, 4)
     for option in ("alpha", "beta"):
         assert_rejected(
-            lambda: ops.addmm(*t, **{option: bad}), TypeError, f"addmm: {option}", tensors=t,
+            lambda: ops.addmm(*t, **{option: bad}),
+            TypeError,
+            f"addmm: {option}",
+            tensors=t,
             by_torch=lambda: torch.addmm(*t, **{option: bad}),
         )
     assert_rejected(lambda: ops.addmm(1.0, *t[1:]), TypeError, "addmm: input")
@@ -99,6 +118,8 @@ def test_addmm__rejects_types(bad: Any) -> None:
 def test_addmm__rejects_dtypes_and_devices(dtype: torch.dtype, which: int, beta: int) -> None:
     good = [uniform(1, 2, 4), uniform(2, 2, 3), uniform(3, 3, 4)]
     bad = [t.to(dtype) if i == which else t for i, t in enumerate(good)]
-    assert_rejected(lambda: ops.addmm(*bad, beta=beta), TypeError, "addmm: ", str(dtype).removeprefix("torch."), tensors=bad)
+    assert_rejected(
+        lambda: ops.addmm(*bad, beta=beta), TypeError, "addmm: ", str(dtype).removeprefix("torch."), tensors=bad
+    )
     moved = [t.to("meta") if i == which else t for i, t in enumerate(good)]
     assert_rejected(lambda: ops.addmm(*moved, beta=beta), ValueError, "addmm: ", "meta", "cpu")

@@ -18,12 +18,26 @@ theirs = torch.nn.functional.batch_norm
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
-    n=st.integers(0, 4), c=st.integers(1, 3), rest=st.lists(st.integers(1, 3), max_size=2), training=st.booleans(),
-    running=st.booleans(), weighted=st.booleans(), biased=st.booleans(), momentum=st.sampled_from([0, 0.1, 0.5, 1.0, 1]),
+    n=st.integers(0, 4),
+    c=st.integers(1, 3),
+    rest=st.lists(st.integers(1, 3), max_size=2),
+    training=st.booleans(),
+    running=st.booleans(),
+    weighted=st.booleans(),
+    biased=st.booleans(),
+    momentum=st.sampled_from([0, 0.1, 0.5, 1.0, 1]),
     eps=st.sampled_from([1e-5, 0.1, 1]),
 )
 def test_batch_norm__agrees_with_torch(
-    n: int, c: int, rest: list[int], training: bool, running: bool, weighted: bool, biased: bool, momentum: float, eps: float
+    n: int,
+    c: int,
+    rest: list[int],
+    training: bool,
+    running: bool,
+    weighted: bool,
+    biased: bool,
+    momentum: float,
+    eps: float,
 ) -> None:
     x = uniform(1, n, c, *rest)
     count = x.numel() // c
@@ -64,7 +78,13 @@ def test_batch_norm__evaluation_leaves_the_statistics() -> None:
 def test_batch_norm__layout_does_not_change_the_bits() -> None:
     x = uniform(1, 4, 3, 5, 2)
     weight, bias = uniform(2, 6)[::2], uniform(3, 1).expand(3)
-    for layout in (x.transpose(2, 3), x[::2], x[:1].expand(4, 3, 5, 2), torch._neg_view(x), x.to(memory_format=torch.channels_last)):
+    for layout in (
+        x.transpose(2, 3),
+        x[::2],
+        x[:1].expand(4, 3, 5, 2),
+        torch._neg_view(x),
+        x.to(memory_format=torch.channels_last),
+    ):
         dense = layout.resolve_neg().contiguous()
         assert_same_bits(
             ops.batch_norm(layout, None, None, weight, bias, True),
@@ -100,13 +120,18 @@ def test_batch_norm__forbidden_rewrite_folded_scale_and_shift() -> None:
 
 
 BAD: list[tuple[Any, list[Any], dict[str, Any], str]] = [
-    ((5, 3), [(4,), (3,), (3,), (3,)], {"training": True}, "running_mean.shape[0] is 4"), ((5, 3), [(3,), (2,), (3,), (3,)], {}, "running_var.shape[0] is 2"),
-    ((5, 3), [(3,), (3,), (1,), (3,)], {}, "weight.shape[0] is 1"), ((5, 3), [(3,), (3,), (3,), (4,)], {"training": True}, "bias.shape[0] is 4"),
-    ((5, 3), [None, None, None, None], {}, "running_mean"), ((1, 3), [(3,), (3,), None, None], {"training": True}, "1 values a channel"),
-    ((1, 3, 1, 1), [None, None, None, None], {"training": True}, "1 values a channel"), ((3,), [(3,), (3,), None, None], {}, "input.dim() is 1"),
-    ((), [(3,), (3,), None, None], {}, "input.dim() is 0"), ((5, 3), [(3,), (3,), None, None], {"training": True, "eps": 0}, "eps is 0"),
+    ((5, 3), [(4,), (3,), (3,), (3,)], {"training": True}, "running_mean.shape[0] is 4"),
+    ((5, 3), [(3,), (2,), (3,), (3,)], {}, "running_var.shape[0] is 2"),
+    ((5, 3), [(3,), (3,), (1,), (3,)], {}, "weight.shape[0] is 1"),
+    ((5, 3), [(3,), (3,), (3,), (4,)], {"training": True}, "bias.shape[0] is 4"),
+    ((5, 3), [None, None, None, None], {}, "running_mean"),
+    ((1, 3), [(3,), (3,), None, None], {"training": True}, "1 values a channel"),
+    ((1, 3, 1, 1), [None, None, None, None], {"training": True}, "1 values a channel"),
+    ((3,), [(3,), (3,), None, None], {}, "input.dim() is 1"),
+    ((), [(3,), (3,), None, None], {}, "input.dim() is 0"),
+    ((5, 3), [(3,), (3,), None, None], {"training": True, "eps": 0}, "eps is 0"),
     ((5, 3), [(3,), (3,), None, None], {"eps": -1.0}, "eps is -1"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("shape", "vectors", "options", "words"), BAD)
@@ -114,7 +139,12 @@ def test_batch_norm__rejects(shape: tuple[int, ...], vectors: list[Any], options
     t = [uniform(1, *shape), *(None if v is None else uniform(2, *v).abs() + 0.5 for v in vectors)]
     given_ = [x for x in t if x is not None]
     assert_rejected(
-        lambda: ops.batch_norm(*t, **options), ValueError, "batch_norm: ", words, tensors=given_, by_torch=lambda: theirs(*t, **options)
+        lambda: ops.batch_norm(*t, **options),
+        ValueError,
+        "batch_norm: ",
+        words,
+        tensors=given_,
+        by_torch=lambda: theirs(*t, **options),
     )
     assert ops.batch_norm(uniform(1, 5, 3), None, None, training=True).shape == (5, 3)
 
@@ -123,12 +153,20 @@ def test_batch_norm__statistics_that_cannot_be_written_change_nothing() -> None:
     x, good = uniform(1, 5, 3), torch.ones(3)
     with torch.inference_mode():
         frozen = torch.ones(3)
-    for bad, kind in ((torch.ones(1).expand(3), ValueError), (torch.ones(3, requires_grad=True), NotImplementedError), (frozen, ValueError)):
+    for bad, kind in (
+        (torch.ones(1).expand(3), ValueError),
+        (torch.ones(3, requires_grad=True), NotImplementedError),
+        (frozen, ValueError),
+    ):
         for pair in ((good, bad), (bad, good)):
-            assert_rejected(lambda: ops.batch_norm(x, *pair, training=True), kind, "batch_norm: ", "running_", tensors=(x, *pair))
+            assert_rejected(
+                lambda: ops.batch_norm(x, *pair, training=True), kind, "batch_norm: ", "running_", tensors=(x, *pair)
+            )
 
 
-@pytest.mark.parametrize("options", [{"momentum": None}, {"momentum": "a"}, {"eps": None}, {"eps": "a"}, {"training": 1}])
+@pytest.mark.parametrize(
+    "options", [{"momentum": None}, {"momentum": "a"}, {"eps": None}, {"eps": "a"}, {"training": 1}]
+)
 def test_batch_norm__rejects_types(options: dict[str, Any]) -> None:
     (name,) = options
     args = {"running_mean": torch.zeros(3), "running_var": torch.ones(3), **options}
@@ -144,6 +182,9 @@ def test_batch_norm__rejects_dtypes_and_devices(which: int, dtype: torch.dtype) 
         bad = [t.to(change) if i == which else t for i, t in enumerate(good)]
         for training in (False, True):
             assert_rejected(
-                lambda: ops.batch_norm(*bad, training), kind, "batch_norm", str(change).removeprefix("torch."),
+                lambda: ops.batch_norm(*bad, training),
+                kind,
+                "batch_norm",
+                str(change).removeprefix("torch."),
                 tensors=bad if kind is TypeError else [],
             )

@@ -19,13 +19,26 @@ theirs = torch.nn.functional.cross_entropy
 
 @settings(max_examples=80, deadline=None, derandomize=True)
 @given(
-    n=st.integers(0, 4), c=st.integers(1, 4), rest=st.lists(st.integers(0, 2), max_size=2),
-    reduction=st.sampled_from(["mean", "sum", "none"]), weighted=st.booleans(), probabilities=st.booleans(),
-    smoothing=st.sampled_from([0.0, 0.125, 0.5, 1.0, 1]), ignore=st.sampled_from([-100, -1, 0, 7]), single=st.booleans(),
+    n=st.integers(0, 4),
+    c=st.integers(1, 4),
+    rest=st.lists(st.integers(0, 2), max_size=2),
+    reduction=st.sampled_from(["mean", "sum", "none"]),
+    weighted=st.booleans(),
+    probabilities=st.booleans(),
+    smoothing=st.sampled_from([0.0, 0.125, 0.5, 1.0, 1]),
+    ignore=st.sampled_from([-100, -1, 0, 7]),
+    single=st.booleans(),
 )
 def test_cross_entropy__agrees_with_torch(
-    n: int, c: int, rest: list[int], reduction: str, weighted: bool, probabilities: bool, smoothing: float,
-    ignore: int, single: bool,
+    n: int,
+    c: int,
+    rest: list[int],
+    reduction: str,
+    weighted: bool,
+    probabilities: bool,
+    smoothing: float,
+    ignore: int,
+    single: bool,
 ) -> None:
     shape = [c] if single else [n, c, *rest]
     x = uniform(1, *shape, scale=4.0)
@@ -60,7 +73,13 @@ def test_cross_entropy__agrees_with_torch(
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_cross_entropy__empty_and_ignored_are_torchs(reduction: str, smoothing: float) -> None:
     options: dict[str, Any] = {"reduction": reduction, "label_smoothing": smoothing}
-    for shape, target in (((0, 4), ()), ((3, 4), (-100,) * 3), ((3, 4, 0), None), ((3, 0), (-100,) * 3), ((1, 1), (0,))):
+    for shape, target in (
+        ((0, 4), ()),
+        ((3, 4), (-100,) * 3),
+        ((3, 4, 0), None),
+        ((3, 0), (-100,) * 3),
+        ((1, 1), (0,)),
+    ):
         x = uniform(1, *shape)
         t = torch.zeros(3, 0, dtype=torch.int64) if target is None else torch.tensor(target, dtype=torch.int64)
         ours, expected = ops.cross_entropy(x, t, **options), theirs(x, t, **options)
@@ -103,7 +122,11 @@ def test_cross_entropy__forbidden_rewrite_mean_as_product() -> None:
 def test_cross_entropy__rejects_targets_out_of_range(target: list[int], smoothing: float) -> None:
     x, t = uniform(1, 3, 4), torch.tensor(target)
     assert_rejected(
-        lambda: ops.cross_entropy(x, t, label_smoothing=smoothing), IndexError, "target", "0 to 3", tensors=(x, t),
+        lambda: ops.cross_entropy(x, t, label_smoothing=smoothing),
+        IndexError,
+        "target",
+        "0 to 3",
+        tensors=(x, t),
         by_torch=lambda: theirs(x, t, label_smoothing=smoothing),
     )
     assert ops.cross_entropy(x, t.clamp(0, 3)).shape == ()
@@ -111,27 +134,55 @@ def test_cross_entropy__rejects_targets_out_of_range(target: list[int], smoothin
 
 @pytest.mark.parametrize(
     ("x", "target", "weight"),
-    [((5, 4), (4,), None), ((5, 4), (5, 1), None), ((5, 4), (), None), ((5, 4, 2), (5,), None), ((), (), None),
-     ((5, 4), (5,), (3,)), ((5, 4), (5,), ()), ((5, 4), (5,), (1,)), ((4,), (4,), None)],
-)  # fmt: skip
-def test_cross_entropy__rejects_shapes(x: tuple[int, ...], target: tuple[int, ...], weight: tuple[int, ...] | None) -> None:
+    [
+        ((5, 4), (4,), None),
+        ((5, 4), (5, 1), None),
+        ((5, 4), (), None),
+        ((5, 4, 2), (5,), None),
+        ((), (), None),
+        ((5, 4), (5,), (3,)),
+        ((5, 4), (5,), ()),
+        ((5, 4), (5,), (1,)),
+        ((4,), (4,), None),
+    ],
+)
+def test_cross_entropy__rejects_shapes(
+    x: tuple[int, ...], target: tuple[int, ...], weight: tuple[int, ...] | None
+) -> None:
     a, t = uniform(1, *x), torch.zeros(target, dtype=torch.int64)
     w = None if weight is None else uniform(2, *weight)
     for smoothing in (0.0, 0.1):
         assert_rejected(
-            lambda: ops.cross_entropy(a, t, w, label_smoothing=smoothing), ValueError, "cross_entropy: ",
-            tensors=(a, t), by_torch=lambda: theirs(a, t, w, label_smoothing=smoothing),
+            lambda: ops.cross_entropy(a, t, w, label_smoothing=smoothing),
+            ValueError,
+            "cross_entropy: ",
+            tensors=(a, t),
+            by_torch=lambda: theirs(a, t, w, label_smoothing=smoothing),
         )
 
 
 def test_cross_entropy__rejects_with_probabilities() -> None:
     x, p = uniform(1, 5, 4), uniform(2, 5, 4).abs()
-    for t, w in ((p[:4], None), (p[:, :3], None), (p[:, 0], None), (p, uniform(3, 1)), (p, uniform(3, 3)), (p, uniform(3, 1, 4))):
+    for t, w in (
+        (p[:4], None),
+        (p[:, :3], None),
+        (p[:, 0], None),
+        (p, uniform(3, 1)),
+        (p, uniform(3, 3)),
+        (p, uniform(3, 1, 4)),
+    ):
         assert_rejected(
-            lambda: ops.cross_entropy(x, t, w), ValueError, "cross_entropy: ", tensors=(x, t), by_torch=lambda: theirs(x, t, w)
+            lambda: ops.cross_entropy(x, t, w),
+            ValueError,
+            "cross_entropy: ",
+            tensors=(x, t),
+            by_torch=lambda: theirs(x, t, w),
         )
     assert_rejected(
-        lambda: ops.cross_entropy(x, p, ignore_index=1), NotImplementedError, "cross_entropy: ignore_index", "probabilities",
+        lambda: ops.cross_entropy(x, p, ignore_index=1),
+        NotImplementedError,
+        "cross_entropy: ignore_index",
+        "probabilities",
         by_torch=lambda: theirs(x, p, ignore_index=1),
     )
     assert_rejected(lambda: ops.cross_entropy(x, p.double()), TypeError, "cross_entropy: target", "float64")
@@ -140,10 +191,17 @@ def test_cross_entropy__rejects_with_probabilities() -> None:
 
 @pytest.mark.parametrize(
     ("options", "kind"),
-    [({"reduction": "x"}, ValueError), ({"reduction": None}, TypeError), ({"label_smoothing": -0.1}, ValueError),
-     ({"label_smoothing": 1.1}, ValueError), ({"label_smoothing": float("nan")}, ValueError),
-     ({"label_smoothing": "a"}, TypeError), ({"label_smoothing": None}, TypeError), ({"ignore_index": 1.0}, TypeError)],
-)  # fmt: skip
+    [
+        ({"reduction": "x"}, ValueError),
+        ({"reduction": None}, TypeError),
+        ({"label_smoothing": -0.1}, ValueError),
+        ({"label_smoothing": 1.1}, ValueError),
+        ({"label_smoothing": float("nan")}, ValueError),
+        ({"label_smoothing": "a"}, TypeError),
+        ({"label_smoothing": None}, TypeError),
+        ({"ignore_index": 1.0}, TypeError),
+    ],
+)
 def test_cross_entropy__rejects_options(options: dict[str, Any], kind: type[Exception]) -> None:
     x, t = uniform(1, 3, 4), torch.tensor([0, 1, 0])
     (name,) = options
@@ -154,7 +212,9 @@ def test_cross_entropy__rejects_options(options: dict[str, Any], kind: type[Exce
 def test_cross_entropy__weight_that_requires_grad(smoothing: float) -> None:
     x, t, weight = uniform(1, 3, 4), torch.tensor([0, 1, 0]), torch.ones(4, requires_grad=True)
     assert_rejected(
-        lambda: ops.cross_entropy(x, t, weight, label_smoothing=smoothing), NotImplementedError, "weight.requires_grad",
+        lambda: ops.cross_entropy(x, t, weight, label_smoothing=smoothing),
+        NotImplementedError,
+        "weight.requires_grad",
         by_torch=lambda: theirs(x, t, weight, label_smoothing=smoothing),
     )
 
@@ -164,7 +224,11 @@ def test_cross_entropy__rejects_dtypes_and_devices(dtype: torch.dtype) -> None:
     x, t, w = uniform(1, 3, 4), torch.tensor([0, 1, 0]), uniform(2, 4)
     for smoothing in (0.0, 0.1):
         options = {"label_smoothing": smoothing}
-        assert_rejected(lambda: ops.cross_entropy(x, t.to(dtype), **options), TypeError, "cross_entropy: target", "int64")
-        assert_rejected(lambda: ops.cross_entropy(x.double(), t, **options), TypeError, "cross_entropy: input", "float64")
+        assert_rejected(
+            lambda: ops.cross_entropy(x, t.to(dtype), **options), TypeError, "cross_entropy: target", "int64"
+        )
+        assert_rejected(
+            lambda: ops.cross_entropy(x.double(), t, **options), TypeError, "cross_entropy: input", "float64"
+        )
         for moved in ((x.to("meta"), t, w), (x, t.to("meta"), w), (x, t, w.to("meta"))):
             assert_rejected(lambda: ops.cross_entropy(*moved, **options), ValueError, "meta", "cpu")

@@ -119,7 +119,9 @@ def test_extremum__gradient_of_ties_and_nan_is_torchs(op: str) -> None:
 
 
 @pytest.mark.parametrize("op", ROUNDED_ONCE)
-@pytest.mark.parametrize("number", [2, 2.5, -3, 0, 0.1, 1e300, -1e300, INF, NAN, np.float32(0.1), np.float64(0.1), np.int64(3)])
+@pytest.mark.parametrize(
+    "number", [2, 2.5, -3, 0, 0.1, 1e300, -1e300, INF, NAN, np.float32(0.1), np.float64(0.1), np.int64(3)]
+)
 def test_binary__number_is_rounded_to_float32(op: str, number: Any) -> None:
     x = uniform(1, 3, 4)
     as_tensor = torch.tensor(float(number), dtype=torch.float64).float()
@@ -168,10 +170,14 @@ def test_subnormals__forbidden_rewrite_flush_to_zero() -> None:
 
 
 LAYOUTS = {
-    "transposed": lambda x: x.t(), "expanded": lambda x: x[:1].expand(4, 6), "every other": lambda x: x[::2, 1::2],
-    "negative bit": lambda x: torch._neg_view(x), "channels": lambda x: x.reshape(2, 2, 2, 3).to(memory_format=torch.channels_last),
-    "parameter": lambda x: torch.nn.Parameter(x), "overlapping": lambda x: x.as_strided((3, 3), (1, 1)),
-}  # fmt: skip
+    "transposed": lambda x: x.t(),
+    "expanded": lambda x: x[:1].expand(4, 6),
+    "every other": lambda x: x[::2, 1::2],
+    "negative bit": lambda x: torch._neg_view(x),
+    "channels": lambda x: x.reshape(2, 2, 2, 3).to(memory_format=torch.channels_last),
+    "parameter": lambda x: torch.nn.Parameter(x),
+    "overlapping": lambda x: x.as_strided((3, 3), (1, 1)),
+}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -207,7 +213,12 @@ def test_binary__rejects_shapes(op: str) -> None:
     for left, right in (((2, 3), (4,)), ((2, 3), (2,)), ((0,), (3,)), ((2, 1, 3), (4, 2, 2))):
         a, b = uniform(1, *left), uniform(2, *right)
         assert_rejected(
-            lambda: getattr(ops, op)(a, b), ValueError, f"{op}: ", str(left), str(right), tensors=(a, b),
+            lambda: getattr(ops, op)(a, b),
+            ValueError,
+            f"{op}: ",
+            str(left),
+            str(right),
+            tensors=(a, b),
             by_torch=lambda: getattr(torch, op)(a, b),
         )
     assert getattr(ops, op)(uniform(1, 2), uniform(2, 2)).shape == (2,)

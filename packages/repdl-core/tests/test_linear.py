@@ -17,7 +17,9 @@ theirs = torch.nn.functional.linear
 
 @FEW
 @given(
-    lead=st.lists(st.integers(0, 4), max_size=3), k=st.sampled_from([1, 2, 9, 300]), n=st.sampled_from([1, 2, 7]),
+    lead=st.lists(st.integers(0, 4), max_size=3),
+    k=st.sampled_from([1, 2, 9, 300]),
+    n=st.sampled_from([1, 2, 7]),
     bias=st.booleans(),
 )
 def test_linear__agrees_with_torch(lead: list[int], k: int, n: int, bias: bool) -> None:
@@ -72,9 +74,18 @@ def test_linear__forbidden_rewrite_bias_fused_into_the_last_product() -> None:
 
 @pytest.mark.parametrize(
     ("x", "w", "b"),
-    [((2, 3), (4, 2), None), ((), (4, 3), None), ((2, 3), (1, 4, 3), None), ((2, 3), (), None), ((2, 3), (4, 3), (5,)),
-     ((2, 3), (4, 3), (3,)), ((2, 3), (4, 3), (2, 2, 4)), ((2, 3), (4,), None), ((0, 3), (4, 2), None)],
-)  # fmt: skip
+    [
+        ((2, 3), (4, 2), None),
+        ((), (4, 3), None),
+        ((2, 3), (1, 4, 3), None),
+        ((2, 3), (), None),
+        ((2, 3), (4, 3), (5,)),
+        ((2, 3), (4, 3), (3,)),
+        ((2, 3), (4, 3), (2, 2, 4)),
+        ((2, 3), (4,), None),
+        ((0, 3), (4, 2), None),
+    ],
+)
 def test_linear__rejects_shapes(x: tuple[int, ...], w: tuple[int, ...], b: tuple[int, ...] | None) -> None:
     tensors = [uniform(1, *x), uniform(2, *w), *([] if b is None else [uniform(3, *b)])]
     assert_rejected(

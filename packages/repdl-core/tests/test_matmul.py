@@ -22,13 +22,24 @@ def test_mm__agrees_with_torch(m: int, n: int, k: int, transA: bool, transB: boo
     assert_multilinear(
         lambda x, y: ops.mm(x, y, transA, transB),
         lambda x, y: (x.t() if transA else x) @ (y.t() if transB else y),
-        (a, b), k + m + n, uniform(3, m, n),
+        (a, b),
+        k + m + n,
+        uniform(3, m, n),
     )
 
 
 SHAPES = [
-    ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((5, 2, 3), (3,)), ((3,), (5, 3, 2)), ((5, 2, 3), (3, 4)),
-    ((1, 2, 3), (5, 3, 2)), ((5, 2, 3), (1, 3, 2)), ((2, 1, 2, 3), (5, 3, 4)), ((2, 3), (4, 3, 2)), ((1,), (1,)),
+    ((3,), (3,)),
+    ((2, 3), (3,)),
+    ((3,), (3, 2)),
+    ((5, 2, 3), (3,)),
+    ((3,), (5, 3, 2)),
+    ((5, 2, 3), (3, 4)),
+    ((1, 2, 3), (5, 3, 2)),
+    ((5, 2, 3), (1, 3, 2)),
+    ((2, 1, 2, 3), (5, 3, 4)),
+    ((2, 3), (4, 3, 2)),
+    ((1,), (1,)),
 ]
 
 
@@ -39,7 +50,15 @@ def test_matmul__broadcasts_as_torch(left: tuple[int, ...], right: tuple[int, ..
     assert_multilinear(ops.matmul, torch.matmul, (a, b), a.numel() + b.numel() + 9, cotangent)
 
 
-EMPTY = [((0, 3), (3, 2)), ((2, 0), (0, 3)), ((0, 2, 3), (3, 2)), ((0, 2, 3), (3,)), ((0,), (0,)), ((5, 2, 0), (0, 4)), ((3, 0), (0,))]
+EMPTY = [
+    ((0, 3), (3, 2)),
+    ((2, 0), (0, 3)),
+    ((0, 2, 3), (3, 2)),
+    ((0, 2, 3), (3,)),
+    ((0,), (0,)),
+    ((5, 2, 0), (0, 4)),
+    ((3, 0), (0,)),
+]
 
 
 @pytest.mark.parametrize(("left", "right"), EMPTY)
@@ -114,10 +133,21 @@ def test_mm__forbidden_rewrite_other_order() -> None:
 
 
 BAD_SHAPES = [
-    ("mm", (2, 3), (4, 3)), ("mm", (3,), (3, 2)), ("mm", (1, 2, 3), (3, 2)), ("mm", (), (3, 2)),
-    ("bmm", (5, 2, 3), (4, 3, 2)), ("bmm", (5, 2, 3), (5, 2, 3)), ("bmm", (2, 3), (3, 2)), ("bmm", (1, 2, 3), (5, 3, 2)),
-    ("matmul", (3,), (4,)), ("matmul", (), (3,)), ("matmul", (2, 3), ()), ("matmul", (5, 2, 3), (4, 3, 2)),
-    ("matmul", (2, 3, 4), (3,)), ("matmul", (2, 3, 4), (3, 4)), ("matmul", (0,), (1,)),
+    ("mm", (2, 3), (4, 3)),
+    ("mm", (3,), (3, 2)),
+    ("mm", (1, 2, 3), (3, 2)),
+    ("mm", (), (3, 2)),
+    ("bmm", (5, 2, 3), (4, 3, 2)),
+    ("bmm", (5, 2, 3), (5, 2, 3)),
+    ("bmm", (2, 3), (3, 2)),
+    ("bmm", (1, 2, 3), (5, 3, 2)),
+    ("matmul", (3,), (4,)),
+    ("matmul", (), (3,)),
+    ("matmul", (2, 3), ()),
+    ("matmul", (5, 2, 3), (4, 3, 2)),
+    ("matmul", (2, 3, 4), (3,)),
+    ("matmul", (2, 3, 4), (3, 4)),
+    ("matmul", (0,), (1,)),
 ]
 
 
@@ -131,11 +161,15 @@ def test_matmul__rejects_shapes(op: str, left: tuple[int, ...], right: tuple[int
 
 def test_mm__message_has_op_actual_and_expected() -> None:
     a, b = uniform(1, 2, 3), uniform(2, 4, 5)
-    assert_rejected(lambda: ops.mm(a, b), ValueError, "matmul: mat2.shape[0] is 4", "3 (= input.shape[1])", tensors=(a, b))
+    assert_rejected(
+        lambda: ops.mm(a, b), ValueError, "matmul: mat2.shape[0] is 4", "3 (= input.shape[1])", tensors=(a, b)
+    )
     assert ops.mm(a, b[:3]).shape == (2, 5)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.bool, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.bool, torch.complex64]
+)
 @pytest.mark.parametrize("op", ["mm", "matmul"])
 def test_matmul__rejects_dtype(op: str, dtype: torch.dtype) -> None:
     a, b = torch.ones(2, 2), torch.ones(2, 2, dtype=dtype)
@@ -170,7 +204,9 @@ def test_matmul__rejects_what_is_no_tensor(bad: object) -> None:
 def test_mm__forward_mode_raises() -> None:
     # Silently, the derivative would be 0.
     a = torch.ones(2, 2)
-    assert_rejected(lambda: torch.func.jvp(lambda x: ops.mm(x, a), (a,), (a,)), NotImplementedError, "matmul", "forward-mode")
+    assert_rejected(
+        lambda: torch.func.jvp(lambda x: ops.mm(x, a), (a,), (a,)), NotImplementedError, "matmul", "forward-mode"
+    )
 
 
 def test_matmul__meta_gives_the_shape_of_what_no_memory_holds() -> None:

@@ -98,14 +98,18 @@ def test_max__forbidden_rewrite_start_from_minus_infinity_or_zero() -> None:
 def test_max__rejects_no_elements() -> None:
     for shape, args in (((0,), ()), ((2, 0), ()), ((0,), (0,)), ((2, 0, 3), (1,)), ((2, 0), (-1,))):
         x = torch.ones(shape)
-        assert_rejected(lambda: ops.max(x, *args), ValueError, "max: input", tensors=(x,), by_torch=lambda: torch.max(x, *args))
+        assert_rejected(
+            lambda: ops.max(x, *args), ValueError, "max: input", tensors=(x,), by_torch=lambda: torch.max(x, *args)
+        )
     assert ops.max(torch.ones(1)).item() == 1
 
 
 @pytest.mark.parametrize("dim", [2, -3])
 def test_max__rejects_dimension(dim: int) -> None:
     x = uniform(1, 2, 3)
-    assert_rejected(lambda: ops.max(x, dim), IndexError, f"max: dim is {dim}", tensors=(x,), by_torch=lambda: torch.max(x, dim))
+    assert_rejected(
+        lambda: ops.max(x, dim), IndexError, f"max: dim is {dim}", tensors=(x,), by_torch=lambda: torch.max(x, dim)
+    )
 
 
 @pytest.mark.parametrize("dim", [(0, 1), (0,), [], True, 1.0, "a"])

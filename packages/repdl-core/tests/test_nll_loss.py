@@ -20,8 +20,13 @@ REDUCTION = st.sampled_from(["mean", "sum", "none"])
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
-    n=st.integers(0, 5), c=st.integers(1, 4), rest=st.lists(st.integers(0, 3), max_size=2), reduction=REDUCTION,
-    weighted=st.booleans(), ignore=st.sampled_from([-100, -1, 0, 1, 7]), single=st.booleans(),
+    n=st.integers(0, 5),
+    c=st.integers(1, 4),
+    rest=st.lists(st.integers(0, 3), max_size=2),
+    reduction=REDUCTION,
+    weighted=st.booleans(),
+    ignore=st.sampled_from([-100, -1, 0, 1, 7]),
+    single=st.booleans(),
 )
 def test_nll_loss__agrees_with_torch(
     n: int, c: int, rest: list[int], reduction: str, weighted: bool, ignore: int, single: bool
@@ -43,7 +48,10 @@ def test_nll_loss__agrees_with_torch(
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_nll_loss__all_ignored_and_empty(reduction: str) -> None:
-    for x, target in ((uniform(1, 3, 4), torch.full((3,), -100)), (uniform(1, 0, 4), torch.zeros(0, dtype=torch.int64))):
+    for x, target in (
+        (uniform(1, 3, 4), torch.full((3,), -100)),
+        (uniform(1, 0, 4), torch.zeros(0, dtype=torch.int64)),
+    ):
         ours, expected = ops.nll_loss(x, target, reduction=reduction), theirs(x, target, reduction=reduction)
         assert torch.equal(ours.nan_to_num(7.0), expected.nan_to_num(7.0))
 
@@ -53,7 +61,9 @@ def test_nll_loss__layout_does_not_change_the_bits() -> None:
     weight = uniform(3, 1).expand(6)
     for reduction in ("mean", "none"):
         dense = [t.contiguous() for t in (x, target, weight)]
-        assert_same_bits(ops.nll_loss(x, target, weight, reduction=reduction), ops.nll_loss(*dense, reduction=reduction))
+        assert_same_bits(
+            ops.nll_loss(x, target, weight, reduction=reduction), ops.nll_loss(*dense, reduction=reduction)
+        )
 
 
 def test_nll_loss__second_derivative_is_refused() -> None:
@@ -84,8 +94,13 @@ def test_nll_loss__rejects_targets_out_of_range(target: list[int], ignore: int) 
     x, t = uniform(1, 3, 4), torch.tensor(target)
     wrong = next(v for v in target if not 0 <= v < 4)
     assert_rejected(
-        lambda: ops.nll_loss(x, t, ignore_index=ignore), IndexError, "nll_loss: target", f"is {wrong}", "0 to 3",
-        tensors=(x, t), by_torch=lambda: theirs(x, t, ignore_index=ignore),
+        lambda: ops.nll_loss(x, t, ignore_index=ignore),
+        IndexError,
+        "nll_loss: target",
+        f"is {wrong}",
+        "0 to 3",
+        tensors=(x, t),
+        by_torch=lambda: theirs(x, t, ignore_index=ignore),
     )
     assert ops.nll_loss(x, t.clamp(0, 3)).shape == ()
     assert ops.nll_loss(x[:, :], torch.where((t < 0) | (t > 3), 7, t), ignore_index=7).shape == ()
@@ -93,13 +108,26 @@ def test_nll_loss__rejects_targets_out_of_range(target: list[int], ignore: int) 
 
 @pytest.mark.parametrize(
     ("x", "target", "weight"),
-    [((5, 4), (4,), None), ((5, 4), (5, 1), None), ((5, 4), (), None), ((5, 4, 2), (5,), None), ((5, 4, 2), (5, 3), None),
-     ((), (), None), ((5, 4), (5,), (3,)), ((5, 4), (5,), ()), ((5, 4), (5,), (1,)), ((5, 4), (5,), (1, 4)), ((4,), (4,), None)],
-)  # fmt: skip
+    [
+        ((5, 4), (4,), None),
+        ((5, 4), (5, 1), None),
+        ((5, 4), (), None),
+        ((5, 4, 2), (5,), None),
+        ((5, 4, 2), (5, 3), None),
+        ((), (), None),
+        ((5, 4), (5,), (3,)),
+        ((5, 4), (5,), ()),
+        ((5, 4), (5,), (1,)),
+        ((5, 4), (5,), (1, 4)),
+        ((4,), (4,), None),
+    ],
+)
 def test_nll_loss__rejects_shapes(x: tuple[int, ...], target: tuple[int, ...], weight: tuple[int, ...] | None) -> None:
     a, t = uniform(1, *x), torch.zeros(target, dtype=torch.int64)
     w = None if weight is None else uniform(2, *weight)
-    assert_rejected(lambda: ops.nll_loss(a, t, w), ValueError, "nll_loss: ", tensors=(a, t), by_torch=lambda: theirs(a, t, w))
+    assert_rejected(
+        lambda: ops.nll_loss(a, t, w), ValueError, "nll_loss: ", tensors=(a, t), by_torch=lambda: theirs(a, t, w)
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.uint8, torch.bool])
@@ -114,14 +142,24 @@ def test_nll_loss__rejects_dtypes_and_devices(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize(
     ("options", "kind"),
-    [({"reduction": "x"}, ValueError), ({"reduction": None}, TypeError), ({"reduction": 1}, TypeError),
-     ({"ignore_index": None}, TypeError), ({"ignore_index": 2.0}, TypeError), ({"ignore_index": True}, TypeError)],
-)  # fmt: skip
+    [
+        ({"reduction": "x"}, ValueError),
+        ({"reduction": None}, TypeError),
+        ({"reduction": 1}, TypeError),
+        ({"ignore_index": None}, TypeError),
+        ({"ignore_index": 2.0}, TypeError),
+        ({"ignore_index": True}, TypeError),
+    ],
+)
 def test_nll_loss__rejects_options(options: dict[str, Any], kind: type[Exception]) -> None:
     x, t = uniform(1, 3, 4), torch.tensor([0, 1, 0])
     (name,) = options
     assert_rejected(
-        lambda: ops.nll_loss(x, t, **options), kind, f"nll_loss: {name}", tensors=(x, t), by_torch=lambda: theirs(x, t, **options)
+        lambda: ops.nll_loss(x, t, **options),
+        kind,
+        f"nll_loss: {name}",
+        tensors=(x, t),
+        by_torch=lambda: theirs(x, t, **options),
     )
 
 
@@ -131,7 +169,9 @@ def test_nll_loss__unsupported() -> None:
         assert_rejected(lambda: ops.nll_loss(x, t, **options), NotImplementedError, "nll_loss", "reduction=")
     weight = torch.ones(4, requires_grad=True)
     assert_rejected(
-        lambda: ops.nll_loss(x, t, weight), NotImplementedError, "nll_loss: weight.requires_grad",
+        lambda: ops.nll_loss(x, t, weight),
+        NotImplementedError,
+        "nll_loss: weight.requires_grad",
         by_torch=lambda: theirs(x, t, weight),
     )
     with torch.no_grad():

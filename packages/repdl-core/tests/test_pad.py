@@ -32,7 +32,12 @@ def test_pad__agrees_with_torch(shape: list[int], mode: str, data: Any) -> None:
     assert_same_bits(ops.pad(x, tuple(amounts), mode), expected)
     # An element is copied to at most 4**4 places.
     assert_multilinear(
-        lambda t: ops.pad(t, amounts, mode), lambda t: theirs(t, amounts, mode), [x], 256, uniform(2, *expected.shape), second=False
+        lambda t: ops.pad(t, amounts, mode),
+        lambda t: theirs(t, amounts, mode),
+        [x],
+        256,
+        uniform(2, *expected.shape),
+        second=False,
     )
 
 
@@ -65,18 +70,31 @@ def test_pad__forbidden_rewrite_constant_by_addition() -> None:
 
 
 BAD: list[tuple[Any, Any, str, str]] = [
-    ((2, 3, 4), (1,), "constant", "pad has 1 values"), ((4,), (1, 1, 1, 1), "constant", "pad has 2 pairs"), ((), (1, 1), "constant", "pad"),
-    ((2, 3, 4), (-3, -2), "constant", "(-3, -2)"), ((2, 3, 4), (-6, 3), "constant", "(-6, 3)"), ((2, 3, 4), (4, 0), "reflect", "(4, 0)"),
-    ((2, 3, 4), (0, 4), "reflect", "(0, 4)"), ((2, 3, 4), (5, 0), "circular", "(5, 0)"), ((2, 3, 0), (1, 1), "reflect", "pad"),
-    ((2, 3, 0), (1, 1), "replicate", "pad"), ((2, 3, 0), (1, 1), "circular", "pad"), ((2, 3, 4), (1, 1), "x", "'x'"),
-]  # fmt: skip
+    ((2, 3, 4), (1,), "constant", "pad has 1 values"),
+    ((4,), (1, 1, 1, 1), "constant", "pad has 2 pairs"),
+    ((), (1, 1), "constant", "pad"),
+    ((2, 3, 4), (-3, -2), "constant", "(-3, -2)"),
+    ((2, 3, 4), (-6, 3), "constant", "(-6, 3)"),
+    ((2, 3, 4), (4, 0), "reflect", "(4, 0)"),
+    ((2, 3, 4), (0, 4), "reflect", "(0, 4)"),
+    ((2, 3, 4), (5, 0), "circular", "(5, 0)"),
+    ((2, 3, 0), (1, 1), "reflect", "pad"),
+    ((2, 3, 0), (1, 1), "replicate", "pad"),
+    ((2, 3, 0), (1, 1), "circular", "pad"),
+    ((2, 3, 4), (1, 1), "x", "'x'"),
+]
 
 
 @pytest.mark.parametrize(("shape", "amounts", "mode", "words"), BAD)
 def test_pad__rejects(shape: tuple[int, ...], amounts: Any, mode: str, words: str) -> None:
     x = uniform(1, *shape)
     assert_rejected(
-        lambda: ops.pad(x, amounts, mode), ValueError, "pad: ", words, tensors=(x,), by_torch=lambda: theirs(x, amounts, mode)
+        lambda: ops.pad(x, amounts, mode),
+        ValueError,
+        "pad: ",
+        words,
+        tensors=(x,),
+        by_torch=lambda: theirs(x, amounts, mode),
     )
     assert ops.pad(uniform(1, 2, 3), (1, 1)).shape == (2, 5)
 
@@ -91,7 +109,12 @@ def test_pad__rejects_types(amounts: Any, mode: str) -> None:
 
 def test_pad__rejects_options() -> None:
     x = uniform(1, 1, 2, 3)
-    assert_rejected(lambda: ops.pad(x, (1, 1), "reflect", 1.0), NotImplementedError, "pad: value", by_torch=lambda: theirs(x, (1, 1), "reflect", 1.0))
+    assert_rejected(
+        lambda: ops.pad(x, (1, 1), "reflect", 1.0),
+        NotImplementedError,
+        "pad: value",
+        by_torch=lambda: theirs(x, (1, 1), "reflect", 1.0),
+    )
     for value in ("a", 1j):
         assert_rejected(lambda: ops.pad(x, (1, 1), value=value), TypeError, "pad: value")  # type: ignore[arg-type]
     assert_rejected(lambda: ops.pad(x, (1, 1), None), TypeError, "pad: mode")  # type: ignore[arg-type]

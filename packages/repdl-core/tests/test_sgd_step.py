@@ -16,13 +16,24 @@ from repdl.testing.oracle import assert_rejected, assert_within, gamma
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
-    shapes=st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=3), steps=st.integers(1, 3),
-    momentum=st.sampled_from([0.0, 0.5, 0.9]), dampening=st.sampled_from([0.0, 0.25]), nesterov=st.booleans(),
-    weight_decay=st.sampled_from([0.0, 0.1]), maximize=st.booleans(), lr=st.sampled_from([0.0, 0.1, 1.0]),
+    shapes=st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=3),
+    steps=st.integers(1, 3),
+    momentum=st.sampled_from([0.0, 0.5, 0.9]),
+    dampening=st.sampled_from([0.0, 0.25]),
+    nesterov=st.booleans(),
+    weight_decay=st.sampled_from([0.0, 0.1]),
+    maximize=st.booleans(),
+    lr=st.sampled_from([0.0, 0.1, 1.0]),
 )
 def test_sgd_step__agrees_with_torch(
-    shapes: list[list[int]], steps: int, momentum: float, dampening: float, nesterov: bool, weight_decay: float,
-    maximize: bool, lr: float,
+    shapes: list[list[int]],
+    steps: int,
+    momentum: float,
+    dampening: float,
+    nesterov: bool,
+    weight_decay: float,
+    maximize: bool,
+    lr: float,
 ) -> None:
     if not momentum or nesterov:
         dampening = 0.0
@@ -31,7 +42,11 @@ def test_sgd_step__agrees_with_torch(
     buffers = [torch.full_like(p, torch.nan) for p in params] if momentum else []
     exact = [p.double().requires_grad_() for p in params]
     options: dict[str, Any] = {
-        "lr": lr, "momentum": momentum, "dampening": dampening, "nesterov": nesterov, "weight_decay": weight_decay,
+        "lr": lr,
+        "momentum": momentum,
+        "dampening": dampening,
+        "nesterov": nesterov,
+        "weight_decay": weight_decay,
         "maximize": maximize,
     }
     optimizer = torch.optim.SGD(exact, **options) if exact else None
@@ -54,7 +69,9 @@ def test_sgd_step__layout_does_not_change_the_bits() -> None:
     expected = [p.clone()], [b.clone()]
     ops.sgd_step(expected[0], [g], expected[1], lr=0.1, momentum=0.9, weight_decay=0.1)
     layouts = (
-        lambda t: t.t().contiguous().t(), lambda t: torch.stack([t, t], -1)[..., 0], lambda t: torch.cat([t, t])[4:],
+        lambda t: t.t().contiguous().t(),
+        lambda t: torch.stack([t, t], -1)[..., 0],
+        lambda t: torch.cat([t, t])[4:],
     )
     for one in layouts:
         for two in layouts:
@@ -92,15 +109,21 @@ def test_sgd_step__forbidden_rewrite_first_buffer_from_zero() -> None:
 
 
 def lists() -> dict[str, Any]:
-    return {"params": [uniform(1, 3), uniform(2, 2, 2)], "grads": [uniform(3, 3), uniform(4, 2, 2)],
-            "momentum_buffers": [uniform(5, 3), uniform(6, 2, 2)]}  # fmt: skip
+    return {
+        "params": [uniform(1, 3), uniform(2, 2, 2)],
+        "grads": [uniform(3, 3), uniform(4, 2, 2)],
+        "momentum_buffers": [uniform(5, 3), uniform(6, 2, 2)],
+    }
 
 
 CHANGES = {
-    "shape": (lambda t: uniform(1, 4), ValueError, "shape"), "float64": (lambda t: t.double(), TypeError, "float64"),
-    "float16": (lambda t: t.half(), TypeError, "float16"), "device": (lambda t: t.to("meta"), ValueError, "meta"),
-    "sparse": (lambda t: t.to_sparse(), NotImplementedError, "layout"), "broadcast": (lambda t: t[:1], ValueError, "shape"),
-}  # fmt: skip
+    "shape": (lambda t: uniform(1, 4), ValueError, "shape"),
+    "float64": (lambda t: t.double(), TypeError, "float64"),
+    "float16": (lambda t: t.half(), TypeError, "float16"),
+    "device": (lambda t: t.to("meta"), ValueError, "meta"),
+    "sparse": (lambda t: t.to_sparse(), NotImplementedError, "layout"),
+    "broadcast": (lambda t: t[:1], ValueError, "shape"),
+}
 
 
 @pytest.mark.parametrize("which", ["params", "grads", "momentum_buffers"])
@@ -118,11 +141,20 @@ def test_sgd_step__rejects_lists_and_shared_memory() -> None:
     p, q, g = uniform(1, 3), uniform(2, 3), uniform(3, 3)
     long = uniform(4, 4)
     bad = [
-        ([p, q], [g], [], 0.0), ([p], [g, g], [], 0.0), ([p], [g], [], 0.9), ([p], [g], [q], 0.0), ([p, p], [g, g], [], 0.0),
-        ([p], [g], [p], 0.9), ([p], [p], [], 0.0), ([long[:3]], [long[1:]], [], 0.0), ([p[:1].expand(3)], [g], [], 0.0),
-    ]  # fmt: skip
+        ([p, q], [g], [], 0.0),
+        ([p], [g, g], [], 0.0),
+        ([p], [g], [], 0.9),
+        ([p], [g], [q], 0.0),
+        ([p, p], [g, g], [], 0.0),
+        ([p], [g], [p], 0.9),
+        ([p], [p], [], 0.0),
+        ([long[:3]], [long[1:]], [], 0.0),
+        ([p[:1].expand(3)], [g], [], 0.0),
+    ]
     for params, grads, buffers, momentum in bad:
         assert_rejected(
-            lambda: ops.sgd_step(params, grads, buffers, lr=0.1, momentum=momentum), ValueError, "sgd_step: ",
+            lambda: ops.sgd_step(params, grads, buffers, lr=0.1, momentum=momentum),
+            ValueError,
+            "sgd_step: ",
             tensors=[*params, *grads, *buffers],
         )

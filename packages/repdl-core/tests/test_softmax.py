@@ -20,7 +20,9 @@ F = torch.nn.functional
 @BOTH
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(
-    shape=st.lists(st.integers(0, 5), max_size=3), scale=st.sampled_from([1.0, 16.0]), data=st.data(),
+    shape=st.lists(st.integers(0, 5), max_size=3),
+    scale=st.sampled_from([1.0, 16.0]),
+    data=st.data(),
 )
 def test_softmax__agrees_with_torch(op: str, shape: list[int], scale: float, data: Any) -> None:
     rank = max(len(shape), 1)
@@ -96,7 +98,9 @@ def test_softmax__forbidden_rewrite_product_with_the_reciprocal() -> None:
 def test_softmax__rejects_dimension(op: str, dim: int) -> None:
     x = uniform(1, 2, 3)
     call, theirs = getattr(ops, op), getattr(F, op)
-    assert_rejected(lambda: call(x, dim), IndexError, f"{op}: dim is {dim}", tensors=(x,), by_torch=lambda: theirs(x, dim))
+    assert_rejected(
+        lambda: call(x, dim), IndexError, f"{op}: dim is {dim}", tensors=(x,), by_torch=lambda: theirs(x, dim)
+    )
     assert call(x, 1).shape == (2, 3)
 
 

@@ -37,8 +37,12 @@ def test_sum__agrees_with_torch(op: str, case: tuple[list[int], Any], keepdim: b
     theirs = getattr(torch, op)
     output = theirs(x, dim=dim, keepdim=keepdim)
     assert_multilinear(
-        lambda t: getattr(ops, op)(t, dim, keepdim), lambda t: theirs(t, dim=dim, keepdim=keepdim), [x],
-        x.numel() + 3, uniform(2, *output.shape), second=x.numel() > 0,
+        lambda t: getattr(ops, op)(t, dim, keepdim),
+        lambda t: theirs(t, dim=dim, keepdim=keepdim),
+        [x],
+        x.numel() + 3,
+        uniform(2, *output.shape),
+        second=x.numel() > 0,
     )
 
 
@@ -54,7 +58,13 @@ def test_sum__long(n: int) -> None:
 @BOTH
 def test_sum__layout_does_not_change_the_bits(op: str) -> None:
     x = uniform(1, 6, 5, 4)
-    for layout in (x.permute(2, 0, 1), x[::2, 1:], x[:, :1].expand(6, 9, 4), torch._neg_view(x), x.as_strided((4, 4), (1, 1))):
+    for layout in (
+        x.permute(2, 0, 1),
+        x[::2, 1:],
+        x[:, :1].expand(6, 9, 4),
+        torch._neg_view(x),
+        x.as_strided((4, 4), (1, 1)),
+    ):
         for dim in (None, 0, 1, (0, 1)):
             assert_same_bits(getattr(ops, op)(layout, dim), getattr(ops, op)(layout.resolve_neg().contiguous(), dim))
 
@@ -104,7 +114,11 @@ def test_mean__forbidden_rewrite_product_with_the_reciprocal() -> None:
 def test_sum__rejects_dimension_that_does_not_exist(op: str, shape: tuple[int, ...], dim: Any) -> None:
     x = uniform(1, *shape)
     assert_rejected(
-        lambda: getattr(ops, op)(x, dim), IndexError, f"{op}: dim is", tensors=(x,), by_torch=lambda: getattr(torch, op)(x, dim)
+        lambda: getattr(ops, op)(x, dim),
+        IndexError,
+        f"{op}: dim is",
+        tensors=(x,),
+        by_torch=lambda: getattr(torch, op)(x, dim),
     )
     assert getattr(ops, op)(x).shape == ()
 
@@ -114,7 +128,12 @@ def test_sum__rejects_dimension_that_does_not_exist(op: str, shape: tuple[int, .
 def test_sum__rejects_dimension_named_twice(op: str, dim: Any) -> None:
     x = uniform(1, 2, 3)
     assert_rejected(
-        lambda: getattr(ops, op)(x, dim), ValueError, f"{op}: dim", "once", tensors=(x,), by_torch=lambda: getattr(torch, op)(x, dim)
+        lambda: getattr(ops, op)(x, dim),
+        ValueError,
+        f"{op}: dim",
+        "once",
+        tensors=(x,),
+        by_torch=lambda: getattr(torch, op)(x, dim),
     )
 
 
