@@ -7,7 +7,8 @@ A message says op, actual value, expected value and, where there is one, the rem
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from operator import index
+from typing import Any, NoReturn
 
 import torch
 
@@ -26,6 +27,14 @@ class ShapeError(RepDLError, ValueError):
 
 class DTypeError(RepDLError, TypeError):
     """A tensor of a dtype outside the contract of the op."""
+
+
+class ArgumentError(RepDLError, TypeError):
+    """An argument of a Python type that the op does not take."""
+
+
+class OutOfRangeError(ShapeError, IndexError):
+    """A dimension or a class index that does not exist."""
 
 
 class DeviceError(RepDLError, ValueError):
@@ -53,6 +62,20 @@ def check_dtype(
             )
 
 
+def check_device(op: str, **tensors: torch.Tensor | None) -> None:
+    """Raise unless the tensors (None is skipped) are on one device."""
+    first = None
+    for name, tensor in tensors.items():
+        if tensor is None:
+            continue
+        first = first or (name, tensor.device)
+        if tensor.device != first[1]:
+            raise DeviceError(
+                f"{op}: {name} is on {tensor.device}, expected {first[1]} (the device of {first[0]}); "
+                f"move it with .to({str(first[1])!r})"
+            )
+
+
 def check_dim(op: str, expected: int | Sequence[int], **tensors: torch.Tensor | None) -> None:
     """Raise unless each tensor (None is skipped) has the expected number of dimensions."""
     allowed = (expected,) if isinstance(expected, int) else tuple(expected)
@@ -62,6 +85,12 @@ def check_dim(op: str, expected: int | Sequence[int], **tensors: torch.Tensor | 
                 f"{op}: {name}.dim() is {tensor.dim()} (shape {tuple(tensor.shape)}), "
                 f"expected {' or '.join(map(str, allowed))}"
             )
+
+
+def check_range(op: str, condition: bool, message: str) -> None:
+    """Raise `OutOfRangeError` with `message` unless `condition` holds."""
+    if not condition:
+        raise OutOfRangeError(f"{op}: {message}")
 
 
 def check_size(op: str, what: str, actual: Any, expected: Any, source: str) -> None:
@@ -74,3 +103,75 @@ def check(op: str, condition: bool, message: str) -> None:
     """Raise `ShapeError` with `message` unless `condition` holds."""
     if not condition:
         raise ShapeError(f"{op}: {message}")
+
+
+def check_tensor(op: str, **arguments: Any) -> None:
+    """Raise unless each argument is a tensor."""
+    for name, value in arguments.items():
+        if not isinstance(value, torch.Tensor):
+            _raise_type(op, name, value, "a tensor")
+
+
+def check_tensor_or_none(op: str, **arguments: Any) -> None:
+    """Raise unless each argument is a tensor or None."""
+    for name, value in arguments.items():
+        if value is not None and not isinstance(value, torch.Tensor):
+            _raise_type(op, name, value, "a tensor or None")
+
+
+def as_int(op: str, name: str, value: Any) -> int:
+    """`value` as an integer: any type with `__index__`, as torch; no bool, no float."""
+    if type(value) is int or isinstance(value, torch.SymInt):
+        return value  # type: ignore[return-value]
+    if not isinstance(value, bool):
+        try:
+            return index(value)
+        except TypeError:
+            pass
+    _raise_type(op, name, value, "an integer")
+
+
+def as_ints(op: str, name: str, value: Any, expected: str = "integers") -> list[int]:
+    """`value` as a list of integers."""
+    if not isinstance(value, (list, tuple)):
+        _raise_type(op, name, value, expected)
+    return [as_int(op, f"{name}[{i}]", v) for i, v in enumerate(value)]
+
+
+def as_pair(op: str, name: str, value: Any) -> list[int]:
+    """One integer, or a sequence of one or two, as (height, width)."""
+    if not isinstance(value, (list, tuple)):
+        one = as_int(op, name, value)
+        return [one, one]
+    pair = as_ints(op, name, value)
+    if len(pair) == 1:
+        pair = pair * 2
+    check(op, len(pair) == 2, f"{name} is {value}, expected one integer or two (height, width)")
+    return pair
+
+
+def as_float(op: str, name: str, value: Any) -> float:
+    """`value` as a double: a real Python or numpy number; no string, no complex number.
+
+    Raises `ArgumentError` also for an integer beyond all doubles.
+    """
+    if type(value) is float or isinstance(value, (torch.SymFloat, torch.SymInt)):
+        return value  # type: ignore[return-value]
+    if not isinstance(value, (str, bytes, torch.Tensor)):
+        try:
+            return float(value)
+        except (TypeError, ValueError, OverflowError):
+            pass
+    _raise_type(op, name, value, "a real number")
+
+
+def check_bool(op: str, **arguments: Any) -> None:
+    """Raise unless each argument is True or False."""
+    for name, value in arguments.items():
+        if not isinstance(value, bool):
+            _raise_type(op, name, value, "True or False")
+
+
+def _raise_type(op: str, name: str, value: Any, expected: str) -> NoReturn:
+    shown = "" if isinstance(value, torch.Tensor) else f" {repr(value)[:60]}"
+    raise ArgumentError(f"{op}: {name} is {type(value).__name__}{shown}, expected {expected}")

@@ -17,6 +17,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from repdl import config
 from repdl.errors import BackendError, DeviceError, UnsupportedError
@@ -104,6 +105,11 @@ def define(
 
     def kernel(*args: Any) -> Any:
         device = _device_of(name, args)
+        if getattr(forward_ad, "_current_level", -1) >= 0:
+            raise UnsupportedError(
+                f"{name}: called in forward-mode differentiation (torch.func.jvp, dual_level), which would "
+                f"take its derivative for 0; expected reverse mode; use torch.autograd.grad"
+            )
         check(*args)
         if check_values is not None:
             check_values(*args)
@@ -283,12 +289,17 @@ def _discover() -> None:
 
 
 def _device_of(op: str, args: tuple[Any, ...]) -> str:
-    """The device type that all tensor arguments share."""
+    """The device type that all tensor arguments share; raises for a layout without strides too."""
     device = None
     for arg in args:
         for tensor in arg if isinstance(arg, (list, tuple)) else (arg,):
             if not isinstance(tensor, torch.Tensor):
                 break
+            if tensor.layout is not torch.strided:
+                raise UnsupportedError(
+                    f"{op}: a tensor's layout is {tensor.layout}, expected torch.strided; "
+                    f"convert it first with .to_dense()"
+                )
             if device is None:
                 device = tensor.device
             elif tensor.device != device:

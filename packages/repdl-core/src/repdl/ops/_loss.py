@@ -6,9 +6,41 @@ from collections.abc import Sequence
 
 import torch
 
-from repdl.errors import UnsupportedError, check, check_dim, check_dtype, check_size
+from repdl.errors import (
+    ArgumentError,
+    UnsupportedError,
+    as_int,
+    check,
+    check_dim,
+    check_dtype,
+    check_range,
+    check_size,
+    check_tensor,
+    check_tensor_or_none,
+)
 
 REDUCTIONS = ("none", "mean", "sum")
+
+
+def check_arguments(
+    op: str, input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int
+) -> int:
+    """Raise unless each argument is of a type that the losses take; returns `ignore_index`."""
+    check_tensor(op, input=input, target=target)
+    check_tensor_or_none(op, weight=weight)
+    if not isinstance(reduction, str):
+        raise ArgumentError(f"{op}: reduction is {reduction!r}, expected one of {', '.join(REDUCTIONS)}")
+    return as_int(op, "ignore_index", ignore_index)
+
+
+def check_no_grad(op: str, **tensors: torch.Tensor | None) -> None:
+    """Raise where a derivative is wanted that torch does not have either."""
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.requires_grad and torch.is_grad_enabled():
+            raise UnsupportedError(
+                f"{op}: {name}.requires_grad is True, expected False: {op} has no derivative with respect "
+                f"to it; use {name}.detach()"
+            )
 
 
 def check_class_loss(
@@ -46,7 +78,7 @@ def check_targets(op: str, target: torch.Tensor, classes: int, ignore_index: int
     wrong = ((target < 0) | (target >= classes)) & (target != ignore_index)
     if wrong.any():
         where = tuple(int(i) for i in wrong.nonzero()[0])
-        check(
+        check_range(
             op, False,
             f"target{list(where)} is {int(target[where])}, expected a class from 0 to {classes - 1} "
             f"or ignore_index = {ignore_index}",

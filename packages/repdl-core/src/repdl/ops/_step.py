@@ -74,8 +74,8 @@ def check_memory(op: str, spans: Sequence[tuple[int, int, bool]]) -> None:
     for address, count, written in sorted(spans):
         if count and address < (end if written else end_written):
             raise ShapeError(
-                f"{op}: two tensors share memory and one of them is written; "
-                f"pass every parameter once, and state of its own for each"
+                f"{op}: two tensors share memory and one of them is written, expected memory "
+                f"of its own for each; pass every parameter once"
             )
         end = max(end, address + 4 * count)
         if written:

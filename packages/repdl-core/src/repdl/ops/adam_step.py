@@ -81,6 +81,8 @@ def adam_step(
 
     Contract: adam_step v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html
     """
+    if not (params or grads or exp_avgs or exp_avg_sqs or max_exp_avg_sqs):
+        return
     _op(
         params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, lr, beta1, beta2, eps, weight_decay,
         bias_correction1, bias_correction2, amsgrad, maximize, decoupled_weight_decay,

@@ -5,9 +5,16 @@ from __future__ import annotations
 import torch
 
 from repdl.contract import Contract, contract_name
-from repdl.errors import check, check_dim, check_dtype
+from repdl.errors import as_float, check, check_device, check_dim, check_dtype, check_tensor
 from repdl.ops.elementwise import mul
 from repdl.ops.matmul import mm
+
+
+def _number(name: str, value: float) -> float:
+    if isinstance(value, torch.Tensor) and value.dim() == 0 and not value.requires_grad:
+        value = value.item()
+    as_float("addmm", name, value)
+    return value
 
 
 def addmm(
@@ -31,7 +38,10 @@ def addmm(
     Contract: addmm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.addmm.html
     """
     name = contract_name(contract)
-    check_dtype("addmm", input=input)
+    check_tensor("addmm", input=input, mat1=mat1, mat2=mat2)
+    beta, alpha = (_number(n, v) for n, v in (("beta", beta), ("alpha", alpha)))
+    check_dtype("addmm", input=input, mat1=mat1, mat2=mat2)
+    check_device("addmm", input=input, mat1=mat1, mat2=mat2)
     check_dim("addmm", 2, mat1=mat1, mat2=mat2)
     shape = (mat1.shape[0], mat2.shape[1])
     fits = input.dim() <= 2 and all(a in (1, b) for a, b in zip(reversed(input.shape), reversed(shape)))

@@ -8,7 +8,18 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import check, check_dim, check_dtype, check_size
+from repdl.errors import (
+    as_float,
+    check,
+    check_bool,
+    check_dim,
+    check_dtype,
+    check_size,
+    check_tensor,
+    check_tensor_or_none,
+)
+from repdl.ops._loss import check_no_grad
+from repdl.ops._step import may_overlap
 
 Optional = torch.Tensor | None
 
@@ -101,6 +112,21 @@ _batch_norm_backward = registry.define(
 )
 
 
+def _check_writable(**statistics: Optional) -> None:
+    """Raise before anything is changed where a copy into the statistics would fail."""
+    for name, tensor in statistics.items():
+        if tensor is None or tensor.layout is not torch.strided:
+            continue
+        check(
+            "batch_norm", not may_overlap(tensor),
+            f"elements of {name} share memory (strides {tensor.stride()}), expected one place for each; use .clone()",
+        )
+        check(
+            "batch_norm", not tensor.is_inference() or torch.is_inference_mode_enabled(),
+            f"{name} is an inference tensor, expected a normal one outside inference mode; use .clone()",
+        )
+
+
 def batch_norm(
     input: torch.Tensor,
     running_mean: torch.Tensor | None,
@@ -126,6 +152,15 @@ def batch_norm(
     Contract: batch_norm v1.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.batch_norm.html
     """
+    op = "batch_norm"
+    check_tensor(op, input=input)
+    check_tensor_or_none(op, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    check_bool(op, training=training)
+    momentum, eps = as_float(op, "momentum", momentum), as_float(op, "eps", eps)
+    check(op, eps > 0 or (eps == 0 and not training), f"eps is {eps}, expected a positive number")
+    check_no_grad(op, running_mean=running_mean, running_var=running_var)
+    if training and not torch.compiler.is_compiling():
+        _check_writable(running_mean=running_mean, running_var=running_var)
     output, _, _, new_mean, new_var = _batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps, contract_name(contract)
     )

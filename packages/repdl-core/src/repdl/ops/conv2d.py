@@ -9,7 +9,17 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import UnsupportedError, check, check_dim, check_dtype, check_size
+from repdl.errors import (
+    UnsupportedError,
+    as_int,
+    as_pair,
+    check,
+    check_dim,
+    check_dtype,
+    check_size,
+    check_tensor,
+    check_tensor_or_none,
+)
 
 
 def output_size(size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
@@ -38,13 +48,14 @@ def _check_geometry(
     if channels % groups or channels // groups != weight_shape[1]:
         check_size("conv2d", "input.shape[1]", channels, weight_shape[1] * groups, "weight.shape[1] * groups")
     check(
-        "conv2d", out_channels % groups == 0,
-        f"weight.shape[0] is {out_channels}, expected a multiple of groups = {groups}",
+        "conv2d", out_channels > 0 and out_channels % groups == 0,
+        f"weight.shape[0] is {out_channels}, expected a positive multiple of groups = {groups}",
     )
     shape = [input_shape[0], out_channels]
     for axis, side in ((0, "height"), (1, "width")):
         size, kernel = input_shape[2 + axis], weight_shape[2 + axis]
         check("conv2d", kernel > 0, f"weight {side} is 0, expected a positive kernel size")
+        check("conv2d", size > 0, f"input {side} is 0, expected a positive size")
         n = output_size(size, kernel, stride[axis], padding[axis], dilation[axis])
         check(
             "conv2d", size + 2 * padding[axis] >= dilation[axis] * (kernel - 1) + 1,
@@ -218,14 +229,6 @@ _grad_weight = registry.define(
 )
 
 
-def _pair(name: str, value: int | Sequence[int]) -> list[int]:
-    pair = [value, value] if isinstance(value, int) else list(value)
-    if len(pair) == 1:
-        pair = pair * 2
-    check("conv2d", len(pair) == 2, f"{name} is {value}, expected one integer or two (height, width)")
-    return pair
-
-
 def conv2d(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -253,9 +256,12 @@ def conv2d(
 
     Contract: conv2d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv2d.html
     """
+    check_tensor("conv2d", input=input, weight=weight)
+    check_tensor_or_none("conv2d", bias=bias)
     check_dim("conv2d", (3, 4), input=input)
     check_dim("conv2d", 4, weight=weight)
-    strides, dilations = _pair("stride", stride), _pair("dilation", dilation)
+    strides, dilations = as_pair("conv2d", "stride", stride), as_pair("conv2d", "dilation", dilation)
+    groups = as_int("conv2d", "groups", groups)
     name = contract_name(contract)
     batch = input if input.dim() == 4 else input.unsqueeze(0)
     if padding == "valid":
@@ -270,6 +276,6 @@ def conv2d(
     elif isinstance(padding, str):
         raise UnsupportedError(f"conv2d: padding is {padding!r}, expected 'same', 'valid' or integers")
     else:
-        paddings = _pair("padding", padding)
+        paddings = as_pair("conv2d", "padding", padding)
     output = _op(batch, weight, bias, strides, paddings, dilations, groups, name)
     return output if input.dim() == 4 else output.squeeze(0)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import check, check_dtype, check_size
-from repdl.ops._loss import check_class_loss, check_deprecated, check_reduction, check_targets
+from repdl.errors import UnsupportedError, as_float, check, check_dim, check_dtype, check_size
+from repdl.ops._loss import (
+    check_arguments,
+    check_class_loss,
+    check_deprecated,
+    check_no_grad,
+    check_reduction,
+    check_targets,
+)
 from repdl.ops.elementwise import add, div, mul, neg
 from repdl.ops.nll_loss import nll_loss
 from repdl.ops.softmax import log_softmax
@@ -108,7 +116,8 @@ def _of_probabilities(
     check_size("cross_entropy", "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
     classes = input.shape[1]
     if label_smoothing > 0:
-        target = add(mul(target, 1 - label_smoothing, contract=contract), label_smoothing / classes, contract=contract)
+        target = mul(target, 1 - label_smoothing, contract=contract)
+        target = add(target, label_smoothing / (classes or 1), contract=contract)
     terms = mul(log_softmax(input, 1, contract=contract), target, contract=contract)
     if weight is not None:
         terms = mul(terms, weight.reshape(-1, *[1] * (input.dim() - 2)), contract=contract)
@@ -139,7 +148,8 @@ def _smoothed(
         smooth = sum(smooth, contract=contract)
     return add(
         mul(loss, 1 - label_smoothing, contract=contract),
-        mul(smooth, label_smoothing / input.shape[1], contract=contract), contract=contract,
+        mul(smooth, label_smoothing / input.shape[1] if input.shape[1] else math.inf, contract=contract),
+        contract=contract,
     )
 
 
@@ -175,6 +185,8 @@ def cross_entropy(
     """
     op, name = "cross_entropy", contract_name(contract)
     check_deprecated(op, size_average, reduce)
+    ignore_index = check_arguments(op, input, target, weight, reduction, ignore_index)
+    label_smoothing = as_float(op, "label_smoothing", label_smoothing)
     check_reduction(op, reduction)
     check(op, 0 <= label_smoothing <= 1, f"label_smoothing is {label_smoothing}, expected 0 to 1")
     check(op, input.dim() >= 1, "input.dim() is 0, expected 1 or more: (C) or (N, C, ...)")
@@ -183,10 +195,21 @@ def cross_entropy(
         input, target = input.unsqueeze(0), target.unsqueeze(0)
     if target.is_floating_point():
         check_dtype(op, input=input, target=target, weight=weight)
+        check(op, input.dim() >= 2, f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
+        if weight is not None:
+            check_dim(op, 1, weight=weight)
+            check_size(op, "weight.shape[0]", weight.shape[0], input.shape[1], "input.shape[1], the classes")
+        if ignore_index >= 0:
+            raise UnsupportedError(
+                f"{op}: ignore_index is {ignore_index} with probabilities as target, expected a negative "
+                f"one, which ignores nothing"
+            )
         loss = _of_probabilities(input, target, weight, reduction, label_smoothing, name)
     elif label_smoothing > 0:
         check_class_loss(op, input, target, weight, reduction)
+        check_no_grad(op, weight=weight)
         loss = _smoothed(input, target, weight, reduction, ignore_index, label_smoothing, name)
     else:
+        check_no_grad(op, weight=weight)
         loss = _cross_entropy(input, target, weight, reduction, ignore_index, name)[0]
     return loss.squeeze(0) if single and reduction == "none" else loss

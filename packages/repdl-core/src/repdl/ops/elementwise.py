@@ -9,11 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import UnsupportedError, check, check_dtype, check_size
+from repdl.errors import (
+    ArgumentError,
+    UnsupportedError,
+    as_float,
+    as_int,
+    check,
+    check_bool,
+    check_dtype,
+    check_size,
+    check_tensor,
+)
 from repdl.ops._broadcast import sum_to
 
 Operand = torch.Tensor | float | int
@@ -154,17 +165,28 @@ _maximum_backward: Function = registry.define(
 def operands(op: str, input: Operand, other: Operand) -> tuple[torch.Tensor, torch.Tensor]:
     """Both as tensors: a Python number becomes a 0-D float32 tensor beside the other one."""
     if isinstance(input, torch.Tensor):
-        return input, other if isinstance(other, torch.Tensor) else _number(other, input)
+        return input, other if isinstance(other, torch.Tensor) else _number(op, "other", other, input)
     check(op, isinstance(other, torch.Tensor), "no tensor among the operands, expected one at least")
-    return _number(input, other), other  # type: ignore[arg-type,return-value]
+    return _number(op, "input", input, other), other  # type: ignore[arg-type,return-value]
 
 
-def _number(value: float, like: torch.Tensor) -> torch.Tensor:
-    return torch.full((), float(value), dtype=torch.float32, device=like.device)
+def _number(op: str, name: str, value: float, like: torch.Tensor) -> torch.Tensor:
+    """0-D float32, rounded once: an integer not by way of a double, a double beyond float32 to inf."""
+    if isinstance(value, (int, np.integer, torch.SymInt)) and not isinstance(value, bool):
+        whole = as_int(op, name, value)
+        check(op, -(2**63) <= whole < 2**63, f"{name} is {whole}, expected an integer of 64 bits or a float")
+        return torch.full((), whole, dtype=torch.int64, device=like.device).to(torch.float32)
+    number = torch.full((), as_float(op, name, value), dtype=torch.float64, device=like.device)
+    return number.to(torch.float32)
 
 
-def _scaled(other: torch.Tensor, alpha: float, contract: str) -> torch.Tensor:
-    return other if alpha == 1 else _mul(other, _number(alpha, other), contract)
+def _scaled(op: str, other: torch.Tensor, alpha: float, contract: str) -> torch.Tensor:
+    if isinstance(alpha, torch.Tensor) and alpha.dim() == 0 and not alpha.requires_grad:
+        alpha = alpha.item()
+    if isinstance(alpha, bool):
+        raise ArgumentError(f"{op}: alpha is bool {alpha}, expected a real number")
+    number = _number(op, "alpha", alpha, other)
+    return other if alpha == 1 else _mul(other, number, contract)
 
 
 def add(
@@ -180,7 +202,7 @@ def add(
     """
     a, b = operands("add", input, other)
     name = contract_name(contract)
-    return _add(a, _scaled(b, alpha, name), name)
+    return _add(a, _scaled("add", b, alpha, name), name)
 
 
 def sub(
@@ -194,9 +216,12 @@ def sub(
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sub.html
     """
+    for operand in (input, other):
+        if isinstance(operand, bool):
+            raise ArgumentError(f"sub: an operand is bool {operand}, expected a tensor or a real number")
     a, b = operands("sub", input, other)
     name = contract_name(contract)
-    return _sub(a, _scaled(b, alpha, name), name)
+    return _sub(a, _scaled("sub", b, alpha, name), name)
 
 
 def mul(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
@@ -241,6 +266,7 @@ def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | st
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.maximum.html
     """
+    check_tensor("maximum", input=input, other=other)
     return _maximum(input, other, contract_name(contract))
 
 
@@ -253,6 +279,7 @@ def minimum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | st
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.minimum.html
     """
+    check_tensor("minimum", input=input, other=other)
     return _minimum(input, other, contract_name(contract))
 
 
@@ -264,6 +291,8 @@ def relu(
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.relu.html
     """
     contract_name(contract)
+    check_tensor("relu", input=input)
+    check_bool("relu", inplace=inplace)
     return input.copy_(_relu(input)) if inplace else _relu(input)
 
 
@@ -273,6 +302,7 @@ def abs(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.abs.html
     """
     contract_name(contract)
+    check_tensor("abs", input=input)
     return _abs(input)
 
 
@@ -282,6 +312,7 @@ def exp(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.exp.html
     """
     contract_name(contract)
+    check_tensor("exp", input=input)
     return _exp(input)
 
 
@@ -291,6 +322,7 @@ def log(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.log.html
     """
     contract_name(contract)
+    check_tensor("log", input=input)
     return _log(input)
 
 
@@ -300,6 +332,7 @@ def neg(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.neg.html
     """
     contract_name(contract)
+    check_tensor("neg", input=input)
     return _neg(input)
 
 
@@ -309,6 +342,7 @@ def reciprocal(input: torch.Tensor, *, contract: Contract | str | None = None) -
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.reciprocal.html
     """
     contract_name(contract)
+    check_tensor("reciprocal", input=input)
     return _reciprocal(input)
 
 
@@ -318,6 +352,7 @@ def sign(input: torch.Tensor, *, contract: Contract | str | None = None) -> torc
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sign.html
     """
     contract_name(contract)
+    check_tensor("sign", input=input)
     return _sign(input)
 
 
@@ -327,6 +362,7 @@ def sqrt(input: torch.Tensor, *, contract: Contract | str | None = None) -> torc
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sqrt.html
     """
     contract_name(contract)
+    check_tensor("sqrt", input=input)
     return _sqrt(input)
 
 
@@ -336,4 +372,5 @@ def square(input: torch.Tensor, *, contract: Contract | str | None = None) -> to
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.square.html
     """
     contract_name(contract)
+    check_tensor("square", input=input)
     return _square(input)

@@ -8,7 +8,7 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import check, check_dim, check_dtype, check_size
+from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor, check_tensor_or_none
 
 
 def _check(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, contract: str) -> None:
@@ -71,6 +71,8 @@ def linear(
 
     Contract: linear v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.linear.html
     """
+    check_tensor("linear", input=input, weight=weight)
+    check_tensor_or_none("linear", bias=bias)
     check("linear", input.dim() > 0, "input is 0-D, expected at least one dimension (in_features)")
     check_dim("linear", (1, 2), weight=weight)
     if weight.dim() == 1:

@@ -8,7 +8,7 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import check, check_dim, check_dtype, check_size
+from repdl.errors import check, check_bool, check_dim, check_dtype, check_size, check_tensor
 from repdl.ops._broadcast import sum_to
 
 
@@ -92,6 +92,8 @@ def mm(
 
     Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.mm.html
     """
+    check_tensor("mm", input=input, mat2=mat2)
+    check_bool("mm", transA=transA, transB=transB)
     check_dim("mm", 2, input=input, mat2=mat2)
     return _op(input, mat2, transA, transB, contract_name(contract))
 
@@ -107,6 +109,7 @@ def bmm(
 
     Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.bmm.html
     """
+    check_tensor("bmm", input=input, mat2=mat2)
     check_dim("bmm", 3, input=input, mat2=mat2)
     check_size("bmm", "mat2.shape[0]", mat2.shape[0], input.shape[0], "input.shape[0]")
     return _op(input, mat2, False, False, contract_name(contract))
@@ -126,6 +129,7 @@ def matmul(
 
     Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.matmul.html
     """
+    check_tensor("matmul", input=input, other=other)
     check("matmul", input.dim() > 0 and other.dim() > 0, "an operand is 0-D, expected 1-D or more; use mul")
     name = contract_name(contract)
     a = input.unsqueeze(0) if input.dim() == 1 else input

@@ -9,9 +9,9 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract
-from repdl.errors import check, check_dtype, check_size
+from repdl.errors import check, check_bool, check_dtype, check_range, check_size, check_tensor
 from repdl.ops.elementwise import maximum
-from repdl.ops.sum import normalize_dims, reduced_shape
+from repdl.ops.sum import normalize_dim, reduced_shape
 
 
 def _check_max(input: torch.Tensor) -> None:
@@ -52,7 +52,7 @@ def _check_max_dim(input: torch.Tensor, dim: int, keepdim: bool) -> None:
     check_dtype("max", input=input)
     check("max", 0 <= dim < (input.dim() or 1), f"dim is {dim}, expected 0 to {(input.dim() or 1) - 1}")
     if input.dim():
-        check("max", input.shape[dim] > 0, f"input.shape[{dim}] is 0, expected 1 or more to take a maximum of")
+        check_range("max", input.shape[dim] > 0, f"input.shape[{dim}] is 0, expected 1 or more to take a maximum of")
 
 
 def _fake_max_dim(input: torch.Tensor, dim: int, keepdim: bool) -> tuple[torch.Tensor, torch.Tensor]:
@@ -106,12 +106,13 @@ def max(
 
     Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.max.html
     """
+    check_tensor("max", input=input)
+    check_bool("max", keepdim=keepdim)
     if isinstance(dim, torch.Tensor):
         other, dim = dim, None
     if other is not None:
         return maximum(input, other, contract=contract)
     if dim is None:
         return _max(input)
-    positions = normalize_dims("max", dim, input.dim())
-    values, indices = _max_dim(input, positions[0] if positions else 0, keepdim)
+    values, indices = _max_dim(input, normalize_dim("max", dim, input.dim()), keepdim)
     return torch.return_types.max((values, indices))  # type: ignore[no-any-return,attr-defined]

@@ -9,7 +9,7 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import check, check_dim, check_dtype, check_size
+from repdl.errors import UnsupportedError, as_pair, check, check_bool, check_dim, check_dtype, check_size, check_tensor
 
 
 def pooled_size(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
@@ -30,6 +30,19 @@ def _shape(
     return [input[0], input[1], *sides]
 
 
+def _check_windows(side: str, size: int, n: int, kernel: int, stride: int, padding: int, dilation: int) -> None:
+    """Raise for a window whose taps all fall into the padding, which only dilation makes possible."""
+    for start in range(-padding, 0, stride):
+        if (start + padding) // stride >= n:
+            break
+        taps = -(start // dilation)  # before the first one that is not negative
+        if taps >= kernel or start + taps * dilation >= size:
+            raise UnsupportedError(
+                f"max_pool2d: a window has no element of the input: it starts at {start} in {side}, with kernel "
+                f"{kernel}, dilation {dilation} and input size {size}; expected one at least; use less padding"
+            )
+
+
 def _check(
     input: torch.Tensor, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], ceil_mode: bool,
@@ -40,6 +53,7 @@ def _check(
     for name, values, least in (*((k, v, 1) for k, v in at_least_one.items()), ("padding", padding, 0)):
         check("max_pool2d", len(values) == 2, f"{name} has {len(values)} values, expected 2 (height, width)")
         check("max_pool2d", min(values) >= least, f"{name} is {tuple(values)}, expected at least {least}")
+    check("max_pool2d", all(input.shape[1:]), f"input.shape is {tuple(input.shape)}, expected 0 for the batch only")
     for side, k, p, d in zip(("height", "width"), kernel_size, padding, dilation):
         extent = d * (k - 1) + 1
         half = extent // 2
@@ -50,6 +64,9 @@ def _check(
             f"input {tuple(input.shape[2:])} is smaller than the kernel {tuple(kernel_size)} in {side}; "
             f"expected a smaller kernel or dilation, or more padding",
         )
+        i = 0 if side == "height" else 1
+        if padding[i] and dilation[i] > 1:
+            _check_windows(side, input.shape[2 + i], n, kernel_size[i], stride[i], padding[i], dilation[i])
 
 
 def _fake(
@@ -113,14 +130,6 @@ def _at(grad: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
     return grad.flatten(2).gather(2, indices.flatten(2)).reshape(indices.shape)
 
 
-def _pair(name: str, value: int | Sequence[int]) -> list[int]:
-    pair = [value, value] if isinstance(value, int) else list(value)
-    if len(pair) == 1:
-        pair = pair * 2
-    check("max_pool2d", len(pair) == 2, f"{name} is {value}, expected one integer or two (height, width)")
-    return pair
-
-
 def max_pool2d(
     input: torch.Tensor,
     kernel_size: int | Sequence[int],
@@ -150,12 +159,16 @@ def max_pool2d(
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool2d.html
     """
     contract_name(contract)
-    check_dim("max_pool2d", (3, 4), input=input)
-    kernel = _pair("kernel_size", kernel_size)
-    strides = kernel if stride is None or stride == [] else _pair("stride", stride)
+    op = "max_pool2d"
+    check_tensor(op, input=input)
+    check_bool(op, ceil_mode=ceil_mode, return_indices=return_indices)
+    check_dim(op, (3, 4), input=input)
+    kernel = as_pair(op, "kernel_size", kernel_size)
+    default = stride is None or (isinstance(stride, (list, tuple)) and not stride)
+    strides = kernel if default else as_pair(op, "stride", stride)
     batch = input if input.dim() == 4 else input.unsqueeze(0)
     output, indices = _max_pool2d(
-        batch, kernel, strides, _pair("padding", padding), _pair("dilation", dilation), ceil_mode
+        batch, kernel, strides, as_pair(op, "padding", padding), as_pair(op, "dilation", dilation), ceil_mode
     )
     if input.dim() == 3:
         output, indices = output.squeeze(0), indices.squeeze(0)

@@ -9,7 +9,7 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.errors import check, check_dtype, check_size
-from repdl.ops._loss import check_class_loss, check_deprecated, check_targets
+from repdl.ops._loss import check_arguments, check_class_loss, check_deprecated, check_no_grad, check_targets
 
 
 def _check(
@@ -122,6 +122,8 @@ def nll_loss(
     Contract: nll_loss v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.nll_loss.html
     """
     check_deprecated("nll_loss", size_average, reduce)
+    ignore_index = check_arguments("nll_loss", input, target, weight, reduction, ignore_index)
+    check_no_grad("nll_loss", weight=weight)
     single = input.dim() == 1 and target.dim() == 0
     if single:
         input, target = input.unsqueeze(0), target.unsqueeze(0)

@@ -9,7 +9,7 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import UnsupportedError, check, check_dtype
+from repdl.errors import ArgumentError, UnsupportedError, as_float, as_ints, check, check_dtype, check_tensor
 
 MODES = ("reflect", "replicate", "circular")
 
@@ -102,12 +102,26 @@ def pad(
     Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html
     """
     contract_name(contract)
+    check_tensor("pad", input=input)
+    if input.layout is not torch.strided:
+        raise UnsupportedError(f"pad: input.layout is {input.layout}, expected torch.strided; use .to_dense()")
     check_dtype("pad", input=input)
+    pad = as_ints("pad", "pad", pad)
+    if not isinstance(mode, str):
+        raise ArgumentError(f"pad: mode is {mode!r}, expected constant, {', '.join(MODES)}")
+    value = None if value is None else as_float("pad", "value", value)
     pairs = len(pad) // 2
     check("pad", len(pad) % 2 == 0, f"pad has {len(pad)} values, expected two a dimension")
     check("pad", pairs <= input.dim(), f"pad has {pairs} pairs, expected at most input.dim() = {input.dim()}")
     if mode == "constant":
-        return torch.nn.functional.pad(input, list(pad), "constant", value)  # moves data only
+        for i in range(pairs):
+            size, left, right = input.shape[input.dim() - 1 - i], pad[2 * i], pad[2 * i + 1]
+            check(
+                "pad", size + min(left, 0) + min(right, 0) >= 0 and size + left + right >= 0,
+                f"pad is ({left}, {right}) for dimension {input.dim() - 1 - i} of size {size}, "
+                f"expected to cut no more than there is",
+            )
+        return torch.nn.functional.pad(input, pad, "constant", value)  # moves data only
     if value not in (None, 0):
         raise UnsupportedError(f"pad: value is {value} with mode {mode!r}, expected None")
     check("pad", mode in MODES, f"mode is {mode!r}, expected constant, {', '.join(MODES)}")

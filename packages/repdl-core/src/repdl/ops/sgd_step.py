@@ -65,6 +65,8 @@ def sgd_step(
 
     Contract: sgd_step v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html
     """
+    if not (params or grads or momentum_buffers):
+        return
     _op(
         params, grads, momentum_buffers, lr, weight_decay, momentum, dampening, nesterov, maximize, first
     )

@@ -9,8 +9,8 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import check, check_dtype, check_size
-from repdl.ops.sum import check_dtype_option, normalize_dims
+from repdl.errors import UnsupportedError, check, check_dtype, check_size, check_tensor
+from repdl.ops.sum import check_dtype_option, normalize_dim
 
 _ops = torch.ops.repdl
 
@@ -90,9 +90,10 @@ _log_softmax = _define("log_softmax", _log_softmax_double_backward)
 
 
 def _position(op: str, input: torch.Tensor, dim: int | None) -> int:
-    check(op, dim is not None, "dim is None, expected the dimension to normalise over; pass dim=")
-    positions = normalize_dims(op, dim, input.dim())
-    return positions[0] if positions else 0
+    check_tensor(op, input=input)
+    if dim is None:
+        raise UnsupportedError(f"{op}: dim is None, expected the dimension to normalise over; pass dim=")
+    return normalize_dim(op, dim, input.dim())
 
 
 def softmax(
@@ -106,8 +107,8 @@ def softmax(
     """`exp(input) / sum(exp(input))` along `dim`, any shape, float32.
 
     Raises:
-        ShapeError: if `dim` is None or does not exist.
-        UnsupportedError: if `dtype` is neither None nor float32.
+        ShapeError: if `dim` does not exist.
+        UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` neither None nor float32.
         DTypeError: if `input` is not float32.
 
     Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html
@@ -127,8 +128,8 @@ def log_softmax(
     """The logarithm of `softmax(input, dim)` without its underflow, any shape, float32.
 
     Raises:
-        ShapeError: if `dim` is None or does not exist.
-        UnsupportedError: if `dtype` is neither None nor float32.
+        ShapeError: if `dim` does not exist.
+        UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` neither None nor float32.
         DTypeError: if `input` is not float32.
 
     Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html

@@ -10,7 +10,16 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import UnsupportedError, check, check_dtype
+from repdl.errors import (
+    UnsupportedError,
+    as_int,
+    as_ints,
+    check,
+    check_bool,
+    check_dtype,
+    check_range,
+    check_tensor,
+)
 from repdl.ops._broadcast import expand_to
 
 
@@ -22,12 +31,12 @@ def normalize_dims(op: str, dim: int | Sequence[int] | None, ndim: int) -> list[
     """
     if dim is None:
         return list(range(ndim))
-    given = [dim] if isinstance(dim, int) else list(dim)
+    given = as_ints(op, "dim", dim) if isinstance(dim, (list, tuple)) else [as_int(op, "dim", dim)]
     if not given:
         return list(range(ndim))
     high = max(ndim, 1)
     for d in given:
-        check(op, -high <= d < high, f"dim is {d}, expected {-high} to {high - 1} (input.dim() is {ndim})")
+        check_range(op, -high <= d < high, f"dim is {d}, expected {-high} to {high - 1} (input.dim() is {ndim})")
     dims = sorted(d % high for d in given)
     check(op, len(set(dims)) == len(dims), f"dim is {tuple(given)}, expected every dimension at most once")
     return dims if ndim else []
@@ -78,6 +87,12 @@ def check_dtype_option(op: str, dtype: torch.dtype | None) -> None:
         raise UnsupportedError(f"{op}: dtype is {name}, expected None or float32")
 
 
+def normalize_dim(op: str, dim: int, ndim: int) -> int:
+    """One dimension, as a non-negative one; that of a 0-D tensor is 0."""
+    positions = normalize_dims(op, as_int(op, "dim", dim), ndim)
+    return positions[0] if positions else 0
+
+
 def sum(
     input: torch.Tensor,
     dim: int | Sequence[int] | None = None,
@@ -97,6 +112,8 @@ def sum(
 
     Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sum.html
     """
+    check_tensor("sum", input=input)
+    check_bool("sum", keepdim=keepdim)
     check_dtype_option("sum", dtype)
     return _op(input, normalize_dims("sum", dim, input.dim()), keepdim, contract_name(contract))
 
@@ -120,6 +137,8 @@ def mean(
 
     Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.mean.html
     """
+    check_tensor("mean", input=input)
+    check_bool("mean", keepdim=keepdim)
     check_dtype_option("mean", dtype)
     dims = normalize_dims("mean", dim, input.dim())
     name = contract_name(contract)
