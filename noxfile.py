@@ -91,6 +91,8 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """LeNet training against plain torch; arguments go to benchmarks/mnist.py."""
-    install(session, *EXAMPLES)
-    session.run("python", "benchmarks/mnist.py", *session.posargs)
+    """Kernels and LeNet training against torch; arguments go to benchmarks/kernels.py."""
+    install(session, *EXAMPLES, "matplotlib")
+    out = ["--json", "docs/benchmark.json", "--plot", "docs/benchmark.png"]
+    session.run("python", "benchmarks/kernels.py", *(session.posargs or out))
+    session.run("python", "benchmarks/mnist.py")
