@@ -44,7 +44,9 @@ struct Tiling {
     nv = static_cast<int>(std::min<std::int64_t>(max_vectors(mr), vectors));
     const std::int64_t nr = static_cast<std::int64_t>(nv) * Vec::width;
     mc = std::min<std::int64_t>((m + mr - 1) / mr * mr, std::max<std::int64_t>(1, 256 / mr) * mr);
-    nc = std::min<std::int64_t>((n + nr - 1) / nr * nr, std::max<std::int64_t>(1, 1024 / nr) * nr);
+    // With one panel of rows, a packed panel of columns is used once: it stays in the nearest cache.
+    const std::int64_t most = panels == 1 ? nr : std::max<std::int64_t>(1, 1024 / nr) * nr;
+    nc = std::min<std::int64_t>((n + nr - 1) / nr * nr, most);
   }
 };
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "bind.hpp"
-#include "gemm.hpp"
+#include "few_rows.hpp"
 
 namespace repdl::cpu {
 namespace {
@@ -18,6 +18,10 @@ struct MatmulArgs {
   const float* bias;  // (N) or null
 };
 
+auto few_rows_kernel(std::int64_t rows) {
+  return rows == 1 ? few_rows<1> : rows == 2 ? few_rows<2> : rows == 3 ? few_rows<3> : few_rows<4>;
+}
+
 // batch products; a_batch and b_batch hold the element offset of each one's operands.
 void matmul(const float* a, const float* b, float* c, const MatmulArgs& args, std::int64_t batch,
             const std::int64_t* a_batch, const std::int64_t* b_batch, std::int64_t dot_chunk,
@@ -26,6 +30,14 @@ void matmul(const float* a, const float* b, float* c, const MatmulArgs& args, st
   if (m == 0 || n == 0 || batch == 0) return;
   const auto product = [&](std::int64_t index, std::int64_t i, std::int64_t rows, std::int64_t j,
                            std::int64_t columns) {
+    if (rows <= most_few_rows && columns >= Vec::width && args.b_k == 1) {
+      const auto kernel = few_rows_kernel(rows);
+      Output out{c + index * m * n + i * n + j, n};
+      if (args.bias) out.column_bias = args.bias + j;
+      kernel(a + a_batch[index] + i * args.a_row, args.a_row, args.a_k, b + b_batch[index] + j * args.b_column,
+             args.b_column, columns, args.k, dot_chunk, out);
+      return;
+    }
     const StridedPacker pack_a{a + a_batch[index] + i * args.a_row, args.a_row, args.a_k};
     const StridedPacker pack_b{b + b_batch[index] + j * args.b_column, args.b_column, args.b_k};
     Output out{c + index * m * n + i * n + j, n};
