@@ -14,6 +14,7 @@ import pytest
 import repdl_cpu
 
 import repdl
+import repdl.testing
 from repdl.registry import OPS, get_backend, implementations
 from repdl.testing import CONTRACTS, ODD_CONTRACTS, Case, assert_same_bits, cases, check_golden, run
 
