@@ -18,7 +18,6 @@ from repdl.testing import Case, cases
 NOT_DIFFERENTIABLE = {
     *("adam_step", "sgd_step"),  # change their arguments
     *("batch_norm_backward", "cross_entropy_backward", "max_backward", "nll_loss_backward"),
-    *("softmax_backward", "log_softmax_backward"),
 }
 PREFERRED = ("special", "values", "plain", "empty", "strided", "batched_broadcast", "outer", "dim_0")
 FAST = 3
