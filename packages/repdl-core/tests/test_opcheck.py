@@ -34,7 +34,7 @@ def arguments(case: Case) -> tuple[Any, ...]:
 
 
 def has_nan(case: Case) -> bool:
-    """Whether the outputs or the gradients of their sum hold a NaN."""
+    """Whether the outputs or the gradients of their sums (which opcheck takes) hold a NaN."""
     args = arguments(case)
     result = OPS[case.op].overload(*args)
     if result is None:
@@ -43,7 +43,7 @@ def has_nan(case: Case) -> bool:
     outputs = [result] if isinstance(result, torch.Tensor) else list(result)
     roots = [y for y in outputs if y.requires_grad]
     leaves = [a for a in args if isinstance(a, torch.Tensor) and a.requires_grad]
-    grads = torch.autograd.grad([y.sum() for y in roots], leaves, allow_unused=True) if roots else ()
+    grads = torch.autograd.grad([y.sum().abs() for y in roots], leaves, allow_unused=True) if roots else ()
     return any(bool(t.isnan().any()) for t in (*outputs, *grads) if t is not None and t.is_floating_point())
 
 

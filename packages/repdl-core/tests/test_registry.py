@@ -352,7 +352,7 @@ def test_plugin__third_party_op(site: Site) -> None:
     """) == [
         "12.0 12.0",
         "UnsupportedError thrice: has no derivative in the contract; if this is a second derivative, "
-        "only matmul, linear, conv2d, sum and the elementwise ops have one",
+        "only matmul, linear, conv2d, sum, softmax, pad, max_pool2d and the elementwise ops have one",
         "AttributeError: module 'their_op' has no attribute 'nothing' <- NoneType",
         "AttributeError: module 'repdl.ops' has no op 'nosuch' <- NoneType",
     ]
