@@ -63,6 +63,8 @@ CASES = [
     Case("relu_backward", "special", _same_shape),
     Case("relu_backward", "values", lambda: (uniform(1, 1037), uniform(2, 1037))),
     Case("relu_backward", "strided", lambda: (uniform(1, 9, 40).t(), uniform(2, 80, 18)[::2, ::2])),
+    Case("relu_backward", "empty", lambda: (uniform(1, 0, 5), uniform(2, 0, 5))),
+    Case("maximum_backward", "empty", lambda: (uniform(1, 0, 5), uniform(2, 0, 5), uniform(3, 0, 5))),
     Case("maximum_backward", "special", lambda: (uniform(1, 17, 17, special=True), *_same_shape())),
     Case("maximum_backward", "values", lambda: (uniform(1, 1037), uniform(2, 1037), uniform(3, 1037))),
 ]
