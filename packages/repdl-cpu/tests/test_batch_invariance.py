@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-import repdl_cpu
 import torch
 
 import repdl
+import repdl_cpu
 from repdl import ops
 from repdl.testing import ODD_CONTRACTS, assert_same_bits, uniform
 from repdl.testing.inputs import index

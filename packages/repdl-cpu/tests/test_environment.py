@@ -8,15 +8,15 @@ import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import pytest
-import repdl_cpu
 import torch
 
 import repdl
 import repdl.testing
+import repdl_cpu
 from repdl.registry import get_backend, implementations
 from repdl.testing import Case, assert_same_bits, cases, run
 
@@ -58,7 +58,7 @@ def rounding(direction: int) -> Iterator[ctypes.CDLL]:
         libm.fesetround(before)
 
 
-@lru_cache(maxsize=None)
+@cache
 def expected(case: Case) -> Any:
     """The reference's outputs in the default environment."""
     return run(case, "v1", implementations(get_backend("reference"))[case.op])

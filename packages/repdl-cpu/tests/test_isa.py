@@ -7,11 +7,11 @@ import subprocess
 import sys
 
 import pytest
-import repdl_cpu
-from repdl_cpu import isa
 
 import repdl
+import repdl_cpu
 from repdl.errors import BackendError
+from repdl_cpu import isa
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -7,14 +7,14 @@ the other thread counts and the other contracts on the best ISA only.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import pytest
-import repdl_cpu
 
 import repdl
 import repdl.testing
+import repdl_cpu
 from repdl.registry import OPS, get_backend, implementations
 from repdl.testing import CONTRACTS, ODD_CONTRACTS, Case, assert_same_bits, cases, check_golden, run
 
@@ -29,7 +29,7 @@ def _restore_threads() -> Iterator[None]:
     repdl.config.state.threads = before
 
 
-@lru_cache(maxsize=None)
+@cache
 def expected(number: int, contract: str) -> Any:
     """The reference's outputs, computed once a case and contract."""
     case = CASES[number]

@@ -59,6 +59,8 @@ CASES = [
     *(Case(op, "dim_0", lambda: (uniform(1), uniform(2))) for op in BINARY),
     Case("add", "not_wider", lambda: (torch.tensor([2.0**24, 1.0]), torch.tensor([1.0, 2.0**-24]))),
     Case("mul", "subnormal", lambda: (uniform(1, 200, scale=2.0**-100), uniform(2, 200, scale=2.0**-40))),
+    Case("square", "subnormal", lambda: (uniform(1, 200, scale=2.0**-66),)),
+    Case("reciprocal", "subnormal", lambda: (uniform(1, 200, scale=2.0**-126),)),
     Case("div", "not_by_reciprocal", lambda: (torch.full((50,), 5.0), torch.arange(1.0, 51.0))),
     Case("relu_backward", "special", _same_shape),
     Case("relu_backward", "values", lambda: (uniform(1, 1037), uniform(2, 1037))),
