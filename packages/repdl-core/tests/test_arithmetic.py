@@ -46,11 +46,8 @@ def exact_fma(a: float, b: float, c: float) -> float:
     """a * b + c of finite floats, rounded once; the sign of an exact zero as IEEE 754 has it."""
     product, addend = Fraction(a) * Fraction(b), Fraction(c)
     negative = bool(np.signbit(np.float32(a)) != np.signbit(np.float32(b)))
-    if product == 0 and addend == 0:
-        zero = -0.0 if negative and np.signbit(np.float32(c)) else 0.0
-    else:
-        zero = 0.0  # x - x
-    return rounded(product + addend, zero)
+    both_negative_zero = product == 0 and addend == 0 and negative and bool(np.signbit(np.float32(c)))
+    return rounded(product + addend, -0.0 if both_negative_zero else 0.0)  # x - x is +0
 
 
 def assert_fma(a: int, b: int, c: int) -> None:

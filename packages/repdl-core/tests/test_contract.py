@@ -130,7 +130,10 @@ def test_contract__captured_graph_carries_it(contract: str) -> None:
 
 @pytest.mark.parametrize(
     ("variable", "expected"),
-    [(None, "v1"), ("", "v1"), ("sequential", "sequential"), ("dot_chunk=7", "dot_chunk=7,sum_lanes=64,sum_block=1024")],
+    [
+        *((None, "v1"), ("", "v1"), ("sequential", "sequential")),
+        ("dot_chunk=7", "dot_chunk=7,sum_lanes=64,sum_block=1024"),
+    ],
 )
 def test_contract__environment_variable(variable: str | None, expected: str) -> None:
     clean = {k: v for k, v in os.environ.items() if k != "REPDL_CONTRACT"}

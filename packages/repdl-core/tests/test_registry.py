@@ -302,7 +302,8 @@ def test_plugin__broken_cpu_is_no_silent_fallback(site: Site) -> None:
     """)
     assert listed == "ImportError: bad ABI"
     for line in (automatic, asked):
-        assert line == "BackendError: backend 'cpu' is installed but failed to load: ImportError: bad ABI <- ImportError"
+        assert line.startswith("BackendError: backend 'cpu' is installed but failed to load: ImportError: bad ABI")
+        assert line.endswith("<- ImportError")
     assert reference == "8.0"
 
 
