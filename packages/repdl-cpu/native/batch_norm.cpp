@@ -61,10 +61,11 @@ struct Vectors {
 
 void batch_norm(const Channels& s, const float* x, float* y, const Vectors& v, bool training, double momentum,
                 double eps) {
-  const float n = static_cast<float>(s.count()), rest = static_cast<float>(s.count() - 1);
-  const float share = static_cast<float>(momentum), keep = static_cast<float>(1.0 - momentum);
-  const float epsilon = static_cast<float>(eps);
   s.each_channel([&](std::int64_t k) {
+    // Converted in here: only the parts of a parallel_for round to nearest whatever the caller has set.
+    const float n = static_cast<float>(s.count()), rest = static_cast<float>(s.count() - 1);
+    const float share = static_cast<float>(momentum), keep = static_cast<float>(1.0 - momentum);
+    const float epsilon = static_cast<float>(eps);
     float mean, var;
     if (training) {
       mean = s.sum(k, [x](std::int64_t i) { return x[i]; }) / n;
@@ -108,7 +109,6 @@ void batch_norm(const Channels& s, const float* x, float* y, const Vectors& v, b
 void batch_norm_backward(const Channels& s, const float* grad, const float* x, const float* weight,
                          const float* means, const float* invstds, float* out, float* grad_weight, float* grad_bias,
                          bool training) {
-  const float n = static_cast<float>(s.count());
   s.each_channel([&](std::int64_t k) {
     const float mean = means[k], invstd = invstds[k];
     grad_bias[k] = canonical(s.sum(k, [grad](std::int64_t i) { return grad[i]; }));
@@ -118,6 +118,7 @@ void batch_norm_backward(const Channels& s, const float* grad, const float* x, c
   s.each_plane([&](std::int64_t k, std::int64_t at, std::int64_t length) {
     const float mean = means[k], invstd = invstds[k];
     const float scale = weight ? weight[k] * invstd : invstd;
+    const float n = static_cast<float>(s.count());
     const float b = grad_bias[k] / n, w = grad_weight[k] / n;
     const float *g = grad + at, *from = x + at;
     float* to = out + at;

@@ -320,7 +320,7 @@ def _raising_backward(name: str) -> Callable[..., Any]:
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         raise UnsupportedError(
             f"{name}: has no derivative in the contract; if this is a second derivative, "
-            f"only matmul, linear, conv2d, sum and the elementwise ops have one"
+            f"only matmul, linear, conv2d, sum, softmax, pad, max_pool2d and the elementwise ops have one"
         )
 
     return backward

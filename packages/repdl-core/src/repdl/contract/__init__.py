@@ -66,6 +66,8 @@ class Contract:
         try:
             pairs = dict(part.split("=") for part in text.split(","))
             return Contract(**{key: int(value) for key, value in pairs.items()})
+        except ContractError:  # says which field is wrong
+            raise
         except (TypeError, ValueError):
             raise ContractError(
                 f"Contract: {text!r} is not a contract, expected one of "

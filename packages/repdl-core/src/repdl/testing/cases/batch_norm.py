@@ -47,5 +47,8 @@ CASES = [
     *(Case("batch_norm_backward", "eval_" + "x".join(map(str, s)), lambda s=s: _backward(uniform(1, *s), False)) for s in SHAPES),
     Case("batch_norm_backward", "train_no_weight", lambda: _backward(uniform(1, 4, 3, 5), True, False)),
     Case("batch_norm_backward", "eval_no_weight", lambda: _backward(uniform(1, 4, 3, 5), False, False)),
+    Case("batch_norm_backward", "eval_empty", lambda: _backward(uniform(1, 0, 3, 2), False)),
+    Case("batch_norm_backward", "no_channels", lambda: _backward(uniform(1, 4, 0, 2))),
+    Case("batch_norm_backward", "grad_subnormal", lambda: (uniform(6, 4, 3, 5, scale=2.0**-130), *_backward(uniform(1, 4, 3, 5), False)[1:])),
     *(Case("batch_norm_backward", name, lambda make=make: _backward(make())) for name, make in LAYOUTS.items()),
 ]

@@ -67,6 +67,11 @@ def _channels_last(op: str) -> tuple[Any, ...]:
     return (a.contiguous(memory_format=torch.channels_last), b.transpose(2, 3).contiguous().transpose(2, 3), *rest)
 
 
+def _subnormal_operand(op: str) -> tuple[Any, ...]:
+    a, b, *rest = _OPS[op]("plain")
+    return (a * 2.0**-130, b * 2.0**10, *rest)
+
+
 def _expanded(op: str) -> tuple[Any, ...]:
     a, b, *rest = _OPS[op]("groups")
     return (a[:1].expand_as(a), b, *rest)
@@ -76,6 +81,7 @@ CASES = [
     *(Case(op, name, lambda op=op, name=name: _OPS[op](name)) for op in _OPS for name in GEOMETRIES),
     *(Case(op, "special", lambda op=op: _OPS[op]("stride", special=True)) for op in _OPS),
     *(Case(op, "subnormal", lambda op=op: _OPS[op]("padding_uneven", scale=2.0**-72)) for op in _OPS),
+    *(Case(op, "subnormal_operand", lambda op=op: _subnormal_operand(op)) for op in _OPS),
     *(Case(op, "channels_last", lambda op=op: _channels_last(op)) for op in _OPS),
     *(Case(op, "expanded", lambda op=op: _expanded(op)) for op in _OPS),
     # Padding is a term: 0 * inf is NaN, a skipped tap would be finite.

@@ -24,6 +24,10 @@ def _with_rows(
     return grad, x, t, weight, total, m, uniform(9, *t.shape).abs(), reduction, ignore
 
 
+def _transposed(grad: torch.Tensor, x: torch.Tensor, *rest: object) -> tuple:
+    return grad, uniform(1, 7, 11).t(), *rest
+
+
 CASES = [
     *(Case("cross_entropy", variant(*v), lambda v=v: loss((11, 7), *v, scale=8.0)) for v in VARIANTS),
     *(Case("cross_entropy", f"dims_{variant(*v)}", lambda v=v: loss((3, 4, 5, 2), *v)) for v in VARIANTS),
@@ -35,7 +39,10 @@ CASES = [
     Case("cross_entropy", "transposed", lambda: (uniform(1, 7, 11).t(), targets(7, 11), None, "mean", IGNORE)),
     *(Case("cross_entropy_backward", variant(*v), lambda v=v: _backward((11, 7), *v)) for v in VARIANTS),
     *(Case("cross_entropy_backward", f"dims_{variant(*v)}", lambda v=v: _backward((3, 4, 5, 2), *v)) for v in VARIANTS),
+    Case("cross_entropy_backward", "subnormal", lambda: (
+        torch.tensor(2.0**-130), *_backward((11, 7), "sum", True)[1:])),
     Case("cross_entropy_backward", "wide", lambda: _backward((3, 130))),
+    Case("cross_entropy_backward", "transposed", lambda: _transposed(*_backward((11, 7), "sum", True))),
     Case("cross_entropy_backward", "empty", lambda: _backward((0, 3))),
     Case(
         "cross_entropy_backward", "special",

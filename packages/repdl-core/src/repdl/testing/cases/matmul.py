@@ -43,6 +43,7 @@ CASES = [
     Case("matmul", "empty_k", lambda: _product(4, 5, 0)),
     Case("matmul", "special", lambda: _product(9, 11, 7, special=True)),
     Case("matmul", "subnormal", lambda: _product(9, 35, 70, scale=2.0**-70)),
+    Case("matmul", "subnormal_operand", lambda: (uniform(1, 9, 70, scale=2.0**-130), uniform(2, 70, 11, scale=2.0**20), False, False)),
     Case("matmul", "underflow_keeps_sign", _underflow),
     Case("matmul", "fused_not_rounded_twice", _fused),
     Case("matmul", "batched", lambda: (uniform(1, 3, 5, 300), uniform(2, 3, 300, 7), False, False)),

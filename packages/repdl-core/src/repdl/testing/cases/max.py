@@ -26,6 +26,8 @@ CASES = [
     Case("max", "strided", lambda: (uniform(2, 30, 9)[::2, 1::3],)),
     *(Case("max_backward", f"row_{i}", lambda row=row: _backward(torch.tensor(row))) for i, row in enumerate(ROWS)),
     Case("max_backward", "values", lambda: _backward(uniform(1, 7, 9))),
+    Case("max_backward", "grad_subnormal", lambda: _backward(uniform(1, 7, 9), 2.0**-140)),
+    Case("max_backward", "grad_nan", lambda: _backward(uniform(1, 7, 9), NAN)),
     Case("max_backward", "three_ties", lambda: _backward(torch.ones(3).expand(4, 3))),
     Case("max_backward", "transposed", lambda: _backward(uniform(1, 7, 9).t())),
     Case("max_dim", "rows", lambda: (torch.tensor(ROWS), 1, False)),

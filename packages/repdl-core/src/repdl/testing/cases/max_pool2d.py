@@ -42,6 +42,7 @@ CASES = [
     Case("max_pool2d_backward", "distinct", lambda: (uniform(1, 2, 3, 4, 3), index(2, 48, 2, 3, 4, 3), [8, 6])),
     Case("max_pool2d_backward", "collide", lambda: (uniform(1, 2, 3, 20, 30, scale=2.0**10), index(2, 6, 2, 3, 20, 30), [2, 3])),
     Case("max_pool2d_backward", "special", lambda: (uniform(1, 2, 3, 9, 9, special=True), index(2, 20, 2, 3, 9, 9), [4, 5])),
+    Case("max_pool2d_backward", "subnormal", lambda: (uniform(1, 2, 3, 9, 9, scale=2.0**-128), index(2, 20, 2, 3, 9, 9), [4, 5])),
     Case("max_pool2d_backward", "strided", lambda: (uniform(1, 4, 3, 4, 6)[::2, :, :, ::2], index(2, 48, 2, 3, 3, 4).transpose(2, 3), [8, 6])),
     Case("max_pool2d_backward", "no_batch", lambda: (uniform(1, 0, 3, 4, 3), index(2, 48, 0, 3, 4, 3), [8, 6])),
 ]

@@ -53,6 +53,7 @@ CASES = [
     *(Case("nll_loss", f"dims_{variant(*v)}", lambda v=v: loss((3, 4, 5, 2), *v)) for v in VARIANTS),
     *(Case("nll_loss", f"rows_{n}", lambda n=n: loss((n, 3), "mean", True)) for n in (1, 63, 65, 1025, 2100)),
     Case("nll_loss", "special", lambda: loss((40, 5), "none", special=True)),
+    Case("nll_loss", "subnormal", lambda: loss((40, 5), "mean", True, scale=2.0**-128)),
     Case("nll_loss", "all_ignored", lambda: (uniform(1, 4, 3), torch.full((4,), IGNORE), None, "mean", IGNORE)),
     Case("nll_loss", "ignore_a_class", lambda: (uniform(1, 9, 3), targets(3, 9), None, "mean", 1)),
     Case("nll_loss", "empty", lambda: loss((0, 3))),
@@ -61,6 +62,10 @@ CASES = [
     Case("nll_loss", "strided_targets", lambda: (uniform(1, 5, 7), targets(7, 10)[::2], uniform(3, 14)[::2], "mean", IGNORE)),
     *(Case("nll_loss_backward", variant(*v), lambda v=v: _backward((11, 7), *v)) for v in VARIANTS),
     *(Case("nll_loss_backward", f"dims_{variant(*v)}", lambda v=v: _backward((3, 4, 5, 2), *v)) for v in VARIANTS),
+    Case("nll_loss_backward", "special", lambda: (
+        uniform(5, 150, special=True), targets(5, 150), uniform(3, 5), torch.tensor(1.0), 5, "none", IGNORE)),
+    Case("nll_loss_backward", "subnormal", lambda: (
+        uniform(5, 40, scale=2.0**-130), targets(5, 40), None, torch.tensor(1.0), 5, "none", IGNORE)),
     Case("nll_loss_backward", "empty", lambda: _backward((0, 3))),
     Case("nll_loss_backward", "expanded_grad", lambda: (torch.tensor(0.3).expand(9), targets(3, 9), None, torch.tensor(1.0), 3, "none", IGNORE)),
 ]

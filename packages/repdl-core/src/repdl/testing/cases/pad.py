@@ -17,7 +17,9 @@ CASES = [
     Case("pad", "reflect_longest", lambda: (uniform(1, 2, 4), 1, 3, 3, "reflect")),
     Case("pad_backward", "reflect_longest", lambda: (uniform(1, 2, 10), 1, 3, 3, "reflect")),
     Case("pad_backward", "circular_longest", lambda: (uniform(1, 2, 9), 1, 3, 3, "circular")),
+    Case("pad_backward", "subnormal", lambda: (uniform(1, 2, 90, scale=2.0**-130), 1, 50, 39, "replicate")),
     Case("pad_backward", "permuted", lambda: (uniform(1, 7, 5, 6).permute(2, 0, 1), 1, 2, 2, "reflect")),
     Case("pad", "strided", lambda: (uniform(1, 8, 20)[::2, ::3], 1, 2, 2, "circular")),
+    Case("pad", "empty", lambda: (uniform(1, 0, 5), 1, 2, 2, "circular")),
     Case("pad_backward", "empty", lambda: (uniform(1, 0, 9), 1, 2, 2, "circular")),
 ]

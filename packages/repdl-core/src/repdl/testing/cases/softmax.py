@@ -41,6 +41,10 @@ CASES = [
     *(Case(op, "special", lambda: (torch.tensor(ROWS), 1)) for op in ("softmax", "log_softmax")),
     *(Case(f"{op}_backward", name, make) for op in ("softmax", "log_softmax") for name, make in _layouts(_two)),
     *(
+        Case(f"{op}_backward", "subnormal", lambda: (uniform(1, 5, 7, scale=2.0**-130), uniform(2, 5, 7), 1))
+        for op in ("softmax", "log_softmax")
+    ),
+    *(
         Case(f"{op}_backward", "special", lambda: (uniform(1, 10, 3, special=True), torch.tensor(ROWS), 1))
         for op in ("softmax", "log_softmax")
     ),

@@ -1,0 +1,152 @@
+"""Nothing is missing: each op has its text, its bits, its cases, its kernels and its documentation."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import repdl
+from repdl.registry import OPS, get_backend, implementations
+from repdl.testing import cases, golden
+
+OURS = sorted(op.name for op in OPS.values() if op.distribution == "repdl-core")
+FAMILIES = sorted({OPS[name].family for name in OURS})
+BACKENDS = [name for name, info in repdl.backends().items() if info.error is None]
+PACKAGES = Path(__file__).parents[2]
+STEPS = {"adam_step", "sgd_step"}
+NEVER_EMPTY = {"max"}
+"""Ops that torch refuses on an empty input; the backward of one takes none either."""
+NATIVE_ELSEWHERE = {"linear": "matmul"}
+"""Families whose kernel is in another family's native file."""
+
+by_op = pytest.mark.parametrize("op", OURS)
+by_family = pytest.mark.parametrize("family", FAMILIES)
+
+
+def tensors(op: str) -> Iterator[list[torch.Tensor]]:
+    """The tensor arguments of each case of an op."""
+    for case in cases(OPS[op].family):
+        if case.op == op:
+            nested = [a if isinstance(a, list) else [a] for a in case.make()]
+            yield [t for group in nested for t in group if isinstance(t, torch.Tensor)]
+
+
+@by_op
+def test_coverage__text_and_golden_bits_mention_the_op(op: str) -> None:
+    text = files("repdl.contract").joinpath("v1", f"{OPS[op].family}.md").read_text()
+    name = op if op in text else op.replace("_dim", "")
+    assert f"`{name}" in text, f"{OPS[op].family}.md does not define {op}"
+    assert any(case.startswith(f"{op}__") for case in golden(OPS[op].family))
+
+
+@by_op
+def test_coverage__cases(op: str) -> None:
+    arguments = list(tensors(op))
+    assert arguments, f"no case of {op}"
+    assert any(not t.is_contiguous() for args in arguments for t in args), f"{op}: no case is non-contiguous"
+    if op.removesuffix("_backward") not in NEVER_EMPTY:
+        assert any(t.numel() == 0 for args in arguments for t in args), f"{op}: no case is empty"
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_coverage__backends_implement_every_op(name: str) -> None:
+    missing = set(OURS) - implementations(get_backend(name)).keys()
+    assert not missing, f"backend {name} lacks {sorted(missing)}"
+
+
+def test_coverage__reference_is_a_backend() -> None:
+    assert "reference" in BACKENDS
+
+
+@by_family
+def test_coverage__modules(family: str) -> None:
+    root = files("repdl")
+    for path in (f"ops/{family}.py", f"reference/{family}.py", f"testing/cases/{family}.py"):
+        assert root.joinpath(path).is_file(), path
+
+
+@pytest.mark.skipif(not (PACKAGES / "repdl-cpu/native").is_dir(), reason="no source tree of repdl-cpu here")
+@by_family
+def test_coverage__source_tree(family: str) -> None:
+    native = NATIVE_ELSEWHERE.get(family, family)
+    expected = [
+        PACKAGES / f"repdl-core/tests/test_{family}.py",
+        PACKAGES / f"repdl-cpu/src/repdl_cpu/{family}.py",
+        PACKAGES / f"repdl-cpu/native/{native}.cpp",
+    ]
+    missing = [str(path.relative_to(PACKAGES)) for path in expected if not path.is_file()]
+    assert not missing, f"{family}: {missing} missing"
+
+
+# torch's parameter names; None: inspect torch.nn.functional's function of that name.
+UNARY, BINARY = ("input",), ("input", "other")
+TORCH: dict[str, tuple[str, ...] | None] = {
+    **dict.fromkeys(("abs", "exp", "log", "neg", "reciprocal", "sign", "sqrt", "square"), UNARY),
+    **dict.fromkeys(("mul", "maximum", "minimum", "matmul"), BINARY),
+    **dict.fromkeys(("add", "sub"), (*BINARY, "alpha")),
+    **dict.fromkeys(("mm", "bmm"), ("input", "mat2")),
+    **dict.fromkeys(("sum", "mean"), ("input", "dim", "keepdim", "dtype")),
+    **dict.fromkeys(
+        ("batch_norm", "cross_entropy", "log_softmax", "nll_loss", "pad", "relu", "softmax"), None
+    ),
+    "addmm": ("input", "mat1", "mat2", "beta", "alpha"),
+    "conv2d": ("input", "weight", "bias", "stride", "padding", "dilation", "groups"),
+    "div": (*BINARY, "rounding_mode"),
+    "linear": ("input", "weight", "bias"),
+    "max": ("input", "dim", "keepdim", "other"),
+    "max_pool2d": ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"),
+}
+ADDED = {"mm": ("transA", "transB")}
+"""Parameters that torch does not have, kept from the prototype."""
+
+
+def parameters(name: str) -> dict[str, inspect.Parameter]:
+    """The parameters of a public function."""
+    return dict(inspect.signature(getattr(repdl.ops, name)).parameters)
+
+
+def test_coverage__every_public_function_is_compared_with_torch() -> None:
+    assert set(repdl.ops.__all__) == TORCH.keys() | STEPS
+
+
+@pytest.mark.parametrize("name", repdl.ops.__all__)
+def test_coverage__docstring(name: str) -> None:
+    text: Any = getattr(repdl.ops, name).__doc__
+    assert text and "Contract: " in text and "Source: " in text, f"{name}: {text!r}"
+    family = text.split("Contract: ")[1].split()[0]
+    assert files("repdl.contract").joinpath("v1", f"{family}.md").is_file(), f"{name}: no contract {family}"
+
+
+@pytest.mark.parametrize("name", sorted(TORCH))
+def test_coverage__contract_keyword(name: str) -> None:
+    contract = parameters(name)["contract"]
+    assert contract.kind is inspect.Parameter.KEYWORD_ONLY and contract.default is None
+
+
+@pytest.mark.parametrize("name", sorted(TORCH))
+def test_coverage__parameter_names_are_torchs(name: str) -> None:
+    mine = [p for p in parameters(name) if p != "contract" and p not in ADDED.get(name, ())]
+    table = TORCH[name]
+    if table is None:
+        theirs = inspect.signature(getattr(torch.nn.functional, name)).parameters
+        assert mine == list(theirs)
+        assert [parameters(name)[p].default for p in mine] == [p.default for p in theirs.values()]
+    else:
+        assert mine == list(table)
+
+
+@pytest.mark.parametrize("name", sorted(name for name, table in TORCH.items() if table))
+def test_coverage__the_written_table_is_torchs(name: str) -> None:
+    """torch's schemas know the names of the table, where its Python functions have no signature."""
+    spelled = {"self": "input"}
+    schemas = torch._C._jit_get_schemas_for_operator(f"aten::{name}")
+    known = {spelled.get(argument.name, argument.name) for schema in schemas for argument in schema.arguments}
+    table = TORCH[name]
+    assert table is not None
+    assert set(table) - {"return_indices"} <= known

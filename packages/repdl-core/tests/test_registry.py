@@ -1,0 +1,412 @@
+"""The registry: choice of backend, broken plug-ins, ops and backends of other projects."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import repdl
+from repdl import registry
+from repdl.errors import BackendError, DeviceError, ShapeError, UnsupportedError
+from repdl.registry import Backend
+
+INSTALLED = [name for name, info in repdl.backends().items() if info.device == "cpu" and not info.error]
+ONES = torch.ones(2, 2)
+
+
+@pytest.fixture(autouse=True)
+def _restore() -> Iterator[None]:
+    before = repdl.config.state.backend
+    extra = dict(registry._extra)
+    yield
+    registry._extra.clear()
+    registry._extra.update(extra)
+    repdl.config.state.backend = before
+    registry._cache.clear()
+
+
+def backend(name: str, value: float, priority: int = 0, device: str = "cpu") -> Backend:
+    """A backend whose matmul gives `value` everywhere: its results show who computed them."""
+
+    def matmul(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, contract: str) -> torch.Tensor:
+        return torch.full((input.shape[0], mat2.shape[1]), value)
+
+    return Backend(name, device, {"matmul": matmul}, priority)
+
+
+@pytest.fixture
+def registered() -> Iterator[Any]:
+    """`registered(backend)` for the length of a test."""
+    names: list[str] = []
+
+    def register(new: Backend) -> None:
+        registry.register_backend(new)
+        names.append(new.name)
+
+    yield register
+    for name in names:
+        registry.unregister_backend(name)
+
+
+def test_backends__reference_is_listed() -> None:
+    info = repdl.backends()["reference"]
+    assert (info.device, info.error, info.ops) == ("cpu", None, len(registry.OPS))
+    assert info.priority < 0
+
+
+def test_backend__highest_priority_is_picked(registered: Any) -> None:
+    registered(backend("low", 5.0, priority=2000))
+    assert repdl.ops.mm(ONES, ONES)[0, 0] == 5
+    registered(backend("high", 7.0, priority=3000))
+    assert repdl.ops.mm(ONES, ONES)[0, 0] == 7
+    registry.unregister_backend("high")
+    assert repdl.ops.mm(ONES, ONES)[0, 0] == 5
+
+
+def test_backend__an_op_it_lacks_comes_from_the_next(registered: Any) -> None:
+    registered(backend("partial", 5.0, priority=2000))
+    assert repdl.ops.add(ONES, ONES)[0, 0] == 2
+
+
+def test_backend__an_op_that_the_chosen_one_lacks(registered: Any) -> None:
+    registered(backend("partial", 5.0))
+    with repdl.use_backend("partial"), pytest.raises(BackendError, match="add: not implemented by partial"):
+        repdl.ops.add(ONES, ONES)
+
+
+def test_use_backend__nests_and_is_restored(registered: Any) -> None:
+    registered(backend("five", 5.0, priority=-2000))
+    registered(backend("seven", 7.0, priority=-2000))
+    with repdl.use_backend("five") as outer:
+        assert outer.name == "five"
+        with pytest.raises(KeyError), repdl.use_backend("seven"):
+            assert repdl.ops.mm(ONES, ONES)[0, 0] == 7
+            raise KeyError
+        assert repdl.ops.mm(ONES, ONES)[0, 0] == 5
+    assert repdl.ops.mm(ONES, ONES)[0, 0] == 2
+
+
+def test_set_backend__none_picks_by_device_again(registered: Any) -> None:
+    registered(backend("five", 5.0, priority=-2000))
+    repdl.set_backend("five")
+    assert repdl.ops.mm(ONES, ONES)[0, 0] == 5
+    repdl.set_backend(None)
+    assert repdl.ops.mm(ONES, ONES)[0, 0] == 2
+
+
+@pytest.mark.parametrize("name", INSTALLED)
+def test_use_backend__each_installed_one(name: str) -> None:
+    with repdl.use_backend(name):
+        assert repdl.ops.mm(ONES, ONES)[0, 0] == 2
+
+
+def test_use_backend__unknown_changes_nothing() -> None:
+    before = repdl.config.state.backend
+    with pytest.raises(BackendError, match="'nosuch' is not installed .*reference.*pip install repdl-nosuch"):
+        repdl.set_backend("nosuch")
+    with pytest.raises(BackendError), repdl.use_backend("nosuch"):
+        pass
+    assert repdl.config.state.backend == before
+
+
+def test_use_backend__of_another_device(registered: Any) -> None:
+    registered(backend("elsewhere", 5.0, device="cuda"))
+    with repdl.use_backend("elsewhere"), pytest.raises(
+        BackendError, match="matmul: backend 'elsewhere' takes cuda tensors, got cpu"
+    ):
+        repdl.ops.mm(ONES, ONES)
+
+
+def test_device__without_a_backend() -> None:
+    registry.define(
+        "on_meta", "(Tensor input) -> Tensor", namespace="repdl_test_registry", distribution="test",
+        check=lambda input: None, fake=lambda input: torch.empty_like(input),
+    )
+    try:
+        with pytest.raises(BackendError, match="on_meta: no backend for xpu tensors is installed; pip install"):
+            registry.lookup("on_meta", "xpu")
+    finally:
+        registry.OPS.pop("on_meta")
+
+
+def test_device__mixed() -> None:
+    with pytest.raises(DeviceError, match=r"matmul: tensors on cpu and meta.*\.to\('cpu'\)"):
+        torch.ops.repdl.matmul(ONES, torch.ones(2, 2, device="meta"), False, False, "v1")
+
+
+# Ops of another project.
+
+
+@pytest.fixture
+def twice() -> Iterator[Any]:
+    """An op of an outside namespace, 2x, with a derivative."""
+    calls: list[str] = []
+
+    def check(input: torch.Tensor) -> None:
+        calls.append("check")
+        if input.dim() != 1:
+            raise ShapeError(f"twice: input.dim() is {input.dim()}, expected 1")
+
+    op = registry.define(
+        "twice", "(Tensor input) -> Tensor", namespace="repdl_test", distribution="somebody-elses",
+        check=check, fake=lambda input: input.new_empty(input.shape),
+        setup_context=lambda ctx, inputs, output: None, backward=lambda ctx, grad: op(grad),
+    )
+    try:
+        yield op, calls
+    finally:
+        registry.OPS.pop("twice")
+        library = registry._libraries.pop("repdl_test")
+        library._destroy()
+        registry._cache.clear()
+
+
+def test_define__outside_op_with_autograd(twice: Any) -> None:
+    op, calls = twice
+    for name in INSTALLED:
+        registry.implement("twice", name, lambda input: input * 2)
+    x = torch.tensor([1.0, 3.0], requires_grad=True)
+    y = torch.ops.repdl_test.twice(x)
+    assert y.tolist() == [2, 6] and calls == ["check"]
+    y.sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [2, 2]
+    assert registry.OPS["twice"].distribution == "somebody-elses"
+    torch.library.opcheck(op, (torch.ones(3, requires_grad=True),))
+
+
+def test_define__check_runs_before_any_kernel(twice: Any) -> None:
+    op, _ = twice
+    reached = []
+    registry.implement("twice", "reference", reached.append)
+    for device in ("cpu", "meta"):
+        with pytest.raises(ShapeError, match=r"input.dim\(\) is 2"):
+            op(torch.ones(2, 2, device=device))
+    assert not reached
+
+
+def test_implement__counts_as_the_backends_own(twice: Any) -> None:
+    op, _ = twice
+    before = repdl.backends()["reference"].ops
+    with pytest.raises(BackendError, match="twice: not implemented by"):
+        op(torch.ones(2))
+    registry.implement("twice", "reference", lambda input: input + input)
+    assert repdl.backends()["reference"].ops == before + 1
+    assert op(torch.ones(2)).tolist() == [2, 2]
+
+
+def test_second_derivative__outside_the_contract_raises() -> None:
+    x = torch.tensor([[0.5, -1.0, 2.0]], requires_grad=True)
+    loss = repdl.ops.cross_entropy(x, torch.tensor([1]))
+    (grad,) = torch.autograd.grad(loss, x, create_graph=True)
+    with pytest.raises(UnsupportedError, match="cross_entropy_backward: has no derivative in the contract"):
+        grad.sum().backward()
+
+
+def test_second_derivative__inside_the_contract() -> None:
+    x = torch.tensor([3.0], requires_grad=True)
+    (grad,) = torch.autograd.grad(repdl.ops.mul(x, repdl.ops.mul(x, x)).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(grad.sum(), x)
+    assert (grad.item(), second.item()) == (27, 18)
+
+
+# Plug-ins, in a process of their own: entry points are read once.
+
+
+class Site:
+    """A folder on PYTHONPATH with made-up distributions."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def add(self, distribution: str, group: str, points: str, **modules: str) -> None:
+        info = self.folder / f"{distribution.replace('-', '_')}-99.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 99\n")
+        (info / "entry_points.txt").write_text(f"[{group}]\n{points}\n")
+        for name, code in modules.items():
+            (self.folder / f"{name}.py").write_text(textwrap.dedent(code))
+
+    def python(self, code: str, **environment: str) -> list[str]:
+        """The lines that the code prints."""
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("REPDL_")}
+        clean["PYTHONPATH"] = os.pathsep.join(filter(None, [str(self.folder), clean.get("PYTHONPATH", "")]))
+        done = subprocess.run(
+            [sys.executable, "-c", PRELUDE + textwrap.dedent(code)],
+            env={**clean, **environment}, capture_output=True, text=True, timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+
+PRELUDE = """
+import repdl, torch
+ones = torch.ones(2, 2)
+def attempt(function):
+    try:
+        print(function())
+    except Exception as error:
+        print(f"{type(error).__name__}: {error} <- {type(error.__cause__).__name__}")
+def product():
+    return repdl.ops.mm(ones, ones).sum().item()
+def chosen(name):
+    with repdl.use_backend(name):
+        return product()
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_plugin__broken_is_reported_and_harms_nobody(site: Site) -> None:
+    site.add("repdl-broken", "repdl.backends", "broken = broken_plugin:backend",
+             broken_plugin="raise OSError('libfoo.so not found')")
+    listed, normal, asked, still = site.python("""
+        print(repdl.backends()["broken"].error)
+        attempt(product)
+        attempt(lambda: chosen("broken"))
+        attempt(lambda: chosen("reference"))
+    """)
+    assert listed == "OSError: libfoo.so not found"
+    assert normal == still == "8.0"
+    assert asked.startswith("BackendError: backend 'broken' is installed but failed to load: OSError: libfoo.so")
+    assert asked.endswith("<- OSError")
+
+
+def test_plugin__not_a_backend(site: Site) -> None:
+    site.add("repdl-odd", "repdl.backends", "odd = odd_plugin:backend", odd_plugin="backend = 7")
+    listed, asked = site.python("""
+        print(repdl.backends()["odd"].error)
+        attempt(lambda: chosen("odd"))
+    """)
+    assert listed == "TypeError: odd_plugin:backend is a int, expected repdl.Backend"
+    assert "failed to load: TypeError" in asked
+
+
+def test_plugin__broken_cpu_is_no_silent_fallback(site: Site) -> None:
+    site.add("repdl-cpu", "repdl.backends", "cpu = broken_cpu:backend", broken_cpu="raise ImportError('bad ABI')")
+    listed, automatic, asked, reference = site.python("""
+        print(repdl.backends()["cpu"].error)
+        attempt(product)
+        attempt(lambda: chosen("cpu"))
+        attempt(lambda: chosen("reference"))
+    """)
+    assert listed == "ImportError: bad ABI"
+    for line in (automatic, asked):
+        assert line.startswith("BackendError: backend 'cpu' is installed but failed to load: ImportError: bad ABI")
+        assert line.endswith("<- ImportError")
+    assert reference == "8.0"
+
+
+def test_plugin__third_party_backend_by_priority(site: Site) -> None:
+    site.add("their-backend", "repdl.backends", "theirs = their_backend:backend", their_backend="""
+        import torch
+        from repdl import Backend
+
+        def matmul(input, mat2, transA, transB, contract):
+            return torch.full((input.shape[0], mat2.shape[1]), 25.0)
+
+        backend = Backend("theirs", "cpu", {"matmul": matmul}, priority=1000)
+    """)
+    code = """
+        print(repdl.backends()["theirs"].ops, repdl.backends()["theirs"].priority)
+        attempt(product)
+        attempt(lambda: repdl.ops.add(ones, ones).sum().item())
+        attempt(lambda: chosen("reference"))
+    """
+    assert site.python(code) == ["1 1000", "100.0", "8.0", "8.0"]
+    assert site.python("attempt(product)", REPDL_BACKEND="reference") == ["8.0"]
+
+
+def test_plugin__third_party_op(site: Site) -> None:
+    site.add("their-op", "repdl.ops", "thrice = their_op:thrice\nbroken_op = their_op:nothing", their_op="""
+        import repdl
+        from repdl import registry
+
+        _op = registry.define(
+            "thrice", "(Tensor input) -> Tensor", namespace="theirs", distribution="their-op",
+            check=lambda input: None, fake=lambda input: input.new_empty(input.shape),
+        )
+        for name in repdl.backends():
+            registry.implement("thrice", name, lambda input: input * 3)
+
+        def thrice(input):
+            return _op(input)
+    """)
+    assert site.python("""
+        print(repdl.ops.thrice(ones).sum().item(), torch.ops.theirs.thrice(ones).sum().item())
+        try:
+            repdl.ops.thrice(ones.requires_grad_()).sum().backward()
+        except repdl.RepDLError as error:
+            print(type(error).__name__, error)
+        attempt(lambda: repdl.ops.broken_op)
+        attempt(lambda: repdl.ops.nosuch)
+    """) == [
+        "12.0 12.0",
+        "UnsupportedError thrice: has no derivative in the contract; if this is a second derivative, "
+        "only matmul, linear, conv2d, sum, softmax, pad, max_pool2d and the elementwise ops have one",
+        "AttributeError: module 'their_op' has no attribute 'nothing' <- NoneType",
+        "AttributeError: module 'repdl.ops' has no op 'nosuch' <- NoneType",
+    ]
+
+
+def test_environment__backend(site: Site) -> None:
+    code = """
+        from repdl.registry import lookup
+        attempt(product)
+        print(lookup("matmul", "cpu").__module__)
+    """
+    assert site.python(code, REPDL_BACKEND="reference") == ["8.0", "repdl.reference.matmul"]
+
+
+def test_environment__backend_unknown(site: Site) -> None:
+    (line,) = site.python("attempt(product)", REPDL_BACKEND="nosuch")
+    assert line.startswith("BackendError: backend 'nosuch' is not installed")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "module", "distribution"),
+    [("nn", "nn", "repdl-nn"), ("from_torch_module", "nn", "repdl-nn"), ("optim", "optim", "repdl-optim")],
+)
+def test_optional__not_installed(site: Site, attribute: str, module: str, distribution: str) -> None:
+    (line,) = site.python(f"""
+        import sys
+
+        class Blocker:
+            def find_spec(self, name, path=None, target=None):
+                if name == "repdl.{module}":
+                    raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+        sys.meta_path.insert(0, Blocker())
+        attempt(lambda: repdl.{attribute})
+    """)
+    assert line.startswith(f"ModuleNotFoundError: repdl.{module} is not installed: pip install {distribution}")
+
+
+def test_optional__an_error_inside_is_not_hidden(site: Site) -> None:
+    (line,) = site.python("""
+        import sys
+
+        class Blocker:
+            def find_spec(self, name, path=None, target=None):
+                if name == "repdl.nn":
+                    raise ModuleNotFoundError("No module named 'something'", name="something")
+
+        sys.meta_path.insert(0, Blocker())
+        attempt(lambda: repdl.nn)
+    """)
+    assert line == "ModuleNotFoundError: No module named 'something' <- NoneType"
+
+
+def test_optional__no_such_attribute() -> None:
+    with pytest.raises(AttributeError, match="module 'repdl' has no attribute 'nosuch'"):
+        _ = repdl.nosuch

@@ -1,0 +1,151 @@
+"""Whatever the caller has set in the processor, the bits are the same and the setting stays."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+
+import repdl
+import repdl.testing
+import repdl_cpu
+from repdl.registry import get_backend, implementations
+from repdl.testing import Case, assert_same_bits, cases, run
+
+# fegetround's values, from the ABI's <fenv.h>.
+DIRECTIONS = {
+    "x86_64": {"down": 0x400, "up": 0x800, "zero": 0xC00},
+    "aarch64": {"up": 0x400000, "down": 0x800000, "zero": 0xC00000},
+}.get(platform.machine().replace("AMD64", "x86_64").replace("arm64", "aarch64"), {})
+
+ALL = cases()
+CASES = [
+    case
+    for case in ALL
+    if case.name in ("special", "values", "subnormal", "fused_not_rounded_twice", "underflow_keeps_sign", "hard")
+    or case.name.startswith("k_")
+]
+
+
+@contextmanager
+def flush_denormal() -> Iterator[None]:
+    """Flush-to-zero on, as some training scripts set it."""
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor cannot flush subnormals")
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
+@contextmanager
+def rounding(direction: int) -> Iterator[ctypes.CDLL]:
+    """Another rounding mode; torch and Python stay usable, but not exact, inside."""
+    libm = ctypes.CDLL(ctypes.util.find_library("m"))
+    before = libm.fegetround()
+    try:
+        assert libm.fesetround(direction) == 0
+        yield libm
+    finally:
+        libm.fesetround(before)
+
+
+@cache
+def expected(case: Case) -> Any:
+    """The reference's outputs in the default environment."""
+    return run(case, "v1", implementations(get_backend("reference"))[case.op])
+
+
+def subnormal_survives() -> bool:
+    """Whether adding keeps a subnormal in the environment as it is now."""
+    return bool(torch.tensor(2.0**-140).add(torch.tensor(0.0)).view(torch.int32) != 0)
+
+
+def test_environment__flush_denormal_can_be_seen() -> None:
+    assert subnormal_survives()
+    with flush_denormal():
+        assert not subnormal_survives()
+    assert subnormal_survives()
+
+
+@pytest.mark.parametrize("isa", repdl_cpu.supported_isas())
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_environment__flush_denormal(case: Case, isa: str) -> None:
+    right = expected(case)
+    implementation = implementations(get_backend("cpu"))[case.op]
+    args = case.args("v1")  # made outside: flushing would change the arguments themselves
+    same = Case(case.op, case.name, lambda: args[: len(case.make())])
+    with repdl_cpu.use_isa(isa), flush_denormal():
+        actual = run(same, "v1", implementation)
+        kept = not subnormal_survives()
+    assert_same_bits(actual, right, f"{case} with flush-to-zero")
+    assert kept, "the caller's setting was not put back"
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_environment__flush_denormal_on_the_reference(case: Case) -> None:
+    right = expected(case)
+    args = case.args("v1")
+    same = Case(case.op, case.name, lambda: args[: len(case.make())])
+    with flush_denormal():
+        actual = run(same, "v1", implementations(get_backend("reference"))[case.op])
+        kept = not subnormal_survives()
+    assert_same_bits(actual, right, f"{case} with flush-to-zero")
+    assert kept, "the caller's setting was not put back"
+
+
+@pytest.mark.skipif(not DIRECTIONS, reason="rounding modes of this processor's ABI are not written down here")
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("isa", repdl_cpu.supported_isas())
+@pytest.mark.parametrize("threads", [1, 3])
+def test_environment__rounding_mode(direction: str, isa: str, threads: int) -> None:
+    before = repdl.config.state.threads
+    prepared = [(case, case.args("v1"), expected(case)) for case in ALL]
+    table = implementations(get_backend("cpu"))
+    results: list[Any] = []
+    try:
+        repdl.set_num_threads(threads)
+        with repdl_cpu.use_isa(isa), rounding(DIRECTIONS[direction]) as libm:
+            for case, args, _ in prepared:
+                same = Case(case.op, case.name, lambda case=case, args=args: args[: len(case.make())])
+                results.append(run(same, "v1", table[case.op]))
+            kept = libm.fegetround() == DIRECTIONS[direction]
+    finally:
+        repdl.config.state.threads = before
+    assert kept, "the caller's rounding mode was not put back"
+    for (case, _, right), actual in zip(prepared, results):
+        assert_same_bits(actual, right, f"{case} rounding {direction}")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_environment__pool_after_fork() -> None:
+    before = repdl.config.state.threads
+    try:
+        repdl.set_num_threads(3)
+        a, b = repdl.testing.uniform(1, 300, 200), repdl.testing.uniform(2, 200, 150)
+        parent = repdl.digest(repdl.ops.mm(a, b))  # starts the parent's pool
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:  # no pytest machinery in the child: write, then leave at once
+            status = 1
+            try:
+                os.write(writer, repdl.digest(repdl.ops.mm(a, b)).encode())
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(writer)
+        with os.fdopen(reader) as pipe:
+            assert pipe.read() == parent
+        assert os.waitpid(child, 0)[1] == 0
+        assert repdl.digest(repdl.ops.mm(a, b)) == parent
+    finally:
+        repdl.config.state.threads = before

@@ -1,0 +1,215 @@
+"""Tests of the tests: deliberately wrong backends must fail the parity checks.
+
+Each wrong backend makes one mistake that a kernel writer could make. The cases of every
+op that the mistake can touch have to show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from repdl import registry
+from repdl.reference import arithmetic
+from repdl.reference.arithmetic import to_numpy, to_torch
+from repdl.registry import Backend, get_backend, implementations
+from repdl.testing import ODD_CONTRACTS, cases, check_parity
+
+Function = Callable[..., Any]
+
+NEVER_NAN = {"sign"}  # sign(NaN) is 0, as torch has it
+NEVER_SUBNORMAL = {"log", "log_softmax", "sign", "sqrt"}  # the results nearest to 0 are far from subnormal
+SUBNORMAL_ARGUMENT_IS_ZERO = {"exp", "log_softmax", "softmax", "square"}  # the results are equal, rounded
+
+
+def tensors(args: tuple[Any, ...], change: Callable[[torch.Tensor], torch.Tensor]) -> tuple[Any, ...]:
+    """The arguments, with `change` applied to each tensor, in lists too."""
+    return tuple(
+        [change(x) if isinstance(x, torch.Tensor) else x for x in a]
+        if isinstance(a, list)
+        else change(a)
+        if isinstance(a, torch.Tensor)
+        else a
+        for a in args
+    )
+
+
+def outputs(result: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """The result, with `change` applied to each of its tensors."""
+    return tensors((result,), change)[0] if not isinstance(result, tuple) else tensors(result, change)
+
+
+def negative_nan(x: torch.Tensor) -> torch.Tensor:
+    if not x.is_floating_point():
+        return x
+    pattern = torch.where(x.isnan(), torch.tensor(0xFFC00000 - 2**32, dtype=torch.int32), x.view(torch.int32))
+    return pattern.view(torch.float32)
+
+
+def flush(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(x.abs() < 2.0**-126, x * 0.0, x) if x.is_floating_point() else x
+
+
+def ignore_strides(x: torch.Tensor) -> torch.Tensor:
+    """What a kernel reads that takes the address and believes the memory to be row-major."""
+    if x.is_contiguous():
+        return x
+    behind = x.untyped_storage().nbytes() // x.element_size() - x.storage_offset()
+    strides, step = [], 1
+    for size in reversed(x.shape):
+        strides.insert(0, step)
+        step *= size
+    flat = torch.zeros(max(step, behind), dtype=x.dtype)  # reads past the end are zeros here
+    flat[:behind] = x.as_strided((behind,), (1,), x.storage_offset())
+    return flat.as_strided(x.shape, strides)
+
+
+def reversed_dot(a: Any, b: Any, contract: Any) -> Any:
+    return arithmetic.dot(a[::-1], b[::-1], contract)
+
+
+def two_roundings(a: Any, b: Any, c: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return np.asarray(a * b + c, dtype=np.float32)
+
+
+def left_to_right(parts: Any) -> Any:
+    total = parts[0]
+    with np.errstate(all="ignore"):
+        for part in parts[1:]:
+            total = np.asarray(total + part, dtype=np.float32)
+    return total
+
+
+def padded_chunks(a: Any, b: Any, contract: Any) -> Any:
+    """Every chain padded to a multiple of eight with zeros, as a wide kernel might."""
+    pad = -len(a) % 8
+    a, b = (np.concatenate([x, np.zeros((pad, *x.shape[1:]), np.float32)]) for x in (a, b))
+    return arithmetic.dot(a, b, contract)
+
+
+def matmul_with(dot: Function) -> dict[str, Function]:
+    def matmul(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, contract: str) -> torch.Tensor:
+        a, b = to_numpy(input), to_numpy(mat2)
+        a = a.swapaxes(-1, -2) if transA else a
+        b = b.swapaxes(-1, -2) if transB else b
+        return to_torch(dot(np.moveaxis(a, -1, 0)[..., :, None], np.moveaxis(b, -2, 0)[..., None, :], contract))
+
+    return {"matmul": matmul}
+
+
+def wrapped(before: Function = lambda x: x, after: Function = lambda x: x) -> dict[str, Function]:
+    """The reference's ops with changed arguments or results; those that work in place are left out."""
+
+    def wrap(function: Function) -> Function:
+        return lambda *args: outputs(function(*tensors(args, before)), after)
+
+    table = implementations(get_backend("reference"))
+    return {op: wrap(table[op]) for op in table if op not in ("adam_step", "sgd_step")}
+
+
+def caught(name: str) -> dict[str, list[str]]:
+    """Op -> the cases that fail with the registered backend of that name."""
+    failed: dict[str, list[str]] = {}
+    table = implementations(get_backend(name))
+    for case in cases():
+        if case.op in table:
+            try:
+                check_parity(case, name)
+            except AssertionError:
+                failed.setdefault(case.op, []).append(case.name)
+    return failed
+
+
+@pytest.fixture
+def wrong() -> Iterator[Callable[[dict[str, Function]], dict[str, list[str]]]]:
+    """`wrong(ops)`: what the parity checks say of a backend with these ops."""
+
+    def check(ops: dict[str, Function]) -> dict[str, list[str]]:
+        registry.register_backend(Backend("wrong", "cpu", ops, priority=-1000))
+        return caught("wrong")
+
+    yield check
+    registry.unregister_backend("wrong")
+
+
+Check = Callable[[dict[str, Function]], dict[str, list[str]]]
+
+
+def test_meta__the_reference_itself_passes(wrong: Check) -> None:
+    assert wrong(wrapped()) == {}
+    assert wrong(matmul_with(arithmetic.dot)) == {}
+
+
+def test_meta__reversed_accumulation(wrong: Check) -> None:
+    failed = wrong(matmul_with(reversed_dot))["matmul"]
+    assert {"5x7x3", "17x33x65", "k_256", "k_257", "strided", "batched"} <= set(failed)
+
+
+def test_meta__padded_chunks(wrong: Check) -> None:
+    assert wrong(matmul_with(padded_chunks))["matmul"] == ["underflow_keeps_sign"]
+
+
+def test_meta__multiply_and_add_not_fused(wrong: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dot(a: Any, b: Any, contract: Any) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(arithmetic, "fma", two_roundings)
+            return arithmetic.dot(a, b, contract)
+
+    assert "fused_not_rounded_twice" in wrong(matmul_with(dot))["matmul"]
+
+
+def test_meta__chunks_joined_left_to_right(wrong: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dot(a: Any, b: Any, contract: Any) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(arithmetic, "tree", left_to_right)
+            return arithmetic.dot(a, b, contract)
+
+    failed = wrong(matmul_with(dot))["matmul"]
+    assert {"k_1025", "k_1793"} <= set(failed)
+    assert not {"k_255", "k_256", "k_512", "k_768"} & set(failed), "two and three chunks have one order"
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_meta__contract_ignored(wrong: Check, kept: int) -> None:
+    """A kernel with the order of v1 built in fails under each odd contract."""
+    table = implementations(get_backend("reference"))
+    ops = {op: (lambda *args, f=table[op]: f(*args[:-1], "v1")) for op in ("matmul", "sum", "linear", "conv2d")}
+    wrong(ops)
+    for op in ops:
+        failures = 0
+        for case in cases():
+            if case.op == op:
+                try:
+                    check_parity(case, "wrong", ODD_CONTRACTS[kept])
+                except AssertionError:
+                    failures += 1
+        assert failures, f"{op}: no case shows the order of {ODD_CONTRACTS[kept]}"
+
+
+def test_meta__negative_nan(wrong: Check) -> None:
+    failed = wrong(wrapped(after=negative_nan))
+    missing = wrapped().keys() - failed.keys() - NEVER_NAN
+    assert not missing, f"no case of {sorted(missing)} has a NaN in its output"
+
+
+def test_meta__flush_to_zero(wrong: Check) -> None:
+    failed = wrong(wrapped(after=flush))
+    missing = wrapped().keys() - failed.keys() - NEVER_SUBNORMAL
+    assert not missing, f"no case of {sorted(missing)} has a subnormal output"
+
+
+def test_meta__subnormal_arguments_as_zero(wrong: Check) -> None:
+    failed = wrong(wrapped(before=flush))
+    missing = wrapped().keys() - failed.keys() - SUBNORMAL_ARGUMENT_IS_ZERO
+    assert not missing, f"no case of {sorted(missing)} has a subnormal argument that counts"
+
+
+def test_meta__strides_ignored(wrong: Check) -> None:
+    failed = wrong(wrapped(before=ignore_strides))
+    missing = wrapped().keys() - failed.keys()
+    assert not missing, f"no case of {sorted(missing)} has an argument whose strides matter"
