@@ -30,13 +30,15 @@ from repdl.reference import (
 )
 from repdl.registry import Backend
 
+_tiny, _one = 5e-324, 1.0  # variables: a product of constants is computed when Python compiles it
+
 
 def _ieee(function: Callable[..., Any]) -> Callable[..., Any]:
     """Run with subnormals on, whatever the caller has set, and put the setting back."""
 
     @wraps(function)
     def run(*args: Any) -> Any:
-        if 5e-324 * 1.0 != 0.0:
+        if _tiny * _one != 0.0:
             return function(*args)
         torch.set_flush_denormal(False)
         try:

@@ -36,6 +36,12 @@ CASES = [
         for tb in (False, True)
     ),
     *(Case("matmul", f"k_{k}", lambda k=k: _product(3, 5, k)) for k in (255, 256, 257, 511, 512, 513, 768, 1023, 1025, 1793, 2049)),
+    *(
+        Case("matmul", f"few_rows_{m}x{n}x{k}", lambda m=m, n=n, k=k: _product(m, n, k, False, True))
+        for m, n, k in [(1, 16, 256), (1, 47, 257), (2, 33, 513), (3, 40, 1025), (4, 31, 270)]
+    ),
+    Case("matmul", "few_rows_strided", lambda: (uniform(1, 300, 4).t()[:3], uniform(2, 40, 300).t(), False, False)),
+    Case("matmul", "few_rows_special", lambda: (*_product(2, 37, 19, False, True, special=True)[:2], False, True)),
     Case("matmul", "rows_1", lambda: _product(1, 130, 300, False, True)),
     Case("matmul", "columns_1", lambda: _product(130, 1, 300)),
     Case("matmul", "empty_m", lambda: _product(0, 5, 3)),
