@@ -24,11 +24,12 @@ EXAMPLES = ["tqdm", "scikit-learn"]
 
 def install(session: nox.Session, *tools: str, backends: tuple[str, ...] = ("cpu",)) -> None:
     """Install torch, then the packages, built from this checkout, then tools."""
+    session.install("pip>=23.1")  # the one that Python 3.10 brings knows no build settings
     session.install("-c", "constraints.txt", "torch", "numpy")
     for backend in backends:
         # A build directory that stays makes a second build short.
         build = ROOT / "build" / f"{backend}-{session.name}"
-        session.install("--no-deps", f"-Cbuild-dir={build}", NATIVE[backend])
+        session.install("--no-deps", f"--config-settings=build-dir={build}", NATIVE[backend])
     session.install("--no-deps", *PURE)
     if tools:
         session.install("-c", "constraints.txt", *tools)
