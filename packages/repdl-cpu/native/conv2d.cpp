@@ -1,30 +1,18 @@
-// conv2d and its gradients as products of packed matrices. See contract/v1/conv2d.md.
+// conv2d and its input gradient as products of packed matrices (conv2d.md).
 //
 //   conv2d:      O[n, o, p]  = dot over (c, kh, kw) of W[o, k] and X[n, k, p]
 //   grad_input:  dX[n, c, p] = dot over (o, kh, kw) of W[k, c] and G[n, k, p], a stride phase at a time
-//   grad_weight: dW[o, j]    = dot over (n, p)      of G[o, k] and X[k, j]
 //
 // X[k, p] and G[k, p] are never stored: image, padded with zeros, at offset(k) + position(p).
 #include <algorithm>
 #include <memory>
 #include <vector>
 
-#include "bind.hpp"
+#include "conv2d.hpp"
 #include "gemm.hpp"
 
 namespace repdl::cpu {
 namespace {
-
-struct Geometry {
-  std::int64_t n, c, h, w;  // input; c and o count all groups
-  std::int64_t o, oh, ow;
-  std::int64_t kh, kw;
-  std::int64_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
-  std::int64_t groups;
-
-  std::int64_t group_c() const { return c / groups; }
-  std::int64_t group_o() const { return o / groups; }
-};
 
 constexpr std::int64_t slack = 64;  // floats that a row copy may read or write past its end
 
@@ -97,57 +85,6 @@ struct ImagePacker {
   }
 };
 
-// B[k, j] = image of n at offset[j] + position(p), with k = (n, p): for the weight gradient.
-// Pieces come in ascending k, so one padded image at a time is enough.
-struct ImageRowsPacker {
-  const float* input;        // of the group, first image
-  std::int64_t image_stride;
-  Padded frame;
-  const std::int64_t* offset;
-  Grid grid;
-  float* image;               // space for one padded image
-  mutable std::int64_t current = -1;
-
-  void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc,
-            float* dst) const {
-    for (std::int64_t k = k0; k < k0 + kc;) {
-      const std::int64_t n = k / grid.size(), p = k % grid.size();
-      if (n != current) {
-        frame.fill(input + n * image_stride, image);
-        current = n;
-      }
-      const std::int64_t y = p / grid.columns, x = p % grid.columns;
-      const std::int64_t length = std::min(grid.columns - x, k0 + kc - k);
-      const float* src = image + y * grid.row_step + x * grid.column_step;
-      float* to = dst + (k - k0) * width;
-      for (std::int64_t j = 0; j < count; ++j) {
-        const float* from = src + offset[first + j];
-        for (std::int64_t i = 0; i < length; ++i) to[i * width + j] = from[i * grid.column_step];
-      }
-      for (std::int64_t i = 0; i < length; ++i)
-        for (std::int64_t j = count; j < width; ++j) to[i * width + j] = 0.0f;
-      k += length;
-    }
-  }
-};
-
-// A[o, k] = grad[n, o, p] with k = (n, p).
-struct GradRowsPacker {
-  const float* grad;  // of the group, first image
-  std::int64_t image_stride, positions;
-
-  void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc,
-            float* dst) const {
-    for (std::int64_t k = k0; k < k0 + kc;) {
-      const std::int64_t n = k / positions, p = k % positions;
-      const std::int64_t length = std::min(positions - p, k0 + kc - k);
-      const float* src = grad + n * image_stride + first * positions + p;
-      StridedPacker::transpose_pack(src, positions, count, width, length, dst + (k - k0) * width);
-      k += length;
-    }
-  }
-};
-
 // Shared by the products of one call: operand A packed once.
 using Storage = std::unique_ptr<float[]>;
 
@@ -197,35 +134,6 @@ void conv2d(const float* input, const float* weight, const float* bias, float* o
     float* padded = scratch(slot_user, frame.floats());
     frame.fill(image, padded);
     gemm(m, positions, K, chunk, a[group], ImagePacker{padded, offset.data(), grid}, out, tile);
-  });
-}
-
-void conv2d_grad_weight(const float* grad, const float* input, float* output, const Geometry& g,
-                        std::int64_t chunk, int threads) {
-  const std::int64_t positions = g.oh * g.ow, K = g.n * positions, m = g.group_o();
-  const std::int64_t columns = g.group_c() * g.kh * g.kw;
-  if (g.o == 0 || columns == 0) return;
-  const Padded frame{g.group_c(), g.h, g.w, g.pad_h, g.pad_w, g.h + 2 * g.pad_h, g.w + 2 * g.pad_w};
-  const Grid grid{g.oh, g.ow, g.stride_h * frame.columns, g.stride_w};
-  std::vector<std::int64_t> offset;
-  for (std::int64_t c = 0; c < g.group_c(); ++c)
-    for (std::int64_t kh = 0; kh < g.kh; ++kh)
-      for (std::int64_t kw = 0; kw < g.kw; ++kw)
-        offset.push_back((c * frame.rows + kh * g.dilation_h) * frame.columns + kw * g.dilation_w);
-
-  // Threads take groups, and slices of the outputs of a group where there are few.
-  const std::int64_t slices = std::max<std::int64_t>(1, std::min<std::int64_t>(m / max_rows, threads / g.groups));
-  parallel_for(g.groups * slices, 1, threads, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t group = i / slices, slice = i % slices;
-      const std::int64_t first = m * slice / slices, rows = m * (slice + 1) / slices - first;
-      if (rows == 0) continue;
-      const GradRowsPacker pack_a{grad + (group * m + first) * positions, g.o * positions, positions};
-      const ImageRowsPacker pack_b{input + group * g.group_c() * g.h * g.w, g.c * g.h * g.w, frame, offset.data(),
-                                   grid, scratch(slot_user, frame.floats())};
-      const Output out{output + (group * m + first) * columns, columns};
-      gemm(rows, columns, K, chunk, pack_a, pack_b, out, Tiling(rows, columns));
-    }
   });
 }
 
@@ -316,10 +224,6 @@ void conv2d_grad_input(const float* grad, const float* weight, float* output, co
                   result[c * positions + y * columns.count + x];
       });
     }
-}
-
-Geometry geometry(const Sizes& s) {
-  return {s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8], s[9], s[10], s[11], s[12], s[13], s[14], s[15]};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 // cache and used at once. The order is that of gemm.hpp.
 #pragma once
 
+#include "chunk_tree.hpp"
 #include "gemm.hpp"
 
 namespace repdl::cpu {
@@ -19,13 +20,11 @@ void few_rows_tile(const float* a, std::int64_t row, std::int64_t step, const fl
                    std::int64_t K, std::int64_t chunk, const Output& out, std::int64_t j) {
   constexpr int W = Vec::width;
   alignas(64) float turned[W * V * W];
-  Vec level[40][R][V];  // the tree's left siblings
-  std::int64_t index = 0;
-  for (std::int64_t begin = 0;; begin += chunk, ++index) {
+  ChunkTree<R * V> tree;
+  Vec acc[R * V];
+  for (std::int64_t begin = 0;; begin += chunk) {
     const std::int64_t end = std::min(K, begin + chunk);
-    Vec acc[R][V];
-    for (int i = 0; i < R; ++i)
-      for (int v = 0; v < V; ++v) acc[i][v] = Vec::zero();
+    for (Vec& chain : acc) chain = Vec::zero();
     for (std::int64_t k = begin; k < end; k += W) {
       const int count = static_cast<int>(std::min<std::int64_t>(W, end - k));
       if (count == W) {
@@ -37,28 +36,19 @@ void few_rows_tile(const float* a, std::int64_t row, std::int64_t step, const fl
       for (int t = 0; t < count; ++t)
         for (int i = 0; i < R; ++i) {
           const Vec x = Vec::set1(a[i * row + (k + t) * step]);
-          for (int v = 0; v < V; ++v) acc[i][v] = fma(x, Vec::load(turned + (t * V + v) * W), acc[i][v]);
+          for (int v = 0; v < V; ++v) acc[i * V + v] = fma(x, Vec::load(turned + (t * V + v) * W), acc[i * V + v]);
         }
     }
-    const bool last = end >= K;
-    int l = 0;
-    for (; last ? (index >> l) != 0 : (index >> l) & 1; ++l) {
-      if (!((index >> l) & 1)) continue;
-      for (int i = 0; i < R; ++i)
-        for (int v = 0; v < V; ++v) acc[i][v] = level[l][i][v] + acc[i][v];
-    }
-    for (int i = 0; i < R; ++i)
-      for (int v = 0; v < V; ++v) {
-        if (!last) {
-          level[l][i][v] = acc[i][v];
-          continue;
-        }
-        Vec result = acc[i][v];
-        if (out.column_bias) result = result + Vec::load(out.column_bias + j + v * W);
-        canonical(result).store(out.data + i * out.ld + j + v * W);
-      }
-    if (last) return;
+    if (end >= K) break;
+    tree.push(acc);
   }
+  tree.finish(acc);
+  for (int i = 0; i < R; ++i)
+    for (int v = 0; v < V; ++v) {
+      Vec result = acc[i * V + v];
+      if (out.column_bias) result = result + Vec::load(out.column_bias + j + v * W);
+      canonical(result).store(out.data + i * out.ld + j + v * W);
+    }
 }
 
 // All n columns, n at least Vec::width. A last tile that would stick out is moved back: it

@@ -52,6 +52,8 @@ struct Tiling {
 
 constexpr std::int64_t max_piece = 256;  // k of one packed piece
 
+constexpr std::int64_t pack_slack = Vec::width;  // floats that packing may write past a panel
+
 // Scratch slots of a thread.
 enum Slot { slot_a = 0, slot_b = 1, slot_levels = 2, slot_user = 3 };
 
@@ -71,7 +73,7 @@ inline std::int64_t piece_length(std::int64_t chunk) { return std::min(chunk, ma
 class Prepacked {
  public:
   static std::int64_t floats(std::int64_t m, std::int64_t K, const Tiling& tile) {
-    return (m + tile.mr - 1) / tile.mr * tile.mr * K;
+    return (m + tile.mr - 1) / tile.mr * tile.mr * K + pack_slack;
   }
 
   template <class Packer>
@@ -113,8 +115,8 @@ void gemm_block(std::int64_t i0, std::int64_t m, std::int64_t j0, std::int64_t n
   const int levels = tree_levels(chunks);
   const std::int64_t tile_size = mr * nr, level_size = m_panels * n_panels * tile_size;
 
-  float* a_space = scratch(slot_a, m_panels * mr * std::min(piece, std::max<std::int64_t>(K, 1)));
-  float* b_space = scratch(slot_b, n_panels * nr * std::min(piece, std::max<std::int64_t>(K, 1)));
+  float* a_space = scratch(slot_a, m_panels * mr * std::min(piece, std::max<std::int64_t>(K, 1)) + pack_slack);
+  float* b_space = scratch(slot_b, n_panels * nr * std::min(piece, std::max<std::int64_t>(K, 1)) + pack_slack);
   // Level 0 .. levels - 1 of the tree, then the unfinished chain of a chunk.
   const bool resumes = std::min(chunk, K) > piece;
   float* level = scratch(slot_levels, (levels + (resumes ? 1 : 0)) * level_size);
@@ -193,23 +195,34 @@ struct StridedPacker {
     }
   }
 
-  // Rows of contiguous k, in tiles that keep both sides in the first-level cache.
+  // Rows of contiguous k. Tiles are stored as whole vectors: up to Vec::width floats after
+  // a row may be written, those of the next row before it is, and pack_slack after the last.
   static void transpose_pack(const float* src, std::int64_t outer, std::int64_t count, int width,
                              std::int64_t kc, float* dst) {
-    constexpr std::int64_t step = 16;
-    for (std::int64_t k0 = 0; k0 < kc; k0 += step) {
-      const std::int64_t k1 = std::min(kc, k0 + step);
-      std::int64_t i = 0;
-      if (k1 - k0 == step)
-        for (; i + Vec::width <= count; i += Vec::width)
-          for (std::int64_t k = k0; k < k1; k += Vec::width)
-            transpose(src + i * outer + k, outer, dst + k * width + i, width);
-      for (; i < count; ++i)
-        for (std::int64_t k = k0; k < k1; ++k) dst[k * width + i] = src[i * outer + k];
-    }
+    constexpr std::int64_t W = Vec::width;
+    for (std::int64_t i = (count - 1) / W * W; i >= 0; i -= W)  // the part that spills over first
+      for (std::int64_t k = 0; k < kc; k += W) {
+        const float* from = src + i * outer + k;
+        float* to = dst + k * width + i;
+        if (i + W <= count && k + W <= kc)
+          transpose(from, outer, to, width);
+        else
+          transpose_part(from, outer, std::min(W, count - i), std::min(W, kc - k), to, width);
+      }
     if (count < width)
       for (std::int64_t k = 0; k < kc; ++k)
         for (std::int64_t i = count; i < width; ++i) dst[k * width + i] = 0.0f;
+  }
+
+  // A tile with missing rows or columns, through two whole ones in the nearest cache.
+  static void transpose_part(const float* src, std::int64_t outer, std::int64_t rows, std::int64_t columns, float* dst,
+                             std::int64_t width) {
+    constexpr int W = Vec::width;
+    alignas(64) float tile[W * W], turned[W * W];
+    for (int i = 0; i < W; ++i)
+      (i < rows ? Vec::load(src + i * outer, static_cast<int>(columns)) : Vec::zero()).store(tile + i * W);
+    transpose(tile, W, turned, W);
+    for (int k = 0; k < columns; ++k) Vec::load(turned + k * W).store(dst + k * width);
   }
 };
 

@@ -1,0 +1,245 @@
+// The weight gradient of conv2d (conv2d.md).
+//
+//   for o < O, j < C * KH * KW:  (N, O, P), (N, C, H, W) -> (O, C, KH, KW)
+//     dW[o, j] = dot over k = (n, p) of G[o, k] and X[k, j]
+//
+// Images are turned to (H, W, C) first. The columns j may come in any order, since only k
+// is ordered: in the order (kh, kw, c) a row of X is a few contiguous runs of an image.
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "chunk_tree.hpp"
+#include "conv2d.hpp"
+#include "gemm.hpp"
+
+namespace repdl::cpu {
+namespace {
+
+using Storage = std::unique_ptr<float[]>;
+
+Storage allocate(std::int64_t floats) {
+  return Storage(new float[static_cast<std::size_t>(std::max<std::int64_t>(floats, 1))]);
+}
+
+// dst (H * W, C) = src (C, H * W); pack_slack floats after dst may be written.
+void channels_last(const float* src, std::int64_t channels, std::int64_t area, float* dst) {
+  constexpr std::int64_t step = 256;  // long enough for sequential reads, short enough for the cache
+  for (std::int64_t p = 0; p < area; p += step)
+    StridedPacker::transpose_pack(src + p, area, channels, static_cast<int>(channels), std::min(step, area - p),
+                                  dst + p * channels);
+}
+
+// Images (H, W, C) of one group inside frames of zeros, one after the other.
+struct Frames {
+  std::int64_t rows, columns, channels;
+  const float* data;
+
+  std::int64_t floats() const { return rows * columns * channels; }
+};
+
+void fill_frame(const Geometry& g, const float* image, const Frames& frame, float* dst) {
+  const std::int64_t c = frame.channels, width = frame.columns * c;
+  if (g.pad_h == 0 && g.pad_w == 0) return channels_last(image, c, g.h * g.w, dst);
+  float* turned = scratch(slot_user, g.h * g.w * c + pack_slack);
+  channels_last(image, c, g.h * g.w, turned);
+  std::fill(dst, dst + frame.floats(), 0.0f);
+  for (std::int64_t y = 0; y < g.h; ++y)
+    std::copy(turned + y * g.w * c, turned + (y + 1) * g.w * c, dst + (y + g.pad_h) * width + g.pad_w * c);
+}
+
+// B[k, j] of the frames, j = (kh, kw, c): runs of contiguous (kw, c), or c where dilated.
+struct FramePacker {
+  const Geometry& g;
+  Frames frames;
+
+  std::int64_t run() const { return g.dilation_w == 1 ? g.kw * frames.channels : frames.channels; }
+
+  void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc, float* dst) const {
+    const std::int64_t length = run(), line = frames.columns * frames.channels;
+    struct Piece {
+      std::int64_t source, at, count;
+    };
+    Piece pieces[4 * 64];
+    int n_pieces = 0;
+    for (std::int64_t j = first; j < first + count;) {
+      const std::int64_t tap = j / length, inside = j % length;
+      const std::int64_t n = std::min(length - inside, first + count - j);
+      const std::int64_t kh = g.dilation_w == 1 ? tap : tap / g.kw, kw = g.dilation_w == 1 ? 0 : tap % g.kw;
+      pieces[n_pieces++] = {kh * g.dilation_h * line + kw * g.dilation_w * frames.channels + inside, j - first, n};
+      j += n;
+    }
+    // Columns that are no outputs: the end of the last vector holds anything, the rest zeros.
+    const std::int64_t end = pieces[n_pieces - 1].count + Vec::width - 1;
+    const std::int64_t clear = pieces[n_pieces - 1].at + end / Vec::width * Vec::width;
+    const std::int64_t positions = g.oh * g.ow;
+    std::int64_t n = k0 / positions, y = k0 % positions / g.ow, x = k0 % g.ow;
+    for (std::int64_t k = 0; k < kc; ++k, dst += width) {
+      const float* corner =
+          frames.data + n * frames.floats() + y * g.stride_h * line + x * g.stride_w * frames.channels;
+      for (int p = 0; p < n_pieces; ++p) {
+        const float* from = corner + pieces[p].source;
+        float* to = dst + pieces[p].at;
+        // Whole vectors: what is written too far is the next piece's place.
+        for (std::int64_t i = 0; i < pieces[p].count; i += Vec::width) Vec::load(from + i).store(to + i);
+      }
+      for (std::int64_t j = clear; j < width; j += Vec::width) Vec::zero().store(dst + j);
+      if (++x == g.ow) {
+        x = 0;
+        if (++y == g.oh) {
+          y = 0;
+          ++n;
+        }
+      }
+    }
+  }
+};
+
+// A[o, k] = grad[n, o, p] with k = (n, p); and B likewise where the kernel is one pixel.
+struct PositionsPacker {
+  const float* images;  // of the group, first image
+  std::int64_t image_stride, positions;
+
+  void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc, float* dst) const {
+    for (std::int64_t k = k0; k < k0 + kc;) {
+      const std::int64_t n = k / positions, p = k % positions;
+      const std::int64_t length = std::min(positions - p, k0 + kc - k);
+      const float* src = images + n * image_stride + first * positions + p;
+      StridedPacker::transpose_pack(src, positions, count, width, length, dst + (k - k0) * width);
+      k += length;
+    }
+  }
+};
+
+// Rows of C in the order (kh, kw, c), back to (c, kh, kw).
+void reorder(const float* rows, std::int64_t count, const Geometry& g, float* out) {
+  const std::int64_t c = g.group_c(), taps = g.kh * g.kw;
+  float* turned = scratch(slot_user + 1, c * taps + pack_slack);
+  for (std::int64_t o = 0; o < count; ++o) {
+    StridedPacker::transpose_pack(rows + o * c * taps, c, taps, static_cast<int>(taps), c, turned);
+    std::copy(turned, turned + c * taps, out + o * c * taps);
+  }
+}
+
+// One channel a group, one filter a channel: vectors of channels, T taps at a time.
+//   dW[c, t] = dot over (n, y, x) of G[n, y, x, c] and X[n, y + kh, x + kw, c]
+template <int T>
+void depthwise_taps(const Geometry& g, const Frames& frames, const float* grad, std::int64_t c,
+                    const std::int64_t* offset, std::int64_t chunk, float* out, std::int64_t out_stride) {
+  const std::int64_t line = g.stride_h * frames.columns * g.c, step = g.stride_w * g.c;
+  ChunkTree<T> tree;
+  Vec acc[T];
+  for (Vec& chain : acc) chain = Vec::zero();
+  std::int64_t left = chunk, todo = g.n * g.oh * g.ow;
+  for (std::int64_t n = 0; n < g.n; ++n)
+    for (std::int64_t y = 0; y < g.oh; ++y) {
+      const float* x = frames.data + n * frames.floats() + y * line + c;
+      for (std::int64_t i = 0; i < g.ow;) {
+        const std::int64_t end = std::min(g.ow, i + left), count = end - i;
+        for (; i < end; ++i, x += step, grad += g.c) {
+          const Vec value = Vec::load(grad + c);
+#pragma GCC unroll 9
+          for (int t = 0; t < T; ++t) acc[t] = fma(value, Vec::load(x + offset[t]), acc[t]);
+        }
+        left -= count;
+        todo -= count;
+        if (left == 0 && todo > 0) {
+          tree.push(acc);
+          for (Vec& chain : acc) chain = Vec::zero();
+          left = chunk;
+        }
+      }
+    }
+  tree.finish(acc);
+  alignas(64) float lane[Vec::width];
+  for (int t = 0; t < T; ++t) {
+    canonical(acc[t]).store(lane);
+    for (int i = 0; i < Vec::width; ++i) out[(c + i) * out_stride + t] = lane[i];
+  }
+}
+
+void depthwise_grad_weight(const float* grad, const float* input, float* output, const Geometry& g, std::int64_t chunk,
+                           int threads) {
+  const std::int64_t taps = g.kh * g.kw, positions = g.oh * g.ow;
+  if (!chunk) chunk = std::max<std::int64_t>(g.n * positions, 1);
+  Frames frames{g.h + 2 * g.pad_h, g.w + 2 * g.pad_w, g.c, nullptr};
+  const Storage images = allocate(g.n * frames.floats() + pack_slack), grads = allocate(g.n * positions * g.c + pack_slack);
+  frames.data = images.get();
+  // Image by image, in ascending order: the spill of one is the start of the next.
+  parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) {
+    for (std::int64_t n = 0; n < g.n; ++n) {
+      fill_frame(g, input + n * g.c * g.h * g.w, frames, images.get() + n * frames.floats());
+      channels_last(grad + n * g.c * positions, g.c, positions, grads.get() + n * positions * g.c);
+    }
+  });
+  std::vector<std::int64_t> offset;
+  for (std::int64_t kh = 0; kh < g.kh; ++kh)
+    for (std::int64_t kw = 0; kw < g.kw; ++kw)
+      offset.push_back((kh * g.dilation_h * frames.columns + kw * g.dilation_w) * g.c);
+  const std::int64_t blocks = (g.c + Vec::width - 1) / Vec::width;
+  parallel_for(blocks, 1, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block) {
+      const std::int64_t c = std::min(block * Vec::width, g.c - Vec::width);
+      std::int64_t t = 0;
+      const auto run = [&](auto kernel, std::int64_t count) {
+        for (; t + count <= taps; t += count)
+          kernel(g, frames, grads.get(), c, offset.data() + t, chunk, output + t, taps);
+      };
+      run(depthwise_taps<9>, 9);
+      run(depthwise_taps<5>, 5);
+      run(depthwise_taps<1>, 1);
+    }
+  });
+}
+
+}  // namespace
+
+void conv2d_grad_weight(const float* grad, const float* input, float* output, const Geometry& g, std::int64_t chunk,
+                        int threads) {
+  const std::int64_t positions = g.oh * g.ow, K = g.n * positions, m = g.group_o(), c = g.group_c();
+  const std::int64_t columns = c * g.kh * g.kw;
+  if (g.o == 0 || columns == 0) return;
+  if (c == 1 && m == 1 && g.c >= Vec::width && K > 0)
+    return depthwise_grad_weight(grad, input, output, g, chunk, threads);
+
+  // Pixels of a kernel of one are packed as they lie, unless many blocks of rows need them.
+  const bool pixels = g.kh == 1 && g.kw == 1 && g.stride_h == 1 && g.stride_w == 1 && g.pad_h == 0 && g.pad_w == 0;
+  const bool direct = pixels && m <= 256;
+  Frames shape{g.h + 2 * g.pad_h, g.w + 2 * g.pad_w, c, nullptr};
+  const std::int64_t of_group = g.n * shape.floats() + pack_slack;
+  const Storage storage = allocate(direct ? 0 : g.groups * of_group);
+  // Image by image, in ascending order: the spill of one is the start of the next.
+  if (!direct)
+    parallel_for(g.groups, 1, threads, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t group = begin; group < end; ++group)
+        for (std::int64_t n = 0; n < g.n; ++n)
+          fill_frame(g, input + (n * g.groups + group) * c * g.h * g.w, shape,
+                     storage.get() + group * of_group + n * shape.floats());
+    });
+
+  // Threads take groups, and slices of the outputs of a group where there are few.
+  const std::int64_t slices = std::max<std::int64_t>(1, std::min<std::int64_t>(m / max_rows, threads / g.groups));
+  parallel_for(g.groups * slices, 1, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t group = i / slices, slice = i % slices;
+      const std::int64_t first = m * slice / slices, rows = m * (slice + 1) / slices - first;
+      if (rows == 0) continue;
+      const PositionsPacker pack_a{grad + (group * m + first) * positions, g.o * positions, positions};
+      float* out = output + (group * m + first) * columns;
+      Tiling tile(rows, columns);
+      if (direct) {
+        const PositionsPacker pack_b{input + group * c * positions, g.c * positions, positions};
+        gemm(rows, columns, K, chunk, pack_a, pack_b, Output{out, columns}, tile);
+        continue;
+      }
+      tile.mc = std::min<std::int64_t>(tile.mc, 8 * tile.mr);
+      Frames frames = shape;
+      frames.data = storage.get() + group * of_group;
+      float* result = g.kh * g.kw == 1 ? out : scratch(slot_user, rows * columns);
+      gemm(rows, columns, K, chunk, pack_a, FramePacker{g, frames}, Output{result, columns}, tile);
+      if (result != out) reorder(result, rows, g, out);
+    }
+  });
+}
+
+}  // namespace repdl::cpu
