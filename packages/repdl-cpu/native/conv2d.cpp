@@ -5,7 +5,6 @@
 //
 // X[k, p] and G[k, p] are never stored: image, padded with zeros, at offset(k) + position(p).
 #include <algorithm>
-#include <memory>
 #include <vector>
 
 #include "conv2d.hpp"
@@ -84,13 +83,6 @@ struct ImagePacker {
     }
   }
 };
-
-// Shared by the products of one call: operand A packed once.
-using Storage = std::unique_ptr<float[]>;
-
-Storage allocate(std::int64_t floats) {
-  return Storage(new float[static_cast<std::size_t>(std::max<std::int64_t>(floats, 1))]);
-}
 
 // Calls body(n, group) for every image and group, on threads where the work is worth it.
 template <class Body>

@@ -1,7 +1,9 @@
 // What conv2d and its gradients share.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 
 #include "bind.hpp"
 
@@ -20,6 +22,13 @@ struct Geometry {
 
 inline Geometry geometry(const Sizes& s) {
   return {s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8], s[9], s[10], s[11], s[12], s[13], s[14], s[15]};
+}
+
+// Memory of one call, not initialised.
+using Storage = std::unique_ptr<float[]>;
+
+inline Storage allocate(std::int64_t floats) {
+  return Storage(new float[static_cast<std::size_t>(std::max<std::int64_t>(floats, 1))]);
 }
 
 // dW[o, c, kh, kw] = dot over (n, p) of G[o, k] and X[k, (c, kh, kw)]; conv2d_grad_weight.cpp.

@@ -6,7 +6,6 @@
 // Images are turned to (H, W, C) first. The columns j may come in any order, since only k
 // is ordered: in the order (kh, kw, c) a row of X is a few contiguous runs of an image.
 #include <algorithm>
-#include <memory>
 #include <vector>
 
 #include "chunk_tree.hpp"
@@ -15,12 +14,6 @@
 
 namespace repdl::cpu {
 namespace {
-
-using Storage = std::unique_ptr<float[]>;
-
-Storage allocate(std::int64_t floats) {
-  return Storage(new float[static_cast<std::size_t>(std::max<std::int64_t>(floats, 1))]);
-}
 
 // dst (H * W, C) = src (C, H * W); pack_slack floats after dst may be written.
 void channels_last(const float* src, std::int64_t channels, std::int64_t area, float* dst) {
