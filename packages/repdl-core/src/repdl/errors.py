@@ -78,9 +78,11 @@ def check_device(op: str, **tensors: torch.Tensor | None) -> None:
 
 def check_dim(op: str, expected: int | Sequence[int], **tensors: torch.Tensor | None) -> None:
     """Raise unless each tensor (None is skipped) has the expected number of dimensions."""
-    allowed = (expected,) if isinstance(expected, int) else tuple(expected)
     for name, tensor in tensors.items():
-        if tensor is not None and tensor.dim() not in allowed:
+        if tensor is not None and tensor.dim() != expected:
+            allowed = (expected,) if isinstance(expected, int) else tuple(expected)
+            if tensor.dim() in allowed:
+                continue
             raise ShapeError(
                 f"{op}: {name}.dim() is {tensor.dim()} (shape {tuple(tensor.shape)}), "
                 f"expected {' or '.join(map(str, allowed))}"

@@ -97,6 +97,7 @@ def define(
         library = _libraries[namespace] = torch.library.Library(namespace, "FRAGMENT")
     library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
     overload = getattr(getattr(torch.ops, namespace), name).default
+    device_of = _device_reader(name, overload._schema)
     mutable = [
         index
         for index, argument in enumerate(overload._schema.arguments)
@@ -104,8 +105,8 @@ def define(
     ]
 
     def kernel(*args: Any) -> Any:
-        device = _device_of(name, args)
-        if getattr(forward_ad, "_current_level", -1) >= 0:
+        device = device_of(args)
+        if forward_ad._current_level >= 0:
             raise UnsupportedError(
                 f"{name}: called in forward-mode differentiation (torch.func.jvp, dual_level), which would "
                 f"take its derivative for 0; expected reverse mode; use torch.autograd.grad"
@@ -123,7 +124,7 @@ def define(
         return result
 
     def fake_kernel(*args: Any) -> Any:
-        _device_of(name, args)
+        device_of(args)
         check(*args)
         return fake(*args)
 
@@ -288,14 +289,26 @@ def _discover() -> None:
             _failures[point.name] = error
 
 
-def _device_of(op: str, args: tuple[Any, ...]) -> str:
-    """The device type that all tensor arguments share; raises for a layout without strides too."""
-    device = None
-    for arg in args:
-        for tensor in arg if isinstance(arg, (list, tuple)) else (arg,):
-            if not isinstance(tensor, torch.Tensor):
-                break
-            if tensor.layout is not torch.strided:
+def _device_reader(op: str, schema: Any) -> Callable[[tuple[Any, ...]], str]:
+    """A function from the arguments of `op` to the device type that its tensors share.
+
+    It raises for tensors on several devices, and for layouts without strides. Where the
+    tensors stand is read off the schema once: this runs on every call.
+    """
+    kinds = [str(argument.type) for argument in schema.arguments]
+    single = [i for i, kind in enumerate(kinds) if kind in ("Tensor", "Optional[Tensor]")]
+    lists = [i for i, kind in enumerate(kinds) if kind == "List[Tensor]"]
+    strided = torch.strided
+
+    def read(args: tuple[Any, ...]) -> str:
+        tensors = [args[i] for i in single]
+        for i in lists:
+            tensors += args[i]
+        device = None
+        for tensor in tensors:
+            if tensor is None:
+                continue
+            if tensor.layout is not strided:
                 raise UnsupportedError(
                     f"{op}: a tensor's layout is {tensor.layout}, expected torch.strided; "
                     f"convert it first with .to_dense()"
@@ -307,9 +320,11 @@ def _device_of(op: str, args: tuple[Any, ...]) -> str:
                     f"{op}: tensors on {device} and {tensor.device}, expected one device; "
                     f"move them with .to({str(device)!r})"
                 )
-    if device is None:
-        raise DeviceError(f"{op}: no tensor among the arguments")
-    return device.type
+        if device is None:
+            raise DeviceError(f"{op}: no tensor among the arguments")
+        return device.type
+
+    return read
 
 
 def _no_context(ctx: Any, inputs: Any, output: Any) -> None:

@@ -21,9 +21,14 @@ def _offsets(tensor: torch.Tensor, batch: torch.Size) -> list[int]:
 
 
 def matmul(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, contract: str) -> torch.Tensor:
-    a_row, a_k = (-1, -2) if transA else (-2, -1)
-    b_k, b_column = (-1, -2) if transB else (-2, -1)
-    m, k, n = input.shape[a_row], input.shape[a_k], mat2.shape[b_column]
+    *_, a_row, a_k = input.stride()
+    *_, m, k = input.shape
+    if transA:
+        a_row, a_k, m, k = a_k, a_row, k, m
+    *_, b_k, b_column = mat2.stride()
+    n = mat2.shape[-1]
+    if transB:
+        b_k, b_column, n = b_column, b_k, mat2.shape[-2]
     if input.dim() == 2 and mat2.dim() == 2:
         output = input.new_empty((m, n))
         a_batch = b_batch = [0]
@@ -32,8 +37,7 @@ def matmul(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, 
         output = input.new_empty((*batch, m, n))
         a_batch, b_batch = _offsets(input, batch), _offsets(mat2, batch)
     native().matmul(
-        input.data_ptr(), mat2.data_ptr(), output.data_ptr(), 0, m, n, k,
-        input.stride(a_row), input.stride(a_k), mat2.stride(b_k), mat2.stride(b_column),
+        input.data_ptr(), mat2.data_ptr(), output.data_ptr(), 0, m, n, k, a_row, a_k, b_k, b_column,
         a_batch, b_batch, Contract.parse(contract).dot_chunk, get_num_threads(),
     )
     return output

@@ -14,8 +14,8 @@ from repdl.ops._broadcast import sum_to
 
 def _check(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, contract: str) -> None:
     check_dtype("matmul", input=input, mat2=mat2)
-    check("matmul", input.dim() >= 2, f"input.dim() is {input.dim()}, expected 2 or more")
-    check("matmul", mat2.dim() >= 2, f"mat2.dim() is {mat2.dim()}, expected 2 or more")
+    if input.dim() < 2 or mat2.dim() < 2:
+        check("matmul", False, f"input.dim() is {input.dim()}, mat2.dim() is {mat2.dim()}, expected 2 or more")
     inner = input.shape[-2 if transA else -1]
     axis = mat2.dim() - (1 if transB else 2)
     if mat2.shape[axis] != inner:
