@@ -48,6 +48,7 @@ struct ImagePacker {
   const std::int64_t* offset;
   Grid grid;
 
+  static constexpr bool reads_along_panels() { return false; }
   void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc,
             float* dst) const {
     struct Run {
@@ -106,7 +107,7 @@ void conv2d(const float* input, const float* weight, const float* bias, float* o
       for (std::int64_t kw = 0; kw < g.kw; ++kw)
         offset.push_back((c * frame.rows + kh * g.dilation_h) * frame.columns + kw * g.dilation_w);
 
-  const Tiling tile(m, positions);
+  const Tiling tile(m, positions, K);
   const std::int64_t packed = Prepacked::floats(m, K, tile);
   const Storage storage = allocate(g.groups * packed);
   std::vector<Prepacked> a;
@@ -181,13 +182,14 @@ void conv2d_grad_input(const float* grad, const float* weight, float* output, co
           }
 
       // A[c, k]: one row of weights a tap, gathered once.
-      const Tiling tile(m, positions);
+      const Tiling tile(m, positions, K);
       const std::int64_t packed = Prepacked::floats(m, K, tile);
       const Storage storage = allocate(g.groups * packed);
       struct TapPacker {
         const float* weight;
         const std::int64_t* tap;
         std::int64_t kernel;
+        static constexpr bool reads_along_panels() { return false; }
         void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc,
                   float* dst) const {
           for (std::int64_t k = 0; k < kc; ++k)

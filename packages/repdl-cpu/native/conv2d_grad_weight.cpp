@@ -46,6 +46,7 @@ struct FramePacker {
   const Geometry& g;
   Frames frames;
 
+  static constexpr bool reads_along_panels() { return false; }
   std::int64_t run() const { return g.dilation_w == 1 ? g.kw * frames.channels : frames.channels; }
 
   void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc, float* dst) const {
@@ -92,6 +93,8 @@ struct FramePacker {
 struct PositionsPacker {
   const float* images;  // of the group, first image
   std::int64_t image_stride, positions;
+
+  static constexpr bool reads_along_panels() { return false; }
 
   void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc, float* dst) const {
     for (std::int64_t k = k0; k < k0 + kc;) {
@@ -219,13 +222,12 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
       if (rows == 0) continue;
       const PositionsPacker pack_a{grad + (group * m + first) * positions, g.o * positions, positions};
       float* out = output + (group * m + first) * columns;
-      Tiling tile(rows, columns);
+      Tiling tile(rows, columns, K);
       if (direct) {
         const PositionsPacker pack_b{input + group * c * positions, g.c * positions, positions};
         gemm(rows, columns, K, chunk, pack_a, pack_b, Output{out, columns}, tile);
         continue;
       }
-      tile.mc = std::min<std::int64_t>(tile.mc, 8 * tile.mr);
       Frames frames = shape;
       frames.data = storage.get() + group * of_group;
       float* result = g.kh * g.kw == 1 ? out : scratch(slot_user, rows * columns);

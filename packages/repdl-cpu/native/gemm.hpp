@@ -30,44 +30,65 @@ struct Output {
   const float* column_bias = nullptr;
 };
 
-// Tile sizes for a product of M x N outputs.
+// k of one packed piece: whole chunks, as many as a power of two makes of max_piece, so
+// that they join in the nearest cache; or a part of a longer chunk.
+constexpr std::int64_t max_piece = 1024;
+
+inline int piece_levels(std::int64_t chunk) {
+  int levels = 0;
+  while (levels < max_local_levels && (chunk << (levels + 1)) <= max_piece) ++levels;
+  return levels;
+}
+
+inline std::int64_t piece_length(std::int64_t chunk) {
+  return chunk <= max_piece ? chunk << piece_levels(chunk) : max_piece;
+}
+
+// Tile sizes for a product of M x N outputs with K terms.
 struct Tiling {
   int mr;              // rows of a micro-tile
   int nv;              // vectors of a micro-tile
-  std::int64_t mc;     // rows of a block of C, a multiple of mr
-  std::int64_t nc;     // columns of a block of C, a multiple of nv * Vec::width
+  std::int64_t mc;     // rows of a packed block of A, a multiple of mr
+  std::int64_t ms;     // rows that share a packed block of B, a multiple of mc
+  std::int64_t nc;     // columns of a packed block of B, a multiple of nv * Vec::width
 
-  Tiling(std::int64_t m, std::int64_t n) {
+  Tiling(std::int64_t m, std::int64_t n, std::int64_t K) {
+    constexpr std::int64_t near = 112 * 1024, far = 512 * 1024;  // floats of a packed block of A, of B
+    const std::int64_t depth = std::max<std::int64_t>(1, std::min(K, max_piece));
     const std::int64_t panels = (m + max_rows - 1) / max_rows;
     mr = static_cast<int>((m + panels - 1) / panels);
     const std::int64_t vectors = (n + Vec::width - 1) / Vec::width;
     nv = static_cast<int>(std::min<std::int64_t>(max_vectors(mr), vectors));
     const std::int64_t nr = static_cast<std::int64_t>(nv) * Vec::width;
-    mc = std::min<std::int64_t>((m + mr - 1) / mr * mr, std::max<std::int64_t>(1, 256 / mr) * mr);
+    const std::int64_t m_panels = (m + mr - 1) / mr, most = std::clamp<std::int64_t>(near / depth / mr, 1, 18);
+    const std::int64_t blocks = (m_panels + most - 1) / most;
+    mc = (m_panels + blocks - 1) / blocks * mr;
     // With one panel of rows, a packed panel of columns is used once: it stays in the nearest cache.
-    const std::int64_t most = panels == 1 ? nr : std::max<std::int64_t>(1, 1024 / nr) * nr;
-    nc = std::min<std::int64_t>((n + nr - 1) / nr * nr, most);
+    const std::int64_t wide = panels == 1 ? nr : std::clamp<std::int64_t>(far / depth / nr, 1, 2048 / nr) * nr;
+    nc = std::min<std::int64_t>((n + nr - 1) / nr * nr, wide);
+    // Where k has several pieces, every output of a block keeps partial sums.
+    const int levels = K > max_piece ? tree_levels((K + max_piece - 1) / max_piece) + 1 : 0;
+    ms = levels ? std::max<std::int64_t>(1, far * 2 / nc / levels / mc) * mc : (m + mc - 1) / mc * mc;
   }
 };
-
-constexpr std::int64_t max_piece = 256;  // k of one packed piece
 
 constexpr std::int64_t pack_slack = Vec::width;  // floats that packing may write past a panel
 
 // Scratch slots of a thread.
 enum Slot { slot_a = 0, slot_b = 1, slot_levels = 2, slot_user = 3 };
 
-// All panels of `count` rows (columns) from `first` on, for one piece of k.
+// All panels of `count` rows (columns) from `first` on, for one piece of k. Packers that read
+// along the panels do it a few k at a time: a whole row of the matrix while it is near.
 template <class Packer>
 const float* pack_block(const Packer& packer, std::int64_t first, std::int64_t count, int width,
                         std::int64_t k0, std::int64_t kc, float* dst) {
-  for (std::int64_t i = 0; i < count; i += width)
-    packer.pack(first + i, std::min<std::int64_t>(width, count - i), width, k0, kc, dst + i * kc);
+  const std::int64_t step = packer.reads_along_panels() ? 16 : kc;
+  for (std::int64_t k = 0; k < kc; k += step)
+    for (std::int64_t i = 0; i < count; i += width)
+      packer.pack(first + i, std::min<std::int64_t>(width, count - i), width, k0 + k, std::min(step, kc - k),
+                  dst + i * kc + k * width);
   return dst;
 }
-
-// Length of a packed piece: pieces tile every chunk.
-inline std::int64_t piece_length(std::int64_t chunk) { return std::min(chunk, max_piece); }
 
 // An operand A packed as a whole, for the pieces and panels that gemm() will ask for.
 class Prepacked {
@@ -81,11 +102,10 @@ class Prepacked {
             float* storage)
       : data_(storage), rows_((m + tile.mr - 1) / tile.mr * tile.mr) {
     if (!chunk) chunk = std::max<std::int64_t>(K, 1);
-    for (std::int64_t begin = 0; begin < K; begin += chunk)
-      for (std::int64_t k0 = begin, end = std::min(K, begin + chunk); k0 < end; k0 += piece_length(chunk)) {
-        const std::int64_t kc = std::min(piece_length(chunk), end - k0);
-        pack_block(packer, 0, m, tile.mr, k0, kc, storage + k0 * rows_);
-      }
+    const std::int64_t piece = piece_length(chunk), span = std::max(chunk, piece);
+    for (std::int64_t begin = 0; begin < K; begin += span)
+      for (std::int64_t k0 = begin, end = std::min(K, begin + span); k0 < end; k0 += piece)
+        pack_block(packer, 0, m, tile.mr, k0, std::min(piece, end - k0), storage + k0 * rows_);
   }
 
   const float* block(std::int64_t first, std::int64_t k0, std::int64_t kc) const {
@@ -112,52 +132,61 @@ void gemm_block(std::int64_t i0, std::int64_t m, std::int64_t j0, std::int64_t n
   const std::int64_t m_panels = (m + mr - 1) / mr, n_panels = (n + nr - 1) / nr;
   const std::int64_t chunks = std::max<std::int64_t>(1, (K + chunk - 1) / chunk);
   const std::int64_t piece = piece_length(chunk);
-  const int levels = tree_levels(chunks);
+  const int unused = piece_levels(chunk), levels = std::max(0, tree_levels(chunks) - unused);
   const std::int64_t tile_size = mr * nr, level_size = m_panels * n_panels * tile_size;
 
-  float* a_space = scratch(slot_a, m_panels * mr * std::min(piece, std::max<std::int64_t>(K, 1)) + pack_slack);
+  float* a_space = scratch(slot_a, tile.mc * std::min(piece, std::max<std::int64_t>(K, 1)) + pack_slack);
   float* b_space = scratch(slot_b, n_panels * nr * std::min(piece, std::max<std::int64_t>(K, 1)) + pack_slack);
   // Level 0 .. levels - 1 of the tree, then the unfinished chain of a chunk.
   const bool resumes = std::min(chunk, K) > piece;
   float* level = scratch(slot_levels, (levels + (resumes ? 1 : 0)) * level_size);
 
-  for (std::int64_t index = 0; index < chunks; ++index) {
-    const std::int64_t begin = index * chunk, end = std::min(K, begin + chunk);
+  // A span is one long chunk in several pieces, or one piece of several chunks.
+  const std::int64_t span = std::max(chunk, piece);
+  std::int64_t begin = 0;
+  do {
+    const std::int64_t end = std::min(K, begin + span);
     std::int64_t k0 = begin;
     do {
       const std::int64_t kc = std::min(piece, end - k0);
-      const float* a = pack_block(pack_a, i0, m, mr, k0, kc, a_space);
       const float* b = pack_block(pack_b, j0, n, static_cast<int>(nr), k0, kc, b_space);
 
       MicroTile step;
       step.kc = kc;
+      step.chunk = std::min(chunk, kc);
+      step.local_levels = piece_levels(chunk);
       step.mr = mr;
       step.resume = k0 > begin;
       step.chunk_done = k0 + kc >= end;
-      step.last = step.chunk_done && index + 1 == chunks;
-      step.index = index;
+      step.last = end >= K && step.chunk_done;
+      step.index = begin / chunk;
       step.level_stride = level_size;
-      for (std::int64_t q = 0; q < n_panels; ++q) {
-        step.b = b + q * nr * kc;
-        step.columns = static_cast<int>(std::min(nr, n - q * nr));
-        const int nv = (step.columns + Vec::width - 1) / Vec::width;
-        step.b_width = static_cast<int>(nr);
-        for (std::int64_t p = 0; p < m_panels; ++p) {
-          const std::int64_t row = i0 + p * mr, column = j0 + q * nr;
-          step.a = a + p * mr * kc;
-          step.rows = static_cast<int>(std::min<std::int64_t>(mr, m - p * mr));
-          step.level = level + (q * m_panels + p) * tile_size;
-          step.chain = step.level + levels * level_size;
-          step.c = out.data + row * out.ld + column;
-          step.ldc = out.ld;
-          step.row_bias = out.row_bias ? out.row_bias + row : nullptr;
-          step.column_bias = out.column_bias ? out.column_bias + column : nullptr;
-          micro_kernel(step.rows, nv)(step);
+      for (std::int64_t first = 0; first < m; first += tile.mc) {
+        const std::int64_t rows = std::min(tile.mc, m - first), first_panel = first / mr;
+        const float* a = pack_block(pack_a, i0 + first, rows, mr, k0, kc, a_space);
+        for (std::int64_t q = 0; q < n_panels; ++q) {
+          step.b = b + q * nr * kc;
+          step.columns = static_cast<int>(std::min(nr, n - q * nr));
+          const int nv = (step.columns + Vec::width - 1) / Vec::width;
+          step.b_width = static_cast<int>(nr);
+          for (std::int64_t p = 0; p * mr < rows; ++p) {
+            const std::int64_t row = i0 + first + p * mr, column = j0 + q * nr;
+            step.a = a + p * mr * kc;
+            step.rows = static_cast<int>(std::min<std::int64_t>(mr, rows - p * mr));
+            step.level = level + (q * m_panels + first_panel + p) * tile_size;
+            step.chain = step.level + levels * level_size;
+            step.c = out.data + row * out.ld + column;
+            step.ldc = out.ld;
+            step.row_bias = out.row_bias ? out.row_bias + row : nullptr;
+            step.column_bias = out.column_bias ? out.column_bias + column : nullptr;
+            micro_kernel(step.rows, nv)(step);
+          }
         }
       }
       k0 += kc;
     } while (k0 < end);
-  }
+    begin = end;
+  } while (begin < K);
 }
 
 // All of C, by the calling thread.
@@ -166,8 +195,8 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t K, std::int64_t chunk, co
           const PackB& pack_b, const Output& out, const Tiling& tile) {
   if (!chunk) chunk = std::max<std::int64_t>(K, 1);
   for (std::int64_t j = 0; j < n; j += tile.nc)
-    for (std::int64_t i = 0; i < m; i += tile.mc)
-      gemm_block(i, std::min(tile.mc, m - i), j, std::min(tile.nc, n - j), K, chunk, tile, pack_a, pack_b,
+    for (std::int64_t i = 0; i < m; i += tile.ms)
+      gemm_block(i, std::min(tile.ms, m - i), j, std::min(tile.nc, n - j), K, chunk, tile, pack_a, pack_b,
                  out);
 }
 
@@ -176,6 +205,8 @@ struct StridedPacker {
   const float* data;
   std::int64_t outer;  // stride of the row (of A) or column (of B)
   std::int64_t inner;  // stride of k
+
+  bool reads_along_panels() const { return outer == 1 && inner != 1; }
 
   void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc,
             float* dst) const {

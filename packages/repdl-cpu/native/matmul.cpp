@@ -42,7 +42,7 @@ void matmul(const float* a, const float* b, float* c, const MatmulArgs& args, st
     const StridedPacker pack_b{b + b_batch[index] + j * args.b_column, args.b_column, args.b_k};
     Output out{c + index * m * n + i * n + j, n};
     if (args.bias) out.column_bias = args.bias + j;
-    gemm(rows, columns, args.k, dot_chunk, pack_a, pack_b, out, Tiling(rows, columns));
+    gemm(rows, columns, args.k, dot_chunk, pack_a, pack_b, out, Tiling(rows, columns, args.k));
   };
   constexpr std::int64_t grain = 1 << 18;  // fused multiply-adds worth a thread
   if (batch >= threads || work < 2 * grain) {

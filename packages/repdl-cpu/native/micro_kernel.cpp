@@ -15,46 +15,56 @@ void run(const MicroTile& t) {
     for (int j = 0; j < V; ++j)
       acc[i][j] = t.resume ? Vec::load(t.chain + (i * V + j) * width) : Vec::zero();
 
-  const float* a = t.a;
-  const float* b = t.b;
-  for (std::int64_t k = 0; k < t.kc; ++k, a += t.mr, b += t.b_width) {
-    Vec row[V];
-#pragma GCC unroll 4
-    for (int j = 0; j < V; ++j) row[j] = Vec::load(b + j * width);
-#pragma GCC unroll 16
-    for (int i = 0; i < R; ++i) {
-      const Vec x = Vec::set1(a[i]);
-#pragma GCC unroll 4
-      for (int j = 0; j < V; ++j) acc[i][j] = fma(x, row[j], acc[i][j]);
-    }
-  }
-
-  if (!t.chunk_done) {
-#pragma GCC unroll 16
-    for (int i = 0; i < R; ++i)
-#pragma GCC unroll 4
-      for (int j = 0; j < V; ++j) acc[i][j].store(t.chain + (i * V + j) * width);
-    return;
-  }
-
-  // Join with complete left siblings: those of the trailing one bits, or of all one bits
-  // after the last chunk.
-  int l = 0;
-  for (; t.last ? (t.index >> l) != 0 : (t.index >> l) & 1; ++l) {
-    if (!((t.index >> l) & 1)) continue;
-    const float* left = t.level + l * t.level_stride;
+  // Partial sums of the tree: those of the piece here, the others in memory of their own.
+  alignas(64) float local[max_local_levels][R * V * width];
+  const auto level = [&](int l) { return l < t.local_levels ? local[l] : t.level + (l - t.local_levels) * t.level_stride; };
+  const auto join = [&](int l) {
+    const float* left = level(l);
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i)
 #pragma GCC unroll 4
       for (int j = 0; j < V; ++j) acc[i][j] = Vec::load(left + (i * V + j) * width) + acc[i][j];
-  }
-  if (!t.last) {
-    float* place = t.level + l * t.level_stride;
+  };
+  const auto store = [&](float* place) {
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i)
 #pragma GCC unroll 4
       for (int j = 0; j < V; ++j) acc[i][j].store(place + (i * V + j) * width);
-    return;
+  };
+
+  const float* a = t.a;
+  const float* b = t.b;
+  std::int64_t index = t.index;
+  for (std::int64_t left = t.kc;;) {
+    const std::int64_t terms = left < t.chunk ? left : t.chunk;
+    for (std::int64_t k = 0; k < terms; ++k, a += t.mr, b += t.b_width) {
+      Vec row[V];
+#pragma GCC unroll 4
+      for (int j = 0; j < V; ++j) row[j] = Vec::load(b + j * width);
+#pragma GCC unroll 16
+      for (int i = 0; i < R; ++i) {
+        const Vec x = Vec::set1(a[i]);
+#pragma GCC unroll 4
+        for (int j = 0; j < V; ++j) acc[i][j] = fma(x, row[j], acc[i][j]);
+      }
+    }
+    left -= terms;
+    const bool more = left > 0;
+    if (!more && !t.chunk_done) return store(t.chain);
+    // Join with complete left siblings: those of the trailing one bits, or of all one bits
+    // after the last chunk.
+    const bool last = !more && t.last;
+    int l = 0;
+    for (; last ? (index >> l) != 0 : (index >> l) & 1; ++l)
+      if ((index >> l) & 1) join(l);
+    if (last) break;
+    store(level(l));
+    if (!more) return;
+    ++index;
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < V; ++j) acc[i][j] = Vec::zero();
   }
 
 #pragma GCC unroll 16

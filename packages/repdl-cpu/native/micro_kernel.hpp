@@ -11,14 +11,15 @@ namespace repdl::cpu {
 struct MicroTile {
   const float* a;  // a[k * mr + i]
   const float* b;  // b[k * b_width + j]
-  std::int64_t kc;
+  std::int64_t kc, chunk;  // kc terms, in chunks
+  int local_levels;        // levels of the tree that are empty before and after a piece
   int mr, b_width;
   int rows, columns;  // of the tile that exist
   bool resume;        // the chain goes on from `chain`, else from +0
-  bool chunk_done;    // the chain ends here and enters the tree as part `index`
+  bool chunk_done;    // the last chain ends here and enters the tree
   bool last;          // the tree ends here and goes to `c`
-  std::int64_t index;
-  float* level;  // this tile's partial sum at level 0; level l is l * level_stride further
+  std::int64_t index;  // of the first chunk
+  float* level;  // this tile's partial sum at level local_levels; the next is level_stride further
   std::int64_t level_stride;
   float* chain;
   float* c;
@@ -26,6 +27,8 @@ struct MicroTile {
   const float* row_bias;
   const float* column_bias;
 };
+
+constexpr int max_local_levels = 4;
 
 using MicroKernel = void (*)(const MicroTile&);
 
