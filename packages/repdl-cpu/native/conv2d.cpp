@@ -42,13 +42,16 @@ struct Grid {
   std::int64_t size() const { return rows * columns; }
 };
 
-// B[k, p] = image[offset[k] + position(p)], p contiguous in a panel row.
+// B[k, p] = image[offset[k] + position(p)], p contiguous in a panel row; after the positions
+// of one image come those of the next, image_stride further.
 struct ImagePacker {
   const float* image;
+  std::int64_t image_stride;
   const std::int64_t* offset;
   Grid grid;
 
-  static constexpr bool reads_along_panels() { return false; }
+  static constexpr bool reads_along_panels() { return true; }
+
   void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc,
             float* dst) const {
     struct Run {
@@ -57,12 +60,13 @@ struct ImagePacker {
     };
     Run runs[4 * 64];
     int n_runs = 0;
-    for (std::int64_t p = first; p < first + count;) {
+    for (std::int64_t j = first; j < first + count;) {
+      const std::int64_t n = j / grid.size(), p = j % grid.size();
       const std::int64_t y = p / grid.columns, x = p % grid.columns;
-      const std::int64_t length = std::min(grid.columns - x, first + count - p);
-      runs[n_runs++] = {y * grid.row_step + x * grid.column_step, static_cast<int>(p - first),
+      const std::int64_t length = std::min(grid.columns - x, first + count - j);
+      runs[n_runs++] = {n * image_stride + y * grid.row_step + x * grid.column_step, static_cast<int>(j - first),
                         static_cast<int>(length)};
-      p += length;
+      j += length;
     }
     const std::int64_t step = grid.column_step;
     for (std::int64_t k = 0; k < kc; ++k) {
@@ -73,9 +77,14 @@ struct ImagePacker {
         float* to = row + runs[r].at;
         const int length = runs[r].length;
         if (step == 1) {
+          // Whole vectors: what is written too far is the place of the next run or row.
           int i = 0;
           for (; i + Vec::width <= length; i += Vec::width) Vec::load(from + i).store(to + i);
-          if (i < length) Vec::load(from + i, length - i).store(to + i, length - i);
+          if (i < length) Vec::load(from + i, length - i).store(to + i);
+        } else if (step == 2) {
+          int i = 0;
+          for (; i + Vec::width <= length; i += Vec::width) load_even(from + 2 * i).store(to + i);
+          for (; i < length; ++i) to[i] = from[i * 2];
         } else {
           for (int i = 0; i < length; ++i) to[i] = from[i * step];
         }
@@ -85,13 +94,20 @@ struct ImagePacker {
   }
 };
 
-// Calls body(n, group) for every image and group, on threads where the work is worth it.
+// Calls body(n, count, group) for groups and runs of `count` images whose positions make up
+// one product: enough columns for whole tiles, and enough runs for every thread.
 template <class Body>
-void for_each_image(const Geometry& g, int threads, const Body& body) {
-  const std::int64_t work = g.group_o() * g.group_c() * g.kh * g.kw * g.oh * g.ow;
+void for_each_images(const Geometry& g, std::int64_t positions, int threads, const Body& body) {
+  const std::int64_t enough = std::max<std::int64_t>(1, 768 / std::max<std::int64_t>(1, positions));
+  const std::int64_t share = std::max<std::int64_t>(1, g.n * g.groups / threads);
+  const std::int64_t count = std::min({enough, g.n, share}), runs = (g.n + count - 1) / count;
+  const std::int64_t work = g.group_o() * g.group_c() * g.kh * g.kw * g.oh * g.ow * count;
   const std::int64_t grain = std::max<std::int64_t>(1, (1 << 17) / std::max<std::int64_t>(1, work));
-  parallel_for(g.n * g.groups, grain, threads, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) body(i / g.groups, i % g.groups);
+  parallel_for(runs * g.groups, grain, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t n = i / g.groups * count;
+      body(n, std::min(count, g.n - n), i % g.groups);
+    }
   });
 }
 
@@ -107,7 +123,7 @@ void conv2d(const float* input, const float* weight, const float* bias, float* o
       for (std::int64_t kw = 0; kw < g.kw; ++kw)
         offset.push_back((c * frame.rows + kh * g.dilation_h) * frame.columns + kw * g.dilation_w);
 
-  const Tiling tile(m, positions, K);
+  const Tiling tile(m, std::max<std::int64_t>(positions, std::min<std::int64_t>(768, g.n * positions)), K);
   const std::int64_t packed = Prepacked::floats(m, K, tile);
   const Storage storage = allocate(g.groups * packed);
   std::vector<Prepacked> a;
@@ -116,17 +132,22 @@ void conv2d(const float* input, const float* weight, const float* bias, float* o
                    storage.get() + group * packed);
 
   const bool in_place = g.kh == 1 && g.kw == 1 && g.stride_h == 1 && g.stride_w == 1 && g.pad_h == 0 && g.pad_w == 0;
-  for_each_image(g, threads, [&](std::int64_t n, std::int64_t group) {
-    const float* image = input + (n * g.c + group * g.group_c()) * g.h * g.w;
+  for_each_images(g, positions, threads, [&](std::int64_t n, std::int64_t count, std::int64_t group) {
+    const std::int64_t stride = g.c * g.h * g.w;
+    const float* image = input + n * stride + group * g.group_c() * g.h * g.w;
     Output out{output + (n * g.o + group * m) * positions, positions};
+    out.image = positions;
+    out.image_stride = g.o * positions;
     if (bias) out.row_bias = bias + group * m;
     if (in_place) {
-      gemm(m, positions, K, chunk, a[group], StridedPacker{image, 1, positions}, out, tile);
+      const ImagePacker pack_b{image, stride, offset.data(), Grid{1, positions, 0, 1}};
+      gemm(m, count * positions, K, chunk, a[group], pack_b, out, tile);
       return;
     }
-    float* padded = scratch(slot_user, frame.floats());
-    frame.fill(image, padded);
-    gemm(m, positions, K, chunk, a[group], ImagePacker{padded, offset.data(), grid}, out, tile);
+    float* padded = scratch(slot_user, count * frame.floats());
+    for (std::int64_t i = 0; i < count; ++i) frame.fill(image + i * stride, padded + i * frame.floats());
+    const ImagePacker pack_b{padded, frame.floats(), offset.data(), grid};
+    gemm(m, count * positions, K, chunk, a[group], pack_b, out, tile);
   });
 }
 
@@ -182,7 +203,7 @@ void conv2d_grad_input(const float* grad, const float* weight, float* output, co
           }
 
       // A[c, k]: one row of weights a tap, gathered once.
-      const Tiling tile(m, positions, K);
+      const Tiling tile(m, std::max<std::int64_t>(positions, std::min<std::int64_t>(768, g.n * positions)), K);
       const std::int64_t packed = Prepacked::floats(m, K, tile);
       const Storage storage = allocate(g.groups * packed);
       struct TapPacker {
@@ -203,19 +224,22 @@ void conv2d_grad_input(const float* grad, const float* weight, float* output, co
                        chunk, tile, storage.get() + group * packed);
 
       const bool whole = g.stride_h == 1 && g.stride_w == 1;
-      for_each_image(g, threads, [&](std::int64_t n, std::int64_t group) {
-        float* padded = scratch(slot_user, frame.floats());
-        frame.fill(grad + (n * g.o + group * g.group_o()) * g.oh * g.ow, padded);
+      for_each_images(g, positions, threads, [&](std::int64_t n, std::int64_t count, std::int64_t group) {
+        float* padded = scratch(slot_user, count * frame.floats());
+        for (std::int64_t i = 0; i < count; ++i)
+          frame.fill(grad + ((n + i) * g.o + group * g.group_o()) * g.oh * g.ow, padded + i * frame.floats());
         float* image = output + (n * g.c + group * m) * area;
-        float* result = whole ? image : scratch(slot_user + 1, m * positions);
-        gemm(m, positions, K, chunk, a[group], ImagePacker{padded, offset.data(), grid}, Output{result, positions},
-             tile);
+        const ImagePacker pack_b{padded, frame.floats(), offset.data(), grid};
+        Output out{whole ? image : scratch(slot_user + 1, count * m * positions), positions};
+        out.image = positions;
+        out.image_stride = whole ? g.c * area : m * positions;
+        gemm(m, count * positions, K, chunk, a[group], pack_b, out, tile);
         if (whole) return;
-        for (std::int64_t c = 0; c < m; ++c)
+        for (std::int64_t i = 0; i < count * m; ++i)
           for (std::int64_t y = 0; y < rows.count; ++y)
             for (std::int64_t x = 0; x < columns.count; ++x)
-              image[c * area + (rows.first + y * g.stride_h) * g.w + columns.first + x * g.stride_w] =
-                  result[c * positions + y * columns.count + x];
+              image[i / m * g.c * area + i % m * area + (rows.first + y * g.stride_h) * g.w + columns.first +
+                    x * g.stride_w] = out.data[i * positions + y * columns.count + x];
       });
     }
 }

@@ -23,11 +23,18 @@
 namespace repdl::cpu {
 
 // Where C goes: row-major with a leading dimension, plus an optional bias a row or column.
+// Columns may be those of several images, `image` columns each, image_stride apart.
 struct Output {
   float* data;
   std::int64_t ld;
   const float* row_bias = nullptr;
   const float* column_bias = nullptr;
+  std::int64_t image = std::int64_t{1} << 62;
+  std::int64_t image_stride = 0;
+
+  float* at(std::int64_t row, std::int64_t column) const {
+    return data + column / image * image_stride + row * ld + column % image;
+  }
 };
 
 // k of one packed piece: whole chunks, as many as a power of two makes of max_piece, so
@@ -141,6 +148,8 @@ void gemm_block(std::int64_t i0, std::int64_t m, std::int64_t j0, std::int64_t n
   const bool resumes = std::min(chunk, K) > piece;
   float* level = scratch(slot_levels, (levels + (resumes ? 1 : 0)) * level_size);
 
+  alignas(64) float edge[max_rows * 4 * Vec::width];  // a tile whose columns lie in two images
+
   // A span is one long chunk in several pieces, or one piece of several chunks.
   const std::int64_t span = std::max(chunk, piece);
   std::int64_t begin = 0;
@@ -175,11 +184,15 @@ void gemm_block(std::int64_t i0, std::int64_t m, std::int64_t j0, std::int64_t n
             step.rows = static_cast<int>(std::min<std::int64_t>(mr, rows - p * mr));
             step.level = level + (q * m_panels + first_panel + p) * tile_size;
             step.chain = step.level + levels * level_size;
-            step.c = out.data + row * out.ld + column;
-            step.ldc = out.ld;
+            const bool inside = column % out.image + step.columns <= out.image;
+            step.c = inside ? out.at(row, column) : edge;
+            step.ldc = inside ? out.ld : nr;
             step.row_bias = out.row_bias ? out.row_bias + row : nullptr;
             step.column_bias = out.column_bias ? out.column_bias + column : nullptr;
             micro_kernel(step.rows, nv)(step);
+            if (inside || !step.last) continue;
+            for (std::int64_t i = 0; i < step.rows; ++i)
+              for (std::int64_t j = 0; j < step.columns; ++j) *out.at(row + i, column + j) = edge[i * nr + j];
           }
         }
       }

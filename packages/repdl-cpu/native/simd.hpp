@@ -45,6 +45,12 @@ inline Vec canonical(Vec a) {
   return {_mm512_mask_mov_ps(a.v, nan, _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)))};
 }
 
+// p[0], p[2], p[4], ...; p[2 * Vec::width - 1] is read too.
+inline Vec load_even(const float* p) {
+  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  return {_mm512_permutex2var_ps(_mm512_loadu_ps(p), even, _mm512_loadu_ps(p + 16))};
+}
+
 // dst[j * dst_stride + i] = src[i * src_stride + j] for a square of Vec::width elements.
 inline void transpose(const float* src, std::int64_t src_stride, float* dst, std::int64_t dst_stride) {
   __m512 r[16], t[16];
@@ -106,6 +112,11 @@ inline Vec canonical(Vec a) {
   return {_mm256_blendv_ps(a.v, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)), nan)};
 }
 
+inline Vec load_even(const float* p) {
+  const __m256 pairs = _mm256_shuffle_ps(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8), 0x88);
+  return {_mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(pairs), 0xd8))};
+}
+
 inline void transpose(const float* src, std::int64_t src_stride, float* dst, std::int64_t dst_stride) {
   __m256 r[8], t[8];
 #pragma GCC unroll 8
@@ -163,6 +174,12 @@ inline Vec operator/(Vec a, Vec b) { return {a.v / b.v}; }
 inline Vec canonical(Vec a) {
   for (int i = 0; i < Vec::width; ++i) a.v[i] = repdl::canonical(a.v[i]);
   return a;
+}
+
+inline Vec load_even(const float* p) {
+  Vec r;
+  for (int i = 0; i < Vec::width; ++i) r.v[i] = p[2 * i];
+  return r;
 }
 
 inline void transpose(const float* src, std::int64_t src_stride, float* dst, std::int64_t dst_stride) {
