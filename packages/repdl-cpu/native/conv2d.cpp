@@ -77,10 +77,14 @@ struct ImagePacker {
         float* to = row + runs[r].at;
         const int length = runs[r].length;
         if (step == 1) {
-          // Whole vectors: what is written too far is the place of the next run or row.
           int i = 0;
           for (; i + Vec::width <= length; i += Vec::width) Vec::load(from + i).store(to + i);
-          if (i < length) Vec::load(from + i, length - i).store(to + i);
+          if (i == length) continue;
+          const Vec rest = Vec::load(from + i, length - i);
+          if (runs[r].at + i + Vec::width <= width)
+            rest.store(to + i);  // what is written too far is the place of the next runs
+          else
+            rest.store(to + i, length - i);
         } else if (step == 2) {
           int i = 0;
           for (; i + Vec::width <= length; i += Vec::width) load_even(from + 2 * i).store(to + i);
