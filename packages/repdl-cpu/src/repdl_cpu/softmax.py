@@ -16,16 +16,17 @@ def _op(name: str) -> Callable[..., torch.Tensor]:
     def run(*args: Any) -> torch.Tensor:
         *tensors, dim, contract = args
         shape = tensors[0].shape
-        rows = [(t.movedim(dim, -1) if shape else t.reshape(1)).contiguous() for t in tensors]
+        moves = dim != len(shape) - 1
+        rows = [t.movedim(dim, -1).contiguous() if moves and shape else t.contiguous() for t in tensors]
         output = torch.empty_like(rows[0])
         if output.numel():
             chosen = Contract.parse(contract)
-            n = output.shape[-1]
+            n = shape[dim] if shape else 1
             getattr(native(), name)(
                 *(t.data_ptr() for t in rows), output.data_ptr(), output.numel() // n, n,
                 chosen.sum_lanes, chosen.sum_block, get_num_threads(),
             )
-        return output.movedim(-1, dim).contiguous() if shape else output.reshape(())
+        return output.movedim(-1, dim).contiguous() if moves and shape else output
 
     return run
 
