@@ -3,8 +3,6 @@
 //   for i < rows:  (rows, n) -> (rows, n)
 //     mean = sum(x[i, :]) / n, rstd = 1 / sqrt(sum((x[i, :] - mean)**2) / n + eps)
 //     y[i, :] = ((x[i, :] - mean) * rstd) * weight + bias
-#include <cmath>
-
 #include "bind.hpp"
 #include "elements.hpp"
 #include "norm.hpp"
@@ -18,77 +16,21 @@ struct Rows {
   int threads;
 };
 
-// y = h * weight + bias, with weight and bias or without.
-template <class Weighted, class Biased>
-void scale_row(const float* x, float mean, float rstd, const float* weight, const float* bias, float* y,
-               std::int64_t n, Weighted, Biased) {
-  sweep(n, [=](std::int64_t i, auto type) {
-    using V = decltype(type);
-    const V h = (V::load(x + i) - V::set1(mean)) * V::set1(rstd);
-    if constexpr (Weighted::value && Biased::value)
-      canonical(fma(h, V::load(weight + i), V::load(bias + i))).store(y + i);
-    else if constexpr (Weighted::value)
-      canonical(h * V::load(weight + i)).store(y + i);
-    else if constexpr (Biased::value)
-      canonical(h + V::load(bias + i)).store(y + i);
-    else
-      canonical(h).store(y + i);
-  });
-}
-
 void layer_norm(const Rows& s, const float* x, const float* weight, const float* bias, double eps, float* y,
                 float* means, float* rstds) {
   const std::int64_t n = s.n;
   parallel_for(s.rows, norm_grain(n), s.threads, [&](std::int64_t begin, std::int64_t end) {
-    // Converted in here: only the parts of a parallel_for round to nearest whatever the caller has set.
-    const float count = static_cast<float>(n), epsilon = static_cast<float>(eps);
     with_option(weight != nullptr, [&](auto weighted) {
       with_option(bias != nullptr, [&](auto biased) {
         for (std::int64_t row = begin; row < end; ++row) {
           const float* from = x + row * n;
-          const float mean = sum_row(from, n, 1, s.contract) / count;
-          const float var = sum_each(n, s.contract, [=](std::int64_t i, auto type) {
-                              using V = decltype(type);
-                              const V d = V::load(from + i) - V::set1(mean);
-                              return d * d;
-                            }) / count;
-          const float rstd = 1.0f / std::sqrt(var + epsilon);
-          means[row] = canonical(mean);
-          rstds[row] = canonical(rstd);
-          scale_row(from, mean, rstd, weight, bias, y + row * n, n, weighted, biased);
+          const Moments m = moments(from, n, eps, s.contract, row + 1 < end ? from + n : from);
+          means[row] = canonical(m.mean);
+          rstds[row] = canonical(m.rstd);
+          scale_row(from, m, weight, bias, y + row * n, n, weighted, biased);
         }
       });
     });
-  });
-}
-
-// One row: grad_input to out, grad * h added to sums[0 .. n), grad to sums[n .. 2n).
-template <class Weighted>
-void row_backward(const Rows& s, const float* g, const float* x, float mean, float rstd, const float* weight,
-                  float* out, float* sums, Weighted) {
-  const std::int64_t n = s.n;
-  const auto w = [=](std::int64_t i, auto type) {
-    using V = decltype(type);
-    if constexpr (Weighted::value)
-      return V::load(g + i) * V::load(weight + i);
-    else
-      return V::load(g + i);
-  };
-  const auto h = [=](std::int64_t i, auto type) {
-    using V = decltype(type);
-    return (V::load(x + i) - V::set1(mean)) * V::set1(rstd);
-  };
-  const float count = static_cast<float>(n);
-  const float a = sum_each(n, s.contract, w) / count;
-  const float b =
-      -(sum_each(n, s.contract, [=](std::int64_t i, auto type) { return w(i, type) * h(i, type); }) / count);
-  sweep(n, [=](std::int64_t i, auto type) {
-    using V = decltype(type);
-    const V scaled = h(i, type), grad = V::load(g + i);
-    // h * -b and -h * b are the same number.
-    canonical(V::set1(rstd) * fma(scaled, V::set1(b), w(i, type) - V::set1(a))).store(out + i);
-    (V::load(sums + i) + grad * scaled).store(sums + i);
-    (V::load(sums + n + i) + grad).store(sums + n + i);
   });
 }
 
@@ -98,8 +40,13 @@ void layer_norm_backward(const Rows& s, const float* grad, const float* x, const
   ColumnSums columns(s.rows, 2 * n, s.contract);
   const float* sums = nullptr;
   with_option(weight != nullptr, [&](auto weighted) {
-    sums = columns.run(s.threads, [&, weighted](std::int64_t row, float* lane) {
-      row_backward(s, grad + row * n, x + row * n, mean[row], rstd[row], weight, out + row * n, lane, weighted);
+    sums = columns.run(s.threads, [=, &s](std::int64_t row, std::int64_t next, float* lane) {
+      gradient_row(grad + row * n, x + row * n, {mean[row], rstd[row]}, weight, out + row * n, n, s.contract,
+                   grad + next * n, x + next * n, weighted, [=](std::int64_t i, auto g, auto h) {
+                     using V = decltype(g);
+                     (V::load(lane + i) + g * h).store(lane + i);
+                     (V::load(lane + n + i) + g).store(lane + n + i);
+                   });
     });
   });
   for (std::int64_t i = 0; i < n; ++i) {

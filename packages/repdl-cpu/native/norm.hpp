@@ -2,10 +2,13 @@
 //
 //   sweep(n, body)                one loop over elements, vectors first
 //   sum_each(n, contract, f)      the contract's sum of f over a row, lanes in registers
-//   column_sums(rows, width, ..)  sums over the rows, while each row is visited once
+//   moments, scale_row, gradient_row   one row of layer_norm or group_norm
+//   ColumnSums(rows, width, ...)  sums over the rows, while each row is visited once
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -39,45 +42,153 @@ void sweep(std::int64_t n, const Body& body) {
   for (; i < n; ++i) body(i, One{});
 }
 
-// The sum of one block of 64 lanes; f(i, V{}) gives elements begin + i on.
-template <class F>
-float sum_64_lanes(std::int64_t begin, std::int64_t n, const F& f) {
+// K sums over one block of 64 lanes; f(i, V{}) gives elements begin + i on, an array of K Vs.
+template <int K, class F>
+void sum_64_lanes(std::int64_t begin, std::int64_t n, const F& f, std::array<float, K>& sums) {
   constexpr int vectors = static_cast<int>(max_lanes) / Vec::width;
-  Vec lane[vectors];
-  for (int v = 0; v < vectors; ++v) lane[v] = Vec::zero();
-  std::int64_t i = 0;
-  for (; i + max_lanes <= n; i += max_lanes)
-    for (int v = 0; v < vectors; ++v) lane[v] = lane[v] + f(begin + i + v * Vec::width, Vec{});
-  if (i < n) {
-    alignas(64) float rest[max_lanes] = {};  // a lane that has no more elements gets +0: no change
-    sweep(n - i, [&](std::int64_t j, auto type) { f(begin + i + j, type).store(rest + j); });
-    for (int v = 0; v < vectors; ++v) lane[v] = lane[v] + Vec::load(rest + v * Vec::width);
+  constexpr int group = vectors < 8 / K ? vectors : 8 / K;  // narrow ISAs: several passes over the row
+  const std::int64_t whole = n / max_lanes * max_lanes;
+  Vec lane[K][vectors];
+  for (int g = 0; g < vectors; g += group) {
+    Vec acc[K][group];
+    for (int k = 0; k < K; ++k)
+      for (int v = 0; v < group; ++v) acc[k][v] = Vec::zero();
+    for (std::int64_t i = begin + g * Vec::width; i < begin + whole; i += max_lanes)
+      for (int v = 0; v < group; ++v) {
+        const std::array<Vec, K> x = f(i + v * Vec::width, Vec{});
+        for (int k = 0; k < K; ++k) acc[k][v] = acc[k][v] + x[k];
+      }
+    for (int k = 0; k < K; ++k)
+      for (int v = 0; v < group; ++v) lane[k][g + v] = acc[k][v];
   }
-  for (int half = vectors / 2; half >= 1; half /= 2)
-    for (int v = 0; v < half; ++v) lane[v] = lane[v] + lane[v + half];
-  alignas(64) float last[Vec::width];
-  lane[0].store(last);
-  for (int half = Vec::width / 2; half >= 1; half /= 2)
-    for (int j = 0; j < half; ++j) last[j] = last[j] + last[j + half];
-  return last[0];
+  if (whole < n) {
+    alignas(64) float rest[K][max_lanes] = {};  // a lane that has no more elements gets +0: no change
+    sweep(n - whole, [&](std::int64_t j, auto type) {
+      const auto x = f(begin + whole + j, type);
+      for (int k = 0; k < K; ++k) x[k].store(rest[k] + j);
+    });
+    for (int k = 0; k < K; ++k)
+      for (int v = 0; v < vectors; ++v) lane[k][v] = lane[k][v] + Vec::load(rest[k] + v * Vec::width);
+  }
+  for (int k = 0; k < K; ++k) {
+    for (int half = vectors / 2; half >= 1; half /= 2)
+      for (int v = 0; v < half; ++v) lane[k][v] = lane[k][v] + lane[k][v + half];
+    alignas(64) float last[Vec::width];
+    lane[k][0].store(last);
+    for (int half = Vec::width / 2; half >= 1; half /= 2)
+      for (int j = 0; j < half; ++j) last[j] = last[j] + last[j + half];
+    sums[k] = last[0];
+  }
+}
+
+// K sums of f(0) + ... + f(n - 1), f(i, V{}) giving an array of K Vs of elements from i on.
+template <int K, class F>
+std::array<float, K> sums_each(std::int64_t n, const Contract& contract, const F& f) {
+  std::array<float, K> sums;
+  if (contract.sum_lanes != max_lanes) {
+    for (int k = 0; k < K; ++k)
+      sums[k] = sum_filled(n, contract, [&f, k](std::int64_t start, std::int64_t count, float* dst) {
+        sweep(count, [&](std::int64_t i, auto type) { f(start + i, type)[k].store(dst + i); });
+      });
+    return sums;
+  }
+  const std::int64_t block = sum_block_of(contract, n);
+  if (n <= block) {
+    sum_64_lanes<K>(0, n, f, sums);
+    return sums;
+  }
+  Tree<float> tree[K];
+  for (std::int64_t i = 0; i < n; i += block) {
+    sum_64_lanes<K>(i, std::min(block, n - i), f, sums);
+    for (int k = 0; k < K; ++k) tree[k].push(sums[k]);
+  }
+  for (int k = 0; k < K; ++k) sums[k] = tree[k].result();
+  return sums;
 }
 
 // f(0) + ... + f(n - 1), f(i, V{}) giving a V of elements from i on.
 template <class F>
 float sum_each(std::int64_t n, const Contract& contract, const F& f) {
-  if (contract.sum_lanes != max_lanes)
-    return sum_filled(n, contract, [&f](std::int64_t start, std::int64_t count, float* dst) {
-      sweep(count, [&](std::int64_t i, auto type) { f(start + i, type).store(dst + i); });
-    });
-  const std::int64_t block = sum_block_of(contract, n);
-  if (n <= block) return sum_64_lanes(0, n, f);
-  Tree<float> tree;
-  for (std::int64_t i = 0; i < n; i += block) tree.push(sum_64_lanes(i, std::min(block, n - i), f));
-  return tree.result();
+  return sums_each<1>(n, contract, [&f](std::int64_t i, auto type) {
+    return std::array<decltype(type), 1>{f(i, type)};
+  })[0];
 }
 
-// The contract's sums over `rows` of `width` columns at once, row by row: visit(row, lane)
-// adds the row's elements to lane[0 .. width), once for each row, in any order of rows.
+// Asks for the memory of the next row while this one is worked on: rows are in other pages,
+// where the processor's own prefetcher does not go.
+template <class V>
+void prefetch(const float* p) {
+  if constexpr (V::width > 1) __builtin_prefetch(p);
+}
+
+struct Moments {
+  float mean, rstd;
+};
+
+// Of one row; `next` is the row that comes then. eps is converted in here: only the parts
+// of a parallel_for round to nearest whatever the caller has set.
+inline Moments moments(const float* x, std::int64_t n, double eps, const Contract& contract, const float* next) {
+  const float count = static_cast<float>(n);
+  const float mean =
+      sum_each(n, contract, [=](std::int64_t i, auto type) { return decltype(type)::load(x + i); }) / count;
+  const float var = sum_each(n, contract, [=](std::int64_t i, auto type) {
+                      using V = decltype(type);
+                      prefetch<V>(next + i);
+                      const V d = V::load(x + i) - V::set1(mean);
+                      return d * d;
+                    }) / count;
+  return {mean, 1.0f / std::sqrt(var + static_cast<float>(eps))};
+}
+
+// y = (x - mean) * rstd * weight + bias, with weight and bias or without.
+template <class Weighted, class Biased>
+void scale_row(const float* x, Moments m, const float* weight, const float* bias, float* y, std::int64_t n,
+               Weighted, Biased) {
+  sweep(n, [=](std::int64_t i, auto type) {
+    using V = decltype(type);
+    const V h = (V::load(x + i) - V::set1(m.mean)) * V::set1(m.rstd);
+    if constexpr (Weighted::value && Biased::value)
+      canonical(fma(h, V::load(weight + i), V::load(bias + i))).store(y + i);
+    else if constexpr (Weighted::value)
+      canonical(h * V::load(weight + i)).store(y + i);
+    else if constexpr (Biased::value)
+      canonical(h + V::load(bias + i)).store(y + i);
+    else
+      canonical(h).store(y + i);
+  });
+}
+
+// grad_input of one row to out; each(i, grad, h) sees the elements once more. next_g and
+// next_x are the rows that come then.
+template <class Weighted, class Each>
+void gradient_row(const float* g, const float* x, Moments m, const float* weight, float* out, std::int64_t n,
+                  const Contract& contract, const float* next_g, const float* next_x, Weighted, const Each& each) {
+  const auto weighted = [=](std::int64_t i, auto grad) {
+    if constexpr (Weighted::value)
+      return grad * decltype(grad)::load(weight + i);
+    else
+      return grad;
+  };
+  const std::array<float, 2> sums = sums_each<2>(n, contract, [=](std::int64_t i, auto type) {
+    using V = decltype(type);
+    prefetch<V>(next_g + i);
+    prefetch<V>(next_x + i);
+    const V w = weighted(i, V::load(g + i));
+    return std::array<V, 2>{w, w * ((V::load(x + i) - V::set1(m.mean)) * V::set1(m.rstd))};
+  });
+  const float count = static_cast<float>(n), a = sums[0] / count, b = -(sums[1] / count);
+  sweep(n, [=](std::int64_t i, auto type) {
+    using V = decltype(type);
+    const V grad = V::load(g + i), h = (V::load(x + i) - V::set1(m.mean)) * V::set1(m.rstd);
+    // h * -b and -h * b are the same number.
+    canonical(V::set1(m.rstd) * fma(h, V::set1(b), weighted(i, grad) - V::set1(a))).store(out + i);
+    each(i, grad, h);
+  });
+}
+
+// The contract's sums over `rows` of `width` columns at once, row by row: visit(row,
+// next, lane) adds the row's elements to lane[0 .. width), once for each row, in any order of
+// rows; `next` is the row that this thread most likely visits then.
 //
 // A row belongs to one lane of one block, and lanes fold by halves: lane j with j + lanes/2,
 // the two with j + lanes/4, and so on. So the lanes j, j + step, j + 2 * step ... make up a
@@ -98,7 +209,7 @@ class ColumnSums {
     parallel_for(blocks_ * parts_, grain, threads, [&](std::int64_t begin, std::int64_t end) {
       std::vector<float> right(static_cast<std::size_t>(width_) * 6);  // 64 lanes are 6 levels
       for (std::int64_t task = begin; task < end; ++task)
-        subtree(task / parts_ * block_, task % parts_, parts_, partial(task), right.data(), visit);
+        subtree(task / parts_ * block_, task % parts_, parts_, (task + 1) % parts_, partial(task), right.data(), visit);
     });
     parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) {
       for (std::int64_t b = 0; b < blocks_; ++b)
@@ -116,19 +227,24 @@ class ColumnSums {
     for (std::int64_t c = 0; c < width_; ++c) left[c] = left[c] + right[c];
   }
 
-  // sum = the folded lanes first, first + step, first + 2 * step ... of the block at `start`.
+  // sum = the folded lanes first, first + step, first + 2 * step ... of the block at `start`;
+  // `after` is the lane that comes then.
   template <class Visit>
-  void subtree(std::int64_t start, std::int64_t first, std::int64_t step, float* sum, float* right,
-               const Visit& visit) const {
+  void subtree(std::int64_t start, std::int64_t first, std::int64_t step, std::int64_t after, float* sum,
+               float* right, const Visit& visit) const {
     const std::int64_t count = std::min(block_, rows_ - start);
     if (step == lanes_) {
       std::fill(sum, sum + width_, 0.0f);
-      for (std::int64_t i = first; i < count; i += lanes_) visit(start + i, sum);
+      for (std::int64_t i = first; i < count; i += lanes_) {
+        const std::int64_t next = i + lanes_ < count ? i + lanes_ : after;
+        visit(start + i, start + (next < count ? next : i), sum);
+      }
       return;
     }
-    subtree(start, first, 2 * step, sum, right, visit);
-    if (first + step >= count) return;  // lanes without elements are +0: no change
-    subtree(start, first + step, 2 * step, right, right + width_, visit);
+    const bool both = first + step < count;  // lanes without elements are +0: no change
+    subtree(start, first, 2 * step, both ? first + step : after, sum, right, visit);
+    if (!both) return;
+    subtree(start, first + step, 2 * step, after, right, right + width_, visit);
     add(sum, right);
   }
 

@@ -26,9 +26,12 @@ void rms_norm(const Rows& s, const float* x, const float* weight, double eps, fl
     with_option(weight != nullptr, [&](auto weighted) {
       for (std::int64_t row = begin; row < end; ++row) {
         const float* from = x + row * n;
+        const float* next = row + 1 < end ? from + n : from;
         float* to = y + row * n;
         const float q = sum_each(n, s.contract, [=](std::int64_t i, auto type) {
-                          const auto v = decltype(type)::load(from + i);
+                          using V = decltype(type);
+                          prefetch<V>(next + i);
+                          const V v = V::load(from + i);
                           return v * v;
                         }) / count;
         const float rstd = 1.0f / std::sqrt(q + epsilon);
@@ -49,7 +52,7 @@ void rms_norm(const Rows& s, const float* x, const float* weight, double eps, fl
 // One row: grad_input to out, grad * h added to sums[0 .. n).
 template <class Weighted>
 void row_backward(const Rows& s, const float* g, const float* x, float rstd, const float* weight, float* out,
-                  float* sums, Weighted) {
+                  float* sums, const float* next_g, const float* next_x, Weighted) {
   const std::int64_t n = s.n;
   const auto w = [=](std::int64_t i, auto type) {
     using V = decltype(type);
@@ -62,7 +65,11 @@ void row_backward(const Rows& s, const float* g, const float* x, float rstd, con
     using V = decltype(type);
     return V::load(x + i) * V::set1(rstd);
   };
-  const float t = sum_each(n, s.contract, [=](std::int64_t i, auto type) { return w(i, type) * h(i, type); });
+  const float t = sum_each(n, s.contract, [=](std::int64_t i, auto type) {
+    prefetch<decltype(type)>(next_g + i);
+    prefetch<decltype(type)>(next_x + i);
+    return w(i, type) * h(i, type);
+  });
   const float b = -(t / static_cast<float>(n));
   sweep(n, [=](std::int64_t i, auto type) {
     using V = decltype(type);
@@ -79,8 +86,9 @@ void rms_norm_backward(const Rows& s, const float* grad, const float* x, const f
   ColumnSums columns(s.rows, n, s.contract);
   const float* sums = nullptr;
   with_option(weight != nullptr, [&](auto weighted) {
-    sums = columns.run(s.threads, [&, weighted](std::int64_t row, float* lane) {
-      row_backward(s, grad + row * n, x + row * n, rstd[row], weight, out + row * n, lane, weighted);
+    sums = columns.run(s.threads, [&, weighted](std::int64_t row, std::int64_t next, float* lane) {
+      row_backward(s, grad + row * n, x + row * n, rstd[row], weight, out + row * n, lane, grad + next * n, x + next * n,
+                   weighted);
     });
   });
   for (std::int64_t i = 0; i < n; ++i) grad_weight[i] = canonical(sums[i]);
