@@ -54,7 +54,7 @@ struct Forward {
 
   void run(std::int64_t row, std::int64_t next) {
     const std::int64_t n = s.n();
-    const Moments m = moments(x + row * n, n, eps, s.contract, x + next * n);
+    const Moments m = RowMoments(x + row * n, n, eps, s.contract)(x + row * n, x + next * n);
     mean[row] = canonical(m.mean);
     rstd[row] = canonical(m.rstd);
     with_option(weight != nullptr, [&](auto weighted) {

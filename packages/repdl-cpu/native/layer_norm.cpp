@@ -22,9 +22,10 @@ void layer_norm(const Rows& s, const float* x, const float* weight, const float*
   parallel_for(s.rows, norm_grain(n), s.threads, [&](std::int64_t begin, std::int64_t end) {
     with_option(weight != nullptr, [&](auto weighted) {
       with_option(bias != nullptr, [&](auto biased) {
+        RowMoments moments(x + begin * n, n, eps, s.contract);
         for (std::int64_t row = begin; row < end; ++row) {
           const float* from = x + row * n;
-          const Moments m = moments(from, n, eps, s.contract, row + 1 < end ? from + n : from);
+          const Moments m = moments(from, row + 1 < end ? from + n : from);
           means[row] = canonical(m.mean);
           rstds[row] = canonical(m.rstd);
           scale_row(from, m, weight, bias, y + row * n, n, weighted, biased);

@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "simd.hpp"
@@ -40,6 +41,31 @@ void sweep(std::int64_t n, const Body& body) {
   std::int64_t i = 0;
   for (; i + Vec::width <= n; i += Vec::width) body(i, Vec{});
   for (; i < n; ++i) body(i, One{});
+}
+
+// The lanes of a vector folded by halves: 8, 4, 2, 1.
+inline float fold(Vec x) {
+#if defined(__SSE2__)
+#if defined(__AVX512F__)
+  const __m256 y = _mm256_add_ps(_mm512_castps512_ps256(x.v),
+                                 _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x.v), 1)));
+#elif defined(__AVX2__) && defined(__FMA__)
+  const __m256 y = x.v;
+#endif
+#if defined(__AVX2__) && defined(__FMA__)
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
+#else
+  const __m128 four = x.v;
+#endif
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+#else
+  float last[Vec::width];
+  x.store(last);
+  for (int half = Vec::width / 2; half >= 1; half /= 2)
+    for (int j = 0; j < half; ++j) last[j] = last[j] + last[j + half];
+  return last[0];
+#endif
 }
 
 // K sums over one block of 64 lanes; f(i, V{}) gives elements begin + i on, an array of K Vs.
@@ -73,11 +99,7 @@ void sum_64_lanes(std::int64_t begin, std::int64_t n, const F& f, std::array<flo
   for (int k = 0; k < K; ++k) {
     for (int half = vectors / 2; half >= 1; half /= 2)
       for (int v = 0; v < half; ++v) lane[k][v] = lane[k][v] + lane[k][v + half];
-    alignas(64) float last[Vec::width];
-    lane[k][0].store(last);
-    for (int half = Vec::width / 2; half >= 1; half /= 2)
-      for (int j = 0; j < half; ++j) last[j] = last[j] + last[j + half];
-    sums[k] = last[0];
+    sums[k] = fold(lane[k][0]);
   }
 }
 
@@ -125,20 +147,32 @@ struct Moments {
   float mean, rstd;
 };
 
-// Of one row; `next` is the row that comes then. eps is converted in here: only the parts
-// of a parallel_for round to nearest whatever the caller has set.
-inline Moments moments(const float* x, std::int64_t n, double eps, const Contract& contract, const float* next) {
-  const float count = static_cast<float>(n);
-  const float mean =
-      sum_each(n, contract, [=](std::int64_t i, auto type) { return decltype(type)::load(x + i); }) / count;
-  const float var = sum_each(n, contract, [=](std::int64_t i, auto type) {
-                      using V = decltype(type);
-                      prefetch<V>(next + i);
-                      const V d = V::load(x + i) - V::set1(mean);
-                      return d * d;
-                    }) / count;
-  return {mean, 1.0f / std::sqrt(var + static_cast<float>(eps))};
-}
+// The moments of row after row: `next` is the row of the following call, whose sum is taken
+// in the same pass as the variance of this one, so that memory is always at work.
+class RowMoments {
+ public:
+  RowMoments(const float* first, std::int64_t n, double eps, const Contract& contract)
+      : n_(n), count_(static_cast<float>(n)), epsilon_(static_cast<float>(eps)), contract_(contract) {
+    sum_ = sum_each(n, contract, [=](std::int64_t i, auto type) { return decltype(type)::load(first + i); });
+  }
+
+  Moments operator()(const float* x, const float* next) {
+    const float mean = sum_ / count_;
+    const std::array<float, 2> sums = sums_each<2>(n_, contract_, [=](std::int64_t i, auto type) {
+      using V = decltype(type);
+      const V d = V::load(x + i) - V::set1(mean);
+      return std::array<V, 2>{d * d, V::load(next + i)};
+    });
+    sum_ = sums[1];
+    return {mean, 1.0f / std::sqrt(sums[0] / count_ + epsilon_)};
+  }
+
+ private:
+  std::int64_t n_;
+  // Made in a part of a parallel_for, which rounds to nearest whatever the caller has set.
+  float count_, epsilon_, sum_;
+  const Contract& contract_;
+};
 
 // y = (x - mean) * rstd * weight + bias, with weight and bias or without.
 template <class Weighted, class Biased>
@@ -193,59 +227,71 @@ void gradient_row(const float* g, const float* x, Moments m, const float* weight
 // A row belongs to one lane of one block, and lanes fold by halves: lane j with j + lanes/2,
 // the two with j + lanes/4, and so on. So the lanes j, j + step, j + 2 * step ... make up a
 // subtree, and visiting lane after lane of it needs only a few accumulators, which stay in
-// the L1 cache. Threads take whole subtrees of blocks.
+// cache. A cluster of neighbouring lanes goes together, so that rows are read in short
+// stretches of memory. Threads take whole clusters of blocks.
 class ColumnSums {
  public:
   ColumnSums(std::int64_t rows, std::int64_t width, const Contract& contract)
       : rows_(rows), width_(width), lanes_(contract.sum_lanes), block_(sum_block_of(contract, rows)),
-        parts_(std::min<std::int64_t>(lanes_, 8)), blocks_((rows + block_ - 1) / block_),
-        partial_(static_cast<std::size_t>(std::max<std::int64_t>(1, blocks_ * parts_) * width)) {}
+        parts_(std::min<std::int64_t>(lanes_, 16)), blocks_((rows + block_ - 1) / block_),
+        partial_(new float[std::max<std::int64_t>(1, blocks_ * parts_) * width]) {
+    if (rows == 0) std::fill_n(partial_.get(), width, 0.0f);
+  }
 
   // The sums, valid until the object goes.
   template <class Visit>
   const float* run(int threads, const Visit& visit) {
-    const std::int64_t part_rows = std::max<std::int64_t>(1, std::min(block_, rows_) / parts_);
+    for (cluster_ = parts_; cluster_ > 1 && blocks_ * (parts_ / cluster_) < threads;) cluster_ /= 2;
+    const std::int64_t tasks = parts_ / cluster_;  // of a block
+    const std::int64_t part_rows = std::max<std::int64_t>(1, std::min(block_, rows_) / parts_ * cluster_);
     const std::int64_t grain = std::max<std::int64_t>(1, (1 << 13) / (part_rows * width_ + 1));
-    parallel_for(blocks_ * parts_, grain, threads, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<float> right(static_cast<std::size_t>(width_) * 6);  // 64 lanes are 6 levels
-      for (std::int64_t task = begin; task < end; ++task)
-        subtree(task / parts_ * block_, task % parts_, parts_, (task + 1) % parts_, partial(task), right.data(), visit);
+    const std::int64_t levels = tree_levels(lanes_ / parts_);
+    parallel_for(blocks_ * tasks, grain, threads, [&](std::int64_t begin, std::int64_t end) {
+      const std::unique_ptr<float[]> right(new float[levels * cluster_ * width_]);
+      for (std::int64_t task = begin; task < end; ++task) {
+        const std::int64_t first = task % tasks * cluster_, after = (first + cluster_) % parts_;
+        subtree(task / tasks * block_, first, parts_, after, partial(task * cluster_), right.get(), visit);
+      }
     });
     parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) {
       for (std::int64_t b = 0; b < blocks_; ++b)
         for (std::int64_t half = parts_ / 2; half >= 1; half /= 2)
-          for (std::int64_t j = 0; j < half; ++j) add(partial(b * parts_ + j), partial(b * parts_ + j + half));
+          for (std::int64_t j = 0; j < half; ++j) add(partial(b * parts_ + j), partial(b * parts_ + j + half), width_);
       join(0, blocks_);
     });
-    return partial_.data();
+    return partial_.get();
   }
 
  private:
-  float* partial(std::int64_t task) { return partial_.data() + task * width_; }
+  float* partial(std::int64_t task) { return partial_.get() + task * width_; }
 
-  void add(float* left, const float* right) const {
-    for (std::int64_t c = 0; c < width_; ++c) left[c] = left[c] + right[c];
+  static void add(float* left, const float* right, std::int64_t n) {
+    for (std::int64_t c = 0; c < n; ++c) left[c] = left[c] + right[c];
   }
 
-  // sum = the folded lanes first, first + step, first + 2 * step ... of the block at `start`;
-  // `after` is the lane that comes then.
+  // sum = the folded lanes first, first + step, first + 2 * step ... of the block at `start`,
+  // and beside it those of the other lanes of the cluster, first + 1 and so on; `after` is
+  // the lane that comes then.
   template <class Visit>
   void subtree(std::int64_t start, std::int64_t first, std::int64_t step, std::int64_t after, float* sum,
                float* right, const Visit& visit) const {
     const std::int64_t count = std::min(block_, rows_ - start);
     if (step == lanes_) {
-      std::fill(sum, sum + width_, 0.0f);
+      std::fill(sum, sum + cluster_ * width_, 0.0f);
       for (std::int64_t i = first; i < count; i += lanes_) {
-        const std::int64_t next = i + lanes_ < count ? i + lanes_ : after;
-        visit(start + i, start + (next < count ? next : i), sum);
+        const std::int64_t end = std::min(cluster_, count - i), later = i + lanes_ < count ? i + lanes_ : after;
+        for (std::int64_t c = 0; c < end; ++c) {
+          const std::int64_t next = c + 1 < end ? i + c + 1 : later;
+          visit(start + i + c, start + (next < count ? next : i + c), sum + c * width_);
+        }
       }
       return;
     }
     const bool both = first + step < count;  // lanes without elements are +0: no change
     subtree(start, first, 2 * step, both ? first + step : after, sum, right, visit);
     if (!both) return;
-    subtree(start, first + step, 2 * step, after, right, right + width_, visit);
-    add(sum, right);
+    subtree(start, first + step, 2 * step, after, right, right + cluster_ * width_, visit);
+    add(sum, right, cluster_ * width_);
   }
 
   // The tree over n blocks, into the first of them.
@@ -254,11 +300,11 @@ class ColumnSums {
     const std::int64_t half = std::int64_t{1} << (tree_levels(n) - 1);
     join(first, half);
     join(first + half, n - half);
-    add(partial(first * parts_), partial((first + half) * parts_));
+    add(partial(first * parts_), partial((first + half) * parts_), width_);
   }
 
-  std::int64_t rows_, width_, lanes_, block_, parts_, blocks_;
-  std::vector<float> partial_;  // (blocks, parts, width)
+  std::int64_t rows_, width_, lanes_, block_, parts_, blocks_, cluster_ = 1;
+  std::unique_ptr<float[]> partial_;  // (blocks, parts, width)
 };
 
 // Rows worth a thread.
