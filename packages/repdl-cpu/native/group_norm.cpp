@@ -59,7 +59,7 @@ struct Forward {
     rstd[row] = canonical(m.rstd);
     with_option(weight != nullptr, [&](auto weighted) {
       with_option(bias != nullptr, [&](auto biased) {
-        scale_row(x + row * n, m, weights.data(), biases.data(), y + row * n, n, weighted, biased);
+        scale_row(x + row * n, m, weights.data(), biases.data(), y + row * n, n, false, weighted, biased);
       });
     });
   }
@@ -77,7 +77,7 @@ struct Backward {
     const std::int64_t n = s.n();
     with_option(weight != nullptr, [&](auto weighted) {
       gradient_row(grad + row * n, x + row * n, {mean[row], rstd[row]}, weights.data(), out + row * n, n, s.contract,
-                   grad + next * n, x + next * n, weighted, [](std::int64_t, auto, auto) {});
+                   grad + next * n, x + next * n, false, weighted, [](std::int64_t, auto, auto) {});
     });
   }
 };

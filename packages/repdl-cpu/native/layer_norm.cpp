@@ -19,6 +19,7 @@ struct Rows {
 void layer_norm(const Rows& s, const float* x, const float* weight, const float* bias, double eps, float* y,
                 float* means, float* rstds) {
   const std::int64_t n = s.n;
+  const bool past = past_caches(y, s.rows, n);
   parallel_for(s.rows, norm_grain(n), s.threads, [&](std::int64_t begin, std::int64_t end) {
     with_option(weight != nullptr, [&](auto weighted) {
       with_option(bias != nullptr, [&](auto biased) {
@@ -28,8 +29,9 @@ void layer_norm(const Rows& s, const float* x, const float* weight, const float*
           const Moments m = moments(from, row + 1 < end ? from + n : from);
           means[row] = canonical(m.mean);
           rstds[row] = canonical(m.rstd);
-          scale_row(from, m, weight, bias, y + row * n, n, weighted, biased);
+          scale_row(from, m, weight, bias, y + row * n, n, past, weighted, biased);
         }
+        put_fence();
       });
     });
   });
@@ -38,12 +40,13 @@ void layer_norm(const Rows& s, const float* x, const float* weight, const float*
 void layer_norm_backward(const Rows& s, const float* grad, const float* x, const float* mean, const float* rstd,
                          const float* weight, float* out, float* grad_weight, float* grad_bias) {
   const std::int64_t n = s.n;
+  const bool past = past_caches(out, s.rows, n);
   ColumnSums columns(s.rows, 2 * n, s.contract);
   const float* sums = nullptr;
   with_option(weight != nullptr, [&](auto weighted) {
     sums = columns.run(s.threads, [=, &s](std::int64_t row, std::int64_t next, float* lane) {
       gradient_row(grad + row * n, x + row * n, {mean[row], rstd[row]}, weight, out + row * n, n, s.contract,
-                   grad + next * n, x + next * n, weighted, [=](std::int64_t i, auto g, auto h) {
+                   grad + next * n, x + next * n, past, weighted, [=](std::int64_t i, auto g, auto h) {
                      using V = decltype(g);
                      (V::load(lane + i) + g * h).store(lane + i);
                      (V::load(lane + n + i) + g).store(lane + n + i);

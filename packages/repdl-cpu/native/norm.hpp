@@ -35,6 +35,39 @@ inline One operator*(One a, One b) { return {a.v * b.v}; }
 inline One fma(One a, One b, One c) { return {fma(a.v, b.v, c.v)}; }
 inline One canonical(One a) { return {canonical(a.v)}; }
 
+// Stores past the caches where `past_caches`, which saves reading the line first: for large
+// outputs, of which the caches would keep little. p is aligned to a whole vector then.
+template <class V>
+void put(V v, float* p, bool past_caches) {
+#if defined(__SSE2__)
+  if constexpr (V::width > 1) {
+    if (past_caches) {
+#if defined(__AVX512F__)
+      _mm512_stream_ps(p, v.v);
+#elif defined(__AVX2__) && defined(__FMA__)
+      _mm256_stream_ps(p, v.v);
+#else
+      _mm_stream_ps(p, v.v);
+#endif
+      return;
+    }
+  }
+#endif
+  v.store(p);
+}
+
+// Whether rows of n elements at `out` go past the caches.
+inline bool past_caches(const float* out, std::int64_t rows, std::int64_t n) {
+  return rows * n >= (std::int64_t{1} << 21) && n % 16 == 0 && reinterpret_cast<std::uintptr_t>(out) % 64 == 0;
+}
+
+// After such stores, before another thread reads.
+inline void put_fence() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+
 // body(i, V{}) for i < n, elements i .. i + V::width, V being Vec or One.
 template <class Body>
 void sweep(std::int64_t n, const Body& body) {
@@ -177,18 +210,18 @@ class RowMoments {
 // y = (x - mean) * rstd * weight + bias, with weight and bias or without.
 template <class Weighted, class Biased>
 void scale_row(const float* x, Moments m, const float* weight, const float* bias, float* y, std::int64_t n,
-               Weighted, Biased) {
+               bool past, Weighted, Biased) {
   sweep(n, [=](std::int64_t i, auto type) {
     using V = decltype(type);
     const V h = (V::load(x + i) - V::set1(m.mean)) * V::set1(m.rstd);
     if constexpr (Weighted::value && Biased::value)
-      canonical(fma(h, V::load(weight + i), V::load(bias + i))).store(y + i);
+      put(canonical(fma(h, V::load(weight + i), V::load(bias + i))), y + i, past);
     else if constexpr (Weighted::value)
-      canonical(h * V::load(weight + i)).store(y + i);
+      put(canonical(h * V::load(weight + i)), y + i, past);
     else if constexpr (Biased::value)
-      canonical(h + V::load(bias + i)).store(y + i);
+      put(canonical(h + V::load(bias + i)), y + i, past);
     else
-      canonical(h).store(y + i);
+      put(canonical(h), y + i, past);
   });
 }
 
@@ -196,7 +229,7 @@ void scale_row(const float* x, Moments m, const float* weight, const float* bias
 // next_x are the rows that come then.
 template <class Weighted, class Each>
 void gradient_row(const float* g, const float* x, Moments m, const float* weight, float* out, std::int64_t n,
-                  const Contract& contract, const float* next_g, const float* next_x, Weighted, const Each& each) {
+                  const Contract& contract, const float* next_g, const float* next_x, bool past, Weighted, const Each& each) {
   const auto weighted = [=](std::int64_t i, auto grad) {
     if constexpr (Weighted::value)
       return grad * decltype(grad)::load(weight + i);
@@ -215,7 +248,7 @@ void gradient_row(const float* g, const float* x, Moments m, const float* weight
     using V = decltype(type);
     const V grad = V::load(g + i), h = (V::load(x + i) - V::set1(m.mean)) * V::set1(m.rstd);
     // h * -b and -h * b are the same number.
-    canonical(V::set1(m.rstd) * fma(h, V::set1(b), weighted(i, grad) - V::set1(a))).store(out + i);
+    put(canonical(V::set1(m.rstd) * fma(h, V::set1(b), weighted(i, grad) - V::set1(a))), out + i, past);
     each(i, grad, h);
   });
 }
@@ -252,6 +285,7 @@ class ColumnSums {
         const std::int64_t first = task % tasks * cluster_, after = (first + cluster_) % parts_;
         subtree(task / tasks * block_, first, parts_, after, partial(task * cluster_), right.get(), visit);
       }
+      put_fence();
     });
     parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) {
       for (std::int64_t b = 0; b < blocks_; ++b)

@@ -76,7 +76,8 @@ def layer_norm_backward(
     m, r = to_numpy(mean).reshape(-1), to_numpy(rstd).reshape(-1)
     with np.errstate(all="ignore"):
         h = (x - m) * r
-        w = g if weight is None else g * vector(weight, g)
+        scale = vector(weight, g)
+        w = g if scale is None else g * scale
         out = gradient(w, h, r, contract)
         sums = [arithmetic.sum(np.ascontiguousarray(t.T), contract).reshape(normalized_shape) for t in (g * h, g)]
     return to_torch(out.T.reshape(input.shape)), to_torch(sums[0]), to_torch(sums[1])

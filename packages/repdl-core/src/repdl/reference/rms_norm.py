@@ -39,7 +39,8 @@ def rms_norm_backward(
     r = to_numpy(rstd).reshape(-1)
     with np.errstate(all="ignore"):
         h = x * r
-        w = g if weight is None else g * vector(weight, g)
+        scale = vector(weight, g)
+        w = g if scale is None else g * scale
         t = arithmetic.sum(w * h, contract) / np.float32(x.shape[0])
         out = r * fma(-h, np.broadcast_to(t, h.shape), w)
         grad_weight = arithmetic.sum(np.ascontiguousarray((g * h).T), contract)
