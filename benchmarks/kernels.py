@@ -186,6 +186,30 @@ def normalisation_work() -> Iterator[Work]:
     yield Work("batch_norm with backward", (lambda: bn_both(F.batch_norm),), lambda: bn_both(ops.batch_norm), 1.0)
 
 
+    for sizes in ((4096, 1024), (64, 128, 768)):
+        n, rows = sizes[-1], [*sizes[:-1], 1]
+        x, g, w, b = rand(*sizes), rand(*sizes), rand(n), rand(n)
+        mean, rstd = x.mean(-1, keepdim=True), x.var(-1, keepdim=True).rsqrt()
+        yield Work(
+            f"layer_norm {sizes}", (lambda x=x, n=n, w=w, b=b: F.layer_norm(x, [n], w, b),),
+            lambda x=x, n=n, w=w, b=b: ops.layer_norm(x, [n], w, b), 1.0,
+        )
+        given = (g, x, [n], mean.view(rows), rstd.view(rows), w)
+        yield Work(
+            f"layer_norm {sizes} backward",
+            (lambda t=given, b=b: torch.ops.aten.native_layer_norm_backward(*t, b, [True] * 3),),
+            lambda t=given: torch.ops.repdl.layer_norm_backward(*t, "v1"), 1.0,
+        )
+        yield Work(
+            f"rms_norm {sizes}", (lambda x=x, n=n, w=w: F.rms_norm(x, [n], w),),
+            lambda x=x, n=n, w=w: ops.rms_norm(x, [n], w), 1.0,
+        )
+    x, w, b = rand(16, 64, 56, 56), rand(64), rand(64)
+    yield Work(
+        "group_norm (16, 64, 56, 56) 32 groups", (lambda: F.group_norm(x, 32, w, b),), lambda: ops.group_norm(x, 32, w, b), 1.0,
+    )
+
+
 def elementwise_work() -> Iterator[Work]:
     x = rand(1 << 20).abs() + 0.1
     for name, bound in (("exp", 1.0), ("log", 1.0), ("relu", 0.0), ("sqrt", 0.0)):

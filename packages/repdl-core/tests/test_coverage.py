@@ -95,6 +95,7 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(
         ("batch_norm", "cross_entropy", "log_softmax", "nll_loss", "pad", "relu", "softmax"), None
     ),
+    **dict.fromkeys(("group_norm", "instance_norm", "layer_norm", "rms_norm"), None),
     "addmm": ("input", "mat1", "mat2", "beta", "alpha"),
     "conv2d": ("input", "weight", "bias", "stride", "padding", "dilation", "groups"),
     "div": (*BINARY, "rounding_mode"),

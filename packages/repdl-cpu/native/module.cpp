@@ -7,11 +7,14 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   bind_conv2d(module);
   bind_cross_entropy(module);
   bind_elementwise(module);
+  bind_group_norm(module);
+  bind_layer_norm(module);
   bind_matmul(module);
   bind_max(module);
   bind_max_pool2d(module);
   bind_nll_loss(module);
   bind_pad(module);
+  bind_rms_norm(module);
   bind_sgd_step(module);
   bind_softmax(module);
   bind_sum(module);

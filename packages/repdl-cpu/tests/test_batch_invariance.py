@@ -34,6 +34,9 @@ FUNCTIONS: dict[str, tuple[tuple[int, ...], Function]] = {
             x, uniform(2, 6), uniform(3, 6).abs(), uniform(4, 6), uniform(5, 6), training=False
         ),
     ),
+    "layer_norm": ((37, 130), lambda x: ops.layer_norm(x, [130], uniform(2, 130), uniform(3, 130))),
+    "rms_norm": ((37, 130), lambda x: ops.rms_norm(x, [130], uniform(2, 130))),
+    "group_norm": ((37, 6, 5, 4), lambda x: ops.group_norm(x, 3, uniform(2, 6), uniform(3, 6))),
     "sum": ((37, 1500), lambda x: ops.sum(x, 1)),
 }
 by_function = pytest.mark.parametrize("name", FUNCTIONS)
@@ -79,3 +82,20 @@ def test_batch_invariance__order_of_rows(name: str, isa: str) -> None:
     shape, function = FUNCTIONS[name]
     x = uniform(1, *shape)
     assert_same_bits(function(x.flip(0)), function(x).flip(0), f"{name} with its rows reversed")
+
+
+@by_isa
+def test_batch_invariance__large_layer_norm(isa: str) -> None:
+    """Outputs of 2**21 elements and more are stored another way than the small ones."""
+    x, grad = uniform(1, 2100, 1024), uniform(2, 2100, 1024)
+    weight, bias = uniform(3, 1024), uniform(4, 1024)
+    for threads in (1, 3):
+        repdl.set_num_threads(threads)
+        output, mean, rstd = torch.ops.repdl.layer_norm(x, [1024], weight, bias, 1e-5, "v1")
+        gradient = torch.ops.repdl.layer_norm_backward(grad, x, [1024], mean, rstd, weight, "v1")[0]
+        for k in range(0, 2100, 700):
+            part = slice(k, k + 700)
+            small = torch.ops.repdl.layer_norm(x[part], [1024], weight, bias, 1e-5, "v1")
+            assert_same_bits(small, (output[part], mean[part], rstd[part]), f"rows from {k}")
+            given = grad[part], x[part], [1024], mean[part], rstd[part], weight, "v1"
+            assert_same_bits(torch.ops.repdl.layer_norm_backward(*given)[0], gradient[part], f"gradient from {k}")

@@ -32,12 +32,15 @@ from repdl.ops.elementwise import (
     square,
     sub,
 )
+from repdl.ops.group_norm import group_norm, instance_norm
+from repdl.ops.layer_norm import layer_norm
 from repdl.ops.linear import linear
 from repdl.ops.matmul import bmm, matmul, mm
 from repdl.ops.max import max
 from repdl.ops.max_pool2d import max_pool2d
 from repdl.ops.nll_loss import nll_loss
 from repdl.ops.pad import pad
+from repdl.ops.rms_norm import rms_norm
 from repdl.ops.sgd_step import sgd_step
 from repdl.ops.softmax import log_softmax, softmax
 from repdl.ops.sum import mean, sum
@@ -61,6 +64,9 @@ __all__ = [
     "cross_entropy",
     "div",
     "exp",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
     "linear",
     "log",
     "log_softmax",
@@ -77,6 +83,7 @@ __all__ = [
     "pad",
     "reciprocal",
     "relu",
+    "rms_norm",
     "sgd_step",
     "sign",
     "softmax",

@@ -1,0 +1,181 @@
+"""group_norm and its backward, and instance_norm, which is group_norm with a group a channel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.errors import (
+    UnsupportedError,
+    as_float,
+    as_int,
+    check,
+    check_bool,
+    check_dim,
+    check_dtype,
+    check_size,
+    check_tensor,
+    check_tensor_or_none,
+)
+from repdl.ops.batch_norm import batch_norm
+
+Optional = torch.Tensor | None
+
+
+def _check_groups(op: str, input: torch.Tensor, num_groups: int, **vectors: Optional) -> None:
+    check(op, input.dim() >= 2, f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
+    channels = input.shape[1]
+    check(op, num_groups > 0, f"num_groups is {num_groups}, expected a positive number")
+    check(
+        op, channels % num_groups == 0,
+        f"num_groups is {num_groups}, expected a divisor of {channels} (= input.shape[1], the channels)",
+    )
+    check_dim(op, 1, **vectors)
+    for name, vector in vectors.items():
+        if vector is not None:
+            check_size(op, f"{name}.shape[0]", vector.shape[0], channels, "input.shape[1], the channels")
+
+
+def _check(
+    input: torch.Tensor, num_groups: int, weight: Optional, bias: Optional, eps: float, contract: str
+) -> None:
+    check_dtype("group_norm", input=input, weight=weight, bias=bias)
+    _check_groups("group_norm", input, num_groups, weight=weight, bias=bias)
+
+
+def _fake(
+    input: torch.Tensor, num_groups: int, weight: Optional, bias: Optional, eps: float, contract: str
+) -> tuple[torch.Tensor, ...]:
+    return input.new_empty(input.shape), *(input.new_empty(input.shape[0], num_groups) for _ in "mr")
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    input, ctx.num_groups, weight, bias, _, ctx.contract = inputs
+    ctx.has_bias = bias is not None
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.save_for_backward(input, weight, *output[1:])
+
+
+def _backward(ctx: Any, grad: torch.Tensor, *_: Any) -> Any:
+    input, weight, mean, rstd = ctx.saved_tensors
+    grad_input, grad_weight, grad_bias = _group_norm_backward(
+        grad, input, ctx.num_groups, mean, rstd, weight, ctx.contract
+    )
+    return (
+        grad_input, None, grad_weight if weight is not None else None, grad_bias if ctx.has_bias else None, None, None
+    )
+
+
+_group_norm = registry.define(
+    "group_norm",
+    "(Tensor input, SymInt num_groups, Tensor? weight, Tensor? bias, float eps, str contract) "
+    "-> (Tensor, Tensor, Tensor)",
+    check=_check,
+    fake=_fake,
+    setup_context=_setup_context,
+    backward=_backward,
+)
+
+
+def _check_backward(
+    grad: torch.Tensor, input: torch.Tensor, num_groups: int, mean: torch.Tensor, rstd: torch.Tensor, weight: Optional,
+    contract: str,
+) -> None:
+    op = "group_norm_backward"
+    check_dtype(op, grad=grad, input=input, mean=mean, rstd=rstd, weight=weight)
+    _check_groups(op, input, num_groups, weight=weight)
+    check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
+    for name, tensor in (("mean", mean), ("rstd", rstd)):
+        check_size(op, f"{name}.shape", tuple(tensor.shape), (input.shape[0], num_groups), "(N, num_groups)")
+
+
+_group_norm_backward = registry.define(
+    "group_norm_backward",
+    "(Tensor grad, Tensor input, SymInt num_groups, Tensor mean, Tensor rstd, Tensor? weight, str contract) "
+    "-> (Tensor, Tensor, Tensor)",
+    check=_check_backward,
+    fake=lambda grad, input, *_: (input.new_empty(input.shape), *(input.new_empty(input.shape[1]) for _ in "wb")),
+    family="group_norm",
+)
+
+
+def group_norm(
+    input: torch.Tensor,
+    num_groups: int,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    eps: float = 1e-5,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """Normalise groups of channels: `(N, C, ...) -> (N, C, ...)`, float32.
+
+    The elements of each of the `num_groups` groups get mean 0 and variance 1; each channel
+    is then multiplied by its `weight` and moved by its `bias` (C), if given.
+
+    Raises:
+        ShapeError: if shapes do not fit together, `num_groups` does not divide C, or the batch
+            has one value a group only.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: group_norm v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.group_norm.html
+    """
+    op = "group_norm"
+    check_tensor(op, input=input)
+    check_tensor_or_none(op, weight=weight, bias=bias)
+    groups = as_int(op, "num_groups", num_groups)
+    epsilon = as_float(op, "eps", eps)
+    check(op, input.numel() != groups, f"input has one value a group (shape {tuple(input.shape)}), expected 2 or more")
+    return _group_norm(input, groups, weight, bias, epsilon, contract_name(contract))[0]
+
+
+def instance_norm(
+    input: torch.Tensor,
+    running_mean: torch.Tensor | None = None,
+    running_var: torch.Tensor | None = None,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """Normalise each channel of each batch element: `(N, C, ...) -> (N, C, ...)`, float32.
+
+    `group_norm` with a group a channel; without `use_input_stats`, `batch_norm` with
+    `running_mean` and `running_var` (C).
+
+    Raises:
+        ShapeError: if shapes do not fit together, or a channel has one value only.
+        UnsupportedError: if running statistics shall be updated (with `use_input_stats`).
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: group_norm v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.instance_norm.html
+    """
+    op = "instance_norm"
+    check_tensor(op, input=input)
+    check_tensor_or_none(op, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    check_bool(op, use_input_stats=use_input_stats)
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps, contract=contract)
+    if running_mean is not None or running_var is not None:
+        raise UnsupportedError(
+            f"{op}: running statistics are given with use_input_stats=True, expected None: "
+            f"their update is not covered; pass running_mean=None, running_var=None"
+        )
+    as_float(op, "momentum", momentum)
+    epsilon = as_float(op, "eps", eps)
+    check(op, input.dim() >= 2, f"input.dim() is {input.dim()}, expected 3 or more (N, C, ...)")
+    check(
+        op, input.shape[2:].numel() != 1,
+        f"input has one value a channel (shape {tuple(input.shape)}), expected 2 or more",
+    )
+    if input.shape[1] == 0:
+        return group_norm(input, 1, weight, bias, epsilon, contract=contract)
+    return _group_norm(input, input.shape[1], weight, bias, epsilon, contract_name(contract))[0]

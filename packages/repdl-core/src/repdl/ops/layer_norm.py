@@ -1,0 +1,108 @@
+"""layer_norm and its backward; the registered op returns the mean and rstd of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.errors import as_float, as_ints, check_dtype, check_size, check_tensor, check_tensor_or_none
+from repdl.ops._norm import check_normalized_shape, statistics_shape
+
+Optional = torch.Tensor | None
+
+
+def _check(
+    input: torch.Tensor, normalized_shape: Sequence[int], weight: Optional, bias: Optional, eps: float, contract: str
+) -> None:
+    check_dtype("layer_norm", input=input, weight=weight, bias=bias)
+    check_normalized_shape("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+
+
+def _fake(
+    input: torch.Tensor, normalized_shape: Sequence[int], weight: Optional, bias: Optional, eps: float, contract: str
+) -> tuple[torch.Tensor, ...]:
+    rows = statistics_shape(input, normalized_shape)
+    return input.new_empty(input.shape), input.new_empty(rows), input.new_empty(rows)
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    input, ctx.normalized_shape, weight, bias, _, ctx.contract = inputs
+    ctx.has_bias = bias is not None
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.save_for_backward(input, weight, *output[1:])
+
+
+def _backward(ctx: Any, grad: torch.Tensor, *_: Any) -> Any:
+    input, weight, mean, rstd = ctx.saved_tensors
+    grad_input, grad_weight, grad_bias = _layer_norm_backward(
+        grad, input, ctx.normalized_shape, mean, rstd, weight, ctx.contract
+    )
+    return (
+        grad_input, None, grad_weight if weight is not None else None, grad_bias if ctx.has_bias else None, None, None
+    )
+
+
+_layer_norm = registry.define(
+    "layer_norm",
+    "(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps, str contract) "
+    "-> (Tensor, Tensor, Tensor)",
+    check=_check,
+    fake=_fake,
+    setup_context=_setup_context,
+    backward=_backward,
+)
+
+
+def _check_backward(
+    grad: torch.Tensor, input: torch.Tensor, normalized_shape: Sequence[int], mean: torch.Tensor, rstd: torch.Tensor,
+    weight: Optional, contract: str,
+) -> None:
+    op = "layer_norm_backward"
+    check_dtype(op, grad=grad, input=input, mean=mean, rstd=rstd, weight=weight)
+    check_normalized_shape(op, input, normalized_shape, weight=weight)
+    check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
+    rows = tuple(statistics_shape(input, normalized_shape))
+    for name, tensor in (("mean", mean), ("rstd", rstd)):
+        check_size(op, f"{name}.shape", tuple(tensor.shape), rows, "input.shape, with 1 for normalized_shape")
+
+
+_layer_norm_backward = registry.define(
+    "layer_norm_backward",
+    "(Tensor grad, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, str contract) "
+    "-> (Tensor, Tensor, Tensor)",
+    check=_check_backward,
+    fake=lambda grad, input, shape, *_: (input.new_empty(input.shape), *(input.new_empty(shape) for _ in "wb")),
+    family="layer_norm",
+)
+
+
+def layer_norm(
+    input: torch.Tensor,
+    normalized_shape: Sequence[int],
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    eps: float = 1e-5,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """Normalise the last dimensions: `(..., *normalized_shape) -> (..., *normalized_shape)`, float32.
+
+    Each row gets mean 0 and variance 1, then is multiplied by `weight` and moved by `bias`
+    (`normalized_shape`), if given.
+
+    Raises:
+        ShapeError: if shapes do not fit together, or `normalized_shape` is empty.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: layer_norm v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.layer_norm.html
+    """
+    op = "layer_norm"
+    check_tensor(op, input=input)
+    check_tensor_or_none(op, weight=weight, bias=bias)
+    shape = as_ints(op, "normalized_shape", normalized_shape)
+    return _layer_norm(input, shape, weight, bias, as_float(op, "eps", eps), contract_name(contract))[0]

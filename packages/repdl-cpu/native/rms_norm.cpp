@@ -1,0 +1,118 @@
+// The division of each row by its root mean square, and its gradients (rms_norm.md).
+//
+//   for i < rows:  (rows, n) -> (rows, n)
+//     rstd = 1 / sqrt(sum(x[i, :]**2) / n + eps)
+//     y[i, :] = (x[i, :] * rstd) * weight
+#include <cmath>
+
+#include "bind.hpp"
+#include "elements.hpp"
+#include "norm.hpp"
+
+namespace repdl::cpu {
+namespace {
+
+struct Rows {
+  std::int64_t rows, n;
+  Contract contract;
+  int threads;
+};
+
+void rms_norm(const Rows& s, const float* x, const float* weight, double eps, float* y, float* rstds) {
+  const std::int64_t n = s.n;
+  parallel_for(s.rows, norm_grain(n), s.threads, [&](std::int64_t begin, std::int64_t end) {
+    // Converted in here: only the parts of a parallel_for round to nearest whatever the caller has set.
+    const float count = static_cast<float>(n), epsilon = static_cast<float>(eps);
+    with_option(weight != nullptr, [&](auto weighted) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const float* from = x + row * n;
+        const float* next = row + 1 < end ? from + n : from;
+        float* to = y + row * n;
+        const float q = sum_each(n, s.contract, [=](std::int64_t i, auto type) {
+                          using V = decltype(type);
+                          prefetch<V>(next + i);
+                          const V v = V::load(from + i);
+                          return v * v;
+                        }) / count;
+        const float rstd = 1.0f / std::sqrt(q + epsilon);
+        rstds[row] = canonical(rstd);
+        sweep(n, [=](std::int64_t i, auto type) {
+          using V = decltype(type);
+          const V h = V::load(from + i) * V::set1(rstd);
+          if constexpr (decltype(weighted)::value)
+            canonical(h * V::load(weight + i)).store(to + i);
+          else
+            canonical(h).store(to + i);
+        });
+      }
+    });
+  });
+}
+
+// One row: grad_input to out, grad * h added to sums[0 .. n).
+template <class Weighted>
+void row_backward(const Rows& s, const float* g, const float* x, float rstd, const float* weight, float* out,
+                  float* sums, const float* next_g, const float* next_x, Weighted) {
+  const std::int64_t n = s.n;
+  const auto w = [=](std::int64_t i, auto type) {
+    using V = decltype(type);
+    if constexpr (Weighted::value)
+      return V::load(g + i) * V::load(weight + i);
+    else
+      return V::load(g + i);
+  };
+  const auto h = [=](std::int64_t i, auto type) {
+    using V = decltype(type);
+    return V::load(x + i) * V::set1(rstd);
+  };
+  const float t = sum_each(n, s.contract, [=](std::int64_t i, auto type) {
+    prefetch<decltype(type)>(next_g + i);
+    prefetch<decltype(type)>(next_x + i);
+    return w(i, type) * h(i, type);
+  });
+  const float b = -(t / static_cast<float>(n));
+  sweep(n, [=](std::int64_t i, auto type) {
+    using V = decltype(type);
+    const V scaled = h(i, type);
+    // h * -b and -h * b are the same number.
+    canonical(V::set1(rstd) * fma(scaled, V::set1(b), w(i, type))).store(out + i);
+    (V::load(sums + i) + V::load(g + i) * scaled).store(sums + i);
+  });
+}
+
+void rms_norm_backward(const Rows& s, const float* grad, const float* x, const float* rstd, const float* weight,
+                       float* out, float* grad_weight) {
+  const std::int64_t n = s.n;
+  ColumnSums columns(s.rows, n, s.contract);
+  const float* sums = nullptr;
+  with_option(weight != nullptr, [&](auto weighted) {
+    sums = columns.run(s.threads, [&, weighted](std::int64_t row, std::int64_t next, float* lane) {
+      row_backward(s, grad + row * n, x + row * n, rstd[row], weight, out + row * n, lane, grad + next * n, x + next * n,
+                   weighted);
+    });
+  });
+  for (std::int64_t i = 0; i < n; ++i) grad_weight[i] = canonical(sums[i]);
+}
+
+}  // namespace
+
+void bind_rms_norm(py::module_& module) {
+  const py::call_guard<py::gil_scoped_release> release;
+  module.def(
+      "rms_norm",
+      [](Address x, Address weight, Address y, Address rstd, std::int64_t rows, std::int64_t n, double eps,
+         std::int64_t lanes, std::int64_t block, int threads) {
+        rms_norm({rows, n, sum_order(lanes, block), threads}, in(x), in(weight), eps, out(y), out(rstd));
+      },
+      release);
+  module.def(
+      "rms_norm_backward",
+      [](Address grad, Address x, Address rstd, Address weight, Address result, Address grad_weight,
+         std::int64_t rows, std::int64_t n, std::int64_t lanes, std::int64_t block, int threads) {
+        rms_norm_backward({rows, n, sum_order(lanes, block), threads}, in(grad), in(x), in(rstd), in(weight),
+                          out(result), out(grad_weight));
+      },
+      release);
+}
+
+}  // namespace repdl::cpu

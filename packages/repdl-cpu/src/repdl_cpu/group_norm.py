@@ -1,0 +1,50 @@
+"""Glue of group_norm: (N, groups, channels of a group, inner) contiguous."""
+
+from __future__ import annotations
+
+import torch
+
+from repdl.config import get_num_threads
+from repdl.contract import Contract
+from repdl_cpu._optional import address, contiguous
+from repdl_cpu.isa import native
+
+Optional = torch.Tensor | None
+
+
+def _sizes(input: torch.Tensor, num_groups: int) -> list[int]:
+    return [input.shape[0], num_groups, input.shape[1] // num_groups, input.shape[2:].numel()]
+
+
+def group_norm(
+    input: torch.Tensor, num_groups: int, weight: Optional, bias: Optional, eps: float, contract: str
+) -> tuple[torch.Tensor, ...]:
+    input, weight, bias = input.contiguous(), contiguous(weight), contiguous(bias)
+    output = torch.empty_like(input)
+    mean, rstd = (input.new_empty(input.shape[0], num_groups) for _ in "mr")
+    chosen = Contract.parse(contract)
+    native().group_norm(
+        input.data_ptr(), address(weight), address(bias), output.data_ptr(), mean.data_ptr(), rstd.data_ptr(),
+        _sizes(input, num_groups), eps, chosen.sum_lanes, chosen.sum_block, get_num_threads(),
+    )
+    return output, mean, rstd
+
+
+def group_norm_backward(
+    grad: torch.Tensor, input: torch.Tensor, num_groups: int, mean: torch.Tensor, rstd: torch.Tensor,
+    weight: Optional, contract: str,
+) -> tuple[torch.Tensor, ...]:
+    grad, input, weight = grad.contiguous(), input.contiguous(), contiguous(weight)
+    mean, rstd = mean.contiguous(), rstd.contiguous()
+    output = torch.empty_like(input)
+    grad_weight, grad_bias = (input.new_empty(input.shape[1]) for _ in "wb")
+    chosen = Contract.parse(contract)
+    native().group_norm_backward(
+        grad.data_ptr(), input.data_ptr(), mean.data_ptr(), rstd.data_ptr(), address(weight), output.data_ptr(),
+        grad_weight.data_ptr(), grad_bias.data_ptr(), _sizes(input, num_groups),
+        chosen.sum_lanes, chosen.sum_block, get_num_threads(),
+    )
+    return output, grad_weight, grad_bias
+
+
+OPS = {"group_norm": group_norm, "group_norm_backward": group_norm_backward}

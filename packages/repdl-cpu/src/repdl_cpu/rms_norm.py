@@ -1,0 +1,47 @@
+"""Glue of rms_norm: (rows, n) contiguous."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from repdl.config import get_num_threads
+from repdl.contract import Contract
+from repdl.ops._norm import statistics_shape
+from repdl_cpu._optional import address, contiguous
+from repdl_cpu.isa import native
+
+Optional = torch.Tensor | None
+
+
+def rms_norm(
+    input: torch.Tensor, normalized_shape: Sequence[int], weight: Optional, eps: float, contract: str
+) -> tuple[torch.Tensor, ...]:
+    input, weight = input.contiguous(), contiguous(weight)
+    output, rstd = torch.empty_like(input), input.new_empty(statistics_shape(input, normalized_shape))
+    rows = rstd.numel()
+    chosen = Contract.parse(contract)
+    native().rms_norm(
+        input.data_ptr(), address(weight), output.data_ptr(), rstd.data_ptr(),
+        rows, input.numel() // rows if rows else 0, eps, chosen.sum_lanes, chosen.sum_block, get_num_threads(),
+    )
+    return output, rstd
+
+
+def rms_norm_backward(
+    grad: torch.Tensor, input: torch.Tensor, normalized_shape: Sequence[int], rstd: torch.Tensor, weight: Optional,
+    contract: str,
+) -> tuple[torch.Tensor, ...]:
+    grad, input, weight, rstd = grad.contiguous(), input.contiguous(), contiguous(weight), rstd.contiguous()
+    output, grad_weight = torch.empty_like(input), input.new_empty(normalized_shape)
+    chosen = Contract.parse(contract)
+    native().rms_norm_backward(
+        grad.data_ptr(), input.data_ptr(), rstd.data_ptr(), address(weight), output.data_ptr(),
+        grad_weight.data_ptr(), rstd.numel(), grad_weight.numel(),
+        chosen.sum_lanes, chosen.sum_block, get_num_threads(),
+    )
+    return output, grad_weight
+
+
+OPS = {"rms_norm": rms_norm, "rms_norm_backward": rms_norm_backward}
