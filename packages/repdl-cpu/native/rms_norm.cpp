@@ -12,13 +12,13 @@
 namespace repdl::cpu {
 namespace {
 
-struct Rows {
+struct RmsRows {
   std::int64_t rows, n;
   Contract contract;
   int threads;
 };
 
-void rms_norm(const Rows& s, const float* x, const float* weight, double eps, float* y, float* rstds) {
+void rms_norm(const RmsRows& s, const float* x, const float* weight, double eps, float* y, float* rstds) {
   const std::int64_t n = s.n;
   parallel_for(s.rows, norm_grain(n), s.threads, [&](std::int64_t begin, std::int64_t end) {
     // Converted in here: only the parts of a parallel_for round to nearest whatever the caller has set.
@@ -51,7 +51,7 @@ void rms_norm(const Rows& s, const float* x, const float* weight, double eps, fl
 
 // One row: grad_input to out, grad * h added to sums[0 .. n).
 template <class Weighted>
-void row_backward(const Rows& s, const float* g, const float* x, float rstd, const float* weight, float* out,
+void row_backward(const RmsRows& s, const float* g, const float* x, float rstd, const float* weight, float* out,
                   float* sums, const float* next_g, const float* next_x, Weighted) {
   const std::int64_t n = s.n;
   const auto w = [=](std::int64_t i, auto type) {
@@ -80,7 +80,7 @@ void row_backward(const Rows& s, const float* g, const float* x, float rstd, con
   });
 }
 
-void rms_norm_backward(const Rows& s, const float* grad, const float* x, const float* rstd, const float* weight,
+void rms_norm_backward(const RmsRows& s, const float* grad, const float* x, const float* rstd, const float* weight,
                        float* out, float* grad_weight) {
   const std::int64_t n = s.n;
   ColumnSums columns(s.rows, n, s.contract);
