@@ -20,6 +20,7 @@ from repdl.ops.elementwise import (
     add,
     div,
     exp,
+    expm1,
     log,
     maximum,
     minimum,
@@ -27,10 +28,12 @@ from repdl.ops.elementwise import (
     neg,
     reciprocal,
     relu,
+    sigmoid,
     sign,
     sqrt,
     square,
     sub,
+    tanh,
 )
 from repdl.ops.linear import linear
 from repdl.ops.matmul import bmm, matmul, mm
@@ -61,6 +64,7 @@ __all__ = [
     "cross_entropy",
     "div",
     "exp",
+    "expm1",
     "linear",
     "log",
     "log_softmax",
@@ -78,10 +82,12 @@ __all__ = [
     "reciprocal",
     "relu",
     "sgd_step",
+    "sigmoid",
     "sign",
     "softmax",
     "sqrt",
     "square",
     "sub",
     "sum",
+    "tanh",
 ]
