@@ -3,7 +3,7 @@
 //     prove FUNCTION STRIDE THREADS
 //
 // The exact result is screened with the double function of libm: where both ends of an
-// interval of 2**-51 (relatively) around it round to one float, that float is right. MPFR
+// interval of `margin` (relatively) around it round to one float, that float is right. MPFR
 // decides the rest, rounding once to 24 bits or to a subnormal.
 // Prints: arguments checked, undecided by the screen, wrong, hash. Wrong ones go to stderr.
 #include <mpfr.h>
@@ -19,7 +19,10 @@
 #include <vector>
 
 #include "repdl/exact/exp.hpp"
+#include "repdl/exact/expm1.hpp"
 #include "repdl/exact/log.hpp"
+#include "repdl/exact/sigmoid.hpp"
+#include "repdl/exact/tanh.hpp"
 
 namespace {
 
@@ -43,12 +46,35 @@ struct Function {
   void (*ours)(const float*, float*, int);
   double (*libm)(double);
   int (*mpfr)(mpfr_t, mpfr_srcptr, mpfr_rnd_t);
+  double margin;  // at least twice the relative error of `libm`
 };
+
+double libm_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+// 200 bits with MPFR's own exponents (exp(104) is no float), then one rounding.
+int mpfr_sigmoid(mpfr_t y, mpfr_srcptr x, mpfr_rnd_t rounding) {
+  const mpfr_exp_t low = mpfr_get_emin(), high = mpfr_get_emax();
+  mpfr_set_emin(mpfr_get_emin_min());
+  mpfr_set_emax(mpfr_get_emax_max());
+  mpfr_t t;
+  mpfr_init2(t, 200);
+  mpfr_neg(t, x, MPFR_RNDN);
+  mpfr_exp(t, t, MPFR_RNDN);
+  mpfr_add_ui(t, t, 1, MPFR_RNDN);
+  const int ternary = mpfr_ui_div(y, 1, t, rounding);
+  mpfr_clear(t);
+  mpfr_set_emin(low);
+  mpfr_set_emax(high);
+  return mpfr_check_range(y, ternary, rounding);
+}
 
 // A new function is one line here and one #include above.
 const Function functions[] = {
-    {"exp", loop<repdl::exact::exp>, std::exp, mpfr_exp},
-    {"log", loop<repdl::exact::log>, std::log, mpfr_log},
+    {"exp", loop<repdl::exact::exp>, std::exp, mpfr_exp, 0x1p-51},
+    {"expm1", loop<repdl::exact::expm1>, std::expm1, mpfr_expm1, 0x1p-50},
+    {"log", loop<repdl::exact::log>, std::log, mpfr_log, 0x1p-51},
+    {"sigmoid", loop<repdl::exact::sigmoid>, libm_sigmoid, mpfr_sigmoid, 0x1p-49},
+    {"tanh", loop<repdl::exact::tanh>, std::tanh, mpfr_tanh, 0x1p-49},
 };
 
 struct Counts {
@@ -80,8 +106,8 @@ float decided_by_mpfr(const Function& function, float x) {
 std::uint32_t expected(const Function& function, float x, Counts& counts) {
   const double y = function.libm(static_cast<double>(x));
   if (std::isnan(y)) return 0x7fc00000u;
-  const float below = static_cast<float>(y * (1 - 0x1p-51));
-  const float above = static_cast<float>(y * (1 + 0x1p-51));
+  const float below = static_cast<float>(y * (1 - function.margin));
+  const float above = static_cast<float>(y * (1 + function.margin));
   if (bits_of(below) == bits_of(above)) return bits_of(below);
   ++counts.undecided;
   return bits_of(decided_by_mpfr(function, x));

@@ -1,6 +1,6 @@
 """Proof of the exact functions: every float32 argument, with and without hardware FMA.
 
-    python tools/exact/prove.py [exp log] [--sample N]
+    python tools/exact/prove.py [exp expm1 ...] [--sample N]
 
 Needs g++, an x86-64-v3 CPU, and MPFR (libmpfr-dev). Prints a line for each function and
 build, and fails if a result is wrong or if the builds differ in one bit.
@@ -19,7 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 INCLUDE = HERE.parents[1] / "packages/repdl-core/src/repdl_contract/include"
-FUNCTIONS = ["exp", "log"]
+FUNCTIONS = ["exp", "expm1", "log", "sigmoid", "tanh"]
 BUILDS = ["x86-64", "x86-64-v3"]
 """Without hardware FMA and with it: the two meanings of `madd` in repdl/exact/bits.hpp."""
 FLAGS = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]

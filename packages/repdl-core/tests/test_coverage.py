@@ -87,7 +87,8 @@ def test_coverage__source_tree(family: str) -> None:
 # torch's parameter names; None: inspect torch.nn.functional's function of that name.
 UNARY, BINARY = ("input",), ("input", "other")
 TORCH: dict[str, tuple[str, ...] | None] = {
-    **dict.fromkeys(("abs", "exp", "log", "neg", "reciprocal", "sign", "sqrt", "square"), UNARY),
+    **dict.fromkeys(("abs", "exp", "expm1", "log", "neg", "reciprocal"), UNARY),
+    **dict.fromkeys(("sigmoid", "sign", "sqrt", "square", "tanh"), UNARY),
     **dict.fromkeys(("mul", "maximum", "minimum", "matmul"), BINARY),
     **dict.fromkeys(("add", "sub"), (*BINARY, "alpha")),
     **dict.fromkeys(("mm", "bmm"), ("input", "mat2")),

@@ -15,7 +15,10 @@ from repdl.reference import exact
 
 CASES: dict[str, tuple[Callable[..., np.ndarray], Callable[..., gmpy2.mpfr]]] = {
     "exp": (exact.exp, gmpy2.exp),
+    "expm1": (exact.expm1, gmpy2.expm1),
     "log": (exact.log, gmpy2.log),
+    "sigmoid": (exact.sigmoid, lambda x: 1 / (1 + gmpy2.exp(-x))),
+    "tanh": (exact.tanh, gmpy2.tanh),
 }
 PRECISE = gmpy2.context(precision=200)
 FLOAT32 = gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True)
@@ -33,6 +36,8 @@ HARD = [
     *(0xC2AEAC4F, 0xC2AEAC50, 0xC2AEAC51),  # exp: the smallest normal, subnormals
     *(0xC2CFF1B4, 0xC2CFF1B5, 0xC2CFF1B6),  # exp: 2**-149, +0
     *(0x33000000, 0x33800000, 0xB2800000, 0xB3000000),  # exp: 1 + x near a midpoint
+    *(0xBA928601, 0x36180000, 0xB61C0000, 0x370E0000, 0xB69E0000),  # sigmoid: near a midpoint, the first one patched
+    *(0x411102C6, 0xC1102CB4, 0xC18AA123, 0x41851592),  # near the last results other than 1, -1
 ]
 
 
@@ -74,7 +79,9 @@ def test_exact__all_exponents(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "low", "high"),
-    [("exp", -104, 89), ("exp", -104, -87), ("exp", -1, 1), ("log", 0.5, 2), ("log", 0, 1e-38)],
+    [("exp", -104, 89), ("exp", -104, -87), ("exp", -1, 1), ("log", 0.5, 2), ("log", 0, 1e-38)]
+    + [("expm1", -20, 89), ("expm1", -1, 1), ("sigmoid", -105, 20), ("sigmoid", -0.001, 0.001)]
+    + [("tanh", -10, 10), ("tanh", -0.01, 0.01)],
 )
 def test_exact__ranges(name: str, low: float, high: float) -> None:
     values = np.random.default_rng(1).uniform(low, high, 1000).astype(np.float32)

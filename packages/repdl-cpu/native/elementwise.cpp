@@ -7,7 +7,10 @@
 #include <cmath>
 
 #include "repdl/exact/exp.hpp"
+#include "repdl/exact/expm1.hpp"
 #include "repdl/exact/log.hpp"
+#include "repdl/exact/sigmoid.hpp"
+#include "repdl/exact/tanh.hpp"
 
 namespace repdl::cpu {
 namespace {
@@ -41,13 +44,16 @@ void bind_elementwise(py::module_& module) {
   bind_unary(module, "abs", cheap, [](float x) { return std::fabs(x); });
   bind_unary(module, "canonical", cheap, [](float x) { return x; });  // for ops that copy elements
   bind_unary(module, "exp", costly, [](float x) { return exact::exp(x); });
+  bind_unary(module, "expm1", costly, [](float x) { return exact::expm1(x); });
   bind_unary(module, "log", costly, [](float x) { return exact::log(x); });
   bind_unary(module, "neg", cheap, [](float x) { return -x; });
   bind_unary(module, "reciprocal", cheap, [](float x) { return 1.0f / x; });
   bind_unary(module, "relu", cheap, [](float x) { return x < 0.0f ? 0.0f : x; });
+  bind_unary(module, "sigmoid", costly, [](float x) { return exact::sigmoid(x); });
   bind_unary(module, "sign", cheap, [](float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; });
   bind_unary(module, "sqrt", cheap, [](float x) { return std::sqrt(x); });
   bind_unary(module, "square", cheap, [](float x) { return x * x; });
+  bind_unary(module, "tanh", costly, [](float x) { return exact::tanh(x); });
   bind_binary(module, "add", [](float a, float b) { return a + b; });
   bind_binary(module, "sub", [](float a, float b) { return a - b; });
   bind_binary(module, "mul", [](float a, float b) { return a * b; });

@@ -34,7 +34,10 @@ def _op(name: str, operands: int) -> Callable[..., torch.Tensor]:
 canonical = _op("canonical", 1)
 """The same elements with every NaN 0x7fc00000: for ops that copy elements."""
 
-_UNARY = ("abs", "exp", "log", "neg", "reciprocal", "relu", "sign", "sqrt", "square")
+_UNARY = (
+    "abs", "exp", "expm1", "log", "neg", "reciprocal", "relu", "sigmoid", "sign",
+    "sqrt", "square", "tanh",
+)
 _BINARY = ("add", "div", "maximum", "minimum", "mul", "relu_backward", "sub")
 
 OPS = {

@@ -20,6 +20,7 @@ from repdl.ops.elementwise import (
     add,
     div,
     exp,
+    expm1,
     log,
     maximum,
     minimum,
@@ -27,10 +28,12 @@ from repdl.ops.elementwise import (
     neg,
     reciprocal,
     relu,
+    sigmoid,
     sign,
     sqrt,
     square,
     sub,
+    tanh,
 )
 from repdl.ops.group_norm import group_norm, instance_norm
 from repdl.ops.layer_norm import layer_norm
@@ -64,6 +67,7 @@ __all__ = [
     "cross_entropy",
     "div",
     "exp",
+    "expm1",
     "group_norm",
     "instance_norm",
     "layer_norm",
@@ -85,10 +89,12 @@ __all__ = [
     "relu",
     "rms_norm",
     "sgd_step",
+    "sigmoid",
     "sign",
     "softmax",
     "sqrt",
     "square",
     "sub",
     "sum",
+    "tanh",
 ]

@@ -99,15 +99,26 @@ def broadcast_shape(op: str, **tensors: torch.Tensor) -> torch.Size:
 
 _abs: Function = _define_unary("abs", "input", lambda grad, x: _ops.mul(grad, _sign(x), "v1"))
 _exp: Function = _define_unary("exp", "output", lambda grad, y: _ops.mul(grad, y, "v1"))
+_expm1: Function = _define_unary(
+    "expm1", "output", lambda grad, y: _ops.mul(grad, _ops.add(y, y.new_ones(()), "v1"), "v1")
+)
 _log: Function = _define_unary("log", "input", lambda grad, x: _ops.div(grad, x, "v1"))
 _neg: Function = _define_unary("neg", "", lambda grad: _neg(grad))
 _reciprocal: Function = _define_unary(
     "reciprocal", "output", lambda grad, y: _neg(_ops.mul(grad, _ops.mul(y, y, "v1"), "v1"))
 )
 _relu: Function = _define_unary("relu", "output", lambda grad, y: _relu_backward(grad, y))
+_sigmoid: Function = _define_unary(
+    "sigmoid", "output",
+    lambda grad, y: _ops.mul(grad, _ops.mul(_ops.sub(y.new_ones(()), y, "v1"), y, "v1"), "v1"),
+)
 _sign: Function = _define_unary("sign", "", None)
 _sqrt: Function = _define_unary("sqrt", "output", lambda grad, y: _ops.div(grad, _ops.add(y, y, "v1"), "v1"))
 _square: Function = _define_unary("square", "input", lambda grad, x: _ops.mul(grad, _ops.add(x, x, "v1"), "v1"))
+_tanh: Function = _define_unary(
+    "tanh", "output",
+    lambda grad, y: _ops.mul(grad, _ops.sub(y.new_ones(()), _ops.mul(y, y, "v1"), "v1"), "v1"),
+)
 
 _add: Function = _define_binary("add", False, lambda grad, c: grad, lambda grad, c: grad)
 _sub: Function = _define_binary("sub", False, lambda grad, c: grad, lambda grad, c: _neg(grad))
@@ -316,6 +327,16 @@ def exp(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch
     return _exp(input)
 
 
+def expm1(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
+    """`exp(input) - 1`, any shape, float32, correctly rounded.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.expm1.html
+    """
+    contract_name(contract)
+    check_tensor("expm1", input=input)
+    return _expm1(input)
+
+
 def log(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """Natural logarithm, any shape, float32, correctly rounded.
 
@@ -346,6 +367,16 @@ def reciprocal(input: torch.Tensor, *, contract: Contract | str | None = None) -
     return _reciprocal(input)
 
 
+def sigmoid(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
+    """`1 / (1 + exp(-input))`, any shape, float32, correctly rounded.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sigmoid.html
+    """
+    contract_name(contract)
+    check_tensor("sigmoid", input=input)
+    return _sigmoid(input)
+
+
 def sign(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """1, 0 or -1, any shape, float32; 0 for NaN, as torch.
 
@@ -374,3 +405,13 @@ def square(input: torch.Tensor, *, contract: Contract | str | None = None) -> to
     contract_name(contract)
     check_tensor("square", input=input)
     return _square(input)
+
+
+def tanh(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
+    """Hyperbolic tangent, any shape, float32, correctly rounded.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.tanh.html
+    """
+    contract_name(contract)
+    check_tensor("tanh", input=input)
+    return _tanh(input)

@@ -16,13 +16,16 @@ HALF = np.float32(0.5)
 UNARY: dict[str, Callable[..., Any]] = {
     "abs": np.abs,
     "exp": exact.exp,
+    "expm1": exact.expm1,
     "log": exact.log,
     "neg": np.negative,
     "reciprocal": lambda x: ONE / x,
     "relu": lambda x: np.where(x < 0, ZERO, x),
+    "sigmoid": exact.sigmoid,
     "sign": lambda x: np.where(x > 0, ONE, np.where(x < 0, -ONE, ZERO)),
     "sqrt": np.sqrt,
     "square": lambda x: x * x,
+    "tanh": exact.tanh,
 }
 BINARY: dict[str, Callable[..., Any]] = {
     "add": np.add,

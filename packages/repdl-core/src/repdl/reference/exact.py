@@ -20,6 +20,9 @@ from repdl.reference.arithmetic import CANONICAL_NAN, Array
 CONTEXT = Context(prec=60, Emin=-999999, Emax=999999, traps=[])
 """60 digits, and no exceptions: log(-1) is NaN, log(0) is -Infinity, exp(1e30) is Infinity."""
 
+WIDE = Context(prec=200, Emin=-999999, Emax=999999, traps=[])
+"""200 digits, for sums that cancel: exp(x) - 1 = x + x**2 / 2 + ... with x = 2**-149."""
+
 
 def to_odd(value: Decimal) -> float:
     """`value` as a float64, rounded to odd: an inexact result has its last bit set.
@@ -63,3 +66,19 @@ exp = correctly_rounded(CONTEXT.exp)
 
 log = correctly_rounded(CONTEXT.ln)
 """The natural logarithm: -inf for either zero, NaN below it."""
+
+
+def _one_plus_exp(x: Decimal) -> Decimal:
+    return WIDE.add(1, WIDE.exp(x))
+
+
+expm1 = correctly_rounded(lambda x: x if x == 0 else WIDE.subtract(WIDE.exp(x), 1))
+"""e ** x - 1: the zero itself for either zero, -1 for -inf, inf on overflow."""
+
+sigmoid = correctly_rounded(lambda x: WIDE.divide(1, _one_plus_exp(WIDE.minus(x))))
+"""1 / (1 + e ** -x): 1/2 for either zero, +0 for -inf, 1 for inf."""
+
+tanh = correctly_rounded(
+    lambda x: x if x == 0 else WIDE.subtract(1, WIDE.divide(2, _one_plus_exp(WIDE.add(x, x))))
+)
+"""The hyperbolic tangent: the zero itself for either zero, -1 for -inf, 1 for inf."""

@@ -8,7 +8,7 @@ import torch
 from repdl.testing.cases import Case
 from repdl.testing.inputs import SPECIAL, uniform
 
-UNARY = ("abs", "exp", "log", "neg", "reciprocal", "relu", "sign", "sqrt", "square")
+UNARY = ("abs", "exp", "expm1", "log", "neg", "reciprocal", "relu", "sigmoid", "sign", "sqrt", "square", "tanh")
 BINARY = ("add", "sub", "mul", "div", "maximum", "minimum")
 
 
@@ -33,6 +33,9 @@ def _same_shape() -> tuple[torch.Tensor, ...]:
 # Arguments whose exact results lie closest to the midpoint of two floats, or at the ends
 # of the range: a rounded double-precision libm result is wrong for the first five of log.
 HARD = {
+    "expm1": (0x42B17217, 0x42B17218, 0xC18AA123, 0x33800000, 0xB3800000, 0x00000001, 0x807FFFFF, 0xBEB17218),
+    "sigmoid": (0xBA928601, 0x36180000, 0xB61C0000, 0x370E0000, 0xB69E0000, 0xC2CFF1B4, 0xC2CFF1B5, 0xC2AEAC4F, 0x41851592),
+    "tanh": (0x411102C6, 0xC1102CB4, 0x39800000, 0xB9FFFFFF, 0x00000001, 0x807FFFFF, 0x3F800000),
     "log": (0x3C413D3A, 0x41178FEB, 0x4C5D65A5, 0x65D890D3, 0x6F31A8EC, 0x00000001, 0x007FFFFF, 0x7F7FFFFF, 0x3F7FFFFF, 0x3F800001),
     "exp": (0x42B17217, 0x42B17218, 0xC2CFF1B4, 0xC2CFF1B5, 0xC2AEAC4F, 0xC2AEAC50, 0x33800000, 0xB3000000, 0x00000001, 0xBC5BDAB1),
 }
@@ -46,6 +49,8 @@ CASES = [
     *(Case(op, "dim_0", lambda: (uniform(2),)) for op in UNARY),
     *(Case(op, "hard", lambda op=op: (floats(*HARD[op]),)) for op in HARD),
     Case("exp", "wide", lambda: (uniform(3, 1500, scale=128.0),)),
+    *(Case(op, "wide", lambda: (uniform(3, 1500, scale=110.0),)) for op in ("expm1", "sigmoid")),
+    Case("tanh", "wide", lambda: (floats(*range(0, 0x7F800000, 0x7F800000 // 1500)),)),
     Case("log", "wide", lambda: (floats(*range(0, 0x7F800000, 0x7F800000 // 1500)),)),
     *(Case(op, "special", _pairs) for op in BINARY),
     *(Case(op, "values", lambda: (uniform(1, 1037), uniform(2, 1037))) for op in BINARY),
