@@ -222,7 +222,7 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
       if (rows == 0) continue;
       const PositionsPacker pack_a{grad + (group * m + first) * positions, g.o * positions, positions};
       float* out = output + (group * m + first) * columns;
-      Tiling tile(rows, columns, K);
+      const Tiling tile(rows, columns, K);
       if (direct) {
         const PositionsPacker pack_b{input + group * c * positions, g.c * positions, positions};
         gemm(rows, columns, K, chunk, pack_a, pack_b, Output{out, columns}, tile);
