@@ -66,11 +66,12 @@ struct Tiling {
 
   Tiling() = default;
 
-  Tiling(std::int64_t m, std::int64_t n, std::int64_t K) {
+  // Columns in runs of at most `run`: no panel is longer.
+  Tiling(std::int64_t m, std::int64_t n, std::int64_t K, std::int64_t run = std::int64_t{1} << 40) {
     const std::int64_t depth = std::max<std::int64_t>(1, std::min(K, max_piece));
     const std::int64_t panels = (m + max_rows - 1) / max_rows;
     mr = static_cast<int>((m + panels - 1) / panels);
-    const std::int64_t vectors = (n + Vec::width - 1) / Vec::width;
+    const std::int64_t vectors = (std::min(n, run) + Vec::width - 1) / Vec::width;
     nv = static_cast<int>(std::min<std::int64_t>(max_vectors(mr), vectors));
     const std::int64_t nr = static_cast<std::int64_t>(nv) * Vec::width;
     const std::int64_t m_panels = (m + mr - 1) / mr, most = std::clamp<std::int64_t>(near / depth / mr, 1, 18);
@@ -105,26 +106,28 @@ struct Tiling {
 };
 
 // One side of a product whose elements lie in memory as they are needed: for each k runs of
-// contiguous floats, at data + starts[run] + offset[k]. Panels are pieces of one run; the
-// index of an element counts panels of `width`, so it has gaps where panels are shorter.
+// contiguous floats, from offset[k] on. Panels are pieces of one run, of even length; the index
+// of an element counts panels of `width`, so it has gaps where panels are shorter.
 struct RunOperand {
   const float* data;
   const std::int64_t* offset;
   std::int64_t length;  // of a run
   int width;            // of the widest panel
-  // Where run r starts: groups of `per_image` runs, image_step apart, runs run_step apart.
-  std::int64_t per_image, image_step, run_step;
+  int unit;             // what panels are a multiple of, but the last of a run
+  // Where run r starts: groups of `together` runs, far_step apart, the runs of one near_step apart.
+  std::int64_t together, far_step, near_step;
 
   std::int64_t panels() const { return (length + width - 1) / width; }
-  std::int64_t begin(std::int64_t panel) const { return length * (panel % panels()) / panels(); }
-
-  std::int64_t size(std::int64_t panel) const {
-    const std::int64_t in_run = panel % panels();
-    return length * (in_run + 1) / panels() - length * in_run / panels();
-  }
+  std::int64_t size(std::int64_t panel) const { return edge(panel % panels() + 1) - edge(panel % panels()); }
+  std::int64_t index(std::int64_t panel) const { return panel / panels() * length + edge(panel % panels()); }
   const float* at(std::int64_t panel) const {
     const std::int64_t run = panel / panels();
-    return data + run / per_image * image_step + run % per_image * run_step + begin(panel);
+    return data + run / together * far_step + run % together * near_step + edge(panel % panels());
+  }
+
+ private:
+  std::int64_t edge(std::int64_t panel) const {
+    return std::min(length, (length + unit - 1) / unit * panel / panels() * unit);
   }
 };
 
@@ -215,8 +218,7 @@ inline RunPanels pack_block(const RunOperand& operand, std::int64_t first, std::
   return {operand, first / width, k0};
 }
 inline std::int64_t panel_first(const RunOperand& operand, std::int64_t first, int width) {
-  const std::int64_t panel = first / width;
-  return panel / operand.panels() * operand.length + operand.begin(panel);
+  return operand.index(first / width);
 }
 inline int panel_size(const RunOperand& operand, std::int64_t first, std::int64_t, int width) {
   return static_cast<int>(operand.size(first / width));

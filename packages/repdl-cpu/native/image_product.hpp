@@ -128,7 +128,7 @@ class ImageProduct {
     }
     const Prepacked& weights = weights_[static_cast<std::size_t>(group)];
     if (!wide_) return gemm(m_, count * grid_.size(), terms(), chunk_, weights, ImagePacker{images, step, offset_.data(), grid_}, out, tile_);
-    const RunOperand positions{images, offset_.data(), grid_.columns, tile_.mr, grid_.rows, step, grid_.row_step};
+    const RunOperand positions{images, offset_.data(), grid_.columns, tile_.mr, 1, grid_.rows, step, grid_.row_step};
     out.transposed = true;
     std::swap(out.row_bias, out.column_bias);
     gemm(count * grid_.rows * positions.panels() * tile_.mr, m_, terms(), chunk_, positions, weights, out, tile_);

@@ -5,22 +5,22 @@
 namespace repdl::cpu {
 namespace {
 
-// c[j * ldc + i] = tile[i * stride + j] for R rows and n columns; rows up to a multiple of
-// Vec::width may be read.
-template <int R>
-void store_transposed(const float* tile, std::int64_t stride, int n, float* c, std::int64_t ldc) {
+// c[j * ldc + i] = tile[i * stride + j] for `rows` by `columns` elements; rows up to a multiple
+// of Vec::width may be read.
+[[gnu::noinline]] void store_transposed(const float* tile, std::int64_t stride, int rows, int columns, float* c,
+                                        std::int64_t ldc) {
   constexpr int W = Vec::width;
   alignas(64) float turned[W * W];
-  for (int j = 0; j < n; j += W)
-    for (int i = 0; i < R; i += W) {
+  for (int j = 0; j < columns; j += W)
+    for (int i = 0; i < rows; i += W) {
       transpose(tile + i * stride + j, stride, turned, W);
-      for (int k = 0; k < W && j + k < n; ++k) {
+      for (int k = 0; k < W && j + k < columns; ++k) {
         const Vec row = Vec::load(turned + k * W);
         float* place = c + (j + k) * ldc + i;
-        if (R - i >= W)
+        if (rows - i >= W)
           row.store(place);
         else
-          row.store(place, R - i);
+          row.store(place, rows - i);
       }
     }
 }
@@ -113,7 +113,7 @@ void run(const MicroTile& t) {
       else
         result.store(c, left);
     }
-  if (t.transposed) store_transposed<R>(local[0], V * width, t.columns, t.c, t.ldc);
+  if (t.transposed) store_transposed(local[0], V * width, R, t.columns, t.c, t.ldc);
 }
 
 template <int R, int V, InPlace in_place>
