@@ -16,51 +16,54 @@
 namespace repdl::cpu {
 namespace {
 
-// dst (pixels, C) = src (C, pixels), channels `area` apart; pack_slack floats after dst may be written.
-void channels_last(const float* src, std::int64_t channels, std::int64_t area, std::int64_t pixels, float* dst) {
+// dst (pixels, pitch) = src (C, pixels), channels `area` apart; pack_slack floats after dst may be written.
+void channels_last(const float* src, std::int64_t channels, std::int64_t area, std::int64_t pixels, std::int64_t pitch,
+                   float* dst) {
   constexpr std::int64_t step = 256;  // long enough for sequential reads, short enough for the cache
   for (std::int64_t p = 0; p < pixels; p += step)
-    StridedPacker::transpose_pack(src + p, area, channels, static_cast<int>(channels), std::min(step, pixels - p),
-                                  dst + p * channels);
+    StridedPacker::transpose_pack(src + p, area, channels, static_cast<int>(pitch), std::min(step, pixels - p),
+                                  dst + p * pitch);
 }
 
 // Images (H, W, C) of one group inside frames of zeros, one after the other. Where a kernel
 // has one row or column, the frame holds only those that the stride leaves.
 struct Frames {
-  std::int64_t channels;
+  std::int64_t channels, pitch;  // floats of a pixel, those between pixels
   Axis rows, columns;
   std::int64_t step_h, step_w;  // from one position to the next, in rows and columns of the frame
   const float* data = nullptr;
 
+  // Pixels whose distance is a large power of two would share few sets of a cache.
   Frames(const Geometry& g, std::int64_t c)
-      : channels(c), rows(g.h, g.pad_h, g.h + 2 * g.pad_h, g.kh == 1 ? g.stride_h : 1),
+      : channels(c), pitch(c % 256 == 0 ? c + 16 : c),
+        rows(g.h, g.pad_h, g.h + 2 * g.pad_h, g.kh == 1 ? g.stride_h : 1),
         columns(g.w, g.pad_w, g.w + 2 * g.pad_w, g.kw == 1 ? g.stride_w : 1), step_h(g.kh == 1 ? 1 : g.stride_h),
         step_w(g.kw == 1 ? 1 : g.stride_w) {}
 
-  std::int64_t line() const { return columns.total() * channels; }
+  std::int64_t line() const { return columns.total() * pitch; }
   std::int64_t floats() const { return rows.total() * line(); }
 
   // The floats after a frame may be written too: pack_slack of them.
   void fill(const float* image, std::int64_t h, std::int64_t w, float* dst) const {
-    if (rows.is_image() && columns.is_image()) return channels_last(image, channels, h * w, h * w, dst);
+    if (rows.is_image() && columns.is_image()) return channels_last(image, channels, h * w, h * w, pitch, dst);
     rows.for_each_run([&](std::int64_t first, std::int64_t count, std::int64_t y) {
       if (y < 0) std::fill(dst + first * line(), dst + (first + count) * line(), 0.0f);
       if (y < 0 || count == 0) return;
       const std::int64_t at_once = rows.stride() == 1 ? count : 1;
-      float* turned = scratch(slot_user, at_once * w * channels + pack_slack);
+      float* turned = scratch(slot_user, at_once * w * pitch + pack_slack);
       for (std::int64_t i = 0; i < count; ++i) {
         const std::int64_t ready = i % at_once;
-        if (ready == 0) channels_last(image + (y + i * rows.stride()) * w, channels, h * w, at_once * w, turned);
+        if (ready == 0) channels_last(image + (y + i * rows.stride()) * w, channels, h * w, at_once * w, pitch, turned);
         float* to = dst + (first + i) * line();
         columns.for_each_run([&](std::int64_t place, std::int64_t pixels, std::int64_t x) {
-          const float* from = turned + (ready * w + x) * channels;
+          const float* from = turned + (ready * w + x) * pitch;
           if (x < 0)
-            std::fill(to + place * channels, to + (place + pixels) * channels, 0.0f);
+            std::fill(to + place * pitch, to + (place + pixels) * pitch, 0.0f);
           else if (columns.stride() == 1)
-            std::copy(from, from + pixels * channels, to + place * channels);
+            std::copy(from, from + pixels * pitch, to + place * pitch);
           else
             for (std::int64_t j = 0; j < pixels; ++j)
-              std::copy_n(from + j * columns.stride() * channels, channels, to + (place + j) * channels);
+              std::copy_n(from + j * columns.stride() * pitch, pitch, to + (place + j) * pitch);
         });
       }
     });
@@ -69,18 +72,19 @@ struct Frames {
   // Where the terms k = (n, y, x) are: the corner that tap (0, 0) reads.
   std::vector<std::int64_t> offsets(const Geometry& g) const {
     std::vector<std::int64_t> result;
-    result.reserve(static_cast<std::size_t>(g.n * g.oh * g.ow));
+    result.reserve(static_cast<std::size_t>(g.n * g.oh * g.ow + prefetch_ahead));
     for (std::int64_t n = 0; n < g.n; ++n)
       for (std::int64_t y = 0; y < g.oh; ++y)
-        for (std::int64_t x = 0; x < g.ow; ++x) result.push_back(n * floats() + y * step_h * line() + x * step_w * channels);
+        for (std::int64_t x = 0; x < g.ow; ++x) result.push_back(n * floats() + y * step_h * line() + x * step_w * pitch);
+    result.resize(result.size() + prefetch_ahead);
     return result;
   }
 
-  // Columns j = (kh, kw, c): runs of contiguous (kw, c), or c where dilated.
+  // Columns j = (kh, kw, c): runs of contiguous (kw, c), or c where pixels are apart.
   RunOperand columns_of(const Geometry& g, const std::int64_t* offset, int width) const {
     const std::int64_t row = g.dilation_h * line();
-    if (g.dilation_w == 1) return {data, offset, g.kw * channels, width, Vec::width, 1, row, 0};
-    return {data, offset, channels, width, Vec::width, g.kw, row, g.dilation_w * channels};
+    if (g.dilation_w == 1 && pitch == channels) return {data, offset, g.kw * channels, width, Vec::width, 1, row, 0};
+    return {data, offset, channels, width, Vec::width, g.kw, row, g.dilation_w * pitch};
   }
 };
 
@@ -150,7 +154,7 @@ void reorder(const float* rows, std::int64_t count, const Geometry& g, float* ou
 template <int T>
 void depthwise_taps(const Geometry& g, const Frames& frames, const float* grad, std::int64_t c,
                     const std::int64_t* offset, std::int64_t chunk, float* out, std::int64_t out_stride) {
-  const std::int64_t line = frames.step_h * frames.line(), step = frames.step_w * g.c;
+  const std::int64_t line = frames.step_h * frames.line(), step = frames.step_w * frames.pitch;
   ChunkTree<T> tree;
   Vec acc[T];
   for (Vec& chain : acc) chain = Vec::zero();
@@ -193,13 +197,13 @@ void depthwise_grad_weight(const float* grad, const float* input, float* output,
   parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) {
     for (std::int64_t n = 0; n < g.n; ++n) {
       frames.fill(input + n * g.c * g.h * g.w, g.h, g.w, images.get() + n * frames.floats());
-      channels_last(grad + n * g.c * positions, g.c, positions, positions, grads.get() + n * positions * g.c);
+      channels_last(grad + n * g.c * positions, g.c, positions, positions, g.c, grads.get() + n * positions * g.c);
     }
   });
   std::vector<std::int64_t> offset;
   for (std::int64_t kh = 0; kh < g.kh; ++kh)
     for (std::int64_t kw = 0; kw < g.kw; ++kw)
-      offset.push_back(kh * g.dilation_h * frames.line() + kw * g.dilation_w * g.c);
+      offset.push_back(kh * g.dilation_h * frames.line() + kw * g.dilation_w * frames.pitch);
   const std::int64_t blocks = (g.c + Vec::width - 1) / Vec::width;
   parallel_for(blocks, 1, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block) {
@@ -226,9 +230,8 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
   if (c == 1 && m == 1 && g.c >= Vec::width && K > 0)
     return depthwise_grad_weight(grad, input, output, g, chunk, threads);
 
-  // Pixels of a kernel of one are packed as they lie, unless many blocks of rows need them.
-  const bool pixels = g.kh == 1 && g.kw == 1 && g.stride_h == 1 && g.stride_w == 1 && g.pad_h == 0 && g.pad_w == 0;
-  const bool direct = pixels && m <= 256;
+  // Pixels of a kernel of one are packed from where they lie.
+  const bool direct = g.kh == 1 && g.kw == 1 && g.stride_h == 1 && g.stride_w == 1 && g.pad_h == 0 && g.pad_w == 0;
   Frames shape(g, c);
   const std::int64_t of_group = g.n * shape.floats() + Frame::slack;
   const Storage storage = allocate(direct ? 0 : g.groups * of_group);

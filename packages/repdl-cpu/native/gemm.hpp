@@ -66,19 +66,19 @@ struct Tiling {
 
   Tiling() = default;
 
-  // Columns in runs of at most `run`: no panel is longer.
-  Tiling(std::int64_t m, std::int64_t n, std::int64_t K, std::int64_t run = std::int64_t{1} << 40) {
+  // Columns that are read in place come in runs: no panel is longer, and no block is packed.
+  Tiling(std::int64_t m, std::int64_t n, std::int64_t K, std::int64_t run = 0) {
     const std::int64_t depth = std::max<std::int64_t>(1, std::min(K, max_piece));
     const std::int64_t panels = (m + max_rows - 1) / max_rows;
     mr = static_cast<int>((m + panels - 1) / panels);
-    const std::int64_t vectors = (std::min(n, run) + Vec::width - 1) / Vec::width;
+    const std::int64_t vectors = ((run ? run : n) + Vec::width - 1) / Vec::width;
     nv = static_cast<int>(std::min<std::int64_t>(max_vectors(mr), vectors));
     const std::int64_t nr = static_cast<std::int64_t>(nv) * Vec::width;
     const std::int64_t m_panels = (m + mr - 1) / mr, most = std::clamp<std::int64_t>(near / depth / mr, 1, 18);
     const std::int64_t blocks = (m_panels + most - 1) / most;
     mc = (m_panels + blocks - 1) / blocks * mr;
     // With one panel of rows, a packed panel of columns is used once: it stays in the nearest cache.
-    const std::int64_t wide = panels == 1 ? nr : std::clamp<std::int64_t>(far / depth / nr, 1, 2048 / nr) * nr;
+    const std::int64_t wide = run ? 4096 / nr * nr : panels == 1 ? nr : std::clamp<std::int64_t>(far / depth / nr, 1, 2048 / nr) * nr;
     nc = std::min<std::int64_t>((n + nr - 1) / nr * nr, wide);
     ms = std::min((m + mc - 1) / mc * mc, rows_with_levels(K));
   }
@@ -345,21 +345,23 @@ struct StridedPacker {
   static void transpose_pack(const float* src, std::int64_t outer, std::int64_t count, int width,
                              std::int64_t kc, float* dst) {
     constexpr std::int64_t W = Vec::width;
-    for (std::int64_t i = (count - 1) / W * W; i >= 0; i -= W)  // the part that spills over first
-      for (std::int64_t k = 0; k < kc; k += W) {
-        const float* from = src + i * outer + k;
-        float* to = dst + k * width + i;
-        if (i + W <= count && k + W <= kc)
-          transpose(from, outer, to, width);
-        else
-          transpose_part(from, outer, std::min(W, count - i), std::min(W, kc - k), to, width);
+    for (std::int64_t i = (count - 1) / W * W; i >= 0; i -= W) {  // the part that spills over first
+      const std::int64_t rows = std::min(W, count - i);
+      if (kc < W) {
+        transpose_part(src + i * outer, outer, rows, kc, dst + i, width);
+        continue;
       }
+      for (std::int64_t k = 0; k < kc; k += W) {
+        const std::int64_t at = std::min(k, kc - W);  // a last tile that would stick out is moved back
+        transpose(src + i * outer + at, outer, dst + at * width + i, width, rows);
+      }
+    }
     if (count < width)
       for (std::int64_t k = 0; k < kc; ++k)
         for (std::int64_t i = count; i < width; ++i) dst[k * width + i] = 0.0f;
   }
 
-  // A tile with missing rows or columns, through two whole ones in the nearest cache.
+  // A tile with missing columns, through two whole ones in the nearest cache.
   static void transpose_part(const float* src, std::int64_t outer, std::int64_t rows, std::int64_t columns, float* dst,
                              std::int64_t width) {
     constexpr int W = Vec::width;

@@ -62,6 +62,8 @@ void run(const MicroTile& t) {
     for (std::int64_t k = 0; k < terms; ++k) {
       const float* b_row = in_place == InPlace::b ? b + offset[k] : b + k * t.b_width;
       const float* a_row = in_place == InPlace::a ? a + offset[k] : a + k * t.mr;
+      if (in_place == InPlace::b)  // rows far apart in memory, which no hardware foresees
+        for (int j = 0; j < V; ++j) __builtin_prefetch(b + offset[k + prefetch_ahead] + j * width);
       Vec row[V];
 #pragma GCC unroll 4
       for (int j = 0; j < V; ++j) row[j] = Vec::load(b_row + j * width);

@@ -34,8 +34,10 @@ constexpr int max_local_levels = 4;
 
 using MicroKernel = void (*)(const MicroTile&);
 
-// Which operand is read where it lies, the other one being packed.
+// Which operand is read where it lies, the other one being packed. With b, `offset` goes on for
+// prefetch_ahead elements more than there are terms.
 enum class InPlace { none, a, b };
+constexpr int prefetch_ahead = 12;
 
 // What fits the registers: rows * vectors accumulators, one row of B, one broadcast.
 constexpr int max_rows = Vec::registers == 32 ? 14 : 6;
