@@ -40,18 +40,22 @@ struct Phase {
   }
 };
 
-// A[c, k]: the weight of one tap for each k, the next channel `kernel` further.
+// Element (c, k) of the weights of one group, k = (o, tap): `taps` of the kernel's, as listed.
 struct TapPacker {
   const float* weight;
-  const std::int64_t* tap;
-  std::int64_t kernel;
+  std::int64_t channels, kernel;
+  std::vector<std::int64_t> taps;
 
   static constexpr bool reads_along_panels() { return false; }
 
   void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc, float* dst) const {
-    for (std::int64_t k = 0; k < kc; ++k)
-      for (std::int64_t i = 0; i < width; ++i)
-        dst[k * width + i] = i < count ? weight[tap[k0 + k] + (first + i) * kernel] : 0.0f;
+    const auto used = static_cast<std::int64_t>(taps.size());
+    for (std::int64_t k = k0; k < k0 + kc;) {
+      const std::int64_t t = k % used, run = used == kernel ? std::min(kernel - t, k0 + kc - k) : 1;
+      const float* src = weight + (k / used * channels + first) * kernel + taps[static_cast<std::size_t>(t)];
+      StridedPacker{src, kernel, run > 1 ? 1 : 0}.pack(0, count, width, 0, run, dst + (k - k0) * width);
+      k += run;
+    }
   }
 };
 
@@ -62,18 +66,16 @@ void phase_grad_input(const float* grad, const float* weight, float* output, con
   const std::int64_t positions = rows.count * columns.count;
   const auto axis = [](const Phase& phase, std::int64_t size) { return Axis(size, -phase.low(), phase.high(size) - phase.low()); };
   const Frame frame{o, g.oh, g.ow, axis(rows, g.oh), axis(columns, g.ow)};
-  std::vector<std::int64_t> offset, tap;  // tap: position of the term's weight
+  std::vector<std::int64_t> offset, taps;
+  for (const std::int64_t kh : rows.taps)
+    for (const std::int64_t kw : columns.taps) taps.push_back(kh * g.kw + kw);
   for (std::int64_t i = 0; i < o; ++i)
-    for (std::size_t y = 0; y < rows.taps.size(); ++y)
-      for (std::size_t x = 0; x < columns.taps.size(); ++x) {
-        offset.push_back(frame.at(i, rows.shifts[y] - rows.low(), columns.shifts[x] - columns.low()));
-        tap.push_back((i * m * g.kh + rows.taps[y]) * g.kw + columns.taps[x]);
-      }
+    for (const std::int64_t y : rows.shifts)
+      for (const std::int64_t x : columns.shifts) offset.push_back(frame.at(i, y - rows.low(), x - columns.low()));
 
-  const auto taps = static_cast<std::int64_t>(rows.taps.size() * columns.taps.size());
-  ImageProduct product(g, m, frame, Grid{rows.count, columns.count, frame.columns.total()}, std::move(offset), taps, chunk);
+  ImageProduct product(g, m, frame, Grid{rows.count, columns.count, frame.columns.total()}, std::move(offset), static_cast<std::int64_t>(taps.size()), chunk);
   for (std::int64_t group = 0; group < g.groups; ++group)
-    product.add_weights(TapPacker{weight + group * o * m * kernel, tap.data(), kernel});
+    product.add_weights(TapPacker{weight + group * o * m * kernel, m, kernel, taps});
   const bool whole = g.stride_h == 1 && g.stride_w == 1;
   const auto image = [&](std::int64_t n, std::int64_t group) { return output + (n * g.c + group * m) * area; };
   product.run(
