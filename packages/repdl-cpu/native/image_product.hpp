@@ -4,7 +4,8 @@
 //
 // The matrix frame_n[offset[k] + position(p)] is not stored. With enough channels j they lie
 // along the vectors, and the positions are read where they are in the frame; with few channels
-// the positions lie along the vectors, packed panel by panel.
+// the positions lie along the vectors, in place where rows of them fill whole vectors, packed
+// panel by panel where they do not.
 #pragma once
 
 #include <algorithm>
@@ -68,19 +69,28 @@ class ImageProduct {
   // m channels j; one offset for each k; `taps` of them in a row belong to one channel of the image.
   ImageProduct(const Geometry& g, std::int64_t m, Frame frame, Grid grid, std::vector<std::int64_t> offset,
                std::int64_t taps, std::int64_t chunk)
-      : g_(g), m_(m), frame_(std::move(frame)), grid_(grid), offset_(std::move(offset)), chunk_(chunk) {
+      : g_(g), m_(m), terms_(static_cast<std::int64_t>(offset.size())), frame_(std::move(frame)), grid_(grid),
+        offset_(std::move(offset)), chunk_(chunk) {
+    offset_.resize(offset_.size() + prefetch_ahead);
     // Rows that follow one another without a gap are one run.
     if (grid_.row_step == grid_.columns) grid_ = Grid{1, grid_.size(), 0};
-    wide_ = m_ >= few_channels && grid_.columns >= few_positions;
-    if (wide_) {
+    // Vectors of each layout that a position of the product takes, times their width.
+    const auto whole = [](std::int64_t n) { return static_cast<double>((n + Vec::width - 1) / Vec::width * Vec::width); };
+    const double rows = static_cast<double>(m), channels = grid_.columns >= few_positions ? whole(m) : 1e9;
+    const double in_place = rows * whole(grid_.columns) / static_cast<double>(grid_.columns), packed = rows + 24;
+    layout_ = channels <= std::min(in_place, packed) ? channels_first : in_place <= packed ? positions_in_place : positions_packed;
+    if (layout_ == channels_first) {
       const std::int64_t panels = (grid_.columns + max_rows - 1) / max_rows;
       const int width = static_cast<int>((grid_.columns + panels - 1) / panels);
-      const std::int64_t read = std::min(terms(), max_piece) / std::max<std::int64_t>(taps, 1) * width;
-      tile_ = Tiling::of_panels(width, m_, terms(), read);
+      const std::int64_t read = std::min(terms_, max_piece) / std::max<std::int64_t>(taps, 1) * width;
+      tile_ = Tiling::of_panels(width, m_, terms_, read);
     } else {
-      tile_ = Tiling(m_, std::max(grid_.size(), std::min(enough, g.n * grid_.size())), terms());
+      tile_ = Tiling(m_, std::max(grid_.size(), std::min(enough, g.n * grid_.size())), terms_,
+                     layout_ == positions_in_place ? grid_.columns : 0);
     }
-    weight_floats_ = Prepacked::floats(m_, terms(), panel_width());
+    // In place, whole vectors are read: past the end of an image that is no frame too.
+    framed_ = !frame_.is_image() || (layout_ == positions_in_place && grid_.columns % Vec::width != 0);
+    weight_floats_ = Prepacked::floats(m_, terms_, panel_width());
     storage_ = allocate(g.groups * weight_floats_);
   }
 
@@ -88,7 +98,7 @@ class ImageProduct {
   template <class Packer>
   void add_weights(const Packer& packer) {
     float* place = storage_.get() + static_cast<std::int64_t>(weights_.size()) * weight_floats_;
-    weights_.emplace_back(packer, m_, terms(), chunk_, panel_width(), place);
+    weights_.emplace_back(packer, m_, terms_, chunk_, panel_width(), place);
   }
 
   // Products of every image with the weights of every group. images(n, group) is the first
@@ -101,7 +111,7 @@ class ImageProduct {
     const std::int64_t together = std::max<std::int64_t>(1, enough / std::max<std::int64_t>(1, grid_.size()));
     const std::int64_t share = std::max<std::int64_t>(1, g_.n * g_.groups / threads);
     const std::int64_t most = std::min({together, g_.n, share}), runs = (g_.n + most - 1) / most;
-    const std::int64_t work = std::max<std::int64_t>(1, m_ * terms() * grid_.size() * most);
+    const std::int64_t work = std::max<std::int64_t>(1, m_ * terms_ * grid_.size() * most);
     parallel_for(runs * g_.groups, std::max<std::int64_t>(1, (1 << 17) / work), threads,
                  [&](std::int64_t begin, std::int64_t end) {
                    for (std::int64_t i = begin; i < end; ++i) {
@@ -114,33 +124,43 @@ class ImageProduct {
 
  private:
   static constexpr std::int64_t enough = 768;  // positions of one product
-  static constexpr std::int64_t few_channels = Vec::width / 4, few_positions = 4;
+  static constexpr std::int64_t few_positions = 4;     // in a row of a tile
+  enum Layout { channels_first, positions_in_place, positions_packed };  // what lies along the vectors
 
-  std::int64_t terms() const { return static_cast<std::int64_t>(offset_.size()); }
-  int panel_width() const { return wide_ ? tile_.nv * Vec::width : tile_.mr; }
+  int panel_width() const { return layout_ == channels_first ? tile_.nv * Vec::width : tile_.mr; }
 
   void product(std::int64_t group, const float* images, std::int64_t step, std::int64_t count, Output out) const {
-    if (!frame_.is_image()) {
+    if (framed_) {
       float* frames = scratch(slot_user, count * frame_.floats());
       for (std::int64_t i = 0; i < count; ++i) frame_.fill(images + i * step, frames + i * frame_.floats());
       images = frames;
       step = frame_.floats();
     }
     const Prepacked& weights = weights_[static_cast<std::size_t>(group)];
-    if (!wide_) return gemm(m_, count * grid_.size(), terms(), chunk_, weights, ImagePacker{images, step, offset_.data(), grid_}, out, tile_);
-    const RunOperand positions{images, offset_.data(), grid_.columns, tile_.mr, 1, grid_.rows, step, grid_.row_step};
-    out.transposed = true;
-    std::swap(out.row_bias, out.column_bias);
-    gemm(count * grid_.rows * positions.panels() * tile_.mr, m_, terms(), chunk_, positions, weights, out, tile_);
+    const auto runs = [&](int width, int unit) {
+      return RunOperand{images, offset_.data(), grid_.columns, width, unit, grid_.rows, step, grid_.row_step};
+    };
+    if (layout_ == positions_packed) {
+      gemm(m_, count * grid_.size(), terms_, chunk_, weights, ImagePacker{images, step, offset_.data(), grid_}, out, tile_);
+    } else if (layout_ == positions_in_place) {
+      const RunOperand positions = runs(tile_.nv * Vec::width, Vec::width);
+      gemm(m_, count * grid_.rows * positions.panels() * positions.width, terms_, chunk_, weights, positions, out, tile_);
+    } else {
+      const RunOperand positions = runs(tile_.mr, 1);
+      out.transposed = true;
+      std::swap(out.row_bias, out.column_bias);
+      gemm(count * grid_.rows * positions.panels() * positions.width, m_, terms_, chunk_, positions, weights, out, tile_);
+    }
   }
 
   const Geometry& g_;
-  std::int64_t m_;
+  std::int64_t m_, terms_;
   Frame frame_;
   Grid grid_;
   std::vector<std::int64_t> offset_;
   std::int64_t chunk_;
-  bool wide_ = false;  // channels along the vectors
+  Layout layout_;
+  bool framed_;
   Tiling tile_;
   std::int64_t weight_floats_ = 0;
   Storage storage_;
