@@ -19,6 +19,7 @@ namespace {
 // dst (pixels, pitch) = src (C, pixels), channels `area` apart; pack_slack floats after dst may be written.
 void channels_last(const float* src, std::int64_t channels, std::int64_t area, std::int64_t pixels, std::int64_t pitch,
                    float* dst) {
+  if (channels == 1 && pitch == 1) return (void)std::copy(src, src + pixels, dst);
   constexpr std::int64_t step = 256;  // long enough for sequential reads, short enough for the cache
   for (std::int64_t p = 0; p < pixels; p += step)
     StridedPacker::transpose_pack(src + p, area, channels, static_cast<int>(pitch), std::min(step, pixels - p),
@@ -101,9 +102,11 @@ struct RunPacker {
     };
     Piece pieces[4 * 64];
     int n_pieces = 0;
+    bool narrow = true;
     for (std::int64_t j = first; j < first + count;) {
       const std::int64_t inside = j % runs.length, n = std::min(runs.length - inside, first + count - j);
       pieces[n_pieces++] = {runs.at(j / runs.length) + inside, j - first, n};
+      narrow = narrow && n <= Vec::width;
       j += n;
     }
     // Columns that are no outputs: the end of the last vector holds anything, the rest zeros.
@@ -114,7 +117,10 @@ struct RunPacker {
         const float* from = pieces[p].source + runs.offset[k0 + k];
         float* to = dst + pieces[p].at;
         // Whole vectors: what is written too far is the next piece's place.
-        for (std::int64_t i = 0; i < pieces[p].count; i += Vec::width) Vec::load(from + i).store(to + i);
+        if (narrow)
+          Vec::load(from).store(to);
+        else
+          for (std::int64_t i = 0; i < pieces[p].count; i += Vec::width) Vec::load(from + i).store(to + i);
       }
       for (std::int64_t j = clear; j < width; j += Vec::width) Vec::zero().store(dst + j);
     }
@@ -152,71 +158,86 @@ void reorder(const float* rows, std::int64_t count, const Geometry& g, float* ou
 // One channel a group, one filter a channel: vectors of channels, T taps at a time.
 //   dW[c, t] = dot over (n, y, x) of G[n, y, x, c] and X[n, y + kh, x + kw, c]
 template <int T>
-void depthwise_taps(const Geometry& g, const Frames& frames, const float* grad, std::int64_t c,
-                    const std::int64_t* offset, std::int64_t chunk, float* out, std::int64_t out_stride) {
-  const std::int64_t line = frames.step_h * frames.line(), step = frames.step_w * frames.pitch;
-  ChunkTree<T> tree;
-  Vec acc[T];
-  for (Vec& chain : acc) chain = Vec::zero();
-  std::int64_t left = chunk, todo = g.n * g.oh * g.ow;
-  for (std::int64_t n = 0; n < g.n; ++n)
+class DepthwiseTaps {
+ public:
+  explicit DepthwiseTaps(std::int64_t chunk) : chunk_(chunk), left_(chunk) {
+    for (Vec& chain : acc_) chain = Vec::zero();
+  }
+
+  // The terms of one image: its frame and gradient, pixels of Vec::width channels.
+  void add(const Geometry& g, const Frames& frame, const float* grad, const std::int64_t* offset) {
+    const std::int64_t line = frame.step_h * frame.line(), step = frame.step_w * frame.pitch;
     for (std::int64_t y = 0; y < g.oh; ++y) {
-      const float* x = frames.data + n * frames.floats() + y * line + c;
+      const float* x = frame.data + y * line;
       for (std::int64_t i = 0; i < g.ow;) {
-        const std::int64_t end = std::min(g.ow, i + left), count = end - i;
-        for (; i < end; ++i, x += step, grad += g.c) {
-          const Vec value = Vec::load(grad + c);
-#pragma GCC unroll 9
-          for (int t = 0; t < T; ++t) acc[t] = fma(value, Vec::load(x + offset[t]), acc[t]);
+        if (left_ == 0) {
+          tree_.push(acc_);
+          for (Vec& chain : acc_) chain = Vec::zero();
+          left_ = chunk_;
         }
-        left -= count;
-        todo -= count;
-        if (left == 0 && todo > 0) {
-          tree.push(acc);
-          for (Vec& chain : acc) chain = Vec::zero();
-          left = chunk;
+        const std::int64_t end = std::min(g.ow, i + left_);
+        left_ -= end - i;
+        for (; i < end; ++i, x += step, grad += Vec::width) {
+          const Vec value = Vec::load(grad);
+#pragma GCC unroll 9
+          for (int t = 0; t < T; ++t) acc_[t] = fma(value, Vec::load(x + offset[t]), acc_[t]);
         }
       }
     }
-  tree.finish(acc);
-  alignas(64) float lane[Vec::width];
-  for (int t = 0; t < T; ++t) {
-    canonical(acc[t]).store(lane);
-    for (int i = 0; i < Vec::width; ++i) out[(c + i) * out_stride + t] = lane[i];
   }
+
+  void finish(float* out, std::int64_t out_stride) {
+    tree_.finish(acc_);
+    alignas(64) float lane[Vec::width];
+    for (int t = 0; t < T; ++t) {
+      canonical(acc_[t]).store(lane);
+      for (int i = 0; i < Vec::width; ++i) out[i * out_stride + t] = lane[i];
+    }
+  }
+
+ private:
+  std::int64_t chunk_, left_;
+  ChunkTree<T> tree_;
+  Vec acc_[T];
+};
+
+// Vec::width channels from c on, taps [first, first + T) and further ones: images are turned
+// where they are in the cache for every tap.
+void depthwise_channels(const float* grad, const float* input, float* output, const Geometry& g, std::int64_t chunk,
+                        std::int64_t c, const Frames& shape, const std::vector<std::int64_t>& offset) {
+  constexpr int W = Vec::width;
+  const std::int64_t taps = g.kh * g.kw, positions = g.oh * g.ow, area = g.h * g.w;
+  Frames frame = shape;
+  float* image = scratch(slot_a, frame.floats() + pack_slack);
+  float* grads = scratch(slot_b, positions * W + pack_slack);
+  frame.data = image;
+  std::vector<DepthwiseTaps<9>> nine(static_cast<std::size_t>(taps / 9), DepthwiseTaps<9>(chunk));
+  std::vector<DepthwiseTaps<1>> one(static_cast<std::size_t>(taps % 9), DepthwiseTaps<1>(chunk));
+  for (std::int64_t n = 0; n < g.n; ++n) {
+    frame.fill(input + (n * g.c + c) * area, g.h, g.w, image);
+    channels_last(grad + (n * g.c + c) * positions, W, positions, positions, W, grads);
+    const std::int64_t* at = offset.data();
+    for (auto& part : nine) part.add(g, frame, grads, at), at += 9;
+    for (auto& part : one) part.add(g, frame, grads, at), at += 1;
+  }
+  float* out = output + c * taps;
+  for (auto& part : nine) part.finish(out, taps), out += 9;
+  for (auto& part : one) part.finish(out, taps), out += 1;
 }
 
 void depthwise_grad_weight(const float* grad, const float* input, float* output, const Geometry& g, std::int64_t chunk,
                            int threads) {
-  const std::int64_t taps = g.kh * g.kw, positions = g.oh * g.ow;
-  if (!chunk) chunk = std::max<std::int64_t>(g.n * positions, 1);
-  Frames frames(g, g.c);
-  const Storage images = allocate(g.n * frames.floats() + pack_slack), grads = allocate(g.n * positions * g.c + pack_slack);
-  frames.data = images.get();
-  // Image by image, in ascending order: the spill of one is the start of the next.
-  parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) {
-    for (std::int64_t n = 0; n < g.n; ++n) {
-      frames.fill(input + n * g.c * g.h * g.w, g.h, g.w, images.get() + n * frames.floats());
-      channels_last(grad + n * g.c * positions, g.c, positions, positions, g.c, grads.get() + n * positions * g.c);
-    }
-  });
+  if (!chunk) chunk = std::max<std::int64_t>(g.n * g.oh * g.ow, 1);
+  const Frames frame(g, Vec::width);
   std::vector<std::int64_t> offset;
   for (std::int64_t kh = 0; kh < g.kh; ++kh)
     for (std::int64_t kw = 0; kw < g.kw; ++kw)
-      offset.push_back(kh * g.dilation_h * frames.line() + kw * g.dilation_w * frames.pitch);
+      offset.push_back(kh * g.dilation_h * frame.line() + kw * g.dilation_w * frame.pitch);
+  // The last channels are moved back where they would not fill a vector: same bits, twice.
   const std::int64_t blocks = (g.c + Vec::width - 1) / Vec::width;
   parallel_for(blocks, 1, threads, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t block = begin; block < end; ++block) {
-      const std::int64_t c = std::min(block * Vec::width, g.c - Vec::width);
-      std::int64_t t = 0;
-      const auto run = [&](auto kernel, std::int64_t count) {
-        for (; t + count <= taps; t += count)
-          kernel(g, frames, grads.get(), c, offset.data() + t, chunk, output + t, taps);
-      };
-      run(depthwise_taps<9>, 9);
-      run(depthwise_taps<5>, 5);
-      run(depthwise_taps<1>, 1);
-    }
+    for (std::int64_t block = begin; block < end; ++block)
+      depthwise_channels(grad, input, output, g, chunk, std::min(block * Vec::width, g.c - Vec::width), frame, offset);
   });
 }
 
@@ -263,9 +284,11 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
       frames.data = storage.get() + group * of_group;
       float* result = g.kh * g.kw == 1 ? out : scratch(slot_user, rows * columns);
       const RunOperand runs = frames.columns_of(g, offset.data(), 1 << 30);
-      const std::int64_t vectors = (runs.length + Vec::width - 1) / Vec::width;
-      // In place the end of a run's last vector is wasted; packing takes as long as some 24 rows.
-      if (vectors * Vec::width * rows <= runs.length * (rows + 24)) {
+      // Cycles a term, about: in place the end of a run's last vector is wasted; packed, every
+      // vector of a run is copied.
+      const auto vectors = [](std::int64_t n) { return (n + Vec::width - 1) / Vec::width; };
+      const std::int64_t pieces = columns / runs.length * vectors(runs.length);
+      if (pieces * std::max<std::int64_t>(rows, 8) <= vectors(columns) * rows + 3 * pieces) {
         const Tiling tile(rows, columns, K, runs.length);
         const RunOperand in_place = frames.columns_of(g, offset.data(), tile.nv * Vec::width);
         gemm(rows, columns / runs.length * in_place.panels() * in_place.width, K, chunk, pack_a, in_place,
