@@ -72,12 +72,11 @@ struct Frames {
 
   // Where the terms k = (n, y, x) are: the corner that tap (0, 0) reads.
   std::vector<std::int64_t> offsets(const Geometry& g) const {
-    std::vector<std::int64_t> result;
-    result.reserve(static_cast<std::size_t>(g.n * g.oh * g.ow + prefetch_ahead));
+    std::vector<std::int64_t> result(static_cast<std::size_t>(g.n * g.oh * g.ow + prefetch_ahead));
+    std::int64_t* at = result.data();
     for (std::int64_t n = 0; n < g.n; ++n)
       for (std::int64_t y = 0; y < g.oh; ++y)
-        for (std::int64_t x = 0; x < g.ow; ++x) result.push_back(n * floats() + y * step_h * line() + x * step_w * pitch);
-    result.resize(result.size() + prefetch_ahead);
+        for (std::int64_t x = 0; x < g.ow; ++x) *at++ = n * floats() + y * step_h * line() + x * step_w * pitch;
     return result;
   }
 
@@ -102,28 +101,36 @@ struct RunPacker {
     };
     Piece pieces[4 * 64];
     int n_pieces = 0;
-    bool narrow = true;
+    std::int64_t longest = 0;
     for (std::int64_t j = first; j < first + count;) {
       const std::int64_t inside = j % runs.length, n = std::min(runs.length - inside, first + count - j);
       pieces[n_pieces++] = {runs.at(j / runs.length) + inside, j - first, n};
-      narrow = narrow && n <= Vec::width;
+      longest = std::max(longest, n);
       j += n;
     }
     // Columns that are no outputs: the end of the last vector holds anything, the rest zeros.
     const std::int64_t end = pieces[n_pieces - 1].count + Vec::width - 1;
     const std::int64_t clear = pieces[n_pieces - 1].at + end / Vec::width * Vec::width;
-    for (std::int64_t k = 0; k < kc; ++k, dst += width) {
-      for (int p = 0; p < n_pieces; ++p) {
-        const float* from = pieces[p].source + runs.offset[k0 + k];
-        float* to = dst + pieces[p].at;
-        // Whole vectors: what is written too far is the next piece's place.
-        if (narrow)
-          Vec::load(from).store(to);
-        else
-          for (std::int64_t i = 0; i < pieces[p].count; i += Vec::width) Vec::load(from + i).store(to + i);
+    // Whole vectors, or halves: what is written too far is the next piece's place.
+    const auto copy = [&](const float* from, float* to, std::int64_t n) {
+      for (std::int64_t i = 0; i < n; i += Vec::width) Vec::load(from + i).store(to + i);
+    };
+    constexpr int half = Vec::width / 2;
+    const auto copy_half = [&](const float* from, float* to, std::int64_t) { std::memcpy(to, from, half * sizeof(float)); };
+    const auto copy_one = [&](const float* from, float* to, std::int64_t) { Vec::load(from).store(to); };
+    const auto rows = [&](const auto& piece_copy) {
+      for (std::int64_t k = 0; k < kc; ++k) {
+        const std::int64_t at = runs.offset[k0 + k];
+        for (int p = 0; p < n_pieces; ++p) piece_copy(pieces[p].source + at, dst + k * width + pieces[p].at, pieces[p].count);
+        for (std::int64_t j = clear; j < width; j += Vec::width) Vec::zero().store(dst + k * width + j);
       }
-      for (std::int64_t j = clear; j < width; j += Vec::width) Vec::zero().store(dst + j);
-    }
+    };
+    if (longest <= half)
+      rows(copy_half);
+    else if (longest <= Vec::width)
+      rows(copy_one);
+    else
+      rows(copy);
   }
 };
 
