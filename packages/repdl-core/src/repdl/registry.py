@@ -13,10 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
 import torch
+from torch import _C
+from torch._library.autograd import Info, make_autograd_impl  # what register_autograd is made of
 from torch.autograd import forward_ad
 
 from repdl import config
@@ -54,6 +57,17 @@ class Backend:
     ops: dict[str, Callable[..., Any]]
     priority: int = 0
     describe: Callable[[], Mapping[str, str]] = dict
+
+
+_AFTER_AUTOGRAD = _C._after_autograd_keyset
+grad_enabled, any_requires_grad = torch.is_grad_enabled, _C._any_requires_grad
+
+
+@cache
+def _is_plain(keyset: int) -> bool:
+    """Whether the next stop of the dispatcher is a device's own kernel."""
+    first = _C.DispatchKeySet.from_raw_repr(keyset).highestPriorityTypeId()
+    return first in (_C.DispatchKey.CPU, _C.DispatchKey.CUDA)
 
 
 OPS: dict[str, Op] = {}
@@ -133,9 +147,18 @@ def define(
     if backward is None and not mutable:
         setup_context, backward = _no_context, _raising_backward(name)
     if backward is not None:
-        torch.library.register_autograd(
-            f"{namespace}::{name}", backward, setup_context=setup_context, lib=library
-        )
+        differentiable = make_autograd_impl(overload, Info(backward, setup_context))
+
+        def autograd_kernel(keyset: Any, *args: Any) -> Any:
+            # Without a derivative and with nothing in between (no mode, no tracing), straight
+            # to the kernel: a second way through the dispatcher costs more than the checks.
+            if _is_plain((keyset & _AFTER_AUTOGRAD).raw_repr()) and not (
+                grad_enabled() and any_requires_grad(*args)
+            ):
+                return kernel(*args)
+            return differentiable(keyset, *args)
+
+        library.impl(name, autograd_kernel, "Autograd", with_keyset=True)
     OPS[name] = Op(name, family or name, schema, check, fake, overload, distribution)
     return overload
 
