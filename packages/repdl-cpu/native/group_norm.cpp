@@ -77,7 +77,7 @@ struct Backward {
     const std::int64_t n = s.n();
     with_option(weight != nullptr, [&](auto weighted) {
       gradient_row(grad + row * n, x + row * n, {mean[row], rstd[row]}, weights.data(), out + row * n, n, s.contract,
-                   grad + next * n, x + next * n, false, weighted, [](std::int64_t, auto, auto) {});
+                   grad + next * n, x + next * n, false, weighted, [](std::int64_t, auto, Vec, Vec) {});
     });
   }
 };
@@ -91,12 +91,11 @@ void column_gradients(const Groups& s, const Backward& in, float* grad_weight, f
       const float mean = in.mean[i * s.groups + k], rstd = in.rstd[i * s.groups + k];
       const std::int64_t first = k * s.channels;
       const float *g = in.grad + i * all + first, *x = in.x + i * all + first;
-      sweep(s.channels, [=](std::int64_t c, auto type) {
-        using V = decltype(type);
+      sweep(s.channels, [=](std::int64_t c, auto part) {
         float *to_weight = lane + first + c, *to_bias = lane + all + first + c;
-        const V grad = V::load(g + c), h = (V::load(x + c) - V::set1(mean)) * V::set1(rstd);
-        (V::load(to_weight) + grad * h).store(to_weight);
-        (V::load(to_bias) + grad).store(to_bias);
+        const Vec grad = part.load(g + c), h = (part.load(x + c) - Vec::set1(mean)) * Vec::set1(rstd);
+        part.store(to_weight, part.load(to_weight) + grad * h);
+        part.store(to_bias, part.load(to_bias) + grad);
       });
     }
   });
@@ -122,11 +121,10 @@ std::array<float, 2> channel_sums(const Groups& s, const Backward& in, std::int6
         const std::int64_t at = (i * all + c) * s.inner + j;
         const float *g = in.grad + at, *x = in.x + at, mean = in.mean[row], rstd = in.rstd[row];
         float *to_weight = staged[0] + done, *to_bias = staged[1] + done;
-        sweep(run, [=](std::int64_t e, auto type) {
-          using V = decltype(type);
-          const V grad = V::load(g + e);
-          (grad * ((V::load(x + e) - V::set1(mean)) * V::set1(rstd))).store(to_weight + e);
-          grad.store(to_bias + e);
+        sweep(run, [=](std::int64_t e, auto part) {
+          const Vec grad = part.load(g + e);
+          part.store(to_weight + e, grad * ((part.load(x + e) - Vec::set1(mean)) * Vec::set1(rstd)));
+          part.store(to_bias + e, grad);
         });
         done += run;
       }

@@ -46,10 +46,9 @@ void layer_norm_backward(const Rows& s, const float* grad, const float* x, const
   with_option(weight != nullptr, [&](auto weighted) {
     sums = columns.run(s.threads, [=, &s](std::int64_t row, std::int64_t next, float* lane) {
       gradient_row(grad + row * n, x + row * n, {mean[row], rstd[row]}, weight, out + row * n, n, s.contract,
-                   grad + next * n, x + next * n, past, weighted, [=](std::int64_t i, auto g, auto h) {
-                     using V = decltype(g);
-                     (V::load(lane + i) + g * h).store(lane + i);
-                     (V::load(lane + n + i) + g).store(lane + n + i);
+                   grad + next * n, x + next * n, past, weighted, [=](std::int64_t i, auto part, Vec g, Vec h) {
+                     part.store(lane + i, part.load(lane + i) + g * h);
+                     part.store(lane + n + i, part.load(lane + n + i) + g);
                    });
     });
   });
