@@ -40,30 +40,38 @@ struct Groups {
   }
 };
 
-struct Forward {
-  const Groups& s;
-  const float *x, *weight, *bias;
-  double eps;
-  float *y, *mean, *rstd;
-  std::vector<float> weights, biases;  // of the group, as long as a row
-
-  void start(std::int64_t group) {
-    s.expand(weight, group, weights);
-    s.expand(bias, group, biases);
-  }
-
-  void run(std::int64_t row, std::int64_t next) {
-    const std::int64_t n = s.n();
-    const Moments m = RowMoments(x + row * n, n, eps, s.contract)(x + row * n, x + next * n);
-    mean[row] = canonical(m.mean);
-    rstd[row] = canonical(m.rstd);
-    with_option(weight != nullptr, [&](auto weighted) {
-      with_option(bias != nullptr, [&](auto biased) {
-        scale_row(x + row * n, m, weights.data(), biases.data(), y + row * n, n, false, weighted, biased);
+void group_norm(const Groups& s, const float* x, const float* weight, const float* bias, double eps, float* y,
+                float* means, float* rstds) {
+  const std::int64_t n = s.n(), rows = s.batch * s.groups;
+  // A stretch of elements with one weight and bias each, or with the same for all.
+  const bool each = s.inner == 1;
+  const std::int64_t stretch = each ? n : s.inner;
+  const bool past = past_caches(y, each ? rows : rows * s.channels, stretch);
+  parallel_for(rows, norm_grain(n), s.threads, [&](std::int64_t begin, std::int64_t end) {
+    RowMoments moments(x + begin * n, n, eps, s.contract);
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* from = x + row * n;
+      const Moments m = moments(from, row + 1 < end ? from + n : from);
+      means[row] = canonical(m.mean);
+      rstds[row] = canonical(m.rstd);
+      with_option(each, [&](auto one_each) {
+        const std::int64_t first = row % s.groups * s.channels;
+        for (std::int64_t at = 0; at < n; at += stretch) {
+          const auto factor = [c = first + at / s.inner](const float* vector) {
+            if constexpr (decltype(one_each)::value)
+              return Each{vector + c};
+            else
+              return Same{vector[c]};
+          };
+          with_factor(weight, factor, [&](auto w) {
+            with_factor(bias, factor, [&](auto b) { scale_row(from + at, m, w, b, y + row * n + at, stretch, past); });
+          });
+        }
       });
-    });
-  }
-};
+    }
+    put_fence();
+  });
+}
 
 struct Backward {
   const Groups& s;
@@ -163,7 +171,7 @@ void bind_group_norm(py::module_& module) {
       [](Address x, Address weight, Address bias, Address y, Address mean, Address rstd, const Sizes& sizes,
          double eps, std::int64_t lanes, std::int64_t block, int threads) {
         const Groups s = groups_of(sizes, lanes, block, threads);
-        s.each_row([&] { return Forward{s, in(x), in(weight), in(bias), eps, out(y), out(mean), out(rstd), {}, {}}; });
+        group_norm(s, in(x), in(weight), in(bias), eps, out(y), out(mean), out(rstd));
       },
       release);
   module.def(

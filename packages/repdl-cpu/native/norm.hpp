@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "simd.hpp"
@@ -79,18 +80,46 @@ class RowMoments {
   const Contract& contract_;
 };
 
+// The weight or bias of elements: one of each, one for all, or none.
+struct Each {
+  const float* p;
+  template <class P>
+  Vec at(std::int64_t i, P part) const {
+    return part.load(p + i);
+  }
+};
+
+struct Same {
+  float value;
+  template <class P>
+  Vec at(std::int64_t, P) const {
+    return Vec::set1(value);
+  }
+};
+
+struct None {};
+
+// Calls body with factor(vector), or with None where there is no vector.
+template <class Factor, class Body>
+void with_factor(const float* vector, const Factor& factor, const Body& body) {
+  if (vector)
+    body(factor(vector));
+  else
+    body(None{});
+}
+
 // y = (x - mean) * rstd * weight + bias, with weight and bias or without.
-template <class Weighted, class Biased>
-void scale_row(const float* x, Moments m, const float* weight, const float* bias, float* y, std::int64_t n,
-               bool past, Weighted, Biased) {
+template <class Weight, class Bias>
+void scale_row(const float* x, Moments m, Weight weight, Bias bias, float* y, std::int64_t n, bool past) {
+  constexpr bool weighted = !std::is_same_v<Weight, None>, biased = !std::is_same_v<Bias, None>;
   sweep(n, [=](std::int64_t i, auto part) {
     const Vec h = (part.load(x + i) - Vec::set1(m.mean)) * Vec::set1(m.rstd);
-    if constexpr (Weighted::value && Biased::value)
-      put(part, y + i, canonical(fma(h, part.load(weight + i), part.load(bias + i))), past);
-    else if constexpr (Weighted::value)
-      put(part, y + i, canonical(h * part.load(weight + i)), past);
-    else if constexpr (Biased::value)
-      put(part, y + i, canonical(h + part.load(bias + i)), past);
+    if constexpr (weighted && biased)
+      put(part, y + i, canonical(fma(h, weight.at(i, part), bias.at(i, part))), past);
+    else if constexpr (weighted)
+      put(part, y + i, canonical(h * weight.at(i, part)), past);
+    else if constexpr (biased)
+      put(part, y + i, canonical(h + bias.at(i, part)), past);
     else
       put(part, y + i, canonical(h), past);
   });
