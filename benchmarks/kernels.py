@@ -208,11 +208,17 @@ def normalisation_work() -> Iterator[Work]:
     yield Work(
         "group_norm (16, 64, 56, 56) 32 groups", (lambda: F.group_norm(x, 32, w, b),), lambda: ops.group_norm(x, 32, w, b), 1.0,
     )
+    g, (_, mean, rstd) = rand(*x.shape), torch.native_group_norm(x, w, b, 16, 64, 56 * 56, 32, 1e-5)
+    yield Work(
+        "group_norm backward",
+        (lambda: torch.ops.aten.native_group_norm_backward(g, x, mean, rstd, w, 16, 64, 56 * 56, 32, [True] * 3),),
+        lambda: torch.ops.repdl.group_norm_backward(g, x, 32, mean, rstd, w, "v1"), 1.0,
+    )
 
 
 def elementwise_work() -> Iterator[Work]:
     x = rand(1 << 20).abs() + 0.1
-    for name, bound in (("exp", 1.0), ("log", 1.0), ("relu", 0.0), ("sqrt", 0.0)):
+    for name, bound in (("exp", 1.0), ("log", 1.0), ("tanh", 1.0), ("sigmoid", 0.6), ("relu", 0.0), ("sqrt", 0.0)):
         theirs, ours = getattr(torch, name), getattr(ops, name)
         yield Work(f"{name} 2**20", (lambda f=theirs: f(x),), lambda f=ours: f(x), bound)
     y = rand(1 << 20)

@@ -18,11 +18,14 @@
 #include <thread>
 #include <vector>
 
+#include "exp_vec.hpp"
+#include "log_vec.hpp"
 #include "repdl/exact/exp.hpp"
 #include "repdl/exact/expm1.hpp"
 #include "repdl/exact/log.hpp"
 #include "repdl/exact/sigmoid.hpp"
 #include "repdl/exact/tanh.hpp"
+#include "sweep.hpp"
 
 namespace {
 
@@ -39,6 +42,12 @@ std::uint32_t bits_of(float x) {
 template <float (*function)(float)>
 void loop(const float* x, float* y, int n) {
   for (int i = 0; i < n; ++i) y[i] = function(x[i]);
+}
+
+// The same for a function of a whole Vec.
+template <repdl::cpu::Vec (*function)(repdl::cpu::Vec)>
+void loop_vec(const float* x, float* y, int n) {
+  repdl::cpu::sweep(n, [=](std::int64_t i, auto part) { part.store(y + i, function(part.load(x + i))); });
 }
 
 struct Function {
@@ -71,8 +80,10 @@ int mpfr_sigmoid(mpfr_t y, mpfr_srcptr x, mpfr_rnd_t rounding) {
 // A new function is one line here and one #include above.
 const Function functions[] = {
     {"exp", loop<repdl::exact::exp>, std::exp, mpfr_exp, 0x1p-51},
+    {"exp_vec", loop_vec<repdl::cpu::exp>, std::exp, mpfr_exp, 0x1p-51},
     {"expm1", loop<repdl::exact::expm1>, std::expm1, mpfr_expm1, 0x1p-50},
     {"log", loop<repdl::exact::log>, std::log, mpfr_log, 0x1p-51},
+    {"log_vec", loop_vec<repdl::cpu::log>, std::log, mpfr_log, 0x1p-51},
     {"sigmoid", loop<repdl::exact::sigmoid>, libm_sigmoid, mpfr_sigmoid, 0x1p-49},
     {"tanh", loop<repdl::exact::tanh>, std::tanh, mpfr_tanh, 0x1p-49},
 };

@@ -1,10 +1,10 @@
-"""Proof of the exact functions: every float32 argument, with and without hardware FMA.
+"""Proof of the exact functions: every float32 argument, without hardware FMA, with it, with AVX-512.
 
     python tools/exact/prove.py [exp expm1 ...] [--sample N]
 
-Needs g++, an x86-64-v3 CPU, and MPFR (libmpfr-dev). Prints a line for each function and
-build, and fails if a result is wrong or if the builds differ in one bit.
-docs/exact-functions.md says what is compared with what.
+Needs g++, an x86-64-v3 CPU (x86-64-v4 is left out where the CPU lacks it), and MPFR
+(libmpfr-dev). Prints a line for each function and build, and fails if a result is wrong or
+if the builds differ in one bit. docs/exact-functions.md says what is compared with what.
 """
 
 from __future__ import annotations
@@ -19,16 +19,23 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 INCLUDE = HERE.parents[1] / "packages/repdl-core/src/repdl_contract/include"
-FUNCTIONS = ["exp", "expm1", "log", "sigmoid", "tanh"]
-BUILDS = ["x86-64", "x86-64-v3"]
-"""Without hardware FMA and with it: the two meanings of `madd` in repdl/exact/bits.hpp."""
+NATIVE = HERE.parents[1] / "packages/repdl-cpu/native"
+FUNCTIONS = ["exp", "exp_vec", "expm1", "log", "log_vec", "sigmoid", "tanh"]
+BUILDS = ["x86-64", "x86-64-v3", "x86-64-v4"]
+"""Without hardware FMA and with it: the two meanings of `madd` in repdl/exact/bits.hpp. And the
+widths of Vec in repdl-cpu, whose functions of a Vec are `<function>_vec`."""
 FLAGS = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+
+
+def runs(march: str) -> bool:
+    """Whether this CPU has what the build needs."""
+    return march != "x86-64-v4" or "avx512bw" in Path("/proc/cpuinfo").read_text()
 
 
 def build(march: str, folder: Path) -> Path:
     program = folder / march
     source = HERE / "prove.cpp"
-    command = ["g++", *FLAGS, f"-march={march}", f"-I{INCLUDE}", str(source), "-o", str(program)]
+    command = ["g++", *FLAGS, f"-march={march}", f"-I{INCLUDE}", f"-I{NATIVE}", str(source), "-o", str(program)]
     subprocess.run([*command, "-lmpfr", "-lgmp", "-pthread"], check=True)
     return program
 
@@ -62,7 +69,7 @@ def main() -> int:
 
     failed = False
     with tempfile.TemporaryDirectory() as folder:
-        programs = {march: build(march, Path(folder)) for march in BUILDS}
+        programs = {march: build(march, Path(folder)) for march in BUILDS if runs(march)}
         for name in options.functions or FUNCTIONS:
             results = [
                 prove(name, march, program, options.sample, options.threads)

@@ -14,9 +14,8 @@ void cross_entropy(const ClassLoss& loss, const float* x, float* losses, float* 
                    float* sum) {
   const std::int64_t classes = loss.classes;
   parallel_for(loss.n, row_grain(classes), loss.threads, [&](std::int64_t begin, std::int64_t end) {
-    float* e = scratch(0, classes);
     for (std::int64_t i = begin; i < end; ++i) {
-      const RowExp row = exp_row(x + i * classes, e, classes, loss.contract);
+      const RowExp row = exp_row(x + i * classes, classes, loss.contract, [](std::int64_t, auto, Vec) {});
       max[i] = row.max;
       sum[i] = canonical(row.sum);
     }
@@ -38,9 +37,12 @@ void cross_entropy_backward(const ClassLoss& loss, const float* grad, const floa
       }
       const float* from = x + i * classes;
       const float m = max[i], s = sum[i], g = loss.scale(grad, *total, i);
-      for (std::int64_t c = 0; c < classes; ++c) to[c] = exact::exp(from[c] - m) / s;
-      to[loss.target[i]] = to[loss.target[i]] - 1.0f;
-      for (std::int64_t c = 0; c < classes; ++c) to[c] = canonical(to[c] * g);
+      sweep(classes, [=](std::int64_t c, auto part) {
+        const Vec p = exp(part.load(from + c) - Vec::set1(m)) / Vec::set1(s);
+        part.store(to + c, canonical(p * Vec::set1(g)));
+      });
+      const std::int64_t t = loss.target[i];
+      to[t] = canonical((exact::exp(from[t] - m) / s - 1.0f) * g);
     }
   });
 }

@@ -6,9 +6,9 @@
 
 #include <cmath>
 
-#include "repdl/exact/exp.hpp"
+#include "exp_vec.hpp"
+#include "log_vec.hpp"
 #include "repdl/exact/expm1.hpp"
-#include "repdl/exact/log.hpp"
 #include "repdl/exact/sigmoid.hpp"
 #include "repdl/exact/tanh.hpp"
 
@@ -16,6 +16,16 @@ namespace repdl::cpu {
 namespace {
 
 constexpr std::int64_t cheap = 1 << 15, costly = 1 << 12;  // elements worth a thread
+
+struct Exp {
+  float operator()(float x) const { return exact::exp(x); }
+  Vec operator()(Vec x) const { return exp(x); }
+};
+
+struct Log {
+  float operator()(float x) const { return exact::log(x); }
+  Vec operator()(Vec x) const { return log(x); }
+};
 
 template <class F>
 void bind_unary(py::module_& module, const char* name, std::int64_t grain, F f) {
@@ -43,9 +53,9 @@ void bind_binary(py::module_& module, const char* name, F f) {
 void bind_elementwise(py::module_& module) {
   bind_unary(module, "abs", cheap, [](float x) { return std::fabs(x); });
   bind_unary(module, "canonical", cheap, [](float x) { return x; });  // for ops that copy elements
-  bind_unary(module, "exp", costly, [](float x) { return exact::exp(x); });
+  bind_unary(module, "exp", costly, Exp{});
   bind_unary(module, "expm1", costly, [](float x) { return exact::expm1(x); });
-  bind_unary(module, "log", costly, [](float x) { return exact::log(x); });
+  bind_unary(module, "log", costly, Log{});
   bind_unary(module, "neg", cheap, [](float x) { return -x; });
   bind_unary(module, "reciprocal", cheap, [](float x) { return 1.0f / x; });
   bind_unary(module, "relu", cheap, [](float x) { return x < 0.0f ? 0.0f : x; });

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <type_traits>
 
 #include "bind.hpp"
 #include "repdl/contract/arithmetic.hpp"
+#include "sweep.hpp"
 #include "threads.hpp"
 
 namespace repdl::cpu {
@@ -54,10 +56,13 @@ struct Passes {
 };
 
 // out[i] = f(x[i], ...) for n elements; unit strides and repeated scalars become vector loops.
+// An f that also takes a Vec is an exact function: its NaN is the one NaN.
 template <class F>
 void elements(const F& f, float* out, std::int64_t n, const std::array<const float*, 1>& x,
               const std::array<std::int64_t, 1>& s) {
   const float* a = x[0];
+  if constexpr (std::is_invocable_v<F, Vec>)
+    if (s[0] == 1) return sweep(n, [&](std::int64_t i, auto part) { part.store(out + i, f(part.load(a + i))); });
   if (s[0] == 1)
     for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(f(a[i]));
   else

@@ -40,30 +40,38 @@ struct Groups {
   }
 };
 
-struct Forward {
-  const Groups& s;
-  const float *x, *weight, *bias;
-  double eps;
-  float *y, *mean, *rstd;
-  std::vector<float> weights, biases;  // of the group, as long as a row
-
-  void start(std::int64_t group) {
-    s.expand(weight, group, weights);
-    s.expand(bias, group, biases);
-  }
-
-  void run(std::int64_t row, std::int64_t next) {
-    const std::int64_t n = s.n();
-    const Moments m = RowMoments(x + row * n, n, eps, s.contract)(x + row * n, x + next * n);
-    mean[row] = canonical(m.mean);
-    rstd[row] = canonical(m.rstd);
-    with_option(weight != nullptr, [&](auto weighted) {
-      with_option(bias != nullptr, [&](auto biased) {
-        scale_row(x + row * n, m, weights.data(), biases.data(), y + row * n, n, false, weighted, biased);
+void group_norm(const Groups& s, const float* x, const float* weight, const float* bias, double eps, float* y,
+                float* means, float* rstds) {
+  const std::int64_t n = s.n(), rows = s.batch * s.groups;
+  // A stretch of elements with one weight and bias each, or with the same for all.
+  const bool each = s.inner == 1;
+  const std::int64_t stretch = each ? n : s.inner;
+  const bool past = past_caches(y, each ? rows : rows * s.channels, stretch);
+  parallel_for(rows, norm_grain(n), s.threads, [&](std::int64_t begin, std::int64_t end) {
+    RowMoments moments(x + begin * n, n, eps, s.contract);
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* from = x + row * n;
+      const Moments m = moments(from, row + 1 < end ? from + n : from);
+      means[row] = canonical(m.mean);
+      rstds[row] = canonical(m.rstd);
+      with_option(each, [&](auto one_each) {
+        const std::int64_t first = row % s.groups * s.channels;
+        for (std::int64_t at = 0; at < n; at += stretch) {
+          const auto factor = [c = first + at / s.inner](const float* vector) {
+            if constexpr (decltype(one_each)::value)
+              return Each{vector + c};
+            else
+              return Same{vector[c]};
+          };
+          with_factor(weight, factor, [&](auto w) {
+            with_factor(bias, factor, [&](auto b) { scale_row(from + at, m, w, b, y + row * n + at, stretch, past); });
+          });
+        }
       });
-    });
-  }
-};
+    }
+    put_fence();
+  });
+}
 
 struct Backward {
   const Groups& s;
@@ -77,7 +85,7 @@ struct Backward {
     const std::int64_t n = s.n();
     with_option(weight != nullptr, [&](auto weighted) {
       gradient_row(grad + row * n, x + row * n, {mean[row], rstd[row]}, weights.data(), out + row * n, n, s.contract,
-                   grad + next * n, x + next * n, false, weighted, [](std::int64_t, auto, auto) {});
+                   grad + next * n, x + next * n, false, weighted, [](std::int64_t, auto, Vec, Vec) {});
     });
   }
 };
@@ -91,12 +99,11 @@ void column_gradients(const Groups& s, const Backward& in, float* grad_weight, f
       const float mean = in.mean[i * s.groups + k], rstd = in.rstd[i * s.groups + k];
       const std::int64_t first = k * s.channels;
       const float *g = in.grad + i * all + first, *x = in.x + i * all + first;
-      sweep(s.channels, [=](std::int64_t c, auto type) {
-        using V = decltype(type);
+      sweep(s.channels, [=](std::int64_t c, auto part) {
         float *to_weight = lane + first + c, *to_bias = lane + all + first + c;
-        const V grad = V::load(g + c), h = (V::load(x + c) - V::set1(mean)) * V::set1(rstd);
-        (V::load(to_weight) + grad * h).store(to_weight);
-        (V::load(to_bias) + grad).store(to_bias);
+        const Vec grad = part.load(g + c), h = (part.load(x + c) - Vec::set1(mean)) * Vec::set1(rstd);
+        part.store(to_weight, part.load(to_weight) + grad * h);
+        part.store(to_bias, part.load(to_bias) + grad);
       });
     }
   });
@@ -122,11 +129,10 @@ std::array<float, 2> channel_sums(const Groups& s, const Backward& in, std::int6
         const std::int64_t at = (i * all + c) * s.inner + j;
         const float *g = in.grad + at, *x = in.x + at, mean = in.mean[row], rstd = in.rstd[row];
         float *to_weight = staged[0] + done, *to_bias = staged[1] + done;
-        sweep(run, [=](std::int64_t e, auto type) {
-          using V = decltype(type);
-          const V grad = V::load(g + e);
-          (grad * ((V::load(x + e) - V::set1(mean)) * V::set1(rstd))).store(to_weight + e);
-          grad.store(to_bias + e);
+        sweep(run, [=](std::int64_t e, auto part) {
+          const Vec grad = part.load(g + e);
+          part.store(to_weight + e, grad * ((part.load(x + e) - Vec::set1(mean)) * Vec::set1(rstd)));
+          part.store(to_bias + e, grad);
         });
         done += run;
       }
@@ -165,7 +171,7 @@ void bind_group_norm(py::module_& module) {
       [](Address x, Address weight, Address bias, Address y, Address mean, Address rstd, const Sizes& sizes,
          double eps, std::int64_t lanes, std::int64_t block, int threads) {
         const Groups s = groups_of(sizes, lanes, block, threads);
-        s.each_row([&] { return Forward{s, in(x), in(weight), in(bias), eps, out(y), out(mean), out(rstd), {}, {}}; });
+        group_norm(s, in(x), in(weight), in(bias), eps, out(y), out(mean), out(rstd));
       },
       release);
   module.def(

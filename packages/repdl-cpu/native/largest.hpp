@@ -8,7 +8,7 @@ namespace repdl::cpu {
 
 // The largest element that is not NaN; -inf if there is none.
 inline float largest(const float* x, std::int64_t n) {
-  constexpr int lanes = 16;
+  constexpr int lanes = 64;
   float best[lanes];
   for (float& b : best) b = -std::numeric_limits<float>::infinity();
   std::int64_t i = 0;

@@ -20,16 +20,17 @@ void layer_norm(const Rows& s, const float* x, const float* weight, const float*
                 float* means, float* rstds) {
   const std::int64_t n = s.n;
   const bool past = past_caches(y, s.rows, n);
+  const auto each = [](const float* vector) { return Each{vector}; };
   parallel_for(s.rows, norm_grain(n), s.threads, [&](std::int64_t begin, std::int64_t end) {
-    with_option(weight != nullptr, [&](auto weighted) {
-      with_option(bias != nullptr, [&](auto biased) {
+    with_factor(weight, each, [&](auto w) {
+      with_factor(bias, each, [&](auto b) {
         RowMoments moments(x + begin * n, n, eps, s.contract);
         for (std::int64_t row = begin; row < end; ++row) {
           const float* from = x + row * n;
           const Moments m = moments(from, row + 1 < end ? from + n : from);
           means[row] = canonical(m.mean);
           rstds[row] = canonical(m.rstd);
-          scale_row(from, m, weight, bias, y + row * n, n, past, weighted, biased);
+          scale_row(from, m, w, b, y + row * n, n, past);
         }
         put_fence();
       });
@@ -46,10 +47,9 @@ void layer_norm_backward(const Rows& s, const float* grad, const float* x, const
   with_option(weight != nullptr, [&](auto weighted) {
     sums = columns.run(s.threads, [=, &s](std::int64_t row, std::int64_t next, float* lane) {
       gradient_row(grad + row * n, x + row * n, {mean[row], rstd[row]}, weight, out + row * n, n, s.contract,
-                   grad + next * n, x + next * n, past, weighted, [=](std::int64_t i, auto g, auto h) {
-                     using V = decltype(g);
-                     (V::load(lane + i) + g * h).store(lane + i);
-                     (V::load(lane + n + i) + g).store(lane + n + i);
+                   grad + next * n, x + next * n, past, weighted, [=](std::int64_t i, auto part, Vec g, Vec h) {
+                     part.store(lane + i, part.load(lane + i) + g * h);
+                     part.store(lane + n + i, part.load(lane + n + i) + g);
                    });
     });
   });

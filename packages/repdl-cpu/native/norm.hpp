@@ -1,8 +1,6 @@
 // What the norms over rows share (layer_norm.md, rms_norm.md, group_norm.md):
 //
-//   sweep(n, body)                one loop over elements, vectors first
-//   sum_each(n, contract, f)      the contract's sum of f over a row, lanes in registers
-//   moments, scale_row, gradient_row   one row of layer_norm or group_norm
+//   RowMoments, scale_row, gradient_row  one row of layer_norm or group_norm
 //   ColumnSums(rows, width, ...)  sums over the rows, while each row is visited once
 #pragma once
 
@@ -11,50 +9,30 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "simd.hpp"
 #include "sum.hpp"
+#include "sweep.hpp"
 #include "threads.hpp"
 
 namespace repdl::cpu {
 
-// A vector of one element, so that a body written against Vec also does the rest of a row.
-struct One {
-  static constexpr int width = 1;
-  float v;
-
-  static One set1(float x) { return {x}; }
-  static One load(const float* p) { return {*p}; }
-  void store(float* p) const { *p = v; }
-};
-
-inline One operator+(One a, One b) { return {a.v + b.v}; }
-inline One operator-(One a, One b) { return {a.v - b.v}; }
-inline One operator*(One a, One b) { return {a.v * b.v}; }
-inline One fma(One a, One b, One c) { return {fma(a.v, b.v, c.v)}; }
-inline One canonical(One a) { return {canonical(a.v)}; }
-
 // Stores past the caches where `past_caches`, which saves reading the line first: for large
 // outputs, of which the caches would keep little. p is aligned to a whole vector then.
-template <class V>
-void put(V v, float* p, bool past_caches) {
-#if defined(__SSE2__)
-  if constexpr (V::width > 1) {
-    if (past_caches) {
+inline void put(Whole, float* p, Vec x, bool past_caches) {
 #if defined(__AVX512F__)
-      _mm512_stream_ps(p, v.v);
+  if (past_caches) return _mm512_stream_ps(p, x.v);
 #elif defined(__AVX2__) && defined(__FMA__)
-      _mm256_stream_ps(p, v.v);
-#else
-      _mm_stream_ps(p, v.v);
+  if (past_caches) return _mm256_stream_ps(p, x.v);
+#elif defined(__SSE2__)
+  if (past_caches) return _mm_stream_ps(p, x.v);
 #endif
-      return;
-    }
-  }
-#endif
-  v.store(p);
+  x.store(p);
 }
+
+inline void put(Part part, float* p, Vec x, bool) { part.store(p, x); }
 
 // Whether rows of n elements at `out` go past the caches.
 inline bool past_caches(const float* out, std::int64_t rows, std::int64_t n) {
@@ -68,113 +46,9 @@ inline void put_fence() {
 #endif
 }
 
-// body(i, V{}) for i < n, elements i .. i + V::width, V being Vec or One.
-template <class Body>
-void sweep(std::int64_t n, const Body& body) {
-  std::int64_t i = 0;
-  for (; i + Vec::width <= n; i += Vec::width) body(i, Vec{});
-  for (; i < n; ++i) body(i, One{});
-}
-
-// The lanes of a vector folded by halves: 8, 4, 2, 1.
-inline float fold(Vec x) {
-#if defined(__SSE2__)
-#if defined(__AVX512F__)
-  const __m256 y = _mm256_add_ps(_mm512_castps512_ps256(x.v),
-                                 _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x.v), 1)));
-#elif defined(__AVX2__) && defined(__FMA__)
-  const __m256 y = x.v;
-#endif
-#if defined(__AVX2__) && defined(__FMA__)
-  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(y), _mm256_extractf128_ps(y, 1));
-#else
-  const __m128 four = x.v;
-#endif
-  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
-#else
-  float last[Vec::width];
-  x.store(last);
-  for (int half = Vec::width / 2; half >= 1; half /= 2)
-    for (int j = 0; j < half; ++j) last[j] = last[j] + last[j + half];
-  return last[0];
-#endif
-}
-
-// K sums over one block of 64 lanes; f(i, V{}) gives elements begin + i on, an array of K Vs.
-template <int K, class F>
-void sum_64_lanes(std::int64_t begin, std::int64_t n, const F& f, std::array<float, K>& sums) {
-  constexpr int vectors = static_cast<int>(max_lanes) / Vec::width;
-  constexpr int group = vectors < 8 / K ? vectors : 8 / K;  // narrow ISAs: several passes over the row
-  const std::int64_t whole = n / max_lanes * max_lanes;
-  Vec lane[K][vectors];
-  for (int g = 0; g < vectors; g += group) {
-    Vec acc[K][group];
-    for (int k = 0; k < K; ++k)
-      for (int v = 0; v < group; ++v) acc[k][v] = Vec::zero();
-    for (std::int64_t i = begin + g * Vec::width; i < begin + whole; i += max_lanes)
-      for (int v = 0; v < group; ++v) {
-        const std::array<Vec, K> x = f(i + v * Vec::width, Vec{});
-        for (int k = 0; k < K; ++k) acc[k][v] = acc[k][v] + x[k];
-      }
-    for (int k = 0; k < K; ++k)
-      for (int v = 0; v < group; ++v) lane[k][g + v] = acc[k][v];
-  }
-  if (whole < n) {
-    alignas(64) float rest[K][max_lanes] = {};  // a lane that has no more elements gets +0: no change
-    sweep(n - whole, [&](std::int64_t j, auto type) {
-      const auto x = f(begin + whole + j, type);
-      for (int k = 0; k < K; ++k) x[k].store(rest[k] + j);
-    });
-    for (int k = 0; k < K; ++k)
-      for (int v = 0; v < vectors; ++v) lane[k][v] = lane[k][v] + Vec::load(rest[k] + v * Vec::width);
-  }
-  for (int k = 0; k < K; ++k) {
-    for (int half = vectors / 2; half >= 1; half /= 2)
-      for (int v = 0; v < half; ++v) lane[k][v] = lane[k][v] + lane[k][v + half];
-    sums[k] = fold(lane[k][0]);
-  }
-}
-
-// K sums of f(0) + ... + f(n - 1), f(i, V{}) giving an array of K Vs of elements from i on.
-template <int K, class F>
-std::array<float, K> sums_each(std::int64_t n, const Contract& contract, const F& f) {
-  std::array<float, K> sums;
-  if (contract.sum_lanes != max_lanes) {
-    for (int k = 0; k < K; ++k)
-      sums[k] = sum_filled(n, contract, [&f, k](std::int64_t start, std::int64_t count, float* dst) {
-        sweep(count, [&](std::int64_t i, auto type) { f(start + i, type)[k].store(dst + i); });
-      });
-    return sums;
-  }
-  const std::int64_t block = sum_block_of(contract, n);
-  if (n <= block) {
-    sum_64_lanes<K>(0, n, f, sums);
-    return sums;
-  }
-  Tree<float> tree[K];
-  for (std::int64_t i = 0; i < n; i += block) {
-    sum_64_lanes<K>(i, std::min(block, n - i), f, sums);
-    for (int k = 0; k < K; ++k) tree[k].push(sums[k]);
-  }
-  for (int k = 0; k < K; ++k) sums[k] = tree[k].result();
-  return sums;
-}
-
-// f(0) + ... + f(n - 1), f(i, V{}) giving a V of elements from i on.
-template <class F>
-float sum_each(std::int64_t n, const Contract& contract, const F& f) {
-  return sums_each<1>(n, contract, [&f](std::int64_t i, auto type) {
-    return std::array<decltype(type), 1>{f(i, type)};
-  })[0];
-}
-
 // Asks for the memory of the next row while this one is worked on: rows are in other pages,
 // where the processor's own prefetcher does not go.
-template <class V>
-void prefetch(const float* p) {
-  if constexpr (V::width > 1) __builtin_prefetch(p);
-}
+inline void prefetch(const float* p) { __builtin_prefetch(p); }
 
 struct Moments {
   float mean, rstd;
@@ -186,15 +60,14 @@ class RowMoments {
  public:
   RowMoments(const float* first, std::int64_t n, double eps, const Contract& contract)
       : n_(n), count_(static_cast<float>(n)), epsilon_(static_cast<float>(eps)), contract_(contract) {
-    sum_ = sum_each(n, contract, [=](std::int64_t i, auto type) { return decltype(type)::load(first + i); });
+    sum_ = sum_each(n, contract, [=](std::int64_t i, auto part) { return part.load(first + i); });
   }
 
   Moments operator()(const float* x, const float* next) {
     const float mean = sum_ / count_;
-    const std::array<float, 2> sums = sums_each<2>(n_, contract_, [=](std::int64_t i, auto type) {
-      using V = decltype(type);
-      const V d = V::load(x + i) - V::set1(mean);
-      return std::array<V, 2>{d * d, V::load(next + i)};
+    const std::array<float, 2> sums = sums_each<2>(n_, contract_, [=](std::int64_t i, auto part) {
+      const Vec d = part.load(x + i) - Vec::set1(mean);
+      return std::array<Vec, 2>{d * d, part.load(next + i)};
     });
     sum_ = sums[1];
     return {mean, 1.0f / std::sqrt(sums[0] / count_ + epsilon_)};
@@ -207,49 +80,74 @@ class RowMoments {
   const Contract& contract_;
 };
 
+// The weight or bias of elements: one of each, one for all, or none.
+struct Each {
+  const float* p;
+  template <class P>
+  Vec at(std::int64_t i, P part) const {
+    return part.load(p + i);
+  }
+};
+
+struct Same {
+  float value;
+  template <class P>
+  Vec at(std::int64_t, P) const {
+    return Vec::set1(value);
+  }
+};
+
+struct None {};
+
+// Calls body with factor(vector), or with None where there is no vector.
+template <class Factor, class Body>
+void with_factor(const float* vector, const Factor& factor, const Body& body) {
+  if (vector)
+    body(factor(vector));
+  else
+    body(None{});
+}
+
 // y = (x - mean) * rstd * weight + bias, with weight and bias or without.
-template <class Weighted, class Biased>
-void scale_row(const float* x, Moments m, const float* weight, const float* bias, float* y, std::int64_t n,
-               bool past, Weighted, Biased) {
-  sweep(n, [=](std::int64_t i, auto type) {
-    using V = decltype(type);
-    const V h = (V::load(x + i) - V::set1(m.mean)) * V::set1(m.rstd);
-    if constexpr (Weighted::value && Biased::value)
-      put(canonical(fma(h, V::load(weight + i), V::load(bias + i))), y + i, past);
-    else if constexpr (Weighted::value)
-      put(canonical(h * V::load(weight + i)), y + i, past);
-    else if constexpr (Biased::value)
-      put(canonical(h + V::load(bias + i)), y + i, past);
+template <class Weight, class Bias>
+void scale_row(const float* x, Moments m, Weight weight, Bias bias, float* y, std::int64_t n, bool past) {
+  constexpr bool weighted = !std::is_same_v<Weight, None>, biased = !std::is_same_v<Bias, None>;
+  sweep(n, [=](std::int64_t i, auto part) {
+    const Vec h = (part.load(x + i) - Vec::set1(m.mean)) * Vec::set1(m.rstd);
+    if constexpr (weighted && biased)
+      put(part, y + i, canonical(fma(h, weight.at(i, part), bias.at(i, part))), past);
+    else if constexpr (weighted)
+      put(part, y + i, canonical(h * weight.at(i, part)), past);
+    else if constexpr (biased)
+      put(part, y + i, canonical(h + bias.at(i, part)), past);
     else
-      put(canonical(h), y + i, past);
+      put(part, y + i, canonical(h), past);
   });
 }
 
-// grad_input of one row to out; each(i, grad, h) sees the elements once more. next_g and
+// grad_input of one row to out; each(i, part, grad, h) sees the elements once more. next_g and
 // next_x are the rows that come then.
 template <class Weighted, class Each>
 void gradient_row(const float* g, const float* x, Moments m, const float* weight, float* out, std::int64_t n,
                   const Contract& contract, const float* next_g, const float* next_x, bool past, Weighted, const Each& each) {
-  const auto weighted = [=](std::int64_t i, auto grad) {
+  const auto weighted = [=](std::int64_t i, auto part, Vec grad) {
     if constexpr (Weighted::value)
-      return grad * decltype(grad)::load(weight + i);
+      return grad * part.load(weight + i);
     else
       return grad;
   };
-  const std::array<float, 2> sums = sums_each<2>(n, contract, [=](std::int64_t i, auto type) {
-    using V = decltype(type);
-    prefetch<V>(next_g + i);
-    prefetch<V>(next_x + i);
-    const V w = weighted(i, V::load(g + i));
-    return std::array<V, 2>{w, w * ((V::load(x + i) - V::set1(m.mean)) * V::set1(m.rstd))};
+  const std::array<float, 2> sums = sums_each<2>(n, contract, [=](std::int64_t i, auto part) {
+    prefetch(next_g + i);
+    prefetch(next_x + i);
+    const Vec w = weighted(i, part, part.load(g + i));
+    return std::array<Vec, 2>{w, w * ((part.load(x + i) - Vec::set1(m.mean)) * Vec::set1(m.rstd))};
   });
   const float count = static_cast<float>(n), a = sums[0] / count, b = -(sums[1] / count);
-  sweep(n, [=](std::int64_t i, auto type) {
-    using V = decltype(type);
-    const V grad = V::load(g + i), h = (V::load(x + i) - V::set1(m.mean)) * V::set1(m.rstd);
+  sweep(n, [=](std::int64_t i, auto part) {
+    const Vec grad = part.load(g + i), h = (part.load(x + i) - Vec::set1(m.mean)) * Vec::set1(m.rstd);
     // h * -b and -h * b are the same number.
-    put(canonical(V::set1(m.rstd) * fma(h, V::set1(b), weighted(i, grad) - V::set1(a))), out + i, past);
-    each(i, grad, h);
+    put(part, out + i, canonical(Vec::set1(m.rstd) * fma(h, Vec::set1(b), weighted(i, part, grad) - Vec::set1(a))), past);
+    each(i, part, grad, h);
   });
 }
 

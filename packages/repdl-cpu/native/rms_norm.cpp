@@ -28,21 +28,19 @@ void rms_norm(const RmsRows& s, const float* x, const float* weight, double eps,
         const float* from = x + row * n;
         const float* next = row + 1 < end ? from + n : from;
         float* to = y + row * n;
-        const float q = sum_each(n, s.contract, [=](std::int64_t i, auto type) {
-                          using V = decltype(type);
-                          prefetch<V>(next + i);
-                          const V v = V::load(from + i);
+        const float q = sum_each(n, s.contract, [=](std::int64_t i, auto part) {
+                          prefetch(next + i);
+                          const Vec v = part.load(from + i);
                           return v * v;
                         }) / count;
         const float rstd = 1.0f / std::sqrt(q + epsilon);
         rstds[row] = canonical(rstd);
-        sweep(n, [=](std::int64_t i, auto type) {
-          using V = decltype(type);
-          const V h = V::load(from + i) * V::set1(rstd);
+        sweep(n, [=](std::int64_t i, auto part) {
+          const Vec h = part.load(from + i) * Vec::set1(rstd);
           if constexpr (decltype(weighted)::value)
-            canonical(h * V::load(weight + i)).store(to + i);
+            part.store(to + i, canonical(h * part.load(weight + i)));
           else
-            canonical(h).store(to + i);
+            part.store(to + i, canonical(h));
         });
       }
     });
@@ -54,29 +52,26 @@ template <class Weighted>
 void row_backward(const RmsRows& s, const float* g, const float* x, float rstd, const float* weight, float* out,
                   float* sums, const float* next_g, const float* next_x, Weighted) {
   const std::int64_t n = s.n;
-  const auto w = [=](std::int64_t i, auto type) {
-    using V = decltype(type);
+  const auto w = [=](std::int64_t i, auto part) {
     if constexpr (Weighted::value)
-      return V::load(g + i) * V::load(weight + i);
+      return part.load(g + i) * part.load(weight + i);
     else
-      return V::load(g + i);
+      return part.load(g + i);
   };
-  const auto h = [=](std::int64_t i, auto type) {
-    using V = decltype(type);
-    return V::load(x + i) * V::set1(rstd);
+  const auto h = [=](std::int64_t i, auto part) {
+    return part.load(x + i) * Vec::set1(rstd);
   };
-  const float t = sum_each(n, s.contract, [=](std::int64_t i, auto type) {
-    prefetch<decltype(type)>(next_g + i);
-    prefetch<decltype(type)>(next_x + i);
-    return w(i, type) * h(i, type);
+  const float t = sum_each(n, s.contract, [=](std::int64_t i, auto part) {
+    prefetch(next_g + i);
+    prefetch(next_x + i);
+    return w(i, part) * h(i, part);
   });
   const float b = -(t / static_cast<float>(n));
-  sweep(n, [=](std::int64_t i, auto type) {
-    using V = decltype(type);
-    const V scaled = h(i, type);
+  sweep(n, [=](std::int64_t i, auto part) {
+    const Vec scaled = h(i, part);
     // h * -b and -h * b are the same number.
-    canonical(V::set1(rstd) * fma(scaled, V::set1(b), w(i, type))).store(out + i);
-    (V::load(sums + i) + V::load(g + i) * scaled).store(sums + i);
+    part.store(out + i, canonical(Vec::set1(rstd) * fma(scaled, Vec::set1(b), w(i, part))));
+    part.store(sums + i, part.load(sums + i) + part.load(g + i) * scaled);
   });
 }
 

@@ -13,24 +13,28 @@ namespace repdl::cpu {
 namespace {
 
 void softmax(const float* x, float* y, std::int64_t n, const Contract& contract) {
-  const float s = exp_row(x, y, n, contract).sum;
-  for (std::int64_t i = 0; i < n; ++i) y[i] = canonical(y[i] / s);
+  const float s = exp_row(x, n, contract, [y](std::int64_t i, auto part, Vec e) { part.store(y + i, e); }).sum;
+  sweep(n, [=](std::int64_t i, auto part) { part.store(y + i, canonical(part.load(y + i) / Vec::set1(s))); });
 }
 
 void log_softmax(const float* x, float* y, std::int64_t n, const Contract& contract) {
-  const RowExp row = exp_row(x, y, n, contract);
-  const float log_sum = exact::log(row.sum);
-  for (std::int64_t i = 0; i < n; ++i) y[i] = canonical((x[i] - row.max) - log_sum);
+  const RowExp row = exp_row(x, n, contract, [](std::int64_t, auto, Vec) {});
+  const Vec max = Vec::set1(row.max), log_sum = Vec::set1(exact::log(row.sum));
+  sweep(n, [=](std::int64_t i, auto part) { part.store(y + i, canonical((part.load(x + i) - max) - log_sum)); });
 }
 
 void softmax_backward(const float* grad, const float* y, float* out, std::int64_t n, const Contract& contract) {
-  const float t = sum_of(n, contract, [grad, y](std::int64_t i) { return grad[i] * y[i]; });
-  for (std::int64_t i = 0; i < n; ++i) out[i] = canonical((grad[i] - t) * y[i]);
+  const float t = sum_each(n, contract, [=](std::int64_t i, auto part) { return part.load(grad + i) * part.load(y + i); });
+  sweep(n, [=](std::int64_t i, auto part) {
+    part.store(out + i, canonical((part.load(grad + i) - Vec::set1(t)) * part.load(y + i)));
+  });
 }
 
 void log_softmax_backward(const float* grad, const float* y, float* out, std::int64_t n, const Contract& contract) {
-  const float t = sum_row(grad, n, 1, contract);
-  for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(grad[i] - exact::exp(y[i]) * t);
+  const float t = sum_each(n, contract, [=](std::int64_t i, auto part) { return part.load(grad + i); });
+  sweep(n, [=](std::int64_t i, auto part) {
+    part.store(out + i, canonical(part.load(grad + i) - exp(part.load(y + i)) * Vec::set1(t)));
+  });
 }
 
 template <class F>

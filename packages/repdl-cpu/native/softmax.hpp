@@ -1,10 +1,9 @@
 // The exponentials of a row, as softmax and the cross entropy have them (softmax.md, 1).
 #pragma once
 
+#include "exp_vec.hpp"
 #include "largest.hpp"
-#include "repdl/contract/arithmetic.hpp"
-#include "repdl/exact/exp.hpp"
-#include "sum.hpp"
+#include "sweep.hpp"
 
 namespace repdl::cpu {
 
@@ -12,11 +11,16 @@ struct RowExp {
   float max, sum;
 };
 
-// e[i] = exp(x[i] - max) for i < n, and their sum.
-inline RowExp exp_row(const float* x, float* e, std::int64_t n, const Contract& contract) {
+// e[i] = exp(x[i] - max) for i < n, each given to keep(i, part, e) once, and their sum.
+template <class Keep>
+RowExp exp_row(const float* x, std::int64_t n, const Contract& contract, const Keep& keep) {
   const float m = largest(x, n) + 0.0f;  // of equal zeros, +0
-  for (std::int64_t i = 0; i < n; ++i) e[i] = exact::exp(x[i] - m);
-  return {m, sum_row(e, n, 1, contract)};
+  const float sum = sum_each(n, contract, [=](std::int64_t i, auto part) {
+    const Vec e = exp(part.load(x + i) - Vec::set1(m));
+    keep(i, part, e);
+    return e;
+  });
+  return {m, sum};
 }
 
 // Rows worth a thread.

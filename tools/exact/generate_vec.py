@@ -1,0 +1,65 @@
+"""Tables and polynomials of the exact functions of a Vec (`packages/repdl-cpu/native/<name>.hpp`).
+
+    python tools/exact/generate_vec.py exp_vec log_vec
+
+Tables are as in the headers; the polynomials, near-minimax (Chebyshev) fits in 200 bits, are
+rounded to float there.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from mpmath import chebyfit, exp, log, mp, mpf, nint
+
+mp.prec = 200
+ENTRIES = 32
+
+
+def rounded(x: mpf) -> mpf:
+    """`x` rounded to float32 (by way of double, which is harmless for tables)."""
+    return mpf(float(np.float32(float(x))))
+
+
+def show(name: str, values: list[mpf]) -> None:
+    """An array of hex floats."""
+    print(f"  alignas(64) static constexpr float {name}[{len(values)}] = {{")
+    for i in range(0, len(values), 5):
+        print("      " + ", ".join(float(v).hex() + "f" for v in values[i : i + 5]) + ",")
+    print("  };")
+
+
+def show_fit(name: str, tail: object, bound: mpf, terms: int) -> None:
+    """The polynomial for `tail` on [-bound, bound], times r**2 an addend of the function."""
+    coefficients, error = chebyfit(tail, [-bound, bound], terms, error=True)
+    print(f"  {name}: error of r**2 times the fit 2**{float(log(abs(error) * bound**2, 2)):.1f}")
+    print("  " + ", ".join(float(c).hex() for c in coefficients))
+
+
+def exp_vec() -> None:
+    """t_j = 2**(j / 32) rounded, d_j = j ln(2) / 32 - log(t_j), and (exp(r) - 1 - r) / r**2."""
+    t = [rounded(mpf(2) ** (mpf(j) / ENTRIES)) for j in range(ENTRIES)]
+    show("t_table", t)
+    show("d_table", [rounded(mpf(j) / ENTRIES * log(2) - log(t[j])) for j in range(ENTRIES)])
+    tail = lambda r: (exp(r) - 1 - r) / r**2 if abs(r) > mpf(2) ** -60 else mpf(1) / 2 + r / 6
+    show_fit("q", tail, log(2) / 2 / 16 * mpf("1.001"), 3)
+
+
+def log_vec() -> None:
+    """1 / c rounded for centres c = 1 + (j - 18) 2**-5 (below 1: 2**-6), -log of that as a
+    multiple of 2**-17 and the rest, and (log(1 + r) - r) / r**2."""
+    centres = np.array([0x3F800000 + (j - 18) * (1 << 18) for j in range(ENTRIES)], np.uint32)
+    inverse = [rounded(1 / mpf(float(c))) for c in centres.view(np.float32)]
+    high = [nint(-log(v) * 2**17) / 2**17 for v in inverse]
+    show("inverse_table", inverse)
+    show("high_table", high)
+    show("low_table", [rounded(-log(v) - h) for v, h in zip(inverse, high)])
+    tail = lambda r: (log(1 + r) - r) / r**2 if abs(r) > mpf(2) ** -60 else -mpf(1) / 2 + r / 3
+    show_fit("q", tail, mpf(2) ** -5.5 * mpf("1.01"), 4)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or ("exp_vec", "log_vec"):
+        print(name)
+        {"exp_vec": exp_vec, "log_vec": log_vec}[name]()
