@@ -1,6 +1,6 @@
 """torch.library.opcheck: schema, autograd registration, fake kernel and dynamic shapes of every op.
 
-A few cases an op run by default and the others are marked `slow`. Cases with a NaN in the
+A few cases an op, one of them in bfloat16, run by default and the others are marked `slow`. Cases with a NaN in the
 output or in a gradient are left out: opcheck compares two runs, and there NaN differs from NaN.
 """
 
@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from repdl.errors import UnsupportedError
-from repdl.registry import OPS
-from repdl.testing import Case, cases
+from repdl.registry import OPS, lookup_backend
+from repdl.testing import Case, cases, covers
 
 NOT_DIFFERENTIABLE = {
     *("adam_step", "sgd_step"),  # change their arguments
@@ -56,10 +56,10 @@ def chosen() -> list[Any]:
             continue
         mine = [case for case in cases(op.family) if case.op == op.name]
         mine.sort(key=lambda case: PREFERRED.index(case.name) if case.name in PREFERRED else len(PREFERRED))
-        usable = [case for case in mine if not has_nan(case)]
+        usable = [case for case in mine if covers(case, lookup_backend(op.name, "cpu").name) and not has_nan(case)]
+        fast = [*usable[:FAST], *[case for case in usable if case.name.endswith("_bf16")][:1]]
         params += [
-            pytest.param(case, id=str(case), marks=() if number < FAST else pytest.mark.slow)
-            for number, case in enumerate(usable)
+            pytest.param(case, id=str(case), marks=() if case in fast else pytest.mark.slow) for case in usable
         ]
     return params
 

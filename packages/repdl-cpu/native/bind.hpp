@@ -20,6 +20,7 @@ inline float* out(Address address) { return reinterpret_cast<float*>(address); }
 // Each family of ops adds its functions; defined in <family>.cpp.
 void bind_adam_step(py::module_& module);
 void bind_batch_norm(py::module_& module);
+void bind_cast(py::module_& module);
 void bind_conv2d(py::module_& module);
 void bind_cross_entropy(py::module_& module);
 void bind_elementwise(py::module_& module);

@@ -4,6 +4,7 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   using namespace repdl::cpu;
   bind_adam_step(module);
   bind_batch_norm(module);
+  bind_cast(module);
   bind_conv2d(module);
   bind_cross_entropy(module);
   bind_elementwise(module);

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import torch
+
 from repdl.registry import Backend
 from repdl_cpu import (
     adam_step,
     batch_norm,
+    cast,
     conv2d,
     cross_entropy,
     elementwise,
@@ -29,6 +32,25 @@ from repdl_cpu.isa import get_isa, supported_isas, use_isa
 
 __version__ = "0.1.0"
 
+SINGLE = (
+    adam_step,
+    batch_norm,
+    conv2d,
+    elementwise,
+    group_norm,
+    layer_norm,
+    linear,
+    matmul,
+    max,
+    max_pool2d,
+    nll_loss,
+    pad,
+    rms_norm,
+    sgd_step,
+    sum,
+)
+"""Families whose kernels are float32 so far, though their contract texts have float64."""
+
 backend = Backend(
     name="cpu",
     device="cpu",
@@ -37,6 +59,7 @@ backend = Backend(
         for module in (
             adam_step,
             batch_norm,
+            cast,
             conv2d,
             cross_entropy,
             elementwise,
@@ -56,6 +79,7 @@ backend = Backend(
         for op, function in module.OPS.items()
     },
     priority=100,
+    without={op: (torch.float64,) for module in SINGLE for op in module.OPS},
     describe=lambda: {"version": __version__, "isa": get_isa(), "supported": " ".join(supported_isas())},
 )
 

@@ -13,6 +13,7 @@ from typing import Any
 from repdl.ops.adam_step import adam_step
 from repdl.ops.addmm import addmm
 from repdl.ops.batch_norm import batch_norm
+from repdl.ops.cast import cast
 from repdl.ops.conv2d import conv2d
 from repdl.ops.cross_entropy import cross_entropy
 from repdl.ops.elementwise import (
@@ -63,6 +64,7 @@ __all__ = [
     "addmm",
     "batch_norm",
     "bmm",
+    "cast",
     "conv2d",
     "cross_entropy",
     "div",

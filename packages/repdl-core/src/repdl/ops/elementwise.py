@@ -6,6 +6,8 @@ like every other op, and check it.
 
 from __future__ import annotations
 
+import builtins
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +16,7 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
+from repdl.dtypes import ALL, HALF, SINGLE, Dtypes
 from repdl.errors import (
     ArgumentError,
     UnsupportedError,
@@ -21,11 +24,11 @@ from repdl.errors import (
     as_int,
     check,
     check_bool,
-    check_dtype,
     check_size,
     check_tensor,
 )
 from repdl.ops._broadcast import sum_to
+from repdl.ops.cast import cast, narrowed, widened
 
 Operand = torch.Tensor | float | int
 Function = Callable[..., torch.Tensor]
@@ -33,13 +36,10 @@ _ops = torch.ops.repdl
 
 
 def _define_unary(
-    name: str, saves: str, derivative: Function | None
+    name: str, saves: str, derivative: Function | None, supported: tuple[torch.dtype, ...] = SINGLE
 ) -> Function:
     """Register `name(input)`; `derivative(grad, saved)` is the gradient, `saves` names
     what it needs: "input", "output" or nothing. None: the derivative is zero."""
-
-    def check_arguments(input: torch.Tensor) -> None:
-        check_dtype(name, input=input)
 
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.save_for_backward(*{"input": inputs, "output": (output,), "": ()}[saves])
@@ -49,8 +49,8 @@ def _define_unary(
 
     return registry.define(
         name, "(Tensor input) -> Tensor", family="elementwise",
-        check=check_arguments, fake=lambda input: input.new_empty(input.shape),
-        setup_context=setup_context, backward=backward,
+        check=lambda input: None, fake=lambda input: input.new_empty(input.shape),
+        setup_context=setup_context, backward=backward, dtypes=Dtypes(supported),
     )
 
 
@@ -62,7 +62,6 @@ def _define_binary(
     `saves` the operands, else from (grad, contract)."""
 
     def check_arguments(input: torch.Tensor, other: torch.Tensor, contract: str) -> None:
-        check_dtype(name, input=input, other=other)
         if input.shape != other.shape:
             broadcast_shape(name, input=input, other=other)
 
@@ -83,7 +82,7 @@ def _define_binary(
 
     return registry.define(
         name, "(Tensor input, Tensor other, str contract) -> Tensor", family="elementwise",
-        check=check_arguments, fake=fake, setup_context=setup_context, backward=backward,
+        check=check_arguments, fake=fake, setup_context=setup_context, backward=backward, dtypes=Dtypes(),
     )
 
 
@@ -97,24 +96,24 @@ def broadcast_shape(op: str, **tensors: torch.Tensor) -> torch.Size:
         raise
 
 
-_abs: Function = _define_unary("abs", "input", lambda grad, x: _ops.mul(grad, _sign(x), "v1"))
+_abs: Function = _define_unary("abs", "input", lambda grad, x: _ops.mul(grad, _sign(x), "v1"), ALL)
 _exp: Function = _define_unary("exp", "output", lambda grad, y: _ops.mul(grad, y, "v1"))
 _expm1: Function = _define_unary(
     "expm1", "output", lambda grad, y: _ops.mul(grad, _ops.add(y, y.new_ones(()), "v1"), "v1")
 )
 _log: Function = _define_unary("log", "input", lambda grad, x: _ops.div(grad, x, "v1"))
-_neg: Function = _define_unary("neg", "", lambda grad: _neg(grad))
+_neg: Function = _define_unary("neg", "", lambda grad: _neg(grad), ALL)
 _reciprocal: Function = _define_unary(
-    "reciprocal", "output", lambda grad, y: _neg(_ops.mul(grad, _ops.mul(y, y, "v1"), "v1"))
+    "reciprocal", "output", lambda grad, y: _neg(_ops.mul(grad, _ops.mul(y, y, "v1"), "v1")), ALL
 )
-_relu: Function = _define_unary("relu", "output", lambda grad, y: _relu_backward(grad, y))
+_relu: Function = _define_unary("relu", "output", lambda grad, y: _relu_backward(grad, y), ALL)
 _sigmoid: Function = _define_unary(
     "sigmoid", "output",
     lambda grad, y: _ops.mul(grad, _ops.mul(_ops.sub(y.new_ones(()), y, "v1"), y, "v1"), "v1"),
 )
-_sign: Function = _define_unary("sign", "", None)
-_sqrt: Function = _define_unary("sqrt", "output", lambda grad, y: _ops.div(grad, _ops.add(y, y, "v1"), "v1"))
-_square: Function = _define_unary("square", "input", lambda grad, x: _ops.mul(grad, _ops.add(x, x, "v1"), "v1"))
+_sign: Function = _define_unary("sign", "", None, ALL)
+_sqrt: Function = _define_unary("sqrt", "output", lambda grad, y: _ops.div(grad, _ops.add(y, y, "v1"), "v1"), ALL)
+_square: Function = _define_unary("square", "input", lambda grad, x: _ops.mul(grad, _ops.add(x, x, "v1"), "v1"), ALL)
 _tanh: Function = _define_unary(
     "tanh", "output",
     lambda grad, y: _ops.mul(grad, _ops.sub(y.new_ones(()), _ops.mul(y, y, "v1"), "v1"), "v1"),
@@ -147,7 +146,6 @@ def _extremum_backward(grad: torch.Tensor, kept: torch.Tensor, other: torch.Tens
 
 
 def _check_relu_backward(grad: torch.Tensor, output: torch.Tensor) -> None:
-    check_dtype("relu_backward", grad=grad, output=output)
     check_size("relu_backward", "output.shape", tuple(output.shape), tuple(grad.shape), "grad.shape")
 
 
@@ -155,12 +153,11 @@ _relu_backward: Function = registry.define(
     "relu_backward", "(Tensor grad, Tensor output) -> Tensor", family="elementwise",
     check=_check_relu_backward, fake=lambda grad, output: grad.new_empty(grad.shape),
     setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]),
-    backward=lambda ctx, grad: (_relu_backward(grad, *ctx.saved_tensors), None),
+    backward=lambda ctx, grad: (_relu_backward(grad, *ctx.saved_tensors), None), dtypes=Dtypes(),
 )
 
 
 def _check_maximum_backward(grad: torch.Tensor, input: torch.Tensor, other: torch.Tensor) -> None:
-    check_dtype("maximum_backward", grad=grad, input=input, other=other)
     for name, tensor in (("input", input), ("other", other)):
         check_size("maximum_backward", f"{name}.shape", tuple(tensor.shape), tuple(grad.shape), "grad.shape")
 
@@ -169,12 +166,12 @@ _maximum_backward: Function = registry.define(
     "maximum_backward", "(Tensor grad, Tensor input, Tensor other) -> Tensor", family="elementwise",
     check=_check_maximum_backward, fake=lambda grad, input, other: grad.new_empty(grad.shape),
     setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs[1:]),
-    backward=lambda ctx, grad: (_maximum_backward(grad, *ctx.saved_tensors), None, None),
+    backward=lambda ctx, grad: (_maximum_backward(grad, *ctx.saved_tensors), None, None), dtypes=Dtypes(),
 )
 
 
 def operands(op: str, input: Operand, other: Operand) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both as tensors: a Python number becomes a 0-D float32 tensor beside the other one."""
+    """Both as tensors: a Python number becomes a 0-D tensor of the dtype of the other one."""
     if isinstance(input, torch.Tensor):
         return input, other if isinstance(other, torch.Tensor) else _number(op, "other", other, input)
     check(op, isinstance(other, torch.Tensor), "no tensor among the operands, expected one at least")
@@ -182,13 +179,25 @@ def operands(op: str, input: Operand, other: Operand) -> tuple[torch.Tensor, tor
 
 
 def _number(op: str, name: str, value: float, like: torch.Tensor) -> torch.Tensor:
-    """0-D float32, rounded once: an integer not by way of a double, a double beyond float32 to inf."""
+    """0-D of the dtype of `like`, rounded once: an integer not by way of a rounded double, a
+    double beyond float32 to inf. float32 beside what is no floating-point tensor."""
+    dtype = like.dtype if like.dtype in ALL else torch.float32
     if isinstance(value, (int, np.integer, torch.SymInt)) and not isinstance(value, bool):
         whole = as_int(op, name, value)
         check(op, -(2**63) <= whole < 2**63, f"{name} is {whole}, expected an integer of 64 bits or a float")
-        return torch.full((), whole, dtype=torch.int64, device=like.device).to(torch.float32)
+        if dtype in HALF and isinstance(whole, int):
+            return cast(torch.full((), to_odd(whole), dtype=torch.float64, device=like.device), dtype)
+        return torch.full((), whole, dtype=torch.int64, device=like.device).to(dtype)
     number = torch.full((), as_float(op, name, value), dtype=torch.float64, device=like.device)
-    return number.to(torch.float32)
+    return cast(number, dtype) if dtype in HALF else number.to(dtype)
+
+
+def to_odd(whole: int) -> float:
+    """An integer as a double, rounded to odd: rounding that to a half is one rounding."""
+    size = builtins.abs(whole)
+    shift = max(size.bit_length() - 53, 0)
+    inexact = size >> shift << shift != size
+    return math.copysign(float((size >> shift | inexact) << shift), whole)
 
 
 def _scaled(op: str, other: torch.Tensor, alpha: float, contract: str) -> torch.Tensor:
@@ -213,6 +222,9 @@ def add(
     """
     a, b = operands("add", input, other)
     name = contract_name(contract)
+    if a.dtype in HALF and not (isinstance(alpha, (int, float)) and alpha == 1):
+        dtype, (a, b) = widened(a, b)
+        return narrowed(_add(a, _scaled("add", b, alpha, name), name), dtype)
     return _add(a, _scaled("add", b, alpha, name), name)
 
 
@@ -232,6 +244,9 @@ def sub(
             raise ArgumentError(f"sub: an operand is bool {operand}, expected a tensor or a real number")
     a, b = operands("sub", input, other)
     name = contract_name(contract)
+    if a.dtype in HALF and not (isinstance(alpha, (int, float)) and alpha == 1):
+        dtype, (a, b) = widened(a, b)
+        return narrowed(_sub(a, _scaled("sub", b, alpha, name), name), dtype)
     return _sub(a, _scaled("sub", b, alpha, name), name)
 
 

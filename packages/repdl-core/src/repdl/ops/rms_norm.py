@@ -9,7 +9,8 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import as_float, as_ints, check_dtype, check_size, check_tensor, check_tensor_or_none
+from repdl.dtypes import Dtypes
+from repdl.errors import as_float, as_ints, check_size, check_tensor, check_tensor_or_none
 from repdl.ops._norm import check_normalized_shape, statistics_shape
 
 Optional = torch.Tensor | None
@@ -18,7 +19,6 @@ Optional = torch.Tensor | None
 def _check(
     input: torch.Tensor, normalized_shape: Sequence[int], weight: Optional, eps: float, contract: str
 ) -> None:
-    check_dtype("rms_norm", input=input, weight=weight)
     check_normalized_shape("rms_norm", input, normalized_shape, weight=weight)
 
 
@@ -47,6 +47,7 @@ _rms_norm = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    dtypes=Dtypes(outputs=("input", ""), parameters=(("weight",),)),
 )
 
 
@@ -55,7 +56,6 @@ def _check_backward(
     contract: str,
 ) -> None:
     op = "rms_norm_backward"
-    check_dtype(op, grad=grad, input=input, rstd=rstd, weight=weight)
     check_normalized_shape(op, input, normalized_shape, weight=weight)
     check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
     rows = tuple(statistics_shape(input, normalized_shape))
@@ -68,6 +68,7 @@ _rms_norm_backward = registry.define(
     "-> (Tensor, Tensor)",
     check=_check_backward,
     fake=lambda grad, input, shape, *_: (input.new_empty(input.shape), input.new_empty(shape)),
+    dtypes=Dtypes(outputs=("grad", "weight"), statistics=("rstd",), parameters=(("weight",),)),
     family="rms_norm",
 )
 

@@ -15,6 +15,7 @@ import torch
 from repdl.reference import (
     adam_step,
     batch_norm,
+    cast,
     conv2d,
     cross_entropy,
     elementwise,
@@ -60,6 +61,7 @@ backend = Backend(
         for module in (
             adam_step,
             batch_norm,
+            cast,
             conv2d,
             cross_entropy,
             elementwise,

@@ -37,6 +37,14 @@ def check_parity(case: Case, backend: str, contract: str = "v1", oracle: str = "
     assert_same_bits(actual, expected, f"{case} {contract} on {backend}")
 
 
+def covers(case: Case, backend: str) -> bool:
+    """Whether the backend has kernels for the dtype of the case; a call raises DTypeError if not."""
+    without = get_backend(backend).without.get(case.op, ())
+    first = case.make()[0]
+    tensor = (first[0] if first else None) if isinstance(first, list) else first
+    return tensor is None or tensor.dtype not in without
+
+
 @cache
 def golden(family: str) -> dict[str, dict[str, str]]:
     """The recorded digests of a family: case -> contract -> SHA-256."""

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from repdl.registry import OPS
+from repdl.testing.dtypes import derived
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Case:
 
 
 def cases(family: str | None = None) -> list[Case]:
-    """All cases of one family, or of every family."""
+    """All cases of one family, or of every family, and after each those that other dtypes make of it."""
     families = [family] if family else sorted({op.family for op in OPS.values()})
-    return [case for name in families for case in import_module(f"{__name__}.{name}").CASES]
+    written = [case for name in families for case in import_module(f"{__name__}.{name}").CASES]
+    return [case for one in written for case in (one, *derived(one))]
