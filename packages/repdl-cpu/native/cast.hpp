@@ -70,8 +70,6 @@ inline Float16 to_float16(float x) {
   return {static_cast<std::uint16_t>(magnitude > 0x7f800000u ? 0x7e00u : result)};
 }
 
-inline double canonical_double(double x) { return x == x ? x : bit_cast<double>(std::uint64_t{0x7ff8000000000000u}); }
-
 template <class From>
 void convert(const From x, float& y) {
   if constexpr (sizeof(From) == sizeof(double))
@@ -83,9 +81,9 @@ void convert(const From x, float& y) {
 template <class From>
 void convert(const From x, double& y) {
   if constexpr (sizeof(From) == sizeof(double))
-    y = canonical_double(x);
+    y = repdl::canonical(x);
   else
-    y = canonical_double(static_cast<double>(to_float(x)));
+    y = repdl::canonical(static_cast<double>(to_float(x)));
 }
 
 template <class From>

@@ -23,7 +23,7 @@ def _op(name: str, operands: int) -> Callable[..., torch.Tensor]:
             size = list(shape)
             strides = [list(t.expand(shape).stride()) for t in tensors]
         output = first.new_empty(shape)
-        getattr(native(), name)(
+        getattr(native(first.dtype), name)(
             *(t.data_ptr() for t in tensors), output.data_ptr(), size, *strides, get_num_threads()
         )
         return output

@@ -8,7 +8,7 @@ import torch
 
 from repdl.errors import DeviceError, ShapeError, UnsupportedError, check, check_dtype, check_size
 
-DTYPES = (torch.float32,)
+DTYPES = (torch.float32, torch.float64)
 """Of parameters: a step on halves would lose what is below their last place."""
 
 

@@ -22,7 +22,7 @@ UNARY: dict[str, Callable[..., Any]] = {
     "reciprocal": lambda x: ONE / x,
     "relu": lambda x: np.where(x < 0, ZERO, x),
     "sigmoid": exact.sigmoid,
-    "sign": lambda x: np.where(x > 0, ONE, np.where(x < 0, -ONE, ZERO)),
+    "sign": lambda x: np.where(x > 0, ONE, np.where(x < 0, -ONE, ZERO)).astype(x.dtype),
     "sqrt": np.sqrt,
     "square": lambda x: x * x,
     "tanh": exact.tanh,
