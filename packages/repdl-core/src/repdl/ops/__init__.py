@@ -16,26 +16,7 @@ from repdl.ops.batch_norm import batch_norm
 from repdl.ops.cast import cast
 from repdl.ops.conv2d import conv2d
 from repdl.ops.cross_entropy import cross_entropy
-from repdl.ops.elementwise import (
-    abs,
-    add,
-    div,
-    exp,
-    expm1,
-    log,
-    maximum,
-    minimum,
-    mul,
-    neg,
-    reciprocal,
-    relu,
-    sigmoid,
-    sign,
-    sqrt,
-    square,
-    sub,
-    tanh,
-)
+from repdl.ops.elementwise import add, div, maximum, minimum, mul, sub
 from repdl.ops.group_norm import group_norm, instance_norm
 from repdl.ops.layer_norm import layer_norm
 from repdl.ops.linear import linear
@@ -48,6 +29,20 @@ from repdl.ops.rms_norm import rms_norm
 from repdl.ops.sgd_step import sgd_step
 from repdl.ops.softmax import log_softmax, softmax
 from repdl.ops.sum import mean, sum
+from repdl.ops.unary import (
+    abs,
+    exp,
+    expm1,
+    log,
+    neg,
+    reciprocal,
+    relu,
+    sigmoid,
+    sign,
+    sqrt,
+    square,
+    tanh,
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -20,10 +20,11 @@ from repdl.ops._loss import (
     check_targets,
 )
 from repdl.ops.cast import narrowed, widened
-from repdl.ops.elementwise import add, div, mul, neg
+from repdl.ops.elementwise import add, div, mul
 from repdl.ops.nll_loss import nll_loss
 from repdl.ops.softmax import log_softmax
 from repdl.ops.sum import mean, sum
+from repdl.ops.unary import neg
 
 
 def _check(
