@@ -28,7 +28,7 @@ def addmm(
     alpha: float = 1,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """`beta * input + alpha * (mat1 @ mat2)`: `(M, K) @ (K, N) -> (M, N)`, float32.
+    """`beta * input + alpha * (mat1 @ mat2)`: `(M, K) @ (K, N) -> (M, N)`, any floating-point dtype.
 
     `input` broadcasts to (M, N). With beta = 0 it is not read, so NaN in it does not spread.
 

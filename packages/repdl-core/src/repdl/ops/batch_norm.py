@@ -144,7 +144,7 @@ def batch_norm(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """Normalise each channel: `(N, C, ...) -> (N, C, ...)`, float32.
+    """Normalise each channel: `(N, C, ...) -> (N, C, ...)`, any floating-point dtype.
 
     In training with the statistics of the batch, which `running_mean` and `running_var`
     (C), if given, move towards in place by `momentum`; otherwise with those.

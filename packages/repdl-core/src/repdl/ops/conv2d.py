@@ -240,7 +240,7 @@ def conv2d(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """2-D convolution: `(N, C, H, W), (O, C / groups, KH, KW) -> (N, O, OH, OW)`, float32.
+    """2-D convolution: `(N, C, H, W), (O, C / groups, KH, KW) -> (N, O, OH, OW)`, any floating-point dtype.
 
     Args:
         input: (N, C, H, W) or (C, H, W).

@@ -171,12 +171,12 @@ def cross_entropy(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """Cross entropy of logits `(N, C, ...), (N, ...) -> ()`, float32.
+    """Cross entropy of logits `(N, C, ...), (N, ...) -> ()`, float32 or halves.
 
     Args:
         input: logits, (N, C, ...) or (C).
         target: int64 classes, (N, ...) or (), those equal to `ignore_index` not counting;
-            or float32 probabilities of the shape of input.
+            or probabilities of the dtype and shape of input.
         weight: (C), the weight of each class, or None.
         reduction: 'mean', 'sum', or 'none' for a loss each.
         label_smoothing: from 0 to 1, how far targets move to the uniform distribution.

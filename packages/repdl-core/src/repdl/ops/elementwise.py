@@ -158,7 +158,7 @@ def _scaled(op: str, other: torch.Tensor, alpha: float, contract: str) -> torch.
 def add(
     input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None
 ) -> torch.Tensor:
-    """`input + alpha * other`, broadcast, float32: the product is rounded, then the sum.
+    """`input + alpha * other`, broadcast, any floating-point dtype: the product is rounded, then the sum.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -177,7 +177,7 @@ def add(
 def sub(
     input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None
 ) -> torch.Tensor:
-    """`input - alpha * other`, broadcast, float32: the product is rounded, then the difference.
+    """`input - alpha * other`, broadcast, any floating-point dtype: the product is rounded, then the difference.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -197,7 +197,7 @@ def sub(
 
 
 def mul(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """`input * other`, broadcast, float32, rounded once.
+    """`input * other`, broadcast, any floating-point dtype, rounded once.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -215,7 +215,7 @@ def div(
     rounding_mode: str | None = None,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """`input / other`, broadcast, float32, rounded once.
+    """`input / other`, broadcast, any floating-point dtype, rounded once.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -230,7 +230,7 @@ def div(
 
 
 def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """The larger of two elements, broadcast, float32; NaN if either is NaN.
+    """The larger of two elements, broadcast, any floating-point dtype; NaN if either is NaN.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -243,7 +243,7 @@ def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | st
 
 
 def minimum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """The smaller of two elements, broadcast, float32; NaN if either is NaN.
+    """The smaller of two elements, broadcast, any floating-point dtype; NaN if either is NaN.
 
     Raises:
         ShapeError: if the shapes do not broadcast.

@@ -113,7 +113,7 @@ def group_norm(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """Normalise groups of channels: `(N, C, ...) -> (N, C, ...)`, float32.
+    """Normalise groups of channels: `(N, C, ...) -> (N, C, ...)`, any floating-point dtype.
 
     The elements of each of the `num_groups` groups get mean 0 and variance 1; each channel
     is then multiplied by its `weight` and moved by its `bias` (C), if given.
@@ -147,7 +147,7 @@ def instance_norm(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """Normalise each channel of each batch element: `(N, C, ...) -> (N, C, ...)`, float32.
+    """Normalise each channel of each batch element: `(N, C, ...) -> (N, C, ...)`, any floating-point dtype.
 
     `group_norm` with a group a channel; without `use_input_stats`, `batch_norm` with
     `running_mean` and `running_var` (C).

@@ -92,7 +92,7 @@ def layer_norm(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """Normalise the last dimensions: `(..., *normalized_shape) -> (..., *normalized_shape)`, float32.
+    """Normalise the last dimensions: `(..., *normalized_shape) -> (..., *normalized_shape)`, any floating-point dtype.
 
     Each row gets mean 0 and variance 1, then is multiplied by `weight` and moved by `bias`
     (`normalized_shape`), if given.

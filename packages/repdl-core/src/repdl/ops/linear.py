@@ -60,7 +60,7 @@ def linear(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """`input @ weight.T + bias`: `(..., K), (N, K), (N) -> (..., N)`, float32.
+    """`input @ weight.T + bias`: `(..., K), (N, K), (N) -> (..., N)`, any floating-point dtype.
 
     Args:
         input: any number of leading dimensions, none included.

@@ -81,7 +81,7 @@ def mm(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """Matrix product `(M, K) @ (K, N) -> (M, N)`, float32.
+    """Matrix product `(M, K) @ (K, N) -> (M, N)`, any floating-point dtype.
 
     Args:
         input: (M, K), or (K, M) with `transA`.
@@ -102,7 +102,7 @@ def mm(
 def bmm(
     input: torch.Tensor, mat2: torch.Tensor, *, contract: Contract | str | None = None
 ) -> torch.Tensor:
-    """Batched matrix product `(B, M, K) @ (B, K, N) -> (B, M, N)`, float32.
+    """Batched matrix product `(B, M, K) @ (B, K, N) -> (B, M, N)`, any floating-point dtype.
 
     Raises:
         ShapeError: if an operand is not 3-D, or batch or inner dimensions differ.
@@ -119,7 +119,7 @@ def bmm(
 def matmul(
     input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None
 ) -> torch.Tensor:
-    """Matrix product with torch's broadcasting, float32.
+    """Matrix product with torch's broadcasting, any floating-point dtype.
 
     `(K) @ (K) -> ()`, `(M, K) @ (K) -> (M)`, `(..., M, K) @ (..., K, N) -> (..., M, N)`.
 

@@ -95,7 +95,7 @@ def max(
     other: torch.Tensor | None = None,
     contract: Contract | str | None = None,
 ) -> torch.Tensor | Sequence[torch.Tensor]:
-    """The largest element: `max(input)`, `max(input, dim)` or `max(input, other)`, float32.
+    """The largest element: `max(input)`, `max(input, dim)` or `max(input, other)`, any floating-point dtype.
 
     Over a dimension, a named tuple `(values, indices)`; the index is that of the first of
     equal elements. NaN is larger than everything. The gradient of `max(input)` is shared

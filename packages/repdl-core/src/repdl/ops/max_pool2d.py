@@ -142,7 +142,7 @@ def max_pool2d(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """Maximum over windows: `(N, C, H, W) -> (N, C, OH, OW)`, float32.
+    """Maximum over windows: `(N, C, H, W) -> (N, C, OH, OW)`, any floating-point dtype.
 
     Args:
         input: (N, C, H, W) or (C, H, W).
@@ -154,7 +154,7 @@ def max_pool2d(
 
     Raises:
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
-        DTypeError: if `input` is not float32.
+        DTypeError: if `input` is of no dtype of the contract.
 
     Contract: max_pool2d v1.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool2d.html

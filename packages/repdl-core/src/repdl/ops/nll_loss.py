@@ -108,7 +108,7 @@ def nll_loss(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """Negative log likelihood `(N, C, ...), (N, ...) -> ()`, float32, of int64 class indices.
+    """Negative log likelihood `(N, C, ...), (N, ...) -> ()`, any floating-point dtype, of int64 class indices.
 
     Args:
         input: log-probabilities, (N, C, ...) or (C).

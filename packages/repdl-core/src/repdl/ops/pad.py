@@ -87,7 +87,7 @@ def pad(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """Make the last dimensions of `input` longer: `(..., W) -> (..., left + W + right)`, float32.
+    """Make the last dimensions of `input` longer: `(..., W) -> (..., left + W + right)`, any floating-point dtype.
 
     Args:
         pad: (left, right) of the last dimension, then of the one before it, and so on.
@@ -98,7 +98,7 @@ def pad(
     Raises:
         ShapeError: if there are more pairs than dimensions or a pad is out of range.
         UnsupportedError: if `value` is given with another mode than 'constant'.
-        DTypeError: if `input` is not float32.
+        DTypeError: if `input` is of no dtype of the contract.
 
     Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html
     """

@@ -82,9 +82,9 @@ def rms_norm(
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
     """Divide the last dimensions by their root mean square:
-    `(..., *normalized_shape) -> (..., *normalized_shape)`, float32.
+    `(..., *normalized_shape) -> (..., *normalized_shape)`, any floating-point dtype.
 
-    The result is multiplied by `weight` (`normalized_shape`), if given; `eps` None is 2**-23.
+    The result is multiplied by `weight` (`normalized_shape`), if given; `eps` None is 2**-23, in float64 2**-52.
 
     Raises:
         ShapeError: if shapes do not fit together, or `normalized_shape` is empty.
@@ -97,5 +97,6 @@ def rms_norm(
     check_tensor(op, input=input)
     check_tensor_or_none(op, weight=weight)
     shape = as_ints(op, "normalized_shape", normalized_shape)
-    epsilon = 2.0**-23 if eps is None else as_float(op, "eps", eps)
+    default = 2.0**-52 if input.dtype is torch.float64 else 2.0**-23
+    epsilon = default if eps is None else as_float(op, "eps", eps)
     return _rms_norm(input, shape, weight, epsilon, contract_name(contract))[0]

@@ -103,7 +103,7 @@ def softmax(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """`exp(input) / sum(exp(input))` along `dim`, any shape, float32.
+    """`exp(input) / sum(exp(input))` along `dim`, any shape, float32 or halves.
 
     Raises:
         ShapeError: if `dim` does not exist.
@@ -124,7 +124,7 @@ def log_softmax(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """The logarithm of `softmax(input, dim)` without its underflow, any shape, float32.
+    """The logarithm of `softmax(input, dim)` without its underflow, any shape, float32 or halves.
 
     Raises:
         ShapeError: if `dim` does not exist.

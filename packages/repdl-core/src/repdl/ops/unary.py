@@ -115,7 +115,7 @@ _relu_backward: Callable[..., Tensor] = registry.define(
 
 
 def relu(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
-    """`max(input, 0)`, any shape, float32; NaN and -0 stay. With `inplace`, into `input`.
+    """`max(input, 0)`, any shape, any floating-point dtype; NaN and -0 stay. With `inplace`, into `input`.
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.relu.html
     """
