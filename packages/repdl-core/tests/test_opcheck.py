@@ -57,7 +57,7 @@ def chosen() -> list[Any]:
         mine = [case for case in cases(op.family) if case.op == op.name]
         mine.sort(key=lambda case: PREFERRED.index(case.name) if case.name in PREFERRED else len(PREFERRED))
         usable = [case for case in mine if covers(case, lookup_backend(op.name, "cpu").name) and not has_nan(case)]
-        fast = [*usable[:FAST], *[case for case in usable if case.name.endswith("_bf16")][:1]]
+        fast = [*usable[:FAST], *[case for case in usable if case.derived and case.name.endswith("_bf16")][:1]]
         params += [
             pytest.param(case, id=str(case), marks=() if case in fast else pytest.mark.slow) for case in usable
         ]

@@ -93,9 +93,9 @@ def derived(case: Case) -> Iterator[Case]:
     for dtype in supported(case.op):
         if case.name in (DOUBLE if dtype is torch.float64 else HALVES):
             make = partial(_made, convert, case, dtype)
-            yield replace(case, name=f"{case.name}_{NAMES[dtype]}", make=make)
+            yield replace(case, name=f"{case.name}_{NAMES[dtype]}", make=make, derived=True)
         if dtype is torch.bfloat16 and case.name in MIXED and storage is not None and storage.dtypes.parameters:
-            yield replace(case, name=f"{case.name}_mixed", make=partial(_made, mixed, case, dtype))
+            yield replace(case, name=f"{case.name}_mixed", make=partial(_made, mixed, case, dtype), derived=True)
 
 
 MIXED = {"plain_weight_bias", "2x65", "train_running_weight_bias", "train_70x5", "mean_weighted_ignored"}

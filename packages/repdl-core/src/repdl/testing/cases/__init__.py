@@ -19,13 +19,14 @@ class Case:
     """A call of a registered op: `op`, a name for the case, and its arguments.
 
     `make` builds the arguments afresh, without the contract: ops that change their
-    arguments can then be run twice.
+    arguments can then be run twice. `derived` cases are written ones in another dtype.
     """
 
     op: str
     name: str
     make: Callable[[], tuple[Any, ...]]
     slow: bool = False
+    derived: bool = False
 
     def args(self, contract: str = "v1") -> tuple[Any, ...]:
         """The arguments, with `contract` last where the schema has one."""
