@@ -31,6 +31,10 @@ inline Storage allocate(std::int64_t floats) {
   return Storage(new float[static_cast<std::size_t>(std::max<std::int64_t>(floats, 1))]);
 }
 
+// dX[n, c, p] = dot over (o, kh, kw) of W[k, c] and G[n, k, p]; conv2d_grad_input.cpp.
+void conv2d_grad_input(const float* grad, const float* weight, float* output, const Geometry& g, std::int64_t chunk,
+                       int threads);
+
 // dW[o, c, kh, kw] = dot over (n, p) of G[o, k] and X[k, (c, kh, kw)]; conv2d_grad_weight.cpp.
 void conv2d_grad_weight(const float* grad, const float* input, float* output, const Geometry& g, std::int64_t chunk,
                         int threads);

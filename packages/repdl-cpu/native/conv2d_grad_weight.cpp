@@ -10,81 +10,113 @@
 
 #include "chunk_tree.hpp"
 #include "conv2d.hpp"
+#include "frame.hpp"
 #include "gemm.hpp"
 
 namespace repdl::cpu {
 namespace {
 
-// dst (H * W, C) = src (C, H * W); pack_slack floats after dst may be written.
-void channels_last(const float* src, std::int64_t channels, std::int64_t area, float* dst) {
+// dst (pixels, pitch) = src (C, pixels), channels `area` apart; pack_slack floats after dst may be written.
+void channels_last(const float* src, std::int64_t channels, std::int64_t area, std::int64_t pixels, std::int64_t pitch,
+                   float* dst) {
   constexpr std::int64_t step = 256;  // long enough for sequential reads, short enough for the cache
-  for (std::int64_t p = 0; p < area; p += step)
-    StridedPacker::transpose_pack(src + p, area, channels, static_cast<int>(channels), std::min(step, area - p),
-                                  dst + p * channels);
+  for (std::int64_t p = 0; p < pixels; p += step)
+    StridedPacker::transpose_pack(src + p, area, channels, static_cast<int>(pitch), std::min(step, pixels - p),
+                                  dst + p * pitch);
 }
 
-// Images (H, W, C) of one group inside frames of zeros, one after the other.
+// Images (H, W, C) of one group inside frames of zeros, one after the other. Where a kernel
+// has one row or column, the frame holds only those that the stride leaves.
 struct Frames {
-  std::int64_t rows, columns, channels;
-  const float* data;
+  std::int64_t channels, pitch;  // floats of a pixel, those between pixels
+  Axis rows, columns;
+  std::int64_t step_h, step_w;  // from one position to the next, in rows and columns of the frame
+  const float* data = nullptr;
 
-  std::int64_t floats() const { return rows * columns * channels; }
+  // Pixels whose distance is a large power of two would share few sets of a cache.
+  Frames(const Geometry& g, std::int64_t c)
+      : channels(c), pitch(c % 256 == 0 ? c + 16 : c),
+        rows(g.h, g.pad_h, g.h + 2 * g.pad_h, g.kh == 1 ? g.stride_h : 1),
+        columns(g.w, g.pad_w, g.w + 2 * g.pad_w, g.kw == 1 ? g.stride_w : 1), step_h(g.kh == 1 ? 1 : g.stride_h),
+        step_w(g.kw == 1 ? 1 : g.stride_w) {}
+
+  std::int64_t line() const { return columns.total() * pitch; }
+  std::int64_t floats() const { return rows.total() * line(); }
+
+  // The floats after a frame may be written too: pack_slack of them.
+  void fill(const float* image, std::int64_t h, std::int64_t w, float* dst) const {
+    if (rows.is_image() && columns.is_image()) return channels_last(image, channels, h * w, h * w, pitch, dst);
+    rows.for_each_run([&](std::int64_t first, std::int64_t count, std::int64_t y) {
+      if (y < 0) std::fill(dst + first * line(), dst + (first + count) * line(), 0.0f);
+      if (y < 0 || count == 0) return;
+      const std::int64_t at_once = rows.stride() == 1 ? count : 1;
+      float* turned = scratch(slot_user, at_once * w * pitch + pack_slack);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t ready = i % at_once;
+        if (ready == 0) channels_last(image + (y + i * rows.stride()) * w, channels, h * w, at_once * w, pitch, turned);
+        float* to = dst + (first + i) * line();
+        columns.for_each_run([&](std::int64_t place, std::int64_t pixels, std::int64_t x) {
+          const float* from = turned + (ready * w + x) * pitch;
+          if (x < 0)
+            std::fill(to + place * pitch, to + (place + pixels) * pitch, 0.0f);
+          else if (columns.stride() == 1)
+            std::copy(from, from + pixels * pitch, to + place * pitch);
+          else
+            for (std::int64_t j = 0; j < pixels; ++j)
+              std::copy_n(from + j * columns.stride() * pitch, pitch, to + (place + j) * pitch);
+        });
+      }
+    });
+  }
+
+  // Where the terms k = (n, y, x) are: the corner that tap (0, 0) reads.
+  std::vector<std::int64_t> offsets(const Geometry& g) const {
+    std::vector<std::int64_t> result;
+    result.reserve(static_cast<std::size_t>(g.n * g.oh * g.ow + prefetch_ahead));
+    for (std::int64_t n = 0; n < g.n; ++n)
+      for (std::int64_t y = 0; y < g.oh; ++y)
+        for (std::int64_t x = 0; x < g.ow; ++x) result.push_back(n * floats() + y * step_h * line() + x * step_w * pitch);
+    result.resize(result.size() + prefetch_ahead);
+    return result;
+  }
+
+  // Columns j = (kh, kw, c): runs of contiguous (kw, c), or c where pixels are apart.
+  RunOperand columns_of(const Geometry& g, const std::int64_t* offset, int width) const {
+    const std::int64_t row = g.dilation_h * line();
+    if (g.dilation_w == 1 && pitch == channels) return {data, offset, g.kw * channels, width, Vec::width, 1, row, 0};
+    return {data, offset, channels, width, Vec::width, g.kw, row, g.dilation_w * pitch};
+  }
 };
 
-void fill_frame(const Geometry& g, const float* image, const Frames& frame, float* dst) {
-  const std::int64_t c = frame.channels, width = frame.columns * c;
-  if (g.pad_h == 0 && g.pad_w == 0) return channels_last(image, c, g.h * g.w, dst);
-  float* turned = scratch(slot_user, g.h * g.w * c + pack_slack);
-  channels_last(image, c, g.h * g.w, turned);
-  std::fill(dst, dst + frame.floats(), 0.0f);
-  for (std::int64_t y = 0; y < g.h; ++y)
-    std::copy(turned + y * g.w * c, turned + (y + 1) * g.w * c, dst + (y + g.pad_h) * width + g.pad_w * c);
-}
-
-// B[k, j] of the frames, j = (kh, kw, c): runs of contiguous (kw, c), or c where dilated.
-struct FramePacker {
-  const Geometry& g;
-  Frames frames;
+// Those columns packed, for runs that are much shorter than vectors.
+struct RunPacker {
+  RunOperand runs;  // with panels as long as the runs
 
   static constexpr bool reads_along_panels() { return false; }
-  std::int64_t run() const { return g.dilation_w == 1 ? g.kw * frames.channels : frames.channels; }
 
   void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc, float* dst) const {
-    const std::int64_t length = run(), line = frames.columns * frames.channels;
     struct Piece {
-      std::int64_t source, at, count;
+      const float* source;
+      std::int64_t at, count;
     };
     Piece pieces[4 * 64];
     int n_pieces = 0;
     for (std::int64_t j = first; j < first + count;) {
-      const std::int64_t tap = j / length, inside = j % length;
-      const std::int64_t n = std::min(length - inside, first + count - j);
-      const std::int64_t kh = g.dilation_w == 1 ? tap : tap / g.kw, kw = g.dilation_w == 1 ? 0 : tap % g.kw;
-      pieces[n_pieces++] = {kh * g.dilation_h * line + kw * g.dilation_w * frames.channels + inside, j - first, n};
+      const std::int64_t inside = j % runs.length, n = std::min(runs.length - inside, first + count - j);
+      pieces[n_pieces++] = {runs.at(j / runs.length) + inside, j - first, n};
       j += n;
     }
     // Columns that are no outputs: the end of the last vector holds anything, the rest zeros.
     const std::int64_t end = pieces[n_pieces - 1].count + Vec::width - 1;
     const std::int64_t clear = pieces[n_pieces - 1].at + end / Vec::width * Vec::width;
-    const std::int64_t positions = g.oh * g.ow;
-    std::int64_t n = k0 / positions, y = k0 % positions / g.ow, x = k0 % g.ow;
     for (std::int64_t k = 0; k < kc; ++k, dst += width) {
-      const float* corner =
-          frames.data + n * frames.floats() + y * g.stride_h * line + x * g.stride_w * frames.channels;
       for (int p = 0; p < n_pieces; ++p) {
-        const float* from = corner + pieces[p].source;
+        const float* from = pieces[p].source + runs.offset[k0 + k];
         float* to = dst + pieces[p].at;
         // Whole vectors: what is written too far is the next piece's place.
         for (std::int64_t i = 0; i < pieces[p].count; i += Vec::width) Vec::load(from + i).store(to + i);
       }
       for (std::int64_t j = clear; j < width; j += Vec::width) Vec::zero().store(dst + j);
-      if (++x == g.ow) {
-        x = 0;
-        if (++y == g.oh) {
-          y = 0;
-          ++n;
-        }
-      }
     }
   }
 };
@@ -122,7 +154,7 @@ void reorder(const float* rows, std::int64_t count, const Geometry& g, float* ou
 template <int T>
 void depthwise_taps(const Geometry& g, const Frames& frames, const float* grad, std::int64_t c,
                     const std::int64_t* offset, std::int64_t chunk, float* out, std::int64_t out_stride) {
-  const std::int64_t line = g.stride_h * frames.columns * g.c, step = g.stride_w * g.c;
+  const std::int64_t line = frames.step_h * frames.line(), step = frames.step_w * frames.pitch;
   ChunkTree<T> tree;
   Vec acc[T];
   for (Vec& chain : acc) chain = Vec::zero();
@@ -158,20 +190,20 @@ void depthwise_grad_weight(const float* grad, const float* input, float* output,
                            int threads) {
   const std::int64_t taps = g.kh * g.kw, positions = g.oh * g.ow;
   if (!chunk) chunk = std::max<std::int64_t>(g.n * positions, 1);
-  Frames frames{g.h + 2 * g.pad_h, g.w + 2 * g.pad_w, g.c, nullptr};
+  Frames frames(g, g.c);
   const Storage images = allocate(g.n * frames.floats() + pack_slack), grads = allocate(g.n * positions * g.c + pack_slack);
   frames.data = images.get();
   // Image by image, in ascending order: the spill of one is the start of the next.
   parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) {
     for (std::int64_t n = 0; n < g.n; ++n) {
-      fill_frame(g, input + n * g.c * g.h * g.w, frames, images.get() + n * frames.floats());
-      channels_last(grad + n * g.c * positions, g.c, positions, grads.get() + n * positions * g.c);
+      frames.fill(input + n * g.c * g.h * g.w, g.h, g.w, images.get() + n * frames.floats());
+      channels_last(grad + n * g.c * positions, g.c, positions, positions, g.c, grads.get() + n * positions * g.c);
     }
   });
   std::vector<std::int64_t> offset;
   for (std::int64_t kh = 0; kh < g.kh; ++kh)
     for (std::int64_t kw = 0; kw < g.kw; ++kw)
-      offset.push_back((kh * g.dilation_h * frames.columns + kw * g.dilation_w) * g.c);
+      offset.push_back(kh * g.dilation_h * frames.line() + kw * g.dilation_w * frames.pitch);
   const std::int64_t blocks = (g.c + Vec::width - 1) / Vec::width;
   parallel_for(blocks, 1, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block) {
@@ -198,18 +230,18 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
   if (c == 1 && m == 1 && g.c >= Vec::width && K > 0)
     return depthwise_grad_weight(grad, input, output, g, chunk, threads);
 
-  // Pixels of a kernel of one are packed as they lie, unless many blocks of rows need them.
-  const bool pixels = g.kh == 1 && g.kw == 1 && g.stride_h == 1 && g.stride_w == 1 && g.pad_h == 0 && g.pad_w == 0;
-  const bool direct = pixels && m <= 256;
-  Frames shape{g.h + 2 * g.pad_h, g.w + 2 * g.pad_w, c, nullptr};
-  const std::int64_t of_group = g.n * shape.floats() + pack_slack;
+  // Pixels of a kernel of one are packed from where they lie.
+  const bool direct = g.kh == 1 && g.kw == 1 && g.stride_h == 1 && g.stride_w == 1 && g.pad_h == 0 && g.pad_w == 0;
+  Frames shape(g, c);
+  const std::int64_t of_group = g.n * shape.floats() + Frame::slack;
   const Storage storage = allocate(direct ? 0 : g.groups * of_group);
+  const std::vector<std::int64_t> offset = direct ? std::vector<std::int64_t>() : shape.offsets(g);
   // Image by image, in ascending order: the spill of one is the start of the next.
   if (!direct)
     parallel_for(g.groups, 1, threads, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t group = begin; group < end; ++group)
         for (std::int64_t n = 0; n < g.n; ++n)
-          fill_frame(g, input + (n * g.groups + group) * c * g.h * g.w, shape,
+          shape.fill(input + (n * g.groups + group) * c * g.h * g.w, g.h, g.w,
                      storage.get() + group * of_group + n * shape.floats());
     });
 
@@ -222,16 +254,25 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
       if (rows == 0) continue;
       const PositionsPacker pack_a{grad + (group * m + first) * positions, g.o * positions, positions};
       float* out = output + (group * m + first) * columns;
-      Tiling tile(rows, columns, K);
       if (direct) {
         const PositionsPacker pack_b{input + group * c * positions, g.c * positions, positions};
-        gemm(rows, columns, K, chunk, pack_a, pack_b, Output{out, columns}, tile);
+        gemm(rows, columns, K, chunk, pack_a, pack_b, Output{out, columns}, Tiling(rows, columns, K));
         continue;
       }
       Frames frames = shape;
       frames.data = storage.get() + group * of_group;
       float* result = g.kh * g.kw == 1 ? out : scratch(slot_user, rows * columns);
-      gemm(rows, columns, K, chunk, pack_a, FramePacker{g, frames}, Output{result, columns}, tile);
+      const RunOperand runs = frames.columns_of(g, offset.data(), 1 << 30);
+      const std::int64_t vectors = (runs.length + Vec::width - 1) / Vec::width;
+      // In place the end of a run's last vector is wasted; packing takes as long as some 24 rows.
+      if (vectors * Vec::width * rows <= runs.length * (rows + 24)) {
+        const Tiling tile(rows, columns, K, runs.length);
+        const RunOperand in_place = frames.columns_of(g, offset.data(), tile.nv * Vec::width);
+        gemm(rows, columns / runs.length * in_place.panels() * in_place.width, K, chunk, pack_a, in_place,
+             Output{result, columns}, tile);
+      } else {
+        gemm(rows, columns, K, chunk, pack_a, RunPacker{runs}, Output{result, columns}, Tiling(rows, columns, K));
+      }
       if (result != out) reorder(result, rows, g, out);
     }
   });

@@ -5,7 +5,27 @@
 namespace repdl::cpu {
 namespace {
 
-template <int R, int V>
+// c[j * ldc + i] = tile[i * stride + j] for `rows` by `columns` elements; rows up to a multiple
+// of Vec::width may be read.
+[[gnu::noinline]] void store_transposed(const float* tile, std::int64_t stride, int rows, int columns, float* c,
+                                        std::int64_t ldc) {
+  constexpr int W = Vec::width;
+  alignas(64) float turned[W * W];
+  for (int j = 0; j < columns; j += W)
+    for (int i = 0; i < rows; i += W) {
+      transpose(tile + i * stride + j, stride, turned, W);
+      for (int k = 0; k < W && j + k < columns; ++k) {
+        const Vec row = Vec::load(turned + k * W);
+        float* place = c + (j + k) * ldc + i;
+        if (rows - i >= W)
+          row.store(place);
+        else
+          row.store(place, rows - i);
+      }
+    }
+}
+
+template <int R, int V, InPlace in_place>
 void run(const MicroTile& t) {
   constexpr int width = Vec::width;
   Vec acc[R][V];
@@ -16,7 +36,8 @@ void run(const MicroTile& t) {
       acc[i][j] = t.resume ? Vec::load(t.chain + (i * V + j) * width) : Vec::zero();
 
   // Partial sums of the tree: those of the piece here, the others in memory of their own.
-  alignas(64) float local[max_local_levels][R * V * width];
+  constexpr int whole = (R + width - 1) / width * width;  // rows that store_transposed reads
+  alignas(64) float local[max_local_levels][whole * V * width];
   const auto level = [&](int l) { return l < t.local_levels ? local[l] : t.level + (l - t.local_levels) * t.level_stride; };
   const auto join = [&](int l) {
     const float* left = level(l);
@@ -34,20 +55,28 @@ void run(const MicroTile& t) {
 
   const float* a = t.a;
   const float* b = t.b;
+  const std::int64_t* offset = t.offset;
   std::int64_t index = t.index;
   for (std::int64_t left = t.kc;;) {
     const std::int64_t terms = left < t.chunk ? left : t.chunk;
-    for (std::int64_t k = 0; k < terms; ++k, a += t.mr, b += t.b_width) {
+    for (std::int64_t k = 0; k < terms; ++k) {
+      const float* b_row = in_place == InPlace::b ? b + offset[k] : b + k * t.b_width;
+      const float* a_row = in_place == InPlace::a ? a + offset[k] : a + k * t.mr;
+      if (in_place == InPlace::b)  // rows far apart in memory, which no hardware foresees
+        for (int j = 0; j < V; ++j) __builtin_prefetch(b + offset[k + prefetch_ahead] + j * width);
       Vec row[V];
 #pragma GCC unroll 4
-      for (int j = 0; j < V; ++j) row[j] = Vec::load(b + j * width);
+      for (int j = 0; j < V; ++j) row[j] = Vec::load(b_row + j * width);
 #pragma GCC unroll 16
       for (int i = 0; i < R; ++i) {
-        const Vec x = Vec::set1(a[i]);
+        const Vec x = Vec::set1(a_row[i]);
 #pragma GCC unroll 4
         for (int j = 0; j < V; ++j) acc[i][j] = fma(x, row[j], acc[i][j]);
       }
     }
+    if (in_place != InPlace::a) a += terms * t.mr;
+    if (in_place != InPlace::b) b += terms * t.b_width;
+    if (in_place != InPlace::none) offset += terms;
     left -= terms;
     const bool more = left > 0;
     if (!more && !t.chunk_done) return store(t.chain);
@@ -77,34 +106,43 @@ void run(const MicroTile& t) {
       if (t.column_bias)
         result = result + (left >= width ? Vec::load(t.column_bias + j * width)
                                          : Vec::load(t.column_bias + j * width, left));
+      result = canonical(result);
       float* c = t.c + i * t.ldc + j * width;
-      if (left >= width)
-        canonical(result).store(c);
+      if (t.transposed)
+        result.store(local[0] + (i * V + j) * width);
+      else if (left >= width)
+        result.store(c);
       else
-        canonical(result).store(c, left);
+        result.store(c, left);
     }
+  if (t.transposed) store_transposed(local[0], V * width, R, t.columns, t.c, t.ldc);
 }
 
-template <int R, int V>
+template <int R, int V, InPlace in_place>
 constexpr MicroKernel choose() {
   if constexpr (V <= max_vectors(R))
-    return &run<R, V>;
+    return &run<R, V, in_place>;
   else
     return nullptr;
 }
 
-template <int... R>
-constexpr auto make_table(std::integer_sequence<int, R...>) {
-  struct Table {
-    MicroKernel at[sizeof...(R)][4];
-  };
-  return Table{{{choose<R + 1, 1>(), choose<R + 1, 2>(), choose<R + 1, 3>(), choose<R + 1, 4>()}...}};
+struct Table {
+  MicroKernel at[max_rows][4];
+};
+
+template <InPlace p, int... R>
+constexpr Table make_table(std::integer_sequence<int, R...>) {
+  return {{{choose<R + 1, 1, p>(), choose<R + 1, 2, p>(), choose<R + 1, 3, p>(), choose<R + 1, 4, p>()}...}};
 }
 
-constexpr auto table = make_table(std::make_integer_sequence<int, max_rows>{});
+template <InPlace p>
+constexpr Table table = make_table<p>(std::make_integer_sequence<int, max_rows>{});
 
 }  // namespace
 
-MicroKernel micro_kernel(int rows, int vectors) { return table.at[rows - 1][vectors - 1]; }
+MicroKernel micro_kernel(int rows, int vectors, InPlace in_place) {
+  const Table& chosen = in_place == InPlace::a ? table<InPlace::a> : in_place == InPlace::b ? table<InPlace::b> : table<InPlace::none>;
+  return chosen.at[rows - 1][vectors - 1];
+}
 
 }  // namespace repdl::cpu

@@ -9,8 +9,9 @@
 namespace repdl::cpu {
 
 struct MicroTile {
-  const float* a;  // a[k * mr + i]
-  const float* b;  // b[k * b_width + j]
+  const float* a;  // a[k * mr + i], or where it is read in place a[offset[k] + i]
+  const float* b;  // b[k * b_width + j], or b[offset[k] + j]
+  const std::int64_t* offset;
   std::int64_t kc, chunk;  // kc terms, in chunks
   int local_levels;        // levels of the tree that are empty before and after a piece
   int mr, b_width;
@@ -24,6 +25,7 @@ struct MicroTile {
   float* chain;
   float* c;
   std::int64_t ldc;
+  bool transposed;  // c[j * ldc + i] instead of c[i * ldc + j]
   const float* row_bias;
   const float* column_bias;
 };
@@ -31,6 +33,11 @@ struct MicroTile {
 constexpr int max_local_levels = 4;
 
 using MicroKernel = void (*)(const MicroTile&);
+
+// Which operand is read where it lies, the other one being packed. With b, `offset` goes on for
+// prefetch_ahead elements more than there are terms.
+enum class InPlace { none, a, b };
+constexpr int prefetch_ahead = 12;
 
 // What fits the registers: rows * vectors accumulators, one row of B, one broadcast.
 constexpr int max_rows = Vec::registers == 32 ? 14 : 6;
@@ -40,6 +47,6 @@ constexpr int max_vectors(int rows) {
 }
 
 // The kernel for a tile of `rows` rows and `vectors` vectors.
-MicroKernel micro_kernel(int rows, int vectors);
+MicroKernel micro_kernel(int rows, int vectors, InPlace in_place);
 
 }  // namespace repdl::cpu

@@ -51,11 +51,13 @@ inline Vec load_even(const float* p) {
   return {_mm512_permutex2var_ps(_mm512_loadu_ps(p), even, _mm512_loadu_ps(p + 16))};
 }
 
-// dst[j * dst_stride + i] = src[i * src_stride + j] for a square of Vec::width elements.
-inline void transpose(const float* src, std::int64_t src_stride, float* dst, std::int64_t dst_stride) {
+// dst[j * dst_stride + i] = src[i * src_stride + j] for a square of Vec::width elements; zeros
+// where i >= rows. Stores are in ascending order of j, so that they may overlap.
+inline void transpose(const float* src, std::int64_t src_stride, float* dst, std::int64_t dst_stride,
+                      std::int64_t rows = 16) {
   __m512 r[16], t[16];
 #pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) r[i] = _mm512_loadu_ps(src + i * src_stride);
+  for (int i = 0; i < 16; ++i) r[i] = i < rows ? _mm512_loadu_ps(src + i * src_stride) : _mm512_setzero_ps();
 #pragma GCC unroll 8
   for (int i = 0; i < 16; i += 2) {
     t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
@@ -77,11 +79,13 @@ inline void transpose(const float* src, std::int64_t src_stride, float* dst, std
   }
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
-    _mm512_storeu_ps(dst + (i + 0) * dst_stride, _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88));
-    _mm512_storeu_ps(dst + (i + 8) * dst_stride, _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd));
-    _mm512_storeu_ps(dst + (i + 4) * dst_stride, _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88));
-    _mm512_storeu_ps(dst + (i + 12) * dst_stride, _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xdd));
+    r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
+    r[i + 4] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88);
+    r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
+    r[i + 12] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xdd);
   }
+#pragma GCC unroll 16
+  for (int j = 0; j < 16; ++j) _mm512_storeu_ps(dst + j * dst_stride, r[j]);
 }
 
 #elif defined(__AVX2__) && defined(__FMA__)
@@ -117,10 +121,11 @@ inline Vec load_even(const float* p) {
   return {_mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(pairs), 0xd8))};
 }
 
-inline void transpose(const float* src, std::int64_t src_stride, float* dst, std::int64_t dst_stride) {
+inline void transpose(const float* src, std::int64_t src_stride, float* dst, std::int64_t dst_stride,
+                      std::int64_t rows = 8) {
   __m256 r[8], t[8];
 #pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(src + i * src_stride);
+  for (int i = 0; i < 8; ++i) r[i] = i < rows ? _mm256_loadu_ps(src + i * src_stride) : _mm256_setzero_ps();
 #pragma GCC unroll 4
   for (int i = 0; i < 8; i += 2) {
     t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
@@ -135,9 +140,11 @@ inline void transpose(const float* src, std::int64_t src_stride, float* dst, std
   }
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
-    _mm256_storeu_ps(dst + i * dst_stride, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
-    _mm256_storeu_ps(dst + (i + 4) * dst_stride, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
+    t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);
+    t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
   }
+#pragma GCC unroll 8
+  for (int j = 0; j < 8; ++j) _mm256_storeu_ps(dst + j * dst_stride, t[j]);
 }
 
 #else
@@ -182,9 +189,10 @@ inline Vec load_even(const float* p) {
   return r;
 }
 
-inline void transpose(const float* src, std::int64_t src_stride, float* dst, std::int64_t dst_stride) {
-  for (int i = 0; i < Vec::width; ++i)
-    for (int j = 0; j < Vec::width; ++j) dst[j * dst_stride + i] = src[i * src_stride + j];
+inline void transpose(const float* src, std::int64_t src_stride, float* dst, std::int64_t dst_stride,
+                      std::int64_t rows = Vec::width) {
+  for (int j = 0; j < Vec::width; ++j)
+    for (int i = 0; i < Vec::width; ++i) dst[j * dst_stride + i] = i < rows ? src[i * src_stride + j] : 0.0f;
 }
 
 inline Vec fma_each(Vec a, Vec b, Vec c) {

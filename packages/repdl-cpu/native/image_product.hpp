@@ -1,0 +1,150 @@
+// The product that conv2d and its input gradient are: weights times images.
+//
+//   out[n, j, p] = dot over k of W[j, k] and frame_n[offset[k] + position(p)], plus bias[j]
+//
+// The matrix frame_n[offset[k] + position(p)] is not stored. With enough channels j they lie
+// along the vectors, and the positions are read where they are in the frame; with few channels
+// the positions lie along the vectors, packed panel by panel.
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "conv2d.hpp"
+#include "frame.hpp"
+#include "gemm.hpp"
+
+namespace repdl::cpu {
+
+// B[k, p] = images[offset[k] + position(p)], p contiguous in a panel row; after the positions
+// of one image come those of the next, image_step further.
+struct ImagePacker {
+  const float* images;
+  std::int64_t image_step;
+  const std::int64_t* offset;
+  Grid grid;
+
+  static constexpr bool reads_along_panels() { return true; }
+
+  void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc,
+            float* dst) const {
+    struct Run {
+      std::int64_t source;
+      int at, length;
+    };
+    Run runs[4 * 64];
+    int n_runs = 0;
+    for (std::int64_t j = first; j < first + count;) {
+      const std::int64_t n = j / grid.size(), p = j % grid.size();
+      const std::int64_t y = p / grid.columns, x = p % grid.columns;
+      const std::int64_t length = std::min(grid.columns - x, first + count - j);
+      runs[n_runs++] = {n * image_step + y * grid.row_step + x, static_cast<int>(j - first), static_cast<int>(length)};
+      j += length;
+    }
+    for (std::int64_t k = 0; k < kc; ++k) {
+      float* row = dst + k * width;
+      const float* src = images + offset[k0 + k];
+      for (int r = 0; r < n_runs; ++r) {
+        const float* from = src + runs[r].source;
+        float* to = row + runs[r].at;
+        const int length = runs[r].length;
+        int i = 0;
+        for (; i + Vec::width <= length; i += Vec::width) Vec::load(from + i).store(to + i);
+        if (i == length) continue;
+        const Vec rest = Vec::load(from + i, length - i);
+        if (runs[r].at + i + Vec::width <= width)
+          rest.store(to + i);  // what is written too far is the place of the next runs
+        else
+          rest.store(to + i, length - i);
+      }
+      for (std::int64_t i = count; i < width; ++i) row[i] = 0.0f;
+    }
+  }
+};
+
+class ImageProduct {
+ public:
+  // m channels j; one offset for each k; `taps` of them in a row belong to one channel of the image.
+  ImageProduct(const Geometry& g, std::int64_t m, Frame frame, Grid grid, std::vector<std::int64_t> offset,
+               std::int64_t taps, std::int64_t chunk)
+      : g_(g), m_(m), frame_(std::move(frame)), grid_(grid), offset_(std::move(offset)), chunk_(chunk) {
+    // Rows that follow one another without a gap are one run.
+    if (grid_.row_step == grid_.columns) grid_ = Grid{1, grid_.size(), 0};
+    wide_ = m_ >= few_channels && grid_.columns >= few_positions;
+    if (wide_) {
+      const std::int64_t panels = (grid_.columns + max_rows - 1) / max_rows;
+      const int width = static_cast<int>((grid_.columns + panels - 1) / panels);
+      const std::int64_t read = std::min(terms(), max_piece) / std::max<std::int64_t>(taps, 1) * width;
+      tile_ = Tiling::of_panels(width, m_, terms(), read);
+    } else {
+      tile_ = Tiling(m_, std::max(grid_.size(), std::min(enough, g.n * grid_.size())), terms());
+    }
+    weight_floats_ = Prepacked::floats(m_, terms(), panel_width());
+    storage_ = allocate(g.groups * weight_floats_);
+  }
+
+  // The weights of the next group, element (j, k).
+  template <class Packer>
+  void add_weights(const Packer& packer) {
+    float* place = storage_.get() + static_cast<std::int64_t>(weights_.size()) * weight_floats_;
+    weights_.emplace_back(packer, m_, terms(), chunk_, panel_width(), place);
+  }
+
+  // Products of every image with the weights of every group. images(n, group) is the first
+  // channel of an image, image_stride further is the next image's. output(n, count, group)
+  // says where channels (rows) and positions (columns) of `count` images go; done(n, count,
+  // group) is called when they are there.
+  template <class Images, class Place, class Done>
+  void run(int threads, std::int64_t image_stride, const Images& images, const Place& output, const Done& done) const {
+    // Images that make up one product: enough columns for whole tiles, and enough runs for every thread.
+    const std::int64_t together = std::max<std::int64_t>(1, enough / std::max<std::int64_t>(1, grid_.size()));
+    const std::int64_t share = std::max<std::int64_t>(1, g_.n * g_.groups / threads);
+    const std::int64_t most = std::min({together, g_.n, share}), runs = (g_.n + most - 1) / most;
+    const std::int64_t work = std::max<std::int64_t>(1, m_ * terms() * grid_.size() * most);
+    parallel_for(runs * g_.groups, std::max<std::int64_t>(1, (1 << 17) / work), threads,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t i = begin; i < end; ++i) {
+                     const std::int64_t n = i / g_.groups * most, count = std::min(most, g_.n - n), group = i % g_.groups;
+                     product(group, images(n, group), image_stride, count, output(n, count, group));
+                     done(n, count, group);
+                   }
+                 });
+  }
+
+ private:
+  static constexpr std::int64_t enough = 768;  // positions of one product
+  static constexpr std::int64_t few_channels = Vec::width / 4, few_positions = 4;
+
+  std::int64_t terms() const { return static_cast<std::int64_t>(offset_.size()); }
+  int panel_width() const { return wide_ ? tile_.nv * Vec::width : tile_.mr; }
+
+  void product(std::int64_t group, const float* images, std::int64_t step, std::int64_t count, Output out) const {
+    if (!frame_.is_image()) {
+      float* frames = scratch(slot_user, count * frame_.floats());
+      for (std::int64_t i = 0; i < count; ++i) frame_.fill(images + i * step, frames + i * frame_.floats());
+      images = frames;
+      step = frame_.floats();
+    }
+    const Prepacked& weights = weights_[static_cast<std::size_t>(group)];
+    if (!wide_) return gemm(m_, count * grid_.size(), terms(), chunk_, weights, ImagePacker{images, step, offset_.data(), grid_}, out, tile_);
+    const RunOperand positions{images, offset_.data(), grid_.columns, tile_.mr, 1, grid_.rows, step, grid_.row_step};
+    out.transposed = true;
+    std::swap(out.row_bias, out.column_bias);
+    gemm(count * grid_.rows * positions.panels() * tile_.mr, m_, terms(), chunk_, positions, weights, out, tile_);
+  }
+
+  const Geometry& g_;
+  std::int64_t m_;
+  Frame frame_;
+  Grid grid_;
+  std::vector<std::int64_t> offset_;
+  std::int64_t chunk_;
+  bool wide_ = false;  // channels along the vectors
+  Tiling tile_;
+  std::int64_t weight_floats_ = 0;
+  Storage storage_;
+  std::vector<Prepacked> weights_;
+};
+
+}  // namespace repdl::cpu
