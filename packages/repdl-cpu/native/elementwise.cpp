@@ -6,10 +6,18 @@
 
 #include <cmath>
 
+#include "repdl/exact/cos.hpp"
+#include "repdl/exact/erf.hpp"
 #include "repdl/exact/exp.hpp"
+#include "repdl/exact/exp2.hpp"
 #include "repdl/exact/expm1.hpp"
 #include "repdl/exact/log.hpp"
+#include "repdl/exact/log10.hpp"
+#include "repdl/exact/log1p.hpp"
+#include "repdl/exact/log2.hpp"
+#include "repdl/exact/rsqrt.hpp"
 #include "repdl/exact/sigmoid.hpp"
+#include "repdl/exact/sin.hpp"
 #include "repdl/exact/tanh.hpp"
 
 namespace repdl::cpu {
@@ -43,14 +51,22 @@ void bind_binary(py::module_& module, const char* name, F f) {
 void bind_elementwise(py::module_& module) {
   bind_unary(module, "abs", cheap, [](float x) { return std::fabs(x); });
   bind_unary(module, "canonical", cheap, [](float x) { return x; });  // for ops that copy elements
+  bind_unary(module, "cos", costly, exact::Cos());
+  bind_unary(module, "erf", costly, [](float x) { return exact::erf(x); });
   bind_unary(module, "exp", costly, [](float x) { return exact::exp(x); });
+  bind_unary(module, "exp2", costly, [](float x) { return exact::exp2(x); });
   bind_unary(module, "expm1", costly, [](float x) { return exact::expm1(x); });
   bind_unary(module, "log", costly, [](float x) { return exact::log(x); });
+  bind_unary(module, "log10", costly, [](float x) { return exact::log10(x); });
+  bind_unary(module, "log1p", costly, [](float x) { return exact::log1p(x); });
+  bind_unary(module, "log2", costly, [](float x) { return exact::log2(x); });
   bind_unary(module, "neg", cheap, [](float x) { return -x; });
   bind_unary(module, "reciprocal", cheap, [](float x) { return 1.0f / x; });
   bind_unary(module, "relu", cheap, [](float x) { return x < 0.0f ? 0.0f : x; });
+  bind_unary(module, "rsqrt", costly, [](float x) { return exact::rsqrt(x); });
   bind_unary(module, "sigmoid", costly, [](float x) { return exact::sigmoid(x); });
   bind_unary(module, "sign", cheap, [](float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; });
+  bind_unary(module, "sin", costly, exact::Sin());
   bind_unary(module, "sqrt", cheap, [](float x) { return std::sqrt(x); });
   bind_unary(module, "square", cheap, [](float x) { return x * x; });
   bind_unary(module, "tanh", costly, [](float x) { return exact::tanh(x); });
