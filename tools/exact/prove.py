@@ -2,7 +2,7 @@
 
     python tools/exact/prove.py [exp expm1 ...] [--sample N] [--record]
 
-Needs g++ (or $CXX), an x86-64 CPU, and gmpy2 (which brings MPFR). Prints a line for each function
+Needs c++ (or $CXX), an x86-64 CPU, and gmpy2 (which brings MPFR). Prints a line for each function
 and build, and fails if a result is wrong or if the builds differ in one bit. The arguments of
 `hard.json`, which no screen in double decides, are part of every run; a run over all arguments
 writes them with --record. docs/exact-functions.md says what is compared with what.
@@ -70,7 +70,7 @@ def has_v3() -> bool:
 def build(march: str, folder: Path) -> Path:
     """Compile prove.cpp for one instruction set."""
     program = folder / march
-    command = [os.environ.get("CXX", "g++"), *FLAGS, f"-march={march}", f"-I{INCLUDE}"]
+    command = [os.environ.get("CXX", "c++"), *FLAGS, f"-march={march}", f"-I{INCLUDE}"]
     subprocess.run([*command, str(HERE / "prove.cpp"), "-o", str(program), "-pthread"], check=True)
     return program
 
