@@ -7,10 +7,18 @@
 #include <cmath>
 #include <type_traits>
 
+#include "repdl/exact/cos.hpp"
+#include "repdl/exact/erf.hpp"
 #include "repdl/exact/exp.hpp"
+#include "repdl/exact/exp2.hpp"
 #include "repdl/exact/expm1.hpp"
 #include "repdl/exact/log.hpp"
+#include "repdl/exact/log10.hpp"
+#include "repdl/exact/log1p.hpp"
+#include "repdl/exact/log2.hpp"
+#include "repdl/exact/rsqrt.hpp"
 #include "repdl/exact/sigmoid.hpp"
+#include "repdl/exact/sin.hpp"
 #include "repdl/exact/tanh.hpp"
 
 namespace repdl::cpu {
@@ -41,10 +49,18 @@ void bind_binary(py::module_& module, const char* name, F f) {
 
 // Correctly rounded functions, float only.
 void bind_exact(py::module_& module) {
+  bind_unary<float>(module, "cos", costly, exact::Cos());
+  bind_unary<float>(module, "erf", costly, [](float x) { return exact::erf(x); });
   bind_unary<float>(module, "exp", costly, [](float x) { return exact::exp(x); });
+  bind_unary<float>(module, "exp2", costly, [](float x) { return exact::exp2(x); });
   bind_unary<float>(module, "expm1", costly, [](float x) { return exact::expm1(x); });
   bind_unary<float>(module, "log", costly, [](float x) { return exact::log(x); });
+  bind_unary<float>(module, "log10", costly, [](float x) { return exact::log10(x); });
+  bind_unary<float>(module, "log1p", costly, [](float x) { return exact::log1p(x); });
+  bind_unary<float>(module, "log2", costly, [](float x) { return exact::log2(x); });
+  bind_unary<float>(module, "rsqrt", costly, [](float x) { return exact::rsqrt(x); });
   bind_unary<float>(module, "sigmoid", costly, [](float x) { return exact::sigmoid(x); });
+  bind_unary<float>(module, "sin", costly, exact::Sin());
   bind_unary<float>(module, "tanh", costly, [](float x) { return exact::tanh(x); });
 }
 

@@ -7,6 +7,7 @@
 
 #include "bind.hpp"
 #include "repdl/contract/arithmetic.hpp"
+#include "repdl/exact/two_paths.hpp"
 #include "threads.hpp"
 
 namespace repdl::cpu {
@@ -58,7 +59,12 @@ template <class T, class F>
 void elements(const F& f, T* out, std::int64_t n, const std::array<const T*, 1>& x,
               const std::array<std::int64_t, 1>& s) {
   const T* a = x[0];
-  if (s[0] == 1)
+  if constexpr (exact::has_two_paths<F>) {
+    if (s[0] == 1)
+      exact::evaluate(f, a, out, n);
+    else
+      for (std::int64_t i = 0; i < n; ++i) out[i] = exact::either(f, a[i * s[0]]);
+  } else if (s[0] == 1)
     for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(f(a[i]));
   else
     for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(f(a[i * s[0]]));

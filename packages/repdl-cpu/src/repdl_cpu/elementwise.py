@@ -35,8 +35,8 @@ canonical = _op("canonical", 1)
 """The same elements with every NaN 0x7fc00000: for ops that copy elements."""
 
 _UNARY = (
-    "abs", "exp", "expm1", "log", "neg", "reciprocal", "relu", "sigmoid", "sign",
-    "sqrt", "square", "tanh",
+    "abs", "cos", "erf", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "neg",
+    "reciprocal", "relu", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "tanh",
 )
 _BINARY = ("add", "div", "maximum", "minimum", "mul", "relu_backward", "sub")
 

@@ -8,6 +8,7 @@ constants, rounded once to the tensor's dtype.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ from repdl.ops.elementwise import check_like
 
 Tensor = torch.Tensor
 _ops = torch.ops.repdl
+_LN_2, _LN_10, _ERF_SLOPE = math.log(2), math.log(10), 2 / math.sqrt(math.pi)
 
 
 class Unary(Protocol):
@@ -88,15 +90,28 @@ def _unary(name: str, says: str, derivative: Callable[..., Tensor], page: str = 
 
 
 abs = _unary("abs", "Absolute value", lambda g, x: _mul(g, _ops.sign(x)))
+cos = _unary("cos", "Cosine, correctly rounded", lambda g, x: _ops.neg(_mul(g, _ops.sin(x))))
+erf = _unary(
+    "erf", "Error function, correctly rounded",
+    lambda g, x: _mul(g, _mul(_ops.exp(_ops.neg(_mul(x, x))), _ERF_SLOPE)),
+)
 exp = _unary("exp", "e to the power of `input`, correctly rounded", lambda g, y: _mul(g, y))
+exp2 = _unary("exp2", "2 to the power of `input`, correctly rounded", lambda g, y: _mul(g, _mul(y, _LN_2)))
 expm1 = _unary("expm1", "`exp(input) - 1`, correctly rounded", lambda g, y: _mul(g, _add(y, 1)))
 log = _unary("log", "Natural logarithm, correctly rounded", lambda g, x: _div(g, x))
+log10 = _unary("log10", "Logarithm to base 10, correctly rounded", lambda g, x: _div(g, _mul(x, _LN_10)))
+log1p = _unary("log1p", "`log(1 + input)`, correctly rounded", lambda g, x: _div(g, _add(x, 1)))
+log2 = _unary("log2", "Logarithm to base 2, correctly rounded", lambda g, x: _div(g, _mul(x, _LN_2)))
 neg = _unary("neg", "`-input`", lambda g: _ops.neg(g))
 reciprocal = _unary("reciprocal", "`1 / input`, rounded once", lambda g, y: _ops.neg(_mul(g, _mul(y, y))))
+rsqrt = _unary(
+    "rsqrt", "`1 / sqrt(input)`, correctly rounded", lambda g, y: _mul(_mul(g, -0.5), _mul(y, _mul(y, y)))
+)
 sigmoid = _unary(
     "sigmoid", "`1 / (1 + exp(-input))`, correctly rounded", lambda g, y: _mul(g, _mul(_sub(1, y), y))
 )
 sign = _unary("sign", "1, 0 or -1; 0 for NaN, as torch", lambda g: torch.zeros_like(g))
+sin = _unary("sin", "Sine, correctly rounded", lambda g, x: _mul(g, _ops.cos(x)))
 sqrt = _unary("sqrt", "Square root, rounded once", lambda g, y: _div(g, _add(y, y)))
 square = _unary("square", "`input * input`, rounded once", lambda g, x: _mul(g, _add(x, x)))
 tanh = _unary("tanh", "Hyperbolic tangent, correctly rounded", lambda g, y: _mul(g, _sub(1, _mul(y, y))))
