@@ -23,7 +23,8 @@ Function = Callable[..., Any]
 
 NEVER_NAN = {"sign"}  # sign(NaN) is 0, as torch has it
 NEVER_SUBNORMAL = {"log", "log_softmax", "sign", "sqrt"}  # the results nearest to 0 are far from subnormal
-SUBNORMAL_ARGUMENT_IS_ZERO = {"exp", "log_softmax", "sigmoid", "softmax", "square"}  # the results are equal, rounded
+# The results are equal, rounded.
+SUBNORMAL_ARGUMENT_IS_ZERO = {"cos", "exp", "exp2", "log_softmax", "sigmoid", "softmax", "square"}
 
 
 SINGLE = [case for case in cases() if not case.derived]

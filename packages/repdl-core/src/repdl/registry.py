@@ -10,7 +10,7 @@ and an implementation takes exactly the arguments of the schema, already checked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -48,7 +48,7 @@ class Backend:
         device: the `torch.device.type` of the tensors that it takes.
         ops: op name -> implementation, a function with the arguments of the op's schema.
         priority: where several backends serve a device, the highest is picked.
-        without: op name -> dtypes of the op that this backend has no kernel for; calls raise.
+        float64: names of the ops that have a kernel for float64 too; the others raise for it.
         describe: returns what to show of it (version, ISA, device name, ...).
     """
 
@@ -57,7 +57,7 @@ class Backend:
     ops: dict[str, Callable[..., Any]]
     priority: int = 0
     describe: Callable[[], Mapping[str, str]] = dict
-    without: Mapping[str, tuple[torch.dtype, ...]] = field(default_factory=dict)
+    float64: Collection[str] = ()
 
 
 OPS: dict[str, Op] = {}
@@ -110,6 +110,7 @@ def define(
     storage = None if dtypes is None else Storage(name, overload._schema, dtypes)
     floats = () if storage is None else storage.floats
     single = torch.float32
+    lists = [i for i, argument in enumerate(overload._schema.arguments) if str(argument.type) == "List[Tensor]"]
     mutable = [
         index
         for index, argument in enumerate(overload._schema.arguments)
@@ -124,6 +125,8 @@ def define(
                 f"take its derivative for 0; expected reverse mode; use torch.autograd.grad"
             )
         dtype = single
+        if lists and args[lists[0]]:
+            dtype = args[lists[0]][0].dtype
         for index in floats:
             if args[index] is not None and args[index].dtype is not single:
                 dtype = storage.check(args)  # type: ignore[union-attr]
@@ -136,7 +139,7 @@ def define(
             implementation = _lookup(name, device)
         if dtype is single:
             result = implementation(*args)
-        elif dtype is torch.float64:
+        elif dtype is torch.float64 or storage is None:
             _require(_chosen[name, device], name, dtype)
             result = implementation(*args)
         else:
@@ -287,14 +290,16 @@ def _kernels(backend: Backend) -> dict[str, Callable[..., Any]]:
 def _any_dtype(
     backend: Backend, op: str, function: Callable[..., Any], cast: Callable[..., Any] | None
 ) -> Callable[..., Any]:
-    """`function` for every dtype of the op; raises for those that the backend is without."""
+    """`function` for every dtype of the op; raises for one that the backend has no kernel for."""
     storage = OPS[op].storage if op in OPS else None
-    if storage is None:
+    if storage is None or op == "cast":
         return function
 
     def run(*args: Any) -> Any:
         dtype = storage.storage_dtype(args)
-        if dtype in HALF and cast is not None:
+        if dtype in HALF:
+            if cast is None:
+                raise BackendError(f"{op}: backend {backend.name!r} has no cast, which {dtype} needs")
             return storage.run(function, cast, args)
         _require(backend, op, dtype)
         return function(*args)
@@ -302,13 +307,17 @@ def _any_dtype(
     return run
 
 
+def has_kernel(backend: Backend, op: str, dtype: torch.dtype) -> bool:
+    """Whether the backend computes `op`, which it implements, on tensors of `dtype`."""
+    return dtype is not torch.float64 or op in backend.float64 or (op, backend.name) in _extra
+
+
 def _require(backend: Backend, op: str, dtype: torch.dtype) -> None:
-    """Raise if the backend has no kernel of `op` for `dtype`."""
-    if dtype in backend.without.get(op, ()):
-        name = str(dtype).removeprefix("torch.")
+    if not has_kernel(backend, op, dtype):
+        halves = "" if OPS[op].storage is None else ", bfloat16 or float16"
         raise DTypeError(
-            f"{op}: backend {backend.name!r} has no kernel for {name} yet, expected float32, bfloat16 or "
-            f"float16; repdl.use_backend('reference') computes it, slowly"
+            f"{op}: backend {backend.name!r} has no kernel for float64 yet, expected float32{halves}; "
+            f"repdl.use_backend('reference') computes it, slowly"
         )
 
 

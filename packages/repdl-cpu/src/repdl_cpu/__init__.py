@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from repdl.registry import Backend
 from repdl_cpu import (
     adam_step,
@@ -32,8 +30,21 @@ from repdl_cpu.isa import get_isa, supported_isas, use_isa
 
 __version__ = "0.1.0"
 
-SINGLE = (conv2d, linear, matmul)
-"""Families whose kernels are float32 so far, though their contract texts have float64."""
+DOUBLE = (
+    adam_step,
+    batch_norm,
+    elementwise,
+    group_norm,
+    layer_norm,
+    max,
+    max_pool2d,
+    nll_loss,
+    pad,
+    rms_norm,
+    sgd_step,
+    sum,
+)
+"""Families that have float64 kernels; products and convolutions are to come."""
 
 backend = Backend(
     name="cpu",
@@ -63,7 +74,7 @@ backend = Backend(
         for op, function in module.OPS.items()
     },
     priority=100,
-    without={op: (torch.float64,) for module in SINGLE for op in module.OPS},
+    float64=[op for module in DOUBLE for op in module.OPS],
     describe=lambda: {"version": __version__, "isa": get_isa(), "supported": " ".join(supported_isas())},
 )
 
