@@ -109,14 +109,11 @@ class Storage:
 
     def run(self, implementation: Callable[..., Any], cast: Callable[..., torch.Tensor], args: Sequence[Any]) -> Any:
         """What `implementation` gives for half storage: widen, compute, round once."""
-        floats = self.floats
-        result = implementation(
-            *(
-                cast(a, torch.float32) if i in floats and a is not None and a.dtype in HALF else a
-                for i, a in enumerate(args)
-            )
-        )
-        return self.outputs(args, result, cast)
+        wide = list(args)
+        for i in self.floats:
+            if args[i] is not None and args[i].dtype in HALF:
+                wide[i] = cast(args[i], torch.float32)
+        return self.outputs(args, implementation(*wide), cast)
 
     def outputs(self, args: Sequence[Any], result: Any, convert: Callable[..., torch.Tensor]) -> Any:
         """The outputs, each converted to the dtype that it has."""

@@ -265,12 +265,6 @@ def lookup(op: str, device: str) -> Callable[..., Any]:
     return _cache.get((op, device)) or _lookup(op, device)
 
 
-def lookup_backend(op: str, device: str) -> Backend:
-    """The backend that a call of `op` with tensors on `device` reaches."""
-    lookup(op, device)
-    return _chosen[op, device]
-
-
 def implementations(backend: Backend) -> dict[str, Callable[..., Any]]:
     """Op name -> implementation: the backend's own, and those added with `implement`.
 
