@@ -79,7 +79,8 @@ def golden(session: nox.Session) -> None:
 
 @nox.session
 def prove(session: nox.Session) -> None:
-    """Check the exact functions on all 2**32 arguments (needs the MPFR library, minutes)."""
+    """Check the exact functions on all 2**32 arguments (needs g++; half an hour)."""
+    session.install("gmpy2>=2.1")
     session.run("python", "tools/exact/prove.py", *session.posargs)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from mpmath import atanh, chebyfit, exp, log, mp, mpf, sqrt
+from mpmath import atanh, chebyfit, erf, exp, log, mp, mpf, pi, sin, sqrt
 
 mp.prec = 200
 
@@ -27,9 +27,33 @@ def log_tail(z: mpf) -> mpf:
     return 2 * (atanh(s) - s) / s / z if s > mpf(2) ** -30 else mpf(2) / 3 + 2 * z / 5
 
 
+def exp2_tail(r: mpf) -> mpf:
+    """(2**r - 1) / r"""
+    return (mpf(2) ** r - 1) / r if abs(r) > mpf(2) ** -60 else log(2)
+
+
+def sin_tail(z: mpf) -> mpf:
+    """With z = r**2: (sin(r) - r) / r**3"""
+    r = sqrt(abs(z))
+    return (sin(r) - r) / r**3 if r > mpf(2) ** -40 else -mpf(1) / 6
+
+
+ERF_CENTRE = mpf("7.703125")
+
+
+def erf_ratio(w: mpf) -> mpf:
+    """With x = sqrt(w + centre): erf(x) / x"""
+    x = sqrt(abs(w + ERF_CENTRE))
+    return erf(x) / x if x > mpf(2) ** -50 else 2 / sqrt(pi)
+
+
 FITS: dict[str, tuple[Callable[[mpf], mpf], mpf, mpf, int]] = {
     "exp": (exp_tail, -log(2) / 2 * mpf("1.0001"), log(2) / 2 * mpf("1.0001"), 11),
     "log": (log_tail, mpf(0), (3 - 2 * sqrt(mpf(2))) ** 2 * mpf("1.0001"), 8),
+    "exp2": (exp2_tail, -mpf("0.5"), mpf("0.5"), 11),
+    "pow": (exp2_tail, -mpf("0.5"), mpf("0.5"), 10),
+    "sin": (sin_tail, mpf(0), (pi / 2) ** 2 * mpf("1.0001"), 8),
+    "erf": (erf_ratio, -ERF_CENTRE, ERF_CENTRE, 29),
 }
 
 if __name__ == "__main__":

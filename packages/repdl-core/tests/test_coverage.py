@@ -14,12 +14,14 @@ import torch
 import repdl
 from repdl.registry import OPS, get_backend, implementations
 from repdl.testing import cases, golden
+from repdl.testing.cases import elementwise
 
 OURS = sorted(op.name for op in OPS.values() if op.distribution == "repdl-core")
 FAMILIES = sorted({OPS[name].family for name in OURS})
 BACKENDS = [name for name, info in repdl.backends().items() if info.error is None]
 PACKAGES = Path(__file__).parents[2]
-STEPS = {"adam_step", "sgd_step"}
+STEPS = {"adam_step", "cast", "sgd_step"}
+"""Public functions that torch has under no such name."""
 NEVER_EMPTY = {"max"}
 """Ops that torch refuses on an empty input; the backward of one takes none either."""
 NATIVE_ELSEWHERE = {"linear": "matmul"}
@@ -87,8 +89,7 @@ def test_coverage__source_tree(family: str) -> None:
 # torch's parameter names; None: inspect torch.nn.functional's function of that name.
 UNARY, BINARY = ("input",), ("input", "other")
 TORCH: dict[str, tuple[str, ...] | None] = {
-    **dict.fromkeys(("abs", "exp", "expm1", "log", "neg", "reciprocal"), UNARY),
-    **dict.fromkeys(("sigmoid", "sign", "sqrt", "square", "tanh"), UNARY),
+    **dict.fromkeys(elementwise.UNARY, UNARY),
     **dict.fromkeys(("mul", "maximum", "minimum", "matmul"), BINARY),
     **dict.fromkeys(("add", "sub"), (*BINARY, "alpha")),
     **dict.fromkeys(("mm", "bmm"), ("input", "mat2")),

@@ -14,10 +14,18 @@ from hypothesis import strategies as st
 from repdl.reference import exact
 
 CASES: dict[str, tuple[Callable[..., np.ndarray], Callable[..., gmpy2.mpfr]]] = {
+    "cos": (exact.cos, gmpy2.cos),
+    "erf": (exact.erf, gmpy2.erf),
     "exp": (exact.exp, gmpy2.exp),
+    "exp2": (exact.exp2, gmpy2.exp2),
     "expm1": (exact.expm1, gmpy2.expm1),
     "log": (exact.log, gmpy2.log),
+    "log10": (exact.log10, gmpy2.log10),
+    "log1p": (exact.log1p, gmpy2.log1p),
+    "log2": (exact.log2, gmpy2.log2),
+    "rsqrt": (exact.rsqrt, lambda x: 1 / gmpy2.sqrt(x)),
     "sigmoid": (exact.sigmoid, lambda x: 1 / (1 + gmpy2.exp(-x))),
+    "sin": (exact.sin, gmpy2.sin),
     "tanh": (exact.tanh, gmpy2.tanh),
 }
 PRECISE = gmpy2.context(precision=200)
@@ -32,6 +40,12 @@ SPECIAL = [
 ]
 HARD = [
     *(0x3C413D3A, 0x41178FEB, 0x4C5D65A5, 0x65D890D3, 0x6F31A8EC),  # patched in log.hpp
+    *(0x3B429D37, 0xBCF3A937, 0x0EFEEE7A),  # patched in exp2.hpp, log10.hpp
+    *(0xB53FFFFD, 0x35400003, 0xB70FFFE5, 0x3710001B, 0xBB0EC8C4, 0x3EFD81AD, 0x41078FEB),  # in log1p.hpp
+    *(0xC3160000, 0xC3160001, 0xC315FFFF, 0x42FFFFFF, 0x43000000),  # exp2: 2**-150, around it, inf
+    *(0x42C80000, 0x501502F9),  # log10: exact
+    *(0x46199998, 0xC6199998, 0x5F18B878, 0x6115CB11, 0x7908CD73),  # in sin.hpp
+    *(0x49800000, 0x49800001, 0xC9800001, 0x3FC90FDB, 0x40490FDB),  # sin, cos: reduction, near zeros
     *(0x42B17217, 0x42B17218, 0x42B17219),  # exp: the last finite result, inf
     *(0xC2AEAC4F, 0xC2AEAC50, 0xC2AEAC51),  # exp: the smallest normal, subnormals
     *(0xC2CFF1B4, 0xC2CFF1B5, 0xC2CFF1B6),  # exp: 2**-149, +0
@@ -81,6 +95,9 @@ def test_exact__all_exponents(name: str) -> None:
     ("name", "low", "high"),
     [("exp", -104, 89), ("exp", -104, -87), ("exp", -1, 1), ("log", 0.5, 2), ("log", 0, 1e-38)]
     + [("expm1", -20, 89), ("expm1", -1, 1), ("sigmoid", -105, 20), ("sigmoid", -0.001, 0.001)]
+    + [("exp2", -151, 129), ("exp2", -150, -126), ("exp2", -0.01, 0.01), ("log1p", -1, 1), ("log1p", -1e-3, 1e-3)]
+    + [("log2", 0.5, 2), ("log10", 0.5, 2), ("rsqrt", 0.25, 4), ("erf", -4, 4), ("erf", -0.01, 0.01)]
+    + [(name, -size, size) for name in ("sin", "cos") for size in (1.6, 100, 2.0**20, 2.0**30, 3e38)]
     + [("tanh", -10, 10), ("tanh", -0.01, 0.01)],
 )
 def test_exact__ranges(name: str, low: float, high: float) -> None:

@@ -174,7 +174,7 @@ def test_mm__message_has_op_actual_and_expected() -> None:
 def test_matmul__rejects_dtype(op: str, dtype: torch.dtype) -> None:
     a, b = torch.ones(2, 2), torch.ones(2, 2, dtype=dtype)
     name = str(dtype).removeprefix("torch.")
-    for pair in ((a, b), (b, a), (b, b)):
+    for pair in ((a, b), (b, a), *(() if dtype.is_floating_point else ((b, b),))):
         assert_rejected(lambda: getattr(ops, op)(*pair), TypeError, "matmul", name, "float32", tensors=pair)
 
 

@@ -120,7 +120,7 @@ def test_max__rejects_types(dim: Any) -> None:
     assert_rejected(lambda: ops.max(2.0), TypeError, "max: input")
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
 def test_max__rejects_dtypes(dtype: torch.dtype) -> None:
     x = torch.ones(2, 3, dtype=dtype)
     for args in ((), (1,), (x,), (x.float(),)):

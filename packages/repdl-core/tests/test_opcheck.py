@@ -1,6 +1,6 @@
 """torch.library.opcheck: schema, autograd registration, fake kernel and dynamic shapes of every op.
 
-A few cases an op run by default and the others are marked `slow`. Cases with a NaN in the
+A few cases an op, one of them in bfloat16, run by default and the others are marked `slow`. Cases with a NaN in the
 output or in a gradient are left out: opcheck compares two runs, and there NaN differs from NaN.
 """
 
@@ -56,10 +56,12 @@ def chosen() -> list[Any]:
             continue
         mine = [case for case in cases(op.family) if case.op == op.name]
         mine.sort(key=lambda case: PREFERRED.index(case.name) if case.name in PREFERRED else len(PREFERRED))
-        usable = [case for case in mine if not has_nan(case)]
+        usable = [case for case in mine if not case.derived and not has_nan(case)]
+        halves = [case for case in mine if case.derived and case.name.endswith("_bf16") and not has_nan(case)][:1]
+        fast = [*usable[:FAST], *halves]
         params += [
-            pytest.param(case, id=str(case), marks=() if number < FAST else pytest.mark.slow)
-            for number, case in enumerate(usable)
+            pytest.param(case, id=str(case), marks=() if case in fast else pytest.mark.slow)
+            for case in (*usable, *halves)
         ]
     return params
 

@@ -147,7 +147,7 @@ def test_sum__rejects_types(op: str, dim: Any) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64, torch.bool])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
 def test_sum__rejects_dtypes(op: str, dtype: torch.dtype) -> None:
     x = torch.ones(2, 3, dtype=dtype)
     assert_rejected(lambda: getattr(ops, op)(x), TypeError, "sum", str(dtype).removeprefix("torch."), tensors=(x,))

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "bind.hpp"
-#include "simd.hpp"
+#include "simd_double.hpp"
 #include "sum.hpp"
 #include "threads.hpp"
 
@@ -23,8 +23,9 @@ struct Channels {
 
   // sum of f(position) over channel k, position the offset in the tensor; runs are contiguous.
   template <class F>
-  float sum(std::int64_t k, const F& f) const {
-    return sum_filled(count(), contract, [&](std::int64_t start, std::int64_t length, float* dst) {
+  auto sum(std::int64_t k, const F& f) const {
+    using T = std::decay_t<decltype(f(k))>;
+    return sum_filled<T>(count(), contract, [&](std::int64_t start, std::int64_t length, T* dst) {
       while (length > 0) {
         const std::int64_t j = start % inner, run = std::min(length, inner - j);
         const std::int64_t at = (start / inner * c + k) * inner + j;
@@ -54,22 +55,24 @@ struct Channels {
   }
 };
 
+template <class T>
 struct Vectors {
-  const float *running_mean, *running_var, *weight, *bias;  // each (C) or null
-  float *mean, *invstd, *new_mean, *new_var;
+  const T *running_mean, *running_var, *weight, *bias;  // each (C) or null
+  T *mean, *invstd, *new_mean, *new_var;
 };
 
-void batch_norm(const Channels& s, const float* x, float* y, const Vectors& v, bool training, double momentum,
+template <class T>
+void batch_norm(const Channels& s, const T* x, T* y, const Vectors<T>& v, bool training, double momentum,
                 double eps) {
   s.each_channel([&](std::int64_t k) {
     // Converted in here: only the parts of a parallel_for round to nearest whatever the caller has set.
-    const float n = static_cast<float>(s.count()), rest = static_cast<float>(s.count() - 1);
-    const float share = static_cast<float>(momentum), keep = static_cast<float>(1.0 - momentum);
-    const float epsilon = static_cast<float>(eps);
-    float mean, var;
+    const T n = static_cast<T>(s.count()), rest = static_cast<T>(s.count() - 1);
+    const T share = static_cast<T>(momentum), keep = static_cast<T>(1.0 - momentum);
+    const T epsilon = static_cast<T>(eps);
+    T mean, var;
     if (training) {
       mean = s.sum(k, [x](std::int64_t i) { return x[i]; }) / n;
-      const float q = s.sum(k, [x, mean](std::int64_t i) { return (x[i] - mean) * (x[i] - mean); });
+      const T q = s.sum(k, [x, mean](std::int64_t i) { return (x[i] - mean) * (x[i] - mean); });
       var = q / n;
       if (v.running_mean) {
         v.new_mean[k] = canonical(fma(share, mean, keep * v.running_mean[k]));
@@ -80,25 +83,25 @@ void batch_norm(const Channels& s, const float* x, float* y, const Vectors& v, b
       var = v.running_var[k];
     }
     v.mean[k] = canonical(mean);
-    v.invstd[k] = canonical(1.0f / std::sqrt(var + epsilon));
+    v.invstd[k] = canonical(T(1) / std::sqrt(var + epsilon));
   });
   s.each_plane([&](std::int64_t k, std::int64_t at, std::int64_t length) {
-    const float mean = v.mean[k], invstd = v.invstd[k];
-    const float *from = x + at;
-    float* to = y + at;
+    const T mean = v.mean[k], invstd = v.invstd[k];
+    const T *from = x + at;
+    T* to = y + at;
     if (v.weight && v.bias) {
-      const float weight = v.weight[k], bias = v.bias[k];
+      const T weight = v.weight[k], bias = v.bias[k];
       std::int64_t i = 0;
-      for (; i + Vec::width <= length; i += Vec::width) {
-        const Vec h = (Vec::load(from + i) - Vec::set1(mean)) * Vec::set1(invstd);
-        canonical(fma(h, Vec::set1(weight), Vec::set1(bias))).store(to + i);
+      for (; i + VecOf<T>::width <= length; i += VecOf<T>::width) {
+        const VecOf<T> h = (VecOf<T>::load(from + i) - VecOf<T>::set1(mean)) * VecOf<T>::set1(invstd);
+        canonical(fma(h, VecOf<T>::set1(weight), VecOf<T>::set1(bias))).store(to + i);
       }
       for (; i < length; ++i) to[i] = canonical(fma((from[i] - mean) * invstd, weight, bias));
     } else if (v.weight) {
-      const float weight = v.weight[k];
+      const T weight = v.weight[k];
       for (std::int64_t i = 0; i < length; ++i) to[i] = canonical((from[i] - mean) * invstd * weight);
     } else if (v.bias) {
-      const float bias = v.bias[k];
+      const T bias = v.bias[k];
       for (std::int64_t i = 0; i < length; ++i) to[i] = canonical((from[i] - mean) * invstd + bias);
     } else {
       for (std::int64_t i = 0; i < length; ++i) to[i] = canonical((from[i] - mean) * invstd);
@@ -106,31 +109,32 @@ void batch_norm(const Channels& s, const float* x, float* y, const Vectors& v, b
   });
 }
 
-void batch_norm_backward(const Channels& s, const float* grad, const float* x, const float* weight,
-                         const float* means, const float* invstds, float* out, float* grad_weight, float* grad_bias,
+template <class T>
+void batch_norm_backward(const Channels& s, const T* grad, const T* x, const T* weight,
+                         const T* means, const T* invstds, T* out, T* grad_weight, T* grad_bias,
                          bool training) {
   s.each_channel([&](std::int64_t k) {
-    const float mean = means[k], invstd = invstds[k];
+    const T mean = means[k], invstd = invstds[k];
     grad_bias[k] = canonical(s.sum(k, [grad](std::int64_t i) { return grad[i]; }));
     grad_weight[k] =
         canonical(s.sum(k, [=](std::int64_t i) { return grad[i] * ((x[i] - mean) * invstd); }));
   });
   s.each_plane([&](std::int64_t k, std::int64_t at, std::int64_t length) {
-    const float mean = means[k], invstd = invstds[k];
-    const float scale = weight ? weight[k] * invstd : invstd;
-    const float n = static_cast<float>(s.count());
-    const float b = grad_bias[k] / n, w = grad_weight[k] / n;
-    const float *g = grad + at, *from = x + at;
-    float* to = out + at;
+    const T mean = means[k], invstd = invstds[k];
+    const T scale = weight ? weight[k] * invstd : invstd;
+    const T n = static_cast<T>(s.count());
+    const T b = grad_bias[k] / n, w = grad_weight[k] / n;
+    const T *g = grad + at, *from = x + at;
+    T* to = out + at;
     std::int64_t i = 0;
     if (!training) {
       for (; i < length; ++i) to[i] = canonical(g[i] * scale);
       return;
     }
-    for (; i + Vec::width <= length; i += Vec::width) {
-      const Vec h = (Vec::load(from + i) - Vec::set1(mean)) * Vec::set1(invstd);
-      const Vec minus_h = Vec::set1(-1.0f) * h;
-      canonical(Vec::set1(scale) * fma(minus_h, Vec::set1(w), Vec::load(g + i) - Vec::set1(b))).store(to + i);
+    for (; i + VecOf<T>::width <= length; i += VecOf<T>::width) {
+      const VecOf<T> h = (VecOf<T>::load(from + i) - VecOf<T>::set1(mean)) * VecOf<T>::set1(invstd);
+      const VecOf<T> minus_h = VecOf<T>::set1(-T(1)) * h;
+      canonical(VecOf<T>::set1(scale) * fma(minus_h, VecOf<T>::set1(w), VecOf<T>::load(g + i) - VecOf<T>::set1(b))).store(to + i);
     }
     for (; i < length; ++i) to[i] = canonical(scale * fma(-((from[i] - mean) * invstd), w, g[i] - b));
   });
@@ -142,6 +146,7 @@ Channels channels(const Sizes& sizes, std::int64_t lanes, std::int64_t block, in
 
 }  // namespace
 
+template <class T>
 void bind_batch_norm(py::module_& module) {
   const py::call_guard<py::gil_scoped_release> release;
   module.def(
@@ -149,19 +154,22 @@ void bind_batch_norm(py::module_& module) {
       [](Address x, Address y, const std::vector<Address>& given, const std::vector<Address>& made,
          const Sizes& sizes, bool training, double momentum, double eps, std::int64_t lanes, std::int64_t block,
          int threads) {
-        const Vectors v{in(given[0]), in(given[1]), in(given[2]), in(given[3]),
-                        out(made[0]), out(made[1]), out(made[2]), out(made[3])};
-        batch_norm(channels(sizes, lanes, block, threads), in(x), out(y), v, training, momentum, eps);
+        const Vectors<T> v{in<T>(given[0]), in<T>(given[1]), in<T>(given[2]), in<T>(given[3]),
+                        out<T>(made[0]), out<T>(made[1]), out<T>(made[2]), out<T>(made[3])};
+        batch_norm(channels(sizes, lanes, block, threads), in<T>(x), out<T>(y), v, training, momentum, eps);
       },
       release);
   module.def(
       "batch_norm_backward",
       [](Address grad, Address x, Address weight, Address mean, Address invstd, Address result, Address grad_weight,
          Address grad_bias, const Sizes& sizes, bool training, std::int64_t lanes, std::int64_t block, int threads) {
-        batch_norm_backward(channels(sizes, lanes, block, threads), in(grad), in(x), in(weight), in(mean), in(invstd),
-                            out(result), out(grad_weight), out(grad_bias), training);
+        batch_norm_backward(channels(sizes, lanes, block, threads), in<T>(grad), in<T>(x), in<T>(weight), in<T>(mean), in<T>(invstd),
+                            out<T>(result), out<T>(grad_weight), out<T>(grad_bias), training);
       },
       release);
 }
+
+template void bind_batch_norm<float>(py::module_&);
+template void bind_batch_norm<double>(py::module_&);
 
 }  // namespace repdl::cpu

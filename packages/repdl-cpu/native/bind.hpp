@@ -17,22 +17,57 @@ using Sizes = std::vector<std::int64_t>;
 inline const float* in(Address address) { return reinterpret_cast<const float*>(address); }
 inline float* out(Address address) { return reinterpret_cast<float*>(address); }
 
-// Each family of ops adds its functions; defined in <family>.cpp.
+template <class T>
+const T* in(Address address) {
+  return reinterpret_cast<const T*>(address);
+}
+template <class T>
+T* out(Address address) {
+  return reinterpret_cast<T*>(address);
+}
+
+// Each family of ops adds its functions; defined in <family>.cpp. Those that are templates
+// have float kernels in the module and double ones in its submodule f64.
+template <class T>
 void bind_adam_step(py::module_& module);
+template <class T>
 void bind_batch_norm(py::module_& module);
+void bind_cast(py::module_& module);
 void bind_conv2d(py::module_& module);
 void bind_cross_entropy(py::module_& module);
+template <class T>
 void bind_elementwise(py::module_& module);
+template <class T>
 void bind_group_norm(py::module_& module);
+template <>
+void bind_group_norm<float>(py::module_& module);
+template <>
+void bind_group_norm<double>(py::module_& module);
+template <class T>
 void bind_layer_norm(py::module_& module);
+template <>
+void bind_layer_norm<float>(py::module_& module);
+template <>
+void bind_layer_norm<double>(py::module_& module);
 void bind_matmul(py::module_& module);
+template <class T>
 void bind_max(py::module_& module);
+template <class T>
 void bind_max_pool2d(py::module_& module);
+template <class T>
 void bind_nll_loss(py::module_& module);
+template <class T>
 void bind_pad(py::module_& module);
+template <class T>
 void bind_rms_norm(py::module_& module);
+template <>
+void bind_rms_norm<float>(py::module_& module);
+template <>
+void bind_rms_norm<double>(py::module_& module);
+template <class T>
 void bind_sgd_step(py::module_& module);
 void bind_softmax(py::module_& module);
+template <class T>
 void bind_sum(py::module_& module);
 
 }  // namespace repdl::cpu

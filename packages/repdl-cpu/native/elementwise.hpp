@@ -8,6 +8,7 @@
 
 #include "bind.hpp"
 #include "repdl/contract/arithmetic.hpp"
+#include "repdl/exact/two_paths.hpp"
 #include "sweep.hpp"
 #include "threads.hpp"
 
@@ -57,39 +58,44 @@ struct Passes {
 
 // out[i] = f(x[i], ...) for n elements; unit strides and repeated scalars become vector loops.
 // An f that also takes a Vec is an exact function: its NaN is the one NaN.
-template <class F>
-void elements(const F& f, float* out, std::int64_t n, const std::array<const float*, 1>& x,
+template <class T, class F>
+void elements(const F& f, T* out, std::int64_t n, const std::array<const T*, 1>& x,
               const std::array<std::int64_t, 1>& s) {
-  const float* a = x[0];
-  if constexpr (std::is_invocable_v<F, Vec>)
+  const T* a = x[0];
+  if constexpr (std::is_same_v<T, float> && std::is_invocable_v<F, Vec>)
     if (s[0] == 1) return sweep(n, [&](std::int64_t i, auto part) { part.store(out + i, f(part.load(a + i))); });
-  if (s[0] == 1)
+  if constexpr (exact::has_two_paths<F>) {
+    if (s[0] == 1)
+      exact::evaluate(f, a, out, n);
+    else
+      for (std::int64_t i = 0; i < n; ++i) out[i] = exact::either(f, a[i * s[0]]);
+  } else if (s[0] == 1)
     for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(f(a[i]));
   else
     for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(f(a[i * s[0]]));
 }
 
-template <class F>
-void elements(const F& f, float* out, std::int64_t n, const std::array<const float*, 2>& x,
+template <class T, class F>
+void elements(const F& f, T* out, std::int64_t n, const std::array<const T*, 2>& x,
               const std::array<std::int64_t, 2>& s) {
-  const float *a = x[0], *b = x[1];
+  const T *a = x[0], *b = x[1];
   if (s[0] == 1 && s[1] == 1) {
     for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(f(a[i], b[i]));
   } else if (s[0] == 1 && s[1] == 0) {
-    const float y = b[0];
+    const T y = b[0];
     for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(f(a[i], y));
   } else if (s[0] == 0 && s[1] == 1) {
-    const float y = a[0];
+    const T y = a[0];
     for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(f(y, b[i]));
   } else {
     for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(f(a[i * s[0]], b[i * s[1]]));
   }
 }
 
-template <class F>
-void elements(const F& f, float* out, std::int64_t n, const std::array<const float*, 3>& x,
+template <class T, class F>
+void elements(const F& f, T* out, std::int64_t n, const std::array<const T*, 3>& x,
               const std::array<std::int64_t, 3>& s) {
-  const float *a = x[0], *b = x[1], *c = x[2];
+  const T *a = x[0], *b = x[1], *c = x[2];
   if (s[0] == 1 && s[1] == 1 && s[2] == 1)
     for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(f(a[i], b[i], c[i]));
   else
@@ -97,15 +103,15 @@ void elements(const F& f, float* out, std::int64_t n, const std::array<const flo
 }
 
 // The whole pass; `grain` is the number of elements worth a thread.
-template <std::size_t N, class F>
-void elementwise(const F& f, const std::array<const float*, N>& x, float* out, const Passes<N>& passes,
+template <std::size_t N, class T, class F>
+void elementwise(const F& f, const std::array<const T*, N>& x, T* out, const Passes<N>& passes,
                  std::int64_t grain, int threads) {
   const std::int64_t run = passes.size.back();
   parallel_for(passes.count, grain, threads, [&](std::int64_t begin, std::int64_t end) {
     while (begin < end) {
       const std::int64_t count = std::min(end - begin, run - begin % run);
       const auto offset = passes.offsets(begin);
-      std::array<const float*, N> at;
+      std::array<const T*, N> at;
       for (std::size_t k = 0; k < N; ++k) at[k] = x[k] + offset[k];
       elements(f, out + begin, count, at, passes.stride.back());
       begin += count;

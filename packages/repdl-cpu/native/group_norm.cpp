@@ -164,7 +164,8 @@ Groups groups_of(const Sizes& sizes, std::int64_t lanes, std::int64_t block, int
 
 }  // namespace
 
-void bind_group_norm(py::module_& module) {
+template <>
+void bind_group_norm<float>(py::module_& module) {
   const py::call_guard<py::gil_scoped_release> release;
   module.def(
       "group_norm",

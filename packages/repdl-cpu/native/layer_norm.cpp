@@ -61,7 +61,8 @@ void layer_norm_backward(const Rows& s, const float* grad, const float* x, const
 
 }  // namespace
 
-void bind_layer_norm(py::module_& module) {
+template <>
+void bind_layer_norm<float>(py::module_& module) {
   const py::call_guard<py::gil_scoped_release> release;
   module.def(
       "layer_norm",

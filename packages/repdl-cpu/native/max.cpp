@@ -2,26 +2,43 @@
 //
 //   for i < rows:  (rows, n) -> (rows), (rows)
 //     index[i] = first NaN of x[i, :], else first of its largest elements
+#include <limits>
+
 #include "bind.hpp"
 #include "largest.hpp"
 #include "repdl/contract/arithmetic.hpp"
 #include "threads.hpp"
 
 namespace repdl::cpu {
+// Of doubles, as largest.hpp has it for floats.
+inline double largest(const double* x, std::int64_t n) {
+  double best = -std::numeric_limits<double>::infinity();
+  for (std::int64_t i = 0; i < n; ++i) best = x[i] > best ? x[i] : best;
+  return best;
+}
+
+inline bool has_nan(const double* x, std::int64_t n) {
+  int found = 0;
+  for (std::int64_t i = 0; i < n; ++i) found |= x[i] != x[i];
+  return found != 0;
+}
+
 namespace {
 
-std::int64_t first_largest(const float* x, std::int64_t n) {
+template <class T>
+std::int64_t first_largest(const T* x, std::int64_t n) {
   std::int64_t i = 0;
   if (has_nan(x, n)) {
     while (x[i] == x[i]) ++i;
     return i;
   }
-  const float value = largest(x, n);
+  const T value = largest(x, n);
   while (x[i] != value) ++i;
   return i;
 }
 
-void max_dim(const float* x, float* values, std::int64_t* indices, std::int64_t rows, std::int64_t n, int threads) {
+template <class T>
+void max_dim(const T* x, T* values, std::int64_t* indices, std::int64_t rows, std::int64_t n, int threads) {
   parallel_for(rows, std::max<std::int64_t>(1, (1 << 15) / n), threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t index = first_largest(x + i * n, n);
@@ -31,36 +48,41 @@ void max_dim(const float* x, float* values, std::int64_t* indices, std::int64_t 
   });
 }
 
-void max_backward(const float* grad, const float* x, const float* y, float* out, std::int64_t n, int threads) {
+template <class T>
+void max_backward(const T* grad, const T* x, const T* y, T* out, std::int64_t n, int threads) {
   std::int64_t ties = 0;
-  float each = 0.0f;
-  const float largest = *y;
-  const auto tied = [largest](float value) { return value == largest || (value != value && largest != largest); };
+  T each = 0;
+  const T largest = *y;
+  const auto tied = [largest](T value) { return value == largest || (value != value && largest != largest); };
   parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) {
     for (std::int64_t i = 0; i < n; ++i) ties += tied(x[i]);
-    each = canonical(*grad / static_cast<float>(ties));
+    each = canonical(*grad / static_cast<T>(ties));
   });
   parallel_for(n, 1 << 15, threads, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) out[i] = tied(x[i]) ? each : 0.0f;
+    for (std::int64_t i = begin; i < end; ++i) out[i] = tied(x[i]) ? each : T(0);
   });
 }
 
 }  // namespace
 
+template <class T>
 void bind_max(py::module_& module) {
   const py::call_guard<py::gil_scoped_release> release;
   module.def(
       "max_dim",
       [](Address x, Address values, Address indices, std::int64_t rows, std::int64_t n, int threads) {
-        max_dim(in(x), out(values), reinterpret_cast<std::int64_t*>(indices), rows, n, threads);
+        max_dim(in<T>(x), out<T>(values), reinterpret_cast<std::int64_t*>(indices), rows, n, threads);
       },
       release);
   module.def(
       "max_backward",
       [](Address grad, Address x, Address y, Address result, std::int64_t n, int threads) {
-        max_backward(in(grad), in(x), in(y), out(result), n, threads);
+        max_backward(in<T>(grad), in<T>(x), in<T>(y), out<T>(result), n, threads);
       },
       release);
 }
+
+template void bind_max<float>(py::module_&);
+template void bind_max<double>(py::module_&);
 
 }  // namespace repdl::cpu

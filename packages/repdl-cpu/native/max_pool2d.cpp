@@ -33,18 +33,19 @@ struct Side {
 };
 
 // One row of windows, a tap at a time: best and tap are the largest so far and where.
-void pool_row(const float* x, const Side& h, const Side& w, std::int64_t y, float* best, std::int32_t* tap) {
-  std::fill(best, best + w.out, -std::numeric_limits<float>::infinity());
+template <class T>
+void pool_row(const T* x, const Side& h, const Side& w, std::int64_t y, T* best, std::int32_t* tap) {
+  std::fill(best, best + w.out, -std::numeric_limits<T>::infinity());
   std::fill(tap, tap + w.out, -1);
   for (std::int64_t i = 0; i < h.kernel; ++i) {
     const std::int64_t row = h.at(y, i);
     if (row < 0 || row >= h.size) continue;
     for (std::int64_t j = 0; j < w.kernel; ++j) {
-      const float* from = x + row * w.size + (j * w.dilation - w.padding);
+      const T* from = x + row * w.size + (j * w.dilation - w.padding);
       const std::int32_t here = static_cast<std::int32_t>(i * w.kernel + j);
       const std::int64_t end = w.last(j), stride = w.stride;
       for (std::int64_t z = w.first(j); z < end; ++z) {
-        const float value = from[z * stride];
+        const T value = from[z * stride];
         const bool replace = value > best[z] || value != value;
         tap[z] = replace ? here : tap[z];
         best[z] = replace ? value : best[z];
@@ -53,7 +54,8 @@ void pool_row(const float* x, const Side& h, const Side& w, std::int64_t y, floa
   }
 }
 
-void max_pool2d(const float* x, float* y, std::int64_t* index, std::int64_t planes, const Side& h, const Side& w,
+template <class T>
+void max_pool2d(const T* x, T* y, std::int64_t* index, std::int64_t planes, const Side& h, const Side& w,
                 int threads) {
   const std::int64_t work = h.out * w.out * h.kernel * w.kernel;
   std::vector<std::int64_t> offset;  // of each tap from the corner of its window
@@ -64,7 +66,7 @@ void max_pool2d(const float* x, float* y, std::int64_t* index, std::int64_t plan
                  std::vector<std::int32_t> tap(static_cast<std::size_t>(w.out));
                  for (std::int64_t task = begin * h.out; task < end * h.out; ++task) {
                    const std::int64_t row = task % h.out, corner = h.at(row, 0) * w.size - w.padding;
-                   float* best = y + task * w.out;
+                   T* best = y + task * w.out;
                    std::int64_t* to = index + task * w.out;
                    pool_row(x + task / h.out * h.size * w.size, h, w, row, best, tap.data());
                    for (std::int64_t z = 0; z < w.out; ++z) {
@@ -78,13 +80,14 @@ void max_pool2d(const float* x, float* y, std::int64_t* index, std::int64_t plan
                });
 }
 
-void max_pool2d_backward(const float* grad, const std::int64_t* index, float* out, std::int64_t planes,
+template <class T>
+void max_pool2d_backward(const T* grad, const std::int64_t* index, T* out, std::int64_t planes,
                          std::int64_t outputs, std::int64_t inputs, int threads) {
   parallel_for(planes, std::max<std::int64_t>(1, (1 << 14) / (inputs + outputs + 1)), threads,
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t p = begin; p < end; ++p) {
-                   float* to = out + p * inputs;
-                   std::fill(to, to + inputs, 0.0f);
+                   T* to = out + p * inputs;
+                   std::fill(to, to + inputs, T(0));
                    for (std::int64_t o = p * outputs; o < (p + 1) * outputs; ++o) to[index[o]] += grad[o];
                    for (std::int64_t i = 0; i < inputs; ++i) to[i] = canonical(to[i]);
                  }
@@ -93,12 +96,13 @@ void max_pool2d_backward(const float* grad, const std::int64_t* index, float* ou
 
 }  // namespace
 
+template <class T>
 void bind_max_pool2d(py::module_& module) {
   const py::call_guard<py::gil_scoped_release> release;
   module.def(
       "max_pool2d",
       [](Address x, Address y, Address index, std::int64_t planes, const Sizes& h, const Sizes& w, int threads) {
-        max_pool2d(in(x), out(y), reinterpret_cast<std::int64_t*>(index), planes,
+        max_pool2d(in<T>(x), out<T>(y), reinterpret_cast<std::int64_t*>(index), planes,
                    {h[0], h[1], h[2], h[3], h[4], h[5]}, {w[0], w[1], w[2], w[3], w[4], w[5]}, threads);
       },
       release);
@@ -106,10 +110,13 @@ void bind_max_pool2d(py::module_& module) {
       "max_pool2d_backward",
       [](Address grad, Address index, Address result, std::int64_t planes, std::int64_t outputs, std::int64_t inputs,
          int threads) {
-        max_pool2d_backward(in(grad), reinterpret_cast<const std::int64_t*>(index), out(result), planes, outputs,
+        max_pool2d_backward(in<T>(grad), reinterpret_cast<const std::int64_t*>(index), out<T>(result), planes, outputs,
                             inputs, threads);
       },
       release);
 }
+
+template void bind_max_pool2d<float>(py::module_&);
+template void bind_max_pool2d<double>(py::module_&);
 
 }  // namespace repdl::cpu

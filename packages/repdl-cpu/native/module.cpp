@@ -2,20 +2,34 @@
 
 PYBIND11_MODULE(REPDL_MODULE, module) {
   using namespace repdl::cpu;
-  bind_adam_step(module);
-  bind_batch_norm(module);
+  py::module_ f64 = module.def_submodule("f64");
+  bind_adam_step<float>(module);
+  bind_adam_step<double>(f64);
+  bind_batch_norm<float>(module);
+  bind_batch_norm<double>(f64);
+  bind_cast(module);
   bind_conv2d(module);
   bind_cross_entropy(module);
-  bind_elementwise(module);
-  bind_group_norm(module);
-  bind_layer_norm(module);
+  bind_elementwise<float>(module);
+  bind_elementwise<double>(f64);
+  bind_group_norm<float>(module);
+  bind_group_norm<double>(f64);
+  bind_layer_norm<float>(module);
+  bind_layer_norm<double>(f64);
   bind_matmul(module);
-  bind_max(module);
-  bind_max_pool2d(module);
-  bind_nll_loss(module);
-  bind_pad(module);
-  bind_rms_norm(module);
-  bind_sgd_step(module);
+  bind_max<float>(module);
+  bind_max<double>(f64);
+  bind_max_pool2d<float>(module);
+  bind_max_pool2d<double>(f64);
+  bind_nll_loss<float>(module);
+  bind_nll_loss<double>(f64);
+  bind_pad<float>(module);
+  bind_pad<double>(f64);
+  bind_rms_norm<float>(module);
+  bind_rms_norm<double>(f64);
+  bind_sgd_step<float>(module);
+  bind_sgd_step<double>(f64);
   bind_softmax(module);
-  bind_sum(module);
+  bind_sum<float>(module);
+  bind_sum<double>(f64);
 }

@@ -91,7 +91,8 @@ void rms_norm_backward(const RmsRows& s, const float* grad, const float* x, cons
 
 }  // namespace
 
-void bind_rms_norm(py::module_& module) {
+template <>
+void bind_rms_norm<float>(py::module_& module) {
   const py::call_guard<py::gil_scoped_release> release;
   module.def(
       "rms_norm",

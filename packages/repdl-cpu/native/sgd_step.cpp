@@ -19,26 +19,26 @@ struct SgdOptions {
   bool nesterov, maximize, first;
 };
 
-template <bool decay>
-void sgd_plain(const SgdOptions& o, float* p, const float* grad, std::int64_t n) {
-  const float sign = o.maximize ? -1.0f : 1.0f, weight_decay = static_cast<float>(o.weight_decay);
-  const float step = static_cast<float>(-o.lr);
+template <bool decay, class T>
+void sgd_plain(const SgdOptions& o, T* p, const T* grad, std::int64_t n) {
+  const T sign = o.maximize ? -T(1) : T(1), weight_decay = static_cast<T>(o.weight_decay);
+  const T step = static_cast<T>(-o.lr);
   for (std::int64_t i = 0; i < n; ++i) {
-    float g = grad[i] * sign;
+    T g = grad[i] * sign;
     if constexpr (decay) g = fma(weight_decay, p[i], g);
     p[i] = canonical(fma(g, step, p[i]));
   }
 }
 
-template <bool decay, bool first, bool nesterov>
-void sgd_momentum(const SgdOptions& o, float* p, const float* grad, float* buffer, std::int64_t n) {
-  const float sign = o.maximize ? -1.0f : 1.0f, weight_decay = static_cast<float>(o.weight_decay);
-  const float momentum = static_cast<float>(o.momentum), share = static_cast<float>(1.0 - o.dampening);
-  const float step = static_cast<float>(-o.lr);
+template <bool decay, bool first, bool nesterov, class T>
+void sgd_momentum(const SgdOptions& o, T* p, const T* grad, T* buffer, std::int64_t n) {
+  const T sign = o.maximize ? -T(1) : T(1), weight_decay = static_cast<T>(o.weight_decay);
+  const T momentum = static_cast<T>(o.momentum), share = static_cast<T>(1.0 - o.dampening);
+  const T step = static_cast<T>(-o.lr);
   for (std::int64_t i = 0; i < n; ++i) {
-    float g = grad[i] * sign;
+    T g = grad[i] * sign;
     if constexpr (decay) g = fma(weight_decay, p[i], g);
-    float b = g;
+    T b = g;
     if constexpr (!first) b = fma(g, share, buffer[i] * momentum);
     buffer[i] = canonical(b);
     g = nesterov ? fma(b, momentum, g) : b;
@@ -47,16 +47,17 @@ void sgd_momentum(const SgdOptions& o, float* p, const float* grad, float* buffe
 }
 
 // tensors: addresses of params, of grads and, with momentum, of the buffers.
+template <class T>
 void sgd_step(const std::vector<std::vector<Address>>& tensors, const Sizes& counts,
               const SgdOptions& o, int threads) {
   constexpr std::int64_t grain = 1 << 14;
   const bool momentum = o.momentum != 0;
   for_elements(counts, grain, threads, [&](std::size_t t, std::int64_t begin, std::int64_t end) {
-    float* p = out(tensors[0][t]) + begin;
-    const float* grad = in(tensors[1][t]) + begin;
+    T* p = out<T>(tensors[0][t]) + begin;
+    const T* grad = in<T>(tensors[1][t]) + begin;
     with_option(o.weight_decay != 0, [&](auto decay) {
       if (!momentum) return sgd_plain<decltype(decay)::value>(o, p, grad, end - begin);
-      float* buffer = out(tensors[2][t]) + begin;
+      T* buffer = out<T>(tensors[2][t]) + begin;
       with_option(o.first, [&](auto first) {
         with_option(o.nesterov, [&](auto nesterov) {
           sgd_momentum<decltype(decay)::value, decltype(first)::value, decltype(nesterov)::value>(
@@ -69,16 +70,20 @@ void sgd_step(const std::vector<std::vector<Address>>& tensors, const Sizes& cou
 
 }  // namespace
 
+template <class T>
 void bind_sgd_step(py::module_& module) {
   module.def(
       "sgd_step",
       [](const std::vector<std::vector<Address>>& tensors, const Sizes& counts, double lr,
          double weight_decay, double momentum, double dampening, bool nesterov, bool maximize,
          bool first, int threads) {
-        sgd_step(tensors, counts, {lr, weight_decay, momentum, dampening, nesterov, maximize, first},
+        sgd_step<T>(tensors, counts, {lr, weight_decay, momentum, dampening, nesterov, maximize, first},
                  threads);
       },
       py::call_guard<py::gil_scoped_release>());
 }
+
+template void bind_sgd_step<float>(py::module_&);
+template void bind_sgd_step<double>(py::module_&);
 
 }  // namespace repdl::cpu

@@ -49,13 +49,14 @@ struct Dims {
   }
 
   // dst[0 .. n) = elements start .. start + n of the row-major index.
-  void gather(const float* x, std::int64_t start, std::int64_t n, float* dst) const {
+  template <class T>
+  void gather(const T* x, std::int64_t start, std::int64_t n, T* dst) const {
     const std::int64_t run = inner_size(), step = inner_stride();
     while (n > 0) {
       const std::int64_t count = std::min(n, run - start % run);
-      const float* src = x + offset(start);
+      const T* src = x + offset(start);
       if (step == 1)
-        std::memcpy(dst, src, sizeof(float) * static_cast<std::size_t>(count));
+        std::memcpy(dst, src, sizeof(T) * static_cast<std::size_t>(count));
       else
         for (std::int64_t i = 0; i < count; ++i) dst[i] = src[i * step];
       start += count;
@@ -68,23 +69,26 @@ struct Dims {
 constexpr std::int64_t grain = 1 << 15;  // elements worth a thread
 
 // Elements begin .. begin + n of the reduced index at x, n within one block.
-float block_at(const float* x, const Dims& reduced, std::int64_t begin, std::int64_t n,
+template <class T>
+T block_at(const T* x, const Dims& reduced, std::int64_t begin, std::int64_t n,
                const Contract& contract) {
   if (reduced.size.size() <= 1 && reduced.inner_stride() == 1) return sum_block(x + begin, n, contract);
-  return sum_block_filled(begin, n, contract, [&](std::int64_t start, std::int64_t count, float* dst) {
+  return sum_block_filled<T>(begin, n, contract, [&](std::int64_t start, std::int64_t count, T* dst) {
     reduced.gather(x, start, count, dst);
   });
 }
 
-float row_at(const float* x, const Dims& reduced, const Contract& contract) {
+template <class T>
+T row_at(const T* x, const Dims& reduced, const Contract& contract) {
   if (reduced.size.size() <= 1) return sum_row(x, reduced.count, reduced.inner_stride(), contract);
-  return sum_filled(reduced.count, contract, [&](std::int64_t start, std::int64_t count, float* dst) {
+  return sum_filled<T>(reduced.count, contract, [&](std::int64_t start, std::int64_t count, T* dst) {
     reduced.gather(x, start, count, dst);
   });
 }
 
 // Kept elements side by side: tiles of columns, each reading its rows in order.
-void columns(const float* x, float* out, const Dims& kept, const Dims& reduced, const Contract& contract,
+template <class T>
+void columns(const T* x, T* out, const Dims& kept, const Dims& reduced, const Contract& contract,
              int threads) {
   const std::int64_t width = kept.inner_size(), n = reduced.count;
   const std::int64_t tiles = (width + sum_columns_tile - 1) / sum_columns_tile;
@@ -95,8 +99,8 @@ void columns(const float* x, float* out, const Dims& kept, const Dims& reduced, 
     for (std::int64_t task = begin; task < end; ++task) {
       const std::int64_t outer = task / tiles, first = task % tiles * sum_columns_tile;
       const std::int64_t count = std::min(sum_columns_tile, width - first);
-      const float* from = x + kept.offset(outer * width) + first;
-      float* to = out + outer * width + first;
+      const T* from = x + kept.offset(outer * width) + first;
+      T* to = out + outer * width + first;
       if (single)
         sum_columns(n, count, stride == count, [=](std::int64_t i) { return from + i * stride; }, to, contract);
       else
@@ -106,7 +110,8 @@ void columns(const float* x, float* out, const Dims& kept, const Dims& reduced, 
   });
 }
 
-void sum(const float* x, float* out, const Dims& kept, const Dims& reduced, const Contract& contract,
+template <class T>
+void sum(const T* x, T* out, const Dims& kept, const Dims& reduced, const Contract& contract,
          int threads) {
   const std::int64_t n = reduced.count, block = sum_block_of(contract, n);
   if (kept.count == 0) return;
@@ -115,7 +120,7 @@ void sum(const float* x, float* out, const Dims& kept, const Dims& reduced, cons
   const std::int64_t blocks = (n + block - 1) / block;
   if (kept.count < threads && blocks > 1) {
     // Few outputs: threads take whole blocks, and the tree joins them afterwards.
-    std::vector<float> partial(static_cast<std::size_t>(kept.count * blocks));
+    std::vector<T> partial(static_cast<std::size_t>(kept.count * blocks));
     parallel_for(kept.count * blocks, std::max<std::int64_t>(1, grain / block), threads,
                  [&](std::int64_t begin, std::int64_t end) {
                    for (std::int64_t task = begin; task < end; ++task) {
@@ -126,7 +131,7 @@ void sum(const float* x, float* out, const Dims& kept, const Dims& reduced, cons
                  });
     parallel_for(kept.count, kept.count, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t o = begin; o < end; ++o) {
-        Tree<float> tree;
+        Tree<T> tree;
         for (std::int64_t b = 0; b < blocks; ++b) tree.push(partial[static_cast<std::size_t>(o * blocks + b)]);
         out[o] = canonical(tree.result());
       }
@@ -142,15 +147,19 @@ void sum(const float* x, float* out, const Dims& kept, const Dims& reduced, cons
 
 }  // namespace
 
+template <class T>
 void bind_sum(py::module_& module) {
   module.def(
       "sum",
       [](Address x, Address y, const Sizes& kept_size, const Sizes& kept_stride, const Sizes& reduced_size,
          const Sizes& reduced_stride, std::int64_t lanes, std::int64_t block, int threads) {
-        sum(in(x), out(y), Dims(kept_size, kept_stride), Dims(reduced_size, reduced_stride), sum_order(lanes, block),
+        sum(in<T>(x), out<T>(y), Dims(kept_size, kept_stride), Dims(reduced_size, reduced_stride), sum_order(lanes, block),
             threads);
       },
       py::call_guard<py::gil_scoped_release>());
 }
+
+template void bind_sum<float>(py::module_&);
+template void bind_sum<double>(py::module_&);
 
 }  // namespace repdl::cpu

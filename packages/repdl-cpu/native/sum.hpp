@@ -16,13 +16,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "repdl/contract/order.hpp"
 
 namespace repdl::cpu {
 
 constexpr std::int64_t max_lanes = 64;  // that a contract can have, and that v1 has
-constexpr std::int64_t sum_piece = 1024;  // floats of a staging buffer; a multiple of 64
+constexpr std::int64_t sum_piece = 1024;  // elements of a staging buffer; a multiple of 64
 
 // The order of a sum, from the fields that reach a binding.
 inline Contract sum_order(std::int64_t lanes, std::int64_t block) {
@@ -37,30 +38,34 @@ inline std::int64_t sum_block_of(const Contract& contract, std::int64_t n) {
 }
 
 // The lanes of one block: add elements in ascending index, then take the folded result.
-class BlockSum {
+template <class T>
+class BlockSumOf {
  public:
-  explicit BlockSum(const Contract& contract) : lanes_(contract.sum_lanes) {}
+  explicit BlockSumOf(const Contract& contract) : lanes_(contract.sum_lanes) {}
   // Elements that start at a multiple of 64 within the block.
-  void add(const float* x, std::int64_t n);
-  float result() const;
+  void add(const T* x, std::int64_t n);
+  T result() const;
 
  private:
   std::int64_t lanes_;
-  alignas(64) float lane_[max_lanes] = {};
+  alignas(64) T lane_[max_lanes] = {};
 };
 
+using BlockSum = BlockSumOf<float>;
+
 // One block in memory.
-inline float sum_block(const float* x, std::int64_t n, const Contract& contract) {
-  BlockSum block(contract);
+template <class T>
+T sum_block(const T* x, std::int64_t n, const Contract& contract) {
+  BlockSumOf<T> block(contract);
   block.add(x, n);
   return block.result();
 }
 
 // One block of elements that fill(start, count, dst) writes, start counting from `begin`.
-template <class Fill>
-float sum_block_filled(std::int64_t begin, std::int64_t n, const Contract& contract, Fill&& fill) {
-  alignas(64) float staged[sum_piece];
-  BlockSum block(contract);
+template <class T = float, class Fill>
+T sum_block_filled(std::int64_t begin, std::int64_t n, const Contract& contract, Fill&& fill) {
+  alignas(64) T staged[sum_piece];
+  BlockSumOf<T> block(contract);
   for (std::int64_t i = 0; i < n; i += sum_piece) {
     const std::int64_t count = std::min(sum_piece, n - i);
     fill(begin + i, count, staged);
@@ -71,46 +76,48 @@ float sum_block_filled(std::int64_t begin, std::int64_t n, const Contract& contr
 
 // Elements written piece by piece: fill(start, count, dst) puts elements start .. start +
 // count of the reduced index to dst, count <= 1024, start ascending.
-template <class Fill>
-float sum_filled(std::int64_t n, const Contract& contract, Fill&& fill) {
+template <class T = float, class Fill>
+T sum_filled(std::int64_t n, const Contract& contract, Fill&& fill) {
   const std::int64_t block = sum_block_of(contract, n);
-  if (n <= block) return sum_block_filled(0, n, contract, fill);
-  Tree<float> tree;
+  if (n <= block) return sum_block_filled<T>(0, n, contract, fill);
+  Tree<T> tree;
   for (std::int64_t i = 0; i < n; i += block)
-    tree.push(sum_block_filled(i, std::min(block, n - i), contract, fill));
+    tree.push(sum_block_filled<T>(i, std::min(block, n - i), contract, fill));
   return tree.result();
 }
 
-// f(0) + f(1) + ... + f(n - 1); a simple f becomes a vector loop.
+// f(0) + f(1) + ... + f(n - 1), in the type that f returns; a simple f becomes a vector loop.
 template <class F>
-float sum_of(std::int64_t n, const Contract& contract, F&& f) {
-  return sum_filled(n, contract, [&f](std::int64_t start, std::int64_t count, float* dst) {
+auto sum_of(std::int64_t n, const Contract& contract, F&& f) {
+  using T = std::decay_t<decltype(f(n))>;
+  return sum_filled<T>(n, contract, [&f](std::int64_t start, std::int64_t count, T* dst) {
     for (std::int64_t i = 0; i < count; ++i) dst[i] = f(start + i);
   });
 }
 
 // x[0] + x[stride] + ... + x[(n - 1) * stride].
-inline float sum_row(const float* x, std::int64_t n, std::int64_t stride, const Contract& contract) {
+template <class T>
+T sum_row(const T* x, std::int64_t n, std::int64_t stride, const Contract& contract) {
   if (stride != 1) return sum_of(n, contract, [x, stride](std::int64_t i) { return x[i * stride]; });
   const std::int64_t block = sum_block_of(contract, n);
   if (n <= block) return sum_block(x, n, contract);
-  Tree<float> tree;
+  Tree<T> tree;
   for (std::int64_t i = 0; i < n; i += block)
     tree.push(sum_block(x + i, std::min(block, n - i), contract));
   return tree.result();
 }
 
-constexpr std::int64_t sum_columns_tile = 64;  // columns; lanes of a tile are 16 KiB
+constexpr std::int64_t sum_columns_tile = 64;  // columns; lanes of a tile are 16 KiB of float
 
 // out[c] = sum over i < n of row(i)[c], for c < columns, row(i) a pointer to contiguous
 // columns. `flat` says that row(i) = row(0) + i * columns: then lanes and elements are one
 // long vector, and a few columns cost no more than many.
-template <class Row>
-void sum_columns(std::int64_t n, std::int64_t columns, bool flat, Row&& row, float* out,
+template <class T, class Row>
+void sum_columns(std::int64_t n, std::int64_t columns, bool flat, Row&& row, T* out,
                  const Contract& contract) {
   const std::int64_t block = sum_block_of(contract, n), lanes = contract.sum_lanes;
-  alignas(64) float lane[max_lanes * sum_columns_tile];
-  alignas(64) float level[40 * sum_columns_tile];  // the tree's left siblings
+  alignas(64) T lane[max_lanes * sum_columns_tile];
+  alignas(64) T level[40 * sum_columns_tile];  // the tree's left siblings
   for (std::int64_t first = 0; first < columns; first += sum_columns_tile) {
     const std::int64_t width = std::min(sum_columns_tile, columns - first);
     const bool whole_rows = flat && width == columns;
@@ -118,16 +125,16 @@ void sum_columns(std::int64_t n, std::int64_t columns, bool flat, Row&& row, flo
     for (std::int64_t begin = 0; begin < n; begin += block, ++parts) {
       const std::int64_t end = std::min(n, begin + block);
       const std::int64_t used = std::min(lanes, end - begin);  // the others stay +0
-      std::fill(lane, lane + lanes * width, 0.0f);
+      std::fill(lane, lane + lanes * width, T(0));
       for (std::int64_t i = begin; i < end; i += used) {
         const std::int64_t count = std::min(used, end - i);
         if (whole_rows) {
-          const float* x = row(i);
+          const T* x = row(i);
           for (std::int64_t j = 0; j < count * width; ++j) lane[j] += x[j];
         } else {
           for (std::int64_t l = 0; l < count; ++l) {
-            const float* x = row(i + l) + first;
-            float* to = lane + l * width;
+            const T* x = row(i + l) + first;
+            T* to = lane + l * width;
             for (std::int64_t c = 0; c < width; ++c) to[c] += x[c];
           }
         }
@@ -140,7 +147,7 @@ void sum_columns(std::int64_t n, std::int64_t columns, bool flat, Row&& row, flo
       for (std::int64_t c = 0; c < width; ++c) level[at * sum_columns_tile + c] = lane[c];
     }
     bool joined = false;
-    if (parts == 0) std::fill(out + first, out + first + width, 0.0f);
+    if (parts == 0) std::fill(out + first, out + first + width, T(0));
     for (std::int64_t at = 0; (parts >> at) != 0; ++at) {
       if (!((parts >> at) & 1)) continue;
       for (std::int64_t c = 0; c < width; ++c)

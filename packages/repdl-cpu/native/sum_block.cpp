@@ -1,38 +1,41 @@
 // The lanes of one block of a sum (sum.hpp): element i is added to lane i mod lanes.
 #include "simd.hpp"
+#include "simd_double.hpp"
 #include "sum.hpp"
 
 namespace repdl::cpu {
 namespace {
 
-constexpr int vectors = max_lanes / Vec::width;
-constexpr int group = vectors < 8 ? vectors : 8;  // narrow ISAs: several passes over x
-
-// 64 lanes, a vector register for each Vec::width of them.
-void add_64(float* lane, const float* x, std::int64_t n) {
+// 64 lanes, a vector register for each V::width of them.
+template <class T>
+void add_64(T* lane, const T* x, std::int64_t n) {
+  using V = VecOf<T>;
+  constexpr int vectors = max_lanes / V::width;
+  constexpr int group = vectors < 8 ? vectors : 8;  // narrow ISAs: several passes over x
   const std::int64_t whole = n / max_lanes * max_lanes;
   for (int g = 0; whole > 0 && g < vectors; g += group) {
-    Vec acc[group];
-    for (int v = 0; v < group; ++v) acc[v] = Vec::load(lane + (g + v) * Vec::width);
-    const float* p = x + g * Vec::width;
+    V acc[group];
+    for (int v = 0; v < group; ++v) acc[v] = V::load(lane + (g + v) * V::width);
+    const T* p = x + g * V::width;
     for (std::int64_t i = 0; i < whole; i += max_lanes)
-      for (int v = 0; v < group; ++v) acc[v] = acc[v] + Vec::load(p + i + v * Vec::width);
-    for (int v = 0; v < group; ++v) acc[v].store(lane + (g + v) * Vec::width);
+      for (int v = 0; v < group; ++v) acc[v] = acc[v] + V::load(p + i + v * V::width);
+    for (int v = 0; v < group; ++v) acc[v].store(lane + (g + v) * V::width);
   }
   const int rest = static_cast<int>(n - whole);
-  for (int at = 0; at < rest; at += Vec::width) {
-    const float* p = x + whole + at;
-    const Vec sum = Vec::load(lane + at) + (rest - at < Vec::width ? Vec::load(p, rest - at) : Vec::load(p));
+  for (int at = 0; at < rest; at += V::width) {
+    const T* p = x + whole + at;
+    const V sum = V::load(lane + at) + (rest - at < V::width ? V::load(p, rest - at) : V::load(p));
     sum.store(lane + at);
   }
 }
 
 }  // namespace
 
-void BlockSum::add(const float* x, std::int64_t n) {
+template <class T>
+void BlockSumOf<T>::add(const T* x, std::int64_t n) {
   if (lanes_ == max_lanes) return add_64(lane_, x, n);
   if (lanes_ == 1) {
-    float chain = lane_[0];
+    T chain = lane_[0];
     for (std::int64_t i = 0; i < n; ++i) chain = chain + x[i];
     lane_[0] = chain;
     return;
@@ -40,12 +43,16 @@ void BlockSum::add(const float* x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) lane_[i & (lanes_ - 1)] += x[i];
 }
 
-float BlockSum::result() const {
-  alignas(64) float lane[max_lanes];
+template <class T>
+T BlockSumOf<T>::result() const {
+  alignas(64) T lane[max_lanes];
   std::memcpy(lane, lane_, sizeof lane);
   for (std::int64_t half = lanes_ / 2; half >= 1; half /= 2)
     for (std::int64_t j = 0; j < half; ++j) lane[j] = lane[j] + lane[j + half];
   return lane[0];
 }
+
+template class BlockSumOf<float>;
+template class BlockSumOf<double>;
 
 }  // namespace repdl::cpu

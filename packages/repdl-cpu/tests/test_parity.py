@@ -16,9 +16,9 @@ import repdl
 import repdl.testing
 import repdl_cpu
 from repdl.registry import OPS, get_backend, implementations
-from repdl.testing import CONTRACTS, ODD_CONTRACTS, Case, assert_same_bits, cases, check_golden, run
+from repdl.testing import CONTRACTS, ODD_CONTRACTS, Case, assert_same_bits, cases, check_golden, covers, run
 
-CASES = cases()
+CASES = [case for case in cases() if covers(case, "cpu")]
 ISAS = repdl_cpu.supported_isas()
 
 

@@ -383,7 +383,7 @@ def test_adam__refuses_at_construction() -> None:
         Adam(parameters(), differentiable=True)
     with pytest.raises(UnsupportedError, match="Adam: capturable=True"):
         Adam(parameters(), capturable=True)
-    for dtype in (torch.float64, torch.float16, torch.complex64):
+    for dtype in (torch.bfloat16, torch.float16, torch.complex64):
         with pytest.raises(DTypeError, match=r"Adam: params\[0\].dtype is"):
             Adam([torch.nn.Parameter(torch.ones(2, dtype=dtype))])
 
@@ -392,9 +392,9 @@ def _sparse(params: list[torch.nn.Parameter]) -> None:
     params[3].grad = torch.tensor([0.0, 1.0]).to_sparse()
 
 
-def _double(params: list[torch.nn.Parameter]) -> None:
-    params[3].data = params[3].data.double()
-    params[3].grad = torch.ones(2, dtype=torch.float64)
+def _half(params: list[torch.nn.Parameter]) -> None:
+    params[3].data = params[3].data.half()
+    params[3].grad = torch.ones(2, dtype=torch.float16)
 
 
 def _expanded(params: list[torch.nn.Parameter]) -> None:
@@ -407,7 +407,7 @@ def _overlapping(params: list[torch.nn.Parameter]) -> None:
 
 @pytest.mark.parametrize(
     "spoil, error",
-    [(_sparse, UnsupportedError), (_double, DTypeError), (_expanded, ShapeError), (_overlapping, ShapeError)],
+    [(_sparse, UnsupportedError), (_half, DTypeError), (_expanded, ShapeError), (_overlapping, ShapeError)],
 )
 @pytest.mark.parametrize("amsgrad", [False, True])
 @pytest.mark.parametrize("split", [1, 3, 4])

@@ -350,14 +350,14 @@ def test_sgd__refuses_shared_parameters_and_no_parameters() -> None:
 def test_sgd__refuses_at_construction() -> None:
     with pytest.raises(UnsupportedError, match="SGD: differentiable=True"):
         SGD(parameters(), differentiable=True)
-    for dtype in (torch.float64, torch.float16, torch.bfloat16, torch.complex64):
+    for dtype in (torch.float16, torch.bfloat16, torch.complex64):
         with pytest.raises(DTypeError, match=r"SGD: params\[1\].dtype is"):
             SGD([*parameters([(2,)]), torch.nn.Parameter(torch.ones(2, dtype=dtype))])
     frozen = torch.nn.Parameter(torch.ones(2, dtype=torch.int64), requires_grad=False)
     optimizer = SGD([frozen])  # has no gradient, ever
     optimizer.step()
     with pytest.raises(DTypeError):
-        optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(2, dtype=torch.float64))]})
+        optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(2, dtype=torch.float16))]})
     assert len(optimizer.param_groups) == 1
 
 
@@ -365,9 +365,9 @@ def _sparse(params: list[torch.nn.Parameter]) -> None:
     params[3].grad = torch.tensor([0.0, 1.0]).to_sparse()
 
 
-def _double(params: list[torch.nn.Parameter]) -> None:
-    params[3].data = params[3].data.double()
-    params[3].grad = torch.ones(2, dtype=torch.float64)
+def _half(params: list[torch.nn.Parameter]) -> None:
+    params[3].data = params[3].data.half()
+    params[3].grad = torch.ones(2, dtype=torch.float16)
 
 
 def _expanded(params: list[torch.nn.Parameter]) -> None:
@@ -379,7 +379,7 @@ def _overlapping(params: list[torch.nn.Parameter]) -> None:
 
 
 SPOIL: list[tuple[Callable[..., None], type[Exception]]] = [
-    (_sparse, UnsupportedError), (_double, DTypeError), (_expanded, ShapeError), (_overlapping, ShapeError),
+    (_sparse, UnsupportedError), (_half, DTypeError), (_expanded, ShapeError), (_overlapping, ShapeError),
 ]
 
 

@@ -55,7 +55,8 @@ def check_dtype(
     """Raise unless each tensor (None is skipped) has one of the supported dtypes."""
     for name, tensor in tensors.items():
         if tensor is not None and tensor.dtype not in supported:
-            names = " or ".join(str(dtype).removeprefix("torch.") for dtype in supported)
+            *others, last = (str(dtype).removeprefix("torch.") for dtype in supported)
+            names = f"{', '.join(others)} or {last}" if others else last
             raise DTypeError(
                 f"{op}: {name}.dtype is {str(tensor.dtype).removeprefix('torch.')}, expected {names}; "
                 f"convert it first, for example {name}.to(torch.{str(supported[0]).removeprefix('torch.')})"

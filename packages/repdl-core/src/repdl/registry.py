@@ -10,7 +10,7 @@ and an implementation takes exactly the arguments of the schema, already checked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,7 +23,8 @@ from torch._library.autograd import Info, make_autograd_impl  # what register_au
 from torch.autograd import forward_ad
 
 from repdl import config
-from repdl.errors import BackendError, DeviceError, UnsupportedError
+from repdl.dtypes import HALF, Dtypes, Storage
+from repdl.errors import BackendError, DeviceError, DTypeError, UnsupportedError
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Op:
     fake: Callable[..., Any]
     overload: torch._ops.OpOverload = field(repr=False)
     distribution: str = "repdl-core"
+    storage: Storage | None = field(default=None, repr=False)
 
 
 @dataclass
@@ -49,6 +51,7 @@ class Backend:
         device: the `torch.device.type` of the tensors that it takes.
         ops: op name -> implementation, a function with the arguments of the op's schema.
         priority: where several backends serve a device, the highest is picked.
+        float64: names of the ops that have a kernel for float64 too; the others raise for it.
         describe: returns what to show of it (version, ISA, device name, ...).
     """
 
@@ -57,6 +60,7 @@ class Backend:
     ops: dict[str, Callable[..., Any]]
     priority: int = 0
     describe: Callable[[], Mapping[str, str]] = dict
+    float64: Collection[str] = ()
 
 
 _AFTER_AUTOGRAD = _C._after_autograd_keyset
@@ -75,6 +79,7 @@ _backends: dict[str, Backend] = {}
 _failures: dict[str, BaseException] = {}
 _extra: dict[tuple[str, str], Callable[..., Any]] = {}
 _cache: dict[tuple[str, str], Callable[..., Any]] = {}
+_chosen: dict[tuple[str, str], Backend] = {}
 _libraries: dict[str, torch.library.Library] = {}
 _state = {"discovered": False}
 
@@ -88,6 +93,7 @@ def define(
     check_values: Callable[..., None] | None = None,
     setup_context: Callable[..., None] | None = None,
     backward: Callable[..., Any] | None = None,
+    dtypes: Dtypes | None = None,
     family: str | None = None,
     namespace: str = "repdl",
     distribution: str = "repdl-core",
@@ -103,6 +109,9 @@ def define(
         setup_context, backward: as in `torch.library.register_autograd`. Without them
             the op is marked as not differentiable and a backward through it raises,
             unless its schema mutates its arguments.
+        dtypes: the dtypes that the op takes, checked first. An implementation then sees
+            float32 or float64 only: half storage is widened before it and rounded after it.
+            None: `check` looks at dtypes itself, and implementations see what it lets through.
         family: the name of its files; by default the name of the op.
         namespace, distribution: whose op it is; outside projects pass their own.
     """
@@ -112,6 +121,10 @@ def define(
     library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
     overload = getattr(getattr(torch.ops, namespace), name).default
     device_of = _device_reader(name, overload._schema)
+    storage = None if dtypes is None else Storage(name, overload._schema, dtypes)
+    floats = () if storage is None else storage.floats
+    single = torch.float32
+    lists = [i for i, argument in enumerate(overload._schema.arguments) if str(argument.type) == "List[Tensor]"]
     mutable = [
         index
         for index, argument in enumerate(overload._schema.arguments)
@@ -125,13 +138,27 @@ def define(
                 f"{name}: called in forward-mode differentiation (torch.func.jvp, dual_level), which would "
                 f"take its derivative for 0; expected reverse mode; use torch.autograd.grad"
             )
+        dtype = single
+        if lists and args[lists[0]]:
+            dtype = args[lists[0]][0].dtype
+        for index in floats:
+            if args[index] is not None and args[index].dtype is not single:
+                dtype = storage.check(args)  # type: ignore[union-attr]
+                break
         check(*args)
         if check_values is not None:
             check_values(*args)
         implementation = _cache.get((name, device))
         if implementation is None:
             implementation = _lookup(name, device)
-        result = implementation(*args)
+        if dtype is single:
+            result = implementation(*args)
+        elif dtype is torch.float64 or storage is None:
+            _require(_chosen[name, device], name, dtype)
+            result = implementation(*args)
+        else:
+            cast = _cache.get(("cast", device)) or _lookup("cast", device)
+            result = storage.run(implementation, cast, args)  # type: ignore[union-attr]
         for index in mutable:  # kernels write through addresses, which autograd does not see
             if args[index] is not None:
                 torch.autograd.graph.increment_version(args[index])
@@ -139,8 +166,11 @@ def define(
 
     def fake_kernel(*args: Any) -> Any:
         device_of(args)
+        if storage is not None:
+            storage.check(args)
         check(*args)
-        return fake(*args)
+        result = fake(*args)
+        return result if storage is None else storage.outputs(args, result, _fake_cast)
 
     library.impl(name, kernel, "CompositeExplicitAutograd")
     torch.library.register_fake(f"{namespace}::{name}", fake_kernel, lib=library)
@@ -159,7 +189,7 @@ def define(
             return differentiable(keyset, *args)
 
         library.impl(name, autograd_kernel, "Autograd", with_keyset=True)
-    OPS[name] = Op(name, family or name, schema, check, fake, overload, distribution)
+    OPS[name] = Op(name, family or name, schema, check, fake, overload, distribution, storage)
     return overload
 
 
@@ -259,9 +289,57 @@ def lookup(op: str, device: str) -> Callable[..., Any]:
 
 
 def implementations(backend: Backend) -> dict[str, Callable[..., Any]]:
-    """Op name -> implementation: the backend's own, and those added with `implement`."""
+    """Op name -> implementation: the backend's own, and those added with `implement`.
+
+    They take every dtype that the op takes: half storage is widened and rounded around
+    them, as in a call of the op.
+    """
+    table = _kernels(backend)
+    return {op: _any_dtype(backend, op, function, table.get("cast")) for op, function in table.items()}
+
+
+def _kernels(backend: Backend) -> dict[str, Callable[..., Any]]:
+    """The implementations as they are, for float32 and float64."""
     added = {op: function for (op, name), function in _extra.items() if name == backend.name}
     return {**backend.ops, **added}
+
+
+def _any_dtype(
+    backend: Backend, op: str, function: Callable[..., Any], cast: Callable[..., Any] | None
+) -> Callable[..., Any]:
+    """`function` for every dtype of the op; raises for one that the backend has no kernel for."""
+    storage = OPS[op].storage if op in OPS else None
+    if storage is None or op == "cast":
+        return function
+
+    def run(*args: Any) -> Any:
+        dtype = storage.storage_dtype(args)
+        if dtype in HALF:
+            if cast is None:
+                raise BackendError(f"{op}: backend {backend.name!r} has no cast, which {dtype} needs")
+            return storage.run(function, cast, args)
+        _require(backend, op, dtype)
+        return function(*args)
+
+    return run
+
+
+def has_kernel(backend: Backend, op: str, dtype: torch.dtype) -> bool:
+    """Whether the backend computes `op`, which it implements, on tensors of `dtype`."""
+    return dtype is not torch.float64 or op in backend.float64 or (op, backend.name) in _extra
+
+
+def _require(backend: Backend, op: str, dtype: torch.dtype) -> None:
+    if not has_kernel(backend, op, dtype):
+        halves = "" if OPS[op].storage is None else ", bfloat16 or float16"
+        raise DTypeError(
+            f"{op}: backend {backend.name!r} has no kernel for float64 yet, expected float32{halves}; "
+            f"repdl.use_backend('reference') computes it, slowly"
+        )
+
+
+def _fake_cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty_like(tensor, dtype=dtype)
 
 
 def _lookup(op: str, device: str) -> Callable[..., Any]:
@@ -286,8 +364,9 @@ def _lookup(op: str, device: str) -> Callable[..., Any]:
                 f"{op}: no backend for {device} tensors is installed; pip install repdl-{device}"
             )
     for backend in candidates:
-        implementation = implementations(backend).get(op)
+        implementation = _kernels(backend).get(op)
         if implementation is not None:
+            _chosen[op, device] = backend
             _cache[op, device] = implementation
             return implementation
     raise BackendError(

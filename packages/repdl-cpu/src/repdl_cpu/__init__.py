@@ -9,6 +9,7 @@ from repdl.registry import Backend
 from repdl_cpu import (
     adam_step,
     batch_norm,
+    cast,
     conv2d,
     cross_entropy,
     elementwise,
@@ -29,6 +30,22 @@ from repdl_cpu.isa import get_isa, supported_isas, use_isa
 
 __version__ = "0.1.0"
 
+DOUBLE = (
+    adam_step,
+    batch_norm,
+    elementwise,
+    group_norm,
+    layer_norm,
+    max,
+    max_pool2d,
+    nll_loss,
+    pad,
+    rms_norm,
+    sgd_step,
+    sum,
+)
+"""Families that have float64 kernels; products and convolutions are to come."""
+
 backend = Backend(
     name="cpu",
     device="cpu",
@@ -37,6 +54,7 @@ backend = Backend(
         for module in (
             adam_step,
             batch_norm,
+            cast,
             conv2d,
             cross_entropy,
             elementwise,
@@ -56,6 +74,7 @@ backend = Backend(
         for op, function in module.OPS.items()
     },
     priority=100,
+    float64=[op for module in DOUBLE for op in module.OPS],
     describe=lambda: {"version": __version__, "isa": get_isa(), "supported": " ".join(supported_isas())},
 )
 

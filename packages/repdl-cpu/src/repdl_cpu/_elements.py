@@ -35,10 +35,12 @@ def flat_addresses(
     """
     addresses: list[list[int]] = [[] for _ in columns]
     counts: list[int] = []
+    sizes: list[int] = []  # in bytes
     keep: list[torch.Tensor] = []
     back: Written = []
     for row in zip(*columns):
         counts.append(row[0].numel())
+        sizes.append(row[0].nbytes)
         if not all(tensor.is_contiguous() for tensor in row):
             row = _same_layout(row, written, back)
             keep += row
@@ -46,7 +48,7 @@ def flat_addresses(
             column.append(tensor.data_ptr())
     check_memory(
         op,
-        [span for column, w in zip(addresses, written) for span in zip(column, counts, [w] * len(counts))],
+        [span for column, w in zip(addresses, written) for span in zip(column, sizes, [w] * len(sizes))],
     )
     return addresses, counts, keep, back
 

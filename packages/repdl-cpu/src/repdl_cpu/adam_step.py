@@ -32,7 +32,8 @@ def adam_step(
     if amsgrad:
         columns.append(max_exp_avg_sqs)
     addresses, counts, _copies, back = flat_addresses("adam_step", columns, [True, False, True, True, True])
-    native().adam_step(
+    dtype = params[0].dtype if params else torch.float32
+    native(dtype).adam_step(
         addresses, counts, lr, beta1, beta2, eps, weight_decay, bias_correction1, bias_correction2,
         maximize, decoupled_weight_decay, get_num_threads(),
     )

@@ -26,7 +26,7 @@ def batch_norm(
     new = channels if training and running_mean is not None else 0
     made = [input.new_empty(size) for size in (channels, channels, new, new)]
     chosen = Contract.parse(contract)
-    native().batch_norm(
+    native(input.dtype).batch_norm(
         input.data_ptr(), output.data_ptr(), [address(t) for t in given], [t.data_ptr() for t in made],
         _sizes(input), training, momentum, eps, chosen.sum_lanes, chosen.sum_block, get_num_threads(),
     )
@@ -42,7 +42,7 @@ def batch_norm_backward(
     output = torch.empty_like(input)
     grad_weight, grad_bias = torch.empty_like(mean), torch.empty_like(mean)
     chosen = Contract.parse(contract)
-    native().batch_norm_backward(
+    native(grad.dtype).batch_norm_backward(
         grad.data_ptr(), input.data_ptr(), address(weight), mean.data_ptr(), invstd.data_ptr(), output.data_ptr(),
         grad_weight.data_ptr(), grad_bias.data_ptr(), _sizes(input), training,
         chosen.sum_lanes, chosen.sum_block, get_num_threads(),

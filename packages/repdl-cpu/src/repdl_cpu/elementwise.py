@@ -23,7 +23,7 @@ def _op(name: str, operands: int) -> Callable[..., torch.Tensor]:
             size = list(shape)
             strides = [list(t.expand(shape).stride()) for t in tensors]
         output = first.new_empty(shape)
-        getattr(native(), name)(
+        getattr(native(first.dtype), name)(
             *(t.data_ptr() for t in tensors), output.data_ptr(), size, *strides, get_num_threads()
         )
         return output
@@ -35,8 +35,8 @@ canonical = _op("canonical", 1)
 """The same elements with every NaN 0x7fc00000: for ops that copy elements."""
 
 _UNARY = (
-    "abs", "exp", "expm1", "log", "neg", "reciprocal", "relu", "sigmoid", "sign",
-    "sqrt", "square", "tanh",
+    "abs", "cos", "erf", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "neg",
+    "reciprocal", "relu", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "tanh",
 )
 _BINARY = ("add", "div", "maximum", "minimum", "mul", "relu_backward", "sub")
 

@@ -23,7 +23,7 @@ def group_norm(
     output = torch.empty_like(input)
     mean, rstd = (input.new_empty(input.shape[0], num_groups) for _ in "mr")
     chosen = Contract.parse(contract)
-    native().group_norm(
+    native(input.dtype).group_norm(
         input.data_ptr(), address(weight), address(bias), output.data_ptr(), mean.data_ptr(), rstd.data_ptr(),
         _sizes(input, num_groups), eps, chosen.sum_lanes, chosen.sum_block, get_num_threads(),
     )
@@ -39,7 +39,7 @@ def group_norm_backward(
     output = torch.empty_like(input)
     grad_weight, grad_bias = (input.new_empty(input.shape[1]) for _ in "wb")
     chosen = Contract.parse(contract)
-    native().group_norm_backward(
+    native(grad.dtype).group_norm_backward(
         grad.data_ptr(), input.data_ptr(), mean.data_ptr(), rstd.data_ptr(), address(weight), output.data_ptr(),
         grad_weight.data_ptr(), grad_bias.data_ptr(), _sizes(input, num_groups),
         chosen.sum_lanes, chosen.sum_block, get_num_threads(),

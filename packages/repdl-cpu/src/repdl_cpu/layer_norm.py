@@ -23,7 +23,7 @@ def layer_norm(
     mean, rstd = (input.new_empty(statistics_shape(input, normalized_shape)) for _ in "mr")
     rows = mean.numel()
     chosen = Contract.parse(contract)
-    native().layer_norm(
+    native(input.dtype).layer_norm(
         input.data_ptr(), address(weight), address(bias), output.data_ptr(), mean.data_ptr(), rstd.data_ptr(),
         rows, input.numel() // rows if rows else 0, eps, chosen.sum_lanes, chosen.sum_block, get_num_threads(),
     )
@@ -39,7 +39,7 @@ def layer_norm_backward(
     output = torch.empty_like(input)
     grad_weight, grad_bias = (input.new_empty(normalized_shape) for _ in "wb")
     chosen = Contract.parse(contract)
-    native().layer_norm_backward(
+    native(grad.dtype).layer_norm_backward(
         grad.data_ptr(), input.data_ptr(), mean.data_ptr(), rstd.data_ptr(), address(weight), output.data_ptr(),
         grad_weight.data_ptr(), grad_bias.data_ptr(), mean.numel(), grad_weight.numel(),
         chosen.sum_lanes, chosen.sum_block, get_num_threads(),

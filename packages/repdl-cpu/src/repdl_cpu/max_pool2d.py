@@ -21,7 +21,7 @@ def max_pool2d(
     out = [pooled_size(size[i], *options[i], ceil_mode) for i in (0, 1)]
     output = input.new_empty((n, c, *out))
     indices = torch.empty_like(output, dtype=torch.int64)
-    native().max_pool2d(
+    native(input.dtype).max_pool2d(
         input.data_ptr(), output.data_ptr(), indices.data_ptr(), n * c,
         [size[0], out[0], *options[0]], [size[1], out[1], *options[1]], get_num_threads(),
     )
@@ -32,7 +32,7 @@ def max_pool2d_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: S
     grad, indices = grad.contiguous(), indices.contiguous()
     n, c, *out = grad.shape
     output = grad.new_empty((n, c, *input_size))
-    native().max_pool2d_backward(
+    native(grad.dtype).max_pool2d_backward(
         grad.data_ptr(), indices.data_ptr(), output.data_ptr(), n * c, out[0] * out[1],
         input_size[0] * input_size[1], get_num_threads(),
     )

@@ -19,7 +19,7 @@ def nll_loss(
     losses, total = input.new_empty(target.shape), input.new_empty(())
     output = losses if reduction == "none" else input.new_empty(())
     chosen = Contract.parse(contract)
-    native().nll_loss(
+    native(input.dtype).nll_loss(
         input.data_ptr(), target.data_ptr(), address(weight), losses.data_ptr(), output.data_ptr(), total.data_ptr(),
         sizes(target.shape, input.shape[1]), ignore_index, REDUCTIONS[reduction],
         chosen.sum_lanes, chosen.sum_block, get_num_threads(),
@@ -33,7 +33,7 @@ def nll_loss_backward(
 ) -> torch.Tensor:
     grad, target, weight = grad.contiguous(), target.contiguous(), contiguous(weight)
     output = grad.new_empty((target.shape[0], classes, *target.shape[1:]))
-    native().nll_loss_backward(
+    native(grad.dtype).nll_loss_backward(
         grad.data_ptr(), target.data_ptr(), address(weight), total_weight.data_ptr(), output.data_ptr(),
         sizes(target.shape, classes), ignore_index, REDUCTIONS[reduction], get_num_threads(),
     )

@@ -20,7 +20,7 @@ def pad_backward(grad: torch.Tensor, dim: int, left: int, right: int, mode: str)
     shape = list(grad.shape)
     shape[dim] -= left + right
     output = grad.new_empty(shape)
-    native().pad_backward(
+    native(grad.dtype).pad_backward(
         grad.data_ptr(), output.data_ptr(), grad.shape[:dim].numel(), shape[dim], grad.shape[dim + 1 :].numel(),
         sources(shape[dim], left, right, mode), get_num_threads(),
     )

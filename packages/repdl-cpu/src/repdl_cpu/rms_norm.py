@@ -22,7 +22,7 @@ def rms_norm(
     output, rstd = torch.empty_like(input), input.new_empty(statistics_shape(input, normalized_shape))
     rows = rstd.numel()
     chosen = Contract.parse(contract)
-    native().rms_norm(
+    native(input.dtype).rms_norm(
         input.data_ptr(), address(weight), output.data_ptr(), rstd.data_ptr(),
         rows, input.numel() // rows if rows else 0, eps, chosen.sum_lanes, chosen.sum_block, get_num_threads(),
     )
@@ -36,7 +36,7 @@ def rms_norm_backward(
     grad, input, weight, rstd = grad.contiguous(), input.contiguous(), contiguous(weight), rstd.contiguous()
     output, grad_weight = torch.empty_like(input), input.new_empty(normalized_shape)
     chosen = Contract.parse(contract)
-    native().rms_norm_backward(
+    native(grad.dtype).rms_norm_backward(
         grad.data_ptr(), input.data_ptr(), rstd.data_ptr(), address(weight), output.data_ptr(),
         grad_weight.data_ptr(), rstd.numel(), grad_weight.numel(),
         chosen.sum_lanes, chosen.sum_block, get_num_threads(),

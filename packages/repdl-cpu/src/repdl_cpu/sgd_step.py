@@ -25,7 +25,8 @@ def sgd_step(
 ) -> None:
     columns = [params, grads, momentum_buffers] if momentum != 0 else [params, grads]
     addresses, counts, _copies, back = flat_addresses("sgd_step", columns, [True, False, True])
-    native().sgd_step(
+    dtype = params[0].dtype if params else torch.float32
+    native(dtype).sgd_step(
         addresses, counts, lr, weight_decay, momentum, dampening, nesterov, maximize, first,
         get_num_threads(),
     )

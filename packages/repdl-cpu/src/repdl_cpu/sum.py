@@ -16,7 +16,7 @@ def sum(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str) -
     kept = [d for d in range(input.dim()) if d not in dim]
     output = input.new_empty([1 if d in dim else sizes[d] for d in range(input.dim()) if keepdim or d not in dim])
     chosen = Contract.parse(contract)
-    native().sum(
+    native(input.dtype).sum(
         input.data_ptr(), output.data_ptr(),
         [sizes[d] for d in kept], [strides[d] for d in kept], [sizes[d] for d in dim], [strides[d] for d in dim],
         chosen.sum_lanes, chosen.sum_block, get_num_threads(),

@@ -13,28 +13,10 @@ from typing import Any
 from repdl.ops.adam_step import adam_step
 from repdl.ops.addmm import addmm
 from repdl.ops.batch_norm import batch_norm
+from repdl.ops.cast import cast
 from repdl.ops.conv2d import conv2d
 from repdl.ops.cross_entropy import cross_entropy
-from repdl.ops.elementwise import (
-    abs,
-    add,
-    div,
-    exp,
-    expm1,
-    log,
-    maximum,
-    minimum,
-    mul,
-    neg,
-    reciprocal,
-    relu,
-    sigmoid,
-    sign,
-    sqrt,
-    square,
-    sub,
-    tanh,
-)
+from repdl.ops.elementwise import add, div, maximum, minimum, mul, sub
 from repdl.ops.group_norm import group_norm, instance_norm
 from repdl.ops.layer_norm import layer_norm
 from repdl.ops.linear import linear
@@ -47,6 +29,28 @@ from repdl.ops.rms_norm import rms_norm
 from repdl.ops.sgd_step import sgd_step
 from repdl.ops.softmax import log_softmax, softmax
 from repdl.ops.sum import mean, sum
+from repdl.ops.unary import (
+    abs,
+    cos,
+    erf,
+    exp,
+    exp2,
+    expm1,
+    log,
+    log1p,
+    log2,
+    log10,
+    neg,
+    reciprocal,
+    relu,
+    rsqrt,
+    sigmoid,
+    sign,
+    sin,
+    sqrt,
+    square,
+    tanh,
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -63,16 +67,23 @@ __all__ = [
     "addmm",
     "batch_norm",
     "bmm",
+    "cast",
     "conv2d",
+    "cos",
     "cross_entropy",
     "div",
+    "erf",
     "exp",
+    "exp2",
     "expm1",
     "group_norm",
     "instance_norm",
     "layer_norm",
     "linear",
     "log",
+    "log1p",
+    "log2",
+    "log10",
     "log_softmax",
     "matmul",
     "max",
@@ -88,9 +99,11 @@ __all__ = [
     "reciprocal",
     "relu",
     "rms_norm",
+    "rsqrt",
     "sgd_step",
     "sigmoid",
     "sign",
+    "sin",
     "softmax",
     "sqrt",
     "square",

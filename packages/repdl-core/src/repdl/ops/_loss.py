@@ -47,7 +47,6 @@ def check_class_loss(
     op: str, input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str
 ) -> None:
     """Raise unless input (N, C, ...), target (N, ...) and weight (C) fit together."""
-    check_dtype(op, input=input, weight=weight)
     check_dtype(op, (torch.int64,), target=target)
     check(op, input.dim() >= 2, f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
     expected = target_shape(input.shape)

@@ -8,6 +8,9 @@ import torch
 
 from repdl.errors import DeviceError, ShapeError, UnsupportedError, check, check_dtype, check_size
 
+DTYPES = (torch.float32, torch.float64)
+"""Of parameters: a step on halves would lose what is below their last place."""
+
 
 def check_lists(op: str, params: Sequence[torch.Tensor], **lists: tuple[Sequence[torch.Tensor], bool]) -> None:
     """Raise unless each list matches `params` tensor by tensor, before anything is changed.
@@ -25,23 +28,27 @@ def check_lists(op: str, params: Sequence[torch.Tensor], **lists: tuple[Sequence
         written = name != "grads"
         for index, (tensor, param) in enumerate(zip(tensors, params)):
             if (
-                tensor.layout is not torch.strided
-                or tensor.dtype is not torch.float32
+                param.dtype is not params[0].dtype
+                or tensor.layout is not torch.strided
+                or tensor.dtype is not param.dtype
+                or tensor.dtype not in DTYPES
                 or tensor.shape != param.shape
                 or tensor.device != param.device
                 or (written and not tensor.is_contiguous() and may_overlap(tensor))
             ):
-                _raise(op, f"{name}[{index}]", tensor, param)
+                _raise(op, f"{name}[{index}]", tensor, param, params[0])
 
 
-def _raise(op: str, name: str, tensor: torch.Tensor, param: torch.Tensor) -> None:
+def _raise(op: str, name: str, tensor: torch.Tensor, param: torch.Tensor, first: torch.Tensor) -> None:
     """Say which of the conditions of `check_lists` does not hold."""
     if tensor.layout is not torch.strided:
         raise UnsupportedError(
             f"{op}: {name}.layout is {tensor.layout}, expected torch.strided; "
             f"convert it first with .to_dense()"
         )
-    check_dtype(op, **{name: tensor})
+    check_dtype(op, DTYPES, **{name: tensor})
+    check_dtype(op, (param.dtype,), **{name: tensor})
+    check_dtype(op, (first.dtype,), **{name: tensor})
     check_size(op, f"{name}.shape", tuple(tensor.shape), tuple(param.shape), "shape of its parameter")
     if tensor.device != param.device:
         raise DeviceError(f"{op}: {name} is on {tensor.device}, expected {param.device} (its parameter's)")
@@ -68,7 +75,7 @@ def check_memory(op: str, spans: Sequence[tuple[int, int, bool]]) -> None:
     """Raise if a tensor that is written shares memory with another one of the call.
 
     Args:
-        spans: (address, number of float32 elements, written) of each dense tensor.
+        spans: (address, number of bytes, written) of each dense tensor.
     """
     end, end_written = 0, -1
     for address, count, written in sorted(spans):
@@ -77,6 +84,6 @@ def check_memory(op: str, spans: Sequence[tuple[int, int, bool]]) -> None:
                 f"{op}: two tensors share memory and one of them is written, expected memory "
                 f"of its own for each; pass every parameter once"
             )
-        end = max(end, address + 4 * count)
+        end = max(end, address + count)
         if written:
-            end_written = max(end_written, address + 4 * count)
+            end_written = max(end_written, address + count)

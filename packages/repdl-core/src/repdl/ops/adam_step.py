@@ -66,7 +66,7 @@ def adam_step(
     maximize: bool = False,
     decoupled_weight_decay: bool = False,
 ) -> None:
-    """Update `params` and their state in place, float32, tensors of any shape and strides.
+    """Update `params` and their state in place, float32 or float64, tensors of any shape and strides.
 
     Args:
         max_exp_avg_sqs: one tensor a parameter with `amsgrad`, else empty.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 
 from repdl.contract import Contract, contract_name
+from repdl.dtypes import ALL
 from repdl.errors import as_float, check, check_device, check_dim, check_dtype, check_tensor
+from repdl.ops.cast import narrowed, widened
 from repdl.ops.elementwise import mul
 from repdl.ops.matmul import mm
 
@@ -26,7 +28,7 @@ def addmm(
     alpha: float = 1,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """`beta * input + alpha * (mat1 @ mat2)`: `(M, K) @ (K, N) -> (M, N)`, float32.
+    """`beta * input + alpha * (mat1 @ mat2)`: `(M, K) @ (K, N) -> (M, N)`, any floating-point dtype.
 
     `input` broadcasts to (M, N). With beta = 0 it is not read, so NaN in it does not spread.
 
@@ -40,16 +42,18 @@ def addmm(
     name = contract_name(contract)
     check_tensor("addmm", input=input, mat1=mat1, mat2=mat2)
     beta, alpha = (_number(n, v) for n, v in (("beta", beta), ("alpha", alpha)))
-    check_dtype("addmm", input=input, mat1=mat1, mat2=mat2)
+    check_dtype("addmm", ALL, input=input)
+    check_dtype("addmm", (input.dtype,), mat1=mat1, mat2=mat2)
     check_device("addmm", input=input, mat1=mat1, mat2=mat2)
     check_dim("addmm", 2, mat1=mat1, mat2=mat2)
     shape = (mat1.shape[0], mat2.shape[1])
     fits = input.dim() <= 2 and all(a in (1, b) for a, b in zip(reversed(input.shape), reversed(shape)))
     check("addmm", fits, f"input.shape is {tuple(input.shape)}, expected a shape that broadcasts to {shape}")
+    dtype, (input, mat1, mat2) = widened(input, mat1, mat2)
     product = mm(mat1, mat2, contract=name)
     if alpha != 1:
         product = mul(product, alpha, contract=name)
     if beta == 0:
-        return product
+        return narrowed(product, dtype)
     scaled = input if beta == 1 else mul(input, beta, contract=name)
-    return torch.ops.repdl.add(scaled, product, name)  # type: ignore[no-any-return]
+    return narrowed(torch.ops.repdl.add(scaled, product, name), dtype)

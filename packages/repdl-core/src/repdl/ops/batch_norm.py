@@ -8,12 +8,12 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
 from repdl.errors import (
     as_float,
     check,
     check_bool,
     check_dim,
-    check_dtype,
     check_size,
     check_tensor,
     check_tensor_or_none,
@@ -37,7 +37,6 @@ def _check(
 ) -> None:
     op = "batch_norm"
     vectors = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
-    check_dtype(op, input=input, **vectors)
     check(op, input.dim() >= 2, f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
     _check_channels(op, input.shape[1], **vectors)
     check(
@@ -88,6 +87,10 @@ _batch_norm = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    dtypes=Dtypes(
+        outputs=("input", "", "", "running_mean", "running_var"),
+        parameters=(("weight", "bias"), ("running_mean", "running_var")),
+    ),
 )
 
 
@@ -96,7 +99,6 @@ def _check_backward(
     training: bool, contract: str,
 ) -> None:
     op = "batch_norm_backward"
-    check_dtype(op, grad=grad, input=input, weight=weight, mean=mean, invstd=invstd)
     check(op, input.dim() >= 2, f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
     check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
     _check_channels(op, input.shape[1], weight=weight, mean=mean, invstd=invstd)
@@ -108,6 +110,9 @@ _batch_norm_backward = registry.define(
     "-> (Tensor, Tensor, Tensor)",
     check=_check_backward,
     fake=lambda grad, input, *_: (input.new_empty(input.shape), *(input.new_empty(input.shape[1]) for _ in "wb")),
+    dtypes=Dtypes(
+        outputs=("grad", "weight", "weight"), statistics=("mean", "invstd"), parameters=(("weight",),)
+    ),
     family="batch_norm",
 )
 
@@ -139,7 +144,7 @@ def batch_norm(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """Normalise each channel: `(N, C, ...) -> (N, C, ...)`, float32.
+    """Normalise each channel: `(N, C, ...) -> (N, C, ...)`, any floating-point dtype.
 
     In training with the statistics of the batch, which `running_mean` and `running_var`
     (C), if given, move towards in place by `momentum`; otherwise with those.

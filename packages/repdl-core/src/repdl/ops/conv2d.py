@@ -9,13 +9,13 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
 from repdl.errors import (
     UnsupportedError,
     as_int,
     as_pair,
     check,
     check_dim,
-    check_dtype,
     check_size,
     check_tensor,
     check_tensor_or_none,
@@ -76,7 +76,6 @@ def _check(
     groups: int,
     contract: str,
 ) -> None:
-    check_dtype("conv2d", input=input, weight=weight, bias=bias)
     check_dim("conv2d", 4, input=input, weight=weight)
     check_dim("conv2d", 1, bias=bias)
     _check_geometry(input.shape, weight.shape, stride, padding, dilation, groups)
@@ -123,6 +122,7 @@ _op = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    dtypes=Dtypes(),
 )
 
 
@@ -136,7 +136,6 @@ def _check_grad_input(
     groups: int,
     contract: str,
 ) -> None:
-    check_dtype("conv2d_grad_input", grad=grad, weight=weight)
     check_dim("conv2d_grad_input", 4, grad=grad, weight=weight)
     input_shape = [grad.shape[0], weight.shape[1] * groups, *input_size]
     expected = _check_geometry(input_shape, weight.shape, stride, padding, dilation, groups)
@@ -173,6 +172,7 @@ _grad_input = registry.define(
     fake=_fake_grad_input,
     setup_context=_setup_grad_input,
     backward=_backward_grad_input,
+    dtypes=Dtypes(),
     family="conv2d",
 )
 
@@ -187,7 +187,6 @@ def _check_grad_weight(
     groups: int,
     contract: str,
 ) -> None:
-    check_dtype("conv2d_grad_weight", grad=grad, input=input)
     check_dim("conv2d_grad_weight", 4, grad=grad, input=input)
     _check_options(stride, padding, dilation, groups)
     weight_shape = [grad.shape[1], input.shape[1] // groups, *kernel_size]
@@ -225,6 +224,7 @@ _grad_weight = registry.define(
     fake=_fake_grad_weight,
     setup_context=_setup_grad_weight,
     backward=_backward_grad_weight,
+    dtypes=Dtypes(),
     family="conv2d",
 )
 
@@ -240,7 +240,7 @@ def conv2d(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """2-D convolution: `(N, C, H, W), (O, C / groups, KH, KW) -> (N, O, OH, OW)`, float32.
+    """2-D convolution: `(N, C, H, W), (O, C / groups, KH, KW) -> (N, O, OH, OW)`, any floating-point dtype.
 
     Args:
         input: (N, C, H, W) or (C, H, W).

@@ -9,6 +9,7 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
+from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, as_float, check, check_dim, check_dtype, check_size
 from repdl.ops._loss import (
     check_arguments,
@@ -18,10 +19,12 @@ from repdl.ops._loss import (
     check_reduction,
     check_targets,
 )
-from repdl.ops.elementwise import add, div, mul, neg
+from repdl.ops.cast import narrowed, widened
+from repdl.ops.elementwise import add, div, mul
 from repdl.ops.nll_loss import nll_loss
 from repdl.ops.softmax import log_softmax
 from repdl.ops.sum import mean, sum
+from repdl.ops.unary import neg
 
 
 def _check(
@@ -66,6 +69,7 @@ _cross_entropy = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    dtypes=Dtypes(SINGLE, outputs=("input", "", "", ""), parameters=(("weight",),), integers=("target",)),
 )
 
 
@@ -75,7 +79,6 @@ def _check_backward(
 ) -> None:
     op = "cross_entropy_backward"
     check_class_loss(op, input, target, weight, reduction)
-    check_dtype(op, grad=grad, total_weight=total_weight, max=max, sum=sum)
     check_size(op, "grad.shape", list(grad.shape), list(target.shape) if reduction == "none" else [], "the loss's")
     for name, tensor in (("max", max), ("sum", sum)):
         check_size(op, f"{name}.shape", list(tensor.shape), list(target.shape), "target.shape")
@@ -95,6 +98,9 @@ _cross_entropy_backward = registry.define(
     check=_check_backward,
     check_values=_check_values_backward,
     fake=lambda grad, input, *_: input.new_empty(input.shape),
+    dtypes=Dtypes(
+        SINGLE, statistics=("total_weight", "max", "sum"), parameters=(("weight",),), integers=("target",)
+    ),
     family="cross_entropy",
 )
 
@@ -165,12 +171,12 @@ def cross_entropy(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """Cross entropy of logits `(N, C, ...), (N, ...) -> ()`, float32.
+    """Cross entropy of logits `(N, C, ...), (N, ...) -> ()`, float32 or halves.
 
     Args:
         input: logits, (N, C, ...) or (C).
         target: int64 classes, (N, ...) or (), those equal to `ignore_index` not counting;
-            or float32 probabilities of the shape of input.
+            or probabilities of the dtype and shape of input.
         weight: (C), the weight of each class, or None.
         reduction: 'mean', 'sum', or 'none' for a loss each.
         label_smoothing: from 0 to 1, how far targets move to the uniform distribution.
@@ -194,7 +200,8 @@ def cross_entropy(
     if single:
         input, target = input.unsqueeze(0), target.unsqueeze(0)
     if target.is_floating_point():
-        check_dtype(op, input=input, target=target, weight=weight)
+        check_dtype(op, SINGLE, input=input)
+        check_dtype(op, (input.dtype,), target=target, weight=weight)
         check(op, input.dim() >= 2, f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
         if weight is not None:
             check_dim(op, 1, weight=weight)
@@ -204,11 +211,14 @@ def cross_entropy(
                 f"{op}: ignore_index is {ignore_index} with probabilities as target, expected a negative "
                 f"one, which ignores nothing"
             )
-        loss = _of_probabilities(input, target, weight, reduction, label_smoothing, name)
+        dtype, (input, target, weight) = widened(input, target, weight)
+        loss = narrowed(_of_probabilities(input, target, weight, reduction, label_smoothing, name), dtype)
     elif label_smoothing > 0:
         check_class_loss(op, input, target, weight, reduction)
         check_no_grad(op, weight=weight)
-        loss = _smoothed(input, target, weight, reduction, ignore_index, label_smoothing, name)
+        check_dtype(op, SINGLE, input=input)
+        dtype, (input, weight) = widened(input, weight)
+        loss = narrowed(_smoothed(input, target, weight, reduction, ignore_index, label_smoothing, name), dtype)
     else:
         check_no_grad(op, weight=weight)
         loss = _cross_entropy(input, target, weight, reduction, ignore_index, name)[0]

@@ -1,11 +1,11 @@
-"""Elementwise functions: one registered op each, all made by the two tables below.
+"""Elementwise functions of two tensors, broadcast: one registered op each.
 
-Functions of one operand have no order that a contract could choose; they take `contract=`
-like every other op, and check it.
+Those of one tensor are in `repdl.ops.unary`, with which they share the family elementwise.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,44 +14,22 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
+from repdl.dtypes import ALL, HALF, Dtypes
 from repdl.errors import (
     ArgumentError,
     UnsupportedError,
     as_float,
     as_int,
     check,
-    check_bool,
-    check_dtype,
     check_size,
     check_tensor,
 )
 from repdl.ops._broadcast import sum_to
+from repdl.ops.cast import cast, narrowed, widened
 
 Operand = torch.Tensor | float | int
 Function = Callable[..., torch.Tensor]
 _ops = torch.ops.repdl
-
-
-def _define_unary(
-    name: str, saves: str, derivative: Function | None
-) -> Function:
-    """Register `name(input)`; `derivative(grad, saved)` is the gradient, `saves` names
-    what it needs: "input", "output" or nothing. None: the derivative is zero."""
-
-    def check_arguments(input: torch.Tensor) -> None:
-        check_dtype(name, input=input)
-
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.save_for_backward(*{"input": inputs, "output": (output,), "": ()}[saves])
-
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        return torch.zeros_like(grad) if derivative is None else derivative(grad, *ctx.saved_tensors)
-
-    return registry.define(
-        name, "(Tensor input) -> Tensor", family="elementwise",
-        check=check_arguments, fake=lambda input: input.new_empty(input.shape),
-        setup_context=setup_context, backward=backward,
-    )
 
 
 def _define_binary(
@@ -62,7 +40,6 @@ def _define_binary(
     `saves` the operands, else from (grad, contract)."""
 
     def check_arguments(input: torch.Tensor, other: torch.Tensor, contract: str) -> None:
-        check_dtype(name, input=input, other=other)
         if input.shape != other.shape:
             broadcast_shape(name, input=input, other=other)
 
@@ -83,7 +60,7 @@ def _define_binary(
 
     return registry.define(
         name, "(Tensor input, Tensor other, str contract) -> Tensor", family="elementwise",
-        check=check_arguments, fake=fake, setup_context=setup_context, backward=backward,
+        check=check_arguments, fake=fake, setup_context=setup_context, backward=backward, dtypes=Dtypes(),
     )
 
 
@@ -97,38 +74,15 @@ def broadcast_shape(op: str, **tensors: torch.Tensor) -> torch.Size:
         raise
 
 
-_abs: Function = _define_unary("abs", "input", lambda grad, x: _ops.mul(grad, _sign(x), "v1"))
-_exp: Function = _define_unary("exp", "output", lambda grad, y: _ops.mul(grad, y, "v1"))
-_expm1: Function = _define_unary(
-    "expm1", "output", lambda grad, y: _ops.mul(grad, _ops.add(y, y.new_ones(()), "v1"), "v1")
-)
-_log: Function = _define_unary("log", "input", lambda grad, x: _ops.div(grad, x, "v1"))
-_neg: Function = _define_unary("neg", "", lambda grad: _neg(grad))
-_reciprocal: Function = _define_unary(
-    "reciprocal", "output", lambda grad, y: _neg(_ops.mul(grad, _ops.mul(y, y, "v1"), "v1"))
-)
-_relu: Function = _define_unary("relu", "output", lambda grad, y: _relu_backward(grad, y))
-_sigmoid: Function = _define_unary(
-    "sigmoid", "output",
-    lambda grad, y: _ops.mul(grad, _ops.mul(_ops.sub(y.new_ones(()), y, "v1"), y, "v1"), "v1"),
-)
-_sign: Function = _define_unary("sign", "", None)
-_sqrt: Function = _define_unary("sqrt", "output", lambda grad, y: _ops.div(grad, _ops.add(y, y, "v1"), "v1"))
-_square: Function = _define_unary("square", "input", lambda grad, x: _ops.mul(grad, _ops.add(x, x, "v1"), "v1"))
-_tanh: Function = _define_unary(
-    "tanh", "output",
-    lambda grad, y: _ops.mul(grad, _ops.sub(y.new_ones(()), _ops.mul(y, y, "v1"), "v1"), "v1"),
-)
-
 _add: Function = _define_binary("add", False, lambda grad, c: grad, lambda grad, c: grad)
-_sub: Function = _define_binary("sub", False, lambda grad, c: grad, lambda grad, c: _neg(grad))
+_sub: Function = _define_binary("sub", False, lambda grad, c: grad, lambda grad, c: _ops.neg(grad))
 _mul: Function = _define_binary(
     "mul", True, lambda grad, a, b, c: _mul(grad, b, c), lambda grad, a, b, c: _mul(grad, a, c)
 )
 _div: Function = _define_binary(
     "div", True,
     lambda grad, a, b, c: _div(grad, b, c),
-    lambda grad, a, b, c: _neg(_mul(grad, _div(_div(a, b, c), b, c), c)),
+    lambda grad, a, b, c: _ops.neg(_mul(grad, _div(_div(a, b, c), b, c), c)),
 )
 _maximum: Function = _define_binary(
     "maximum", True,
@@ -146,35 +100,24 @@ def _extremum_backward(grad: torch.Tensor, kept: torch.Tensor, other: torch.Tens
     return _maximum_backward(grad, *(t.expand(grad.shape) for t in (kept.detach(), other.detach())))
 
 
-def _check_relu_backward(grad: torch.Tensor, output: torch.Tensor) -> None:
-    check_dtype("relu_backward", grad=grad, output=output)
-    check_size("relu_backward", "output.shape", tuple(output.shape), tuple(grad.shape), "grad.shape")
-
-
-_relu_backward: Function = registry.define(
-    "relu_backward", "(Tensor grad, Tensor output) -> Tensor", family="elementwise",
-    check=_check_relu_backward, fake=lambda grad, output: grad.new_empty(grad.shape),
-    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]),
-    backward=lambda ctx, grad: (_relu_backward(grad, *ctx.saved_tensors), None),
-)
-
-
-def _check_maximum_backward(grad: torch.Tensor, input: torch.Tensor, other: torch.Tensor) -> None:
-    check_dtype("maximum_backward", grad=grad, input=input, other=other)
-    for name, tensor in (("input", input), ("other", other)):
-        check_size("maximum_backward", f"{name}.shape", tuple(tensor.shape), tuple(grad.shape), "grad.shape")
+def check_like(op: str, grad: torch.Tensor, **tensors: torch.Tensor) -> None:
+    """Raise unless the tensors of a backward op have the shape of `grad`."""
+    for name, tensor in tensors.items():
+        check_size(op, f"{name}.shape", tuple(tensor.shape), tuple(grad.shape), "grad.shape")
 
 
 _maximum_backward: Function = registry.define(
     "maximum_backward", "(Tensor grad, Tensor input, Tensor other) -> Tensor", family="elementwise",
-    check=_check_maximum_backward, fake=lambda grad, input, other: grad.new_empty(grad.shape),
+    check=lambda grad, input, other: check_like("maximum_backward", grad, input=input, other=other),
+    fake=lambda grad, input, other: grad.new_empty(grad.shape),
     setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs[1:]),
     backward=lambda ctx, grad: (_maximum_backward(grad, *ctx.saved_tensors), None, None),
+    dtypes=Dtypes(),
 )
 
 
 def operands(op: str, input: Operand, other: Operand) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both as tensors: a Python number becomes a 0-D float32 tensor beside the other one."""
+    """Both as tensors: a Python number becomes a 0-D tensor of the dtype of the other one."""
     if isinstance(input, torch.Tensor):
         return input, other if isinstance(other, torch.Tensor) else _number(op, "other", other, input)
     check(op, isinstance(other, torch.Tensor), "no tensor among the operands, expected one at least")
@@ -182,13 +125,25 @@ def operands(op: str, input: Operand, other: Operand) -> tuple[torch.Tensor, tor
 
 
 def _number(op: str, name: str, value: float, like: torch.Tensor) -> torch.Tensor:
-    """0-D float32, rounded once: an integer not by way of a double, a double beyond float32 to inf."""
+    """0-D of the dtype of `like`, rounded once: an integer not by way of a rounded double, a
+    double beyond float32 to inf. float32 beside what is no floating-point tensor."""
+    dtype = like.dtype if like.dtype in ALL else torch.float32
     if isinstance(value, (int, np.integer, torch.SymInt)) and not isinstance(value, bool):
         whole = as_int(op, name, value)
         check(op, -(2**63) <= whole < 2**63, f"{name} is {whole}, expected an integer of 64 bits or a float")
-        return torch.full((), whole, dtype=torch.int64, device=like.device).to(torch.float32)
+        if dtype in HALF and isinstance(whole, int):
+            return cast(torch.full((), to_odd(whole), dtype=torch.float64, device=like.device), dtype)
+        return torch.full((), whole, dtype=torch.int64, device=like.device).to(dtype)
     number = torch.full((), as_float(op, name, value), dtype=torch.float64, device=like.device)
-    return number.to(torch.float32)
+    return cast(number, dtype) if dtype in HALF else number.to(dtype)
+
+
+def to_odd(whole: int) -> float:
+    """An integer as a double, rounded to odd: rounding that to a half is one rounding."""
+    size = abs(whole)
+    shift = max(size.bit_length() - 53, 0)
+    inexact = size >> shift << shift != size
+    return math.copysign(float((size >> shift | inexact) << shift), whole)
 
 
 def _scaled(op: str, other: torch.Tensor, alpha: float, contract: str) -> torch.Tensor:
@@ -203,7 +158,7 @@ def _scaled(op: str, other: torch.Tensor, alpha: float, contract: str) -> torch.
 def add(
     input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None
 ) -> torch.Tensor:
-    """`input + alpha * other`, broadcast, float32: the product is rounded, then the sum.
+    """`input + alpha * other`, broadcast, any floating-point dtype: the product is rounded, then the sum.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -213,13 +168,16 @@ def add(
     """
     a, b = operands("add", input, other)
     name = contract_name(contract)
+    if a.dtype in HALF and not (isinstance(alpha, (int, float)) and alpha == 1):
+        dtype, (a, b) = widened(a, b)
+        return narrowed(_add(a, _scaled("add", b, alpha, name), name), dtype)
     return _add(a, _scaled("add", b, alpha, name), name)
 
 
 def sub(
     input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None
 ) -> torch.Tensor:
-    """`input - alpha * other`, broadcast, float32: the product is rounded, then the difference.
+    """`input - alpha * other`, broadcast, any floating-point dtype: the product is rounded, then the difference.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -232,11 +190,14 @@ def sub(
             raise ArgumentError(f"sub: an operand is bool {operand}, expected a tensor or a real number")
     a, b = operands("sub", input, other)
     name = contract_name(contract)
+    if a.dtype in HALF and not (isinstance(alpha, (int, float)) and alpha == 1):
+        dtype, (a, b) = widened(a, b)
+        return narrowed(_sub(a, _scaled("sub", b, alpha, name), name), dtype)
     return _sub(a, _scaled("sub", b, alpha, name), name)
 
 
 def mul(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """`input * other`, broadcast, float32, rounded once.
+    """`input * other`, broadcast, any floating-point dtype, rounded once.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -254,7 +215,7 @@ def div(
     rounding_mode: str | None = None,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """`input / other`, broadcast, float32, rounded once.
+    """`input / other`, broadcast, any floating-point dtype, rounded once.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -269,7 +230,7 @@ def div(
 
 
 def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """The larger of two elements, broadcast, float32; NaN if either is NaN.
+    """The larger of two elements, broadcast, any floating-point dtype; NaN if either is NaN.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -282,7 +243,7 @@ def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | st
 
 
 def minimum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """The smaller of two elements, broadcast, float32; NaN if either is NaN.
+    """The smaller of two elements, broadcast, any floating-point dtype; NaN if either is NaN.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -292,126 +253,3 @@ def minimum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | st
     """
     check_tensor("minimum", input=input, other=other)
     return _minimum(input, other, contract_name(contract))
-
-
-def relu(
-    input: torch.Tensor, inplace: bool = False, *, contract: Contract | str | None = None
-) -> torch.Tensor:
-    """`max(input, 0)`, any shape, float32; NaN and -0 stay. With `inplace`, into `input`.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.relu.html
-    """
-    contract_name(contract)
-    check_tensor("relu", input=input)
-    check_bool("relu", inplace=inplace)
-    return input.copy_(_relu(input)) if inplace else _relu(input)
-
-
-def abs(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """Absolute value, any shape, float32.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.abs.html
-    """
-    contract_name(contract)
-    check_tensor("abs", input=input)
-    return _abs(input)
-
-
-def exp(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """e to the power of `input`, any shape, float32, correctly rounded.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.exp.html
-    """
-    contract_name(contract)
-    check_tensor("exp", input=input)
-    return _exp(input)
-
-
-def expm1(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """`exp(input) - 1`, any shape, float32, correctly rounded.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.expm1.html
-    """
-    contract_name(contract)
-    check_tensor("expm1", input=input)
-    return _expm1(input)
-
-
-def log(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """Natural logarithm, any shape, float32, correctly rounded.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.log.html
-    """
-    contract_name(contract)
-    check_tensor("log", input=input)
-    return _log(input)
-
-
-def neg(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """`-input`, any shape, float32.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.neg.html
-    """
-    contract_name(contract)
-    check_tensor("neg", input=input)
-    return _neg(input)
-
-
-def reciprocal(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """`1 / input`, any shape, float32, rounded once.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.reciprocal.html
-    """
-    contract_name(contract)
-    check_tensor("reciprocal", input=input)
-    return _reciprocal(input)
-
-
-def sigmoid(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """`1 / (1 + exp(-input))`, any shape, float32, correctly rounded.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sigmoid.html
-    """
-    contract_name(contract)
-    check_tensor("sigmoid", input=input)
-    return _sigmoid(input)
-
-
-def sign(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """1, 0 or -1, any shape, float32; 0 for NaN, as torch.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sign.html
-    """
-    contract_name(contract)
-    check_tensor("sign", input=input)
-    return _sign(input)
-
-
-def sqrt(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """Square root, any shape, float32, rounded once.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sqrt.html
-    """
-    contract_name(contract)
-    check_tensor("sqrt", input=input)
-    return _sqrt(input)
-
-
-def square(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """`input * input`, any shape, float32, rounded once.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.square.html
-    """
-    contract_name(contract)
-    check_tensor("square", input=input)
-    return _square(input)
-
-
-def tanh(input: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """Hyperbolic tangent, any shape, float32, correctly rounded.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.tanh.html
-    """
-    contract_name(contract)
-    check_tensor("tanh", input=input)
-    return _tanh(input)

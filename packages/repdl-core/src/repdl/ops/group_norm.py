@@ -8,6 +8,7 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
 from repdl.errors import (
     UnsupportedError,
     as_float,
@@ -15,7 +16,6 @@ from repdl.errors import (
     check,
     check_bool,
     check_dim,
-    check_dtype,
     check_size,
     check_tensor,
     check_tensor_or_none,
@@ -42,7 +42,6 @@ def _check_groups(op: str, input: torch.Tensor, num_groups: int, **vectors: Opti
 def _check(
     input: torch.Tensor, num_groups: int, weight: Optional, bias: Optional, eps: float, contract: str
 ) -> None:
-    check_dtype("group_norm", input=input, weight=weight, bias=bias)
     _check_groups("group_norm", input, num_groups, weight=weight, bias=bias)
 
 
@@ -77,6 +76,7 @@ _group_norm = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    dtypes=Dtypes(outputs=("input", "", ""), parameters=(("weight", "bias"),)),
 )
 
 
@@ -85,7 +85,6 @@ def _check_backward(
     contract: str,
 ) -> None:
     op = "group_norm_backward"
-    check_dtype(op, grad=grad, input=input, mean=mean, rstd=rstd, weight=weight)
     _check_groups(op, input, num_groups, weight=weight)
     check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
     for name, tensor in (("mean", mean), ("rstd", rstd)):
@@ -98,6 +97,9 @@ _group_norm_backward = registry.define(
     "-> (Tensor, Tensor, Tensor)",
     check=_check_backward,
     fake=lambda grad, input, *_: (input.new_empty(input.shape), *(input.new_empty(input.shape[1]) for _ in "wb")),
+    dtypes=Dtypes(
+        outputs=("grad", "weight", "weight"), statistics=("mean", "rstd"), parameters=(("weight",),)
+    ),
     family="group_norm",
 )
 
@@ -111,7 +113,7 @@ def group_norm(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """Normalise groups of channels: `(N, C, ...) -> (N, C, ...)`, float32.
+    """Normalise groups of channels: `(N, C, ...) -> (N, C, ...)`, any floating-point dtype.
 
     The elements of each of the `num_groups` groups get mean 0 and variance 1; each channel
     is then multiplied by its `weight` and moved by its `bias` (C), if given.
@@ -145,7 +147,7 @@ def instance_norm(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """Normalise each channel of each batch element: `(N, C, ...) -> (N, C, ...)`, float32.
+    """Normalise each channel of each batch element: `(N, C, ...) -> (N, C, ...)`, any floating-point dtype.
 
     `group_norm` with a group a channel; without `use_input_stats`, `batch_norm` with
     `running_mean` and `running_var` (C).

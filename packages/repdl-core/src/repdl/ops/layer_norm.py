@@ -9,7 +9,8 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import as_float, as_ints, check_dtype, check_size, check_tensor, check_tensor_or_none
+from repdl.dtypes import Dtypes
+from repdl.errors import as_float, as_ints, check_size, check_tensor, check_tensor_or_none
 from repdl.ops._norm import check_normalized_shape, statistics_shape
 
 Optional = torch.Tensor | None
@@ -18,7 +19,6 @@ Optional = torch.Tensor | None
 def _check(
     input: torch.Tensor, normalized_shape: Sequence[int], weight: Optional, bias: Optional, eps: float, contract: str
 ) -> None:
-    check_dtype("layer_norm", input=input, weight=weight, bias=bias)
     check_normalized_shape("layer_norm", input, normalized_shape, weight=weight, bias=bias)
 
 
@@ -54,6 +54,7 @@ _layer_norm = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    dtypes=Dtypes(outputs=("input", "", ""), parameters=(("weight", "bias"),)),
 )
 
 
@@ -62,7 +63,6 @@ def _check_backward(
     weight: Optional, contract: str,
 ) -> None:
     op = "layer_norm_backward"
-    check_dtype(op, grad=grad, input=input, mean=mean, rstd=rstd, weight=weight)
     check_normalized_shape(op, input, normalized_shape, weight=weight)
     check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
     rows = tuple(statistics_shape(input, normalized_shape))
@@ -76,6 +76,9 @@ _layer_norm_backward = registry.define(
     "-> (Tensor, Tensor, Tensor)",
     check=_check_backward,
     fake=lambda grad, input, shape, *_: (input.new_empty(input.shape), *(input.new_empty(shape) for _ in "wb")),
+    dtypes=Dtypes(
+        outputs=("grad", "weight", "weight"), statistics=("mean", "rstd"), parameters=(("weight",),)
+    ),
     family="layer_norm",
 )
 
@@ -89,7 +92,7 @@ def layer_norm(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """Normalise the last dimensions: `(..., *normalized_shape) -> (..., *normalized_shape)`, float32.
+    """Normalise the last dimensions: `(..., *normalized_shape) -> (..., *normalized_shape)`, any floating-point dtype.
 
     Each row gets mean 0 and variance 1, then is multiplied by `weight` and moved by `bias`
     (`normalized_shape`), if given.

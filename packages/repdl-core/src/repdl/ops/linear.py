@@ -8,11 +8,11 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor, check_tensor_or_none
+from repdl.dtypes import Dtypes
+from repdl.errors import check, check_dim, check_size, check_tensor, check_tensor_or_none
 
 
 def _check(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, contract: str) -> None:
-    check_dtype("linear", input=input, weight=weight, bias=bias)
     check_dim("linear", 2, input=input, weight=weight)
     check_dim("linear", 1, bias=bias)
     if input.shape[1] != weight.shape[1]:
@@ -49,6 +49,7 @@ _op = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    dtypes=Dtypes(),
 )
 
 
@@ -59,7 +60,7 @@ def linear(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """`input @ weight.T + bias`: `(..., K), (N, K), (N) -> (..., N)`, float32.
+    """`input @ weight.T + bias`: `(..., K), (N, K), (N) -> (..., N)`, any floating-point dtype.
 
     Args:
         input: any number of leading dimensions, none included.

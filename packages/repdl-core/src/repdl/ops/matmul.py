@@ -8,12 +8,12 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import check, check_bool, check_dim, check_dtype, check_size, check_tensor
+from repdl.dtypes import Dtypes
+from repdl.errors import check, check_bool, check_dim, check_size, check_tensor
 from repdl.ops._broadcast import sum_to
 
 
 def _check(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, contract: str) -> None:
-    check_dtype("matmul", input=input, mat2=mat2)
     if input.dim() < 2 or mat2.dim() < 2:
         check("matmul", False, f"input.dim() is {input.dim()}, mat2.dim() is {mat2.dim()}, expected 2 or more")
     inner = input.shape[-2 if transA else -1]
@@ -69,6 +69,7 @@ _op = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    dtypes=Dtypes(),
 )
 
 
@@ -80,7 +81,7 @@ def mm(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """Matrix product `(M, K) @ (K, N) -> (M, N)`, float32.
+    """Matrix product `(M, K) @ (K, N) -> (M, N)`, any floating-point dtype.
 
     Args:
         input: (M, K), or (K, M) with `transA`.
@@ -101,7 +102,7 @@ def mm(
 def bmm(
     input: torch.Tensor, mat2: torch.Tensor, *, contract: Contract | str | None = None
 ) -> torch.Tensor:
-    """Batched matrix product `(B, M, K) @ (B, K, N) -> (B, M, N)`, float32.
+    """Batched matrix product `(B, M, K) @ (B, K, N) -> (B, M, N)`, any floating-point dtype.
 
     Raises:
         ShapeError: if an operand is not 3-D, or batch or inner dimensions differ.
@@ -118,7 +119,7 @@ def bmm(
 def matmul(
     input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None
 ) -> torch.Tensor:
-    """Matrix product with torch's broadcasting, float32.
+    """Matrix product with torch's broadcasting, any floating-point dtype.
 
     `(K) @ (K) -> ()`, `(M, K) @ (K) -> (M)`, `(..., M, K) @ (..., K, N) -> (..., M, N)`.
 

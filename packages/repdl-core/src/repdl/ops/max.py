@@ -9,13 +9,13 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract
-from repdl.errors import check, check_bool, check_dtype, check_range, check_size, check_tensor
+from repdl.dtypes import Dtypes
+from repdl.errors import check, check_bool, check_range, check_size, check_tensor
 from repdl.ops.elementwise import maximum
 from repdl.ops.sum import normalize_dim, reduced_shape
 
 
 def _check_max(input: torch.Tensor) -> None:
-    check_dtype("max", input=input)
     check("max", input.numel() > 0, f"input has no elements (shape {tuple(input.shape)}), expected one at least")
 
 
@@ -30,11 +30,11 @@ _max = registry.define(
     fake=lambda input: input.new_empty(()),
     setup_context=_setup_max,
     backward=lambda ctx, grad: _max_backward(grad, *ctx.saved_tensors),
+    dtypes=Dtypes(),
 )
 
 
 def _check_max_backward(grad: torch.Tensor, input: torch.Tensor, output: torch.Tensor) -> None:
-    check_dtype("max_backward", grad=grad, input=input, output=output)
     for name, tensor in (("grad", grad), ("output", output)):
         check_size("max_backward", f"{name}.shape", tuple(tensor.shape), (), "the shape of max(input)")
 
@@ -44,12 +44,12 @@ _max_backward: Callable[..., torch.Tensor] = registry.define(
     "(Tensor grad, Tensor input, Tensor output) -> Tensor",
     check=_check_max_backward,
     fake=lambda grad, input, output: input.new_empty(input.shape),
+    dtypes=Dtypes(),
     family="max",
 )
 
 
 def _check_max_dim(input: torch.Tensor, dim: int, keepdim: bool) -> None:
-    check_dtype("max", input=input)
     check("max", 0 <= dim < (input.dim() or 1), f"dim is {dim}, expected 0 to {(input.dim() or 1) - 1}")
     if input.dim():
         check_range("max", input.shape[dim] > 0, f"input.shape[{dim}] is 0, expected 1 or more to take a maximum of")
@@ -83,6 +83,7 @@ _max_dim = registry.define(
     fake=_fake_max_dim,
     setup_context=_setup_max_dim,
     backward=_backward_max_dim,
+    dtypes=Dtypes(),
     family="max",
 )
 
@@ -94,7 +95,7 @@ def max(
     other: torch.Tensor | None = None,
     contract: Contract | str | None = None,
 ) -> torch.Tensor | Sequence[torch.Tensor]:
-    """The largest element: `max(input)`, `max(input, dim)` or `max(input, other)`, float32.
+    """The largest element: `max(input)`, `max(input, dim)` or `max(input, other)`, any floating-point dtype.
 
     Over a dimension, a named tuple `(values, indices)`; the index is that of the first of
     equal elements. NaN is larger than everything. The gradient of `max(input)` is shared

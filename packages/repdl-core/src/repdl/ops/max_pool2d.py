@@ -9,6 +9,7 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, as_pair, check, check_bool, check_dim, check_dtype, check_size, check_tensor
 
 
@@ -47,7 +48,6 @@ def _check(
     input: torch.Tensor, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], ceil_mode: bool,
 ) -> None:
-    check_dtype("max_pool2d", input=input)
     check_dim("max_pool2d", 4, input=input)
     at_least_one = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
     for name, values, least in (*((k, v, 1) for k, v in at_least_one.items()), ("padding", padding, 0)):
@@ -95,12 +95,12 @@ _max_pool2d = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    dtypes=Dtypes(),
 )
 
 
 def _check_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Sequence[int]) -> None:
     op = "max_pool2d_backward"
-    check_dtype(op, grad=grad)
     check_dtype(op, (torch.int64,), indices=indices)
     check_dim(op, 4, grad=grad)
     check_size(op, "indices.shape", tuple(indices.shape), tuple(grad.shape), "grad.shape")
@@ -122,6 +122,7 @@ _max_pool2d_backward = registry.define(
     fake=lambda grad, indices, input_size: grad.new_empty((*grad.shape[:2], *input_size)),
     setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]),
     backward=lambda ctx, grad: (_at(grad, *ctx.saved_tensors), None, None),
+    dtypes=Dtypes(integers=("indices",)),
     family="max_pool2d",
 )
 
@@ -141,7 +142,7 @@ def max_pool2d(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """Maximum over windows: `(N, C, H, W) -> (N, C, OH, OW)`, float32.
+    """Maximum over windows: `(N, C, H, W) -> (N, C, OH, OW)`, any floating-point dtype.
 
     Args:
         input: (N, C, H, W) or (C, H, W).
@@ -153,7 +154,7 @@ def max_pool2d(
 
     Raises:
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
-        DTypeError: if `input` is not float32.
+        DTypeError: if `input` is of no dtype of the contract.
 
     Contract: max_pool2d v1.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool2d.html

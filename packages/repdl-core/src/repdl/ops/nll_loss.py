@@ -8,6 +8,7 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dtype, check_size
 from repdl.ops._loss import check_arguments, check_class_loss, check_deprecated, check_no_grad, check_targets
 
@@ -56,6 +57,7 @@ _nll_loss = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    dtypes=Dtypes(outputs=("input", ""), parameters=(("weight",),), integers=("target",)),
 )
 
 
@@ -63,7 +65,6 @@ def _check_backward(
     grad: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, total_weight: torch.Tensor,
     classes: int, reduction: str, ignore_index: int,
 ) -> None:
-    check_dtype("nll_loss_backward", grad=grad, weight=weight, total_weight=total_weight)
     check_dtype("nll_loss_backward", (torch.int64,), target=target)
     check("nll_loss_backward", target.dim() >= 1, "target.dim() is 0, expected 1 or more (N, ...)")
     expected = tuple(target.shape) if reduction == "none" else ()
@@ -91,6 +92,7 @@ _nll_loss_backward = registry.define(
     check=_check_backward,
     check_values=_check_values_backward,
     fake=_fake_backward,
+    dtypes=Dtypes(statistics=("total_weight",), parameters=(("weight",),), integers=("target",)),
     family="nll_loss",
 )
 
@@ -106,7 +108,7 @@ def nll_loss(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """Negative log likelihood `(N, C, ...), (N, ...) -> ()`, float32, of int64 class indices.
+    """Negative log likelihood `(N, C, ...), (N, ...) -> ()`, any floating-point dtype, of int64 class indices.
 
     Args:
         input: log-probabilities, (N, C, ...) or (C).

@@ -9,6 +9,7 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
+from repdl.dtypes import ALL, Dtypes
 from repdl.errors import ArgumentError, UnsupportedError, as_float, as_ints, check, check_dtype, check_tensor
 
 MODES = ("reflect", "replicate", "circular")
@@ -35,7 +36,6 @@ def _check_options(op: str, size: int, dim: int, left: int, right: int, mode: st
 
 
 def _check(input: torch.Tensor, dim: int, left: int, right: int, mode: str) -> None:
-    check_dtype("pad", input=input)
     check("pad", 0 <= dim < input.dim(), f"dim is {dim}, expected 0 to {input.dim() - 1}")
     _check_options("pad", input.shape[dim], dim, left, right, mode)
 
@@ -57,12 +57,12 @@ _pad = registry.define(
     fake=lambda input, dim, left, right, mode: _resized(input, dim, left + right),
     setup_context=_setup_context,
     backward=lambda ctx, grad: (_pad_backward(grad, *ctx.options), None, None, None, None),
+    dtypes=Dtypes(),
 )
 
 
 def _check_backward(grad: torch.Tensor, dim: int, left: int, right: int, mode: str) -> None:
     op = "pad_backward"
-    check_dtype(op, grad=grad)
     check(op, 0 <= dim < grad.dim(), f"dim is {dim}, expected 0 to {grad.dim() - 1}")
     _check_options(op, grad.shape[dim] - left - right, dim, left, right, mode)
 
@@ -74,6 +74,7 @@ _pad_backward: Callable[..., torch.Tensor] = registry.define(
     fake=lambda grad, dim, left, right, mode: _resized(grad, dim, -left - right),
     setup_context=_setup_context,
     backward=lambda ctx, grad: (_pad(grad, *ctx.options), None, None, None, None),
+    dtypes=Dtypes(),
     family="pad",
 )
 
@@ -86,7 +87,7 @@ def pad(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """Make the last dimensions of `input` longer: `(..., W) -> (..., left + W + right)`, float32.
+    """Make the last dimensions of `input` longer: `(..., W) -> (..., left + W + right)`, any floating-point dtype.
 
     Args:
         pad: (left, right) of the last dimension, then of the one before it, and so on.
@@ -97,7 +98,7 @@ def pad(
     Raises:
         ShapeError: if there are more pairs than dimensions or a pad is out of range.
         UnsupportedError: if `value` is given with another mode than 'constant'.
-        DTypeError: if `input` is not float32.
+        DTypeError: if `input` is of no dtype of the contract.
 
     Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html
     """
@@ -105,7 +106,7 @@ def pad(
     check_tensor("pad", input=input)
     if input.layout is not torch.strided:
         raise UnsupportedError(f"pad: input.layout is {input.layout}, expected torch.strided; use .to_dense()")
-    check_dtype("pad", input=input)
+    check_dtype("pad", ALL, input=input)
     pad = as_ints("pad", "pad", pad)
     if not isinstance(mode, str):
         raise ArgumentError(f"pad: mode is {mode!r}, expected constant, {', '.join(MODES)}")

@@ -9,7 +9,8 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import as_float, as_ints, check_dtype, check_size, check_tensor, check_tensor_or_none
+from repdl.dtypes import Dtypes
+from repdl.errors import as_float, as_ints, check_size, check_tensor, check_tensor_or_none
 from repdl.ops._norm import check_normalized_shape, statistics_shape
 
 Optional = torch.Tensor | None
@@ -18,7 +19,6 @@ Optional = torch.Tensor | None
 def _check(
     input: torch.Tensor, normalized_shape: Sequence[int], weight: Optional, eps: float, contract: str
 ) -> None:
-    check_dtype("rms_norm", input=input, weight=weight)
     check_normalized_shape("rms_norm", input, normalized_shape, weight=weight)
 
 
@@ -47,6 +47,7 @@ _rms_norm = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    dtypes=Dtypes(outputs=("input", ""), parameters=(("weight",),)),
 )
 
 
@@ -55,7 +56,6 @@ def _check_backward(
     contract: str,
 ) -> None:
     op = "rms_norm_backward"
-    check_dtype(op, grad=grad, input=input, rstd=rstd, weight=weight)
     check_normalized_shape(op, input, normalized_shape, weight=weight)
     check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
     rows = tuple(statistics_shape(input, normalized_shape))
@@ -68,6 +68,7 @@ _rms_norm_backward = registry.define(
     "-> (Tensor, Tensor)",
     check=_check_backward,
     fake=lambda grad, input, shape, *_: (input.new_empty(input.shape), input.new_empty(shape)),
+    dtypes=Dtypes(outputs=("grad", "weight"), statistics=("rstd",), parameters=(("weight",),)),
     family="rms_norm",
 )
 
@@ -81,9 +82,9 @@ def rms_norm(
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
     """Divide the last dimensions by their root mean square:
-    `(..., *normalized_shape) -> (..., *normalized_shape)`, float32.
+    `(..., *normalized_shape) -> (..., *normalized_shape)`, any floating-point dtype.
 
-    The result is multiplied by `weight` (`normalized_shape`), if given; `eps` None is 2**-23.
+    The result is multiplied by `weight` (`normalized_shape`), if given; `eps` None is 2**-23, in float64 2**-52.
 
     Raises:
         ShapeError: if shapes do not fit together, or `normalized_shape` is empty.
@@ -96,5 +97,6 @@ def rms_norm(
     check_tensor(op, input=input)
     check_tensor_or_none(op, weight=weight)
     shape = as_ints(op, "normalized_shape", normalized_shape)
-    epsilon = 2.0**-23 if eps is None else as_float(op, "eps", eps)
+    default = 2.0**-52 if input.dtype is torch.float64 else 2.0**-23
+    epsilon = default if eps is None else as_float(op, "eps", eps)
     return _rms_norm(input, shape, weight, epsilon, contract_name(contract))[0]

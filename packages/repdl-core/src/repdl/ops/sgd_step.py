@@ -51,7 +51,7 @@ def sgd_step(
     maximize: bool = False,
     first: bool = False,
 ) -> None:
-    """Update `params` and `momentum_buffers` in place, float32, tensors of any shape and strides.
+    """Update `params` and `momentum_buffers` in place, float32 or float64, tensors of any shape and strides.
 
     Args:
         momentum_buffers: one tensor a parameter if `momentum` is not 0, else empty.

@@ -9,8 +9,9 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import UnsupportedError, check, check_dtype, check_size, check_tensor
-from repdl.ops.sum import check_dtype_option, normalize_dim
+from repdl.dtypes import SINGLE, Dtypes
+from repdl.errors import UnsupportedError, check, check_size, check_tensor
+from repdl.ops.sum import in_dtype, normalize_dim
 
 _ops = torch.ops.repdl
 
@@ -26,7 +27,6 @@ def _define(name: str, double_backward: Callable[..., Any]) -> Callable[[torch.T
     latter's grad and output."""
 
     def check_forward(input: torch.Tensor, dim: int, contract: str) -> None:
-        check_dtype(name, input=input)
         _check_dim(name, input, dim)
 
     def setup_forward(ctx: Any, inputs: Any, output: Any) -> None:
@@ -34,7 +34,6 @@ def _define(name: str, double_backward: Callable[..., Any]) -> Callable[[torch.T
         ctx.save_for_backward(output)
 
     def check_backward(grad: torch.Tensor, output: torch.Tensor, dim: int, contract: str) -> None:
-        check_dtype(f"{name}_backward", grad=grad, output=output)
         check_size(f"{name}_backward", "grad.shape", tuple(grad.shape), tuple(output.shape), "output.shape")
         _check_dim(f"{name}_backward", output, dim)
 
@@ -48,14 +47,14 @@ def _define(name: str, double_backward: Callable[..., Any]) -> Callable[[torch.T
     backward = registry.define(
         f"{name}_backward", "(Tensor grad, Tensor output, int dim, str contract) -> Tensor",
         check=check_backward, fake=lambda grad, output, dim, contract: grad.new_empty(grad.shape),
-        setup_context=setup_backward, backward=backward_backward, family="softmax",
+        setup_context=setup_backward, backward=backward_backward, family="softmax", dtypes=Dtypes(SINGLE),
     )
     return registry.define(
         name, "(Tensor input, int dim, str contract) -> Tensor",
         check=check_forward, fake=lambda input, dim, contract: input.new_empty(input.shape),
         setup_context=setup_forward,
         backward=lambda ctx, grad: (backward(grad, *ctx.saved_tensors, ctx.dim, ctx.contract), None, None),
-        family="softmax",
+        family="softmax", dtypes=Dtypes(SINGLE),
     )
 
 
@@ -104,17 +103,17 @@ def softmax(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """`exp(input) / sum(exp(input))` along `dim`, any shape, float32.
+    """`exp(input) / sum(exp(input))` along `dim`, any shape, float32 or halves.
 
     Raises:
         ShapeError: if `dim` does not exist.
-        UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` neither None nor float32.
-        DTypeError: if `input` is not float32.
+        UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` is no dtype of the contract.
+        DTypeError: if `input` is of no dtype of the contract.
 
     Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html
     """
-    check_dtype_option("softmax", dtype)
-    return _softmax(input, _position("softmax", input, dim), contract_name(contract))
+    position = _position("softmax", input, dim)
+    return _softmax(in_dtype("softmax", input, dtype), position, contract_name(contract))
 
 
 def log_softmax(
@@ -125,14 +124,14 @@ def log_softmax(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """The logarithm of `softmax(input, dim)` without its underflow, any shape, float32.
+    """The logarithm of `softmax(input, dim)` without its underflow, any shape, float32 or halves.
 
     Raises:
         ShapeError: if `dim` does not exist.
-        UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` neither None nor float32.
-        DTypeError: if `input` is not float32.
+        UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` is no dtype of the contract.
+        DTypeError: if `input` is of no dtype of the contract.
 
     Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html
     """
-    check_dtype_option("log_softmax", dtype)
-    return _log_softmax(input, _position("log_softmax", input, dim), contract_name(contract))
+    position = _position("log_softmax", input, dim)
+    return _log_softmax(in_dtype("log_softmax", input, dtype), position, contract_name(contract))

@@ -10,17 +10,18 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
+from repdl.dtypes import ALL, Dtypes
 from repdl.errors import (
     UnsupportedError,
     as_int,
     as_ints,
     check,
     check_bool,
-    check_dtype,
     check_range,
     check_tensor,
 )
 from repdl.ops._broadcast import expand_to
+from repdl.ops.cast import cast, narrowed, widened
 
 
 def normalize_dims(op: str, dim: int | Sequence[int] | None, ndim: int) -> list[int]:
@@ -48,7 +49,6 @@ def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> l
 
 
 def _check(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str) -> None:
-    check_dtype("sum", input=input)
     ndim = input.dim()
     check(
         "sum", all(0 <= d < ndim for d in dim) and all(a < b for a, b in itertools.pairwise(dim)),
@@ -77,14 +77,21 @@ _op = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    dtypes=Dtypes(),
 )
 
 
-def check_dtype_option(op: str, dtype: torch.dtype | None) -> None:
-    """Raise unless the option `dtype` of a reduction is None or float32."""
-    if dtype not in (None, torch.float32):
+def in_dtype(op: str, input: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    """`input` cast to the option `dtype` of a reduction, as torch casts before it computes."""
+    if dtype is None or dtype is input.dtype:
+        return input
+    if dtype not in ALL or input.dtype not in ALL:
         name = str(dtype).removeprefix("torch.")
-        raise UnsupportedError(f"{op}: dtype is {name}, expected None or float32")
+        raise UnsupportedError(
+            f"{op}: dtype is {name} with {str(input.dtype).removeprefix('torch.')} input, expected None, "
+            f"or float32, float64, bfloat16 or float16 for both"
+        )
+    return cast(input, dtype)
 
 
 def normalize_dim(op: str, dim: int, ndim: int) -> int:
@@ -103,18 +110,18 @@ def sum(
 ) -> torch.Tensor:
     """Sum over all dimensions, or over those in `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
 
-    float32. The sum of no elements is 0.
+    float32, float64, halves. The sum of no elements is 0.
 
     Raises:
         ShapeError: if a dimension does not exist or is named twice.
-        UnsupportedError: if `dtype` is neither None nor float32.
-        DTypeError: if `input` is not float32.
+        UnsupportedError: if `dtype` is no dtype of the contract.
+        DTypeError: if `input` is of no dtype of the contract.
 
     Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sum.html
     """
     check_tensor("sum", input=input)
     check_bool("sum", keepdim=keepdim)
-    check_dtype_option("sum", dtype)
+    input = in_dtype("sum", input, dtype)
     return _op(input, normalize_dims("sum", dim, input.dim()), keepdim, contract_name(contract))
 
 
@@ -128,22 +135,23 @@ def mean(
 ) -> torch.Tensor:
     """Mean over all dimensions, or over those in `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
 
-    float32. The sum, divided once by the number of elements; the mean of none is NaN.
+    float32, float64, halves. The sum, divided once by the number of elements; the mean of none is NaN.
 
     Raises:
         ShapeError: if a dimension does not exist or is named twice.
-        UnsupportedError: if `dtype` is neither None nor float32.
-        DTypeError: if `input` is not float32.
+        UnsupportedError: if `dtype` is no dtype of the contract.
+        DTypeError: if `input` is of no dtype of the contract.
 
     Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.mean.html
     """
     check_tensor("mean", input=input)
     check_bool("mean", keepdim=keepdim)
-    check_dtype_option("mean", dtype)
+    input = in_dtype("mean", input, dtype)
     dims = normalize_dims("mean", dim, input.dim())
     name = contract_name(contract)
     n = 1
     for d in dims:
         n *= input.shape[d]
-    total = _op(input, dims, keepdim, name)
-    return torch.ops.repdl.div(total, total.new_full((), n), name)  # type: ignore[no-any-return]
+    storage, (wide,) = widened(input)
+    total = _op(wide, dims, keepdim, name)
+    return narrowed(torch.ops.repdl.div(total, total.new_full((), n), name), storage)

@@ -15,6 +15,7 @@ import torch
 from repdl.reference import (
     adam_step,
     batch_norm,
+    cast,
     conv2d,
     cross_entropy,
     elementwise,
@@ -52,32 +53,36 @@ def _ieee(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+OPS = {
+    op: _ieee(function)
+    for module in (
+        adam_step,
+        batch_norm,
+        cast,
+        conv2d,
+        cross_entropy,
+        elementwise,
+        group_norm,
+        layer_norm,
+        linear,
+        matmul,
+        max,
+        max_pool2d,
+        nll_loss,
+        pad,
+        rms_norm,
+        sgd_step,
+        softmax,
+        sum,
+    )
+    for op, function in module.OPS.items()
+}
+
 backend = Backend(
     name="reference",
     device="cpu",
-    ops={
-        op: _ieee(function)
-        for module in (
-            adam_step,
-            batch_norm,
-            conv2d,
-            cross_entropy,
-            elementwise,
-            group_norm,
-            layer_norm,
-            linear,
-            matmul,
-            max,
-            max_pool2d,
-            nll_loss,
-            pad,
-            rms_norm,
-            sgd_step,
-            softmax,
-            sum,
-        )
-        for op, function in module.OPS.items()
-    },
+    ops=OPS,
     priority=-100,
+    float64=OPS.keys(),
     describe=lambda: {"language": "Python"},
 )

@@ -40,19 +40,19 @@ def adam_step(
                 g = -g
             if weight_decay != 0:
                 if decoupled_weight_decay:
-                    p = p * rounded(one - np.float64(lr) * weight_decay)
+                    p = p * rounded(one - np.float64(lr) * weight_decay, p)
                 else:
-                    g = fma(rounded(weight_decay), p, g)
-            m = fma(g, rounded(one - beta1), m * rounded(beta1))
-            v = v * rounded(beta2) + (g * g) * rounded(one - beta2)
+                    g = fma(rounded(weight_decay, p), p, g)
+            m = fma(g, rounded(one - beta1, p), m * rounded(beta1, p))
+            v = v * rounded(beta2, p) + (g * g) * rounded(one - beta2, p)
             exp_avgs[index].detach().copy_(to_torch(m))
             exp_avg_sqs[index].detach().copy_(to_torch(v))
             if amsgrad:
                 x = to_numpy(max_exp_avg_sqs[index])
                 v = np.where((x > v) | np.isnan(x), x, v)
                 max_exp_avg_sqs[index].detach().copy_(to_torch(v))
-            denominator = np.sqrt(v) / rounded(root) + rounded(eps)
-            p = p + (m / denominator) * rounded(-step_size)
+            denominator = np.sqrt(v) / rounded(root, p) + rounded(eps, p)
+            p = p + (m / denominator) * rounded(-step_size, p)
             param.detach().copy_(to_torch(p))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from repdl.reference import arithmetic
-from repdl.reference.arithmetic import ONE, Array, fma, to_numpy, to_torch
+from repdl.reference.arithmetic import ONE, Array, fma, number, to_numpy, to_torch
 from repdl.reference.step import rounded
 
 
@@ -27,8 +27,8 @@ def batch_norm(
     weight: torch.Tensor | None, bias: torch.Tensor | None, training: bool, momentum: float, eps: float, contract: str,
 ) -> tuple[torch.Tensor, ...]:
     x = _rows(input)
-    n = np.float32(x.shape[0])
-    new_mean = new_var = np.zeros(0, np.float32)
+    n = number(x.shape[0], x)
+    new_mean = new_var = np.zeros(0, x.dtype)
     with np.errstate(all="ignore"):
         if training:
             mean = arithmetic.sum(x, contract) / n
@@ -36,14 +36,14 @@ def batch_norm(
             q = arithmetic.sum(d * d, contract)
             var = q / n
             if running_mean is not None and running_var is not None:
-                share, keep = rounded(momentum), rounded(np.float64(1) - momentum)
-                unbiased = q / np.float32(x.shape[0] - 1)
+                share, keep = rounded(momentum, x), rounded(np.float64(1) - momentum, x)
+                unbiased = q / number(x.shape[0] - 1, x)
                 new_mean = fma(share, mean, keep * to_numpy(running_mean))
                 new_var = fma(share, unbiased, keep * to_numpy(running_var))
         else:
             assert running_mean is not None and running_var is not None
             mean, var = to_numpy(running_mean), to_numpy(running_var)
-        invstd = ONE / np.sqrt(var + rounded(eps))
+        invstd = ONE / np.sqrt(var + rounded(eps, x))
         out = (x - mean) * invstd
         if weight is not None and bias is not None:
             out = fma(out, np.broadcast_to(to_numpy(weight), out.shape), np.broadcast_to(to_numpy(bias), out.shape))
@@ -59,7 +59,7 @@ def batch_norm_backward(
     invstd: torch.Tensor, training: bool, contract: str,
 ) -> tuple[torch.Tensor, ...]:
     g, x, i = _rows(grad), _rows(input), to_numpy(invstd)
-    n = np.float32(x.shape[0])
+    n = number(x.shape[0], x)
     with np.errstate(all="ignore"):
         h = (x - to_numpy(mean)) * i
         k = i if weight is None else to_numpy(weight) * i

@@ -86,7 +86,7 @@ def conv2d_grad_input(
     c = w.shape[1]
     g = g.reshape(n, groups, o // groups, oh, ow)
     w = w.reshape(groups, o // groups, c, *w.shape[2:])
-    result = np.zeros((n, groups, c, *input_size), np.float32)
+    result = np.zeros((n, groups, c, *input_size), g.dtype)
     taps = [
         [
             [k for k in range(w.shape[3 + i]) if (at + padding[i] - k * dilation[i]) % stride[i] == 0]
@@ -103,7 +103,7 @@ def conv2d_grad_input(
                         i = (h + padding[0] - kh * dilation[0]) // stride[0]
                         j = (column + padding[1] - kw * dilation[1]) // stride[1]
                         inside = 0 <= i < oh and 0 <= j < ow
-                        term = g[:, :, out_channel, i, j] if inside else np.zeros((n, groups), np.float32)
+                        term = g[:, :, out_channel, i, j] if inside else np.zeros((n, groups), g.dtype)
                         pairs_a.append(term[:, :, None])  # (N, G, 1)
                         pairs_b.append(w[None, :, out_channel, :, kh, kw])  # (1, G, C)
             if pairs_a:

@@ -68,6 +68,85 @@ log = correctly_rounded(CONTEXT.ln)
 """The natural logarithm: -inf for either zero, NaN below it."""
 
 
+PI = Decimal(
+    "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798214808651"
+)
+LN_2 = WIDE.ln(Decimal(2))
+
+
+def _exp2(x: Decimal) -> Decimal:
+    if x.is_finite() and abs(x) < 1000 and x == int(x):  # 2**-150 is a midpoint
+        return Decimal(math.ldexp(1.0, int(x)))
+    return WIDE.exp(WIDE.multiply(x, LN_2))
+
+
+def _log2(x: Decimal) -> Decimal:
+    if x.is_finite() and x > 0 and math.frexp(float(x))[0] == 0.5:  # a power of two
+        return Decimal(math.frexp(float(x))[1] - 1)
+    return WIDE.divide(WIDE.ln(x), LN_2)
+
+
+exp2 = correctly_rounded(_exp2)
+"""2 ** x: +0 for -inf, 1 for either zero, inf on overflow."""
+
+log2 = correctly_rounded(_log2)
+"""The logarithm to base 2: -inf for either zero, NaN below it."""
+
+log10 = correctly_rounded(CONTEXT.log10)
+"""The logarithm to base 10: -inf for either zero, NaN below it."""
+
+log1p = correctly_rounded(lambda x: x if x == 0 else WIDE.ln(WIDE.add(1, x)))
+"""log(1 + x): the zero itself for either zero, -inf for -1, NaN below it."""
+
+rsqrt = correctly_rounded(lambda x: WIDE.divide(1, WIDE.sqrt(x)))
+"""1 / sqrt(x): the infinity of its sign for either zero, NaN below it."""
+
+
+def _erf(x: Decimal) -> Decimal:
+    """x exp(-x**2) 2 / sqrt(pi) times the sum of (2 x**2)**n / (1 * 3 * ... * (2n + 1))."""
+    if x.is_nan() or x == 0:
+        return x
+    if abs(x) > 4:  # 1 - erf(4) is below half an ulp of 1
+        return Decimal(1).copy_sign(x)
+    square = WIDE.multiply(x, x)
+    term = total = Decimal(1)
+    n = 0
+    while term > Decimal("1e-70"):
+        n += 1
+        term = CONTEXT.divide(CONTEXT.multiply(term, 2 * square), 2 * n + 1)
+        total = CONTEXT.add(total, term)
+    factor = CONTEXT.multiply(CONTEXT.divide(2, CONTEXT.sqrt(PI)), CONTEXT.exp(-square))
+    return CONTEXT.multiply(x, CONTEXT.multiply(factor, total))
+
+
+def _sin(x: Decimal, shift: Decimal) -> Decimal:
+    """sin(x + shift pi): the remainder by pi, then the series."""
+    k = WIDE.add(WIDE.divide(x, PI), shift).to_integral_value()
+    r = WIDE.subtract(x, WIDE.multiply(WIDE.subtract(k, shift), PI))
+    square = CONTEXT.multiply(r, r)
+    term = total = r
+    n = 1
+    while abs(term) > abs(r) * Decimal("1e-70"):
+        n += 2
+        term = CONTEXT.divide(CONTEXT.multiply(term, -square), n * (n - 1))
+        total = WIDE.add(total, term)
+    return -total if int(k) % 2 else total
+
+
+erf = correctly_rounded(_erf)
+"""The error function: the zero itself for either zero, -1 for -inf, 1 for inf."""
+
+sin = correctly_rounded(
+    lambda x: x if x == 0 else _sin(x, Decimal(0)) if x.is_finite() else Decimal("nan")
+)
+"""The sine: the zero itself for either zero, NaN for the infinities."""
+
+cos = correctly_rounded(
+    lambda x: Decimal(1) if x == 0 else _sin(x, Decimal("0.5")) if x.is_finite() else Decimal("nan")
+)
+"""The cosine: 1 for either zero, NaN for the infinities."""
+
+
 def _one_plus_exp(x: Decimal) -> Decimal:
     return WIDE.add(1, WIDE.exp(x))
 

@@ -9,7 +9,7 @@ import torch
 
 from repdl.ops._norm import statistics_shape
 from repdl.reference import arithmetic
-from repdl.reference.arithmetic import ONE, Array, fma, to_numpy, to_torch
+from repdl.reference.arithmetic import ONE, Array, fma, number, to_numpy, to_torch
 from repdl.reference.step import rounded
 
 
@@ -30,17 +30,17 @@ def scaled(h: Array, weight: Array | None, bias: Array | None) -> Array:
 
 def normalise(x: Array, eps: float, contract: str) -> tuple[Array, Array, Array]:
     """Steps 1 to 3 on (n, rows): h, mean, rstd."""
-    n = np.float32(x.shape[0])
+    n = number(x.shape[0], x)
     mean = arithmetic.sum(x, contract) / n
     d = x - mean
     var = arithmetic.sum(d * d, contract) / n
-    rstd = ONE / np.sqrt(var + rounded(eps))
+    rstd = ONE / np.sqrt(var + rounded(eps, x))
     return d * rstd, mean, rstd
 
 
 def gradient(w: Array, h: Array, rstd: Array, contract: str) -> Array:
     """Step 4 on (n, rows)."""
-    n = np.float32(w.shape[0])
+    n = number(w.shape[0], w)
     s, t = arithmetic.sum(w, contract), arithmetic.sum(w * h, contract)
     return rstd * fma(-h, np.broadcast_to(t / n, h.shape), w - s / n)
 
@@ -57,7 +57,7 @@ def layer_norm(
     x = by_row(input, int(np.prod(normalized_shape)))
     shape = statistics_shape(input, normalized_shape)
     if input.numel() == 0:  # the rows of an empty input cannot be told from its elements
-        nan = torch.full(shape, float("nan"))
+        nan = torch.full(shape, float("nan"), dtype=input.dtype)
         return to_torch(to_numpy(input)), to_torch(to_numpy(nan)), to_torch(to_numpy(nan))
     with np.errstate(all="ignore"):
         h, mean, rstd = normalise(x, eps, contract)
@@ -72,7 +72,7 @@ def layer_norm_backward(
     elements = int(np.prod(normalized_shape))
     g, x = by_row(grad, elements), by_row(input, elements)
     if input.numel() == 0:
-        return to_torch(to_numpy(input)), *(torch.zeros(tuple(normalized_shape)) for _ in "wb")
+        return to_torch(to_numpy(input)), *(torch.zeros(tuple(normalized_shape), dtype=input.dtype) for _ in "wb")
     m, r = to_numpy(mean).reshape(-1), to_numpy(rstd).reshape(-1)
     with np.errstate(all="ignore"):
         h = (x - m) * r

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from repdl.reference.arithmetic import ZERO, to_numpy, to_torch
+from repdl.reference.arithmetic import ZERO, number, to_numpy, to_torch
 
 
 def _first_largest(rows: np.ndarray) -> np.ndarray:
@@ -24,7 +24,7 @@ def max_backward(grad: torch.Tensor, input: torch.Tensor, output: torch.Tensor) 
     x, y = to_numpy(input), to_numpy(output)
     share = np.isnan(x) if np.isnan(y) else x == y
     with np.errstate(all="ignore"):
-        each = to_numpy(grad) / np.float32(share.sum())
+        each = to_numpy(grad) / number(int(share.sum()), x)
     return to_torch(np.where(share, each, ZERO))
 
 

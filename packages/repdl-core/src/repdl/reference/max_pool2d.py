@@ -20,7 +20,7 @@ def max_pool2d(
     oh, ow = (
         pooled_size(size[i], kernel_size[i], stride[i], padding[i], dilation[i], ceil_mode) for i in (0, 1)
     )
-    output = np.zeros((n, c, oh, ow), np.float32)
+    output = np.zeros((n, c, oh, ow), x.dtype)
     indices = np.zeros((n, c, oh, ow), np.int64)
     for y in range(oh):
         for z in range(ow):
@@ -39,7 +39,7 @@ def max_pool2d(
 
 def max_pool2d_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Sequence[int]) -> torch.Tensor:
     g, index = to_numpy(grad), indices.numpy()
-    out = np.zeros((*g.shape[:2], input_size[0] * input_size[1]), np.float32)
+    out = np.zeros((*g.shape[:2], input_size[0] * input_size[1]), g.dtype)
     n, c = np.indices(g.shape[:2])
     with np.errstate(all="ignore"):
         for y in range(g.shape[2]):

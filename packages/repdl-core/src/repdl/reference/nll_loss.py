@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from repdl.reference import arithmetic
-from repdl.reference.arithmetic import ZERO, Array, to_numpy, to_torch
+from repdl.reference.arithmetic import ZERO, Array, number, to_numpy, to_torch
 
 Indices = np.ndarray
 
@@ -14,14 +14,14 @@ Indices = np.ndarray
 def picked(x: Array, t: Indices, counted: Indices) -> Array:
     """`x[n, t[n, ...], ...]` of x (N, C, ...); class 0 where it does not count."""
     index = np.expand_dims(np.where(counted, t, 0), 1)
-    return np.asarray(np.take_along_axis(x, index, 1)[:, 0]) if x.size else np.zeros(t.shape, np.float32)
+    return np.asarray(np.take_along_axis(x, index, 1)[:, 0]) if x.size else np.zeros(t.shape, x.dtype)
 
 
 def weights_of(weight: torch.Tensor | None, t: Indices, counted: Indices) -> Array | None:
     if weight is None:
         return None
     w = to_numpy(weight)
-    return np.asarray(np.where(counted, w[np.where(counted, t, 0)], ZERO)) if w.size else np.zeros(t.shape, np.float32)
+    return np.asarray(np.where(counted, w[np.where(counted, t, 0)], ZERO)) if w.size else np.zeros(t.shape, w.dtype)
 
 
 def losses(
@@ -29,8 +29,8 @@ def losses(
 ) -> tuple[Array, Array]:
     """The loss of log-probabilities of the targets, and the total weight."""
     each = -log_p if w is None else -(w * log_p)
-    each = np.where(counted, each, ZERO).astype(np.float32)
-    total = np.asarray(np.float32(counted.sum())) if w is None else arithmetic.sum(w.reshape(-1), contract)
+    each = np.where(counted, each, ZERO)
+    total = np.asarray(number(int(counted.sum()), log_p)) if w is None else arithmetic.sum(w.reshape(-1), contract)
     if reduction == "none":
         return each, total
     loss = arithmetic.sum(each.reshape(-1), contract)
@@ -63,7 +63,7 @@ def nll_loss_backward(
 ) -> torch.Tensor:
     t = target.numpy()
     counted = t != ignore_index
-    out = np.zeros((t.shape[0], classes, *t.shape[1:]), np.float32)
+    out = np.zeros((t.shape[0], classes, *t.shape[1:]), to_numpy(grad).dtype)
     with np.errstate(all="ignore"):
         scale = -scales(grad, total_weight, weights_of(weight, t, counted), t, reduction)
     for c in range(classes):

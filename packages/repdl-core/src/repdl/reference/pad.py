@@ -17,7 +17,7 @@ def pad(input: torch.Tensor, dim: int, left: int, right: int, mode: str) -> torc
 def pad_backward(grad: torch.Tensor, dim: int, left: int, right: int, mode: str) -> torch.Tensor:
     g = np.moveaxis(to_numpy(grad), dim, 0)
     n = g.shape[0] - left - right
-    out = np.zeros((n, *g.shape[1:]), np.float32)
+    out = np.zeros((n, *g.shape[1:]), g.dtype)
     with np.errstate(all="ignore"):
         for o, source in enumerate(sources(n, left, right, mode)):
             out[source] += g[o]

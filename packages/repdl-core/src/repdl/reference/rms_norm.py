@@ -9,7 +9,7 @@ import torch
 
 from repdl.ops._norm import statistics_shape
 from repdl.reference import arithmetic
-from repdl.reference.arithmetic import ONE, fma, to_numpy, to_torch
+from repdl.reference.arithmetic import ONE, fma, number, to_numpy, to_torch
 from repdl.reference.layer_norm import by_row, scaled, vector
 from repdl.reference.step import rounded
 
@@ -20,10 +20,10 @@ def rms_norm(
     x = by_row(input, int(np.prod(normalized_shape)))
     shape = statistics_shape(input, normalized_shape)
     if input.numel() == 0:  # the rows of an empty input cannot be told from its elements
-        return to_torch(to_numpy(input)), to_torch(to_numpy(torch.full(shape, float("nan"))))
+        return to_torch(to_numpy(input)), to_torch(to_numpy(torch.full(shape, float("nan"), dtype=input.dtype)))
     with np.errstate(all="ignore"):
-        q = arithmetic.sum(x * x, contract) / np.float32(x.shape[0])
-        rstd = ONE / np.sqrt(q + rounded(eps))
+        q = arithmetic.sum(x * x, contract) / number(x.shape[0], x)
+        rstd = ONE / np.sqrt(q + rounded(eps, x))
         out = scaled(x * rstd, vector(weight, x), None)
     return to_torch(out.T.reshape(input.shape)), to_torch(rstd.reshape(shape))
 
@@ -35,13 +35,13 @@ def rms_norm_backward(
     elements = int(np.prod(normalized_shape))
     g, x = by_row(grad, elements), by_row(input, elements)
     if input.numel() == 0:
-        return to_torch(to_numpy(input)), torch.zeros(tuple(normalized_shape))
+        return to_torch(to_numpy(input)), torch.zeros(tuple(normalized_shape), dtype=input.dtype)
     r = to_numpy(rstd).reshape(-1)
     with np.errstate(all="ignore"):
         h = x * r
         scale = vector(weight, g)
         w = g if scale is None else g * scale
-        t = arithmetic.sum(w * h, contract) / np.float32(x.shape[0])
+        t = arithmetic.sum(w * h, contract) / number(x.shape[0], x)
         out = r * fma(-h, np.broadcast_to(t, h.shape), w)
         grad_weight = arithmetic.sum(np.ascontiguousarray((g * h).T), contract)
     return to_torch(out.T.reshape(input.shape)), to_torch(grad_weight.reshape(normalized_shape))

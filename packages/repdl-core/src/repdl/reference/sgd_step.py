@@ -30,16 +30,16 @@ def sgd_step(
             if maximize:
                 g = -g
             if weight_decay != 0:
-                g = fma(rounded(weight_decay), p, g)
+                g = fma(rounded(weight_decay, p), p, g)
             if momentum != 0:
                 if first:
                     b = g
                 else:
-                    b = to_numpy(momentum_buffers[index]) * rounded(momentum)
-                    b = fma(g, rounded(np.float64(1) - dampening), b)
-                g = fma(b, rounded(momentum), g) if nesterov else b
+                    b = to_numpy(momentum_buffers[index]) * rounded(momentum, p)
+                    b = fma(g, rounded(np.float64(1) - dampening, p), b)
+                g = fma(b, rounded(momentum, p), g) if nesterov else b
                 momentum_buffers[index].detach().copy_(to_torch(b))
-            p = fma(g, rounded(-lr), p)
+            p = fma(g, rounded(-lr, p), p)
             param.detach().copy_(to_torch(p))
 
 

@@ -11,13 +11,13 @@ from repdl.ops._step import check_memory
 from repdl.reference.arithmetic import Array
 
 
-def rounded(x: float | np.float64) -> Array:
-    """A double, rounded once to float32."""
-    return np.asarray(np.float64(x).astype(np.float32))
+def rounded(x: float | np.float64, like: Array) -> Array:
+    """A double, rounded once to the dtype of `like`: f32( ) of the texts."""
+    return np.asarray(np.float64(x).astype(like.dtype))
 
 
 def check_shared(op: str, read: Sequence[torch.Tensor], *written: Sequence[torch.Tensor]) -> None:
     """Raise if a contiguous tensor that is written shares memory with another tensor."""
-    spans = [(t.data_ptr(), t.numel(), False) for t in read if t.is_contiguous()]
-    spans += [(t.data_ptr(), t.numel(), True) for ts in written for t in ts if t.is_contiguous()]
+    spans = [(t.data_ptr(), t.nbytes, False) for t in read if t.is_contiguous()]
+    spans += [(t.data_ptr(), t.nbytes, True) for ts in written for t in ts if t.is_contiguous()]
     check_memory(op, spans)

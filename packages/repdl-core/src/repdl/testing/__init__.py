@@ -3,7 +3,7 @@
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits, bits, hex_digest
 from repdl.testing.inputs import uniform
-from repdl.testing.run import CONTRACTS, ODD_CONTRACTS, check_golden, check_parity, golden, run
+from repdl.testing.run import CONTRACTS, ODD_CONTRACTS, check_golden, check_parity, covers, golden, run
 
 __all__ = [
     "CONTRACTS",
@@ -14,6 +14,7 @@ __all__ = [
     "cases",
     "check_golden",
     "check_parity",
+    "covers",
     "golden",
     "hex_digest",
     "run",

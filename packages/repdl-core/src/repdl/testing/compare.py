@@ -43,6 +43,11 @@ def assert_same_bits(actual: Any, expected: Any, what: str = "") -> None:
             at = tuple(wrong[0].tolist())
             raise AssertionError(
                 f"{where}: {len(wrong)} of {a.numel()} elements differ, first at {at}: "
-                f"{a.detach().cpu()[at].item()!r} (0x{int(bits(a)[at]) & 0xFFFFFFFF:08x}), "
-                f"expected {e.detach().cpu()[at].item()!r} (0x{int(bits(e)[at]) & 0xFFFFFFFF:08x})"
+                f"{a.detach().cpu()[at].item()!r} ({_pattern(a, at)}), "
+                f"expected {e.detach().cpu()[at].item()!r} ({_pattern(e, at)})"
             )
+
+
+def _pattern(tensor: torch.Tensor, at: tuple[int, ...]) -> str:
+    digits = 2 * tensor.element_size()
+    return f"0x{int(bits(tensor)[at]) & (16**digits - 1):0{digits}x}"

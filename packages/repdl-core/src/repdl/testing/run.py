@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from repdl.registry import OPS, get_backend, implementations
+from repdl.registry import OPS, get_backend, has_kernel, implementations
 from repdl.testing.cases import Case
 from repdl.testing.compare import assert_same_bits, hex_digest
 
@@ -35,6 +35,13 @@ def check_parity(case: Case, backend: str, contract: str = "v1", oracle: str = "
     expected = run(case, contract, implementations(get_backend(oracle))[case.op])
     actual = run(case, contract, implementations(get_backend(backend))[case.op])
     assert_same_bits(actual, expected, f"{case} {contract} on {backend}")
+
+
+def covers(case: Case, backend: str) -> bool:
+    """Whether the backend has kernels for the dtype of the case; a call raises DTypeError if not."""
+    first = case.make()[0]
+    tensor = (first[0] if first else None) if isinstance(first, list) else first
+    return case.op == "cast" or tensor is None or has_kernel(get_backend(backend), case.op, tensor.dtype)
 
 
 @cache

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 from repdl import registry
 from repdl.errors import UnsupportedError, check_dtype
-from repdl.ops._step import check_memory
+from repdl.ops._step import DTYPES, check_memory
 
 Group = dict[str, Any]
 State = dict[str, Any]
@@ -42,11 +42,11 @@ class Call:
         registry.OPS[self.op].overload(*self.args)
 
     def spans(self) -> Iterator[tuple[torch.device, tuple[int, int, bool]]]:
-        """Device, and (address, number of elements, written), of the contiguous tensors."""
+        """Device, and (address, number of bytes, written), of the contiguous tensors."""
         for position, tensors in enumerate(arg for arg in self.args if isinstance(arg, list)):
             for tensor in tensors:
                 if tensor.is_contiguous():
-                    yield tensor.device, (tensor.data_ptr(), tensor.numel(), position != 1)
+                    yield tensor.device, (tensor.data_ptr(), tensor.nbytes, position != 1)
 
 
 class ReproducibleOptimizer(Optimizer):
@@ -82,7 +82,7 @@ class ReproducibleOptimizer(Optimizer):
                 )
         for number, param in enumerate(group["params"]):
             if param.requires_grad:
-                check_dtype(name, **{f"params[{number}]": param})
+                check_dtype(name, DTYPES, **{f"params[{number}]": param})
 
     def _calls(self, group: Group) -> Iterable[Call]:
         """The calls that update the parameters of a group; must not change anything."""
@@ -132,12 +132,12 @@ def number(value: float | torch.Tensor) -> float:
 def by_stage(
     group: Group, stage: Callable[[torch.Tensor], Hashable]
 ) -> dict[Hashable, list[torch.Tensor]]:
-    """The parameters of a group that have a gradient, by device and stage.
+    """The parameters of a group that have a gradient, by device, dtype and stage.
 
-    One call of an op serves one device, and one stage: steps taken so far, say.
+    One call of an op serves one device, one dtype, and one stage: steps taken so far, say.
     """
     stages: dict[Hashable, list[torch.Tensor]] = {}
     for param in group["params"]:
         if param.grad is not None:
-            stages.setdefault((param.device, stage(param)), []).append(param)
+            stages.setdefault((param.device, param.dtype, stage(param)), []).append(param)
     return stages

@@ -19,7 +19,7 @@ _TORCH_DECOUPLES = "decoupled_weight_decay" in signature(torch.optim.Adam.__init
 class Adam(ReproducibleOptimizer, torch.optim.Adam):
     """`torch.optim.Adam` with reproducible bits: same arguments, same state dict.
 
-    Parameters and gradients are float32, of any shape and strides. `foreach` and `fused`
+    Parameters and gradients are float32 or float64, of any shape and strides. `foreach` and `fused`
     choose an implementation in torch; here they are accepted and have no effect. `lr`,
     `betas`, `eps` and `weight_decay` may be tensors of one element: their values, as
     doubles, are used. The bits are not torch's own, which rounds in another order.
@@ -28,7 +28,7 @@ class Adam(ReproducibleOptimizer, torch.optim.Adam):
         ValueError: for hyperparameters that torch refuses.
         UnsupportedError: for `differentiable=True`, `capturable=True` and, at the step,
             sparse gradients.
-        DTypeError: for a parameter that requires a gradient and is not float32.
+        DTypeError: for a parameter that requires a gradient and is neither float32 nor float64.
 
     Contract: adam_step v1.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html

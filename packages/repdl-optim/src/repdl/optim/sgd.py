@@ -14,14 +14,14 @@ from repdl.optim._common import Call, Group, ReproducibleOptimizer, State, by_st
 class SGD(ReproducibleOptimizer, torch.optim.SGD):
     """`torch.optim.SGD` with reproducible bits: same arguments, same state dict.
 
-    Parameters and gradients are float32, of any shape and strides. `foreach` and `fused`
+    Parameters and gradients are float32 or float64, of any shape and strides. `foreach` and `fused`
     choose an implementation in torch; here they are accepted and have no effect. `lr` and
     `weight_decay` may be tensors of one element: their values, as doubles, are used.
 
     Raises:
         ValueError: for hyperparameters that torch refuses.
         UnsupportedError: for `differentiable=True` and, at the step, sparse gradients.
-        DTypeError: for a parameter that requires a gradient and is not float32.
+        DTypeError: for a parameter that requires a gradient and is neither float32 nor float64.
 
     Contract: sgd_step v1.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html

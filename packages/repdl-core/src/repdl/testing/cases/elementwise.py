@@ -8,7 +8,8 @@ import torch
 from repdl.testing.cases import Case
 from repdl.testing.inputs import SPECIAL, uniform
 
-UNARY = ("abs", "exp", "expm1", "log", "neg", "reciprocal", "relu", "sigmoid", "sign", "sqrt", "square", "tanh")
+EXACT = ("cos", "erf", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "rsqrt", "sigmoid", "sin", "tanh")
+UNARY = ("abs", *EXACT, "neg", "reciprocal", "relu", "sign", "sqrt", "square")
 BINARY = ("add", "sub", "mul", "div", "maximum", "minimum")
 
 
@@ -33,6 +34,14 @@ def _same_shape() -> tuple[torch.Tensor, ...]:
 # Arguments whose exact results lie closest to the midpoint of two floats, or at the ends
 # of the range: a rounded double-precision libm result is wrong for the first five of log.
 HARD = {
+    "exp2": (0x3B429D37, 0xBCF3A937, 0x43000000, 0x42FFFFFF, 0xC3160000, 0xC3160001, 0xC315FFFF, 0xC2FC0000, 0xC2FC0001),
+    "log10": (0x0EFEEE7A, 0x42C80000, 0x501502F9, 0x3F7FFFFF, 0x3F800001, 0x00000001, 0x7F7FFFFF),
+    "log1p": (0xB53FFFFD, 0x35400003, 0xB70FFFE5, 0x3710001B, 0xBB0EC8C4, 0x3EFD81AD, 0x41078FEB, 0x65D890D3, 0x6F31A8EC, 0xBF7FFFFF, 0xBF800000, 0xBF800001),
+    "log2": (0x3F7FFFFF, 0x3F800001, 0x00000001, 0x7F7FFFFF, 0x41000000),
+    "rsqrt": (0x3F7FFFFF, 0x3F800001, 0x00000001, 0x7F7FFFFF, 0x41800000),
+    "erf": (0x407AD446, 0x407AD447, 0xC07AD447, 0x00000001, 0x807FFFFF, 0x3F800000, 0x39800000),
+    "sin": (0x46199998, 0xC6199998, 0x3FC90FDB, 0x40490FDB, 0x49800000, 0x49800001, 0x7F7FFFFF, 0x00000001, 0xC9800001, 0x5F19AF31),
+    "cos": (0x5F18B878, 0x6115CB11, 0x7908CD73, 0xF908CD73, 0x3FC90FDB, 0x40490FDB, 0x49800000, 0x49800001, 0x7F7FFFFF, 0x00000001, 0xC9800001, 0x5F19AF31),
     "expm1": (0x42B17217, 0x42B17218, 0xC18AA123, 0x33800000, 0xB3800000, 0x00000001, 0x807FFFFF, 0xBEB17218),
     "sigmoid": (0xBA928601, 0x36180000, 0xB61C0000, 0x370E0000, 0xB69E0000, 0xC2CFF1B4, 0xC2CFF1B5, 0xC2AEAC4F, 0x41851592),
     "tanh": (0x411102C6, 0xC1102CB4, 0x39800000, 0xB9FFFFFF, 0x00000001, 0x807FFFFF, 0x3F800000),
@@ -50,6 +59,8 @@ CASES = [
     *(Case(op, "hard", lambda op=op: (floats(*HARD[op]),)) for op in HARD),
     Case("exp", "wide", lambda: (uniform(3, 1500, scale=128.0),)),
     *(Case(op, "wide", lambda: (uniform(3, 1500, scale=110.0),)) for op in ("expm1", "sigmoid")),
+    Case("exp2", "wide", lambda: (uniform(3, 1500, scale=160.0),)),
+    *(Case(op, "wide", lambda: (floats(*range(0, 0x7F800000, 0x7F800000 // 500)),)) for op in ("cos", "log10", "log1p", "log2", "rsqrt", "sin")),
     Case("tanh", "wide", lambda: (floats(*range(0, 0x7F800000, 0x7F800000 // 1500)),)),
     Case("log", "wide", lambda: (floats(*range(0, 0x7F800000, 0x7F800000 // 1500)),)),
     *(Case(op, "special", _pairs) for op in BINARY),

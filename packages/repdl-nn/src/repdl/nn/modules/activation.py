@@ -9,7 +9,7 @@ from repdl.nn.modules.layer import Layer
 
 
 class ReLU(Layer, torch.nn.ReLU):
-    """`max(input, 0)`, any shape, float32.
+    """`max(input, 0)`, any shape, any floating-point dtype.
 
     Arguments are those of `torch.nn.ReLU`, and keyword `contract`, of which no bit depends here.
 
@@ -25,7 +25,7 @@ class ReLU(Layer, torch.nn.ReLU):
 
 
 class Softmax(Layer, torch.nn.Softmax):
-    """`exp(input) / sum(exp(input))` over `dim`, any shape, float32.
+    """`exp(input) / sum(exp(input))` over `dim`, any shape, float32 or halves.
 
     Arguments are those of `torch.nn.Softmax`, and keyword `contract`. `dim=None` is
     torch's old rule: dimension 0 of inputs of 0, 1 and 3 dimensions, 1 of others.
@@ -43,7 +43,7 @@ class Softmax(Layer, torch.nn.Softmax):
 
 
 class LogSoftmax(Layer, torch.nn.LogSoftmax):
-    """`input - log(sum(exp(input)))` over `dim`, any shape, float32.
+    """`input - log(sum(exp(input)))` over `dim`, any shape, float32 or halves.
 
     Arguments are those of `torch.nn.LogSoftmax`, and keyword `contract`. `dim=None` is
     torch's old rule: dimension 0 of inputs of 0, 1 and 3 dimensions, 1 of others.

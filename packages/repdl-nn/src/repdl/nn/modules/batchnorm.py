@@ -45,7 +45,7 @@ class _ReproducibleBatchNorm(Layer, _BatchNorm):
 
 
 class BatchNorm1d(_ReproducibleBatchNorm, torch.nn.BatchNorm1d):
-    """Batch normalisation of `(N, C)` or `(N, C, L)`, float32.
+    """Batch normalisation of `(N, C)` or `(N, C, L)`, any floating-point dtype.
 
     Arguments and initialisation are those of `torch.nn.BatchNorm1d`, and keyword
     `contract`. With `momentum=None` the running statistics are cumulative averages of
@@ -62,7 +62,7 @@ class BatchNorm1d(_ReproducibleBatchNorm, torch.nn.BatchNorm1d):
 
 
 class BatchNorm2d(_ReproducibleBatchNorm, torch.nn.BatchNorm2d):
-    """Batch normalisation of `(N, C, H, W)`, float32.
+    """Batch normalisation of `(N, C, H, W)`, any floating-point dtype.
 
     Arguments and initialisation are those of `torch.nn.BatchNorm2d`, and keyword
     `contract`. With `momentum=None` the running statistics are cumulative averages of

@@ -9,7 +9,7 @@ from repdl.nn.modules.layer import Layer
 
 
 class Conv2d(Layer, torch.nn.Conv2d):
-    """2-D convolution: `(N, C, H, W)` or `(C, H, W)` to `(N, O, OH, OW)` or `(O, OH, OW)`, float32.
+    """2-D convolution: `(N, C, H, W)` or `(C, H, W)` to `(N, O, OH, OW)` or `(O, OH, OW)`, any floating-point dtype.
 
     Arguments and initialisation are those of `torch.nn.Conv2d`, and keyword `contract`.
 

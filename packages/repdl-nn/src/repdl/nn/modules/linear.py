@@ -9,7 +9,7 @@ from repdl.nn.modules.layer import Layer
 
 
 class Linear(Layer, torch.nn.Linear):
-    """`input @ weight.T + bias`: `(..., in_features) -> (..., out_features)`, float32.
+    """`input @ weight.T + bias`: `(..., in_features) -> (..., out_features)`, any floating-point dtype.
 
     Arguments and initialisation are those of `torch.nn.Linear`, and keyword `contract`.
 

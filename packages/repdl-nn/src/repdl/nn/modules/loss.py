@@ -9,7 +9,7 @@ from repdl.nn.modules.layer import Layer
 
 
 class CrossEntropyLoss(Layer, torch.nn.CrossEntropyLoss):
-    """Cross entropy of logits: `(C), ()`, `(N, C), (N)` or `(N, C, d1, ...), (N, d1, ...)`, float32.
+    """Cross entropy of logits: `(C), ()`, `(N, C), (N)` or `(N, C, d1, ...), (N, d1, ...)`, float32 or halves.
 
     Arguments are those of `torch.nn.CrossEntropyLoss`, and keyword `contract`.
 
@@ -34,7 +34,7 @@ class CrossEntropyLoss(Layer, torch.nn.CrossEntropyLoss):
 
 
 class NLLLoss(Layer, torch.nn.NLLLoss):
-    """Negative log likelihood of log-probabilities, shapes as in `CrossEntropyLoss`, float32.
+    """Negative log likelihood of log-probabilities, shapes as in `CrossEntropyLoss`, any floating-point dtype.
 
     Arguments are those of `torch.nn.NLLLoss`, and keyword `contract`.
 

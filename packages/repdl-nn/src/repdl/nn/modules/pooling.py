@@ -11,7 +11,7 @@ from repdl.nn.modules.layer import Layer
 
 
 class MaxPool2d(Layer, torch.nn.MaxPool2d):
-    """Maximum of each window: `(N, C, H, W)` or `(C, H, W)` to the same with OH, OW, float32.
+    """Maximum of each window: `(N, C, H, W)` or `(C, H, W)` to the same with OH, OW, any floating-point dtype.
 
     Arguments are those of `torch.nn.MaxPool2d`, and keyword `contract`, of which no bit depends here.
 

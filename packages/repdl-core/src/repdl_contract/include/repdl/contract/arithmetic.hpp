@@ -29,10 +29,21 @@ inline float fma(float a, float b, float c) {
 #endif
 }
 
+// The same in double; without the instruction the C library's, which is correctly rounded too.
+inline double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+
 // x, or 0x7fc00000 for any NaN.
 inline float canonical(float x) {
   constexpr std::uint32_t quiet = 0x7fc00000u;
   float nan;
+  std::memcpy(&nan, &quiet, sizeof nan);
+  return x == x ? x : nan;
+}
+
+// x, or 0x7ff8000000000000 for any NaN.
+inline double canonical(double x) {
+  constexpr std::uint64_t quiet = 0x7ff8000000000000u;
+  double nan;
   std::memcpy(&nan, &quiet, sizeof nan);
   return x == x ? x : nan;
 }

@@ -1,0 +1,69 @@
+"""cast: from one floating-point dtype to another, one rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import ALL, HALF
+from repdl.errors import ArgumentError, DTypeError, check_dtype, check_tensor
+
+
+def _check(input: torch.Tensor, dtype: torch.dtype) -> None:
+    check_dtype("cast", ALL, input=input)
+    if dtype not in ALL:
+        raise DTypeError(f"cast: dtype is {dtype}, expected {', '.join(map(str, ALL))}")
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.dtype = inputs[0].dtype
+
+
+_op = registry.define(
+    "cast",
+    "(Tensor input, ScalarType dtype) -> Tensor",
+    check=_check,
+    fake=lambda input, dtype: input.new_empty(input.shape, dtype=dtype),
+    setup_context=_setup_context,
+    backward=lambda ctx, grad: (_cast(grad, ctx.dtype), None),
+)
+
+
+def _cast(input: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return _op(input, dtype)  # type: ignore[no-any-return]
+
+
+def widened(*tensors: Any) -> tuple[torch.dtype, tuple[Any, ...]]:
+    """The dtype of the first tensor, and the tensors, those of that dtype widened if it is a half.
+
+    For functions made of several ops that round once, with `narrowed`.
+    """
+    dtype = tensors[0].dtype
+    if dtype not in HALF:
+        return dtype, tensors
+    return dtype, tuple(_cast(t, torch.float32) if t is not None and t.dtype is dtype else t for t in tensors)
+
+
+def narrowed(output: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """`output`, cast unless it has the dtype already."""
+    return output if output.dtype is dtype else _cast(output, dtype)
+
+
+def cast(input: torch.Tensor, dtype: torch.dtype, *, contract: Contract | str | None = None) -> torch.Tensor:
+    """`input` in another floating-point dtype, any shape: widened exactly, or rounded once.
+
+    float32, float64, bfloat16, float16. A NaN becomes the one NaN of the dtype.
+
+    Raises:
+        DTypeError: for other dtypes.
+
+    Contract: cast v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html
+    """
+    contract_name(contract)
+    check_tensor("cast", input=input)
+    if not isinstance(dtype, torch.dtype):
+        raise ArgumentError(f"cast: dtype is {type(dtype).__name__} {dtype!r}, expected a torch.dtype")
+    return _cast(input, dtype)

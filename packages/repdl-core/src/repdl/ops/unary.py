@@ -1,0 +1,140 @@
+"""Elementwise functions of one tensor: one registered op each, one entry each below.
+
+A derivative maps g, the gradient of the output, to the gradient of the input. Its other
+parameters say what autograd saves: x is the input, y the output. Numbers in it are
+constants, rounded once to the tensor's dtype.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import ALL, SINGLE, Dtypes
+from repdl.errors import check_bool, check_tensor
+from repdl.ops.elementwise import check_like
+
+Tensor = torch.Tensor
+_ops = torch.ops.repdl
+_LN_2, _LN_10, _ERF_SLOPE = math.log(2), math.log(10), 2 / math.sqrt(math.pi)
+
+
+class Unary(Protocol):
+    """A public function of one tensor."""
+
+    def __call__(self, input: Tensor, *, contract: Contract | str | None = None) -> Tensor: ...
+
+
+def _arithmetic(op: str) -> Callable[[Tensor | float, Tensor | float], Tensor]:
+    """The registered op of that name on tensors and constants, one tensor at least."""
+
+    def call(a: Any, b: Any) -> Tensor:
+        like = a if isinstance(a, Tensor) else b
+        a, b = (t if isinstance(t, Tensor) else like.new_full((), t) for t in (a, b))
+        return getattr(_ops, op)(a, b, "v1")
+
+    return call
+
+
+_add, _sub, _mul, _div = (_arithmetic(op) for op in ("add", "sub", "mul", "div"))
+
+
+IEEE = {"abs", "neg", "reciprocal", "relu", "sign", "sqrt", "square"}
+"""What float64 has too: the other functions are proven in float32 only."""
+
+
+def _register(name: str, derivative: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Register `name(input)` with its derivative."""
+    saved = list(inspect.signature(derivative).parameters)[1:]
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*({"x": inputs[0], "y": output}[s] for s in saved))
+
+    return registry.define(
+        name,
+        "(Tensor input) -> Tensor",
+        family="elementwise",
+        check=lambda input: None,
+        fake=lambda input: input.new_empty(input.shape),
+        setup_context=setup_context,
+        backward=lambda ctx, g: derivative(g, *ctx.saved_tensors),
+        dtypes=Dtypes(ALL if name in IEEE else SINGLE),
+    )
+
+
+def _unary(name: str, says: str, derivative: Callable[..., Tensor], page: str = "") -> Unary:
+    """The public function `name` over a new op; `page` is torch's documentation of it."""
+    op = _register(name, derivative)
+
+    def function(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+        contract_name(contract)
+        check_tensor(name, input=input)
+        return op(input)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{says}, any shape, float32{", float64" if name in IEEE else ""} or halves.
+
+    Raises:
+        DTypeError, ArgumentError: if `input` is no tensor of these dtypes.
+
+    Contract: elementwise v1.
+    Source: https://docs.pytorch.org/docs/stable/{page or f"generated/torch.{name}"}.html
+    """
+    return function
+
+
+abs = _unary("abs", "Absolute value", lambda g, x: _mul(g, _ops.sign(x)))
+cos = _unary("cos", "Cosine, correctly rounded", lambda g, x: _ops.neg(_mul(g, _ops.sin(x))))
+erf = _unary(
+    "erf", "Error function, correctly rounded",
+    lambda g, x: _mul(g, _mul(_ops.exp(_ops.neg(_mul(x, x))), _ERF_SLOPE)),
+)
+exp = _unary("exp", "e to the power of `input`, correctly rounded", lambda g, y: _mul(g, y))
+exp2 = _unary("exp2", "2 to the power of `input`, correctly rounded", lambda g, y: _mul(g, _mul(y, _LN_2)))
+expm1 = _unary("expm1", "`exp(input) - 1`, correctly rounded", lambda g, y: _mul(g, _add(y, 1)))
+log = _unary("log", "Natural logarithm, correctly rounded", lambda g, x: _div(g, x))
+log10 = _unary("log10", "Logarithm to base 10, correctly rounded", lambda g, x: _div(g, _mul(x, _LN_10)))
+log1p = _unary("log1p", "`log(1 + input)`, correctly rounded", lambda g, x: _div(g, _add(x, 1)))
+log2 = _unary("log2", "Logarithm to base 2, correctly rounded", lambda g, x: _div(g, _mul(x, _LN_2)))
+neg = _unary("neg", "`-input`", lambda g: _ops.neg(g))
+reciprocal = _unary("reciprocal", "`1 / input`, rounded once", lambda g, y: _ops.neg(_mul(g, _mul(y, y))))
+rsqrt = _unary(
+    "rsqrt", "`1 / sqrt(input)`, correctly rounded", lambda g, y: _mul(_mul(g, -0.5), _mul(y, _mul(y, y)))
+)
+sigmoid = _unary(
+    "sigmoid", "`1 / (1 + exp(-input))`, correctly rounded", lambda g, y: _mul(g, _mul(_sub(1, y), y))
+)
+sign = _unary("sign", "1, 0 or -1; 0 for NaN, as torch", lambda g: torch.zeros_like(g))
+sin = _unary("sin", "Sine, correctly rounded", lambda g, x: _mul(g, _ops.cos(x)))
+sqrt = _unary("sqrt", "Square root, rounded once", lambda g, y: _div(g, _add(y, y)))
+square = _unary("square", "`input * input`, rounded once", lambda g, x: _mul(g, _add(x, x)))
+tanh = _unary("tanh", "Hyperbolic tangent, correctly rounded", lambda g, y: _mul(g, _sub(1, _mul(y, y))))
+
+_relu = _register("relu", lambda g, y: _relu_backward(g, y))
+_relu_backward: Callable[..., Tensor] = registry.define(
+    "relu_backward",
+    "(Tensor grad, Tensor output) -> Tensor",
+    family="elementwise",
+    check=lambda grad, output: check_like("relu_backward", grad, output=output),
+    fake=lambda grad, output: grad.new_empty(grad.shape),
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]),
+    backward=lambda ctx, g: (_relu_backward(g, *ctx.saved_tensors), None),
+    dtypes=Dtypes(),
+)
+
+
+def relu(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
+    """`max(input, 0)`, any shape, any floating-point dtype; NaN and -0 stay. With `inplace`, into `input`.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.relu.html
+    """
+    contract_name(contract)
+    check_tensor("relu", input=input)
+    check_bool("relu", inplace=inplace)
+    return input.copy_(_relu(input)) if inplace else _relu(input)

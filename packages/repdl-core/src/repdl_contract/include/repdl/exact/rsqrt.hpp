@@ -1,0 +1,18 @@
+// 1 / sqrt(x), correctly rounded to float: proven on all 2**32 arguments by tools/exact/prove.py.
+//
+// Root and quotient in double, two roundings near 2**-53, and then the one to float.
+// rsqrt(+-0) = +-inf, rsqrt(inf) = +0, rsqrt(x < 0) = rsqrt(NaN) = 0x7fc00000.
+#pragma once
+
+#include <cmath>
+
+#include "repdl/exact/bits.hpp"
+
+namespace repdl::exact {
+
+REPDL_HD inline float rsqrt(float x) {
+  const float result = static_cast<float>(1.0 / std::sqrt(static_cast<double>(x)));
+  return x >= 0.0f ? result : quiet_nan();
+}
+
+}  // namespace repdl::exact

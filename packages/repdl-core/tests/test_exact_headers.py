@@ -1,0 +1,44 @@
+"""The C++ headers against MPFR: a sixty-first of all arguments and all known hard ones."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROVE = Path(__file__).parents[3] / "tools/exact/prove.py"
+
+
+@pytest.mark.skipif(not PROVE.is_file(), reason="no source tree of RepDL here")
+def test_exact_headers__sample_of_every_function() -> None:
+    # No compiler, no proof: this fails where there is none. A build of repdl-cpu needs one too.
+    assert shutil.which(os.environ.get("CXX", "c++")), "needs a C++ compiler: c++, or $CXX"
+    run = subprocess.run(
+        [sys.executable, str(PROVE), "--sample", "61"], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    lines = run.stdout.splitlines()
+    assert len(lines) >= 13 and all(" wrong 0 " in line for line in lines), run.stdout
+    assert all(int(line.split("checked ")[1].split()[0]) >= 2**32 // 64 for line in lines)
+
+
+@pytest.mark.skipif(not PROVE.is_file(), reason="no source tree of RepDL here")
+def test_exact_headers__wrong_header_is_caught(tmp_path: Path) -> None:
+    """Without one of its patches, a header fails on the hard arguments even of a small sample."""
+    root = PROVE.parents[2]
+    include = "packages/repdl-core/src/repdl_contract/include"
+    for folder in (include, "packages/repdl-cpu/native"):
+        shutil.copytree(root / folder, tmp_path / folder)
+    shutil.copytree(PROVE.parent, tmp_path / "tools/exact")
+    header = tmp_path / include / "repdl/exact/exp2.hpp"
+    text = header.read_text()
+    patched = [line for line in text.splitlines() if "0x3b429d37" in line]
+    assert len(patched) == 1
+    header.write_text(text.replace(patched[0], ""))
+    command = [sys.executable, str(tmp_path / "tools/exact/prove.py"), "exp2", "--sample", "100003"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 1 and "exp2(0x3b429d37) is wrong" in run.stdout, run.stdout + run.stderr
