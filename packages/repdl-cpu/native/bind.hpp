@@ -18,6 +18,7 @@ inline const float* in(Address address) { return reinterpret_cast<const float*>(
 inline float* out(Address address) { return reinterpret_cast<float*>(address); }
 
 // Each family of ops adds its functions; defined in <family>.cpp.
+void bind_activation(py::module_& module);
 void bind_adam_step(py::module_& module);
 void bind_batch_norm(py::module_& module);
 void bind_conv2d(py::module_& module);
@@ -30,6 +31,7 @@ void bind_max(py::module_& module);
 void bind_max_pool2d(py::module_& module);
 void bind_nll_loss(py::module_& module);
 void bind_pad(py::module_& module);
+void bind_pow(py::module_& module);
 void bind_rms_norm(py::module_& module);
 void bind_sgd_step(py::module_& module);
 void bind_softmax(py::module_& module);

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from repdl.registry import Backend
 from repdl_cpu import (
+    activation,
     adam_step,
     batch_norm,
     conv2d,
@@ -20,6 +21,7 @@ from repdl_cpu import (
     max_pool2d,
     nll_loss,
     pad,
+    pow,
     rms_norm,
     sgd_step,
     softmax,
@@ -35,6 +37,7 @@ backend = Backend(
     ops={
         op: function
         for module in (
+            activation,
             adam_step,
             batch_norm,
             conv2d,
@@ -48,6 +51,7 @@ backend = Backend(
             max_pool2d,
             nll_loss,
             pad,
+            pow,
             rms_norm,
             sgd_step,
             softmax,

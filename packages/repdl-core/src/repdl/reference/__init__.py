@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from repdl.reference import (
+    activation,
     adam_step,
     batch_norm,
     conv2d,
@@ -26,6 +27,7 @@ from repdl.reference import (
     max_pool2d,
     nll_loss,
     pad,
+    pow,
     rms_norm,
     sgd_step,
     softmax,
@@ -58,6 +60,7 @@ backend = Backend(
     ops={
         op: _ieee(function)
         for module in (
+            activation,
             adam_step,
             batch_norm,
             conv2d,
@@ -71,6 +74,7 @@ backend = Backend(
             max_pool2d,
             nll_loss,
             pad,
+            pow,
             rms_norm,
             sgd_step,
             softmax,
