@@ -1,6 +1,7 @@
 // Every argument of one exact function against the exact result. Built and run by prove.py.
 //
 //     prove FUNCTION STRIDE THREADS [ARGUMENT ...]
+//     prove pow:EXPONENT STRIDE THREADS [ARGUMENT ...]
 //
 // The exact result is screened with the double function of libm: where both ends of an
 // interval of `margin` (relatively) around it round to one float, that float is right, and a
@@ -28,6 +29,7 @@
 #include "repdl/exact/log10.hpp"
 #include "repdl/exact/log1p.hpp"
 #include "repdl/exact/log2.hpp"
+#include "repdl/exact/pow.hpp"
 #include "repdl/exact/rsqrt.hpp"
 #include "repdl/exact/sigmoid.hpp"
 #include "repdl/exact/sin.hpp"
@@ -62,6 +64,14 @@ void two_paths(const float* x, float* y, int n) {
   repdl::exact::evaluate(F(), x, y, n);
 }
 
+float exponent = 1;  // of pow
+
+void pow_by_exponent(const float* x, float* y, int n) {
+  repdl::exact::evaluate(repdl::exact::Pow(exponent), x, y, n);
+}
+
+double libm_pow(double x) { return std::pow(x, static_cast<double>(exponent)); }
+
 struct Function {
   const char* name;
   void (*ours)(const float*, float*, int);
@@ -70,7 +80,7 @@ struct Function {
 };
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-double rsqrt(double x) { return x == 0 ? 1 / x : std::sqrt(1 / x); }
+double rsqrt(double x) { return 1 / std::sqrt(x); }
 
 // A new function is one line here and one #include above.
 const Function functions[] = {
@@ -85,6 +95,7 @@ const Function functions[] = {
     {"log10", loop<repdl::exact::log10>, std::log10, 0x1p-49},
     {"log1p", loop<repdl::exact::log1p>, std::log1p, 0x1p-50},
     {"log2", loop<repdl::exact::log2>, std::log2, 0x1p-50},
+    {"pow", pow_by_exponent, libm_pow, 0x1p-50},
     {"rsqrt", loop<repdl::exact::rsqrt>, rsqrt, 0x1p-50},
     {"sigmoid", loop<repdl::exact::sigmoid>, sigmoid, 0x1p-49},
     {"sin", two_paths<repdl::exact::Sin>, std::sin, 0x1p-50},
@@ -143,7 +154,10 @@ Counts checked(const Function& function, std::uint64_t first, std::uint64_t last
 int main(int argc, char** argv) {
   const Function* function = nullptr;
   for (const Function& f : functions) {
-    if (argc >= 4 && std::strcmp(argv[1], f.name) == 0) function = &f;
+    const std::size_t length = std::strlen(f.name);
+    if (argc < 4 || std::strncmp(argv[1], f.name, length) != 0) continue;
+    if (argv[1][length] == 0) function = &f;
+    if (argv[1][length] == ':') function = &f, exponent = std::strtof(argv[1] + length + 1, nullptr);
   }
   if (function == nullptr) return std::fputs("prove FUNCTION STRIDE THREADS [ARGUMENT ...]\n", stderr), 2;
   const std::uint64_t stride = std::strtoull(argv[2], nullptr, 10);

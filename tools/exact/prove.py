@@ -1,6 +1,6 @@
 """Proof of the exact functions: every float32 argument, without hardware FMA, with it, with AVX-512.
 
-    python tools/exact/prove.py [exp expm1 ...] [--sample N] [--record]
+    python tools/exact/prove.py [exp expm1 pow:0.5 ...] [--sample N] [--record]
 
 Needs c++ (or $CXX), an x86-64 CPU (builds that it cannot run are left out), and gmpy2 (which
 brings MPFR). Prints a line for each function and build, and fails if a result is wrong or if the
@@ -63,11 +63,21 @@ def correct(name: str, argument: int) -> int:
     """The bits of the right result: 250 bits, then one rounding with float32's exponents."""
     (x,) = struct.unpack("<f", struct.pack("<I", argument))
     with gmpy2.context(PRECISE):
-        precise = FUNCTIONS[name](gmpy2.mpfr(x))
+        if not name.startswith("pow:"):
+            precise = FUNCTIONS[name](gmpy2.mpfr(x))
     with gmpy2.context(FLOAT32):
-        value = float(gmpy2.mpfr(precise, 24))
+        if name.startswith("pow:"):  # MPFR's own rounding: powers can be midpoints
+            value = float(gmpy2.mpfr(x) ** gmpy2.mpfr(exponent_of(name)))
+        else:
+            value = float(gmpy2.mpfr(precise, 24))
     (bits,) = struct.unpack("<I", struct.pack("<f", value))
     return 0x7FC00000 if math.isnan(value) else int(bits)
+
+
+def exponent_of(name: str) -> float:
+    """The exponent of "pow:0.1", rounded to float32."""
+    (exponent,) = struct.unpack("<f", struct.pack("<f", float(name.removeprefix("pow:"))))
+    return float(exponent)
 
 
 def runs(march: str) -> bool:
@@ -116,7 +126,8 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--record", action="store_true", help="write what was undecided to hard.json")
     options = parser.parse_args()
-    if unknown := set(options.functions) - set(FUNCTIONS):
+    one_tensor = {name for name in options.functions if not name.startswith("pow:")}
+    if unknown := one_tensor - set(FUNCTIONS):
         parser.error(f"unknown {sorted(unknown)}, expected some of {list(FUNCTIONS)}")
     if options.sample < 1 or options.threads < 1 or options.sample % 2 == 0:
         parser.error("--sample and --threads must be at least 1, and the sample odd")

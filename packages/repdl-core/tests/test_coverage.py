@@ -101,8 +101,11 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     "addmm": ("input", "mat1", "mat2", "beta", "alpha"),
     "conv2d": ("input", "weight", "bias", "stride", "padding", "dilation", "groups"),
     "div": (*BINARY, "rounding_mode"),
+    "gelu": ("input", "approximate"),
     "linear": ("input", "weight", "bias"),
     "max": ("input", "dim", "keepdim", "other"),
+    "pow": ("input", "exponent"),
+    "silu": None,
     "max_pool2d": ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"),
 }
 ADDED = {"mm": ("transA", "transB")}

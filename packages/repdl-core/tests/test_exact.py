@@ -42,6 +42,7 @@ HARD = [
     *(0x3C413D3A, 0x41178FEB, 0x4C5D65A5, 0x65D890D3, 0x6F31A8EC),  # patched in log.hpp
     *(0x3B429D37, 0xBCF3A937, 0x0EFEEE7A),  # patched in exp2.hpp, log10.hpp
     *(0xB53FFFFD, 0x35400003, 0xB70FFFE5, 0x3710001B, 0xBB0EC8C4, 0x3EFD81AD, 0x41078FEB),  # in log1p.hpp
+    *(0x3940EAD6, 0xB940EAD6),  # in erf.hpp
     *(0xC3160000, 0xC3160001, 0xC315FFFF, 0x42FFFFFF, 0x43000000),  # exp2: 2**-150, around it, inf
     *(0x42C80000, 0x501502F9),  # log10: exact
     *(0x46199998, 0xC6199998, 0x5F18B878, 0x6115CB11, 0x7908CD73),  # in sin.hpp

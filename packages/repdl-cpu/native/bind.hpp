@@ -28,6 +28,7 @@ T* out(Address address) {
 
 // Each family of ops adds its functions; defined in <family>.cpp. Those that are templates
 // have float kernels in the module and double ones in its submodule f64.
+void bind_activation(py::module_& module);
 template <class T>
 void bind_adam_step(py::module_& module);
 template <class T>
@@ -58,6 +59,7 @@ template <class T>
 void bind_nll_loss(py::module_& module);
 template <class T>
 void bind_pad(py::module_& module);
+void bind_pow(py::module_& module);
 template <class T>
 void bind_rms_norm(py::module_& module);
 template <>

@@ -3,6 +3,7 @@
 PYBIND11_MODULE(REPDL_MODULE, module) {
   using namespace repdl::cpu;
   py::module_ f64 = module.def_submodule("f64");
+  bind_activation(module);
   bind_adam_step<float>(module);
   bind_adam_step<double>(f64);
   bind_batch_norm<float>(module);
@@ -25,6 +26,7 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   bind_nll_loss<double>(f64);
   bind_pad<float>(module);
   bind_pad<double>(f64);
+  bind_pow(module);
   bind_rms_norm<float>(module);
   bind_rms_norm<double>(f64);
   bind_sgd_step<float>(module);

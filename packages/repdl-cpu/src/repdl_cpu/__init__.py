@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from repdl.registry import Backend
 from repdl_cpu import (
+    activation,
     adam_step,
     batch_norm,
     cast,
@@ -21,6 +22,7 @@ from repdl_cpu import (
     max_pool2d,
     nll_loss,
     pad,
+    pow,
     rms_norm,
     sgd_step,
     softmax,
@@ -52,6 +54,7 @@ backend = Backend(
     ops={
         op: function
         for module in (
+            activation,
             adam_step,
             batch_norm,
             cast,
@@ -66,6 +69,7 @@ backend = Backend(
             max_pool2d,
             nll_loss,
             pad,
+            pow,
             rms_norm,
             sgd_step,
             softmax,

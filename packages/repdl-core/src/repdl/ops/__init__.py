@@ -10,6 +10,7 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import Any
 
+from repdl.ops.activation import gelu, silu
 from repdl.ops.adam_step import adam_step
 from repdl.ops.addmm import addmm
 from repdl.ops.batch_norm import batch_norm
@@ -25,6 +26,7 @@ from repdl.ops.max import max
 from repdl.ops.max_pool2d import max_pool2d
 from repdl.ops.nll_loss import nll_loss
 from repdl.ops.pad import pad
+from repdl.ops.pow import pow
 from repdl.ops.rms_norm import rms_norm
 from repdl.ops.sgd_step import sgd_step
 from repdl.ops.softmax import log_softmax, softmax
@@ -76,6 +78,7 @@ __all__ = [
     "exp",
     "exp2",
     "expm1",
+    "gelu",
     "group_norm",
     "instance_norm",
     "layer_norm",
@@ -96,6 +99,7 @@ __all__ = [
     "neg",
     "nll_loss",
     "pad",
+    "pow",
     "reciprocal",
     "relu",
     "rms_norm",
@@ -103,6 +107,7 @@ __all__ = [
     "sgd_step",
     "sigmoid",
     "sign",
+    "silu",
     "sin",
     "softmax",
     "sqrt",

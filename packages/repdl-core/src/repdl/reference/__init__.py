@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from repdl.reference import (
+    activation,
     adam_step,
     batch_norm,
     cast,
@@ -27,6 +28,7 @@ from repdl.reference import (
     max_pool2d,
     nll_loss,
     pad,
+    pow,
     rms_norm,
     sgd_step,
     softmax,
@@ -56,6 +58,7 @@ def _ieee(function: Callable[..., Any]) -> Callable[..., Any]:
 OPS = {
     op: _ieee(function)
     for module in (
+        activation,
         adam_step,
         batch_norm,
         cast,
@@ -70,6 +73,7 @@ OPS = {
         max_pool2d,
         nll_loss,
         pad,
+        pow,
         rms_norm,
         sgd_step,
         softmax,

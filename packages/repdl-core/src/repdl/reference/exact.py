@@ -106,16 +106,16 @@ def _erf(x: Decimal) -> Decimal:
     """x exp(-x**2) 2 / sqrt(pi) times the sum of (2 x**2)**n / (1 * 3 * ... * (2n + 1))."""
     if x.is_nan() or x == 0:
         return x
-    if abs(x) > 4:  # 1 - erf(4) is below half an ulp of 1
+    if x.copy_abs() > 4:  # 1 - erf(4) is below half an ulp of 1
         return Decimal(1).copy_sign(x)
     square = WIDE.multiply(x, x)
     term = total = Decimal(1)
     n = 0
     while term > Decimal("1e-70"):
         n += 1
-        term = CONTEXT.divide(CONTEXT.multiply(term, 2 * square), 2 * n + 1)
+        term = CONTEXT.divide(CONTEXT.multiply(term, CONTEXT.add(square, square)), 2 * n + 1)
         total = CONTEXT.add(total, term)
-    factor = CONTEXT.multiply(CONTEXT.divide(2, CONTEXT.sqrt(PI)), CONTEXT.exp(-square))
+    factor = CONTEXT.multiply(CONTEXT.divide(2, CONTEXT.sqrt(PI)), CONTEXT.exp(square.copy_negate()))
     return CONTEXT.multiply(x, CONTEXT.multiply(factor, total))
 
 
@@ -126,11 +126,11 @@ def _sin(x: Decimal, shift: Decimal) -> Decimal:
     square = CONTEXT.multiply(r, r)
     term = total = r
     n = 1
-    while abs(term) > abs(r) * Decimal("1e-70"):
+    while term.copy_abs() > r.copy_abs() * Decimal("1e-70"):
         n += 2
-        term = CONTEXT.divide(CONTEXT.multiply(term, -square), n * (n - 1))
+        term = CONTEXT.divide(CONTEXT.multiply(term, square.copy_negate()), n * (n - 1))
         total = WIDE.add(total, term)
-    return -total if int(k) % 2 else total
+    return total.copy_negate() if int(k) % 2 else total
 
 
 erf = correctly_rounded(_erf)

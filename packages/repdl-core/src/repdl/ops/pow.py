@@ -1,0 +1,59 @@
+"""Powers with a number as the exponent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import SINGLE, Dtypes
+from repdl.errors import ArgumentError, as_float, check_tensor
+
+_ops = torch.ops.repdl
+
+
+def _backward(ctx: Any, grad: torch.Tensor) -> Any:
+    (input,) = ctx.saved_tensors
+    if ctx.exponent == 0:
+        return torch.zeros_like(grad), None
+    # As a double the difference of two floats is exact, or rounds as a float would soon after.
+    factor = _ops.mul(_pow(input, ctx.exponent - 1), input.new_full((), ctx.exponent), "v1")
+    return _ops.mul(grad, factor, "v1"), None
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    input, exponent = inputs
+    ctx.exponent = torch.tensor(exponent, dtype=torch.float64).float().item()
+    ctx.save_for_backward(input)
+
+
+_pow: Callable[..., torch.Tensor] = registry.define(
+    "pow",
+    "(Tensor input, float exponent) -> Tensor",
+    check=lambda input, exponent: None,
+    dtypes=Dtypes(SINGLE),
+    fake=lambda input, exponent: input.new_empty(input.shape),
+    setup_context=_setup_context,
+    backward=_backward,
+)
+
+
+def pow(input: torch.Tensor, exponent: float, *, contract: Contract | str | None = None) -> torch.Tensor:
+    """`input` to the power of a number, any shape, correctly rounded to float32.
+
+    The exponent is rounded once to float32, as torch does it.
+
+    Raises:
+        DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16,
+            or `exponent` no real number.
+
+    Contract: pow v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.pow.html
+    """
+    contract_name(contract)
+    check_tensor("pow", input=input)
+    if isinstance(exponent, bool):
+        raise ArgumentError(f"pow: exponent is bool {exponent}, expected a real number")
+    return _pow(input, as_float("pow", "exponent", exponent))

@@ -1,0 +1,53 @@
+"""Reference of `contract/v1/activation.md`."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from repdl.reference import exact
+from repdl.reference.arithmetic import ONE, Array, to_numpy, to_torch
+
+HALF = np.float32(0.5)
+ROOT_HALF = np.float32(np.sqrt(0.5))
+ROOT_2_PI = np.float32(np.sqrt(2 / np.pi))
+PDF_0 = np.float32(1 / np.sqrt(2 * np.pi))
+CUBIC, CUBIC_3 = np.float32(0.044715), np.float32(0.134145)
+
+
+def _tanh(x: Array) -> Array:
+    return exact.tanh((x + ((x * x) * x) * CUBIC) * ROOT_2_PI)
+
+
+def silu(input: torch.Tensor) -> torch.Tensor:
+    x = to_numpy(input)
+    with np.errstate(all="ignore"):
+        return to_torch(x * exact.sigmoid(x))
+
+
+def silu_backward(grad: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
+    g, x = to_numpy(grad), to_numpy(input)
+    s = exact.sigmoid(x)
+    with np.errstate(all="ignore"):
+        return to_torch(g * (s * (ONE + x * (ONE - s))))
+
+
+def gelu(input: torch.Tensor, approximate: str) -> torch.Tensor:
+    x = to_numpy(input)
+    with np.errstate(all="ignore"):
+        t = exact.erf(x * ROOT_HALF) if approximate == "none" else _tanh(x)
+        return to_torch((x * HALF) * (ONE + t))
+
+
+def gelu_backward(grad: torch.Tensor, input: torch.Tensor, approximate: str) -> torch.Tensor:
+    g, x = to_numpy(grad), to_numpy(input)
+    with np.errstate(all="ignore"):
+        if approximate == "none":
+            density = exact.exp((x * x) * -HALF) * PDF_0
+            return to_torch(g * (HALF * (ONE + exact.erf(x * ROOT_HALF)) + x * density))
+        t = _tanh(x)
+        slope = (ONE + (x * x) * CUBIC_3) * ROOT_2_PI
+        return to_torch(g * (HALF * (ONE + t) + ((x * HALF) * (ONE - t * t)) * slope))
+
+
+OPS = {"gelu": gelu, "gelu_backward": gelu_backward, "silu": silu, "silu_backward": silu_backward}

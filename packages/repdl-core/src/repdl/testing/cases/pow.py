@@ -1,0 +1,37 @@
+"""Cases of pow: exponents of every kind, special values, midpoints, layouts."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from repdl.testing.cases import Case
+from repdl.testing.inputs import SPECIAL, uniform
+
+EXPONENTS = (0.0, -0.0, 1.0, 2.0, 3.0, -1.0, -2.0, 0.5, -0.5, 1.5, 2 / 3, 0.1, 10.0, -7.0, 1e300, float("inf"), float("-inf"), float("nan"))
+INF = float("inf")
+
+
+def _specials() -> torch.Tensor:
+    return torch.tensor([*SPECIAL, -1.0, 2.0, -2.0, 0.5, -0.5, 1 + 2.0**-23, 1 - 2.0**-24, 3.0, 4096.0, 3e38, -3e38, 1e-40])
+
+
+def _midpoints() -> torch.Tensor:
+    """Odd integers of 13 bits and their quotients by powers of two: the squares have 25 bits or 26."""
+    return torch.from_numpy(np.arange(4097, 5800, 2, dtype=np.float32) * 2.0**-12)
+
+
+CASES = [
+    *(Case("pow", f"special_{i}", lambda e=e: (_specials(), e)) for i, e in enumerate(EXPONENTS)),
+    *(Case("pow", f"values_{i}", lambda e=e: (uniform(1, 300, scale=8.0).abs(), e)) for i, e in enumerate((0.5, -0.5, 1.5, 2 / 3, 0.1, 10.0, -2.5))),
+    *(Case("pow", f"negative_{i}", lambda e=e: (uniform(2, 300, scale=8.0), e)) for i, e in enumerate((3.0, -3.0, 4.0))),
+    *(Case("pow", f"midpoint_{i}", lambda e=e: (_midpoints(), e)) for i, e in enumerate((2.0, -2.0))),
+    Case("pow", "midpoint_roots", lambda: (_midpoints().square(), 1.0)),
+    Case("pow", "midpoint_1_5", lambda: (torch.arange(257.0, 330.0, 2.0).square(), 1.5)),
+    Case("pow", "subnormal", lambda: (uniform(3, 300).abs() + 1, -140.0)),
+    Case("pow", "near_one", lambda: (1 + uniform(4, 300) * 2.0**-20, 1e7)),
+    Case("pow", "permuted", lambda: (uniform(2, 3, 4, 5).permute(2, 0, 1), 3.0)),
+    Case("pow", "strided", lambda: (uniform(2, 30, 9).abs()[::2, 1::3], 0.7)),
+    Case("pow", "empty", lambda: (uniform(2, 0, 5), 0.7)),
+    Case("pow", "dim_0", lambda: (uniform(2).abs(), 0.7)),
+]

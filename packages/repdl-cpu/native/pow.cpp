@@ -1,0 +1,36 @@
+// out[i] = input[i] ** exponent, correctly rounded (pow.md): repdl/exact/pow.hpp.
+#include "repdl/exact/pow.hpp"
+
+#include "bind.hpp"
+#include "repdl/contract/arithmetic.hpp"
+#include "threads.hpp"
+
+namespace repdl::cpu {
+namespace {
+
+constexpr std::int64_t pow_grain = 1 << 11;  // elements worth a thread
+
+void raise(const float* x, float* y, std::int64_t n, float exponent, int threads) {
+  const exact::Pow f(exponent);
+  parallel_for(n, pow_grain, threads, [&](std::int64_t begin, std::int64_t end) {
+    if (exponent == 2.0f) {  // one rounding, and the same special values
+      for (std::int64_t i = begin; i < end; ++i) y[i] = canonical(x[i] * x[i]);
+    } else {
+      exact::evaluate(f, x + begin, y + begin, end - begin);
+    }
+  });
+}
+
+}  // namespace
+
+void bind_pow(py::module_& module) {
+  module.def(
+      "pow",
+      [](Address x, Address y, std::int64_t n, double exponent, int threads) {
+        raise(reinterpret_cast<const float*>(x), reinterpret_cast<float*>(y), n, static_cast<float>(exponent),
+              threads);
+      },
+      py::call_guard<py::gil_scoped_release>());
+}
+
+}  // namespace repdl::cpu
