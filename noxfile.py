@@ -93,8 +93,15 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Kernels and LeNet training against torch; arguments go to benchmarks/kernels.py."""
+    """Kernels and LeNet training against torch, into docs/; arguments go to benchmarks/kernels.py."""
     install(session, *EXAMPLES, "matplotlib")
-    out = ["--json", "docs/benchmark.json", "--plot", "docs/benchmark.png"]
-    session.run("python", "benchmarks/kernels.py", *(session.posargs or out))
+    kernels = ["python", "benchmarks/kernels.py"]
+    if session.posargs:
+        session.run(*kernels, *session.posargs)
+        return
+    session.run(*kernels, "--json", "docs/benchmark.json", "--plot", "docs/benchmark.png")
+    session.run(*kernels, "--memory", "--json", "docs/benchmark_memory.json")
+    session.run(*kernels, "--threads", "2", "--json", "docs/benchmark_2_threads.json")
+    avx2 = {"REPDL_CPU_ISA": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+    session.run(*kernels, "--json", "docs/benchmark_avx2.json", env=avx2 | {"ONEDNN_MAX_CPU_ISA": "AVX2"})
     session.run("python", "benchmarks/mnist.py")

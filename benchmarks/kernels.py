@@ -1,267 +1,111 @@
-"""Time of each kernel against torch's: one process, interleaved calls, medians.
+"""Time and memory of each kernel against torch's, in one process.
 
     python benchmarks/kernels.py [--threads 1] [--only mm,conv] [--json FILE] [--plot FILE]
+    python benchmarks/kernels.py --memory
 
-Prints work, torch's and our time in milliseconds, the ratio torch / ours (more than 1 is
-faster than torch), the bound that is aimed at, and whether it is reached. Groups of shapes
-end in a line with the geometric mean of their ratios.
+Calls take turns, and medians count. Prints work, torch's and our time in milliseconds, the
+ratio torch / ours (more than 1 is faster than torch), the bound that is aimed at, and whether
+it is reached. Groups of shapes end in a line with the geometric mean of their ratios. With one
+thread the clock is the thread's processor time, which other processes disturb less.
+
+--memory prints instead what the first call adds to the process at its peak, in MiB; ours is to
+stay below 1.2 times torch's plus 16 MiB. It needs Linux and glibc.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from work import GROUPS, Call, Work
 
 import repdl
 
-F = torch.nn.functional
-ops = repdl.ops
-Call = Callable[[], Any]
+Row = dict[str, Any]
 
 
-@dataclass
-class Work:
-    """One line of the table; `group` collects lines whose geometric mean has the bound."""
-
-    name: str
-    torchs: tuple[Call, ...]
-    ours: Call
-    bound: float
-    group: str = ""
-
-
-def rand(*shape: int) -> torch.Tensor:
-    return torch.rand(*shape) - 0.5
-
-
-def median_times(work: Work, seconds: float) -> tuple[float, float]:
+def median_times(work: Work, seconds: float, clock: Callable[[], float]) -> tuple[float, float]:
     """Milliseconds of the best of torch's ways and of ours; calls take turns."""
     calls = (*work.torchs, work.ours)
     for call in calls:
         call()
-    start = time.perf_counter()
+    start = clock()
     for call in calls:
         call()
-    once = max(time.perf_counter() - start, 1e-7)
+    once = max(clock() - start, 1e-7)
     rounds = max(5, min(400, int(seconds / once)))
     repeat = max(1, int(2e-4 / (once / len(calls))))
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(max(5, rounds // repeat)):
         for call, measured in zip(calls, times):
-            begin = time.perf_counter()
+            begin = clock()
             for _ in range(repeat):
                 call()
-            measured.append((time.perf_counter() - begin) / repeat * 1e3)
+            measured.append((clock() - begin) / repeat * 1e3)
     medians = [statistics.median(t) for t in times]
     return min(medians[:-1]), medians[-1]
 
 
-def mm_work() -> Iterator[Work]:
-    for n in (128, 256, 512, 1024, 2048):
-        a, b = rand(n, n), rand(n, n)
-        for ta in (False, True):
-            for tb in (False, True):
-                x, y = a.t() if ta else a, b.t() if tb else b
-                label = "n" if not (ta or tb) else "t" * ta + "n" * (not ta) + "t" * tb + "n" * (not tb)
-                yield Work(
-                    f"mm {n}^3 {label}", (lambda x=x, y=y: torch.mm(x, y),),
-                    lambda a=a, b=b, ta=ta, tb=tb: ops.mm(a, b, ta, tb), 1.05,
-                )
-    for m, k, n in ((4096, 4096, 64), (100, 120, 400)):
-        a, b = rand(m, k), rand(k, n)
-        yield Work(f"mm {m}x{k}x{n}", (lambda a=a, b=b: torch.mm(a, b),), lambda a=a, b=b: ops.mm(a, b), 1.05)
-    a, b = rand(78400, 64), rand(78400, 10)
-    yield Work("mm 64x10, k = 78400", (lambda: torch.mm(a.t(), b),), lambda: ops.mm(a, b, True), 1.5)
-    w = rand(4096, 4096)
-    for rows in (1, 8):
-        x = rand(rows, 4096)
-        yield Work(f"linear {rows} rows 4096x4096", (lambda x=x: F.linear(x, w),), lambda x=x: ops.linear(x, w), 1.0)
-    p, q = rand(96, 128, 64), rand(96, 64, 128)
-    yield Work("bmm 96 x (128x64x128)", (lambda: torch.bmm(p, q),), lambda: ops.bmm(p, q), 1.05)
+def time_rows(works: Iterator[Work], seconds: float, threads: int) -> Iterator[Row]:
+    """A row for each piece of work, then one for each group."""
+    means: dict[str, list[float]] = {}
+    for work in works:
+        theirs, ours = median_times(work, seconds, time.thread_time if threads == 1 else time.perf_counter)
+        ratio, bound = theirs / ours, work.bound
+        if work.excess:
+            bound = theirs / (theirs + work.excess * 1e-3)
+        yield {"work": work.name, "torch_ms": theirs, "ours_ms": ours, "ratio": ratio, "bound": bound}
+        if work.group:
+            means.setdefault(work.group, []).append(ratio)
+    for group, ratios in means.items():
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        yield {"work": f"{group}, geometric mean of {len(ratios)}", "ratio": mean, "bound": 1.0}
 
 
-# ResNet-50's distinct convolutions: in, out, side, kernel, stride, padding.
-RESNET50 = [
-    (3, 64, 224, 7, 2, 3), (64, 64, 56, 1, 1, 0), (64, 64, 56, 3, 1, 1), (64, 256, 56, 1, 1, 0), (256, 64, 56, 1, 1, 0),
-    (256, 128, 56, 1, 1, 0), (128, 128, 56, 3, 2, 1), (128, 512, 28, 1, 1, 0), (256, 512, 56, 1, 2, 0),
-    (512, 128, 28, 1, 1, 0), (128, 128, 28, 3, 1, 1), (512, 256, 28, 1, 1, 0), (256, 256, 28, 3, 2, 1),
-    (256, 1024, 14, 1, 1, 0), (512, 1024, 28, 1, 2, 0), (1024, 256, 14, 1, 1, 0), (256, 256, 14, 3, 1, 1),
-    (1024, 512, 14, 1, 1, 0), (512, 512, 14, 3, 2, 1), (512, 2048, 7, 1, 1, 0), (1024, 2048, 14, 1, 2, 0),
-    (2048, 512, 7, 1, 1, 0), (512, 512, 7, 3, 1, 1),
-]  # fmt: skip
+def peak_memory(call: Call) -> float:
+    """MiB that the first call adds at its peak, measured in a child process."""
+
+    def status(key: str) -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith(key))
+
+    read, write = os.pipe()
+    if (child := os.fork()) == 0:
+        ctypes.CDLL(None).malloc_trim(0)  # what earlier calls freed would not count again
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts from here
+        before = status("VmRSS:")
+        call()
+        os.write(write, str(status("VmHWM:") - before).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    return int(text) / 1024
 
 
-def conv_calls(
-    x: torch.Tensor, w: torch.Tensor, b: torch.Tensor | None, stride: int, padding: int, groups: int, part: str
-) -> tuple[tuple[Call, ...], Call]:
-    """torch's ways (contiguous, channels_last) and ours for one part of a convolution."""
-    options = ([stride] * 2, [padding] * 2, [1, 1])
-    grad = rand(*F.conv2d(x, w, b, stride, padding, 1, groups).shape)
-    layouts = [
-        tuple(t.to(memory_format=layout) for t in (x, w, grad))
-        for layout in (torch.contiguous_format, torch.channels_last)
-    ]
-    if part == "forward":
-        torchs = [lambda x=x, w=w: F.conv2d(x, w, b, stride, padding, 1, groups) for x, w, _ in layouts]
-        return tuple(torchs), lambda: ops.conv2d(x, w, b, stride, padding, 1, groups)
-    mask = [part == "grad_input", part == "grad_weight", False]
-    backward = torch.ops.aten.convolution_backward
-    torchs = [
-        lambda x=x, w=w, g=g: backward(g, x, w, None, *options, False, [0, 0], groups, mask) for x, w, g in layouts
-    ]
-    if part == "grad_input":
-        ours: Call = lambda: torch.ops.repdl.conv2d_grad_input(grad, w, x.shape[2:], *options, groups, "v1")
-    else:
-        ours = lambda: torch.ops.repdl.conv2d_grad_weight(grad, x, w.shape[2:], *options, groups, "v1")
-    return tuple(torchs), ours
+def memory_rows(works: Iterator[Work]) -> Iterator[Row]:
+    """A row for each piece of work."""
+    for work in works:
+        theirs, ours = min(peak_memory(call) for call in work.torchs), peak_memory(work.ours)
+        bound = theirs * 1.2 + 16
+        yield {"work": work.name, "torch_mib": theirs, "ours_mib": ours, "ratio": bound / max(ours, 1e-3), "bound": 1.0}
 
 
-def conv_work() -> Iterator[Work]:
-    parts = ("forward", "grad_input", "grad_weight")
-    for part in parts:
-        for c, o, side, k, s, p in RESNET50:
-            x, w = rand(16, c, side, side), rand(o, c, k, k)
-            name = f"conv {part} {c}->{o} {side}^2 {k}x{k} /{s}"
-            yield Work(name, *conv_calls(x, w, None, s, p, 1, part), 0.8 if part == "forward" else 0.0, f"ResNet-50 {part}")
-    for part in parts:
-        yield Work(f"depthwise 3x3 {part}", *conv_calls(rand(16, 128, 56, 56), rand(128, 1, 3, 3), None, 1, 1, 128, part), 1.0)
-        yield Work(f"grouped 3x3 {part}", *conv_calls(rand(16, 128, 28, 28), rand(128, 4, 3, 3), None, 1, 1, 32, part), 1.0)
-        yield Work(f"MNIST conv1 {part}", *conv_calls(rand(100, 1, 28, 28), rand(6, 1, 5, 5), None, 1, 2, 1, part), 1.0)
-        yield Work(f"MNIST conv2 {part}", *conv_calls(rand(100, 6, 14, 14), rand(16, 6, 5, 5), None, 1, 0, 1, part), 1.0)
+def verdict(row: Row) -> str:
+    return "" if row["bound"] == 0 else "pass" if row["ratio"] >= row["bound"] else "below"
 
 
-def reduction_work() -> Iterator[Work]:
-    x, row = rand(4096, 4096), rand(10_000_000)
-    for name in ("sum", "mean"):
-        ours, torchs = getattr(ops, name), getattr(torch, name)
-        for dim in (None, 0, 1):
-            yield Work(
-                f"{name} (4096, 4096) dim={dim}", (lambda f=torchs, d=dim: f(x) if d is None else f(x, d),),
-                lambda f=ours, d=dim: f(x, d), 1.0,
-            )
-        yield Work(f"{name} 1e7", (lambda f=torchs: f(row),), lambda f=ours: f(row), 1.0)
-
-
-def normalisation_work() -> Iterator[Work]:
-    for shape in ((128, 1000), (64, 32000)):
-        x, g = rand(*shape) * 8, rand(*shape)
-        t = torch.randint(shape[1], (shape[0],))
-        for name in ("softmax", "log_softmax"):
-            theirs, ours = getattr(F, name), getattr(ops, name)
-            yield Work(f"{name} {shape}", (lambda f=theirs, x=x: f(x, 1),), lambda f=ours, x=x: f(x, 1), 1.0)
-            y = theirs(x, 1)
-            aten = getattr(torch.ops.aten, f"_{name}_backward_data")
-            repd = getattr(torch.ops.repdl, f"{name}_backward")
-            yield Work(
-                f"{name} {shape} backward", (lambda f=aten, g=g, y=y: f(g, y, 1, torch.float32),),
-                lambda f=repd, g=g, y=y: f(g, y, 1, "v1"), 1.0,
-            )
-        yield Work(f"cross_entropy {shape}", (lambda x=x, t=t: F.cross_entropy(x, t),), lambda x=x, t=t: ops.cross_entropy(x, t), 1.0)
-        leaf = x.clone().requires_grad_()
-
-        def both(f: Any, leaf: torch.Tensor = leaf, t: torch.Tensor = t) -> None:
-            leaf.grad = None
-            f(leaf, t).backward()
-
-        yield Work(f"cross_entropy {shape} with backward", (lambda f=both: f(F.cross_entropy),), lambda f=both: f(ops.cross_entropy), 1.0)
-    x = rand(16, 64, 56, 56)
-    w, b, m, v = rand(64), rand(64), torch.zeros(64), torch.ones(64)
-    bn = lambda f: f(x, m, v, w, b, True)
-    yield Work("batch_norm (16, 64, 56, 56)", (lambda: bn(F.batch_norm),), lambda: bn(ops.batch_norm), 1.0)
-    leaf = x.clone().requires_grad_()
-
-    def bn_both(f: Any) -> None:
-        leaf.grad = None
-        f(leaf, m, v, w, b, True).backward(x)
-
-    yield Work("batch_norm with backward", (lambda: bn_both(F.batch_norm),), lambda: bn_both(ops.batch_norm), 1.0)
-
-
-    for sizes in ((4096, 1024), (64, 128, 768)):
-        n, rows = sizes[-1], [*sizes[:-1], 1]
-        x, g, w, b = rand(*sizes), rand(*sizes), rand(n), rand(n)
-        mean, rstd = x.mean(-1, keepdim=True), x.var(-1, keepdim=True).rsqrt()
-        yield Work(
-            f"layer_norm {sizes}", (lambda x=x, n=n, w=w, b=b: F.layer_norm(x, [n], w, b),),
-            lambda x=x, n=n, w=w, b=b: ops.layer_norm(x, [n], w, b), 1.0,
-        )
-        given = (g, x, [n], mean.view(rows), rstd.view(rows), w)
-        yield Work(
-            f"layer_norm {sizes} backward",
-            (lambda t=given, b=b: torch.ops.aten.native_layer_norm_backward(*t, b, [True] * 3),),
-            lambda t=given: torch.ops.repdl.layer_norm_backward(*t, "v1"), 1.0,
-        )
-        yield Work(
-            f"rms_norm {sizes}", (lambda x=x, n=n, w=w: F.rms_norm(x, [n], w),),
-            lambda x=x, n=n, w=w: ops.rms_norm(x, [n], w), 1.0,
-        )
-    x, w, b = rand(16, 64, 56, 56), rand(64), rand(64)
-    yield Work(
-        "group_norm (16, 64, 56, 56) 32 groups", (lambda: F.group_norm(x, 32, w, b),), lambda: ops.group_norm(x, 32, w, b), 1.0,
-    )
-    g, (_, mean, rstd) = rand(*x.shape), torch.native_group_norm(x, w, b, 16, 64, 56 * 56, 32, 1e-5)
-    yield Work(
-        "group_norm backward",
-        (lambda: torch.ops.aten.native_group_norm_backward(g, x, mean, rstd, w, 16, 64, 56 * 56, 32, [True] * 3),),
-        lambda: torch.ops.repdl.group_norm_backward(g, x, 32, mean, rstd, w, "v1"), 1.0,
-    )
-
-
-def elementwise_work() -> Iterator[Work]:
-    x = rand(1 << 20).abs() + 0.1
-    for name, bound in (("exp", 1.0), ("log", 1.0), ("tanh", 1.0), ("sigmoid", 0.6), ("relu", 0.0), ("sqrt", 0.0)):
-        theirs, ours = getattr(torch, name), getattr(ops, name)
-        yield Work(f"{name} 2**20", (lambda f=theirs: f(x),), lambda f=ours: f(x), bound)
-    y = rand(1 << 20)
-    yield Work("add 2**20", (lambda: torch.add(x, y),), lambda: ops.add(x, y), 0.0)
-    p = rand(100, 6, 28, 28)
-    yield Work("max_pool2d (100, 6, 28, 28) 2x2", (lambda: F.max_pool2d(p, 2, return_indices=True),), lambda: ops.max_pool2d(p, 2, return_indices=True), 0.0)
-
-
-def optimizer_work() -> Iterator[Work]:
-    def step(cls: Any, **options: Any) -> Call:
-        parameters = [torch.nn.Parameter(rand(1000, 1000)) for _ in range(10)]
-        for q in parameters:
-            q.grad = rand(1000, 1000)
-        return cls(parameters, **options).step
-
-    for name, options in (("Adam", {}), ("SGD", {"momentum": 0.9})):
-        theirs, ours = getattr(torch.optim, name), getattr(repdl.optim, name)
-        ways = tuple(step(theirs, lr=1e-3, **options, **{way: True}) for way in ("foreach", "fused"))
-        yield Work(f"{name} step, 1e7 parameters", ways, step(ours, lr=1e-3, **options), 1.0)
-    adamw = tuple(step(torch.optim.AdamW, lr=1e-3, **{way: True}) for way in ("foreach", "fused"))
-    ours = step(repdl.optim.Adam, lr=1e-3, weight_decay=1e-2, decoupled_weight_decay=True)
-    yield Work("AdamW step, 1e7 parameters", adamw, ours, 1.0)
-
-
-def overhead_work() -> Iterator[Work]:
-    a, b = rand(8, 8), rand(8, 8)
-    yield Work("mm 8x8 call", (lambda: torch.mm(a, b),), lambda: ops.mm(a, b), 0.0)
-    w, x = rand(8, 8).requires_grad_(), rand(8, 8).requires_grad_()
-
-    def both(linear: Any) -> None:
-        w.grad = x.grad = None
-        linear(x, w).backward(a)
-
-    yield Work("linear 8x8 forward and backward", (lambda: both(F.linear),), lambda: both(ops.linear), 1 / 3)
-
-
-GROUPS = {
-    "mm": mm_work, "conv": conv_work, "reduction": reduction_work, "normalisation": normalisation_work,
-    "elementwise": elementwise_work, "optimizer": optimizer_work, "overhead": overhead_work,
-}  # fmt: skip
-
-
-def plot(rows: list[dict[str, Any]], path: Path) -> None:
+def plot(rows: list[Row], path: Path) -> None:
     """A bar chart of the ratios."""
     import matplotlib
 
@@ -269,11 +113,13 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(9, 0.22 * len(rows) + 1))
-    colours = ["tab:blue" if row["ratio"] >= row["bound"] else "tab:orange" for row in rows]
+    colours = ["tab:orange" if verdict(row) == "below" else "tab:blue" for row in rows]
     axes.barh([row["work"] for row in rows], [row["ratio"] for row in rows], color=colours)
     axes.axvline(1.0, color="black", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_xticks([0.2, 0.5, 1, 2, 5], labels=["0.2", "0.5", "1", "2", "5"])
     axes.invert_yaxis()
-    axes.set_xlabel("torch's time / RepDL's time (more is faster)")
+    axes.set_xlabel("torch's time / RepDL's time: right of 1 is faster (orange: below its bound)")
     axes.margins(y=0.005)
     figure.tight_layout()
     figure.savefig(path, dpi=100)
@@ -285,37 +131,29 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="time for a line (default: 1)")
     parser.add_argument("--only", default=",".join(GROUPS), help=f"of {','.join(GROUPS)}")
     parser.add_argument("--match", default="", help="only lines with this text")
+    parser.add_argument("--memory", action="store_true", help="peak memory instead of time")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE")
     args = parser.parse_args()
+    if unknown := set(args.only.split(",")) - set(GROUPS):
+        parser.error(f"unknown {sorted(unknown)}, expected some of {','.join(GROUPS)}")
     torch.set_num_threads(args.threads)
     repdl.set_num_threads(args.threads)
     torch.manual_seed(0)
 
-    rows: list[dict[str, Any]] = []
-    print(f"{'work':45} {'torch ms':>10} {'ours ms':>10} {'ratio':>6} {'bound':>6}")
-
-    def show(name: str, theirs: float, ours: float, ratio: float, bound: float) -> None:
-        verdict = "" if bound == 0 else "pass" if ratio >= bound else "below"
-        print(f"{name:45} {theirs:10.3f} {ours:10.3f} {ratio:6.2f} {bound:6.2f} {verdict}", flush=True)
-        rows.append({"work": name, "torch_ms": theirs, "ours_ms": ours, "ratio": ratio, "bound": bound})
-
-    means: dict[str, list[float]] = {}
-    with torch.no_grad():
-        for key in args.only.split(","):
-            for work in GROUPS[key]():
-                if args.match not in work.name:
-                    continue
-                with torch.enable_grad():
-                    theirs, ours = median_times(work, args.seconds)
-                show(work.name, theirs, ours, theirs / ours, work.bound)
-                if work.group:
-                    means.setdefault(work.group, []).append(theirs / ours)
-    for group, ratios in means.items():
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        show(f"{group}, geometric mean of {len(ratios)}", 0.0, 0.0, mean, 1.0)
+    works = (work for key in args.only.split(",") for work in GROUPS[key]() if args.match in work.name)
+    produced = memory_rows(works) if args.memory else time_rows(works, args.seconds, args.threads)
+    unit = "MiB" if args.memory else "ms"
+    print(f"{'work':45} {'torch ' + unit:>10} {'ours ' + unit:>10} {'ratio':>6} {'bound':>6}")
+    rows = []
+    for row in produced:
+        numbers = [row.get(f"{who}_{unit.lower()}") for who in ("torch", "ours")]
+        shown = " ".join(f"{'' if n is None else format(n, '.3f'):>10}" for n in numbers)
+        print(f"{row['work']:45} {shown} {row['ratio']:6.2f} {row['bound']:6.2f} {verdict(row)}", flush=True)
+        rows.append(row)
     if args.json:
-        args.json.write_text(json.dumps({"threads": args.threads, "rows": rows}, indent=1) + "\n")
+        about = {"torch": torch.__version__, "threads": args.threads, **repdl.backends()["cpu"].details}
+        args.json.write_text(json.dumps(about | {"rows": rows}, indent=1) + "\n")
     if args.plot:
         plot(rows, args.plot)
 
