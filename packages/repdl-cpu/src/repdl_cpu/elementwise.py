@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl.config import get_num_threads
+from repdl.ops._broadcast import broadcast_shapes
 from repdl_cpu.isa import native
 
 
@@ -19,7 +20,7 @@ def _op(name: str, operands: int) -> Callable[..., torch.Tensor]:
             shape, size = first.shape, [first.numel()]
             strides = [[1]] * operands
         else:
-            shape = torch.broadcast_shapes(*(t.shape for t in tensors))
+            shape = broadcast_shapes(*(t.shape for t in tensors))
             size = list(shape)
             strides = [list(t.expand(shape).stride()) for t in tensors]
         output = first.new_empty(shape)

@@ -6,6 +6,7 @@ import torch
 
 from repdl.config import get_num_threads
 from repdl.contract import Contract
+from repdl.ops._broadcast import broadcast_shapes
 from repdl_cpu.isa import native
 
 
@@ -33,7 +34,7 @@ def matmul(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, 
         output = input.new_empty((m, n))
         a_batch = b_batch = [0]
     else:
-        batch = torch.broadcast_shapes(input.shape[:-2], mat2.shape[:-2])
+        batch = broadcast_shapes(input.shape[:-2], mat2.shape[:-2])
         output = input.new_empty((*batch, m, n))
         a_batch, b_batch = _offsets(input, batch), _offsets(mat2, batch)
     native().matmul(

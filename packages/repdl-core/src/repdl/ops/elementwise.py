@@ -24,7 +24,7 @@ from repdl.errors import (
     check_size,
     check_tensor,
 )
-from repdl.ops._broadcast import sum_to
+from repdl.ops._broadcast import broadcast_shapes, sum_to
 from repdl.ops.cast import cast, narrowed, widened
 
 Operand = torch.Tensor | float | int
@@ -44,7 +44,7 @@ def _define_binary(
             broadcast_shape(name, input=input, other=other)
 
     def fake(input: torch.Tensor, other: torch.Tensor, contract: str) -> torch.Tensor:
-        return input.new_empty(torch.broadcast_shapes(input.shape, other.shape))
+        return input.new_empty(broadcast_shapes(input.shape, other.shape))
 
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         input, other, ctx.contract = inputs
@@ -67,7 +67,7 @@ def _define_binary(
 def broadcast_shape(op: str, **tensors: torch.Tensor) -> torch.Size:
     """The shape that the tensors broadcast to; raises ShapeError if they do not."""
     try:
-        return torch.broadcast_shapes(*(t.shape for t in tensors.values()))
+        return broadcast_shapes(*(t.shape for t in tensors.values()))
     except RuntimeError:
         shapes = ", ".join(f"{name}.shape is {tuple(t.shape)}" for name, t in tensors.items())
         check(op, False, f"{shapes}; expected shapes that broadcast (equal sizes, or 1, from the right)")

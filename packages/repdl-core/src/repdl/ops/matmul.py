@@ -10,7 +10,7 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_dim, check_size, check_tensor
-from repdl.ops._broadcast import sum_to
+from repdl.ops._broadcast import broadcast_shapes, sum_to
 
 
 def _check(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, contract: str) -> None:
@@ -25,7 +25,7 @@ def _check(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, 
         )
     try:
         if input.dim() > 2 or mat2.dim() > 2:
-            torch.broadcast_shapes(input.shape[:-2], mat2.shape[:-2])
+            broadcast_shapes(input.shape[:-2], mat2.shape[:-2])
     except RuntimeError:
         check(
             "matmul", False,
@@ -35,7 +35,7 @@ def _check(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, 
 
 
 def _fake(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, contract: str) -> torch.Tensor:
-    batch = torch.broadcast_shapes(input.shape[:-2], mat2.shape[:-2])
+    batch = broadcast_shapes(input.shape[:-2], mat2.shape[:-2])
     return input.new_empty((*batch, input.shape[-1 if transA else -2], mat2.shape[-2 if transB else -1]))
 
 
