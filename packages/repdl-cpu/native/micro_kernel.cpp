@@ -126,22 +126,22 @@ constexpr MicroKernel choose() {
     return nullptr;
 }
 
-struct Table {
+struct KernelTable {
   MicroKernel at[max_rows][4];
 };
 
 template <InPlace p, int... R>
-constexpr Table make_table(std::integer_sequence<int, R...>) {
+constexpr KernelTable make_table(std::integer_sequence<int, R...>) {
   return {{{choose<R + 1, 1, p>(), choose<R + 1, 2, p>(), choose<R + 1, 3, p>(), choose<R + 1, 4, p>()}...}};
 }
 
 template <InPlace p>
-constexpr Table table = make_table<p>(std::make_integer_sequence<int, max_rows>{});
+constexpr KernelTable table = make_table<p>(std::make_integer_sequence<int, max_rows>{});
 
 }  // namespace
 
 MicroKernel micro_kernel(int rows, int vectors, InPlace in_place) {
-  const Table& chosen = in_place == InPlace::a ? table<InPlace::a> : in_place == InPlace::b ? table<InPlace::b> : table<InPlace::none>;
+  const KernelTable& chosen = in_place == InPlace::a ? table<InPlace::a> : in_place == InPlace::b ? table<InPlace::b> : table<InPlace::none>;
   return chosen.at[rows - 1][vectors - 1];
 }
 

@@ -211,16 +211,15 @@ void double_conv2d_grad_weight(const double* grad, const double* input, double* 
                   {output, steps(g.groups, m * columns), steps(m, columns), steps(columns, 1)}, chunk, threads);
 }
 
-// One side of the input gradient: positions phase, phase + stride, ... and the taps that exist for them.
+// One side of the input gradient: for a stride phase, its positions and the taps that exist for them.
 struct PhaseSide {
-  std::int64_t before, extent;  // of the framed gradient
-  Sizes positions, taps, shifts;
+  std::int64_t size, out, kernel, stride, pad, dilation;
+  // Of the framed gradient, which holds all that a tap can reach.
+  std::int64_t before = std::max<std::int64_t>(0, (kernel - 1) * dilation - pad) / stride;
+  std::int64_t extent = before + std::max(out, (size - 1 + pad) / stride + 1);
+  Sizes positions = {}, taps = {}, shifts = {};
 
-  PhaseSide(std::int64_t size, std::int64_t out, std::int64_t kernel, std::int64_t stride, std::int64_t pad, std::int64_t dilation)
-      : before(std::max<std::int64_t>(0, (kernel - 1) * dilation - pad) / stride),
-        extent(before + std::max(out, (size - 1 + pad) / stride + 1)) {}
-
-  void choose(std::int64_t phase, std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t pad, std::int64_t dilation) {
+  void choose(std::int64_t phase) {
     positions.clear(), taps.clear(), shifts.clear();
     for (std::int64_t at = phase; at < size; at += stride) positions.push_back(at);
     for (std::int64_t k = 0; k < kernel; ++k) {
@@ -239,14 +238,15 @@ void double_conv2d_grad_input(const double* grad, const double* weight, double* 
                               std::int64_t chunk, int threads) {
   const std::int64_t o = g.group_o(), m = g.group_c(), kernel = g.kh * g.kw, area = g.h * g.w;
   if (g.n * g.c * area == 0) return;
-  PhaseSide rows(g.h, g.oh, g.kh, g.stride_h, g.pad_h, g.dilation_h);
-  PhaseSide columns(g.w, g.ow, g.kw, g.stride_w, g.pad_w, g.dilation_w);
+  PhaseSide rows{g.h, g.oh, g.kh, g.stride_h, g.pad_h, g.dilation_h};
+  PhaseSide columns{g.w, g.ow, g.kw, g.stride_w, g.pad_w, g.dilation_w};
   const ZeroFrame frame(grad, g.n * g.o, g.oh, g.ow, rows.before, columns.before, rows.extent, columns.extent, threads);
   for (std::int64_t y = 0; y < std::min(g.stride_h, g.h); ++y)
     for (std::int64_t x = 0; x < std::min(g.stride_w, g.w); ++x) {
-      rows.choose(y, g.h, g.kh, g.stride_h, g.pad_h, g.dilation_h);
-      columns.choose(x, g.w, g.kw, g.stride_w, g.pad_w, g.dilation_w);
-      const auto high = static_cast<std::int64_t>(rows.positions.size()), wide = static_cast<std::int64_t>(columns.positions.size());
+      rows.choose(y);
+      columns.choose(x);
+      const auto high = static_cast<std::int64_t>(rows.positions.size());
+      const auto wide = static_cast<std::int64_t>(columns.positions.size());
       double_products(
           {weight, steps(g.groups, o * m * kernel), steps(m, kernel),
            sums({steps(o, m * kernel), scaled(rows.taps, g.kw), columns.taps})},
