@@ -34,7 +34,12 @@ void bind_adam_step(py::module_& module);
 template <class T>
 void bind_batch_norm(py::module_& module);
 void bind_cast(py::module_& module);
+template <class T>
 void bind_conv2d(py::module_& module);
+template <>
+void bind_conv2d<float>(py::module_& module);
+template <>
+void bind_conv2d<double>(py::module_& module);
 void bind_cross_entropy(py::module_& module);
 template <class T>
 void bind_elementwise(py::module_& module);
@@ -50,7 +55,12 @@ template <>
 void bind_layer_norm<float>(py::module_& module);
 template <>
 void bind_layer_norm<double>(py::module_& module);
+template <class T>
 void bind_matmul(py::module_& module);
+template <>
+void bind_matmul<float>(py::module_& module);
+template <>
+void bind_matmul<double>(py::module_& module);
 template <class T>
 void bind_max(py::module_& module);
 template <class T>

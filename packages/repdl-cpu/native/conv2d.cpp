@@ -39,7 +39,8 @@ void conv2d(const float* input, const float* weight, const float* bias, float* o
 
 }  // namespace
 
-void bind_conv2d(py::module_& module) {
+template <>
+void bind_conv2d<float>(py::module_& module) {
   const py::call_guard<py::gil_scoped_release> release;
   module.def(
       "conv2d",

@@ -69,7 +69,8 @@ void matmul(const float* a, const float* b, float* c, const MatmulArgs& args, st
 
 }  // namespace
 
-void bind_matmul(py::module_& module) {
+template <>
+void bind_matmul<float>(py::module_& module) {
   module.def(
       "matmul",
       [](Address a, Address b, Address c, Address bias, std::int64_t m, std::int64_t n, std::int64_t k,

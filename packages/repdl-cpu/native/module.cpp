@@ -9,7 +9,8 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   bind_batch_norm<float>(module);
   bind_batch_norm<double>(f64);
   bind_cast(module);
-  bind_conv2d(module);
+  bind_conv2d<float>(module);
+  bind_conv2d<double>(f64);
   bind_cross_entropy(module);
   bind_elementwise<float>(module);
   bind_elementwise<double>(f64);
@@ -17,7 +18,8 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   bind_group_norm<double>(f64);
   bind_layer_norm<float>(module);
   bind_layer_norm<double>(f64);
-  bind_matmul(module);
+  bind_matmul<float>(module);
+  bind_matmul<double>(f64);
   bind_max<float>(module);
   bind_max<double>(f64);
   bind_max_pool2d<float>(module);

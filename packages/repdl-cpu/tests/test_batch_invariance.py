@@ -11,9 +11,21 @@ import repdl
 import repdl_cpu
 from repdl import ops
 from repdl.testing import ODD_CONTRACTS, assert_same_bits, uniform
+from repdl.testing.dtypes import in_dtype
 from repdl.testing.inputs import index
 
 Function = Callable[[torch.Tensor], torch.Tensor]
+
+
+
+def in_double(x: torch.Tensor) -> torch.Tensor:
+    """The same rows in float64, with all of its bits."""
+    return in_dtype(x, torch.float64)
+
+
+def double(seed: int, *shape: int) -> torch.Tensor:
+    return in_double(uniform(seed, *shape))
+
 
 TARGET = index(9, 10, 37)
 FUNCTIONS: dict[str, tuple[tuple[int, ...], Function]] = {
@@ -21,6 +33,8 @@ FUNCTIONS: dict[str, tuple[tuple[int, ...], Function]] = {
     "mm": ((37, 300), lambda x: ops.mm(x, uniform(2, 300, 33))),
     "conv2d": ((37, 3, 9, 8), lambda x: ops.conv2d(x, uniform(2, 5, 3, 3, 3), uniform(3, 5), 1, 1)),
     "conv2d_groups": ((37, 4, 9, 8), lambda x: ops.conv2d(x, uniform(2, 6, 2, 3, 2), None, 2, groups=2)),
+    "linear_f64": ((37, 300), lambda x: ops.linear(in_double(x), double(2, 33, 300), double(3, 33))),
+    "conv2d_f64": ((37, 4, 9, 8), lambda x: ops.conv2d(in_double(x), double(2, 6, 2, 3, 2), None, 2, groups=2)),
     "softmax": ((37, 130), lambda x: ops.softmax(x, 1)),
     "log_softmax": ((37, 130), lambda x: ops.log_softmax(x, 1)),
     "cross_entropy": (

@@ -35,9 +35,12 @@ __version__ = "0.1.0"
 DOUBLE = (
     adam_step,
     batch_norm,
+    conv2d,
     elementwise,
     group_norm,
     layer_norm,
+    linear,
+    matmul,
     max,
     max_pool2d,
     nll_loss,
@@ -46,7 +49,7 @@ DOUBLE = (
     sgd_step,
     sum,
 )
-"""Families that have float64 kernels; products and convolutions are to come."""
+"""Families that have float64 kernels."""
 
 backend = Backend(
     name="cpu",

@@ -39,7 +39,7 @@ def conv2d(
     output = input.new_empty((n, o, *out))
     input, weight = input.contiguous(), weight.contiguous()
     bias = None if bias is None else bias.contiguous()
-    native().conv2d(
+    native(input.dtype).conv2d(
         input.data_ptr(), weight.data_ptr(), 0 if bias is None else bias.data_ptr(), output.data_ptr(),
         _sizes(input.shape, output.shape, kernel, stride, padding, dilation, groups),
         Contract.parse(contract).dot_chunk, get_num_threads(),
@@ -59,7 +59,7 @@ def conv2d_grad_input(
 ) -> torch.Tensor:
     output = grad.new_empty((grad.shape[0], weight.shape[1] * groups, *input_size))
     grad, weight = grad.contiguous(), weight.contiguous()
-    native().conv2d_grad_input(
+    native(grad.dtype).conv2d_grad_input(
         grad.data_ptr(), weight.data_ptr(), output.data_ptr(),
         _sizes(output.shape, grad.shape, weight.shape[2:], stride, padding, dilation, groups),
         Contract.parse(contract).dot_chunk, get_num_threads(),
@@ -79,7 +79,7 @@ def conv2d_grad_weight(
 ) -> torch.Tensor:
     output = grad.new_empty((grad.shape[1], input.shape[1] // groups, *kernel_size))
     grad, input = grad.contiguous(), input.contiguous()
-    native().conv2d_grad_weight(
+    native(grad.dtype).conv2d_grad_weight(
         grad.data_ptr(), input.data_ptr(), output.data_ptr(),
         _sizes(input.shape, grad.shape, kernel_size, stride, padding, dilation, groups),
         Contract.parse(contract).dot_chunk, get_num_threads(),

@@ -37,7 +37,7 @@ def matmul(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, 
         batch = broadcast_shapes(input.shape[:-2], mat2.shape[:-2])
         output = input.new_empty((*batch, m, n))
         a_batch, b_batch = _offsets(input, batch), _offsets(mat2, batch)
-    native().matmul(
+    native(input.dtype).matmul(
         input.data_ptr(), mat2.data_ptr(), output.data_ptr(), 0, m, n, k, a_row, a_k, b_k, b_column,
         a_batch, b_batch, Contract.parse(contract).dot_chunk, get_num_threads(),
     )

@@ -33,3 +33,8 @@ CASES = [
         }.items()
     )
 ]
+CASES += [
+    Case(f"{op}_backward", f"subnormal_{i}", lambda k=kind: (uniform(9, 300, scale=2.0**-130), uniform(1, 300), *k))
+    for op, kinds in KINDS.items()
+    for i, kind in enumerate(kinds)
+]
