@@ -34,6 +34,8 @@
 #include "repdl/exact/sigmoid.hpp"
 #include "repdl/exact/sin.hpp"
 #include "repdl/exact/tanh.hpp"
+#include "rsqrt_vec.hpp"
+#include "sigmoid_vec.hpp"
 #include "sweep.hpp"
 
 namespace {
@@ -97,7 +99,9 @@ const Function functions[] = {
     {"log2", loop<repdl::exact::log2>, std::log2, 0x1p-50},
     {"pow", pow_by_exponent, libm_pow, 0x1p-50},
     {"rsqrt", loop<repdl::exact::rsqrt>, rsqrt, 0x1p-50},
+    {"rsqrt_vec", loop_vec<repdl::cpu::rsqrt>, rsqrt, 0x1p-50},
     {"sigmoid", loop<repdl::exact::sigmoid>, sigmoid, 0x1p-49},
+    {"sigmoid_vec", loop_vec<repdl::cpu::sigmoid>, sigmoid, 0x1p-49},
     {"sin", two_paths<repdl::exact::Sin>, std::sin, 0x1p-50},
     {"tanh", loop<repdl::exact::tanh>, std::tanh, 0x1p-49},
 };

@@ -42,7 +42,9 @@ FUNCTIONS: dict[str, Callable[[gmpy2.mpfr], gmpy2.mpfr]] = {
     "log1p": gmpy2.log1p,
     "log2": gmpy2.log2,
     "rsqrt": lambda x: 1 / gmpy2.sqrt(x),
+    "rsqrt_vec": lambda x: 1 / gmpy2.sqrt(x),
     "sigmoid": lambda x: 1 / (1 + gmpy2.exp(-x)),
+    "sigmoid_vec": lambda x: 1 / (1 + gmpy2.exp(-x)),
     "sin": gmpy2.sin,
     "tanh": gmpy2.tanh,
 }

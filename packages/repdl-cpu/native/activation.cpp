@@ -6,9 +6,9 @@
 #include "bind.hpp"
 #include "repdl/contract/arithmetic.hpp"
 #include "repdl/exact/erf.hpp"
-#include "repdl/exact/exp.hpp"
-#include "repdl/exact/sigmoid.hpp"
 #include "repdl/exact/tanh.hpp"
+#include "sigmoid_vec.hpp"
+#include "sweep.hpp"
 #include "threads.hpp"
 
 namespace repdl::cpu {
@@ -30,7 +30,7 @@ void each(const F& f, const float* __restrict x, float* __restrict y, std::int64
 
 struct Silu {
   static void inner(const float* x, float* s, std::int64_t n) {
-    each([](float v) { return exact::sigmoid(v); }, x, s, n);
+    sweep(n, [=](std::int64_t i, auto part) { part.store(s + i, sigmoid(part.load(x + i))); });
   }
   static float value(float x, float s) { return x * s; }
   static float slope(float x, float s) { return s * (1.0f + x * (1.0f - s)); }

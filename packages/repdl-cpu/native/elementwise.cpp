@@ -16,10 +16,10 @@
 #include "repdl/exact/log10.hpp"
 #include "repdl/exact/log1p.hpp"
 #include "repdl/exact/log2.hpp"
-#include "repdl/exact/rsqrt.hpp"
-#include "repdl/exact/sigmoid.hpp"
 #include "repdl/exact/sin.hpp"
 #include "repdl/exact/tanh.hpp"
+#include "rsqrt_vec.hpp"
+#include "sigmoid_vec.hpp"
 
 namespace repdl::cpu {
 namespace {
@@ -34,6 +34,16 @@ struct Exp {
 struct Log {
   float operator()(float x) const { return exact::log(x); }
   Vec operator()(Vec x) const { return log(x); }
+};
+
+struct Rsqrt {
+  float operator()(float x) const { return exact::rsqrt(x); }
+  Vec operator()(Vec x) const { return rsqrt(x); }
+};
+
+struct Sigmoid {
+  float operator()(float x) const { return exact::sigmoid(x); }
+  Vec operator()(Vec x) const { return sigmoid(x); }
 };
 
 template <class T, class F>
@@ -68,8 +78,8 @@ void bind_exact(py::module_& module) {
   bind_unary<float>(module, "log10", costly, [](float x) { return exact::log10(x); });
   bind_unary<float>(module, "log1p", costly, [](float x) { return exact::log1p(x); });
   bind_unary<float>(module, "log2", costly, [](float x) { return exact::log2(x); });
-  bind_unary<float>(module, "rsqrt", costly, [](float x) { return exact::rsqrt(x); });
-  bind_unary<float>(module, "sigmoid", costly, [](float x) { return exact::sigmoid(x); });
+  bind_unary<float>(module, "rsqrt", costly, Rsqrt{});
+  bind_unary<float>(module, "sigmoid", costly, Sigmoid{});
   bind_unary<float>(module, "sin", costly, exact::Sin());
   bind_unary<float>(module, "tanh", costly, [](float x) { return exact::tanh(x); });
 }

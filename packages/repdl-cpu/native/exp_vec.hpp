@@ -4,7 +4,7 @@
 //   exp(x) = 2**n * t_j * exp(r + d_j),  t_j = 2**(j / entries) rounded to float
 //
 // t_j exp(r + d_j) is kept as s + rest, a float and its correction, with an error below
-// `margin`. Where both ends of that interval round to the same float, that float is the
+// `exp_margin`. Where both ends of that interval round to the same float, that float is the
 // exact result, rounded once; elsewhere, and near the ends of the range, the double function
 // decides. Each element is decided on its own, so that tools/exact/prove.py proves this
 // function too, on all 2**32 arguments.
@@ -29,7 +29,15 @@ __attribute__((noinline, cold)) inline Vec exp_undecided(Vec x, Vec y, Mask unde
   return select(undecided, Vec::load(all), y);
 }
 
-inline Vec exp(Vec x) {
+// exp(x) = 2**n (s + rest), n the bits of `shifted` above those of a table; s in [0.98, 2.02).
+struct ExpParts {
+  Vec s, rest, shifted;
+};
+
+// The largest error of s + rest that was measured is 2**-34.99 with 32 entries, 2**-33.19 with 16.
+constexpr float exp_margin = 0x1.18p-35f * (32 / table_entries) * (32 / table_entries);
+
+inline ExpParts exp_parts(Vec x) {
   // tools/exact/generate_vec.py
   alignas(64) static constexpr float t_table[32] = {
       0x1p+0f, 0x1.059b0ep+0f, 0x1.0b5586p+0f, 0x1.11301ep+0f, 0x1.172b84p+0f, 0x1.1d4874p+0f,
@@ -46,8 +54,6 @@ inline Vec exp(Vec x) {
       -0x1.f9c306p-27f, -0x1.e4c886p-26f, -0x1.6961b4p-28f, -0x1.b5151ep-28f, -0x1.a5217cp-28f, -0x1.ab7132p-26f,
       0x1.61428ep-28f, -0x1.2ad5f8p-27f};
   constexpr int entries = table_entries;
-  // The largest error that was measured is 2**-34.99 with 32 entries, 2**-33.19 with 16.
-  constexpr float margin = 0x1.18p-35f * (32 / entries) * (32 / entries);
 
   const Vec shifted = fma(x, Vec::set1(0x1.715476p+0f * entries), Vec::set1(0x1.8p+23f));
   const Vec k = shifted - Vec::set1(0x1.8p+23f);
@@ -62,11 +68,15 @@ inline Vec exp(Vec x) {
 
   const Vec t = Table(t_table)[shifted];
   const Vec s = fma(t, r, t);
-  const Vec rest = fma(t, q, fma(t, r, t - s));
-  const Vec below = s + (rest - Vec::set1(margin)), above = s + (rest + Vec::set1(margin));
+  return {s, fma(t, q, fma(t, r, t - s)), shifted};
+}
 
+inline Vec exp(Vec x) {
+  const ExpParts e = exp_parts(x);
+  const Vec margin = Vec::set1(exp_margin);
+  const Vec below = e.s + (e.rest - margin), above = e.s + (e.rest + margin);
   const Mask undecided = !((below == above) & (absolute(x) < Vec::set1(87.0f)));
-  const Vec y = scaled(below, shifted);
+  const Vec y = scaled(below, e.shifted);
   return __builtin_expect(any(undecided), 0) ? exp_undecided(x, y, undecided) : y;
 }
 

@@ -19,6 +19,7 @@ inline Mask operator<(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_
 inline Mask operator==(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
 inline Vec select(Mask mask, Vec a, Vec b) { return {_mm512_mask_mov_ps(b.v, mask.m, a.v)}; }
 
+inline Vec root(Vec x) { return {_mm512_sqrt_ps(x.v)}; }
 inline Vec absolute(Vec x) { return {_mm512_abs_ps(x.v)}; }
 
 // Entries of a table that is looked up in registers; of the 32 in memory every other one where 16.
@@ -45,6 +46,7 @@ inline Mask operator<(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ
 inline Mask operator==(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ)}; }
 inline Vec select(Mask mask, Vec a, Vec b) { return {_mm256_blendv_ps(b.v, a.v, mask.m)}; }
 
+inline Vec root(Vec x) { return {_mm256_sqrt_ps(x.v)}; }
 inline Vec absolute(Vec x) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), x.v)}; }
 
 constexpr int table_entries = 16;
@@ -80,8 +82,45 @@ inline Vec vec_of(Bits bits) {
 
 constexpr int table_log = table_entries == 32 ? 5 : 4;
 
+// f(x) where `undecided`, y elsewhere.
+template <float (*f)(float)>
+__attribute__((noinline, cold)) Vec one_by_one(Vec x, Vec y, Mask undecided) {
+  float from[Vec::width], to[Vec::width], which[Vec::width];
+  x.store(from);
+  y.store(to);
+  select(undecided, Vec::set1(1.0f), Vec::zero()).store(which);
+  for (int i = 0; i < Vec::width; ++i)
+    if (which[i] != 0.0f) to[i] = f(from[i]);
+  return Vec::load(to);
+}
+
+// s + rest where an interval of `margin` around it rounds to one float, elsewhere and where not
+// `usual` f(x), which rounds rightly but slowly.
+template <float (*f)(float)>
+inline Vec rounded_or(Vec x, Vec s, Vec rest, Vec margin, Mask usual) {
+  const Vec below = s + (rest - margin), above = s + (rest + margin);
+  const Mask undecided = !((below == above) & usual);
+  return __builtin_expect(any(undecided), 0) ? one_by_one<f>(x, below, undecided) : below;
+}
+
+// 2**n, n the bits of index above those of a table, -127 < n < 128.
+inline Vec power(Vec index) {
+  return vec_of(((bits_of(index) >> table_log) + 127) << 23);
+}
+
 // x * 2**n, n the bits of index above those of a table; x and the result normal.
 inline Vec scaled(Vec x, Vec index) { return vec_of(bits_of(x) + (bits_of(index) >> table_log << 23)); }
+
+#else
+
+// f of each element.
+template <float (*f)(float)>
+inline Vec each_of(Vec x) {
+  float all[Vec::width];
+  x.store(all);
+  for (float& element : all) element = f(element);
+  return Vec::load(all);
+}
 
 #endif
 
