@@ -10,9 +10,11 @@ namespace {
 
 constexpr std::int64_t pow_grain = 1 << 11;  // elements worth a thread
 
-void raise(const float* x, float* y, std::int64_t n, float exponent, int threads) {
-  const exact::Pow f(exponent);
+// The exponent is rounded, and its constants computed, where the environment is IEEE's.
+void raise(const float* x, float* y, std::int64_t n, double given, int threads) {
   parallel_for(n, pow_grain, threads, [&](std::int64_t begin, std::int64_t end) {
+    const float exponent = static_cast<float>(given);
+    const exact::Pow f(exponent);
     if (exponent == 2.0f) {  // one rounding, and the same special values
       for (std::int64_t i = begin; i < end; ++i) y[i] = canonical(x[i] * x[i]);
     } else {
@@ -27,8 +29,7 @@ void bind_pow(py::module_& module) {
   module.def(
       "pow",
       [](Address x, Address y, std::int64_t n, double exponent, int threads) {
-        raise(reinterpret_cast<const float*>(x), reinterpret_cast<float*>(y), n, static_cast<float>(exponent),
-              threads);
+        raise(reinterpret_cast<const float*>(x), reinterpret_cast<float*>(y), n, exponent, threads);
       },
       py::call_guard<py::gil_scoped_release>());
 }

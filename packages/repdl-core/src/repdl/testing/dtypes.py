@@ -59,6 +59,7 @@ def supported(op: str) -> tuple[torch.dtype, ...]:
 HALVES = {
     *("special", "special_overlap", "values", "strided", "plain", "plain_weight_bias", "bias", "k_513", "row_1025"),
     *("2x65", "train_running_weight_bias", "mean_weighted_ignored", "overlap", "collide", "reflect_dim1", "empty"),
+    *("values_0", "values_1", "special_0"),
     *("2x4x3x7_groups_2", "three_ties", "rows", "columns", "transposed", "train_70x5", "batched_broadcast"),
 }
 """The cases that are made in bfloat16 and float16 too."""
