@@ -122,7 +122,7 @@ def plot(rows: list[Row], path: Path) -> None:
     axes.set_xlabel("torch's time / RepDL's time: right of 1 is faster (orange: below its bound)")
     axes.margins(y=0.005)
     figure.tight_layout()
-    figure.savefig(path, dpi=100)
+    figure.savefig(path, dpi=70)
 
 
 def main() -> None:
