@@ -68,8 +68,8 @@ void bind_activation_of(py::module_& module, const std::string& forward, const s
   module.def(
       forward.c_str(),
       [](Address input, Address output, std::int64_t size, int threads) {
-        const auto* x = reinterpret_cast<const float*>(input);
-        auto* y = reinterpret_cast<float*>(output);
+        const auto* x = in(input);
+        auto* y = out(output);
         by_blocks(size, threads, [=](std::int64_t first, std::int64_t n) {
           float t[activation_block];
           A::inner(x + first, t, n);
@@ -80,9 +80,9 @@ void bind_activation_of(py::module_& module, const std::string& forward, const s
   module.def(
       backward.c_str(),
       [](Address grad, Address input, Address output, std::int64_t size, int threads) {
-        const auto* g = reinterpret_cast<const float*>(grad);
-        const auto* x = reinterpret_cast<const float*>(input);
-        auto* y = reinterpret_cast<float*>(output);
+        const auto* g = in(grad);
+        const auto* x = in(input);
+        auto* y = out(output);
         by_blocks(size, threads, [=](std::int64_t first, std::int64_t n) {
           float t[activation_block];
           A::inner(x + first, t, n);

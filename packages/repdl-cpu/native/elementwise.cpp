@@ -26,24 +26,11 @@ namespace {
 
 constexpr std::int64_t cheap = 1 << 15, costly = 1 << 12;  // elements worth a thread
 
-struct Exp {
-  float operator()(float x) const { return exact::exp(x); }
-  Vec operator()(Vec x) const { return exp(x); }
-};
-
-struct Log {
-  float operator()(float x) const { return exact::log(x); }
-  Vec operator()(Vec x) const { return log(x); }
-};
-
-struct Rsqrt {
-  float operator()(float x) const { return exact::rsqrt(x); }
-  Vec operator()(Vec x) const { return rsqrt(x); }
-};
-
-struct Sigmoid {
-  float operator()(float x) const { return exact::sigmoid(x); }
-  Vec operator()(Vec x) const { return sigmoid(x); }
+// An exact function that also takes a whole Vec.
+template <float (*one)(float), Vec (*all)(Vec)>
+struct Exact {
+  float operator()(float x) const { return one(x); }
+  Vec operator()(Vec x) const { return all(x); }
 };
 
 template <class T, class F>
@@ -71,15 +58,15 @@ void bind_binary(py::module_& module, const char* name, F f) {
 void bind_exact(py::module_& module) {
   bind_unary<float>(module, "cos", costly, exact::Cos());
   bind_unary<float>(module, "erf", costly, [](float x) { return exact::erf(x); });
-  bind_unary<float>(module, "exp", costly, Exp{});
+  bind_unary<float>(module, "exp", costly, Exact<exact::exp, exp>());
   bind_unary<float>(module, "exp2", costly, [](float x) { return exact::exp2(x); });
   bind_unary<float>(module, "expm1", costly, [](float x) { return exact::expm1(x); });
-  bind_unary<float>(module, "log", costly, Log{});
+  bind_unary<float>(module, "log", costly, Exact<exact::log, log>());
   bind_unary<float>(module, "log10", costly, [](float x) { return exact::log10(x); });
   bind_unary<float>(module, "log1p", costly, [](float x) { return exact::log1p(x); });
   bind_unary<float>(module, "log2", costly, [](float x) { return exact::log2(x); });
-  bind_unary<float>(module, "rsqrt", costly, Rsqrt{});
-  bind_unary<float>(module, "sigmoid", costly, Sigmoid{});
+  bind_unary<float>(module, "rsqrt", costly, Exact<exact::rsqrt, rsqrt>());
+  bind_unary<float>(module, "sigmoid", costly, Exact<exact::sigmoid, sigmoid>());
   bind_unary<float>(module, "sin", costly, exact::Sin());
   bind_unary<float>(module, "tanh", costly, [](float x) { return exact::tanh(x); });
 }

@@ -22,22 +22,18 @@ __attribute__((noinline, cold)) inline Vec exp_undecided(Vec x, Vec y, Mask unde
   const Mask zero = x < Vec::set1(-104.0f);  // exponents of masked elements
   y = select(zero, Vec::zero(), y);
   undecided = undecided & !zero;
-  if (!any(undecided)) return y;
-  float all[Vec::width];
-  x.store(all);
-  for (float& element : all) element = exact::exp(element);
-  return select(undecided, Vec::load(all), y);
+  return any(undecided) ? one_by_one<exact::exp>(x, y, undecided) : y;
 }
 
 // exp(x) = 2**n (s + rest), n the bits of `shifted` above those of a table; s in [0.98, 2.02).
-struct ExpParts {
+struct ExpVecParts {
   Vec s, rest, shifted;
 };
 
 // The largest error of s + rest that was measured is 2**-34.99 with 32 entries, 2**-33.19 with 16.
 constexpr float exp_margin = 0x1.18p-35f * (32 / table_entries) * (32 / table_entries);
 
-inline ExpParts exp_parts(Vec x) {
+inline ExpVecParts exp_vec_parts(Vec x) {
   // tools/exact/generate_vec.py
   alignas(64) static constexpr float t_table[32] = {
       0x1p+0f, 0x1.059b0ep+0f, 0x1.0b5586p+0f, 0x1.11301ep+0f, 0x1.172b84p+0f, 0x1.1d4874p+0f,
@@ -72,7 +68,7 @@ inline ExpParts exp_parts(Vec x) {
 }
 
 inline Vec exp(Vec x) {
-  const ExpParts e = exp_parts(x);
+  const ExpVecParts e = exp_vec_parts(x);
   const Vec margin = Vec::set1(exp_margin);
   const Vec below = e.s + (e.rest - margin), above = e.s + (e.rest + margin);
   const Mask undecided = !((below == above) & (absolute(x) < Vec::set1(87.0f)));
@@ -82,12 +78,7 @@ inline Vec exp(Vec x) {
 
 #else
 
-inline Vec exp(Vec x) {
-  float all[Vec::width];
-  x.store(all);
-  for (float& element : all) element = exact::exp(element);
-  return Vec::load(all);
-}
+inline Vec exp(Vec x) { return each_of<exact::exp>(x); }
 
 #endif
 

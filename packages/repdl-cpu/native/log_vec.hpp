@@ -15,14 +15,6 @@ namespace repdl::cpu {
 
 #if defined(__AVX2__) && defined(__FMA__)
 
-// log(x) where `undecided`, y elsewhere.
-__attribute__((noinline, cold)) inline Vec log_undecided(Vec x, Vec y, Mask undecided) {
-  float all[Vec::width];
-  x.store(all);
-  for (float& element : all) element = exact::log(element);
-  return select(undecided, Vec::load(all), y);
-}
-
 inline Vec log(Vec x) {
   // tools/exact/generate_vec.py
   alignas(64) static constexpr float inverse_table[32] = {
@@ -72,21 +64,13 @@ inline Vec log(Vec x) {
   const Vec s = base + high_r;
   const Vec rest = ((high_r - (s - base)) + low) + q;
   const Vec margin = fma(square, Vec::set1(0x1.6p-23f), absolute(s) * Vec::set1(0x1p-36f));
-  const Vec below = s + (rest - margin), above = s + (rest + margin);
-
   const Mask normal = (Vec::set1(0x1p-126f) < x) & (x < Vec::set1(exact::infinity()));
-  const Mask undecided = !((below == above) & normal);
-  return __builtin_expect(any(undecided), 0) ? log_undecided(x, below, undecided) : below;
+  return rounded_or<exact::log>(x, s, rest, margin, normal);
 }
 
 #else
 
-inline Vec log(Vec x) {
-  float all[Vec::width];
-  x.store(all);
-  for (float& element : all) element = exact::log(element);
-  return Vec::load(all);
-}
+inline Vec log(Vec x) { return each_of<exact::log>(x); }
 
 #endif
 

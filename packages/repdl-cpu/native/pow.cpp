@@ -29,7 +29,7 @@ void bind_pow(py::module_& module) {
   module.def(
       "pow",
       [](Address x, Address y, std::int64_t n, double exponent, int threads) {
-        raise(reinterpret_cast<const float*>(x), reinterpret_cast<float*>(y), n, exponent, threads);
+        raise(in(x), out(y), n, exponent, threads);
       },
       py::call_guard<py::gil_scoped_release>());
 }

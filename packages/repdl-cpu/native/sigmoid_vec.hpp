@@ -15,7 +15,7 @@ namespace repdl::cpu {
 
 inline Vec sigmoid(Vec x) {
   const Vec one = Vec::set1(1.0f), bound = Vec::set1(40.0f);  // 1 from there on
-  const ExpParts e = exp_parts(Vec::zero() - select(bound < x, bound, x));
+  const ExpVecParts e = exp_vec_parts(Vec::zero() - select(bound < x, bound, x));
   const Vec scale = power(e.shifted), high = e.s * scale, low = e.rest * scale;
 
   const Vec sum = high + one, part = sum - high;

@@ -5,83 +5,47 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from repdl.registry import Backend
-from repdl_cpu import (
-    activation,
-    adam_step,
-    batch_norm,
-    cast,
-    conv2d,
-    cross_entropy,
-    elementwise,
-    group_norm,
-    layer_norm,
-    linear,
-    matmul,
-    max,
-    max_pool2d,
-    nll_loss,
-    pad,
-    pow,
-    rms_norm,
-    sgd_step,
-    softmax,
-    sum,
-)
 from repdl_cpu.isa import get_isa, supported_isas, use_isa
 
 __version__ = "0.1.0"
 
-DOUBLE = (
-    adam_step,
-    batch_norm,
-    conv2d,
-    elementwise,
-    group_norm,
-    layer_norm,
-    linear,
-    matmul,
-    max,
-    max_pool2d,
-    nll_loss,
-    pad,
-    rms_norm,
-    sgd_step,
-    sum,
+FAMILIES = (
+    "activation",
+    "adam_step",
+    "batch_norm",
+    "cast",
+    "conv2d",
+    "cross_entropy",
+    "elementwise",
+    "group_norm",
+    "layer_norm",
+    "linear",
+    "matmul",
+    "max",
+    "max_pool2d",
+    "nll_loss",
+    "pad",
+    "pow",
+    "rms_norm",
+    "sgd_step",
+    "softmax",
+    "sum",
 )
-"""Families that have float64 kernels."""
+"""The modules of this package that hold ops: one a family."""
+SINGLE = {"activation", "cross_entropy", "pow", "softmax"}
+"""Those without float64 kernels."""
+
+_ops = {family: import_module(f"{__name__}.{family}").OPS for family in FAMILIES}
 
 backend = Backend(
     name="cpu",
     device="cpu",
-    ops={
-        op: function
-        for module in (
-            activation,
-            adam_step,
-            batch_norm,
-            cast,
-            conv2d,
-            cross_entropy,
-            elementwise,
-            group_norm,
-            layer_norm,
-            linear,
-            matmul,
-            max,
-            max_pool2d,
-            nll_loss,
-            pad,
-            pow,
-            rms_norm,
-            sgd_step,
-            softmax,
-            sum,
-        )
-        for op, function in module.OPS.items()
-    },
+    ops={op: function for ops in _ops.values() for op, function in ops.items()},
     priority=100,
-    float64=[op for module in DOUBLE for op in module.OPS],
+    float64=[op for family, ops in _ops.items() if family not in SINGLE for op in ops],
     describe=lambda: {"version": __version__, "isa": get_isa(), "supported": " ".join(supported_isas())},
 )
 

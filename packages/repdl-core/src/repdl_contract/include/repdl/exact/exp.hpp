@@ -10,11 +10,12 @@
 
 namespace repdl::exact {
 
-REPDL_HD inline float exp(float x) {
-  // Beyond these the result is inf or +0, and so it is at the bounds themselves.
-  const float upper = x > 89.0f ? 89.0f : x;
-  const double t = upper < -104.0f ? -104.0f : upper;
+// exp(t) = 2**n (1 + p) for |t| <= 106: n in the low bits of `shifted`, p = exp(r) - 1.
+struct ExpParts {
+  double shifted, p;
+};
 
+REPDL_HD inline ExpParts exp_parts(double t) {
   const double shifted = madd(t, 0x1.71547652b82fep+0, magic);
   const double n = shifted - magic;
   double r = madd(n, -0x1.62e42fefa2p-1, t);   // exact: ln 2 to 40 bits, n to 8
@@ -32,10 +33,16 @@ REPDL_HD inline float exp(float x) {
   q = madd(q, r, 0x1.5555555555556p-5);
   q = madd(q, r, 0x1.5555555555557p-3);
   q = madd(q, r, 0x1p-1);
-  const double y = 1.0 + madd(r * r, q, r);
+  return {shifted, madd(r * r, q, r)};
+}
 
-  // y is in (0.7, 1.5) and n in [-150, 128]: adding n to the exponent of y is exact.
-  const float result = static_cast<float>(from_bits(to_bits(y) + (to_bits(shifted) << 52)));
+REPDL_HD inline float exp(float x) {
+  // Beyond these the result is inf or +0, and so it is at the bounds themselves.
+  const float upper = x > 89.0f ? 89.0f : x;
+  const ExpParts e = exp_parts(upper < -104.0f ? -104.0f : upper);
+
+  // 1 + p is in (0.7, 1.5) and n in [-150, 128]: adding n to its exponent is exact.
+  const float result = static_cast<float>(from_bits(to_bits(1.0 + e.p) + (to_bits(e.shifted) << 52)));
   return x == x ? result : quiet_nan();
 }
 

@@ -1,4 +1,4 @@
-// What log1p, log2 and log10 share: x = 2**n (1 + f) and the polynomial for log(1 + f).
+// What the logarithms share: x = 2**n (1 + f) and the polynomial for log(1 + f).
 #pragma once
 
 #include "repdl/exact/bits.hpp"
@@ -21,7 +21,7 @@ REPDL_HD inline Binade binade(double x) {
 }
 
 // The small part of log(1 + f) = f - tail: with s = f / (2 + f) it is
-// 2 atanh(s) = f - (f**2/2 - s (f**2/2 + R)), R = z poly(z), z = s**2, as in log.hpp.
+// 2 atanh(s) = f - (f**2/2 - s (f**2/2 + R)), R = z poly(z), z = s**2.
 REPDL_HD inline double log_tail(double f) {
   // tools/exact/generate.py log
   const double s = f / (2.0 + f);
