@@ -6,6 +6,7 @@ import torch
 
 from repdl.config import get_num_threads
 from repdl.contract import Contract
+from repdl_cpu._memory import huge_pages
 from repdl_cpu._optional import address, contiguous
 from repdl_cpu.isa import native
 
@@ -22,7 +23,7 @@ def batch_norm(
 ) -> tuple[torch.Tensor, ...]:
     input = input.contiguous()
     given = [contiguous(t) for t in (running_mean, running_var, weight, bias)]
-    output, channels = torch.empty_like(input), input.shape[1]
+    output, channels = huge_pages(torch.empty_like(input)), input.shape[1]
     new = channels if training and running_mean is not None else 0
     made = [input.new_empty(size) for size in (channels, channels, new, new)]
     chosen = Contract.parse(contract)
@@ -39,7 +40,7 @@ def batch_norm_backward(
 ) -> tuple[torch.Tensor, ...]:
     grad, input, weight = grad.contiguous(), input.contiguous(), contiguous(weight)
     mean, invstd = mean.contiguous(), invstd.contiguous()
-    output = torch.empty_like(input)
+    output = huge_pages(torch.empty_like(input))
     grad_weight, grad_bias = torch.empty_like(mean), torch.empty_like(mean)
     chosen = Contract.parse(contract)
     native(grad.dtype).batch_norm_backward(

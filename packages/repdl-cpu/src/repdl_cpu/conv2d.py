@@ -8,6 +8,7 @@ import torch
 
 from repdl.config import get_num_threads
 from repdl.contract import Contract
+from repdl_cpu._memory import huge_pages
 from repdl_cpu.isa import native
 
 
@@ -36,7 +37,7 @@ def conv2d(
     n, _, *side = input.shape
     o, _, *kernel = weight.shape
     out = [(side[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in (0, 1)]
-    output = input.new_empty((n, o, *out))
+    output = huge_pages(input.new_empty((n, o, *out)))
     input, weight = input.contiguous(), weight.contiguous()
     bias = None if bias is None else bias.contiguous()
     native(input.dtype).conv2d(
@@ -57,7 +58,7 @@ def conv2d_grad_input(
     groups: int,
     contract: str,
 ) -> torch.Tensor:
-    output = grad.new_empty((grad.shape[0], weight.shape[1] * groups, *input_size))
+    output = huge_pages(grad.new_empty((grad.shape[0], weight.shape[1] * groups, *input_size)))
     grad, weight = grad.contiguous(), weight.contiguous()
     native(grad.dtype).conv2d_grad_input(
         grad.data_ptr(), weight.data_ptr(), output.data_ptr(),
@@ -77,7 +78,7 @@ def conv2d_grad_weight(
     groups: int,
     contract: str,
 ) -> torch.Tensor:
-    output = grad.new_empty((grad.shape[1], input.shape[1] // groups, *kernel_size))
+    output = huge_pages(grad.new_empty((grad.shape[1], input.shape[1] // groups, *kernel_size)))
     grad, input = grad.contiguous(), input.contiguous()
     native(grad.dtype).conv2d_grad_weight(
         grad.data_ptr(), input.data_ptr(), output.data_ptr(),

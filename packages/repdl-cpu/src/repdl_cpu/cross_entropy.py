@@ -7,6 +7,7 @@ import torch
 from repdl.config import get_num_threads
 from repdl.contract import Contract
 from repdl_cpu._loss import REDUCTIONS
+from repdl_cpu._memory import huge_pages
 from repdl_cpu._optional import address, contiguous
 from repdl_cpu.isa import native
 
@@ -38,7 +39,7 @@ def cross_entropy_backward(
 ) -> torch.Tensor:
     rows, target, weight = input.movedim(1, -1).contiguous(), target.contiguous(), contiguous(weight)
     grad, max, sum = grad.contiguous(), max.contiguous(), sum.contiguous()
-    output = torch.empty_like(rows)
+    output = huge_pages(torch.empty_like(rows))
     native().cross_entropy_backward(
         grad.data_ptr(), rows.data_ptr(), target.data_ptr(), address(weight), total_weight.data_ptr(),
         max.data_ptr(), sum.data_ptr(), output.data_ptr(), _sizes(target, rows.shape[-1]), ignore_index,

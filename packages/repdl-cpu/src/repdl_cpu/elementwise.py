@@ -9,6 +9,7 @@ import torch
 
 from repdl.config import get_num_threads
 from repdl.ops._broadcast import broadcast_shapes
+from repdl_cpu._memory import huge_pages
 from repdl_cpu.isa import native
 
 
@@ -23,7 +24,7 @@ def _op(name: str, operands: int) -> Callable[..., torch.Tensor]:
             shape = broadcast_shapes(*(t.shape for t in tensors))
             size = list(shape)
             strides = [list(t.expand(shape).stride()) for t in tensors]
-        output = first.new_empty(shape)
+        output = huge_pages(first.new_empty(shape))
         getattr(native(first.dtype), name)(
             *(t.data_ptr() for t in tensors), output.data_ptr(), size, *strides, get_num_threads()
         )

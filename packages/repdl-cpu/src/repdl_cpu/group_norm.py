@@ -6,6 +6,7 @@ import torch
 
 from repdl.config import get_num_threads
 from repdl.contract import Contract
+from repdl_cpu._memory import huge_pages
 from repdl_cpu._optional import address, contiguous
 from repdl_cpu.isa import native
 
@@ -20,7 +21,7 @@ def group_norm(
     input: torch.Tensor, num_groups: int, weight: Optional, bias: Optional, eps: float, contract: str
 ) -> tuple[torch.Tensor, ...]:
     input, weight, bias = input.contiguous(), contiguous(weight), contiguous(bias)
-    output = torch.empty_like(input)
+    output = huge_pages(torch.empty_like(input))
     mean, rstd = (input.new_empty(input.shape[0], num_groups) for _ in "mr")
     chosen = Contract.parse(contract)
     native(input.dtype).group_norm(
@@ -36,7 +37,7 @@ def group_norm_backward(
 ) -> tuple[torch.Tensor, ...]:
     grad, input, weight = grad.contiguous(), input.contiguous(), contiguous(weight)
     mean, rstd = mean.contiguous(), rstd.contiguous()
-    output = torch.empty_like(input)
+    output = huge_pages(torch.empty_like(input))
     grad_weight, grad_bias = (input.new_empty(input.shape[1]) for _ in "wb")
     chosen = Contract.parse(contract)
     native(grad.dtype).group_norm_backward(

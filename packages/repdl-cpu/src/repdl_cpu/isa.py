@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from repdl.errors import BackendError
-from repdl_cpu import _detect
+from repdl_cpu import _machine
 
 
 def supported_isas() -> list[str]:
     """The ISA levels that this machine can run, best first."""
-    return list(_detect.supported_isas())
+    return list(_machine.supported_isas())
 
 
 def _load(isa: str) -> Any:

@@ -9,6 +9,7 @@ import torch
 from repdl.config import get_num_threads
 from repdl.contract import Contract
 from repdl.ops._norm import statistics_shape
+from repdl_cpu._memory import huge_pages
 from repdl_cpu._optional import address, contiguous
 from repdl_cpu.isa import native
 
@@ -19,7 +20,7 @@ def layer_norm(
     input: torch.Tensor, normalized_shape: Sequence[int], weight: Optional, bias: Optional, eps: float, contract: str
 ) -> tuple[torch.Tensor, ...]:
     input, weight, bias = input.contiguous(), contiguous(weight), contiguous(bias)
-    output = torch.empty_like(input)
+    output = huge_pages(torch.empty_like(input))
     mean, rstd = (input.new_empty(statistics_shape(input, normalized_shape)) for _ in "mr")
     rows = mean.numel()
     chosen = Contract.parse(contract)
@@ -36,7 +37,7 @@ def layer_norm_backward(
 ) -> tuple[torch.Tensor, ...]:
     grad, input, weight = grad.contiguous(), input.contiguous(), contiguous(weight)
     mean, rstd = mean.contiguous(), rstd.contiguous()
-    output = torch.empty_like(input)
+    output = huge_pages(torch.empty_like(input))
     grad_weight, grad_bias = (input.new_empty(normalized_shape) for _ in "wb")
     chosen = Contract.parse(contract)
     native(grad.dtype).layer_norm_backward(

@@ -7,6 +7,7 @@ import torch
 from repdl.config import get_num_threads
 from repdl.contract import Contract
 from repdl.ops._broadcast import broadcast_shapes
+from repdl_cpu._memory import huge_pages
 from repdl_cpu.isa import native
 
 
@@ -31,11 +32,11 @@ def matmul(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, 
     if transB:
         b_k, b_column, n = b_column, b_k, mat2.shape[-2]
     if input.dim() == 2 and mat2.dim() == 2:
-        output = input.new_empty((m, n))
+        output = huge_pages(input.new_empty((m, n)))
         a_batch = b_batch = [0]
     else:
         batch = broadcast_shapes(input.shape[:-2], mat2.shape[:-2])
-        output = input.new_empty((*batch, m, n))
+        output = huge_pages(input.new_empty((*batch, m, n)))
         a_batch, b_batch = _offsets(input, batch), _offsets(mat2, batch)
     native(input.dtype).matmul(
         input.data_ptr(), mat2.data_ptr(), output.data_ptr(), 0, m, n, k, a_row, a_k, b_k, b_column,

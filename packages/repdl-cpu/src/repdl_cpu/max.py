@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from repdl.config import get_num_threads
+from repdl_cpu._memory import huge_pages
 from repdl_cpu.isa import native
 
 
@@ -17,7 +18,7 @@ def max(input: torch.Tensor) -> torch.Tensor:
 
 def max_backward(grad: torch.Tensor, input: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
     input = input.contiguous()
-    result = torch.empty_like(input)
+    result = huge_pages(torch.empty_like(input))
     native(grad.dtype).max_backward(
         grad.data_ptr(), input.data_ptr(), output.data_ptr(), result.data_ptr(), input.numel(), get_num_threads()
     )

@@ -8,6 +8,7 @@ import torch
 
 from repdl.config import get_num_threads
 from repdl.ops.max_pool2d import pooled_size
+from repdl_cpu._memory import huge_pages
 from repdl_cpu.isa import native
 
 
@@ -19,8 +20,8 @@ def max_pool2d(
     n, c, *size = input.shape
     options = list(zip(kernel_size, stride, padding, dilation))
     out = [pooled_size(size[i], *options[i], ceil_mode) for i in (0, 1)]
-    output = input.new_empty((n, c, *out))
-    indices = torch.empty_like(output, dtype=torch.int64)
+    output = huge_pages(input.new_empty((n, c, *out)))
+    indices = huge_pages(torch.empty_like(output, dtype=torch.int64))
     native(input.dtype).max_pool2d(
         input.data_ptr(), output.data_ptr(), indices.data_ptr(), n * c,
         [size[0], out[0], *options[0]], [size[1], out[1], *options[1]], get_num_threads(),
@@ -31,7 +32,7 @@ def max_pool2d(
 def max_pool2d_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Sequence[int]) -> torch.Tensor:
     grad, indices = grad.contiguous(), indices.contiguous()
     n, c, *out = grad.shape
-    output = grad.new_empty((n, c, *input_size))
+    output = huge_pages(grad.new_empty((n, c, *input_size)))
     native(grad.dtype).max_pool2d_backward(
         grad.data_ptr(), indices.data_ptr(), output.data_ptr(), n * c, out[0] * out[1],
         input_size[0] * input_size[1], get_num_threads(),

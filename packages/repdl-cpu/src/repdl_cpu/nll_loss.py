@@ -7,6 +7,7 @@ import torch
 from repdl.config import get_num_threads
 from repdl.contract import Contract
 from repdl_cpu._loss import REDUCTIONS, sizes
+from repdl_cpu._memory import huge_pages
 from repdl_cpu._optional import address, contiguous
 from repdl_cpu.isa import native
 
@@ -32,7 +33,7 @@ def nll_loss_backward(
     classes: int, reduction: str, ignore_index: int,
 ) -> torch.Tensor:
     grad, target, weight = grad.contiguous(), target.contiguous(), contiguous(weight)
-    output = grad.new_empty((target.shape[0], classes, *target.shape[1:]))
+    output = huge_pages(grad.new_empty((target.shape[0], classes, *target.shape[1:])))
     native(grad.dtype).nll_loss_backward(
         grad.data_ptr(), target.data_ptr(), address(weight), total_weight.data_ptr(), output.data_ptr(),
         sizes(target.shape, classes), ignore_index, REDUCTIONS[reduction], get_num_threads(),

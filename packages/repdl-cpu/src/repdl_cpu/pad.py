@@ -6,6 +6,7 @@ import torch
 
 from repdl.config import get_num_threads
 from repdl.ops.pad import sources
+from repdl_cpu._memory import huge_pages
 from repdl_cpu.elementwise import canonical
 from repdl_cpu.isa import native
 
@@ -19,7 +20,7 @@ def pad_backward(grad: torch.Tensor, dim: int, left: int, right: int, mode: str)
     grad = grad.contiguous()
     shape = list(grad.shape)
     shape[dim] -= left + right
-    output = grad.new_empty(shape)
+    output = huge_pages(grad.new_empty(shape))
     native(grad.dtype).pad_backward(
         grad.data_ptr(), output.data_ptr(), grad.shape[:dim].numel(), shape[dim], grad.shape[dim + 1 :].numel(),
         sources(shape[dim], left, right, mode), get_num_threads(),

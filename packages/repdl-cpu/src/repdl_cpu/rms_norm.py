@@ -9,6 +9,7 @@ import torch
 from repdl.config import get_num_threads
 from repdl.contract import Contract
 from repdl.ops._norm import statistics_shape
+from repdl_cpu._memory import huge_pages
 from repdl_cpu._optional import address, contiguous
 from repdl_cpu.isa import native
 
@@ -19,7 +20,7 @@ def rms_norm(
     input: torch.Tensor, normalized_shape: Sequence[int], weight: Optional, eps: float, contract: str
 ) -> tuple[torch.Tensor, ...]:
     input, weight = input.contiguous(), contiguous(weight)
-    output, rstd = torch.empty_like(input), input.new_empty(statistics_shape(input, normalized_shape))
+    output, rstd = huge_pages(torch.empty_like(input)), input.new_empty(statistics_shape(input, normalized_shape))
     rows = rstd.numel()
     chosen = Contract.parse(contract)
     native(input.dtype).rms_norm(
@@ -34,7 +35,7 @@ def rms_norm_backward(
     contract: str,
 ) -> tuple[torch.Tensor, ...]:
     grad, input, weight, rstd = grad.contiguous(), input.contiguous(), contiguous(weight), rstd.contiguous()
-    output, grad_weight = torch.empty_like(input), input.new_empty(normalized_shape)
+    output, grad_weight = huge_pages(torch.empty_like(input)), input.new_empty(normalized_shape)
     chosen = Contract.parse(contract)
     native(grad.dtype).rms_norm_backward(
         grad.data_ptr(), input.data_ptr(), rstd.data_ptr(), address(weight), output.data_ptr(),

@@ -9,6 +9,7 @@ import torch
 
 from repdl.config import get_num_threads
 from repdl.contract import Contract
+from repdl_cpu._memory import huge_pages
 from repdl_cpu.isa import native
 
 
@@ -18,7 +19,7 @@ def _op(name: str) -> Callable[..., torch.Tensor]:
         shape = tensors[0].shape
         moves = dim != len(shape) - 1
         rows = [t.movedim(dim, -1).contiguous() if moves and shape else t.contiguous() for t in tensors]
-        output = torch.empty_like(rows[0])
+        output = huge_pages(torch.empty_like(rows[0]))
         if output.numel():
             chosen = Contract.parse(contract)
             n = shape[dim] if shape else 1
