@@ -77,19 +77,23 @@ void gradients(const DoubleRows& s, const double* grad, const double* x, const d
   });
 }
 
+constexpr std::int64_t column_tile = 256;
+
 // grad_weight[c] = sum of f(i, c) and grad_bias[c] = sum of g(i, c) over i < count.
 template <class F, class G>
 void column_gradients(const DoubleRows& s, std::int64_t count, std::int64_t columns, double* grad_weight,
                       double* grad_bias, const F& f, const G& g) {
-  const std::int64_t tiles = (columns + sum_columns_tile - 1) / sum_columns_tile;
+  const std::int64_t tiles = (columns + column_tile - 1) / column_tile;
   parallel_for(tiles, 1, s.threads, [&](std::int64_t begin, std::int64_t end) {
-    double staged[sum_columns_tile];
+    double staged[sum_rows_at_once][column_tile];
+    std::int64_t calls = 0;
     for (std::int64_t tile = begin; tile < end; ++tile) {
-      const std::int64_t first = tile * sum_columns_tile, width = std::min(sum_columns_tile, columns - first);
+      const std::int64_t first = tile * column_tile, width = std::min(column_tile, columns - first);
       const auto sums = [&](const auto& element, double* to) {
         const auto row = [&](std::int64_t i) {
-          for (std::int64_t c = 0; c < width; ++c) staged[c] = element(i, first + c);
-          return static_cast<const double*>(staged);
+          double* const values = staged[calls++ % sum_rows_at_once];
+          for (std::int64_t c = 0; c < width; ++c) values[c] = element(i, first + c);
+          return static_cast<const double*>(values);
         };
         sum_columns(count, width, false, row, to + first, s.contract);
         for (std::int64_t c = 0; c < width; ++c) to[first + c] = canonical(to[first + c]);

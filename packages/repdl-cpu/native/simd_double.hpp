@@ -9,6 +9,7 @@ namespace repdl::cpu {
 
 struct Vec64 {
   static constexpr int width = 8;
+  static constexpr int registers = Vec::registers;
   __m512d v;
 
   static Vec64 zero() { return {_mm512_setzero_pd()}; }
@@ -34,6 +35,7 @@ inline Vec64 canonical(Vec64 a) {
 
 struct Vec64 {
   static constexpr int width = 4;
+  static constexpr int registers = Vec::registers;
   __m256d v;
 
   static Vec64 zero() { return {_mm256_setzero_pd()}; }
@@ -60,6 +62,7 @@ inline Vec64 canonical(Vec64 a) {
 struct Vec64 {
   typedef double Raw __attribute__((vector_size(16)));
   static constexpr int width = 2;
+  static constexpr int registers = Vec::registers;
   Raw v;
 
   static Vec64 zero() { return {Raw{0, 0}}; }

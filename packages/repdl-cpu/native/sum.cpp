@@ -86,19 +86,22 @@ T row_at(const T* x, const Dims& reduced, const Contract& contract) {
   });
 }
 
-// Kept elements side by side: tiles of columns, each reading its rows in order.
+// Kept elements side by side: tiles of columns.
 template <class T>
 void columns(const T* x, T* out, const Dims& kept, const Dims& reduced, const Contract& contract,
              int threads) {
-  const std::int64_t width = kept.inner_size(), n = reduced.count;
-  const std::int64_t tiles = (width + sum_columns_tile - 1) / sum_columns_tile;
+  const std::int64_t width = kept.inner_size(), n = reduced.count, outer_size = kept.count / width;
+  // Long tiles, but enough of them for all threads, and not of less than a cache line's columns.
+  const std::int64_t wanted = (width * outer_size + threads - 1) / threads;
+  const std::int64_t tile = std::clamp<std::int64_t>((wanted + 63) / 64 * 64, 64, sum_columns_most);
+  const std::int64_t tiles = (width + tile - 1) / tile;
   const bool single = reduced.size.size() <= 1;
   const std::int64_t stride = reduced.size.empty() ? 0 : reduced.stride[0];
-  const std::int64_t part = std::max<std::int64_t>(1, grain / (n * std::min(width, sum_columns_tile) + 1));
-  parallel_for(kept.count / width * tiles, part, threads, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t part = std::max<std::int64_t>(1, grain / (n * std::min(width, tile) + 1));
+  parallel_for(outer_size * tiles, part, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t outer = task / tiles, first = task % tiles * sum_columns_tile;
-      const std::int64_t count = std::min(sum_columns_tile, width - first);
+      const std::int64_t outer = task / tiles, first = task % tiles * tile;
+      const std::int64_t count = std::min(tile, width - first);
       const T* from = x + kept.offset(outer * width) + first;
       T* to = out + outer * width + first;
       if (single)
@@ -110,34 +113,79 @@ void columns(const T* x, T* out, const Dims& kept, const Dims& reduced, const Co
   });
 }
 
+// The length of one of sum_streams parts of n. Odd: parts a power of two apart share cache sets.
+std::int64_t odd_part(std::int64_t n) {
+  const std::int64_t part = n / sum_streams;
+  return part - (part > 1 && part % 2 == 0);
+}
+
+// partial[r * blocks + b] = block b of row r of n elements side by side, in separate stretches of
+// memory at once: four parts of the rows, or of one row's blocks.
+template <class T>
+void block_sums(const T* x, std::int64_t rows, std::int64_t row_stride, std::int64_t n, const Contract& contract,
+                T* partial) {
+  const std::int64_t block = sum_block_of(contract, n), blocks = (n + block - 1) / block;
+  const std::int64_t part = odd_part(rows), part_blocks = odd_part(n / block);
+  for (std::int64_t r = 0; r < part; ++r)
+    for (std::int64_t b = 0; b < blocks; ++b)
+      sum_blocks(x + r * row_stride + b * block, part * row_stride, std::min(block, n - b * block), contract,
+                 partial + r * blocks + b, part * blocks);
+  for (std::int64_t r = part * sum_streams; r < rows; ++r) {
+    const T* row = x + r * row_stride;
+    T* to = partial + r * blocks;
+    for (std::int64_t b = 0; b < part_blocks; ++b)
+      sum_blocks(row + b * block, part_blocks * block, block, contract, to + b, part_blocks);
+    for (std::int64_t b = part_blocks * sum_streams; b < blocks; ++b)
+      to[b] = sum_block(row + b * block, std::min(block, n - b * block), contract);
+  }
+}
+
+template <class T>
+T joined(const T* partial, std::int64_t blocks) {
+  if (blocks == 1) return partial[0];
+  Tree<T> tree;
+  for (std::int64_t b = 0; b < blocks; ++b) tree.push(partial[b]);
+  return tree.result();
+}
+
+// Each reduced run is a row of elements side by side.
+template <class T>
+void contiguous_rows(const T* x, T* out, std::int64_t rows, std::int64_t row_stride, std::int64_t n,
+                     const Contract& contract, int threads) {
+  const std::int64_t block = sum_block_of(contract, n), blocks = (n + block - 1) / block;
+  if (rows < threads && blocks > 1) {
+    // Few outputs: threads take whole blocks, and the tree joins them afterwards.
+    std::vector<T> partial(static_cast<std::size_t>(blocks));
+    for (std::int64_t r = 0; r < rows; ++r) {
+      parallel_for(blocks, std::max<std::int64_t>(1, grain / block), threads, [&](std::int64_t begin, std::int64_t end) {
+        const std::int64_t first = begin * block, count = std::min(n, end * block) - first;
+        block_sums(x + r * row_stride + first, 1, 0, count, sum_order(contract.sum_lanes, block), &partial[begin]);
+      });
+      out[r] = canonical(joined(partial.data(), blocks));
+    }
+    return;
+  }
+  const std::int64_t at_once = std::max<std::int64_t>(1, (1 << 12) / blocks);  // rows
+  parallel_for(rows, std::max<std::int64_t>(1, grain / (n + 1)), threads, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<T> partial(static_cast<std::size_t>(std::min(at_once, end - begin) * blocks));
+    for (std::int64_t r = begin; r < end; r += at_once) {
+      const std::int64_t count = std::min(at_once, end - r);
+      block_sums(x + r * row_stride, count, row_stride, n, contract, partial.data());
+      for (std::int64_t i = 0; i < count; ++i) out[r + i] = canonical(joined(&partial[i * blocks], blocks));
+    }
+  });
+}
+
 template <class T>
 void sum(const T* x, T* out, const Dims& kept, const Dims& reduced, const Contract& contract,
          int threads) {
-  const std::int64_t n = reduced.count, block = sum_block_of(contract, n);
+  const std::int64_t n = reduced.count;
   if (kept.count == 0) return;
+  const bool one_run = reduced.size.size() <= 1;
   if (kept.inner_size() >= 4 && kept.inner_stride() == 1 && n > 1 && reduced.inner_stride() != 1)
     return columns(x, out, kept, reduced, contract, threads);
-  const std::int64_t blocks = (n + block - 1) / block;
-  if (kept.count < threads && blocks > 1) {
-    // Few outputs: threads take whole blocks, and the tree joins them afterwards.
-    std::vector<T> partial(static_cast<std::size_t>(kept.count * blocks));
-    parallel_for(kept.count * blocks, std::max<std::int64_t>(1, grain / block), threads,
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t task = begin; task < end; ++task) {
-                     const std::int64_t first = task % blocks * block;
-                     partial[static_cast<std::size_t>(task)] = block_at(
-                         x + kept.offset(task / blocks), reduced, first, std::min(block, n - first), contract);
-                   }
-                 });
-    parallel_for(kept.count, kept.count, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t o = begin; o < end; ++o) {
-        Tree<T> tree;
-        for (std::int64_t b = 0; b < blocks; ++b) tree.push(partial[static_cast<std::size_t>(o * blocks + b)]);
-        out[o] = canonical(tree.result());
-      }
-    });
-    return;
-  }
+  if (n > 0 && one_run && reduced.inner_stride() == 1 && kept.size.size() <= 1)
+    return contiguous_rows(x, out, kept.count, kept.inner_stride(), n, contract, threads);
   parallel_for(kept.count, std::max<std::int64_t>(1, grain / (n + 1)), threads,
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t o = begin; o < end; ++o)

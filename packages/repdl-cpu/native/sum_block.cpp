@@ -1,7 +1,9 @@
-// The lanes of one block of a sum (sum.hpp): element i is added to lane i mod lanes.
+// The lanes of one block of a sum, or of several in lockstep (sum.hpp): element i is added to
+// lane i mod lanes. And rows added to the lanes of many columns.
 #include "simd.hpp"
 #include "simd_double.hpp"
 #include "sum.hpp"
+#include "sweep.hpp"
 
 namespace repdl::cpu {
 namespace {
@@ -52,7 +54,49 @@ T BlockSumOf<T>::result() const {
   return lane[0];
 }
 
+template <class T>
+void sum_blocks(const T* x, std::int64_t distance, std::int64_t n, const Contract& contract, T* out,
+                std::int64_t out_distance) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (contract.sum_lanes == max_lanes) {
+      std::array<float, sum_streams> sums;
+      sum_64_lanes<sum_streams>(0, n, [=](std::int64_t i, auto part) {
+        std::array<Vec, sum_streams> next;
+        for (int s = 0; s < sum_streams; ++s) next[s] = part.load(x + s * distance + i);
+        return next;
+      }, sums);
+      for (int s = 0; s < sum_streams; ++s) out[s * out_distance] = sums[s];
+      return;
+    }
+  }
+  for (int s = 0; s < sum_streams; ++s) out[s * out_distance] = sum_block(x + s * distance, n, contract);
+}
+
+template <class T>
+void add_rows(T* to, const T* const* rows, std::int64_t count, std::int64_t width, bool fresh) {
+  using V = VecOf<T>;
+  constexpr int group = V::registers / 4;
+  std::int64_t c = 0;
+  for (; c + group * V::width <= width; c += group * V::width) {
+    V acc[group];
+    for (int v = 0; v < group; ++v) acc[v] = fresh ? V::zero() : V::load(to + c + v * V::width);
+    for (std::int64_t r = 0; r < count; ++r)
+      for (int v = 0; v < group; ++v) acc[v] = acc[v] + V::load(rows[r] + c + v * V::width);
+    for (int v = 0; v < group; ++v) acc[v].store(to + c + v * V::width);
+  }
+  for (; c < width; c += V::width) {
+    const int n = static_cast<int>(std::min<std::int64_t>(V::width, width - c));
+    V acc = fresh ? V::zero() : V::load(to + c, n);
+    for (std::int64_t r = 0; r < count; ++r) acc = acc + V::load(rows[r] + c, n);
+    acc.store(to + c, n);
+  }
+}
+
 template class BlockSumOf<float>;
 template class BlockSumOf<double>;
+template void sum_blocks(const float*, std::int64_t, std::int64_t, const Contract&, float*, std::int64_t);
+template void sum_blocks(const double*, std::int64_t, std::int64_t, const Contract&, double*, std::int64_t);
+template void add_rows(float*, const float* const*, std::int64_t, std::int64_t, bool);
+template void add_rows(double*, const double* const*, std::int64_t, std::int64_t, bool);
 
 }  // namespace repdl::cpu

@@ -64,7 +64,8 @@ inline float fold(Vec x) {
 template <int K, class F>
 void sum_64_lanes(std::int64_t begin, std::int64_t n, const F& f, std::array<float, K>& sums) {
   constexpr int vectors = static_cast<int>(max_lanes) / Vec::width;
-  constexpr int group = vectors < 8 / K ? vectors : 8 / K;  // narrow ISAs: several passes over the row
+  constexpr int most = Vec::registers / 2 / K;
+  constexpr int group = vectors < most ? vectors : most;  // narrow ISAs: several passes over the row
   const std::int64_t whole = n / max_lanes * max_lanes;
   Vec lane[K][vectors];
   for (int g = 0; g < vectors; g += group) {

@@ -30,6 +30,11 @@ CASES = [
         Case("sum", f"dims_{'_'.join(map(str, dims))}", lambda dims=dims: (uniform(2, 3, 4, 5, 6), list(dims), False))
         for dims in [(0,), (1,), (2,), (3,), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (0, 1, 2), (0, 2, 3), (1, 2, 3), (0, 1, 2, 3)]
     ),
+    Case("sum", "row_13500", lambda: (uniform(1, 1, 13500), [1], False)),
+    Case("sum", "rows_9x2100", lambda: (uniform(1, 9, 2100), [1], False)),
+    Case("sum", "rows_6x70", lambda: (uniform(1, 6, 70), [1], False)),
+    Case("sum", "columns_2200x70", lambda: (uniform(1, 2200, 70), [0], False)),
+    Case("sum", "columns_3x4200", lambda: (uniform(1, 3, 4200), [0], False)),
     Case("sum", "no_dim", lambda: (uniform(1, 3, 4, special=True), [], False)),
     Case("sum", "no_dim_0d", lambda: (torch.tensor(-0.0), [], False)),
     Case("sum", "keepdim", lambda: (uniform(1, 3, 4, 5), [0, 2], True)),
