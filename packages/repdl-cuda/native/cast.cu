@@ -2,6 +2,7 @@
 //
 //   for i < n:  (n) -> (n)
 //     y[i] = round(x[i])
+#include "launch.hpp"
 #include "ops.hpp"
 #include "repdl/contract/cast.hpp"
 

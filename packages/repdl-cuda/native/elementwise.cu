@@ -4,6 +4,7 @@
 //     out[i] = f(input[i], other[i])
 #include <map>
 
+#include "launch.hpp"
 #include "ops.hpp"
 #include "repdl/contract/arithmetic.hpp"
 #include "repdl/exact/cos.hpp"
@@ -24,7 +25,7 @@
 namespace repdl::cuda {
 namespace {
 
-constexpr int threads = 256, each = 4;  // elements a thread
+constexpr int threads = 256;
 
 template <class T, int N>
 struct Operands {
@@ -45,12 +46,25 @@ __device__ T apply(F f, const Operands<T, 3>& x, const std::int64_t (&offset)[3]
   return canonical(f(x.at[0][offset[0]], x.at[1][offset[1]], x.at[2][offset[2]]));
 }
 
+// A correctly rounded function of core's headers.
+template <float (*f)(float)>
+struct Exact {
+  __device__ float operator()(float x) const { return f(x); }
+};
+
+// Elements a thread: several loads on their way keep the memory busy, unless f is long.
+template <bool Flat, class F>
+constexpr int each = Flat ? 4 : 1;
+template <bool Flat, float (*f)(float)>
+constexpr int each<Flat, Exact<f>> = 1;
+
 // Flat: one stride an operand, no division.
 template <bool Flat, class T, int N, class F>
 __global__ void __launch_bounds__(threads) elements(F f, Operands<T, N> x, T* y, Shape<N> shape) {
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * threads * each + threadIdx.x;
+  constexpr int count = each<Flat, F>;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * threads * count + threadIdx.x;
 #pragma unroll
-  for (int j = 0; j < each; ++j) {
+  for (int j = 0; j < count; ++j) {
     const std::int64_t i = first + j * threads;
     if (i >= shape.count) return;
     typename Shape<N>::Offsets offsets;
@@ -77,7 +91,8 @@ void pass(const char* op, const std::vector<Address>& x, Address y, const Sizes&
   }
   const Shape<N> shape(op, size, strides);
   const auto kernel = shape.flat() ? elements<true, T, N, F> : elements<false, T, N, F>;
-  launch(op, kernel, {ceil_div(shape.count, threads * each)}, threads, 0, stream, F(), operands, out<T>(y), shape);
+  const int a_block = threads * (shape.flat() ? each<true, F> : each<false, F>);
+  launch(op, kernel, {ceil_div(shape.count, a_block)}, threads, 0, stream, F(), operands, out<T>(y), shape);
 }
 
 template <class T> struct Abs { __device__ T operator()(T x) const { return std::fabs(x); } };
@@ -97,12 +112,6 @@ template <class T> struct Minimum { __device__ T operator()(T a, T b) const { re
 template <class T> struct ReluBackward { __device__ T operator()(T grad, T y) const { return y <= T(0) ? T(0) : grad; } };
 template <class T> struct MaximumBackward {
   __device__ T operator()(T grad, T a, T b) const { return a < b ? T(0) : a == b ? grad * T(0.5) : grad; }
-};
-
-// A correctly rounded function of core's headers.
-template <float (*f)(float)>
-struct Exact {
-  __device__ float operator()(float x) const { return f(x); }
 };
 
 template <class T>

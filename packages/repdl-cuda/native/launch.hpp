@@ -6,19 +6,11 @@
 
 #include <cuda_runtime.h>
 
-#include <cstdint>
 #include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
+
+#include "types.hpp"
 
 namespace repdl::cuda {
-
-using Address = std::uintptr_t;
-using Sizes = std::vector<std::int64_t>;
-
-// Where a kernel runs: the index of a device, and the handle of one of its streams.
-using Stream = std::pair<int, std::uintptr_t>;
 
 template <class T>
 const T* in(Address address) {

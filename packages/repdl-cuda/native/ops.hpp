@@ -5,7 +5,7 @@
 // (module.cpp). A new family adds its lines here and in module.cpp, nothing else.
 #pragma once
 
-#include "launch.hpp"
+#include "types.hpp"
 
 namespace repdl::cuda {
 

@@ -38,7 +38,7 @@ struct Shape {
   }
 
   // One run of elements: tensor k has element i at i * inner(k).
-  bool flat() const { return dims <= 1; }
+  REPDL_HD bool flat() const { return dims <= 1; }
   REPDL_HD std::int64_t inner(int k) const { return dims == 0 ? 0 : stride[k][dims - 1]; }
   REPDL_HD std::int64_t inner_size() const { return dims == 0 ? 1 : size[dims - 1]; }
 

@@ -6,6 +6,7 @@
 // Two kernels sum single blocks of the contract: a warp a block, or, where kept elements lie
 // side by side, a CUDA block for 32 columns. Then the tree joins 32 blocks a thread, until
 // one is left: 32 is a power of two, so each such group is a subtree.
+#include "launch.hpp"
 #include "ops.hpp"
 #include "strides.hpp"
 #include "sum.hpp"
