@@ -102,16 +102,16 @@ template <class T> struct Reciprocal { __device__ T operator()(T x) const { retu
 template <class T> struct Relu { __device__ T operator()(T x) const { return x < T(0) ? T(0) : x; } };
 template <class T> struct Sign { __device__ T operator()(T x) const { return x > T(0) ? T(1) : x < T(0) ? T(-1) : T(0); } };
 template <class T> struct Sqrt { __device__ T operator()(T x) const { return std::sqrt(x); } };
-template <class T> struct Square { __device__ T operator()(T x) const { return x * x; } };
+template <class T> struct Square { __device__ T operator()(T x) const { return mul(x, x); } };
 template <class T> struct Add { __device__ T operator()(T a, T b) const { return a + b; } };
 template <class T> struct Sub { __device__ T operator()(T a, T b) const { return a - b; } };
-template <class T> struct Mul { __device__ T operator()(T a, T b) const { return a * b; } };
+template <class T> struct Mul { __device__ T operator()(T a, T b) const { return mul(a, b); } };
 template <class T> struct Div { __device__ T operator()(T a, T b) const { return a / b; } };
 template <class T> struct Maximum { __device__ T operator()(T a, T b) const { return a < b || b != b ? b : a; } };
 template <class T> struct Minimum { __device__ T operator()(T a, T b) const { return a > b || b != b ? b : a; } };
 template <class T> struct ReluBackward { __device__ T operator()(T grad, T y) const { return y <= T(0) ? T(0) : grad; } };
 template <class T> struct MaximumBackward {
-  __device__ T operator()(T grad, T a, T b) const { return a < b ? T(0) : a == b ? grad * T(0.5) : grad; }
+  __device__ T operator()(T grad, T a, T b) const { return a < b ? T(0) : a == b ? mul(grad, T(0.5)) : grad; }
 };
 
 template <class T>

@@ -42,6 +42,23 @@ REPDL_HD inline double fma(double a, double b, double c) {
 #endif
 }
 
+// a * b rounded once, whatever is done with it: no compiler may fuse it into an addition.
+// Kernels for GPUs write every product so, or as a fused multiply-add.
+REPDL_HD inline float mul(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fmul_rn(a, b);
+#else
+  return a * b;  // -ffp-contract=off
+#endif
+}
+REPDL_HD inline double mul(double a, double b) {
+#if defined(__CUDA_ARCH__)
+  return __dmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
 // x, or 0x7fc00000 for any NaN.
 REPDL_HD inline float canonical(float x) {
   constexpr std::uint32_t quiet = 0x7fc00000u;

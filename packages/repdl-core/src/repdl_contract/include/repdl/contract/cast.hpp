@@ -34,7 +34,7 @@ REPDL_HD inline float to_float(Float16 x) {
   // The float with the same fields has an exponent that is 112 too small, also where it is
   // subnormal; the product is exact. Infinity and NaN get all the exponent bits of a float.
   const std::uint32_t magnitude = x.bits & 0x7fffu, sign = (x.bits & 0x8000u) << 16;
-  const float scaled = bit_cast<float>(magnitude << 13) * 0x1p112f;
+  const float scaled = mul(bit_cast<float>(magnitude << 13), 0x1p112f);
   const std::uint32_t top = magnitude >= 0x7c00u ? 0x7f800000u : 0u;
   return bit_cast<float>(bit_cast<std::uint32_t>(scaled) | top | sign);
 }
