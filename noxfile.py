@@ -17,7 +17,7 @@ nox.options.sessions = ["lint", "types", "tests"]
 
 ROOT = Path(__file__).parent
 PURE = ["packages/repdl-core", "packages/repdl-nn", "packages/repdl-optim"]
-NATIVE = {"cpu": "packages/repdl-cpu"}
+NATIVE = {"cpu": "packages/repdl-cpu", "cuda": "packages/repdl-cuda"}
 TEST_TOOLS = ["pytest>=8", "hypothesis>=6", "gmpy2>=2.1"]
 EXAMPLES = ["tqdm", "scikit-learn"]
 

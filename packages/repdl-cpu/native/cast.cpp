@@ -2,9 +2,8 @@
 //
 //   for i < n:  (n) -> (n)
 //     y[i] = round(x[i])
-#include "cast.hpp"
-
 #include "bind.hpp"
+#include "repdl/contract/cast.hpp"
 #include "threads.hpp"
 
 namespace repdl::cpu {

@@ -3,7 +3,7 @@
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits, bits, hex_digest
 from repdl.testing.inputs import uniform
-from repdl.testing.run import CONTRACTS, ODD_CONTRACTS, check_golden, check_parity, covers, golden, run
+from repdl.testing.run import CONTRACTS, ODD_CONTRACTS, check_golden, check_parity, covers, golden, run, run_on
 
 __all__ = [
     "CONTRACTS",
@@ -18,5 +18,6 @@ __all__ = [
     "golden",
     "hex_digest",
     "run",
+    "run_on",
     "uniform",
 ]

@@ -8,6 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+import torch
+
 from repdl.registry import OPS, get_backend, has_kernel, implementations
 from repdl.testing.cases import Case
 from repdl.testing.compare import assert_same_bits, hex_digest
@@ -19,9 +21,20 @@ ODD_CONTRACTS = ("dot_chunk=10,sum_lanes=16,sum_block=48", "dot_chunk=300,sum_la
 """Contracts that no tile size fits: a kernel that hard-codes the order of v1 fails them."""
 
 
-def run(case: Case, contract: str, implementation: Callable[..., Any]) -> Any:
+def on_device(argument: Any, device: str) -> Any:
+    """An argument of an op with its tensors on a device, laid out as they were."""
+    if isinstance(argument, list):
+        return [on_device(a, device) for a in argument]
+    if not isinstance(argument, torch.Tensor) or argument.device.type == device:
+        return argument
+    elements = argument.untyped_storage().nbytes() // argument.element_size()
+    memory = argument.as_strided((elements,), (1,), 0).to(device)
+    return memory.as_strided(argument.shape, argument.stride(), argument.storage_offset())
+
+
+def run(case: Case, contract: str, implementation: Callable[..., Any], device: str = "cpu") -> Any:
     """The outputs of a case: what the implementation returns, or the arguments it changed."""
-    args = case.args(contract)
+    args = [on_device(argument, device) for argument in case.args(contract)]
     result = implementation(*args)
     if result is not None:
         return result
@@ -30,10 +43,15 @@ def run(case: Case, contract: str, implementation: Callable[..., Any]) -> Any:
     return [tensor for arg in changed for tensor in (arg if isinstance(arg, list) else [arg]) if tensor is not None]
 
 
+def run_on(case: Case, contract: str, backend: str) -> Any:
+    """The outputs of a case on a backend."""
+    chosen = get_backend(backend)
+    return run(case, contract, implementations(chosen)[case.op], chosen.device)
+
+
 def check_parity(case: Case, backend: str, contract: str = "v1", oracle: str = "reference") -> None:
     """Raise AssertionError unless `backend` gives the oracle's bits for the case."""
-    expected = run(case, contract, implementations(get_backend(oracle))[case.op])
-    actual = run(case, contract, implementations(get_backend(backend))[case.op])
+    expected, actual = run_on(case, contract, oracle), run_on(case, contract, backend)
     assert_same_bits(actual, expected, f"{case} {contract} on {backend}")
 
 
@@ -54,5 +72,5 @@ def golden(family: str) -> dict[str, dict[str, str]]:
 def check_golden(case: Case, backend: str, contract: str) -> None:
     """Raise AssertionError unless `backend` gives the recorded bits for the case."""
     recorded = golden(OPS[case.op].family)[str(case)][contract]
-    actual = hex_digest(run(case, contract, implementations(get_backend(backend))[case.op]))
+    actual = hex_digest(run_on(case, contract, backend))
     assert actual == recorded, f"{case} {contract} on {backend}: digest {actual}, recorded {recorded}"

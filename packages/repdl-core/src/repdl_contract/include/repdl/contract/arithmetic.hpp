@@ -4,13 +4,17 @@
 #include <cstdint>
 #include <cstring>
 
+#include "repdl/host_device.hpp"
+
 namespace repdl {
 
 // a * b + c rounded once. Where the target has no such instruction: the product is exact
 // in double, the double sum is rounded to odd, and the rounding to float is then the only
 // one that counts (Boldo and Melquiond, IEEE TC 57(4), 2008).
-inline float fma(float a, float b, float c) {
-#if defined(__FP_FAST_FMAF) || defined(__CUDA_ARCH__)
+REPDL_HD inline float fma(float a, float b, float c) {
+#if defined(__CUDA_ARCH__)
+  return __fmaf_rn(a, b, c);
+#elif defined(__FP_FAST_FMAF)
   return __builtin_fmaf(a, b, c);
 #else
   const double product = static_cast<double>(a) * b;
@@ -30,10 +34,33 @@ inline float fma(float a, float b, float c) {
 }
 
 // The same in double; without the instruction the C library's, which is correctly rounded too.
-inline double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+REPDL_HD inline double fma(double a, double b, double c) {
+#if defined(__CUDA_ARCH__)
+  return __fma_rn(a, b, c);
+#else
+  return __builtin_fma(a, b, c);
+#endif
+}
+
+// a * b rounded once, whatever is done with it: no compiler may fuse it into an addition.
+// Kernels for GPUs write every product so, or as a fused multiply-add.
+REPDL_HD inline float mul(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fmul_rn(a, b);
+#else
+  return a * b;  // -ffp-contract=off
+#endif
+}
+REPDL_HD inline double mul(double a, double b) {
+#if defined(__CUDA_ARCH__)
+  return __dmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
 
 // x, or 0x7fc00000 for any NaN.
-inline float canonical(float x) {
+REPDL_HD inline float canonical(float x) {
   constexpr std::uint32_t quiet = 0x7fc00000u;
   float nan;
   std::memcpy(&nan, &quiet, sizeof nan);
@@ -41,7 +68,7 @@ inline float canonical(float x) {
 }
 
 // x, or 0x7ff8000000000000 for any NaN.
-inline double canonical(double x) {
+REPDL_HD inline double canonical(double x) {
   constexpr std::uint64_t quiet = 0x7ff8000000000000u;
   double nan;
   std::memcpy(&nan, &quiet, sizeof nan);

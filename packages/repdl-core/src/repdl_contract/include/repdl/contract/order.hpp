@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "repdl/host_device.hpp"
+
 namespace repdl {
 
 // Fields of repdl.Contract; 0 stands for "no limit" where the Python class says so.
@@ -16,13 +18,13 @@ struct Contract {
 // ascending order can be joined as a binary counter counts: after part number `index`
 // every trailing one bit of `index` is a complete left sibling, joined as left + right;
 // after the last part every one bit is. The two functions walk those levels upwards.
-inline int tree_level_after(std::int64_t index) {
+REPDL_HD inline int tree_level_after(std::int64_t index) {
   int level = 0;
   while ((index >> level) & 1) ++level;
   return level;
 }
 
-inline int tree_levels(std::int64_t parts) {
+REPDL_HD inline int tree_levels(std::int64_t parts) {
   int levels = 0;
   while ((std::int64_t{1} << levels) < parts) ++levels;
   return levels;
@@ -32,7 +34,7 @@ inline int tree_levels(std::int64_t parts) {
 template <class T>
 class Tree {
  public:
-  void push(T part) {
+  REPDL_HD void push(T part) {
     int level = 0;
     for (; (count_ >> level) & 1; ++level) part = parts_[level] + part;
     parts_[level] = part;
@@ -40,7 +42,7 @@ class Tree {
   }
 
   // The joined result; +0 if nothing was pushed.
-  T result() const {
+  REPDL_HD T result() const {
     if (count_ == 0) return T(0);
     int level = tree_level_after(~count_);  // lowest one bit of count_
     T joined = parts_[level];

@@ -4,11 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__CUDACC__)
-#define REPDL_HD __host__ __device__
-#else
-#define REPDL_HD
-#endif
+#include "repdl/host_device.hpp"
 
 namespace repdl::exact {
 
@@ -37,7 +33,9 @@ REPDL_HD inline float infinity() { return float_from_bits(0x7f800000u); }
 // a * b + c for intermediate results: fused where the target does that in hardware, two
 // roundings elsewhere. Either way the rounded float is the same: both are proven.
 REPDL_HD inline double madd(double a, double b, double c) {
-#if defined(__FP_FAST_FMA) || defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__)
+  return __fma_rn(a, b, c);
+#elif defined(__FP_FAST_FMA)
   return __builtin_fma(a, b, c);
 #else
   return a * b + c;

@@ -1,7 +1,7 @@
 // Conversions between float, double, bfloat16 and float16, one rounding each (cast.md).
 //
 // Branchless, so that loops over them become vector loops. Halves are their bits. The
-// arithmetic inside is exact or rounds to nearest even: it belongs inside parallel_for.
+// arithmetic inside is exact or rounds to nearest even; NaN comes out as the one NaN.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 #include "repdl/contract/arithmetic.hpp"
 
-namespace repdl::cpu {
+namespace repdl {
 
 struct BFloat16 {
   std::uint16_t bits;
@@ -20,7 +20,7 @@ struct Float16 {
 };
 
 template <class To, class From>
-To bit_cast(From from) {
+REPDL_HD To bit_cast(From from) {
   static_assert(sizeof(To) == sizeof(From));
   To to;
   std::memcpy(&to, &from, sizeof to);
@@ -28,13 +28,13 @@ To bit_cast(From from) {
 }
 
 // Widening is exact.
-inline float to_float(float x) { return x; }
-inline float to_float(BFloat16 x) { return bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
-inline float to_float(Float16 x) {
+REPDL_HD inline float to_float(float x) { return x; }
+REPDL_HD inline float to_float(BFloat16 x) { return bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
+REPDL_HD inline float to_float(Float16 x) {
   // The float with the same fields has an exponent that is 112 too small, also where it is
   // subnormal; the product is exact. Infinity and NaN get all the exponent bits of a float.
   const std::uint32_t magnitude = x.bits & 0x7fffu, sign = (x.bits & 0x8000u) << 16;
-  const float scaled = bit_cast<float>(magnitude << 13) * 0x1p112f;
+  const float scaled = mul(bit_cast<float>(magnitude << 13), 0x1p112f);
   const std::uint32_t top = magnitude >= 0x7c00u ? 0x7f800000u : 0u;
   return bit_cast<float>(bit_cast<std::uint32_t>(scaled) | top | sign);
 }
@@ -42,7 +42,7 @@ inline float to_float(Float16 x) {
 // x rounded to odd: towards zero, and the last bit set if that changed it. Rounding the
 // result to a half is then the only rounding that counts (Boldo and Melquiond, IEEE TC
 // 57(4), 2008): float has more than two bits more.
-inline float to_odd(double x) {
+REPDL_HD inline float to_odd(double x) {
   const float nearest = static_cast<float>(x);
   const std::uint32_t away = std::fabs(static_cast<double>(nearest)) > std::fabs(x) ? 1u : 0u;
   const std::uint32_t bits = bit_cast<std::uint32_t>(nearest) - away;
@@ -50,14 +50,14 @@ inline float to_odd(double x) {
   return bit_cast<float>(bits | inexact);
 }
 
-inline BFloat16 to_bfloat16(float x) {
+REPDL_HD inline BFloat16 to_bfloat16(float x) {
   const std::uint32_t bits = bit_cast<std::uint32_t>(x);
   const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   const std::uint32_t nan = (bits & 0x7fffffffu) > 0x7f800000u ? 1u : 0u;
   return {static_cast<std::uint16_t>(nan ? 0x7fc0u : rounded)};
 }
 
-inline Float16 to_float16(float x) {
+REPDL_HD inline Float16 to_float16(float x) {
   const std::uint32_t bits = bit_cast<std::uint32_t>(x), sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7fffffffu;
   // Normal numbers: the exponent is 112 smaller, 13 bits are rounded off.
@@ -71,23 +71,23 @@ inline Float16 to_float16(float x) {
 }
 
 template <class From>
-void convert(const From x, float& y) {
+REPDL_HD void convert(const From x, float& y) {
   if constexpr (sizeof(From) == sizeof(double))
-    y = repdl::canonical(static_cast<float>(x));
+    y = canonical(static_cast<float>(x));
   else
-    y = repdl::canonical(to_float(x));
+    y = canonical(to_float(x));
 }
 
 template <class From>
-void convert(const From x, double& y) {
+REPDL_HD void convert(const From x, double& y) {
   if constexpr (sizeof(From) == sizeof(double))
-    y = repdl::canonical(x);
+    y = canonical(x);
   else
-    y = repdl::canonical(static_cast<double>(to_float(x)));
+    y = canonical(static_cast<double>(to_float(x)));
 }
 
 template <class From>
-void convert(const From x, BFloat16& y) {
+REPDL_HD void convert(const From x, BFloat16& y) {
   if constexpr (sizeof(From) == sizeof(double))
     y = to_bfloat16(to_odd(x));
   else
@@ -95,11 +95,11 @@ void convert(const From x, BFloat16& y) {
 }
 
 template <class From>
-void convert(const From x, Float16& y) {
+REPDL_HD void convert(const From x, Float16& y) {
   if constexpr (sizeof(From) == sizeof(double))
     y = to_float16(to_odd(x));
   else
     y = to_float16(to_float(x));
 }
 
-}  // namespace repdl::cpu
+}  // namespace repdl

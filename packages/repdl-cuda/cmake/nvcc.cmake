@@ -1,0 +1,21 @@
+# Where no CUDA toolkit is installed: nvcc from the PyPI packages that pyproject.toml names.
+#
+# They share the folder nvidia/cu13 of the environment of the build. Nothing is set where
+# CMake finds a toolkit by itself (CUDACXX, CMAKE_CUDA_COMPILER, nvcc on the path).
+include(CheckLanguage)
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+  execute_process(
+    COMMAND "${Python_EXECUTABLE}" -c "import nvidia.cu13 as cu13; print(*cu13.__path__, sep=';')"
+    OUTPUT_VARIABLE REPDL_CU13 OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  find_program(REPDL_NVCC nvcc PATHS ${REPDL_CU13} PATH_SUFFIXES bin NO_DEFAULT_PATH)
+  if(NOT REPDL_NVCC)
+    message(FATAL_ERROR
+      "no CUDA compiler: install a toolkit (13.0 or later), build with pip's build isolation, which "
+      "brings nvcc from PyPI, or leave the GPU out with -Ccmake.define.REPDL_CUDA_DEVICE=OFF")
+  endif()
+  get_filename_component(CUDAToolkit_ROOT "${REPDL_NVCC}/../.." ABSOLUTE)
+  # nvcc's own configuration names lib64, the packages have lib.
+  set(ENV{LIBRARY_PATH} "${CUDAToolkit_ROOT}/lib:$ENV{LIBRARY_PATH}")
+  set(CMAKE_CUDA_COMPILER "${REPDL_NVCC}")
+endif()

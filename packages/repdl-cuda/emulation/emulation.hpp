@@ -1,0 +1,58 @@
+// The machine that the emulated build runs kernels on: what runtime.cpp does for the headers here.
+//
+// The threads of a block are fibers of one host thread, one of which runs at a time until it
+// waits for others. REPDL_EMULATION_SEED (0 by default) chooses the order: 0 is ascending and
+// copies at once; any other number shuffles blocks, and threads after every wait, and delays
+// asynchronous copies at random. Shared memory is NaN (all bits set) when a block starts.
+//
+// Kernels do not read this file: cuda_runtime.h and cuda_pipeline_primitives.h beside it
+// have the names of CUDA's own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+
+// Those of the thread that runs now.
+extern dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace repdl::emulation {
+
+// Runs body() once for each thread of each block. Raises std::runtime_error for a barrier or
+// a warp operation that not all threads reach; what the kernel has written until then stays.
+void run(dim3 grid, dim3 block, std::size_t dynamic_bytes, const std::function<void()>& body);
+
+// Waits for the whole block; `line` tells one barrier from another.
+void wait_block(int line);
+
+// Waits for the lanes of `mask`, and returns the values that all 32 lanes brought.
+const std::uint64_t* exchange(unsigned mask, std::uint64_t value, int line);
+
+// The block's shared memory known by `key`.
+void* shared_memory(const void* key, std::size_t bytes);
+void* dynamic_memory();
+
+// Asynchronous copies of the running thread: made at some time between copy and wait.
+void copy_later(void* to, const void* from, std::size_t bytes, std::size_t zeros);
+void commit_copies();
+void wait_copies(std::size_t groups_left);
+
+[[noreturn]] void fail(const char* what);
+
+// native/launch.hpp has the same for nvcc.
+template <class T>
+T& shared() {
+  static const char key = 0;
+  return *static_cast<T*>(shared_memory(&key, sizeof(T)));
+}
+template <class T>
+T* dynamic_shared() {
+  return static_cast<T*>(dynamic_memory());
+}
+
+}  // namespace repdl::emulation

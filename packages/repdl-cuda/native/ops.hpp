@@ -1,0 +1,25 @@
+// What each family gives to Python: functions that launch its kernels, in <family>.cu.
+//
+// Tensors are addresses and element strides; the last argument says where to run. Those that
+// are templates have float kernels in the module and double ones in its submodule f64
+// (module.cpp). A new family adds its lines here and in module.cpp, nothing else.
+#pragma once
+
+#include "types.hpp"
+
+namespace repdl::cuda {
+
+void cast(Address x, Address y, int from, int to, std::int64_t n, const Stream& stream);
+
+template <class T>
+void elementwise(const std::string& op, const std::vector<Address>& x, Address y, const Sizes& size,
+                 const std::vector<Sizes>& stride, const Stream& stream);
+
+// The number of elements that `work` needs: one for each block of each sum, if there are several.
+std::int64_t sum_work(std::int64_t kept, std::int64_t reduced, std::int64_t block);
+template <class T>
+void sum(Address x, Address y, Address work, const Sizes& kept_size, const Sizes& kept_stride,
+         const Sizes& reduced_size, const Sizes& reduced_stride, std::int64_t lanes, std::int64_t block,
+         const Stream& stream);
+
+}  // namespace repdl::cuda

@@ -1,0 +1,45 @@
+"""The entry point of repdl: `cuda`, and `cuda-emulated` where this installation was built with it.
+
+Importing this module raises `BackendError` with the reason where there is no device; the
+emulated backend, for tests without a GPU, is registered before that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+
+import torch
+
+from repdl.errors import BackendError
+from repdl.registry import register_backend
+from repdl_cuda import make_backend
+from repdl_cuda.native import load
+
+
+def no_device() -> str:
+    """Why there is no device to run on, or ''."""
+    reason: str = load("_cuda").no_device()
+    if not reason and torch.version.cuda is None:
+        reason = f"torch {torch.__version__} is built without CUDA"
+    return reason
+
+
+def _devices() -> Mapping[str, str]:
+    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return {"devices": ", ".join(names)}
+
+
+def _emulation() -> Mapping[str, str]:
+    return {"seed": os.environ.get("REPDL_EMULATION_SEED", "0")}
+
+
+if find_spec("repdl_cuda._emulated"):
+    load("_emulated")
+    register_backend(make_backend("cuda-emulated", "cpu", priority=-1000, describe=_emulation))
+
+if _reason := no_device():
+    raise BackendError(f"no device: {_reason}")
+
+backend = make_backend("cuda", "cuda", priority=100, describe=_devices)

@@ -1,0 +1,47 @@
+"""Glue of the elementwise ops: every operand as it lies, broadcast by strides of 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from repdl.ops._broadcast import broadcast_shapes
+from repdl_cuda.native import native, stream
+
+
+def _op(name: str, operands: int) -> Callable[..., torch.Tensor]:
+    def run(*args: Any) -> torch.Tensor:
+        tensors = args[:operands]
+        first = tensors[0]
+        if all(t.shape == first.shape and t.is_contiguous() for t in tensors):
+            shape, size = first.shape, [first.numel()]
+            strides = [[1]] * operands
+        else:
+            shape = broadcast_shapes(*(t.shape for t in tensors))
+            size = list(shape)
+            strides = [list(t.expand(shape).stride()) for t in tensors]
+        output = first.new_empty(shape)
+        native(first).elementwise(
+            name, [t.data_ptr() for t in tensors], output.data_ptr(), size, strides, stream(first)
+        )
+        return output
+
+    return run
+
+
+canonical = _op("canonical", 1)
+"""The same elements with every NaN 0x7fc00000: for ops that copy elements."""
+
+_UNARY = (
+    "abs", "cos", "erf", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "neg",
+    "reciprocal", "relu", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "tanh",
+)
+_BINARY = ("add", "div", "maximum", "minimum", "mul", "relu_backward", "sub")
+
+OPS = {
+    **{name: _op(name, 1) for name in _UNARY},
+    **{name: _op(name, 2) for name in _BINARY},
+    "maximum_backward": _op("maximum_backward", 3),
+}

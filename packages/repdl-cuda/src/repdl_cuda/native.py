@@ -1,0 +1,49 @@
+"""Where kernels come from and where they run: for CUDA tensors the GPU, for CPU tensors the emulated build."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import torch
+
+from repdl.errors import BackendError
+
+_modules: dict[str, Any] = {}
+
+
+def load(name: str) -> Any:
+    """The extension module `_cuda` or `_emulated`.
+
+    Raises:
+        BackendError: if this installation was built without it.
+    """
+    if name not in _modules:
+        try:
+            _modules[name] = import_module(f"repdl_cuda.{name}")
+        except ModuleNotFoundError:
+            option = {"_cuda": "DEVICE", "_emulated": "EMULATED"}[name]
+            raise BackendError(
+                f"repdl-cuda was built without {name}: pip install repdl-cuda "
+                f"-Ccmake.define.REPDL_CUDA_{option}=ON"
+            ) from None
+    return _modules[name]
+
+
+def native(tensor: torch.Tensor) -> Any:
+    """The functions of native/ops.hpp for the device and dtype of a tensor."""
+    module = _modules["_cuda" if tensor.is_cuda else "_emulated"]
+    return module.f64 if tensor.dtype is torch.float64 else module
+
+
+def stream(tensor: torch.Tensor) -> tuple[int, int]:
+    """Index of the tensor's device, and the handle of the stream that is current there."""
+    if not tensor.is_cuda:
+        return 0, 0
+    index = tensor.get_device()
+    return index, torch._C._cuda_getCurrentRawStream(index)
+
+
+def workspace(tensor: torch.Tensor, elements: int) -> torch.Tensor:
+    """Memory for intermediate results beside `tensor`, of its dtype; it may be freed once the kernels are launched."""
+    return torch.empty(elements, dtype=tensor.dtype, device=tensor.device)
