@@ -18,7 +18,15 @@ void def(py::module_& module, const char* name, Function function) {
 template <class T>
 void bind(py::module_& module) {
   using namespace repdl::cuda;
+  def(module, "adam_step", adam_step<T>);
   def(module, "elementwise", elementwise<T>);
+  def(module, "max_backward", max_backward<T>);
+  def(module, "max_dim", max_dim<T>);
+  def(module, "max_pool2d", max_pool2d<T>);
+  def(module, "max_pool2d_backward", max_pool2d_backward<T>);
+  def(module, "pad", pad<T>);
+  def(module, "pad_backward", pad_backward<T>);
+  def(module, "sgd_step", sgd_step<T>);
   def(module, "sum", sum<T>);
 }
 
@@ -29,9 +37,11 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   py::module_ f64 = module.def_submodule("f64");
   bind<float>(module);
   bind<double>(f64);
+  def(module, "pow", repdl::cuda::pow);
   def(module, "no_device", no_device);
   for (py::module_ both : {module, f64}) {
     def(both, "cast", cast);
+    def(both, "max_work", max_work);
     def(both, "sum_work", sum_work);
   }
 }

@@ -9,11 +9,48 @@
 
 namespace repdl::cuda {
 
+template <class T>
+void adam_step(const std::vector<std::vector<Address>>& tensors, const Sizes& counts, double lr, double beta1,
+               double beta2, double eps, double weight_decay, double bias_correction1, double bias_correction2,
+               bool maximize, bool decoupled, const Stream& stream);
+
 void cast(Address x, Address y, int from, int to, std::int64_t n, const Stream& stream);
 
 template <class T>
 void elementwise(const std::string& op, const std::vector<Address>& x, Address y, const Sizes& size,
                  const std::vector<Sizes>& stride, const Stream& stream);
+
+// The number of int64 that `work` needs. `indices` may be 0: none wanted.
+std::int64_t max_work(std::int64_t rows, std::int64_t n);
+template <class T>
+void max_dim(Address x, Address values, Address indices, Address work, std::int64_t rows, std::int64_t n,
+             const Stream& stream);
+// `ties` is an int64 that is 0.
+template <class T>
+void max_backward(Address grad, Address x, Address y, Address result, Address ties, std::int64_t n,
+                  const Stream& stream);
+
+// Of each side: size, outputs, kernel_size, stride, padding, dilation.
+template <class T>
+void max_pool2d(Address x, Address y, Address index, std::int64_t planes, const Sizes& rows, const Sizes& columns,
+                const Stream& stream);
+// `claims` is an int32 for each element of the result.
+template <class T>
+void max_pool2d_backward(Address grad, Address index, Address result, Address claims, std::int64_t planes,
+                         std::int64_t outputs, std::int64_t inputs, const Stream& stream);
+
+template <class T>
+void pad(Address x, Address y, std::int64_t outer, std::int64_t n, std::int64_t inner, std::int64_t left,
+         std::int64_t right, const std::string& mode, const Stream& stream);
+template <class T>
+void pad_backward(Address grad, Address y, std::int64_t outer, std::int64_t n, std::int64_t inner, std::int64_t left,
+                  std::int64_t right, const std::string& mode, const Stream& stream);
+
+void pow(Address x, Address y, std::int64_t n, double exponent, const Stream& stream);
+
+template <class T>
+void sgd_step(const std::vector<std::vector<Address>>& tensors, const Sizes& counts, double lr, double weight_decay,
+              double momentum, double dampening, bool nesterov, bool maximize, bool first, const Stream& stream);
 
 // The number of elements that `work` needs: one for each block of each sum, if there are several.
 std::int64_t sum_work(std::int64_t kept, std::int64_t reduced, std::int64_t block);

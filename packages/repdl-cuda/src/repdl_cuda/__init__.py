@@ -13,12 +13,18 @@ from repdl.registry import Backend
 __version__ = "0.1.0"
 
 FAMILIES = (
+    "adam_step",
     "cast",
     "elementwise",
+    "max",
+    "max_pool2d",
+    "pad",
+    "pow",
+    "sgd_step",
     "sum",
 )
 """The modules of this package that hold ops: one a family."""
-SINGLE: set[str] = set()
+SINGLE = {"pow"}
 """Those without float64 kernels."""
 
 
