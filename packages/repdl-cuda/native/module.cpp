@@ -24,6 +24,8 @@ void bind(py::module_& module) {
   def(module, "max_dim", max_dim<T>);
   def(module, "max_pool2d", max_pool2d<T>);
   def(module, "max_pool2d_backward", max_pool2d_backward<T>);
+  def(module, "nll_loss", nll_loss<T>);
+  def(module, "nll_loss_backward", nll_loss_backward<T>);
   def(module, "pad", pad<T>);
   def(module, "pad_backward", pad_backward<T>);
   def(module, "sgd_step", sgd_step<T>);
@@ -37,7 +39,13 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   py::module_ f64 = module.def_submodule("f64");
   bind<float>(module);
   bind<double>(f64);
+  def(module, "cross_entropy", cross_entropy);
+  def(module, "cross_entropy_backward", cross_entropy_backward);
+  def(module, "log_softmax", log_softmax);
+  def(module, "log_softmax_backward", log_softmax_backward);
   def(module, "pow", repdl::cuda::pow);
+  def(module, "softmax", softmax);
+  def(module, "softmax_backward", softmax_backward);
   def(module, "no_device", no_device);
   for (py::module_ both : {module, f64}) {
     def(both, "cast", cast);

@@ -16,6 +16,14 @@ void adam_step(const std::vector<std::vector<Address>>& tensors, const Sizes& co
 
 void cast(Address x, Address y, int from, int to, std::int64_t n, const Stream& stream);
 
+// `weights`, those of the targets, may be 0 without weight.
+void cross_entropy(Address x, Address target, Address weight, Address losses, Address weights, Address max, Address sum,
+                   std::int64_t rows, std::int64_t classes, std::int64_t ignore, std::int64_t lanes, std::int64_t block,
+                   const Stream& stream);
+void cross_entropy_backward(Address grad, Address x, Address target, Address weight, Address total, Address max,
+                            Address sum, Address y, std::int64_t rows, std::int64_t classes, std::int64_t ignore,
+                            int reduction, const Stream& stream);
+
 template <class T>
 void elementwise(const std::string& op, const std::vector<Address>& x, Address y, const Sizes& size,
                  const std::vector<Sizes>& stride, const Stream& stream);
@@ -39,6 +47,14 @@ template <class T>
 void max_pool2d_backward(Address grad, Address index, Address result, Address claims, std::int64_t planes,
                          std::int64_t outputs, std::int64_t inputs, const Stream& stream);
 
+// `sizes`: N, C and the positions beside them. `weights`, those of the targets, may be 0 without weight.
+template <class T>
+void nll_loss(Address x, Address target, Address weight, Address losses, Address weights, const Sizes& sizes,
+              std::int64_t ignore, const Stream& stream);
+template <class T>
+void nll_loss_backward(Address grad, Address target, Address weight, Address total, Address y, const Sizes& sizes,
+                       std::int64_t ignore, int reduction, const Stream& stream);
+
 template <class T>
 void pad(Address x, Address y, std::int64_t outer, std::int64_t n, std::int64_t inner, std::int64_t left,
          std::int64_t right, const std::string& mode, const Stream& stream);
@@ -51,6 +67,15 @@ void pow(Address x, Address y, std::int64_t n, double exponent, const Stream& st
 template <class T>
 void sgd_step(const std::vector<std::vector<Address>>& tensors, const Sizes& counts, double lr, double weight_decay,
               double momentum, double dampening, bool nesterov, bool maximize, bool first, const Stream& stream);
+
+void softmax(Address x, Address y, std::int64_t rows, std::int64_t n, std::int64_t lanes, std::int64_t block,
+             const Stream& stream);
+void log_softmax(Address x, Address y, std::int64_t rows, std::int64_t n, std::int64_t lanes, std::int64_t block,
+                 const Stream& stream);
+void softmax_backward(Address grad, Address output, Address result, std::int64_t rows, std::int64_t n,
+                      std::int64_t lanes, std::int64_t block, const Stream& stream);
+void log_softmax_backward(Address grad, Address output, Address result, std::int64_t rows, std::int64_t n,
+                          std::int64_t lanes, std::int64_t block, const Stream& stream);
 
 // The number of elements that `work` needs: one for each block of each sum, if there are several.
 std::int64_t sum_work(std::int64_t kept, std::int64_t reduced, std::int64_t block);

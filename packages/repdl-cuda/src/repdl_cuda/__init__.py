@@ -15,16 +15,19 @@ __version__ = "0.1.0"
 FAMILIES = (
     "adam_step",
     "cast",
+    "cross_entropy",
     "elementwise",
     "max",
     "max_pool2d",
+    "nll_loss",
     "pad",
     "pow",
     "sgd_step",
+    "softmax",
     "sum",
 )
 """The modules of this package that hold ops: one a family."""
-SINGLE = {"pow"}
+SINGLE = {"cross_entropy", "pow", "softmax"}
 """Those without float64 kernels."""
 
 
