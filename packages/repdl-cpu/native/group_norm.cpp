@@ -28,6 +28,7 @@ struct Groups {
         if (task == begin || task % batch == 0) body.start(group);
         body.run(row, task + 1 < end && task % batch + 1 < batch ? row + groups : row);
       }
+      put_fence();
     });
   }
 
@@ -48,10 +49,9 @@ void group_norm(const Groups& s, const float* x, const float* weight, const floa
   const std::int64_t stretch = each ? n : s.inner;
   const bool past = past_caches(y, each ? rows : rows * s.channels, stretch);
   parallel_for(rows, norm_grain(n), s.threads, [&](std::int64_t begin, std::int64_t end) {
-    RowMoments moments(x + begin * n, n, eps, s.contract);
     for (std::int64_t row = begin; row < end; ++row) {
       const float* from = x + row * n;
-      const Moments m = moments(from, row + 1 < end ? from + n : from);
+      const Moments m = row_moments(from, n, eps, s.contract, prefetch_distance(n, end - 1 - row));
       means[row] = canonical(m.mean);
       rstds[row] = canonical(m.rstd);
       with_option(each, [&](auto one_each) {
@@ -77,6 +77,7 @@ struct Backward {
   const Groups& s;
   const float *grad, *x, *mean, *rstd, *weight;
   float* out;
+  bool past;
   std::vector<float> weights;  // of the group, as long as a row
 
   void start(std::int64_t group) { s.expand(weight, group, weights); }
@@ -84,8 +85,9 @@ struct Backward {
   void run(std::int64_t row, std::int64_t next) {
     const std::int64_t n = s.n();
     with_option(weight != nullptr, [&](auto weighted) {
-      gradient_row(grad + row * n, x + row * n, {mean[row], rstd[row]}, weights.data(), out + row * n, n, s.contract,
-                   grad + next * n, x + next * n, false, weighted, [](std::int64_t, auto, Vec, Vec) {});
+      const GradientRow given{grad + row * n, x + row * n, weights.data(), out + row * n, 0};
+      gradient_rows<1>(given, {{{mean[row], rstd[row]}}}, n, s.contract, (next - row) * n, past, weighted,
+                       [](std::int64_t, auto, auto, auto) {});
     });
   }
 };
@@ -94,7 +96,7 @@ struct Backward {
 void column_gradients(const Groups& s, const Backward& in, float* grad_weight, float* grad_bias) {
   const std::int64_t all = s.groups * s.channels;
   ColumnSums columns(s.batch, 2 * all, s.contract);
-  const float* sums = columns.run(s.threads, [&](std::int64_t i, std::int64_t, float* lane) {
+  const float* sums = columns.run(s.threads, row_by_row(s.contract, [&](std::int64_t i, std::int64_t, float* lane) {
     for (std::int64_t k = 0; k < s.groups; ++k) {
       const float mean = in.mean[i * s.groups + k], rstd = in.rstd[i * s.groups + k];
       const std::int64_t first = k * s.channels;
@@ -106,7 +108,7 @@ void column_gradients(const Groups& s, const Backward& in, float* grad_weight, f
         part.store(to_bias, part.load(to_bias) + grad);
       });
     }
-  });
+  }));
   for (std::int64_t c = 0; c < all; ++c) {
     grad_weight[c] = canonical(sums[c]);
     grad_bias[c] = canonical(sums[all + c]);
@@ -180,7 +182,8 @@ void bind_group_norm<float>(py::module_& module) {
       [](Address grad, Address x, Address mean, Address rstd, Address weight, Address result, Address grad_weight,
          Address grad_bias, const Sizes& sizes, std::int64_t lanes, std::int64_t block, int threads) {
         const Groups s = groups_of(sizes, lanes, block, threads);
-        const Backward given{s, in(grad), in(x), in(mean), in(rstd), in(weight), out(result), {}};
+        const Backward given{s, in(grad), in(x), in(mean), in(rstd), in(weight), out(result),
+                             past_caches(out(result), s.batch * s.groups, s.n()), {}};
         group_norm_backward(s, given, out(grad_weight), out(grad_bias));
       },
       release);
