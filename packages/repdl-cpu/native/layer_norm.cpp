@@ -50,7 +50,7 @@ void layer_norm_backward(const Rows& s, const float* grad, const float* x, const
       std::array<Moments, R> moments;
       for (int r = 0; r < R; ++r) moments[r] = {mean[row + r * lanes], rstd[row + r * lanes]};
       const GradientRow given{grad + row * n, x + row * n, weight, out + row * n, lanes * n};
-      gradient_rows<R>(given, moments, n, s.contract, next * n, past, weighted, [=](std::int64_t i, auto part, auto g, auto h) {
+      const auto add = [=](std::int64_t i, auto part, auto g, auto h) {
         Vec to_weight = part.load(lane + i), to_bias = part.load(lane + n + i);
         for (int r = 0; r < R; ++r) {
           to_weight = to_weight + g[r] * h[r];
@@ -58,7 +58,8 @@ void layer_norm_backward(const Rows& s, const float* grad, const float* x, const
         }
         part.store(lane + i, to_weight);
         part.store(lane + n + i, to_bias);
-      });
+      };
+      gradient_rows<R>(given, moments, n, s.contract, next * n, past, weighted, add);
     });
   });
   for (std::int64_t i = 0; i < n; ++i) {

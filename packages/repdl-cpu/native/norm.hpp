@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "prefetch.hpp"
 #include "simd.hpp"
 #include "sum.hpp"
 #include "sweep.hpp"
@@ -46,26 +47,18 @@ inline void put_fence() {
 #endif
 }
 
-// Asks for memory of a later row while this one is worked on: rows are in other pages, where the
-// processor's own prefetcher does not go. Into the second cache: the first one has no room.
-inline void prefetch(const float* p) { __builtin_prefetch(p, 0, 2); }
-
-// How far ahead of a row of n elements to ask, `left` rows before the last one.
-inline std::int64_t prefetch_distance(std::int64_t n, std::int64_t left) {
-  return std::min(std::max<std::int64_t>(n, 2048), left * n);
-}
-
 struct Moments {
   float mean, rstd;
 };
 
 // The moments of one row; asks for the memory `ahead` elements further.
-inline Moments row_moments(const float* x, std::int64_t n, double eps, const Contract& contract, std::int64_t ahead) {
+inline Moments row_moments(const float* x, std::int64_t n, double eps, const Contract& contract,
+                           std::int64_t ahead) {
   // Converted in a part of a parallel_for, which rounds to nearest whatever the caller has set.
   const float count = static_cast<float>(n), epsilon = static_cast<float>(eps);
   const float mean = sum_each(n, contract, [=](std::int64_t i, auto part) { return part.load(x + i); }) / count;
   const float squares = sum_each(n, contract, [=](std::int64_t i, auto part) {
-    prefetch(x + ahead + i);
+    prefetch(x + i, ahead);
     const Vec d = part.load(x + i) - Vec::set1(mean);
     return d * d;
   });
@@ -127,8 +120,8 @@ struct GradientRow {
 // grad_input of R rows; each(i, part, grad, h) sees the elements of all of them once more. Asks
 // for the memory `ahead` elements further.
 template <int R, class Weighted, class Each>
-void gradient_rows(const GradientRow& row, const std::array<Moments, R>& moments, std::int64_t n, const Contract& contract,
-                   std::int64_t ahead, bool past, Weighted, const Each& each) {
+void gradient_rows(const GradientRow& row, const std::array<Moments, R>& moments, std::int64_t n,
+                   const Contract& contract, std::int64_t ahead, bool past, Weighted, const Each& each) {
   const auto [grad, x, weight, out, step] = row;
   const auto weighted = [weight = weight](std::int64_t i, auto part, Vec g) {
     if constexpr (Weighted::value)
@@ -139,9 +132,10 @@ void gradient_rows(const GradientRow& row, const std::array<Moments, R>& moments
   std::array<Vec, R> mean, rstd, a, b;
   for (int r = 0; r < R; ++r) {
     const Vec m = mean[r] = Vec::set1(moments[r].mean), s = rstd[r] = Vec::set1(moments[r].rstd);
-    const std::array<float, 2> sums = sums_each<2>(n, contract, [=, g = grad + r * step, x = x + r * step](std::int64_t i, auto part) {
-      const Vec w = weighted(i, part, part.load(g + i));
-      return std::array<Vec, 2>{w, w * ((part.load(x + i) - m) * s)};
+    const float *g_row = grad + r * step, *x_row = x + r * step;
+    const std::array<float, 2> sums = sums_each<2>(n, contract, [=](std::int64_t i, auto part) {
+      const Vec w = weighted(i, part, part.load(g_row + i));
+      return std::array<Vec, 2>{w, w * ((part.load(x_row + i) - m) * s)};
     });
     const float count = static_cast<float>(n);
     a[r] = Vec::set1(sums[0] / count);
@@ -150,8 +144,8 @@ void gradient_rows(const GradientRow& row, const std::array<Moments, R>& moments
   sweep(n, [=, grad = grad, x = x, out = out, step = step](std::int64_t i, auto part) {
     std::array<Vec, R> g, h;
     for (int r = 0; r < R; ++r) {
-      prefetch(grad + ahead + r * step + i);
-      prefetch(x + ahead + r * step + i);
+      prefetch(grad + r * step + i, ahead);
+      prefetch(x + r * step + i, ahead);
       g[r] = part.load(grad + r * step + i);
       h[r] = (part.load(x + r * step + i) - mean[r]) * rstd[r];
       // h * -b and -h * b are the same number.
@@ -163,7 +157,8 @@ void gradient_rows(const GradientRow& row, const std::array<Moments, R>& moments
 
 // The contract's sums over `rows` of `width` columns at once, while each row is visited once:
 // visit(Rows<R>, row, next, lane) adds the elements of the R rows row, row + sum_lanes, ... to
-// lane[0 .. width), in this order. This thread most likely visits those `next` rows further then.
+// lane[0 .. width), in this order. This thread most likely visits those `next` rows further then,
+// which the visit should prefetch; 0 for nothing to prefetch.
 // Several rows at once spare most of the loads and stores of lane.
 //
 // A row belongs to one lane of one block, and lanes fold by halves: lane j with j + lanes/2,
@@ -215,6 +210,10 @@ class ColumnSums {
     for (std::int64_t c = 0; c < n; ++c) left[c] = left[c] + right[c];
   }
 
+  std::int64_t next(std::int64_t row, std::int64_t end) const {
+    return row + 1 < end && prefetch_distance(width_, rows_) != 0 ? 1 : 0;
+  }
+
   // sum = the folded lanes first, first + step, first + 2 * step ... of the block at `start`,
   // and beside it those of the other lanes of the cluster, first + 1 and so on.
   template <class Visit>
@@ -228,9 +227,9 @@ class ColumnSums {
         for (std::int64_t c = 0; c < cluster_; ++c) {
           const std::int64_t row = start + i + c, last = row + (several - 1) * lanes_, end = start + count;
           if (last < end)
-            visit(Rows<several>{}, row, last + 1 < end ? 1 : 0, sum + c * width_);
+            visit(Rows<several>{}, row, next(last, end), sum + c * width_);
           else
-            for (std::int64_t r = row; r < end; r += lanes_) visit(Rows<1>{}, r, r + 1 < end ? 1 : 0, sum + c * width_);
+            for (std::int64_t r = row; r < end; r += lanes_) visit(Rows<1>{}, r, next(r, end), sum + c * width_);
         }
       return;
     }

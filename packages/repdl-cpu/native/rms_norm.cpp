@@ -26,10 +26,10 @@ void rms_norm(const RmsRows& s, const float* x, const float* weight, double eps,
     with_option(weight != nullptr, [&](auto weighted) {
       for (std::int64_t row = begin; row < end; ++row) {
         const float* from = x + row * n;
-        const float* ahead = from + prefetch_distance(n, end - 1 - row);
+        const std::int64_t ahead = prefetch_distance(n, end - 1 - row);
         float* to = y + row * n;
         const float q = sum_each(n, s.contract, [=](std::int64_t i, auto part) {
-                          prefetch(ahead + i);
+                          prefetch(from + i, ahead);
                           const Vec v = part.load(from + i);
                           return v * v;
                         }) / count;
@@ -66,8 +66,8 @@ void row_backward(const RmsRows& s, const float* g, const float* x, float rstd, 
   });
   const float b = -(t / static_cast<float>(n));
   sweep(n, [=](std::int64_t i, auto part) {
-    prefetch(g + ahead + i);
-    prefetch(x + ahead + i);
+    prefetch(g + i, ahead);
+    prefetch(x + i, ahead);
     const Vec scaled = h(i, part);
     // h * -b and -h * b are the same number.
     part.store(out + i, canonical(Vec::set1(rstd) * fma(scaled, Vec::set1(b), w(i, part))));
