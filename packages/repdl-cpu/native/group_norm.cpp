@@ -115,37 +115,54 @@ void column_gradients(const Groups& s, const Backward& in, float* grad_weight, f
   }
 }
 
-// Both sums of channel c over (N, inner), staged piece by piece.
-std::array<float, 2> channel_sums(const Groups& s, const Backward& in, std::int64_t c) {
-  const std::int64_t n = s.batch * s.inner, block = sum_block_of(s.contract, n), all = s.groups * s.channels;
-  alignas(64) float staged[2][sum_piece];
-  Tree<float> weight, bias;
-  for (std::int64_t first = 0; first < n; first += block) {
-    BlockSum weights(s.contract), biases(s.contract);
-    const std::int64_t last = std::min(n, first + block);
-    for (std::int64_t piece = first; piece < last; piece += sum_piece) {
-      const std::int64_t count = std::min(sum_piece, last - piece);
-      for (std::int64_t done = 0; done < count;) {
-        const std::int64_t i = (piece + done) / s.inner, j = (piece + done) % s.inner;
-        const std::int64_t run = std::min(count - done, s.inner - j), row = i * s.groups + c / s.channels;
-        const std::int64_t at = (i * all + c) * s.inner + j;
-        const float *g = in.grad + at, *x = in.x + at, mean = in.mean[row], rstd = in.rstd[row];
-        float *to_weight = staged[0] + done, *to_bias = staged[1] + done;
-        sweep(run, [=](std::int64_t e, auto part) {
-          const Vec grad = part.load(g + e);
-          part.store(to_weight + e, grad * ((part.load(x + e) - Vec::set1(mean)) * Vec::set1(rstd)));
-          part.store(to_bias + e, grad);
-        });
-        done += run;
-      }
-      weights.add(staged[0], count);
-      biases.add(staged[1], count);
+// What is summed for one channel: grad * h and grad, its elements over (N, inner) as one row.
+class ChannelElements {
+ public:
+  ChannelElements(const Groups& s, const Backward& in, std::int64_t channel) : s_(s), in_(in), channel_(channel) {}
+
+  template <class P>
+  std::array<Vec, 2> operator()(std::int64_t i, P part) const {
+    if (i < begin_ || i + part.n > end_) {
+      move(i);
+      if (i + part.n > end_) return one_by_one(i, part.n);
     }
-    weight.push(weights.result());
-    bias.push(biases.result());
+    const float *g = in_.grad + (offset_ + i), *x = in_.x + (offset_ + i);
+    prefetch(g, ahead);
+    prefetch(x, ahead);
+    const Vec grad = part.load(g);
+    return {grad * ((part.load(x) - Vec::set1(mean_)) * Vec::set1(rstd_)), grad};
   }
-  return {weight.result(), bias.result()};
-}
+
+ private:
+  static constexpr std::int64_t ahead = 1024;
+
+  // To the batch element of element i.
+  void move(std::int64_t i) const {
+    const std::int64_t n = i / s_.inner, row = n * s_.groups + channel_ / s_.channels;
+    begin_ = n * s_.inner;
+    end_ = begin_ + s_.inner;
+    offset_ = (n * s_.groups * s_.channels + channel_) * s_.inner - begin_;
+    mean_ = in_.mean[row];
+    rstd_ = in_.rstd[row];
+  }
+
+  // Elements of several batch elements.
+  std::array<Vec, 2> one_by_one(std::int64_t i, int n) const {
+    float product[Vec::width] = {}, grad[Vec::width] = {};
+    for (int e = 0; e < n; ++e) {
+      if (i + e >= end_) move(i + e);
+      grad[e] = in_.grad[offset_ + i + e];
+      product[e] = grad[e] * ((in_.x[offset_ + i + e] - mean_) * rstd_);
+    }
+    return {Vec::load(product), Vec::load(grad)};
+  }
+
+  const Groups& s_;
+  const Backward& in_;
+  std::int64_t channel_;
+  mutable std::int64_t begin_ = 0, end_ = 0, offset_ = 0;  // elements begin .. end lie `offset` further
+  mutable float mean_ = 0, rstd_ = 0;
+};
 
 void group_norm_backward(const Groups& s, const Backward& in, float* grad_weight, float* grad_bias) {
   s.each_row([&] { return in; });
@@ -153,7 +170,8 @@ void group_norm_backward(const Groups& s, const Backward& in, float* grad_weight
   parallel_for(s.groups * s.channels, norm_grain(s.batch * s.inner), s.threads,
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t c = begin; c < end; ++c) {
-                   const std::array<float, 2> sums = channel_sums(s, in, c);
+                   const ChannelElements elements(s, in, c);
+                   const std::array<float, 2> sums = sums_each<2>(s.batch * s.inner, s.contract, elements);
                    grad_weight[c] = canonical(sums[0]);
                    grad_bias[c] = canonical(sums[1]);
                  }

@@ -17,6 +17,7 @@
 namespace repdl::cpu {
 
 struct Whole {
+  static constexpr int n = Vec::width;
   static Vec load(const float* p) { return Vec::load(p); }
   static void store(float* p, Vec x) { x.store(p); }
 };
