@@ -19,6 +19,8 @@ template <class T>
 void bind(py::module_& module) {
   using namespace repdl::cuda;
   def(module, "elementwise", elementwise<T>);
+  def(module, "matmul", matmul<T>);
+  def(module, "matmul_work", matmul_work<T>);
   def(module, "sum", sum<T>);
 }
 

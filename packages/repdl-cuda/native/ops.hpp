@@ -15,6 +15,16 @@ template <class T>
 void elementwise(const std::string& op, const std::vector<Address>& x, Address y, const Sizes& size,
                  const std::vector<Sizes>& stride, const Stream& stream);
 
+// Strides are those of the batch dimensions (0 to broadcast), then of rows and columns; bias
+// may be 0. `tile` is 0, or the tile to use, for tests. `work` has matmul_work elements.
+template <class T>
+std::int64_t matmul_work(const Sizes& batch, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t chunk,
+                         int tile, const Stream& stream);
+template <class T>
+void matmul(Address a, Address b, Address y, Address bias, Address work, const Sizes& batch, const Sizes& a_stride,
+            const Sizes& b_stride, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t chunk, int tile,
+            const Stream& stream);
+
 // The number of elements that `work` needs: one for each block of each sum, if there are several.
 std::int64_t sum_work(std::int64_t kept, std::int64_t reduced, std::int64_t block);
 template <class T>

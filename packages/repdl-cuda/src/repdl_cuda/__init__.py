@@ -15,6 +15,8 @@ __version__ = "0.1.0"
 FAMILIES = (
     "cast",
     "elementwise",
+    "linear",
+    "matmul",
     "sum",
 )
 """The modules of this package that hold ops: one a family."""
