@@ -8,7 +8,7 @@
 //     C[b, i, j] = tree over the chunks' acc
 //
 // A CUDA block computes a tile of C over one part of k, and then its next one. Each thread
-// keeps a patch of the tile in registers. Slices of A and B, 8 long in k, come through
+// keeps a patch of the tile in registers. Slices of A and B, `depth` long in k, come through
 // shared memory, several on their way at once; no slice crosses a chunk, and none is padded:
 // its length bounds the loop. Chunk sums that wait for their sibling in the tree lie in
 // `levels`, where each thread reads what it wrote itself. A part of k is a subtree; where
@@ -17,8 +17,7 @@
 // Operands and outputs are classes (strided.hpp, images.hpp); gemm_run.hpp launches.
 #pragma once
 
-#include <cuda_pipeline_primitives.h>
-
+#include "copy.hpp"
 #include "launch.hpp"
 #include "repdl/contract/arithmetic.hpp"
 #include "repdl/contract/order.hpp"
@@ -33,7 +32,7 @@ struct Gemm {
   int part_k, parts;
   int tiles_m, tiles_n;
   int levels;  // of the tree within a part
-  std::int64_t work;  // tiles of all parts of all products
+  int work;    // tiles of all parts of all products
 };
 
 // Tuning: the tile of a CUDA block, the patch of a thread. A warp has 4 by 8 patches.
@@ -43,8 +42,8 @@ struct Tiling {
   static constexpr int tile = Tile, rows = Rows, columns = Columns;
   static constexpr int threads = Tile / Rows * (Tile / Columns);
   static constexpr int vector = 16 / sizeof(T);  // elements that one instruction moves
-  static constexpr int depth = 8;                // of a slice, in k
-  static constexpr int stages = 4;               // slices in shared memory
+  static constexpr int depth = 16;               // of a slice, in k
+  static constexpr int stages = Tile * sizeof(T) == 512 ? 2 : 3;  // slices in shared memory
   static constexpr int width = Tile + vector;    // of a row of a slice: k apart is banks apart
   static constexpr int blocks = 512 / threads;   // at once on a multiprocessor, for 128 registers a thread
 };
@@ -62,19 +61,26 @@ struct alignas(16) GemmMemory {
   Slice<Tiling> a[Tiling::stages], b[Tiling::stages];
 };
 
+// x, which the compiler takes for unknown: what follows from it is computed anew, and does
+// not stay in registers over the main loop.
+__device__ __forceinline__ int anew(int x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
+
 // The slices of a part of k, in order.
 template <int depth>
 struct Slices {
-  int k, end, chunk, chunk_end;
+  int left, after, chunk;  // k that is left in the chunk, and in the part after it
 
-  __device__ Slices(int begin, int end, int chunk)
-      : k(begin), end(end), chunk(chunk), chunk_end(end - begin < chunk ? end : begin + chunk) {}
-  __device__ int length() const { return chunk_end - k < depth ? chunk_end - k : depth; }  // 0 after the last
+  __device__ Slices(int k, int chunk) : left(k < chunk ? k : chunk), after(k - left), chunk(chunk) {}
+  __device__ int length() const { return left < depth ? left : depth; }  // 0 after the last
   // Goes to the next; true after the last slice of a chunk.
   __device__ bool next() {
-    k += length();
-    if (k < chunk_end) return false;
-    chunk_end = end - k < chunk ? end : k + chunk;
+    left -= length();
+    if (left > 0) return false;
+    left = after < chunk ? after : chunk;
+    after -= left;
     return true;
   }
 };
@@ -128,11 +134,11 @@ class Patch {
 
  private:
   static __device__ int first_row() {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
     return warp / warps_n * (4 * rows) + lane / 8 * vector;
   }
   static __device__ int first_column() {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
     return warp % warps_n * (8 * columns) + lane % 8 * vector;
   }
 
@@ -153,26 +159,25 @@ class Patch {
   const int row_, column_;
 };
 
-// The sums of one tile over k in [begin, end).
+// The sums of one tile over `k` of the index that the operands are loaded from.
 template <class Tiling, class LoadA, class LoadB>
-__device__ void sum_tile(Patch<Tiling>& patch, LoadA& a, LoadB& b, typename Tiling::T* levels, int begin, int end,
-                         int chunk) {
+__device__ void sum_tile(Patch<Tiling>& patch, LoadA& a, LoadB& b, typename Tiling::T* levels, int k, const Gemm& gemm) {
   constexpr int depth = Tiling::depth, stages = Tiling::stages;
   auto& memory = shared<GemmMemory<Tiling>>();
-  Slices<depth> coming(begin, end, chunk), now(begin, end, chunk);
+  Slices<depth> coming(k, gemm.chunk), now(k, gemm.chunk);
   const auto load_next = [&](int stage) {
     const int length = coming.length();
-    a.load(memory.a[stage], length);
-    b.load(memory.b[stage], length);
+    a.load(stage, length);
+    b.load(stage, length);
     __pipeline_commit();
     coming.next();
   };
   for (int stage = 0; stage < stages - 1; ++stage) load_next(stage);
   patch.clear();
-  for (int stage = 0, index = 0; now.length() > 0; stage = (stage + 1) % stages) {
+  for (int stage = 0, index = 0; now.left > 0; stage = stage + 1 < stages ? stage + 1 : 0) {
     __pipeline_wait_prior(stages - 2);
     __syncthreads();  // the slice is here, and nobody reads the one before it
-    load_next((stage + stages - 1) % stages);
+    load_next(stage == 0 ? stages - 1 : stage - 1);
     const Slice<Tiling>&slice_a = memory.a[stage], &slice_b = memory.b[stage];
     if (const int length = now.length(); length == depth) {
 #pragma unroll
@@ -182,8 +187,8 @@ __device__ void sum_tile(Patch<Tiling>& patch, LoadA& a, LoadB& b, typename Tili
       for (int k = 0; k < length; ++k) patch.multiply(slice_a[k], slice_b[k]);
     }
     if (now.next()) {
-      const bool last = now.length() == 0;
-      patch.join(levels, index, last);
+      const bool last = now.left == 0;
+      patch.join(levels + static_cast<std::int64_t>(anew(blockIdx.x)) * gemm.levels * (Tiling::tile * Tiling::tile), index, last);
       if (!last) patch.clear();
       ++index;
     }
@@ -191,27 +196,39 @@ __device__ void sum_tile(Patch<Tiling>& patch, LoadA& a, LoadB& b, typename Tili
   __syncthreads();  // the next tile's slices may come
 }
 
+// One tile over one part of k, by its number.
+struct Work {
+  int i0, j0, part, product;
+
+  __device__ Work(const Gemm& gemm, int tile, int number) {
+    i0 = number % gemm.tiles_m * tile, number /= gemm.tiles_m;
+    j0 = number % gemm.tiles_n * tile, number /= gemm.tiles_n;
+    part = number % gemm.parts, product = number / gemm.parts;
+  }
+};
+
 // Writes a patch: to C, or where k has several parts, to parts[part, b, i, j].
 template <class Tiling, class C, class T>
-__device__ void store(const Patch<Tiling>& patch, const C& c, const Gemm& gemm, T* parts, int part, int b, int i0, int j0) {
+__device__ void store(const Patch<Tiling>& patch, const C& c, const Gemm& gemm, T* parts, const Work& work) {
   constexpr int vector = Tiling::vector;
   const bool split = gemm.parts > 1;
-  T* to = split ? parts + (static_cast<std::int64_t>(part) * gemm.batch + b) * gemm.m * gemm.n : c.start(b);
+  const int b = work.product;
+  T* to = split ? parts + (static_cast<std::int64_t>(work.part) * gemm.batch + b) * gemm.m * gemm.n : c.start(b);
   const std::int64_t row_stride = split ? gemm.n : c.row_stride;
   const bool wide = split ? gemm.n % vector == 0 : c.wide;
   const auto value = [&](int r, int column) {
     const T sum = patch.sum[r][column];
-    return split ? sum : c.finish(sum, b, i0 + patch.row(r), j0 + patch.column(column));
+    return split ? sum : c.finish(sum, b, work.i0 + patch.row(r), work.j0 + patch.column(column));
   };
 #pragma unroll
   for (int first = 0; first < Patch<Tiling>::columns; first += vector) {
     if (wide) {
-      const int j = j0 + patch.column(first);
+      const int j = work.j0 + patch.column(first);
       if (j >= gemm.n) continue;
       T* at = to + (split ? j : c.column(j));
 #pragma unroll
       for (int r = 0; r < Patch<Tiling>::rows; ++r) {
-        const int i = i0 + patch.row(r);
+        const int i = work.i0 + patch.row(r);
         Vector<T> result;
 #pragma unroll
         for (int v = 0; v < vector; ++v) result.at[v] = value(r, first + v);
@@ -220,34 +237,33 @@ __device__ void store(const Patch<Tiling>& patch, const C& c, const Gemm& gemm, 
     } else {
 #pragma unroll
       for (int v = 0; v < vector; ++v) {
-        const int j = j0 + patch.column(first + v);
+        const int j = work.j0 + patch.column(first + v);
         if (j >= gemm.n) continue;
         T* at = to + (split ? j : c.column(j));
 #pragma unroll
         for (int r = 0; r < Patch<Tiling>::rows; ++r)
-          if (const int i = i0 + patch.row(r); i < gemm.m) at[i * row_stride] = value(r, first + v);
+          if (const int i = work.i0 + patch.row(r); i < gemm.m) at[i * row_stride] = value(r, first + v);
       }
     }
   }
 }
 
-// The parts of all tiles, dealt out to the blocks in turn.
+// All work, dealt out to the blocks in turn.
 template <class Tiling, class A, class B, class C, class T>
 __global__ void __launch_bounds__(Tiling::threads, Tiling::blocks)
     gemm_tiles(A a, B b, C c, Gemm gemm, T* levels, T* parts) {
-  levels += static_cast<std::int64_t>(blockIdx.x) * gemm.levels * (Tiling::tile * Tiling::tile);
-  for (std::int64_t work = blockIdx.x; work < gemm.work; work += gridDim.x) {
-    const int tiles = gemm.tiles_m * gemm.tiles_n;
-    const int tile = static_cast<int>(work % tiles), part = static_cast<int>(work / tiles % gemm.parts);
-    const int product = static_cast<int>(work / tiles / gemm.parts);
-    const int i0 = tile % gemm.tiles_m * Tiling::tile, j0 = tile / gemm.tiles_m * Tiling::tile;
-    const int begin = part * gemm.part_k;
-    const int end = gemm.k - begin < gemm.part_k ? gemm.k : begin + gemm.part_k;
-    typename A::template Loader<Tiling> load_a(a, product, i0, gemm.m, begin);
-    typename B::template Loader<Tiling> load_b(b, product, j0, gemm.n, begin);
+  auto& memory = shared<GemmMemory<Tiling>>();
+  for (int number = blockIdx.x; number < gemm.work; number += gridDim.x) {
     Patch<Tiling> patch;
-    sum_tile(patch, load_a, load_b, levels, begin, end, gemm.chunk);
-    store(patch, c, gemm, parts, part, product, i0, j0);
+    {
+      const Work work(gemm, Tiling::tile, number);
+      const int begin = work.part * gemm.part_k;
+      const int k = gemm.k - begin < gemm.part_k ? gemm.k - begin : gemm.part_k;
+      typename A::template Loader<Tiling> load_a(a, memory.a, work.product, work.i0, gemm.m, begin);
+      typename B::template Loader<Tiling> load_b(b, memory.b, work.product, work.j0, gemm.n, begin);
+      sum_tile(patch, load_a, load_b, levels, k, gemm);
+    }
+    store(patch, c, gemm, parts, Work(gemm, Tiling::tile, anew(number)));
   }
 }
 

@@ -78,7 +78,10 @@ GemmPlan plan_gemm(const char* op, std::int64_t m, std::int64_t n, std::int64_t 
     gemm.parts = static_cast<int>(parts);
     gemm.tiles_m = static_cast<int>(tiles_m), gemm.tiles_n = static_cast<int>(tiles_n);
     gemm.levels = tree_levels(std::min(part, chunks));
-    gemm.work = work;
+    if (work > most)
+      throw std::runtime_error(std::string(op) + ": the product has " + std::to_string(work) +
+                               " tiles, expected at most " + std::to_string(most) + "; use smaller tensors");
+    gemm.work = static_cast<int>(work);
     plan.tile = choice.tile;
     plan.blocks = std::min(work, processors * (512 / choice.threads));
     plan.levels_size = plan.blocks * gemm.levels * choice.tile * choice.tile;
