@@ -213,7 +213,7 @@ __device__ void store(const Patch<Tiling>& patch, const C& c, const Gemm& gemm, 
   constexpr int vector = Tiling::vector;
   const bool split = gemm.parts > 1;
   const int b = work.product;
-  T* to = split ? parts + (static_cast<std::int64_t>(work.part) * gemm.batch + b) * gemm.m * gemm.n : c.start(b);
+  T* to = split ? parts + (static_cast<std::int64_t>(work.part) * gemm.batch + b) * gemm.m * gemm.n : c.start_of(b);
   const std::int64_t row_stride = split ? gemm.n : c.row_stride;
   const bool wide = split ? gemm.n % vector == 0 : c.wide;
   const auto value = [&](int r, int column) {
@@ -292,7 +292,7 @@ __global__ void __launch_bounds__(join_outputs* join_groups) join_parts(const T*
     for (int g = 0; g * each < gemm.parts; ++g) tree.push(group[g][threadIdx.x]);
     const int j = static_cast<int>(output % gemm.n), i = static_cast<int>(output / gemm.n % gemm.m);
     const int b = static_cast<int>(output / gemm.n / gemm.m);
-    c.start(b)[i * c.row_stride + c.column(j)] = c.finish(tree.result(), b, i, j);
+    c.start_of(b)[i * c.row_stride + c.column(j)] = c.finish(tree.result(), b, i, j);
   }
 }
 

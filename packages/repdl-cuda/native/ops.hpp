@@ -15,6 +15,24 @@ template <class T>
 void elementwise(const std::string& op, const std::vector<Address>& x, Address y, const Sizes& size,
                  const std::vector<Sizes>& stride, const Stream& stream);
 
+// Contiguous tensors; `sizes` are N, C, H, W, O, OH, OW, KH, KW, then stride, padding and
+// dilation, two each, then groups. `tile` and `work` as for matmul.
+template <class T>
+std::int64_t conv2d_work(const Sizes& sizes, std::int64_t chunk, int tile, const Stream& stream);
+template <class T>
+void conv2d(Address x, Address w, Address bias, Address y, Address work, const Sizes& sizes, std::int64_t chunk,
+            int tile, const Stream& stream);
+template <class T>
+std::int64_t conv2d_grad_input_work(const Sizes& sizes, std::int64_t chunk, int tile, const Stream& stream);
+template <class T>
+void conv2d_grad_input(Address grad, Address w, Address y, Address work, const Sizes& sizes, std::int64_t chunk,
+                       int tile, const Stream& stream);
+template <class T>
+std::int64_t conv2d_grad_weight_work(const Sizes& sizes, std::int64_t chunk, int tile, const Stream& stream);
+template <class T>
+void conv2d_grad_weight(Address grad, Address x, Address y, Address work, const Sizes& sizes, std::int64_t chunk,
+                        int tile, const Stream& stream);
+
 // Strides are those of the batch dimensions (0 to broadcast), then of rows and columns; bias
 // may be 0. `tile` is 0, or the tile to use, for tests. `work` has matmul_work elements.
 template <class T>

@@ -108,7 +108,7 @@ struct Rows {
       : base(out<T>(y)), bias(in<T>(bias)), batch_stride(m * n), row_stride(n),
         wide(y % 16 == 0 && n % static_cast<std::int64_t>(16 / sizeof(T)) == 0) {}
 
-  __device__ T* start(int product) const { return base + product * batch_stride; }
+  __device__ T* start_of(int product) const { return base + product * batch_stride; }
   __device__ std::int64_t column(int j) const { return j; }
   __device__ T finish(T sum, int, int, int j) const { return canonical(bias == nullptr ? sum : sum + bias[j]); }
 };

@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 FAMILIES = (
     "cast",
+    "conv2d",
     "elementwise",
     "linear",
     "matmul",
