@@ -16,6 +16,24 @@ void adam_step(const std::vector<std::vector<Address>>& tensors, const Sizes& co
 
 void cast(Address x, Address y, int from, int to, std::int64_t n, const Stream& stream);
 
+// Contiguous tensors; `sizes` are N, C, H, W, O, OH, OW, KH, KW, then stride, padding and
+// dilation, two each, then groups. `tile` and `work` as for matmul.
+template <class T>
+std::int64_t conv2d_work(const Sizes& sizes, std::int64_t chunk, int tile, const Stream& stream);
+template <class T>
+void conv2d(Address x, Address w, Address bias, Address y, Address work, const Sizes& sizes, std::int64_t chunk,
+            int tile, const Stream& stream);
+template <class T>
+std::int64_t conv2d_grad_input_work(const Sizes& sizes, std::int64_t chunk, int tile, const Stream& stream);
+template <class T>
+void conv2d_grad_input(Address grad, Address w, Address y, Address work, const Sizes& sizes, std::int64_t chunk,
+                       int tile, const Stream& stream);
+template <class T>
+std::int64_t conv2d_grad_weight_work(const Sizes& sizes, std::int64_t chunk, int tile, const Stream& stream);
+template <class T>
+void conv2d_grad_weight(Address grad, Address x, Address y, Address work, const Sizes& sizes, std::int64_t chunk,
+                        int tile, const Stream& stream);
+
 // `weights`, those of the targets, may be 0 without weight.
 void cross_entropy(Address x, Address target, Address weight, Address losses, Address weights, Address max, Address sum,
                    std::int64_t rows, std::int64_t classes, std::int64_t ignore, std::int64_t lanes, std::int64_t block,
@@ -27,6 +45,16 @@ void cross_entropy_backward(Address grad, Address x, Address target, Address wei
 template <class T>
 void elementwise(const std::string& op, const std::vector<Address>& x, Address y, const Sizes& size,
                  const std::vector<Sizes>& stride, const Stream& stream);
+
+// Strides are those of the batch dimensions (0 to broadcast), then of rows and columns; bias
+// may be 0. `tile` is 0, or the tile to use, for tests. `work` has matmul_work elements.
+template <class T>
+std::int64_t matmul_work(const Sizes& batch, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t chunk,
+                         int tile, const Stream& stream);
+template <class T>
+void matmul(Address a, Address b, Address y, Address bias, Address work, const Sizes& batch, const Sizes& a_stride,
+            const Sizes& b_stride, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t chunk, int tile,
+            const Stream& stream);
 
 // The number of int64 that `work` needs. `indices` may be 0: none wanted.
 std::int64_t max_work(std::int64_t rows, std::int64_t n);

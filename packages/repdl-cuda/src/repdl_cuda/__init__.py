@@ -15,8 +15,11 @@ __version__ = "0.1.0"
 FAMILIES = (
     "adam_step",
     "cast",
+    "conv2d",
     "cross_entropy",
     "elementwise",
+    "linear",
+    "matmul",
     "max",
     "max_pool2d",
     "nll_loss",
