@@ -28,7 +28,9 @@ def run(*command: str | Path) -> str:
     program = shutil.which(str(command[0]), path=path)
     if program is None:
         raise FileNotFoundError(f"audit: no {command[0]}; install a CUDA toolkit or nvidia-cuda-{command[0]} from PyPI")
-    environment = os.environ | {"PATH": path}  # cuobjdump looks for nvdisasm there
+    # cuobjdump looks for nvdisasm on the path; the nvcc of the packages does not find its own libraries.
+    libraries = os.pathsep.join([*(str(folder / "lib") for folder in folders), os.environ.get("LIBRARY_PATH", "")])
+    environment = os.environ | {"PATH": path, "LIBRARY_PATH": libraries}
     done = subprocess.run([program, *command[1:]], env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"audit: {command[0]} failed: {done.stdout}{done.stderr}")
