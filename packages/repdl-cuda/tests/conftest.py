@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1]
-FLAGS = ["-std=c++17", "-O1", "-g", "-ffp-contract=off", "-Wall", "-Wextra", "-Wno-unknown-pragmas", "-U_FORTIFY_SOURCE"]
+WARNINGS = ["-Wall", "-Wextra", "-Wno-unknown-pragmas"]
+FLAGS = ["-std=c++17", "-O1", "-g", "-ffp-contract=off", "-U_FORTIFY_SOURCE", *WARNINGS]
 INCLUDES = ["emulation", "native", "contract/include", "tests/native"]
-SANITIZERS = ("", "address", "thread")
 
 Build = Callable[..., Path]
 
