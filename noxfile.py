@@ -13,13 +13,16 @@ import nox
 
 nox.options.default_venv_backend = "venv"
 nox.options.reuse_venv = "yes"
-nox.options.sessions = ["lint", "types", "tests"]
+nox.options.sessions = ["lint", "types", "tests", "parity-cuda-emulated", "audit-cuda"]
 
 ROOT = Path(__file__).parent
 PURE = ["packages/repdl-core", "packages/repdl-nn", "packages/repdl-optim"]
 NATIVE = {"cpu": "packages/repdl-cpu", "cuda": "packages/repdl-cuda"}
 TEST_TOOLS = ["pytest>=8", "hypothesis>=6", "gmpy2>=2.1"]
 EXAMPLES = ["tqdm", "scikit-learn"]
+BUILD_TOOLS = nox.project.load_toml(f"{NATIVE['cuda']}/pyproject.toml")["build-system"]["requires"]
+DISASSEMBLERS = ["nvidia-cuda-cuobjdump==13.2.51", "nvidia-cuda-nvdisasm==13.2.51"]
+"""The oldest on PyPI; they read what the nvcc 13.0 of BUILD_TOOLS makes."""
 
 
 def install(session: nox.Session, *tools: str, backends: tuple[str, ...] = ("cpu",)) -> None:
@@ -33,6 +36,15 @@ def install(session: nox.Session, *tools: str, backends: tuple[str, ...] = ("cpu
     session.install("--no-deps", *PURE)
     if tools:
         session.install("-c", "constraints.txt", *tools)
+
+
+def install_cuda(session: nox.Session, *definitions: str, nvcc: bool = False) -> None:
+    """Install repdl-cuda built as CMake is told; without nvcc not even its packages are downloaded."""
+    tools = [tool for tool in BUILD_TOOLS if nvcc or not tool.startswith("nvidia")]
+    session.install("pip>=23.1", "cmake>=3.25", "ninja", *tools)
+    build = ROOT / "build" / f"cuda-{session.name}"
+    settings = [f"--config-settings=build-dir={build}", *(f"--config-settings=cmake.define.{d}" for d in definitions)]
+    session.install("--no-deps", "--no-build-isolation", *settings, NATIVE["cuda"])
 
 
 @nox.session
@@ -49,25 +61,53 @@ def types(session: nox.Session) -> None:
     sources = os.pathsep.join(f"{package}/src" for package in NATIVE.values())
     packages = [argument for backend in NATIVE for argument in ("-p", f"repdl_{backend}")]
     session.run("mypy", "-p", "repdl", *packages, env={"MYPYPATH": sources})
+    session.run("mypy", "-m", "audit.__main__", env={"MYPYPATH": NATIVE["cuda"]})
     session.run("mypy", "examples", "benchmarks", "tools")
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """pytest over every package and the examples; arguments go to pytest."""
+    """pytest over every package that needs no GPU, and the examples; arguments go to pytest."""
     install(session, *TEST_TOOLS, *EXAMPLES)
-    session.run("pytest", *(session.posargs or ["packages", "tests"]))
+    session.run("pytest", *(session.posargs or ["packages", "tests", f"--ignore={NATIVE['cuda']}"]))
 
 
-@nox.session
-@nox.parametrize("backend", ["cpu", "cuda"], ids=["cpu", "cuda"])
-def parity(session: nox.Session, backend: str) -> None:
-    """A backend against the golden bits and the reference: every op, every contract."""
-    if backend not in NATIVE:
-        session.skip(f"repdl-{backend} is not part of this checkout")
-    install(session, *TEST_TOOLS, backends=(backend,))
-    session.run("repdl", "check", backend)
-    session.run("pytest", f"{NATIVE[backend]}/tests", *session.posargs)
+@nox.session(name="parity-cpu")
+def parity_cpu(session: nox.Session) -> None:
+    """The CPU kernels against the golden bits and the reference: every op, every contract."""
+    install(session, *TEST_TOOLS)
+    session.run("repdl", "check", "cpu")
+    session.run("pytest", f"{NATIVE['cpu']}/tests", *session.posargs)
+
+
+@nox.session(name="parity-cuda")
+def parity_cuda(session: nox.Session) -> None:
+    """The same for the CUDA kernels on a GPU; fails where there is none."""
+    install(session, *TEST_TOOLS, backends=("cpu", "cuda"))
+    session.run("repdl", "check", "cuda")
+    session.run("pytest", f"{NATIVE['cuda']}/tests", *session.posargs)
+
+
+@nox.session(name="parity-cuda-emulated")
+def parity_cuda_emulated(session: nox.Session) -> None:
+    """The same for the CUDA kernels compiled for the CPU: needs neither a GPU nor nvcc."""
+    install(session, *TEST_TOOLS, backends=())
+    install_cuda(session, "REPDL_CUDA_EMULATED=ON", "REPDL_CUDA_DEVICE=OFF")
+    session.run("repdl", "check", "cuda-emulated")
+    coverage = f"{PURE[0]}/tests/test_coverage.py"
+    session.run("pytest", *(session.posargs or [f"{NATIVE['cuda']}/tests", coverage]))
+
+
+@nox.session(name="audit-cuda")
+def audit_cuda(session: nox.Session) -> None:
+    """What nvcc makes of the CUDA kernels: no contracted or approximate arithmetic, no float atomics."""
+    session.install(*DISASSEMBLERS, "pytest>=8")
+    install_cuda(session, "CMAKE_CUDA_ARCHITECTURES=90", nvcc=True)
+    built = sorted((ROOT / "build" / "cuda-audit-cuda").glob("_cuda.*.so"))
+    with session.chdir(NATIVE["cuda"]):
+        includes = ["-I", "native", "-I", "contract/include"]
+        session.run("python", "-m", "audit", *map(str, built), "--source", "native", *includes)
+        session.run("pytest", "audit", *session.posargs)
 
 
 @nox.session

@@ -64,6 +64,7 @@ struct Machine {
 
 // Every fiber: the kernel once, then wait for the next block.
 void thread_main() {
+  machine.running->fiber->arrive();
   for (;;) {
     (*machine.body)();
     Thread& self = *machine.running;
@@ -99,10 +100,13 @@ bool release_warp(std::size_t first, std::size_t count) {
       if (mask >> j & 1)
         complete = j < count && lane[j].state == State::at_exchange && lane[j].mask == mask && lane[j].line == lane[i].line;
     if (!complete) continue;
+    for (std::size_t j = 0; j < count; ++j)
+      if (mask >> j & 1) lane[j].fiber->give(lane);
     for (std::size_t j = 0; j < count; ++j) {
       if (!(mask >> j & 1)) continue;
       for (std::size_t k = 0; k < 32; ++k) lane[j].received[k] = k < count && (mask >> k & 1) ? lane[k].value : ~0ull;
       lane[j].state = State::ready;
+      lane[j].fiber->take(lane);
     }
     any = true;
   }
@@ -114,10 +118,14 @@ bool release_block() {
   for (const Thread& t : machine.threads)
     if (t.state != State::at_barrier || t.line != machine.threads[0].line) return false;
   std::uint64_t any = 0;
-  for (const Thread& t : machine.threads) any |= t.value;
+  for (Thread& t : machine.threads) {
+    any |= t.value;
+    t.fiber->give(&machine);
+  }
   for (Thread& t : machine.threads) {
     t.received[0] = any;
     t.state = State::ready;
+    t.fiber->take(&machine);
   }
   return true;
 }
@@ -139,10 +147,19 @@ bool release_block() {
   throw std::runtime_error(text);
 }
 
+// The host sees what the threads have done.
+void end_block() {
+  for (Thread& t : machine.threads)
+    if (t.fiber) t.fiber->give(&machine.scheduler);
+  take(&machine.scheduler);
+}
+
 void run_block(std::vector<std::size_t>& order) {
   const std::size_t count = machine.threads.size();
   machine.shared.clear();
+  give(&machine.body);
   for (Thread& t : machine.threads) {
+    t.fiber->take(&machine.body);
     t.state = State::ready;
     t.open.clear();
     t.groups.clear();
@@ -156,12 +173,15 @@ void run_block(std::vector<std::size_t>& order) {
       machine.running = &t;
       threadIdx = t.index;
       machine.scheduler.switch_to(*t.fiber);
-      if (!machine.error.empty()) throw std::runtime_error(machine.error);
+      if (!machine.error.empty()) {
+        end_block();
+        throw std::runtime_error(machine.error);
+      }
       moved = true;
     }
     bool all_done = true;
     for (const Thread& t : machine.threads) all_done = all_done && t.state == State::done;
-    if (all_done) return;
+    if (all_done) return end_block();
     for (std::size_t first = 0; first < count; first += 32)
       moved = release_warp(first, std::min<std::size_t>(32, count - first)) || moved;
     moved = release_block() || moved;
@@ -216,6 +236,7 @@ void run(dim3 grid, dim3 block, std::size_t dynamic_bytes, const std::function<v
   try {
     run_grid(grid, block);
   } catch (...) {
+    end_block();
     machine.threads.clear();  // fibers that are stuck in the kernel
     std::fesetenv(&environment);
     throw;
@@ -247,10 +268,12 @@ const std::uint64_t* exchange(unsigned mask, std::uint64_t value, int line) {
 }
 
 void* shared_memory(const void* key, std::size_t bytes) {
+  take(&machine.shared);  // whoever came first has filled it
   for (Shared& s : machine.shared)
     if (s.key == key) return s.memory.get();
   machine.shared.push_back({key, std::unique_ptr<unsigned char[]>(new unsigned char[bytes])});
   std::memset(machine.shared.back().memory.get(), 0xff, bytes);
+  give(&machine.shared);
   return machine.shared.back().memory.get();
 }
 

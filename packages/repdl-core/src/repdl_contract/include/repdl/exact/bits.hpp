@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "repdl/contract/arithmetic.hpp"
 #include "repdl/host_device.hpp"
 
 namespace repdl::exact {

@@ -13,7 +13,7 @@ namespace repdl::exact {
 REPDL_HD inline float erf(float x) {
   const float upper = x > 3.925f ? 3.925f : x;
   const double t = upper < -3.925f ? -3.925f : upper;
-  const double z = t * t;
+  const double z = mul(t, t);
   const double w = z - 7.703125;
 
   // tools/exact/generate.py
@@ -48,7 +48,7 @@ REPDL_HD inline float erf(float x) {
   p = madd(p, w, 0x1.70eac96ea992cp-2);
   // 2 / sqrt(pi) (1 - z / 3)
   const double small = madd(z, -0x1.812746b0379e7p-2, 0x1.20dd750429b6dp+0);
-  float result = static_cast<float>(t * (z < 0x1p-28 ? small : p));
+  float result = static_cast<float>(mul(t, z < 0x1p-28 ? small : p));
   // Near the midpoint of two floats: with FMA the double falls on the wrong side.
   result = x == 0x1.81d5acp-13f ? 0x1.b35e28p-13f : result;  // 0x3940ead6
   result = x == -0x1.81d5acp-13f ? -0x1.b35e28p-13f : result;  // 0xb940ead6

@@ -33,7 +33,7 @@ REPDL_HD inline ExpParts exp_parts(double t) {
   q = madd(q, r, 0x1.5555555555556p-5);
   q = madd(q, r, 0x1.5555555555557p-3);
   q = madd(q, r, 0x1p-1);
-  return {shifted, madd(r * r, q, r)};
+  return {shifted, madd(mul(r, r), q, r)};
 }
 
 REPDL_HD inline float exp(float x) {

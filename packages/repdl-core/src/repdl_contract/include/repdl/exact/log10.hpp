@@ -16,9 +16,9 @@ REPDL_HD inline float log10(float x) {
   // n log10(2) + (f - tail) / ln 10
   const double high = b.f - tail;
   const double low = (b.f - high) - tail;
-  const double product = high * 0x1.bcb7b1526e50ep-2;
-  const double rest = madd(low, 0x1.bcb7b1526e50ep-2, high * 0x1.95355baaafad3p-57);
-  const double whole = b.n * 0x1.34413509f6p-2;  // exact: log10(2) to 40 bits, n to 8
+  const double product = mul(high, 0x1.bcb7b1526e50ep-2);
+  const double rest = madd(low, 0x1.bcb7b1526e50ep-2, mul(high, 0x1.95355baaafad3p-57));
+  const double whole = mul(b.n, 0x1.34413509f6p-2);  // exact: log10(2) to 40 bits, n to 8
   float result = static_cast<float>(whole + (product + madd(b.n, 0x1.9fef311f12b36p-42, rest)));
 
   // The argument for which the double nearest to log10(x) is the midpoint of two floats.

@@ -15,7 +15,7 @@ REPDL_HD inline float log1p(float x) {
   const double tail = log_tail(f);
 
   // high + low = n ln 2 + f without error but that of ln 2: |n ln 2| > |f|, or n = 0.
-  const double product = b.n * 0x1.62e42fefa2p-1;      // exact: ln 2 to 40 bits, n to 8
+  const double product = mul(b.n, 0x1.62e42fefa2p-1);  // exact: ln 2 to 40 bits, n to 8
   const double high = product + f;
   const double low = madd(b.n, 0x1.9ef35793c7673p-41, f - (high - product));  // the rest of ln 2
   float result = static_cast<float>(high + (low - tail));

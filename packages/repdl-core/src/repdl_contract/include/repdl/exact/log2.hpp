@@ -16,8 +16,8 @@ REPDL_HD inline float log2(float x) {
   // n + (f - tail) / ln 2, where 1 / ln 2 = L + l.
   const double high = b.f - tail;
   const double low = (b.f - high) - tail;
-  const double product = high * 0x1.71547652b82fep+0;
-  const double rest = madd(low, 0x1.71547652b82fep+0, high * 0x1.777d0ffda0d24p-56);
+  const double product = mul(high, 0x1.71547652b82fep+0);
+  const double rest = madd(low, 0x1.71547652b82fep+0, mul(high, 0x1.777d0ffda0d24p-56));
   float result = static_cast<float>(b.n + (product + rest));
 
   result = x == 0.0f ? -infinity() : result;

@@ -25,7 +25,7 @@ REPDL_HD inline Binade binade(double x) {
 REPDL_HD inline double log_tail(double f) {
   // tools/exact/generate.py log
   const double s = f / (2.0 + f);
-  const double z = s * s;
+  const double z = mul(s, s);
   double p = 0x1.0c04595972ab8p-3;
   p = madd(p, z, 0x1.0fbe83c2cbcf3p-3);
   p = madd(p, z, 0x1.3b1c360763b8ap-3);
@@ -34,8 +34,8 @@ REPDL_HD inline double log_tail(double f) {
   p = madd(p, z, 0x1.2492492476c87p-2);
   p = madd(p, z, 0x1.9999999999a38p-2);
   p = madd(p, z, 0x1.5555555555555p-1);
-  const double half = 0.5 * f * f;
-  return half - s * madd(z, p, half);
+  const double half = mul(mul(0.5, f), f);
+  return half - mul(s, madd(z, p, half));
 }
 
 }  // namespace repdl::exact

@@ -27,7 +27,7 @@ struct Pow {
     special = p == 0.0f || !(p - p == 0.0f);
     const double size = p < 0.0f ? -p : p;
     integer = size >= 0x1p+23 || (size + magic) - magic == size;
-    odd = integer && size < 0x1p+24 && (0.5 * size + magic) - magic != 0.5 * size;
+    odd = integer && size < 0x1p+24 && (mul(0.5, size) + magic) - magic != mul(0.5, size);
   }
 
   REPDL_HD float quick(float x, std::uint32_t& doubt) const {
@@ -36,8 +36,8 @@ struct Pow {
     const double tail = log_tail(b.f);
     const double high = b.f - tail;
     const double low = (b.f - high) - tail;
-    const double rest = madd(low, 0x1.71547652b82fep+0, high * 0x1.777d0ffda0d24p-56);
-    const double e = p * (b.n + madd(high, 0x1.71547652b82fep+0, rest));
+    const double rest = madd(low, 0x1.71547652b82fep+0, mul(high, 0x1.777d0ffda0d24p-56));
+    const double e = mul(double{p}, b.n + madd(high, 0x1.71547652b82fep+0, rest));
 
     // 2**t = 2**n (1 + r q(r)); beyond these bounds the result is inf or +0.
     const double upper = e > 130.0 ? 130.0 : e;
@@ -98,7 +98,7 @@ struct Pow {
 
     // The product roughly, to sort out what overflows or underflows for certain.
     const Binade b = binade(a);
-    const double e = p * (b.n + (b.f - log_tail(b.f)) * 0x1.71547652b82fep+0);
+    const double e = mul(double{p}, b.n + mul(b.f - log_tail(b.f), 0x1.71547652b82fep+0));
     if (e > 130.0) return infinity();
     if (e < -152.0) return 0.0f;
 
@@ -135,7 +135,7 @@ struct Pow {
     const std::uint64_t cut = head >> drop;
     const std::uint64_t rounded = cut + (tie ? cut & 1 : rest >= half);
     const double scale = from_bits(static_cast<std::uint64_t>(k - keep + 1023) << 52);
-    return static_cast<float>(static_cast<double>(rounded) * scale);
+    return static_cast<float>(mul(static_cast<double>(rounded), scale));
   }
 };
 

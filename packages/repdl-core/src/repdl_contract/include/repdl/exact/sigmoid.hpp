@@ -17,7 +17,7 @@ REPDL_HD inline float sigmoid(float x) {
   const double t = upper < -105.0f ? -105.0f : upper;
   const double y = 1.0 / (2.0 + expm1_double(-t));
 
-  double near_half = 0.5 + t * madd(t * t, -0x1.5555555555555p-6, 0.25);
+  double near_half = 0.5 + mul(t, madd(mul(t, t), -0x1.5555555555555p-6, 0.25));
   const double nudge = t > 0.0 ? -0x1p-52 : 0x1p-52;
   const double odd = near_half + nudge;
   near_half = (to_bits(near_half) & 0x1fffffffu) == 0x10000000u ? odd : near_half;

@@ -14,7 +14,7 @@ namespace repdl::exact {
 
 // r + r**3 p(r**2), with its sign inverted where the lowest bit of `odd` is set.
 REPDL_HD inline float signed_sin(double r, std::uint64_t odd) {
-  const double z = r * r;
+  const double z = mul(r, r);
   // tools/exact/generate.py
   double p = 0x1.89a43bea5b135p-49;
   p = madd(p, z, -0x1.ae51366b753a9p-41);
@@ -24,7 +24,7 @@ REPDL_HD inline float signed_sin(double r, std::uint64_t odd) {
   p = madd(p, z, -0x1.a01a01a018aaap-13);
   p = madd(p, z, 0x1.1111111111107p-7);
   p = madd(p, z, -0x1.5555555555555p-3);
-  return static_cast<float>(from_bits(to_bits(madd(r * z, p, r)) ^ (odd << 63)));
+  return static_cast<float>(from_bits(to_bits(madd(mul(r, z), p, r)) ^ (odd << 63)));
 }
 
 // t - k pi for |t| <= 2**20, k an integer or half of one: the products with the first two
@@ -64,8 +64,8 @@ REPDL_HD inline Turns turns(float x) {
 // The angle of `high` (below 2**63, its middle counting as 0) and `low`, in units of 2**-127 pi.
 REPDL_HD inline double centred(std::uint64_t high, std::uint64_t low) {
   const double a = static_cast<double>(static_cast<std::int64_t>(high) - (std::int64_t{1} << 62));
-  const double turn = madd(static_cast<double>(low), 0x1p-127, a * 0x1p-63);
-  return turn * 0x1.921fb54442d18p+1;
+  const double turn = madd(static_cast<double>(low), 0x1p-127, mul(a, 0x1p-63));
+  return mul(turn, 0x1.921fb54442d18p+1);
 }
 
 // Two paths (see two_paths.hpp): `quick` for |x| <= 2**20, `careful` for every other x.

@@ -13,7 +13,7 @@ REPDL_HD inline float tanh(float x) {
   // Beyond these the result is 1 or -1, and so it is at the bounds themselves.
   const float upper = x > 20.0f ? 20.0f : x;
   const double t = upper < -20.0f ? -20.0f : upper;
-  const double e = expm1_double(2.0 * t);
+  const double e = expm1_double(mul(2.0, t));
   float result = static_cast<float>(e / (e + 2.0));
   result = x == 0.0f ? x : result;
   return x == x ? result : quiet_nan();

@@ -1,0 +1,62 @@
+// Ops as they are, compared with plain loops: what test_planted.py runs with edited kernels and under sanitizers.
+#include "ops.hpp"
+
+#include "check.hpp"
+#include "repdl/contract/arithmetic.hpp"
+#include "repdl/contract/order.hpp"
+
+using namespace check;
+
+namespace {
+
+// Numbers of all sizes, with both signs.
+std::vector<float> numbers(std::size_t count) {
+  std::vector<float> x(count);
+  unsigned state = 1;
+  for (float& value : x) {
+    state = state * 1664525u + 1013904223u;
+    value = static_cast<float>(static_cast<int>(state)) * (state % 7 == 0 ? 1e-6f : 1e-9f);
+  }
+  return x;
+}
+
+// sum.md, for one output whose elements are `stride` apart.
+float plain_sum(const float* x, std::int64_t n, std::int64_t stride, int lanes, std::int64_t block) {
+  repdl::Tree<float> tree;
+  for (std::int64_t begin = 0; begin < n; begin += block) {
+    std::vector<float> lane(lanes, 0.0f);
+    for (std::int64_t i = 0; begin + i < n && i < block; ++i) lane[i % lanes] += x[(begin + i) * stride];
+    for (int half = lanes / 2; half > 0; half /= 2)
+      for (int i = 0; i < half; ++i) lane[i] += lane[i + half];
+    tree.push(lane[0]);
+  }
+  return repdl::canonical(tree.result());
+}
+
+// x (rows, columns), summed over its columns or its rows.
+void compare_sum(std::int64_t rows, std::int64_t columns, bool over_rows, int lanes, std::int64_t block) {
+  std::vector<float> x = numbers(rows * columns);
+  const std::int64_t kept = over_rows ? columns : rows, kept_stride = over_rows ? 1 : columns;
+  const std::int64_t reduced = over_rows ? rows : columns, reduced_stride = over_rows ? columns : 1;
+  std::vector<float> y(kept), expected(kept), work(repdl::cuda::sum_work(kept, reduced, block));
+  repdl::cuda::sum<float>(address(x), address(y), address(work), {kept}, {kept_stride}, {reduced}, {reduced_stride},
+                          lanes, block, stream);
+  for (std::int64_t i = 0; i < kept; ++i) expected[i] = plain_sum(&x[i * kept_stride], reduced, reduced_stride, lanes, block);
+  expect(same_bits(y, expected), "a sum has other bits");
+}
+
+void sum_rows() {
+  for (const std::int64_t n : {1, 31, 50, 64, 65, 200}) compare_sum(3, n, false, 64, 1024);
+  compare_sum(3, 200, false, 16, 48);
+}
+void sum_columns() {
+  for (const std::int64_t n : {1, 64, 100}) compare_sum(n, 40, true, 64, 1024);
+  compare_sum(100, 40, true, 16, 48);
+}
+void sum_blocks() { compare_sum(2, 48 * 35 + 5, false, 16, 48); }
+
+constexpr Case cases[] = {{"sum_rows", sum_rows}, {"sum_columns", sum_columns}, {"sum_blocks", sum_blocks}};
+
+}  // namespace
+
+int main(int argc, char** argv) { return run_case(cases, argc, argv); }
