@@ -16,10 +16,11 @@ def reduce(
     contract: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The losses of all positions reduced, and the total weight; `weights` are those of the positions."""
-    if weights is None:
-        total = (target != ignore_index).sum().to(losses.dtype)  # a count, rounded once
-    else:
-        total = sum(weights, [0], False, contract)
+    total = (
+        (target != ignore_index).sum().to(losses.dtype)  # a count, rounded once
+        if weights is None
+        else sum(weights, [0], False, contract)
+    )
     if reduction == "none":
         return losses, total
     loss = sum(losses.view(-1), [0], False, contract)
