@@ -32,6 +32,7 @@ HARD = HERE / "hard.json"
 FUNCTIONS: dict[str, Callable[[gmpy2.mpfr], gmpy2.mpfr]] = {
     "cos": gmpy2.cos,
     "erf": gmpy2.erf,
+    "erf_vec": gmpy2.erf,
     "exp": gmpy2.exp,
     "exp2": gmpy2.exp2,
     "exp_vec": gmpy2.exp,
