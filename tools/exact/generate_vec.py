@@ -32,7 +32,8 @@ def show(name: str, values: list[mpf]) -> None:
     """An array of hex floats."""
     print(f"  alignas(64) static constexpr float {name}[{len(values)}] = {{")
     for i in range(0, len(values), 5):
-        print("      " + ", ".join(short(v) for v in values[i : i + 5]) + ("," if i + 5 < len(values) else "};"))
+        end = "," if i + 5 < len(values) else "};"
+        print("      " + ", ".join(short(v) for v in values[i : i + 5]) + end)
 
 
 def show_fit(name: str, tail: object, bound: mpf, terms: int) -> None:

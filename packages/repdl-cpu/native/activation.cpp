@@ -74,7 +74,8 @@ void bind_activation_of(py::module_& module, const std::string& forward, const s
         auto* y = out(output);
         parallel_for(size, activation_grain, threads, [=](std::int64_t begin, std::int64_t end) {
           sweep(end - begin, [=](std::int64_t i, auto part) __attribute__((always_inline)) {
-            part.store(y + begin + i, canonical(part.load(g + begin + i) * A::slope(part.load(x + begin + i))));
+            const Vec slope = A::slope(part.load(x + begin + i));
+            part.store(y + begin + i, canonical(part.load(g + begin + i) * slope));
           });
         });
       },

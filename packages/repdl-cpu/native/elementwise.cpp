@@ -8,10 +8,10 @@
 #include <type_traits>
 
 #include "erf_vec.hpp"
+#include "exp2_vec.hpp"
 #include "exp_vec.hpp"
 #include "log_vec.hpp"
 #include "repdl/exact/cos.hpp"
-#include "repdl/exact/exp2.hpp"
 #include "repdl/exact/expm1.hpp"
 #include "repdl/exact/log10.hpp"
 #include "repdl/exact/log1p.hpp"
@@ -59,7 +59,7 @@ void bind_exact(py::module_& module) {
   bind_unary<float>(module, "cos", costly, exact::Cos());
   bind_unary<float>(module, "erf", costly, Exact<exact::erf, erf>());
   bind_unary<float>(module, "exp", costly, Exact<exact::exp, exp>());
-  bind_unary<float>(module, "exp2", costly, [](float x) { return exact::exp2(x); });
+  bind_unary<float>(module, "exp2", costly, Exact<exact::exp2, exp2>());
   bind_unary<float>(module, "expm1", costly, [](float x) { return exact::expm1(x); });
   bind_unary<float>(module, "log", costly, Exact<exact::log, log>());
   bind_unary<float>(module, "log10", costly, [](float x) { return exact::log10(x); });

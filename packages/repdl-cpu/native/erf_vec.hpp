@@ -143,7 +143,8 @@ namespace repdl::cpu {
   const Vec rest = fma(q, r, s_rest + Table(c0_low)[shifted]);
 
   // Measured; and near 0 the rest underflows.
-  const Vec bound = smaller(s, Vec::set1(narrow ? 0x1p-3f : 0x1p-4f)), tiny = smaller(z, Vec::set1(0x1p-130f));
+  const Vec bound = smaller(s, Vec::set1(narrow ? 0x1p-3f : 0x1p-4f));
+  const Vec tiny = smaller(z, Vec::set1(0x1p-130f));
   const Vec margin = fma(bound, Vec::set1(narrow ? 0x1.4p-30f : 0x1.1p-32f), tiny);
   const Rounded y = rounded({s, rest}, margin);
   return or_else<exactly<exact::erf>>(x, with_sign(y.value, x), y.decided);
