@@ -49,9 +49,13 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   bind<double>(f64);
   def(module, "cross_entropy", cross_entropy);
   def(module, "cross_entropy_backward", cross_entropy_backward);
+  def(module, "gelu", gelu);
+  def(module, "gelu_backward", gelu_backward);
   def(module, "log_softmax", log_softmax);
   def(module, "log_softmax_backward", log_softmax_backward);
   def(module, "pow", repdl::cuda::pow);
+  def(module, "silu", silu);
+  def(module, "silu_backward", silu_backward);
   def(module, "softmax", softmax);
   def(module, "softmax_backward", softmax_backward);
   def(module, "no_device", no_device);

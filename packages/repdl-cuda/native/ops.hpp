@@ -9,6 +9,13 @@
 
 namespace repdl::cuda {
 
+// `approximate` is "none" or "tanh".
+void gelu(Address x, Address y, std::int64_t n, const std::string& approximate, const Stream& stream);
+void gelu_backward(Address grad, Address x, Address y, std::int64_t n, const std::string& approximate,
+                   const Stream& stream);
+void silu(Address x, Address y, std::int64_t n, const Stream& stream);
+void silu_backward(Address grad, Address x, Address y, std::int64_t n, const Stream& stream);
+
 template <class T>
 void adam_step(const std::vector<std::vector<Address>>& tensors, const Sizes& counts, double lr, double beta1,
                double beta2, double eps, double weight_decay, double bias_correction1, double bias_correction2,

@@ -13,6 +13,7 @@ from repdl.registry import Backend
 __version__ = "0.1.0"
 
 FAMILIES = (
+    "activation",
     "adam_step",
     "cast",
     "conv2d",
@@ -30,7 +31,7 @@ FAMILIES = (
     "sum",
 )
 """The modules of this package that hold ops: one a family."""
-SINGLE = {"cross_entropy", "pow", "softmax"}
+SINGLE = {"activation", "cross_entropy", "pow", "softmax"}
 """Those without float64 kernels."""
 
 
