@@ -83,19 +83,21 @@ def parity_cpu(session: nox.Session) -> None:
 @nox.session(name="parity-cuda")
 def parity_cuda(session: nox.Session) -> None:
     """The same for the CUDA kernels on a GPU; fails where there is none."""
-    install(session, *TEST_TOOLS, backends=("cpu", "cuda"))
+    install(session, *TEST_TOOLS, *EXAMPLES, backends=("cpu", "cuda"))
     session.run("repdl", "check", "cuda")
     session.run("pytest", f"{NATIVE['cuda']}/tests", *session.posargs)
+    session.run("pytest", "tests/test_mnist.py", "-k", "cuda")
 
 
 @nox.session(name="parity-cuda-emulated")
 def parity_cuda_emulated(session: nox.Session) -> None:
     """The same for the CUDA kernels compiled for the CPU: needs neither a GPU nor nvcc."""
-    install(session, *TEST_TOOLS, backends=())
+    install(session, *TEST_TOOLS, *EXAMPLES, backends=())
     install_cuda(session, "REPDL_CUDA_EMULATED=ON", "REPDL_CUDA_DEVICE=OFF")
     session.run("repdl", "check", "cuda-emulated")
     coverage = f"{PURE[0]}/tests/test_coverage.py"
     session.run("pytest", *(session.posargs or [f"{NATIVE['cuda']}/tests", coverage]))
+    session.run("pytest", "tests/test_mnist.py", "-k", "cuda")
 
 
 @nox.session(name="audit-cuda")

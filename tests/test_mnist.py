@@ -26,11 +26,14 @@ MNIST = ROOT.parent / "shared" / "mnist"
 RECORDED = json.loads((ROOT / "examples" / "recorded_hashes.json").read_text())
 KEYS = ("initial", "trained", "accuracy", "logits", "after_steps", "loss_at_steps")
 
+USABLE = [name for name, row in repdl.backends().items() if row.error is None]
+
 has_mnist = pytest.mark.skipif(not (MNIST / "expected.json").exists(), reason="no ../shared/mnist")
 has_initial_bits = pytest.mark.skipif(
     torch.backends.cpu.get_cpu_capability() == "DEFAULT",
     reason="torch's own initialisation has other bits on processors without AVX2",
 )
+fast_backends = pytest.mark.parametrize("backend", [name for name in USABLE if name in ("cpu", "cuda")])
 
 
 def isas() -> list[str]:
@@ -56,9 +59,10 @@ def run(tmp_path: Path, *args: str, **env: str) -> tuple[dict[str, Any], str]:
 
 @has_mnist
 @has_initial_bits
-def test_mnist__published_bits(tmp_path: Path) -> None:
+@fast_backends
+def test_mnist__published_bits(tmp_path: Path, backend: str) -> None:
     expected = json.loads((MNIST / "expected.json").read_text())
-    report, output = run(tmp_path, "--data", str(MNIST), "--contract", "sequential")
+    report, output = run(tmp_path, "--data", str(MNIST), "--contract", "sequential", "--backend", backend)
     assert report["after_steps"] == expected["after_steps"]
     assert output.splitlines()[:4] == [
         f"Hash of the initial model: {expected['initial']}",
@@ -70,8 +74,9 @@ def test_mnist__published_bits(tmp_path: Path) -> None:
 
 @has_mnist
 @has_initial_bits
-def test_mnist__recorded_bits_of_v1(tmp_path: Path) -> None:
-    report, output = run(tmp_path, "--data", str(MNIST), "--contract", "v1")
+@fast_backends
+def test_mnist__recorded_bits_of_v1(tmp_path: Path, backend: str) -> None:
+    report, output = run(tmp_path, "--data", str(MNIST), "--contract", "v1", "--backend", backend)
     assert {key: report[key] for key in KEYS} == {key: RECORDED["mnist"]["v1"][key] for key in KEYS}
     assert "All hashes equal those recorded" in output
 
@@ -134,10 +139,25 @@ def test_digits__what_torch_uses_of_the_processor(tmp_path: Path) -> None:
 
 @has_initial_bits
 @pytest.mark.parametrize("contract", ["v1", "sequential"])
-def test_digits__recorded_bits(tmp_path: Path, contract: str) -> None:
-    report, output = run(tmp_path, "--contract", contract)
+@fast_backends
+def test_digits__recorded_bits(tmp_path: Path, contract: str, backend: str) -> None:
+    report, output = run(tmp_path, "--contract", contract, "--backend", backend)
     assert {key: report[key] for key in KEYS} == {key: RECORDED["digits"][contract][key] for key in KEYS}
     assert "All hashes equal those recorded" in output
+
+
+@has_initial_bits
+@pytest.mark.skipif("cuda-emulated" not in USABLE, reason="no emulated build of repdl-cuda")
+@pytest.mark.parametrize("contract", ["v1", "sequential"])
+def test_digits__cuda_emulated(tmp_path: Path, contract: str) -> None:
+    report, _ = run(tmp_path, "--contract", contract, "--backend", "cuda-emulated", "--steps", "2")
+    assert report["after_steps"] == {s: RECORDED["digits"][contract]["after_steps"][s] for s in ("1", "2")}
+
+
+def test_digits__backend_that_cannot_be_used() -> None:
+    command = [sys.executable, str(SCRIPT), "--backend", "abacus"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "backend 'abacus' is not installed" in done.stderr
 
 
 def test_digits__other_bits_are_reported(tmp_path: Path) -> None:
