@@ -147,3 +147,10 @@ def bench(session: nox.Session) -> None:
     avx2 = {"REPDL_CPU_ISA": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
     session.run(*kernels, "--json", "docs/benchmark_avx2.json", env=avx2 | {"ONEDNN_MAX_CPU_ISA": "AVX2"})
     session.run("python", "benchmarks/mnist.py")
+
+
+@nox.session(name="bench-cuda")
+def bench_cuda(session: nox.Session) -> None:
+    """CUDA kernels against torch's on a GPU, into docs/; arguments go to benchmarks/cuda_kernels.py."""
+    install(session, backends=("cuda",))
+    session.run("python", "benchmarks/cuda_kernels.py", *(session.posargs or ["--json", "docs/benchmark_cuda.json"]))

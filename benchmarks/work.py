@@ -1,4 +1,4 @@
-"""What benchmarks/kernels.py measures: each piece of work torch's way and ours, with its bound."""
+"""What benchmarks/kernels.py measures, and cuda_kernels.py in part: each piece of work torch's way and ours, with its bound."""
 
 from __future__ import annotations
 
@@ -98,11 +98,12 @@ def conv_calls(
     return tuple(torchs), ours
 
 
-def conv_work() -> Iterator[Work]:
+def conv_work(images: int = 16) -> Iterator[Work]:
+    """`images` is the batch of ResNet-50's convolutions."""
     parts = ("forward", "grad_input", "grad_weight")
     for part in parts:
         for c, o, side, k, s, p in RESNET50:
-            x, w = rand(16, c, side, side), rand(o, c, k, k)
+            x, w = rand(images, c, side, side), rand(o, c, k, k)
             name = f"conv {part} {c}->{o} {side}^2 {k}x{k} /{s}"
             yield Work(name, *conv_calls(x, w, None, s, p, 1, part), 0.8 if part == "forward" else 0.0, f"ResNet-50 {part}")
     for part in parts:
@@ -124,8 +125,9 @@ def reduction_work() -> Iterator[Work]:
         yield Work(f"{name} 1e7", (lambda f=torchs: f(row),), lambda f=ours: f(row), 1.0)
 
 
-def normalisation_work() -> Iterator[Work]:
-    for shape in ((128, 1000), (64, 32000)):
+def normalisation_work(times: int = 1) -> Iterator[Work]:
+    """`times` as many rows or images."""
+    for shape in ((128 * times, 1000), (64 * times, 32000)):
         x, g = rand(*shape) * 8, rand(*shape)
         t = torch.randint(shape[1], (shape[0],))
         for name in ("softmax", "log_softmax"):
@@ -146,10 +148,11 @@ def normalisation_work() -> Iterator[Work]:
             f(leaf, t).backward()
 
         yield Work(f"cross_entropy {shape} with backward", (lambda f=both: f(F.cross_entropy),), lambda f=both: f(ops.cross_entropy), 1.0)
-    x = rand(16, 64, 56, 56)
+    images = 16 * times
+    x = rand(images, 64, 56, 56)
     w, b, m, v = rand(64), rand(64), torch.zeros(64), torch.ones(64)
     bn = lambda f: f(x, m, v, w, b, True)
-    yield Work("batch_norm (16, 64, 56, 56)", (lambda: bn(F.batch_norm),), lambda: bn(ops.batch_norm), 1.0)
+    yield Work(f"batch_norm ({images}, 64, 56, 56)", (lambda: bn(F.batch_norm),), lambda: bn(ops.batch_norm), 1.0)
     leaf = x.clone().requires_grad_()
 
     def bn_both(f: Any) -> None:
@@ -159,7 +162,7 @@ def normalisation_work() -> Iterator[Work]:
     yield Work("batch_norm with backward", (lambda: bn_both(F.batch_norm),), lambda: bn_both(ops.batch_norm), 1.0)
 
 
-    for sizes in ((4096, 1024), (64, 128, 768)):
+    for sizes in ((4096 * times, 1024), (64 * times, 128, 768)):
         n, rows = sizes[-1], [*sizes[:-1], 1]
         x, g, w, b = rand(*sizes), rand(*sizes), rand(n), rand(n)
         mean, rstd = x.mean(-1, keepdim=True), x.var(-1, keepdim=True).rsqrt()
@@ -177,31 +180,32 @@ def normalisation_work() -> Iterator[Work]:
             f"rms_norm {sizes}", (lambda x=x, n=n, w=w: F.rms_norm(x, [n], w),),
             lambda x=x, n=n, w=w: ops.rms_norm(x, [n], w), 1.0,
         )
-    x, w, b = rand(16, 64, 56, 56), rand(64), rand(64)
+    x, w, b = rand(images, 64, 56, 56), rand(64), rand(64)
     yield Work(
-        "group_norm (16, 64, 56, 56) 32 groups", (lambda: F.group_norm(x, 32, w, b),), lambda: ops.group_norm(x, 32, w, b), 1.0,
+        f"group_norm ({images}, 64, 56, 56) 32 groups", (lambda: F.group_norm(x, 32, w, b),), lambda: ops.group_norm(x, 32, w, b), 1.0,
     )
-    g, (_, mean, rstd) = rand(*x.shape), torch.native_group_norm(x, w, b, 16, 64, 56 * 56, 32, 1e-5)
+    g, (_, mean, rstd) = rand(*x.shape), torch.native_group_norm(x, w, b, images, 64, 56 * 56, 32, 1e-5)
     yield Work(
         "group_norm backward",
-        (lambda: torch.ops.aten.native_group_norm_backward(g, x, mean, rstd, w, 16, 64, 56 * 56, 32, [True] * 3),),
+        (lambda: torch.ops.aten.native_group_norm_backward(g, x, mean, rstd, w, images, 64, 56 * 56, 32, [True] * 3),),
         lambda: torch.ops.repdl.group_norm_backward(g, x, 32, mean, rstd, w, "v1"), 1.0,
     )
 
 
-def elementwise_work() -> Iterator[Work]:
-    x = rand(1 << 20).abs() + 0.1
+def elementwise_work(n: int = 20) -> Iterator[Work]:
+    """Of 2**n elements."""
+    x = rand(1 << n).abs() + 0.1
     bounds = {"exp": 1.0, "log": 1.0, "tanh": 1.0, "erf": 0.6, "sigmoid": 0.6, "relu": 0.0, "sqrt": 0.0}
     rest = dict.fromkeys(("exp2", "expm1", "log2", "log10", "log1p", "sin", "cos", "rsqrt"), 0.0)
     for name, bound in (bounds | rest).items():
         theirs, ours = getattr(torch, name), getattr(ops, name)
-        yield Work(f"{name} 2**20", (lambda f=theirs: f(x),), lambda f=ours: f(x), bound)
-    yield Work("pow 2**20 by 1.5", (lambda: torch.pow(x, 1.5),), lambda: ops.pow(x, 1.5), 0.0)
-    yield Work("gelu 2**20", (lambda: F.gelu(x),), lambda: ops.gelu(x), 0.6)
-    yield Work("gelu 2**20 tanh", (lambda: F.gelu(x, approximate="tanh"),), lambda: ops.gelu(x, "tanh"), 0.6)
-    yield Work("silu 2**20", (lambda: F.silu(x),), lambda: ops.silu(x), 0.6)
-    y = rand(1 << 20)
-    yield Work("add 2**20", (lambda: torch.add(x, y),), lambda: ops.add(x, y), 0.0)
+        yield Work(f"{name} 2**{n}", (lambda f=theirs: f(x),), lambda f=ours: f(x), bound)
+    yield Work(f"pow 2**{n} by 1.5", (lambda: torch.pow(x, 1.5),), lambda: ops.pow(x, 1.5), 0.0)
+    yield Work(f"gelu 2**{n}", (lambda: F.gelu(x),), lambda: ops.gelu(x), 0.6)
+    yield Work(f"gelu 2**{n} tanh", (lambda: F.gelu(x, approximate="tanh"),), lambda: ops.gelu(x, "tanh"), 0.6)
+    yield Work(f"silu 2**{n}", (lambda: F.silu(x),), lambda: ops.silu(x), 0.6)
+    y = rand(1 << n)
+    yield Work(f"add 2**{n}", (lambda: torch.add(x, y),), lambda: ops.add(x, y), 0.0)
     p = rand(100, 6, 28, 28)
     yield Work("max_pool2d (100, 6, 28, 28) 2x2", (lambda: F.max_pool2d(p, 2, return_indices=True),), lambda: ops.max_pool2d(p, 2, return_indices=True), 0.0)
 

@@ -1,0 +1,47 @@
+"""benchmarks/cuda_kernels.py without a GPU: its message, and its work on tensors that have no memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import repdl
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+BOUNDS = {
+    "mm 8192^3": 0.9,
+    "mm 64x10, k = 802816": 0.5,
+    "conv grad_weight 64->64 56^2 3x3 /1": 0.5,
+    "MNIST conv1 grad_weight, deterministic": 0.5,
+    "sum 16384^2 dim=0 / copy": 0.8,
+    "softmax (8192, 1000)": 0.0,
+    "tanh 2**26": 0.0,
+    "Adam step, 1e7 parameters": 0.8,
+}
+
+
+@pytest.mark.skipif("cuda" in repdl.backends() and not repdl.backends()["cuda"].error, reason="there is a GPU")
+def test_cuda_kernels__say_why_not() -> None:
+    done = subprocess.run([sys.executable, FOLDER / "cuda_kernels.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "backend 'cuda' is " in done.stderr
+
+
+def test_cuda_kernels__calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    import cuda_kernels
+    from table import on, time_rows
+
+    def timer(call: Any, repeat: int) -> float:
+        call()
+        return 1.0
+
+    works = (work for group in cuda_kernels.GROUPS.values() for work in on("meta", group()))
+    # torch's fused steps take no such tensors.
+    works = (replace(work, torchs=work.torchs[:1]) if "step" in work.name else work for work in works)
+    rows = {row["work"]: row["bound"] for row in time_rows(works, 0.0, timer, mean_bound=0.0)}
+    assert {name: rows[name] for name in BOUNDS} == BOUNDS
