@@ -7,8 +7,10 @@ emulated backend, for tests without a GPU, is registered before that.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from importlib.util import find_spec
+from pathlib import Path
 
 import torch
 
@@ -28,7 +30,9 @@ def no_device() -> str:
 
 def _devices() -> Mapping[str, str]:
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return {"devices": ", ".join(names)}
+    driver = Path("/proc/driver/nvidia/version")  # torch does not tell it, Linux does
+    found = re.search(r"\d+\.[\d.]+", driver.read_text()) if driver.exists() else None
+    return {"devices": ", ".join(names), "driver": found[0] if found else "unknown"}
 
 
 def _emulation() -> Mapping[str, str]:

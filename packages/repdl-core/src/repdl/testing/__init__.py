@@ -3,7 +3,7 @@
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits, bits, hex_digest
 from repdl.testing.inputs import uniform
-from repdl.testing.run import CONTRACTS, ODD_CONTRACTS, check_golden, check_parity, covers, golden, run, run_on
+from repdl.testing.run import CONTRACTS, ODD_CONTRACTS, check_golden, check_parity, covers, digests, golden, run, run_on
 
 __all__ = [
     "CONTRACTS",
@@ -15,6 +15,7 @@ __all__ = [
     "check_golden",
     "check_parity",
     "covers",
+    "digests",
     "golden",
     "hex_digest",
     "run",

@@ -69,8 +69,12 @@ def golden(family: str) -> dict[str, dict[str, str]]:
     return dict(json.loads(text))
 
 
+def digests(case: Case, backend: str, contract: str) -> tuple[str, str]:
+    """The digest of what `backend` gives for the case, and the recorded one."""
+    return hex_digest(run_on(case, contract, backend)), golden(OPS[case.op].family)[str(case)][contract]
+
+
 def check_golden(case: Case, backend: str, contract: str) -> None:
     """Raise AssertionError unless `backend` gives the recorded bits for the case."""
-    recorded = golden(OPS[case.op].family)[str(case)][contract]
-    actual = hex_digest(run_on(case, contract, backend))
+    actual, recorded = digests(case, backend, contract)
     assert actual == recorded, f"{case} {contract} on {backend}: digest {actual}, recorded {recorded}"
