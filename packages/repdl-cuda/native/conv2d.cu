@@ -84,8 +84,8 @@ std::vector<Class> classes(std::int64_t size, std::int64_t kernel, std::int64_t 
 constexpr int threads = 256;
 template <class T>
 __global__ void __launch_bounds__(threads)
-    pack(const T* w, T* packed, Class rows, Class columns, std::int64_t c, std::int64_t o, std::int64_t kh,
-         std::int64_t kw, std::int64_t count) {
+    pack(const T* w, T* packed, Class rows, Class columns, std::int64_t c, std::int64_t kh, std::int64_t kw,
+         std::int64_t count) {
   std::int64_t i = thread_index();
   if (i >= count) return;
   T* to = packed + i;
@@ -177,7 +177,7 @@ void conv2d_grad_input(Address grad, Address w, Address y, Address work, const S
     const std::int64_t count = v.groups * plan.gemm.k * v.in_channels();
     const Address packed = work + ceil_div(work_of(plan), vector) * 16;  // aligned
     launch(op, pack<T>, {ceil_div(count, threads)}, threads, 0, stream, in<T>(w), out<T>(packed), rows, columns,
-           v.in_channels(), v.out_channels(), v.kh, v.kw, count);
+           v.in_channels(), v.kh, v.kw, count);
     const Strided<T> a(op, packed, {v.groups}, {plan.gemm.k * v.in_channels()}, v.in_channels(), 1, v.in_channels());
     const WindowShape window = {Divide(narrow(rows.count * columns.count)), Divide(narrow(columns.count)),
                                 Divide(narrow(rows.taps * columns.taps)),   Divide(narrow(columns.taps)),

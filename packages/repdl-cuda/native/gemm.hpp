@@ -229,10 +229,11 @@ __device__ void store(const Patch<Tiling>& patch, const C& c, const Gemm& gemm, 
 #pragma unroll
       for (int r = 0; r < Patch<Tiling>::rows; ++r) {
         const int i = work.i0 + patch.row(r);
+        if (i >= gemm.m) continue;
         Vector<T> result;
 #pragma unroll
         for (int v = 0; v < vector; ++v) result.at[v] = value(r, first + v);
-        if (i < gemm.m) *reinterpret_cast<Vector<T>*>(at + i * row_stride) = result;
+        *reinterpret_cast<Vector<T>*>(at + i * row_stride) = result;
       }
     } else {
 #pragma unroll

@@ -44,7 +44,8 @@ void with_tiling(int tile, const F& f) {
   return f(Tiling<T, 32, 4, 4>());
 }
 
-// Divides a product over the multiprocessors; `only_tile` of 0 lets this choose the tile.
+// Divides a product over the multiprocessors; `only_tile` of 0 lets this choose the tile,
+// another one is taken, or the largest tile of T if that is smaller.
 template <class T>
 GemmPlan plan_gemm(const char* op, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch,
                    std::int64_t chunk, int only_tile, const Stream& stream) {
@@ -58,7 +59,7 @@ GemmPlan plan_gemm(const char* op, std::int64_t m, std::int64_t n, std::int64_t 
   GemmPlan plan = {};
   double least = 0;
   for (const TileChoice& choice : Tilings<T>::choices) {
-    if (only_tile != 0 && choice.tile != only_tile) continue;
+    if (only_tile != 0 && choice.tile != std::min(only_tile, Tilings<T>::choices[0].tile)) continue;
     const std::int64_t tiles_m = ceil_div(m, choice.tile), tiles_n = ceil_div(n, choice.tile);
     const std::int64_t tiles = tiles_m * tiles_n * batch;
     // A part has as many chunks as let every multiprocessor run some blocks.

@@ -36,12 +36,9 @@ class Strided {
     __device__ Loader(const Strided& x, Slice<Tiling>* slices, int product, int first_row, int rows, int first_k)
         : x_(x), to_(slices) {
       const int t = anew(threadIdx.x);
-      int row = 0;
-      switch (x.order_) {
-        case Order::k: k_ = t % run, row = t / run; break;
-        case Order::rows: k_ = t / tile, row = t % tile; break;
-        case Order::vectors: k_ = t / (tile / vector), row = t % (tile / vector) * vector; break;
-      }
+      constexpr int vectors = tile / vector;
+      const int row = x.order_ == Order::k ? t / run : x.order_ == Order::rows ? t % tile : t % vectors * vector;
+      k_ = x.order_ == Order::k ? t % run : x.order_ == Order::rows ? t / tile : t / vectors;
       rows_ = rows - first_row - row;
       to_ = to_ + (k_ * Tiling::width + row) * sizeof(T);
       from_ = x.base_ + x.batch_.offsets(product).at[0] + std::int64_t{first_row + row} * x.row_stride_ +
