@@ -223,17 +223,22 @@ struct Work {
 
 // Writes a patch: to C, or where k has several parts, to parts[part, b, i, j].
 template <class Tiling, class C, class T>
-__device__ void store(const Patch<Tiling>& patch, const C& c, const Gemm& gemm, T* parts, const Work& work) {
+__device__ void store(Patch<Tiling>& patch, const C& c, const Gemm& gemm, T* parts, const Work& work) {
   constexpr int vector = Tiling::vector;
   const bool split = gemm.parts > 1;
   const int b = work.product;
   T* to = split ? parts + (static_cast<std::int64_t>(work.part) * gemm.batch + b) * gemm.m * gemm.n : c.start_of(b);
   const std::int64_t row_stride = split ? gemm.n : c.row_stride;
   const bool wide = split ? gemm.n % vector == 0 : c.wide;
-  const auto value = [&](int r, int column) {
-    const T sum = patch.sum[r][column];
-    return split ? sum : c.finish(sum, b, work.i0 + patch.row(r), work.j0 + patch.column(column));
-  };
+  if (!split) {
+#pragma unroll
+    for (int column = 0; column < Patch<Tiling>::columns; ++column)
+#pragma unroll
+      for (int r = 0; r < Patch<Tiling>::rows; ++r) {
+        const int i = work.i0 + patch.row(r), j = work.j0 + patch.column(column);
+        if (i < gemm.m && j < gemm.n) patch.sum[r][column] = c.finish(patch.sum[r][column], b, i, j);
+      }
+  }
 #pragma unroll
   for (int first = 0; first < Patch<Tiling>::columns; first += vector) {
     if (wide) {
@@ -246,7 +251,7 @@ __device__ void store(const Patch<Tiling>& patch, const C& c, const Gemm& gemm, 
         if (i >= gemm.m) continue;
         Vector<T> result;
 #pragma unroll
-        for (int v = 0; v < vector; ++v) result.at[v] = value(r, first + v);
+        for (int v = 0; v < vector; ++v) result.at[v] = patch.sum[r][first + v];
         *reinterpret_cast<Vector<T>*>(at + i * row_stride) = result;
       }
     } else {
@@ -257,7 +262,7 @@ __device__ void store(const Patch<Tiling>& patch, const C& c, const Gemm& gemm, 
         T* at = to + (split ? j : c.column(j));
 #pragma unroll
         for (int r = 0; r < Patch<Tiling>::rows; ++r)
-          if (const int i = work.i0 + patch.row(r); i < gemm.m) at[i * row_stride] = value(r, first + v);
+          if (const int i = work.i0 + patch.row(r); i < gemm.m) at[i * row_stride] = patch.sum[r][first + v];
       }
     }
   }
