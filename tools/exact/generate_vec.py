@@ -1,6 +1,6 @@
 """Tables and polynomials of the exact functions of a Vec (`packages/repdl-cpu/native/<name>.hpp`).
 
-    python tools/exact/generate_vec.py exp_vec log_vec
+    python tools/exact/generate_vec.py exp_vec log_vec erf_vec
 
 Tables are as in the headers; the polynomials, near-minimax (Chebyshev) fits in 200 bits, are
 rounded to float there.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from mpmath import chebyfit, exp, log, mp, mpf, nint
+from mpmath import chebyfit, erf, exp, log, mp, mpf, nint, taylor
 
 mp.prec = 200
 ENTRIES = 32
@@ -22,12 +22,18 @@ def rounded(x: mpf) -> mpf:
     return mpf(float(np.float32(float(x))))
 
 
+def short(x: mpf) -> str:
+    """A hex float literal without zeros at its end."""
+    mantissa, exponent = float(x).hex().split("p")
+    return (mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa) + f"p{exponent}f"
+
+
 def show(name: str, values: list[mpf]) -> None:
     """An array of hex floats."""
     print(f"  alignas(64) static constexpr float {name}[{len(values)}] = {{")
     for i in range(0, len(values), 5):
-        print("      " + ", ".join(float(v).hex() + "f" for v in values[i : i + 5]) + ",")
-    print("  };")
+        end = "," if i + 5 < len(values) else "};"
+        print("      " + ", ".join(short(v) for v in values[i : i + 5]) + end)
 
 
 def show_fit(name: str, tail: object, bound: mpf, terms: int) -> None:
@@ -59,7 +65,19 @@ def log_vec() -> None:
     show_fit("q", tail, mpf(2) ** -5.5 * mpf("1.01"), 4)
 
 
+def erf_vec() -> None:
+    """The Taylor coefficients of erf at j / 8; the first three with what rounding takes from them."""
+    series = [taylor(erf, mpf(j) / 8, 9) for j in range(ENTRIES)]
+    for i in range(10):
+        values = [c[i] if j or i % 2 else mpf(0) for j, c in enumerate(series)]
+        show(f"c{i}", [rounded(v) for v in values])
+        if i < 3:
+            show(f"c{i}_low", [rounded(v - rounded(v)) for v in values])
+
+
+TABLES = {"exp_vec": exp_vec, "log_vec": log_vec, "erf_vec": erf_vec}
+
 if __name__ == "__main__":
-    for name in sys.argv[1:] or ("exp_vec", "log_vec"):
+    for name in sys.argv[1:] or TABLES:
         print(name)
-        {"exp_vec": exp_vec, "log_vec": log_vec}[name]()
+        TABLES[name]()

@@ -18,6 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include "erf_vec.hpp"
+#include "exp2_vec.hpp"
 #include "exp_vec.hpp"
 #include "log_vec.hpp"
 #include "repdl/exact/cos.hpp"
@@ -58,7 +60,9 @@ void loop(const float* x, float* y, int n) {
 // The same for a function of a whole Vec.
 template <repdl::cpu::Vec (*function)(repdl::cpu::Vec)>
 void loop_vec(const float* x, float* y, int n) {
-  repdl::cpu::sweep(n, [=](std::int64_t i, auto part) { part.store(y + i, function(part.load(x + i))); });
+  repdl::cpu::sweep(n, [=](std::int64_t i, auto part) __attribute__((always_inline)) {
+    part.store(y + i, function(part.load(x + i)));
+  });
 }
 
 template <class F>
@@ -88,8 +92,10 @@ double rsqrt(double x) { return 1 / std::sqrt(x); }
 const Function functions[] = {
     {"cos", two_paths<repdl::exact::Cos>, std::cos, 0x1p-50},
     {"erf", loop<repdl::exact::erf>, std::erf, 0x1p-50},
+    {"erf_vec", loop_vec<repdl::cpu::erf>, std::erf, 0x1p-50},
     {"exp", loop<repdl::exact::exp>, std::exp, 0x1p-51},
     {"exp2", loop<repdl::exact::exp2>, std::exp2, 0x1p-50},
+    {"exp2_vec", loop_vec<repdl::cpu::exp2>, std::exp2, 0x1p-50},
     {"exp_vec", loop_vec<repdl::cpu::exp>, std::exp, 0x1p-51},
     {"expm1", loop<repdl::exact::expm1>, std::expm1, 0x1p-50},
     {"log", loop<repdl::exact::log>, std::log, 0x1p-51},

@@ -1,56 +1,16 @@
-// One step of Adam, in place, with moments m and v and, for AMSGrad, the largest v in x:
-//
-//   for i < numel:
-//     g = grad[i]                              (times -1, which is exact, to maximize)
-//     p[i] *= 1 - lr * weight_decay            (decoupled), or g = fma(weight_decay, p[i], g)
-//     m[i] = fma(g, 1 - beta1, m[i] * beta1)
-//     v[i] = v[i] * beta2 + (g * g) * (1 - beta2)
-//     d = sqrt(max(x[i], v[i])) / sqrt(bias_correction2) + eps
-//     p[i] = p[i] + (m[i] / d) * -(lr / bias_correction1)
-#include <cmath>
+// One step of Adam, in place: repdl/contract/adam_step.hpp for every element of every tensor.
+#include "repdl/contract/adam_step.hpp"
 
 #include "bind.hpp"
 #include "elements.hpp"
-#include "repdl/contract/arithmetic.hpp"
 
 namespace repdl::cpu {
 namespace {
 
-// The hyperparameters as they come: doubles until each is rounded to float once.
-struct AdamOptions {
-  double lr, beta1, beta2, eps, weight_decay, bias_correction1, bias_correction2;
-  bool maximize, decoupled;
-};
-
-enum class Decay { none, gradient, decoupled };
-
-template <Decay decay, bool amsgrad, class T>
-void adam(const AdamOptions& o, T* p, const T* grad, T* m, T* v, T* x,
-          std::int64_t n) {
-  const T sign = o.maximize ? -T(1) : T(1), weight_decay = static_cast<T>(o.weight_decay);
-  const T shrink = static_cast<T>(1.0 - o.lr * o.weight_decay);
-  const T beta1 = static_cast<T>(o.beta1), share1 = static_cast<T>(1.0 - o.beta1);
-  const T beta2 = static_cast<T>(o.beta2), share2 = static_cast<T>(1.0 - o.beta2);
-  const T root = static_cast<T>(std::sqrt(o.bias_correction2));
-  const T eps = static_cast<T>(o.eps);
-  const T step = static_cast<T>(-(o.lr / o.bias_correction1));
-  for (std::int64_t i = 0; i < n; ++i) {
-    T weight = p[i], g = grad[i] * sign;
-    if constexpr (decay == Decay::decoupled) weight *= shrink;
-    if constexpr (decay == Decay::gradient) g = fma(weight_decay, weight, g);
-    const T first = fma(g, share1, m[i] * beta1);
-    T second = v[i] * beta2 + (g * g) * share2;
-    m[i] = canonical(first);
-    v[i] = canonical(second);
-    if constexpr (amsgrad) {
-      const T largest = x[i];
-      // Not greater or equal: a NaN in x stays.
-      second = !(largest <= second) && second == second ? largest : second;
-      x[i] = canonical(second);
-    }
-    const T denominator = std::sqrt(second) / root + eps;
-    p[i] = canonical(weight + (first / denominator) * step);
-  }
+template <AdamDecay decay, bool amsgrad, class T>
+void adam(const AdamOptions& o, T* p, const T* grad, T* m, T* v, T* x, std::int64_t n) {
+  const AdamElement<decay, amsgrad, T> element(o);
+  for (std::int64_t i = 0; i < n; ++i) element(p[i], grad[i], m[i], v[i], amsgrad ? x + i : nullptr);
 }
 
 // tensors: addresses of params, grads, first moments, second moments and, for AMSGrad,
@@ -69,11 +29,11 @@ void adam_step(const std::vector<std::vector<Address>>& tensors, const Sizes& co
     with_option(amsgrad, [&](auto largest) {
       constexpr bool has_largest = decltype(largest)::value;
       if (o.weight_decay == 0)
-        adam<Decay::none, has_largest>(o, p, grad, m, v, x, end - begin);
+        adam<AdamDecay::none, has_largest>(o, p, grad, m, v, x, end - begin);
       else if (o.decoupled)
-        adam<Decay::decoupled, has_largest>(o, p, grad, m, v, x, end - begin);
+        adam<AdamDecay::decoupled, has_largest>(o, p, grad, m, v, x, end - begin);
       else
-        adam<Decay::gradient, has_largest>(o, p, grad, m, v, x, end - begin);
+        adam<AdamDecay::gradient, has_largest>(o, p, grad, m, v, x, end - begin);
     });
   });
 }

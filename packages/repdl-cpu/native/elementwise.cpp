@@ -7,11 +7,11 @@
 #include <cmath>
 #include <type_traits>
 
+#include "erf_vec.hpp"
+#include "exp2_vec.hpp"
 #include "exp_vec.hpp"
 #include "log_vec.hpp"
 #include "repdl/exact/cos.hpp"
-#include "repdl/exact/erf.hpp"
-#include "repdl/exact/exp2.hpp"
 #include "repdl/exact/expm1.hpp"
 #include "repdl/exact/log10.hpp"
 #include "repdl/exact/log1p.hpp"
@@ -30,7 +30,7 @@ constexpr std::int64_t cheap = 1 << 15, costly = 1 << 12;  // elements worth a t
 template <float (*one)(float), Vec (*all)(Vec)>
 struct Exact {
   float operator()(float x) const { return one(x); }
-  Vec operator()(Vec x) const { return all(x); }
+  [[gnu::always_inline]] Vec operator()(Vec x) const { return all(x); }
 };
 
 template <class T, class F>
@@ -57,9 +57,9 @@ void bind_binary(py::module_& module, const char* name, F f) {
 // Correctly rounded functions, float only.
 void bind_exact(py::module_& module) {
   bind_unary<float>(module, "cos", costly, exact::Cos());
-  bind_unary<float>(module, "erf", costly, [](float x) { return exact::erf(x); });
+  bind_unary<float>(module, "erf", costly, Exact<exact::erf, erf>());
   bind_unary<float>(module, "exp", costly, Exact<exact::exp, exp>());
-  bind_unary<float>(module, "exp2", costly, [](float x) { return exact::exp2(x); });
+  bind_unary<float>(module, "exp2", costly, Exact<exact::exp2, exp2>());
   bind_unary<float>(module, "expm1", costly, [](float x) { return exact::expm1(x); });
   bind_unary<float>(module, "log", costly, Exact<exact::log, log>());
   bind_unary<float>(module, "log10", costly, [](float x) { return exact::log10(x); });

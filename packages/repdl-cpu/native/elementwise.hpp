@@ -63,7 +63,10 @@ void elements(const F& f, T* out, std::int64_t n, const std::array<const T*, 1>&
               const std::array<std::int64_t, 1>& s) {
   const T* a = x[0];
   if constexpr (std::is_same_v<T, float> && std::is_invocable_v<F, Vec>)
-    if (s[0] == 1) return sweep(n, [&](std::int64_t i, auto part) { part.store(out + i, f(part.load(a + i))); });
+    if (s[0] == 1)
+      return sweep(n, [&](std::int64_t i, auto part) __attribute__((always_inline)) {
+        part.store(out + i, f(part.load(a + i)));
+      });
   if constexpr (exact::has_two_paths<F>) {
     if (s[0] == 1)
       exact::evaluate(f, a, out, n);

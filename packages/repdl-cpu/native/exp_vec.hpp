@@ -1,6 +1,6 @@
 // exp of a whole Vec: the bits of repdl/exact/exp.hpp, most of the time without doubles.
 //
-//   x = (k / entries) ln 2 + r,  |r| <= ln 2 / 2 / entries,  k = entries * n + j
+//   x = k ln 2 + r,  |r| <= ln 2 / 2 / entries,  k = n + j / entries
 //   exp(x) = 2**n * t_j * exp(r + d_j),  t_j = 2**(j / entries) rounded to float
 //
 // t_j exp(r + d_j) is kept as s + rest, a float and its correction, with an error below
@@ -17,23 +17,35 @@ namespace repdl::cpu {
 
 #if defined(__AVX2__) && defined(__FMA__)
 
-// exp(x) where `undecided`, y elsewhere.
-__attribute__((noinline, cold)) inline Vec exp_undecided(Vec x, Vec y, Mask undecided) {
-  const Mask zero = x < Vec::set1(-104.0f);  // exponents of masked elements
-  y = select(zero, Vec::zero(), y);
-  undecided = undecided & !zero;
-  return any(undecided) ? one_by_one<exact::exp>(x, y, undecided) : y;
-}
-
-// exp(x) = 2**n (s + rest), n the bits of `shifted` above those of a table; s in [0.98, 2.02).
+// exp(x) = 2**floor(k) t (1 + r + q), t in [1, 2), shifted = k + table_magic.
 struct ExpVecParts {
-  Vec s, rest, shifted;
+  Vec k, shifted, t, r, q;
+
+  // The same without 2**n, for any scale of t.
+  FloatSum times(Vec t) const {
+    const Vec s = fma(t, r, t);
+    return {s, fma(t, q, fma(t, r, t - s))};
+  }
 };
 
 // The largest error of s + rest that was measured is 2**-34.99 with 32 entries, 2**-33.19 with 16.
 constexpr float exp_margin = 0x1.18p-35f * (32 / table_entries) * (32 / table_entries);
 
-inline ExpVecParts exp_vec_parts(Vec x) {
+// d_j, of which k tells j.
+inline Vec exp_table_rest(Vec shifted) {
+  // tools/exact/generate_vec.py
+  alignas(64) static constexpr float d_table[32] = {
+      0x0p+0f, -0x1.947416p-25f, 0x1.8d96d4p-25f, -0x1.dda2fep-25f, -0x1.9c0c22p-27f, -0x1.a2fbb4p-25f,
+      0x1.964902p-25f, -0x1.2b0dbcp-25f, 0x1.125002p-25f, -0x1.cde8cep-26f, 0x1.370be4p-25f, 0x1.336de2p-30f,
+      -0x1.0a3552p-25f, -0x1.c541b6p-26f, -0x1.00d8acp-27f, -0x1.6cb284p-25f, 0x1.26055cp-26f, 0x1.8b2bb8p-26f,
+      -0x1.05cb44p-25f, -0x1.1c2142p-26f, 0x1.67a1cap-28f, -0x1.348e56p-25f, 0x1.a3b5e4p-28f, -0x1.0b7ec8p-25f,
+      -0x1.f9c306p-27f, -0x1.e4c886p-26f, -0x1.6961b4p-28f, -0x1.b5151ep-28f, -0x1.a5217cp-28f, -0x1.ab7132p-26f,
+      0x1.61428ep-28f, -0x1.2ad5f8p-27f};
+  return Table(d_table)[shifted];
+}
+
+// The parts of 2**k exp(r + low - d_j) with k + table_magic = shifted, |r| <= ln 2 / 2 / entries.
+inline ExpVecParts exp_vec_parts(Vec k, Vec shifted, Vec r, Vec low) {
   // tools/exact/generate_vec.py
   alignas(64) static constexpr float t_table[32] = {
       0x1p+0f, 0x1.059b0ep+0f, 0x1.0b5586p+0f, 0x1.11301ep+0f, 0x1.172b84p+0f, 0x1.1d4874p+0f,
@@ -42,38 +54,36 @@ inline ExpVecParts exp_vec_parts(Vec x) {
       0x1.7a1148p+0f, 0x1.82589ap+0f, 0x1.8ace54p+0f, 0x1.93737cp+0f, 0x1.9c4918p+0f, 0x1.a5503cp+0f,
       0x1.ae89fap+0f, 0x1.b7f77p+0f, 0x1.c199bep+0f, 0x1.cb720ep+0f, 0x1.d5818ep+0f, 0x1.dfc974p+0f,
       0x1.ea4afap+0f, 0x1.f50766p+0f};
-  alignas(64) static constexpr float d_table[32] = {
-      0x0p+0f, -0x1.947416p-25f, 0x1.8d96d4p-25f, -0x1.dda2fep-25f, -0x1.9c0c22p-27f, -0x1.a2fbb4p-25f,
-      0x1.964902p-25f, -0x1.2b0dbcp-25f, 0x1.125002p-25f, -0x1.cde8cep-26f, 0x1.370be4p-25f, 0x1.336de2p-30f,
-      -0x1.0a3552p-25f, -0x1.c541b6p-26f, -0x1.00d8acp-27f, -0x1.6cb284p-25f, 0x1.26055cp-26f, 0x1.8b2bb8p-26f,
-      -0x1.05cb44p-25f, -0x1.1c2142p-26f, 0x1.67a1cap-28f, -0x1.348e56p-25f, 0x1.a3b5e4p-28f, -0x1.0b7ec8p-25f,
-      -0x1.f9c306p-27f, -0x1.e4c886p-26f, -0x1.6961b4p-28f, -0x1.b5151ep-28f, -0x1.a5217cp-28f, -0x1.ab7132p-26f,
-      0x1.61428ep-28f, -0x1.2ad5f8p-27f};
-  constexpr int entries = table_entries;
-
-  const Vec shifted = fma(x, Vec::set1(0x1.715476p+0f * entries), Vec::set1(0x1.8p+23f));
-  const Vec k = shifted - Vec::set1(0x1.8p+23f);
-  const Vec r = fma(k, Vec::set1(-0x1.62e43p-1f / entries), x);  // exact: ln 2 to 21 bits
-  const Vec low = fma(k, Vec::set1(0x1.05c61p-29f / entries), Table(d_table)[shifted]);  // the rest of ln 2
-
   // exp(r + low) = 1 + r + q
   const Vec u = r + low;
   Vec q = fma(Vec::set1(0x1.55565cp-5f), u, Vec::set1(0x1.5556ep-3f));
   q = fma(q, u, Vec::set1(0.5f));
   q = fma(u * u, q, low);
 
-  const Vec t = Table(t_table)[shifted];
-  const Vec s = fma(t, r, t);
-  return {s, fma(t, q, fma(t, r, t - s)), shifted};
+  return {k, shifted, Table(t_table)[shifted], r, q};
 }
 
-inline Vec exp(Vec x) {
+inline ExpVecParts exp_vec_parts(Vec x) {
+  const Vec shifted = fma(x, Vec::set1(0x1.715476p+0f), Vec::set1(table_magic));
+  const Vec k = shifted - Vec::set1(table_magic);
+  const Vec r = fma(k, Vec::set1(-0x1.62e43p-1f), x);  // exact: ln 2 to 21 bits
+  const Vec low = fma(k, Vec::set1(0x1.05c61p-29f), exp_table_rest(shifted));  // the rest of ln 2
+  return exp_vec_parts(k, shifted, r, low);
+}
+
+// exp(x) where `undecided`, y elsewhere.
+__attribute__((noinline, cold)) inline Vec exp_undecided(Vec x, Vec y, Mask undecided) {
+  const Mask zero = x < Vec::set1(-104.0f);  // exponents of masked elements
+  y = select(zero, Vec::zero(), y);
+  undecided = undecided & !zero;
+  return any(undecided) ? exactly<exact::exp>(x, y, undecided) : y;
+}
+
+[[gnu::always_inline]] inline Vec exp(Vec x) {
   const ExpVecParts e = exp_vec_parts(x);
-  const Vec margin = Vec::set1(exp_margin);
-  const Vec below = e.s + (e.rest - margin), above = e.s + (e.rest + margin);
-  const Mask undecided = !((below == above) & (absolute(x) < Vec::set1(87.0f)));
-  const Vec y = scaled(below, e.shifted);
-  return __builtin_expect(any(undecided), 0) ? exp_undecided(x, y, undecided) : y;
+  const Rounded y = rounded(e.times(e.t), Vec::set1(exp_margin));
+  const Mask decided = y.decided & (absolute(x) < Vec::set1(87.0f));
+  return or_else<exp_undecided>(x, scaled(y.value, e.k, e.shifted), decided);
 }
 
 #else

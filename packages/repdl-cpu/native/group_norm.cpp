@@ -28,6 +28,7 @@ struct Groups {
         if (task == begin || task % batch == 0) body.start(group);
         body.run(row, task + 1 < end && task % batch + 1 < batch ? row + groups : row);
       }
+      put_fence();
     });
   }
 
@@ -48,10 +49,9 @@ void group_norm(const Groups& s, const float* x, const float* weight, const floa
   const std::int64_t stretch = each ? n : s.inner;
   const bool past = past_caches(y, each ? rows : rows * s.channels, stretch);
   parallel_for(rows, norm_grain(n), s.threads, [&](std::int64_t begin, std::int64_t end) {
-    RowMoments moments(x + begin * n, n, eps, s.contract);
     for (std::int64_t row = begin; row < end; ++row) {
       const float* from = x + row * n;
-      const Moments m = moments(from, row + 1 < end ? from + n : from);
+      const Moments m = row_moments(from, n, eps, s.contract, prefetch_distance(n, end - 1 - row));
       means[row] = canonical(m.mean);
       rstds[row] = canonical(m.rstd);
       with_option(each, [&](auto one_each) {
@@ -77,6 +77,7 @@ struct Backward {
   const Groups& s;
   const float *grad, *x, *mean, *rstd, *weight;
   float* out;
+  bool past;
   std::vector<float> weights;  // of the group, as long as a row
 
   void start(std::int64_t group) { s.expand(weight, group, weights); }
@@ -84,8 +85,9 @@ struct Backward {
   void run(std::int64_t row, std::int64_t next) {
     const std::int64_t n = s.n();
     with_option(weight != nullptr, [&](auto weighted) {
-      gradient_row(grad + row * n, x + row * n, {mean[row], rstd[row]}, weights.data(), out + row * n, n, s.contract,
-                   grad + next * n, x + next * n, false, weighted, [](std::int64_t, auto, Vec, Vec) {});
+      const GradientRow given{grad + row * n, x + row * n, weights.data(), out + row * n, 0};
+      gradient_rows<1>(given, {{{mean[row], rstd[row]}}}, n, s.contract, (next - row) * n, past, weighted,
+                       [](std::int64_t, auto, auto, auto) {});
     });
   }
 };
@@ -94,7 +96,7 @@ struct Backward {
 void column_gradients(const Groups& s, const Backward& in, float* grad_weight, float* grad_bias) {
   const std::int64_t all = s.groups * s.channels;
   ColumnSums columns(s.batch, 2 * all, s.contract);
-  const float* sums = columns.run(s.threads, [&](std::int64_t i, std::int64_t, float* lane) {
+  const float* sums = columns.run(s.threads, row_by_row(s.contract, [&](std::int64_t i, std::int64_t, float* lane) {
     for (std::int64_t k = 0; k < s.groups; ++k) {
       const float mean = in.mean[i * s.groups + k], rstd = in.rstd[i * s.groups + k];
       const std::int64_t first = k * s.channels;
@@ -106,44 +108,61 @@ void column_gradients(const Groups& s, const Backward& in, float* grad_weight, f
         part.store(to_bias, part.load(to_bias) + grad);
       });
     }
-  });
+  }));
   for (std::int64_t c = 0; c < all; ++c) {
     grad_weight[c] = canonical(sums[c]);
     grad_bias[c] = canonical(sums[all + c]);
   }
 }
 
-// Both sums of channel c over (N, inner), staged piece by piece.
-std::array<float, 2> channel_sums(const Groups& s, const Backward& in, std::int64_t c) {
-  const std::int64_t n = s.batch * s.inner, block = sum_block_of(s.contract, n), all = s.groups * s.channels;
-  alignas(64) float staged[2][sum_piece];
-  Tree<float> weight, bias;
-  for (std::int64_t first = 0; first < n; first += block) {
-    BlockSum weights(s.contract), biases(s.contract);
-    const std::int64_t last = std::min(n, first + block);
-    for (std::int64_t piece = first; piece < last; piece += sum_piece) {
-      const std::int64_t count = std::min(sum_piece, last - piece);
-      for (std::int64_t done = 0; done < count;) {
-        const std::int64_t i = (piece + done) / s.inner, j = (piece + done) % s.inner;
-        const std::int64_t run = std::min(count - done, s.inner - j), row = i * s.groups + c / s.channels;
-        const std::int64_t at = (i * all + c) * s.inner + j;
-        const float *g = in.grad + at, *x = in.x + at, mean = in.mean[row], rstd = in.rstd[row];
-        float *to_weight = staged[0] + done, *to_bias = staged[1] + done;
-        sweep(run, [=](std::int64_t e, auto part) {
-          const Vec grad = part.load(g + e);
-          part.store(to_weight + e, grad * ((part.load(x + e) - Vec::set1(mean)) * Vec::set1(rstd)));
-          part.store(to_bias + e, grad);
-        });
-        done += run;
-      }
-      weights.add(staged[0], count);
-      biases.add(staged[1], count);
+// What is summed for one channel: grad * h and grad, its elements over (N, inner) as one row.
+class ChannelElements {
+ public:
+  ChannelElements(const Groups& s, const Backward& in, std::int64_t channel) : s_(s), in_(in), channel_(channel) {}
+
+  template <class P>
+  std::array<Vec, 2> operator()(std::int64_t i, P part) const {
+    if (i < begin_ || i + part.n > end_) {
+      move(i);
+      if (i + part.n > end_) return one_by_one(i, part.n);
     }
-    weight.push(weights.result());
-    bias.push(biases.result());
+    const float *g = in_.grad + (offset_ + i), *x = in_.x + (offset_ + i);
+    prefetch(g, ahead);
+    prefetch(x, ahead);
+    const Vec grad = part.load(g);
+    return {grad * ((part.load(x) - Vec::set1(mean_)) * Vec::set1(rstd_)), grad};
   }
-  return {weight.result(), bias.result()};
-}
+
+ private:
+  static constexpr std::int64_t ahead = 1024;
+
+  // To the batch element of element i.
+  void move(std::int64_t i) const {
+    const std::int64_t n = i / s_.inner, row = n * s_.groups + channel_ / s_.channels;
+    begin_ = n * s_.inner;
+    end_ = begin_ + s_.inner;
+    offset_ = (n * s_.groups * s_.channels + channel_) * s_.inner - begin_;
+    mean_ = in_.mean[row];
+    rstd_ = in_.rstd[row];
+  }
+
+  // Elements of several batch elements.
+  std::array<Vec, 2> one_by_one(std::int64_t i, int n) const {
+    float product[Vec::width] = {}, grad[Vec::width] = {};
+    for (int e = 0; e < n; ++e) {
+      if (i + e >= end_) move(i + e);
+      grad[e] = in_.grad[offset_ + i + e];
+      product[e] = grad[e] * ((in_.x[offset_ + i + e] - mean_) * rstd_);
+    }
+    return {Vec::load(product), Vec::load(grad)};
+  }
+
+  const Groups& s_;
+  const Backward& in_;
+  std::int64_t channel_;
+  mutable std::int64_t begin_ = 0, end_ = 0, offset_ = 0;  // elements begin .. end lie `offset` further
+  mutable float mean_ = 0, rstd_ = 0;
+};
 
 void group_norm_backward(const Groups& s, const Backward& in, float* grad_weight, float* grad_bias) {
   s.each_row([&] { return in; });
@@ -151,7 +170,8 @@ void group_norm_backward(const Groups& s, const Backward& in, float* grad_weight
   parallel_for(s.groups * s.channels, norm_grain(s.batch * s.inner), s.threads,
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t c = begin; c < end; ++c) {
-                   const std::array<float, 2> sums = channel_sums(s, in, c);
+                   const ChannelElements elements(s, in, c);
+                   const std::array<float, 2> sums = sums_each<2>(s.batch * s.inner, s.contract, elements);
                    grad_weight[c] = canonical(sums[0]);
                    grad_bias[c] = canonical(sums[1]);
                  }
@@ -180,7 +200,8 @@ void bind_group_norm<float>(py::module_& module) {
       [](Address grad, Address x, Address mean, Address rstd, Address weight, Address result, Address grad_weight,
          Address grad_bias, const Sizes& sizes, std::int64_t lanes, std::int64_t block, int threads) {
         const Groups s = groups_of(sizes, lanes, block, threads);
-        const Backward given{s, in(grad), in(x), in(mean), in(rstd), in(weight), out(result), {}};
+        const Backward given{s, in(grad), in(x), in(mean), in(rstd), in(weight), out(result),
+                             past_caches(out(result), s.batch * s.groups, s.n()), {}};
         group_norm_backward(s, given, out(grad_weight), out(grad_bias));
       },
       release);

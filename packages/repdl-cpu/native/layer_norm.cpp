@@ -24,10 +24,9 @@ void layer_norm(const Rows& s, const float* x, const float* weight, const float*
   parallel_for(s.rows, norm_grain(n), s.threads, [&](std::int64_t begin, std::int64_t end) {
     with_factor(weight, each, [&](auto w) {
       with_factor(bias, each, [&](auto b) {
-        RowMoments moments(x + begin * n, n, eps, s.contract);
         for (std::int64_t row = begin; row < end; ++row) {
           const float* from = x + row * n;
-          const Moments m = moments(from, row + 1 < end ? from + n : from);
+          const Moments m = row_moments(from, n, eps, s.contract, prefetch_distance(n, end - 1 - row));
           means[row] = canonical(m.mean);
           rstds[row] = canonical(m.rstd);
           scale_row(from, m, w, b, y + row * n, n, past);
@@ -44,13 +43,23 @@ void layer_norm_backward(const Rows& s, const float* grad, const float* x, const
   const bool past = past_caches(out, s.rows, n);
   ColumnSums columns(s.rows, 2 * n, s.contract);
   const float* sums = nullptr;
+  const std::int64_t lanes = s.contract.sum_lanes;
   with_option(weight != nullptr, [&](auto weighted) {
-    sums = columns.run(s.threads, [=, &s](std::int64_t row, std::int64_t next, float* lane) {
-      gradient_row(grad + row * n, x + row * n, {mean[row], rstd[row]}, weight, out + row * n, n, s.contract,
-                   grad + next * n, x + next * n, past, weighted, [=](std::int64_t i, auto part, Vec g, Vec h) {
-                     part.store(lane + i, part.load(lane + i) + g * h);
-                     part.store(lane + n + i, part.load(lane + n + i) + g);
-                   });
+    sums = columns.run(s.threads, [=, &s](auto rows, std::int64_t row, std::int64_t next, float* lane) {
+      constexpr int R = decltype(rows)::value;
+      std::array<Moments, R> moments;
+      for (int r = 0; r < R; ++r) moments[r] = {mean[row + r * lanes], rstd[row + r * lanes]};
+      const GradientRow given{grad + row * n, x + row * n, weight, out + row * n, lanes * n};
+      const auto add = [=](std::int64_t i, auto part, auto g, auto h) {
+        Vec to_weight = part.load(lane + i), to_bias = part.load(lane + n + i);
+        for (int r = 0; r < R; ++r) {
+          to_weight = to_weight + g[r] * h[r];
+          to_bias = to_bias + g[r];
+        }
+        part.store(lane + i, to_weight);
+        part.store(lane + n + i, to_bias);
+      };
+      gradient_rows<R>(given, moments, n, s.contract, next * n, past, weighted, add);
     });
   });
   for (std::int64_t i = 0; i < n; ++i) {

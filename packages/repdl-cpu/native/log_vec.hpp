@@ -15,7 +15,7 @@ namespace repdl::cpu {
 
 #if defined(__AVX2__) && defined(__FMA__)
 
-inline Vec log(Vec x) {
+[[gnu::always_inline]] inline Vec log(Vec x) {
   // tools/exact/generate_vec.py
   alignas(64) static constexpr float inverse_table[32] = {
       0x1.642c86p+0f, 0x1.5c9882p+0f, 0x1.555556p+0f, 0x1.4e5e0ap+0f, 0x1.47ae14p+0f,
@@ -51,7 +51,7 @@ inline Vec log(Vec x) {
 
   const Vec inverse = Table(inverse_table)[j];
   const Vec product = m * inverse, high_r = product - Vec::set1(1.0f);
-  const Vec low_r = fma(m, inverse, Vec::zero() - product);  // high_r + low_r is exact
+  const Vec low_r = fma(m, inverse, -product);  // high_r + low_r is exact
   const Vec r = high_r + low_r, square = r * r;
 
   // log(1 + r) = r + q
@@ -65,7 +65,7 @@ inline Vec log(Vec x) {
   const Vec rest = ((high_r - (s - base)) + low) + q;
   const Vec margin = fma(square, Vec::set1(0x1.6p-23f), absolute(s) * Vec::set1(0x1p-36f));
   const Mask normal = (Vec::set1(0x1p-126f) < x) & (x < Vec::set1(exact::infinity()));
-  return rounded_or<exact::log>(x, s, rest, margin, normal);
+  return rounded_or<exact::log>(x, {s, rest}, margin, normal);
 }
 
 #else

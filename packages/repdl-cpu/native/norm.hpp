@@ -1,6 +1,6 @@
 // What the norms over rows share (layer_norm.md, rms_norm.md, group_norm.md):
 //
-//   RowMoments, scale_row, gradient_row  one row of layer_norm or group_norm
+//   row_moments, scale_row, gradient_rows  rows of layer_norm or group_norm
 //   ColumnSums(rows, width, ...)  sums over the rows, while each row is visited once
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "prefetch.hpp"
 #include "simd.hpp"
 #include "sum.hpp"
 #include "sweep.hpp"
@@ -46,39 +47,23 @@ inline void put_fence() {
 #endif
 }
 
-// Asks for the memory of the next row while this one is worked on: rows are in other pages,
-// where the processor's own prefetcher does not go.
-inline void prefetch(const float* p) { __builtin_prefetch(p); }
-
 struct Moments {
   float mean, rstd;
 };
 
-// The moments of row after row: `next` is the row of the following call, whose sum is taken
-// in the same pass as the variance of this one, so that memory is always at work.
-class RowMoments {
- public:
-  RowMoments(const float* first, std::int64_t n, double eps, const Contract& contract)
-      : n_(n), count_(static_cast<float>(n)), epsilon_(static_cast<float>(eps)), contract_(contract) {
-    sum_ = sum_each(n, contract, [=](std::int64_t i, auto part) { return part.load(first + i); });
-  }
-
-  Moments operator()(const float* x, const float* next) {
-    const float mean = sum_ / count_;
-    const std::array<float, 2> sums = sums_each<2>(n_, contract_, [=](std::int64_t i, auto part) {
-      const Vec d = part.load(x + i) - Vec::set1(mean);
-      return std::array<Vec, 2>{d * d, part.load(next + i)};
-    });
-    sum_ = sums[1];
-    return {mean, 1.0f / std::sqrt(sums[0] / count_ + epsilon_)};
-  }
-
- private:
-  std::int64_t n_;
-  // Made in a part of a parallel_for, which rounds to nearest whatever the caller has set.
-  float count_, epsilon_, sum_;
-  const Contract& contract_;
-};
+// The moments of one row; asks for the memory `ahead` elements further.
+inline Moments row_moments(const float* x, std::int64_t n, double eps, const Contract& contract,
+                           std::int64_t ahead) {
+  // Converted in a part of a parallel_for, which rounds to nearest whatever the caller has set.
+  const float count = static_cast<float>(n), epsilon = static_cast<float>(eps);
+  const float mean = sum_each(n, contract, [=](std::int64_t i, auto part) { return part.load(x + i); }) / count;
+  const float squares = sum_each(n, contract, [=](std::int64_t i, auto part) {
+    prefetch(x + i, ahead);
+    const Vec d = part.load(x + i) - Vec::set1(mean);
+    return d * d;
+  });
+  return {mean, 1.0f / std::sqrt(squares / count + epsilon)};
+}
 
 // The weight or bias of elements: one of each, one for all, or none.
 struct Each {
@@ -125,41 +110,65 @@ void scale_row(const float* x, Moments m, Weight weight, Bias bias, float* y, st
   });
 }
 
-// grad_input of one row to out; each(i, part, grad, h) sees the elements once more. next_g and
-// next_x are the rows that come then.
-template <class Weighted, class Each>
-void gradient_row(const float* g, const float* x, Moments m, const float* weight, float* out, std::int64_t n,
-                  const Contract& contract, const float* next_g, const float* next_x, bool past, Weighted, const Each& each) {
-  const auto weighted = [=](std::int64_t i, auto part, Vec grad) {
+// What the gradient of a row is made of; `step` elements further lies another row.
+struct GradientRow {
+  const float *grad, *x, *weight;
+  float* out;
+  std::int64_t step;
+};
+
+// grad_input of R rows; each(i, part, grad, h) sees the elements of all of them once more. Asks
+// for the memory `ahead` elements further.
+template <int R, class Weighted, class Each>
+void gradient_rows(const GradientRow& row, const std::array<Moments, R>& moments, std::int64_t n,
+                   const Contract& contract, std::int64_t ahead, bool past, Weighted, const Each& each) {
+  const auto [grad, x, weight, out, step] = row;
+  const auto weighted = [weight = weight](std::int64_t i, auto part, Vec g) {
     if constexpr (Weighted::value)
-      return grad * part.load(weight + i);
+      return g * part.load(weight + i);
     else
-      return grad;
+      return g;
   };
-  const std::array<float, 2> sums = sums_each<2>(n, contract, [=](std::int64_t i, auto part) {
-    prefetch(next_g + i);
-    prefetch(next_x + i);
-    const Vec w = weighted(i, part, part.load(g + i));
-    return std::array<Vec, 2>{w, w * ((part.load(x + i) - Vec::set1(m.mean)) * Vec::set1(m.rstd))};
-  });
-  const float count = static_cast<float>(n), a = sums[0] / count, b = -(sums[1] / count);
-  sweep(n, [=](std::int64_t i, auto part) {
-    const Vec grad = part.load(g + i), h = (part.load(x + i) - Vec::set1(m.mean)) * Vec::set1(m.rstd);
-    // h * -b and -h * b are the same number.
-    put(part, out + i, canonical(Vec::set1(m.rstd) * fma(h, Vec::set1(b), weighted(i, part, grad) - Vec::set1(a))), past);
-    each(i, part, grad, h);
+  std::array<Vec, R> mean, rstd, a, b;
+  for (int r = 0; r < R; ++r) {
+    const Vec m = mean[r] = Vec::set1(moments[r].mean), s = rstd[r] = Vec::set1(moments[r].rstd);
+    const float *g_row = grad + r * step, *x_row = x + r * step;
+    const std::array<float, 2> sums = sums_each<2>(n, contract, [=](std::int64_t i, auto part) {
+      const Vec w = weighted(i, part, part.load(g_row + i));
+      return std::array<Vec, 2>{w, w * ((part.load(x_row + i) - m) * s)};
+    });
+    const float count = static_cast<float>(n);
+    a[r] = Vec::set1(sums[0] / count);
+    b[r] = Vec::set1(-(sums[1] / count));
+  }
+  sweep(n, [=, grad = grad, x = x, out = out, step = step](std::int64_t i, auto part) {
+    std::array<Vec, R> g, h;
+    for (int r = 0; r < R; ++r) {
+      prefetch(grad + r * step + i, ahead);
+      prefetch(x + r * step + i, ahead);
+      g[r] = part.load(grad + r * step + i);
+      h[r] = (part.load(x + r * step + i) - mean[r]) * rstd[r];
+      // h * -b and -h * b are the same number.
+      put(part, out + r * step + i, canonical(rstd[r] * fma(h[r], b[r], weighted(i, part, g[r]) - a[r])), past);
+    }
+    each(i, part, g, h);
   });
 }
 
-// The contract's sums over `rows` of `width` columns at once, row by row: visit(row,
-// next, lane) adds the row's elements to lane[0 .. width), once for each row, in any order of
-// rows; `next` is the row that this thread most likely visits then.
+// The contract's sums over `rows` of `width` columns at once, while each row is visited once:
+// visit(Rows<R>, row, next, lane) adds the elements of the R rows row, row + sum_lanes, ... to
+// lane[0 .. width), in this order. This thread most likely visits those `next` rows further then,
+// which the visit should prefetch; 0 for nothing to prefetch.
+// Several rows at once spare most of the loads and stores of lane.
 //
 // A row belongs to one lane of one block, and lanes fold by halves: lane j with j + lanes/2,
 // the two with j + lanes/4, and so on. So the lanes j, j + step, j + 2 * step ... make up a
 // subtree, and visiting lane after lane of it needs only a few accumulators, which stay in
 // cache. A cluster of neighbouring lanes goes together, so that rows are read in short
 // stretches of memory. Threads take whole clusters of blocks.
+template <int R>
+using Rows = std::integral_constant<int, R>;
+
 class ColumnSums {
  public:
   ColumnSums(std::int64_t rows, std::int64_t width, const Contract& contract)
@@ -180,8 +189,8 @@ class ColumnSums {
     parallel_for(blocks_ * tasks, grain, threads, [&](std::int64_t begin, std::int64_t end) {
       const std::unique_ptr<float[]> right(new float[levels * cluster_ * width_]);
       for (std::int64_t task = begin; task < end; ++task) {
-        const std::int64_t first = task % tasks * cluster_, after = (first + cluster_) % parts_;
-        subtree(task / tasks * block_, first, parts_, after, partial(task * cluster_), right.get(), visit);
+        const std::int64_t first = task % tasks * cluster_;
+        subtree(task / tasks * block_, first, parts_, partial(task * cluster_), right.get(), visit);
       }
       put_fence();
     });
@@ -201,28 +210,32 @@ class ColumnSums {
     for (std::int64_t c = 0; c < n; ++c) left[c] = left[c] + right[c];
   }
 
+  std::int64_t next(std::int64_t row, std::int64_t end) const {
+    return row + 1 < end && prefetch_distance(width_, rows_) != 0 ? 1 : 0;
+  }
+
   // sum = the folded lanes first, first + step, first + 2 * step ... of the block at `start`,
-  // and beside it those of the other lanes of the cluster, first + 1 and so on; `after` is
-  // the lane that comes then.
+  // and beside it those of the other lanes of the cluster, first + 1 and so on.
   template <class Visit>
-  void subtree(std::int64_t start, std::int64_t first, std::int64_t step, std::int64_t after, float* sum,
-               float* right, const Visit& visit) const {
+  void subtree(std::int64_t start, std::int64_t first, std::int64_t step, float* sum, float* right,
+               const Visit& visit) const {
     const std::int64_t count = std::min(block_, rows_ - start);
     if (step == lanes_) {
       std::fill(sum, sum + cluster_ * width_, 0.0f);
-      for (std::int64_t i = first; i < count; i += lanes_) {
-        const std::int64_t end = std::min(cluster_, count - i), later = i + lanes_ < count ? i + lanes_ : after;
-        for (std::int64_t c = 0; c < end; ++c) {
-          const std::int64_t next = c + 1 < end ? i + c + 1 : later;
-          visit(start + i + c, start + (next < count ? next : i + c), sum + c * width_);
+      constexpr int several = 4;
+      for (std::int64_t i = first; i < count; i += several * lanes_)
+        for (std::int64_t c = 0; c < cluster_; ++c) {
+          const std::int64_t row = start + i + c, last = row + (several - 1) * lanes_, end = start + count;
+          if (last < end)
+            visit(Rows<several>{}, row, next(last, end), sum + c * width_);
+          else
+            for (std::int64_t r = row; r < end; r += lanes_) visit(Rows<1>{}, r, next(r, end), sum + c * width_);
         }
-      }
       return;
     }
-    const bool both = first + step < count;  // lanes without elements are +0: no change
-    subtree(start, first, 2 * step, both ? first + step : after, sum, right, visit);
-    if (!both) return;
-    subtree(start, first + step, 2 * step, after, right, right + cluster_ * width_, visit);
+    subtree(start, first, 2 * step, sum, right, visit);
+    if (first + step >= count) return;  // lanes without elements are +0: no change
+    subtree(start, first + step, 2 * step, right, right + cluster_ * width_, visit);
     add(sum, right, cluster_ * width_);
   }
 
@@ -238,6 +251,14 @@ class ColumnSums {
   std::int64_t rows_, width_, lanes_, block_, parts_, blocks_, cluster_ = 1;
   std::unique_ptr<float[]> partial_;  // (blocks, parts, width)
 };
+
+// A visit that takes the rows one at a time: visit(row, next, lane).
+template <class Visit>
+auto row_by_row(const Contract& contract, const Visit& visit) {
+  return [&, lanes = contract.sum_lanes](auto rows, std::int64_t row, std::int64_t next, float* lane) {
+    for (int r = 0; r < rows; ++r) visit(row + r * lanes, next, lane);
+  };
+}
 
 // Rows worth a thread.
 inline std::int64_t norm_grain(std::int64_t n) { return std::max<std::int64_t>(1, (1 << 13) / (n + 1)); }

@@ -26,10 +26,10 @@ void rms_norm(const RmsRows& s, const float* x, const float* weight, double eps,
     with_option(weight != nullptr, [&](auto weighted) {
       for (std::int64_t row = begin; row < end; ++row) {
         const float* from = x + row * n;
-        const float* next = row + 1 < end ? from + n : from;
+        const std::int64_t ahead = prefetch_distance(n, end - 1 - row);
         float* to = y + row * n;
         const float q = sum_each(n, s.contract, [=](std::int64_t i, auto part) {
-                          prefetch(next + i);
+                          prefetch(from + i, ahead);
                           const Vec v = part.load(from + i);
                           return v * v;
                         }) / count;
@@ -47,10 +47,10 @@ void rms_norm(const RmsRows& s, const float* x, const float* weight, double eps,
   });
 }
 
-// One row: grad_input to out, grad * h added to sums[0 .. n).
+// One row: grad_input to out, grad * h added to sums[0 .. n). Asks for memory `ahead` elements further.
 template <class Weighted>
 void row_backward(const RmsRows& s, const float* g, const float* x, float rstd, const float* weight, float* out,
-                  float* sums, const float* next_g, const float* next_x, Weighted) {
+                  float* sums, std::int64_t ahead, Weighted) {
   const std::int64_t n = s.n;
   const auto w = [=](std::int64_t i, auto part) {
     if constexpr (Weighted::value)
@@ -62,12 +62,12 @@ void row_backward(const RmsRows& s, const float* g, const float* x, float rstd, 
     return part.load(x + i) * Vec::set1(rstd);
   };
   const float t = sum_each(n, s.contract, [=](std::int64_t i, auto part) {
-    prefetch(next_g + i);
-    prefetch(next_x + i);
     return w(i, part) * h(i, part);
   });
   const float b = -(t / static_cast<float>(n));
   sweep(n, [=](std::int64_t i, auto part) {
+    prefetch(g + i, ahead);
+    prefetch(x + i, ahead);
     const Vec scaled = h(i, part);
     // h * -b and -h * b are the same number.
     part.store(out + i, canonical(Vec::set1(rstd) * fma(scaled, Vec::set1(b), w(i, part))));
@@ -81,10 +81,9 @@ void rms_norm_backward(const RmsRows& s, const float* grad, const float* x, cons
   ColumnSums columns(s.rows, n, s.contract);
   const float* sums = nullptr;
   with_option(weight != nullptr, [&](auto weighted) {
-    sums = columns.run(s.threads, [&, weighted](std::int64_t row, std::int64_t next, float* lane) {
-      row_backward(s, grad + row * n, x + row * n, rstd[row], weight, out + row * n, lane, grad + next * n, x + next * n,
-                   weighted);
-    });
+    sums = columns.run(s.threads, row_by_row(s.contract, [&](std::int64_t row, std::int64_t next, float* lane) {
+      row_backward(s, grad + row * n, x + row * n, rstd[row], weight, out + row * n, lane, next * n, weighted);
+    }));
   });
   for (std::int64_t i = 0; i < n; ++i) grad_weight[i] = canonical(sums[i]);
 }

@@ -11,12 +11,12 @@ namespace repdl::cpu {
 
 #if defined(__AVX2__) && defined(__FMA__)
 
-inline Vec rsqrt(Vec x) {
+[[gnu::always_inline]] inline Vec rsqrt(Vec x) {
   const Vec y = Vec::set1(1.0f) / root(x);
-  const Vec t = x * y, t_rest = fma(x, y, Vec::zero() - t);
-  const Vec e = fma(Vec::zero() - t_rest, y, fma(Vec::zero() - t, y, Vec::set1(1.0f)));
+  const Vec t = x * y, t_rest = fma(x, y, -t);
+  const Vec e = fma(-t_rest, y, fma(-t, y, Vec::set1(1.0f)));
   const Mask normal = (Vec::set1(0x1p-126f) < x) & (x < Vec::set1(exact::infinity()));
-  return rounded_or<exact::rsqrt>(x, y, y * e * Vec::set1(0.5f), y * Vec::set1(0x1p-42f), normal);
+  return rounded_or<exact::rsqrt>(x, {y, y * e * Vec::set1(0.5f)}, y * Vec::set1(0x1p-42f), normal);
 }
 
 #else

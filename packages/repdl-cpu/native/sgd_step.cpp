@@ -1,49 +1,17 @@
-// One step of stochastic gradient descent, in place, with momentum buffer b:
-//
-//   for i < numel:
-//     g = grad[i]                     (times -1, which is exact, to maximize)
-//     g = fma(weight_decay, p[i], g)  (if weight_decay is not 0)
-//     b[i] = first ? g : fma(g, 1 - dampening, b[i] * momentum)
-//     g = nesterov ? fma(b[i], momentum, g) : b[i]
-//     p[i] = fma(g, -lr, p[i])
+// One step of stochastic gradient descent, in place: repdl/contract/sgd_step.hpp for every
+// element of every tensor.
+#include "repdl/contract/sgd_step.hpp"
+
 #include "bind.hpp"
 #include "elements.hpp"
-#include "repdl/contract/arithmetic.hpp"
 
 namespace repdl::cpu {
 namespace {
 
-// The hyperparameters as they come: each is rounded to float once, where it is used.
-struct SgdOptions {
-  double lr, weight_decay, momentum, dampening;
-  bool nesterov, maximize, first;
-};
-
-template <bool decay, class T>
-void sgd_plain(const SgdOptions& o, T* p, const T* grad, std::int64_t n) {
-  const T sign = o.maximize ? -T(1) : T(1), weight_decay = static_cast<T>(o.weight_decay);
-  const T step = static_cast<T>(-o.lr);
-  for (std::int64_t i = 0; i < n; ++i) {
-    T g = grad[i] * sign;
-    if constexpr (decay) g = fma(weight_decay, p[i], g);
-    p[i] = canonical(fma(g, step, p[i]));
-  }
-}
-
-template <bool decay, bool first, bool nesterov, class T>
-void sgd_momentum(const SgdOptions& o, T* p, const T* grad, T* buffer, std::int64_t n) {
-  const T sign = o.maximize ? -T(1) : T(1), weight_decay = static_cast<T>(o.weight_decay);
-  const T momentum = static_cast<T>(o.momentum), share = static_cast<T>(1.0 - o.dampening);
-  const T step = static_cast<T>(-o.lr);
-  for (std::int64_t i = 0; i < n; ++i) {
-    T g = grad[i] * sign;
-    if constexpr (decay) g = fma(weight_decay, p[i], g);
-    T b = g;
-    if constexpr (!first) b = fma(g, share, buffer[i] * momentum);
-    buffer[i] = canonical(b);
-    g = nesterov ? fma(b, momentum, g) : b;
-    p[i] = canonical(fma(g, step, p[i]));
-  }
+template <bool decay, SgdMomentum momentum, bool nesterov, class T>
+void sgd(const SgdOptions& o, T* p, const T* grad, T* buffer, std::int64_t n) {
+  const SgdElement<decay, momentum, nesterov, T> element(o);
+  for (std::int64_t i = 0; i < n; ++i) element(p[i], grad[i], momentum == SgdMomentum::none ? nullptr : buffer + i);
 }
 
 // tensors: addresses of params, of grads and, with momentum, of the buffers.
@@ -51,18 +19,19 @@ template <class T>
 void sgd_step(const std::vector<std::vector<Address>>& tensors, const Sizes& counts,
               const SgdOptions& o, int threads) {
   constexpr std::int64_t grain = 1 << 14;
-  const bool momentum = o.momentum != 0;
   for_elements(counts, grain, threads, [&](std::size_t t, std::int64_t begin, std::int64_t end) {
     T* p = out<T>(tensors[0][t]) + begin;
     const T* grad = in<T>(tensors[1][t]) + begin;
-    with_option(o.weight_decay != 0, [&](auto decay) {
-      if (!momentum) return sgd_plain<decltype(decay)::value>(o, p, grad, end - begin);
-      T* buffer = out<T>(tensors[2][t]) + begin;
-      with_option(o.first, [&](auto first) {
-        with_option(o.nesterov, [&](auto nesterov) {
-          sgd_momentum<decltype(decay)::value, decltype(first)::value, decltype(nesterov)::value>(
-              o, p, grad, buffer, end - begin);
-        });
+    T* buffer = o.momentum != 0 ? out<T>(tensors[2][t]) + begin : nullptr;
+    with_option(o.weight_decay != 0, [&](auto with_decay) {
+      with_option(o.nesterov, [&](auto with_nesterov) {
+        constexpr bool decay = decltype(with_decay)::value, nesterov = decltype(with_nesterov)::value;
+        if (!buffer)
+          sgd<decay, SgdMomentum::none, false>(o, p, grad, buffer, end - begin);
+        else if (o.first)
+          sgd<decay, SgdMomentum::first, nesterov>(o, p, grad, buffer, end - begin);
+        else
+          sgd<decay, SgdMomentum::later, nesterov>(o, p, grad, buffer, end - begin);
       });
     });
   });

@@ -17,10 +17,15 @@ inline Mask operator!(Mask a) { return {static_cast<__mmask16>(~a.m)}; }
 inline bool any(Mask a) { return a.m != 0; }
 inline Mask operator<(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
 inline Mask operator==(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
+inline Mask sign(Vec a) { return {_mm512_movepi32_mask(_mm512_castps_si512(a.v))}; }
 inline Vec select(Mask mask, Vec a, Vec b) { return {_mm512_mask_mov_ps(b.v, mask.m, a.v)}; }
 
+inline Vec operator-(Vec a) { return {-a.v}; }
+inline Vec smaller(Vec a, Vec b) { return {_mm512_min_ps(a.v, b.v)}; }  // b where one is NaN
+inline Vec larger(Vec a, Vec b) { return {_mm512_max_ps(a.v, b.v)}; }   // the same
 inline Vec root(Vec x) { return {_mm512_sqrt_ps(x.v)}; }
 inline Vec absolute(Vec x) { return {_mm512_abs_ps(x.v)}; }
+inline Vec minus_absolute(Vec x) { return {_mm512_or_ps(x.v, _mm512_set1_ps(-0.0f))}; }
 
 // Entries of a table that is looked up in registers; of the 32 in memory every other one where 16.
 constexpr int table_entries = 32;
@@ -44,10 +49,15 @@ inline Mask operator!(Mask a) { return {_mm256_xor_ps(a.m, _mm256_castsi256_ps(_
 inline bool any(Mask a) { return _mm256_movemask_ps(a.m) != 0; }
 inline Mask operator<(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)}; }
 inline Mask operator==(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ)}; }
+inline Mask sign(Vec a) { return {a.v}; }  // all that instructions read of a Mask is the sign
 inline Vec select(Mask mask, Vec a, Vec b) { return {_mm256_blendv_ps(b.v, a.v, mask.m)}; }
 
+inline Vec operator-(Vec a) { return {-a.v}; }
+inline Vec smaller(Vec a, Vec b) { return {_mm256_min_ps(a.v, b.v)}; }
+inline Vec larger(Vec a, Vec b) { return {_mm256_max_ps(a.v, b.v)}; }
 inline Vec root(Vec x) { return {_mm256_sqrt_ps(x.v)}; }
 inline Vec absolute(Vec x) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), x.v)}; }
+inline Vec minus_absolute(Vec x) { return {_mm256_or_ps(x.v, _mm256_set1_ps(-0.0f))}; }
 
 constexpr int table_entries = 16;
 
@@ -62,6 +72,15 @@ struct Table {
 };
 
 #endif
+
+// f of each element: a loop that the compiler vectorises.
+template <float (*f)(float)>
+inline Vec each_of(Vec x) {
+  float all[Vec::width];
+  x.store(all);
+  for (float& element : all) element = f(element);
+  return Vec::load(all);
+}
 
 #if defined(__AVX2__) && defined(__FMA__)
 
@@ -80,46 +99,64 @@ inline Vec vec_of(Bits bits) {
   return x;
 }
 
+// y >= 0 with the sign of x.
+inline Vec with_sign(Vec y, Vec x) { return vec_of(bits_of(y) | (bits_of(x) & bits_of(Vec::set1(-0.0f)))); }
+
+// x + table_magic is the nearest multiple of 1 / table_entries, its low bits an index of tables.
+constexpr float table_magic = 0x1.8p+23f / table_entries;
+
 constexpr int table_log = table_entries == 32 ? 5 : 4;
+
+// Called from a cold function, but itself compiled for speed.
+template <float (*f)(float)>
+__attribute__((noinline)) Vec each_of_apart(Vec x) {
+  return each_of<f>(x);
+}
 
 // f(x) where `undecided`, y elsewhere.
 template <float (*f)(float)>
-__attribute__((noinline, cold)) Vec one_by_one(Vec x, Vec y, Mask undecided) {
-  float from[Vec::width], to[Vec::width], which[Vec::width];
-  x.store(from);
-  y.store(to);
-  select(undecided, Vec::set1(1.0f), Vec::zero()).store(which);
-  for (int i = 0; i < Vec::width; ++i)
-    if (which[i] != 0.0f) to[i] = f(from[i]);
-  return Vec::load(to);
+__attribute__((noinline, cold)) Vec exactly(Vec x, Vec y, Mask undecided) {
+  return select(undecided, each_of_apart<f>(x), y);
 }
 
-// s + rest where an interval of `margin` around it rounds to one float, elsewhere and where not
-// `usual` f(x), which rounds rightly but slowly.
-template <float (*f)(float)>
-inline Vec rounded_or(Vec x, Vec s, Vec rest, Vec margin, Mask usual) {
-  const Vec below = s + (rest - margin), above = s + (rest + margin);
-  const Mask undecided = !((below == above) & usual);
-  return __builtin_expect(any(undecided), 0) ? one_by_one<f>(x, below, undecided) : below;
-}
-
-// 2**n, n the bits of index above those of a table, -127 < n < 128.
-inline Vec power(Vec index) {
-  return vec_of(((bits_of(index) >> table_log) + 127) << 23);
-}
-
-// x * 2**n, n the bits of index above those of a table; x and the result normal.
-inline Vec scaled(Vec x, Vec index) { return vec_of(bits_of(x) + (bits_of(index) >> table_log << 23)); }
-
+// x * 2**floor(k), x and the result normal; shifted = k + table_magic.
+inline Vec scaled(Vec x, Vec k, Vec shifted) {
+#if defined(__AVX512F__)
+  static_cast<void>(shifted);
+  return {_mm512_maskz_scalef_ps(0xffff, x.v, k.v)};  // gcc 12 warns of the plain one
 #else
+  static_cast<void>(k);
+  return vec_of(bits_of(x) + (bits_of(shifted) >> table_log << 23));
+#endif
+}
 
-// f of each element.
+// A value as a float and its correction.
+struct FloatSum {
+  Vec s, rest;
+};
+
+struct Rounded {
+  Vec value;
+  Mask decided;
+};
+
+// x rounded, decided where an interval of `margin` around it rounds to one float.
+inline Rounded rounded(FloatSum x, Vec margin) {
+  const Vec below = x.s + (x.rest - margin), above = x.s + (x.rest + margin);
+  return {below, below == above};
+}
+
+// y where `decided`, elsewhere `slow(x, y, undecided)`, which rounds rightly.
+template <Vec (*slow)(Vec, Vec, Mask)>
+inline Vec or_else(Vec x, Vec y, Mask decided) {
+  return __builtin_expect(any(!decided), 0) ? slow(x, y, !decided) : y;
+}
+
+// The two together, with f for what is undecided or not `usual`.
 template <float (*f)(float)>
-inline Vec each_of(Vec x) {
-  float all[Vec::width];
-  x.store(all);
-  for (float& element : all) element = f(element);
-  return Vec::load(all);
+inline Vec rounded_or(Vec x, FloatSum y, Vec margin, Mask usual) {
+  const Rounded result = rounded(y, margin);
+  return or_else<exactly<f>>(x, result.value, result.decided & usual);
 }
 
 #endif

@@ -12,27 +12,45 @@
 namespace repdl::cpu {
 namespace {
 
-void softmax(const float* x, float* y, std::int64_t n, const Contract& contract) {
+// Each works on one row, and asks for the memory of the row `ahead` elements further.
+
+void softmax(const float* x, float* y, std::int64_t n, const Contract& contract, std::int64_t ahead) {
   const float s = exp_row(x, n, contract, [y](std::int64_t i, auto part, Vec e) { part.store(y + i, e); }).sum;
-  sweep(n, [=](std::int64_t i, auto part) { part.store(y + i, canonical(part.load(y + i) / Vec::set1(s))); });
-}
-
-void log_softmax(const float* x, float* y, std::int64_t n, const Contract& contract) {
-  const RowExp row = exp_row(x, n, contract, [](std::int64_t, auto, Vec) {});
-  const Vec max = Vec::set1(row.max), log_sum = Vec::set1(exact::log(row.sum));
-  sweep(n, [=](std::int64_t i, auto part) { part.store(y + i, canonical((part.load(x + i) - max) - log_sum)); });
-}
-
-void softmax_backward(const float* grad, const float* y, float* out, std::int64_t n, const Contract& contract) {
-  const float t = sum_each(n, contract, [=](std::int64_t i, auto part) { return part.load(grad + i) * part.load(y + i); });
   sweep(n, [=](std::int64_t i, auto part) {
+    prefetch(x + i, ahead);
+    part.store(y + i, canonical(part.load(y + i) / Vec::set1(s)));
+  });
+}
+
+void log_softmax(const float* x, float* y, std::int64_t n, const Contract& contract, std::int64_t ahead) {
+  const RowExp row = exp_row(x, n, contract, [=](std::int64_t i, auto, Vec) {
+    if (ahead != 0) prefetch_for_store(y + i);
+  });
+  const Vec max = Vec::set1(row.max), log_sum = Vec::set1(exact::log(row.sum));
+  sweep(n, [=](std::int64_t i, auto part) {
+    prefetch(x + i, ahead);
+    part.store(y + i, canonical((part.load(x + i) - max) - log_sum));
+  });
+}
+
+void softmax_backward(const float* grad, const float* y, float* out, std::int64_t n, const Contract& contract,
+                      std::int64_t ahead) {
+  const float t = sum_each(n, contract, [=](std::int64_t i, auto part) {
+    if (ahead != 0) prefetch_for_store(out + i);
+    return part.load(grad + i) * part.load(y + i);
+  });
+  sweep(n, [=](std::int64_t i, auto part) {
+    prefetch(grad + i, ahead);
+    prefetch(y + i, ahead);
     part.store(out + i, canonical((part.load(grad + i) - Vec::set1(t)) * part.load(y + i)));
   });
 }
 
-void log_softmax_backward(const float* grad, const float* y, float* out, std::int64_t n, const Contract& contract) {
+void log_softmax_backward(const float* grad, const float* y, float* out, std::int64_t n, const Contract& contract,
+                          std::int64_t ahead) {
   const float t = sum_each(n, contract, [=](std::int64_t i, auto part) { return part.load(grad + i); });
   sweep(n, [=](std::int64_t i, auto part) {
+    prefetch(grad + i, ahead);
     part.store(out + i, canonical(part.load(grad + i) - exp(part.load(y + i)) * Vec::set1(t)));
   });
 }
@@ -45,7 +63,8 @@ void bind_forward(py::module_& module, const char* name, F f) {
           int threads) {
         const Contract contract = sum_order(lanes, block);
         parallel_for(rows, row_grain(n), threads, [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t i = begin; i < end; ++i) f(in(x) + i * n, out(y) + i * n, n, contract);
+          for (std::int64_t i = begin; i < end; ++i)
+            f(in(x) + i * n, out(y) + i * n, n, contract, prefetch_distance(n, end - 1 - i));
         });
       },
       py::call_guard<py::gil_scoped_release>());
@@ -60,7 +79,7 @@ void bind_backward(py::module_& module, const char* name, F f) {
         const Contract contract = sum_order(lanes, block);
         parallel_for(rows, row_grain(n), threads, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i)
-            f(in(grad) + i * n, in(y) + i * n, out(result) + i * n, n, contract);
+            f(in(grad) + i * n, in(y) + i * n, out(result) + i * n, n, contract, prefetch_distance(n, end - 1 - i));
         });
       },
       py::call_guard<py::gil_scoped_release>());

@@ -3,6 +3,7 @@
 
 #include "exp_vec.hpp"
 #include "largest.hpp"
+#include "prefetch.hpp"
 #include "sweep.hpp"
 
 namespace repdl::cpu {

@@ -17,6 +17,7 @@
 namespace repdl::cpu {
 
 struct Whole {
+  static constexpr int n = Vec::width;
   static Vec load(const float* p) { return Vec::load(p); }
   static void store(float* p, Vec x) { x.store(p); }
 };
@@ -28,8 +29,10 @@ struct Part {
   void store(float* p, Vec x) const { x.store(p, n); }
 };
 
+// Loops call a copy of their own, which no store can reach: what it holds stays in registers.
 template <class Body>
-void sweep(std::int64_t n, const Body& body) {
+void sweep(std::int64_t n, const Body& given) {
+  const Body body = given;
   std::int64_t i = 0;
   for (; i + Vec::width <= n; i += Vec::width) body(i, Whole{});
   if (i < n) body(i, Part{static_cast<int>(n - i)});
@@ -62,7 +65,8 @@ inline float fold(Vec x) {
 
 // K sums over one block of 64 lanes; f(i, part) gives elements begin + i on, an array of K Vecs.
 template <int K, class F>
-void sum_64_lanes(std::int64_t begin, std::int64_t n, const F& f, std::array<float, K>& sums) {
+void sum_64_lanes(std::int64_t begin, std::int64_t n, const F& given, std::array<float, K>& sums) {
+  const F f = given;
   constexpr int vectors = static_cast<int>(max_lanes) / Vec::width;
   constexpr int most = Vec::registers / 2 / K;
   constexpr int group = vectors < most ? vectors : most;  // narrow ISAs: several passes over the row

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <tuple>
+#include <type_traits>
 
 #include "emulation.hpp"
 
@@ -32,6 +33,7 @@ constexpr int warpSize = 32;
 
 // ---- barriers, shuffles, votes; the line of the call tells one from another
 inline void __syncthreads(int line = __builtin_LINE()) { emulation::wait_block(line); }
+inline int __syncthreads_or(int vote, int line = __builtin_LINE()) { return emulation::wait_block(line, vote != 0); }
 inline void __syncwarp(unsigned mask = 0xffffffffu, int line = __builtin_LINE()) { emulation::exchange(mask, 0, line); }
 
 namespace repdl::emulation {
@@ -88,6 +90,11 @@ inline int __all_sync(unsigned mask, int vote, int line = __builtin_LINE()) {
 // ---- memory, bits
 template <class T>
 T __ldg(const T* p) { return *p; }
+// One fiber runs at a time. Of whole numbers only: the order of float additions is the contract's.
+template <class T>
+T atomicAdd(T* p, T x) { static_assert(std::is_integral_v<T>); const T before = *p; *p = before + x; return before; }
+template <class T>
+T atomicMin(T* p, T x) { static_assert(std::is_integral_v<T>); const T before = *p; *p = x < before ? x : before; return before; }
 inline unsigned __float_as_uint(float x) { unsigned bits; std::memcpy(&bits, &x, 4); return bits; }
 inline float __uint_as_float(unsigned bits) { float x; std::memcpy(&x, &bits, 4); return x; }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }

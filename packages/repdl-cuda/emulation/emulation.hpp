@@ -27,8 +27,9 @@ namespace repdl::emulation {
 // a warp operation that not all threads reach; what the kernel has written until then stays.
 void run(dim3 grid, dim3 block, std::size_t dynamic_bytes, const std::function<void()>& body);
 
-// Waits for the whole block; `line` tells one barrier from another.
-void wait_block(int line);
+// Waits for the whole block, and returns whether any of its threads voted; `line` tells one
+// barrier from another.
+bool wait_block(int line, bool vote = false);
 
 // Waits for the lanes of `mask`, and returns the values that all 32 lanes brought.
 const std::uint64_t* exchange(unsigned mask, std::uint64_t value, int line);

@@ -117,8 +117,13 @@ bool release_warp(std::size_t first, std::size_t count) {
 bool release_block() {
   for (const Thread& t : machine.threads)
     if (t.state != State::at_barrier || t.line != machine.threads[0].line) return false;
-  for (Thread& t : machine.threads) t.fiber->give(&machine);
+  std::uint64_t any = 0;
   for (Thread& t : machine.threads) {
+    any |= t.value;
+    t.fiber->give(&machine);
+  }
+  for (Thread& t : machine.threads) {
+    t.received[0] = any;
     t.state = State::ready;
     t.fiber->take(&machine);
   }
@@ -246,7 +251,12 @@ void fail(const char* what) {
   std::abort();
 }
 
-void wait_block(int line) { wait(State::at_barrier, line); }
+bool wait_block(int line, bool vote) {
+  Thread& self = *machine.running;
+  self.value = vote;
+  wait(State::at_barrier, line);
+  return self.received[0] != 0;
+}
 
 const std::uint64_t* exchange(unsigned mask, std::uint64_t value, int line) {
   Thread& self = *machine.running;

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from repdl.config import get_num_threads
-from repdl_cpu._elements import flat_addresses
+from repdl.ops._elements import flat_addresses
 from repdl_cpu.isa import native
 
 

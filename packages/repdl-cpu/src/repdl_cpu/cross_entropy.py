@@ -6,9 +6,9 @@ import torch
 
 from repdl.config import get_num_threads
 from repdl.contract import Contract
-from repdl_cpu._loss import REDUCTIONS
+from repdl.ops._loss import REDUCTIONS
+from repdl.ops._optional import address, contiguous
 from repdl_cpu._memory import huge_pages
-from repdl_cpu._optional import address, contiguous
 from repdl_cpu.isa import native
 
 
@@ -27,7 +27,7 @@ def cross_entropy(
     chosen = Contract.parse(contract)
     native().cross_entropy(
         rows.data_ptr(), target.data_ptr(), address(weight), losses.data_ptr(), output.data_ptr(), total.data_ptr(),
-        max.data_ptr(), sum.data_ptr(), _sizes(target, rows.shape[-1]), ignore_index, REDUCTIONS[reduction],
+        max.data_ptr(), sum.data_ptr(), _sizes(target, rows.shape[-1]), ignore_index, REDUCTIONS.index(reduction),
         chosen.sum_lanes, chosen.sum_block, get_num_threads(),
     )
     return output, total, max, sum
@@ -43,7 +43,7 @@ def cross_entropy_backward(
     native().cross_entropy_backward(
         grad.data_ptr(), rows.data_ptr(), target.data_ptr(), address(weight), total_weight.data_ptr(),
         max.data_ptr(), sum.data_ptr(), output.data_ptr(), _sizes(target, rows.shape[-1]), ignore_index,
-        REDUCTIONS[reduction], get_num_threads(),
+        REDUCTIONS.index(reduction), get_num_threads(),
     )
     return output.movedim(-1, 1).contiguous()
 

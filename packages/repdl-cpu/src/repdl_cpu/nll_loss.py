@@ -6,9 +6,9 @@ import torch
 
 from repdl.config import get_num_threads
 from repdl.contract import Contract
-from repdl_cpu._loss import REDUCTIONS, sizes
+from repdl.ops._loss import REDUCTIONS, sizes
+from repdl.ops._optional import address, contiguous
 from repdl_cpu._memory import huge_pages
-from repdl_cpu._optional import address, contiguous
 from repdl_cpu.isa import native
 
 
@@ -22,7 +22,7 @@ def nll_loss(
     chosen = Contract.parse(contract)
     native(input.dtype).nll_loss(
         input.data_ptr(), target.data_ptr(), address(weight), losses.data_ptr(), output.data_ptr(), total.data_ptr(),
-        sizes(target.shape, input.shape[1]), ignore_index, REDUCTIONS[reduction],
+        sizes(target.shape, input.shape[1]), ignore_index, REDUCTIONS.index(reduction),
         chosen.sum_lanes, chosen.sum_block, get_num_threads(),
     )
     return output, total
@@ -36,7 +36,7 @@ def nll_loss_backward(
     output = huge_pages(grad.new_empty((target.shape[0], classes, *target.shape[1:])))
     native(grad.dtype).nll_loss_backward(
         grad.data_ptr(), target.data_ptr(), address(weight), total_weight.data_ptr(), output.data_ptr(),
-        sizes(target.shape, classes), ignore_index, REDUCTIONS[reduction], get_num_threads(),
+        sizes(target.shape, classes), ignore_index, REDUCTIONS.index(reduction), get_num_threads(),
     )
     return output
 

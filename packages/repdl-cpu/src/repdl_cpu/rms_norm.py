@@ -9,8 +9,8 @@ import torch
 from repdl.config import get_num_threads
 from repdl.contract import Contract
 from repdl.ops._norm import statistics_shape
+from repdl.ops._optional import address, contiguous
 from repdl_cpu._memory import huge_pages
-from repdl_cpu._optional import address, contiguous
 from repdl_cpu.isa import native
 
 Optional = torch.Tensor | None

@@ -13,12 +13,24 @@ from repdl.registry import Backend
 __version__ = "0.1.0"
 
 FAMILIES = (
+    "adam_step",
     "cast",
+    "conv2d",
+    "cross_entropy",
     "elementwise",
+    "linear",
+    "matmul",
+    "max",
+    "max_pool2d",
+    "nll_loss",
+    "pad",
+    "pow",
+    "sgd_step",
+    "softmax",
     "sum",
 )
 """The modules of this package that hold ops: one a family."""
-SINGLE: set[str] = set()
+SINGLE = {"cross_entropy", "pow", "softmax"}
 """Those without float64 kernels."""
 
 

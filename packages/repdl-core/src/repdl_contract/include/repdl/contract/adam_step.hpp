@@ -1,0 +1,59 @@
+// One element of a step of Adam (adam_step.md), with moments m and v and, for AMSGrad, the
+// largest v in x:
+//
+//   g = grad                                 (times -1, which is exact, to maximize)
+//   p *= 1 - lr * weight_decay               (decoupled), or g = fma(weight_decay, p, g)
+//   m = fma(g, 1 - beta1, m * beta1)
+//   v = v * beta2 + (g * g) * (1 - beta2)
+//   d = sqrt(max(x, v)) / sqrt(bias_correction2) + eps
+//   p = p + (m / d) * -(lr / bias_correction1)
+#pragma once
+
+#include <cmath>
+
+#include "repdl/contract/arithmetic.hpp"
+
+namespace repdl {
+
+// The hyperparameters as they come: doubles until each is rounded to T once.
+struct AdamOptions {
+  double lr, beta1, beta2, eps, weight_decay, bias_correction1, bias_correction2;
+  bool maximize, decoupled;
+};
+
+enum class AdamDecay { none, gradient, decoupled };
+
+template <AdamDecay decay, bool amsgrad, class T>
+class AdamElement {
+ public:
+  REPDL_HD explicit AdamElement(const AdamOptions& o)
+      : sign_(o.maximize ? -T(1) : T(1)), weight_decay_(static_cast<T>(o.weight_decay)),
+        shrink_(static_cast<T>(1.0 - mul(o.lr, o.weight_decay))), beta1_(static_cast<T>(o.beta1)),
+        share1_(static_cast<T>(1.0 - o.beta1)), beta2_(static_cast<T>(o.beta2)), share2_(static_cast<T>(1.0 - o.beta2)),
+        root_(static_cast<T>(std::sqrt(o.bias_correction2))), eps_(static_cast<T>(o.eps)),
+        step_(static_cast<T>(-(o.lr / o.bias_correction1))) {}
+
+  // x is not used without AMSGrad.
+  REPDL_HD void operator()(T& p, T grad, T& m, T& v, T* x) const {
+    T weight = p, g = mul(grad, sign_);
+    if constexpr (decay == AdamDecay::decoupled) weight = mul(weight, shrink_);
+    if constexpr (decay == AdamDecay::gradient) g = fma(weight_decay_, weight, g);
+    const T first = fma(g, share1_, mul(m, beta1_));
+    T second = mul(v, beta2_) + mul(mul(g, g), share2_);
+    m = canonical(first);
+    v = canonical(second);
+    if constexpr (amsgrad) {
+      const T largest = *x;
+      // Not greater or equal: a NaN in x stays.
+      second = !(largest <= second) && second == second ? largest : second;
+      *x = canonical(second);
+    }
+    const T denominator = std::sqrt(second) / root_ + eps_;
+    p = canonical(weight + mul(first / denominator, step_));
+  }
+
+ private:
+  T sign_, weight_decay_, shrink_, beta1_, share1_, beta2_, share2_, root_, eps_, step_;
+};
+
+}  // namespace repdl

@@ -1,0 +1,36 @@
+"""Glue of sgd_step: parameters as flat memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from repdl.ops._elements import flat_addresses
+from repdl_cuda.native import native, stream
+
+
+def sgd_step(
+    params: Sequence[torch.Tensor],
+    grads: Sequence[torch.Tensor],
+    momentum_buffers: Sequence[torch.Tensor],
+    lr: float,
+    weight_decay: float,
+    momentum: float,
+    dampening: float,
+    nesterov: bool,
+    maximize: bool,
+    first: bool,
+) -> None:
+    if not params:
+        return
+    columns = [params, grads, momentum_buffers] if momentum != 0 else [params, grads]
+    addresses, counts, _copies, back = flat_addresses("sgd_step", columns, [True, False, True])
+    native(params[0]).sgd_step(
+        addresses, counts, lr, weight_decay, momentum, dampening, nesterov, maximize, first, stream(params[0])
+    )
+    for tensor, copy in back:
+        tensor.copy_(copy)
+
+
+OPS = {"sgd_step": sgd_step}

@@ -1,0 +1,33 @@
+"""Glue of softmax and log_softmax: rows along the last dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from repdl.contract import Contract
+from repdl_cuda.native import native, stream
+
+
+def _op(name: str) -> Callable[..., torch.Tensor]:
+    def run(*args: Any) -> torch.Tensor:
+        *tensors, dim, contract = args
+        shape = tensors[0].shape
+        moves = len(shape) > 0 and dim != len(shape) - 1
+        rows = [(t.movedim(dim, -1) if moves else t).contiguous() for t in tensors]
+        output = torch.empty_like(rows[0])
+        if output.numel():
+            chosen = Contract.parse(contract)
+            n = shape[dim] if shape else 1
+            getattr(native(output), name)(
+                *(t.data_ptr() for t in rows), output.data_ptr(), output.numel() // n, n,
+                chosen.sum_lanes, chosen.sum_block, stream(output),
+            )
+        return output.movedim(-1, dim).contiguous() if moves else output
+
+    return run
+
+
+OPS = {name: _op(name) for name in ("softmax", "log_softmax", "softmax_backward", "log_softmax_backward")}
