@@ -18,7 +18,9 @@ nox.options.sessions = ["lint", "types", "tests", "parity-cuda-emulated", "audit
 ROOT = Path(__file__).parent
 PURE = ["packages/repdl-core", "packages/repdl-nn", "packages/repdl-optim"]
 NATIVE = {"cpu": "packages/repdl-cpu", "cuda": "packages/repdl-cuda"}
-TEST_TOOLS = ["pytest>=8", "hypothesis>=6", "gmpy2>=2.1"]
+TEST_TOOLS = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6", "gmpy2>=2.1"]
+PARALLEL = ["-n", "auto", "--dist", "worksteal"]
+"""A pytest process a core. Neighbouring tests share what they compute once."""
 EXAMPLES = ["tqdm", "scikit-learn"]
 BUILD_TOOLS = nox.project.load_toml(f"{NATIVE['cuda']}/pyproject.toml")["build-system"]["requires"]
 DISASSEMBLERS = ["nvidia-cuda-cuobjdump==13.2.51", "nvidia-cuda-nvdisasm==13.2.51"]
@@ -69,7 +71,7 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """pytest over every package that needs no GPU, and the examples; arguments go to pytest."""
     install(session, *TEST_TOOLS, *EXAMPLES)
-    session.run("pytest", *(session.posargs or ["packages", "tests", f"--ignore={NATIVE['cuda']}"]))
+    session.run("pytest", *PARALLEL, *(session.posargs or ["packages", "tests", f"--ignore={NATIVE['cuda']}"]))
 
 
 @nox.session(name="parity-cpu")
@@ -77,7 +79,7 @@ def parity_cpu(session: nox.Session) -> None:
     """The CPU kernels against the golden bits and the reference: every op, every contract."""
     install(session, *TEST_TOOLS)
     session.run("repdl", "check", "cpu")
-    session.run("pytest", f"{NATIVE['cpu']}/tests", *session.posargs)
+    session.run("pytest", *PARALLEL, f"{NATIVE['cpu']}/tests", *session.posargs)
 
 
 @nox.session(name="parity-cuda")
@@ -95,9 +97,8 @@ def parity_cuda_emulated(session: nox.Session) -> None:
     install(session, *TEST_TOOLS, *EXAMPLES, backends=())
     install_cuda(session, "REPDL_CUDA_EMULATED=ON", "REPDL_CUDA_DEVICE=OFF")
     session.run("repdl", "check", "cuda-emulated")
-    coverage = f"{PURE[0]}/tests/test_coverage.py"
-    session.run("pytest", *(session.posargs or [f"{NATIVE['cuda']}/tests", coverage]))
-    session.run("pytest", "tests/test_mnist.py", "-k", "cuda")
+    others = [f"{PURE[0]}/tests/test_coverage.py", "tests/test_mnist.py::test_digits__cuda_emulated"]
+    session.run("pytest", *PARALLEL, *(session.posargs or [f"{NATIVE['cuda']}/tests", *others]))
 
 
 @nox.session(name="audit-cuda")

@@ -26,10 +26,7 @@ NEVER_EMPTY = {"max"}
 """Ops that torch refuses on an empty input; the backward of one takes none either."""
 NATIVE_ELSEWHERE = {"linear": "matmul"}
 """Families whose kernel is in another family's native file."""
-NOT_YET_IN_CUDA = {
-    *("activation", "adam_step", "batch_norm", "conv2d", "cross_entropy", "group_norm", "layer_norm", "linear"),
-    *("matmul", "max", "max_pool2d", "nll_loss", "pad", "pow", "rms_norm", "sgd_step", "softmax"),
-}
+NOT_YET_IN_CUDA = {"activation", "batch_norm", "group_norm", "layer_norm", "rms_norm"}
 """Families that repdl-cuda has no kernels of; a family that has them must go from here."""
 
 by_op = pytest.mark.parametrize("op", OURS)

@@ -24,10 +24,8 @@ def test_bounds__nothing_is_read_past_the_end(family: str) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="guard pages are made with Linux's mprotect")
 def test_bounds__reading_too_far_is_caught() -> None:
     code = (
-        "import ctypes, torch, guarded; x = guarded.guarded(torch.ones(5)); "
+        "import ctypes, torch; from repdl.testing.guarded import guarded; x = guarded(torch.ones(5)); "
         "ctypes.string_at(x.data_ptr(), 20); print('inside', flush=True); ctypes.string_at(x.data_ptr(), 24)"
     )
-    child = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=GUARDED.parent
-    )
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert child.stdout == "inside\n" and child.returncode < 0, (child.returncode, child.stderr)

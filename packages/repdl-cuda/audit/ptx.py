@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-_INSTRUCTION = re.compile(r"^\s*\{?\s*(?:@!?%p\d+\s+)?([a-z][a-z0-9_]*(?:[.:]+[A-Za-z0-9_]+)*)\s+[^:]*;")
+_INSTRUCTION = re.compile(r"(?:^|;)[\s{]*(?:@!?%\w+\s+)?([a-z][a-z0-9_]*(?:[.:]+[A-Za-z0-9_]+)*)\s+(?=[^;]*;)")
 _KERNEL = re.compile(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")
 _FLOAT = r"(?:f16|f16x2|bf16|bf16x2|tf32|f32|f32x2|f64|e\dm\d\w*)"
 _ARITHMETIC = r"(?:add|sub|mul|fma|mad|div|rcp|sqrt)"
@@ -35,8 +35,8 @@ def instructions(text: str) -> Iterator[tuple[str, str, int]]:
     for number, line in enumerate(text.splitlines(), 1):
         if named := _KERNEL.search(line):
             kernel = named[1]
-        elif found := _INSTRUCTION.match(line):
-            yield kernel, found[1], number
+        for opcode in _INSTRUCTION.findall(line):  # a line of inline assembly may have several
+            yield kernel, opcode, number
 
 
 def violations(text: str) -> list[str]:
@@ -57,8 +57,7 @@ def _by_line(text: str, opcode: str) -> Counter[str]:
     for line in text.splitlines():
         if place := re.match(r"\s*\.loc\s+(\d+)\s+(\d+)", line):
             where = f"{Path(files[place[1]]).name}:{place[2]}"
-        elif (instruction := _INSTRUCTION.match(line)) and re.fullmatch(opcode, instruction[1]):
-            found[where] += 1
+        found[where] += sum(1 for found_here in _INSTRUCTION.findall(line) if re.fullmatch(opcode, found_here))
     return found
 
 

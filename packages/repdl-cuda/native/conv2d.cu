@@ -9,6 +9,9 @@
 // conv2d_grad_input   w' (C, k)     times windows of grad (k, positions), for each class of
 //                     positions that see the same taps: those with one remainder of
 //                     (h + padding) mod stride
+//
+// Where a group has very few channels (depthwise), few.hpp computes the same without tiles.
+#include "few.hpp"
 #include "gemm_run.hpp"
 #include "images.hpp"
 #include "ops.hpp"
@@ -81,8 +84,8 @@ std::vector<Class> classes(std::int64_t size, std::int64_t kernel, std::int64_t 
 constexpr int threads = 256;
 template <class T>
 __global__ void __launch_bounds__(threads)
-    pack(const T* w, T* packed, Class rows, Class columns, std::int64_t c, std::int64_t o, std::int64_t kh,
-         std::int64_t kw, std::int64_t count) {
+    pack(const T* w, T* packed, Class rows, Class columns, std::int64_t c, std::int64_t kh, std::int64_t kw,
+         std::int64_t count) {
   std::int64_t i = thread_index();
   if (i >= count) return;
   T* to = packed + i;
@@ -112,6 +115,12 @@ GemmPlan plan_grad_weight(const Conv& v, std::int64_t chunk, int tile, const Str
                       v.groups, chunk, tile, stream);
 }
 
+// Whether tiles would be mostly empty; a test that asks for a tile gets it.
+bool few_rows_of(const GemmPlan& plan, int tile) { return tile == 0 && plan.gemm.m <= few_most; }
+bool few_outputs_of(const GemmPlan& plan, int tile) {
+  return few_rows_of(plan, tile) && std::int64_t{plan.gemm.m} * plan.gemm.n <= 64;
+}
+
 std::int64_t work_of(const GemmPlan& plan) { return plan.levels_size + plan.parts_size; }
 
 // f(rows, columns) for each class of inputs
@@ -138,7 +147,11 @@ void conv2d(Address x, Address w, Address bias, Address y, Address work, const S
   const ImageRows<T> c = {out<T>(y), in<T>(bias), v.out_channels() * area, v.o * area, area, narrow(v.out_channels()),
                           narrow(v.ow), Divide(narrow(area)), Divide(narrow(v.ow)), {1, 1}, {0, 0},
                           y % 16 == 0 && area % static_cast<std::int64_t>(16 / sizeof(T)) == 0};
-  run_gemm<T>("conv2d", plan_forward<T>(v, chunk, tile, stream), a, b, c, work, stream);
+  const GemmPlan plan = plan_forward<T>(v, chunk, tile, stream);
+  if (few_rows_of(plan, tile))
+    run_few_rows<T>("conv2d", plan.gemm, {in<T>(w), v.out_channels() * k, k, 1}, b, c, stream);
+  else
+    run_gemm<T>("conv2d", plan, a, b, c, work, stream);
 }
 
 // The weights that one class sees, then what its product needs.
@@ -149,7 +162,7 @@ std::int64_t conv2d_grad_input_work(const Sizes& sizes, std::int64_t chunk, int 
   each_class(v, [&](const Class& rows, const Class& columns) {
     most = std::max(most, work_of(plan_grad_input<T>(v, rows, columns, chunk, tile, stream)));
   });
-  return most + v.o * v.in_channels() * v.kh * v.kw;
+  return most + 16 / sizeof(T) + v.o * v.in_channels() * v.kh * v.kw;
 }
 
 template <class T>
@@ -162,9 +175,9 @@ void conv2d_grad_input(Address grad, Address w, Address y, Address work, const S
   each_class(v, [&](const Class& rows, const Class& columns) {
     const GemmPlan plan = plan_grad_input<T>(v, rows, columns, chunk, tile, stream);
     const std::int64_t count = v.groups * plan.gemm.k * v.in_channels();
-    const Address packed = work + work_of(plan) * sizeof(T);
+    const Address packed = work + ceil_div(work_of(plan), vector) * 16;  // aligned
     launch(op, pack<T>, {ceil_div(count, threads)}, threads, 0, stream, in<T>(w), out<T>(packed), rows, columns,
-           v.in_channels(), v.out_channels(), v.kh, v.kw, count);
+           v.in_channels(), v.kh, v.kw, count);
     const Strided<T> a(op, packed, {v.groups}, {plan.gemm.k * v.in_channels()}, v.in_channels(), 1, v.in_channels());
     const WindowShape window = {Divide(narrow(rows.count * columns.count)), Divide(narrow(columns.count)),
                                 Divide(narrow(rows.taps * columns.taps)),   Divide(narrow(columns.taps)),
@@ -177,13 +190,19 @@ void conv2d_grad_input(Address grad, Address w, Address y, Address work, const S
                             {narrow(v.stride[0]), narrow(v.stride[1])},
                             {narrow(rows.first), narrow(columns.first)},
                             v.stride[0] == 1 && v.stride[1] == 1 && y % 16 == 0 && area % vector == 0};
-    run_gemm<T>(op, plan, a, b, c, work, stream);
+    if (few_rows_of(plan, tile))
+      run_few_rows<T>(op, plan.gemm, {in<T>(packed), plan.gemm.k * v.in_channels(), 1, v.in_channels()}, b, c, stream);
+    else
+      run_gemm<T>(op, plan, a, b, c, work, stream);
   });
 }
 
 template <class T>
 std::int64_t conv2d_grad_weight_work(const Sizes& sizes, std::int64_t chunk, int tile, const Stream& stream) {
-  return work_of(plan_grad_weight<T>(Conv("conv2d_grad_weight", sizes), chunk, tile, stream));
+  const GemmPlan plan = plan_grad_weight<T>(Conv("conv2d_grad_weight", sizes), chunk, tile, stream);
+  if (!few_outputs_of(plan, tile)) return work_of(plan);
+  const Gemm gemm = few_outputs_gemm(plan.gemm);
+  return std::int64_t{gemm.parts} * gemm.batch * gemm.m * gemm.n;
 }
 
 template <class T>
@@ -193,7 +212,11 @@ void conv2d_grad_weight(Address grad, Address x, Address y, Address work, const 
   const Channels<T> a = {images<T>(grad, v.o, v.groups, v.oh, v.ow), Divide(narrow(v.oh * v.ow))};
   const WindowTaps<T> b = {images<T>(x, v.c, v.groups, v.h, v.w), window_of(v)};
   const Rows<T> c(y, 0, v.out_channels(), v.in_channels() * v.kh * v.kw);
-  run_gemm<T>("conv2d_grad_weight", plan_grad_weight<T>(v, chunk, tile, stream), a, b, c, work, stream);
+  const GemmPlan plan = plan_grad_weight<T>(v, chunk, tile, stream);
+  if (few_outputs_of(plan, tile))
+    run_few_outputs<T>("conv2d_grad_weight", few_outputs_gemm(plan.gemm), a, b, c, out<T>(work), stream);
+  else
+    run_gemm<T>("conv2d_grad_weight", plan, a, b, c, work, stream);
 }
 
 #define REPDL_CONV2D(T)                                                                                             \

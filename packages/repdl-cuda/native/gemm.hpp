@@ -124,12 +124,11 @@ class Patch {
   // Joins the sums of chunk number `index` with those that wait in `levels`, as a binary
   // counter counts; unless it is the last one, the result waits there too.
   __device__ void join(T* levels, int index, bool last) {
-    constexpr int values = Tiling::tile * Tiling::tile;
-    Vector<T>* at = reinterpret_cast<Vector<T>*>(levels) + threadIdx.x;
-    for (; (index & 1) || (last && index); index >>= 1, at += values / vector)
-      if (index & 1)
-        each_vector(at, [](T& sum, T& waiting) { sum = waiting + sum; }, false);
-    if (!last) each_vector(at, [](T& sum, T& waiting) { waiting = sum; }, true);
+    constexpr int level = Tiling::tile * Tiling::tile / vector;
+    Vector<T>* waiting = reinterpret_cast<Vector<T>*>(levels) + threadIdx.x;
+    for (; (index & 1) || (last && index); index >>= 1, waiting += level)
+      if (index & 1) add(waiting);
+    if (!last) write(waiting);
   }
 
  private:
@@ -142,17 +141,26 @@ class Patch {
     return warp % warps_n * (8 * columns) + lane % 8 * vector;
   }
 
-  template <class F>
-  __device__ void each_vector(Vector<T>* at, F&& f, bool store) {
+  // Vector number i of a patch is at from[i * threads]: a warp reads and writes whole lines.
+  __device__ void add(const Vector<T>* from) {
 #pragma unroll
     for (int r = 0; r < rows; ++r)
 #pragma unroll
-      for (int c = 0; c < columns; c += vector, at += Tiling::threads) {
-        Vector<T> waiting;
-        if (!store) waiting = *at;
+      for (int c = 0; c < columns; c += vector, from += Tiling::threads) {
+        const Vector<T> left = *from;
 #pragma unroll
-        for (int v = 0; v < vector; ++v) f(sum[r][c + v], waiting.at[v]);
-        if (store) *at = waiting;
+        for (int v = 0; v < vector; ++v) sum[r][c + v] = left.at[v] + sum[r][c + v];
+      }
+  }
+  __device__ void write(Vector<T>* to) const {
+#pragma unroll
+    for (int r = 0; r < rows; ++r)
+#pragma unroll
+      for (int c = 0; c < columns; c += vector, to += Tiling::threads) {
+        Vector<T> result;
+#pragma unroll
+        for (int v = 0; v < vector; ++v) result.at[v] = sum[r][c + v];
+        *to = result;
       }
   }
 
@@ -164,34 +172,40 @@ template <class Tiling, class LoadA, class LoadB>
 __device__ void sum_tile(Patch<Tiling>& patch, LoadA& a, LoadB& b, typename Tiling::T* levels, int k, const Gemm& gemm) {
   constexpr int depth = Tiling::depth, stages = Tiling::stages;
   auto& memory = shared<GemmMemory<Tiling>>();
-  Slices<depth> coming(k, gemm.chunk), now(k, gemm.chunk);
+  Slices<depth> slices(k, gemm.chunk);
+  // Starts to load a slice; its length, negative where it ends a chunk, 0 after the last.
   const auto load_next = [&](int stage) {
-    const int length = coming.length();
+    const int length = slices.length();
     a.load(stage, length);
     b.load(stage, length);
     __pipeline_commit();
-    coming.next();
+    return slices.next() ? -length : length;
   };
-  for (int stage = 0; stage < stages - 1; ++stage) load_next(stage);
+  int coming[stages];  // what load_next said of the slices from this one on
+#pragma unroll
+  for (int stage = 0; stage < stages - 1; ++stage) coming[stage] = load_next(stage);
   patch.clear();
-  for (int stage = 0, index = 0; now.left > 0; stage = stage + 1 < stages ? stage + 1 : 0) {
+  for (int stage = 0, index = 0; coming[0] != 0; stage = stage + 1 < stages ? stage + 1 : 0) {
     __pipeline_wait_prior(stages - 2);
     __syncthreads();  // the slice is here, and nobody reads the one before it
-    load_next(stage == 0 ? stages - 1 : stage - 1);
+    coming[stages - 1] = load_next(stage == 0 ? stages - 1 : stage - 1);
     const Slice<Tiling>&slice_a = memory.a[stage], &slice_b = memory.b[stage];
-    if (const int length = now.length(); length == depth) {
+    if (const int length = coming[0] < 0 ? -coming[0] : coming[0]; length == depth) {
 #pragma unroll
       for (int k = 0; k < depth; ++k) patch.multiply(slice_a[k], slice_b[k]);
     } else {
 #pragma unroll 1
       for (int k = 0; k < length; ++k) patch.multiply(slice_a[k], slice_b[k]);
     }
-    if (now.next()) {
-      const bool last = now.left == 0;
-      patch.join(levels + static_cast<std::int64_t>(anew(blockIdx.x)) * gemm.levels * (Tiling::tile * Tiling::tile), index, last);
+    if (coming[0] < 0) {
+      const bool last = coming[1] == 0;
+      const std::int64_t block = anew(blockIdx.x);
+      patch.join(levels + block * gemm.levels * (Tiling::tile * Tiling::tile), index, last);
       if (!last) patch.clear();
       ++index;
     }
+#pragma unroll
+    for (int i = 0; i + 1 < stages; ++i) coming[i] = coming[i + 1];
   }
   __syncthreads();  // the next tile's slices may come
 }
@@ -209,17 +223,22 @@ struct Work {
 
 // Writes a patch: to C, or where k has several parts, to parts[part, b, i, j].
 template <class Tiling, class C, class T>
-__device__ void store(const Patch<Tiling>& patch, const C& c, const Gemm& gemm, T* parts, const Work& work) {
+__device__ void store(Patch<Tiling>& patch, const C& c, const Gemm& gemm, T* parts, const Work& work) {
   constexpr int vector = Tiling::vector;
   const bool split = gemm.parts > 1;
   const int b = work.product;
   T* to = split ? parts + (static_cast<std::int64_t>(work.part) * gemm.batch + b) * gemm.m * gemm.n : c.start_of(b);
   const std::int64_t row_stride = split ? gemm.n : c.row_stride;
   const bool wide = split ? gemm.n % vector == 0 : c.wide;
-  const auto value = [&](int r, int column) {
-    const T sum = patch.sum[r][column];
-    return split ? sum : c.finish(sum, b, work.i0 + patch.row(r), work.j0 + patch.column(column));
-  };
+  if (!split) {
+#pragma unroll
+    for (int column = 0; column < Patch<Tiling>::columns; ++column)
+#pragma unroll
+      for (int r = 0; r < Patch<Tiling>::rows; ++r) {
+        const int i = work.i0 + patch.row(r), j = work.j0 + patch.column(column);
+        if (i < gemm.m && j < gemm.n) patch.sum[r][column] = c.finish(patch.sum[r][column], b, i, j);
+      }
+  }
 #pragma unroll
   for (int first = 0; first < Patch<Tiling>::columns; first += vector) {
     if (wide) {
@@ -229,10 +248,11 @@ __device__ void store(const Patch<Tiling>& patch, const C& c, const Gemm& gemm, 
 #pragma unroll
       for (int r = 0; r < Patch<Tiling>::rows; ++r) {
         const int i = work.i0 + patch.row(r);
+        if (i >= gemm.m) continue;
         Vector<T> result;
 #pragma unroll
-        for (int v = 0; v < vector; ++v) result.at[v] = value(r, first + v);
-        if (i < gemm.m) *reinterpret_cast<Vector<T>*>(at + i * row_stride) = result;
+        for (int v = 0; v < vector; ++v) result.at[v] = patch.sum[r][first + v];
+        *reinterpret_cast<Vector<T>*>(at + i * row_stride) = result;
       }
     } else {
 #pragma unroll
@@ -242,7 +262,7 @@ __device__ void store(const Patch<Tiling>& patch, const C& c, const Gemm& gemm, 
         T* at = to + (split ? j : c.column(j));
 #pragma unroll
         for (int r = 0; r < Patch<Tiling>::rows; ++r)
-          if (const int i = work.i0 + patch.row(r); i < gemm.m) at[i * row_stride] = value(r, first + v);
+          if (const int i = work.i0 + patch.row(r); i < gemm.m) at[i * row_stride] = patch.sum[r][first + v];
       }
     }
   }

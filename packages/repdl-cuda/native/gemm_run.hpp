@@ -44,7 +44,8 @@ void with_tiling(int tile, const F& f) {
   return f(Tiling<T, 32, 4, 4>());
 }
 
-// Divides a product over the multiprocessors; `only_tile` of 0 lets this choose the tile.
+// Divides a product over the multiprocessors; `only_tile` of 0 lets this choose the tile,
+// another one is taken, or the largest tile of T if that is smaller.
 template <class T>
 GemmPlan plan_gemm(const char* op, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch,
                    std::int64_t chunk, int only_tile, const Stream& stream) {
@@ -58,7 +59,7 @@ GemmPlan plan_gemm(const char* op, std::int64_t m, std::int64_t n, std::int64_t 
   GemmPlan plan = {};
   double least = 0;
   for (const TileChoice& choice : Tilings<T>::choices) {
-    if (only_tile != 0 && choice.tile != only_tile) continue;
+    if (only_tile != 0 && choice.tile != std::min(only_tile, Tilings<T>::choices[0].tile)) continue;
     const std::int64_t tiles_m = ceil_div(m, choice.tile), tiles_n = ceil_div(n, choice.tile);
     const std::int64_t tiles = tiles_m * tiles_n * batch;
     // A part has as many chunks as let every multiprocessor run some blocks.
@@ -90,7 +91,18 @@ GemmPlan plan_gemm(const char* op, std::int64_t m, std::int64_t n, std::int64_t 
   return plan;
 }
 
-// Runs it; `work` has levels_size + parts_size elements.
+// C from several parts; nothing to do for one.
+template <class C, class T>
+void run_join(const char* op, const Gemm& gemm, const T* parts, const C& c, const Stream& stream) {
+  if (gemm.parts == 1) return;
+  int each = 1;
+  while (each * join_groups < gemm.parts) each *= 2;
+  const std::int64_t outputs = std::int64_t{gemm.batch} * gemm.m * gemm.n;
+  launch(op, join_parts<C, T>, {ceil_div(outputs, join_outputs)}, dim3(join_outputs, join_groups), 0, stream, parts, c,
+         gemm, each);
+}
+
+// Runs a plan; `work` has levels_size + parts_size elements.
 template <class T, class A, class B, class C>
 void run_gemm(const char* op, const GemmPlan& plan, const A& a, const B& b, const C& c, Address work,
               const Stream& stream) {
@@ -101,12 +113,7 @@ void run_gemm(const char* op, const GemmPlan& plan, const A& a, const B& b, cons
     launch(op, gemm_tiles<Tiling, A, B, C, T>, {plan.blocks}, Tiling::threads, 0, stream, a, b, c, plan.gemm, levels,
            parts);
   });
-  if (plan.gemm.parts == 1) return;
-  int each = 1;
-  while (each * join_groups < plan.gemm.parts) each *= 2;
-  const std::int64_t outputs = std::int64_t{plan.gemm.batch} * plan.gemm.m * plan.gemm.n;
-  launch(op, join_parts<C, T>, {ceil_div(outputs, join_outputs)}, dim3(join_outputs, join_groups), 0, stream, parts, c,
-         plan.gemm, each);
+  run_join(op, plan.gemm, parts, c, stream);
 }
 
 }  // namespace repdl::cuda

@@ -122,24 +122,24 @@ struct WindowTaps {
         table[row] = {(c * x_.height + y) * x_.width + x, y, x};
       }
       __syncthreads();
-      first_ = t % run, row_ = t / run;
-      k_ = first_k + first_;
-      to_ = to_ + (first_ * Tiling::width + row_) * sizeof(T);
+      k_ = first_k;
+      to_ = to_ + (t % run * Tiling::width + t / run) * sizeof(T);
     }
 
     __device__ void load(int stage, int length) {
       const auto& table = shared<TapMemory<Tiling::tile>>().tap;
+      const int t = anew(threadIdx.x), first = t % run, first_row = t / run;
       const SharedPointer to = to_ + stage * sizeof(Slice<Tiling>);
 #pragma unroll
       for (int k = 0; k < Tiling::depth; k += run) {
-        if (first_ + k >= length) break;
-        int j = k_ + k;
+        if (first + k >= length) break;
+        int j = k_ + first + k;
         const T* image = from_ + window_.area.split(j) * x_.image;
         const int i = window_.width.split(j);
         const int y0 = i * window_.stride[0] + window_.start[0], x0 = j * window_.stride[1] + window_.start[1];
 #pragma unroll
         for (int row = 0; row < Tiling::tile; row += row_step) {
-          const Tap tap = table[row_ + row];
+          const Tap tap = table[first_row + row];
           const SharedPointer at = to + (k * Tiling::width + row) * sizeof(T);
           if (static_cast<unsigned>(y0 + tap.y) < static_cast<unsigned>(x_.height) &&
               static_cast<unsigned>(x0 + tap.x) < static_cast<unsigned>(x_.width))
@@ -155,8 +155,8 @@ struct WindowTaps {
     const Images<T>& x_;
     const WindowShape& window_;
     const T* from_;
-    SharedPointer to_;      // where this thread's first element goes
-    int first_, k_, row_;   // its first k in the slice, and in all, and its first tap
+    SharedPointer to_;  // where this thread's first element goes
+    int k_;             // of the slice
   };
 };
 
@@ -173,19 +173,19 @@ struct Channels {
     __device__ Loader(const Channels& channels, Slice<Tiling>* slices, int group, int first_row, int rows, int first_k)
         : x_(channels.x), area_(channels.area), to_(slices) {
       const int t = anew(threadIdx.x), row = t / run;
-      first_ = t % run;
-      k_ = first_k + first_;
+      k_ = first_k;
       rows_ = rows - first_row - row;
       from_ = x_.group(group) + static_cast<std::int64_t>(first_row + row) * area_.divisor();
-      to_ = to_ + (first_ * Tiling::width + row) * sizeof(T);
+      to_ = to_ + (t % run * Tiling::width + row) * sizeof(T);
     }
 
     __device__ void load(int stage, int length) {
+      const int first = anew(threadIdx.x) % run;
       const SharedPointer to = to_ + stage * sizeof(Slice<Tiling>);
 #pragma unroll
       for (int k = 0; k < Tiling::depth; k += run) {
-        const int rows = first_ + k < length ? rows_ : 0;
-        int position = k_ + k;
+        const int rows = first + k < length ? rows_ : 0;
+        int position = k_ + first + k;
         const T* from = from_ + area_.split(position) * x_.image;
         from += position;
 #pragma unroll
@@ -200,9 +200,9 @@ struct Channels {
    private:
     const Images<T>& x_;
     const Divide& area_;
-    const T* from_;           // this thread's first channel
-    SharedPointer to_;        // where its first element goes
-    int first_, k_, rows_;    // its first k in the slice, and in all, and the channels from there on
+    const T* from_;     // this thread's first channel
+    SharedPointer to_;  // where its first element goes
+    int k_, rows_;      // k of the slice, and the channels from the first one on
   };
 };
 

@@ -36,23 +36,21 @@ class Strided {
     __device__ Loader(const Strided& x, Slice<Tiling>* slices, int product, int first_row, int rows, int first_k)
         : x_(x), to_(slices) {
       const int t = anew(threadIdx.x);
-      int row = 0;
-      switch (x.order_) {
-        case Order::k: k_ = t % run, row = t / run; break;
-        case Order::rows: k_ = t / tile, row = t % tile; break;
-        case Order::vectors: k_ = t / (tile / vector), row = t % (tile / vector) * vector; break;
-      }
+      constexpr int vectors = tile / vector;
+      const int row = x.order_ == Order::k ? t / run : x.order_ == Order::rows ? t % tile : t % vectors * vector;
+      const int k = x.order_ == Order::k ? t % run : x.order_ == Order::rows ? t / tile : t / vectors;
       rows_ = rows - first_row - row;
-      to_ = to_ + (k_ * Tiling::width + row) * sizeof(T);
+      to_ = to_ + (k * Tiling::width + row) * sizeof(T);
       from_ = x.base_ + x.batch_.offsets(product).at[0] + std::int64_t{first_row + row} * x.row_stride_ +
-              (std::int64_t{first_k} + k_) * x.k_stride_;
+              (std::int64_t{first_k} + k) * x.k_stride_;
     }
 
     __device__ void load(int stage, int length) {
+      const int t = anew(threadIdx.x);
       switch (x_.order_) {
-        case Order::k: copy<threads / run, run, 1>(stage, length); break;
-        case Order::rows: copy<tile, threads / tile, 1>(stage, length); break;
-        case Order::vectors: copy<tile, threads * vector / tile, vector>(stage, length); break;
+        case Order::k: copy<threads / run, run, 1>(stage, length, t % run); break;
+        case Order::rows: copy<tile, threads / tile, 1>(stage, length, t / tile); break;
+        case Order::vectors: copy<tile, threads * vector / tile, vector>(stage, length, t / (tile / vector)); break;
       }
       from_ += std::int64_t{length} * x_.k_stride_;
     }
@@ -60,11 +58,11 @@ class Strided {
    private:
     // Copies of `each` elements, row_step rows and k_step columns apart.
     template <int row_step, int k_step, int each>
-    __device__ void copy(int stage, int length) {
+    __device__ void copy(int stage, int length, int first_k) {
       const SharedPointer to = to_ + stage * sizeof(Slice<Tiling>);
 #pragma unroll
       for (int k = 0; k < Tiling::depth; k += k_step) {
-        const int rows = k_ + k < length ? rows_ : 0;
+        const int rows = first_k + k < length ? rows_ : 0;
         const T* from = from_ + std::int64_t{x_.k_stride_} * k;
 #pragma unroll
         for (int row = 0; row < tile; row += row_step)
@@ -77,7 +75,7 @@ class Strided {
     const Strided& x_;
     const T* from_;     // this thread's first element of the next slice,
     SharedPointer to_;  // where it goes,
-    int k_, rows_;      // its k, and the rows from there on
+    int rows_;          // and the rows from there on
   };
 
  private:

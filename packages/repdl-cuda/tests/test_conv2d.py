@@ -28,6 +28,8 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {
     "classes": (2, 5, 13, 11, 7, 4, 5, (3, 2), (2, 3), (2, 3), 1),
     "class_without_taps": (1, 4, 9, 10, 6, 3, 3, (4, 2), (1, 1), (2, 2), 2),
     "groups_of_many": (2, 8, 7, 7, 66, 3, 2, (2, 1), (1, 1), (1, 1), 2),
+    "depthwise": (3, 6, 12, 11, 12, 3, 3, (2, 1), (1, 2), (1, 2), 6),
+    "few_rows_long_k": (2, 30, 5, 4, 3, 3, 3, (1, 1), (1, 1), (1, 1), 1),
     "one_pixel": (9, 33, 1, 1, 5, 3, 3, (1, 1), (1, 1), (1, 1), 1),
     "long_k": (6, 2, 30, 31, 3, 2, 2, (1, 1), (1, 1), (1, 1), 1),
 }
@@ -47,11 +49,11 @@ def arguments(op: str, geometry: tuple[Any, ...], **kind: Any) -> tuple[Any, ...
 
 
 def check(backend: str, op: str, args: tuple[Any, ...], contract: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every tile and thread order against the reference."""
+    """Every tile (0: the kernels choose, few.hpp among them) and thread order against the reference."""
     expected = implementations(get_backend("reference"))[op](*args, contract)
     chosen = get_backend(backend)
     moved = [a.to(chosen.device) if isinstance(a, torch.Tensor) else a for a in args]
-    for tile, seed in product((32, 64, 128) if args[0].dtype is torch.float32 else (32, 64), SEEDS):
+    for tile, seed in product((0, 32, 64, 128) if args[0].dtype is torch.float32 else (0, 32, 64), SEEDS):
         monkeypatch.setattr(repdl_cuda.conv2d, "TILE", tile)
         monkeypatch.setenv("REPDL_EMULATION_SEED", seed)
         actual = implementations(chosen)[op](*moved, contract).cpu()

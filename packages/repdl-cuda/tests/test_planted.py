@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,10 @@ import pytest
 PACKAGE = Path(__file__).parents[1]
 PROGRAMS = PACKAGE / "tests/native"
 SEEDS = (0, 1, 2)
-OPS = ("sum_rows", "sum_columns", "sum_blocks")
+Build = Callable[..., Path]
+SUMS = ("sum_rows", "sum_columns", "sum_blocks")
+CASES = {"chain.cu": ("chain",), "sum.cu": SUMS, "sum.hpp": SUMS, "gemm.hpp": ("matmul",)}
+"""File with a bug in it -> the cases that have to find it."""
 SAYS = {"bits": "wrong: ", "error": "error: emulation", "thread": "data race", "address": "heap-buffer-overflow"}
 """What a program prints that finds a mistake so."""
 
@@ -35,6 +40,8 @@ TILE_THERE = "    __syncthreads();  // the tile is there\n"
 TILE_READ = "    __syncthreads();  // the tile has been read\n"
 PRODUCT = "sum = repdl::fma(a[row * k + first + i], shared_b[i], sum)"
 SHUFFLE = "const float neighbour = __shfl_down_sync(0xffffffffu, sum, 1)"
+SLICE_HERE = "    __syncthreads();  // the slice is here, and nobody reads the one before it\n"
+NEXT_TILE = "  __syncthreads();  // the next tile's slices may come\n"
 PADDED = {
     "if (me < count) __pipeline_memcpy_async(&shared_b[me], &b[first + me], sizeof(float))": (
         "__pipeline_memcpy_async(&shared_b[me], &b[me < count ? first + me : 0], 4, me < count ? 0 : 4)"
@@ -51,6 +58,10 @@ BUGS = {
     "wrong_mask": Bug("sum.hpp", {"whole_warp = 0xffffffffu": "whole_warp = 0x0000ffffu"}, "error"),
     "early_return": Bug("sum.hpp", {"  for (int half": "  if (me >= n) return sum;\n  for (int half"}, "error"),
     "wrong_subtree": Bug("sum.cu", {"task % groups * join_width": "task % groups * (join_width - 1)"}, "bits"),
+    "gemm_slice_not_awaited": Bug("gemm.hpp", {SLICE_HERE: ""}, "bits thread"),
+    "gemm_waits_for_a_group_less": Bug("gemm.hpp", {"prior(stages - 2)": "prior(stages - 1)"}, "bits"),
+    "gemm_next_tile_too_early": Bug("gemm.hpp", {NEXT_TILE: ""}, "thread"),
+    "gemm_tail_padded": Bug("gemm.hpp", {"k < length; ++k": "k < depth; ++k"}, "bits"),
     "no_wait_for_copies": Bug("chain.cu", {"    __pipeline_wait_prior(0);\n": ""}, "bits"),
     "waits_for_a_group_less": Bug("chain.cu", {"__pipeline_wait_prior(0)": "__pipeline_wait_prior(1)"}, "bits"),
     "no_barrier_after_copies": Bug("chain.cu", {TILE_THERE: ""}, "bits thread"),
@@ -63,45 +74,45 @@ BUGS = {
 }
 
 
-def sources(folder: Path, bug: Bug | None, chain: bool) -> list[Path]:
-    """The sources of a program, in `folder` where they are edited."""
+def program(build: Build, folder: Path, file: str, edits: dict[str, str], sanitizer: str) -> Path:
+    """The program that has this file in it, built of a copy in `folder` with edits."""
+    chain = file == "chain.cu"
     if chain:
-        shutil.copy(PROGRAMS / "chain.cu", folder)
+        shutil.copy(PROGRAMS / file, folder)
     else:
         shutil.copytree(PACKAGE / "native", folder, dirs_exist_ok=True)
-    if bug:
-        file = folder / bug.file
-        text = file.read_text()
-        for old, new in bug.edits.items():
-            assert text.count(old) == 1, f"{bug.file} has {text.count(old)} of {old!r}: adapt the planted bug"
-            text = text.replace(old, new)
-        file.write_text(text)
-    return [folder / "chain.cu"] if chain else [PROGRAMS / "ops.cu", folder / "sum.cu"]
+    text = (folder / file).read_text()
+    for old, new in edits.items():
+        assert text.count(old) == 1, f"{file} has {text.count(old)} of {old!r}: adapt the planted bug"
+        text = text.replace(old, new)
+    (folder / file).write_text(text)
+    sources = [folder / file] if chain else [PROGRAMS / "ops.cu", folder / "sum.cu", folder / "matmul.cu"]
+    return build(*sources, sanitizer=sanitizer, first=(folder,))
 
 
-def outputs(program: Path, chain: bool) -> list[str]:
-    """What it prints with each seed: nothing if all is right."""
+def outputs(program: Path, file: str) -> list[str]:
+    """What the cases print with each seed: nothing if all is right."""
     printed = []
-    for seed in SEEDS:
-        for case in ("chain",) if chain else OPS:
-            environment = os.environ | {"REPDL_EMULATION_SEED": str(seed)}
-            ran = subprocess.run([program, case], env=environment, capture_output=True, text=True, check=False)
-            assert (ran.returncode == 0) == (ran.stdout + ran.stderr == ""), (ran.returncode, ran.stdout, ran.stderr)
-            printed.append(ran.stdout + ran.stderr)
+    for seed, case in product(SEEDS, CASES[file]):
+        environment = os.environ | {"REPDL_EMULATION_SEED": str(seed)}
+        ran = subprocess.run([program, case], env=environment, capture_output=True, text=True, check=False)
+        text = ran.stdout + ran.stderr
+        assert (ran.returncode == 0) == (text == ""), (ran.returncode, text)
+        printed.append(text)
     return printed
 
 
 @pytest.mark.parametrize("sanitizer", ["", "address", "thread"])
-@pytest.mark.parametrize("chain", [True, False], ids=["chain", "ops"])
-def test_planted__nothing(chain: bool, sanitizer: str, build, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    program = build(*sources(tmp_path, None, chain), sanitizer=sanitizer)
-    assert not any(outputs(program, chain))
+def test_planted__nothing(sanitizer: str, build: Build, tmp_path: Path) -> None:
+    chain = program(build, tmp_path, "chain.cu", {}, sanitizer)
+    assert not any(outputs(chain, "chain.cu"))
+    ops = program(build, tmp_path, "sum.cu", {}, sanitizer)
+    assert not any(outputs(ops, "sum.cu") + outputs(ops, "gemm.hpp"))
 
 
 @pytest.mark.parametrize(("name", "way"), [(name, way) for name, bug in BUGS.items() for way in bug.caught.split()])
-def test_planted__bug(name: str, way: str, build, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_planted__bug(name: str, way: str, build: Build, tmp_path: Path) -> None:
     bug = BUGS[name]
-    chain = bug.file == "chain.cu"
     sanitizer = way if way in ("address", "thread") else ""
-    printed = outputs(build(*sources(tmp_path, bug, chain), sanitizer=sanitizer, first=(tmp_path,)), chain)
+    printed = outputs(program(build, tmp_path, bug.file, bug.edits, sanitizer), bug.file)
     assert any(SAYS[way] in text for text in printed), printed

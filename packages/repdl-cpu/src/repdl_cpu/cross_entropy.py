@@ -12,6 +12,11 @@ from repdl_cpu._memory import huge_pages
 from repdl_cpu.isa import native
 
 
+def _rows(input: torch.Tensor) -> torch.Tensor:
+    """The logits of a target side by side."""
+    return (input if input.dim() == 2 else input.movedim(1, -1)).contiguous()
+
+
 def _sizes(target: torch.Tensor, classes: int) -> list[int]:
     return [target.numel(), classes, 1]
 
@@ -20,7 +25,7 @@ def cross_entropy(
     input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int,
     contract: str,
 ) -> tuple[torch.Tensor, ...]:
-    rows, target, weight = input.movedim(1, -1).contiguous(), target.contiguous(), contiguous(weight)
+    rows, target, weight = _rows(input), target.contiguous(), contiguous(weight)
     losses, total = rows.new_empty(target.shape), rows.new_empty(())
     max, sum = torch.empty_like(losses), torch.empty_like(losses)
     output = losses if reduction == "none" else rows.new_empty(())
@@ -37,7 +42,7 @@ def cross_entropy_backward(
     grad: torch.Tensor, input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None,
     total_weight: torch.Tensor, max: torch.Tensor, sum: torch.Tensor, reduction: str, ignore_index: int,
 ) -> torch.Tensor:
-    rows, target, weight = input.movedim(1, -1).contiguous(), target.contiguous(), contiguous(weight)
+    rows, target, weight = _rows(input), target.contiguous(), contiguous(weight)
     grad, max, sum = grad.contiguous(), max.contiguous(), sum.contiguous()
     output = huge_pages(torch.empty_like(rows))
     native().cross_entropy_backward(

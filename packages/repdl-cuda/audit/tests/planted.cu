@@ -37,3 +37,6 @@ __global__ void rounded_down(float* x) { x[0] = __fadd_rd(x[1], x[2]); }
 __global__ void flushed(float* x) { asm("add.rn.ftz.f32 %0, %1, %2;" : "=f"(x[0]) : "f"(x[1]), "f"(x[2])); }
 __global__ void bare_sum(float* x) { asm("add.f32 %0, %1, %2;" : "=f"(x[0]) : "f"(x[1]), "f"(x[2])); }
 __global__ void bare_product(double* x) { asm("mul.f64 %0, %1, %2;" : "=d"(x[0]) : "d"(x[1]), "d"(x[2])); }
+__global__ void second_in_a_line(float* x) {
+  asm("{.reg .f32 p; mul.rn.f32 p, %1, %2; add.ftz.f32 %0, p, %1;}" : "=f"(x[0]) : "f"(x[1]), "f"(x[2]));
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -102,6 +103,26 @@ def test_audit__plain_products(tmp_path: Path) -> None:
     found = ptx.plain_products(*(toolkit.ptx_of(source, f"-fmad={fmad}") for fmad in ("true", "false")))
     lines = {int(re.search(r"products\.cu:(\d+)", violation)[1]) for violation in found}  # type: ignore[index]
     assert lines == {i for i, plain in enumerate(PRODUCTS.values(), 1) if plain}
+
+
+def test_audit__plain_product_in_a_header(tmp_path: Path) -> None:
+    """One product of a real function, written as a product."""
+    shutil.copytree(HERE.parents[1] / "contract/include", tmp_path, dirs_exist_ok=True)
+    header = tmp_path / "repdl/exact/logarithm.hpp"
+    right, wrong = "half - mul(s, madd(z, p, half))", "half - s * madd(z, p, half)"
+    text = header.read_text()
+    assert text.count(right) == 1
+    header.write_text(text.replace(right, wrong))
+    source = tmp_path / "log.cu"
+    source.write_text(
+        '#include "repdl/exact/log.hpp"\n'
+        "__global__ void log(float* x) { x[0] = repdl::exact::log(x[1]); }\n"
+    )
+    found = ptx.plain_products(
+        *(toolkit.ptx_of(source, f"-fmad={fmad}", includes=[tmp_path]) for fmad in ("true", "false"))
+    )
+    line = text[: text.index(right)].count("\n") + 1
+    assert len(found) == 1 and f"logarithm.hpp:{line}: a plain product" in found[0], found
 
 
 def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -1,7 +1,6 @@
 // Ops as they are, compared with plain loops: what test_planted.py runs with edited kernels and under sanitizers.
-#include "ops.hpp"
-
 #include "check.hpp"
+#include "ops.hpp"
 #include "repdl/contract/arithmetic.hpp"
 #include "repdl/contract/order.hpp"
 
@@ -55,7 +54,35 @@ void sum_columns() {
 }
 void sum_blocks() { compare_sum(2, 48 * 35 + 5, false, 16, 48); }
 
-constexpr Case cases[] = {{"sum_rows", sum_rows}, {"sum_columns", sum_columns}, {"sum_blocks", sum_blocks}};
+// A (m, k) @ B (k, n) -> (m, n) by tiles of a size, B transposed in memory or not.
+void compare_matmul(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t chunk, int tile, bool transposed) {
+  std::vector<float> a = numbers(m * k), b = numbers(k * n), y(m * n), expected(m * n);
+  const std::int64_t row = transposed ? 1 : n, column = transposed ? k : 1;
+  std::vector<float> work(repdl::cuda::matmul_work<float>({}, m, n, k, chunk, tile, stream));
+  repdl::cuda::matmul<float>(address(a), address(b), address(y), 0, address(work), {}, {k, 1}, {row, column}, m, n, k,
+                             chunk, tile, stream);
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      repdl::Tree<float> tree;
+      for (std::int64_t begin = 0; begin < k; begin += chunk) {
+        float sum = 0.0f;
+        for (std::int64_t l = begin; l < k && l < begin + chunk; ++l)
+          sum = repdl::fma(a[i * k + l], b[l * row + j * column], sum);
+        tree.push(sum);
+      }
+      expected[i * n + j] = repdl::canonical(tree.result());
+    }
+  expect(same_bits(y, expected), "a product has other bits");
+}
+
+void matmul() {
+  compare_matmul(33, 35, 77, 30, 32, false);
+  compare_matmul(5, 1100, 40, 256, 128, true);  // more tiles than blocks
+  compare_matmul(65, 67, 77, 256, 64, true);
+  compare_matmul(129, 130, 19, 256, 128, false);
+}
+
+constexpr Case cases[] = {{"sum_rows", sum_rows}, {"sum_columns", sum_columns}, {"sum_blocks", sum_blocks}, {"matmul", matmul}};
 
 }  // namespace
 
