@@ -8,6 +8,12 @@
 
 namespace repdl::cuda {
 
+// index / size, both at least 0. Division of 64 bits takes a GPU three times as long.
+REPDL_HD inline std::int64_t divide(std::int64_t index, std::int64_t size) {
+  if (((index | size) >> 32) == 0) return static_cast<std::uint32_t>(index) / static_cast<std::uint32_t>(size);
+  return index / size;
+}
+
 // Dimensions outermost first, those of size 1 dropped, neighbours joined where every tensor
 // allows it, so that most shapes have one or two.
 template <int N>
@@ -42,19 +48,28 @@ struct Shape {
   REPDL_HD std::int64_t inner(int k) const { return dims == 0 ? 0 : stride[k][dims - 1]; }
   REPDL_HD std::int64_t inner_size() const { return dims == 0 ? 1 : size[dims - 1]; }
 
-  // Where element `index` of the row-major order lies in each tensor.
   struct Offsets {
     std::int64_t at[N];
+
+    REPDL_HD Offsets operator+(const Offsets& right) const {
+      Offsets result = *this;
+      for (int k = 0; k < N; ++k) result.at[k] += right.at[k];
+      return result;
+    }
   };
+  // Where element `index` of one run lies in each tensor.
+  REPDL_HD Offsets run(std::int64_t index) const {
+    Offsets result{};
+    for (int k = 0; k < N; ++k) result.at[k] = index * inner(k);
+    return result;
+  }
+  // Where element `index` of the row-major order lies in each tensor.
   REPDL_HD Offsets offsets(std::int64_t index) const {
     Offsets result{};
     for (int d = dims - 1; d >= 0; --d) {
       std::int64_t i = index;
       if (d > 0) {
-        // Division of 64 bits takes a GPU three times as long.
-        const std::int64_t rest = (index >> 32) == 0 && (size[d] >> 32) == 0
-                                      ? static_cast<std::uint32_t>(index) / static_cast<std::uint32_t>(size[d])
-                                      : index / size[d];
+        const std::int64_t rest = divide(index, size[d]);
         i = index - rest * size[d];
         index = rest;
       }
