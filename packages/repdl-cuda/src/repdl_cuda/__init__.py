@@ -14,14 +14,18 @@ __version__ = "0.1.0"
 
 FAMILIES = (
     "adam_step",
+    "batch_norm",
     "cast",
     "cross_entropy",
     "elementwise",
+    "group_norm",
+    "layer_norm",
     "max",
     "max_pool2d",
     "nll_loss",
     "pad",
     "pow",
+    "rms_norm",
     "sgd_step",
     "softmax",
     "sum",
