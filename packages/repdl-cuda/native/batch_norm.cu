@@ -63,13 +63,25 @@ __global__ void __launch_bounds__(threads)
   invstd[c] = canonical(norm_rstd(running_var[c], 1, eps));
 }
 
+// The channel of an element of (N, C, inner).
+struct ChannelOf {
+  std::int64_t channels;
+  Divisor by_channels, by_inner;
+
+  explicit ChannelOf(const Sizes& sizes) : channels(sizes[1]), by_channels(sizes[1]), by_inner(sizes[2]) {}
+  __device__ std::int64_t operator()(std::int64_t i) const {
+    const std::int64_t plane = by_inner.quotient(i);
+    return plane - by_channels.quotient(plane) * channels;
+  }
+};
+
 template <class T>
 __global__ void __launch_bounds__(threads)
     scale_channels(const T* x, const T* mean, const T* invstd, const T* weight, const T* bias, T* y,
-                   std::int64_t count, std::int64_t channels, std::int64_t inner) {
+                   std::int64_t count, ChannelOf channel_of) {
   const std::int64_t i = thread_index();
   if (i >= count) return;
-  const std::int64_t c = divide(i, inner) % channels;
+  const std::int64_t c = channel_of(i);
   y[i] = affine(normalised(x[i], mean[c], invstd[c]), weight, bias, c);
 }
 
@@ -77,11 +89,10 @@ __global__ void __launch_bounds__(threads)
 template <class T>
 __global__ void __launch_bounds__(threads)
     channel_gradients(const T* grad, const T* x, const T* weight, const T* mean, const T* invstd, const T* grad_weight,
-                      const T* grad_bias, T* y, std::int64_t count, std::int64_t channels, std::int64_t inner,
-                      std::int64_t n) {
+                      const T* grad_bias, T* y, std::int64_t count, ChannelOf channel_of, std::int64_t n) {
   const std::int64_t i = thread_index();
   if (i >= count) return;
-  const std::int64_t c = divide(i, inner) % channels;
+  const std::int64_t c = channel_of(i);
   const T scale = weight ? mul(weight[c], invstd[c]) : invstd[c];
   const T each = static_cast<T>(n);
   y[i] = n ? norm_gradient(grad[i], normalised(x[i], mean[c], invstd[c]), grad_bias[c] / each, grad_weight[c] / each,
@@ -116,7 +127,7 @@ void batch_norm(Address x, Address y, const std::vector<Address>& given, const s
            running_var, mean, invstd, channels, eps);
   }
   launch("batch_norm", scale_channels<T>, {ceil_div(count, threads)}, threads, 0, stream, in<T>(x), mean, invstd,
-         in<T>(given.at(2)), in<T>(given.at(3)), out<T>(y), count, channels, sizes[2]);
+         in<T>(given.at(2)), in<T>(given.at(3)), out<T>(y), count, ChannelOf(sizes));
 }
 
 template <class T>
@@ -129,7 +140,7 @@ void batch_norm_backward(Address grad, Address x, Address weight, Address mean, 
                     WriteGradients<T>{out<T>(grad_weight), out<T>(grad_bias)}, work);
   launch("batch_norm_backward", channel_gradients<T>, {ceil_div(count, threads)}, threads, 0, stream, in<T>(grad),
          in<T>(x), in<T>(weight), in<T>(mean), in<T>(invstd), in<T>(grad_weight), in<T>(grad_bias), out<T>(result),
-         count, channels, sizes[2], training ? n : 0);
+         count, ChannelOf(sizes), training ? n : 0);
 }
 
 template void batch_norm<float>(Address, Address, const std::vector<Address>&, const std::vector<Address>&, Address,

@@ -17,12 +17,15 @@ constexpr int most_threads = 256;
 
 struct NormRows {
   std::int64_t groups, channels, inner;
+  Divisor by_inner;
+
+  explicit NormRows(const Sizes& sizes) : groups(sizes[1]), channels(sizes[2]), inner(sizes[3]), by_inner(inner) {}
 
   __device__ std::int64_t n() const { return channels * inner; }
   __device__ std::int64_t row() const { return blockIdx.x; }
   // The channel of element i of this CUDA block's row.
   __device__ std::int64_t channel(std::int64_t i) const {
-    return row() % groups * channels + (inner == 1 ? i : divide(i, inner));
+    return row() % groups * channels + by_inner.quotient(i);
   }
 };
 
@@ -70,7 +73,7 @@ void norm_rows(const std::string& op, Address x, Address weight, Address bias, A
   const std::int64_t n = sizes.at(2) * sizes.at(3);
   const SumOrder order(lanes, block, n);
   launch(op.c_str(), norm_of_rows<T>, {sizes[0] * sizes[1]}, row_threads(n, order), 0, stream,
-         NormRows{sizes[1], sizes[2], sizes[3]}, in<T>(x), in<T>(weight), in<T>(bias), out<T>(y), out<T>(mean),
+         NormRows(sizes), in<T>(x), in<T>(weight), in<T>(bias), out<T>(y), out<T>(mean),
          out<T>(rstd), eps, order);
 }
 
@@ -81,7 +84,7 @@ void norm_rows_backward(const std::string& op, Address grad, Address x, Address 
   const std::int64_t n = sizes.at(2) * sizes.at(3);
   const SumOrder order(lanes, block, n);
   launch(op.c_str(), norm_row_gradients<T>, {sizes[0] * sizes[1]}, row_threads(n, order), 0, stream,
-         NormRows{sizes[1], sizes[2], sizes[3]}, in<T>(grad), in<T>(x), in<T>(mean), in<T>(rstd), in<T>(weight),
+         NormRows(sizes), in<T>(grad), in<T>(x), in<T>(mean), in<T>(rstd), in<T>(weight),
          out<T>(result), order);
   const ChannelSums channels(op.c_str(), sizes, {sizes[1], 1}, lanes, block, stream);
   channels.run<Pair<T>>(ChannelGradients<T>{in<T>(grad), in<T>(x), in<T>(mean), in<T>(rstd)},
