@@ -97,6 +97,7 @@ template <class T>
 T atomicMin(T* p, T x) { static_assert(std::is_integral_v<T>); const T before = *p; *p = x < before ? x : before; return before; }
 inline unsigned __float_as_uint(float x) { unsigned bits; std::memcpy(&bits, &x, 4); return bits; }
 inline float __uint_as_float(unsigned bits) { float x; std::memcpy(&x, &bits, 4); return x; }
+inline std::uint64_t __umul64hi(std::uint64_t a, std::uint64_t b) { return static_cast<std::uint64_t>(static_cast<unsigned __int128>(a) * b >> 64); }
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
 inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x)); }

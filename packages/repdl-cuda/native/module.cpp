@@ -19,6 +19,8 @@ template <class T>
 void bind(py::module_& module) {
   using namespace repdl::cuda;
   def(module, "adam_step", adam_step<T>);
+  def(module, "batch_norm", batch_norm<T>);
+  def(module, "batch_norm_backward", batch_norm_backward<T>);
   def(module, "conv2d", conv2d<T>);
   def(module, "conv2d_grad_input", conv2d_grad_input<T>);
   def(module, "conv2d_grad_input_work", conv2d_grad_input_work<T>);
@@ -34,6 +36,8 @@ void bind(py::module_& module) {
   def(module, "max_pool2d_backward", max_pool2d_backward<T>);
   def(module, "nll_loss", nll_loss<T>);
   def(module, "nll_loss_backward", nll_loss_backward<T>);
+  def(module, "norm_rows", norm_rows<T>);
+  def(module, "norm_rows_backward", norm_rows_backward<T>);
   def(module, "pad", pad<T>);
   def(module, "pad_backward", pad_backward<T>);
   def(module, "sgd_step", sgd_step<T>);

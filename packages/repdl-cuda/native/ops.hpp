@@ -21,6 +21,17 @@ void adam_step(const std::vector<std::vector<Address>>& tensors, const Sizes& co
                double beta2, double eps, double weight_decay, double bias_correction1, double bias_correction2,
                bool maximize, bool decoupled, const Stream& stream);
 
+// (N, C, inner). given: running_mean, running_var, weight, bias, 0 for none; made: mean, invstd,
+// and what the running statistics become. work: sum_work(C, N * inner), twice that backward.
+template <class T>
+void batch_norm(Address x, Address y, const std::vector<Address>& given, const std::vector<Address>& made,
+                Address work, const Sizes& sizes, bool training, double momentum, double eps, std::int64_t lanes,
+                std::int64_t block, const Stream& stream);
+template <class T>
+void batch_norm_backward(Address grad, Address x, Address weight, Address mean, Address invstd, Address result,
+                         Address grad_weight, Address grad_bias, Address work, const Sizes& sizes, bool training,
+                         std::int64_t lanes, std::int64_t block, const Stream& stream);
+
 void cast(Address x, Address y, int from, int to, std::int64_t n, const Stream& stream);
 
 // Contiguous tensors; `sizes` are N, C, H, W, O, OH, OW, KH, KW, then stride, padding and
@@ -89,6 +100,17 @@ void nll_loss(Address x, Address target, Address weight, Address losses, Address
 template <class T>
 void nll_loss_backward(Address grad, Address target, Address weight, Address total, Address y, const Sizes& sizes,
                        std::int64_t ignore, int reduction, const Stream& stream);
+
+// layer_norm, group_norm and rms_norm: (batch, groups, channels, inner), a row for each of
+// (batch, groups). Without the address of means they are +0 (rms_norm); weight, bias and
+// grad_bias may be 0. work: 2 * sum_work(groups * channels, batch * inner).
+template <class T>
+void norm_rows(const std::string& op, Address x, Address weight, Address bias, Address y, Address mean, Address rstd,
+               const Sizes& sizes, double eps, std::int64_t lanes, std::int64_t block, const Stream& stream);
+template <class T>
+void norm_rows_backward(const std::string& op, Address grad, Address x, Address mean, Address rstd, Address weight,
+                        Address result, Address grad_weight, Address grad_bias, Address work, const Sizes& sizes,
+                        std::int64_t lanes, std::int64_t block, const Stream& stream);
 
 template <class T>
 void pad(Address x, Address y, std::int64_t outer, std::int64_t n, std::int64_t inner, std::int64_t left,

@@ -8,6 +8,27 @@
 
 namespace repdl::cuda {
 
+// Division by a size, known at launch, of indices from 0 to 2^63 - 1: a multiplication and a
+// shift (Granlund and Montgomery, PLDI 1994), where a GPU's own division takes three times as
+// long and, having branches, keeps loads apart.
+class Divisor {
+ public:
+  Divisor() = default;
+  explicit Divisor(std::int64_t size) {
+    while (std::int64_t{1} << shift_ < size) ++shift_;
+    const auto excess = static_cast<unsigned __int128>((std::uint64_t{1} << shift_) - static_cast<std::uint64_t>(size));
+    factor_ = size == 0 ? 0 : static_cast<std::uint64_t>((excess << 64) / static_cast<std::uint64_t>(size)) + 1;
+  }
+  __device__ std::int64_t quotient(std::int64_t index) const {
+    const auto i = static_cast<std::uint64_t>(index);
+    return static_cast<std::int64_t>((__umul64hi(factor_, i) + i) >> shift_);
+  }
+
+ private:
+  std::uint64_t factor_ = 0;
+  int shift_ = 0;
+};
+
 // Dimensions outermost first, those of size 1 dropped, neighbours joined where every tensor
 // allows it, so that most shapes have one or two.
 template <int N>
@@ -18,6 +39,7 @@ struct Shape {
   int dims = 0;
   std::int64_t size[most];
   std::int64_t stride[N][most];
+  Divisor divisor[most];  // by size
 
   Shape(const char* op, const Sizes& sizes, const std::array<Sizes, N>& strides) {
     for (std::size_t d = 0; d < sizes.size(); ++d) {
@@ -35,6 +57,7 @@ struct Shape {
       }
       for (int k = 0; k < N; ++k) stride[k][dims - 1] = strides[k][d];
     }
+    for (int d = 0; d < dims; ++d) divisor[d] = Divisor(size[d]);
   }
 
   // One run of elements: tensor k has element i at i * inner(k).
@@ -42,19 +65,28 @@ struct Shape {
   REPDL_HD std::int64_t inner(int k) const { return dims == 0 ? 0 : stride[k][dims - 1]; }
   REPDL_HD std::int64_t inner_size() const { return dims == 0 ? 1 : size[dims - 1]; }
 
-  // Where element `index` of the row-major order lies in each tensor.
   struct Offsets {
     std::int64_t at[N];
+
+    REPDL_HD Offsets operator+(const Offsets& right) const {
+      Offsets result = *this;
+      for (int k = 0; k < N; ++k) result.at[k] += right.at[k];
+      return result;
+    }
   };
-  REPDL_HD Offsets offsets(std::int64_t index) const {
+  // Where element `index` of one run lies in each tensor.
+  REPDL_HD Offsets run(std::int64_t index) const {
+    Offsets result{};
+    for (int k = 0; k < N; ++k) result.at[k] = index * inner(k);
+    return result;
+  }
+  // Where element `index` of the row-major order lies in each tensor.
+  __device__ Offsets offsets(std::int64_t index) const {
     Offsets result{};
     for (int d = dims - 1; d >= 0; --d) {
       std::int64_t i = index;
       if (d > 0) {
-        // Division of 64 bits takes a GPU three times as long.
-        const std::int64_t rest = (index >> 32) == 0 && (size[d] >> 32) == 0
-                                      ? static_cast<std::uint32_t>(index) / static_cast<std::uint32_t>(size[d])
-                                      : index / size[d];
+        const std::int64_t rest = divisor[d].quotient(index);
         i = index - rest * size[d];
         index = rest;
       }

@@ -4,6 +4,8 @@
 //   warp_block_sum(n, order, f)    one block of a sum, f(0) + ... + f(n - 1), by one warp
 //   row_sum(n, order, f)           a whole sum, by all threads of a CUDA block
 //
+// Sums by the whole grid are in grid_sum.hpp. A sum of Pair<T> is two sums of T at once.
+//
 // Order, for each output on its own: blocks of sum_block; in a block element i goes to
 // lane i mod sum_lanes, a chain of adds from +0; lanes fold by halves; blocks join by the
 // tree. No result is made canonical here.
@@ -31,6 +33,27 @@ struct SumOrder {
   REPDL_HD std::int64_t blocks(std::int64_t n) const { return n == 0 ? 1 : (n + block - 1) / block; }
 };
 
+template <class T>
+struct Pair {
+  T first, second;
+
+  Pair() = default;
+  __device__ explicit Pair(T both) : first(both), second(both) {}
+  __device__ Pair(T a, T b) : first(a), second(b) {}
+  __device__ Pair operator+(const Pair& right) const { return {first + right.first, second + right.second}; }
+  __device__ Pair& operator+=(const Pair& right) { return *this = *this + right; }
+};
+
+// What the thread `by` lanes further up in the warp has.
+template <class T>
+__device__ T shuffle_down(T value, int by) {
+  return __shfl_down_sync(whole_warp, value, by);
+}
+template <class T>
+__device__ Pair<T> shuffle_down(Pair<T> value, int by) {
+  return {shuffle_down(value.first, by), shuffle_down(value.second, by)};
+}
+
 // f(0) + ... + f(n - 1) as one block; all threads of a warp call it, thread 0 of it has the result.
 template <class T, class F>
 __device__ T warp_block_sum(std::int64_t n, const SumOrder& order, F&& f) {
@@ -51,7 +74,7 @@ __device__ T warp_block_sum(std::int64_t n, const SumOrder& order, F&& f) {
     for (std::int64_t i = me; i < n; i += order.lanes) sum += f(i);
   }
   for (int half = order.lanes == 64 ? 16 : order.lanes / 2; half > 0; half /= 2)
-    sum += __shfl_down_sync(whole_warp, sum, half);
+    sum += shuffle_down(sum, half);
   return sum;
 }
 
