@@ -94,6 +94,18 @@ def test_instance_norm__running_statistics_are_batch_norms() -> None:
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_group_norm__gradients_of_channels_without_elements_are_0(dtype: torch.dtype) -> None:
+    x, weight, bias = torch.zeros(3, 4, 0, dtype=dtype), *(torch.ones(4, dtype=dtype, requires_grad=True) for _ in "wb")
+    torch.use_deterministic_algorithms(True)  # fills new memory with NaN
+    try:
+        ops.group_norm(x, 2, weight, bias).sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for vector in (weight, bias):
+        assert_same_bits(vector.grad, torch.zeros(4, dtype=dtype), "gradient")
+
+
 def test_group_norm__second_derivative_is_refused() -> None:
     x = uniform(1, 4, 4, 3).requires_grad_()
     out = ops.group_norm(x, 2)

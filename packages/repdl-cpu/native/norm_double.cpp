@@ -5,25 +5,24 @@
 //     mean = sum(x) / n (0 for rms_norm), rstd = 1 / sqrt(sum((x - mean)**2) / n + eps)
 //     y = ((x - mean) * rstd) * weight[at] + bias[at]
 #include <algorithm>
-#include <cmath>
 
 #include "bind.hpp"
-#include "repdl/contract/arithmetic.hpp"
+#include "repdl/contract/norm.hpp"
 #include "sum.hpp"
 #include "threads.hpp"
 
 namespace repdl::cpu {
 namespace {
 
-// Rows of n elements. Element i of row r has the weight of channel r % groups * channels +
-// i / inner; without groups that is element i itself.
+// Rows of n elements, channels of inner each. Element i of row r has the weight of channel
+// r % groups * channels + i / inner; without groups that is element i itself.
 struct DoubleRows {
-  std::int64_t rows, n, groups, inner;
+  std::int64_t rows, n, groups, channels, inner;
   bool centred;
   Contract contract;
   int threads;
 
-  std::int64_t channel(std::int64_t row, std::int64_t i) const { return row % groups * (n / inner) + i / inner; }
+  std::int64_t channel(std::int64_t row, std::int64_t i) const { return row % groups * channels + i / inner; }
   std::int64_t grain() const { return std::max<std::int64_t>(1, (1 << 12) / (n + 1)); }
 };
 
@@ -34,28 +33,14 @@ void normalise(const DoubleRows& s, const double* x, const double* weight, const
     for (std::int64_t row = begin; row < end; ++row) {
       const double* from = x + row * s.n;
       double* to = y + row * s.n;
-      double mean = 0, squares;
-      if (s.centred) {
-        mean = sum_row(from, s.n, 1, s.contract) / n;
-        squares = sum_of(s.n, s.contract, [=](std::int64_t i) { return (from[i] - mean) * (from[i] - mean); });
-        means[row] = canonical(mean);
-      } else {
-        squares = sum_of(s.n, s.contract, [=](std::int64_t i) { return from[i] * from[i]; });
-      }
-      const double rstd = 1.0 / std::sqrt(squares / n + eps);
+      const double mean = s.centred ? sum_row(from, s.n, 1, s.contract) / n : 0.0;
+      const double squares =
+          sum_of(s.n, s.contract, [=](std::int64_t i) { return (from[i] - mean) * (from[i] - mean); });
+      if (s.centred) means[row] = canonical(mean);
+      const double rstd = norm_rstd(squares, s.n, eps);
       rstds[row] = canonical(rstd);
-      for (std::int64_t i = 0; i < s.n; ++i) {
-        const double h = (s.centred ? from[i] - mean : from[i]) * rstd;
-        const std::int64_t at = s.channel(row, i);
-        double out = h;
-        if (weight && bias)
-          out = fma(h, weight[at], bias[at]);
-        else if (weight)
-          out = h * weight[at];
-        else if (bias)
-          out = h + bias[at];
-        to[i] = canonical(out);
-      }
+      for (std::int64_t i = 0; i < s.n; ++i)
+        to[i] = affine(normalised(from[i], mean, rstd), weight, bias, s.channel(row, i));
     }
   });
 }
@@ -67,12 +52,12 @@ void gradients(const DoubleRows& s, const double* grad, const double* x, const d
     for (std::int64_t row = begin; row < end; ++row) {
       const double *g = grad + row * s.n, *from = x + row * s.n;
       const double m = s.centred ? mean[row] : 0.0, r = rstd[row];
-      const auto h = [=, &s](std::int64_t i) { return (s.centred ? from[i] - m : from[i]) * r; };
+      const auto h = [=](std::int64_t i) { return normalised(from[i], m, r); };
       const auto w = [=, &s](std::int64_t i) { return weight ? g[i] * weight[s.channel(row, i)] : g[i]; };
       const double b = s.centred ? sum_of(s.n, s.contract, w) / n : 0.0;
       const double t = sum_of(s.n, s.contract, [&](std::int64_t i) { return w(i) * h(i); }) / n;
       for (std::int64_t i = 0; i < s.n; ++i)
-        out[row * s.n + i] = canonical(r * fma(-h(i), t, s.centred ? w(i) - b : w(i)));
+        out[row * s.n + i] = norm_gradient(w(i), h(i), b, t, r);
     }
   });
 }
@@ -110,8 +95,7 @@ void row_gradients(const DoubleRows& s, const double* grad, const double* x, con
   column_gradients(
       s, s.rows, s.n, grad_weight, grad_bias,
       [=, &s](std::int64_t row, std::int64_t c) {
-        const double v = x[row * s.n + c];
-        return grad[row * s.n + c] * ((s.centred ? v - mean[row] : v) * rstd[row]);
+        return grad[row * s.n + c] * normalised(x[row * s.n + c], s.centred ? mean[row] : 0.0, rstd[row]);
       },
       [=, &s](std::int64_t row, std::int64_t c) { return grad[row * s.n + c]; });
 }
@@ -119,26 +103,25 @@ void row_gradients(const DoubleRows& s, const double* grad, const double* x, con
 // Each column a channel, summed over (N, inner).
 void channel_gradients(const DoubleRows& s, const double* grad, const double* x, const double* mean,
                        const double* rstd, double* grad_weight, double* grad_bias) {
-  const std::int64_t each = s.n / s.inner, all = s.groups * each, batch = s.rows / s.groups;
+  const std::int64_t all = s.groups * s.channels, batch = s.rows / s.groups;
   const auto at = [=, &s](std::int64_t i, std::int64_t c) { return (i / s.inner * all + c) * s.inner + i % s.inner; };
   column_gradients(
       s, batch * s.inner, all, grad_weight, grad_bias,
       [=, &s](std::int64_t i, std::int64_t c) {
-        const std::int64_t row = i / s.inner * s.groups + c / each, k = at(i, c);
-        return grad[k] * ((x[k] - mean[row]) * rstd[row]);
+        const std::int64_t row = i / s.inner * s.groups + c / s.channels, k = at(i, c);
+        return grad[k] * normalised(x[k], mean[row], rstd[row]);
       },
       [=](std::int64_t i, std::int64_t c) { return grad[at(i, c)]; });
 }
 
 DoubleRows double_rows(std::int64_t rows, std::int64_t n, bool centred, std::int64_t lanes, std::int64_t block,
                        int threads) {
-  return {rows, n, 1, 1, centred, sum_order(lanes, block), threads};
+  return {rows, n, 1, n, 1, centred, sum_order(lanes, block), threads};
 }
 
 // (N, groups, channels of one, inner)
 DoubleRows double_groups(const Sizes& z, std::int64_t lanes, std::int64_t block, int threads) {
-  const std::int64_t n = z[2] * z[3];
-  return {z[0] * z[1], n, z[1], std::max<std::int64_t>(1, z[3]), true, sum_order(lanes, block), threads};
+  return {z[0] * z[1], z[2] * z[3], z[1], z[2], z[3], true, sum_order(lanes, block), threads};
 }
 
 }  // namespace
