@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -200,6 +201,16 @@ def implement(op: str, backend: str, function: Callable[..., Any]) -> None:
     """
     _extra[op, backend] = function
     _cache.clear()
+
+
+def ops_of(package: str) -> dict[str, dict[str, Callable[..., Any]]]:
+    """Family -> its implementations, for a package with a module for each family of RepDL's own ops.
+
+    A module names what it implements in `OPS`, a dictionary from op names to functions.
+    """
+    import_module("repdl.ops")
+    families = sorted({op.family for op in OPS.values() if op.distribution == "repdl-core"})
+    return {family: import_module(f"{package}.{family}").OPS for family in families}
 
 
 def register_backend(backend: Backend) -> None:

@@ -5,40 +5,15 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
-from repdl.registry import Backend
+from repdl.registry import Backend, ops_of
 from repdl_cpu.isa import get_isa, supported_isas, use_isa
 
 __version__ = "0.1.0"
 
-FAMILIES = (
-    "activation",
-    "adam_step",
-    "batch_norm",
-    "cast",
-    "conv2d",
-    "cross_entropy",
-    "elementwise",
-    "group_norm",
-    "layer_norm",
-    "linear",
-    "matmul",
-    "max",
-    "max_pool2d",
-    "nll_loss",
-    "pad",
-    "pow",
-    "rms_norm",
-    "sgd_step",
-    "softmax",
-    "sum",
-)
-"""The modules of this package that hold ops: one a family."""
 SINGLE = {"activation", "cross_entropy", "pow", "softmax"}
-"""Those without float64 kernels."""
+"""Families without float64 kernels."""
 
-_ops = {family: import_module(f"{__name__}.{family}").OPS for family in FAMILIES}
+_ops = ops_of(__name__)
 
 backend = Backend(
     name="cpu",

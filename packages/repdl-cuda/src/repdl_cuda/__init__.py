@@ -6,42 +6,18 @@ Importing this package needs no GPU; importing its module `backends` raises with
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 
-from repdl.registry import Backend
+from repdl.registry import Backend, ops_of
 
 __version__ = "0.1.0"
 
-FAMILIES = (
-    "activation",
-    "adam_step",
-    "batch_norm",
-    "cast",
-    "conv2d",
-    "cross_entropy",
-    "elementwise",
-    "group_norm",
-    "layer_norm",
-    "linear",
-    "matmul",
-    "max",
-    "max_pool2d",
-    "nll_loss",
-    "pad",
-    "pow",
-    "rms_norm",
-    "sgd_step",
-    "softmax",
-    "sum",
-)
-"""The modules of this package that hold ops: one a family."""
 SINGLE = {"activation", "cross_entropy", "pow", "softmax"}
-"""Those without float64 kernels."""
+"""Families without float64 kernels."""
 
 
 def make_backend(name: str, device: str, priority: int, describe: Callable[[], Mapping[str, str]]) -> Backend:
     """A backend of all families; which native module an op runs in follows from its tensors."""
-    ops = {family: import_module(f"{__name__}.{family}").OPS for family in FAMILIES}
+    ops = ops_of(__name__)
     return Backend(
         name=name,
         device=device,
@@ -52,4 +28,4 @@ def make_backend(name: str, device: str, priority: int, describe: Callable[[], M
     )
 
 
-__all__ = ["FAMILIES", "SINGLE", "make_backend"]
+__all__ = ["SINGLE", "make_backend"]

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from importlib import import_module
 from typing import Any
 
 import torch
 
-from repdl.registry import Backend
+from repdl.registry import Backend, ops_of
 
 _tiny, _one = 5e-324, 1.0  # variables: a product of constants is computed when Python compiles it
 
@@ -34,35 +33,7 @@ def _ieee(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-FAMILIES = (
-    "activation",
-    "adam_step",
-    "batch_norm",
-    "cast",
-    "conv2d",
-    "cross_entropy",
-    "elementwise",
-    "group_norm",
-    "layer_norm",
-    "linear",
-    "matmul",
-    "max",
-    "max_pool2d",
-    "nll_loss",
-    "pad",
-    "pow",
-    "rms_norm",
-    "sgd_step",
-    "softmax",
-    "sum",
-)
-"""The modules of this package that hold ops: one a family."""
-
-OPS = {
-    op: _ieee(function)
-    for family in FAMILIES
-    for op, function in import_module(f"{__name__}.{family}").OPS.items()
-}
+OPS = {op: _ieee(function) for ops in ops_of(__name__).values() for op, function in ops.items()}
 
 backend = Backend(
     name="reference",
