@@ -91,6 +91,16 @@ def parity_cuda(session: nox.Session) -> None:
     session.run("pytest", "tests/test_mnist.py", "-k", "cuda")
 
 
+@nox.session(name="sanitize-cuda")
+def sanitize_cuda(session: nox.Session) -> None:
+    """The golden cases on a GPU under compute-sanitizer, which the CUDA toolkit brings."""
+    install(session, backends=("cuda",))
+    repdl = str(Path(session.bin) / "repdl")
+    for tool in ("memcheck", "racecheck", "initcheck", "synccheck"):
+        options = ["--tool", tool, "--target-processes", "all", "--error-exitcode", "1"]
+        session.run("compute-sanitizer", *options, repdl, "check", "cuda", external=True)
+
+
 @nox.session(name="parity-cuda-emulated")
 def parity_cuda_emulated(session: nox.Session) -> None:
     """The same for the CUDA kernels compiled for the CPU: needs neither a GPU nor nvcc."""
