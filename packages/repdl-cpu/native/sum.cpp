@@ -155,14 +155,16 @@ void contiguous_rows(const T* x, T* out, std::int64_t rows, std::int64_t row_str
   const std::int64_t block = sum_block_of(contract, n), blocks = (n + block - 1) / block;
   if (rows < threads && blocks > 1) {
     // Few outputs: threads take whole blocks, and the tree joins them afterwards.
-    std::vector<T> partial(static_cast<std::size_t>(blocks));
-    for (std::int64_t r = 0; r < rows; ++r) {
+    std::vector<T> partial(static_cast<std::size_t>(rows * blocks));
+    for (std::int64_t r = 0; r < rows; ++r)
       parallel_for(blocks, std::max<std::int64_t>(1, grain / block), threads, [&](std::int64_t begin, std::int64_t end) {
         const std::int64_t first = begin * block, count = std::min(n, end * block) - first;
-        block_sums(x + r * row_stride + first, 1, 0, count, sum_order(contract.sum_lanes, block), &partial[begin]);
+        block_sums(x + r * row_stride + first, 1, 0, count, sum_order(contract.sum_lanes, block),
+                   &partial[r * blocks + begin]);
       });
-      out[r] = canonical(joined(partial.data(), blocks));
-    }
+    parallel_for(rows, rows, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) out[r] = canonical(joined(&partial[r * blocks], blocks));
+    });
     return;
   }
   const std::int64_t at_once = std::max<std::int64_t>(1, (1 << 12) / blocks);  // rows
