@@ -21,7 +21,7 @@ PROGRAMS = PACKAGE / "tests/native"
 SEEDS = (0, 1, 2)
 Build = Callable[..., Path]
 SUMS = ("sum_rows", "sum_columns", "sum_blocks")
-CASES = {"chain.cu": ("chain",), "sum.cu": SUMS, "sum.hpp": SUMS, "gemm.hpp": ("matmul",)}
+CASES = {"chain.cu": ("chain",), "grid_sum.hpp": SUMS, "sum.hpp": SUMS, "gemm.hpp": ("matmul",)}
 """File with a bug in it -> the cases that have to find it."""
 SAYS = {"bits": "wrong: ", "error": "error: emulation", "thread": "data race", "address": "heap-buffer-overflow"}
 """What a program prints that finds a mistake so."""
@@ -51,13 +51,13 @@ PADDED = {
 }
 
 BUGS = {
-    "missing_barrier": Bug("sum.cu", {"    __syncthreads();\n    for (int lane": "    for (int lane"}, "bits thread"),
+    "missing_barrier": Bug("grid_sum.hpp", {"    __syncthreads();\n    for (int lane": "    for (int lane"}, "bits thread"),
     "wrong_index": Bug("sum.hpp", {"      high += f(i + 32);": "      high += f(i + 31);"}, "bits"),
-    "wrong_column": Bug("sum.cu", {"lanes[lane + half][c];": "lanes[lane + half][c ^ 1];"}, "bits"),
+    "wrong_column": Bug("grid_sum.hpp", {"lanes[lane + half][c];": "lanes[lane + half][c ^ 1];"}, "bits"),
     "one_element_too_many": Bug("sum.hpp", {"if (i + 32 < n) high": "if (i + 31 < n) high"}, "bits address"),
     "wrong_mask": Bug("sum.hpp", {"whole_warp = 0xffffffffu": "whole_warp = 0x0000ffffu"}, "error"),
     "early_return": Bug("sum.hpp", {"  for (int half": "  if (me >= n) return sum;\n  for (int half"}, "error"),
-    "wrong_subtree": Bug("sum.cu", {"task % groups * join_width": "task % groups * (join_width - 1)"}, "bits"),
+    "wrong_subtree": Bug("grid_sum.hpp", {"first = part * join_width": "first = part * (join_width - 1)"}, "bits"),
     "gemm_slice_not_awaited": Bug("gemm.hpp", {SLICE_HERE: ""}, "bits thread"),
     "gemm_waits_for_a_group_less": Bug("gemm.hpp", {"prior(stages - 2)": "prior(stages - 1)"}, "bits"),
     "gemm_next_tile_too_early": Bug("gemm.hpp", {NEXT_TILE: ""}, "thread"),
@@ -106,8 +106,8 @@ def outputs(program: Path, file: str) -> list[str]:
 def test_planted__nothing(sanitizer: str, build: Build, tmp_path: Path) -> None:
     chain = program(build, tmp_path, "chain.cu", {}, sanitizer)
     assert not any(outputs(chain, "chain.cu"))
-    ops = program(build, tmp_path, "sum.cu", {}, sanitizer)
-    assert not any(outputs(ops, "sum.cu") + outputs(ops, "gemm.hpp"))
+    ops = program(build, tmp_path, "grid_sum.hpp", {}, sanitizer)
+    assert not any(outputs(ops, "grid_sum.hpp") + outputs(ops, "gemm.hpp"))
 
 
 @pytest.mark.parametrize(("name", "way"), [(name, way) for name, bug in BUGS.items() for way in bug.caught.split()])
