@@ -59,6 +59,9 @@ void sum_blocks(const T* x, std::int64_t distance, std::int64_t n, const Contrac
                 std::int64_t out_distance) {
   if constexpr (std::is_same_v<T, float>) {
     if (contract.sum_lanes == max_lanes) {
+      // The processor's own prefetcher stops at the end of a page, which a block of v1 fills.
+      for (int s = 0; s < sum_streams; ++s)
+        for (int line = 0; line < 8; ++line) __builtin_prefetch(x + s * distance + n + line * 16);
       std::array<float, sum_streams> sums;
       sum_64_lanes<sum_streams>(0, n, [=](std::int64_t i, auto part) {
         std::array<Vec, sum_streams> next;
