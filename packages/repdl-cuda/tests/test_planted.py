@@ -36,6 +36,7 @@ class Bug:
     """The ways that find it, each by itself; the sanitizers by name."""
 
 
+LANES_THERE = "    __syncthreads();\n    for (int lane"
 TILE_THERE = "    __syncthreads();  // the tile is there\n"
 TILE_READ = "    __syncthreads();  // the tile has been read\n"
 PRODUCT = "sum = repdl::fma(a[row * k + first + i], shared_b[i], sum)"
@@ -51,7 +52,7 @@ PADDED = {
 }
 
 BUGS = {
-    "missing_barrier": Bug("grid_sum.hpp", {"    __syncthreads();\n    for (int lane": "    for (int lane"}, "bits thread"),
+    "missing_barrier": Bug("grid_sum.hpp", {LANES_THERE: "    for (int lane"}, "bits thread"),
     "wrong_index": Bug("sum.hpp", {"      high += f(i + 32);": "      high += f(i + 31);"}, "bits"),
     "wrong_column": Bug("grid_sum.hpp", {"lanes[lane + half][c];": "lanes[lane + half][c ^ 1];"}, "bits"),
     "one_element_too_many": Bug("sum.hpp", {"if (i + 32 < n) high": "if (i + 31 < n) high"}, "bits address"),
