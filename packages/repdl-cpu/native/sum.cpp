@@ -36,6 +36,8 @@ struct Dims {
     }
   }
 
+  // Elements side by side.
+  bool is_run() const { return size.size() <= 1 && inner_stride() == 1; }
   std::int64_t inner_size() const { return size.empty() ? 1 : size.back(); }
   std::int64_t inner_stride() const { return stride.empty() ? 1 : stride.back(); }
 
@@ -70,9 +72,7 @@ constexpr std::int64_t grain = 1 << 15;  // elements worth a thread
 
 // Elements begin .. begin + n of the reduced index at x, n within one block.
 template <class T>
-T block_at(const T* x, const Dims& reduced, std::int64_t begin, std::int64_t n,
-               const Contract& contract) {
-  if (reduced.size.size() <= 1 && reduced.inner_stride() == 1) return sum_block(x + begin, n, contract);
+T gathered_block(const T* x, const Dims& reduced, std::int64_t begin, std::int64_t n, const Contract& contract) {
   return sum_block_filled<T>(begin, n, contract, [&](std::int64_t start, std::int64_t count, T* dst) {
     reduced.gather(x, start, count, dst);
   });
@@ -148,25 +148,31 @@ T joined(const T* partial, std::int64_t blocks) {
   return tree.result();
 }
 
-// Each reduced run is a row of elements side by side.
+// Few outputs: threads take whole blocks, and the tree joins them afterwards.
+template <class T>
+void few_outputs(const T* x, T* out, const Dims& kept, const Dims& reduced, const Contract& contract, int threads) {
+  const std::int64_t n = reduced.count, block = sum_block_of(contract, n), blocks = (n + block - 1) / block;
+  std::vector<T> partial(static_cast<std::size_t>(blocks));
+  for (std::int64_t o = 0; o < kept.count; ++o) {
+    const T* from = x + kept.offset(o);
+    parallel_for(blocks, std::max<std::int64_t>(1, grain / block), threads, [&](std::int64_t begin, std::int64_t end) {
+      if (reduced.is_run()) {
+        const std::int64_t first = begin * block, count = std::min(n, end * block) - first;
+        return block_sums(from + first, 1, 0, count, sum_order(contract.sum_lanes, block), &partial[begin]);
+      }
+      for (std::int64_t b = begin; b < end; ++b)
+        partial[b] = gathered_block(from, reduced, b * block, std::min(block, n - b * block), contract);
+    });
+    // In the environment of parallel_for too.
+    parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) { out[o] = canonical(joined(partial.data(), blocks)); });
+  }
+}
+
+// Each output is the sum of a row of n elements side by side.
 template <class T>
 void contiguous_rows(const T* x, T* out, std::int64_t rows, std::int64_t row_stride, std::int64_t n,
                      const Contract& contract, int threads) {
   const std::int64_t block = sum_block_of(contract, n), blocks = (n + block - 1) / block;
-  if (rows < threads && blocks > 1) {
-    // Few outputs: threads take whole blocks, and the tree joins them afterwards.
-    std::vector<T> partial(static_cast<std::size_t>(rows * blocks));
-    for (std::int64_t r = 0; r < rows; ++r)
-      parallel_for(blocks, std::max<std::int64_t>(1, grain / block), threads, [&](std::int64_t begin, std::int64_t end) {
-        const std::int64_t first = begin * block, count = std::min(n, end * block) - first;
-        block_sums(x + r * row_stride + first, 1, 0, count, sum_order(contract.sum_lanes, block),
-                   &partial[r * blocks + begin]);
-      });
-    parallel_for(rows, rows, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) out[r] = canonical(joined(&partial[r * blocks], blocks));
-    });
-    return;
-  }
   const std::int64_t at_once = std::max<std::int64_t>(1, (1 << 12) / blocks);  // rows
   parallel_for(rows, std::max<std::int64_t>(1, grain / (n + 1)), threads, [&](std::int64_t begin, std::int64_t end) {
     std::vector<T> partial(static_cast<std::size_t>(std::min(at_once, end - begin) * blocks));
@@ -183,10 +189,10 @@ void sum(const T* x, T* out, const Dims& kept, const Dims& reduced, const Contra
          int threads) {
   const std::int64_t n = reduced.count;
   if (kept.count == 0) return;
-  const bool one_run = reduced.size.size() <= 1;
   if (kept.inner_size() >= 4 && kept.inner_stride() == 1 && n > 1 && reduced.inner_stride() != 1)
     return columns(x, out, kept, reduced, contract, threads);
-  if (n > 0 && one_run && reduced.inner_stride() == 1 && kept.size.size() <= 1)
+  if (kept.count < threads && n > sum_block_of(contract, n)) return few_outputs(x, out, kept, reduced, contract, threads);
+  if (n > 0 && reduced.is_run() && kept.size.size() <= 1)
     return contiguous_rows(x, out, kept.count, kept.inner_stride(), n, contract, threads);
   parallel_for(kept.count, std::max<std::int64_t>(1, grain / (n + 1)), threads,
                [&](std::int64_t begin, std::int64_t end) {
