@@ -3,6 +3,7 @@
 
 #include "bind.hpp"
 #include "elements.hpp"
+#include "stretches.hpp"
 
 namespace repdl::cpu {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 template <AdamDecay decay, bool amsgrad, class T>
 void adam(const AdamOptions& o, T* p, const T* grad, T* m, T* v, T* x, std::int64_t n) {
   const AdamElement<decay, amsgrad, T> element(o);
-  for (std::int64_t i = 0; i < n; ++i) element(p[i], grad[i], m[i], v[i], amsgrad ? x + i : nullptr);
+  in_stretches(n, [=](std::int64_t i) { element(p[i], grad[i], m[i], v[i], amsgrad ? x + i : nullptr); });
 }
 
 // tensors: addresses of params, grads, first moments, second moments and, for AMSGrad,

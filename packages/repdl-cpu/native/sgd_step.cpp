@@ -4,6 +4,7 @@
 
 #include "bind.hpp"
 #include "elements.hpp"
+#include "stretches.hpp"
 
 namespace repdl::cpu {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 template <bool decay, SgdMomentum momentum, bool nesterov, class T>
 void sgd(const SgdOptions& o, T* p, const T* grad, T* buffer, std::int64_t n) {
   const SgdElement<decay, momentum, nesterov, T> element(o);
-  for (std::int64_t i = 0; i < n; ++i) element(p[i], grad[i], momentum == SgdMomentum::none ? nullptr : buffer + i);
+  in_stretches(n, [=](std::int64_t i) { element(p[i], grad[i], momentum == SgdMomentum::none ? nullptr : buffer + i); });
 }
 
 // tensors: addresses of params, of grads and, with momentum, of the buffers.

@@ -15,6 +15,9 @@ struct Vec64 {
   static Vec64 zero() { return {_mm512_setzero_pd()}; }
   static Vec64 set1(double x) { return {_mm512_set1_pd(x)}; }
   static Vec64 load(const double* p) { return {_mm512_loadu_pd(p)}; }
+  static Vec64 load_streamed(const double* p) {
+    return {_mm512_insertf64x4(_mm512_castpd256_pd512(_mm256_loadu_pd(p)), _mm256_loadu_pd(p + 4), 1)};
+  }
   static Vec64 load(const double* p, int n) { return {_mm512_maskz_loadu_pd(mask(n), p)}; }
   void store(double* p) const { _mm512_storeu_pd(p, v); }
   void store(double* p, int n) const { _mm512_mask_storeu_pd(p, mask(n), v); }
@@ -41,6 +44,7 @@ struct Vec64 {
   static Vec64 zero() { return {_mm256_setzero_pd()}; }
   static Vec64 set1(double x) { return {_mm256_set1_pd(x)}; }
   static Vec64 load(const double* p) { return {_mm256_loadu_pd(p)}; }
+  static Vec64 load_streamed(const double* p) { return load(p); }
   static Vec64 load(const double* p, int n) { return {_mm256_maskload_pd(p, mask(n))}; }
   void store(double* p) const { _mm256_storeu_pd(p, v); }
   void store(double* p, int n) const { _mm256_maskstore_pd(p, mask(n), v); }
@@ -72,6 +76,7 @@ struct Vec64 {
     std::memcpy(&r.v, p, sizeof r.v);
     return r;
   }
+  static Vec64 load_streamed(const double* p) { return load(p); }
   static Vec64 load(const double* p, int n) { return {Raw{n > 0 ? p[0] : 0.0, n > 1 ? p[1] : 0.0}}; }
   void store(double* p) const { std::memcpy(p, &v, sizeof v); }
   void store(double* p, int n) const {

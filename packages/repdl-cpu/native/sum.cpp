@@ -12,6 +12,7 @@
 
 #include "bind.hpp"
 #include "repdl/contract/arithmetic.hpp"
+#include "stretches.hpp"
 #include "threads.hpp"
 
 namespace repdl::cpu {
@@ -113,19 +114,13 @@ void columns(const T* x, T* out, const Dims& kept, const Dims& reduced, const Co
   });
 }
 
-// The length of one of sum_streams parts of n. Odd: parts a power of two apart share cache sets.
-std::int64_t odd_part(std::int64_t n) {
-  const std::int64_t part = n / sum_streams;
-  return part - (part > 1 && part % 2 == 0);
-}
-
 // partial[r * blocks + b] = block b of row r of n elements side by side, in separate stretches of
-// memory at once: four parts of the rows, or of one row's blocks.
+// memory at once: parts of the rows, or of one row's blocks.
 template <class T>
 void block_sums(const T* x, std::int64_t rows, std::int64_t row_stride, std::int64_t n, const Contract& contract,
                 T* partial) {
   const std::int64_t block = sum_block_of(contract, n), blocks = (n + block - 1) / block;
-  const std::int64_t part = odd_part(rows), part_blocks = odd_part(n / block);
+  const std::int64_t part = odd_part(rows, sum_streams), part_blocks = odd_part(n / block, sum_streams);
   for (std::int64_t r = 0; r < part; ++r)
     for (std::int64_t b = 0; b < blocks; ++b)
       sum_blocks(x + r * row_stride + b * block, part * row_stride, std::min(block, n - b * block), contract,

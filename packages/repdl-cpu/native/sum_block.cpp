@@ -20,7 +20,7 @@ void add_64(T* lane, const T* x, std::int64_t n) {
     for (int v = 0; v < group; ++v) acc[v] = V::load(lane + (g + v) * V::width);
     const T* p = x + g * V::width;
     for (std::int64_t i = 0; i < whole; i += max_lanes)
-      for (int v = 0; v < group; ++v) acc[v] = acc[v] + V::load(p + i + v * V::width);
+      for (int v = 0; v < group; ++v) acc[v] = acc[v] + V::load_streamed(p + i + v * V::width);
     for (int v = 0; v < group; ++v) acc[v].store(lane + (g + v) * V::width);
   }
   const int rest = static_cast<int>(n - whole);
@@ -59,13 +59,10 @@ void sum_blocks(const T* x, std::int64_t distance, std::int64_t n, const Contrac
                 std::int64_t out_distance) {
   if constexpr (std::is_same_v<T, float>) {
     if (contract.sum_lanes == max_lanes) {
-      // The processor's own prefetcher stops at the end of a page, which a block of v1 fills.
-      for (int s = 0; s < sum_streams; ++s)
-        for (int line = 0; line < 8; ++line) __builtin_prefetch(x + s * distance + n + line * 16);
       std::array<float, sum_streams> sums;
       sum_64_lanes<sum_streams>(0, n, [=](std::int64_t i, auto part) {
         std::array<Vec, sum_streams> next;
-        for (int s = 0; s < sum_streams; ++s) next[s] = part.load(x + s * distance + i);
+        for (int s = 0; s < sum_streams; ++s) next[s] = part.load_streamed(x + s * distance + i);
         return next;
       }, sums);
       for (int s = 0; s < sum_streams; ++s) out[s * out_distance] = sums[s];
@@ -84,7 +81,7 @@ void add_rows(T* to, const T* const* rows, std::int64_t count, std::int64_t widt
     V acc[group];
     for (int v = 0; v < group; ++v) acc[v] = fresh ? V::zero() : V::load(to + c + v * V::width);
     for (std::int64_t r = 0; r < count; ++r)
-      for (int v = 0; v < group; ++v) acc[v] = acc[v] + V::load(rows[r] + c + v * V::width);
+      for (int v = 0; v < group; ++v) acc[v] = acc[v] + V::load_streamed(rows[r] + c + v * V::width);
     for (int v = 0; v < group; ++v) acc[v].store(to + c + v * V::width);
   }
   for (; c < width; c += V::width) {

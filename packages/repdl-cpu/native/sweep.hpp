@@ -19,6 +19,7 @@ namespace repdl::cpu {
 struct Whole {
   static constexpr int n = Vec::width;
   static Vec load(const float* p) { return Vec::load(p); }
+  static Vec load_streamed(const float* p) { return Vec::load_streamed(p); }
   static void store(float* p, Vec x) { x.store(p); }
 };
 
@@ -26,6 +27,7 @@ struct Whole {
 struct Part {
   int n;
   Vec load(const float* p) const { return Vec::load(p, n); }
+  Vec load_streamed(const float* p) const { return load(p); }
   void store(float* p, Vec x) const { x.store(p, n); }
 };
 
