@@ -6,6 +6,7 @@
 
 #include "bind.hpp"
 #include "few_rows.hpp"
+#include "one_row.hpp"
 
 namespace repdl::cpu {
 namespace {
@@ -30,6 +31,9 @@ void matmul(const float* a, const float* b, float* c, const MatmulArgs& args, st
   if (m == 0 || n == 0 || batch == 0) return;
   const auto product = [&](std::int64_t index, std::int64_t i, std::int64_t rows, std::int64_t j,
                            std::int64_t columns) {
+    if (rows == 1 && args.b_k == 1 && fits_one_row(args.k, dot_chunk))
+      return one_row(a + a_batch[index] + i * args.a_row, args.a_k, b + b_batch[index] + j * args.b_column, args.b_column,
+                     columns, args.k, dot_chunk, args.bias ? args.bias + j : nullptr, c + index * m * n + i * n + j);
     if (rows <= most_few_rows && columns >= Vec::width && args.b_k == 1) {
       const auto kernel = few_rows_kernel(rows);
       Output out{c + index * m * n + i * n + j, n};

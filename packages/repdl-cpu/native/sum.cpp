@@ -135,14 +135,6 @@ void block_sums(const T* x, std::int64_t rows, std::int64_t row_stride, std::int
   }
 }
 
-template <class T>
-T joined(const T* partial, std::int64_t blocks) {
-  if (blocks == 1) return partial[0];
-  Tree<T> tree;
-  for (std::int64_t b = 0; b < blocks; ++b) tree.push(partial[b]);
-  return tree.result();
-}
-
 // Few outputs: threads take whole blocks, and the tree joins them afterwards.
 template <class T>
 void few_outputs(const T* x, T* out, const Dims& kept, const Dims& reduced, const Contract& contract, int threads) {

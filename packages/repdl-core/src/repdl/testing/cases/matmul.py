@@ -14,11 +14,11 @@ def _product(m: int, n: int, k: int, transA: bool = False, transB: bool = False,
     return a, b, transA, transB
 
 
-def _underflow() -> tuple:
+def _underflow(m: int = 3, n: int = 4, k: int = 5, transB: bool = False) -> tuple:
     # Products of about -2**-150 round to -0: padding the chain with zeros would give +0.
-    a = torch.full((3, 5), 2.0**-75)
-    b = torch.full((5, 4), -(2.0**-76))
-    return a, b, False, False
+    a = torch.full((m, k), 2.0**-75)
+    b = torch.full((n, k) if transB else (k, n), -(2.0**-76))
+    return a, b, False, transB
 
 
 def _fused() -> tuple:
@@ -40,6 +40,13 @@ CASES = [
         Case("matmul", f"few_rows_{m}x{n}x{k}", lambda m=m, n=n, k=k: _product(m, n, k, False, True))
         for m, n, k in [(1, 16, 256), (1, 47, 257), (2, 33, 513), (3, 40, 1025), (4, 31, 270)]
     ),
+    *(
+        Case("matmul", f"one_row_{n}x{k}", lambda n=n, k=k: _product(1, n, k, False, True))
+        for n, k in [(5, 4096), (19, 4097), (3, 2900), (4, 8292)]
+    ),
+    Case("matmul", "one_row_strided", lambda: (uniform(1, 3000, 2)[:, :1].t(), uniform(2, 7, 3100)[:, 50:-50].t(), False, False)),
+    Case("matmul", "one_row_special", lambda: _product(1, 6, 3000, False, True, special=True)),
+    Case("matmul", "one_row_underflow", lambda: _underflow(1, 3, 2900, True)),
     Case("matmul", "few_rows_strided", lambda: (uniform(1, 300, 4).t()[:3], uniform(2, 40, 300).t(), False, False)),
     Case("matmul", "few_rows_special", lambda: (*_product(2, 37, 19, False, True, special=True)[:2], False, True)),
     Case("matmul", "rows_1", lambda: _product(1, 130, 300, False, True)),

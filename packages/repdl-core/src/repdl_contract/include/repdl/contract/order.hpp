@@ -56,4 +56,15 @@ class Tree {
   T parts_[63];
 };
 
+// The same over `count` parts in memory, in place: neighbours, level by level. +0 for none.
+template <class T>
+REPDL_HD T joined(T* parts, std::int64_t count) {
+  if (count == 0) return T(0);
+  for (; count > 1; count = (count + 1) / 2) {
+    for (std::int64_t i = 0; i < count / 2; ++i) parts[i] = parts[2 * i] + parts[2 * i + 1];
+    if (count % 2 != 0) parts[count / 2] = parts[count - 1];
+  }
+  return parts[0];
+}
+
 }  // namespace repdl
