@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "simd.hpp"
+
 namespace repdl::cpu {
 
 // One side of a frame: `extent` elements, the image from `before` on. Elements of one phase
@@ -52,6 +54,18 @@ class Axis {
   std::vector<std::int64_t> slot_;  // of each phase, -1 where unused
 };
 
+// dst[i] = src[i * stride], i < count.
+inline void copy_strided(const float* src, std::int64_t stride, std::int64_t count, float* dst) {
+  constexpr int W = Vec::width;
+  std::int64_t i = 0;
+  if (stride == 2) {
+    for (; i + W < count; i += W) load_even(src + 2 * i).store(dst + i);
+    if (const int rest = static_cast<int>(count - i); rest > 0) load_even(src + 2 * i, rest).store(dst + i, rest);
+    return;
+  }
+  for (; i < count; ++i) dst[i] = src[i * stride];
+}
+
 struct Frame {
   std::int64_t channels, h, w;  // of the image
   Axis rows, columns;
@@ -81,7 +95,7 @@ struct Frame {
             else if (columns.stride() == 1)
               std::copy(src + x, src + x + count, to + place);
             else
-              for (std::int64_t j = 0; j < count; ++j) to[place + j] = src[x + j * columns.stride()];
+              copy_strided(src + x, columns.stride(), count, to + place);
           });
         }
       });

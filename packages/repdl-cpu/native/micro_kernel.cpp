@@ -53,6 +53,9 @@ void run(const MicroTile& t) {
       for (int j = 0; j < V; ++j) acc[i][j].store(place + (i * V + j) * width);
   };
 
+  if (t.last && t.transposed)  // lines far apart, which are fetched while the products are made
+    for (int j = 0; j < t.columns; ++j) __builtin_prefetch(t.c + j * t.ldc, 1);
+
   const float* a = t.a;
   const float* b = t.b;
   const std::int64_t* offset = t.offset;
@@ -64,6 +67,7 @@ void run(const MicroTile& t) {
       const float* a_row = in_place == InPlace::a ? a + offset[k] : a + k * t.mr;
       if (in_place == InPlace::b)  // rows far apart in memory, which no hardware foresees
         for (int j = 0; j < V; ++j) __builtin_prefetch(b + offset[k + prefetch_ahead] + j * width);
+      if (in_place == InPlace::a) __builtin_prefetch(a_row + 4 * R, 0, 2);  // a later tile's, into the second cache
       Vec row[V];
 #pragma GCC unroll 4
       for (int j = 0; j < V; ++j) row[j] = Vec::load(b_row + j * width);

@@ -49,10 +49,10 @@ inline Vec canonical(Vec a) {
   return {_mm512_mask_mov_ps(a.v, nan, _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)))};
 }
 
-// p[0], p[2], p[4], ...; p[2 * Vec::width - 1] is read too.
-inline Vec load_even(const float* p) {
-  const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-  return {_mm512_permutex2var_ps(_mm512_loadu_ps(p), even, _mm512_loadu_ps(p + 16))};
+// Every second element of low and high, one after the other.
+inline Vec even(Vec low, Vec high) {
+  const __m512i places = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  return {_mm512_permutex2var_ps(low.v, places, high.v)};
 }
 
 // dst[j * dst_stride + i] = src[i * src_stride + j] for a square of Vec::width elements; zeros
@@ -121,8 +121,8 @@ inline Vec canonical(Vec a) {
   return {_mm256_blendv_ps(a.v, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)), nan)};
 }
 
-inline Vec load_even(const float* p) {
-  const __m256 pairs = _mm256_shuffle_ps(_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8), 0x88);
+inline Vec even(Vec low, Vec high) {
+  const __m256 pairs = _mm256_shuffle_ps(low.v, high.v, 0x88);
   return {_mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(pairs), 0xd8))};
 }
 
@@ -189,11 +189,7 @@ inline Vec canonical(Vec a) {
   return a;
 }
 
-inline Vec load_even(const float* p) {
-  Vec r;
-  for (int i = 0; i < Vec::width; ++i) r.v[i] = p[2 * i];
-  return r;
-}
+inline Vec even(Vec low, Vec high) { return {Vec::Raw{low.v[0], low.v[2], high.v[0], high.v[2]}}; }
 
 inline void transpose(const float* src, std::int64_t src_stride, float* dst, std::int64_t dst_stride,
                       std::int64_t rows = Vec::width) {
@@ -242,5 +238,15 @@ inline Vec fma(Vec a, Vec b, Vec c) { return fma_each(a, b, c); }
 
 #endif
 #endif
+
+// p[0], p[2], p[4], ...; p[2 * Vec::width - 1] is read too.
+inline Vec load_even(const float* p) { return even(Vec::load(p), Vec::load(p + Vec::width)); }
+
+// The first n of them, with n >= 1; nothing past the last one is read.
+inline Vec load_even(const float* p, int n) {
+  constexpr int W = Vec::width;
+  const int read = 2 * n - 1;
+  return even(Vec::load(p, read < W ? read : W), read > W ? Vec::load(p + W, read - W) : Vec::zero());
+}
 
 }  // namespace repdl::cpu
