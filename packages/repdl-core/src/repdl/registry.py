@@ -179,15 +179,20 @@ def define(
         setup_context, backward = _no_context, _raising_backward(name)
     if backward is not None:
         differentiable = make_autograd_impl(overload, Info(backward, setup_context))
+        direct = _direct_function(name, kernel, setup_context, backward)
+        arguments = len(overload._schema.arguments)
+        types = [str(value.type) for value in (*overload._schema.arguments, *overload._schema.returns)]
+        indirect = any(kind.startswith("List[") and "Tensor" in kind for kind in types)
 
         def autograd_kernel(keyset: Any, *args: Any) -> Any:
-            # Without a derivative and with nothing in between (no mode, no tracing), straight
-            # to the kernel: a second way through the dispatcher costs more than the checks.
-            if _is_plain((keyset & _AFTER_AUTOGRAD).raw_repr()) and not (
-                grad_enabled() and any_requires_grad(*args)
-            ):
-                return kernel(*args)
-            return differentiable(keyset, *args)
+            # With nothing in between (no mode, no tracing), straight to the kernel: a second way
+            # through the dispatcher costs more than the checks. Lists of tensors take that way, and
+            # arguments left to their defaults, which the dispatcher takes away.
+            if indirect or len(args) != arguments or not _is_plain((keyset & _AFTER_AUTOGRAD).raw_repr()):
+                return differentiable(keyset, *args)
+            if grad_enabled() and any_requires_grad(*args):
+                return direct(*args)
+            return kernel(*args)
 
         library.impl(name, autograd_kernel, "Autograd", with_keyset=True)
     OPS[name] = Op(name, family or name, schema, check, fake, overload, distribution, storage)
@@ -438,6 +443,23 @@ def _device_reader(op: str, schema: Any) -> Callable[[tuple[Any, ...]], str]:
         return device.type
 
     return read
+
+
+def _direct_function(
+    name: str, kernel: Callable[..., Any], setup_context: Callable[..., None] | None, backward: Callable[..., Any]
+) -> Callable[..., Any]:
+    """`kernel` with its derivative, as `make_autograd_impl` would do it, without the dispatcher in between."""
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        with _C._AutoDispatchBelowAutograd():
+            output = kernel(*args)
+            if setup_context is not None:
+                setup_context(ctx=ctx, inputs=args, output=output)
+            return output
+
+    members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    function = type(f"{name}_with_derivative", (torch.autograd.Function,), members)
+    return function.apply  # type: ignore[attr-defined,no-any-return]
 
 
 def _no_context(ctx: Any, inputs: Any, output: Any) -> None:
