@@ -326,8 +326,17 @@ struct StridedPacker {
             float* dst) const {
     const float* src = data + first * outer + k0 * inner;
     if (outer == 1 && count == width) {
-      for (std::int64_t k = 0; k < kc; ++k)
-        std::memcpy(dst + k * width, src + k * inner, sizeof(float) * static_cast<std::size_t>(width));
+      // Whole vectors: what is written past a row is the place of the next ones.
+      const int whole = width / Vec::width * Vec::width, rest = width - whole;
+      for (std::int64_t k = 0; k < kc; ++k, src += inner, dst += width) {
+        for (int i = 0; i < whole; i += Vec::width) Vec::load(src + i).store(dst + i);
+        if (rest == 0) continue;
+        const Vec last = Vec::load(src + whole, rest);
+        if ((kc - k) * width >= whole + Vec::width)
+          last.store(dst + whole);
+        else
+          last.store(dst + whole, rest);
+      }
       return;
     }
     if (inner == 1) {
