@@ -8,87 +8,15 @@
 #include <algorithm>
 #include <vector>
 
-#include "chunk_tree.hpp"
 #include "conv2d.hpp"
-#include "frame.hpp"
-#include "gemm.hpp"
+#include "depthwise_grad_weight.hpp"
+#include "pixel_frames.hpp"
+#include "short_runs.hpp"
 
 namespace repdl::cpu {
 namespace {
 
-// dst (pixels, pitch) = src (C, pixels), channels `area` apart; pack_slack floats after dst may be written.
-void channels_last(const float* src, std::int64_t channels, std::int64_t area, std::int64_t pixels, std::int64_t pitch,
-                   float* dst) {
-  if (channels == 1 && pitch == 1) return (void)std::copy(src, src + pixels, dst);
-  constexpr std::int64_t step = 256;  // long enough for sequential reads, short enough for the cache
-  for (std::int64_t p = 0; p < pixels; p += step)
-    StridedPacker::transpose_pack(src + p, area, channels, static_cast<int>(pitch), std::min(step, pixels - p),
-                                  dst + p * pitch);
-}
-
-// Images (H, W, C) of one group inside frames of zeros, one after the other. Where a kernel
-// has one row or column, the frame holds only those that the stride leaves.
-struct Frames {
-  std::int64_t channels, pitch;  // floats of a pixel, those between pixels
-  Axis rows, columns;
-  std::int64_t step_h, step_w;  // from one position to the next, in rows and columns of the frame
-  const float* data = nullptr;
-
-  // Pixels whose distance is a large power of two would share few sets of a cache.
-  Frames(const Geometry& g, std::int64_t c)
-      : channels(c), pitch(c % 256 == 0 ? c + 16 : c),
-        rows(g.h, g.pad_h, g.h + 2 * g.pad_h, g.kh == 1 ? g.stride_h : 1),
-        columns(g.w, g.pad_w, g.w + 2 * g.pad_w, g.kw == 1 ? g.stride_w : 1), step_h(g.kh == 1 ? 1 : g.stride_h),
-        step_w(g.kw == 1 ? 1 : g.stride_w) {}
-
-  std::int64_t line() const { return columns.total() * pitch; }
-  std::int64_t floats() const { return rows.total() * line(); }
-
-  // The floats after a frame may be written too: pack_slack of them.
-  void fill(const float* image, std::int64_t h, std::int64_t w, float* dst) const {
-    if (rows.is_image() && columns.is_image()) return channels_last(image, channels, h * w, h * w, pitch, dst);
-    rows.for_each_run([&](std::int64_t first, std::int64_t count, std::int64_t y) {
-      if (y < 0) std::fill(dst + first * line(), dst + (first + count) * line(), 0.0f);
-      if (y < 0 || count == 0) return;
-      const std::int64_t at_once = rows.stride() == 1 ? count : 1;
-      float* turned = scratch(slot_user, at_once * w * pitch + pack_slack);
-      for (std::int64_t i = 0; i < count; ++i) {
-        const std::int64_t ready = i % at_once;
-        if (ready == 0) channels_last(image + (y + i * rows.stride()) * w, channels, h * w, at_once * w, pitch, turned);
-        float* to = dst + (first + i) * line();
-        columns.for_each_run([&](std::int64_t place, std::int64_t pixels, std::int64_t x) {
-          const float* from = turned + (ready * w + x) * pitch;
-          if (x < 0)
-            std::fill(to + place * pitch, to + (place + pixels) * pitch, 0.0f);
-          else if (columns.stride() == 1)
-            std::copy(from, from + pixels * pitch, to + place * pitch);
-          else
-            for (std::int64_t j = 0; j < pixels; ++j)
-              std::copy_n(from + j * columns.stride() * pitch, pitch, to + (place + j) * pitch);
-        });
-      }
-    });
-  }
-
-  // Where the terms k = (n, y, x) are: the corner that tap (0, 0) reads.
-  std::vector<std::int64_t> offsets(const Geometry& g) const {
-    std::vector<std::int64_t> result(static_cast<std::size_t>(g.n * g.oh * g.ow + prefetch_ahead));
-    std::int64_t* at = result.data();
-    for (std::int64_t n = 0; n < g.n; ++n)
-      for (std::int64_t y = 0; y < g.oh; ++y)
-        for (std::int64_t x = 0; x < g.ow; ++x) *at++ = n * floats() + y * step_h * line() + x * step_w * pitch;
-    return result;
-  }
-
-  // Columns j = (kh, kw, c): runs of contiguous (kw, c), or c where pixels are apart.
-  RunOperand columns_of(const Geometry& g, const std::int64_t* offset, int width) const {
-    const std::int64_t row = g.dilation_h * line();
-    if (g.dilation_w == 1 && pitch == channels) return {data, offset, g.kw * channels, width, Vec::width, 1, row, 0};
-    return {data, offset, channels, width, Vec::width, g.kw, row, g.dilation_w * pitch};
-  }
-};
-
-// Those columns packed, for runs that are much shorter than vectors.
+// Columns j packed, for runs that are much shorter than vectors.
 struct RunPacker {
   RunOperand runs;  // with panels as long as the runs
 
@@ -162,92 +90,6 @@ void reorder(const float* rows, std::int64_t count, const Geometry& g, float* ou
   }
 }
 
-// One channel a group, one filter a channel: vectors of channels, T taps at a time.
-//   dW[c, t] = dot over (n, y, x) of G[n, y, x, c] and X[n, y + kh, x + kw, c]
-template <int T>
-class DepthwiseTaps {
- public:
-  explicit DepthwiseTaps(std::int64_t chunk) : chunk_(chunk), left_(chunk) {
-    for (Vec& chain : acc_) chain = Vec::zero();
-  }
-
-  // The terms of one image: its frame and gradient, pixels of Vec::width channels.
-  void add(const Geometry& g, const Frames& frame, const float* grad, const std::int64_t* offset) {
-    const std::int64_t line = frame.step_h * frame.line(), step = frame.step_w * frame.pitch;
-    for (std::int64_t y = 0; y < g.oh; ++y) {
-      const float* x = frame.data + y * line;
-      for (std::int64_t i = 0; i < g.ow;) {
-        if (left_ == 0) {
-          tree_.push(acc_);
-          for (Vec& chain : acc_) chain = Vec::zero();
-          left_ = chunk_;
-        }
-        const std::int64_t end = std::min(g.ow, i + left_);
-        left_ -= end - i;
-        for (; i < end; ++i, x += step, grad += Vec::width) {
-          const Vec value = Vec::load(grad);
-#pragma GCC unroll 9
-          for (int t = 0; t < T; ++t) acc_[t] = fma(value, Vec::load(x + offset[t]), acc_[t]);
-        }
-      }
-    }
-  }
-
-  void finish(float* out, std::int64_t out_stride) {
-    tree_.finish(acc_);
-    alignas(64) float lane[Vec::width];
-    for (int t = 0; t < T; ++t) {
-      canonical(acc_[t]).store(lane);
-      for (int i = 0; i < Vec::width; ++i) out[i * out_stride + t] = lane[i];
-    }
-  }
-
- private:
-  std::int64_t chunk_, left_;
-  ChunkTree<T> tree_;
-  Vec acc_[T];
-};
-
-// Vec::width channels from c on, taps [first, first + T) and further ones: images are turned
-// where they are in the cache for every tap.
-void depthwise_channels(const float* grad, const float* input, float* output, const Geometry& g, std::int64_t chunk,
-                        std::int64_t c, const Frames& shape, const std::vector<std::int64_t>& offset) {
-  constexpr int W = Vec::width;
-  const std::int64_t taps = g.kh * g.kw, positions = g.oh * g.ow, area = g.h * g.w;
-  Frames frame = shape;
-  float* image = scratch(slot_a, frame.floats() + pack_slack);
-  float* grads = scratch(slot_b, positions * W + pack_slack);
-  frame.data = image;
-  std::vector<DepthwiseTaps<9>> nine(static_cast<std::size_t>(taps / 9), DepthwiseTaps<9>(chunk));
-  std::vector<DepthwiseTaps<1>> one(static_cast<std::size_t>(taps % 9), DepthwiseTaps<1>(chunk));
-  for (std::int64_t n = 0; n < g.n; ++n) {
-    frame.fill(input + (n * g.c + c) * area, g.h, g.w, image);
-    channels_last(grad + (n * g.c + c) * positions, W, positions, positions, W, grads);
-    const std::int64_t* at = offset.data();
-    for (auto& part : nine) part.add(g, frame, grads, at), at += 9;
-    for (auto& part : one) part.add(g, frame, grads, at), at += 1;
-  }
-  float* out = output + c * taps;
-  for (auto& part : nine) part.finish(out, taps), out += 9;
-  for (auto& part : one) part.finish(out, taps), out += 1;
-}
-
-void depthwise_grad_weight(const float* grad, const float* input, float* output, const Geometry& g, std::int64_t chunk,
-                           int threads) {
-  if (!chunk) chunk = std::max<std::int64_t>(g.n * g.oh * g.ow, 1);
-  const Frames frame(g, Vec::width);
-  std::vector<std::int64_t> offset;
-  for (std::int64_t kh = 0; kh < g.kh; ++kh)
-    for (std::int64_t kw = 0; kw < g.kw; ++kw)
-      offset.push_back(kh * g.dilation_h * frame.line() + kw * g.dilation_w * frame.pitch);
-  // The last channels are moved back where they would not fill a vector: same bits, twice.
-  const std::int64_t blocks = (g.c + Vec::width - 1) / Vec::width;
-  parallel_for(blocks, 1, threads, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t block = begin; block < end; ++block)
-      depthwise_channels(grad, input, output, g, chunk, std::min(block * Vec::width, g.c - Vec::width), frame, offset);
-  });
-}
-
 }  // namespace
 
 void conv2d_grad_weight(const float* grad, const float* input, float* output, const Geometry& g, std::int64_t chunk,
@@ -294,8 +136,11 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
       // Cycles a term, about: in place the end of a run's last vector is wasted; packed, every
       // vector of a run is copied.
       const auto vectors = [](std::int64_t n) { return (n + Vec::width - 1) / Vec::width; };
-      const std::int64_t pieces = columns / runs.length * vectors(runs.length);
-      if (pieces * std::max<std::int64_t>(rows, 8) <= vectors(columns) * rows + 3 * pieces) {
+      const std::int64_t count = columns / runs.length, pieces = count * vectors(runs.length);
+      const std::int64_t packed = vectors(columns) * rows + 3 * pieces;
+      if (fits_short_runs(count, runs.length) && short_runs_cost(count, rows) <= packed) {
+        short_runs_rows(pack_a.images, runs, count, frames, g, chunk, rows, result);
+      } else if (pieces * std::max<std::int64_t>(rows, 8) <= packed) {
         const Tiling tile(rows, columns, K, runs.length);
         const RunOperand in_place = frames.columns_of(g, offset.data(), tile.nv * Vec::width);
         gemm(rows, columns / runs.length * in_place.panels() * in_place.width, K, chunk, pack_a, in_place,
