@@ -116,7 +116,7 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
     });
 
   // Threads take groups, and slices of the outputs of a group where there are few.
-  const std::int64_t slices = std::max<std::int64_t>(1, std::min<std::int64_t>(m / max_rows, threads / g.groups));
+  const std::int64_t slices = std::max<std::int64_t>(1, std::min<std::int64_t>(m / 8, threads / g.groups));
   parallel_for(g.groups * slices, 1, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t group = i / slices, slice = i % slices;

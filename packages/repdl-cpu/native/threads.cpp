@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
@@ -15,15 +16,38 @@
 
 #include "environment.hpp"
 
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
 namespace repdl::cpu {
 namespace {
+
+// Calls often follow one another at once, and to wake a thread takes longer than a small one lasts:
+// a thread looks out for so long before it sleeps.
+constexpr std::chrono::microseconds patience{50};
+
+// Whether `ready` came true in time.
+template <class Ready>
+bool spin_until(const Ready& ready) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  while (!ready()) {
+    for (int i = 0; i < 16; ++i) {
+#if defined(__SSE2__)
+      _mm_pause();
+#endif
+    }
+    if (std::chrono::steady_clock::now() > end) return ready();
+  }
+  return true;
+}
 
 struct Job {
   const std::function<void(std::int64_t, std::int64_t)>* body;
   std::int64_t n;
   std::int64_t parts;
   std::atomic<std::int64_t> next{0};
-  std::int64_t done = 0;
+  std::atomic<int> helpers{0};  // pool threads at work on it
   std::exception_ptr error;
 };
 
@@ -40,43 +64,45 @@ class Pool {
     work(job);
     lock.lock();
     jobs_.erase(std::find(jobs_.begin(), jobs_.end(), &job));
-    finished_.wait(lock, [&] { return job.done == job.parts && users(job) == 0; });
+    lock.unlock();
+    // Every part was taken, and nobody else will look at the job.
+    const auto finished = [&] { return job.helpers.load() == 0; };
+    if (spin_until(finished)) return;
+    lock.lock();
+    finished_.wait(lock, finished);
   }
 
  private:
-  int users(const Job& job) const {
-    return static_cast<int>(std::count(active_.begin(), active_.end(), &job));
-  }
-
   void work(Job& job) {
     const IeeeScope ieee;
     for (;;) {
       const std::int64_t part = job.next.fetch_add(1);
       if (part >= job.parts) return;
-      std::exception_ptr error;
       try {
         (*job.body)(job.n * part / job.parts, job.n * (part + 1) / job.parts);
       } catch (...) {
-        error = std::current_exception();
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (!job.error) job.error = std::current_exception();
       }
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (error && !job.error) job.error = error;
-      ++job.done;
     }
   }
 
   void loop() {
     std::unique_lock<std::mutex> lock(mutex_);
     std::uint64_t seen = 0;
+    const auto called = [&] { return epoch_.load() != seen; };
     for (;;) {
-      wake_.wait(lock, [&] { return epoch_ != seen; });
-      seen = epoch_;
+      lock.unlock();
+      spin_until(called);
+      lock.lock();
+      wake_.wait(lock, called);
+      seen = epoch_.load();
       while (Job* job = unfinished()) {
-        active_.push_back(job);
+        ++job->helpers;
         lock.unlock();
         work(*job);
+        --job->helpers;  // the last use of the job
         lock.lock();
-        active_.erase(std::find(active_.begin(), active_.end(), job));
         finished_.notify_all();
       }
     }
@@ -92,8 +118,7 @@ class Pool {
   std::condition_variable wake_, finished_;
   std::vector<std::thread> threads_;
   std::vector<Job*> jobs_;
-  std::vector<Job*> active_;
-  std::uint64_t epoch_ = 0;
+  std::atomic<std::uint64_t> epoch_{0};
 };
 
 // Never destroyed: its threads end with the process. A forked child has none of them and
