@@ -76,7 +76,7 @@ class ImageProduct {
     if (grid_.row_step == grid_.columns) grid_ = Grid{1, grid_.size(), 0};
     // Vectors of each layout that a position of the product takes, times their width.
     const auto whole = [](std::int64_t n) { return static_cast<double>((n + Vec::width - 1) / Vec::width * Vec::width); };
-    const double rows = static_cast<double>(m), channels = grid_.columns >= few_positions ? whole(m) : 1e9;
+    const double rows = static_cast<double>(m), channels = grid_.columns >= few_positions ? whole(m) * small_tiles : 1e9;
     const double in_place = rows * whole(grid_.columns) / static_cast<double>(grid_.columns), packed = rows + 24;
     layout_ = channels <= std::min(in_place, packed) ? channels_first : in_place <= packed ? positions_in_place : positions_packed;
     if (layout_ == channels_first) {
@@ -125,6 +125,9 @@ class ImageProduct {
  private:
   static constexpr std::int64_t enough = 768;  // positions of one product
   static constexpr std::int64_t few_positions = 4;     // in a row of a tile
+  // With 16 registers a tile has few positions: a piece of a line of each channel, which takes
+  // longer to fetch than to multiply.
+  static constexpr double small_tiles = Vec::registers < 32 ? 1.3 : 1.0;
   enum Layout { channels_first, positions_in_place, positions_packed };  // what lies along the vectors
 
   int panel_width() const { return layout_ == channels_first ? tile_.nv * Vec::width : tile_.mr; }
