@@ -94,6 +94,7 @@ def plot(rows: list[Row], path: Path) -> None:
     axes.axvline(1.0, color="black", linewidth=1)
     axes.set_xscale("log")
     axes.set_xticks([0.2, 0.5, 1, 2, 5], labels=["0.2", "0.5", "1", "2", "5"])
+    axes.minorticks_off()
     axes.invert_yaxis()
     axes.set_xlabel("torch's time / RepDL's time: right of 1 is faster (orange: below its bound)")
     axes.margins(y=0.005)
