@@ -169,6 +169,42 @@ def twice() -> Iterator[Any]:
         registry._cache.clear()
 
 
+def test_define__derivative_with_a_default_and_a_list() -> None:
+    """What the dispatcher takes away or unpacks reaches kernel and derivative as the schema has it."""
+    seen: list[Any] = []
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        seen.append(inputs)
+
+    scaled = registry.define(
+        "scaled", "(Tensor input, float by=3) -> Tensor", namespace="repdl_test_forms", distribution="test",
+        check=lambda input, by=3.0: None, fake=lambda input, by=3.0: input.new_empty(input.shape),
+        setup_context=setup_context, backward=lambda ctx, grad: (grad * 5, None),
+    )
+    total = registry.define(
+        "total", "(Tensor[] inputs) -> Tensor", namespace="repdl_test_forms", distribution="test",
+        check=lambda inputs: None, fake=lambda inputs: inputs[0].new_empty(inputs[0].shape),
+        setup_context=lambda ctx, inputs, output: None, backward=lambda ctx, grad: [grad, grad * 2],
+    )
+    try:
+        for name in INSTALLED:
+            registry.implement("scaled", name, lambda input, by=3.0: input * by)
+            registry.implement("total", name, lambda inputs: inputs[0] + inputs[1])
+        x, y = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+        scaled(x).sum().backward()
+        assert x.grad is not None and x.grad.tolist() == [5, 5] and seen[-1][1] == 3.0
+        scaled(y, 4.0).sum().backward()
+        assert y.grad is not None and y.grad.tolist() == [5, 5] and seen[-1][1] == 4.0
+        x.grad = y.grad = None
+        total([x, y]).sum().backward()
+        assert x.grad.tolist() == [1, 1] and y.grad.tolist() == [2, 2]
+    finally:
+        for op in ("scaled", "total"):
+            registry.OPS.pop(op)
+        registry._libraries.pop("repdl_test_forms")._destroy()
+        registry._cache.clear()
+
+
 def test_define__outside_op_with_autograd(twice: Any) -> None:
     op, calls = twice
     for name in INSTALLED:

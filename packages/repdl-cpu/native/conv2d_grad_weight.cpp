@@ -105,7 +105,6 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
   Frames shape(g, c);
   const std::int64_t of_group = g.n * shape.floats() + Frame::slack;
   const Storage storage = allocate(direct ? 0 : g.groups * of_group);
-  const std::vector<std::int64_t> offset = direct ? std::vector<std::int64_t>() : shape.offsets(g);
   // Image by image, in ascending order: the spill of one is the start of the next.
   if (!direct)
     parallel_for(g.groups, 1, threads, [&](std::int64_t begin, std::int64_t end) {
@@ -117,6 +116,14 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
 
   // Threads take groups, and slices of the outputs of a group where there are few.
   const std::int64_t slices = std::max<std::int64_t>(1, std::min<std::int64_t>(m / 8, threads / g.groups));
+  // Cycles a term, about: in place the end of a run's last vector is wasted; packed, every
+  // vector of a run is copied.
+  const auto vectors = [](std::int64_t n) { return (n + Vec::width - 1) / Vec::width; };
+  const std::int64_t length = shape.columns_of(g, nullptr, 1 << 30).length, count = columns / length;
+  const std::int64_t pieces = count * vectors(length), most = (m + slices - 1) / slices;  // rows of a slice
+  const std::int64_t packed = vectors(columns) * most + 3 * pieces;
+  const bool is_short = !direct && fits_short_runs(count, length) && short_runs_cost(count, most) <= packed;
+  const std::vector<std::int64_t> offset = direct || is_short ? std::vector<std::int64_t>() : shape.offsets(g);
   parallel_for(g.groups * slices, 1, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t group = i / slices, slice = i % slices;
@@ -133,14 +140,9 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
       frames.data = storage.get() + group * of_group;
       float* result = g.kh * g.kw == 1 ? out : scratch(slot_user, rows * columns);
       const RunOperand runs = frames.columns_of(g, offset.data(), 1 << 30);
-      // Cycles a term, about: in place the end of a run's last vector is wasted; packed, every
-      // vector of a run is copied.
-      const auto vectors = [](std::int64_t n) { return (n + Vec::width - 1) / Vec::width; };
-      const std::int64_t count = columns / runs.length, pieces = count * vectors(runs.length);
-      const std::int64_t packed = vectors(columns) * rows + 3 * pieces;
-      if (fits_short_runs(count, runs.length) && short_runs_cost(count, rows) <= packed) {
+      if (is_short) {
         short_runs_rows(pack_a.images, runs, count, frames, g, chunk, rows, result);
-      } else if (pieces * std::max<std::int64_t>(rows, 8) <= packed) {
+      } else if (pieces * std::max<std::int64_t>(most, 8) <= packed) {
         const Tiling tile(rows, columns, K, runs.length);
         const RunOperand in_place = frames.columns_of(g, offset.data(), tile.nv * Vec::width);
         gemm(rows, columns / runs.length * in_place.panels() * in_place.width, K, chunk, pack_a, in_place,

@@ -56,8 +56,9 @@ class DepthwiseTaps {
 
 // Vec::width channels from c on, taps [first, first + T) and further ones: images are turned
 // where they are in the cache for every tap.
-inline void depthwise_channels(const float* grad, const float* input, float* output, const Geometry& g, std::int64_t chunk,
-                        std::int64_t c, const Frames& shape, const std::vector<std::int64_t>& offset) {
+inline void depthwise_channels(const float* grad, const float* input, float* output, const Geometry& g,
+                               std::int64_t chunk, std::int64_t c, const Frames& shape,
+                               const std::vector<std::int64_t>& offset) {
   constexpr int W = Vec::width;
   const std::int64_t taps = g.kh * g.kw, positions = g.oh * g.ow, area = g.h * g.w;
   Frames frame = shape;
@@ -78,8 +79,8 @@ inline void depthwise_channels(const float* grad, const float* input, float* out
   for (auto& part : one) part.finish(out, taps), out += 1;
 }
 
-inline void depthwise_grad_weight(const float* grad, const float* input, float* output, const Geometry& g, std::int64_t chunk,
-                           int threads) {
+inline void depthwise_grad_weight(const float* grad, const float* input, float* output, const Geometry& g,
+                                  std::int64_t chunk, int threads) {
   if (!chunk) chunk = std::max<std::int64_t>(g.n * g.oh * g.ow, 1);
   const Frames frame(g, Vec::width);
   std::vector<std::int64_t> offset;
