@@ -12,6 +12,7 @@
 #include "depthwise_grad_weight.hpp"
 #include "pixel_frames.hpp"
 #include "short_runs.hpp"
+#include "term_parts.hpp"
 
 namespace repdl::cpu {
 namespace {
@@ -62,19 +63,19 @@ struct RunPacker {
   }
 };
 
-// A[o, k] = grad[n, o, p] with k = (n, p); and B likewise where the kernel is one pixel.
+// A[o, k] = grad[n, o, p] with start + k = (n, p); and B likewise where the kernel is one pixel.
 struct PositionsPacker {
   const float* images;  // of the group, first image
-  std::int64_t image_stride, positions;
+  std::int64_t image_stride, positions, start;
 
   static constexpr bool reads_along_panels() { return false; }
 
   void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc, float* dst) const {
-    for (std::int64_t k = k0; k < k0 + kc;) {
+    for (std::int64_t k = start + k0, end = k + kc; k < end;) {
       const std::int64_t n = k / positions, p = k % positions;
-      const std::int64_t length = std::min(positions - p, k0 + kc - k);
+      const std::int64_t length = std::min(positions - p, end - k);
       const float* src = images + n * image_stride + first * positions + p;
-      StridedPacker::transpose_pack(src, positions, count, width, length, dst + (k - k0) * width);
+      StridedPacker::transpose_pack(src, positions, count, width, length, dst + (k - start - k0) * width);
       k += length;
     }
   }
@@ -105,17 +106,21 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
   Frames shape(g, c);
   const std::int64_t of_group = g.n * shape.floats() + Frame::slack;
   const Storage storage = allocate(direct ? 0 : g.groups * of_group);
-  // Image by image, in ascending order: the spill of one is the start of the next.
   if (!direct)
-    parallel_for(g.groups, 1, threads, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t group = begin; group < end; ++group)
-        for (std::int64_t n = 0; n < g.n; ++n)
-          shape.fill(input + (n * g.groups + group) * c * g.h * g.w, g.h, g.w,
-                     storage.get() + group * of_group + n * shape.floats());
+    parallel_for(g.groups * g.n, 1, threads, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t group = i % g.groups, n = i / g.groups;
+        shape.fill(input + i * c * g.h * g.w, g.h, g.w, storage.get() + group * of_group + n * shape.floats());
+      }
     });
 
-  // Threads take groups, and slices of the outputs of a group where there are few.
-  const std::int64_t slices = std::max<std::int64_t>(1, std::min<std::int64_t>(m / 8, threads / g.groups));
+  // Threads take groups; where there are few, the terms too, or slices of the outputs of a group.
+  if (!chunk) chunk = std::max<std::int64_t>(K, 1);
+  const std::int64_t of_a_group = threads / g.groups, outputs = g.o * columns;
+  const TermParts parts(K, chunk, outputs, of_a_group);
+  const std::int64_t slices = parts.count > 1 ? 1 : std::clamp<std::int64_t>(m / 8, 1, std::max<std::int64_t>(of_a_group, 1));
+  const std::int64_t padded = (outputs + Vec::width - 1) / Vec::width * Vec::width;
+  const Storage results = allocate(parts.count > 1 ? parts.count * padded : 0);
   // Cycles a term, about: in place the end of a run's last vector is wasted; packed, every
   // vector of a run is copied.
   const auto vectors = [](std::int64_t n) { return (n + Vec::width - 1) / Vec::width; };
@@ -124,35 +129,40 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
   const std::int64_t packed = vectors(columns) * most + 3 * pieces;
   const bool is_short = !direct && fits_short_runs(count, length) && short_runs_cost(count, most) <= packed;
   const std::vector<std::int64_t> offset = direct || is_short ? std::vector<std::int64_t>() : shape.offsets(g);
-  parallel_for(g.groups * slices, 1, threads, [&](std::int64_t begin, std::int64_t end) {
+
+  // Rows `first` and on of a group, over the terms of a part.
+  const auto product = [&](std::int64_t group, std::int64_t first, std::int64_t rows, std::int64_t part) {
+    const std::int64_t start = parts.first(part), terms = parts.size(part);
+    const PositionsPacker pack_a{grad + (group * m + first) * positions, g.o * positions, positions, start};
+    float* out = (parts.count > 1 ? results.get() + part * padded : output) + (group * m + first) * columns;
+    if (direct) {
+      const PositionsPacker pack_b{input + group * c * positions, g.c * positions, positions, start};
+      return gemm(rows, columns, terms, chunk, pack_a, pack_b, Output{out, columns}, Tiling(rows, columns, terms));
+    }
+    Frames frames = shape;
+    frames.data = storage.get() + group * of_group;
+    float* result = g.kh * g.kw == 1 ? out : scratch(slot_user, rows * columns);
+    const RunOperand runs = frames.columns_of(g, offset.data() + start, 1 << 30);
+    if (is_short) {
+      short_runs_rows(pack_a.images, runs, count, frames, g, start, terms, chunk, rows, result);
+    } else if (pieces * std::max<std::int64_t>(most, 8) <= packed) {
+      const Tiling tile(rows, columns, terms, runs.length);
+      const RunOperand in_place = frames.columns_of(g, offset.data() + start, tile.nv * Vec::width);
+      gemm(rows, columns / runs.length * in_place.panels() * in_place.width, terms, chunk, pack_a, in_place,
+           Output{result, columns}, tile);
+    } else {
+      gemm(rows, columns, terms, chunk, pack_a, RunPacker{runs}, Output{result, columns}, Tiling(rows, columns, terms));
+    }
+    if (result != out) reorder(result, rows, g, out);
+  };
+  parallel_for(parts.count * g.groups * slices, 1, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t group = i / slices, slice = i % slices;
-      const std::int64_t first = m * slice / slices, rows = m * (slice + 1) / slices - first;
-      if (rows == 0) continue;
-      const PositionsPacker pack_a{grad + (group * m + first) * positions, g.o * positions, positions};
-      float* out = output + (group * m + first) * columns;
-      if (direct) {
-        const PositionsPacker pack_b{input + group * c * positions, g.c * positions, positions};
-        gemm(rows, columns, K, chunk, pack_a, pack_b, Output{out, columns}, Tiling(rows, columns, K));
-        continue;
-      }
-      Frames frames = shape;
-      frames.data = storage.get() + group * of_group;
-      float* result = g.kh * g.kw == 1 ? out : scratch(slot_user, rows * columns);
-      const RunOperand runs = frames.columns_of(g, offset.data(), 1 << 30);
-      if (is_short) {
-        short_runs_rows(pack_a.images, runs, count, frames, g, chunk, rows, result);
-      } else if (pieces * std::max<std::int64_t>(most, 8) <= packed) {
-        const Tiling tile(rows, columns, K, runs.length);
-        const RunOperand in_place = frames.columns_of(g, offset.data(), tile.nv * Vec::width);
-        gemm(rows, columns / runs.length * in_place.panels() * in_place.width, K, chunk, pack_a, in_place,
-             Output{result, columns}, tile);
-      } else {
-        gemm(rows, columns, K, chunk, pack_a, RunPacker{runs}, Output{result, columns}, Tiling(rows, columns, K));
-      }
-      if (result != out) reorder(result, rows, g, out);
+      const std::int64_t group = i / slices % g.groups, slice = i % slices, first = m * slice / slices;
+      if (const std::int64_t rows = m * (slice + 1) / slices - first; rows > 0)
+        product(group, first, rows, i / slices / g.groups);
     }
   });
+  if (parts.count > 1) join_parts(results.get(), padded, parts.count, outputs, output);
 }
 
 }  // namespace repdl::cpu

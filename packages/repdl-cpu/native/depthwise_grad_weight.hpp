@@ -62,7 +62,7 @@ inline void depthwise_channels(const float* grad, const float* input, float* out
   constexpr int W = Vec::width;
   const std::int64_t taps = g.kh * g.kw, positions = g.oh * g.ow, area = g.h * g.w;
   Frames frame = shape;
-  float* image = scratch(slot_a, frame.floats() + pack_slack);
+  float* image = scratch(slot_a, frame.floats());
   float* grads = scratch(slot_b, positions * W + pack_slack);
   frame.data = image;
   std::vector<DepthwiseTaps<9>> nine(static_cast<std::size_t>(taps / 9), DepthwiseTaps<9>(chunk));

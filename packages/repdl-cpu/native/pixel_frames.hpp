@@ -36,9 +36,8 @@ struct Frames {
         step_w(g.kw == 1 ? 1 : g.stride_w) {}
 
   std::int64_t line() const { return columns.total() * pitch; }
-  std::int64_t floats() const { return rows.total() * line(); }
+  std::int64_t floats() const { return rows.total() * line() + pack_slack; }
 
-  // The floats after a frame may be written too: pack_slack of them.
   void fill(const float* image, std::int64_t h, std::int64_t w, float* dst) const {
     if (rows.is_image() && columns.is_image()) return channels_last(image, channels, h * w, h * w, pitch, dst);
     rows.for_each_run([&](std::int64_t first, std::int64_t count, std::int64_t y) {

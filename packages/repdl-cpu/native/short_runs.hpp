@@ -2,7 +2,7 @@
 // 5 x 5 kernel: nothing is packed, and a vector is half of one run and half of the next.
 //
 //   for o < rows, r < count:  (N, O, P), frames -> (O, count, length)
-//     dW[o, r, :] = dot over k = (n, y, x) of G[o, k] and X[k, r, :]
+//     dW[o, r, :] = dot over k = (n, y, x), `terms` of them from `start` on, of G[o, k] and X[k, r, :]
 #pragma once
 
 #include "chunk_tree.hpp"
@@ -26,7 +26,8 @@ inline std::int64_t short_runs_cost(std::int64_t count, std::int64_t rows) {
 // V vectors of runs for `rows` rows; grad from the first one on.
 template <int V>
 void short_runs_tile(const float* grad, const RunOperand& runs, std::int64_t count, const Frames& frames,
-                     const Geometry& g, std::int64_t chunk, std::int64_t rows, float* out) {
+                     const Geometry& g, std::int64_t start, std::int64_t terms, std::int64_t chunk, std::int64_t rows,
+                     float* out) {
   constexpr int R = short_rows, half = Vec::width / 2;
   const std::int64_t positions = g.oh * g.ow, step = frames.step_w * frames.pitch;
   const float* place[2 * V];  // the last one twice, where there is no other
@@ -37,18 +38,20 @@ void short_runs_tile(const float* grad, const RunOperand& runs, std::int64_t cou
   Vec acc[R * V];
   for (Vec& chain : acc) chain = Vec::zero();
   std::int64_t left = chunk;
-  for (std::int64_t n = 0; n < g.n; ++n) {
+  std::int64_t n = start / positions, p = start % positions, y = p / g.ow, x = p % g.ow;
+  for (; terms > 0; ++n, p = y = 0) {
     for (int r = 0; r < R; ++r) row[r] = grad + (n * g.o + std::min<std::int64_t>(r, rows - 1)) * positions;
-    for (std::int64_t y = 0, p = 0; y < g.oh; ++y) {
-      std::int64_t at = n * frames.floats() + y * frames.step_h * frames.line();
-      for (std::int64_t x = 0; x < g.ow;) {
+    for (; y < g.oh && terms > 0; ++y, x = 0) {
+      std::int64_t at = n * frames.floats() + y * frames.step_h * frames.line() + x * step;
+      while (x < g.ow && terms > 0) {
         if (left == 0) {
           tree.push(acc);
           for (Vec& chain : acc) chain = Vec::zero();
           left = chunk;
         }
-        const std::int64_t end = std::min(g.ow, x + left);
+        const std::int64_t end = std::min(g.ow, x + std::min(left, terms));
         left -= end - x;
+        terms -= end - x;
         for (; x < end; ++x, ++p, at += step) {
           Vec columns[V];
 #pragma GCC unroll 4
@@ -72,12 +75,11 @@ void short_runs_tile(const float* grad, const RunOperand& runs, std::int64_t cou
 }
 
 inline void short_runs_rows(const float* grad, const RunOperand& runs, std::int64_t count, const Frames& frames, const Geometry& g,
-                            std::int64_t chunk, std::int64_t rows, float* out) {
-  if (!chunk) chunk = std::max<std::int64_t>(g.n * g.oh * g.ow, 1);
+                            std::int64_t start, std::int64_t terms, std::int64_t chunk, std::int64_t rows, float* out) {
   constexpr decltype(&short_runs_tile<1>) tiles[] = {short_runs_tile<1>, short_runs_tile<2>, short_runs_tile<3>, short_runs_tile<4>};
   const auto tile = tiles[(count - 1) / 2];
   for (std::int64_t o = 0; o < rows; o += short_rows)
-    tile(grad + o * g.oh * g.ow, runs, count, frames, g, chunk, std::min<std::int64_t>(short_rows, rows - o),
+    tile(grad + o * g.oh * g.ow, runs, count, frames, g, start, terms, chunk, std::min<std::int64_t>(short_rows, rows - o),
          out + o * count * runs.length);
 }
 

@@ -1,4 +1,5 @@
-// A small thread pool. Threads split outputs, never a reduction: bits do not depend on it.
+// A small thread pool. Threads split outputs, and a reduction only at joints of the contract's tree
+// (term_parts.hpp): bits do not depend on it.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,44 @@
+// Few outputs with many terms: threads share the terms, at joints of the tree.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "chunk_tree.hpp"
+#include "threads.hpp"
+
+namespace repdl::cpu {
+
+// Parts of `terms` terms: 2^n chunks each, but the last, so that the results of parts join as those
+// of chunks do.
+struct TermParts {
+  std::int64_t terms, length, count = 1;
+
+  // Enough parts for `threads` to share them evenly; one where their results would take much memory.
+  TermParts(std::int64_t terms, std::int64_t chunk, std::int64_t outputs, std::int64_t threads) : terms(terms), length(terms) {
+    if (threads <= 1 || outputs > 1 << 15 || chunk * 2 > terms) return;
+    length = chunk;
+    while (length * 8 * threads <= terms) length *= 2;
+    count = (terms + length - 1) / length;
+  }
+
+  std::int64_t first(std::int64_t part) const { return part * length; }
+  std::int64_t size(std::int64_t part) const { return std::min(length, terms - first(part)); }
+};
+
+// out[i] = tree over the parts p of result[p * stride + i], stride a multiple of Vec::width.
+inline void join_parts(const float* result, std::int64_t stride, std::int64_t parts, std::int64_t outputs, float* out) {
+  for (std::int64_t i = 0; i < outputs; i += Vec::width) {
+    ChunkTree<1> tree;
+    Vec part[1];
+    for (std::int64_t p = 0; p < parts; ++p) {
+      part[0] = Vec::load(result + p * stride + i);
+      if (p + 1 < parts) tree.push(part);
+    }
+    tree.finish(part);
+    const int count = static_cast<int>(std::min<std::int64_t>(Vec::width, outputs - i));
+    canonical(part[0]).store(out + i, count);
+  }
+}
+
+}  // namespace repdl::cpu
