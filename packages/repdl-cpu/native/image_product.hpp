@@ -107,15 +107,17 @@ class ImageProduct {
   // group) is called when they are there.
   template <class Images, class Place, class Done>
   void run(int threads, std::int64_t image_stride, const Images& images, const Place& output, const Done& done) const {
-    // Images that make up one product: enough columns for whole tiles, and enough runs for every thread.
+    // Images make up one product until it has enough columns for whole tiles; products are as many
+    // as all threads share evenly, with as many images each.
     const std::int64_t together = std::max<std::int64_t>(1, enough / std::max<std::int64_t>(1, grid_.size()));
-    const std::int64_t share = std::max<std::int64_t>(1, g_.n * g_.groups / threads);
-    const std::int64_t most = std::min({together, g_.n, share}), runs = (g_.n + most - 1) / most;
-    const std::int64_t work = std::max<std::int64_t>(1, m_ * terms_ * grid_.size() * most);
+    const std::int64_t sharing = (threads + g_.groups - 1) / g_.groups, needed = (g_.n + together - 1) / together;
+    const std::int64_t runs = std::min((needed + sharing - 1) / sharing * sharing, g_.n);
+    const std::int64_t work = std::max<std::int64_t>(1, m_ * terms_ * grid_.size() * (g_.n / runs));
     parallel_for(runs * g_.groups, std::max<std::int64_t>(1, (1 << 17) / work), threads,
                  [&](std::int64_t begin, std::int64_t end) {
                    for (std::int64_t i = begin; i < end; ++i) {
-                     const std::int64_t n = i / g_.groups * most, count = std::min(most, g_.n - n), group = i % g_.groups;
+                     const std::int64_t run = i / g_.groups, n = g_.n * run / runs, group = i % g_.groups;
+                     const std::int64_t count = g_.n * (run + 1) / runs - n;
                      product(group, images(n, group), image_stride, count, output(n, count, group));
                      done(n, count, group);
                    }
