@@ -22,6 +22,17 @@ class Axis {
       std::int64_t& slot = slot_[static_cast<std::size_t>(k * dilation % stride)];
       if (slot < 0) slot = slots_++;
     }
+    for (std::int64_t phase = 0; phase < stride; ++phase) {
+      if (slot_[static_cast<std::size_t>(phase)] < 0) continue;
+      const std::int64_t place = slot_[static_cast<std::size_t>(phase)] * length_;
+      const auto reach = [&](std::int64_t element) {  // first neighbour at or after an element of the image
+        return std::clamp<std::int64_t>((element + before - phase + stride - 1) / stride, 0, length_);
+      };
+      const std::int64_t from = reach(0), to = std::max(from, reach(size));
+      add_run(place, from, -1);
+      add_run(place + from, to - from, from * stride + phase - before);
+      add_run(place + to, length_ - to, -1);
+    }
   }
 
   std::int64_t total() const { return slots_ * length_; }
@@ -33,25 +44,24 @@ class Axis {
   // first + stride, ... of the image; first = -1 where they are zeros.
   template <class Body>
   void for_each_run(const Body& body) const {
-    for (std::int64_t phase = 0; phase < stride_; ++phase) {
-      if (slot_[static_cast<std::size_t>(phase)] < 0) continue;
-      const std::int64_t place = slot_[static_cast<std::size_t>(phase)] * length_;
-      const auto reach = [&](std::int64_t element) {  // first neighbour at or after an element of the image
-        return std::clamp<std::int64_t>((element + before_ - phase + stride_ - 1) / stride_, 0, length_);
-      };
-      const std::int64_t from = reach(0), to = std::max(from, reach(size_));
-      body(place, from, -1);
-      body(place + from, to - from, from * stride_ + phase - before_);
-      body(place + to, length_ - to, -1);
-    }
+    for (const Run& run : runs_) body(run.place, run.count, run.first);
   }
 
   std::int64_t stride() const { return stride_; }
   bool is_image() const { return stride_ == 1 && before_ == 0 && length_ == size_; }
 
  private:
+  struct Run {
+    std::int64_t place, count, first;
+  };
+
+  void add_run(std::int64_t place, std::int64_t count, std::int64_t first) {
+    if (count > 0) runs_.push_back({place, count, first});
+  }
+
   std::int64_t size_, before_, stride_, length_, slots_ = 0;
   std::vector<std::int64_t> slot_;  // of each phase, -1 where unused
+  std::vector<Run> runs_;
 };
 
 // dst[i] = src[i * stride], i < count.

@@ -15,6 +15,7 @@
 #include "conv2d.hpp"
 #include "frame.hpp"
 #include "gemm.hpp"
+#include "one_channel.hpp"
 
 namespace repdl::cpu {
 
@@ -88,6 +89,7 @@ class ImageProduct {
       tile_ = Tiling(m_, std::max(grid_.size(), std::min(enough, g.n * grid_.size())), terms_,
                      layout_ == positions_in_place ? grid_.columns : 0);
     }
+    one_channel_ = m_ == 1 && layout_ == positions_in_place && (chunk == 0 || terms_ <= chunk);
     // In place, whole vectors are read: past the end of an image that is no frame too.
     framed_ = !frame_.is_image() || (layout_ == positions_in_place && grid_.columns % Vec::width != 0);
     weight_floats_ = Prepacked::floats(m_, terms_, panel_width());
@@ -147,6 +149,9 @@ class ImageProduct {
     };
     if (layout_ == positions_packed) {
       gemm(m_, count * grid_.size(), terms_, chunk_, weights, ImagePacker{images, step, offset_.data(), grid_}, out, tile_);
+    } else if (one_channel_) {
+      for (std::int64_t i = 0; i < count; ++i)
+        one_channel(weights.block(0, 0, 0), images + i * step, offset_.data(), terms_, out.row_bias, grid_, out.at(0, i * grid_.size()));
     } else if (layout_ == positions_in_place) {
       const RunOperand positions = runs(tile_.nv * Vec::width, Vec::width);
       gemm(m_, count * grid_.rows * positions.panels() * positions.width, terms_, chunk_, weights, positions, out, tile_);
@@ -165,6 +170,7 @@ class ImageProduct {
   std::vector<std::int64_t> offset_;
   std::int64_t chunk_;
   Layout layout_;
+  bool one_channel_;
   bool framed_;
   Tiling tile_;
   std::int64_t weight_floats_ = 0;
