@@ -20,8 +20,8 @@ inline void channels_last(const float* src, std::int64_t channels, std::int64_t 
                                   dst + p * pitch);
 }
 
-// Images (H, W, C) of one group inside frames of zeros, one after the other. Where a kernel
-// has one row or column, the frame holds only those that the stride leaves.
+// Images (H, W, C) of one group inside frames of zeros, one after the other: the pixels that the
+// kernel reaches. Where a kernel has one row or column, the frame holds only those that the stride leaves.
 struct Frames {
   std::int64_t channels, pitch;  // floats of a pixel, those between pixels
   Axis rows, columns;
@@ -31,9 +31,9 @@ struct Frames {
   // Pixels whose distance is a large power of two would share few sets of a cache.
   Frames(const Geometry& g, std::int64_t c)
       : channels(c), pitch(c % 256 == 0 ? c + 16 : c),
-        rows(g.h, g.pad_h, g.h + 2 * g.pad_h, g.kh == 1 ? g.stride_h : 1),
-        columns(g.w, g.pad_w, g.w + 2 * g.pad_w, g.kw == 1 ? g.stride_w : 1), step_h(g.kh == 1 ? 1 : g.stride_h),
-        step_w(g.kw == 1 ? 1 : g.stride_w) {}
+        rows(g.h, g.pad_h, (g.oh - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1, g.kh == 1 ? g.stride_h : 1),
+        columns(g.w, g.pad_w, (g.ow - 1) * g.stride_w + (g.kw - 1) * g.dilation_w + 1, g.kw == 1 ? g.stride_w : 1),
+        step_h(g.kh == 1 ? 1 : g.stride_h), step_w(g.kw == 1 ? 1 : g.stride_w) {}
 
   std::int64_t line() const { return columns.total() * pitch; }
   std::int64_t floats() const { return rows.total() * line() + pack_slack; }
