@@ -113,7 +113,7 @@ def parity_cuda_emulated(session: nox.Session) -> None:
 
 @nox.session(name="audit-cuda")
 def audit_cuda(session: nox.Session) -> None:
-    """What nvcc makes of the CUDA kernels for every architecture: no contracted or approximate arithmetic, no float atomics."""
+    """What nvcc makes of the CUDA kernels, for every architecture: only the arithmetic of the contract."""
     session.install(*DISASSEMBLERS, "pytest>=8")
     install_cuda(session, nvcc=True)
     built = sorted((ROOT / "build" / "cuda-audit-cuda").glob("_cuda.*.so"))

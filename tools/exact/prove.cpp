@@ -32,6 +32,7 @@
 #include "repdl/exact/log1p.hpp"
 #include "repdl/exact/log2.hpp"
 #include "repdl/exact/pow.hpp"
+#include "repdl/exact/powers.hpp"
 #include "repdl/exact/rsqrt.hpp"
 #include "repdl/exact/sigmoid.hpp"
 #include "repdl/exact/sin.hpp"
@@ -73,7 +74,10 @@ void two_paths(const float* x, float* y, int n) {
 float exponent = 1;  // of pow
 
 void pow_by_exponent(const float* x, float* y, int n) {
-  repdl::exact::evaluate(repdl::exact::Pow(exponent), x, y, n);
+  const auto loop = [&](const auto& power) {
+    for (int i = 0; i < n; ++i) y[i] = repdl::canonical(power(x[i]));
+  };
+  if (!repdl::exact::with_plain_power(exponent, loop)) repdl::exact::evaluate(repdl::exact::Pow(exponent), x, y, n);
 }
 
 double libm_pow(double x) { return std::pow(x, static_cast<double>(exponent)); }

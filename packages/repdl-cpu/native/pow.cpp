@@ -1,8 +1,8 @@
-// out[i] = input[i] ** exponent, correctly rounded (pow.md): repdl/exact/pow.hpp.
+// out[i] = input[i] ** exponent, correctly rounded (pow.md).
 #include "repdl/exact/pow.hpp"
 
 #include "bind.hpp"
-#include "repdl/contract/arithmetic.hpp"
+#include "repdl/exact/powers.hpp"
 #include "threads.hpp"
 
 namespace repdl::cpu {
@@ -14,12 +14,10 @@ constexpr std::int64_t pow_grain = 1 << 11;  // elements worth a thread
 void raise(const float* x, float* y, std::int64_t n, double given, int threads) {
   parallel_for(n, pow_grain, threads, [&](std::int64_t begin, std::int64_t end) {
     const float exponent = static_cast<float>(given);
-    const exact::Pow f(exponent);
-    if (exponent == 2.0f) {  // one rounding, and the same special values
-      for (std::int64_t i = begin; i < end; ++i) y[i] = canonical(x[i] * x[i]);
-    } else {
-      exact::evaluate(f, x + begin, y + begin, end - begin);
-    }
+    const auto loop = [&](const auto& power) {
+      for (std::int64_t i = begin; i < end; ++i) y[i] = canonical(power(x[i]));
+    };
+    if (!exact::with_plain_power(exponent, loop)) exact::evaluate(exact::Pow(exponent), x + begin, y + begin, end - begin);
   });
 }
 

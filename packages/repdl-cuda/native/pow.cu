@@ -1,4 +1,4 @@
-// y[i] = x[i] ** exponent, correctly rounded (pow.md): repdl/exact/pow.hpp.
+// y[i] = x[i] ** exponent, correctly rounded (pow.md).
 //
 //   for i < n:  (n) -> (n)
 //     y[i] = pow(x[i], exponent)
@@ -6,7 +6,7 @@
 
 #include "launch.hpp"
 #include "ops.hpp"
-#include "repdl/contract/arithmetic.hpp"
+#include "repdl/exact/powers.hpp"
 
 namespace repdl::cuda {
 namespace {
@@ -15,12 +15,13 @@ constexpr int threads = 256;
 
 __global__ void __launch_bounds__(threads) raise(const float* x, float* y, std::int64_t n, double given) {
   const float exponent = static_cast<float>(given);
-  const exact::Pow f(exponent);
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * threads;
-  for (std::int64_t i = thread_index(); i < n; i += step) {
-    // A square is one rounding, and has the same special values.
-    y[i] = canonical(exponent == 2.0f ? mul(x[i], x[i]) : exact::either(f, x[i]));
-  }
+  const auto loop = [&](const auto& power) {
+    for (std::int64_t i = thread_index(); i < n; i += step) y[i] = canonical(power(x[i]));
+  };
+  if (exact::with_plain_power(exponent, loop)) return;
+  const exact::Pow f(exponent);
+  loop([&](float a) { return exact::either(f, a); });
 }
 
 }  // namespace

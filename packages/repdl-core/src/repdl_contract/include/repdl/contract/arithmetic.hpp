@@ -8,20 +8,12 @@
 
 namespace repdl {
 
-// a * b + c rounded once. Where the target has no such instruction: the product is exact
-// in double, the double sum is rounded to odd, and the rounding to float is then the only
-// one that counts (Boldo and Melquiond, IEEE TC 57(4), 2008).
-REPDL_HD inline float fma(float a, float b, float c) {
-#if defined(__CUDA_ARCH__)
-  return __fmaf_rn(a, b, c);
-#elif defined(__FP_FAST_FMAF)
-  return __builtin_fmaf(a, b, c);
-#else
-  const double product = static_cast<double>(a) * b;
-  const double addend = c;
-  double s = product + addend;
-  const double t = s - product;
-  const double error = (product - (s - t)) + (addend - t);
+// a + b rounded once, to float: the double sum is rounded to odd, and the rounding to float is
+// then the only one that counts (Boldo and Melquiond, IEEE TC 57(4), 2008).
+REPDL_HD inline float rounded_sum(double a, double b) {
+  double s = a + b;
+  const double t = s - a;
+  const double error = (a - (s - t)) + (b - t);
   std::int64_t bits;
   std::memcpy(&bits, &s, sizeof bits);
   const bool finite = ((bits >> 52) & 0x7ff) != 0x7ff;
@@ -30,6 +22,16 @@ REPDL_HD inline float fma(float a, float b, float c) {
     std::memcpy(&s, &bits, sizeof bits);
   }
   return static_cast<float>(s);
+}
+
+// a * b + c rounded once. Where the target has no such instruction, the product is exact in double.
+REPDL_HD inline float fma(float a, float b, float c) {
+#if defined(__CUDA_ARCH__)
+  return __fmaf_rn(a, b, c);
+#elif defined(__FP_FAST_FMAF)
+  return __builtin_fmaf(a, b, c);
+#else
+  return rounded_sum(static_cast<double>(a) * b, c);
 #endif
 }
 

@@ -20,19 +20,23 @@ namespace repdl::exact {
 // A function with two paths (see two_paths.hpp).
 struct Pow {
   float p;
-  bool special;  // p is 0, infinite or NaN
   bool integer, odd;
+  std::uint32_t special_power;          // 1 if p is 0, infinite or NaN
+  std::uint32_t no_power_of_negatives;  // 1 if it is no integer
+  std::uint32_t sign_kept;              // the sign bit if it is odd
 
   REPDL_HD explicit Pow(float exponent) : p(exponent) {
-    special = p == 0.0f || !(p - p == 0.0f);
+    special_power = p == 0.0f || !(p - p == 0.0f);
     const double size = p < 0.0f ? -p : p;
     integer = size >= 0x1p+23 || (size + magic) - magic == size;
     odd = integer && size < 0x1p+24 && (mul(0.5, size) + magic) - magic != mul(0.5, size);
+    no_power_of_negatives = !integer;
+    sign_kept = odd ? 0x80000000u : 0u;
   }
 
   REPDL_HD float quick(float x, std::uint32_t& doubt) const {
-    const float a = from_float_bits(x, 0x7fffffffu);
-    const Binade b = binade(a);
+    const std::uint32_t bits = to_float_bits(x), size = bits & 0x7fffffffu;
+    const Binade b = binade(float_from_bits(size));
     const double tail = log_tail(b.f);
     const double high = b.f - tail;
     const double low = (b.f - high) - tail;
@@ -57,12 +61,12 @@ struct Pow {
     q = madd(q, r, 0x1.62e42fefa39f7p-1);
     const std::uint64_t y = to_bits(madd(r, q, 1.0)) + (to_bits(whole) << 52);
 
+    // Masks, not conditions: of those no compiler makes vectors.
     const bool near_midpoint = ((y + 0x10000800u) & 0x1fffffffu) < 0x1000u;
-    const bool subnormal = t < -125.9 && t > -150.5;
-    const bool unusual = !(a > 0.0f && a < infinity()) || (x < 0.0f && !integer) || special;
-    doubt |= near_midpoint | subnormal | unusual;
-    const float result = static_cast<float>(from_bits(y));
-    return x < 0.0f && odd ? -result : result;
+    const bool subnormal = y - 0x3680000000000000u < 0x01a0000000000000u;  // 2**-151 to 2**-125
+    const bool unusual = size - 1u >= 0x7f7fffffu;  // 0, inf, NaN
+    doubt |= near_midpoint | subnormal | unusual | (bits >> 31 & no_power_of_negatives) | special_power;
+    return float_from_bits(to_float_bits(static_cast<float>(from_bits(y))) | (bits & sign_kept));
   }
 
   REPDL_HD float careful(float x) const {
@@ -81,10 +85,10 @@ struct Pow {
   }
 
  private:
-  REPDL_HD static float from_float_bits(float x, std::uint32_t mask) {
+  REPDL_HD static std::uint32_t to_float_bits(float x) {
     std::uint32_t bits;
     std::memcpy(&bits, &x, sizeof bits);
-    return float_from_bits(bits & mask);
+    return bits;
   }
 
   // a**p for 0 < a < inf other than 1, finite p other than 0.
