@@ -200,7 +200,8 @@ def elementwise_work(n: int = 20) -> Iterator[Work]:
     for name, bound in (bounds | rest).items():
         theirs, ours = getattr(torch, name), getattr(ops, name)
         yield Work(f"{name} 2**{n}", (lambda f=theirs: f(x),), lambda f=ours: f(x), bound)
-    yield Work(f"pow 2**{n} by 1.5", (lambda: torch.pow(x, 1.5),), lambda: ops.pow(x, 1.5), 0.0)
+    for power in (1.5, 3.0):
+        yield Work(f"pow 2**{n} by {power}", (lambda p=power: torch.pow(x, p),), lambda p=power: ops.pow(x, p), 0.0)
     yield Work(f"gelu 2**{n}", (lambda: F.gelu(x),), lambda: ops.gelu(x), 0.6)
     yield Work(f"gelu 2**{n} tanh", (lambda: F.gelu(x, approximate="tanh"),), lambda: ops.gelu(x, "tanh"), 0.6)
     yield Work(f"silu 2**{n}", (lambda: F.silu(x),), lambda: ops.silu(x), 0.6)
