@@ -121,8 +121,9 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
   const auto vectors = [](std::int64_t n) { return (n + Vec::width - 1) / Vec::width; };
   const std::int64_t length = shape.columns_of(g, nullptr, 1 << 30).length, count = columns / length;
   const std::int64_t pieces = count * vectors(length), most = (m + slices - 1) / slices;  // rows of a slice
-  const std::int64_t packed = vectors(columns) * most + 3 * pieces;
-  const bool is_short = !direct && fits_short_runs(count, length) && short_runs_cost(count, most) <= packed;
+  const std::int64_t packed = vectors(columns) * most + 3 * pieces, in_place = pieces * std::max<std::int64_t>(most, 8);
+  const ShortRuns short_runs{count, length};
+  const bool is_short = !direct && short_runs.fits() && short_runs.vectors() * most < std::min(packed, in_place);
   const std::vector<std::int64_t> offset = direct || is_short ? std::vector<std::int64_t>() : shape.offsets(g);
   parallel_for(g.groups * slices, 1, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -141,11 +142,11 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
       float* result = g.kh * g.kw == 1 ? out : scratch(slot_user, rows * columns);
       const RunOperand runs = frames.columns_of(g, offset.data(), 1 << 30);
       if (is_short) {
-        short_runs_rows(pack_a.images, runs, count, frames, g, chunk, rows, result);
-      } else if (pieces * std::max<std::int64_t>(most, 8) <= packed) {
+        short_runs_rows(pack_a.images, runs, short_runs, frames, g, chunk, rows, result);
+      } else if (in_place <= packed) {
         const Tiling tile(rows, columns, K, runs.length);
-        const RunOperand in_place = frames.columns_of(g, offset.data(), tile.nv * Vec::width);
-        gemm(rows, columns / runs.length * in_place.panels() * in_place.width, K, chunk, pack_a, in_place,
+        const RunOperand panels = frames.columns_of(g, offset.data(), tile.nv * Vec::width);
+        gemm(rows, columns / runs.length * panels.panels() * panels.width, K, chunk, pack_a, panels,
              Output{result, columns}, tile);
       } else {
         gemm(rows, columns, K, chunk, pack_a, RunPacker{runs}, Output{result, columns}, Tiling(rows, columns, K));

@@ -51,6 +51,12 @@ inline Vec canonical(Vec a) {
   return {_mm512_mask_mov_ps(a.v, nan, _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000)))};
 }
 
+// x, loaded once: gcc would make a loaded vector an operand in memory of all that is done with it.
+inline Vec in_register(Vec x) {
+  asm("" : "+v"(x.v));
+  return x;
+}
+
 // Every second element of low and high, one after the other.
 inline Vec even(Vec low, Vec high) {
   const __m512i places = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -126,6 +132,11 @@ inline Vec canonical(Vec a) {
   return {_mm256_blendv_ps(a.v, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)), nan)};
 }
 
+inline Vec in_register(Vec x) {
+  asm("" : "+x"(x.v));
+  return x;
+}
+
 inline Vec even(Vec low, Vec high) {
   const __m256 pairs = _mm256_shuffle_ps(low.v, high.v, 0x88);
   return {_mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(pairs), 0xd8))};
@@ -194,6 +205,8 @@ inline Vec canonical(Vec a) {
   for (int i = 0; i < Vec::width; ++i) a.v[i] = repdl::canonical(a.v[i]);
   return a;
 }
+
+inline Vec in_register(Vec x) { return x; }
 
 inline Vec even(Vec low, Vec high) { return {Vec::Raw{low.v[0], low.v[2], high.v[0], high.v[2]}}; }
 
