@@ -145,8 +145,8 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
         short_runs_rows(pack_a.images, runs, short_runs, frames, g, chunk, rows, result);
       } else if (in_place <= packed) {
         const Tiling tile(rows, columns, K, runs.length);
-        const RunOperand panels = frames.columns_of(g, offset.data(), tile.nv * Vec::width);
-        gemm(rows, columns / runs.length * panels.panels() * panels.width, K, chunk, pack_a, panels,
+        const RunOperand pack_b = frames.columns_of(g, offset.data(), tile.nv * Vec::width);
+        gemm(rows, columns / runs.length * pack_b.panels() * pack_b.width, K, chunk, pack_a, pack_b,
              Output{result, columns}, tile);
       } else {
         gemm(rows, columns, K, chunk, pack_a, RunPacker{runs}, Output{result, columns}, Tiling(rows, columns, K));

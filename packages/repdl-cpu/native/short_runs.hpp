@@ -6,7 +6,6 @@
 //     dW[o, r, :] = dot over k = (n, y, x) of G[o, k] and X[k, r, :]
 #pragma once
 
-#include <array>
 #include <utility>
 
 #include "chunk_tree.hpp"
@@ -84,24 +83,23 @@ void short_runs_tile(const float* grad, const RunOperand& runs, const ShortRuns&
 using ShortRunsTile = decltype(&short_runs_tile<1, 1, false>);
 
 template <int V, int R>
-constexpr ShortRunsTile choose_short_runs(bool halves) {
+constexpr ShortRunsTile short_runs_kernel(bool halves) {
   if constexpr (R <= most_short_rows(V))
     return halves ? &short_runs_tile<V, R, true> : &short_runs_tile<V, R, false>;
   else
     return nullptr;
 }
 
+template <int V, int... R>
+ShortRunsTile short_runs_of_rows(std::int64_t rows, bool halves, std::integer_sequence<int, R...>) {
+  constexpr ShortRunsTile whole[] = {short_runs_kernel<V, R + 1>(false)...}, half[] = {short_runs_kernel<V, R + 1>(true)...};
+  return halves ? half[rows - 1] : whole[rows - 1];
+}
+
 template <int... V>
-constexpr ShortRunsTile choose_short_runs(std::int64_t vectors, std::int64_t rows, bool halves, std::integer_sequence<int, V...>) {
-  ShortRunsTile tile = nullptr;
-  const auto choose = [&](auto v) {
-    constexpr int n = decltype(v)::value;
-    const ShortRunsTile tiles[] = {choose_short_runs<n, 1>(halves), choose_short_runs<n, 2>(halves), choose_short_runs<n, 3>(halves),
-                                   choose_short_runs<n, 4>(halves), choose_short_runs<n, 5>(halves), choose_short_runs<n, 6>(halves)};
-    if (vectors == n) tile = tiles[rows - 1];
-  };
-  (choose(std::integral_constant<int, V + 1>()), ...);
-  return tile;
+ShortRunsTile short_runs_of(std::int64_t vectors, std::int64_t rows, bool halves, std::integer_sequence<int, V...>) {
+  const ShortRunsTile tiles[] = {short_runs_of_rows<V + 1>(rows, halves, std::make_integer_sequence<int, most_short_rows(1)>())...};
+  return tiles[vectors - 1];
 }
 
 inline void short_runs_rows(const float* grad, const RunOperand& runs, const ShortRuns& shape, const Frames& frames,
@@ -109,7 +107,7 @@ inline void short_runs_rows(const float* grad, const RunOperand& runs, const Sho
   if (!chunk) chunk = std::max<std::int64_t>(g.n * g.oh * g.ow, 1);
   const std::int64_t most = most_short_rows(static_cast<int>(shape.vectors())), panels = (rows + most - 1) / most;
   const std::int64_t step = (rows + panels - 1) / panels;
-  const auto tile = choose_short_runs(shape.vectors(), step, shape.halves(), std::make_integer_sequence<int, most_short_vectors>());
+  const auto tile = short_runs_of(shape.vectors(), step, shape.halves(), std::make_integer_sequence<int, most_short_vectors>());
   for (std::int64_t o = 0; o < rows; o += step)
     tile(grad + o * g.oh * g.ow, runs, shape, frames, g, chunk, std::min(step, rows - o), out + o * shape.count * shape.length);
 }
