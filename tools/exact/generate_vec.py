@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from mpmath import chebyfit, erf, exp, log, mp, mpf, nint, taylor
+from mpmath import chebyfit, erf, exp, log, mp, mpf, nint, pi, sqrt
 
 mp.prec = 200
 ENTRIES = 32
@@ -29,10 +29,10 @@ def short(x: mpf) -> str:
 
 
 def show(name: str, values: list[mpf]) -> None:
-    """An array of hex floats."""
-    print(f"  alignas(64) static constexpr float {name}[{len(values)}] = {{")
+    """A table of hex floats."""
+    print(f"  static constexpr Table {name}({{")
     for i in range(0, len(values), 5):
-        end = "," if i + 5 < len(values) else "};"
+        end = "," if i + 5 < len(values) else "});"
         print("      " + ", ".join(short(v) for v in values[i : i + 5]) + end)
 
 
@@ -66,10 +66,14 @@ def log_vec() -> None:
 
 
 def erf_vec() -> None:
-    """The Taylor coefficients of erf at j / 8; the first three with what rounding takes from them."""
-    series = [taylor(erf, mpf(j) / 8, 9) for j in range(ENTRIES)]
-    for i in range(10):
-        values = [c[i] if j or i % 2 else mpf(0) for j, c in enumerate(series)]
+    """Polynomials of degree 8 for erf(j / 8 + r), |r| <= 1/8, odd for j = 0; their first three
+    coefficients with what rounding takes from them."""
+    odd = chebyfit(lambda u: erf(sqrt(u)) / sqrt(u) if u > 0 else 2 / sqrt(pi), [0, mpf(1) / 64], 4)
+    fits = [[mpf(0)] + [c for term in odd for c in (term, mpf(0))]]
+    for j in range(1, ENTRIES):
+        fits.append(chebyfit(lambda r, a=mpf(j) / 8: erf(a + r), [-mpf(1) / 8, mpf(1) / 8], 9))
+    for i in range(9):
+        values = [fit[-1 - i] for fit in fits]
         show(f"c{i}", [rounded(v) for v in values])
         if i < 3:
             show(f"c{i}_low", [rounded(v - rounded(v)) for v in values])

@@ -126,8 +126,9 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
   const auto vectors = [](std::int64_t n) { return (n + Vec::width - 1) / Vec::width; };
   const std::int64_t length = shape.columns_of(g, nullptr, 1 << 30).length, count = columns / length;
   const std::int64_t pieces = count * vectors(length), most = (m + slices - 1) / slices;  // rows of a slice
-  const std::int64_t packed = vectors(columns) * most + 3 * pieces;
-  const bool is_short = !direct && fits_short_runs(count, length) && short_runs_cost(count, most) <= packed;
+  const std::int64_t packed = vectors(columns) * most + 3 * pieces, in_place = pieces * std::max<std::int64_t>(most, 8);
+  const ShortRuns short_runs{count, length};
+  const bool is_short = !direct && short_runs.fits() && short_runs.vectors() * most < std::min(packed, in_place);
   const std::vector<std::int64_t> offset = direct || is_short ? std::vector<std::int64_t>() : shape.offsets(g);
 
   // Rows `first` and on of a group, over the terms of a part.
@@ -144,11 +145,11 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
     float* result = g.kh * g.kw == 1 ? out : scratch(slot_user, rows * columns);
     const RunOperand runs = frames.columns_of(g, offset.data() + start, 1 << 30);
     if (is_short) {
-      short_runs_rows(pack_a.images, runs, count, frames, g, start, terms, chunk, rows, result);
-    } else if (pieces * std::max<std::int64_t>(most, 8) <= packed) {
+      short_runs_rows(pack_a.images, runs, short_runs, frames, g, start, terms, chunk, rows, result);
+    } else if (in_place <= packed) {
       const Tiling tile(rows, columns, terms, runs.length);
-      const RunOperand in_place = frames.columns_of(g, offset.data() + start, tile.nv * Vec::width);
-      gemm(rows, columns / runs.length * in_place.panels() * in_place.width, terms, chunk, pack_a, in_place,
+      const RunOperand pack_b = frames.columns_of(g, offset.data() + start, tile.nv * Vec::width);
+      gemm(rows, columns / runs.length * pack_b.panels() * pack_b.width, terms, chunk, pack_a, pack_b,
            Output{result, columns}, tile);
     } else {
       gemm(rows, columns, terms, chunk, pack_a, RunPacker{runs}, Output{result, columns}, Tiling(rows, columns, terms));

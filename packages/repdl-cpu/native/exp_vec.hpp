@@ -34,33 +34,33 @@ constexpr float exp_margin = 0x1.18p-35f * (32 / table_entries) * (32 / table_en
 // d_j, of which k tells j.
 inline Vec exp_table_rest(Vec shifted) {
   // tools/exact/generate_vec.py
-  alignas(64) static constexpr float d_table[32] = {
+  static constexpr Table d_table({
       0x0p+0f, -0x1.947416p-25f, 0x1.8d96d4p-25f, -0x1.dda2fep-25f, -0x1.9c0c22p-27f, -0x1.a2fbb4p-25f,
       0x1.964902p-25f, -0x1.2b0dbcp-25f, 0x1.125002p-25f, -0x1.cde8cep-26f, 0x1.370be4p-25f, 0x1.336de2p-30f,
       -0x1.0a3552p-25f, -0x1.c541b6p-26f, -0x1.00d8acp-27f, -0x1.6cb284p-25f, 0x1.26055cp-26f, 0x1.8b2bb8p-26f,
       -0x1.05cb44p-25f, -0x1.1c2142p-26f, 0x1.67a1cap-28f, -0x1.348e56p-25f, 0x1.a3b5e4p-28f, -0x1.0b7ec8p-25f,
       -0x1.f9c306p-27f, -0x1.e4c886p-26f, -0x1.6961b4p-28f, -0x1.b5151ep-28f, -0x1.a5217cp-28f, -0x1.ab7132p-26f,
-      0x1.61428ep-28f, -0x1.2ad5f8p-27f};
-  return Table(d_table)[shifted];
+      0x1.61428ep-28f, -0x1.2ad5f8p-27f});
+  return d_table[shifted];
 }
 
 // The parts of 2**k exp(r + low - d_j) with k + table_magic = shifted, |r| <= ln 2 / 2 / entries.
 inline ExpVecParts exp_vec_parts(Vec k, Vec shifted, Vec r, Vec low) {
   // tools/exact/generate_vec.py
-  alignas(64) static constexpr float t_table[32] = {
+  static constexpr Table t_table({
       0x1p+0f, 0x1.059b0ep+0f, 0x1.0b5586p+0f, 0x1.11301ep+0f, 0x1.172b84p+0f, 0x1.1d4874p+0f,
       0x1.2387a6p+0f, 0x1.29e9ep+0f, 0x1.306fep+0f, 0x1.371a74p+0f, 0x1.3dea64p+0f, 0x1.44e086p+0f,
       0x1.4bfdaep+0f, 0x1.5342b6p+0f, 0x1.5ab07ep+0f, 0x1.6247ecp+0f, 0x1.6a09e6p+0f, 0x1.71f75ep+0f,
       0x1.7a1148p+0f, 0x1.82589ap+0f, 0x1.8ace54p+0f, 0x1.93737cp+0f, 0x1.9c4918p+0f, 0x1.a5503cp+0f,
       0x1.ae89fap+0f, 0x1.b7f77p+0f, 0x1.c199bep+0f, 0x1.cb720ep+0f, 0x1.d5818ep+0f, 0x1.dfc974p+0f,
-      0x1.ea4afap+0f, 0x1.f50766p+0f};
+      0x1.ea4afap+0f, 0x1.f50766p+0f});
   // exp(r + low) = 1 + r + q
   const Vec u = r + low;
   Vec q = fma(Vec::set1(0x1.55565cp-5f), u, Vec::set1(0x1.5556ep-3f));
   q = fma(q, u, Vec::set1(0.5f));
   q = fma(u * u, q, low);
 
-  return {k, shifted, Table(t_table)[shifted], r, q};
+  return {k, shifted, t_table[shifted], r, q};
 }
 
 inline ExpVecParts exp_vec_parts(Vec x) {

@@ -27,7 +27,7 @@ namespace {
 
 template <int R, int V, InPlace in_place>
 void run(const MicroTile& t) {
-  constexpr int width = Vec::width;
+  constexpr int width = Vec::width, line = 16;  // floats of a line of the cache
   Vec acc[R][V];
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i)
@@ -66,7 +66,7 @@ void run(const MicroTile& t) {
       const float* b_row = in_place == InPlace::b ? b + offset[k] : b + k * t.b_width;
       const float* a_row = in_place == InPlace::a ? a + offset[k] : a + k * t.mr;
       if (in_place == InPlace::b)  // rows far apart in memory, which no hardware foresees
-        for (int j = 0; j < V; ++j) __builtin_prefetch(b + offset[k + prefetch_ahead] + j * width);
+        for (int j = 0; j < V * width; j += line) __builtin_prefetch(b + offset[k + prefetch_ahead] + j);
       if (in_place == InPlace::a) __builtin_prefetch(a_row + 4 * R, 0, 2);  // a later tile's, into the second cache
       Vec row[V];
 #pragma GCC unroll 4

@@ -1,39 +1,48 @@
 // The weight gradient where an image gives few columns in short runs, such as one channel under a
-// 5 x 5 kernel: nothing is packed, and a vector is half of one run and half of the next.
+// 5 x 5 kernel: nothing is packed, and all columns of an output are in registers. Where two runs
+// fit a vector, it is half of one and half of the next.
 //
 //   for o < rows, r < count:  (N, O, P), frames -> (O, count, length)
 //     dW[o, r, :] = dot over k = (n, y, x), `terms` of them from `start` on, of G[o, k] and X[k, r, :]
 #pragma once
+
+#include <utility>
 
 #include "chunk_tree.hpp"
 #include "pixel_frames.hpp"
 
 namespace repdl::cpu {
 
-constexpr int most_short_runs = 8;
-constexpr int short_rows = 6;  // rows o that share what is read
+constexpr int most_short_vectors = 8;
 
-// Whether two runs fit a vector, and the chains of all of them the registers.
-inline bool fits_short_runs(std::int64_t count, std::int64_t length) {
-  return 2 * length <= Vec::width && count <= most_short_runs && (short_rows + 1) * ((count + 1) / 2) < Vec::registers;
-}
+// How the runs lie in vectors.
+struct ShortRuns {
+  std::int64_t count, length;
 
-// Cycles a term, about.
-inline std::int64_t short_runs_cost(std::int64_t count, std::int64_t rows) {
-  return (count + 1) / 2 * ((rows + short_rows - 1) / short_rows * short_rows);
-}
+  bool halves() const { return 2 * length <= Vec::width; }
+  std::int64_t of_run() const { return (length + Vec::width - 1) / Vec::width; }
+  std::int64_t vectors() const { return halves() ? (count + 1) / 2 : count * of_run(); }
+  bool fits() const { return vectors() <= most_short_vectors; }
+  // Where a run starts in the columns of all vectors.
+  std::int64_t place(std::int64_t run) const { return halves() ? run * (Vec::width / 2) : run * of_run() * Vec::width; }
+};
 
-// V vectors of runs for `rows` rows; grad from the first one on.
-template <int V>
-void short_runs_tile(const float* grad, const RunOperand& runs, std::int64_t count, const Frames& frames,
+// Rows o that share what is read: their chains, a value each and a vector of columns fit the registers.
+constexpr int most_short_rows(int vectors) { return std::min(6, (Vec::registers - 1) / (vectors + 1)); }
+
+// V vectors of runs for R rows, of which `rows` exist; grad from the first one on.
+template <int V, int R, bool halves>
+void short_runs_tile(const float* grad, const RunOperand& runs, const ShortRuns& shape, const Frames& frames,
                      const Geometry& g, std::int64_t start, std::int64_t terms, std::int64_t chunk, std::int64_t rows,
                      float* out) {
-  constexpr int R = short_rows, half = Vec::width / 2;
   const std::int64_t positions = g.oh * g.ow, step = frames.step_w * frames.pitch;
-  const float* place[2 * V];  // the last one twice, where there is no other
+  const float *place[V], *second[V];  // of a vector, and of its second half
   const float* row[R];
-  static_assert(2 * V <= most_short_runs);
-  for (int r = 0; r < 2 * V; ++r) place[r] = runs.at(std::min<std::int64_t>(r, count - 1));
+  for (int v = 0; v < V; ++v) {
+    const std::int64_t parts = shape.of_run();
+    place[v] = halves ? runs.at(2 * v) : runs.at(v / parts) + v % parts * Vec::width;
+    second[v] = runs.at(std::min<std::int64_t>(2 * v + 1, shape.count - 1));  // the last one twice, where there is no other
+  }
   ChunkTree<R * V> tree;
   Vec acc[R * V];
   for (Vec& chain : acc) chain = Vec::zero();
@@ -53,34 +62,58 @@ void short_runs_tile(const float* grad, const RunOperand& runs, std::int64_t cou
         left -= end - x;
         terms -= end - x;
         for (; x < end; ++x, ++p, at += step) {
-          Vec columns[V];
-#pragma GCC unroll 4
-          for (int v = 0; v < V; ++v) columns[v] = Vec::load_halves(place[2 * v] + at, place[2 * v + 1] + at);
+          Vec value[R];
 #pragma GCC unroll 6
-          for (int r = 0; r < R; ++r) {
-            const Vec value = Vec::set1(row[r][p]);
-#pragma GCC unroll 4
-            for (int v = 0; v < V; ++v) acc[r * V + v] = fma(value, columns[v], acc[r * V + v]);
+          for (int r = 0; r < R; ++r) value[r] = Vec::set1(row[r][p]);
+#pragma GCC unroll 8
+          for (int v = 0; v < V; ++v) {
+            const Vec columns = in_register(halves ? Vec::load_halves(place[v] + at, second[v] + at) : Vec::load(place[v] + at));
+#pragma GCC unroll 6
+            for (int r = 0; r < R; ++r) acc[r * V + v] = fma(value[r], columns, acc[r * V + v]);
           }
         }
       }
     }
   }
   tree.finish(acc);
-  alignas(64) float lane[2 * V][half];
+  alignas(64) float columns[V * Vec::width];
   for (int r = 0; r < rows; ++r) {
-    for (int v = 0; v < V; ++v) canonical(acc[r * V + v]).store(lane[2 * v]);
-    for (std::int64_t i = 0; i < count; ++i, out += runs.length) std::copy(lane[i], lane[i] + runs.length, out);
+    for (int v = 0; v < V; ++v) canonical(acc[r * V + v]).store(columns + v * Vec::width);
+    for (std::int64_t i = 0; i < shape.count; ++i, out += shape.length) std::copy_n(columns + shape.place(i), shape.length, out);
   }
 }
 
-inline void short_runs_rows(const float* grad, const RunOperand& runs, std::int64_t count, const Frames& frames, const Geometry& g,
-                            std::int64_t start, std::int64_t terms, std::int64_t chunk, std::int64_t rows, float* out) {
-  constexpr decltype(&short_runs_tile<1>) tiles[] = {short_runs_tile<1>, short_runs_tile<2>, short_runs_tile<3>, short_runs_tile<4>};
-  const auto tile = tiles[(count - 1) / 2];
-  for (std::int64_t o = 0; o < rows; o += short_rows)
-    tile(grad + o * g.oh * g.ow, runs, count, frames, g, start, terms, chunk, std::min<std::int64_t>(short_rows, rows - o),
-         out + o * count * runs.length);
+using ShortRunsTile = decltype(&short_runs_tile<1, 1, false>);
+
+template <int V, int R>
+constexpr ShortRunsTile short_runs_kernel(bool halves) {
+  if constexpr (R <= most_short_rows(V))
+    return halves ? &short_runs_tile<V, R, true> : &short_runs_tile<V, R, false>;
+  else
+    return nullptr;
+}
+
+template <int V, int... R>
+ShortRunsTile short_runs_of_rows(std::int64_t rows, bool halves, std::integer_sequence<int, R...>) {
+  constexpr ShortRunsTile whole[] = {short_runs_kernel<V, R + 1>(false)...}, half[] = {short_runs_kernel<V, R + 1>(true)...};
+  return halves ? half[rows - 1] : whole[rows - 1];
+}
+
+template <int... V>
+ShortRunsTile short_runs_of(std::int64_t vectors, std::int64_t rows, bool halves, std::integer_sequence<int, V...>) {
+  const ShortRunsTile tiles[] = {short_runs_of_rows<V + 1>(rows, halves, std::make_integer_sequence<int, most_short_rows(1)>())...};
+  return tiles[vectors - 1];
+}
+
+inline void short_runs_rows(const float* grad, const RunOperand& runs, const ShortRuns& shape, const Frames& frames,
+                            const Geometry& g, std::int64_t start, std::int64_t terms, std::int64_t chunk,
+                            std::int64_t rows, float* out) {
+  const std::int64_t most = most_short_rows(static_cast<int>(shape.vectors())), panels = (rows + most - 1) / most;
+  const std::int64_t step = (rows + panels - 1) / panels;
+  const auto tile = short_runs_of(shape.vectors(), step, shape.halves(), std::make_integer_sequence<int, most_short_vectors>());
+  for (std::int64_t o = 0; o < rows; o += step)
+    tile(grad + o * g.oh * g.ow, runs, shape, frames, g, start, terms, chunk, std::min(step, rows - o),
+         out + o * shape.count * shape.length);
 }
 
 }  // namespace repdl::cpu

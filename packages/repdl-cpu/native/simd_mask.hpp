@@ -15,6 +15,7 @@ inline Mask operator&(Mask a, Mask b) { return {static_cast<__mmask16>(a.m & b.m
 inline Mask operator|(Mask a, Mask b) { return {static_cast<__mmask16>(a.m | b.m)}; }
 inline Mask operator!(Mask a) { return {static_cast<__mmask16>(~a.m)}; }
 inline bool any(Mask a) { return a.m != 0; }
+inline bool all(Mask a) { return a.m == 0xffff; }
 inline Mask operator<(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
 inline Mask operator==(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
 inline Mask sign(Vec a) { return {_mm512_movepi32_mask(_mm512_castps_si512(a.v))}; }
@@ -27,15 +28,12 @@ inline Vec root(Vec x) { return {_mm512_sqrt_ps(x.v)}; }
 inline Vec absolute(Vec x) { return {_mm512_abs_ps(x.v)}; }
 inline Vec minus_absolute(Vec x) { return {_mm512_or_ps(x.v, _mm512_set1_ps(-0.0f))}; }
 
-// Entries of a table that is looked up in registers; of the 32 in memory every other one where 16.
+// Entries of a table that is looked up in registers.
 constexpr int table_entries = 32;
 
-struct Table {
-  __m512 low, high;
-  explicit Table(const float (&all)[32]) : low(_mm512_loadu_ps(all)), high(_mm512_loadu_ps(all + 16)) {}
-  // The entries at the low bits of index.
-  Vec operator[](Vec index) const { return {_mm512_permutex2var_ps(low, _mm512_castps_si512(index.v), high)}; }
-};
+inline Vec look_up(const float* table, Vec index) {
+  return {_mm512_permutex2var_ps(_mm512_load_ps(table), _mm512_castps_si512(index.v), _mm512_load_ps(table + 16))};
+}
 
 #elif defined(__AVX2__) && defined(__FMA__)
 
@@ -47,6 +45,7 @@ inline Mask operator&(Mask a, Mask b) { return {_mm256_and_ps(a.m, b.m)}; }
 inline Mask operator|(Mask a, Mask b) { return {_mm256_or_ps(a.m, b.m)}; }
 inline Mask operator!(Mask a) { return {_mm256_xor_ps(a.m, _mm256_castsi256_ps(_mm256_set1_epi32(-1)))}; }
 inline bool any(Mask a) { return _mm256_movemask_ps(a.m) != 0; }
+inline bool all(Mask a) { return _mm256_movemask_ps(a.m) == 0xff; }
 inline Mask operator<(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)}; }
 inline Mask operator==(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ)}; }
 inline Mask sign(Vec a) { return {a.v}; }  // all that instructions read of a Mask is the sign
@@ -61,15 +60,12 @@ inline Vec minus_absolute(Vec x) { return {_mm256_or_ps(x.v, _mm256_set1_ps(-0.0
 
 constexpr int table_entries = 16;
 
-struct Table {
-  __m256 low, high;
-  explicit Table(const float (&all)[32]) : low(load_even(all).v), high(load_even(all + 16).v) {}
-  Vec operator[](Vec index) const {
-    const __m256i i = _mm256_castps_si256(index.v);
-    const __m256 upper = _mm256_castsi256_ps(_mm256_slli_epi32(i, 28));  // bit 3 as the sign
-    return {_mm256_blendv_ps(_mm256_permutevar8x32_ps(low, i), _mm256_permutevar8x32_ps(high, i), upper)};
-  }
-};
+inline Vec look_up(const float* table, Vec index) {
+  const __m256i i = _mm256_castps_si256(index.v);
+  const __m256 low = _mm256_permutevar8x32_ps(_mm256_load_ps(table), i);
+  const __m256 high = _mm256_permutevar8x32_ps(_mm256_load_ps(table + 8), i);
+  return {_mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(i, 28)))};  // bit 3 as the sign
+}
 
 #endif
 
@@ -83,6 +79,19 @@ inline Vec each_of(Vec x) {
 }
 
 #if defined(__AVX2__) && defined(__FMA__)
+
+// Of 32 entries those that are looked up: every other one where 16 are.
+class Table {
+ public:
+  constexpr explicit Table(const float (&all)[32]) : entry_{} {
+    for (int i = 0; i < table_entries; ++i) entry_[i] = all[i * (32 / table_entries)];
+  }
+  // The entries at the low bits of index.
+  Vec operator[](Vec index) const { return look_up(entry_, index); }
+
+ private:
+  alignas(64) float entry_[table_entries];
+};
 
 // The bits of a Vec as integers, and back.
 typedef std::int32_t Bits __attribute__((vector_size(sizeof(Vec))));
@@ -149,7 +158,7 @@ inline Rounded rounded(FloatSum x, Vec margin) {
 // y where `decided`, elsewhere `slow(x, y, undecided)`, which rounds rightly.
 template <Vec (*slow)(Vec, Vec, Mask)>
 inline Vec or_else(Vec x, Vec y, Mask decided) {
-  return __builtin_expect(any(!decided), 0) ? slow(x, y, !decided) : y;
+  return __builtin_expect(all(decided), 1) ? y : slow(x, y, !decided);
 }
 
 // The two together, with f for what is undecided or not `usual`.

@@ -69,3 +69,29 @@ BEYOND_BLOCKS = [
 def test_parity__double_products(case: Case, contract: str) -> None:
     args = convert(case.op, case.make(), torch.float64)
     check_settings(replace(case, make=lambda: args), "cpu", contract, EVERYWHERE)
+
+
+def depthwise(columns: int) -> Case:
+    args = partial(uniform, 1, 2, 3, 4, columns), partial(uniform, 2, 3, 1, 3, 3), partial(uniform, 3, 3)
+    return Case("conv2d", f"rows of {columns}", lambda: (*(make() for make in args), [1, 1], [1, 1], [1, 1], 3))
+
+
+def few_columns(channels: int, filters: int, kh: int, kw: int) -> Case:
+    image, grad = partial(uniform, 1, 3, channels, 12, 14), partial(uniform, 2, 3, filters, 13 - kh, 15 - kw)
+    return Case(
+        "conv2d_grad_weight", f"{channels} to {filters} by {kh} x {kw}",
+        lambda: (grad(), image(), [kh, kw], [1, 1], [0, 0], [1, 1], 1),
+    )  # fmt: skip
+
+
+SMALL_TILES = [
+    *map(depthwise, (6, 64, 150)),
+    *(few_columns(*shape) for shape in ((1, 7, 8, 6), (2, 5, 2, 9), (4, 4, 3, 3), (3, 6, 2, 5))),
+]
+"""Tiles with other numbers of vectors and rows, on each ISA, than the cases have."""
+
+
+@pytest.mark.parametrize("contract", ["v1", "sequential", "dot_chunk=4,sum_lanes=64,sum_block=1024"])
+@pytest.mark.parametrize("case", SMALL_TILES, ids=str)
+def test_parity__small_tiles(case: Case, contract: str) -> None:
+    check_settings(case, "cpu", contract, EVERYWHERE)
