@@ -70,8 +70,8 @@ def erf_vec() -> None:
     coefficients with what rounding takes from them."""
     odd = chebyfit(lambda u: erf(sqrt(u)) / sqrt(u) if u > 0 else 2 / sqrt(pi), [0, mpf(1) / 64], 4)
     fits = [[mpf(0)] + [c for term in odd for c in (term, mpf(0))]]
-    for j in range(1, ENTRIES):
-        fits.append(chebyfit(lambda r, a=mpf(j) / 8: erf(a + r), [-mpf(1) / 8, mpf(1) / 8], 9))
+    near = lambda a: chebyfit(lambda r: erf(a + r), [-mpf(1) / 8, mpf(1) / 8], 9)
+    fits += [near(mpf(j) / 8) for j in range(1, ENTRIES)]
     for i in range(9):
         values = [fit[-1 - i] for fit in fits]
         show(f"c{i}", [rounded(v) for v in values])
