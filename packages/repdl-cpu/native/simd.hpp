@@ -116,7 +116,7 @@ struct Vec {
   static Vec load_streamed(const float* p) { return load(p); }
   static Vec load(const float* p, int n) { return {_mm256_maskload_ps(p, mask(n))}; }
   void store(float* p) const { _mm256_storeu_ps(p, v); }
-  // In parts: a store with a mask takes 42 instructions of Zen 4's microcode.
+  // In parts: on Zen 4 a store with a mask takes longer than all of them.
   void store(float* p, int n) const {
     if (n >= width) return store(p);
     __m128 rest = _mm256_castps256_ps128(v);

@@ -23,9 +23,10 @@
 namespace repdl::cpu {
 namespace {
 
-// Calls often follow one another at once, and to wake a thread takes longer than a small one lasts:
-// a thread looks out for so long before it sleeps.
-constexpr std::chrono::microseconds patience{50};
+// Calls often follow one another within the time that Python takes between two layers, and to wake
+// a thread takes longer than a small one lasts: a thread looks out for so long before it sleeps, and
+// lets others run meanwhile.
+constexpr std::chrono::microseconds patience{200};
 
 // Whether `ready` came true in time.
 template <class Ready>
@@ -37,6 +38,7 @@ bool spin_until(const Ready& ready) {
       _mm_pause();
 #endif
     }
+    std::this_thread::yield();
     if (std::chrono::steady_clock::now() > end) return ready();
   }
   return true;
