@@ -104,7 +104,7 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
   // Pixels of a kernel of one are packed from where they lie.
   const bool direct = g.kh == 1 && g.kw == 1 && g.stride_h == 1 && g.stride_w == 1 && g.pad_h == 0 && g.pad_w == 0;
   Frames shape(g, c);
-  const std::int64_t of_group = g.n * shape.floats() + Frame::slack;
+  const std::int64_t of_group = g.n * shape.floats();
   const Storage storage = allocate(direct ? 0 : g.groups * of_group);
   if (!direct)
     parallel_for(g.groups * g.n, 1, threads, [&](std::int64_t begin, std::int64_t end) {
@@ -119,11 +119,11 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
   const std::int64_t of_a_group = threads / g.groups, outputs = g.o * columns;
   const TermParts parts(K, chunk, outputs, of_a_group);
   const std::int64_t slices = parts.count > 1 ? 1 : std::clamp<std::int64_t>(m / 8, 1, std::max<std::int64_t>(of_a_group, 1));
-  const std::int64_t padded = (outputs + Vec::width - 1) / Vec::width * Vec::width;
+  const auto vectors = [](std::int64_t n) { return (n + Vec::width - 1) / Vec::width; };
+  const std::int64_t padded = vectors(outputs) * Vec::width;
   const Storage results = allocate(parts.count > 1 ? parts.count * padded : 0);
   // Cycles a term, about: in place the end of a run's last vector is wasted; packed, every
   // vector of a run is copied.
-  const auto vectors = [](std::int64_t n) { return (n + Vec::width - 1) / Vec::width; };
   const std::int64_t length = shape.columns_of(g, nullptr, 1 << 30).length, count = columns / length;
   const std::int64_t pieces = count * vectors(length), most = (m + slices - 1) / slices;  // rows of a slice
   const std::int64_t packed = vectors(columns) * most + 3 * pieces, in_place = pieces * std::max<std::int64_t>(most, 8);
@@ -143,12 +143,13 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
     Frames frames = shape;
     frames.data = storage.get() + group * of_group;
     float* result = g.kh * g.kw == 1 ? out : scratch(slot_user, rows * columns);
-    const RunOperand runs = frames.columns_of(g, offset.data() + start, 1 << 30);
+    const std::int64_t* places = is_short ? nullptr : offset.data() + start;
+    const RunOperand runs = frames.columns_of(g, places, 1 << 30);
     if (is_short) {
       short_runs_rows(pack_a.images, runs, short_runs, frames, g, start, terms, chunk, rows, result);
     } else if (in_place <= packed) {
       const Tiling tile(rows, columns, terms, runs.length);
-      const RunOperand pack_b = frames.columns_of(g, offset.data() + start, tile.nv * Vec::width);
+      const RunOperand pack_b = frames.columns_of(g, places, tile.nv * Vec::width);
       gemm(rows, columns / runs.length * pack_b.panels() * pack_b.width, terms, chunk, pack_a, pack_b,
            Output{result, columns}, tile);
     } else {
@@ -163,7 +164,7 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
         product(group, first, rows, i / slices / g.groups);
     }
   });
-  if (parts.count > 1) join_parts(results.get(), padded, parts.count, outputs, output);
+  if (parts.count > 1) join_parts(results.get(), padded, parts.count, outputs, output, threads);
 }
 
 }  // namespace repdl::cpu

@@ -41,8 +41,7 @@ struct Frames {
   void fill(const float* image, std::int64_t h, std::int64_t w, float* dst) const {
     if (rows.is_image() && columns.is_image()) return channels_last(image, channels, h * w, h * w, pitch, dst);
     rows.for_each_run([&](std::int64_t first, std::int64_t count, std::int64_t y) {
-      if (y < 0) std::fill(dst + first * line(), dst + (first + count) * line(), 0.0f);
-      if (y < 0 || count == 0) return;
+      if (y < 0) return (void)std::fill(dst + first * line(), dst + (first + count) * line(), 0.0f);
       const std::int64_t at_once = rows.stride() == 1 ? count : 1;
       float* turned = scratch(slot_user, at_once * w * pitch + pack_slack);
       for (std::int64_t i = 0; i < count; ++i) {

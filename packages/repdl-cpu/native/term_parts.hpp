@@ -16,7 +16,7 @@ struct TermParts {
 
   // Enough parts for `threads` to share them evenly; one where their results would take much memory.
   TermParts(std::int64_t terms, std::int64_t chunk, std::int64_t outputs, std::int64_t threads) : terms(terms), length(terms) {
-    if (threads <= 1 || outputs > 1 << 15 || chunk * 2 > terms) return;
+    if (threads <= 1 || outputs > 1 << 15 || chunk > terms / 2) return;
     length = chunk;
     while (length * 8 * threads <= terms) length *= 2;
     count = (terms + length - 1) / length;
@@ -27,18 +27,21 @@ struct TermParts {
 };
 
 // out[i] = tree over the parts p of result[p * stride + i], stride a multiple of Vec::width.
-inline void join_parts(const float* result, std::int64_t stride, std::int64_t parts, std::int64_t outputs, float* out) {
-  for (std::int64_t i = 0; i < outputs; i += Vec::width) {
-    ChunkTree<1> tree;
-    Vec part[1];
-    for (std::int64_t p = 0; p < parts; ++p) {
-      part[0] = Vec::load(result + p * stride + i);
-      if (p + 1 < parts) tree.push(part);
+inline void join_parts(const float* result, std::int64_t stride, std::int64_t parts, std::int64_t outputs, float* out,
+                       int threads) {
+  constexpr std::int64_t grain = 256;  // vectors worth a thread
+  parallel_for(stride / Vec::width, grain, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin * Vec::width; i < std::min(outputs, end * Vec::width); i += Vec::width) {
+      ChunkTree<1> tree;
+      Vec part[1];
+      for (std::int64_t p = 0; p < parts; ++p) {
+        part[0] = Vec::load(result + p * stride + i);
+        if (p + 1 < parts) tree.push(part);
+      }
+      tree.finish(part);
+      canonical(part[0]).store(out + i, static_cast<int>(std::min<std::int64_t>(Vec::width, outputs - i)));
     }
-    tree.finish(part);
-    const int count = static_cast<int>(std::min<std::int64_t>(Vec::width, outputs - i));
-    canonical(part[0]).store(out + i, count);
-  }
+  });
 }
 
 }  // namespace repdl::cpu

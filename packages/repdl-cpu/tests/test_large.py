@@ -73,3 +73,13 @@ def test_conv2d__large(shape: tuple[int, ...], kernel: tuple[int, ...], stride: 
         assert_same_bits(ours[filters], weight, "grad_weight")
         ours = torch.ops.repdl.conv2d_grad_input(grad, w, shape[2:], *options)
         assert_same_bits(ours[:, channels], data, "grad_input")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+@pytest.mark.parametrize("channels", [1, 5])
+def test_conv2d_grad_weight__chunk_beyond_all_terms(channels: int, threads: int) -> None:
+    grad, x = uniform(1, 4, 3, 20, 20), uniform(2, 4, channels, 20, 20)
+    options = ([3, 3], [1, 1], [1, 1], [1, 1], 1)
+    repdl.set_num_threads(threads)
+    huge = torch.ops.repdl.conv2d_grad_weight(grad, x, *options, f"dot_chunk={2**62},sum_lanes=64,sum_block=1024")
+    assert_same_bits(huge, torch.ops.repdl.conv2d_grad_weight(grad, x, *options, "sequential"))
