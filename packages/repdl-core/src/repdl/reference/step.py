@@ -12,7 +12,7 @@ from repdl.reference.arithmetic import Array
 
 
 def rounded(x: float | np.float64, like: Array) -> Array:
-    """A double, rounded once to the dtype of `like`: f32( ) of the texts."""
+    """A double, rounded once to the dtype of `like`: rounded( ) of the texts."""
     return np.asarray(np.float64(x).astype(like.dtype))
 
 

@@ -1,0 +1,152 @@
+"""Contract texts say what the code does: dtypes, derivatives, and the words for roundings.
+
+What an op takes is found out by calling it on tensors without memory of every dtype, not read off a
+declaration, so that text, declaration and checks can't drift apart.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import pytest
+import torch
+
+import repdl
+from repdl.errors import DTypeError
+from repdl.registry import OPS
+from repdl.testing import cases
+from repdl.testing.dtypes import convert
+
+V1 = files("repdl.contract").joinpath("v1")
+TEXTS = {path.name.removesuffix(".md"): path.read_text() for path in V1.iterdir() if path.name.endswith(".md")}
+OURS = sorted(op.name for op in OPS.values() if op.distribution == "repdl-core")
+FAMILIES = sorted({OPS[op].family for op in OURS})
+SINGLE, DOUBLE, HALVES = torch.float32, torch.float64, (torch.bfloat16, torch.float16)
+TRIED = (SINGLE, DOUBLE, *HALVES, torch.float8_e4m3fn, torch.complex64, torch.int64, torch.bool)
+
+
+def ops_of(family: str) -> list[str]:
+    return [op for op in OURS if OPS[op].family == family]
+
+
+def example(op: str) -> tuple[Any, ...]:
+    """The arguments of the first case of an op with every optional tensor, or else of its first."""
+    calls = [case.make() for case in cases(OPS[op].family) if case.op == op and not case.derived]
+    return next((args for args in calls if None not in args), calls[0])
+
+
+def converted(op: str, args: tuple[Any, ...], dtype: torch.dtype) -> tuple[Any, ...]:
+    """`args` with floating-point tensors of another dtype; those that are no tensors of numbers stay."""
+    if dtype in (DOUBLE, *HALVES) and OPS[op].storage is not None:
+        return convert(op, args, dtype)
+    return tuple(
+        [t.to(dtype) for t in a] if isinstance(a, list) and a and isinstance(a[0], torch.Tensor)
+        else a.to(dtype) if isinstance(a, torch.Tensor) and a.is_floating_point()
+        else a
+        for a in args
+    )
+
+
+@cache
+def accepted(op: str) -> tuple[torch.dtype, ...]:
+    """The dtypes that a call of the registered op takes, of those in TRIED."""
+    args, taken = example(op), []
+    contract = ("v1",) if "str contract" in OPS[op].schema else ()
+    for dtype in TRIED:
+        meta = [
+            [t.to("meta") for t in a] if isinstance(a, list) and a and isinstance(a[0], torch.Tensor)
+            else a.to("meta") if isinstance(a, torch.Tensor)
+            else a
+            for a in converted(op, args, dtype)
+        ]
+        try:
+            OPS[op].overload(*meta, *contract)
+            taken.append(dtype)
+        except DTypeError:
+            pass
+    return tuple(taken)
+
+
+def spelled(dtypes: tuple[torch.dtype, ...], storage: bool) -> str:
+    names = [str(dtype).removeprefix("torch.") for dtype in dtypes if not (storage and dtype in HALVES)]
+    return ", ".join(names) + ("; halves by storage (`cast.md`)" if storage and set(HALVES) <= set(dtypes) else "")
+
+
+def dtype_line(family: str) -> str:
+    """How the line *Dtypes* of a text has to begin."""
+    ops = ops_of(family)
+    storages = [OPS[op].storage for op in ops]
+    sets = {op: accepted(op) for op in ops}
+    fewest = min(sets.values(), key=len)
+    line = spelled(fewest, all(storage is not None for storage in storages))
+    if len(set(sets.values())) > 1:
+        assert set(sets.values()) == {fewest, (SINGLE, DOUBLE, *HALVES)}, f"{family}: no words for {sets}"
+        line += f"; float64 too but for {', '.join(f'`{op}`' for op in ops if sets[op] == fewest)}"
+    declared = [storage.dtypes for storage in storages if storage is not None]
+    parameters = dict.fromkeys(name for dtypes in declared for group in dtypes.parameters for name in group)
+    integers = dict.fromkeys(name for dtypes in declared for name in dtypes.integers)
+    line += f"; parameters {', '.join(parameters)}" if parameters else ""
+    return line + (f"; int64 {', '.join(integers)}" if integers else "")
+
+
+def composite_dtypes(name: str) -> tuple[torch.dtype, ...]:
+    """The dtypes that a public function takes which is no op itself, as its text says."""
+    function, taken = getattr(repdl.ops, name), []
+    parameters = inspect.signature(function).parameters.values()
+    required = [p for p in parameters if p.default is p.empty and p.kind is not p.KEYWORD_ONLY]
+    for dtype in TRIED:
+        try:
+            function(*(torch.ones(2, 2).to(dtype) for _ in required))
+            taken.append(dtype)
+        except DTypeError:
+            pass
+    return tuple(taken)
+
+
+def line(family: str) -> str:
+    (found,) = re.findall(r"^- Dtypes: (.*)$", TEXTS[family], re.MULTILINE)
+    return str(found)
+
+
+def begins(actual: str, expected: str) -> bool:
+    """Whether the generated words are all that the line says of dtypes, up to a full stop or a semicolon."""
+    return actual.startswith(expected) and actual[len(expected) :][:1] in (".", ";", ",")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_texts__dtypes(family: str) -> None:
+    expected = dtype_line(family)
+    assert begins(line(family), expected), f"{family}.md: '- Dtypes: {line(family)}' must begin with '{expected}'"
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS.keys() - set(FAMILIES)))
+def test_texts__dtypes_of_composites(name: str) -> None:
+    expected = spelled(composite_dtypes(name), storage=True)
+    assert begins(line(name), expected), f"{name}.md: '- Dtypes: {line(name)}' must begin with '{expected}'"
+
+
+@pytest.mark.parametrize("op", [op for op in OURS if OPS[op].storage is not None])
+def test_texts__declared_dtypes_are_those_taken(op: str) -> None:
+    storage = OPS[op].storage
+    assert storage is not None and set(accepted(op)) == set(storage.dtypes.supported)
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS.keys() - {"cast"}))
+def test_texts__roundings_are_to_the_dtype(name: str) -> None:
+    """A text that float64 follows too must not speak of rounding to float32, nor of one dtype's NaN."""
+    dtypes = set().union(*map(accepted, ops_of(name))) if name in FAMILIES else set(composite_dtypes(name))
+    body = TEXTS[name].replace(line(name), "")
+    single = r"\bf32\(|\b(?:float32|single)\b" if DOUBLE in dtypes else r"\bf32\("
+    found = re.findall(rf"{single}|0x7fc0\w*|0x7ff8\w*", body)
+    assert not found, f"{name}.md says {found}; say rounded(x), 'the dtype', 'the canonical NaN (`cast.md`)'"
+    assert ("rounded(" in body) <= ("rounded(x) is the double x rounded once to" in line(name))
+
+
+def test_texts__every_link_leads_to_a_text() -> None:
+    for name, text in TEXTS.items():
+        missing = set(re.findall(r"`(\w+)\.md`", text)) - TEXTS.keys()
+        assert not missing, f"{name}.md names {missing}"
