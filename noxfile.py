@@ -19,6 +19,8 @@ ROOT = Path(__file__).parent
 PURE = ["packages/repdl-core", "packages/repdl-nn", "packages/repdl-optim"]
 NATIVE = {"cpu": "packages/repdl-cpu", "cuda": "packages/repdl-cuda"}
 TEST_TOOLS = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6", "gmpy2>=2.1"]
+PACKAGING_TOOLS = ["hatchling>=1.26", "scikit-build-core>=1.1", "mypy>=1.13"]
+"""What tests/ builds the distributions with, and checks their types."""
 PARALLEL = ["-n", "auto", "--dist", "worksteal"]
 """A pytest process a core. Neighbouring tests share what they compute once."""
 EXAMPLES = ["tqdm", "scikit-learn"]
@@ -70,7 +72,7 @@ def types(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """pytest over every package that needs no GPU, and the examples; arguments go to pytest."""
-    install(session, *TEST_TOOLS, *EXAMPLES)
+    install(session, *TEST_TOOLS, *PACKAGING_TOOLS, *EXAMPLES)
     session.run("pytest", *PARALLEL, *(session.posargs or ["packages", "tests", f"--ignore={NATIVE['cuda']}"]))
 
 

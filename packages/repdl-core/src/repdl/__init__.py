@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pkgutil import extend_path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __path__ = extend_path(__path__, __name__)
 __version__ = "0.1.0"
@@ -23,21 +23,26 @@ from repdl.registry import Backend, backends, set_backend, use_backend
 
 _OPTIONAL = {"nn": "repdl-nn", "optim": "repdl-optim"}
 
+if TYPE_CHECKING:
+    from repdl import nn as nn
+    from repdl import optim as optim
+    from repdl.nn import from_torch_module as from_torch_module
+else:
 
-def __getattr__(name: str) -> Any:
-    """Reach `repdl.nn`, `repdl.optim` and `repdl.from_torch_module` when installed."""
-    module = "nn" if name == "from_torch_module" else name
-    if module not in _OPTIONAL:
-        raise AttributeError(f"module 'repdl' has no attribute {name!r}")
-    try:
-        loaded = import_module(f"repdl.{module}")
-    except ModuleNotFoundError as error:
-        if error.name != f"repdl.{module}":
-            raise
-        raise ModuleNotFoundError(
-            f"repdl.{module} is not installed: pip install {_OPTIONAL[module]}", name=error.name
-        ) from None
-    return loaded if name == module else getattr(loaded, name)
+    def __getattr__(name: str) -> Any:
+        """Reach `repdl.nn`, `repdl.optim` and `repdl.from_torch_module` when installed."""
+        module = "nn" if name == "from_torch_module" else name
+        if module not in _OPTIONAL:
+            raise AttributeError(f"module 'repdl' has no attribute {name!r}")
+        try:
+            loaded = import_module(f"repdl.{module}")
+        except ModuleNotFoundError as error:
+            if error.name != f"repdl.{module}":
+                raise
+            raise ModuleNotFoundError(
+                f"repdl.{module} is not installed: pip install {_OPTIONAL[module]}", name=error.name
+            ) from None
+        return loaded if name == module else getattr(loaded, name)
 
 
 __all__ = [
