@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import platform
-from collections.abc import Mapping, Sequence
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import date
-from hashlib import sha256
-from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 import repdl
 from repdl.errors import BackendError
+from repdl.families import Family, families
+from repdl.plugins import plugins
 from repdl.registry import OPS, backends, get_backend, implementations
+
+if TYPE_CHECKING:
+    from repdl.testing.check import Report
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
@@ -27,94 +37,226 @@ def shown(details: Mapping[str, str]) -> str:
     return ", ".join(f"{key} {value}" for key, value in details.items())
 
 
-def info() -> int:
-    """Versions, backends, contract and threads."""
-    print(f"repdl {repdl.__version__}, torch {torch.__version__}, Python {platform.python_version()}")
-    machine = f"{platform.machine()}, {platform.system()}"
-    print(f"{machine}, {repdl.get_num_threads()} threads, contract {repdl.get_contract()}")
+def facts() -> dict[str, Any]:
+    """What `repdl info` shows."""
+    return {
+        "repdl": repdl.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "threads": repdl.get_num_threads(),
+        "contract": str(repdl.get_contract()),
+        "backends": [asdict(row) | {"details": dict(row.details)} for row in backends().values()],
+        "plugins": [asdict(plugin) for plugin in plugins()],
+    }
+
+
+def info(as_json: bool = False) -> int:
+    """Versions, backends, contract, threads, and the plug-ins that bring ops."""
+    known = facts()
+    if as_json:
+        print(json.dumps(known, indent=2))
+        return 0
+    print("repdl {repdl}, torch {torch}, Python {python}".format(**known))
+    print("{machine}, {system}, {threads} threads, contract {contract}".format(**known))
     rows = [("backend", "device", "ops", "details")]
     for row in backends().values():
         rows.append((row.name, row.device, str(row.ops), row.error or shown(row.details)))
     print(table(rows))
+    if plugins():
+        states = [(p.name, f"{p.distribution} {p.version}", p.error or "loaded") for p in plugins()]
+        print(table([("plug-in", "from", "state"), *states]))
     return 0
 
 
 def ops() -> int:
-    """Every registered op, and the backends that implement it."""
+    """Every registered op, its files, and the backends that implement it."""
     names = [name for name, row in backends().items() if row.error is None]
     implemented = {name: implementations(get_backend(name)) for name in names}
-    rows = [("op", "contract text", *names)]
-    for op in sorted(OPS.values(), key=lambda op: (op.family, op.name)):
-        rows.append((op.name, op.family, *("yes" if op.name in implemented[name] else "-" for name in names)))
+    rows = [("op", "contract text", "cases", "from", *names)]
+    for family in families().values():
+        text, count = "none" if family.text() is None else family.name, case_counter(family)
+        for op in sorted(op.name for op in OPS.values() if op.family == family.name):
+            cells = ("yes" if op in implemented[name] else "-" for name in names)
+            rows.append((op, text, count(op), family.distribution, *cells))
     print(table(rows))
-    return 0
+    return broken_plugins()
+
+
+def case_counter(family: Family) -> Callable[[str], str]:
+    """A function that gives the number of cases of an op of a family, in words."""
+    from repdl.testing.cases import with_derived
+
+    try:
+        counts = Counter(case.op for case in with_derived(family.cases() or []))
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        return lambda op: reason
+    return lambda op: str(counts[op] or "none")
+
+
+def broken_plugins() -> int:
+    """Print the plug-ins that failed to load; 1 if there are any."""
+    broken = [plugin for plugin in plugins() if plugin.error is not None]
+    for plugin in broken:
+        print(f"broken plug-in {plugin}: {plugin.error}")
+    return 1 if broken else 0
 
 
 def contract(op: str) -> int:
-    """The contract text of an op or of its family."""
-    family = OPS[op].family if op in OPS else op
-    path = files("repdl.contract") / "v1" / f"{family}.md"
-    if not path.is_file():
-        print(f"repdl: no contract text for {op!r}; `repdl ops` lists the ops and their texts")
+    """The contract text of an op, of a function of `repdl.ops` or of a family."""
+    family = families().get(family_of_name(op))
+    text = None if family is None else family.text()
+    if text is None:
+        whose = f" of {family.distribution}" if family is not None else ""
+        print(f"repdl: no contract text for {op!r}{whose}; `repdl ops` lists the ops and their texts", file=sys.stderr)
         return 1
-    print(path.read_text(), end="")
+    print(text, end="")
     return 0
 
 
-def check(chosen: Sequence[str]) -> int:
-    """Compare each backend with the golden bits; 1 if a bit differs or a backend is broken.
+def check(chosen: Sequence[str], only: Sequence[str] = ()) -> int:
+    """Compare each backend with the golden bits; 1 if a bit differs, or a backend or plug-in is broken.
 
-    The last line of each is a row of docs/parity.md; its digest is over those of all cases.
+    The last line of RepDL's own ops on a backend is a row of docs/parity.md; its digest is
+    over those of all cases. Other projects' ops have a row of their own.
     """
-    from repdl.testing import CONTRACTS, cases, covers, digests
+    from tqdm import tqdm
 
-    failed = 0
+    from repdl.testing.check import check_backend
+
+    def progress(cases: Iterable[Any], what: str) -> Iterable[Any]:
+        # To stderr, and only if that is a terminal (disable=None).
+        return tqdm(cases, what, unit="case", leave=False, disable=None)
+
+    failed = broken_plugins()
+    known = families()
     for name in chosen or sorted(backends()):
         try:
-            backend = get_backend(name)
+            get_backend(name)
         except BackendError as error:
             print(f"{name}: {error}")
             failed += 1
             continue
-        implemented = implementations(backend)
-        known = [case for case in cases() if case.op in implemented]
-        todo = [case for case in known if covers(case, name)]
-        lines, wrong = [], []
-        for case in todo:
-            for named in CONTRACTS:
-                actual, recorded = digests(case, name, named)
-                lines.append(f"{case} {named} {actual}\n")
-                if actual != recorded:
-                    wrong.append(f"{case} {named}: digest {actual}, recorded {recorded}")
-        digest = sha256("".join(sorted(lines)).encode()).hexdigest()
-        under = " and ".join(CONTRACTS)
-        print(f"{name}: {len(todo)} cases under {under}, {len(wrong)} differ from the golden bits")
-        if len(todo) < len(known):
-            print(f"  {len(known) - len(todo)} cases in dtypes without a kernel are left out")
-        for line in wrong[:20]:
-            print(f"  {line}")
-        machine = f"{platform.machine()}, {shown(backend.describe())}"
-        print(f"| {date.today()} | {name} | {machine} | {under} | {len(todo)} | {len(wrong)} | {digest} |")
-        failed += bool(wrong)
+        for report in check_backend(name, [known[f] for f in only] if only else known.values(), progress):
+            print_report(name, report)
+            failed += report.failed
     return 1 if failed else 0
+
+
+def print_report(backend: str, report: Report) -> None:
+    """What differs and what is missing, and the row for a table."""
+    from repdl.testing.run import CONTRACTS
+
+    name = backend if report.distribution == "repdl-core" else f"{backend}, {report.distribution}"
+    under = " and ".join(CONTRACTS)
+    print(f"{name}: {report.compared} cases under {under}, {len(report.wrong)} differ from the golden bits")
+    if report.uncovered:
+        print(f"  {report.uncovered} cases in dtypes without a kernel are left out")
+    for line in report.missing:
+        print(f"  not compared: {line}")
+    for line in report.broken:
+        print(f"  broken: {line}")
+    for line in report.wrong[:20]:
+        print(f"  {line}")
+    machine = f"{platform.machine()}, {shown(get_backend(backend).describe())}"
+    numbers = f"{report.compared} | {len(report.wrong)} | {report.digest}"
+    print(f"| {date.today()} | {name} | {machine} | {under} | {numbers} |")
+
+
+def golden(wanted: Sequence[str], into: Path, only_check: bool) -> int:
+    """Record the golden bits of new cases; 1 if one is wrong."""
+    from repdl.testing.record import record
+
+    known = families()
+    return 1 if sum(record(known[name], into, only_check) for name in wanted) else 0
+
+
+def family_of_name(name: str) -> str:
+    """The family of an op or, by its docstring, of a function of `repdl.ops`; other names as they are."""
+    plugins()
+    if name in OPS:
+        return OPS[name].family
+    if name in repdl.ops.__all__:
+        return str(getattr(repdl.ops, name).__doc__).partition("Contract: ")[2].split()[0]
+    return name
+
+
+def family_name(text: str) -> str:
+    """The name of a family, for the parser: an unknown one is its error."""
+    name = family_of_name(text)
+    if name not in families():
+        raise argparse.ArgumentTypeError(f"no family of ops {text!r}; `repdl ops` lists the ops")
+    return name
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    top = argparse.ArgumentParser(
+        prog="repdl",
+        description="Deep learning with the same bits on any machine: what is installed, and a check of it.",
+        epilog="`repdl COMMAND --help` says more about a command.",
+    )
+    top.add_argument("--version", action="version", version=f"repdl {repdl.__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, summary: str, details: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}. {details}")
+
+    one = command(
+        "info", "versions, backends, contract and threads",
+        "A backend or plug-in that failed to load is listed with its error.",
+    )  # fmt: skip
+    one.add_argument("--json", action="store_true", help="as JSON, for bug reports and scripts")
+    command(
+        "ops", "every op, and the backends that implement it",
+        "With the contract text of each, the number of its cases and the distribution that brings it; "
+        "exits with 1 if a plug-in is broken.",
+    )  # fmt: skip
+    one = command("contract", "print the contract text of an op", "It says every rounding and its order.")
+    one.add_argument("op", metavar="OP", help="an op, a function of repdl.ops or a family, for example mm")
+    one = command(
+        "check", "compare this machine's bits with the golden ones",
+        "Every case of every op runs on each backend; exits with 1 if a bit differs or something is broken. "
+        "The last line of a backend is a row for docs/parity.md.",
+    )  # fmt: skip
+    one.add_argument("backend", metavar="BACKEND", nargs="*", help="for example cpu; default: every installed one")
+    one.add_argument(
+        "--family", metavar="FAMILY", action="append", default=[], type=family_name,
+        help="only this family of ops, or the family of this op; may be repeated",
+    )  # fmt: skip
+    one = command(
+        "golden", "record the golden bits of new cases",
+        "They are the digests of what the reference backend gives. One that is recorded already never "
+        "changes: if it differs, nothing is written. For projects that bring their own ops.",
+    )  # fmt: skip
+    one.add_argument("family", metavar="FAMILY", nargs="+", type=family_name, help="a family of ops, or an op of it")
+    one.add_argument("--into", metavar="FOLDER", type=Path, required=True, help="the folder of FAMILY.json")
+    one.add_argument("--check", action="store_true", help="write nothing; a digest that is not there is wrong too")
+    return top
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the `repdl` command."""
-    parser = argparse.ArgumentParser(prog="repdl", description="Deep learning with the same bits on any machine.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    commands.add_parser("info", help="versions, backends, contract and threads")
-    commands.add_parser("ops", help="every op, and the backends that implement it")
-    text = commands.add_parser("contract", help="print the contract text of an op")
-    text.add_argument("op", help="for example matmul")
-    golden = commands.add_parser("check", help="compare this machine's bits with the golden ones")
-    golden.add_argument("backend", nargs="*", help="default: every installed backend")
-    args = parser.parse_args(argv)
+    try:
+        return run(parser().parse_args(argv))
+    except BrokenPipeError:  # of `repdl ops | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command that was chosen."""
+    if args.command == "info":
+        return info(args.json)
+    if args.command == "ops":
+        return ops()
     if args.command == "contract":
         return contract(args.op)
     if args.command == "check":
-        return check(args.backend)
-    return info() if args.command == "info" else ops()
+        return check(args.backend, args.family)
+    return golden(args.family, args.into, args.check)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,10 @@ class UnsupportedError(RepDLError, NotImplementedError):
     """An option that torch has and the contract does not cover (yet)."""
 
 
+class BrokenPluginWarning(UserWarning):
+    """A part of another project's plug-in that failed to load and was left out."""
+
+
 def check_dtype(
     op: str, supported: Sequence[torch.dtype] = (torch.float32,), /, **tensors: torch.Tensor | None
 ) -> None:

@@ -7,7 +7,6 @@ under their own names.
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import Any
 
 from repdl.ops.activation import gelu, silu
@@ -53,13 +52,11 @@ from repdl.ops.unary import (
     square,
     tanh,
 )
+from repdl.plugins import load
 
 
 def __getattr__(name: str) -> Any:
-    if not name.startswith("_"):
-        for point in entry_points(group="repdl.ops", name=name):
-            return point.load()
-    raise AttributeError(f"module 'repdl.ops' has no op {name!r}")
+    return load(name)
 
 
 __all__ = [

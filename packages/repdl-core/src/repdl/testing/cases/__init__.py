@@ -5,11 +5,13 @@ Golden bits, the parity of backends and `torch.library.opcheck` all run over the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
+from warnings import warn
 
+from repdl.errors import BrokenPluginWarning
+from repdl.families import families
 from repdl.registry import OPS
 from repdl.testing.dtypes import derived
 
@@ -38,7 +40,25 @@ class Case:
 
 
 def cases(family: str | None = None) -> list[Case]:
-    """All cases of one family, or of every family, and after each those that other dtypes make of it."""
-    families = [family] if family else sorted({op.family for op in OPS.values()})
-    written = [case for name in families for case in import_module(f"{__name__}.{name}").CASES]
+    """All cases of one family, or of every family, and after each those that other dtypes make of it.
+
+    Of every family, those of installed plug-ins included, one whose cases cannot be loaded is
+    left out with a `BrokenPluginWarning`; of one family, that error is raised.
+    """
+    if family is not None:
+        return with_derived(families()[family].cases() or [])
+    found: list[Case] = []
+    for one in families().values():
+        try:
+            found += with_derived(one.cases() or [])
+        except Exception as error:
+            warn(
+                f"{one.distribution}: the cases of {one.name} failed to load: {error!r}",
+                BrokenPluginWarning, stacklevel=2,
+            )  # fmt: skip
+    return found
+
+
+def with_derived(written: Iterable[Case]) -> list[Case]:
+    """Cases, and after each those that other dtypes make of it."""
     return [case for one in written for case in (one, *derived(one))]

@@ -1,0 +1,92 @@
+"""What `repdl check` finds out: a backend's bits against the golden ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from repdl.families import Family
+from repdl.registry import OPS, get_backend, implementations
+from repdl.testing.cases import Case, with_derived
+from repdl.testing.run import CONTRACTS, covers, digests
+
+Progress = Callable[[Sequence[Case], str], Iterable[Case]]
+"""Goes through cases, showing how far it is; the text says of what."""
+
+
+@dataclass
+class Report:
+    """What came out for the ops of one distribution on one backend.
+
+    Args:
+        compared: the number of cases whose digests were compared with recorded ones.
+        uncovered: the number of those in dtypes that the backend has no kernel for.
+        wrong: a line for each digest that differs, and each case that raised.
+        missing: a line for each op or family that could not be compared: no cases, no golden bits.
+        broken: a line for each family whose files raised; nothing of it was compared.
+        digest: SHA-256 over the digests of all compared cases.
+    """
+
+    distribution: str
+    compared: int = 0
+    uncovered: int = 0
+    wrong: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    digest: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.wrong or self.broken)
+
+
+def check_backend(name: str, families: Iterable[Family], progress: Progress) -> Iterator[Report]:
+    """A report for each distribution whose ops the backend implements."""
+    ops = implementations(get_backend(name)).keys()
+    by_distribution: dict[str, list[Family]] = {}
+    for family in families:
+        if any(op.name in ops for op in OPS.values() if op.family == family.name):
+            by_distribution.setdefault(family.distribution, []).append(family)
+    for distribution, chosen in by_distribution.items():
+        report = Report(distribution)
+        todo: list[Case] = []
+        for family in chosen:
+            todo += _comparable(family, ops, report)
+        _compare(name, todo, report, progress)
+        yield report
+
+
+def _comparable(family: Family, ops: Iterable[str], report: Report) -> list[Case]:
+    """The cases of a family that have golden bits; what it lacks goes into the report."""
+    try:
+        written, recorded = family.cases(), family.golden()
+        known = with_derived(written or [])
+    except Exception as error:
+        report.broken.append(f"{family.name}: {type(error).__name__}: {error}")
+        return []
+    mine = [op.name for op in OPS.values() if op.family == family.name and op.name in ops]
+    report.missing += [f"{op}: no cases" for op in mine if all(case.op != op for case in known)]
+    if known and recorded is None:
+        report.missing.append(f"{family.name}: no golden bits")
+        return []
+    return [case for case in known if case.op in mine]
+
+
+def _compare(backend: str, todo: Sequence[Case], report: Report, progress: Progress) -> None:
+    lines = []
+    for case in progress(todo, f"{backend}, {report.distribution}"):
+        if not covers(case, backend):
+            report.uncovered += 1
+            continue
+        report.compared += 1
+        for contract in CONTRACTS:
+            try:
+                actual, recorded = digests(case, backend, contract)
+            except Exception as error:
+                report.wrong.append(f"{case} {contract}: {type(error).__name__}: {error}")
+                continue
+            lines.append(f"{case} {contract} {actual}\n")
+            if actual != recorded:
+                report.wrong.append(f"{case} {contract}: digest {actual}, recorded {recorded}")
+    report.digest = sha256("".join(sorted(lines)).encode()).hexdigest()

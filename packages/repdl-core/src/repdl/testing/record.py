@@ -1,0 +1,42 @@
+"""Recording golden bits: the digests of what the reference gives for the cases of a family."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from repdl.families import Family
+from repdl.registry import get_backend, implementations
+from repdl.testing.cases import cases
+from repdl.testing.compare import hex_digest
+from repdl.testing.run import CONTRACTS, run
+
+
+def record(family: Family, folder: Path, check: bool = False) -> int:
+    """Add the digests of new cases to `folder/<family>.json`; returns how many are wrong,
+    1 too for a family without cases.
+
+    A digest that is there already is never changed: bits do not change within a contract
+    version. Nothing is written if one differs. With `check` nothing is written at all, and a
+    missing one is wrong too.
+    """
+    if family.cases() is None:
+        print(f"{family.name}: no cases")
+        return 1
+    reference = implementations(get_backend("reference"))
+    path = folder / f"{family.name}.json"
+    recorded = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    fresh = {
+        str(case): {contract: hex_digest(run(case, contract, reference[case.op])) for contract in CONTRACTS}
+        for case in cases(family.name)
+    }
+    wrong = 0
+    for name, digests in fresh.items():
+        if recorded.get(name, digests) != digests or (check and name not in recorded):
+            wrong += 1
+            print(f"{name}: {'differs from' if name in recorded else 'is not among'} the golden bits")
+    if not check and not wrong:
+        text = json.dumps({**fresh, **recorded}, indent=1, sort_keys=True)
+        path.write_text(text + "\n", encoding="utf-8")
+        print(f"{family.name}: {len(fresh)} cases, {len(fresh.keys() - recorded.keys())} new")
+    return wrong
