@@ -23,16 +23,16 @@ PACKAGING_TOOLS = ["hatchling>=1.26", "scikit-build-core>=1.1", "mypy>=1.13"]
 """What tests/ builds the distributions with, and checks their types."""
 PARALLEL = ["-n", "auto", "--dist", "worksteal"]
 """A pytest process a core. Neighbouring tests share what they compute once."""
-EXAMPLES = ["tqdm", "scikit-learn"]
+EXAMPLES = ["scikit-learn"]
 BUILD_TOOLS = nox.project.load_toml(f"{NATIVE['cuda']}/pyproject.toml")["build-system"]["requires"]
 DISASSEMBLERS = ["nvidia-cuda-cuobjdump==13.2.51", "nvidia-cuda-nvdisasm==13.2.51"]
 """The oldest on PyPI; they read what the nvcc 13.0 of BUILD_TOOLS makes."""
 
 
 def install(session: nox.Session, *tools: str, backends: tuple[str, ...] = ("cpu",)) -> None:
-    """Install torch, then the packages, built from this checkout, then tools."""
+    """Install what the packages need, then the packages, built from this checkout, then tools."""
     session.install("pip>=23.1")  # the one that Python 3.10 brings knows no build settings
-    session.install("-c", "constraints.txt", "torch", "numpy")
+    session.install("-c", "constraints.txt", "torch", "numpy", "tqdm")
     for backend in backends:
         # A build directory that stays makes a second build short.
         build = ROOT / "build" / f"{backend}-{session.name}"

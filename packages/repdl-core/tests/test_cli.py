@@ -1,13 +1,17 @@
-"""`repdl check`: what it says of a backend with the recorded bits, and of one with others."""
+"""The `repdl` command: what it shows, and what it says of a backend with the recorded bits and of others."""
 
 from __future__ import annotations
 
+import io
+import json
+import sys
 from collections.abc import Callable
 
 import pytest
 import torch
 
-from repdl.cli import check
+import repdl
+from repdl.cli import check, main
 from repdl.registry import Backend, get_backend, register_backend, unregister_backend
 
 REFERENCE = get_backend("reference").ops
@@ -32,3 +36,66 @@ def test_check__row_of_the_parity_table(capsys: pytest.CaptureFixture[str]) -> N
     assert machine.endswith("devices abacus")
     bad = row(lambda input: neg(input).abs(), 1, capsys)
     assert int(bad[5]) > 0 and bad[6] != digest
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_check__progress_on_a_terminal_only(
+    stream: type[io.StringIO], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stderr = stream()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    register_backend(Backend("small", "cpu", {"neg": REFERENCE["neg"], "cast": REFERENCE["cast"]}))
+    try:
+        assert main(["check", "small", "--family", "neg"]) == 0
+    finally:
+        unregister_backend("small")
+    assert ("small, repdl-core" in stderr.getvalue()) == (stream is Terminal)
+    assert capsys.readouterr().out.startswith("small: ")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"repdl {repdl.__version__}\n"
+
+
+def test_info__as_json_says_what_the_text_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "--json"]) == 0
+    known = json.loads(capsys.readouterr().out)
+    assert main(["info"]) == 0
+    text = capsys.readouterr().out
+    assert known["repdl"] == repdl.__version__ and known["torch"] == torch.__version__
+    for key in ("torch", "python", "machine", "system", "threads", "contract"):
+        assert str(known[key]) in text
+    rows = {row["name"]: row for row in known["backends"]}
+    assert rows.keys() == repdl.backends().keys()
+    assert rows["reference"]["details"] == {"language": "Python"} and rows["reference"]["error"] is None
+    assert all(value in text for row in rows.values() for value in row["details"].values())
+
+
+def test_contract__by_op_function_and_family(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, family in {"mm": "matmul", "conv2d_grad_weight": "conv2d", "elementwise": "elementwise"}.items():
+        assert main(["contract", name]) == 0
+        assert capsys.readouterr().out.startswith(f"# {family}\n")
+    assert main(["contract", "nosuch"]) == 1
+    printed = capsys.readouterr()
+    assert not printed.out and "no contract text for 'nosuch'; `repdl ops` lists" in printed.err
+
+
+@pytest.mark.parametrize("command", ["info", "ops", "contract", "check", "golden"])
+def test_help__says_what_a_command_does(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main([command, "--help"])
+    usage, description, *_ = capsys.readouterr().out.split("\n\n")
+    assert usage.startswith(f"usage: repdl {command}") and len(description.split()) > 10
+
+
+def test_check__unknown_family(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["check", "--family", "nosuch"])
+    assert "no family of ops 'nosuch'; `repdl ops` lists the ops" in capsys.readouterr().err
