@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 
 import repdl
-from repdl.registry import get_backend
+from repdl.backend import get_backend
 
 RECORDED = Path(__file__).with_name("recorded_hashes.json")
 BATCH_SIZE = 100

@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repdl import ops, registry
+from repdl import ops
+from repdl.backend import backends, use_backend
 from repdl.dtypes import ALL, HALF
 from repdl.errors import DTypeError
 from repdl.registry import OPS
@@ -96,10 +97,10 @@ HALF_CASES = [c for c in cases() if c.derived and not c.name.endswith("_f64")]
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("case", HALF_CASES, ids=str)
 def test_half__is_widen_compute_round(case: Case, backend: str) -> None:
-    if backend not in {n for n, row in registry.backends().items() if row.error is None}:
+    if backend not in {n for n, row in backends().items() if row.error is None}:
         pytest.skip(f"{backend} is not installed")
     op, args = OPS[case.op], case.args()
-    with registry.use_backend(backend):
+    with use_backend(backend):
         result = op.overload(*args)
         wide = [
             ops.cast(a, torch.float32) if isinstance(a, torch.Tensor) and a.dtype in HALF else a for a in args
@@ -167,7 +168,7 @@ def test_half__derived_functions_round_once(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", ALL)
 @pytest.mark.parametrize("value", [0.1, 3, 1e30, -1e300, 2**53 + 1, 2**60 + 2**52, 2**62 + 2**54 + 1, 257])
 def test_numbers__are_rounded_once_to_the_dtype(dtype: torch.dtype, value: float) -> None:
-    with registry.use_backend("reference"):
+    with use_backend("reference"):
         rounded = ops.cast(ops.add(torch.zeros((), dtype=dtype), value), torch.float64).item()
     expected = float(value) if dtype is torch.float64 else 0.0
     if dtype is not torch.float64:

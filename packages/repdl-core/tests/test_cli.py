@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import repdl
+from repdl.backend import Backend, get_backend, register_backend, unregister_backend
 from repdl.cli import check, main
-from repdl.registry import Backend, get_backend, register_backend, unregister_backend
 
 REFERENCE = get_backend("reference").ops
 

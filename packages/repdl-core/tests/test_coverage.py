@@ -12,7 +12,8 @@ import pytest
 import torch
 
 import repdl
-from repdl.registry import OPS, get_backend, implementations
+from repdl.backend import get_backend
+from repdl.registry import OPS, implementations
 from repdl.testing import cases, golden
 from repdl.testing.cases import elementwise
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from repdl import ops, registry
+from repdl import ops
+from repdl.backend import use_backend
 from repdl.registry import OPS
 from repdl.testing import assert_same_bits, uniform
 
@@ -19,7 +20,7 @@ U = 2.0**-53
 
 @pytest.fixture(autouse=True)
 def _reference() -> Iterator[None]:
-    with registry.use_backend("reference"):
+    with use_backend("reference"):
         yield
 
 

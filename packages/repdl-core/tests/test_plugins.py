@@ -16,7 +16,8 @@ import pytest
 OP = """
 import torch
 from repdl.dtypes import Dtypes
-from repdl.registry import Backend, define, implement
+from repdl.backend import Backend
+from repdl.registry import define, implement
 
 op = define(
     "{op}", "(Tensor input) -> Tensor", namespace="{package}", distribution="{package}-dist",

@@ -15,8 +15,8 @@ import torch
 
 import repdl
 from repdl import registry
+from repdl.backend import Backend, register_backend, unregister_backend
 from repdl.errors import BackendError, DeviceError, ShapeError, UnsupportedError
-from repdl.registry import Backend
 
 INSTALLED = [name for name, info in repdl.backends().items() if info.device == "cpu" and not info.error]
 ONES = torch.ones(2, 2)
@@ -24,13 +24,9 @@ ONES = torch.ones(2, 2)
 
 @pytest.fixture(autouse=True)
 def _restore() -> Iterator[None]:
-    before = repdl.config.state.backend
-    extra = dict(registry._extra)
+    before = os.environ.get("REPDL_BACKEND")
     yield
-    registry._extra.clear()
-    registry._extra.update(extra)
-    repdl.config.state.backend = before
-    registry._cache.clear()
+    repdl.set_backend(before)
 
 
 def backend(name: str, value: float, priority: int = 0, device: str = "cpu") -> Backend:
@@ -48,12 +44,12 @@ def registered() -> Iterator[Any]:
     names: list[str] = []
 
     def register(new: Backend) -> None:
-        registry.register_backend(new)
+        register_backend(new)
         names.append(new.name)
 
     yield register
     for name in names:
-        registry.unregister_backend(name)
+        unregister_backend(name)
 
 
 def test_backends__reference_is_listed() -> None:
@@ -67,7 +63,7 @@ def test_backend__highest_priority_is_picked(registered: Any) -> None:
     assert repdl.ops.mm(ONES, ONES)[0, 0] == 5
     registered(backend("high", 7.0, priority=3000))
     assert repdl.ops.mm(ONES, ONES)[0, 0] == 7
-    registry.unregister_backend("high")
+    unregister_backend("high")
     assert repdl.ops.mm(ONES, ONES)[0, 0] == 5
 
 
@@ -109,12 +105,11 @@ def test_use_backend__each_installed_one(name: str) -> None:
 
 
 def test_use_backend__unknown_changes_nothing() -> None:
-    before = repdl.config.state.backend
     with pytest.raises(BackendError, match="'nosuch' is not installed .*reference.*pip install repdl-nosuch"):
         repdl.set_backend("nosuch")
     with pytest.raises(BackendError), repdl.use_backend("nosuch"):
         pass
-    assert repdl.config.state.backend == before
+    assert repdl.ops.mm(ONES, ONES)[0, 0] == 2
 
 
 def test_use_backend__of_another_device(registered: Any) -> None:
@@ -134,7 +129,7 @@ def test_device__without_a_backend() -> None:
         with pytest.raises(BackendError, match="on_meta: no backend for xpu tensors is installed; pip install"):
             registry.lookup("on_meta", "xpu")
     finally:
-        registry.OPS.pop("on_meta")
+        registry.undefine("on_meta")
 
 
 def test_device__mixed() -> None:
@@ -163,10 +158,8 @@ def twice() -> Iterator[Any]:
     try:
         yield op, calls
     finally:
-        registry.OPS.pop("twice")
-        library = registry._libraries.pop("repdl_test")
-        library._destroy()
-        registry._cache.clear()
+        registry.undefine("twice")
+        registry._libraries.pop("repdl_test")._destroy()
 
 
 def test_define__derivative_with_a_default_and_a_list() -> None:
@@ -200,9 +193,8 @@ def test_define__derivative_with_a_default_and_a_list() -> None:
         assert x.grad.tolist() == [1, 1] and y.grad.tolist() == [2, 2]
     finally:
         for op in ("scaled", "total"):
-            registry.OPS.pop(op)
+            registry.undefine(op)
         registry._libraries.pop("repdl_test_forms")._destroy()
-        registry._cache.clear()
 
 
 def test_define__outside_op_with_autograd(twice: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import repdl_cpu
-from repdl.registry import get_backend
+from repdl.backend import get_backend
 from repdl.testing import cases, run
 from repdl.testing.guarded import on_guarded
 

@@ -17,7 +17,8 @@ import torch
 import repdl
 import repdl.testing
 import repdl_cpu
-from repdl.registry import get_backend, implementations
+from repdl.backend import get_backend
+from repdl.registry import implementations
 from repdl.testing import Case, assert_same_bits, cases, covers, run
 
 # fegetround's values, from the ABI's <fenv.h>.

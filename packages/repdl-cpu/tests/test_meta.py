@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
-from repdl import registry
+from repdl.backend import Backend, get_backend, register_backend, unregister_backend
 from repdl.reference import arithmetic
 from repdl.reference.arithmetic import to_numpy, to_torch
-from repdl.registry import OPS, Backend, get_backend, implementations
+from repdl.registry import OPS, implementations
 from repdl.testing import ODD_CONTRACTS, cases, check_parity
 
 Function = Callable[..., Any]
@@ -136,11 +136,11 @@ def wrong() -> Iterator[Callable[[dict[str, Function]], dict[str, list[str]]]]:
     """`wrong(ops)`: what the parity checks say of a backend with these ops."""
 
     def check(ops: dict[str, Function]) -> dict[str, list[str]]:
-        registry.register_backend(Backend("wrong", "cpu", ops, priority=-1000))
+        register_backend(Backend("wrong", "cpu", ops, priority=-1000))
         return caught("wrong")
 
     yield check
-    registry.unregister_backend("wrong")
+    unregister_backend("wrong")
 
 
 Check = Callable[[dict[str, Function]], dict[str, list[str]]]
@@ -226,7 +226,7 @@ def test_meta__halves_truncated(wrong: Check) -> None:
 
     failed = wrong({"cast": cast})["cast"]
     assert {"f32_bf16", "f32_bf16_ties", "values"} <= set(failed)
-    registry.register_backend(Backend("wrong", "cpu", {**get_backend("reference").ops, "cast": cast}, priority=-1000))
+    register_backend(Backend("wrong", "cpu", {**get_backend("reference").ops, "cast": cast}, priority=-1000))
     for op in ("matmul", "softmax", "layer_norm", "sum", "exp", "conv2d"):
         halves = [case for case in cases(OPS[op].family) if case.op == op and case.name.endswith("_bf16")]
         with pytest.raises(AssertionError):

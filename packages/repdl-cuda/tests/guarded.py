@@ -8,7 +8,7 @@ import torch
 
 import repdl_cuda.conv2d
 import repdl_cuda.matmul
-from repdl.registry import get_backend
+from repdl.backend import get_backend
 from repdl.testing import cases, covers, run
 from repdl.testing.guarded import guarded, on_guarded
 

@@ -10,8 +10,9 @@ import torch
 
 import repdl
 import repdl_cuda.conv2d
+from repdl.backend import get_backend
 from repdl.ops.conv2d import output_size
-from repdl.registry import get_backend, implementations
+from repdl.registry import implementations
 from repdl.testing import assert_same_bits
 from repdl.testing.inputs import uniform
 

@@ -9,6 +9,7 @@ import torch
 
 import repdl
 import repdl_cuda.matmul
+from repdl.backend import get_backend
 from repdl.testing import assert_same_bits
 from repdl.testing.inputs import uniform
 
@@ -31,7 +32,7 @@ def check(backend: str, a: torch.Tensor, b: torch.Tensor, contract: str, monkeyp
     """Every tile and thread order against the reference, on operands of any batch."""
     with repdl.use_backend("reference"):
         expected = repdl.ops.matmul(a, b, contract=contract)
-    device = repdl.registry.get_backend(backend).device
+    device = get_backend(backend).device
     for tile, seed in product(TILES, SEEDS):
         monkeypatch.setattr(repdl_cuda.matmul, "TILE", tile)
         monkeypatch.setenv("REPDL_EMULATION_SEED", seed)

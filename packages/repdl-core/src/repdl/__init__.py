@@ -15,11 +15,11 @@ __path__ = extend_path(__path__, __name__)
 __version__ = "0.1.0"
 
 from repdl import ops, utils
+from repdl.backend import Backend, backends, set_backend, use_backend
 from repdl.config import get_num_threads, set_num_threads
-from repdl.contract import Contract, get_contract, use_contract
+from repdl.contract import Contract, get_contract, set_contract, use_contract
 from repdl.digest import digest
 from repdl.errors import RepDLError
-from repdl.registry import Backend, backends, set_backend, use_backend
 
 _OPTIONAL = {"nn": "repdl-nn", "optim": "repdl-optim"}
 
@@ -56,6 +56,7 @@ __all__ = [
     "get_num_threads",
     "ops",
     "set_backend",
+    "set_contract",
     "set_num_threads",
     "use_backend",
     "use_contract",

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import repdl
+from repdl.backend import backends, get_backend
 from repdl.errors import BackendError
 from repdl.families import Family, families
 from repdl.plugins import plugins
-from repdl.registry import OPS, backends, get_backend, implementations
+from repdl.registry import OPS, implementations
 
 if TYPE_CHECKING:
     from repdl.testing.check import Report

@@ -1,14 +1,11 @@
-"""Process-wide settings: chosen backend and number of threads. None of them changes a bit."""
+"""The number of threads, a process-wide setting. It does not change a bit."""
 
 from __future__ import annotations
-
-import os
 
 import torch
 
 
 class _State:
-    backend: str = os.environ.get("REPDL_BACKEND", "")
     threads: int = 0
 
 

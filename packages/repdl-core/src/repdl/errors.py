@@ -45,6 +45,10 @@ class BackendError(RepDLError):
     """A backend that is unknown, failed to load, or lacks the op asked for."""
 
 
+class SlowBackendWarning(UserWarning):
+    """The reference backend computes because no native one is installed."""
+
+
 class UnsupportedError(RepDLError, NotImplementedError):
     """An option that torch has and the contract does not cover (yet)."""
 

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from repdl.registry import Backend, ops_of
+from repdl.backend import Backend
+from repdl.registry import ops_of
 from repdl_cpu.isa import get_isa, supported_isas, use_isa
 
 __version__ = "0.1.0"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from repdl.registry import Backend, ops_of
+from repdl.backend import Backend
+from repdl.registry import ops_of
 
 __version__ = "0.1.0"
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 
+from repdl.backend import register_backend
 from repdl.errors import BackendError
-from repdl.registry import register_backend
 from repdl_cuda import make_backend
 from repdl_cuda.native import load
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 
 from repdl.errors import ContractError
+from repdl.scopes import Setting
 
 
 @dataclass(frozen=True)
@@ -94,43 +95,64 @@ def as_contract(contract: Contract | str) -> Contract:
     return contract if isinstance(contract, Contract) else Contract.parse(contract)
 
 
-class _Current:
-    """The process-wide default, like `torch.get_default_dtype()`."""
+def _environment() -> str:
+    """What `REPDL_CONTRACT` names; an empty text if it names none, which the first use then says."""
+    try:
+        return str(Contract.parse(os.environ.get("REPDL_CONTRACT") or "v1"))
+    except ContractError:
+        return ""
 
-    name: str = ""
+
+_setting = Setting("repdl.contract", _environment())
 
 
 def get_contract() -> Contract:
-    """The contract that ops follow when none is passed: `use_contract`, else the
-    environment variable `REPDL_CONTRACT`, else `v1`."""
+    """The contract that ops follow when none is passed: that of the innermost `use_contract`
+    block, else what `set_contract` chose, else the environment variable `REPDL_CONTRACT`, else `v1`."""
     return Contract.parse(contract_name(None))
 
 
 def contract_name(contract: Contract | str | None) -> str:
-    """The name of `contract`, or of the current default if it is None."""
+    """The name of `contract`, or of the current one if it is None."""
     if contract is None:
-        if not _Current.name:
-            _Current.name = str(Contract.parse(os.environ.get("REPDL_CONTRACT") or "v1"))
-        return _Current.name
+        return _setting.get() or str(Contract.parse(os.environ["REPDL_CONTRACT"]))
     if isinstance(contract, str) and contract in NAMED:
         return contract
     return str(as_contract(contract))
 
 
+def set_contract(contract: Contract | str) -> None:
+    """Make `contract` the process-wide default, in every thread; `use_contract` blocks go before it.
+
+    Processes that are started afterwards, such as the workers of a DataLoader, have it too:
+    it is passed on as `REPDL_CONTRACT`.
+
+    Raises:
+        ContractError: if it names no contract.
+    """
+    _setting.default = os.environ["REPDL_CONTRACT"] = str(as_contract(contract))
+
+
 @contextmanager
 def use_contract(contract: Contract | str) -> Iterator[Contract]:
-    """Make `contract` the default inside a `with` block.
+    """Make `contract` the default inside a `with` block, in the thread or async task that enters it.
 
-    The default is process-wide. Each op carries its own contract as an argument, so
-    a backward pass follows the contract of its forward wherever it runs.
+    Each op carries its own contract as an argument, so a backward pass follows the contract
+    of its forward wherever it runs. Threads that are started inside begin with the process-wide
+    default (`set_contract`), async tasks and forked processes with this one.
     """
-    before = contract_name(None)
     chosen = as_contract(contract)
-    _Current.name = str(chosen)
-    try:
+    with _setting.set(str(chosen)):
         yield chosen
-    finally:
-        _Current.name = before
 
 
-__all__ = ["Contract", "as_contract", "contract_name", "get_contract", "sequential", "use_contract", "v1"]
+__all__ = [
+    "Contract",
+    "as_contract",
+    "contract_name",
+    "get_contract",
+    "sequential",
+    "set_contract",
+    "use_contract",
+    "v1",
+]

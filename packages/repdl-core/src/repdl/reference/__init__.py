@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from repdl.registry import Backend, ops_of
+from repdl.backend import Backend
+from repdl.registry import ops_of
 
 _tiny, _one = 5e-324, 1.0  # variables: a product of constants is computed when Python compiles it
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+from repdl.backend import get_backend
 from repdl.families import Family
-from repdl.registry import OPS, get_backend, implementations
+from repdl.registry import OPS, implementations
 from repdl.testing.cases import Case, with_derived
 from repdl.testing.run import CONTRACTS, covers, digests
 

@@ -13,8 +13,9 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, ClassVar
 
+from repdl.backend import get_backend
 from repdl.families import family_of
-from repdl.registry import OPS, get_backend, implementations
+from repdl.registry import OPS, implementations
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits
 from repdl.testing.run import CONTRACTS, ODD_CONTRACTS, check_golden, covers, run_on

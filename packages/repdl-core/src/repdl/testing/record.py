@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from repdl.backend import get_backend
 from repdl.families import Family
-from repdl.registry import get_backend, implementations
+from repdl.registry import implementations
 from repdl.testing.cases import cases
 from repdl.testing.compare import hex_digest
 from repdl.testing.run import CONTRACTS, run

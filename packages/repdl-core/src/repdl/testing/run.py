@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
+from repdl.backend import get_backend, has_kernel
 from repdl.families import GoldenBits, families, family_of
-from repdl.registry import OPS, get_backend, has_kernel, implementations
+from repdl.registry import OPS, implementations
 from repdl.testing.cases import Case
 from repdl.testing.compare import assert_same_bits, hex_digest
 

@@ -1,0 +1,152 @@
+"""How a registered op meets torch's machinery: autograd, torch.func and torch.compile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch import _C
+from torch._C._dynamo import eval_frame
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch._library.autograd import supports_tensorlist
+from torch._library.utils import fill_defaults
+from torch.autograd.function import _SingleLevelFunction
+from torch.utils import _pytree as pytree
+
+from repdl.backend import BACKENDS
+
+Function = Callable[..., Any]
+
+_AFTER_AUTOGRAD = _C._after_autograd_keyset
+grad_enabled, enable_grad, any_requires_grad = torch.is_grad_enabled, torch.enable_grad, _C._any_requires_grad
+
+
+def opaque(function: Function) -> Function:
+    """`function`, which Dynamo neither compiles nor looks into, at no cost of a call.
+
+    Where a graph breaks, Dynamo goes on in every Python frame that is entered, those that
+    torch's dispatcher calls included. It would split glue code between `data_ptr()` and the
+    kernel that gets the address, and free the tensor in between.
+    """
+    assert isinstance(function, FunctionType)
+    if hasattr(eval_frame, "set_code_exec_strategy"):
+        skip = eval_frame._FrameAction.SKIP
+        eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(skip, skip))
+        return function
+
+    def run(*args: Any) -> Any:  # torch 2.6: Dynamo is switched off by hand
+        before = eval_frame.set_eval_frame(None)
+        try:
+            return function(*args)
+        finally:
+            eval_frame.set_eval_frame(before)
+
+    eval_frame.skip_code(run.__code__)
+    return run
+
+
+@cache
+def _is_plain(keyset: int) -> bool:
+    """Whether the next stop of the dispatcher is a device's own kernel."""
+    first = _C.DispatchKeySet.from_raw_repr(keyset).highestPriorityTypeId()
+    return first in (_C.DispatchKey.CPU, _C.DispatchKey.CUDA)
+
+
+def autograd_kernel(
+    overload: Any, kernel: Function, setup_context: Function | None, backward: Function
+) -> Function:
+    """The kernel of an op at the dispatcher's Autograd key.
+
+    With nothing in between (no mode, no tracing, no transform) it goes straight to `kernel`:
+    a second way through the dispatcher costs more than all checks.
+    """
+    name, schema = overload._opname, overload._schema
+    types = [str(value.type) for value in (*schema.arguments, *schema.returns)]
+    lists = any(kind.startswith("List[") and "Tensor" in kind for kind in types)
+    arguments = len(schema.arguments)
+
+    def below(args: tuple[Any, ...], keyset: Any) -> Any:
+        if keyset is None:
+            return kernel(*args)
+        # torch.func's outer transforms come below, and record this call if gradients are enabled:
+        # a Function's forward runs with them disabled.
+        with enable_grad():
+            return overload.redispatch(keyset & _AFTER_AUTOGRAD, *args)
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        # The last argument is the dispatcher's key set, or None for the plain way.
+        with _C._AutoDispatchBelowAutograd():
+            output = below(args[:-1], args[-1])
+            ctx.backend = BACKENDS.scope()
+            if setup_context is not None:
+                inputs = args[:-1]
+                if len(inputs) < arguments:  # the dispatcher takes away what equals its default
+                    inputs, _ = fill_defaults(schema, inputs, {})
+                setup_context(ctx=ctx, inputs=inputs, output=output)
+            return output
+
+    def gradients(ctx: Any, *grads: Any) -> Any:
+        needs = ctx.needs_input_grad
+        ctx.needs_input_grad = needs[:-1]  # what the schema has
+        try:
+            with _backend_of(ctx):
+                result = backward(ctx, *grads)
+        finally:
+            ctx.needs_input_grad = needs
+        return (*result, None) if isinstance(result, tuple) else (result, None)
+
+    # Of one level, as the ops of torch: torch.func's transforms are layers of the dispatcher,
+    # and each of them makes a node of its own here.
+    members = {"forward": staticmethod(opaque(forward)), "backward": staticmethod(opaque(gradients))}
+    function = type(f"{name}_with_derivative", (_SingleLevelFunction,), members)
+    apply = (supports_tensorlist(function) if lists else function).apply
+
+    def autograd(keyset: Any, *args: Any) -> Any:
+        plain = len(args) == arguments and not lists and _is_plain((keyset & _AFTER_AUTOGRAD).raw_repr())
+        if grad_enabled() and any_requires_grad(*args):
+            if plain:
+                return apply(*args, None)
+            with enable_single_level_autograd_function():
+                return apply(*args, keyset)
+        if plain:
+            return kernel(*args)
+        with _C._AutoDispatchBelowAutograd():
+            return overload.redispatch(keyset & _AFTER_AUTOGRAD, *args)
+
+    return opaque(autograd)
+
+
+def _backend_of(ctx: Any) -> AbstractContextManager[Any]:
+    """The backend that computed the forward: autograd may run in another thread, or after the block."""
+    return nullcontext() if ctx.backend == BACKENDS.scope() else BACKENDS.use(ctx.backend)
+
+
+def batching_rule(overload: Any) -> Function:
+    """vmap of an op: one call an example, so that each has the bits that it has alone."""
+
+    def run(info: Any, in_dims: Any, *args: Any) -> Any:
+        leaves, spec = pytree.tree_flatten(args)
+        dims = pytree.tree_leaves(in_dims)
+        size = info.batch_size
+        if size == 0:  # the shapes of an example, which has no values
+            leaves = [x.new_zeros(_without(x.shape, d)) if d is not None else x for x, d in zip(leaves, dims)]
+            outputs, out_spec = pytree.tree_flatten(overload(*pytree.tree_unflatten(leaves, spec)))
+            stacked = [output.new_empty((0, *output.shape)) for output in outputs]
+        else:
+            rows = []
+            for i in range(size):
+                example = [x.select(d, i) if d is not None else x for x, d in zip(leaves, dims)]
+                row, out_spec = pytree.tree_flatten(overload(*pytree.tree_unflatten(example, spec)))
+                rows.append(row)
+            stacked = [torch.stack(column) for column in zip(*rows)]
+        return pytree.tree_unflatten(stacked, out_spec), pytree.tree_unflatten([0] * len(stacked), out_spec)
+
+    return run
+
+
+def _without(shape: torch.Size, dim: int) -> list[int]:
+    return [n for i, n in enumerate(shape) if i != dim]
