@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 
 import torch
 
+from repdl.numbers import as_double
+
 
 class RepDLError(RuntimeError):
     """Base of every error that RepDL raises on purpose."""
@@ -166,11 +168,11 @@ def as_float(op: str, name: str, value: Any) -> float:
 
     Raises `ArgumentError` also for an integer beyond all doubles.
     """
-    if type(value) is float or isinstance(value, (torch.SymFloat, torch.SymInt)):
+    if isinstance(value, (float, torch.SymFloat, torch.SymInt)):
         return value  # type: ignore[return-value]
     if not isinstance(value, (str, bytes, torch.Tensor)):
         try:
-            return float(value)
+            return as_double(value)
         except (TypeError, ValueError, OverflowError):
             pass
     _raise_type(op, name, value, "a real number")

@@ -7,6 +7,8 @@ import torch
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import as_float, check, check_device, check_dim, check_dtype, check_tensor
+from repdl.numbers import is_zero
+from repdl.ops._number import item
 from repdl.ops.cast import narrowed, widened
 from repdl.ops.elementwise import mul
 from repdl.ops.matmul import mm
@@ -14,7 +16,7 @@ from repdl.ops.matmul import mm
 
 def _number(name: str, value: float) -> float:
     if isinstance(value, torch.Tensor) and value.dim() == 0 and not value.requires_grad:
-        value = value.item()
+        value = item(value)
     as_float("addmm", name, value)
     return value
 
@@ -53,7 +55,7 @@ def addmm(
     product = mm(mat1, mat2, contract=name)
     if alpha != 1:
         product = mul(product, alpha, contract=name)
-    if beta == 0:
+    if is_zero(beta):
         return narrowed(product, dtype)
     scaled = input if beta == 1 else mul(input, beta, contract=name)
     return narrowed(torch.ops.repdl.add(scaled, product, name), dtype)

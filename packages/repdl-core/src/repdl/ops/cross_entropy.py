@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -19,7 +18,8 @@ from repdl.ops._loss import (
     check_reduction,
     check_targets,
 )
-from repdl.ops.cast import narrowed, widened
+from repdl.ops._number import constant
+from repdl.ops.cast import cast, narrowed, widened
 from repdl.ops.elementwise import add, div, mul
 from repdl.ops.nll_loss import nll_loss
 from repdl.ops.softmax import log_softmax
@@ -115,6 +115,12 @@ def _reduced(losses: torch.Tensor, count: torch.Tensor | None, reduction: str, c
     return total if count is None or reduction == "sum" else div(total, count, contract=contract)
 
 
+def _kept_and_spread(label_smoothing: float, classes: int, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What a target keeps, `1 - label_smoothing`, and what each class gets of the rest: doubles, then rounded."""
+    a, one, n = (constant(value, torch.float64, like.device) for value in (label_smoothing, 1.0, classes))
+    return cast(torch.ops.repdl.sub(one, a, "v1"), like.dtype), cast(torch.ops.repdl.div(a, n, "v1"), like.dtype)
+
+
 def _of_probabilities(
     input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str,
     label_smoothing: float, contract: str,
@@ -122,15 +128,15 @@ def _of_probabilities(
     check_size("cross_entropy", "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
     classes = input.shape[1]
     if label_smoothing > 0:
-        target = mul(target, 1 - label_smoothing, contract=contract)
-        target = add(target, label_smoothing / (classes or 1), contract=contract)
+        kept, spread = _kept_and_spread(label_smoothing, classes, target)
+        target = add(mul(target, kept, contract=contract), spread, contract=contract)
     terms = mul(log_softmax(input, 1, contract=contract), target, contract=contract)
     if weight is not None:
         terms = mul(terms, weight.reshape(-1, *[1] * (input.dim() - 2)), contract=contract)
     losses = neg(sum(terms, 1, contract=contract))
     if reduction != "mean":
         return _reduced(losses, None, reduction, contract)
-    return div(sum(losses, contract=contract), input.numel() / (classes or 1), contract=contract)
+    return div(sum(losses, contract=contract), input.numel() // (classes or 1), contract=contract)
 
 
 def _smoothed(
@@ -152,11 +158,8 @@ def _smoothed(
         smooth = div(sum(smooth, contract=contract), sum(ones, contract=contract), contract=contract)
     elif reduction == "sum":
         smooth = sum(smooth, contract=contract)
-    return add(
-        mul(loss, 1 - label_smoothing, contract=contract),
-        mul(smooth, label_smoothing / input.shape[1] if input.shape[1] else math.inf, contract=contract),
-        contract=contract,
-    )
+    kept, spread = _kept_and_spread(label_smoothing, input.shape[1], input)
+    return add(mul(loss, kept, contract=contract), mul(smooth, spread, contract=contract), contract=contract)
 
 
 def cross_entropy(

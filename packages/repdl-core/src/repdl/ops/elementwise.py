@@ -5,7 +5,6 @@ Those of one tensor are in `repdl.ops.unary`, with which they share the family e
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +24,8 @@ from repdl.errors import (
     check_tensor,
 )
 from repdl.ops._broadcast import broadcast_shapes, sum_to
-from repdl.ops.cast import cast, narrowed, widened
+from repdl.ops._number import constant, item
+from repdl.ops.cast import narrowed, widened
 
 Operand = torch.Tensor | float | int
 Function = Callable[..., torch.Tensor]
@@ -130,29 +130,20 @@ def _number(op: str, name: str, value: float, like: torch.Tensor) -> torch.Tenso
     dtype = like.dtype if like.dtype in ALL else torch.float32
     if isinstance(value, (int, np.integer, torch.SymInt)) and not isinstance(value, bool):
         whole = as_int(op, name, value)
-        check(op, -(2**63) <= whole < 2**63, f"{name} is {whole}, expected an integer of 64 bits or a float")
-        if dtype in HALF and isinstance(whole, int):
-            return cast(torch.full((), to_odd(whole), dtype=torch.float64, device=like.device), dtype)
-        return torch.full((), whole, dtype=torch.int64, device=like.device).to(dtype)
-    number = torch.full((), as_float(op, name, value), dtype=torch.float64, device=like.device)
-    return cast(number, dtype) if dtype in HALF else number.to(dtype)
-
-
-def to_odd(whole: int) -> float:
-    """An integer as a double, rounded to odd: rounding that to a half is one rounding."""
-    size = abs(whole)
-    shift = max(size.bit_length() - 53, 0)
-    inexact = size >> shift << shift != size
-    return math.copysign(float((size >> shift | inexact) << shift), whole)
+        if not -(2**63) <= whole < 2**63:
+            check(op, False, f"{name} is {whole}, expected an integer of 64 bits or a float")
+        return constant(whole, dtype, like.device)
+    return constant(as_float(op, name, value), dtype, like.device)
 
 
 def _scaled(op: str, other: torch.Tensor, alpha: float, contract: str) -> torch.Tensor:
     if isinstance(alpha, torch.Tensor) and alpha.dim() == 0 and not alpha.requires_grad:
-        alpha = alpha.item()
+        alpha = item(alpha)
     if isinstance(alpha, bool):
         raise ArgumentError(f"{op}: alpha is bool {alpha}, expected a real number")
-    number = _number(op, "alpha", alpha, other)
-    return other if alpha == 1 else _mul(other, number, contract)
+    if isinstance(alpha, (int, float)) and alpha == 1:
+        return other
+    return _mul(other, _number(op, "alpha", alpha, other), contract)
 
 
 def add(

@@ -11,6 +11,8 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.errors import ArgumentError, UnsupportedError, as_float, as_ints, check, check_dtype, check_tensor
+from repdl.numbers import is_zero
+from repdl.ops._number import constant
 
 MODES = ("reflect", "replicate", "circular")
 
@@ -79,6 +81,15 @@ _pad_backward: Callable[..., torch.Tensor] = registry.define(
 )
 
 
+def _filled(input: torch.Tensor, pad: Sequence[int], value: float) -> torch.Tensor:
+    """Padded by `value`; moves data only. torch's own fill would flush a subnormal value where the thread does."""
+    if value == 0 and is_zero(value):
+        return torch.nn.functional.pad(input, pad, "constant", value)
+    kept = torch.nn.functional.pad(torch.ones_like(input, dtype=torch.bool), pad)
+    padded = torch.nn.functional.pad(input, pad)
+    return torch.where(kept, padded, constant(value, input.dtype, input.device))
+
+
 def pad(
     input: torch.Tensor,
     pad: Sequence[int],
@@ -122,7 +133,7 @@ def pad(
                 f"pad is ({left}, {right}) for dimension {input.dim() - 1 - i} of size {size}, "
                 f"expected to cut no more than there is",
             )
-        return torch.nn.functional.pad(input, pad, "constant", value)  # moves data only
+        return _filled(input, pad, 0.0 if value is None else value)
     if value not in (None, 0):
         raise UnsupportedError(f"pad: value is {value} with mode {mode!r}, expected None")
     check("pad", mode in MODES, f"mode is {mode!r}, expected constant, {', '.join(MODES)}")

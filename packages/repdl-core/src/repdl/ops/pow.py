@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 import torch
@@ -11,22 +12,24 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import ArgumentError, as_float, check_tensor
+from repdl.numbers import difference, is_zero, rounded
+from repdl.ops._number import constant
 
 _ops = torch.ops.repdl
 
 
 def _backward(ctx: Any, grad: torch.Tensor) -> Any:
     (input,) = ctx.saved_tensors
-    if ctx.exponent == 0:
+    if is_zero(ctx.exponent):
         return torch.zeros_like(grad), None
-    # As a double the difference of two floats is exact, or rounds as a float would soon after.
-    factor = _ops.mul(_pow(input, ctx.exponent - 1), input.new_full((), ctx.exponent), "v1")
+    power = _pow(input, difference(ctx.exponent, 1.0) if isfinite(ctx.exponent) else ctx.exponent)
+    factor = _ops.mul(power, constant(ctx.exponent, input.dtype, input.device), "v1")
     return _ops.mul(grad, factor, "v1"), None
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
     input, exponent = inputs
-    ctx.exponent = torch.tensor(exponent, dtype=torch.float64).float().item()
+    ctx.exponent = rounded(float(exponent), torch.float32)
     ctx.save_for_backward(input)
 
 

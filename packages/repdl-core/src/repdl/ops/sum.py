@@ -21,6 +21,7 @@ from repdl.errors import (
     check_tensor,
 )
 from repdl.ops._broadcast import expand_to
+from repdl.ops._number import constant
 from repdl.ops.cast import cast, narrowed, widened
 
 
@@ -154,4 +155,4 @@ def mean(
         n *= input.shape[d]
     storage, (wide,) = widened(input)
     total = _op(wide, dims, keepdim, name)
-    return narrowed(torch.ops.repdl.div(total, total.new_full((), n), name), storage)
+    return narrowed(torch.ops.repdl.div(total, constant(n, total.dtype, total.device), name), storage)

@@ -8,7 +8,6 @@ constants, rounded once to the tensor's dtype.
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -18,11 +17,12 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check_bool, check_tensor
+from repdl.ops._number import constant
 from repdl.ops.elementwise import check_like
 
 Tensor = torch.Tensor
 _ops = torch.ops.repdl
-_LN_2, _LN_10, _ERF_SLOPE = math.log(2), math.log(10), 2 / math.sqrt(math.pi)
+_LN_2, _LN_10, _ERF_SLOPE = 0.6931471805599453, 2.302585092994046, 1.1283791670955126  # 2 / sqrt(pi)
 
 
 class Unary(Protocol):
@@ -36,7 +36,7 @@ def _arithmetic(op: str) -> Callable[[Tensor | float, Tensor | float], Tensor]:
 
     def call(a: Any, b: Any) -> Tensor:
         like = a if isinstance(a, Tensor) else b
-        a, b = (t if isinstance(t, Tensor) else like.new_full((), t) for t in (a, b))
+        a, b = (t if isinstance(t, Tensor) else constant(t, like.dtype, like.device) for t in (a, b))
         return getattr(_ops, op)(a, b, "v1")
 
     return call

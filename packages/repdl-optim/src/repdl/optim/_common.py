@@ -15,6 +15,8 @@ from torch.optim import Optimizer
 
 from repdl import registry
 from repdl.errors import UnsupportedError, check_dtype
+from repdl.numbers import as_double
+from repdl.ops._number import item
 from repdl.ops._step import DTYPES, check_memory
 
 Group = dict[str, Any]
@@ -126,7 +128,7 @@ class ReproducibleOptimizer(Optimizer):
 
 def number(value: float | torch.Tensor) -> float:
     """A hyperparameter, which may be a tensor of one element, as a double (exactly)."""
-    return float(value.item() if isinstance(value, torch.Tensor) else value)
+    return as_double(item(value) if isinstance(value, torch.Tensor) else value)
 
 
 def by_stage(

@@ -10,8 +10,10 @@ rounded last bit", ACM Transactions on Mathematical Software 17 (1991).
 
 from __future__ import annotations
 
-from math import inf, isfinite, ldexp
+from math import inf, isfinite
 from operator import index
+
+from repdl.numbers import as_double, decode, difference, encode, from_pattern, is_zero, pattern_of
 
 
 def power(base: float, exponent: int) -> float:
@@ -26,14 +28,14 @@ def power(base: float, exponent: int) -> float:
         TypeError: if `exponent` is not an integer.
         OverflowError: if the result is larger than the largest double.
     """
-    base, n = float(base), index(exponent)
+    base, n = as_double(base), index(exponent)
     if not (isfinite(base) and base >= 0):
         raise ValueError(f"power: base is {base}, expected a finite number that is not negative")
     if n < 0:
         raise ValueError(f"power: exponent is {n}, expected 0 or more")
     if n == 0 or base == 1:
         return 1.0
-    if base == 0:
+    if is_zero(base):
         return 0.0
     significand, scale = _odd(base)
     # 53 bits of the result, those of the error 4 n, and 25: one round in some 2**24 is undecided.
@@ -51,14 +53,14 @@ def power(base: float, exponent: int) -> float:
 
 def bias_correction(beta: float, step: int) -> float:
     """`1 - beta ** step` in double: a correctly rounded power, then one more rounding."""
-    return 1.0 - power(beta, step)
+    return difference(1.0, power(beta, step))
 
 
 def _odd(base: float) -> tuple[int, int]:
     """The odd m and the k with `base == m * 2**k`."""
-    numerator, denominator = base.as_integer_ratio()
-    zeros = (numerator & -numerator).bit_length() - 1
-    return numerator >> zeros, zeros - denominator.bit_length() + 1
+    m, k = decode(pattern_of(base))
+    zeros = (m & -m).bit_length() - 1
+    return m >> zeros, k + zeros
 
 
 def _bounds(m: int, k: int, n: int, bits: int) -> tuple[int, int, int]:
@@ -87,21 +89,4 @@ def _bounds(m: int, k: int, n: int, bits: int) -> tuple[int, int, int]:
 
 def _nearest(value: int, exponent: int) -> float:
     """`value * 2**exponent` for a value above 0, rounded to the nearest double, ties to even."""
-    length = value.bit_length()
-    top = length + exponent  # the number lies in [2**(top - 1), 2**top)
-    if top > 1024:
-        return inf
-    if top < -1074:
-        return 0.0
-    keep = min(53, top + 1074)  # bits of the result; fewer than 53 where it is subnormal
-    drop = length - keep
-    if drop > 0:
-        rest = value & ((1 << drop) - 1)
-        half = 1 << (drop - 1)
-        value >>= drop
-        exponent += drop
-        if rest > half or (rest == half and value & 1):
-            value += 1
-            if value.bit_length() + exponent > 1024:
-                return inf
-    return ldexp(value, exponent)  # exact: at most 53 bits, none below the smallest subnormal
+    return from_pattern(encode(value, exponent))
