@@ -52,7 +52,7 @@ class LogSoftmax(Layer, torch.nn.LogSoftmax):
         ShapeError: if the input has no dimension `dim`.
         DTypeError: if the dtype is not that of the contract.
 
-    Contract: log_softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LogSoftmax.html
+    Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LogSoftmax.html
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,243 @@
+"""What the READMEs claim: what their code prints, what is covered, which models convert."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import repdl
+from repdl.errors import UnsupportedError
+from repdl.nn.modules import Layer
+from repdl.registry import OPS
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+READMES = {str(p.relative_to(ROOT)): p.read_text() for p in (ROOT / "README.md", *ROOT.glob("packages/*/README.md"))}
+
+
+def blocks(text: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+def output(code: str) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as stream:
+        exec(code, {"__name__": "__main__"})
+    return stream.getvalue()
+
+
+def rows(header: str) -> dict[str, str]:
+    """First cell -> second of the table of README.md with that header."""
+    table = README.split(f"\n{header}\n")[1].split("\n\n")[0]
+    return {cells[1].strip(): cells[2].strip() for cells in (line.split("|") for line in table.splitlines()[1:])}
+
+
+def names(text: str) -> list[str]:
+    return re.findall(r"`([A-Za-z_]\w*)`", text)
+
+
+# The first snippet.
+
+FIRST = blocks(README)[0]
+EXPECTED = FIRST.rpartition("# ")[2].strip()
+
+
+def test_readme__first_snippet_prints_what_it_says() -> None:
+    assert re.fullmatch("[0-9a-f]{64}", EXPECTED)
+    assert output(FIRST).strip() == EXPECTED
+    with repdl.use_backend("reference"):
+        assert output(FIRST).strip() == EXPECTED
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_readme__first_snippet_does_not_depend_on_torchs_numbers(seed: int) -> None:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        assert output(FIRST).strip() == EXPECTED
+
+
+def test_readme__first_snippet_on_a_processor_that_torch_takes_for_another() -> None:
+    environment = {**os.environ, "ATEN_CPU_CAPABILITY": "default", "REPDL_CPU_ISA": "baseline"}
+    done = subprocess.run([sys.executable, "-c", FIRST], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == EXPECTED, done.stderr
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_readme__snippets_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for code in blocks(READMES[name]):
+        output(code)
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_readme__installs_from_folders_that_exist(name: str) -> None:
+    """Nothing is on an index: `pip install repdl-...` would find nothing, or a stranger's."""
+    lines = re.findall(r"^pip install ([^#&\n]*)", READMES[name], re.MULTILINE)
+    assert lines
+    for line in lines:
+        for word in line.split():
+            assert word == "nox" or (ROOT / word / "pyproject.toml").is_file(), f"{name}: pip install {line}"
+    assert "not on an index" in READMES[name]
+
+
+# The table of what is covered.
+
+COVERED = rows("| part | covered |")
+
+
+def test_readme__every_function_is_in_the_table_and_every_name_exists() -> None:
+    functions = set(repdl.ops.__all__)
+    listed: list[str] = []
+    for part, cell in COVERED.items():
+        found = names(cell)
+        options = {p for f in functions & set(found) for p in inspect.signature(getattr(repdl.ops, f)).parameters}
+        options |= {"decoupled_weight_decay"} if part.startswith("optimizers") else set()
+        known = functions | set(repdl.nn.__all__) | set(repdl.optim.__all__) | options
+        assert set(found) <= known, f"{part}: {set(found) - known}"
+        listed += [] if part == "not in float64" else [f for f in found if f in functions]
+    missing = functions - set(listed)
+    assert not missing, f"README.md does not name {sorted(missing)}"
+    assert len(listed) == len(set(listed)), "named twice"
+
+
+def test_readme__what_has_no_float64() -> None:
+    refusing = [
+        name
+        for name in repdl.ops.__all__
+        if name in OPS and (storage := OPS[name].storage) and torch.float64 not in storage.dtypes.supported
+    ]
+    assert names(COVERED["not in float64"]) == sorted(refusing)
+
+
+def layers() -> set[str]:
+    classes = {name: getattr(repdl.nn, name) for name in repdl.nn.__all__}
+    return {n for n, c in classes.items() if isinstance(c, type) and issubclass(c, Layer) and c is not Layer}
+
+
+def test_readme__layers_and_optimizers() -> None:
+    assert set(names(COVERED["layers (repdl-nn)"])) - {"Flatten", "from_torch_module"} == layers()
+    optimizers = {n for n in repdl.optim.__all__ if isinstance(getattr(repdl.optim, n), type)}
+    others = {"decoupled_weight_decay", "sgd_step", "adam_step"}
+    assert set(names(COVERED["optimizers (repdl-optim)"])) - others == optimizers
+    table = READMES["packages/repdl-nn/README.md"].split("| family | layers |")[1].split("\n\n")[0]
+    torchs = {"Sequential", "ModuleList", "ModuleDict", "Flatten", "Unflatten", "Identity"}
+    assert set(names(table)) == layers() | torchs
+
+
+@pytest.mark.parametrize("name", ["repdl-core", "repdl-nn", "repdl-optim", "repdl-cpu", "repdl-cuda"])
+def test_readme__every_contract_that_a_docstring_cites_exists(name: str) -> None:
+    texts = {path.stem for path in (ROOT / "packages/repdl-core/src/repdl/contract/v1").glob("*.md")}
+    for path in (ROOT / "packages" / name / "src").rglob("*.py"):
+        for cited, version in re.findall(r"Contract: (\w+) (v\d)\b", path.read_text()):
+            assert version == "v1" and cited in texts, f"{path.relative_to(ROOT)} cites {cited} {version}"
+
+
+# Which models convert.
+
+
+class Residual(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return repdl.ops.relu(repdl.ops.add(x, self.norm(self.conv(x))))
+
+
+class ResNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2))
+        self.blocks = nn.Sequential(Residual(4), Residual(4))
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(repdl.ops.mean(self.blocks(self.stem(x)), (2, 3)))
+
+
+def vgg(*classifier: nn.Module) -> nn.Module:
+    features = [nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)]
+    features += [nn.Conv2d(4, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2)]
+    return nn.Sequential(*features, *classifier, nn.Linear(6 * 2 * 2, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def lenet() -> nn.Module:
+    head = [nn.Flatten(), nn.Linear(6 * 2 * 2, 8), nn.ReLU(), nn.Linear(8, 3)]
+    convs = [nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 6, 3, padding=1), nn.ReLU()]
+    return nn.Sequential(*convs, nn.MaxPool2d(2), *head)
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+
+
+# The layers of the models that don't convert; shapes do not matter.
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "MLP, also with batch normalisation": mlp,
+    "LeNet": lenet,
+    "VGG with batch normalisation, without its dropout and adaptive pooling": lambda: vgg(nn.Flatten()),
+    "ResNet whose own `forward` adds with `repdl.ops.add` and pools with `repdl.ops.mean`": ResNet,
+    "ResNet as torchvision has it": lambda: nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Linear(4, 3)
+    ),
+    "VGG as torchvision has it": lambda: vgg(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Dropout()),
+    "MobileNet": lambda: nn.Sequential(nn.Conv2d(4, 4, 3, groups=4), nn.BatchNorm2d(4), nn.ReLU6(), nn.Dropout(0.2)),
+    "EfficientNet": lambda: nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Sigmoid(), nn.Dropout(0.2)
+    ),
+    "U-Net": lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.ConvTranspose2d(4, 1, 2)),
+    "Transformer: BERT, GPT, ViT": lambda: nn.Sequential(
+        nn.Embedding(9, 4), nn.LayerNorm(4), nn.MultiheadAttention(4, 2), nn.Linear(4, 4), nn.GELU(), nn.Dropout(0.1)
+    ),
+    "LSTM, GRU": lambda: nn.ModuleList([nn.LSTM(2, 3), nn.GRU(2, 3)]),
+}
+CONVERTS = rows("| model | converts |")
+
+
+def test_readme__every_model_is_tried() -> None:
+    assert CONVERTS.keys() == MODELS.keys()
+
+
+def trained(build: Callable[[], nn.Module], threads: int) -> str:
+    """The digest of a converted model after two steps on images of 8 by 8."""
+    model = repdl.from_torch_module(build())
+    assert all(isinstance(m, Layer) or list(m.children()) or isinstance(m, nn.Flatten) for m in model.modules())
+    for number, parameter in enumerate(model.parameters()):
+        parameter.data = ((torch.arange(parameter.numel()) * 7 % 23 - 11 + number % 3) / 32).view_as(parameter)
+    images, target = (torch.arange(5 * 64) * 5 % 17 / 16).view(5, 1, 8, 8), torch.arange(5) % 3
+    optimizer, before = repdl.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), repdl.get_num_threads()
+    repdl.set_num_threads(threads)
+    try:
+        for _ in range(2):
+            optimizer.zero_grad()
+            repdl.ops.cross_entropy(model(images), target).backward()
+            optimizer.step()
+    finally:
+        repdl.set_num_threads(before)
+    return repdl.digest(model)
+
+
+@pytest.mark.parametrize("model", [model for model, says in CONVERTS.items() if says == "yes"])
+def test_readme__converts_and_trains(model: str) -> None:
+    digest = trained(MODELS[model], 1)
+    assert digest == trained(MODELS[model], 3)
+    with repdl.use_backend("reference"):
+        assert digest == trained(MODELS[model], 1)
+
+
+@pytest.mark.parametrize("model", [model for model, says in CONVERTS.items() if says != "yes"])
+def test_readme__does_not_convert(model: str) -> None:
+    with pytest.raises(UnsupportedError) as raised:
+        repdl.from_torch_module(MODELS[model]())
+    refused = re.findall(r"^  .*: (\w+), ", str(raised.value), re.MULTILINE)
+    assert CONVERTS[model].startswith("no: ") and set(refused) == set(names(CONVERTS[model])), raised.value
