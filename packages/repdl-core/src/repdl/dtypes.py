@@ -112,7 +112,7 @@ class Storage:
         wide = list(args)
         for i in self.floats:
             if args[i] is not None and args[i].dtype in HALF:
-                wide[i] = cast(args[i], torch.float32)
+                wide[i] = _widen(args[i], cast)
         return self.outputs(args, implementation(*wide), cast)
 
     def outputs(self, args: Sequence[Any], result: Any, convert: Callable[..., torch.Tensor]) -> Any:
@@ -128,6 +128,14 @@ class Storage:
             return tensor
         dtype = self.output_dtype(args, number)
         return tensor if tensor.dtype is dtype else convert(tensor, dtype)
+
+
+def _widen(tensor: torch.Tensor, cast: Callable[..., torch.Tensor]) -> torch.Tensor:
+    """In float32; what strides of 0 repeat stays repeated, as the layout of outputs depends on it."""
+    if 0 not in tensor.stride() or tensor.numel() == 0:
+        return cast(tensor, torch.float32)
+    once = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.stride())
+    return cast(tensor[once], torch.float32).expand(tensor.shape)
 
 
 def _name(dtype: torch.dtype) -> str:

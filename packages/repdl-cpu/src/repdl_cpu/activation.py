@@ -7,16 +7,19 @@ from typing import Any
 
 import torch
 
+from repdl import layout
 from repdl.config import get_num_threads
 from repdl_cpu._memory import huge_pages
 from repdl_cpu.isa import native
 
 
 def _op(name: str, operands: int) -> Callable[..., torch.Tensor]:
+    empty = layout.outputs(name)
+
     def run(*args: Any) -> torch.Tensor:
         kernel = "_".join([name, *args[operands:]])  # gelu_none, gelu_backward_tanh
-        tensors = [t.contiguous() for t in args[:operands]]
-        output = huge_pages(tensors[0].new_empty(tensors[0].shape))
+        output = huge_pages(empty(*args))
+        tensors = [layout.matching(t, output) for t in args[:operands]]
         addresses = [t.data_ptr() for t in tensors]
         getattr(native(), kernel)(*addresses, output.data_ptr(), output.numel(), get_num_threads())
         return output

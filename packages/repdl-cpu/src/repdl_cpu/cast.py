@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from repdl import layout
 from repdl.config import get_num_threads
 from repdl_cpu._memory import huge_pages
 from repdl_cpu.isa import native
@@ -12,8 +13,8 @@ FORMATS = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16:
 
 
 def cast(input: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    input = input.contiguous()
-    output = huge_pages(torch.empty(input.shape, dtype=dtype))
+    output = huge_pages(layout.outputs("cast")(input, dtype))
+    input = layout.matching(input, output)
     native().cast(
         input.data_ptr(), output.data_ptr(), FORMATS[input.dtype], FORMATS[dtype], input.numel(), get_num_threads()
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from repdl import layout
 from repdl.config import get_num_threads
 from repdl.contract import Contract
 from repdl_cpu._memory import huge_pages
@@ -34,18 +35,16 @@ def conv2d(
     groups: int,
     contract: str,
 ) -> torch.Tensor:
-    n, _, *side = input.shape
-    o, _, *kernel = weight.shape
-    out = [(side[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in (0, 1)]
-    output = huge_pages(input.new_empty((n, o, *out)))
+    output = layout.outputs("conv2d")(input, weight, bias, stride, padding, dilation, groups, contract)
+    rows = huge_pages(layout.row_major(output))
     input, weight = input.contiguous(), weight.contiguous()
     bias = None if bias is None else bias.contiguous()
     native(input.dtype).conv2d(
-        input.data_ptr(), weight.data_ptr(), 0 if bias is None else bias.data_ptr(), output.data_ptr(),
-        _sizes(input.shape, output.shape, kernel, stride, padding, dilation, groups),
+        input.data_ptr(), weight.data_ptr(), 0 if bias is None else bias.data_ptr(), rows.data_ptr(),
+        _sizes(input.shape, output.shape, weight.shape[2:], stride, padding, dilation, groups),
         Contract.parse(contract).dot_chunk, get_num_threads(),
     )
-    return output
+    return layout.stored(rows, output)
 
 
 def conv2d_grad_input(

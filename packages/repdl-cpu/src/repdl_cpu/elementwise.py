@@ -7,24 +7,24 @@ from typing import Any
 
 import torch
 
+from repdl import layout
 from repdl.config import get_num_threads
-from repdl.ops._broadcast import broadcast_shapes
 from repdl_cpu._memory import huge_pages
 from repdl_cpu.isa import native
 
 
-def _op(name: str, operands: int) -> Callable[..., torch.Tensor]:
+def _op(name: str, operands: int, empty: Callable[..., torch.Tensor] | None = None) -> Callable[..., torch.Tensor]:
+    empty = empty or layout.outputs(name)
+
     def run(*args: Any) -> torch.Tensor:
         tensors = args[:operands]
         first = tensors[0]
         if all(t.shape == first.shape and t.is_contiguous() for t in tensors):
-            shape, size = first.shape, [first.numel()]
-            strides = [[1]] * operands
+            output = huge_pages(first.new_empty(first.shape))
+            size, strides = [first.numel()], [[1]] * operands
         else:
-            shape = broadcast_shapes(*(t.shape for t in tensors))
-            size = list(shape)
-            strides = [list(t.expand(shape).stride()) for t in tensors]
-        output = huge_pages(first.new_empty(shape))
+            output = huge_pages(empty(*args))
+            size, strides = layout.passes(output, tensors)
         getattr(native(first.dtype), name)(
             *(t.data_ptr() for t in tensors), output.data_ptr(), size, *strides, get_num_threads()
         )
@@ -33,7 +33,7 @@ def _op(name: str, operands: int) -> Callable[..., torch.Tensor]:
     return run
 
 
-canonical = _op("canonical", 1)
+canonical = _op("canonical", 1, layout.empty_pointwise)
 """The same elements with every NaN 0x7fc00000: for ops that copy elements."""
 
 _UNARY = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from repdl import layout
 from repdl.config import get_num_threads
 from repdl.contract import Contract
 from repdl.ops._optional import address, contiguous
@@ -20,32 +21,32 @@ def _sizes(input: torch.Tensor, num_groups: int) -> list[int]:
 def group_norm(
     input: torch.Tensor, num_groups: int, weight: Optional, bias: Optional, eps: float, contract: str
 ) -> tuple[torch.Tensor, ...]:
+    output, mean, rstd = layout.outputs("group_norm")(input, num_groups, weight, bias, eps, contract)
     input, weight, bias = input.contiguous(), contiguous(weight), contiguous(bias)
-    output = huge_pages(torch.empty_like(input))
-    mean, rstd = (input.new_empty(input.shape[0], num_groups) for _ in "mr")
+    rows = huge_pages(layout.row_major(output))
     chosen = Contract.parse(contract)
     native(input.dtype).group_norm(
-        input.data_ptr(), address(weight), address(bias), output.data_ptr(), mean.data_ptr(), rstd.data_ptr(),
+        input.data_ptr(), address(weight), address(bias), rows.data_ptr(), mean.data_ptr(), rstd.data_ptr(),
         _sizes(input, num_groups), eps, chosen.sum_lanes, chosen.sum_block, get_num_threads(),
     )
-    return output, mean, rstd
+    return layout.stored(rows, output), mean, rstd
 
 
 def group_norm_backward(
     grad: torch.Tensor, input: torch.Tensor, num_groups: int, mean: torch.Tensor, rstd: torch.Tensor,
     weight: Optional, contract: str,
 ) -> tuple[torch.Tensor, ...]:
+    output, grad_weight, grad_bias = layout.outputs("group_norm_backward")(grad, input)
     grad, input, weight = grad.contiguous(), input.contiguous(), contiguous(weight)
     mean, rstd = mean.contiguous(), rstd.contiguous()
-    output = huge_pages(torch.empty_like(input))
-    grad_weight, grad_bias = (input.new_empty(input.shape[1]) for _ in "wb")
+    rows = huge_pages(layout.row_major(output))
     chosen = Contract.parse(contract)
     native(grad.dtype).group_norm_backward(
-        grad.data_ptr(), input.data_ptr(), mean.data_ptr(), rstd.data_ptr(), address(weight), output.data_ptr(),
+        grad.data_ptr(), input.data_ptr(), mean.data_ptr(), rstd.data_ptr(), address(weight), rows.data_ptr(),
         grad_weight.data_ptr(), grad_bias.data_ptr(), _sizes(input, num_groups),
         chosen.sum_lanes, chosen.sum_block, get_num_threads(),
     )
-    return output, grad_weight, grad_bias
+    return layout.stored(rows, output), grad_weight, grad_bias
 
 
 OPS = {"group_norm": group_norm, "group_norm_backward": group_norm_backward}

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
+from repdl import layout
 from repdl.config import get_num_threads
 from repdl.contract import Contract
-from repdl.ops._norm import statistics_shape
 from repdl.ops._optional import address, contiguous
 from repdl_cpu._memory import huge_pages
 from repdl_cpu.isa import native
@@ -19,9 +19,9 @@ Optional = torch.Tensor | None
 def layer_norm(
     input: torch.Tensor, normalized_shape: Sequence[int], weight: Optional, bias: Optional, eps: float, contract: str
 ) -> tuple[torch.Tensor, ...]:
+    output, mean, rstd = layout.outputs("layer_norm")(input, normalized_shape, weight, bias, eps, contract)
     input, weight, bias = input.contiguous(), contiguous(weight), contiguous(bias)
-    output = huge_pages(torch.empty_like(input))
-    mean, rstd = (input.new_empty(statistics_shape(input, normalized_shape)) for _ in "mr")
+    huge_pages(output)
     rows = mean.numel()
     chosen = Contract.parse(contract)
     native(input.dtype).layer_norm(
@@ -37,8 +37,8 @@ def layer_norm_backward(
 ) -> tuple[torch.Tensor, ...]:
     grad, input, weight = grad.contiguous(), input.contiguous(), contiguous(weight)
     mean, rstd = mean.contiguous(), rstd.contiguous()
-    output = huge_pages(torch.empty_like(input))
-    grad_weight, grad_bias = (input.new_empty(normalized_shape) for _ in "wb")
+    output, grad_weight, grad_bias = layout.outputs("layer_norm_backward")(grad, input, normalized_shape)
+    huge_pages(output)
     chosen = Contract.parse(contract)
     native(grad.dtype).layer_norm_backward(
         grad.data_ptr(), input.data_ptr(), mean.data_ptr(), rstd.data_ptr(), address(weight), output.data_ptr(),

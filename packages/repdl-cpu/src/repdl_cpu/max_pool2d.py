@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
+from repdl import layout
 from repdl.config import get_num_threads
-from repdl.ops.max_pool2d import pooled_size
 from repdl_cpu._memory import huge_pages
 from repdl_cpu.isa import native
 
@@ -16,17 +16,17 @@ def max_pool2d(
     input: torch.Tensor, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], ceil_mode: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    outputs = layout.outputs("max_pool2d")(input, kernel_size, stride, padding, dilation, ceil_mode)
+    planes, indices = (huge_pages(layout.row_major(t)) for t in outputs)
     input = input.contiguous()
     n, c, *size = input.shape
     options = list(zip(kernel_size, stride, padding, dilation))
-    out = [pooled_size(size[i], *options[i], ceil_mode) for i in (0, 1)]
-    output = huge_pages(input.new_empty((n, c, *out)))
-    indices = huge_pages(torch.empty_like(output, dtype=torch.int64))
+    out = planes.shape[2:]
     native(input.dtype).max_pool2d(
-        input.data_ptr(), output.data_ptr(), indices.data_ptr(), n * c,
+        input.data_ptr(), planes.data_ptr(), indices.data_ptr(), n * c,
         [size[0], out[0], *options[0]], [size[1], out[1], *options[1]], get_num_threads(),
     )
-    return output, indices
+    return layout.stored(planes, outputs[0]), layout.stored(indices, outputs[1])
 
 
 def max_pool2d_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Sequence[int]) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from repdl import layout
 from repdl.config import get_num_threads
 from repdl.ops.pad import sources
 from repdl_cpu._memory import huge_pages
@@ -13,7 +14,8 @@ from repdl_cpu.isa import native
 
 def pad(input: torch.Tensor, dim: int, left: int, right: int, mode: str) -> torch.Tensor:
     index = torch.tensor(sources(input.shape[dim], left, right, mode))
-    return canonical(input.index_select(dim, index))
+    output = layout.outputs("pad")(input, dim, left, right, mode)
+    return layout.stored(canonical(input.index_select(dim, index)), output)
 
 
 def pad_backward(grad: torch.Tensor, dim: int, left: int, right: int, mode: str) -> torch.Tensor:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import torch
 
+from repdl import layout
 from repdl.config import get_num_threads
 from repdl_cpu._memory import huge_pages
 from repdl_cpu.isa import native
 
 
 def _pow(input: torch.Tensor, exponent: float) -> torch.Tensor:
-    source = input.contiguous()
-    output = huge_pages(source.new_empty(source.shape))
+    output = huge_pages(layout.outputs("pow")(input, exponent))
+    source = layout.matching(input, output)
     native().pow(source.data_ptr(), output.data_ptr(), source.numel(), exponent, get_num_threads())
     return output
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from repdl import layout
 from repdl.config import get_num_threads
 from repdl.contract import Contract
 from repdl_cpu._memory import huge_pages
@@ -19,7 +20,7 @@ def _op(name: str) -> Callable[..., torch.Tensor]:
         shape = tensors[0].shape
         moves = dim != len(shape) - 1
         rows = [t.movedim(dim, -1).contiguous() if moves and shape else t.contiguous() for t in tensors]
-        output = huge_pages(torch.empty_like(rows[0]))
+        output = huge_pages(rows[0].new_empty(rows[0].shape))
         if output.numel():
             chosen = Contract.parse(contract)
             n = shape[dim] if shape else 1
@@ -27,7 +28,7 @@ def _op(name: str) -> Callable[..., torch.Tensor]:
                 *(t.data_ptr() for t in rows), output.data_ptr(), output.numel() // n, n,
                 chosen.sum_lanes, chosen.sum_block, get_num_threads(),
             )
-        return output.movedim(-1, dim).contiguous() if moves and shape else output
+        return layout.stored(output.movedim(-1, dim), output.new_empty(shape)) if moves and shape else output
 
     return run
 

@@ -7,13 +7,16 @@ from typing import Any
 
 import torch
 
+from repdl import layout
 from repdl_cuda.native import native, stream
 
 
 def _op(name: str, operands: int) -> Callable[..., torch.Tensor]:
+    empty = layout.outputs(name)
+
     def run(*args: Any) -> torch.Tensor:
-        tensors, options = [t.contiguous() for t in args[:operands]], args[operands:]
-        output = tensors[0].new_empty(tensors[0].shape)
+        output, options = empty(*args), args[operands:]
+        tensors = [layout.matching(t, output) for t in args[:operands]]
         addresses = [t.data_ptr() for t in tensors]
         getattr(native(output), name)(*addresses, output.data_ptr(), output.numel(), *options, stream(output))
         return output

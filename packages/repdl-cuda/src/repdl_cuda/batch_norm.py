@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from repdl import layout
 from repdl.contract import Contract
 from repdl.ops._optional import address, contiguous
 from repdl_cuda.native import native, stream, workspace
@@ -25,36 +26,37 @@ def batch_norm(
     input: torch.Tensor, running_mean: Optional, running_var: Optional, weight: Optional, bias: Optional,
     training: bool, momentum: float, eps: float, contract: str,
 ) -> tuple[torch.Tensor, ...]:
+    output, *made = layout.outputs("batch_norm")(
+        input, running_mean, running_var, weight, bias, training, momentum, eps, contract
+    )
     input = input.contiguous()
     given = [contiguous(t) for t in (running_mean, running_var, weight, bias)]
-    output, channels = torch.empty_like(input), input.shape[1]
-    new = channels if training and running_mean is not None else 0
-    made = [input.new_empty(size) for size in (channels, channels, new, new)]
+    rows = layout.row_major(output)
     chosen = Contract.parse(contract)
     work = workspace(input, _work(input, chosen) if training else 0)
     native(input).batch_norm(
-        input.data_ptr(), output.data_ptr(), [address(t) for t in given], [t.data_ptr() for t in made],
+        input.data_ptr(), rows.data_ptr(), [address(t) for t in given], [t.data_ptr() for t in made],
         work.data_ptr(), _sizes(input), training, momentum, eps, chosen.sum_lanes, chosen.sum_block, stream(input),
     )
-    return output, *made
+    return layout.stored(rows, output), *made
 
 
 def batch_norm_backward(
     grad: torch.Tensor, input: torch.Tensor, weight: Optional, mean: torch.Tensor, invstd: torch.Tensor,
     training: bool, contract: str,
 ) -> tuple[torch.Tensor, ...]:
+    output, grad_weight, grad_bias = layout.outputs("batch_norm_backward")(grad, input)
     grad, input, weight = grad.contiguous(), input.contiguous(), contiguous(weight)
     mean, invstd = mean.contiguous(), invstd.contiguous()
-    output = torch.empty_like(input)
-    grad_weight, grad_bias = torch.empty_like(mean), torch.empty_like(mean)
+    rows = layout.row_major(output)
     chosen = Contract.parse(contract)
     work = workspace(input, 2 * _work(input, chosen))
     native(grad).batch_norm_backward(
-        grad.data_ptr(), input.data_ptr(), address(weight), mean.data_ptr(), invstd.data_ptr(), output.data_ptr(),
+        grad.data_ptr(), input.data_ptr(), address(weight), mean.data_ptr(), invstd.data_ptr(), rows.data_ptr(),
         grad_weight.data_ptr(), grad_bias.data_ptr(), work.data_ptr(), _sizes(input), training,
         chosen.sum_lanes, chosen.sum_block, stream(input),
     )
-    return output, grad_weight, grad_bias
+    return layout.stored(rows, output), grad_weight, grad_bias
 
 
 OPS = {"batch_norm": batch_norm, "batch_norm_backward": batch_norm_backward}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import torch
 
+from repdl import layout
 from repdl_cuda.native import native, stream
 
 FORMATS = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 
 
 def cast(input: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    input = input.contiguous()
-    output = torch.empty(input.shape, dtype=dtype, device=input.device)
+    output = layout.outputs("cast")(input, dtype)
+    input = layout.matching(input, output)
     native(input).cast(
         input.data_ptr(), output.data_ptr(), FORMATS[input.dtype], FORMATS[dtype], input.numel(), stream(input)
     )

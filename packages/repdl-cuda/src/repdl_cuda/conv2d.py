@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from repdl import layout
 from repdl.contract import Contract
 from repdl_cuda.native import native, stream, workspace
 
@@ -45,12 +46,10 @@ def conv2d(
     groups: int,
     contract: str,
 ) -> torch.Tensor:
-    n, _, *side = input.shape
-    o, _, *kernel = weight.shape
-    out = [(side[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1 for i in (0, 1)]
-    output = input.new_empty((n, o, *out))
-    options = stride, padding, dilation, groups
-    return _run("conv2d", output, (input, weight, bias), input.shape, output.shape, kernel, options, contract)
+    output = layout.outputs("conv2d")(input, weight, bias, stride, padding, dilation, groups, contract)
+    rows, kernel, options = layout.row_major(output), weight.shape[2:], (stride, padding, dilation, groups)
+    _run("conv2d", rows, (input, weight, bias), input.shape, output.shape, kernel, options, contract)
+    return layout.stored(rows, output)
 
 
 def conv2d_grad_input(

@@ -7,22 +7,22 @@ from typing import Any
 
 import torch
 
-from repdl.ops._broadcast import broadcast_shapes
+from repdl import layout
 from repdl_cuda.native import native, stream
 
 
-def _op(name: str, operands: int) -> Callable[..., torch.Tensor]:
+def _op(name: str, operands: int, empty: Callable[..., torch.Tensor] | None = None) -> Callable[..., torch.Tensor]:
+    empty = empty or layout.outputs(name)
+
     def run(*args: Any) -> torch.Tensor:
         tensors = args[:operands]
         first = tensors[0]
         if all(t.shape == first.shape and t.is_contiguous() for t in tensors):
-            shape, size = first.shape, [first.numel()]
-            strides = [[1]] * operands
+            output = first.new_empty(first.shape)
+            size, strides = [first.numel()], [[1]] * operands
         else:
-            shape = broadcast_shapes(*(t.shape for t in tensors))
-            size = list(shape)
-            strides = [list(t.expand(shape).stride()) for t in tensors]
-        output = first.new_empty(shape)
+            output = empty(*args)
+            size, strides = layout.passes(output, tensors)
         native(first).elementwise(
             name, [t.data_ptr() for t in tensors], output.data_ptr(), size, strides, stream(first)
         )
@@ -31,7 +31,7 @@ def _op(name: str, operands: int) -> Callable[..., torch.Tensor]:
     return run
 
 
-canonical = _op("canonical", 1)
+canonical = _op("canonical", 1, layout.empty_pointwise)
 """The same elements with every NaN 0x7fc00000: for ops that copy elements."""
 
 _UNARY = (

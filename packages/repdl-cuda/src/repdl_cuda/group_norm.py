@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from repdl import layout
 from repdl_cuda.norm_rows import Optional, gradients, normalise
 
 
@@ -14,17 +15,19 @@ def _sizes(input: torch.Tensor, num_groups: int) -> list[int]:
 def group_norm(
     input: torch.Tensor, num_groups: int, weight: Optional, bias: Optional, eps: float, contract: str
 ) -> tuple[torch.Tensor, ...]:
-    mean, rstd = (input.new_empty(input.shape[0], num_groups) for _ in "mr")
+    output, mean, rstd = layout.outputs("group_norm")(input, num_groups, weight, bias, eps, contract)
     sizes = _sizes(input, num_groups)
-    return normalise("group_norm", input, weight, bias, mean, rstd, sizes, eps, contract), mean, rstd
+    return normalise("group_norm", output, mean, rstd, input, weight, bias, sizes, eps, contract), mean, rstd
 
 
 def group_norm_backward(
     grad: torch.Tensor, input: torch.Tensor, num_groups: int, mean: torch.Tensor, rstd: torch.Tensor,
     weight: Optional, contract: str,
 ) -> tuple[torch.Tensor, ...]:
-    shape, sizes = input.shape[1:2], _sizes(input, num_groups)
-    return gradients("group_norm_backward", grad, input, mean, rstd, weight, shape, sizes, contract)
+    sizes = _sizes(input, num_groups)
+    op = "group_norm_backward"
+    output, *vectors = layout.outputs(op)(grad, input)
+    return gradients(op, output, *vectors, grad, input, mean, rstd, weight, sizes, contract), *vectors
 
 
 OPS = {"group_norm": group_norm, "group_norm_backward": group_norm_backward}

@@ -7,16 +7,16 @@ from math import prod
 
 import torch
 
-from repdl.ops._norm import statistics_shape
+from repdl import layout
 from repdl_cuda.norm_rows import Optional, gradients, normalise
 
 
 def layer_norm(
     input: torch.Tensor, normalized_shape: Sequence[int], weight: Optional, bias: Optional, eps: float, contract: str
 ) -> tuple[torch.Tensor, ...]:
-    mean, rstd = (input.new_empty(statistics_shape(input, normalized_shape)) for _ in "mr")
+    output, mean, rstd = layout.outputs("layer_norm")(input, normalized_shape, weight, bias, eps, contract)
     sizes = [rstd.numel(), 1, prod(normalized_shape), 1]
-    return normalise("layer_norm", input, weight, bias, mean, rstd, sizes, eps, contract), mean, rstd
+    return normalise("layer_norm", output, mean, rstd, input, weight, bias, sizes, eps, contract), mean, rstd
 
 
 def layer_norm_backward(
@@ -24,7 +24,9 @@ def layer_norm_backward(
     weight: Optional, contract: str,
 ) -> tuple[torch.Tensor, ...]:
     sizes = [rstd.numel(), 1, prod(normalized_shape), 1]
-    return gradients("layer_norm_backward", grad, input, mean, rstd, weight, normalized_shape, sizes, contract)
+    op = "layer_norm_backward"
+    output, *vectors = layout.outputs(op)(grad, input, normalized_shape)
+    return gradients(op, output, *vectors, grad, input, mean, rstd, weight, sizes, contract), *vectors
 
 
 OPS = {"layer_norm": layer_norm, "layer_norm_backward": layer_norm_backward}

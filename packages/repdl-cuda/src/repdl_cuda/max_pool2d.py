@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from repdl.ops.max_pool2d import pooled_size
+from repdl import layout
 from repdl_cuda.native import native, stream
 
 
@@ -14,17 +14,17 @@ def max_pool2d(
     input: torch.Tensor, kernel_size: Sequence[int], stride_: Sequence[int], padding: Sequence[int],
     dilation: Sequence[int], ceil_mode: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    outputs = layout.outputs("max_pool2d")(input, kernel_size, stride_, padding, dilation, ceil_mode)
+    planes, indices = (layout.row_major(t) for t in outputs)
     input = input.contiguous()
     n, c, *size = input.shape
     options = list(zip(kernel_size, stride_, padding, dilation))
-    out = [pooled_size(size[i], *options[i], ceil_mode) for i in (0, 1)]
-    output = input.new_empty((n, c, *out))
-    indices = torch.empty_like(output, dtype=torch.int64)
+    out = planes.shape[2:]
     native(input).max_pool2d(
-        input.data_ptr(), output.data_ptr(), indices.data_ptr(), n * c,
+        input.data_ptr(), planes.data_ptr(), indices.data_ptr(), n * c,
         [size[0], out[0], *options[0]], [size[1], out[1], *options[1]], stream(input),
     )
-    return output, indices
+    return layout.stored(planes, outputs[0]), layout.stored(indices, outputs[1])
 
 
 def max_pool2d_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Sequence[int]) -> torch.Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from repdl import layout
 from repdl.contract import Contract
 from repdl.ops._optional import address, contiguous
 from repdl_cuda.native import native, stream, workspace
@@ -14,35 +15,34 @@ Optional = torch.Tensor | None
 
 
 def normalise(
-    op: str, input: torch.Tensor, weight: Optional, bias: Optional, mean: Optional, rstd: torch.Tensor,
-    sizes: Sequence[int], eps: float, contract: str,
+    op: str, output: torch.Tensor, mean: Optional, rstd: torch.Tensor, input: torch.Tensor, weight: Optional,
+    bias: Optional, sizes: Sequence[int], eps: float, contract: str,
 ) -> torch.Tensor:
-    """The output; mean and rstd are written. Without mean it is 0."""
+    """`output`, which is written, as are mean and rstd. Without mean that is 0."""
     input, weight, bias = input.contiguous(), contiguous(weight), contiguous(bias)
-    output = torch.empty_like(input)
+    result = layout.row_major(output)
     chosen = Contract.parse(contract)
     native(input).norm_rows(
-        op, input.data_ptr(), address(weight), address(bias), output.data_ptr(), address(mean), rstd.data_ptr(),
+        op, input.data_ptr(), address(weight), address(bias), result.data_ptr(), address(mean), rstd.data_ptr(),
         sizes, eps, chosen.sum_lanes, chosen.sum_block, stream(input),
     )
-    return output
+    return layout.stored(result, output)
 
 
 def gradients(
-    op: str, grad: torch.Tensor, input: torch.Tensor, mean: Optional, rstd: torch.Tensor, weight: Optional,
-    shape: Sequence[int], sizes: Sequence[int], contract: str,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Those of input, weight and bias, the last two in `shape`; that of bias is not written without mean."""
+    op: str, output: torch.Tensor, grad_weight: torch.Tensor, grad_bias: Optional, grad: torch.Tensor,
+    input: torch.Tensor, mean: Optional, rstd: torch.Tensor, weight: Optional, sizes: Sequence[int], contract: str,
+) -> torch.Tensor:
+    """`output`, the gradient of input, which is written, as are those of weight and, with mean, of bias."""
     grad, input, weight = grad.contiguous(), input.contiguous(), contiguous(weight)
     mean, rstd = contiguous(mean), rstd.contiguous()
-    output = torch.empty_like(input)
-    grad_weight, grad_bias = (input.new_empty(shape) for _ in "wb")
+    result = layout.row_major(output)
     chosen = Contract.parse(contract)
     batch, groups, channels, inner = sizes
     work = workspace(input, 2 * native(input).sum_work(groups * channels, batch * inner, chosen.sum_block))
     native(input).norm_rows_backward(
-        op, grad.data_ptr(), input.data_ptr(), address(mean), rstd.data_ptr(), address(weight), output.data_ptr(),
-        grad_weight.data_ptr(), grad_bias.data_ptr(), work.data_ptr(), sizes,
+        op, grad.data_ptr(), input.data_ptr(), address(mean), rstd.data_ptr(), address(weight), result.data_ptr(),
+        grad_weight.data_ptr(), address(grad_bias), work.data_ptr(), sizes,
         chosen.sum_lanes, chosen.sum_block, stream(input),
     )
-    return output, grad_weight, grad_bias
+    return layout.stored(result, output)

@@ -6,23 +6,24 @@ from collections.abc import Callable
 
 import torch
 
+from repdl import layout
 from repdl_cuda.native import native, stream
 
 
-def _op(name: str, change: int) -> Callable[..., torch.Tensor]:
+def _op(name: str) -> Callable[..., torch.Tensor]:
+    empty = layout.outputs(name)
+
     def run(tensor: torch.Tensor, dim: int, left: int, right: int, mode: str) -> torch.Tensor:
-        tensor = tensor.contiguous()
-        shape = list(tensor.shape)
-        shape[dim] += change * (left + right)
-        output = tensor.new_empty(shape)
-        size = min(shape[dim], tensor.shape[dim])
+        output = empty(tensor, dim, left, right, mode)
+        rows, tensor = layout.row_major(output), tensor.contiguous()
+        size = min(rows.shape[dim], tensor.shape[dim])
         getattr(native(tensor), name)(
-            tensor.data_ptr(), output.data_ptr(), tensor.shape[:dim].numel(), size, tensor.shape[dim + 1 :].numel(),
+            tensor.data_ptr(), rows.data_ptr(), tensor.shape[:dim].numel(), size, tensor.shape[dim + 1 :].numel(),
             left, right, mode, stream(tensor),
         )
-        return output
+        return layout.stored(rows, output)
 
     return run
 
 
-OPS = {"pad": _op("pad", 1), "pad_backward": _op("pad_backward", -1)}
+OPS = {"pad": _op("pad"), "pad_backward": _op("pad_backward")}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import torch
 
+from repdl import layout
 from repdl_cuda.native import native, stream
 
 
 def _pow(input: torch.Tensor, exponent: float) -> torch.Tensor:
-    source = input.contiguous()
-    output = source.new_empty(source.shape)
+    output = layout.outputs("pow")(input, exponent)
+    source = layout.matching(input, output)
     native(source).pow(source.data_ptr(), output.data_ptr(), source.numel(), exponent, stream(source))
     return output
 

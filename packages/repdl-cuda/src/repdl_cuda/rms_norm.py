@@ -7,16 +7,16 @@ from math import prod
 
 import torch
 
-from repdl.ops._norm import statistics_shape
+from repdl import layout
 from repdl_cuda.norm_rows import Optional, gradients, normalise
 
 
 def rms_norm(
     input: torch.Tensor, normalized_shape: Sequence[int], weight: Optional, eps: float, contract: str
 ) -> tuple[torch.Tensor, ...]:
-    rstd = input.new_empty(statistics_shape(input, normalized_shape))
+    output, rstd = layout.outputs("rms_norm")(input, normalized_shape, weight, eps, contract)
     sizes = [rstd.numel(), 1, prod(normalized_shape), 1]
-    return normalise("rms_norm", input, weight, None, None, rstd, sizes, eps, contract), rstd
+    return normalise("rms_norm", output, None, rstd, input, weight, None, sizes, eps, contract), rstd
 
 
 def rms_norm_backward(
@@ -24,7 +24,9 @@ def rms_norm_backward(
     contract: str,
 ) -> tuple[torch.Tensor, ...]:
     sizes = [rstd.numel(), 1, prod(normalized_shape), 1]
-    return gradients("rms_norm_backward", grad, input, None, rstd, weight, normalized_shape, sizes, contract)[:2]
+    output, grad_weight = layout.outputs("rms_norm_backward")(grad, input, normalized_shape)
+    result = gradients("rms_norm_backward", output, grad_weight, None, grad, input, None, rstd, weight, sizes, contract)
+    return result, grad_weight
 
 
 OPS = {"rms_norm": rms_norm, "rms_norm_backward": rms_norm_backward}

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from repdl import layout
 from repdl.contract import Contract
 from repdl_cuda.native import native, stream
 
@@ -17,7 +18,7 @@ def _op(name: str) -> Callable[..., torch.Tensor]:
         shape = tensors[0].shape
         moves = len(shape) > 0 and dim != len(shape) - 1
         rows = [(t.movedim(dim, -1) if moves else t).contiguous() for t in tensors]
-        output = torch.empty_like(rows[0])
+        output = rows[0].new_empty(rows[0].shape)
         if output.numel():
             chosen = Contract.parse(contract)
             n = shape[dim] if shape else 1
@@ -25,7 +26,7 @@ def _op(name: str) -> Callable[..., torch.Tensor]:
                 *(t.data_ptr() for t in rows), output.data_ptr(), output.numel() // n, n,
                 chosen.sum_lanes, chosen.sum_block, stream(output),
             )
-        return output.movedim(-1, dim).contiguous() if moves else output
+        return layout.stored(output.movedim(-1, dim), output.new_empty(shape)) if moves else output
 
     return run
 

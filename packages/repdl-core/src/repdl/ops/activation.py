@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from repdl import registry
+from repdl import layout, registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_bool, check_tensor
@@ -49,7 +49,7 @@ _silu: Callable[..., Tensor] = registry.define(
     family="activation",
     check=lambda input: None,
     dtypes=Dtypes(SINGLE),
-    fake=lambda input: input.new_empty(input.shape),
+    fake=layout.empty_pointwise,
     setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
     backward=lambda ctx, grad: _silu_backward(grad, *ctx.saved_tensors),
 )
@@ -66,7 +66,7 @@ _silu_backward: Callable[..., Tensor] = registry.define(
     family="activation",
     check=lambda grad, input: check_like("silu_backward", grad, input=input),
     dtypes=Dtypes(SINGLE),
-    fake=lambda grad, input: grad.new_empty(grad.shape),
+    fake=layout.empty_pointwise,
     setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
     backward=_silu_twice,
 )
@@ -94,7 +94,7 @@ _gelu: Callable[..., Tensor] = registry.define(
     family="activation",
     check=lambda input, approximate: _check_kind("gelu", approximate),
     dtypes=Dtypes(SINGLE),
-    fake=lambda input, approximate: input.new_empty(input.shape),
+    fake=lambda input, approximate: layout.empty_pointwise(input),
     setup_context=_save_kind,
     backward=lambda ctx, grad: (_gelu_backward(grad, *ctx.saved_tensors, ctx.approximate), None),
 )
@@ -104,7 +104,7 @@ _gelu_backward: Callable[..., Tensor] = registry.define(
     family="activation",
     check=_check_gelu_backward,
     dtypes=Dtypes(SINGLE),
-    fake=lambda grad, input, approximate: grad.new_empty(grad.shape),
+    fake=lambda grad, input, approximate: layout.empty_pointwise(grad, input),
     setup_context=_save_kind,
     backward=_gelu_twice,
 )

@@ -26,7 +26,7 @@ _op = registry.define(
     "cast",
     "(Tensor input, ScalarType dtype) -> Tensor",
     check=_check,
-    fake=lambda input, dtype: input.new_empty(input.shape, dtype=dtype),
+    fake=lambda input, dtype: torch.empty_like(input, dtype=dtype),  # as torch: the strides of a dense input
     setup_context=_setup_context,
     backward=lambda ctx, grad: (_cast(grad, ctx.dtype), None),
 )

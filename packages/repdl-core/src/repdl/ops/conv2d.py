@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from repdl import registry
+from repdl import layout, registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import (
@@ -94,11 +94,12 @@ def _fake(
     contract: str,
 ) -> torch.Tensor:
     sides = [output_size(input.shape[2 + i], weight.shape[2 + i], stride[i], padding[i], dilation[i]) for i in (0, 1)]
-    return input.new_empty((input.shape[0], weight.shape[0], *sides))
+    return layout.images((input.shape[0], weight.shape[0], *sides), input, weight).empty(input)
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
     input, weight, _bias, *ctx.options = inputs
+    ctx.format = layout.memory_format(input, weight)
     ctx.save_for_backward(input, weight)
 
 
@@ -106,9 +107,9 @@ def _backward(ctx: Any, grad: torch.Tensor) -> Any:
     input, weight = ctx.saved_tensors
     grad_input = grad_weight = grad_bias = None
     if ctx.needs_input_grad[0]:
-        grad_input = _grad_input(grad, weight, input.shape[2:], *ctx.options)
+        grad_input = _grad_input(grad, weight, input.shape[2:], *ctx.options).contiguous(memory_format=ctx.format)
     if ctx.needs_input_grad[1]:
-        grad_weight = _grad_weight(grad, input, weight.shape[2:], *ctx.options)
+        grad_weight = _grad_weight(grad, input, weight.shape[2:], *ctx.options).contiguous(memory_format=ctx.format)
     if ctx.needs_input_grad[2]:
         grad_bias = torch.ops.repdl.sum(grad, [0, 2, 3], False, ctx.options[-1])
     return grad_input, grad_weight, grad_bias, None, None, None, None, None

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from repdl import registry
+from repdl import layout, registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, HALF, Dtypes
 from repdl.errors import (
@@ -44,7 +44,7 @@ def _define_binary(
             broadcast_shape(name, input=input, other=other)
 
     def fake(input: torch.Tensor, other: torch.Tensor, contract: str) -> torch.Tensor:
-        return input.new_empty(broadcast_shapes(input.shape, other.shape))
+        return layout.empty_pointwise(input, other)
 
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         input, other, ctx.contract = inputs
@@ -109,7 +109,7 @@ def check_like(op: str, grad: torch.Tensor, **tensors: torch.Tensor) -> None:
 _maximum_backward: Function = registry.define(
     "maximum_backward", "(Tensor grad, Tensor input, Tensor other) -> Tensor", family="elementwise",
     check=lambda grad, input, other: check_like("maximum_backward", grad, input=input, other=other),
-    fake=lambda grad, input, other: grad.new_empty(grad.shape),
+    fake=layout.empty_pointwise,
     setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs[1:]),
     backward=lambda ctx, grad: (_maximum_backward(grad, *ctx.saved_tensors), None, None),
     dtypes=Dtypes(),

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from repdl import registry
+from repdl import layout, registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, as_pair, check, check_bool, check_dim, check_dtype, check_size, check_tensor
@@ -74,17 +74,19 @@ def _fake(
     dilation: Sequence[int], ceil_mode: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     shape = _shape(input.shape, kernel_size, stride, padding, dilation, ceil_mode)
-    return input.new_empty(shape), input.new_empty(shape, dtype=torch.int64)
+    kept = layout.images(shape, input)
+    return kept.empty(input), kept.empty(input, torch.int64)
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.size = inputs[0].shape[2:]
+    ctx.size, ctx.format = inputs[0].shape[2:], layout.memory_format(inputs[0])
     ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(output[1])
 
 
 def _backward(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
-    return _max_pool2d_backward(grad, *ctx.saved_tensors, ctx.size), None, None, None, None, None
+    grad_input = _max_pool2d_backward(grad, *ctx.saved_tensors, ctx.size).contiguous(memory_format=ctx.format)
+    return grad_input, None, None, None, None, None
 
 
 _max_pool2d = registry.define(

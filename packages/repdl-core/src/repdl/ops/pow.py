@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from repdl import registry
+from repdl import layout, registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import ArgumentError, as_float, check_tensor
@@ -38,7 +38,7 @@ _pow: Callable[..., torch.Tensor] = registry.define(
     "(Tensor input, float exponent) -> Tensor",
     check=lambda input, exponent: None,
     dtypes=Dtypes(SINGLE),
-    fake=lambda input, exponent: input.new_empty(input.shape),
+    fake=lambda input, exponent: layout.empty_pointwise(input),
     setup_context=_setup_context,
     backward=_backward,
 )

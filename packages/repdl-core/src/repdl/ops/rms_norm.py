@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from repdl import registry
+from repdl import layout, registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import as_float, as_ints, check_size, check_tensor, check_tensor_or_none
@@ -25,7 +25,8 @@ def _check(
 def _fake(
     input: torch.Tensor, normalized_shape: Sequence[int], weight: Optional, eps: float, contract: str
 ) -> tuple[torch.Tensor, ...]:
-    return input.new_empty(input.shape), input.new_empty(statistics_shape(input, normalized_shape))
+    output = layout.images(input.shape, input).empty(input)
+    return output, input.new_empty(statistics_shape(input, normalized_shape))
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -67,7 +68,7 @@ _rms_norm_backward = registry.define(
     "(Tensor grad, Tensor input, SymInt[] normalized_shape, Tensor rstd, Tensor? weight, str contract) "
     "-> (Tensor, Tensor)",
     check=_check_backward,
-    fake=lambda grad, input, shape, *_: (input.new_empty(input.shape), input.new_empty(shape)),
+    fake=lambda grad, input, shape, *_: (layout.images(input.shape, grad).empty(input), input.new_empty(shape)),
     dtypes=Dtypes(outputs=("grad", "weight"), statistics=("rstd",), parameters=(("weight",),)),
     family="rms_norm",
 )

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
-from repdl import registry
+from repdl import layout, registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check_bool, check_tensor
@@ -61,7 +61,7 @@ def _register(name: str, derivative: Callable[..., Tensor]) -> Callable[..., Ten
         "(Tensor input) -> Tensor",
         family="elementwise",
         check=lambda input: None,
-        fake=lambda input: input.new_empty(input.shape),
+        fake=layout.empty_pointwise,
         setup_context=setup_context,
         backward=lambda ctx, g: derivative(g, *ctx.saved_tensors),
         dtypes=Dtypes(ALL if name in IEEE else SINGLE),
@@ -122,7 +122,7 @@ _relu_backward: Callable[..., Tensor] = registry.define(
     "(Tensor grad, Tensor output) -> Tensor",
     family="elementwise",
     check=lambda grad, output: check_like("relu_backward", grad, output=output),
-    fake=lambda grad, output: grad.new_empty(grad.shape),
+    fake=lambda grad, output: layout.empty_pointwise(output, grad),  # as torch, output first
     setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]),
     backward=lambda ctx, g: (_relu_backward(g, *ctx.saved_tensors), None),
     dtypes=Dtypes(),

@@ -12,10 +12,25 @@ from typing import Any
 
 import torch
 
+from repdl import layout
 from repdl.backend import Backend
 from repdl.registry import ops_of
 
 _tiny, _one = 5e-324, 1.0  # variables: a product of constants is computed when Python compiles it
+
+
+def _laid_out(op: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The outputs of `function`, which are row-major, in the layouts of the op."""
+    empty = layout.outputs(op)
+
+    @wraps(function)
+    def run(*args: Any) -> Any:
+        result, outputs = function(*args), empty(*args)
+        if isinstance(result, tuple):
+            return tuple(layout.stored(*pair) for pair in zip(result, outputs))
+        return result if result is None else layout.stored(result, outputs)
+
+    return run
 
 
 def _ieee(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,7 +49,7 @@ def _ieee(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-OPS = {op: _ieee(function) for ops in ops_of(__name__).values() for op, function in ops.items()}
+OPS = {op: _ieee(_laid_out(op, function)) for ops in ops_of(__name__).values() for op, function in ops.items()}
 
 backend = Backend(
     name="reference",
