@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from repdl import registry
+from repdl import layout, registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.errors import ArgumentError, UnsupportedError, as_float, as_ints, check, check_dtype, check_tensor
@@ -42,23 +42,35 @@ def _check(input: torch.Tensor, dim: int, left: int, right: int, mode: str) -> N
     _check_options("pad", input.shape[dim], dim, left, right, mode)
 
 
-def _resized(tensor: torch.Tensor, dim: int, change: int) -> torch.Tensor:
-    shape = list(tensor.shape)
-    shape[dim] += change
-    return tensor.new_empty(shape)
+def _resized(shape: Sequence[int], dim: int, change: int) -> list[int]:
+    return [n + change if d == dim else n for d, n in enumerate(shape)]
+
+
+def _images(input: torch.Tensor, mode: str) -> tuple[torch.Tensor, ...]:
+    """What makes the output and the gradient channels last, if it is; as in torch not when padding is circular."""
+    return () if mode == "circular" else (input,)
+
+
+def _fake(input: torch.Tensor, dim: int, left: int, right: int, mode: str) -> torch.Tensor:
+    return layout.images(_resized(input.shape, dim, left + right), *_images(input, mode)).empty(input)
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    _, *ctx.options = inputs
+    input, *ctx.options = inputs
+    ctx.format = layout.memory_format(*_images(input, ctx.options[-1]))
+
+
+def _backward(ctx: Any, grad: torch.Tensor) -> Any:
+    return _pad_backward(grad, *ctx.options).contiguous(memory_format=ctx.format), None, None, None, None
 
 
 _pad = registry.define(
     "pad",
     "(Tensor input, int dim, int left, int right, str mode) -> Tensor",
     check=_check,
-    fake=lambda input, dim, left, right, mode: _resized(input, dim, left + right),
+    fake=_fake,
     setup_context=_setup_context,
-    backward=lambda ctx, grad: (_pad_backward(grad, *ctx.options), None, None, None, None),
+    backward=_backward,
     dtypes=Dtypes(),
 )
 
@@ -73,7 +85,7 @@ _pad_backward: Callable[..., torch.Tensor] = registry.define(
     "pad_backward",
     "(Tensor grad, int dim, int left, int right, str mode) -> Tensor",
     check=_check_backward,
-    fake=lambda grad, dim, left, right, mode: _resized(grad, dim, -left - right),
+    fake=lambda grad, dim, left, right, mode: grad.new_empty(_resized(grad.shape, dim, -left - right)),
     setup_context=_setup_context,
     backward=lambda ctx, grad: (_pad(grad, *ctx.options), None, None, None, None),
     dtypes=Dtypes(),
@@ -102,7 +114,8 @@ def pad(
 
     Args:
         pad: (left, right) of the last dimension, then of the one before it, and so on.
-        mode: 'constant' (negative pads cut), 'reflect', 'replicate' or 'circular'.
+            Negative ones cut.
+        mode: 'constant', 'reflect', 'replicate' or 'circular'.
         value: of the constant, 0 by default.
         contract: checked; padding has the same order in all.
 
@@ -137,8 +150,31 @@ def pad(
     if value not in (None, 0):
         raise UnsupportedError(f"pad: value is {value} with mode {mode!r}, expected None")
     check("pad", mode in MODES, f"mode is {mode!r}, expected constant, {', '.join(MODES)}")
+    output = input
     for i in range(pairs):
-        left, right = pad[2 * i], pad[2 * i + 1]
-        if left or right:
-            input = _pad(input, input.dim() - 1 - i, left, right, mode)
-    return input
+        output = _padded(output, input.dim() - 1 - i, pad[2 * i], pad[2 * i + 1], mode)
+    return output.contiguous(memory_format=layout.memory_format(*_images(input, mode))) if any(pad) else output
+
+
+def _padded(input: torch.Tensor, dim: int, left: int, right: int, mode: str) -> torch.Tensor:
+    """One dimension; what negative pads cut off is copied before, but for circular padding."""
+    size, least = input.shape[dim], 0 if mode == "circular" else 1
+    check(
+        "pad", size + left + right >= least or not (left or right),
+        f"padding is ({left}, {right}) in dimension {dim} of size {size}, expected {least} or more to be left",
+    )
+    if mode == "circular":
+        input = _cut(input, dim, min(left, 0), min(right, 0))
+    if left > 0 or right > 0:
+        input = _pad(input, dim, max(left, 0), max(right, 0), mode)
+    return input if mode == "circular" else _cut(input, dim, min(left, 0), min(right, 0))
+
+
+def _cut(input: torch.Tensor, dim: int, left: int, right: int) -> torch.Tensor:
+    left_over = input.shape[dim] + left + right
+    check(
+        "pad", left_over >= 0,
+        f"padding cuts ({-left}, {-right}) off dimension {dim} of size {input.shape[dim]}, "
+        f"expected no more than there is",
+    )
+    return input.narrow(dim, -left, left_over) if left or right else input
