@@ -97,6 +97,17 @@ def test_batch_norm__layout_does_not_change_the_bits() -> None:
     assert_same_bits(strided, dense)
 
 
+@pytest.mark.parametrize("shape", [(0, 3, 4), (2, 3, 0), (0, 3)], ids=str)
+def test_batch_norm__training_without_values_leaves_the_statistics(shape: tuple[int, ...]) -> None:
+    results = []
+    for f in (ops.batch_norm, theirs):
+        x, weight, bias = (t.requires_grad_() for t in (torch.ones(shape), uniform(4, 3), uniform(5, 3)))
+        mean, var = uniform(1, 3), uniform(2, 3).abs()
+        output = f(x, mean, var, weight, bias, True)
+        results.append([output, *torch.autograd.grad(output.sum(), (x, weight, bias)), mean, var])
+    assert_same_bits(*results)
+
+
 def test_batch_norm__second_derivative_is_refused() -> None:
     x = uniform(1, 4, 3).requires_grad_()
     out = ops.batch_norm(x, None, None, training=True)

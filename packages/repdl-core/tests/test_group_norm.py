@@ -88,10 +88,41 @@ def test_instance_norm__running_statistics_are_batch_norms() -> None:
     assert_same_bits(
         ops.instance_norm(x, mean, var, use_input_stats=False), ops.batch_norm(x, mean, var, training=False)
     )
-    assert_rejected(
-        lambda: ops.instance_norm(x, mean, var), NotImplementedError, "instance_norm: running statistics",
-        tensors=[x, mean, var],
-    )
+
+
+def test_instance_norm__tracks_the_means_of_each_elements_statistics() -> None:
+    x, weight = uniform(1, 3, 4, 5, 2), uniform(4, 4)
+    for dtype in (torch.float32, torch.float64):
+        for momentum in (0.1, 1.0):
+            kept = [uniform(2, 4).to(dtype), uniform(3, 4).abs().to(dtype)]
+            parts = [[t.clone() for t in kept] for _ in x]
+            ours, theirs = ([t.clone() for t in kept] for _ in "ot")
+            args = weight.to(dtype), None, True, momentum
+            output = ops.instance_norm(x.to(dtype), *ours, *args)
+            assert_same_bits(output, ops.instance_norm(x.to(dtype), None, None, *args))
+            for element, part in zip(x, parts):
+                ops.batch_norm(element[None].to(dtype), *part, training=True, momentum=momentum)
+            F.instance_norm(x.to(dtype), *theirs, *args)
+            for i in (0, 1):
+                assert_same_bits(ours[i], ops.mean(torch.stack([part[i] for part in parts]), 0))
+                # Values to 1; 10 in a sum, 3 in a mean, and 8 roundings more in each of two orders.
+                bound = 2 * (10 + 3 + 8) * torch.finfo(dtype).eps / 2
+                assert ((ours[i] - theirs[i]).abs() <= bound).all()
+
+
+def test_instance_norm__rejects_statistics_before_it_changes_them() -> None:
+    x, mean, var = uniform(1, 3, 4, 5), uniform(2, 4), uniform(3, 4).abs()
+    for bad, words in (
+        ((mean, None), "only one"),
+        ((mean, var[:3]), "running_var.shape[0] is 3"),
+        ((mean, var[:1].expand(4)), "share memory"),
+    ):
+        assert_rejected(
+            lambda: ops.instance_norm(x, *bad), ValueError, "instance_norm: ", words,
+            tensors=[x, *(t for t in bad if t is not None)],
+        )
+    with pytest.raises(ValueError, match="running_mean"):
+        ops.instance_norm(x, use_input_stats=False)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

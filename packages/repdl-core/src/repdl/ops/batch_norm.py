@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from repdl import registry
+from repdl import layout, registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import (
@@ -49,7 +49,10 @@ def _check(
     )
     n = input.numel() // input.shape[1] if input.shape[1] else 0
     if training and input.shape[1]:
-        check(op, n > 1, f"input has {n} values a channel (shape {tuple(input.shape)}), expected 2 or more in training")
+        check(
+            op, n != 1,
+            f"input has 1 values a channel (shape {tuple(input.shape)}), expected 2 or more, or none, in training",
+        )
 
 
 def _fake(
@@ -58,7 +61,10 @@ def _fake(
 ) -> tuple[torch.Tensor, ...]:
     channels = input.shape[1]
     new = channels if training and running_mean is not None else 0
-    return (input.new_empty(input.shape), *(input.new_empty(k) for k in (channels, channels, new, new)))
+    # As torch: strides that both formats have are row-major here, in the backward they are not.
+    sources = () if input.is_contiguous() else (input,)
+    output = layout.images(input.shape, *sources).empty(input)
+    return (output, *(input.new_empty(k) for k in (channels, channels, new, new)))
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -109,7 +115,9 @@ _batch_norm_backward = registry.define(
     "(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor invstd, bool training, str contract) "
     "-> (Tensor, Tensor, Tensor)",
     check=_check_backward,
-    fake=lambda grad, input, *_: (input.new_empty(input.shape), *(input.new_empty(input.shape[1]) for _ in "wb")),
+    fake=lambda grad, input, *_: (
+        layout.images(input.shape, input).empty(input), *(input.new_empty(input.shape[1]) for _ in "wb")
+    ),
     dtypes=Dtypes(
         outputs=("grad", "weight", "weight"), statistics=("mean", "invstd"), parameters=(("weight",),)
     ),
@@ -117,17 +125,40 @@ _batch_norm_backward = registry.define(
 )
 
 
-def _check_writable(**statistics: Optional) -> None:
+def check_statistics(op: str, channels: int, running_mean: Optional, running_var: Optional) -> None:
+    """Raise unless both are vectors of `channels` elements that can be written, or both are None."""
+    check(
+        op, (running_mean is None) == (running_var is None),
+        "only one of running_mean and running_var is given, expected both or neither",
+    )
+    statistics = {"running_mean": running_mean, "running_var": running_var}
+    _check_channels(op, channels, **statistics)
+    check_no_grad(op, **statistics)
+    _check_writable(op, **statistics)
+
+
+def new_statistics(
+    input: torch.Tensor, running_mean: Optional, running_var: Optional, momentum: float, eps: float, contract: str
+) -> tuple[torch.Tensor, ...]:
+    """Where training with `input` moves the running statistics."""
+    return _batch_norm(  # type: ignore[no-any-return]
+        input, running_mean, running_var, None, None, True, momentum, eps, contract
+    )[3:]
+
+
+def _check_writable(op: str, **statistics: Optional) -> None:
     """Raise before anything is changed where a copy into the statistics would fail."""
+    if torch.compiler.is_compiling():
+        return
     for name, tensor in statistics.items():
         if tensor is None or tensor.layout is not torch.strided:
             continue
         check(
-            "batch_norm", not may_overlap(tensor),
+            op, not may_overlap(tensor),
             f"elements of {name} share memory (strides {tensor.stride()}), expected one place for each; use .clone()",
         )
         check(
-            "batch_norm", not tensor.is_inference() or torch.is_inference_mode_enabled(),
+            op, not tensor.is_inference() or torch.is_inference_mode_enabled(),
             f"{name} is an inference tensor, expected a normal one outside inference mode; use .clone()",
         )
 
@@ -151,7 +182,7 @@ def batch_norm(
 
     Raises:
         ShapeError: if shapes do not fit together, statistics are missing, or training has
-            fewer than two values a channel.
+            one value a channel; without any, the running statistics stay.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
 
     Contract: batch_norm v1.
@@ -164,12 +195,12 @@ def batch_norm(
     momentum, eps = as_float(op, "momentum", momentum), as_float(op, "eps", eps)
     check(op, eps > 0 or (eps == 0 and not training), f"eps is {eps}, expected a positive number")
     check_no_grad(op, running_mean=running_mean, running_var=running_var)
-    if training and not torch.compiler.is_compiling():
-        _check_writable(running_mean=running_mean, running_var=running_var)
+    if training:
+        _check_writable(op, running_mean=running_mean, running_var=running_var)
     output, _, _, new_mean, new_var = _batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps, contract_name(contract)
     )
-    if training and running_mean is not None and running_var is not None:
+    if training and running_mean is not None and running_var is not None and input.numel():
         running_mean.copy_(new_mean)
         running_var.copy_(new_var)
     return output

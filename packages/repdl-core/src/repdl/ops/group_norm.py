@@ -6,11 +6,10 @@ from typing import Any
 
 import torch
 
-from repdl import registry
+from repdl import layout, registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import (
-    UnsupportedError,
     as_float,
     as_int,
     check,
@@ -20,7 +19,8 @@ from repdl.errors import (
     check_tensor,
     check_tensor_or_none,
 )
-from repdl.ops.batch_norm import batch_norm
+from repdl.ops.batch_norm import batch_norm, check_statistics, new_statistics
+from repdl.ops.sum import mean
 
 Optional = torch.Tensor | None
 
@@ -48,7 +48,8 @@ def _check(
 def _fake(
     input: torch.Tensor, num_groups: int, weight: Optional, bias: Optional, eps: float, contract: str
 ) -> tuple[torch.Tensor, ...]:
-    return input.new_empty(input.shape), *(input.new_empty(input.shape[0], num_groups) for _ in "mr")
+    output = layout.images(input.shape, input).empty(input)
+    return output, *(input.new_empty(input.shape[0], num_groups) for _ in "mr")
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -96,7 +97,9 @@ _group_norm_backward = registry.define(
     "(Tensor grad, Tensor input, SymInt num_groups, Tensor mean, Tensor rstd, Tensor? weight, str contract) "
     "-> (Tensor, Tensor, Tensor)",
     check=_check_backward,
-    fake=lambda grad, input, *_: (input.new_empty(input.shape), *(input.new_empty(input.shape[1]) for _ in "wb")),
+    fake=lambda grad, input, *_: (
+        layout.images(input.shape, input).empty(input), *(input.new_empty(input.shape[1]) for _ in "wb")
+    ),
     dtypes=Dtypes(
         outputs=("grad", "weight", "weight"), statistics=("mean", "rstd"), parameters=(("weight",),)
     ),
@@ -149,12 +152,12 @@ def instance_norm(
 ) -> torch.Tensor:
     """Normalise each channel of each batch element: `(N, C, ...) -> (N, C, ...)`, any floating-point dtype.
 
-    `group_norm` with a group a channel; without `use_input_stats`, `batch_norm` with
-    `running_mean` and `running_var` (C).
+    `group_norm` with a group a channel, and the means over the batch of what `batch_norm` makes of
+    `running_mean` and `running_var` (C), if given, go there in place; without `use_input_stats`,
+    `batch_norm` with those, which stay.
 
     Raises:
-        ShapeError: if shapes do not fit together, or a channel has one value only.
-        UnsupportedError: if running statistics shall be updated (with `use_input_stats`).
+        ShapeError: if shapes do not fit together, statistics are missing, or a channel has one value only.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
 
     Contract: group_norm v1.
@@ -164,20 +167,31 @@ def instance_norm(
     check_tensor(op, input=input)
     check_tensor_or_none(op, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     check_bool(op, use_input_stats=use_input_stats)
+    check(op, input.dim() > 2, f"input.dim() is {input.dim()}, expected 3 or more (N, C, ...)")
+    rows = input.contiguous().flatten(2)  # as torch, whose output is row-major
     if not use_input_stats:
-        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps, contract=contract)
-    if running_mean is not None or running_var is not None:
-        raise UnsupportedError(
-            f"{op}: running statistics are given with use_input_stats=True, expected None: "
-            f"their update is not covered; pass running_mean=None, running_var=None"
-        )
-    as_float(op, "momentum", momentum)
-    epsilon = as_float(op, "eps", eps)
-    check(op, input.dim() >= 2, f"input.dim() is {input.dim()}, expected 3 or more (N, C, ...)")
+        output = batch_norm(rows, running_mean, running_var, weight, bias, False, momentum, eps, contract=contract)
+        return output.reshape(input.shape)
+    share, epsilon, name = as_float(op, "momentum", momentum), as_float(op, "eps", eps), contract_name(contract)
     check(
         op, input.shape[2:].numel() != 1,
         f"input has one value a channel (shape {tuple(input.shape)}), expected 2 or more",
     )
-    if input.shape[1] == 0:
-        return group_norm(input, 1, weight, bias, epsilon, contract=contract)
-    return _group_norm(input, input.shape[1], weight, bias, epsilon, contract_name(contract))[0]
+    check_statistics(op, input.shape[1], running_mean, running_var)
+    output = _group_norm(rows, input.shape[1] or 1, weight, bias, epsilon, name)[0]
+    if running_mean is not None and running_var is not None:
+        _track(rows, running_mean, running_var, share, epsilon, name)
+    return output.reshape(input.shape)
+
+
+@torch.no_grad()
+def _track(
+    input: torch.Tensor, running_mean: torch.Tensor, running_var: torch.Tensor, momentum: float, eps: float,
+    contract: str,
+) -> None:
+    """New running statistics: each batch element's own, as a channel more of batch_norm, then their means."""
+    batch, channels = input.shape[:2]
+    rows = input.detach().reshape(1, batch * channels, input.shape[2])
+    made = new_statistics(rows, running_mean.repeat(batch), running_var.repeat(batch), momentum, eps, contract)
+    for running, new in zip((running_mean, running_var), made):
+        running.copy_(mean(new.reshape(batch, channels), 0, contract=contract))
