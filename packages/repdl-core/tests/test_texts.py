@@ -16,7 +16,8 @@ import pytest
 import torch
 
 import repdl
-from repdl.errors import DTypeError
+from repdl.backend import get_backend
+from repdl.errors import DTypeError, UnsupportedError
 from repdl.registry import OPS
 from repdl.testing import cases
 from repdl.testing.dtypes import convert
@@ -150,3 +151,44 @@ def test_texts__every_link_leads_to_a_text() -> None:
     for name, text in TEXTS.items():
         missing = set(re.findall(r"`(\w+)\.md`", text)) - TEXTS.keys()
         assert not missing, f"{name}.md names {missing}"
+
+
+@pytest.mark.parametrize("name", [name for name, info in repdl.backends().items() if info.error is None])
+def test_texts__a_backend_claims_float64_for_what_takes_it(name: str) -> None:
+    backend = get_backend(name)
+    ours = {op for op in backend.ops if op in OURS}
+    assert set(backend.float64) & ours == {op for op in ours if DOUBLE in accepted(op)}
+
+
+def derivative_error(op: str) -> str:
+    """What differentiating a small case of an op raises, or an empty text."""
+    first = [case for case in cases(OPS[op].family) if case.op == op and not case.derived][:5]
+    sizes = {case: sum(a.numel() for a in case.make() if isinstance(a, torch.Tensor)) for case in first}
+    case = min((case for case in first if sizes[case]), key=lambda case: sizes[case])
+    args = [
+        a.detach().clone().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
+        for a in case.args()
+    ]
+    leaves = [a for a in args if isinstance(a, torch.Tensor) and a.requires_grad]
+    with repdl.use_backend("reference"):
+        result = OPS[op].overload(*args)
+        outputs = [t for t in (result if isinstance(result, tuple) else (result,)) if t.requires_grad]
+        try:
+            torch.autograd.grad([t.sum() for t in outputs], leaves, allow_unused=True)
+        except UnsupportedError as error:
+            return str(error)
+    return ""
+
+
+def test_texts__derivatives() -> None:
+    """The error names exactly the ops that have no derivative, and the texts of their families say so."""
+    errors = {op: derivative_error(op) for op in OURS if OPS[op].overload._schema.returns}
+    without = {op for op, error in errors.items() if error}
+    for op in without:
+        others = ", ".join(sorted(without - {op}))
+        assert errors[op] == (
+            f"{op}: has no derivative in the contract, and neither have {others}; every other op has one"
+        )
+    for family in FAMILIES:
+        says = "no derivative itself" in TEXTS[family]
+        assert says == bool(without & set(ops_of(family))), f"{family}.md: 'no derivative itself', {sorted(without)}"

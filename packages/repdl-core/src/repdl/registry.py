@@ -10,7 +10,7 @@ and an implementation takes exactly the arguments of the schema, already checked
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -27,7 +27,8 @@ from repdl.errors import DeviceError, UnsupportedError
 @dataclass(frozen=True)
 class Op:
     """One registered op: `name` as in `torch.ops.repdl.<name>`, `family` as in the
-    names of its files (contract text, reference, kernels, tests)."""
+    names of its files (contract text, reference, kernels, tests). `differentiable` is
+    None for an op that changes its arguments, of which nobody asks a derivative."""
 
     name: str
     family: str
@@ -37,6 +38,11 @@ class Op:
     overload: torch._ops.OpOverload = field(repr=False)
     distribution: str = "repdl-core"
     storage: Storage | None = field(default=None, repr=False)
+    differentiable: bool | None = True
+
+    def takes(self, dtype: torch.dtype) -> bool:
+        """Whether the op takes tensors of a floating-point dtype; for one without `dtypes`, its check decides."""
+        return self.storage is None or dtype in self.storage.dtypes.supported
 
 
 OPS: dict[str, Op] = {}
@@ -127,13 +133,14 @@ def define(
 
     library.impl(name, opaque(kernel), "CompositeExplicitAutograd")
     torch.library.register_fake(f"{namespace}::{name}", fake_kernel, lib=library)
-    if backward is None and not mutable:
+    differentiable = True if backward is not None else None if mutable else False
+    if differentiable is False:
         setup_context, backward = _no_context, _raising_backward(name)
     if backward is not None:
         autograd = autograd_kernel(overload, kernel, setup_context, backward)
         library.impl(name, autograd, "Autograd", with_keyset=True)
         torch.library.register_vmap(overload, batching_rule(overload), lib=library)
-    OPS[name] = Op(name, family or name, schema, check, fake, overload, distribution, storage)
+    OPS[name] = Op(name, family or name, schema, check, fake, overload, distribution, storage, differentiable)
     return overload
 
 
@@ -153,6 +160,11 @@ def ops_of(package: str) -> dict[str, dict[str, Callable[..., Any]]]:
     import_module("repdl.ops")
     families = sorted({op.family for op in OPS.values() if op.distribution == "repdl-core"})
     return {family: import_module(f"{package}.{family}").OPS for family in families}
+
+
+def in_float64(ops: Iterable[str]) -> list[str]:
+    """Those of the ops that take float64: what a backend with a kernel for each of them claims."""
+    return [op for op in ops if OPS[op].takes(torch.float64)]
 
 
 def undefine(name: str) -> None:
@@ -242,9 +254,8 @@ def _no_context(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _raising_backward(name: str) -> Callable[..., Any]:
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
-        raise UnsupportedError(
-            f"{name}: has no derivative in the contract; if this is a second derivative, "
-            f"only matmul, linear, conv2d, sum, softmax, pad, max_pool2d and the elementwise ops have one"
-        )
+        others = sorted(op.name for op in OPS.values() if op.differentiable is False and op.name != name)
+        neither = f", and neither have {', '.join(others)}" if others else ""
+        raise UnsupportedError(f"{name}: has no derivative in the contract{neither}; every other op has one")
 
     return backward

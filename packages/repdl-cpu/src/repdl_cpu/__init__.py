@@ -6,22 +6,19 @@
 from __future__ import annotations
 
 from repdl.backend import Backend
-from repdl.registry import ops_of
+from repdl.registry import in_float64, ops_of
 from repdl_cpu.isa import get_isa, supported_isas, use_isa
 
 __version__ = "0.1.0"
 
-SINGLE = {"activation", "cross_entropy", "pow", "softmax"}
-"""Families without float64 kernels."""
-
-_ops = ops_of(__name__)
+_ops = {op: function for ops in ops_of(__name__).values() for op, function in ops.items()}
 
 backend = Backend(
     name="cpu",
     device="cpu",
-    ops={op: function for ops in _ops.values() for op, function in ops.items()},
+    ops=_ops,
     priority=100,
-    float64=[op for family, ops in _ops.items() if family not in SINGLE for op in ops],
+    float64=in_float64(_ops),
     describe=lambda: {"version": __version__, "isa": get_isa(), "supported": " ".join(supported_isas())},
 )
 

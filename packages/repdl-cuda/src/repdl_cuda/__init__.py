@@ -8,25 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from repdl.backend import Backend
-from repdl.registry import ops_of
+from repdl.registry import in_float64, ops_of
 
 __version__ = "0.1.0"
-
-SINGLE = {"activation", "cross_entropy", "pow", "softmax"}
-"""Families without float64 kernels."""
 
 
 def make_backend(name: str, device: str, priority: int, describe: Callable[[], Mapping[str, str]]) -> Backend:
     """A backend of all families; which native module an op runs in follows from its tensors."""
-    ops = ops_of(__name__)
+    ops = {op: function for table in ops_of(__name__).values() for op, function in table.items()}
     return Backend(
         name=name,
         device=device,
-        ops={op: function for table in ops.values() for op, function in table.items()},
+        ops=ops,
         priority=priority,
-        float64=[op for family, table in ops.items() if family not in SINGLE for op in table],
+        float64=in_float64(ops),
         describe=lambda: {"version": __version__, **describe()},
     )
 
 
-__all__ = ["SINGLE", "make_backend"]
+__all__ = ["make_backend"]

@@ -14,7 +14,7 @@ import torch
 
 from repdl import layout
 from repdl.backend import Backend
-from repdl.registry import ops_of
+from repdl.registry import in_float64, ops_of
 
 _tiny, _one = 5e-324, 1.0  # variables: a product of constants is computed when Python compiles it
 
@@ -56,6 +56,6 @@ backend = Backend(
     device="cpu",
     ops=OPS,
     priority=-100,
-    float64=OPS.keys(),
+    float64=in_float64(OPS),
     describe=lambda: {"language": "Python"},
 )
