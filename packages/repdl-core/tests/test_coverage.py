@@ -110,8 +110,8 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     "silu": None,
     "max_pool2d": ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"),
 }
-ADDED = {"mm": ("transA", "transB")}
-"""Parameters that torch does not have, kept from the prototype."""
+ADDED = {"mm": ("transA", "transB"), **dict.fromkeys(("max", "mean", "sum"), ("axis", "keepdims"))}
+"""Parameters that torch's schemas do not name: kept from the prototype, or numpy's names, which torch takes too."""
 
 
 def parameters(name: str) -> dict[str, inspect.Parameter]:

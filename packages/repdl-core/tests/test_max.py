@@ -120,8 +120,8 @@ def test_max__rejects_types(dim: Any) -> None:
     assert_rejected(lambda: ops.max(2.0), TypeError, "max: input")
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
-def test_max__rejects_dtypes(dtype: torch.dtype) -> None:
+def test_max__rejects_dtypes() -> None:
+    dtype = torch.complex64
     x = torch.ones(2, 3, dtype=dtype)
     for args in ((), (1,), (x,), (x.float(),)):
         assert_rejected(lambda: ops.max(x, *args), TypeError, "max", str(dtype).removeprefix("torch."), tensors=(x,))

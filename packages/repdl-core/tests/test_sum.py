@@ -150,5 +150,6 @@ def test_sum__rejects_types(op: str, dim: Any) -> None:
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
 def test_sum__rejects_dtypes(op: str, dtype: torch.dtype) -> None:
     x = torch.ones(2, 3, dtype=dtype)
-    assert_rejected(lambda: getattr(ops, op)(x), TypeError, "sum", str(dtype).removeprefix("torch."), tensors=(x,))
-    assert_rejected(lambda: getattr(ops, op)(x.float(), dtype=dtype), NotImplementedError, f"{op}: dtype")
+    if op == "mean" or dtype.is_complex:  # integers are summed: test_promotion.py
+        assert_rejected(lambda: getattr(ops, op)(x), TypeError, "sum", str(dtype).removeprefix("torch."), tensors=(x,))
+        assert_rejected(lambda: getattr(ops, op)(x.float(), dtype=dtype), NotImplementedError, f"{op}: dtype")

@@ -59,7 +59,10 @@ FORWARD: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 DERIVATIVES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     **{name: getattr(ops, name) for name in ("erf", "exp2", "expm1", "sigmoid", "sin", "tanh", "gelu", "silu")},
-    **{name: (lambda x, name=name: getattr(ops, name)(ops.abs(x))) for name in ("log10", "log1p", "log2", "rsqrt", "sqrt")},
+    **{
+        name: (lambda x, name=name: getattr(ops, name)(ops.abs(x)))
+        for name in ("log10", "log1p", "log2", "rsqrt", "sqrt")
+    },
     "gelu tanh": lambda x: ops.gelu(x, "tanh"),
     "pow": lambda x: ops.pow(ops.abs(x), 1.1),
     "pow small": lambda x: ops.pow(ops.abs(x), 1e-3),
@@ -82,7 +85,7 @@ def _results() -> dict[str, Any]:
     for step in (1, 3, 1000):
         param = torch.nn.Parameter(X.clone())
         param.grad = Y.clone()
-        optimizer = repdl.optim.Adam([param], lr=torch.tensor(0.1, dtype=torch.float64), betas=(0.9, 0.999), weight_decay=1e-3)
+        optimizer = repdl.optim.Adam([param], lr=torch.tensor(0.1, dtype=torch.float64), weight_decay=1e-3)
         optimizer.step()
         optimizer.state[param]["step"].fill_(step)
         optimizer.step()
@@ -113,7 +116,8 @@ def _flushing() -> Iterator[None]:
 
 ENVIRONMENTS: dict[str, Callable[[], Any]] = {"flush": _flushing}
 if platform.machine() in ("x86_64", "AMD64"):  # fegetround's values there
-    ENVIRONMENTS |= {name: (lambda value=value: _rounding(value)) for name, value in (("down", 0x400), ("up", 0x800), ("zero", 0xC00))}
+    for _name, _value in (("down", 0x400), ("up", 0x800), ("zero", 0xC00)):
+        ENVIRONMENTS[_name] = lambda value=_value: _rounding(value)
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)

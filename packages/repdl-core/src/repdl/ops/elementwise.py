@@ -13,9 +13,10 @@ import torch
 
 from repdl import layout, registry
 from repdl.contract import Contract, contract_name
-from repdl.dtypes import ALL, HALF, Dtypes
+from repdl.dtypes import ALL, Dtypes
 from repdl.errors import (
     ArgumentError,
+    DTypeError,
     UnsupportedError,
     as_float,
     as_int,
@@ -24,8 +25,8 @@ from repdl.errors import (
     check_tensor,
 )
 from repdl.ops._broadcast import broadcast_shapes, sum_to
-from repdl.ops._number import constant, item
-from repdl.ops.cast import narrowed, widened
+from repdl.ops._number import constant, floating, item
+from repdl.ops.cast import cast, narrowed, widened
 
 Operand = torch.Tensor | float | int
 Function = Callable[..., torch.Tensor]
@@ -116,34 +117,72 @@ _maximum_backward: Function = registry.define(
 )
 
 
-def operands(op: str, input: Operand, other: Operand) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both as tensors: a Python number becomes a 0-D tensor of the dtype of the other one."""
-    if isinstance(input, torch.Tensor):
-        return input, other if isinstance(other, torch.Tensor) else _number(op, "other", other, input)
-    check(op, isinstance(other, torch.Tensor), "no tensor among the operands, expected one at least")
-    return _number(op, "input", input, other), other  # type: ignore[arg-type,return-value]
+def operands(
+    op: str, input: Operand, other: Operand, *, divides: bool = False
+) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """Both as tensors of the floating-point dtype that torch promotes them to; None where that is no such dtype.
+
+    A Python number takes the dtype of the tensor beside it, rounded once. With `divides`
+    integers become floating-point, as in a true division.
+    """
+    tensors = [t for t in (input, other) if isinstance(t, torch.Tensor)]
+    if len(tensors) == 2 and tensors[0].dtype is tensors[1].dtype and tensors[0].dtype in ALL:
+        return tensors[0], tensors[1]
+    dtype = _result_dtype(input, other, tensors)
+    if divides and not dtype.is_floating_point and not dtype.is_complex:
+        dtype = torch.get_default_dtype()
+    if dtype not in ALL and not dtype.is_complex and not dtype.is_floating_point:
+        return None
+    if dtype not in ALL:
+        name = str(dtype).removeprefix("torch.")
+        raise DTypeError(f"{op}: the operands' common dtype is {name}, expected float32, float64, bfloat16 or float16")
+    device = tensors[0].device if tensors else torch.get_default_device()
+    return _operand(op, "input", input, dtype, device), _operand(op, "other", other, dtype, device)
 
 
-def _number(op: str, name: str, value: float, like: torch.Tensor) -> torch.Tensor:
-    """0-D of the dtype of `like`, rounded once: an integer not by way of a rounded double, a
-    double beyond float32 to inf. float32 beside what is no floating-point tensor."""
-    dtype = like.dtype if like.dtype in ALL else torch.float32
+def _result_dtype(input: Operand, other: Operand, tensors: list[torch.Tensor]) -> torch.dtype:
+    """torch's result dtype; a number counts by its kind alone, so that a symbolic one will do."""
+    if len(tensors) == 1 and tensors[0].is_floating_point():
+        return tensors[0].dtype
+    return torch.result_type(*(t if isinstance(t, torch.Tensor) else _kind(t) for t in (input, other)))
+
+
+def _kind(value: Any) -> bool | int | float:
+    if isinstance(value, (bool, np.bool_)):
+        return True
+    return 1 if isinstance(value, (int, np.integer, torch.SymInt)) else 1.0
+
+
+def _operand(op: str, name: str, value: Operand, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    return floating(value, dtype) if isinstance(value, torch.Tensor) else _number(op, name, value, dtype, device)
+
+
+def _number(op: str, name: str, value: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """0-D, rounded once: an integer not by way of a rounded double, a double beyond float32 to inf."""
     if isinstance(value, (int, np.integer, torch.SymInt)) and not isinstance(value, bool):
         whole = as_int(op, name, value)
         if not -(2**63) <= whole < 2**63:
             check(op, False, f"{name} is {whole}, expected an integer of 64 bits or a float")
-        return constant(whole, dtype, like.device)
-    return constant(as_float(op, name, value), dtype, like.device)
+        return constant(whole, dtype, device)
+    return constant(as_float(op, name, value), dtype, device)
 
 
-def _scaled(op: str, other: torch.Tensor, alpha: float, contract: str) -> torch.Tensor:
+def _scaled_op(
+    op: str, function: Function, input: Operand, other: Operand, alpha: float, contract: Contract | str | None
+) -> torch.Tensor:
+    """`function(input, alpha * other)`; with halves and another alpha than 1 rounded once in all."""
     if isinstance(alpha, torch.Tensor) and alpha.dim() == 0 and not alpha.requires_grad:
         alpha = item(alpha)
+    name = contract_name(contract)
+    pair = operands(op, input, other)
+    if pair is None:
+        return getattr(torch, op)(input, other, alpha=alpha)  # type: ignore[no-any-return]
     if isinstance(alpha, bool):
         raise ArgumentError(f"{op}: alpha is bool {alpha}, expected a real number")
     if isinstance(alpha, (int, float)) and alpha == 1:
-        return other
-    return _mul(other, _number(op, "alpha", alpha, other), contract)
+        return function(*pair, name)
+    dtype, (a, b) = widened(*pair)
+    return narrowed(function(a, _mul(b, _number(op, "alpha", alpha, b.dtype, b.device), name), name), dtype)
 
 
 def add(
@@ -157,12 +196,7 @@ def add(
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.add.html
     """
-    a, b = operands("add", input, other)
-    name = contract_name(contract)
-    if a.dtype in HALF and not (isinstance(alpha, (int, float)) and alpha == 1):
-        dtype, (a, b) = widened(a, b)
-        return narrowed(_add(a, _scaled("add", b, alpha, name), name), dtype)
-    return _add(a, _scaled("add", b, alpha, name), name)
+    return _scaled_op("add", _add, input, other, alpha, contract)
 
 
 def sub(
@@ -179,12 +213,9 @@ def sub(
     for operand in (input, other):
         if isinstance(operand, bool):
             raise ArgumentError(f"sub: an operand is bool {operand}, expected a tensor or a real number")
-    a, b = operands("sub", input, other)
-    name = contract_name(contract)
-    if a.dtype in HALF and not (isinstance(alpha, (int, float)) and alpha == 1):
-        dtype, (a, b) = widened(a, b)
-        return narrowed(_sub(a, _scaled("sub", b, alpha, name), name), dtype)
-    return _sub(a, _scaled("sub", b, alpha, name), name)
+        if isinstance(operand, torch.Tensor) and operand.dtype is torch.bool:
+            raise DTypeError("sub: an operand's dtype is bool, expected numbers; use torch.logical_xor or ~")
+    return _scaled_op("sub", _sub, input, other, alpha, contract)
 
 
 def mul(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
@@ -196,7 +227,9 @@ def mul(input: Operand, other: Operand, *, contract: Contract | str | None = Non
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.mul.html
     """
-    return _mul(*operands("mul", input, other), contract_name(contract))
+    name = contract_name(contract)
+    pair = operands("mul", input, other)
+    return torch.mul(input, other) if pair is None else _mul(*pair, name)  # type: ignore[arg-type]
 
 
 def div(
@@ -206,18 +239,53 @@ def div(
     rounding_mode: str | None = None,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """`input / other`, broadcast, any floating-point dtype, rounded once.
+    """`input / other`, broadcast, any floating-point dtype, rounded once; integers become floating-point.
+
+    With `rounding_mode` 'trunc' the quotient is cut to an integer, with 'floor' rounded down to one.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
-        UnsupportedError: if `rounding_mode` is not None.
+        UnsupportedError: for another `rounding_mode`, and for 'floor' with float64.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.div.html
     """
-    if rounding_mode is not None:
-        raise UnsupportedError(f"div: rounding_mode is {rounding_mode!r}, expected None (true division)")
-    return _div(*operands("div", input, other), contract_name(contract))
+    name = contract_name(contract)
+    if rounding_mode is None:
+        pair = operands("div", input, other, divides=True)
+        assert pair is not None
+        return _div(*pair, name)
+    if rounding_mode not in ("floor", "trunc"):
+        raise UnsupportedError(f"div: rounding_mode is {rounding_mode!r}, expected None, 'floor' or 'trunc'")
+    pair = operands("div", input, other)
+    if pair is None:
+        return torch.div(input, other, rounding_mode=rounding_mode)  # type: ignore[arg-type]
+    whole = (_floored if rounding_mode == "floor" else _truncated)(*(t.detach() for t in pair), name)
+    # Its derivative is 0: torch.where takes nothing from the operands, and gives their gradients nothing.
+    always = torch.ones((), dtype=torch.bool, device=whole.device)
+    for operand in pair:
+        whole = torch.where(always, whole, operand) if operand.requires_grad else whole
+    return whole
+
+
+def _truncated(a: torch.Tensor, b: torch.Tensor, contract: str) -> torch.Tensor:
+    """The rounded quotient without its fraction, which no rounding mode changes."""
+    dtype, (a, b) = widened(a, b)
+    return narrowed(torch.trunc(_div(a, b, contract)), dtype)
+
+
+def _floored(a: torch.Tensor, b: torch.Tensor, contract: str) -> torch.Tensor:
+    """Python's `//`. A quotient of two floats that is below an integer is so as a double too."""
+    if a.dtype is torch.float64:
+        raise UnsupportedError(
+            "div: rounding_mode is 'floor' with float64 operands, expected float32, bfloat16 or float16; "
+            "cast them first, or take rounding_mode='trunc'"
+        )
+    wide = [cast(t, torch.float64) for t in (a, b)]
+    whole = cast(torch.floor(_div(*wide, contract)), a.dtype)
+    apart = (a != 0) & a.isfinite() & b.isinf() & ((a < 0) != (b < 0))  # just below 0
+    whole = torch.where(apart, constant(-1.0, a.dtype, a.device), whole)
+    return torch.where(a.isinf() & (b != 0), constant(float("nan"), a.dtype, a.device), whole)
 
 
 def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
@@ -230,7 +298,9 @@ def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | st
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.maximum.html
     """
     check_tensor("maximum", input=input, other=other)
-    return _maximum(input, other, contract_name(contract))
+    name = contract_name(contract)
+    pair = operands("maximum", input, other)
+    return torch.maximum(input, other) if pair is None else _maximum(*pair, name)
 
 
 def minimum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
@@ -243,4 +313,6 @@ def minimum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | st
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.minimum.html
     """
     check_tensor("minimum", input=input, other=other)
-    return _minimum(input, other, contract_name(contract))
+    name = contract_name(contract)
+    pair = operands("minimum", input, other)
+    return torch.minimum(input, other) if pair is None else _minimum(*pair, name)

@@ -12,7 +12,7 @@ from repdl.contract import Contract
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_range, check_size, check_tensor
 from repdl.ops.elementwise import maximum
-from repdl.ops.sum import normalize_dim, reduced_shape
+from repdl.ops.sum import as_numpy, normalize_dim, reduced_shape
 
 
 def _check_max(input: torch.Tensor) -> None:
@@ -93,9 +93,11 @@ def max(
     keepdim: bool = False,
     *,
     other: torch.Tensor | None = None,
+    axis: int | None = None,
+    keepdims: bool | None = None,
     contract: Contract | str | None = None,
 ) -> torch.Tensor | Sequence[torch.Tensor]:
-    """The largest element: `max(input)`, `max(input, dim)` or `max(input, other)`, any floating-point dtype.
+    """The largest element: `max(input)`, `max(input, dim)` or `max(input, other)`, of floats or integers.
 
     Over a dimension, a named tuple `(values, indices)`; the index is that of the first of
     equal elements. NaN is larger than everything. The gradient of `max(input)` is shared
@@ -108,12 +110,21 @@ def max(
     Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.max.html
     """
     check_tensor("max", input=input)
+    dim, keepdim = as_numpy("max", dim, keepdim, axis, keepdims)
     check_bool("max", keepdim=keepdim)
     if isinstance(dim, torch.Tensor):
         other, dim = dim, None
     if other is not None:
         return maximum(input, other, contract=contract)
+    whole = not input.is_floating_point() and not input.is_complex()
     if dim is None:
-        return _max(input)
-    values, indices = _max_dim(input, normalize_dim("max", dim, input.dim()), keepdim)
+        _check_max(input)
+        return torch.max(input) if whole else _max(input)
+    position = normalize_dim("max", dim, input.dim())
+    if whole:
+        _check_max_dim(input, position, keepdim)
+        # torch.max leaves open which of equal elements it takes, torch.argmax takes the first.
+        indices = torch.argmax(input.to(torch.int64), position, keepdim)
+        return torch.return_types.max((torch.amax(input, position, keepdim), indices))  # type: ignore[no-any-return,attr-defined]
+    values, indices = _max_dim(input, position, keepdim)
     return torch.return_types.max((values, indices))  # type: ignore[no-any-return,attr-defined]

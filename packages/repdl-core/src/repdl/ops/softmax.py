@@ -10,7 +10,7 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import UnsupportedError, check, check_size, check_tensor
+from repdl.errors import UnsupportedError, as_int, check, check_size, check_tensor
 from repdl.ops.sum import in_dtype, normalize_dim
 
 _ops = torch.ops.repdl
@@ -88,17 +88,26 @@ _softmax = _define("softmax", _softmax_double_backward)
 _log_softmax = _define("log_softmax", _log_softmax_double_backward)
 
 
-def _position(op: str, input: torch.Tensor, dim: int | None) -> int:
+def _options(
+    op: str, input: torch.Tensor, dim: int | None, third: int | torch.dtype, dtype: torch.dtype | None
+) -> tuple[int, torch.dtype | None]:
+    """The dimension and the dtype. The third position is a number that warnings of
+    torch.nn.functional need, or the dtype, as in torch.softmax."""
     check_tensor(op, input=input)
+    if isinstance(third, torch.dtype):
+        check(op, dtype is None, f"dtype is given twice, {third} and {dtype}; expected it once")
+        dtype = third
+    elif third is not None:
+        as_int(op, "_stacklevel", third)
     if dim is None:
         raise UnsupportedError(f"{op}: dim is None, expected the dimension to normalise over; pass dim=")
-    return normalize_dim(op, dim, input.dim())
+    return normalize_dim(op, dim, input.dim()), dtype
 
 
 def softmax(
     input: torch.Tensor,
     dim: int | None = None,
-    _stacklevel: int = 3,
+    _stacklevel: int | torch.dtype = 3,
     dtype: torch.dtype | None = None,
     *,
     contract: Contract | str | None = None,
@@ -112,14 +121,14 @@ def softmax(
 
     Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html
     """
-    position = _position("softmax", input, dim)
+    position, dtype = _options("softmax", input, dim, _stacklevel, dtype)
     return _softmax(in_dtype("softmax", input, dtype), position, contract_name(contract))
 
 
 def log_softmax(
     input: torch.Tensor,
     dim: int | None = None,
-    _stacklevel: int = 3,
+    _stacklevel: int | torch.dtype = 3,
     dtype: torch.dtype | None = None,
     *,
     contract: Contract | str | None = None,
@@ -133,5 +142,5 @@ def log_softmax(
 
     Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html
     """
-    position = _position("log_softmax", input, dim)
+    position, dtype = _options("log_softmax", input, dim, _stacklevel, dtype)
     return _log_softmax(in_dtype("log_softmax", input, dtype), position, contract_name(contract))

@@ -21,8 +21,8 @@ from repdl.errors import (
     check_tensor,
 )
 from repdl.ops._broadcast import expand_to
-from repdl.ops._number import constant
-from repdl.ops.cast import cast, narrowed, widened
+from repdl.ops._number import constant, floating
+from repdl.ops.cast import narrowed, widened
 
 
 def normalize_dims(op: str, dim: int | Sequence[int] | None, ndim: int) -> list[int]:
@@ -86,13 +86,25 @@ def in_dtype(op: str, input: torch.Tensor, dtype: torch.dtype | None) -> torch.T
     """`input` cast to the option `dtype` of a reduction, as torch casts before it computes."""
     if dtype is None or dtype is input.dtype:
         return input
-    if dtype not in ALL or input.dtype not in ALL:
+    if dtype not in ALL or input.is_complex():
         name = str(dtype).removeprefix("torch.")
         raise UnsupportedError(
             f"{op}: dtype is {name} with {str(input.dtype).removeprefix('torch.')} input, expected None, "
-            f"or float32, float64, bfloat16 or float16 for both"
+            f"float32, float64, bfloat16 or float16"
         )
-    return cast(input, dtype)
+    return floating(input, dtype)
+
+
+def _is_whole(dtype: torch.dtype) -> bool:
+    return not dtype.is_floating_point and not dtype.is_complex
+
+
+def as_numpy(
+    op: str, dim: Any, keepdim: bool, axis: Any, keepdims: bool | None
+) -> tuple[Any, bool]:
+    """`dim` and `keepdim`, which may go by numpy's names, as in torch."""
+    check(op, axis is None or dim is None, f"dim is {dim} and axis is {axis}, expected one of them")
+    return dim if axis is None else axis, keepdim if keepdims is None else keepdims
 
 
 def normalize_dim(op: str, dim: int, ndim: int) -> int:
@@ -107,11 +119,14 @@ def sum(
     keepdim: bool = False,
     *,
     dtype: torch.dtype | None = None,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
     """Sum over all dimensions, or over those in `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
 
-    float32, float64, halves. The sum of no elements is 0.
+    float32, float64, halves; integers and bools exactly, as int64. The sum of no elements is 0.
+    `axis` and `keepdims` are other names of `dim` and `keepdim`.
 
     Raises:
         ShapeError: if a dimension does not exist or is named twice.
@@ -121,9 +136,12 @@ def sum(
     Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sum.html
     """
     check_tensor("sum", input=input)
+    dim, keepdim = as_numpy("sum", dim, keepdim, axis, keepdims)
     check_bool("sum", keepdim=keepdim)
-    input = in_dtype("sum", input, dtype)
-    return _op(input, normalize_dims("sum", dim, input.dim()), keepdim, contract_name(contract))
+    dims, name = normalize_dims("sum", dim, input.dim()), contract_name(contract)
+    if _is_whole(dtype or input.dtype) and not input.is_complex():
+        return torch.sum(input, dims, keepdim, dtype=dtype)  # exact, in any order
+    return _op(in_dtype("sum", input, dtype), dims, keepdim, name)
 
 
 def mean(
@@ -132,11 +150,14 @@ def mean(
     keepdim: bool = False,
     *,
     dtype: torch.dtype | None = None,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
     """Mean over all dimensions, or over those in `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
 
-    float32, float64, halves. The sum, divided once by the number of elements; the mean of none is NaN.
+    float32, float64, halves; integers with `dtype`. The sum, divided once by the number of
+    elements; the mean of none is NaN.
 
     Raises:
         ShapeError: if a dimension does not exist or is named twice.
@@ -146,6 +167,7 @@ def mean(
     Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.mean.html
     """
     check_tensor("mean", input=input)
+    dim, keepdim = as_numpy("mean", dim, keepdim, axis, keepdims)
     check_bool("mean", keepdim=keepdim)
     input = in_dtype("mean", input, dtype)
     dims = normalize_dims("mean", dim, input.dim())

@@ -17,7 +17,7 @@ from repdl import layout, registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check_bool, check_tensor
-from repdl.ops._number import constant
+from repdl.ops._number import constant, floating
 from repdl.ops.elementwise import check_like
 
 Tensor = torch.Tensor
@@ -47,6 +47,8 @@ _add, _sub, _mul, _div = (_arithmetic(op) for op in ("add", "sub", "mul", "div")
 
 IEEE = {"abs", "neg", "reciprocal", "relu", "sign", "sqrt", "square"}
 """What float64 has too: the other functions are proven in float32 only."""
+WHOLE = {"abs", "neg", "sign", "square"}
+"""What maps integers to integers, exactly, as torch's own functions do; the other functions make them floats."""
 
 
 def _register(name: str, derivative: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -75,6 +77,10 @@ def _unary(name: str, says: str, derivative: Callable[..., Tensor], page: str = 
     def function(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
         contract_name(contract)
         check_tensor(name, input=input)
+        if not input.is_floating_point() and not input.is_complex():
+            if name in WHOLE:
+                return getattr(torch, name)(input)  # type: ignore[no-any-return]
+            input = floating(input, torch.get_default_dtype())
         return op(input)
 
     function.__name__ = function.__qualname__ = name
@@ -137,4 +143,6 @@ def relu(input: Tensor, inplace: bool = False, *, contract: Contract | str | Non
     contract_name(contract)
     check_tensor("relu", input=input)
     check_bool("relu", inplace=inplace)
+    if not input.is_floating_point() and not input.is_complex():
+        return torch.relu_(input) if inplace else torch.relu(input)
     return input.copy_(_relu(input)) if inplace else _relu(input)
