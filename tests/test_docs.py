@@ -1,4 +1,4 @@
-"""What the READMEs claim: what their code prints, what is covered, which models convert."""
+"""What READMEs and docstrings claim: what code prints, what is covered, which models convert, which text says it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FIRST = blocks(README)[0]
 EXPECTED = FIRST.rpartition("# ")[2].strip()
 
 
-def test_readme__first_snippet_prints_what_it_says() -> None:
+def test_docs__first_snippet_prints_what_it_says() -> None:
     assert re.fullmatch("[0-9a-f]{64}", EXPECTED)
     assert output(FIRST).strip() == EXPECTED
     with repdl.use_backend("reference"):
@@ -60,27 +60,27 @@ def test_readme__first_snippet_prints_what_it_says() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_readme__first_snippet_does_not_depend_on_torchs_numbers(seed: int) -> None:
+def test_docs__first_snippet_does_not_depend_on_torchs_numbers(seed: int) -> None:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         assert output(FIRST).strip() == EXPECTED
 
 
-def test_readme__first_snippet_on_a_processor_that_torch_takes_for_another() -> None:
+def test_docs__first_snippet_on_a_processor_that_torch_takes_for_another() -> None:
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": "default", "REPDL_CPU_ISA": "baseline"}
     done = subprocess.run([sys.executable, "-c", FIRST], env=environment, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == EXPECTED, done.stderr
 
 
 @pytest.mark.parametrize("name", READMES)
-def test_readme__snippets_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_docs__snippets_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for code in blocks(READMES[name]):
         output(code)
 
 
 @pytest.mark.parametrize("name", READMES)
-def test_readme__installs_from_folders_that_exist(name: str) -> None:
+def test_docs__installs_from_folders_that_exist(name: str) -> None:
     """Nothing is on an index: `pip install repdl-...` would find nothing, or a stranger's."""
     lines = re.findall(r"^pip install ([^#&\n]*)", READMES[name], re.MULTILINE)
     assert lines
@@ -95,7 +95,7 @@ def test_readme__installs_from_folders_that_exist(name: str) -> None:
 COVERED = rows("| part | covered |")
 
 
-def test_readme__every_function_is_in_the_table_and_every_name_exists() -> None:
+def test_docs__every_function_is_in_the_table_and_every_name_exists() -> None:
     functions = set(repdl.ops.__all__)
     listed: list[str] = []
     for part, cell in COVERED.items():
@@ -110,7 +110,7 @@ def test_readme__every_function_is_in_the_table_and_every_name_exists() -> None:
     assert len(listed) == len(set(listed)), "named twice"
 
 
-def test_readme__what_has_no_float64() -> None:
+def test_docs__what_has_no_float64() -> None:
     refusing = [
         name
         for name in repdl.ops.__all__
@@ -119,12 +119,19 @@ def test_readme__what_has_no_float64() -> None:
     assert names(COVERED["not in float64"]) == sorted(refusing)
 
 
+def test_docs__the_page_of_exact_functions_has_each_of_them() -> None:
+    table = (ROOT / "docs/exact-functions.md").read_text().split("| function | special values |")[1].split("\n\n")[0]
+    listed = re.findall(r"\w+", " ".join(line.split("|")[1] for line in table.splitlines()[2:]))
+    composed = {"cross_entropy", "gelu", "log_softmax", "silu", "softmax"}
+    assert sorted(listed) == sorted(set(names(COVERED["not in float64"])) - composed)
+
+
 def layers() -> set[str]:
     classes = {name: getattr(repdl.nn, name) for name in repdl.nn.__all__}
     return {n for n, c in classes.items() if isinstance(c, type) and issubclass(c, Layer) and c is not Layer}
 
 
-def test_readme__layers_and_optimizers() -> None:
+def test_docs__layers_and_optimizers() -> None:
     assert set(names(COVERED["layers (repdl-nn)"])) - {"Flatten", "from_torch_module"} == layers()
     optimizers = {n for n in repdl.optim.__all__ if isinstance(getattr(repdl.optim, n), type)}
     others = {"decoupled_weight_decay", "sgd_step", "adam_step"}
@@ -134,12 +141,31 @@ def test_readme__layers_and_optimizers() -> None:
     assert set(names(table)) == layers() | torchs
 
 
+# The contract that a docstring cites.
+
+TEXTS = {path.stem: path.read_text() for path in (ROOT / "packages/repdl-core/src/repdl/contract/v1").glob("*.md")}
+
+
 @pytest.mark.parametrize("name", ["repdl-core", "repdl-nn", "repdl-optim", "repdl-cpu", "repdl-cuda"])
-def test_readme__every_contract_that_a_docstring_cites_exists(name: str) -> None:
-    texts = {path.stem for path in (ROOT / "packages/repdl-core/src/repdl/contract/v1").glob("*.md")}
+def test_docs__every_contract_that_is_cited_exists(name: str) -> None:
     for path in (ROOT / "packages" / name / "src").rglob("*.py"):
         for cited, version in re.findall(r"Contract: (\w+) (v\d)\b", path.read_text()):
-            assert version == "v1" and cited in texts, f"{path.relative_to(ROOT)} cites {cited} {version}"
+            assert version == "v1" and cited in TEXTS, f"{path.relative_to(ROOT)} cites {cited} {version}"
+
+
+def test_docs__functions_cite_the_text_of_their_op() -> None:
+    for name in repdl.ops.__all__:
+        (cited,) = re.findall(r"Contract: (\w+) v1", getattr(repdl.ops, name).__doc__)
+        assert (cited == OPS[name].family) if name in OPS else f"{name}(" in TEXTS[cited], f"{name} cites {cited}"
+
+
+def test_docs__layers_cite_the_text_of_what_they_call() -> None:
+    for name in layers():
+        layer = getattr(repdl.nn, name)
+        (cited,) = re.findall(r"Contract: (\w+) v1", layer.__doc__)
+        methods = [method for base in layer.__mro__ if issubclass(base, Layer) for method in vars(base).values()]
+        called = {n for method in methods if inspect.isfunction(method) for n in method.__code__.co_names}
+        assert cited in {OPS[n].family for n in called & OPS.keys()}, f"{name} cites {cited}, calls {called}"
 
 
 # Which models convert.
@@ -204,7 +230,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
 CONVERTS = rows("| model | converts |")
 
 
-def test_readme__every_model_is_tried() -> None:
+def test_docs__every_model_is_tried() -> None:
     assert CONVERTS.keys() == MODELS.keys()
 
 
@@ -228,7 +254,7 @@ def trained(build: Callable[[], nn.Module], threads: int) -> str:
 
 
 @pytest.mark.parametrize("model", [model for model, says in CONVERTS.items() if says == "yes"])
-def test_readme__converts_and_trains(model: str) -> None:
+def test_docs__converts_and_trains(model: str) -> None:
     digest = trained(MODELS[model], 1)
     assert digest == trained(MODELS[model], 3)
     with repdl.use_backend("reference"):
@@ -236,7 +262,7 @@ def test_readme__converts_and_trains(model: str) -> None:
 
 
 @pytest.mark.parametrize("model", [model for model, says in CONVERTS.items() if says != "yes"])
-def test_readme__does_not_convert(model: str) -> None:
+def test_docs__does_not_convert(model: str) -> None:
     with pytest.raises(UnsupportedError) as raised:
         repdl.from_torch_module(MODELS[model]())
     refused = re.findall(r"^  .*: (\w+), ", str(raised.value), re.MULTILINE)
