@@ -16,7 +16,7 @@ import torch
 import repdl
 from repdl import registry
 from repdl.backend import Backend, register_backend, unregister_backend
-from repdl.errors import BackendError, DeviceError, ShapeError, UnsupportedError
+from repdl.errors import BackendError, DeviceError, DTypeError, ShapeError, UnsupportedError
 
 INSTALLED = [name for name, info in repdl.backends().items() if info.device == "cpu" and not info.error]
 ONES = torch.ones(2, 2)
@@ -70,6 +70,44 @@ def test_backend__highest_priority_is_picked(registered: Any) -> None:
 def test_backend__an_op_it_lacks_comes_from_the_next(registered: Any) -> None:
     registered(backend("partial", 5.0, priority=2000))
     assert repdl.ops.add(ONES, ONES)[0, 0] == 2
+
+
+def test_backend__a_dtype_it_lacks_comes_from_the_next(registered: Any) -> None:
+    registered(backend("single_only", 5.0, priority=2000))
+    assert repdl.ops.mm(ONES, ONES)[0, 0] == 5
+    assert repdl.ops.mm(ONES.double(), ONES.double())[0, 0] == 2
+    with repdl.use_backend("single_only"), pytest.raises(DTypeError, match="'single_only' has no kernel for float64"):
+        repdl.ops.mm(ONES.double(), ONES.double())
+
+
+def test_backend__halves_are_cast_by_another_backend_of_the_device(registered: Any) -> None:
+    registered(backend("single_only", 5.0, priority=2000))
+    half = ONES.bfloat16()
+    assert repdl.ops.mm(half, half)[0, 0] == 5
+    with repdl.use_backend("single_only"):
+        output = repdl.ops.mm(half, half)
+        assert (output.dtype, output[0, 0]) == (torch.bfloat16, 5)
+        with pytest.raises(BackendError, match="add: not implemented by single_only"):
+            repdl.ops.add(half, half)
+
+
+def test_backend__a_slow_one_warns_once(site: Site) -> None:
+    """Of a process without a native backend; asked for by name, it computes without a word."""
+    lines = site.python("""
+        import warnings
+        from repdl.backend import BACKENDS, unregister_backend
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            repdl.backends()
+            unregister_backend("cpu")
+            chosen("reference")
+            print(len(caught))
+            product(), repdl.ops.add(ones, ones)
+            print(len(caught), caught[0].category.__name__)
+            print(caught[0].message)
+    """)
+    assert lines[:2] == ["0", "1 SlowBackendWarning"]
+    assert "pip install repdl-cpu" in lines[2]
 
 
 def test_backend__an_op_that_the_chosen_one_lacks(registered: Any) -> None:

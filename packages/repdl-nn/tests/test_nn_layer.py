@@ -143,3 +143,23 @@ def test_functional__is_that_of_ops():
 def test_nn__containers_are_torchs():
     for name in ("Sequential", "ModuleList", "ModuleDict", "Flatten", "Identity", "Module"):
         assert getattr(nn, name) is getattr(torch.nn, name)
+
+
+class Traced(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = torch.nn.Sequential(repdl.nn.Conv2d(1, 2, 3), repdl.nn.BatchNorm2d(2), repdl.nn.ReLU())
+        self.head = repdl.nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(input=self.body(x).flatten(1)[:, :4])
+
+
+def test_layer__is_a_leaf_of_torch_fx() -> None:
+    model = Traced()
+    traced = torch.fx.symbolic_trace(model)
+    assert [node.target for node in traced.graph.nodes if node.op == "call_module"] == [
+        "body.0", "body.1", "body.2", "head"
+    ]
+    x = torch.ones(2, 1, 5, 5)
+    assert torch.equal(traced.eval()(x), model.eval()(x))

@@ -232,7 +232,7 @@ _warned: set[str] = set()
 def _warn_slow(op: str, slow: Backend, candidates: Collection[Backend], device: str) -> None:
     """Once a device, or once an op that the native backends lack: that a slow one computes."""
     native = [backend.name for backend in candidates if backend.priority >= 0]
-    what = f"{op}: {' and '.join(native)} lack it, so" if native else "repdl:"
+    what = f"{op}: not implemented by {' or '.join(native)} for these tensors, so" if native else "repdl:"
     if (what if native else device) not in _warned:
         _warned.add(what if native else device)
         remedy = "" if native else f"pip install repdl-{device}, or "

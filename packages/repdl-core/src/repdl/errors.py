@@ -6,7 +6,7 @@ A message says op, actual value, expected value and, where there is one, the rem
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any, NoReturn
 
@@ -100,10 +100,15 @@ def check_dim(op: str, expected: int | Sequence[int], **tensors: torch.Tensor | 
             )
 
 
-def check_range(op: str, condition: bool, message: str) -> None:
+Message = str | Callable[[], str]
+"""What is wrong. A function says it only when it is: f-strings cost time, and Dynamo can't trace
+one that shows a symbolic size."""
+
+
+def check_range(op: str, condition: bool, message: Message) -> None:
     """Raise `OutOfRangeError` with `message` unless `condition` holds."""
     if not condition:
-        raise OutOfRangeError(f"{op}: {message}")
+        raise OutOfRangeError(f"{op}: {message if isinstance(message, str) else message()}")
 
 
 def check_size(op: str, what: str, actual: Any, expected: Any, source: str) -> None:
@@ -112,10 +117,10 @@ def check_size(op: str, what: str, actual: Any, expected: Any, source: str) -> N
         raise ShapeError(f"{op}: {what} is {actual}, expected {expected} (= {source})")
 
 
-def check(op: str, condition: bool, message: str) -> None:
+def check(op: str, condition: bool, message: Message) -> None:
     """Raise `ShapeError` with `message` unless `condition` holds."""
     if not condition:
-        raise ShapeError(f"{op}: {message}")
+        raise ShapeError(f"{op}: {message if isinstance(message, str) else message()}")
 
 
 def check_tensor(op: str, **arguments: Any) -> None:
@@ -159,7 +164,7 @@ def as_pair(op: str, name: str, value: Any) -> list[int]:
     pair = as_ints(op, name, value)
     if len(pair) == 1:
         pair = pair * 2
-    check(op, len(pair) == 2, f"{name} is {value}, expected one integer or two (height, width)")
+    check(op, len(pair) == 2, lambda: f"{name} is {value}, expected one integer or two (height, width)")
     return pair
 
 

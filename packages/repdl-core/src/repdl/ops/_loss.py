@@ -50,7 +50,7 @@ def check_class_loss(
 ) -> None:
     """Raise unless input (N, C, ...), target (N, ...) and weight (C) fit together."""
     check_dtype(op, (torch.int64,), target=target)
-    check(op, input.dim() >= 2, f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
+    check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
     expected = target_shape(input.shape)
     check_size(op, "target.shape", list(target.shape), expected, "input.shape without the classes")
     if weight is not None:
@@ -71,7 +71,7 @@ def sizes(target_shape: Sequence[int], classes: int) -> list[int]:
 
 def check_reduction(op: str, reduction: str) -> None:
     """Raise unless torch knows the reduction."""
-    check(op, reduction in REDUCTIONS, f"reduction is {reduction!r}, expected one of {', '.join(REDUCTIONS)}")
+    check(op, reduction in REDUCTIONS, lambda: f"reduction is {reduction!r}, expected one of {', '.join(REDUCTIONS)}")
 
 
 def check_targets(op: str, target: torch.Tensor, classes: int, ignore_index: int) -> None:
@@ -86,7 +86,7 @@ def check_targets(op: str, target: torch.Tensor, classes: int, ignore_index: int
         where = tuple(int(i) for i in wrong.nonzero()[0])
         check_range(
             op, False,
-            f"target{list(where)} is {int(target[where])}, expected a class from 0 to {classes - 1} "
+            lambda: f"target{list(where)} is {int(target[where])}, expected a class from 0 to {classes - 1} "
             f"or ignore_index = {ignore_index}",
         )
 

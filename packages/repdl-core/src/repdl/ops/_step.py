@@ -54,7 +54,7 @@ def _raise(op: str, name: str, tensor: torch.Tensor, param: torch.Tensor, first:
         raise DeviceError(f"{op}: {name} is on {tensor.device}, expected {param.device} (its parameter's)")
     check(
         op, False,
-        f"elements of {name} share memory (shape {tuple(tensor.shape)}, strides {tensor.stride()}), "
+        lambda: f"elements of {name} share memory (shape {tuple(tensor.shape)}, strides {tensor.stride()}), "
         f"expected one place in memory for each element that is written; use .clone()",
     )
 

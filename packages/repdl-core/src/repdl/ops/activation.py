@@ -23,7 +23,7 @@ _CUBIC_3, _CUBIC_3_SCALE = 0.134145, 0.10703222440890037  # 3 * _CUBIC, and that
 
 
 def _check_kind(op: str, approximate: str) -> None:
-    check(op, approximate in _KINDS, f"approximate is {approximate!r}, expected 'none' or 'tanh'")
+    check(op, approximate in _KINDS, lambda: f"approximate is {approximate!r}, expected 'none' or 'tanh'")
 
 
 def _silu_second(x: Tensor) -> Tensor:

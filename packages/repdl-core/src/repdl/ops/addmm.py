@@ -50,7 +50,7 @@ def addmm(
     check_dim("addmm", 2, mat1=mat1, mat2=mat2)
     shape = (mat1.shape[0], mat2.shape[1])
     fits = input.dim() <= 2 and all(a in (1, b) for a, b in zip(reversed(input.shape), reversed(shape)))
-    check("addmm", fits, f"input.shape is {tuple(input.shape)}, expected a shape that broadcasts to {shape}")
+    check("addmm", fits, lambda: f"input.shape is {tuple(input.shape)}, expected a shape that broadcasts to {shape}")
     dtype, (input, mat1, mat2) = widened(input, mat1, mat2)
     product = mm(mat1, mat2, contract=name)
     if alpha != 1:

@@ -37,7 +37,7 @@ def _check(
 ) -> None:
     op = "batch_norm"
     vectors = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
-    check(op, input.dim() >= 2, f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
+    check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
     _check_channels(op, input.shape[1], **vectors)
     check(
         op, (running_mean is None) == (running_var is None),
@@ -51,7 +51,8 @@ def _check(
     if training and input.shape[1]:
         check(
             op, n != 1,
-            f"input has 1 values a channel (shape {tuple(input.shape)}), expected 2 or more, or none, in training",
+            lambda: f"input has 1 value a channel (shape {tuple(input.shape)}), expected 2 or more, or none, in "
+            f"training",
         )
 
 
@@ -105,7 +106,7 @@ def _check_backward(
     training: bool, contract: str,
 ) -> None:
     op = "batch_norm_backward"
-    check(op, input.dim() >= 2, f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
+    check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
     check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
     _check_channels(op, input.shape[1], weight=weight, mean=mean, invstd=invstd)
 
@@ -155,11 +156,12 @@ def _check_writable(op: str, **statistics: Optional) -> None:
             continue
         check(
             op, not may_overlap(tensor),
-            f"elements of {name} share memory (strides {tensor.stride()}), expected one place for each; use .clone()",
+            lambda: f"elements of {name} share memory (strides {tensor.stride()}), expected one place for each; "
+            f"use .clone()",
         )
         check(
             op, not tensor.is_inference() or torch.is_inference_mode_enabled(),
-            f"{name} is an inference tensor, expected a normal one outside inference mode; use .clone()",
+            lambda: f"{name} is an inference tensor, expected a normal one outside inference mode; use .clone()",
         )
 
 
@@ -193,7 +195,7 @@ def batch_norm(
     check_tensor_or_none(op, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     check_bool(op, training=training)
     momentum, eps = as_float(op, "momentum", momentum), as_float(op, "eps", eps)
-    check(op, eps > 0 or (eps == 0 and not training), f"eps is {eps}, expected a positive number")
+    check(op, eps > 0 or (eps == 0 and not training), lambda: f"eps is {eps}, expected a positive number")
     check_no_grad(op, running_mean=running_mean, running_var=running_var)
     if training:
         _check_writable(op, running_mean=running_mean, running_var=running_var)

@@ -29,9 +29,9 @@ def output_size(size: int, kernel: int, stride: int, padding: int, dilation: int
 
 def _check_options(stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int) -> None:
     for name, values, least in (("stride", stride, 1), ("padding", padding, 0), ("dilation", dilation, 1)):
-        check("conv2d", len(values) == 2, f"{name} has {len(values)} values, expected 2 (height, width)")
-        check("conv2d", min(values) >= least, f"{name} is {tuple(values)}, expected at least {least}")
-    check("conv2d", groups >= 1, f"groups is {groups}, expected a positive integer")
+        check("conv2d", len(values) == 2, lambda: f"{name} has {len(values)} values, expected 2 (height, width)")
+        check("conv2d", min(values) >= least, lambda: f"{name} is {tuple(values)}, expected at least {least}")
+    check("conv2d", groups >= 1, lambda: f"groups is {groups}, expected a positive integer")
 
 
 def _check_geometry(
@@ -49,17 +49,17 @@ def _check_geometry(
         check_size("conv2d", "input.shape[1]", channels, weight_shape[1] * groups, "weight.shape[1] * groups")
     check(
         "conv2d", out_channels > 0 and out_channels % groups == 0,
-        f"weight.shape[0] is {out_channels}, expected a positive multiple of groups = {groups}",
+        lambda: f"weight.shape[0] is {out_channels}, expected a positive multiple of groups = {groups}",
     )
     shape = [input_shape[0], out_channels]
     for axis, side in ((0, "height"), (1, "width")):
         size, kernel = input_shape[2 + axis], weight_shape[2 + axis]
-        check("conv2d", kernel > 0, f"weight {side} is 0, expected a positive kernel size")
-        check("conv2d", size > 0, f"input {side} is 0, expected a positive size")
+        check("conv2d", kernel > 0, lambda: f"weight {side} is 0, expected a positive kernel size")
+        check("conv2d", size > 0, lambda: f"input {side} is 0, expected a positive size")
         n = output_size(size, kernel, stride[axis], padding[axis], dilation[axis])
         check(
             "conv2d", size + 2 * padding[axis] >= dilation[axis] * (kernel - 1) + 1,
-            f"the kernel is larger than the padded input: {side} {dilation[axis] * (kernel - 1) + 1} > "
+            lambda: f"the kernel is larger than the padded input: {side} {dilation[axis] * (kernel - 1) + 1} > "
             f"{size + 2 * padding[axis]}; expected a smaller kernel or dilation, or more padding",
         )
         shape.append(n)

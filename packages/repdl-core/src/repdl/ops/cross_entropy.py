@@ -197,7 +197,7 @@ def cross_entropy(
     ignore_index = check_arguments(op, input, target, weight, reduction, ignore_index)
     label_smoothing = as_float(op, "label_smoothing", label_smoothing)
     check_reduction(op, reduction)
-    check(op, 0 <= label_smoothing <= 1, f"label_smoothing is {label_smoothing}, expected 0 to 1")
+    check(op, 0 <= label_smoothing <= 1, lambda: f"label_smoothing is {label_smoothing}, expected 0 to 1")
     check(op, input.dim() >= 1, "input.dim() is 0, expected 1 or more: (C) or (N, C, ...)")
     single = input.dim() == 1
     if single:
@@ -205,7 +205,7 @@ def cross_entropy(
     if target.is_floating_point():
         check_dtype(op, SINGLE, input=input)
         check_dtype(op, (input.dtype,), target=target, weight=weight)
-        check(op, input.dim() >= 2, f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
+        check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
         if weight is not None:
             check_dim(op, 1, weight=weight)
             check_size(op, "weight.shape[0]", weight.shape[0], input.shape[1], "input.shape[1], the classes")

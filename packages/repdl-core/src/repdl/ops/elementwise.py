@@ -71,7 +71,7 @@ def broadcast_shape(op: str, **tensors: torch.Tensor) -> torch.Size:
         return broadcast_shapes(*(t.shape for t in tensors.values()))
     except RuntimeError:
         shapes = ", ".join(f"{name}.shape is {tuple(t.shape)}" for name, t in tensors.items())
-        check(op, False, f"{shapes}; expected shapes that broadcast (equal sizes, or 1, from the right)")
+        check(op, False, lambda: f"{shapes}; expected shapes that broadcast (equal sizes, or 1, from the right)")
         raise
 
 
@@ -162,7 +162,7 @@ def _number(op: str, name: str, value: float, dtype: torch.dtype, device: torch.
     if isinstance(value, (int, np.integer, torch.SymInt)) and not isinstance(value, bool):
         whole = as_int(op, name, value)
         if not -(2**63) <= whole < 2**63:
-            check(op, False, f"{name} is {whole}, expected an integer of 64 bits or a float")
+            check(op, False, lambda: f"{name} is {whole}, expected an integer of 64 bits or a float")
         return constant(whole, dtype, device)
     return constant(as_float(op, name, value), dtype, device)
 

@@ -26,12 +26,12 @@ Optional = torch.Tensor | None
 
 
 def _check_groups(op: str, input: torch.Tensor, num_groups: int, **vectors: Optional) -> None:
-    check(op, input.dim() >= 2, f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
+    check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
     channels = input.shape[1]
-    check(op, num_groups > 0, f"num_groups is {num_groups}, expected a positive number")
+    check(op, num_groups > 0, lambda: f"num_groups is {num_groups}, expected a positive number")
     check(
         op, channels % num_groups == 0,
-        f"num_groups is {num_groups}, expected a divisor of {channels} (= input.shape[1], the channels)",
+        lambda: f"num_groups is {num_groups}, expected a divisor of {channels} (= input.shape[1], the channels)",
     )
     check_dim(op, 1, **vectors)
     for name, vector in vectors.items():
@@ -134,7 +134,10 @@ def group_norm(
     check_tensor_or_none(op, weight=weight, bias=bias)
     groups = as_int(op, "num_groups", num_groups)
     epsilon = as_float(op, "eps", eps)
-    check(op, input.numel() != groups, f"input has one value a group (shape {tuple(input.shape)}), expected 2 or more")
+    check(
+        op, input.numel() != groups,
+        lambda: f"input has one value a group (shape {tuple(input.shape)}), expected 2 or more",
+    )
     return _group_norm(input, groups, weight, bias, epsilon, contract_name(contract))[0]
 
 
@@ -167,7 +170,7 @@ def instance_norm(
     check_tensor(op, input=input)
     check_tensor_or_none(op, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     check_bool(op, use_input_stats=use_input_stats)
-    check(op, input.dim() > 2, f"input.dim() is {input.dim()}, expected 3 or more (N, C, ...)")
+    check(op, input.dim() > 2, lambda: f"input.dim() is {input.dim()}, expected 3 or more (N, C, ...)")
     rows = input.contiguous().flatten(2)  # as torch, whose output is row-major
     if not use_input_stats:
         output = batch_norm(rows, running_mean, running_var, weight, bias, False, momentum, eps, contract=contract)
@@ -175,7 +178,7 @@ def instance_norm(
     share, epsilon, name = as_float(op, "momentum", momentum), as_float(op, "eps", eps), contract_name(contract)
     check(
         op, input.shape[2:].numel() != 1,
-        f"input has one value a channel (shape {tuple(input.shape)}), expected 2 or more",
+        lambda: f"input has one value a channel (shape {tuple(input.shape)}), expected 2 or more",
     )
     check_statistics(op, input.shape[1], running_mean, running_var)
     output = _group_norm(rows, input.shape[1] or 1, weight, bias, epsilon, name)[0]

@@ -15,7 +15,7 @@ from repdl.ops._broadcast import broadcast_shapes, sum_to
 
 def _check(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, contract: str) -> None:
     if input.dim() < 2 or mat2.dim() < 2:
-        check("matmul", False, f"input.dim() is {input.dim()}, mat2.dim() is {mat2.dim()}, expected 2 or more")
+        check("matmul", False, lambda: f"input.dim() is {input.dim()}, mat2.dim() is {mat2.dim()}, expected 2 or more")
     inner = input.shape[-2 if transA else -1]
     axis = mat2.dim() - (1 if transB else 2)
     if mat2.shape[axis] != inner:
@@ -29,7 +29,7 @@ def _check(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, 
     except RuntimeError:
         check(
             "matmul", False,
-            f"batch dimensions {tuple(input.shape[:-2])} and {tuple(mat2.shape[:-2])} do not broadcast, "
+            lambda: f"batch dimensions {tuple(input.shape[:-2])} and {tuple(mat2.shape[:-2])} do not broadcast, "
             f"expected equal sizes or 1",
         )
 

@@ -16,7 +16,10 @@ from repdl.ops.sum import as_numpy, normalize_dim, reduced_shape
 
 
 def _check_max(input: torch.Tensor) -> None:
-    check("max", input.numel() > 0, f"input has no elements (shape {tuple(input.shape)}), expected one at least")
+    check(
+        "max", input.numel() > 0,
+        lambda: f"input has no elements (shape {tuple(input.shape)}), expected one at least",
+    )
 
 
 def _setup_max(ctx: Any, inputs: Any, output: Any) -> None:
@@ -50,9 +53,12 @@ _max_backward: Callable[..., torch.Tensor] = registry.define(
 
 
 def _check_max_dim(input: torch.Tensor, dim: int, keepdim: bool) -> None:
-    check("max", 0 <= dim < (input.dim() or 1), f"dim is {dim}, expected 0 to {(input.dim() or 1) - 1}")
+    check("max", 0 <= dim < (input.dim() or 1), lambda: f"dim is {dim}, expected 0 to {(input.dim() or 1) - 1}")
     if input.dim():
-        check_range("max", input.shape[dim] > 0, f"input.shape[{dim}] is 0, expected 1 or more to take a maximum of")
+        check_range(
+            "max", input.shape[dim] > 0,
+            lambda: f"input.shape[{dim}] is 0, expected 1 or more to take a maximum of",
+        )
 
 
 def _fake_max_dim(input: torch.Tensor, dim: int, keepdim: bool) -> tuple[torch.Tensor, torch.Tensor]:

@@ -51,17 +51,20 @@ def _check(
     check_dim("max_pool2d", 4, input=input)
     at_least_one = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
     for name, values, least in (*((k, v, 1) for k, v in at_least_one.items()), ("padding", padding, 0)):
-        check("max_pool2d", len(values) == 2, f"{name} has {len(values)} values, expected 2 (height, width)")
-        check("max_pool2d", min(values) >= least, f"{name} is {tuple(values)}, expected at least {least}")
-    check("max_pool2d", all(input.shape[1:]), f"input.shape is {tuple(input.shape)}, expected 0 for the batch only")
+        check("max_pool2d", len(values) == 2, lambda: f"{name} has {len(values)} values, expected 2 (height, width)")
+        check("max_pool2d", min(values) >= least, lambda: f"{name} is {tuple(values)}, expected at least {least}")
+    check(
+        "max_pool2d", all(input.shape[1:]),
+        lambda: f"input.shape is {tuple(input.shape)}, expected 0 for the batch only",
+    )
     for side, k, p, d in zip(("height", "width"), kernel_size, padding, dilation):
         extent = d * (k - 1) + 1
         half = extent // 2
-        check("max_pool2d", p <= half, f"padding is {p} in {side}, expected at most half the kernel, {half}")
+        check("max_pool2d", p <= half, lambda: f"padding is {p} in {side}, expected at most half the kernel, {half}")
     for side, n in zip(("height", "width"), _shape(input.shape, kernel_size, stride, padding, dilation, ceil_mode)[2:]):
         check(
             "max_pool2d", n > 0,
-            f"input {tuple(input.shape[2:])} is smaller than the kernel {tuple(kernel_size)} in {side}; "
+            lambda: f"input {tuple(input.shape[2:])} is smaller than the kernel {tuple(kernel_size)} in {side}; "
             f"expected a smaller kernel or dilation, or more padding",
         )
         i = 0 if side == "height" else 1
@@ -106,14 +109,17 @@ def _check_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Seque
     check_dtype(op, (torch.int64,), indices=indices)
     check_dim(op, 4, grad=grad)
     check_size(op, "indices.shape", tuple(indices.shape), tuple(grad.shape), "grad.shape")
-    check(op, len(input_size) == 2, f"input_size has {len(input_size)} values, expected 2 (height, width)")
+    check(op, len(input_size) == 2, lambda: f"input_size has {len(input_size)} values, expected 2 (height, width)")
 
 
 def _check_values_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Sequence[int]) -> None:
     if indices.numel():
         low, high = (int(i) for i in indices.aminmax())
         last = input_size[0] * input_size[1] - 1
-        check("max_pool2d_backward", low >= 0 and high <= last, f"indices are {low} to {high}, expected 0 to {last}")
+        check(
+            "max_pool2d_backward", low >= 0 and high <= last,
+            lambda: f"indices are {low} to {high}, expected 0 to {last}",
+        )
 
 
 _max_pool2d_backward = registry.define(

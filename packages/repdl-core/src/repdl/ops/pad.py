@@ -28,17 +28,18 @@ def sources(size: int, left: int, right: int, mode: str) -> list[int]:
 
 
 def _check_options(op: str, size: int, dim: int, left: int, right: int, mode: str) -> None:
-    check(op, mode in MODES, f"mode is {mode!r}, expected constant, {', '.join(MODES)}")
+    check(op, mode in MODES, lambda: f"mode is {mode!r}, expected constant, {', '.join(MODES)}")
     most = {"reflect": size - 1, "circular": size, "replicate": max(left, right)}[mode]
     check(
         op, 0 <= left <= most and 0 <= right <= most,
-        f"padding is ({left}, {right}) in dimension {dim} of size {size}, expected 0 to {max(most, 0)} for {mode}",
+        lambda: f"padding is ({left}, {right}) in dimension {dim} of size {size}, expected 0 to {max(most, 0)} "
+        f"for {mode}",
     )
-    check(op, size > 0, f"input.shape[{dim}] is 0, expected 1 or more to repeat elements of it")
+    check(op, size > 0, lambda: f"input.shape[{dim}] is 0, expected 1 or more to repeat elements of it")
 
 
 def _check(input: torch.Tensor, dim: int, left: int, right: int, mode: str) -> None:
-    check("pad", 0 <= dim < input.dim(), f"dim is {dim}, expected 0 to {input.dim() - 1}")
+    check("pad", 0 <= dim < input.dim(), lambda: f"dim is {dim}, expected 0 to {input.dim() - 1}")
     _check_options("pad", input.shape[dim], dim, left, right, mode)
 
 
@@ -77,7 +78,7 @@ _pad = registry.define(
 
 def _check_backward(grad: torch.Tensor, dim: int, left: int, right: int, mode: str) -> None:
     op = "pad_backward"
-    check(op, 0 <= dim < grad.dim(), f"dim is {dim}, expected 0 to {grad.dim() - 1}")
+    check(op, 0 <= dim < grad.dim(), lambda: f"dim is {dim}, expected 0 to {grad.dim() - 1}")
     _check_options(op, grad.shape[dim] - left - right, dim, left, right, mode)
 
 
@@ -136,20 +137,20 @@ def pad(
         raise ArgumentError(f"pad: mode is {mode!r}, expected constant, {', '.join(MODES)}")
     value = None if value is None else as_float("pad", "value", value)
     pairs = len(pad) // 2
-    check("pad", len(pad) % 2 == 0, f"pad has {len(pad)} values, expected two a dimension")
-    check("pad", pairs <= input.dim(), f"pad has {pairs} pairs, expected at most input.dim() = {input.dim()}")
+    check("pad", len(pad) % 2 == 0, lambda: f"pad has {len(pad)} values, expected two a dimension")
+    check("pad", pairs <= input.dim(), lambda: f"pad has {pairs} pairs, expected at most input.dim() = {input.dim()}")
     if mode == "constant":
         for i in range(pairs):
             size, left, right = input.shape[input.dim() - 1 - i], pad[2 * i], pad[2 * i + 1]
             check(
                 "pad", size + min(left, 0) + min(right, 0) >= 0 and size + left + right >= 0,
-                f"pad is ({left}, {right}) for dimension {input.dim() - 1 - i} of size {size}, "
+                lambda: f"pad is ({left}, {right}) for dimension {input.dim() - 1 - i} of size {size}, "
                 f"expected to cut no more than there is",
             )
         return _filled(input, pad, 0.0 if value is None else value)
     if value not in (None, 0):
         raise UnsupportedError(f"pad: value is {value} with mode {mode!r}, expected None")
-    check("pad", mode in MODES, f"mode is {mode!r}, expected constant, {', '.join(MODES)}")
+    check("pad", mode in MODES, lambda: f"mode is {mode!r}, expected constant, {', '.join(MODES)}")
     output = input
     for i in range(pairs):
         output = _padded(output, input.dim() - 1 - i, pad[2 * i], pad[2 * i + 1], mode)
@@ -161,7 +162,7 @@ def _padded(input: torch.Tensor, dim: int, left: int, right: int, mode: str) -> 
     size, least = input.shape[dim], 0 if mode == "circular" else 1
     check(
         "pad", size + left + right >= least or not (left or right),
-        f"padding is ({left}, {right}) in dimension {dim} of size {size}, expected {least} or more to be left",
+        lambda: f"padding is ({left}, {right}) in dimension {dim} of size {size}, expected {least} or more to be left",
     )
     if mode == "circular":
         input = _cut(input, dim, min(left, 0), min(right, 0))
@@ -174,7 +175,7 @@ def _cut(input: torch.Tensor, dim: int, left: int, right: int) -> torch.Tensor:
     left_over = input.shape[dim] + left + right
     check(
         "pad", left_over >= 0,
-        f"padding cuts ({-left}, {-right}) off dimension {dim} of size {input.shape[dim]}, "
+        lambda: f"padding cuts ({-left}, {-right}) off dimension {dim} of size {input.shape[dim]}, "
         f"expected no more than there is",
     )
     return input.narrow(dim, -left, left_over) if left or right else input

@@ -18,7 +18,7 @@ _ops = torch.ops.repdl
 
 def _check_dim(op: str, tensor: torch.Tensor, dim: int) -> None:
     high = tensor.dim() or 1
-    check(op, 0 <= dim < high, f"dim is {dim}, expected 0 to {high - 1}; repdl.ops.{op} normalises it")
+    check(op, 0 <= dim < high, lambda: f"dim is {dim}, expected 0 to {high - 1}; repdl.ops.{op} normalises it")
 
 
 def _define(name: str, double_backward: Callable[..., Any]) -> Callable[[torch.Tensor, int, str], torch.Tensor]:
@@ -95,7 +95,7 @@ def _options(
     torch.nn.functional need, or the dtype, as in torch.softmax."""
     check_tensor(op, input=input)
     if isinstance(third, torch.dtype):
-        check(op, dtype is None, f"dtype is given twice, {third} and {dtype}; expected it once")
+        check(op, dtype is None, lambda: f"dtype is given twice, {third} and {dtype}; expected it once")
         dtype = third
     elif third is not None:
         as_int(op, "_stacklevel", third)

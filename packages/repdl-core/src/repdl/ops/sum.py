@@ -38,9 +38,12 @@ def normalize_dims(op: str, dim: int | Sequence[int] | None, ndim: int) -> list[
         return list(range(ndim))
     high = max(ndim, 1)
     for d in given:
-        check_range(op, -high <= d < high, f"dim is {d}, expected {-high} to {high - 1} (input.dim() is {ndim})")
+        check_range(
+            op, -high <= d < high,
+            lambda: f"dim is {d}, expected {-high} to {high - 1} (input.dim() is {ndim})",
+        )
     dims = sorted(d % high for d in given)
-    check(op, len(set(dims)) == len(dims), f"dim is {tuple(given)}, expected every dimension at most once")
+    check(op, len(set(dims)) == len(dims), lambda: f"dim is {tuple(given)}, expected every dimension at most once")
     return dims if ndim else []
 
 
@@ -53,7 +56,8 @@ def _check(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str
     ndim = input.dim()
     check(
         "sum", all(0 <= d < ndim for d in dim) and all(a < b for a, b in itertools.pairwise(dim)),
-        f"dim is {list(dim)}, expected ascending dimensions from 0 to {ndim - 1}; repdl.ops.sum normalises them",
+        lambda: f"dim is {list(dim)}, expected ascending dimensions from 0 to {ndim - 1}; repdl.ops.sum "
+        f"normalises them",
     )
 
 
@@ -103,7 +107,7 @@ def as_numpy(
     op: str, dim: Any, keepdim: bool, axis: Any, keepdims: bool | None
 ) -> tuple[Any, bool]:
     """`dim` and `keepdim`, which may go by numpy's names, as in torch."""
-    check(op, axis is None or dim is None, f"dim is {dim} and axis is {axis}, expected one of them")
+    check(op, axis is None or dim is None, lambda: f"dim is {dim} and axis is {axis}, expected one of them")
     return dim if axis is None else axis, keepdim if keepdims is None else keepdims
 
 

@@ -90,6 +90,7 @@ class ReproducibleOptimizer(Optimizer):
         """The calls that update the parameters of a group; must not change anything."""
         raise NotImplementedError
 
+    @torch._disable_dynamo  # a step reads steps taken and addresses; compiled code calls it as it is
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step. If it raises, no parameter and no state has been changed.

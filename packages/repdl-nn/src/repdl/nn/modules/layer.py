@@ -30,6 +30,14 @@ class Layer(torch.nn.Module):
         super().__init__(*args, **kwargs)
         self.contract = canonical(contract)
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # torch.fx takes the layers of torch.nn as leaves, by the name of their module: ours as well.
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, torch.fx.Proxy):
+                tracer = value.tracer
+                return tracer.create_proxy("call_module", tracer.path_of_module(self), args, kwargs)  # type: ignore[attr-defined]
+        return super().__call__(*args, **kwargs)
+
     def extra_repr(self) -> str:
         """torch's text, followed by the contract when one is set."""
         text = super().extra_repr()
