@@ -269,7 +269,28 @@ def test_convert__loss_with_weight():
 
 
 def test_convert__dropout_that_drops_nothing():
-    assert type(repdl.from_torch_module(torch.nn.Dropout(0.0))) is torch.nn.Dropout
+    x = torch.randn(2, 3, 4, 4)
+    for name in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout"):
+        source = getattr(torch.nn, name)
+        trains = repdl.from_torch_module(source(0.0))
+        assert isinstance(trains, source) and trains.training and trains(x) is x
+        converted = repdl.from_torch_module(torch.nn.Sequential(source(0.5), torch.nn.ReLU()).eval())
+        assert torch.equal(converted(x), x.relu())
+        assert pickle.loads(pickle.dumps(converted))[0](x) is not None
+        converted.train()
+        with pytest.raises(NotImplementedError, match=f"{name}: training is True with p = 0.5, expected eval mode"):
+            converted(x)
+
+
+def test_convert__says_which_op_computes_a_layer_without_a_counterpart():
+    for layer, op in (
+        (torch.nn.GELU(), "gelu"), (torch.nn.SiLU(), "silu"), (torch.nn.LayerNorm(3), "layer_norm"),
+        (torch.nn.GroupNorm(1, 2), "group_norm"), (torch.nn.InstanceNorm2d(3), "instance_norm"),
+        (torch.nn.BatchNorm3d(3), "batch_norm"), (torch.nn.ReflectionPad2d(1), "pad"), (torch.nn.Tanh(), "tanh"),
+    ):
+        _refused(layer, f"has no reproducible counterpart; repdl.ops.{op} computes it")
+    for layer in (torch.nn.LSTM(2, 2), torch.nn.Conv1d(1, 1, 1), torch.nn.Softplus()):
+        assert "repdl.ops" not in _refused(layer, "has no reproducible counterpart")
 
 
 # What is refused

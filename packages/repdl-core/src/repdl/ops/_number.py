@@ -35,9 +35,9 @@ def constant(value: float, dtype: torch.dtype, device: torch.device) -> torch.Te
 
 def _traced(value: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """As `constant`, in ops that a graph can hold: the number may be known at its run only."""
-    if isinstance(value, float | torch.SymFloat):
-        return floating(torch.full((), value, dtype=torch.float64, device=device), dtype)
-    return floating(torch.full((), value, dtype=torch.int64, device=device), dtype)
+    wide = torch.float64 if isinstance(value, float | torch.SymFloat) else torch.int64
+    number: Any = value
+    return floating(torch.full((), number, dtype=wide, device=device), dtype)
 
 
 def floating(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

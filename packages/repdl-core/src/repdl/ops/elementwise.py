@@ -144,7 +144,8 @@ def _result_dtype(input: Operand, other: Operand, tensors: list[torch.Tensor]) -
     """torch's result dtype; a number counts by its kind alone, so that a symbolic one will do."""
     if len(tensors) == 1 and tensors[0].is_floating_point():
         return tensors[0].dtype
-    return torch.result_type(*(t if isinstance(t, torch.Tensor) else _kind(t) for t in (input, other)))
+    kinds: list[Any] = [t if isinstance(t, torch.Tensor) else _kind(t) for t in (input, other)]
+    return torch.result_type(*kinds)
 
 
 def _kind(value: Any) -> bool | int | float:
@@ -260,7 +261,8 @@ def div(
     pair = operands("div", input, other)
     if pair is None:
         return torch.div(input, other, rounding_mode=rounding_mode)  # type: ignore[arg-type]
-    whole = (_floored if rounding_mode == "floor" else _truncated)(*(t.detach() for t in pair), name)
+    a, b = (t.detach() for t in pair)
+    whole = _floored(a, b, name) if rounding_mode == "floor" else _truncated(a, b, name)
     # Its derivative is 0: torch.where takes nothing from the operands, and gives their gradients nothing.
     always = torch.ones((), dtype=torch.bool, device=whole.device)
     for operand in pair:
@@ -281,8 +283,8 @@ def _floored(a: torch.Tensor, b: torch.Tensor, contract: str) -> torch.Tensor:
             "div: rounding_mode is 'floor' with float64 operands, expected float32, bfloat16 or float16; "
             "cast them first, or take rounding_mode='trunc'"
         )
-    wide = [cast(t, torch.float64) for t in (a, b)]
-    whole = cast(torch.floor(_div(*wide, contract)), a.dtype)
+    quotient = _div(cast(a, torch.float64), cast(b, torch.float64), contract)
+    whole = cast(torch.floor(quotient), a.dtype)
     apart = (a != 0) & a.isfinite() & b.isinf() & ((a < 0) != (b < 0))  # just below 0
     whole = torch.where(apart, constant(-1.0, a.dtype, a.device), whole)
     return torch.where(a.isinf() & (b != 0), constant(float("nan"), a.dtype, a.device), whole)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from repdl.nn import modules
-from repdl.nn.modules import Layer
+from repdl.nn.modules import Layer, dropout
 
 Convert = Callable[[torch.nn.Module, "str | None"], torch.nn.Module]
 Check = Callable[[torch.nn.Module], "str | None"]
@@ -113,7 +113,9 @@ def _new(cls: type[torch.nn.Module], counterpart: type[torch.nn.Module]) -> torc
 
 def _draws(module: torch.nn.Module) -> str | None:
     p = getattr(module, "p", None)
-    return None if p == 0 else f"draws from torch's random generator with p={p}; set p = 0 or leave it out"
+    if p == 0 or not module.training:
+        return None
+    return f"draws from torch's random generator with p={p}; call .eval() first, set p = 0 or leave it out"
 
 
 for _name in modules.__all__:
@@ -124,8 +126,8 @@ for _name in ("Identity", "Flatten", "Unflatten", "PixelShuffle", "PixelUnshuffl
     register_conversion(getattr(torch.nn, _name), keep)
 for _name in ("ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d"):
     register_conversion(getattr(torch.nn, _name), keep)
-for _name in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout"):
-    register_conversion(getattr(torch.nn, _name), keep, check=_draws)
+for _class in dropout.CLASSES:
+    register_conversion(getattr(torch.nn, _class.__name__), _class, check=_draws)
 
 __all__ = [
     "Check",

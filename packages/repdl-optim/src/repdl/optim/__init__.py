@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repdl.optim.adam import Adam
+from repdl.optim.adam import Adam, AdamW
 from repdl.optim.sgd import SGD
 
-__all__ = ["SGD", "Adam"]
+__all__ = ["SGD", "Adam", "AdamW"]

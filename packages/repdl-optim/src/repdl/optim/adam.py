@@ -1,4 +1,4 @@
-"""Adam, and AdamW as Adam with decoupled weight decay."""
+"""Adam and AdamW, which decouples the weight decay."""
 
 from __future__ import annotations
 
@@ -16,7 +16,51 @@ from repdl.optim.power import bias_correction
 _TORCH_DECOUPLES = "decoupled_weight_decay" in signature(torch.optim.Adam.__init__).parameters
 
 
-class Adam(ReproducibleOptimizer, torch.optim.Adam):
+class _AdamSteps(ReproducibleOptimizer):
+    """The steps of Adam and AdamW, which differ in their arguments alone."""
+
+    _decoupled = False
+    """Whether the weight decay is decoupled in a group that does not say so itself."""
+
+    def _calls(self, group: Group) -> Iterator[Call]:
+        lr, eps, weight_decay = (number(group[key]) for key in ("lr", "eps", "weight_decay"))
+        beta1, beta2 = (number(beta) for beta in group["betas"])
+        amsgrad = group["amsgrad"]
+        # The state after the step: as torch does, a step is counted in a float32 tensor.
+        states = {param: self._next(param, amsgrad) for param in group["params"] if param.grad is not None}
+        for params in by_stage(group, lambda param: float(states[param]["step"])).values():
+            of = [states[param] for param in params]
+            step = int(of[0]["step"])
+            yield Call(
+                "adam_step",
+                (
+                    params, [param.grad for param in params], [state["exp_avg"] for state in of],
+                    [state["exp_avg_sq"] for state in of],
+                    [state["max_exp_avg_sq"] for state in of] if amsgrad else [],
+                    lr, beta1, beta2, eps, weight_decay, bias_correction(beta1, step),
+                    bias_correction(beta2, step), amsgrad, group["maximize"],
+                    group.get("decoupled_weight_decay", self._decoupled),
+                ),
+                list(zip(params, of)),
+            )
+
+    def _next(self, param: torch.Tensor, amsgrad: bool) -> State:
+        """The state of a parameter with its step counted; the averages are still the old ones."""
+        keys = ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if amsgrad else ()))
+        state = self.state.get(param)
+        if not state:
+            zeros = {key: torch.zeros_like(param, memory_format=torch.preserve_format) for key in keys}
+            return {"step": torch.tensor(1.0, dtype=torch.float32), **zeros}
+        missing = [key for key in ("step", *keys) if key not in state]
+        if missing:
+            raise RepDLError(
+                f"{type(self).__name__}: the state of a parameter of shape {tuple(param.shape)} has no "
+                f"{' and no '.join(missing)}, only {', '.join(map(str, state))}; "
+                f"load a state dict that was made with amsgrad={amsgrad}"
+            )
+        return {"step": state["step"] + 1, **{key: state[key] for key in keys}}
+
+class Adam(_AdamSteps, torch.optim.Adam):
     """`torch.optim.Adam` with reproducible bits: same arguments, same state dict.
 
     Parameters and gradients are float32 or float64, of any shape and strides. `foreach` and `fused`
@@ -62,40 +106,40 @@ class Adam(ReproducibleOptimizer, torch.optim.Adam):
             for group in self.param_groups:
                 group.setdefault("decoupled_weight_decay", decoupled_weight_decay)
 
-    def _calls(self, group: Group) -> Iterator[Call]:
-        lr, eps, weight_decay = (number(group[key]) for key in ("lr", "eps", "weight_decay"))
-        beta1, beta2 = (number(beta) for beta in group["betas"])
-        amsgrad = group["amsgrad"]
-        # The state after the step: as torch does, a step is counted in a float32 tensor.
-        states = {param: self._next(param, amsgrad) for param in group["params"] if param.grad is not None}
-        for params in by_stage(group, lambda param: float(states[param]["step"])).values():
-            of = [states[param] for param in params]
-            step = int(of[0]["step"])
-            yield Call(
-                "adam_step",
-                (
-                    params, [param.grad for param in params], [state["exp_avg"] for state in of],
-                    [state["exp_avg_sq"] for state in of],
-                    [state["max_exp_avg_sq"] for state in of] if amsgrad else [],
-                    lr, beta1, beta2, eps, weight_decay, bias_correction(beta1, step),
-                    bias_correction(beta2, step), amsgrad, group["maximize"],
-                    group.get("decoupled_weight_decay", False),
-                ),
-                list(zip(params, of)),
-            )
 
-    def _next(self, param: torch.Tensor, amsgrad: bool) -> State:
-        """The state of a parameter with its step counted; the averages are still the old ones."""
-        keys = ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if amsgrad else ()))
-        state = self.state.get(param)
-        if not state:
-            zeros = {key: torch.zeros_like(param, memory_format=torch.preserve_format) for key in keys}
-            return {"step": torch.tensor(1.0, dtype=torch.float32), **zeros}
-        missing = [key for key in ("step", *keys) if key not in state]
-        if missing:
-            raise RepDLError(
-                f"{type(self).__name__}: the state of a parameter of shape {tuple(param.shape)} has no "
-                f"{' and no '.join(missing)}, only {', '.join(map(str, state))}; "
-                f"load a state dict that was made with amsgrad={amsgrad}"
-            )
-        return {"step": state["step"] + 1, **{key: state[key] for key in keys}}
+class AdamW(_AdamSteps, torch.optim.AdamW):
+    """`torch.optim.AdamW` with reproducible bits: same arguments and defaults, same state dict.
+
+    `Adam` with `decoupled_weight_decay`, under the name and with the defaults of torch.
+
+    Raises:
+        ValueError: for hyperparameters that torch refuses.
+        UnsupportedError: for `differentiable=True`, `capturable=True` and, at the step,
+            sparse gradients.
+        DTypeError: for a parameter that requires a gradient and is neither float32 nor float64.
+
+    Contract: adam_step v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.AdamW.html
+    """
+
+    _decoupled = True
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | torch.Tensor = 1e-3,
+        betas: tuple[float | torch.Tensor, float | torch.Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach,
+            capturable=capturable, differentiable=differentiable, fused=fused,
+        )
