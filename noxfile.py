@@ -76,6 +76,13 @@ def tests(session: nox.Session) -> None:
     session.run("pytest", *PARALLEL, *(session.posargs or ["packages", "tests", f"--ignore={NATIVE['cuda']}"]))
 
 
+@nox.session
+def nightly(session: nox.Session) -> None:
+    """The combinations of which `tests` takes a sample: torch.compile."""
+    install(session, *TEST_TOOLS)
+    session.run("pytest", *PARALLEL, "-m", "nightly", *(session.posargs or ["packages", "tests"]))
+
+
 @nox.session(name="parity-cpu")
 def parity_cpu(session: nox.Session) -> None:
     """The CPU kernels against the golden bits and the reference: every op, every contract."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from types import FunctionType
 from typing import Any
@@ -45,7 +44,7 @@ def opaque(function: Function) -> Function:
         finally:
             eval_frame.set_eval_frame(before)
 
-    eval_frame.skip_code(run.__code__)
+    eval_frame.skip_code(run.__code__)  # type: ignore[attr-defined]
     return run
 
 
@@ -93,8 +92,11 @@ def autograd_kernel(
         needs = ctx.needs_input_grad
         ctx.needs_input_grad = needs[:-1]  # what the schema has
         try:
-            with _backend_of(ctx):
+            if ctx.backend == BACKENDS.scope():
                 result = backward(ctx, *grads)
+            else:  # autograd runs in another thread, or after the block that chose the backend
+                with BACKENDS.use(ctx.backend):
+                    result = backward(ctx, *grads)
         finally:
             ctx.needs_input_grad = needs
         return (*result, None) if isinstance(result, tuple) else (result, None)
@@ -103,7 +105,7 @@ def autograd_kernel(
     # and each of them makes a node of its own here.
     members = {"forward": staticmethod(opaque(forward)), "backward": staticmethod(opaque(gradients))}
     function = type(f"{name}_with_derivative", (_SingleLevelFunction,), members)
-    apply = (supports_tensorlist(function) if lists else function).apply
+    apply = (supports_tensorlist(function) if lists else function).apply  # type: ignore[union-attr]
 
     def autograd(keyset: Any, *args: Any) -> Any:
         plain = len(args) == arguments and not lists and _is_plain((keyset & _AFTER_AUTOGRAD).raw_repr())
@@ -118,11 +120,6 @@ def autograd_kernel(
             return overload.redispatch(keyset & _AFTER_AUTOGRAD, *args)
 
     return opaque(autograd)
-
-
-def _backend_of(ctx: Any) -> AbstractContextManager[Any]:
-    """The backend that computed the forward: autograd may run in another thread, or after the block."""
-    return nullcontext() if ctx.backend == BACKENDS.scope() else BACKENDS.use(ctx.backend)
 
 
 def batching_rule(overload: Any) -> Function:

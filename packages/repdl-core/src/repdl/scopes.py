@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-import torch
+from torch._compile import _disable_dynamo
 from torch.compiler import is_dynamo_compiling
 
 
@@ -91,7 +91,7 @@ class Setting:
         return self._thread.value or self.default
 
 
-@torch._disable_dynamo
+@_disable_dynamo
 def _untraced(setting: Setting) -> str:
     """`Setting.get` behind a graph break: what it reads, no guard can watch."""
     return setting.scope() or setting.default

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._compile import _disable_dynamo
 from torch.optim import Optimizer
 
 from repdl import registry
@@ -90,7 +91,7 @@ class ReproducibleOptimizer(Optimizer):
         """The calls that update the parameters of a group; must not change anything."""
         raise NotImplementedError
 
-    @torch._disable_dynamo  # a step reads steps taken and addresses; compiled code calls it as it is
+    @_disable_dynamo  # a step reads steps taken and addresses; compiled code calls it as it is
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step. If it raises, no parameter and no state has been changed.
