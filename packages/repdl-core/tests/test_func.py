@@ -85,6 +85,22 @@ def test_func__vmap_along_other_dimensions_and_over_none() -> None:
     assert vmap(repdl.ops.mm)(torch.ones(0, 2, 3), torch.ones(0, 3, 4)).shape == (0, 2, 4)
 
 
+def test_func__vmap_over_running_statistics() -> None:
+    def train(x: torch.Tensor, mean: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
+        return repdl.ops.batch_norm(x, mean, var, training=True)
+
+    x, mean, var = uniform(1, 5, 4, 3), torch.zeros(3), torch.ones(3)
+    with pytest.raises(RuntimeError, match="inplace"):
+        vmap(train, in_dims=(0, None, None))(x, mean, var)
+    assert_same_bits([mean, var], [torch.zeros(3), torch.ones(3)])
+    means, variances = torch.zeros(5, 3), torch.ones(5, 3)
+    outputs = vmap(train)(x, means, variances)
+    for i in range(5):
+        mean, var = torch.zeros(3), torch.ones(3)
+        assert_same_bits(outputs[i], train(x[i], mean, var))
+        assert_same_bits([means[i], variances[i]], [mean, var])
+
+
 def test_func__forward_mode_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="forward-mode"):
         torch.func.jvp(loss, (A,), (A,))

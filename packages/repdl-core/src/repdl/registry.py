@@ -139,7 +139,8 @@ def define(
     if backward is not None:
         autograd = autograd_kernel(overload, kernel, setup_context, backward)
         library.impl(name, autograd, "Autograd", with_keyset=True)
-        torch.library.register_vmap(overload, batching_rule(overload), lib=library)
+        if not mutable:
+            torch.library.register_vmap(overload, batching_rule(overload), lib=library)
     OPS[name] = Op(name, family or name, schema, check, fake, overload, distribution, storage, differentiable)
     return overload
 
