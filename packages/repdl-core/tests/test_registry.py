@@ -16,7 +16,7 @@ import torch
 import repdl
 from repdl import registry
 from repdl.backend import Backend, register_backend, unregister_backend
-from repdl.errors import BackendError, DeviceError, DTypeError, ShapeError, UnsupportedError
+from repdl.errors import BackendError, DeviceError, DTypeError, NameTakenError, ShapeError, UnsupportedError
 
 INSTALLED = [name for name, info in repdl.backends().items() if info.device == "cpu" and not info.error]
 ONES = torch.ones(2, 2)
@@ -246,6 +246,25 @@ def test_define__outside_op_with_autograd(twice: Any) -> None:
     assert x.grad is not None and x.grad.tolist() == [2, 2]
     assert registry.OPS["twice"].distribution == "somebody-elses"
     torch.library.opcheck(op, (torch.ones(3, requires_grad=True),))
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "message"),
+    [
+        ("matmul", None, r"the op name 'matmul' is taken by repdl-core \(repdl.matmul.default\).*choose another"),
+        ("new_name", "matmul", "the family name 'matmul' is taken by repdl-core"),
+        ("twice", None, "the op name 'twice' is taken by somebody-elses"),
+    ],
+)
+def test_define__a_name_that_is_taken(twice: Any, name: str, family: str | None, message: str) -> None:
+    """Kernels are looked up by name: a second op of one name would be computed by the first one's."""
+    before = dict(registry.OPS)
+    with pytest.raises(NameTakenError, match=message):
+        registry.define(
+            name, "(Tensor input) -> Tensor", namespace="repdl_test_taken", distribution="test", family=family,
+            check=lambda input: None, fake=lambda input: torch.empty_like(input),
+        )
+    assert before == registry.OPS and "repdl_test_taken" not in registry._libraries
 
 
 def test_define__check_runs_before_any_kernel(twice: Any) -> None:

@@ -51,6 +51,10 @@ class SlowBackendWarning(UserWarning):
     """The reference backend computes because no native one is installed."""
 
 
+class NameTakenError(RepDLError, ValueError):
+    """A name of an op or family that another project has."""
+
+
 class UnsupportedError(RepDLError, NotImplementedError):
     """An option that torch has and the contract does not cover (yet)."""
 

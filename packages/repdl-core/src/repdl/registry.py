@@ -21,7 +21,7 @@ from torch.autograd import forward_ad
 from repdl.backend import BACKENDS, Backend
 from repdl.derivative import autograd_kernel, batching_rule, opaque
 from repdl.dtypes import HALF, Dtypes, Storage
-from repdl.errors import DeviceError, UnsupportedError
+from repdl.errors import DeviceError, NameTakenError, UnsupportedError
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,13 @@ def define(
             float32 or float64 only: half storage is widened before it and rounded after it.
             None: `check` looks at dtypes itself, and implementations see what it lets through.
         family: the name of its files; by default the name of the op.
-        namespace, distribution: whose op it is; outside projects pass their own.
+        namespace: the one in `torch.ops`, and the import package of its files (`repdl.families`).
+        distribution: whose op it is. Outside projects pass their own, as with `namespace`.
+
+    Raises:
+        NameTakenError: if another project has an op or a family of that name: names are shared by all.
     """
+    _check_names(name, family or name, namespace)
     library = _libraries.get(namespace)
     if library is None:
         library = _libraries[namespace] = torch.library.Library(namespace, "FRAGMENT")
@@ -143,6 +148,15 @@ def define(
             torch.library.register_vmap(overload, batching_rule(overload), lib=library)
     OPS[name] = Op(name, family or name, schema, check, fake, overload, distribution, storage, differentiable)
     return overload
+
+
+def _check_names(name: str, family: str, namespace: str) -> None:
+    for op in OPS.values():
+        whose = f"is taken by {op.distribution} ({op.overload}); names are shared by all projects, choose another"
+        if op.name == name:
+            raise NameTakenError(f"define: the op name {name!r} {whose}")
+        if op.family == family and op.overload.namespace != namespace:
+            raise NameTakenError(f"define: the family name {family!r} {whose}")
 
 
 def implement(op: str, backend: str, function: Callable[..., Any]) -> None:
