@@ -19,8 +19,8 @@ ROOT = Path(__file__).parent
 PURE = ["packages/repdl-core", "packages/repdl-nn", "packages/repdl-optim"]
 NATIVE = {"cpu": "packages/repdl-cpu", "cuda": "packages/repdl-cuda"}
 TEST_TOOLS = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6", "gmpy2>=2.1"]
-PACKAGING_TOOLS = ["hatchling>=1.26", "scikit-build-core>=1.1", "mypy>=1.13"]
-"""What tests/ builds the distributions with, and checks their types."""
+PACKAGING_TOOLS = ["hatchling>=1.26", "scikit-build-core>=1.1", "pybind11>=3.0", "cmake>=3.20", "ninja", "mypy>=1.13"]
+"""What tests/ builds the distributions and the project of docs/extending.md with, and checks types."""
 PARALLEL = ["-n", "auto", "--dist", "worksteal"]
 """A pytest process a core. Neighbouring tests share what they compute once."""
 EXAMPLES = ["scikit-learn"]

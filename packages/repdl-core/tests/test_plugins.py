@@ -97,7 +97,7 @@ def printed(site: Site) -> dict[str, str]:
     """What each command prints, in one process; the golden bits are recorded in between."""
     into = f"--into {site.folder}/whole/contract/v1"
     commands = [
-        "info --json", "ops", "contract twofold", "contract doubled", f"golden twofold {into} --check",
+        "ops", "info --json", "contract twofold", "contract doubled", f"golden twofold {into} --check",
         f"golden twofold {into}", f"golden --check {into} twofold", "golden doubled --into .",
         "check theirs", "check reference --family twofold",
     ]  # fmt: skip
@@ -121,6 +121,7 @@ def test_ops__lists_files_and_what_is_broken(printed: dict[str, str]) -> None:
     # special is made in float64 too
     assert rows["twofold"][:4] == ["twofold", "twofold", "3", "whole-dist"]
     assert rows["doubled"][:4] == ["doubled", "none", "none", "bare-dist"]
+    assert rows["doubled"][-2:] == ["yes", "yes"] and rows["op"][-2:] == ["reference", "theirs"]
     assert "ModuleNotFoundError: No module named 'nosuch_library'" in printed["ops"]
     assert rows["matmul"][3] == "repdl-core"
     assert printed["ops"].splitlines()[-2:] == [

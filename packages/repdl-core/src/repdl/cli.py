@@ -40,6 +40,7 @@ def shown(details: Mapping[str, str]) -> str:
 
 def facts() -> dict[str, Any]:
     """What `repdl info` shows."""
+    loaded = plugins()  # first: they add to what backends implement
     return {
         "repdl": repdl.__version__,
         "torch": torch.__version__,
@@ -49,7 +50,7 @@ def facts() -> dict[str, Any]:
         "threads": repdl.get_num_threads(),
         "contract": str(repdl.get_contract()),
         "backends": [asdict(row) | {"details": dict(row.details)} for row in backends().values()],
-        "plugins": [asdict(plugin) for plugin in plugins()],
+        "plugins": [asdict(plugin) for plugin in loaded],
     }
 
 
@@ -73,10 +74,11 @@ def info(as_json: bool = False) -> int:
 
 def ops() -> int:
     """Every registered op, its files, and the backends that implement it."""
+    known = families()  # first: plug-ins add to what backends implement
     names = [name for name, row in backends().items() if row.error is None]
     implemented = {name: implementations(get_backend(name)) for name in names}
     rows = [("op", "contract text", "cases", "from", *names)]
-    for family in families().values():
+    for family in known.values():
         text, count = "none" if family.text() is None else family.name, case_counter(family)
         for op in sorted(op.name for op in OPS.values() if op.family == family.name):
             cells = ("yes" if op in implemented[name] else "-" for name in names)

@@ -46,6 +46,8 @@ class ParityTests:
     """
 
     backend: ClassVar[str]
+    families: ClassVar[Sequence[str]] = ()
+    """Only these families of ops; none: all."""
     settings: ClassVar[Mapping[str, Sequence[Setting]]] = {"default": (nullcontext,)}
     """Name of a test -> the settings in it."""
     for_contracts: ClassVar[Sequence[Setting]] = (nullcontext,)
@@ -53,8 +55,9 @@ class ParityTests:
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
         """The parameters `case`, `setting` and `contract` of the tests that take them."""
+        known = [case for family in self.families for case in cases(family)] if self.families else cases()
         ops = implementations(get_backend(self.backend))
-        chosen = [case for case in cases() if case.op in ops and covers(case, self.backend)]
+        chosen = [case for case in known if case.op in ops and covers(case, self.backend)]
         if "contract" in metafunc.fixturenames:
             chosen = [case for case in chosen if "str contract" in OPS[case.op].schema]
             metafunc.parametrize("contract", ["sequential", *ODD_CONTRACTS])
