@@ -58,6 +58,26 @@ def test_max__second_derivatives() -> None:
         assert ((a - b).abs() <= 4 * 2.0**-24 * 4).all()  # values up to 4, at most 4 roundings
 
 
+def test_max__second_derivative_of_all_is_a_share_of_each_tie() -> None:
+    # max(x * x): to x, g / n * 2 x at the ties; its derivative as torch's in float64.
+    x = torch.tensor([[1.0, -3.0, 3.0], [0.5, 3.0, -1.0]])
+    tangent = uniform(3, 2, 3)
+    for t in (x, x.double()):
+        grad = torch.tensor(0.7, dtype=t.dtype)
+        one, other = (
+            derivatives(lambda v, f=f: f(v * v), [t], grad, [tangent.to(t.dtype)])  # type: ignore[misc]
+            for f in (ops.max, torch.max)
+        )
+        for a, b in zip(one, other):
+            assert a.dtype == t.dtype
+            assert ((a - b).abs() <= 12 * torch.finfo(t.dtype).eps / 2 * 8).all()  # values up to 8, 6 roundings each
+    nan = torch.tensor([1.0, NAN, NAN], requires_grad=True)
+    weight = torch.tensor(1.0, requires_grad=True)
+    (grad,) = torch.autograd.grad(ops.max(nan), nan, weight, create_graph=True)
+    (back,) = torch.autograd.grad(grad, weight, torch.tensor([8.0, 3.0, 4.0]))
+    assert back.item() == 3.5
+
+
 def test_max__of_no_rows() -> None:
     values, indices = ops.max(torch.ones(0, 3), 1)
     assert values.shape == indices.shape == (0,) and indices.dtype == torch.int64

@@ -26,8 +26,9 @@ def group_norm_backward(
 ) -> tuple[torch.Tensor, ...]:
     sizes = _sizes(input, num_groups)
     op = "group_norm_backward"
-    output, *vectors = layout.outputs(op)(grad, input)
-    return gradients(op, output, *vectors, grad, input, mean, rstd, weight, sizes, contract), *vectors
+    output, grad_weight, grad_bias = layout.outputs(op)(grad, input)
+    result = gradients(op, output, grad_weight, grad_bias, grad, input, mean, rstd, weight, sizes, contract)
+    return result, grad_weight, grad_bias
 
 
 OPS = {"group_norm": group_norm, "group_norm_backward": group_norm_backward}

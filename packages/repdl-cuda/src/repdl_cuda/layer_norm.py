@@ -25,8 +25,9 @@ def layer_norm_backward(
 ) -> tuple[torch.Tensor, ...]:
     sizes = [rstd.numel(), 1, prod(normalized_shape), 1]
     op = "layer_norm_backward"
-    output, *vectors = layout.outputs(op)(grad, input, normalized_shape)
-    return gradients(op, output, *vectors, grad, input, mean, rstd, weight, sizes, contract), *vectors
+    output, grad_weight, grad_bias = layout.outputs(op)(grad, input, normalized_shape)
+    result = gradients(op, output, grad_weight, grad_bias, grad, input, mean, rstd, weight, sizes, contract)
+    return result, grad_weight, grad_bias
 
 
 OPS = {"layer_norm": layer_norm, "layer_norm_backward": layer_norm_backward}

@@ -19,6 +19,7 @@ from repdl.errors import (
     check_tensor_or_none,
 )
 from repdl.ops._loss import check_no_grad
+from repdl.ops._norm_twice import Rows, narrow, twice, wide
 from repdl.ops._step import may_overlap
 
 Optional = torch.Tensor | None
@@ -111,6 +112,25 @@ def _check_backward(
     _check_channels(op, input.shape[1], weight=weight, mean=mean, invstd=invstd)
 
 
+def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, ctx.training, ctx.contract = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _twice(ctx: Any, *cotangents: Any) -> Any:
+    grad, input, weight, mean, invstd = ctx.saved_tensors
+    g, x, scale, *sources = (wide(t) for t in (grad, input, weight, *cotangents))
+
+    def of_channels(vector: Optional) -> Any:
+        return None if vector is None else vector.reshape(-1, *(1 for _ in x.shape[2:]))
+
+    dims = [0, *range(2, x.dim())]
+    rows = Rows(x, of_channels(mean), of_channels(invstd), dims, ctx.contract, fixed=not ctx.training)
+    sources[1:] = [of_channels(t) for t in sources[1:]]
+    to_grad, to_input, to_weight = twice(rows, sources, g, of_channels(scale), dims)
+    return narrow(to_grad, grad), narrow(to_input, input), narrow(to_weight, weight), None, None, None, None
+
+
 _batch_norm_backward = registry.define(
     "batch_norm_backward",
     "(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor invstd, bool training, str contract) "
@@ -122,6 +142,8 @@ _batch_norm_backward = registry.define(
     dtypes=Dtypes(
         outputs=("grad", "weight", "weight"), statistics=("mean", "invstd"), parameters=(("weight",),)
     ),
+    setup_context=_setup_backward,
+    backward=_twice,
     family="batch_norm",
 )
 

@@ -19,6 +19,7 @@ from repdl.errors import (
     check_tensor,
     check_tensor_or_none,
 )
+from repdl.ops._norm_twice import Rows, narrow, twice, wide
 from repdl.ops.batch_norm import batch_norm, check_statistics, new_statistics
 from repdl.ops.sum import mean
 
@@ -92,6 +93,33 @@ def _check_backward(
         check_size(op, f"{name}.shape", tuple(tensor.shape), (input.shape[0], num_groups), "(N, num_groups)")
 
 
+def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    grad, input, ctx.num_groups, mean, rstd, weight, ctx.contract = inputs
+    ctx.save_for_backward(grad, input, mean, rstd, weight)
+
+
+def _twice(ctx: Any, *cotangents: Any) -> Any:
+    grad, input, mean, rstd, weight = ctx.saved_tensors
+    groups, ones = ctx.num_groups, [1 for _ in input.shape[2:]]
+
+    def split(tensor: Optional) -> Any:
+        """(N, C, ...) as (N, groups, C / groups, ...)."""
+        return None if tensor is None else tensor.reshape(input.shape[0], groups, -1, *input.shape[2:])
+
+    def of_channels(vector: Optional) -> Any:
+        return None if vector is None else vector.reshape(groups, -1, *ones)
+
+    g, x, scale, *sources = (wide(t) for t in (grad, input, weight, *cotangents))
+    mean, rstd = (t.reshape(*t.shape, 1, *ones) for t in (mean, rstd))
+    rows = Rows(split(x), mean, rstd, range(2, x.dim() + 1), ctx.contract)
+    sources = [split(sources[0]), *(of_channels(t) for t in sources[1:])]
+    results = twice(rows, sources, split(g), of_channels(scale), [0, *range(3, x.dim() + 1)])
+    to_grad, to_input, to_weight = (
+        None if t is None else narrow(t.reshape(like.shape), like) for t, like in zip(results, (grad, input, weight))
+    )
+    return to_grad, to_input, None, None, None, to_weight, None
+
+
 _group_norm_backward = registry.define(
     "group_norm_backward",
     "(Tensor grad, Tensor input, SymInt num_groups, Tensor mean, Tensor rstd, Tensor? weight, str contract) "
@@ -103,6 +131,8 @@ _group_norm_backward = registry.define(
     dtypes=Dtypes(
         outputs=("grad", "weight", "weight"), statistics=("mean", "rstd"), parameters=(("weight",),)
     ),
+    setup_context=_setup_backward,
+    backward=_twice,
     family="group_norm",
 )
 

@@ -12,6 +12,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import as_float, as_ints, check_size, check_tensor, check_tensor_or_none
 from repdl.ops._norm import check_normalized_shape, statistics_shape
+from repdl.ops._norm_twice import Rows, narrow, twice, wide
 
 Optional = torch.Tensor | None
 
@@ -70,6 +71,20 @@ def _check_backward(
         check_size(op, f"{name}.shape", tuple(tensor.shape), rows, "input.shape, with 1 for normalized_shape")
 
 
+def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    grad, input, ctx.normalized_shape, mean, rstd, weight, ctx.contract = inputs
+    ctx.save_for_backward(grad, input, mean, rstd, weight)
+
+
+def _twice(ctx: Any, *cotangents: Any) -> Any:
+    grad, input, mean, rstd, weight = ctx.saved_tensors
+    g, x, scale, *sources = (wide(t) for t in (grad, input, weight, *cotangents))
+    lead = x.dim() - len(ctx.normalized_shape)
+    rows = Rows(x, mean, rstd, range(lead, x.dim()), ctx.contract)
+    to_grad, to_input, to_weight = twice(rows, sources, g, scale, range(lead))
+    return narrow(to_grad, grad), narrow(to_input, input), None, None, None, narrow(to_weight, weight), None
+
+
 _layer_norm_backward = registry.define(
     "layer_norm_backward",
     "(Tensor grad, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, str contract) "
@@ -79,6 +94,8 @@ _layer_norm_backward = registry.define(
     dtypes=Dtypes(
         outputs=("grad", "weight", "weight"), statistics=("mean", "rstd"), parameters=(("weight",),)
     ),
+    setup_context=_setup_backward,
+    backward=_twice,
     family="layer_norm",
 )
 

@@ -11,6 +11,8 @@ from repdl import registry
 from repdl.contract import Contract
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_range, check_size, check_tensor
+from repdl.ops._number import floating
+from repdl.ops.cast import narrowed, widened
 from repdl.ops.elementwise import maximum
 from repdl.ops.sum import as_numpy, normalize_dim, reduced_shape
 
@@ -42,11 +44,26 @@ def _check_max_backward(grad: torch.Tensor, input: torch.Tensor, output: torch.T
         check_size("max_backward", f"{name}.shape", tuple(tensor.shape), (), "the shape of max(input)")
 
 
+def _setup_max_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    _, input, largest = inputs
+    ctx.save_for_backward((input == largest) | (input.isnan() & largest.isnan()))
+
+
+def _max_twice(ctx: Any, cotangent: torch.Tensor) -> Any:
+    (ties,) = ctx.saved_tensors
+    storage, (wide,) = widened(cotangent)
+    total = torch.ops.repdl.sum(torch.where(ties, wide, 0.0), list(range(ties.dim())), False, "v1")
+    count = floating(ties.sum(), wide.dtype)
+    return narrowed(torch.ops.repdl.div(total, count, "v1"), storage), None, None
+
+
 _max_backward: Callable[..., torch.Tensor] = registry.define(
     "max_backward",
     "(Tensor grad, Tensor input, Tensor output) -> Tensor",
     check=_check_max_backward,
     fake=lambda grad, input, output: input.new_empty(input.shape),
+    setup_context=_setup_max_backward,
+    backward=_max_twice,
     dtypes=Dtypes(),
     family="max",
 )

@@ -12,6 +12,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import as_float, as_ints, check_size, check_tensor, check_tensor_or_none
 from repdl.ops._norm import check_normalized_shape, statistics_shape
+from repdl.ops._norm_twice import Rows, narrow, twice, wide
 
 Optional = torch.Tensor | None
 
@@ -63,6 +64,20 @@ def _check_backward(
     check_size(op, "rstd.shape", tuple(rstd.shape), rows, "input.shape, with 1 for normalized_shape")
 
 
+def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    grad, input, ctx.normalized_shape, rstd, weight, ctx.contract = inputs
+    ctx.save_for_backward(grad, input, rstd, weight)
+
+
+def _twice(ctx: Any, *cotangents: Any) -> Any:
+    grad, input, rstd, weight = ctx.saved_tensors
+    g, x, scale, *sources = (wide(t) for t in (grad, input, weight, *cotangents))
+    lead = x.dim() - len(ctx.normalized_shape)
+    rows = Rows(x, None, rstd, range(lead, x.dim()), ctx.contract)
+    to_grad, to_input, to_weight = twice(rows, [*sources, None], g, scale, range(lead))
+    return narrow(to_grad, grad), narrow(to_input, input), None, None, narrow(to_weight, weight), None
+
+
 _rms_norm_backward = registry.define(
     "rms_norm_backward",
     "(Tensor grad, Tensor input, SymInt[] normalized_shape, Tensor rstd, Tensor? weight, str contract) "
@@ -70,6 +85,8 @@ _rms_norm_backward = registry.define(
     check=_check_backward,
     fake=lambda grad, input, shape, *_: (layout.images(input.shape, grad).empty(input), input.new_empty(shape)),
     dtypes=Dtypes(outputs=("grad", "weight"), statistics=("rstd",), parameters=(("weight",),)),
+    setup_context=_setup_backward,
+    backward=_twice,
     family="rms_norm",
 )
 
