@@ -157,3 +157,18 @@ def test_norm__second_derivatives_do_not_depend_on_the_layout() -> None:
         last = [t.to(memory_format=torch.channels_last) if t.dim() == 4 else t for t in (*tensors, g, *tangents)]
         k = len(tensors)
         assert_same_bits(derivatives(function(norm, ops), last[:k], last[k], last[k + 1 :]), expected)
+
+
+def test_norm__second_derivatives_without_elements() -> None:
+    for shape in ((0, 6, 3, 5), (4, 6, 0, 5)):
+        for norm in NORMS.values():
+            x = torch.zeros(shape, requires_grad=True)
+            vectors = [torch.ones(k, requires_grad=True) for k in (norm.vector if len(norm.vector) == 2 else (6,),) * 2]
+            if norm.vector == (3, 5) and shape[2] == 0:
+                continue
+            leaves = [x, *vectors[: 2 if norm.centred else 1]]
+            first = torch.autograd.grad(function(norm, ops)(*leaves).sum(), leaves, create_graph=True)
+            used = [g for g in first if g.requires_grad]
+            second = torch.autograd.grad(used, leaves, [torch.ones_like(g) for g in used], allow_unused=True)
+            assert second[0] is not None and second[0].shape == shape
+            assert all(t is None or not t.any() for t in second[1:])

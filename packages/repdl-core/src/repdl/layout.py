@@ -29,7 +29,7 @@ class Layout(NamedTuple):
     def empty(self, like: torch.Tensor, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Memory for the output on the device of `like`, of its dtype unless one is given."""
         if self.strides is None:
-            return like.new_empty(self.shape, dtype=dtype)
+            return like.new_empty(self.shape) if dtype is None else like.new_empty(self.shape, dtype=dtype)
         return like.new_empty_strided(self.shape, self.strides, dtype=dtype)
 
 
@@ -62,9 +62,10 @@ def empty_pointwise(*operands: torch.Tensor) -> torch.Tensor:
 
 def images(shape: Sequence[int], *sources: torch.Tensor) -> Layout:
     """The layout of an output of `shape` (N, C, H, W) or (N, C, D, H, W): channels last if a source is."""
-    if memory_format(*sources) is torch.contiguous_format:
-        return Layout(shape)
-    return Layout(shape, _dense(shape, (1, *range(len(shape) - 1, 1, -1), 0)))
+    for tensor in sources:
+        if is_channels_last(tensor):
+            return Layout(shape, _dense(shape, (1, *range(len(shape) - 1, 1, -1), 0)))
+    return Layout(shape)
 
 
 def memory_format(*sources: torch.Tensor) -> torch.memory_format:
@@ -104,6 +105,19 @@ def is_dense(tensor: torch.Tensor) -> bool:
     return True
 
 
+def flat(operands: Sequence[torch.Tensor]) -> tuple[Sequence[int], list[list[int]]] | None:
+    """The shape of an elementwise op's output and strides along it, all elements in a row, where
+    every operand is row-major of that shape or 0-D; else None. What most calls are, at little cost."""
+    shape: Sequence[int] = ()
+    numbers = any(not t.dim() for t in operands)
+    for t in operands:
+        if t.dim():
+            if (shape and t.shape != shape) or not t.is_contiguous() or (numbers and not _falls(t.stride())):
+                return None
+            shape = t.shape
+    return shape, [[1] if t.dim() else [0] for t in operands]
+
+
 def memory_order(tensor: torch.Tensor) -> list[int]:
     """The dimensions of a dense tensor from the outermost in memory to the innermost."""
     strides, shape = tensor.stride(), tensor.shape
@@ -122,7 +136,7 @@ def row_major(output: torch.Tensor) -> torch.Tensor:
 
 def stored(result: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
     """`output`, with the elements of `result`, which is row-major; `result` itself where that is no difference."""
-    return result if result.stride() == output.stride() else output.copy_(result)
+    return result if result is output or result.stride() == output.stride() else output.copy_(result)
 
 
 def passes(output: torch.Tensor, operands: Sequence[torch.Tensor]) -> tuple[list[int], list[list[int]]]:

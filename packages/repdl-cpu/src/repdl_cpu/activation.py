@@ -18,8 +18,12 @@ def _op(name: str, operands: int) -> Callable[..., torch.Tensor]:
 
     def run(*args: Any) -> torch.Tensor:
         kernel = "_".join([name, *args[operands:]])  # gelu_none, gelu_backward_tanh
-        output = huge_pages(empty(*args))
-        tensors = [layout.matching(t, output) for t in args[:operands]]
+        tensors = args[:operands]
+        if all(t.is_contiguous() for t in tensors):
+            output = huge_pages(tensors[0].new_empty(tensors[0].shape))
+        else:
+            output = huge_pages(empty(*args))
+            tensors = [layout.matching(t, output) for t in tensors]
         addresses = [t.data_ptr() for t in tensors]
         getattr(native(), kernel)(*addresses, output.data_ptr(), output.numel(), get_num_threads())
         return output

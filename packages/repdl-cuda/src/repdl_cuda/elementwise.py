@@ -17,9 +17,11 @@ def _op(name: str, operands: int, empty: Callable[..., torch.Tensor] | None = No
     def run(*args: Any) -> torch.Tensor:
         tensors = args[:operands]
         first = tensors[0]
-        if all(t.shape == first.shape and t.is_contiguous() for t in tensors):
-            output = first.new_empty(first.shape)
-            size, strides = [first.numel()], [[1]] * operands
+        row = layout.flat(tensors)
+        if row:
+            shape, strides = row
+            output = first.new_empty(shape)
+            size = [output.numel()]
         else:
             output = empty(*args)
             size, strides = layout.passes(output, tensors)

@@ -91,6 +91,8 @@ def twice(
 class _Statistics(torch.autograd.Function):
     """mean and rstd of rows as functions of x: derivatives beyond the second need it."""
 
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(x: torch.Tensor, mean: Optional, rstd: torch.Tensor, dims: list[int], contract: str) -> Any:
         return None if mean is None else mean.clone(), rstd.clone()

@@ -101,13 +101,14 @@ def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
 def _twice(ctx: Any, *cotangents: Any) -> Any:
     grad, input, mean, rstd, weight = ctx.saved_tensors
     groups, ones = ctx.num_groups, [1 for _ in input.shape[2:]]
+    each = input.shape[1] // groups
 
     def split(tensor: Optional) -> Any:
         """(N, C, ...) as (N, groups, C / groups, ...)."""
-        return None if tensor is None else tensor.reshape(input.shape[0], groups, -1, *input.shape[2:])
+        return None if tensor is None else tensor.reshape(input.shape[0], groups, each, *input.shape[2:])
 
     def of_channels(vector: Optional) -> Any:
-        return None if vector is None else vector.reshape(groups, -1, *ones)
+        return None if vector is None else vector.reshape(groups, each, *ones)
 
     g, x, scale, *sources = (wide(t) for t in (grad, input, weight, *cotangents))
     mean, rstd = (t.reshape(*t.shape, 1, *ones) for t in (mean, rstd))
