@@ -73,6 +73,9 @@ DOUBLE = {
     *("column_65", "columns_10", "columns_130", "dims_0_2", "channels", "all_of_three_blocks", "keepdim", "threads"),
     *("size_1025", "mean", "none_weighted", "dims_sum_weighted", "rows_1025", "ceil", "dilated", "circular_dim2"),
     *("replicate_far", "beta1_0.9_decay_amsgrad", "beta1_0.9_decoupled_maximize", "mixed_layouts", "special_amsgrad"),
+    *("beta1_0.9_decoupled_amsgrad", "momentum_0.0_dampening_0.0", "momentum_0.0_dampening_0.0_decay"),
+    *("momentum_0.9_dampening_0.3_first", "momentum_0.9_dampening_0.3_first_decay", "rows_5000x3"),
+    *("momentum_0.9_dampening_0.0_nesterov_first", "momentum_0.9_dampening_0.0_nesterov_first_decay", "all_minus_inf"),
     *("momentum_0.9_dampening_0.3_decay", "momentum_0.9_dampening_0.0_nesterov", "special_nesterov", "overflow"),
 }
 """Those that are made in float64 too."""

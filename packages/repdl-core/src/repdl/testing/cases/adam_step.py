@@ -105,6 +105,7 @@ CASES = [
     Case("adam_step", "corrections_0", lambda: _step((9,), corrections=(0.0, 0.0))),
     Case("adam_step", "correction_negative_is_nan", lambda: _step((9,), corrections=(0.5, -0.5))),
     *(Case("adam_step", f"size_{n}", lambda n=n: _step((n,), amsgrad=True)) for n in (1, 15, 16, 17, 63, 65, 1025)),
+    *(Case("adam_step", f"size_{n}", lambda n=n: _step((n,))) for n in (12287, 12288, 13000)),
     Case("adam_step", "threads", lambda: _step((9001,), (3,), (8000,), (0,), (257,))),
     Case("adam_step", "no_elements", lambda: _step((0,), (3, 0))),
     Case("adam_step", "dim_0", lambda: _step((), (), weight_decay=0.1, amsgrad=True)),

@@ -41,6 +41,7 @@ CASES = [
         for t in (True, False) for r in (True, False) for w in (True, False) for b in (True, False) if t or r
     ),
     *(Case("batch_norm", name, lambda make=make: _forward(make())) for name, make in LAYOUTS.items()),
+    *(Case("batch_norm", f"train_momentum_{n}", lambda m=m: _forward(uniform(1, 4, 3, 5), momentum=m)) for n, m in (("0.9", 0.9), ("third", 1 / 3))),
     Case("batch_norm", "eval_empty", lambda: _forward(uniform(1, 0, 3, 2), False)),
     Case("batch_norm", "train_empty", lambda: _forward(uniform(1, 0, 3, 2))),
     Case("batch_norm", "no_channels", lambda: _forward(uniform(1, 4, 0, 2))),

@@ -32,6 +32,13 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {
     "short_runs_stride": (3, 2, 15, 17, 13, 4, 3, (2, 1), (1, 1), (1, 1), 1),
     "short_runs_dilation": (3, 3, 12, 13, 5, 2, 3, (1, 2), (0, 1), (1, 2), 1),
     "short_runs_groups": (2, 4, 9, 14, 16, 3, 3, (1, 1), (1, 1), (1, 1), 4),
+    "columns_13": (1, 2, 3, 13, 40, 3, 3, (1, 1), (1, 1), (1, 1), 1),
+    "columns_31": (1, 1, 4, 32, 2, 2, 2, (1, 1), (0, 0), (1, 1), 1),
+    "channels_130": (1, 130, 4, 4, 20, 3, 3, (1, 1), (0, 0), (1, 1), 1),
+    "channels_256": (1, 256, 3, 4, 3, 2, 2, (1, 1), (0, 0), (1, 1), 1),
+    "dilation_groups": (1, 4, 8, 7, 4, 3, 3, (1, 1), (0, 0), (2, 1), 2),
+    "pointwise_every_other": (1, 1, 31, 31, 1, 1, 1, (2, 2), (0, 0), (1, 1), 1),
+    "depthwise_20": (1, 20, 5, 4, 20, 2, 2, (1, 1), (0, 0), (1, 1), 20),
     "one_output": (1, 1, 3, 3, 1, 3, 3, (1, 1), (0, 0), (1, 1), 1),
     "batch_0": (0, 2, 5, 5, 3, 3, 3, (1, 1), (0, 0), (1, 1), 1),
 }
@@ -76,6 +83,13 @@ def _subnormal_operand(op: str) -> tuple[Any, ...]:
     return (a * 2.0**-130, b * 2.0**10, *rest)
 
 
+def _infinity(op: str, name: str) -> tuple[Any, ...]:
+    # Every output has a term inf and a term -inf: a NaN with a sign, as processors make it.
+    a, b, *rest = _OPS[op](name)
+    b = torch.where(uniform(7, *b.shape) < 0, float("-inf"), float("inf"))
+    return (a.abs() + 1, b, *rest)
+
+
 def _expanded(op: str) -> tuple[Any, ...]:
     a, b, *rest = _OPS[op]("groups")
     return (a[:1].expand_as(a), b, *rest)
@@ -88,6 +102,11 @@ CASES = [
     *(Case(op, "subnormal_operand", lambda op=op: _subnormal_operand(op)) for op in _OPS),
     *(Case(op, "channels_last", lambda op=op: _channels_last(op)) for op in _OPS),
     *(Case(op, "expanded", lambda op=op: _expanded(op)) for op in _OPS),
+    *(
+        Case(op, f"infinity_{name}", lambda op=op, name=name: _infinity(op, name))
+        for op in _OPS
+        for name in ("columns_13", "columns_31", "pointwise", "depthwise_20", "short_runs_groups")
+    ),
     # Padding is a term: 0 * inf is NaN, a skipped tap would be finite.
     Case("conv2d", "padding_times_infinity", lambda: (
         torch.ones(1, 1, 2, 2), torch.full((1, 1, 3, 3), float("inf")), None, [1, 1], [1, 1], [1, 1], 1)),

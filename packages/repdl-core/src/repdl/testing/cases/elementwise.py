@@ -49,6 +49,17 @@ HARD = {
     "exp": (0x42B17217, 0x42B17218, 0xC2CFF1B4, 0xC2CFF1B5, 0xC2AEAC4F, 0xC2AEAC50, 0x33800000, 0xB3000000, 0x00000001, 0xBC5BDAB1),
 }
 
+# Arguments that a fast path of repdl-cpu would round wrongly if the margin, within which it leaves the
+# decision to the exact function, were half as wide (of rsqrt, 1/256), on AVX-512 or AVX2.
+MARGIN = {
+    "erf": (0x3D80001C, 0x3D8382D1, 0x3D881380, 0x3E367237, 0xBD80001C, 0xBD8382D1, 0xBD881380, 0xBE367237, 0x3DE4697A, 0x3DF397D3, 0x3DFA3CAB, 0x3DFDE10F, 0xBDE4697A, 0xBDF397D3, 0xBDFA3CAB, 0xBDFDE10F),
+    "exp": (0x40A6015A, 0xBC3257B6, 0xBC38B1A0, 0xBC3F25F8, 0xBC44288A, 0xBC500544, 0xBCFF48FB, 0xBE3C76D2, 0x3E46E5D3, 0x4101480B, 0x4233C6F7, 0xBCCF6020, 0xBD7749B0, 0xBD8E00D1, 0xBF372FD0, 0xC126B7BC),
+    "exp2": (0x3F53D31B, 0xBC808014, 0xBC83C9BB, 0xBD3562A9, 0xBD3A3A35, 0xBD46ACB4, 0xBDE42344, 0xBE2E5376, 0x3F47F3DC, 0x4071FCF7, 0x412E60E7, 0xBD00A3B0, 0xBD19F6C8, 0xBDC563CB, 0xC0067C64, 0xC1019F19),
+    "log": (0x3F59D315, 0x3F71E0B0, 0x3F7CE5A6, 0x3F7EFBEF, 0x3F824DAE, 0x3F82AE4A, 0x3F84CEB8, 0x3F8D3040, 0x3D148ACE, 0x3F6A57DC, 0x3F749FDF, 0x3F7BF861, 0x3F840A21, 0x3F84EB19, 0x3F8C3B12, 0x3FA2F4F6),
+    "rsqrt": (0x0109F038, 0x107FFFFE, 0x207FFFFE, 0x307FFFFE, 0x407FFFFE, 0x5009F038, 0x6009F038, 0x7009F038),
+    "sigmoid": (0xBC1C830E, 0xBC3AF9C5, 0xBD588E79, 0xBFB5688D, 0xC0520531, 0xC0A34428, 0xC0FF62A7, 0xC131FD99, 0xBC81CF12, 0xBCCEA36E, 0xBDD60B8B, 0xBED220A2, 0xC000CB9C, 0xC06235AF, 0xC0DE8FC6, 0xC14AAF7E),
+}
+
 CASES = [
     *(Case(op, "special", lambda: (_specials(),)) for op in UNARY),
     *(Case(op, "values", lambda: (uniform(1, 1037, scale=4.0),)) for op in UNARY),
@@ -57,6 +68,7 @@ CASES = [
     *(Case(op, "empty", lambda: (uniform(2, 0, 5),)) for op in UNARY),
     *(Case(op, "dim_0", lambda: (uniform(2),)) for op in UNARY),
     *(Case(op, "hard", lambda op=op: (floats(*HARD[op]),)) for op in HARD),
+    *(Case(op, "margin", lambda op=op: (floats(*MARGIN[op]),)) for op in MARGIN),
     Case("exp", "wide", lambda: (uniform(3, 1500, scale=128.0),)),
     *(Case(op, "wide", lambda: (uniform(3, 1500, scale=110.0),)) for op in ("expm1", "sigmoid")),
     Case("exp2", "wide", lambda: (uniform(3, 1500, scale=160.0),)),

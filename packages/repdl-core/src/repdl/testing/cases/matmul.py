@@ -28,6 +28,13 @@ def _fused() -> tuple:
     return a, b, False, False
 
 
+def _infinity(m: int, n: int, k: int) -> tuple:
+    # inf - inf: the NaN that a processor makes has a sign, the canonical one has none.
+    a = uniform(1, m, k)
+    a[:, 3], a[:, 5] = float("inf"), float("-inf")
+    return a, uniform(2, n, k).abs(), False, True
+
+
 CASES = [
     *(
         Case("matmul", f"{m}x{n}x{k}{'_transA' * ta}{'_transB' * tb}", lambda m=m, n=n, k=k, ta=ta, tb=tb: _product(m, n, k, ta, tb))
@@ -42,12 +49,14 @@ CASES = [
     ),
     *(
         Case("matmul", f"one_row_{n}x{k}", lambda n=n, k=k: _product(1, n, k, False, True))
-        for n, k in [(5, 4096), (19, 4097), (3, 2900), (4, 8292)]
+        for n, k in [(5, 4096), (19, 4097), (3, 2900), (4, 8292), (2, 4081), (3, 4090), (2, 4095)]
     ),
     Case("matmul", "one_row_strided", lambda: (uniform(1, 3000, 2)[:, :1].t(), uniform(2, 7, 3100)[:, 50:-50].t(), False, False)),
     Case("matmul", "one_row_special", lambda: _product(1, 6, 3000, False, True, special=True)),
     Case("matmul", "one_row_underflow", lambda: _underflow(1, 3, 2900, True)),
     Case("matmul", "few_rows_strided", lambda: (uniform(1, 300, 4).t()[:3], uniform(2, 40, 300).t(), False, False)),
+    *(Case("matmul", f"few_rows_underflow_{m}", lambda m=m: _underflow(m, 37, 21, True)) for m in (2, 3, 4)),
+    *(Case("matmul", f"few_rows_infinity_{m}", lambda m=m: _infinity(m, 37, 21)) for m in (1, 2, 3, 4)),
     Case("matmul", "few_rows_special", lambda: (*_product(2, 37, 19, False, True, special=True)[:2], False, True)),
     Case("matmul", "rows_1", lambda: _product(1, 130, 300, False, True)),
     Case("matmul", "columns_1", lambda: _product(130, 1, 300)),

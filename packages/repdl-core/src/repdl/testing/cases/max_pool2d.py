@@ -36,6 +36,7 @@ CASES = [
     *(Case("max_pool2d", f"special_{name}", lambda name=name: _pool(name, special=True)) for name in ("overlap", "dilated")),
     Case("max_pool2d", "ties", _ties),
     Case("max_pool2d", "all_minus_inf", lambda: (torch.full((1, 1, 4, 4), float("-inf")), [3, 3], [1, 1], [1, 1], [1, 1], False)),
+    Case("max_pool2d", "all_minus_inf_dilated", lambda: (torch.full((1, 1, 6, 5), float("-inf")), [3, 3], [1, 1], [1, 1], [2, 2], False)),
     Case("max_pool2d", "no_batch", lambda: _pool("halves", n=0)),
     Case("max_pool2d", "permuted", lambda: (uniform(1, 6, 2, 8, 3).permute(1, 3, 2, 0), [2, 2], [2, 2], [0, 0], [1, 1], False)),
     Case("max_pool2d", "expanded", lambda: (uniform(1, 1, 1, 6, 6).expand(2, 3, 6, 6), [2, 2], [2, 2], [0, 0], [1, 1], False)),

@@ -101,6 +101,7 @@ CASES = [
     Case("sgd_step", "lr_overflows_float32", lambda: _step((9,), lr=1e300)),
     Case("sgd_step", "lr_0_negative_zero", lambda: ([torch.tensor([-0.0])], [torch.tensor([1.0])], [], 0.0, 0.0, 0.0, 0.0, False, False, False)),
     *(Case("sgd_step", f"size_{n}", lambda n=n: _step((n,), momentum=0.9)) for n in (1, 15, 16, 17, 63, 65, 1025)),
+    *(Case("sgd_step", f"size_{n}", lambda n=n: _step((n,), momentum=0.9)) for n in (12287, 12288, 13000)),
     Case("sgd_step", "threads", lambda: _step((9001,), (3,), (8000,), (0,), (257,), momentum=0.9)),
     Case("sgd_step", "no_elements", lambda: _step((0,), (3, 0), momentum=0.9)),
     Case("sgd_step", "dim_0", lambda: _step((), (), momentum=0.9, weight_decay=0.1)),

@@ -17,7 +17,7 @@ ROWS = [
 def _layouts(make):  # type: ignore[no-untyped-def]
     """(name, tensors, dim): `make(*shape)` gives the tensors of one call."""
     return [
-        *((f"row_{n}", lambda n=n: (*make(3, n), 1)) for n in (1, 2, 10, 16, 17, 64, 65, 130, 1025)),
+        *((f"row_{n}", lambda n=n: (*make(3, n), 1)) for n in (1, 2, 10, 15, 16, 17, 63, 64, 65, 130, 1025)),
         *((f"dim_{d}", lambda d=d: (*make(3, 4, 5), d)) for d in range(3)),
         ("dim_0d", lambda: (*make(), 0)),
         ("empty_row", lambda: (*make(3, 0), 1)),

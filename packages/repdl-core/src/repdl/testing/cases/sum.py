@@ -33,6 +33,7 @@ CASES = [
     Case("sum", "row_13500", lambda: (uniform(1, 1, 13500), [1], False)),
     Case("sum", "rows_9x2100", lambda: (uniform(1, 9, 2100), [1], False)),
     Case("sum", "rows_6x70", lambda: (uniform(1, 6, 70), [1], False)),
+    Case("sum", "rows_5000x3", lambda: (uniform(1, 5000, 3), [1], False)),
     Case("sum", "columns_2200x70", lambda: (uniform(1, 2200, 70), [0], False)),
     Case("sum", "columns_3x4200", lambda: (uniform(1, 3, 4200), [0], False)),
     Case("sum", "no_dim", lambda: (uniform(1, 3, 4, special=True), [], False)),
