@@ -6,9 +6,12 @@ import ctypes
 import ctypes.util
 import os
 import platform
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,6 +128,50 @@ def test_environment__rounding_mode(direction: str, isa: str, threads: int) -> N
     assert kept, "the caller's rounding mode was not put back"
     for (case, _, right), actual in zip(prepared, results):
         assert_same_bits(actual, right, f"{case} rounding {direction}")
+
+
+FIRST_CALL = """
+import ctypes, ctypes.util, sys
+import torch, repdl
+from repdl.testing import uniform
+how, threads = sys.argv[1], int(sys.argv[2])
+x, y = uniform(1, 300, 200, scale=2.0**-66), uniform(2, 200, 150, scale=2.0**-66)
+steps = [[uniform(i, 90_000).abs() * 2.0**-120] for i in range(4)]
+wide = uniform(3, 70_000, scale=2.0**-66)
+bounded = uniform(4, 50_000) * 100 - 50
+libm = ctypes.CDLL(ctypes.util.find_library("m"))
+if how == "flush":
+    assert torch.set_flush_denormal(True)
+elif how != "default":
+    assert libm.fesetround(int(how)) == 0
+repdl.set_num_threads(threads)
+results = [repdl.ops.mm(x, y), repdl.ops.mul(wide, wide), repdl.ops.exp(bounded), repdl.ops.sum(wide)]
+torch.ops.repdl.adam_step(*steps, [], 0.01, 0.9, 0.999, 1e-8, 0.0, 0.3, 0.4, False, False, False)
+torch.set_flush_denormal(False)
+libm.fesetround(0)
+print(repdl.digest({str(i): t for i, t in enumerate([*results, *(s[0] for s in steps)])}))
+"""
+
+
+@pytest.mark.parametrize("how", ["flush", *DIRECTIONS])
+def test_environment__first_call(how: str) -> None:
+    """The threads of the pool inherit the environment of the call that starts them, here a process's first."""
+    if how == "flush" and not torch.set_flush_denormal(False):
+        pytest.skip("this processor cannot flush subnormals")
+    digests = set()
+    for mode, threads in (("default", 1), (str(DIRECTIONS.get(how, how)), 7)):
+        digests.add(fresh_process(FIRST_CALL, mode, str(threads)))
+    assert len(digests) == 1, digests
+
+
+@cache
+def fresh_process(code: str, *arguments: str) -> str:
+    prepared = "import sys; sys.path.insert(0, sys.argv.pop()); import conftest\n" + code
+    here = str(Path(__file__).parent)
+    command = [sys.executable, "-c", prepared, *arguments, here]
+    child = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert child.returncode == 0, child.stderr[-2000:]
+    return child.stdout
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
