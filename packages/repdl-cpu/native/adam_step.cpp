@@ -10,6 +10,7 @@ namespace {
 
 template <AdamDecay decay, bool amsgrad, class T>
 void adam(const AdamOptions& o, T* p, const T* grad, T* m, T* v, T* x, std::int64_t n) {
+  REPDL_ROUTE("adam_step", static_cast<int>(decay), amsgrad, sizeof(T));
   const AdamElement<decay, amsgrad, T> element(o);
   in_stretches(n, [=](std::int64_t i) { element(p[i], grad[i], m[i], v[i], amsgrad ? x + i : nullptr); });
 }

@@ -89,6 +89,7 @@ void phase_grad_input(const float* grad, const float* weight, float* output, con
       },
       [&](std::int64_t n, std::int64_t count, std::int64_t group) {
         if (whole) return;
+        REPDL_ROUTE("conv2d_grad_input: phases");
         const float* from = scratch(slot_user + 1, count * m * positions);
         for (std::int64_t i = 0; i < count * m; ++i)
           for (std::int64_t y = 0; y < rows.count; ++y) {

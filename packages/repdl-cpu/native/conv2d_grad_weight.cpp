@@ -54,12 +54,16 @@ struct RunPacker {
         for (std::int64_t j = clear; j < width; j += Vec::width) Vec::zero().store(dst + k * width + j);
       }
     };
-    if (longest <= half)
+    if (longest <= half) {
+      REPDL_ROUTE("conv2d_grad_weight: runs of half a vector");
       rows(copy_half);
-    else if (longest <= Vec::width)
+    } else if (longest <= Vec::width) {
+      REPDL_ROUTE("conv2d_grad_weight: runs of a vector");
       rows(copy_one);
-    else
+    } else {
+      REPDL_ROUTE("conv2d_grad_weight: long runs, packed");
       rows(copy);
+    }
   }
 };
 
@@ -136,7 +140,10 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
     const std::int64_t start = parts.first(part), terms = parts.size(part);
     const PositionsPacker pack_a{grad + (group * m + first) * positions, g.o * positions, positions, start};
     float* out = (parts.count > 1 ? results.get() + part * padded : output) + (group * m + first) * columns;
+    if (parts.count > 1) REPDL_ROUTE("conv2d_grad_weight: parts of the terms");
+    if (slices > 1) REPDL_ROUTE("conv2d_grad_weight: slices of the filters");
     if (direct) {
+      REPDL_ROUTE("conv2d_grad_weight: kernel of one pixel");
       const PositionsPacker pack_b{input + group * c * positions, g.c * positions, positions, start};
       return gemm(rows, columns, terms, chunk, pack_a, pack_b, Output{out, columns}, Tiling(rows, columns, terms));
     }
@@ -148,6 +155,7 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
     if (is_short) {
       short_runs_rows(pack_a.images, runs, short_runs, frames, g, start, terms, chunk, rows, result);
     } else if (in_place <= packed) {
+      REPDL_ROUTE("conv2d_grad_weight: runs in place");
       const Tiling tile(rows, columns, terms, runs.length);
       const RunOperand pack_b = frames.columns_of(g, places, tile.nv * Vec::width);
       gemm(rows, columns / runs.length * pack_b.panels() * pack_b.width, terms, chunk, pack_a, pack_b,

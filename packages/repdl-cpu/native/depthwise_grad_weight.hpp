@@ -19,11 +19,13 @@ class DepthwiseTaps {
 
   // The terms of one image: its frame and gradient, pixels of Vec::width channels.
   void add(const Geometry& g, const Frames& frame, const float* grad, const std::int64_t* offset) {
+    REPDL_ROUTE("conv2d_grad_weight: depthwise, taps at once", T);
     const std::int64_t line = frame.step_h * frame.line(), step = frame.step_w * frame.pitch;
     for (std::int64_t y = 0; y < g.oh; ++y) {
       const float* x = frame.data + y * line;
       for (std::int64_t i = 0; i < g.ow;) {
         if (left_ == 0) {
+          REPDL_ROUTE("conv2d_grad_weight: depthwise, several chunks", T);
           tree_.push(acc_);
           for (Vec& chain : acc_) chain = Vec::zero();
           left_ = chunk_;

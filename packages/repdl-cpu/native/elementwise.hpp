@@ -9,6 +9,7 @@
 #include "bind.hpp"
 #include "repdl/contract/arithmetic.hpp"
 #include "repdl/exact/two_paths.hpp"
+#include "routes.hpp"
 #include "sweep.hpp"
 #include "threads.hpp"
 
@@ -85,12 +86,15 @@ void elements(const F& f, T* out, std::int64_t n, const std::array<const T*, 2>&
   if (s[0] == 1 && s[1] == 1) {
     for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(f(a[i], b[i]));
   } else if (s[0] == 1 && s[1] == 0) {
+    REPDL_ROUTE("elementwise: one second operand", sizeof(T));
     const T y = b[0];
     for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(f(a[i], y));
   } else if (s[0] == 0 && s[1] == 1) {
+    REPDL_ROUTE("elementwise: one first operand", sizeof(T));
     const T y = a[0];
     for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(f(y, b[i]));
   } else {
+    REPDL_ROUTE("elementwise: any strides", sizeof(T));
     for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(f(a[i * s[0]], b[i * s[1]]));
   }
 }

@@ -18,6 +18,7 @@ constexpr int most_few_rows = 4;
 template <int R, int V>
 void few_rows_tile(const float* a, std::int64_t row, std::int64_t step, const float* b, std::int64_t ldb,
                    std::int64_t K, std::int64_t chunk, const Output& out, std::int64_t j) {
+  REPDL_ROUTE("few rows", R, V);
   constexpr int W = Vec::width;
   alignas(64) float turned[W * V * W];
   ChunkTree<R * V> tree;
@@ -30,6 +31,7 @@ void few_rows_tile(const float* a, std::int64_t row, std::int64_t step, const fl
       if (count == W) {
         for (int v = 0; v < V; ++v) transpose(b + (j + v * W) * ldb + k, ldb, turned + v * W, V * W);
       } else {
+        REPDL_ROUTE("few rows: rest of a chunk", R, V);
         for (int c = 0; c < V * W; ++c)
           for (int t = 0; t < count; ++t) turned[t * V * W + c] = b[(j + c) * ldb + k + t];
       }

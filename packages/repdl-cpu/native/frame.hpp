@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "routes.hpp"
 #include "simd.hpp"
 
 namespace repdl::cpu {
@@ -69,10 +70,12 @@ inline void copy_strided(const float* src, std::int64_t stride, std::int64_t cou
   constexpr int W = Vec::width;
   std::int64_t i = 0;
   if (stride == 2) {
+    REPDL_ROUTE("frame: every other element");
     for (; i + W < count; i += W) load_even(src + 2 * i).store(dst + i);
     if (const int rest = static_cast<int>(count - i); rest > 0) load_even(src + 2 * i, rest).store(dst + i, rest);
     return;
   }
+  REPDL_ROUTE("frame: stride of 3 or more");
   for (; i < count; ++i) dst[i] = src[i * stride];
 }
 

@@ -19,6 +19,7 @@
 
 #include "micro_kernel.hpp"
 #include "repdl/contract/order.hpp"
+#include "routes.hpp"
 #include "threads.hpp"
 
 namespace repdl::cpu {
@@ -186,7 +187,10 @@ class Prepacked {
     const std::int64_t piece = piece_length(chunk), span = std::max(chunk, piece);
     for (std::int64_t begin = 0; begin < K; begin += span)
       for (std::int64_t k0 = begin, end = std::min(K, begin + span); k0 < end; k0 += piece)
+      {
+        if (k0 > 0) REPDL_ROUTE("weights of several pieces");
         pack_block(packer, 0, m, width, k0, std::min(piece, end - k0), storage + k0 * rows_);
+      }
   }
 
   const float* block(std::int64_t first, std::int64_t k0, std::int64_t kc) const {
@@ -271,6 +275,7 @@ void gemm_block(std::int64_t i0, std::int64_t m, std::int64_t j0, std::int64_t n
       step.level_stride = level_size;
       for (std::int64_t first = 0; first < m; first += tile.mc) {
         const std::int64_t rows = std::min(tile.mc, m - first), first_panel = first / mr;
+        if (first > 0) REPDL_ROUTE("product: several blocks of A");
         const auto a = pack_block(pack_a, i0 + first, rows, mr, k0, kc, a_space);
         constexpr InPlace in_place = a.in_place ? InPlace::a : b.in_place ? InPlace::b : InPlace::none;
         step.offset = a.in_place ? a.offset() : b.offset();
@@ -292,6 +297,7 @@ void gemm_block(std::int64_t i0, std::int64_t m, std::int64_t j0, std::int64_t n
             step.row_bias = out.row_bias ? out.row_bias + row : nullptr;
             micro_kernel(step.rows, nv, in_place)(step);
             if (inside || !step.last) continue;
+            REPDL_ROUTE("tile over several images");
             for (std::int64_t i = 0; i < step.rows; ++i)
               for (std::int64_t j = 0; j < step.columns; ++j) *out.at(row + i, column + j) = edge[i * nr + j];
           }
@@ -309,9 +315,12 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t K, std::int64_t chunk, co
           const PackB& pack_b, const Output& out, const Tiling& tile) {
   if (!chunk) chunk = std::max<std::int64_t>(K, 1);
   for (std::int64_t j = 0; j < n; j += tile.nc)
-    for (std::int64_t i = 0; i < m; i += tile.ms)
+    for (std::int64_t i = 0; i < m; i += tile.ms) {
+      if (j > 0) REPDL_ROUTE("product: several blocks of columns");
+      if (i > 0) REPDL_ROUTE("product: several blocks of rows");
       gemm_block(i, std::min(tile.ms, m - i), j, std::min(tile.nc, n - j), K, chunk, tile, pack_a, pack_b,
                  out);
+    }
 }
 
 // A matrix of any strides as an operand: element (i, k) at data[i * outer + k * inner].
@@ -328,6 +337,7 @@ struct StridedPacker {
     if (outer == 1 && count == width) {
       // Whole vectors: what is written past a row is the place of the next ones.
       const int whole = width / Vec::width * Vec::width, rest = width - whole;
+      REPDL_ROUTE("pack: along panels");
       for (std::int64_t k = 0; k < kc; ++k, src += inner, dst += width) {
         for (int i = 0; i < whole; i += Vec::width) Vec::load(src + i).store(dst + i);
         if (rest == 0) continue;
@@ -340,9 +350,11 @@ struct StridedPacker {
       return;
     }
     if (inner == 1) {
+      REPDL_ROUTE("pack: along k");
       transpose_pack(src, outer, count, width, kc, dst);
       return;
     }
+    REPDL_ROUTE("pack: any strides");
     for (std::int64_t k = 0; k < kc; ++k) {
       for (std::int64_t i = 0; i < count; ++i) dst[k * width + i] = src[i * outer + k * inner];
       for (std::int64_t i = count; i < width; ++i) dst[k * width + i] = 0.0f;
@@ -373,6 +385,7 @@ struct StridedPacker {
   // A tile with missing columns, through two whole ones in the nearest cache.
   static void transpose_part(const float* src, std::int64_t outer, std::int64_t rows, std::int64_t columns, float* dst,
                              std::int64_t width) {
+    REPDL_ROUTE("pack: fewer terms than a vector");
     constexpr int W = Vec::width;
     alignas(64) float tile[W * W], turned[W * W];
     for (int i = 0; i < W; ++i)

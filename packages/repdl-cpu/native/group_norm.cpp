@@ -148,6 +148,7 @@ class ChannelElements {
 
   // Elements of several batch elements.
   std::array<Vec, 2> one_by_one(std::int64_t i, int n) const {
+    REPDL_ROUTE("group_norm: over batch elements");
     float product[Vec::width] = {}, grad[Vec::width] = {};
     for (int e = 0; e < n; ++e) {
       if (i + e >= end_) move(i + e);
@@ -166,6 +167,7 @@ class ChannelElements {
 
 void group_norm_backward(const Groups& s, const Backward& in, float* grad_weight, float* grad_bias) {
   s.each_row([&] { return in; });
+  if (s.inner == 1) REPDL_ROUTE("group_norm: channels as columns");
   if (s.inner == 1) return column_gradients(s, in, grad_weight, grad_bias);
   parallel_for(s.groups * s.channels, norm_grain(s.batch * s.inner), s.threads,
                [&](std::int64_t begin, std::int64_t end) {

@@ -137,7 +137,10 @@ class ImageProduct {
   int panel_width() const { return layout_ == channels_first ? tile_.nv * Vec::width : tile_.mr; }
 
   void product(std::int64_t group, const float* images, std::int64_t step, std::int64_t count, Output out) const {
+    if (count > 1) REPDL_ROUTE("image product: several images");
+    if (!framed_) REPDL_ROUTE("image product: no frame");
     if (framed_) {
+      REPDL_ROUTE("image product: frames");
       float* frames = scratch(slot_user, count * frame_.floats());
       for (std::int64_t i = 0; i < count; ++i) frame_.fill(images + i * step, frames + i * frame_.floats());
       images = frames;
@@ -148,14 +151,18 @@ class ImageProduct {
       return RunOperand{images, offset_.data(), grid_.columns, width, unit, grid_.rows, step, grid_.row_step};
     };
     if (layout_ == positions_packed) {
+      REPDL_ROUTE("image product: positions packed");
       gemm(m_, count * grid_.size(), terms_, chunk_, weights, ImagePacker{images, step, offset_.data(), grid_}, out, tile_);
     } else if (one_channel_) {
+      REPDL_ROUTE("image product: one channel");
       for (std::int64_t i = 0; i < count; ++i)
         one_channel(weights.block(0, 0, 0), images + i * step, offset_.data(), terms_, out.row_bias, grid_, out.at(0, i * grid_.size()));
     } else if (layout_ == positions_in_place) {
+      REPDL_ROUTE("image product: positions in place");
       const RunOperand positions = runs(tile_.nv * Vec::width, Vec::width);
       gemm(m_, count * grid_.rows * positions.panels() * positions.width, terms_, chunk_, weights, positions, out, tile_);
     } else {
+      REPDL_ROUTE("image product: channels first");
       const RunOperand positions = runs(tile_.mr, 1);
       out.transposed = true;
       std::swap(out.row_bias, out.column_bias);

@@ -31,9 +31,11 @@ void matmul(const float* a, const float* b, float* c, const MatmulArgs& args, st
   if (m == 0 || n == 0 || batch == 0) return;
   const auto product = [&](std::int64_t index, std::int64_t i, std::int64_t rows, std::int64_t j,
                            std::int64_t columns) {
-    if (rows == 1 && args.b_k == 1 && fits_one_row(args.k, dot_chunk))
+    if (rows == 1 && args.b_k == 1 && fits_one_row(args.k, dot_chunk)) {
+      REPDL_ROUTE("matmul: one row");
       return one_row(a + a_batch[index] + i * args.a_row, args.a_k, b + b_batch[index] + j * args.b_column, args.b_column,
                      columns, args.k, dot_chunk, args.bias ? args.bias + j : nullptr, c + index * m * n + i * n + j);
+    }
     if (rows <= most_few_rows && columns >= Vec::width && args.b_k == 1) {
       const auto kernel = few_rows_kernel(rows);
       Output out{c + index * m * n + i * n + j, n};
@@ -42,6 +44,7 @@ void matmul(const float* a, const float* b, float* c, const MatmulArgs& args, st
              args.b_column, columns, args.k, dot_chunk, out);
       return;
     }
+    REPDL_ROUTE("matmul: packed");
     const StridedPacker pack_a{a + a_batch[index] + i * args.a_row, args.a_row, args.a_k};
     const StridedPacker pack_b{b + b_batch[index] + j * args.b_column, args.b_column, args.b_k};
     Output out{c + index * m * n + i * n + j, n};
@@ -50,6 +53,7 @@ void matmul(const float* a, const float* b, float* c, const MatmulArgs& args, st
   };
   constexpr std::int64_t grain = 1 << 18;  // fused multiply-adds worth a thread
   if (batch >= threads || work < 2 * grain) {
+    REPDL_ROUTE("matmul: threads take products");
     parallel_for(batch, std::max<std::int64_t>(1, grain / work), threads,
                  [&](std::int64_t begin, std::int64_t end) {
                    for (std::int64_t index = begin; index < end; ++index) product(index, 0, m, 0, n);
@@ -64,10 +68,13 @@ void matmul(const float* a, const float* b, float* c, const MatmulArgs& args, st
     parallel_for(slices, std::max<std::int64_t>(1, grain / (work / slices + 1)), threads,
                  [&](std::int64_t begin, std::int64_t end) {
                    const std::int64_t first = begin * unit, count = std::min(extent, end * unit) - first;
-                   if (by_rows)
+                   if (by_rows) {
+                     REPDL_ROUTE("matmul: threads take rows");
                      product(index, first, count, 0, n);
-                   else
+                   } else {
+                     REPDL_ROUTE("matmul: threads take columns");
                      product(index, 0, m, first, count);
+                   }
                  });
 }
 

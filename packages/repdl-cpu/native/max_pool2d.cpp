@@ -7,6 +7,7 @@
 
 #include "bind.hpp"
 #include "repdl/contract/arithmetic.hpp"
+#include "routes.hpp"
 #include "threads.hpp"
 
 namespace repdl::cpu {
@@ -72,6 +73,7 @@ void max_pool2d(const T* x, T* y, std::int64_t* index, std::int64_t planes, cons
                    for (std::int64_t z = 0; z < w.out; ++z) {
                      std::int64_t t = tap[static_cast<std::size_t>(z)];
                      // No tap was taken: every element is -inf, and the first one counts.
+                     if (t < 0) REPDL_ROUTE("max_pool2d: no tap taken", sizeof(T));
                      if (t < 0) t = h.first_tap(row) * w.kernel + w.first_tap(z);
                      to[z] = corner + z * w.stride + offset[static_cast<std::size_t>(t)];
                    }

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "routes.hpp"
+
 namespace repdl::cpu {
 namespace {
 
@@ -27,6 +29,9 @@ namespace {
 
 template <int R, int V, InPlace in_place>
 void run(const MicroTile& t) {
+  REPDL_ROUTE(in_place == InPlace::a ? "tile, A in place" : in_place == InPlace::b ? "tile, B in place" : "tile", R, V);
+  if (t.resume) REPDL_ROUTE("tile: chain resumed", R);
+  if (t.last && t.transposed) REPDL_ROUTE("tile: transposed", R);
   constexpr int width = Vec::width, line = 16;  // floats of a line of the cache
   Vec acc[R][V];
 #pragma GCC unroll 16
@@ -40,6 +45,7 @@ void run(const MicroTile& t) {
   alignas(64) float local[max_local_levels][whole * V * width];
   const auto level = [&](int l) { return l < t.local_levels ? local[l] : t.level + (l - t.local_levels) * t.level_stride; };
   const auto join = [&](int l) {
+    if (l >= t.local_levels) REPDL_ROUTE("tile: tree of several pieces");
     const float* left = level(l);
 #pragma GCC unroll 16
     for (int i = 0; i < R; ++i)

@@ -1,4 +1,5 @@
 #include "bind.hpp"
+#include "routes.hpp"
 
 PYBIND11_MODULE(REPDL_MODULE, module) {
   using namespace repdl::cpu;
@@ -36,4 +37,11 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   bind_softmax(module);
   bind_sum<float>(module);
   bind_sum<double>(f64);
+#if defined(REPDL_COUNT_ROUTES)
+  module.def("routes", [] {
+    std::map<std::string, std::int64_t> taken;
+    for (const auto& [name, count] : routes()) taken[name] = count;
+    return taken;
+  });
+#endif
 }

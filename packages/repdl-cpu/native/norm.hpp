@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "prefetch.hpp"
+#include "routes.hpp"
 #include "simd.hpp"
 #include "sum.hpp"
 #include "sweep.hpp"
@@ -23,6 +24,7 @@ namespace repdl::cpu {
 // Stores past the caches where `past_caches`, which saves reading the line first: for large
 // outputs, of which the caches would keep little. p is aligned to a whole vector then.
 inline void put(Whole, float* p, Vec x, bool past_caches) {
+  if (past_caches) REPDL_ROUTE("norm: past the caches");
 #if defined(__AVX512F__)
   if (past_caches) return _mm512_stream_ps(p, x.v);
 #elif defined(__AVX2__) && defined(__FMA__)
@@ -226,6 +228,7 @@ class ColumnSums {
       for (std::int64_t i = first; i < count; i += several * lanes_)
         for (std::int64_t c = 0; c < cluster_; ++c) {
           const std::int64_t row = start + i + c, last = row + (several - 1) * lanes_, end = start + count;
+          if (last < end) REPDL_ROUTE("norm: several rows of a lane");
           if (last < end)
             visit(Rows<several>{}, row, next(last, end), sum + c * width_);
           else
@@ -235,6 +238,7 @@ class ColumnSums {
     }
     subtree(start, first, 2 * step, sum, right, visit);
     if (first + step >= count) return;  // lanes without elements are +0: no change
+    REPDL_ROUTE("norm: right subtree of lanes");
     subtree(start, first + step, 2 * step, right, right + cluster_ * width_, visit);
     add(sum, right, cluster_ * width_);
   }
@@ -242,6 +246,7 @@ class ColumnSums {
   // The tree over n blocks, into the first of them.
   void join(std::int64_t first, std::int64_t n) {
     if (n < 2) return;
+    REPDL_ROUTE("norm: several blocks of rows");
     const std::int64_t half = std::int64_t{1} << (tree_levels(n) - 1);
     join(first, half);
     join(first + half, n - half);

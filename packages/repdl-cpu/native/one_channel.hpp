@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "frame.hpp"
+#include "routes.hpp"
 
 namespace repdl::cpu {
 
@@ -18,6 +19,7 @@ constexpr int most_chains = 8;
 template <int V>
 void one_channel_tile(const float* weight, const float* image, const std::int64_t* offset, std::int64_t terms,
                       const float* bias, std::int64_t columns, float* out) {
+  REPDL_ROUTE("one channel", V);
   Vec chain[V];
   for (Vec& x : chain) x = Vec::zero();
   for (std::int64_t k = 0; k < terms; ++k) {
@@ -47,6 +49,7 @@ inline void one_channel(const float* weight, const float* image, const std::int6
   const std::int64_t vectors = (grid.columns + Vec::width - 1) / Vec::width, pieces = (vectors + most_chains - 1) / most_chains;
   const std::int64_t step = (vectors + pieces - 1) / pieces * Vec::width;
   for (std::int64_t x = 0; x < grid.columns; x += step) {
+    if (x > 0) REPDL_ROUTE("one channel: several pieces of a row");
     const std::int64_t columns = std::min(step, grid.columns - x);
     const auto tile = tiles[static_cast<std::size_t>((columns - 1) / Vec::width)];
     for (std::int64_t y = 0; y < grid.rows; ++y)

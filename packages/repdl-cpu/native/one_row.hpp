@@ -40,6 +40,7 @@ inline void one_row(const float* a, std::int64_t step, const float* b, std::int6
         const float* src = column + first;
         std::int64_t distance = chunk;
         if ((g + 1) * W * chunk > K) {
+          REPDL_ROUTE("one row: end of k");
           for (int l = 0; l < W; ++l) {
             const std::int64_t rest = std::clamp<std::int64_t>(K - first - l * chunk, 0, W);
             Vec::load(rest > 0 ? src + l * chunk : column, static_cast<int>(rest)).store(staged + l * W);
@@ -47,6 +48,7 @@ inline void one_row(const float* a, std::int64_t step, const float* b, std::int6
           src = staged;
           distance = W;
         }
+        if (g > 0) REPDL_ROUTE("one row: several groups of chunks");
         transpose(src, distance, turned, W);
         const std::int64_t at = (g * chunk + k) * W;
         // The next column, into the second cache: the first has no room.

@@ -75,6 +75,7 @@ struct Frames {
   // Columns j = (kh, kw, c): runs of contiguous (kw, c), or c where pixels are apart.
   RunOperand columns_of(const Geometry& g, const std::int64_t* offset, int width) const {
     const std::int64_t row = g.dilation_h * line();
+    if (g.dilation_w == 1 && pitch != channels) REPDL_ROUTE("pixels apart");
     if (g.dilation_w == 1 && pitch == channels) return {data, offset, g.kw * channels, width, Vec::width, 1, row, 0};
     return {data, offset, channels, width, Vec::width, g.kw, row, g.dilation_w * pitch};
   }

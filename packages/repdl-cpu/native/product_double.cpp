@@ -12,6 +12,7 @@
 #include "bind.hpp"
 #include "conv2d.hpp"
 #include "repdl/contract/order.hpp"
+#include "routes.hpp"
 #include "simd_double.hpp"
 #include "threads.hpp"
 
@@ -69,6 +70,8 @@ void pack_table(const TableOperand& x, std::int64_t batch, std::int64_t first, s
     for (std::int64_t r = 1; r < rows; ++r) contiguous = contiguous && outer[r] == outer[0] + r;
     for (std::int64_t k = 0; k < kc; ++k, dst += width) {
       const double* from = data + inner[k];
+      if (contiguous) REPDL_ROUTE("double: rows side by side");
+      if (!contiguous) REPDL_ROUTE("double: rows apart");
       if (contiguous)
         std::copy_n(from + outer[0], rows, dst);
       else
@@ -81,6 +84,7 @@ void pack_table(const TableOperand& x, std::int64_t batch, std::int64_t first, s
 // kc more terms of the chains of R rows and two vectors of columns.
 template <int R>
 void double_tile(const double* a, const double* b, std::int64_t kc, double* chains) {
+  REPDL_ROUTE("double tile", R);
   using V = VecOf<double>;
   V acc[R][2];
 #pragma GCC unroll 8
@@ -116,6 +120,7 @@ void double_block(const TableOperand& a, const TableOperand& b, const TableOutpu
   for (std::int64_t index = 0; index < chunks; ++index) {
     std::fill(chains, chains + area, 0.0);
     for (std::int64_t k0 = index * chunk, end = std::min(K, k0 + chunk); k0 < end; k0 += double_piece) {
+      if (k0 > index * chunk) REPDL_ROUTE("double: several pieces");
       const std::int64_t kc = std::min(double_piece, end - k0);
       pack_table(a, batch, i0, m, mr, k0, kc, a_panels);
       pack_table(b, batch, j0, n, nr, k0, kc, b_panels);

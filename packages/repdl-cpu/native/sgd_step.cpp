@@ -11,6 +11,7 @@ namespace {
 
 template <bool decay, SgdMomentum momentum, bool nesterov, class T>
 void sgd(const SgdOptions& o, T* p, const T* grad, T* buffer, std::int64_t n) {
+  REPDL_ROUTE("sgd_step", decay, static_cast<int>(momentum), nesterov, sizeof(T));
   const SgdElement<decay, momentum, nesterov, T> element(o);
   in_stretches(n, [=](std::int64_t i) { element(p[i], grad[i], momentum == SgdMomentum::none ? nullptr : buffer + i); });
 }

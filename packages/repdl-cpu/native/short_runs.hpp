@@ -35,6 +35,7 @@ template <int V, int R, bool halves>
 void short_runs_tile(const float* grad, const RunOperand& runs, const ShortRuns& shape, const Frames& frames,
                      const Geometry& g, std::int64_t start, std::int64_t terms, std::int64_t chunk, std::int64_t rows,
                      float* out) {
+  REPDL_ROUTE(halves ? "short runs, halves" : "short runs", V, R);
   const std::int64_t positions = g.oh * g.ow, step = frames.step_w * frames.pitch;
   const float *place[V], *second[V];  // of a vector, and of its second half
   const float* row[R];

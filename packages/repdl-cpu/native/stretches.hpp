@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "routes.hpp"
+
 #if defined(__clang__)
 #define REPDL_VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -27,6 +29,8 @@ void in_stretches(std::int64_t n, const Body& given) {
   const Body body = given;  // a copy of the loop's own, which no store can reach
   constexpr std::int64_t page = 1024, stretches = 4, at_once = 16;
   const std::int64_t part = odd_part(n / page, stretches) * page;
+  if (part > 0) REPDL_ROUTE("step: stretches");
+  if (part > page) REPDL_ROUTE("step: stretches of several pages");
   for (std::int64_t i = 0; i < part; i += at_once)
     for (std::int64_t s = 0; s < stretches; ++s) {
       REPDL_VECTOR_LOOP

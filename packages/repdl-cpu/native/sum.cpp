@@ -12,6 +12,7 @@
 
 #include "bind.hpp"
 #include "repdl/contract/arithmetic.hpp"
+#include "routes.hpp"
 #include "stretches.hpp"
 #include "threads.hpp"
 
@@ -81,6 +82,8 @@ T gathered_block(const T* x, const Dims& reduced, std::int64_t begin, std::int64
 
 template <class T>
 T row_at(const T* x, const Dims& reduced, const Contract& contract) {
+  REPDL_ROUTE("sum: row", sizeof(T));
+  if (reduced.size.size() > 1) REPDL_ROUTE("sum: row, gathered", sizeof(T));
   if (reduced.size.size() <= 1) return sum_row(x, reduced.count, reduced.inner_stride(), contract);
   return sum_filled<T>(reduced.count, contract, [&](std::int64_t start, std::int64_t count, T* dst) {
     reduced.gather(x, start, count, dst);
@@ -105,6 +108,7 @@ void columns(const T* x, T* out, const Dims& kept, const Dims& reduced, const Co
       const std::int64_t count = std::min(tile, width - first);
       const T* from = x + kept.offset(outer * width) + first;
       T* to = out + outer * width + first;
+      if (!single) REPDL_ROUTE("sum: columns, gathered", sizeof(T));
       if (single)
         sum_columns(n, count, stride == count, [=](std::int64_t i) { return from + i * stride; }, to, contract);
       else
@@ -125,7 +129,9 @@ void block_sums(const T* x, std::int64_t rows, std::int64_t row_stride, std::int
     for (std::int64_t b = 0; b < blocks; ++b)
       sum_blocks(x + r * row_stride + b * block, part * row_stride, std::min(block, n - b * block), contract,
                  partial + r * blocks + b, part * blocks);
+  if (part > 0) REPDL_ROUTE("sum: rows in streams", sizeof(T));
   for (std::int64_t r = part * sum_streams; r < rows; ++r) {
+    if (part_blocks > 0) REPDL_ROUTE("sum: blocks of a row in streams", sizeof(T));
     const T* row = x + r * row_stride;
     T* to = partial + r * blocks;
     for (std::int64_t b = 0; b < part_blocks; ++b)
@@ -143,7 +149,9 @@ void few_outputs(const T* x, T* out, const Dims& kept, const Dims& reduced, cons
   for (std::int64_t o = 0; o < kept.count; ++o) {
     const T* from = x + kept.offset(o);
     parallel_for(blocks, std::max<std::int64_t>(1, grain / block), threads, [&](std::int64_t begin, std::int64_t end) {
+      if (!reduced.is_run()) REPDL_ROUTE("sum: few outputs, gathered", sizeof(T));
       if (reduced.is_run()) {
+        REPDL_ROUTE("sum: few outputs", sizeof(T));
         const std::int64_t first = begin * block, count = std::min(n, end * block) - first;
         return block_sums(from + first, 1, 0, count, sum_order(contract.sum_lanes, block), &partial[begin]);
       }
@@ -164,6 +172,7 @@ void contiguous_rows(const T* x, T* out, std::int64_t rows, std::int64_t row_str
   parallel_for(rows, std::max<std::int64_t>(1, grain / (n + 1)), threads, [&](std::int64_t begin, std::int64_t end) {
     std::vector<T> partial(static_cast<std::size_t>(std::min(at_once, end - begin) * blocks));
     for (std::int64_t r = begin; r < end; r += at_once) {
+      if (r > begin) REPDL_ROUTE("sum: rows, several times", sizeof(T));
       const std::int64_t count = std::min(at_once, end - r);
       block_sums(x + r * row_stride, count, row_stride, n, contract, partial.data());
       for (std::int64_t i = 0; i < count; ++i) out[r + i] = canonical(joined(&partial[i * blocks], blocks));

@@ -19,6 +19,7 @@
 #include <type_traits>
 
 #include "repdl/contract/order.hpp"
+#include "routes.hpp"
 #include "simd.hpp"
 #include "threads.hpp"
 
@@ -142,7 +143,9 @@ void sum_columns(std::int64_t n, std::int64_t columns, bool flat, Row&& row, T* 
   for (std::int64_t b = 0; b < blocks; ++b) {
     const std::int64_t begin = b * block, end = std::min(n, begin + block);
     std::int64_t filled = std::min(lanes, end - begin);  // the other lanes are +0: adding them changes nothing
+    if (blocks > 1) REPDL_ROUTE("sum of columns: several blocks", sizeof(T));
     if (flat) {
+      REPDL_ROUTE("sum of columns: side by side", sizeof(T));
       std::fill(lane, lane + filled * columns, T(0));
       for (std::int64_t i = begin; i < end; i += filled) {
         const T* x = row(i);
@@ -150,6 +153,7 @@ void sum_columns(std::int64_t n, std::int64_t columns, bool flat, Row&& row, T* 
         for (std::int64_t j = 0; j < count; ++j) lane[j] += x[j];
       }
     } else {
+      REPDL_ROUTE("sum of columns: rows apart", sizeof(T));
       for (std::int64_t first = begin; first < end; first += sum_rows_at_once * lanes) {
         for (std::int64_t l = 0; l < std::min(lanes, end - first); ++l) {
           const T* rows[sum_rows_at_once];

@@ -35,13 +35,16 @@ void add_64(T* lane, const T* x, std::int64_t n) {
 
 template <class T>
 void BlockSumOf<T>::add(const T* x, std::int64_t n) {
+  if (lanes_ == max_lanes) REPDL_ROUTE("sum: 64 lanes", sizeof(T));
   if (lanes_ == max_lanes) return add_64(lane_, x, n);
   if (lanes_ == 1) {
+    REPDL_ROUTE("sum: one lane", sizeof(T));
     T chain = lane_[0];
     for (std::int64_t i = 0; i < n; ++i) chain = chain + x[i];
     lane_[0] = chain;
     return;
   }
+  REPDL_ROUTE("sum: other lanes", sizeof(T));
   for (std::int64_t i = 0; i < n; ++i) lane_[i & (lanes_ - 1)] += x[i];
 }
 

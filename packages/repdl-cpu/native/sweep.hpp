@@ -107,6 +107,7 @@ template <int K, class F>
 std::array<float, K> sums_each(std::int64_t n, const Contract& contract, const F& f) {
   std::array<float, K> sums;
   if (contract.sum_lanes != max_lanes) {
+    REPDL_ROUTE("sum on the fly: other lanes", K);
     for (int k = 0; k < K; ++k)
       sums[k] = sum_filled(n, contract, [&f, k](std::int64_t start, std::int64_t count, float* dst) {
         sweep(count, [&](std::int64_t i, auto part) { part.store(dst + i, f(start + i, part)[k]); });
@@ -115,9 +116,11 @@ std::array<float, K> sums_each(std::int64_t n, const Contract& contract, const F
   }
   const std::int64_t block = sum_block_of(contract, n);
   if (n <= block) {
+    REPDL_ROUTE("sum on the fly: one block", K);
     sum_64_lanes<K>(0, n, f, sums);
     return sums;
   }
+  REPDL_ROUTE("sum on the fly: several blocks", K);
   Tree<float> tree[K];
   for (std::int64_t i = 0; i < n; i += block) {
     sum_64_lanes<K>(i, std::min(block, n - i), f, sums);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "environment.hpp"
+#include "routes.hpp"
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -149,7 +150,9 @@ void parallel_for(std::int64_t n, std::int64_t grain, int threads,
   if (n <= 0) return;
   const std::int64_t parts =
       std::min<std::int64_t>(threads, std::max<std::int64_t>(1, n / std::max<std::int64_t>(1, grain)));
+  if (parts > 1 && inside) REPDL_ROUTE("threads: nested");
   if (parts <= 1 || inside) {
+    REPDL_ROUTE("threads: one");
     const IeeeScope ieee;
     body(0, n);
     return;
@@ -164,6 +167,7 @@ void parallel_for(std::int64_t n, std::int64_t grain, int threads,
     }
     inside = false;
   };
+  REPDL_ROUTE("threads: several");
   Job job;
   job.body = &marked;
   job.n = n;

@@ -1,0 +1,303 @@
+"""Every way that a kernel can choose is taken on purpose, with the bits of the reference.
+
+Tiles depend on sizes: the loops below go through the numbers of rows and vectors, with ordinary values,
+with infinities, NaN and zeros among them, and with products that underflow, which a term too many turns
+from -0 into +0. A smaller call is a slice of a larger one's operands, and its outputs a slice of the
+larger one's: the reference computes the largest only.
+
+The last test compiles the kernels with counters (native/routes.hpp), runs these loops and all cases
+on them, and fails with the name of each route that was not taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import repdl
+import repdl_cpu
+from repdl.backend import get_backend
+from repdl.registry import OPS, implementations
+from repdl.testing import ODD_CONTRACTS, assert_same_bits, cases, check_golden, covers, run_on, uniform
+from repdl.testing.dtypes import in_dtype
+
+CHUNKS = "dot_chunk=4,sum_lanes=64,sum_block=1024"
+LENGTHS = {"v1": 70, "sequential": 1030, CHUNKS: 150}
+"""Contract -> terms of a product: a chunk and a rest; a chain in two pieces; three pieces of chunks."""
+KINDS = ("values", "special", "underflow")
+THREADS = (1, 7)
+WIDTH = {"avx512": 16, "avx2": 8}
+SPECIAL = torch.tensor([0xFFC12345, 0x7F800000, 0xFF800000, 0x80000000, 1, 0], dtype=torch.uint32).view(torch.float32)
+"""A NaN with a sign and a payload, infinities, zeros, a subnormal."""
+
+
+@contextmanager
+def running(isa: str, threads: int) -> Iterator[None]:
+    before = repdl.config.state.threads
+    repdl.set_num_threads(threads)
+    try:
+        with repdl_cpu.use_isa(isa):
+            yield
+    finally:
+        repdl.config.state.threads = before
+
+
+def operands(kind: str, first: Sequence[int], second: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The operands of a product, contiguous."""
+    if kind == "underflow":  # each product is -2**-151, a rounded sum of them -0
+        return torch.full(tuple(first), 2.0**-75), torch.full(tuple(second), -(2.0**-76))
+    a, b = uniform(1, *first), uniform(2, *second)
+    if kind == "special":
+        for x, step in ((a, 43), (b, 61)):
+            places = torch.arange(5, x.numel(), step)
+            x.view(-1)[places] = SPECIAL[places % len(SPECIAL)]
+    return a, b
+
+
+def on(backend: str, op: str, *args: Any) -> Any:
+    return implementations(get_backend(backend))[op](*args)
+
+
+@cache
+def reference(op: str, make: Callable[..., tuple[Any, ...]], *given: Any) -> Any:
+    return on("reference", op, *make(*given))
+
+
+def check(op: str, args: Sequence[Any], expected: torch.Tensor, what: str) -> None:
+    assert_same_bits(on("cpu", op, *args), expected.contiguous(), f"{op} {what}")
+
+
+# ---- Products: rows and vectors of a tile, few rows, blocks, what threads take
+
+ROWS, MOST = 14, 64
+
+
+def products(kind: str, contract: str) -> tuple[Any, ...]:
+    a, b = operands(kind, (ROWS, LENGTHS[contract]), (LENGTHS[contract], MOST))
+    return a, b, False, False, contract
+
+
+def matmul_tiles(kind: str, contract: str, width: int) -> None:
+    a, b, *_ = products(kind, contract)
+    expected = reference("matmul", products, kind, contract)
+    columns_first, columns_last = b.t().contiguous(), a.t().contiguous()
+    for m in range(1, ROWS + 1):
+        for n in (1, *(v * width - r for v in range(1, 5) for r in (3, 0))):
+            check("matmul", (a[:m], b[:, :n], False, False, contract), expected[:m, :n], f"{m}x{n} {contract}")
+        for n in (width, width + 1, 2 * width - 1, 2 * width, 3 * width + 1):
+            right = columns_first[:n]
+            check("matmul", (a[:m], right, False, True, contract), expected[:m, :n], f"{m}x{n} trans {contract}")
+            left = columns_last[:, :m]
+            check("matmul", (left, right, True, True, contract), expected[:m, :n], f"{m}x{n} both {contract}")
+
+
+def matmul_one_row(kind: str) -> None:
+    for length in (171, 241, 250, 255, 256, 257, 511, 512, 600):
+        contract = "dot_chunk=16,sum_lanes=64,sum_block=1024"
+        a, b = operands(kind, (1, length), (9, length))
+        check("matmul", (a, b, False, True, contract), reference_row(kind, length, contract), f"one row of {length}")
+
+
+@cache
+def reference_row(kind: str, length: int, contract: str) -> torch.Tensor:
+    a, b = operands(kind, (1, length), (9, length))
+    return on("reference", "matmul", a, b, False, True, contract)
+
+
+def large(m: int, n: int, k: int) -> None:
+    """Blocks and slices of threads: sampled outputs."""
+    a, b = operands("values", (m, k), (k, n))
+    rows, columns = [0, 13, 14, m // 2, m - 1], [0, 31, 32, n // 2, n - 1]
+    expected = sampled(m, n, k)
+    for left, right in ((a, b), (a.t().contiguous().t(), b), (a, b.t().contiguous().t())):
+        check_part(left, right, rows, columns, expected)
+
+
+@cache
+def sampled(m: int, n: int, k: int) -> torch.Tensor:
+    a, b = operands("values", (m, k), (k, n))
+    rows, columns = [0, 13, 14, m // 2, m - 1], [0, 31, 32, n // 2, n - 1]
+    return on("reference", "matmul", a[rows], b[:, columns], False, False, "v1")
+
+
+def check_part(a: torch.Tensor, b: torch.Tensor, rows: list[int], columns: list[int], expected: torch.Tensor) -> None:
+    actual = on("cpu", "matmul", a, b, False, False, "v1")
+    assert_same_bits(actual[rows][:, columns], expected, f"{tuple(a.shape)} by {tuple(b.shape)}")
+
+
+# ---- Convolutions: channels or positions along the vectors, in place or packed
+
+ONCE = ([1, 1], [0, 0], [1, 1], 1)
+
+
+def channels_first(kind: str, contract: str) -> tuple[Any, ...]:
+    return (*operands(kind, (2, 2, 4, 16), (MOST, 2, 2, 2)), uniform(3, MOST), *ONCE, contract)
+
+
+def positions_in_place(kind: str, contract: str) -> tuple[Any, ...]:
+    return (*operands(kind, (2, 2, 3, MOST + 1), (ROWS, 2, 2, 2)), uniform(3, ROWS), *ONCE, contract)
+
+
+def pointwise(kind: str, contract: str) -> tuple[Any, ...]:
+    return (*operands(kind, (2, LENGTHS[contract], 2, 16), (MOST, LENGTHS[contract], 1, 1)), None, *ONCE, contract)
+
+
+def one_channel(kind: str, contract: str) -> tuple[Any, ...]:
+    return (*operands(kind, (2, 2, 4, 142), (2, 1, 3, 3)), uniform(3, 2), *ONCE[:3], 2, contract)
+
+
+def small_images(kind: str, contract: str) -> tuple[Any, ...]:
+    return (*operands(kind, (9, 3, 3, 4), (20, 3, 2, 2)), uniform(3, 20), *ONCE, contract)
+
+
+def convolutions(kind: str, contract: str, width: int) -> None:
+    def slices(make: Callable[..., tuple[Any, ...]], sizes: Sequence[tuple[int, int]]) -> None:
+        x, w, bias, *options = make(kind, contract)
+        expected = reference("conv2d", make, kind, contract)
+        for m, columns in sizes:
+            part = x[..., : columns + w.shape[-1] - 1].contiguous()
+            args = part, w[:m], None if bias is None else bias[:m], *options
+            what = f"{make.__name__} {m} channels, {columns} columns {contract}"
+            check("conv2d", args, expected[:, :m, :, :columns], what)
+
+    channels = [n for v in range(1, 5) for n in (v * width - 1, v * width)]
+    slices(channels_first, [(m, columns) for m in channels for columns in range(4, 16)])
+    slices(pointwise, [(m, columns) for m in channels[1::2] for columns in (4, 5, 9, 13, 14, 15)])
+    columns = [width, *(v * width - 1 for v in range(1, 5))]
+    slices(positions_in_place, [(m, n) for m in range(1, ROWS + 1) for n in columns])
+    slices(small_images, [(20, 2), (20, 3), (7, 1)])
+    x, w, bias, *options = one_channel(kind, contract)
+    expected = reference("conv2d", one_channel, kind, contract)
+    for n in (*(v * width - r for v in range(1, 9) for r in (1, 0)), 8 * width + 3, 140):
+        args = x[..., : n + 2].contiguous(), w, bias, *options
+        check("conv2d", args, expected[..., :n], f"one channel, {n} columns {contract}")
+
+
+# ---- Gradients of weights: runs of pixels in registers, in place, packed; parts of the terms
+
+def gradient(
+    kind: str, contract: str, filters: int, image: tuple[int, ...], kernel: tuple[int, int], dilation: int, groups: int
+) -> tuple[Any, ...]:
+    n, _, h, w = image
+    out = h - dilation * (kernel[0] - 1), w - dilation * (kernel[1] - 1)
+    return (*operands(kind, (n, filters, *out), image), [*kernel], [1, 1], [0, 0], [dilation] * 2, groups, contract)
+
+
+GRADIENTS = [
+    *((6, (2, 1, 3 * v + 2, 6), (2 * v - 1, 3), 1, 1) for v in range(1, 9)),  # short runs, two a vector
+    *((6, (2, 1, v + 3, 14), (v, 9), 1, 1) for v in range(1, 9)),  # short runs, one a vector
+    (20, (2, 5, 10, 11), (5, 5), 2, 1),  # packed: pieces of half a vector, of a vector, of two
+    (20, (2, 11, 7, 8), (3, 3), 2, 1),
+    (20, (2, 20, 7, 8), (3, 3), 2, 1),
+    (20, (2, 16, 7, 8), (3, 3), 2, 1),  # in place
+    (20, (3, 5, 4, 6), (1, 1), 1, 1),  # one pixel
+    (18, (2, 18, 7, 6), (4, 4), 1, 18),  # depthwise
+    (6, (2, 6, 6, 6), (3, 3), 1, 3),  # groups
+]  # fmt: skip
+
+
+def grad_weights(kind: str, contract: str) -> None:
+    for filters, *rest in GRADIENTS:
+        grad, *args = gradient(kind, contract, filters, *rest)
+        expected = reference("conv2d_grad_weight", gradient, kind, contract, filters, *rest)
+        for m in range(1, filters + 1) if filters == 6 and rest[-1] == 1 else (filters,):
+            part = grad[:, :m].contiguous()
+            check("conv2d_grad_weight", (part, *args), expected[:m], f"{m} of {filters}, {rest} {contract}")
+
+
+def parts_of_terms() -> None:
+    """As many parts as the tree has, on seven threads too, where they would share the terms otherwise."""
+    for contract in ("v1", CHUNKS, "dot_chunk=10,sum_lanes=16,sum_block=48"):
+        given = (contract, 3, (11, 1, 26, 26), (3, 3), 1, 1)
+        expected = reference("conv2d_grad_weight", gradient, "values", *given)
+        check("conv2d_grad_weight", gradient("values", *given), expected, f"parts {contract}")
+
+
+# ---- The tests
+
+ALL = [(kind, contract) for kind in KINDS for contract in LENGTHS]
+
+
+@pytest.mark.parametrize("isa", repdl_cpu.supported_isas())
+@pytest.mark.parametrize(("kind", "contract"), ALL)
+def test_routes__bits(kind: str, contract: str, isa: str) -> None:
+    width = WIDTH.get(isa, 4)
+    for threads in THREADS:
+        with running(isa, threads):
+            matmul_tiles(kind, contract, width)
+            convolutions(kind, contract, width)
+            grad_weights(kind, contract)
+            if contract == "v1":
+                matmul_one_row(kind)
+
+
+@pytest.mark.parametrize("isa", repdl_cpu.supported_isas())
+def test_routes__bits_of_blocks_and_parts(isa: str) -> None:
+    for threads in (1, 2, 7):
+        with running(isa, threads):
+            parts_of_terms()
+            for m, n, k in BLOCKS if isa != "baseline" else BLOCKS[:3]:
+                large(m, n, k)
+
+
+BLOCKS = [(300, 50, 64), (50, 300, 64), (40, 2200, 20), (1100, 560, 1100)]
+NEVER = {
+    # Pieces of a row of at least four positions, as even as they can be, are never shorter (ImageProduct, RunOperand).
+    *(f"tile, A in place {rows} {vectors}" for rows in (1, 2, 3) for vectors in (1, 2, 3, 4)),
+    *(f"tile: transposed {rows}" for rows in (1, 2, 3)),
+    "threads: nested",  # a guard: no part of a kernel's work calls parallel_for today
+}
+
+
+def test_routes__all_are_taken(build: Callable[..., Path], load_module: Callable[[Path], Any], tmp_path: Path) -> None:
+    native = Path(__file__).parents[1] / "native"
+    units = sorted(path.stem for path in native.glob("*.cpp") if path.stem not in ("machine", "module"))
+    best = repdl_cpu.get_isa()
+    calls = (native / "module.cpp").read_text().partition("bind_activation")
+    binds = ["bind_activation" + calls[2].rpartition("}")[0].rstrip().rstrip(";")]
+    counted = load_module(build(tmp_path, native, units, binds, ["-O1", "-DREPDL_COUNT_ROUTES"]))
+    before = repdl_cpu.isa._Current.module
+    repdl_cpu.isa._Current.module = counted
+    try:
+        take_routes(WIDTH.get(best, 4))
+    finally:
+        repdl_cpu.isa._Current.module = before
+    taken = counted.routes()
+    assert len(taken) > 100
+    missing = {name for name, count in taken.items() if count == 0}
+    assert missing - NEVER == set(), f"not taken: {sorted(missing - NEVER)}"
+
+
+def take_routes(width: int) -> None:
+    """The loops above and all cases, with one thread and with several, on the module in use."""
+    before = repdl.config.state.threads
+    covered = [case for case in cases() if case.op in get_backend("cpu").ops and covers(case, "cpu")]
+    odd = [case for case in covered if case.op == "sum"]
+    try:
+        for threads in THREADS:
+            repdl.set_num_threads(threads)
+            for contract in LENGTHS:
+                matmul_tiles("values", contract, width)
+                convolutions("values", contract, width)
+                grad_weights("values", contract)
+            matmul_one_row("values")
+            parts_of_terms()
+            for shape in BLOCKS:
+                large(*shape)
+            for case in covered:
+                ordered = "str contract" in OPS[case.op].schema
+                check_golden(case, "cpu", "sequential" if ordered and threads > 1 else "v1")
+            for case in odd:
+                run_on(case, ODD_CONTRACTS[0], "cpu")
+        # Outputs that go past the caches, and a double chain of several pieces.
+        on("cpu", "layer_norm", uniform(1, 2048, 1024), [1024], None, None, 1e-5, "v1")
+        long = in_dtype(uniform(1, 20, 600), torch.float64)
+        on("cpu", "matmul", long, long.t(), False, False, "sequential")
+    finally:
+        repdl.config.state.threads = before
