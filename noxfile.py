@@ -91,6 +91,17 @@ def parity_cpu(session: nox.Session) -> None:
     session.run("pytest", *PARALLEL, f"{NATIVE['cpu']}/tests", *session.posargs)
 
 
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Mistakes planted in the CPU kernels, one at a time: the suite must find each (an hour of two cores; nightly).
+
+    `nox -s tests` runs a few of them.
+    """
+    install(session, *TEST_TOOLS)
+    planted = f"{NATIVE['cpu']}/tests/test_planted.py"
+    session.run("pytest", *PARALLEL, "-rP", planted, *session.posargs, env={"REPDL_CPU_PLANTED": "all"})
+
+
 @nox.session(name="parity-cuda")
 def parity_cuda(session: nox.Session) -> None:
     """The same for the CUDA kernels on a GPU; fails where there is none."""
