@@ -156,18 +156,25 @@ def test_check__of_other_projects(printed: dict[str, str]) -> None:
     assert "reference, whole-dist: 3 cases" in printed["check reference --family twofold"]
 
 
-def test_check__wrong_bits_and_errors_of_a_case_are_lines(site: Site, printed: dict[str, str], tmp_path: Path) -> None:
+def test_check__what_is_wrong_or_missing_is_a_line(site: Site, printed: dict[str, str], tmp_path: Path) -> None:
     other = Site(tmp_path)
     bits = json.loads((site.folder / "whole/contract/v1/twofold.json").read_text())
     bits["twofold__one"]["v1"] = "0" * 64
     del bits["twofold__special"]
     other.write("whole/contract/v1/twofold.json", json.dumps(bits))
     other.write("whole/testing/cases/twofold.py", CASES + 'CASES.append(Case("twofold", "bad", lambda: 1 / 0))\n')
-    _, text = other.python("-c", DRIVER, "check theirs --family twofold")
+    other.add("lone", OP.format(op="lonely", package="lone").replace('"reference", "theirs"', '"theirs",'))
+    other.write("lone/testing/cases/lonely.py", CASES.replace("twofold", "lonely"))
+    commands = [f"check {backend} --family lonely" for backend in ("reference", "theirs")]
+    _, text = other.python("-c", DRIVER, "check theirs --family twofold", *commands, "golden lonely --into .")
     assert "4 cases under v1 and sequential, 5 differ" in text
     assert f"twofold__one v1: digest {bits['twofold__one']['sequential']}, recorded {'0' * 64}" in text
     assert "twofold__special sequential: digest" in text and "recorded None" in text
     assert "twofold__bad v1: ZeroDivisionError: division by zero" in text
+    assert "reference: nothing to compare\nstatus 1" in text
+    assert "theirs, lone-dist: 0 cases" in text and "  not compared: lonely: no golden bits" in text
+    assert "theirs: nothing to compare\nstatus 1" in text
+    assert text.endswith("lonely: lonely not implemented by reference, whose bits are the golden ones\nstatus 1\n")
 
 
 def test_parity__of_other_projects(site: Site, printed: dict[str, str]) -> None:

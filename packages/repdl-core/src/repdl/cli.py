@@ -120,7 +120,8 @@ def contract(op: str) -> int:
 
 
 def check(chosen: Sequence[str], only: Sequence[str] = ()) -> int:
-    """Compare each backend with the golden bits; 1 if a bit differs, or a backend or plug-in is broken.
+    """Compare each backend with the golden bits; 1 if a bit differs, or a backend or plug-in is broken,
+    or there was nothing to compare.
 
     The last line of RepDL's own ops on a backend is a row of docs/parity.md; its digest is
     over those of all cases. Other projects' ops have a row of their own.
@@ -133,7 +134,7 @@ def check(chosen: Sequence[str], only: Sequence[str] = ()) -> int:
         # To stderr, and only if that is a terminal (disable=None).
         return tqdm(cases, what, unit="case", leave=False, disable=None)
 
-    failed = broken_plugins()
+    failed, compared = broken_plugins(), 0
     known = families()
     for name in chosen or sorted(backends()):
         try:
@@ -142,10 +143,14 @@ def check(chosen: Sequence[str], only: Sequence[str] = ()) -> int:
             print(f"{name}: {error}")
             failed += 1
             continue
+        before = compared
         for report in check_backend(name, [known[f] for f in only] if only else known.values(), progress):
             print_report(name, report)
             failed += report.failed
-    return 1 if failed else 0
+            compared += report.compared
+        if compared == before:
+            print(f"{name}: nothing to compare")
+    return 1 if failed or not compared else 0
 
 
 def print_report(backend: str, report: Report) -> None:

@@ -15,7 +15,7 @@ from repdl.testing.run import CONTRACTS, run
 
 def record(family: Family, folder: Path, check: bool = False) -> int:
     """Add the digests of new cases to `folder/<family>.json`; returns how many are wrong,
-    1 too for a family without cases.
+    1 too for a family without cases, or with an op that the reference lacks.
 
     A digest that is there already is never changed: bits do not change within a contract
     version. Nothing is written if one differs. With `check` nothing is written at all, and a
@@ -25,6 +25,10 @@ def record(family: Family, folder: Path, check: bool = False) -> int:
         print(f"{family.name}: no cases")
         return 1
     reference = implementations(get_backend("reference"))
+    lacking = sorted({case.op for case in cases(family.name)} - reference.keys())
+    if lacking:
+        print(f"{family.name}: {', '.join(lacking)} not implemented by reference, whose bits are the golden ones")
+        return 1
     path = folder / f"{family.name}.json"
     recorded = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     fresh = {
@@ -38,6 +42,7 @@ def record(family: Family, folder: Path, check: bool = False) -> int:
             print(f"{name}: {'differs from' if name in recorded else 'is not among'} the golden bits")
     if not check and not wrong:
         text = json.dumps({**fresh, **recorded}, indent=1, sort_keys=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n", encoding="utf-8")
         print(f"{family.name}: {len(fresh)} cases, {len(fresh.keys() - recorded.keys())} new")
     return wrong

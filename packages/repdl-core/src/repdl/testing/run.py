@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl.backend import get_backend, has_kernel
+from repdl.errors import BackendError
 from repdl.families import GoldenBits, families, family_of
 from repdl.registry import OPS, implementations
 from repdl.testing.cases import Case
@@ -43,9 +44,12 @@ def run(case: Case, contract: str, implementation: Callable[..., Any], device: s
 
 
 def run_on(case: Case, contract: str, backend: str) -> Any:
-    """The outputs of a case on a backend."""
+    """The outputs of a case on a backend; raises BackendError if it lacks the op."""
     chosen = get_backend(backend)
-    return run(case, contract, implementations(chosen)[case.op], chosen.device)
+    implementation = implementations(chosen).get(case.op)
+    if implementation is None:
+        raise BackendError(f"{case.op}: not implemented by {backend}")
+    return run(case, contract, implementation, chosen.device)
 
 
 def check_parity(case: Case, backend: str, contract: str = "v1", oracle: str = "reference") -> None:
