@@ -18,7 +18,7 @@ def _op(name: str, operands: int) -> Callable[..., torch.Tensor]:
 
     def run(*args: Any) -> torch.Tensor:
         kernel = "_".join([name, *args[operands:]])  # gelu_none, gelu_backward_tanh
-        tensors = args[:operands]
+        tensors = list(args[:operands])
         if all(t.is_contiguous() for t in tensors):
             output = huge_pages(tensors[0].new_empty(tensors[0].shape))
         else:
