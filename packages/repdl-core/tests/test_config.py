@@ -30,12 +30,24 @@ def test_config__threads_follow_torch_until_set() -> None:
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("n", [0, -1, 1.5, "2", None])
+@pytest.mark.parametrize("n", [0, -1, 1.5, "2", None, True, 8193, 2**31, 10**12])
 def test_config__threads_not_a_positive_integer(n: object) -> None:
     repdl.set_num_threads(4)
-    with pytest.raises(ValueError, match="set_num_threads: n is .*expected a positive integer"):
+    with pytest.raises(ValueError, match="set_num_threads: n is .*expected a positive integer up to 8192"):
         repdl.set_num_threads(n)  # type: ignore[arg-type]
     assert repdl.get_num_threads() == 4
+
+
+def test_config__most_threads_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest number that is accepted is one that kernels take, also when it is torch's."""
+    x = uniform(1, 100)
+    repdl.set_num_threads(1)
+    expected = repdl.ops.add(x, x)
+    repdl.set_num_threads(8192)
+    assert_same_bits(repdl.ops.add(x, x), expected, "8192 threads")
+    repdl.config.state.threads = 0
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 10**12)
+    assert repdl.get_num_threads() == 8192
 
 
 def test_config__threads_do_not_change_bits() -> None:

@@ -163,3 +163,43 @@ def test_layer__is_a_leaf_of_torch_fx() -> None:
     ]
     x = torch.ones(2, 1, 5, 5)
     assert torch.equal(traced.eval()(x), model.eval()(x))
+
+
+@every_layer
+def test_layer__own_contract_counts_in_the_digest(name, arguments, shape):
+    layer, theirs = getattr(nn, name)(*arguments), getattr(torch.nn, name)(*arguments)
+    theirs.load_state_dict(layer.state_dict())
+    model = torch.nn.Sequential(torch.nn.Sequential(layer))
+    state, plain = repdl.digest(model.state_dict()), repdl.digest(model)
+    assert plain == repdl.digest(torch.nn.Sequential(torch.nn.Sequential(theirs)))
+    with repdl.use_contract("sequential"):
+        assert repdl.digest(model) == plain, "the default belongs to the call, not to the layer"
+    digests = {plain}
+    for contract in ("v1", "sequential", "dot_chunk=8,sum_lanes=1,sum_block=0"):
+        layer.contract = contract
+        assert repdl.digest(copy.deepcopy(model)) == repdl.digest(model)
+        assert repdl.digest(model.state_dict()) == state
+        digests.add(repdl.digest(model))
+    assert len(digests) == 4
+    layer.contract = "dot_chunk=0,sum_lanes=1,sum_block=0"
+    assert repdl.digest(model) in digests, "two names of one contract"
+    layer.contract = "nonsense"
+    with pytest.raises(ContractError, match="nonsense"):
+        repdl.digest(model)
+
+
+def test_layer__digest_says_which_layer_has_the_contract():
+    model = torch.nn.Sequential(nn.ReLU(), nn.ReLU())
+    digests = set()
+    for first, second in ((None, None), (None, "sequential"), ("sequential", None), ("sequential", "sequential")):
+        model[0].contract, model[1].contract = first, second
+        digests.add(repdl.digest(model))
+    assert len(digests) == 4
+
+
+def test_layer__digest_of_foreign_modules():
+    """An attribute of that name is a contract only where the class has it."""
+    model = torch.nn.Sequential(torch.nn.ReLU())
+    before = repdl.digest(model)
+    model[0].contract = "lease"
+    assert repdl.digest(model) == before

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from repdl.contract import as_contract
+
 
 def tensor_bytes(tensor: torch.Tensor) -> bytes:
     """The elements in logical row-major order, each little-endian."""
@@ -28,8 +30,11 @@ def digest(obj: Any) -> str:
 
     Names, dtypes, shapes and little-endian bytes all count, buffers too; keys are sorted
     by name, so the order of insertion does not. Devices and memory layouts do not count.
+    Of a module the contracts count that its layers have of their own: a layer that follows the
+    default adds nothing, and a state dict holds none.
 
     Raises:
+        ContractError: if the contract of a layer names none.
         TypeError: if something inside has no defined content (a function, say).
     """
     result = sha256()
@@ -37,6 +42,13 @@ def digest(obj: Any) -> str:
         header = json.dumps([path, description, len(payload)]).encode()
         result.update(len(header).to_bytes(8, "little") + header + payload)
     return result.hexdigest()
+
+
+def _contracts(module: torch.nn.Module) -> dict[str, str]:
+    """The layers that follow a contract of their own; the class of a layer has the attribute too."""
+    layers = module.named_modules(remove_duplicate=False)
+    own = ((name, layer.contract) for name, layer in layers if hasattr(type(layer), "contract"))
+    return {name: str(as_contract(contract)) for name, contract in own if contract is not None}  # type: ignore[arg-type]
 
 
 def _entries(path: str, obj: Any) -> Iterator[tuple[str, str, bytes]]:
@@ -47,6 +59,8 @@ def _entries(path: str, obj: Any) -> Iterator[tuple[str, str, bytes]]:
         named: dict[str, torch.Tensor] = dict(obj.named_parameters(remove_duplicate=False))
         named.update(obj.named_buffers(remove_duplicate=False))
         yield from _entries(path, named)
+        if contracts := _contracts(obj):
+            yield from _entries(f"{path}/contracts", contracts)
     elif isinstance(obj, torch.optim.Optimizer):
         yield from _entries(path, obj.state_dict())
     elif isinstance(obj, Mapping):
