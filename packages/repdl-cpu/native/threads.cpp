@@ -6,11 +6,11 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -45,8 +45,27 @@ bool spin_until(const Ready& ready) {
   return true;
 }
 
+using Body = std::function<void(std::int64_t, std::int64_t)>;
+
+// body(begin, end) in IEEE's environment. The compiler must not know which function that is: it knows
+// nothing of environments, and could move arithmetic that it sees to the other side of a switch.
+void call(const Body& body, std::int64_t begin, std::int64_t end) {
+  const IeeeScope ieee;
+  const Body* hidden = &body;
+  asm volatile("" : "+r"(hidden) : : "memory");
+  (*hidden)(begin, end);
+}
+
+// While a thread is at work on a part, its calls of parallel_for are not split.
+thread_local bool inside = false;
+
+struct Inside {
+  Inside() { inside = true; }
+  ~Inside() { inside = false; }
+};
+
 struct Job {
-  const std::function<void(std::int64_t, std::int64_t)>* body;
+  const Body* body;
   std::int64_t n;
   std::int64_t parts;
   std::atomic<std::int64_t> next{0};
@@ -56,10 +75,10 @@ struct Job {
 
 class Pool {
  public:
-  // Runs the job's parts on `workers` pool threads and the calling one.
+  // Runs the job's parts on `workers` pool threads, or as many as can be started, and the calling one.
   void run(Job& job, int workers) {
     std::unique_lock<std::mutex> lock(mutex_);
-    while (static_cast<int>(threads_.size()) < workers) threads_.emplace_back([this] { loop(); });
+    start(workers);
     jobs_.push_back(&job);
     ++epoch_;
     wake_.notify_all();
@@ -76,13 +95,23 @@ class Pool {
   }
 
  private:
+  // Without memory for a stack, or where the system allows no more threads, those that there are
+  // take all parts; the next call tries again.
+  void start(int workers) {
+    try {
+      for (; started_ < workers; ++started_) std::thread([this] { loop(); }).detach();
+    } catch (const std::system_error&) {
+    } catch (const std::bad_alloc&) {
+    }
+  }
+
   void work(Job& job) {
-    const IeeeScope ieee;
+    const Inside marked;
     for (;;) {
       const std::int64_t part = job.next.fetch_add(1);
       if (part >= job.parts) return;
       try {
-        (*job.body)(job.n * part / job.parts, job.n * (part + 1) / job.parts);
+        call(*job.body, job.n * part / job.parts, job.n * (part + 1) / job.parts);
       } catch (...) {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (!job.error) job.error = std::current_exception();
@@ -119,28 +148,28 @@ class Pool {
 
   std::mutex mutex_;
   std::condition_variable wake_, finished_;
-  std::vector<std::thread> threads_;
+  int started_ = 0;
   std::vector<Job*> jobs_;
   std::atomic<std::uint64_t> epoch_{0};
 };
 
-// Never destroyed: its threads end with the process. A forked child has none of them and
-// starts a pool of its own.
-Pool* pool = nullptr;
-std::once_flag once;
+// Never destroyed: its threads end with the process. A forked child has none of them and starts a
+// pool of its own. No lock guards the pointer: a thread that the child lacks could have held it.
+std::atomic<Pool*> pool{nullptr};
+
+[[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] { pool.store(nullptr); });
 
 Pool& the_pool() {
-  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { pool = new Pool; }); });
-  static std::mutex mutex;
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (!pool) pool = new Pool;
-  return *pool;
+  Pool* known = pool.load();
+  if (known) return *known;
+  auto made = std::make_unique<Pool>();
+  return pool.compare_exchange_strong(known, made.get()) ? *made.release() : *known;
 }
 
-thread_local bool inside = false;
+constexpr std::align_val_t page{4096};
 
 struct Free {
-  void operator()(float* p) const { std::free(p); }
+  void operator()(float* p) const { ::operator delete(p, page); }
 };
 
 }  // namespace
@@ -153,23 +182,12 @@ void parallel_for(std::int64_t n, std::int64_t grain, int threads,
   if (parts > 1 && inside) REPDL_ROUTE("threads: nested");
   if (parts <= 1 || inside) {
     REPDL_ROUTE("threads: one");
-    const IeeeScope ieee;
-    body(0, n);
+    call(body, 0, n);
     return;
   }
-  const std::function<void(std::int64_t, std::int64_t)> marked = [&](std::int64_t b, std::int64_t e) {
-    inside = true;
-    try {
-      body(b, e);
-    } catch (...) {
-      inside = false;
-      throw;
-    }
-    inside = false;
-  };
   REPDL_ROUTE("threads: several");
   Job job;
-  job.body = &marked;
+  job.body = &body;
   job.n = n;
   job.parts = parts;
   the_pool().run(job, static_cast<int>(parts) - 1);
@@ -188,8 +206,7 @@ float* scratch(int slot, std::int64_t floats) {
     buffer.data.reset();
     buffer.size = 0;
     const std::size_t bytes = (static_cast<std::size_t>(floats) * sizeof(float) + 4095) / 4096 * 4096;
-    buffer.data.reset(static_cast<float*>(std::aligned_alloc(4096, bytes)));
-    if (!buffer.data) throw std::bad_alloc();
+    buffer.data.reset(static_cast<float*>(::operator new(bytes, page)));
     buffer.size = static_cast<std::int64_t>(bytes / sizeof(float));
   }
   return buffer.data.get();

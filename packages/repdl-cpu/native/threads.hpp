@@ -9,6 +9,7 @@ namespace repdl::cpu {
 
 // Calls body(begin, end) over a partition of [0, n) on up to `threads` threads, each part
 // at least `grain` long. Every part runs in an IeeeScope. The first exception is rethrown.
+// Threads that cannot be started are done without.
 void parallel_for(std::int64_t n, std::int64_t grain, int threads,
                   const std::function<void(std::int64_t, std::int64_t)>& body);
 

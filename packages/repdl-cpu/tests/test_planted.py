@@ -215,12 +215,12 @@ BUGS = {
     ),
     # Steps
     "parts_overlap": Bug(
-        "threads.cpp", {"(*job.body)(job.n * part / job.parts, job.n * (part + 1) / job.parts);":
-                        "(*job.body)(job.n * part / job.parts, job.n * (part + 1) / job.parts + (job.parts == 7 && part == 3));"},
+        "threads.cpp", {"call(*job.body, job.n * part / job.parts, job.n * (part + 1) / job.parts);":
+                        "call(*job.body, job.n * part / job.parts, job.n * (part + 1) / job.parts + (job.parts == 7 && part == 3));"},
         "adam_step", STEPS,
     ),
     "pool_without_environment": Bug(
-        "threads.cpp", {"  void work(Job& job) {\n    const IeeeScope ieee;\n": "  void work(Job& job) {\n"}, "adam_step", ENVIRONMENT,
+        "threads.cpp", {"call(*job.body, job.n": "(*job.body)(job.n"}, "adam_step", ENVIRONMENT,
     ),
     "environment_flushes": Bug("environment.hpp", {"_mm_setcsr(0x1f80)": "_mm_setcsr(0x1f80 | 0x8000)"}, "adam_step"),
     "last_group_of_a_stretch": Bug(
