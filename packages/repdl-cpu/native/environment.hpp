@@ -1,16 +1,34 @@
 // The floating-point environment that every kernel runs in.
 #pragma once
 
+#include <cfenv>
+#include <cfloat>
 #include <cstdint>
 
 #if defined(__SSE2__)
 #include <xmmintrin.h>
 #endif
 
+// Where the promise could not be kept, nothing is built.
+#if !defined(__GNUC__)
+#error "repdl-cpu: this compiler is unknown; use gcc 9 or clang 12, or newer"
+#elif defined(_WIN32)
+#error "repdl-cpu: Windows is not supported; use Linux (WSL) or macOS"
+#elif defined(__FAST_MATH__)
+#error "repdl-cpu: -ffast-math changes results; leave it out"
+#elif FLT_EVAL_METHOD != 0
+#error "repdl-cpu: this target computes float in a wider type; on 32-bit x86 use -msse2 -mfpmath=sse"
+#elif (defined(__ARM_NEON) && !defined(__aarch64__)) || defined(__mips__)
+#error "repdl-cpu: 32-bit NEON always flushes subnormals, and MIPS's default environment may; neither is supported"
+#endif
+
 namespace repdl::cpu {
 
 // Round to nearest even, gradual underflow, no traps; the caller's setting (FTZ, DAZ,
 // another rounding mode) is put back at the end of the scope.
+//
+// Compilers do not know of the environment and may move arithmetic that they see across these
+// switches. What is computed within belongs behind a call whose target they cannot see.
 class IeeeScope {
  public:
 #if defined(__SSE2__)
@@ -29,8 +47,15 @@ class IeeeScope {
  private:
   std::uint64_t saved_;
 #else
-  // Other targets: no flush-to-zero mode is in common use; the default is assumed.
-  IeeeScope() {}
+  // Targets without a mode that flushes, or whose default environment does not.
+  IeeeScope() {
+    std::fegetenv(&saved_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~IeeeScope() { std::fesetenv(&saved_); }
+
+ private:
+  std::fenv_t saved_;
 #endif
   IeeeScope(const IeeeScope&) = delete;
   IeeeScope& operator=(const IeeeScope&) = delete;

@@ -1,5 +1,11 @@
 # The contract for native code: `target_link_libraries(... repdl::contract)` brings the
 # headers and the floating-point flags that every kernel must be compiled with.
+if(NOT CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" OR CMAKE_CXX_COMPILER_FRONTEND_VARIANT STREQUAL "MSVC")
+  set(repdl_contract_FOUND FALSE)
+  set(repdl_contract_NOT_FOUND_MESSAGE
+    "The C++ compiler is ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_FRONTEND_VARIANT}, expected GCC or Clang (not clang-cl): the contract holds with their flags only.")
+  return()
+endif()
 if(NOT TARGET repdl::contract)
   add_library(repdl::contract INTERFACE IMPORTED)
   get_filename_component(_repdl_contract_root "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)

@@ -1,0 +1,86 @@
+"""What CMake builds for a target, and what refuses to be built: never a weaker promise."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1]
+CXX = os.environ.get("CXX", "c++")
+pytestmark = pytest.mark.skipif(not (PACKAGE / "native").is_dir(), reason="no source tree of repdl-cpu here")
+
+
+def configure(folder: Path, code: str, *options: str) -> str:
+    """What a CMake project says that has this code."""
+    if not shutil.which("cmake"):
+        pytest.skip("needs cmake")
+    folder.joinpath("CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.20)\nproject(p CXX)\n{code}\n")
+    command = ["cmake", "-S", str(folder), "-B", str(folder / "build"), *options]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (run.returncode == 0) == ("levels:" in run.stdout), run.stdout + run.stderr
+    return " ".join((run.stdout + run.stderr).split())
+
+
+ISAS = f'include("{PACKAGE}/cmake/isas.cmake")\nrepdl_isas(isas)\nmessage(STATUS "levels: ${{isas}}.")'
+
+
+def test_build__isas_of_this_processor(tmp_path: Path) -> None:
+    x86 = platform.machine() in ("x86_64", "AMD64")
+    assert f"levels: {'baseline;avx2;avx512' if x86 else 'baseline'}." in configure(tmp_path, ISAS)
+
+
+def test_build__isas_are_the_targets_not_the_hosts(tmp_path: Path) -> None:
+    # As with -arch arm64 on an Intel Mac: the host's processor is what it was.
+    assert "levels: baseline." in configure(tmp_path, ISAS, "-DCMAKE_CXX_FLAGS=-U__x86_64__")
+
+
+@pytest.mark.parametrize("target", ["aarch64", "riscv64", "s390x"])
+def test_build__isas_of_a_cross_compiler(target: str, tmp_path: Path) -> None:
+    compiler = shutil.which(f"{target}-linux-gnu-g++")
+    if not compiler:
+        pytest.skip(f"needs {target}-linux-gnu-g++")
+    assert "levels: baseline." in configure(tmp_path, ISAS, f"-DCMAKE_CXX_COMPILER={compiler}")
+
+
+def test_build__universal_binaries_are_refused(tmp_path: Path) -> None:
+    said = configure(tmp_path, 'set(CMAKE_OSX_ARCHITECTURES "x86_64;arm64")\n' + ISAS)
+    assert "CMAKE_OSX_ARCHITECTURES is x86_64;arm64, expected one" in said
+
+
+def test_build__windows_is_refused(tmp_path: Path) -> None:
+    assert "Windows is not supported" in configure(tmp_path, f"set(WIN32 TRUE)\n{ISAS}")
+
+
+@pytest.mark.parametrize(("compiler", "frontend"), [("MSVC", "MSVC"), ("Clang", "MSVC"), ("IntelLLVM", "GNU")])
+def test_build__compilers_with_other_flags_are_refused(compiler: str, frontend: str, tmp_path: Path) -> None:
+    code = f"""
+set(CMAKE_CXX_COMPILER_ID {compiler})
+set(CMAKE_CXX_COMPILER_FRONTEND_VARIANT {frontend})
+find_package(repdl_contract CONFIG REQUIRED PATHS "{PACKAGE}/contract/cmake" NO_DEFAULT_PATH)
+message(STATUS "levels:")"""
+    assert f"The C++ compiler is {compiler} {frontend}, expected GCC or Clang" in configure(tmp_path, code)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("-D_WIN32", "Windows is not supported"),
+        ("-U__GNUC__", "this compiler is unknown"),
+        ("-ffast-math", "-ffast-math changes results"),
+        ("-D__mips__", "neither is supported"),
+        ("-mfpmath=387", "computes float in a wider type"),
+    ],
+)
+def test_build__environments_that_break_the_promise(option: str, message: str) -> None:
+    if option.startswith("-mfpmath") and platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("an option of x86 compilers")
+    command = [CXX, "-std=c++17", "-fsyntax-only", "-x", "c++", str(PACKAGE / "native/environment.hpp")]
+    plain = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert plain.returncode == 0, plain.stderr
+    refused = subprocess.run([*command, option], capture_output=True, text=True, check=False)
+    assert refused.returncode != 0 and message in refused.stderr, refused.stderr
