@@ -39,10 +39,12 @@ using MicroKernel = void (*)(const MicroTile&);
 enum class InPlace { none, a, b };
 constexpr int prefetch_ahead = 12;
 
-// What fits the registers: rows * vectors accumulators, one row of B, one broadcast.
-constexpr int max_rows = Vec::registers == 32 ? 14 : 6;
+// What fits the registers: rows * vectors accumulators, one row of B, and of A one broadcast, or
+// where products are by lanes, whole vectors.
+constexpr int max_rows = Vec::registers < 32 ? 6 : Vec::lane_products ? 12 : 14;
 constexpr int max_vectors(int rows) {
-  const int fit = (Vec::registers - 2) / (rows + 1);
+  const int left = Vec::lane_products ? (rows + Vec::width - 1) / Vec::width : 2;
+  const int fit = (Vec::registers - left) / (rows + 1);
   return fit < 1 ? 1 : fit > 4 ? 4 : fit;
 }
 

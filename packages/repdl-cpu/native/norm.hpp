@@ -23,7 +23,7 @@ namespace repdl::cpu {
 
 // Stores past the caches where `past_caches`, which saves reading the line first: for large
 // outputs, of which the caches would keep little. p is aligned to a whole vector then.
-inline void put(Whole, float* p, Vec x, bool past_caches) {
+inline void put(Whole, float* p, Vec x, [[maybe_unused]] bool past_caches) {
   if (past_caches) REPDL_ROUTE("norm: past the caches");
 #if defined(__AVX512F__)
   if (past_caches) return _mm512_stream_ps(p, x.v);
@@ -125,9 +125,9 @@ template <int R, class Weighted, class Each>
 void gradient_rows(const GradientRow& row, const std::array<Moments, R>& moments, std::int64_t n,
                    const Contract& contract, std::int64_t ahead, bool past, Weighted, const Each& each) {
   const auto [grad, x, weight, out, step] = row;
-  const auto weighted = [weight = weight](std::int64_t i, auto part, Vec g) {
+  const auto weighted = [=](std::int64_t i, auto part, Vec g) {
     if constexpr (Weighted::value)
-      return g * part.load(weight + i);
+      return g * part.load(row.weight + i);
     else
       return g;
   };

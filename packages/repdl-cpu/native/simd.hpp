@@ -24,6 +24,7 @@ using repdl::fma;
 struct Vec {
   static constexpr int width = 16;
   static constexpr int registers = 32;
+  static constexpr bool lane_products = false;  // a fused multiply-add by one lane of a register
   __m512 v;
 
   static Vec zero() { return {_mm512_setzero_ps()}; }
@@ -105,6 +106,7 @@ inline void transpose(const float* src, std::int64_t src_stride, float* dst, std
 struct Vec {
   static constexpr int width = 8;
   static constexpr int registers = 16;
+  static constexpr bool lane_products = false;
   __m256 v;
 
   static Vec zero() { return {_mm256_setzero_ps()}; }
@@ -189,7 +191,16 @@ inline void transpose(const float* src, std::int64_t src_stride, float* dst, std
 struct Vec {
   typedef float Raw __attribute__((vector_size(16)));
   static constexpr int width = 4;
+#if defined(__aarch64__) || defined(__VSX__)
+  static constexpr int registers = 32;
+#else
   static constexpr int registers = 16;
+#endif
+#if defined(__aarch64__)
+  static constexpr bool lane_products = true;
+#else
+  static constexpr bool lane_products = false;
+#endif
   Raw v;
 
   static Vec zero() { return {Raw{0, 0, 0, 0}}; }
@@ -217,7 +228,11 @@ inline Vec operator-(Vec a, Vec b) { return {a.v - b.v}; }
 inline Vec operator*(Vec a, Vec b) { return {a.v * b.v}; }
 inline Vec operator/(Vec a, Vec b) { return {a.v / b.v}; }
 inline Vec canonical(Vec a) {
-  for (int i = 0; i < Vec::width; ++i) a.v[i] = repdl::canonical(a.v[i]);
+  const auto number = a.v == a.v;  // all ones or zeros, an element
+  auto bits = number;
+  std::memcpy(&bits, &a.v, sizeof bits);
+  bits = (bits & number) | (0x7fc00000 & ~number);
+  std::memcpy(&a.v, &bits, sizeof bits);
   return a;
 }
 

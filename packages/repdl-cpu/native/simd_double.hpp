@@ -91,7 +91,14 @@ inline Vec64 operator/(Vec64 a, Vec64 b) { return {a.v / b.v}; }
 inline Vec64 fma(Vec64 a, Vec64 b, Vec64 c) {
   return {Vec64::Raw{repdl::fma(a.v[0], b.v[0], c.v[0]), repdl::fma(a.v[1], b.v[1], c.v[1])}};
 }
-inline Vec64 canonical(Vec64 a) { return {Vec64::Raw{repdl::canonical(a.v[0]), repdl::canonical(a.v[1])}}; }
+inline Vec64 canonical(Vec64 a) {
+  const auto number = a.v == a.v;
+  auto bits = number;
+  std::memcpy(&bits, &a.v, sizeof bits);
+  bits = (bits & number) | (0x7ff8000000000000 & ~number);
+  std::memcpy(&a.v, &bits, sizeof bits);
+  return a;
+}
 
 #endif
 

@@ -58,8 +58,8 @@ using BlockSum = BlockSumOf<float>;
 
 // Memory delivers two stretches that lie apart faster than one: by 0.15 in pages of 4 KiB, by
 // nothing in huge pages, where four are slower (Zen 4). Blocks next to each other are slower than
-// one. Where the registers hold the lanes of one only, one.
-constexpr int sum_streams = Vec::registers >= 32 ? 2 : 1;
+// one. Where the lanes of two would take more than half of the registers, one.
+constexpr int sum_streams = Vec::registers * Vec::width >= 4 * max_lanes ? 2 : 1;
 
 // out[s * out_distance] = the block of n elements at x + s * distance, for s < sum_streams.
 template <class T>

@@ -17,8 +17,9 @@ struct TermParts {
   // Enough parts for `threads` to share them evenly; one where their results would take much memory.
   TermParts(std::int64_t terms, std::int64_t chunk, std::int64_t outputs, std::int64_t threads) : terms(terms), length(terms) {
     if (threads <= 1 || outputs > 1 << 15 || chunk > terms / 2) return;
+    constexpr std::int64_t most = std::int64_t{1} << 25;  // floats of results; 64 threads stay below
     length = chunk;
-    while (length * 8 * threads <= terms) length *= 2;
+    while (length * 8 * threads <= terms || terms / length * outputs > most) length *= 2;
     count = (terms + length - 1) / length;
   }
 
@@ -33,10 +34,10 @@ inline void join_parts(const float* result, std::int64_t stride, std::int64_t pa
   parallel_for(stride / Vec::width, grain, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin * Vec::width; i < std::min(outputs, end * Vec::width); i += Vec::width) {
       ChunkTree<1> tree;
-      Vec part[1];
-      for (std::int64_t p = 0; p < parts; ++p) {
+      Vec part[1] = {Vec::load(result + i)};
+      for (std::int64_t p = 1; p < parts; ++p) {
+        tree.push(part);
         part[0] = Vec::load(result + p * stride + i);
-        if (p + 1 < parts) tree.push(part);
       }
       tree.finish(part);
       canonical(part[0]).store(out + i, static_cast<int>(std::min<std::int64_t>(Vec::width, outputs - i)));

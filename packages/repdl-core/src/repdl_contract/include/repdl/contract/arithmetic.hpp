@@ -28,7 +28,7 @@ REPDL_HD inline float rounded_sum(double a, double b) {
 REPDL_HD inline float fma(float a, float b, float c) {
 #if defined(__CUDA_ARCH__)
   return __fmaf_rn(a, b, c);
-#elif defined(__FP_FAST_FMAF)
+#elif defined(__FP_FAST_FMAF) || defined(__FMA__) || defined(__aarch64__)  // not all clangs define the first
   return __builtin_fmaf(a, b, c);
 #else
   return rounded_sum(static_cast<double>(a) * b, c);
