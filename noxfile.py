@@ -158,6 +158,13 @@ def prove(session: nox.Session) -> None:
 
 
 @nox.session
+def targets(session: nox.Session) -> None:
+    """The CPU kernels for other processors, emulated (needs g++-<target>-linux-gnu and qemu-user-static)."""
+    install(session)
+    session.run("python", "tools/targets/replay.py", *session.posargs)
+
+
+@nox.session
 def demo(session: nox.Session) -> None:
     """Train on real digits and compare the hashes with the recorded ones."""
     install(session, *EXAMPLES)
