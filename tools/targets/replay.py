@@ -26,7 +26,8 @@ from typing import Any, BinaryIO
 import torch
 
 import repdl
-from repdl.registry import get_backend, implementations
+from repdl.backend import get_backend
+from repdl.registry import implementations
 from repdl.testing import Case, cases, check_golden, covers, run
 from repdl_cpu import isa
 
