@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
+from repdl import autocast as autocasts
 from repdl.backend import BACKENDS, Backend
 from repdl.derivative import autograd_kernel, batching_rule, opaque
 from repdl.dtypes import HALF, Dtypes, Storage
@@ -59,6 +60,7 @@ def define(
     setup_context: Callable[..., None] | None = None,
     backward: Callable[..., Any] | None = None,
     dtypes: Dtypes | None = None,
+    autocast: autocasts.Lists | None = None,
     family: str | None = None,
     namespace: str = "repdl",
     distribution: str = "repdl-core",
@@ -77,6 +79,7 @@ def define(
         dtypes: the dtypes that the op takes, checked first. An implementation then sees
             float32 or float64 only: half storage is widened before it and rounded after it.
             None: `check` looks at dtypes itself, and implementations see what it lets through.
+        autocast: what torch.autocast makes of the op, a list of `repdl.autocast`; None: nothing.
         family: the name of its files; by default the name of the op.
         namespace: the one in `torch.ops`, and the import package of its files (`repdl.families`).
         distribution: whose op it is. Outside projects pass their own, as with `namespace`.
@@ -142,10 +145,12 @@ def define(
     if differentiable is False:
         setup_context, backward = _no_context, _raising_backward(name)
     if backward is not None:
-        autograd = autograd_kernel(overload, kernel, setup_context, backward)
+        autograd = autograd_kernel(overload, kernel, setup_context, autocasts.without(backward))
         library.impl(name, autograd, "Autograd", with_keyset=True)
         if not mutable:
             torch.library.register_vmap(overload, batching_rule(overload), lib=library)
+    for device, dtype in (autocast or {}).items():
+        library.impl(name, opaque(autocasts.kernel(overload, device, dtype)), autocasts.KEYS[device])
     OPS[name] = Op(name, family or name, schema, check, fake, overload, distribution, storage, differentiable)
     return overload
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from repdl.autocast import LOWER, converted, is_on
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import as_float, check, check_device, check_dim, check_dtype, check_tensor
@@ -44,6 +45,10 @@ def addmm(
     name = contract_name(contract)
     check_tensor("addmm", input=input, mat1=mat1, mat2=mat2)
     beta, alpha = (_number(n, v) for n, v in (("beta", beta), ("alpha", alpha)))
+    if is_on(LOWER, input.device.type):
+        input, mat1, mat2 = converted(LOWER, input, mat1, mat2)
+        with torch.autocast(input.device.type, enabled=False):
+            return addmm(input, mat1, mat2, beta=beta, alpha=alpha, contract=name)
     check_dtype("addmm", ALL, input=input)
     check_dtype("addmm", (input.dtype,), mat1=mat1, mat2=mat2)
     check_device("addmm", input=input, mat1=mat1, mat2=mat2)

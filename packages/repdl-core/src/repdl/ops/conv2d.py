@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import layout, registry
+from repdl.autocast import LOWER
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import (
@@ -123,6 +124,7 @@ _op = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    autocast=LOWER,
     dtypes=Dtypes(),
 )
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.autocast import FLOAT32, converted
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, as_float, check, check_dim, check_dtype, check_size
@@ -69,6 +70,7 @@ _cross_entropy = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    autocast=FLOAT32,
     dtypes=Dtypes(SINGLE, outputs=("input", "", "", ""), parameters=(("weight",),), integers=("target",)),
 )
 
@@ -203,6 +205,7 @@ def cross_entropy(
     if single:
         input, target = input.unsqueeze(0), target.unsqueeze(0)
     if target.is_floating_point():
+        input, target, weight = converted(FLOAT32, input, target, weight)
         check_dtype(op, SINGLE, input=input)
         check_dtype(op, (input.dtype,), target=target, weight=weight)
         check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
@@ -220,6 +223,7 @@ def cross_entropy(
         check_class_loss(op, input, target, weight, reduction)
         check_no_grad(op, weight=weight)
         check_dtype(op, SINGLE, input=input)
+        input, weight = converted(FLOAT32, input, weight)
         dtype, (input, weight) = widened(input, weight)
         loss = narrowed(_smoothed(input, target, weight, reduction, ignore_index, label_smoothing, name), dtype)
     else:

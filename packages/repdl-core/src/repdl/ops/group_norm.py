@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from repdl import layout, registry
+from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import (
@@ -21,6 +22,7 @@ from repdl.errors import (
 )
 from repdl.ops._norm_twice import Rows, narrow, twice, wide
 from repdl.ops.batch_norm import batch_norm, check_statistics, new_statistics
+from repdl.ops.cast import narrowed
 from repdl.ops.sum import mean
 
 Optional = torch.Tensor | None
@@ -78,6 +80,7 @@ _group_norm = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    autocast=FLOAT32_ON_CUDA,
     dtypes=Dtypes(outputs=("input", "", ""), parameters=(("weight", "bias"),)),
 )
 
@@ -213,6 +216,7 @@ def instance_norm(
     )
     check_statistics(op, input.shape[1], running_mean, running_var)
     output = _group_norm(rows, input.shape[1] or 1, weight, bias, epsilon, name)[0]
+    output = narrowed(output, rows.dtype)  # autocast, which has group_norm on its list, leaves instance_norm alone
     if running_mean is not None and running_var is not None:
         _track(rows, running_mean, running_var, share, epsilon, name)
     return output.reshape(input.shape)

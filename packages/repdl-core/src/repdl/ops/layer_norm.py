@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import as_float, as_ints, check_size, check_tensor, check_tensor_or_none
@@ -55,6 +56,7 @@ _layer_norm = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    autocast=FLOAT32_ON_CUDA,
     dtypes=Dtypes(outputs=("input", "", ""), parameters=(("weight", "bias"),)),
 )
 

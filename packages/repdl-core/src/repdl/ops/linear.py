@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.autocast import LOWER
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size, check_tensor, check_tensor_or_none
@@ -49,6 +50,7 @@ _op = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    autocast=LOWER,
     dtypes=Dtypes(),
 )
 

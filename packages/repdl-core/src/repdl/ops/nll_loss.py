@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.autocast import FLOAT32
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dtype, check_size
@@ -57,6 +58,7 @@ _nll_loss = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    autocast=FLOAT32,
     dtypes=Dtypes(outputs=("input", ""), parameters=(("weight",),), integers=("target",)),
 )
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from repdl import layout, registry
+from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import ArgumentError, as_float, check_tensor
@@ -37,6 +38,7 @@ _pow: Callable[..., torch.Tensor] = registry.define(
     "pow",
     "(Tensor input, float exponent) -> Tensor",
     check=lambda input, exponent: None,
+    autocast=FLOAT32_ON_CUDA,
     dtypes=Dtypes(SINGLE),
     fake=lambda input, exponent: layout.empty_pointwise(input),
     setup_context=_setup_context,

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, as_int, check, check_size, check_tensor
-from repdl.ops.sum import in_dtype, normalize_dim
+from repdl.ops.sum import given, in_dtype, normalize_dim
 
 _ops = torch.ops.repdl
 
@@ -54,7 +55,7 @@ def _define(name: str, double_backward: Callable[..., Any]) -> Callable[[torch.T
         check=check_forward, fake=lambda input, dim, contract: input.new_empty(input.shape),
         setup_context=setup_forward,
         backward=lambda ctx, grad: (backward(grad, *ctx.saved_tensors, ctx.dim, ctx.contract), None, None),
-        family="softmax", dtypes=Dtypes(SINGLE),
+        family="softmax", dtypes=Dtypes(SINGLE), autocast=FLOAT32_ON_CUDA,
     )
 
 
@@ -122,7 +123,7 @@ def softmax(
     Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html
     """
     position, dtype = _options("softmax", input, dim, _stacklevel, dtype)
-    return _softmax(in_dtype("softmax", input, dtype), position, contract_name(contract))
+    return given(_softmax(in_dtype("softmax", input, dtype), position, contract_name(contract)), dtype)
 
 
 def log_softmax(
@@ -143,4 +144,4 @@ def log_softmax(
     Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html
     """
     position, dtype = _options("log_softmax", input, dim, _stacklevel, dtype)
-    return _log_softmax(in_dtype("log_softmax", input, dtype), position, contract_name(contract))
+    return given(_log_softmax(in_dtype("log_softmax", input, dtype), position, contract_name(contract)), dtype)

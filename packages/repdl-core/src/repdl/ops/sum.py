@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.errors import (
@@ -82,6 +83,7 @@ _op = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    autocast=FLOAT32_ON_CUDA,
     dtypes=Dtypes(),
 )
 
@@ -97,6 +99,11 @@ def in_dtype(op: str, input: torch.Tensor, dtype: torch.dtype | None) -> torch.T
             f"float32, float64, bfloat16 or float16"
         )
     return floating(input, dtype)
+
+
+def given(output: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    """`output` in the option `dtype`, which is stronger than autocast; the same one rounding."""
+    return output if dtype is None else narrowed(output, dtype)
 
 
 def _is_whole(dtype: torch.dtype) -> bool:
@@ -145,7 +152,7 @@ def sum(
     dims, name = normalize_dims("sum", dim, input.dim()), contract_name(contract)
     if _is_whole(dtype or input.dtype) and not input.is_complex():
         return torch.sum(input, dims, keepdim, dtype=dtype)  # exact, in any order
-    return _op(in_dtype("sum", input, dtype), dims, keepdim, name)
+    return given(_op(in_dtype("sum", input, dtype), dims, keepdim, name), dtype)
 
 
 def mean(

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import torch
 
 from repdl import layout, registry
+from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check_bool, check_tensor
@@ -47,6 +48,8 @@ _add, _sub, _mul, _div = (_arithmetic(op) for op in ("add", "sub", "mul", "div")
 
 IEEE = {"abs", "neg", "reciprocal", "relu", "sign", "sqrt", "square"}
 """What float64 has too: the other functions are proven in float32 only."""
+AUTOCAST = {"exp", "expm1", "log", "log10", "log1p", "log2", "reciprocal", "rsqrt", "square"}
+"""What torch.autocast computes in float32 on CUDA (torch's square is a power, which is on its list)."""
 WHOLE = {"abs", "neg", "sign", "square"}
 """What maps integers to integers, exactly, as torch's own functions do; the other functions make them floats."""
 
@@ -67,6 +70,7 @@ def _register(name: str, derivative: Callable[..., Tensor]) -> Callable[..., Ten
         setup_context=setup_context,
         backward=lambda ctx, g: derivative(g, *ctx.saved_tensors),
         dtypes=Dtypes(ALL if name in IEEE else SINGLE),
+        autocast=FLOAT32_ON_CUDA if name in AUTOCAST else None,
     )
 
 
