@@ -36,6 +36,7 @@ ROOT = HERE.parents[1]
 NATIVE = ROOT / "packages/repdl-cpu/native"
 FLAGS = [
     *("-std=c++17", "-O3", "-Wall", "-Wextra", "-Werror", "-pthread", "-static"),
+    "-Wno-pass-failed",  # clang: what it could not vectorise
     *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),  # those of repdl_contractConfig.cmake
     *(f"-I{HERE}", f"-I{NATIVE}", f"-I{ROOT / 'packages/repdl-cpu/contract/include'}", "-DREPDL_MODULE=_replayed"),
 ]
