@@ -24,7 +24,7 @@ import repdl
 import repdl_cpu
 from repdl.backend import get_backend
 from repdl.registry import OPS, implementations
-from repdl.testing import ODD_CONTRACTS, assert_same_bits, cases, check_golden, covers, run_on, uniform
+from repdl.testing import ODD_CONTRACTS, Case, assert_same_bits, cases, check_golden, covers, run_on, uniform
 from repdl.testing.dtypes import in_dtype
 
 CHUNKS = "dot_chunk=4,sum_lanes=64,sum_block=1024"
@@ -244,6 +244,21 @@ def test_routes__bits_of_blocks_and_parts(isa: str) -> None:
             parts_of_terms()
             for m, n, k in BLOCKS if isa != "baseline" else BLOCKS[:3]:
                 large(m, n, k)
+
+
+@pytest.mark.parametrize("isa", repdl_cpu.supported_isas())
+def test_routes__bits_of_rows(isa: str) -> None:
+    """Rows with every number of elements in their last vector."""
+    for n in range(1, 35):
+        x, weight, bias = uniform(1, 3, n), uniform(2, n), uniform(3, n)
+        for op, *args in (
+            ("softmax", x, 1), ("log_softmax", x, 1), ("sum", x, [1], False), ("exp", x), ("silu", x), ("mul", x, x),
+            ("layer_norm", x, [n], weight, bias, 1e-5), ("rms_norm", x, [n], weight, 1e-5),
+        ):  # fmt: skip
+            case = Case(op, f"rows of {n}", lambda args=args: tuple(args))
+            with running(isa, 1):
+                actual = run_on(case, "v1", "cpu")
+            assert_same_bits(actual, run_on(case, "v1", "reference"), f"{case} on {isa}")
 
 
 BLOCKS = [(300, 50, 64), (50, 300, 64), (40, 2200, 20), (1100, 560, 1100)]
