@@ -173,17 +173,20 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Kernels and LeNet training against torch, into docs/; arguments go to benchmarks/kernels.py."""
+    """Kernels and LeNet training against torch, into docs/benchmarks/; arguments go to benchmarks/kernels.py."""
     install(session, *EXAMPLES, "matplotlib")
     kernels = ["python", "benchmarks/kernels.py"]
     if session.posargs:
         session.run(*kernels, *session.posargs)
         return
-    session.run(*kernels, "--json", "docs/benchmark.json", "--plot", "docs/benchmark.png")
-    session.run(*kernels, "--memory", "--json", "docs/benchmark_memory.json")
-    session.run(*kernels, "--threads", "2", "--json", "docs/benchmark_2_threads.json")
+    processor = session.run("python", "benchmarks/processor.py", silent=True)
+    folder = ROOT / "docs/benchmarks" / str(processor).strip()
+    folder.mkdir(parents=True, exist_ok=True)
+    session.run(*kernels, "--json", f"{folder}/kernels.json", "--plot", f"{folder}/kernels.png")
+    session.run(*kernels, "--memory", "--json", f"{folder}/memory.json")
+    session.run(*kernels, "--threads", "2", "--json", f"{folder}/2_threads.json")
     avx2 = {"REPDL_CPU_ISA": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
-    session.run(*kernels, "--json", "docs/benchmark_avx2.json", env=avx2 | {"ONEDNN_MAX_CPU_ISA": "AVX2"})
+    session.run(*kernels, "--json", f"{folder}/avx2.json", env=avx2 | {"ONEDNN_MAX_CPU_ISA": "AVX2"})
     session.run("python", "benchmarks/mnist.py")
 
 

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from processor import this_processor
 from table import Row, Timer, arguments, choose, report, time_rows, verdict
 from work import GROUPS, Call, Work
 
@@ -114,8 +115,8 @@ def main() -> None:
     torch.manual_seed(0)
 
     produced = memory_rows(works) if args.memory else time_rows(works, args.seconds, timer(args.threads), 1.0)
-    about = {"torch": torch.__version__, "threads": args.threads, **repdl.backends()["cpu"].details}
-    rows = report(produced, args.json, about, "MiB" if args.memory else "ms")
+    about: Row = {"processor": this_processor(), "torch": torch.__version__, "threads": args.threads}
+    rows = report(produced, args.json, {**about, **repdl.backends()["cpu"].details}, "MiB" if args.memory else "ms")
     if args.plot:
         plot(rows, args.plot)
 

@@ -1,7 +1,8 @@
-"""benchmarks/cuda_kernels.py without a GPU: its message, and its work on tensors that have no memory."""
+"""benchmarks/: a table for each kind of processor; cuda_kernels.py without a GPU, on tensors that have no memory."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -45,3 +46,37 @@ def test_cuda_kernels__calls(monkeypatch: pytest.MonkeyPatch) -> None:
     works = (replace(work, torchs=work.torchs[:1]) if "step" in work.name else work for work in works)
     rows = {row["work"]: row["bound"] for row in time_rows(works, 0.0, timer, mean_bound=0.0)}
     assert {name: rows[name] for name in BOUNDS} == BOUNDS
+
+
+def cpuinfo(vendor: str, family: int, model: int) -> str:
+    fields = {"processor": 0, "vendor_id": vendor, "cpu family": family, "model": model, "model name": "A 12"}
+    return "".join(f"{key}\t: {field}\n" for key, field in fields.items())
+
+
+def test_processor__one_name_for_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    from processor import processor
+
+    kinds = {
+        ("AuthenticAMD", 25, 0x01): "zen3",
+        ("AuthenticAMD", 25, 0x11): "zen4",
+        ("AuthenticAMD", 25, 0xA0): "zen4",
+        ("AuthenticAMD", 26, 0x02): "zen5",
+        ("GenuineIntel", 6, 143): "sapphire-rapids",
+        ("GenuineIntel", 6, 207): "emerald-rapids",
+        ("GenuineIntel", 6, 1): "genuineintel-6-1",
+    }
+    for kind, name in kinds.items():
+        assert processor(cpuinfo(*kind)) == name
+    assert processor("", "arm64") == "arm64" and processor("") == "unknown"
+    assert processor("processor : 0\nCPU part : 0xd40\n", "aarch64") == "aarch64"
+
+
+def test_tables__lie_under_their_processor() -> None:
+    docs = FOLDER.parent / "docs"
+    tables = sorted(docs.glob("benchmarks/*/*.json"))
+    assert tables
+    text = (docs / "benchmark.md").read_text()
+    for table in tables:
+        assert json.loads(table.read_text())["processor"] == table.parent.name
+        assert f"]({table.relative_to(docs).as_posix()})" in text
