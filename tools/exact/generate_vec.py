@@ -1,6 +1,6 @@
 """Tables and polynomials of the exact functions of a Vec (`packages/repdl-cpu/native/<name>.hpp`).
 
-    python tools/exact/generate_vec.py exp_vec log_vec erf_vec
+    python tools/exact/generate_vec.py exp_vec expm1_vec log_vec sin_vec erf_vec
 
 Tables are as in the headers; the polynomials, near-minimax (Chebyshev) fits in 200 bits, are
 rounded to float there.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from mpmath import chebyfit, erf, exp, log, mp, mpf, nint, pi, sqrt
+from mpmath import chebyfit, cos, erf, exp, expm1, log, log1p, mp, mpf, nint, pi, sin, sqrt
 
 mp.prec = 200
 ENTRIES = 32
@@ -52,17 +52,66 @@ def exp_vec() -> None:
     show_fit("q", tail, log(2) / 2 / 16 * mpf("1.001"), 3)
 
 
+def expm1_vec() -> None:
+    """(exp(r) - 1 - r - r**2 / 2) / (r**3 / 2)."""
+    tail = lambda r: 2 * (expm1(r) - r - r**2 / 2) / r**3 if abs(r) > mpf(2) ** -40 else mpf(1) / 3 + r / 12
+    show_fit("c", tail, log(2) / 2 / 16 * mpf("1.001"), 3)
+
+
 def log_vec() -> None:
-    """1 / c rounded for centres c = 1 + (j - 18) 2**-5 (below 1: 2**-6), -log of that as a
-    multiple of 2**-17 and the rest, and (log(1 + r) - r) / r**2."""
+    """For each base, with 1 / ln(base) = scale (1 + more): scale / c rounded for centres c = 1 +
+    (j - 18) 2**-5 (below 1: 2**-6); minus the logarithm of a quotient of that by scale, as a
+    multiple of 2**-17 (base 10: 2**-18) and the rest; the logarithm of 2 likewise; and, in powers of h = scale r,
+    (log(1 + r) / ln(base) - r / ln(base)) / h**2."""
+    log_base("e", exp(mpf(1)), 17)
+    log_base("2", mpf(2), 17)
+    log_base("10", mpf(10), 18)
+
+
+def log_base(name: str, base: mpf, bits: int) -> None:
+    """The constants of one base, logarithms as a multiple of 2**-bits and the rest."""
+
+    def parts(v: mpf) -> tuple[mpf, mpf]:
+        high = nint(v * 2**bits) / 2**bits
+        return high, rounded(v - high)
+
+    def tail(h: mpf) -> mpf:
+        r = h / scale
+        return (log1p(r) - r) / ln / h**2 if abs(h) > mpf(2) ** -60 else -1 / (2 * ln * scale**2)
+
+    ln = log(base)
+    scale = rounded(1 / ln)
     centres = np.array([0x3F800000 + (j - 18) * (1 << 18) for j in range(ENTRIES)], np.uint32)
-    inverse = [rounded(1 / mpf(float(c))) for c in centres.view(np.float32)]
-    high = [nint(-log(v) * 2**17) / 2**17 for v in inverse]
-    show("inverse_table", inverse)
-    show("high_table", high)
-    show("low_table", [rounded(-log(v) - h) for v, h in zip(inverse, high)])
-    tail = lambda r: (log(1 + r) - r) / r**2 if abs(r) > mpf(2) ** -60 else -mpf(1) / 2 + r / 3
-    show_fit("q", tail, mpf(2) ** -5.5 * mpf("1.01"), 4)
+    inverse = [rounded(scale / mpf(float(c))) for c in centres.view(np.float32)]
+    logs = [parts(-log(v / scale) / ln) for v in inverse]
+    print(f"  base {name}: scale {short(scale)}, more {short(rounded(1 / ln / scale - 1))}")
+    print("  logarithm of 2: " + ", ".join(short(part) for part in parts(log(2) / ln)))
+    show("inverse", inverse)
+    show("high", [high for high, _ in logs])
+    show("low", [low for _, low in logs])
+    show_fit("q", tail, mpf(2) ** -5.5 * mpf("1.01") * scale, 4)
+
+
+def sin_vec() -> None:
+    """pi / 32 in three parts, sin(j pi / 32) and cos(j pi / 32) with what rounding takes from them,
+    and with z = r**2: (sin(r) - r) / r**3 and (cos(r) - 1) / r**2."""
+    rest, parts = pi / ENTRIES, []
+    for _ in range(3):
+        parts.append(rounded(rest))
+        rest -= parts[-1]
+    print("  pi / 32: " + ", ".join(short(part) for part in parts) + ", 32 / pi: " + short(rounded(ENTRIES / pi)))
+    for name, function in {"sine": sin, "cosine": cos}.items():
+        values = [function(mpf(j) / ENTRIES * pi) for j in range(ENTRIES)]
+        values = [v if abs(v) > mpf(2) ** -100 else mpf(0) for v in values]
+        show(name, [rounded(v) for v in values])
+        show(f"{name}_low", [rounded(v - rounded(v)) for v in values])
+    bound = (pi / 32 * mpf("1.001")) ** 2
+    for name, terms, tail in (
+        ("sin", 2, lambda z: (sin(sqrt(z)) - sqrt(z)) / sqrt(z) ** 3 if z > mpf(2) ** -60 else -mpf(1) / 6),
+        ("cos", 3, lambda z: (cos(sqrt(z)) - 1) / z if z > mpf(2) ** -60 else -mpf(1) / 2),
+    ):
+        coefficients, error = chebyfit(tail, [0, bound], terms, error=True)
+        print(f"  {name}: error 2**{float(log(abs(error), 2)):.1f}, " + ", ".join(float(c).hex() for c in coefficients))
 
 
 def erf_vec() -> None:
@@ -79,7 +128,7 @@ def erf_vec() -> None:
             show(f"c{i}_low", [rounded(v - rounded(v)) for v in values])
 
 
-TABLES = {"exp_vec": exp_vec, "log_vec": log_vec, "erf_vec": erf_vec}
+TABLES = {"exp_vec": exp_vec, "expm1_vec": expm1_vec, "log_vec": log_vec, "sin_vec": sin_vec, "erf_vec": erf_vec}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or TABLES:

@@ -1,12 +1,14 @@
 // Every argument of one exact function against the exact result. Built and run by prove.py.
 //
 //     prove FUNCTION STRIDE THREADS [ARGUMENT ...]
+//     prove FUNCTION_vec STRIDE THREADS [ARGUMENT ...]
 //     prove pow:EXPONENT STRIDE THREADS [ARGUMENT ...]
 //
 // The exact result is screened with the double function of libm: where both ends of an
 // interval of `margin` (relatively) around it round to one float, that float is right, and a
 // result with other bits is wrong. What the screen leaves undecided is for prove.py, which
-// asks MPFR, and so are the ARGUMENTs (bit patterns in hexadecimal).
+// asks MPFR, and so are the ARGUMENTs (bit patterns in hexadecimal). A function of a whole Vec is
+// compared with that of an element, whose proof is its own.
 // Prints a line for each: "undecided ARGUMENT RESULT", "wrong ARGUMENT RESULT", and at the end
 // "checked COUNT WRONG HASH".
 #include <algorithm>
@@ -21,6 +23,7 @@
 #include "erf_vec.hpp"
 #include "exp2_vec.hpp"
 #include "exp_vec.hpp"
+#include "expm1_vec.hpp"
 #include "log_vec.hpp"
 #include "repdl/exact/cos.hpp"
 #include "repdl/exact/erf.hpp"
@@ -39,7 +42,9 @@
 #include "repdl/exact/tanh.hpp"
 #include "rsqrt_vec.hpp"
 #include "sigmoid_vec.hpp"
+#include "sin_vec.hpp"
 #include "sweep.hpp"
+#include "tanh_vec.hpp"
 
 namespace {
 
@@ -82,9 +87,11 @@ void pow_by_exponent(const float* x, float* y, int n) {
 
 double libm_pow(double x) { return std::pow(x, static_cast<double>(exponent)); }
 
+using Loop = void (*)(const float*, float*, int);
+
 struct Function {
   const char* name;
-  void (*ours)(const float*, float*, int);
+  Loop one, all;  // of an element; of a whole Vec
   double (*libm)(double);
   double margin;  // at least twice the relative error of `libm`
 };
@@ -94,26 +101,20 @@ double rsqrt(double x) { return 1 / std::sqrt(x); }
 
 // A new function is one line here and one #include above.
 const Function functions[] = {
-    {"cos", two_paths<repdl::exact::Cos>, std::cos, 0x1p-50},
-    {"erf", loop<repdl::exact::erf>, std::erf, 0x1p-50},
-    {"erf_vec", loop_vec<repdl::cpu::erf>, std::erf, 0x1p-50},
-    {"exp", loop<repdl::exact::exp>, std::exp, 0x1p-51},
-    {"exp2", loop<repdl::exact::exp2>, std::exp2, 0x1p-50},
-    {"exp2_vec", loop_vec<repdl::cpu::exp2>, std::exp2, 0x1p-50},
-    {"exp_vec", loop_vec<repdl::cpu::exp>, std::exp, 0x1p-51},
-    {"expm1", loop<repdl::exact::expm1>, std::expm1, 0x1p-50},
-    {"log", loop<repdl::exact::log>, std::log, 0x1p-51},
-    {"log_vec", loop_vec<repdl::cpu::log>, std::log, 0x1p-51},
-    {"log10", loop<repdl::exact::log10>, std::log10, 0x1p-49},
-    {"log1p", loop<repdl::exact::log1p>, std::log1p, 0x1p-50},
-    {"log2", loop<repdl::exact::log2>, std::log2, 0x1p-50},
-    {"pow", pow_by_exponent, libm_pow, 0x1p-50},
-    {"rsqrt", loop<repdl::exact::rsqrt>, rsqrt, 0x1p-50},
-    {"rsqrt_vec", loop_vec<repdl::cpu::rsqrt>, rsqrt, 0x1p-50},
-    {"sigmoid", loop<repdl::exact::sigmoid>, sigmoid, 0x1p-49},
-    {"sigmoid_vec", loop_vec<repdl::cpu::sigmoid>, sigmoid, 0x1p-49},
-    {"sin", two_paths<repdl::exact::Sin>, std::sin, 0x1p-50},
-    {"tanh", loop<repdl::exact::tanh>, std::tanh, 0x1p-49},
+    {"cos", two_paths<repdl::exact::Cos>, loop_vec<repdl::cpu::cos>, std::cos, 0x1p-50},
+    {"erf", loop<repdl::exact::erf>, loop_vec<repdl::cpu::erf>, std::erf, 0x1p-50},
+    {"exp", loop<repdl::exact::exp>, loop_vec<repdl::cpu::exp>, std::exp, 0x1p-51},
+    {"exp2", loop<repdl::exact::exp2>, loop_vec<repdl::cpu::exp2>, std::exp2, 0x1p-50},
+    {"expm1", loop<repdl::exact::expm1>, loop_vec<repdl::cpu::expm1>, std::expm1, 0x1p-50},
+    {"log", loop<repdl::exact::log>, loop_vec<repdl::cpu::log>, std::log, 0x1p-51},
+    {"log10", loop<repdl::exact::log10>, loop_vec<repdl::cpu::log10>, std::log10, 0x1p-49},
+    {"log1p", loop<repdl::exact::log1p>, loop_vec<repdl::cpu::log1p>, std::log1p, 0x1p-50},
+    {"log2", loop<repdl::exact::log2>, loop_vec<repdl::cpu::log2>, std::log2, 0x1p-50},
+    {"pow", pow_by_exponent, nullptr, libm_pow, 0x1p-50},
+    {"rsqrt", loop<repdl::exact::rsqrt>, loop_vec<repdl::cpu::rsqrt>, rsqrt, 0x1p-50},
+    {"sigmoid", loop<repdl::exact::sigmoid>, loop_vec<repdl::cpu::sigmoid>, sigmoid, 0x1p-49},
+    {"sin", two_paths<repdl::exact::Sin>, loop_vec<repdl::cpu::sin>, std::sin, 0x1p-50},
+    {"tanh", loop<repdl::exact::tanh>, loop_vec<repdl::cpu::tanh>, std::tanh, 0x1p-49},
 };
 
 struct Counts {
@@ -137,9 +138,8 @@ bool decided(const Function& function, float x, std::uint32_t& right) {
   return std::isnan(y) || bits_of(below) == bits_of(above);
 }
 
-Counts checked(const Function& function, std::uint64_t first, std::uint64_t last,
-               std::uint64_t stride) {
-  float x[block], y[block];
+Counts checked(const Function& function, bool vec, std::uint64_t first, std::uint64_t last, std::uint64_t stride) {
+  float x[block], y[block], header[block];
   Counts counts;
   for (std::uint64_t start = first; start < last; start += stride * block) {
     const int n = static_cast<int>(
@@ -147,18 +147,20 @@ Counts checked(const Function& function, std::uint64_t first, std::uint64_t last
     for (int i = 0; i < n; ++i) {
       x[i] = repdl::exact::float_from_bits(static_cast<std::uint32_t>(start + stride * i));
     }
-    function.ours(x, y, n);
+    if (vec) function.one(x, header, n);
+    (vec ? function.all : function.one)(x, y, n);
+    for (int i = 0; i < n; ++i) counts.hash += mixed(bits_of(x[i]), bits_of(y[i]));
+    counts.checked += n;
+    if (vec && std::memcmp(y, header, sizeof(float) * n) == 0) continue;
     for (int i = 0; i < n; ++i) {
       const std::uint32_t got = bits_of(y[i]);
-      counts.hash += mixed(bits_of(x[i]), got);
-      std::uint32_t right;
-      if (!decided(function, x[i], right)) {
+      std::uint32_t right = bits_of(header[i]);
+      if (!vec && !decided(function, x[i], right)) {
         std::printf("undecided %08x %08x\n", bits_of(x[i]), got);
       } else if (got != right && ++counts.wrong <= 20) {
         std::printf("wrong %08x %08x\n", bits_of(x[i]), got);
       }
     }
-    counts.checked += n;
   }
   return counts;
 }
@@ -167,10 +169,12 @@ Counts checked(const Function& function, std::uint64_t first, std::uint64_t last
 
 int main(int argc, char** argv) {
   const Function* function = nullptr;
+  bool vec = false;
   for (const Function& f : functions) {
     const std::size_t length = std::strlen(f.name);
     if (argc < 4 || std::strncmp(argv[1], f.name, length) != 0) continue;
     if (argv[1][length] == 0) function = &f;
+    if (std::strcmp(argv[1] + length, "_vec") == 0) function = &f, vec = true;
     if (argv[1][length] == ':') function = &f, exponent = std::strtof(argv[1] + length + 1, nullptr);
   }
   if (function == nullptr) return std::fputs("prove FUNCTION STRIDE THREADS [ARGUMENT ...]\n", stderr), 2;
@@ -183,7 +187,7 @@ int main(int argc, char** argv) {
   for (std::uint64_t t = 0; t < threads; ++t) {
     team.emplace_back([=, &counts] {
       const std::uint64_t last = std::min(all, arguments * (t + 1) / threads * stride);
-      counts[t] = checked(*function, arguments * t / threads * stride, last, stride);
+      counts[t] = checked(*function, vec, arguments * t / threads * stride, last, stride);
     });
   }
   Counts sum;
@@ -196,7 +200,7 @@ int main(int argc, char** argv) {
   for (int i = 4; i < argc; ++i) {
     const float x = repdl::exact::float_from_bits(std::strtoul(argv[i], nullptr, 16));
     float y;
-    function->ours(&x, &y, 1);
+    (vec ? function->all : function->one)(&x, &y, 1);
     std::printf("undecided %08x %08x\n", bits_of(x), bits_of(y));
   }
   std::printf("checked %llu %llu %016llx\n", static_cast<unsigned long long>(sum.checked),

@@ -1,6 +1,6 @@
 """Proof of the exact functions: every float32 argument, without hardware FMA, with it, with AVX-512.
 
-    python tools/exact/prove.py [exp expm1 pow:0.5 ...] [--sample N] [--record]
+    python tools/exact/prove.py [exp expm1_vec pow:0.5 ...] [--builds x86-64 ...] [--sample N] [--record]
 
 Needs c++ (or $CXX), an x86-64 CPU (builds that it cannot run are left out), and gmpy2 (which
 brings MPFR). Prints a line for each function and build, and fails if a result is wrong or if the
@@ -29,27 +29,23 @@ HERE = Path(__file__).resolve().parent
 INCLUDE = HERE.parents[1] / "packages/repdl-core/src/repdl_contract/include"
 NATIVE = HERE.parents[1] / "packages/repdl-cpu/native"
 HARD = HERE / "hard.json"
-FUNCTIONS: dict[str, Callable[[gmpy2.mpfr], gmpy2.mpfr]] = {
+ONE: dict[str, Callable[[gmpy2.mpfr], gmpy2.mpfr]] = {
     "cos": gmpy2.cos,
     "erf": gmpy2.erf,
-    "erf_vec": gmpy2.erf,
     "exp": gmpy2.exp,
     "exp2": gmpy2.exp2,
-    "exp2_vec": gmpy2.exp2,
-    "exp_vec": gmpy2.exp,
     "expm1": gmpy2.expm1,
     "log": gmpy2.log,
-    "log_vec": gmpy2.log,
     "log10": gmpy2.log10,
     "log1p": gmpy2.log1p,
     "log2": gmpy2.log2,
     "rsqrt": lambda x: 1 / gmpy2.sqrt(x),
-    "rsqrt_vec": lambda x: 1 / gmpy2.sqrt(x),
     "sigmoid": lambda x: 1 / (1 + gmpy2.exp(-x)),
-    "sigmoid_vec": lambda x: 1 / (1 + gmpy2.exp(-x)),
     "sin": gmpy2.sin,
     "tanh": gmpy2.tanh,
 }
+FUNCTIONS = {name + kind: function for name, function in ONE.items() for kind in ("", "_vec")}
+"""Of an element, and of a whole Vec."""
 BUILDS: dict[str, set[str]] = {
     "x86-64": set(),
     "x86-64-v3": {"avx2", "fma", "bmi2"},
@@ -126,6 +122,7 @@ def prove(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("functions", nargs="*", metavar="function", help=f"of {list(FUNCTIONS)}")
+    parser.add_argument("--builds", nargs="+", choices=BUILDS, default=list(BUILDS), help="default: all")
     parser.add_argument("--sample", type=int, default=1, metavar="N", help="every Nth argument; N odd")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--record", action="store_true", help="write what was undecided to hard.json")
@@ -141,7 +138,7 @@ def main() -> int:
     hard: dict[str, list[str]] = json.loads(HARD.read_text()) if HARD.is_file() else {}
     failed = False
     with tempfile.TemporaryDirectory() as folder:
-        programs = {march: build(march, Path(folder)) for march in BUILDS if runs(march)}
+        programs = {march: build(march, Path(folder)) for march in options.builds if runs(march)}
         for name in options.functions or FUNCTIONS:
             known = hard.get(name.removesuffix("_vec"), [])
             results = [

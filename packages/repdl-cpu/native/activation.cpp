@@ -5,9 +5,9 @@
 #include "erf_vec.hpp"
 #include "exp_vec.hpp"
 #include "repdl/contract/arithmetic.hpp"
-#include "repdl/exact/tanh.hpp"
 #include "sigmoid_vec.hpp"
 #include "sweep.hpp"
+#include "tanh_vec.hpp"
 #include "threads.hpp"
 
 namespace repdl::cpu {
@@ -41,11 +41,11 @@ struct GeluNone {
 };
 
 struct GeluTanh {
-  static Vec inner(Vec x) {
-    return each_of<exact::tanh>((x + ((x * x) * x) * Vec::set1(cubic)) * Vec::set1(root_2_pi));
+  [[gnu::always_inline]] static Vec inner(Vec x) {
+    return tanh((x + ((x * x) * x) * Vec::set1(cubic)) * Vec::set1(root_2_pi));
   }
-  static Vec value(Vec x) { return canonical(gelu_of(x, inner(x))); }
-  static Vec slope(Vec x) {
+  [[gnu::always_inline]] static Vec value(Vec x) { return canonical(gelu_of(x, inner(x))); }
+  [[gnu::always_inline]] static Vec slope(Vec x) {
     const Vec one = Vec::set1(1.0f), t = inner(x);
     const Vec u = (one + (x * x) * Vec::set1(cubic_3)) * Vec::set1(root_2_pi);
     return half_up(t) + ((x * Vec::set1(0.5f)) * (one - t * t)) * u;

@@ -10,23 +10,19 @@
 #include "erf_vec.hpp"
 #include "exp2_vec.hpp"
 #include "exp_vec.hpp"
+#include "expm1_vec.hpp"
 #include "log_vec.hpp"
-#include "repdl/exact/cos.hpp"
-#include "repdl/exact/expm1.hpp"
-#include "repdl/exact/log10.hpp"
-#include "repdl/exact/log1p.hpp"
-#include "repdl/exact/log2.hpp"
-#include "repdl/exact/sin.hpp"
-#include "repdl/exact/tanh.hpp"
 #include "rsqrt_vec.hpp"
 #include "sigmoid_vec.hpp"
+#include "sin_vec.hpp"
+#include "tanh_vec.hpp"
 
 namespace repdl::cpu {
 namespace {
 
 constexpr std::int64_t cheap = 1 << 15, costly = 1 << 12;  // elements worth a thread
 
-// An exact function that also takes a whole Vec.
+// A correctly rounded function, of an element and of a whole Vec.
 template <float (*one)(float), Vec (*all)(Vec)>
 struct Exact {
   float operator()(float x) const { return one(x); }
@@ -56,19 +52,19 @@ void bind_binary(py::module_& module, const char* name, F f) {
 
 // Correctly rounded functions, float only.
 void bind_exact(py::module_& module) {
-  bind_unary<float>(module, "cos", costly, exact::Cos());
+  bind_unary<float>(module, "cos", costly, Exact<exact::cos, cos>());
   bind_unary<float>(module, "erf", costly, Exact<exact::erf, erf>());
   bind_unary<float>(module, "exp", costly, Exact<exact::exp, exp>());
   bind_unary<float>(module, "exp2", costly, Exact<exact::exp2, exp2>());
-  bind_unary<float>(module, "expm1", costly, [](float x) { return exact::expm1(x); });
+  bind_unary<float>(module, "expm1", costly, Exact<exact::expm1, expm1>());
   bind_unary<float>(module, "log", costly, Exact<exact::log, log>());
-  bind_unary<float>(module, "log10", costly, [](float x) { return exact::log10(x); });
-  bind_unary<float>(module, "log1p", costly, [](float x) { return exact::log1p(x); });
-  bind_unary<float>(module, "log2", costly, [](float x) { return exact::log2(x); });
+  bind_unary<float>(module, "log10", costly, Exact<exact::log10, log10>());
+  bind_unary<float>(module, "log1p", costly, Exact<exact::log1p, log1p>());
+  bind_unary<float>(module, "log2", costly, Exact<exact::log2, log2>());
   bind_unary<float>(module, "rsqrt", costly, Exact<exact::rsqrt, rsqrt>());
   bind_unary<float>(module, "sigmoid", costly, Exact<exact::sigmoid, sigmoid>());
-  bind_unary<float>(module, "sin", costly, exact::Sin());
-  bind_unary<float>(module, "tanh", costly, [](float x) { return exact::tanh(x); });
+  bind_unary<float>(module, "sin", costly, Exact<exact::sin, sin>());
+  bind_unary<float>(module, "tanh", costly, Exact<exact::tanh, tanh>());
 }
 
 }  // namespace

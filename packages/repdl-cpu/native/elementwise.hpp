@@ -8,7 +8,6 @@
 
 #include "bind.hpp"
 #include "repdl/contract/arithmetic.hpp"
-#include "repdl/exact/two_paths.hpp"
 #include "routes.hpp"
 #include "sweep.hpp"
 #include "threads.hpp"
@@ -68,12 +67,7 @@ void elements(const F& f, T* out, std::int64_t n, const std::array<const T*, 1>&
       return sweep(n, [&](std::int64_t i, auto part) __attribute__((always_inline)) {
         part.store(out + i, f(part.load(a + i)));
       });
-  if constexpr (exact::has_two_paths<F>) {
-    if (s[0] == 1)
-      exact::evaluate(f, a, out, n);
-    else
-      for (std::int64_t i = 0; i < n; ++i) out[i] = exact::either(f, a[i * s[0]]);
-  } else if (s[0] == 1)
+  if (s[0] == 1)
     for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(f(a[i]));
   else
     for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(f(a[i * s[0]]));

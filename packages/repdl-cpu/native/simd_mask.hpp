@@ -1,6 +1,7 @@
 // Comparisons, tables and exponents of a Vec, where the ISA has them (AVX2 with FMA, AVX-512).
 #pragma once
 
+#include "repdl/exact/two_paths.hpp"
 #include "simd.hpp"
 
 namespace repdl::cpu {
@@ -20,6 +21,8 @@ inline Mask operator<(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_
 inline Mask operator==(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
 inline Mask sign(Vec a) { return {_mm512_movepi32_mask(_mm512_castps_si512(a.v))}; }
 inline Vec select(Mask mask, Vec a, Vec b) { return {_mm512_mask_mov_ps(b.v, mask.m, a.v)}; }
+inline Vec where(Mask mask, Vec a) { return {_mm512_maskz_mov_ps(mask.m, a.v)}; }  // and +0 elsewhere
+inline Mask not_less(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_NLT_UQ)}; }  // true of NaN
 
 inline Vec operator-(Vec a) { return {-a.v}; }
 inline Vec smaller(Vec a, Vec b) { return {_mm512_min_ps(a.v, b.v)}; }  // b where one is NaN
@@ -50,6 +53,8 @@ inline Mask operator<(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ
 inline Mask operator==(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ)}; }
 inline Mask sign(Vec a) { return {a.v}; }  // all that instructions read of a Mask is the sign
 inline Vec select(Mask mask, Vec a, Vec b) { return {_mm256_blendv_ps(b.v, a.v, mask.m)}; }
+inline Vec where(Mask mask, Vec a) { return {_mm256_and_ps(mask.m, a.v)}; }
+inline Mask not_less(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_NLT_UQ)}; }
 
 inline Vec operator-(Vec a) { return {-a.v}; }
 inline Vec smaller(Vec a, Vec b) { return {_mm256_min_ps(a.v, b.v)}; }
@@ -116,16 +121,34 @@ constexpr float table_magic = 0x1.8p+23f / table_entries;
 
 constexpr int table_log = table_entries == 32 ? 5 : 4;
 
+// False of arguments whose squares would be subnormal. A subnormal constant, operand or result costs some
+// processors a hundred cycles, so that whole Vecs are computed without (tests/test_subnormal.py).
+inline Mask not_tiny(Vec x) { return not_less(absolute(x), Vec::set1(0x1p-40f)); }
+
 // Called from a cold function, but itself compiled for speed.
 template <float (*f)(float)>
 __attribute__((noinline)) Vec each_of_apart(Vec x) {
   return each_of<f>(x);
 }
 
+template <class F>
+__attribute__((noinline)) Vec each_of_apart(Vec x) {
+  float in[Vec::width], out[Vec::width];
+  x.store(in);
+  exact::evaluate(F(), in, out, Vec::width);
+  return Vec::load(out);
+}
+
 // f(x) where `undecided`, y elsewhere.
 template <float (*f)(float)>
 __attribute__((noinline, cold)) Vec exactly(Vec x, Vec y, Mask undecided) {
   return select(undecided, each_of_apart<f>(x), y);
+}
+
+// The same for a function with two paths (two_paths.hpp).
+template <class F>
+__attribute__((noinline, cold)) Vec exactly(Vec x, Vec y, Mask undecided) {
+  return select(undecided, each_of_apart<F>(x), y);
 }
 
 // x * 2**floor(k), x and the result normal; shifted = k + table_magic.

@@ -5,16 +5,9 @@
 //     float careful(float x) const;                      // the result for every x in doubt
 #pragma once
 
-#include <type_traits>
-
 #include "repdl/exact/bits.hpp"
 
 namespace repdl::exact {
-
-template <class F, class = void>
-constexpr bool has_two_paths = false;
-template <class F>
-constexpr bool has_two_paths<F, std::void_t<decltype(&F::quick)>> = true;
 
 // f(x) by whichever path it takes.
 template <class F>
