@@ -27,7 +27,7 @@ PACKAGES = {path.name: path for path in sorted((ROOT / "packages").iterdir())}
 PROJECTS: dict[str, dict[str, Any]] = {
     name: tomllib.loads((path / "pyproject.toml").read_text())["project"] for name, path in PACKAGES.items()
 }
-DISTRIBUTIONS = {"audit": "", "guarded": "", "repdl_contract": "repdl-core"}
+DISTRIBUTIONS = {"audit": "", "repdl_contract": "repdl-core"}
 """Import name -> distribution, where they differ; "" is the package's own."""
 by_package = pytest.mark.parametrize("name", PACKAGES)
 
@@ -51,6 +51,8 @@ def imported(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "repdl":
+            names.add(f"repdl.{node.attr}")
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
     found = set()
@@ -90,6 +92,8 @@ def test_packages__imports_are_required(name: str) -> None:
         # repdl-core brings torch and numpy to everybody.
         allowed |= {distribution(r) for r in requirements("repdl-core")} if "repdl-core" in allowed else set()
         optional = {"repdl-nn", "repdl-optim", "repdl-cpu", "repdl-cuda"} if name == "repdl-core" else set()
+        neighbours = {path.stem.replace("_", "-") for path in sources(PACKAGES[name] / folder)} - {"__init__"}
+        optional |= neighbours if folder == "tests" else set()
         for path in sources(PACKAGES[name] / folder):
             missing = imported(path) - allowed - optional
             assert not missing, f"{path.relative_to(ROOT)} imports {missing}, which {name} does not require"
