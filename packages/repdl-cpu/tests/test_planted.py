@@ -194,7 +194,7 @@ BUGS = {
         "sum",
     ),
     "flat_columns_of_all_lanes": Bug("sum.hpp", {"filled = std::min(filled, half);": "filled = half;"}, "sum", BOUNDS + "sum"),
-    "block_of_a_prefix": Bug("sum.hpp", {"filled - half) * columns;": "filled - half - (filled == 63)) * columns;"}, "sum"),
+    "block_of_a_prefix": Bug("sum.hpp", {"filled - half) * columns;": "filled - half - (filled == 63)) * columns;"}, "sum", TILES),
     "rows_of_lanes_one_by_one": Bug(
         "sum_block.cpp", {"V acc = fresh ? V::zero() : V::load(to + c, n);": "V acc = fresh || count == 3 ? V::zero() : V::load(to + c, n);"}, "sum",
     ),
@@ -259,7 +259,7 @@ BUGS = {
         "softmax", BOUNDS + "softmax", only="avx512",
     ),
     "softmax_of_minus_zero": Bug("softmax.hpp", {"largest(x, n) + 0.0f": "largest(x, n) * 1.000001f"}, "softmax"),
-    "largest_of_the_rest": Bug("largest.hpp", {"for (int l = 0; i < n; ++i, ++l)": "for (int l = 0; i + (n == 65) < n; ++i, ++l)"}, "softmax"),
+    "largest_of_the_rest": Bug("largest.hpp", {"for (int l = 0; i < n; ++i, ++l)": "for (int l = 0; i + (n == 65) < n; ++i, ++l)"}, "softmax", TILES),
     "largest_double": Bug("max.cpp", {"best = x[i] > best ? x[i] : best;": "best = x[i] >= best && i != n - 1 ? x[i] : best;"}, "max", "test_parity.py -k TestCpu and max_dim and f64"),
     "nll_ignored_counts": Bug("nll_loss.cpp", {"if (!loss.counted(i)) continue;": "if (!loss.counted(i) && loss.weight) continue;"}, "nll_loss"),
     "loss_mean_of_all": Bug("loss.hpp", {"count += counted(i);": "count += 1;"}, "nll_loss"),
