@@ -252,10 +252,13 @@ def test_routes__bits_of_rows(isa: str) -> None:
     for n in (*range(1, 35), 63, 64, 65, 127, 128, 129):
         x, weight, bias, columns = uniform(1, 3, n), uniform(2, n), uniform(3, n), uniform(4, n, 5)
         x[1] = x[1].sort().values  # the largest one last
+        infinite = torch.tensor([[float("inf")], [float("-inf")], [1.0]]).expand(3, n).contiguous()
+        statistics = torch.ones(3, 1)
         for op, *args in (
             ("softmax", x, 1), ("log_softmax", x, 1), ("sum", x, [1], False), ("exp", x), ("silu", x), ("mul", x, x),
             ("layer_norm", x, [n], weight, bias, 1e-5), ("rms_norm", x, [n], weight, 1e-5),
             ("max_dim", x, 1, False), ("sum", columns, [0], False),
+            ("layer_norm_backward", infinite, x, [n], statistics, statistics, weight),
         ):  # fmt: skip
             case = Case(op, f"rows of {n}", lambda args=args: tuple(args))
             with running(isa, 1):
