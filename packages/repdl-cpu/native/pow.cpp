@@ -1,7 +1,7 @@
-// out[i] = input[i] ** exponent, correctly rounded (pow.md).
+// out[i] = input[i] ** exponent, or ** exponent[i], correctly rounded (pow.md).
 #include "repdl/exact/pow.hpp"
 
-#include "bind.hpp"
+#include "elementwise.hpp"
 #include "repdl/exact/powers.hpp"
 #include "threads.hpp"
 
@@ -28,6 +28,13 @@ void bind_pow(py::module_& module) {
       "pow",
       [](Address x, Address y, std::int64_t n, double exponent, int threads) {
         raise(in(x), out(y), n, exponent, threads);
+      },
+      py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "pow_tensor",
+      [](Address x, Address e, Address y, const Sizes& size, const Sizes& x_stride, const Sizes& e_stride, int threads) {
+        const auto f = [](float base, float exponent) { return exact::pow(base, exponent); };
+        elementwise<2, float>(f, {in(x), in(e)}, out(y), Passes<2>(size, {x_stride, e_stride}), pow_grain, threads);
       },
       py::call_guard<py::gil_scoped_release>());
 }

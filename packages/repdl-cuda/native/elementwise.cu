@@ -16,6 +16,7 @@
 #include "repdl/exact/log10.hpp"
 #include "repdl/exact/log1p.hpp"
 #include "repdl/exact/log2.hpp"
+#include "repdl/exact/pow.hpp"
 #include "repdl/exact/rsqrt.hpp"
 #include "repdl/exact/sigmoid.hpp"
 #include "repdl/exact/sin.hpp"
@@ -114,6 +115,10 @@ template <class T> struct MaximumBackward {
   __device__ T operator()(T grad, T a, T b) const { return a < b ? T(0) : a == b ? mul(grad, T(0.5)) : grad; }
 };
 
+struct Power { __device__ float operator()(float x, float e) const { return exact::pow(x, e); } };
+template <bool Flat>
+constexpr int each<Flat, Power> = 1;
+
 template <class T>
 const std::map<std::string, Pass<T>>& passes() {
   static const std::map<std::string, Pass<T>> table = [] {
@@ -146,6 +151,7 @@ const std::map<std::string, Pass<T>>& passes() {
           {"log10", pass<T, 1, Exact<exact::log10>>},
           {"log1p", pass<T, 1, Exact<exact::log1p>>},
           {"log2", pass<T, 1, Exact<exact::log2>>},
+          {"pow_tensor", pass<T, 2, Power>},
           {"rsqrt", pass<T, 1, Exact<exact::rsqrt>>},
           {"sigmoid", pass<T, 1, Exact<exact::sigmoid>>},
           {"sin", pass<T, 1, Exact<exact::sin>>},

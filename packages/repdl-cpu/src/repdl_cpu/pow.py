@@ -1,4 +1,4 @@
-"""Glue of pow: the elements as one flat run."""
+"""Glue of pow: with a number the elements as one flat run, with a tensor an elementwise op."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import torch
 from repdl import layout
 from repdl.config import get_num_threads
 from repdl_cpu._memory import huge_pages
+from repdl_cpu.elementwise import elementwise_op
 from repdl_cpu.isa import native
 
 
@@ -17,4 +18,4 @@ def _pow(input: torch.Tensor, exponent: float) -> torch.Tensor:
     return output
 
 
-OPS = {"pow": _pow}
+OPS = {"pow": _pow, "pow_tensor": elementwise_op("pow_tensor", 2)}

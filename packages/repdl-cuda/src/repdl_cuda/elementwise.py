@@ -11,7 +11,10 @@ from repdl import layout
 from repdl_cuda.native import native, stream
 
 
-def _op(name: str, operands: int, empty: Callable[..., torch.Tensor] | None = None) -> Callable[..., torch.Tensor]:
+def elementwise_op(
+    name: str, operands: int, empty: Callable[..., torch.Tensor] | None = None
+) -> Callable[..., torch.Tensor]:
+    """The implementation of an op of that many tensors, by the kernel of its name."""
     empty = empty or layout.outputs(name)
 
     def run(*args: Any) -> torch.Tensor:
@@ -33,7 +36,7 @@ def _op(name: str, operands: int, empty: Callable[..., torch.Tensor] | None = No
     return run
 
 
-canonical = _op("canonical", 1, layout.empty_pointwise)
+canonical = elementwise_op("canonical", 1, layout.empty_pointwise)
 """The same elements with every NaN 0x7fc00000: for ops that copy elements."""
 
 _UNARY = (
@@ -43,7 +46,7 @@ _UNARY = (
 _BINARY = ("add", "div", "maximum", "minimum", "mul", "relu_backward", "sub")
 
 OPS = {
-    **{name: _op(name, 1) for name in _UNARY},
-    **{name: _op(name, 2) for name in _BINARY},
-    "maximum_backward": _op("maximum_backward", 3),
+    **{name: elementwise_op(name, 1) for name in _UNARY},
+    **{name: elementwise_op(name, 2) for name in _BINARY},
+    "maximum_backward": elementwise_op("maximum_backward", 3),
 }

@@ -1,10 +1,11 @@
-"""Glue of pow: the elements as one flat run."""
+"""Glue of pow: with a number the elements as one flat run, with a tensor an elementwise op."""
 
 from __future__ import annotations
 
 import torch
 
 from repdl import layout
+from repdl_cuda.elementwise import elementwise_op
 from repdl_cuda.native import native, stream
 
 
@@ -15,4 +16,4 @@ def _pow(input: torch.Tensor, exponent: float) -> torch.Tensor:
     return output
 
 
-OPS = {"pow": _pow}
+OPS = {"pow": _pow, "pow_tensor": elementwise_op("pow_tensor", 2)}

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from repdl import layout, registry
+from repdl.autocast import Lists
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.errors import (
@@ -33,8 +34,9 @@ Function = Callable[..., torch.Tensor]
 _ops = torch.ops.repdl
 
 
-def _define_binary(
-    name: str, saves: bool, to_input: Function, to_other: Function
+def define_binary(
+    name: str, saves: bool, to_input: Function, to_other: Function, family: str = "elementwise",
+    dtypes: Dtypes = Dtypes(), autocast: Lists | None = None,  # noqa: B008, it is frozen
 ) -> Function:
     """Register `name(input, other)` with broadcasting; `to_input` and `to_other` compute
     the gradients of the broadcast operands from (grad, input, other, contract) if it
@@ -60,8 +62,8 @@ def _define_binary(
         return *grads, None
 
     return registry.define(
-        name, "(Tensor input, Tensor other, str contract) -> Tensor", family="elementwise",
-        check=check_arguments, fake=fake, setup_context=setup_context, backward=backward, dtypes=Dtypes(),
+        name, "(Tensor input, Tensor other, str contract) -> Tensor", family=family, autocast=autocast,
+        check=check_arguments, fake=fake, setup_context=setup_context, backward=backward, dtypes=dtypes,
     )
 
 
@@ -75,22 +77,22 @@ def broadcast_shape(op: str, **tensors: torch.Tensor) -> torch.Size:
         raise
 
 
-_add: Function = _define_binary("add", False, lambda grad, c: grad, lambda grad, c: grad)
-_sub: Function = _define_binary("sub", False, lambda grad, c: grad, lambda grad, c: _ops.neg(grad))
-_mul: Function = _define_binary(
+_add: Function = define_binary("add", False, lambda grad, c: grad, lambda grad, c: grad)
+_sub: Function = define_binary("sub", False, lambda grad, c: grad, lambda grad, c: _ops.neg(grad))
+_mul: Function = define_binary(
     "mul", True, lambda grad, a, b, c: _mul(grad, b, c), lambda grad, a, b, c: _mul(grad, a, c)
 )
-_div: Function = _define_binary(
+_div: Function = define_binary(
     "div", True,
     lambda grad, a, b, c: _div(grad, b, c),
     lambda grad, a, b, c: _ops.neg(_mul(grad, _div(_div(a, b, c), b, c), c)),
 )
-_maximum: Function = _define_binary(
+_maximum: Function = define_binary(
     "maximum", True,
     lambda grad, a, b, c: _extremum_backward(grad, a, b),
     lambda grad, a, b, c: _extremum_backward(grad, b, a),
 )
-_minimum: Function = _define_binary(
+_minimum: Function = define_binary(
     "minimum", True,
     lambda grad, a, b, c: _extremum_backward(grad, b, a),
     lambda grad, a, b, c: _extremum_backward(grad, a, b),

@@ -1,4 +1,4 @@
-"""Powers with a number as the exponent."""
+"""Powers, with a number or a tensor as the exponent."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from repdl import layout, registry
 from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import ArgumentError, as_float, check_tensor
+from repdl.errors import ArgumentError, as_float, check
 from repdl.numbers import difference, is_zero, rounded
 from repdl.ops._number import constant
+from repdl.ops.elementwise import Operand, define_binary, operands
 
 _ops = torch.ops.repdl
 
@@ -46,19 +47,49 @@ _pow: Callable[..., torch.Tensor] = registry.define(
 )
 
 
-def pow(input: torch.Tensor, exponent: float, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """`input` to the power of a number, any shape, correctly rounded to float32.
+def _to_base(grad: torch.Tensor, base: torch.Tensor, exponent: torch.Tensor, contract: str) -> torch.Tensor:
+    below = _ops.sub(exponent, constant(1.0, exponent.dtype, exponent.device), contract)
+    factor = _ops.mul(_pow_tensor(base, below, contract), exponent, contract)
+    return torch.where(exponent.detach() == 0, torch.zeros_like(grad), _ops.mul(grad, factor, contract))
 
-    The exponent is rounded once to float32, as torch does it.
+
+def _to_exponent(grad: torch.Tensor, base: torch.Tensor, exponent: torch.Tensor, contract: str) -> torch.Tensor:
+    factor = _ops.mul(_pow_tensor(base, exponent, contract), _ops.log(base), contract)
+    flat = (base.detach() == 0) & (exponent.detach() >= 0)
+    return _ops.mul(grad, torch.where(flat, torch.zeros_like(factor), factor), contract)
+
+
+_pow_tensor = define_binary(
+    "pow_tensor", True, _to_base, _to_exponent, family="pow", dtypes=Dtypes(SINGLE), autocast=FLOAT32_ON_CUDA
+)
+
+
+def pow(input: Operand, exponent: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
+    """`input` to the power of `exponent`, broadcast, correctly rounded to float32.
+
+    One of both may be a number. It is rounded once to the dtype of the result, a number as
+    the exponent to float32 as torch does it. Integers to integers are torch's exact powers.
 
     Raises:
-        DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16,
-            or `exponent` no real number.
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, ArgumentError: if the result is not of float32, bfloat16 or float16 and no
+            integer, or an operand is neither a tensor nor a real number.
 
     Contract: pow v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.pow.html
     """
-    contract_name(contract)
-    check_tensor("pow", input=input)
-    if isinstance(exponent, bool):
-        raise ArgumentError(f"pow: exponent is bool {exponent}, expected a real number")
-    return _pow(input, as_float("pow", "exponent", exponent))
+    name = contract_name(contract)
+    check(
+        "pow", isinstance(input, torch.Tensor) or isinstance(exponent, torch.Tensor),
+        "no tensor among the operands, expected one at least",
+    )
+    for what, value in (("input", input), ("exponent", exponent)):
+        if isinstance(value, bool):
+            raise ArgumentError(f"pow: {what} is bool {value}, expected a tensor or a real number")
+        if not isinstance(value, torch.Tensor):
+            as_float("pow", what, value)
+    pair = operands("pow", input, exponent)
+    if pair is None:
+        return torch.pow(input, exponent)  # type: ignore[no-any-return,call-overload]
+    if isinstance(exponent, torch.Tensor):
+        return _pow_tensor(*pair, name)
+    return _pow(pair[0], as_float("pow", "exponent", exponent))

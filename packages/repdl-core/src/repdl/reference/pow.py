@@ -59,4 +59,11 @@ def _pow(input: torch.Tensor, exponent: float) -> torch.Tensor:
     return to_torch(power(rounded)(to_numpy(input)))
 
 
-OPS = {"pow": _pow}
+def _pow_tensor(input: torch.Tensor, other: torch.Tensor, contract: str) -> torch.Tensor:
+    bases, exponents = np.broadcast_arrays(to_numpy(input), to_numpy(other))
+    pairs = zip(bases.reshape(-1), exponents.reshape(-1))
+    values = [power(float(e))(np.array([x], np.float32)) for x, e in pairs]
+    return to_torch(np.concatenate([np.empty(0, np.float32), *values]).reshape(bases.shape))
+
+
+OPS = {"pow": _pow, "pow_tensor": _pow_tensor}

@@ -21,7 +21,25 @@ def _midpoints() -> torch.Tensor:
     return torch.from_numpy(np.arange(4097, 5800, 2, dtype=np.float32) * 2.0**-12)
 
 
+def _pairs(*shapes: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+    base, exponent = (uniform(i, *shape) for i, shape in enumerate(shapes))
+    return base.abs() * 8 + 0.1, exponent * 6
+
+
+def _special_pairs() -> tuple[torch.Tensor, torch.Tensor]:
+    return _specials(), torch.tensor([[e] for e in (*EXPONENTS, 3.5, -4.0)])
+
+
 CASES = [
+    Case("pow_tensor", "special", _special_pairs),
+    Case("pow_tensor", "values", lambda: _pairs((40, 9), (40, 9))),
+    Case("pow_tensor", "broadcast", lambda: _pairs((5, 1, 7), (3, 7))),
+    Case("pow_tensor", "scalar_other", lambda: _pairs((65,), ())),
+    Case("pow_tensor", "scalar_input", lambda: _pairs((), (65,))),
+    Case("pow_tensor", "permuted", lambda: tuple(t.permute(2, 0, 1) for t in _pairs((3, 4, 5), (3, 4, 5)))),
+    Case("pow_tensor", "strided", lambda: (_pairs((30, 9), (30, 9))[0][::2, 1::3], _pairs((30, 9), (30, 9))[1][1::2, ::3])),
+    Case("pow_tensor", "subnormal", lambda: (uniform(3, 60).abs() + 1, uniform(4, 60) - 140)),
+    Case("pow_tensor", "empty", lambda: _pairs((0, 3), (3,))),
     *(Case("pow", f"special_{i}", lambda e=e: (_specials(), e)) for i, e in enumerate(EXPONENTS)),
     *(Case("pow", f"values_{i}", lambda e=e: (uniform(1, 300, scale=8.0).abs(), e)) for i, e in enumerate((0.5, -0.5, 1.5, 2 / 3, 0.1, 10.0, -2.5))),
     *(Case("pow", f"negative_{i}", lambda e=e: (uniform(2, 300, scale=8.0), e)) for i, e in enumerate((3.0, -3.0, 4.0))),
