@@ -89,7 +89,7 @@ def pow(input: Operand, exponent: Operand, *, contract: Contract | str | None = 
             as_float("pow", what, value)
     pair = operands("pow", input, exponent)
     if pair is None:
-        return torch.pow(input, exponent)  # type: ignore[no-any-return,call-overload]
+        return torch.pow(input, exponent)  # type: ignore[arg-type]
     if isinstance(exponent, torch.Tensor):
         return _pow_tensor(*pair, name)
     return _pow(pair[0], as_float("pow", "exponent", exponent))
