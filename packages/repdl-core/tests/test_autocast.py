@@ -123,7 +123,8 @@ def test_autocast__dtypes_are_torchs_on_cuda() -> None:
 def test_autocast__lists_are_torchs() -> None:
     names = {
         "softmax": "softmax.int", "log_softmax": "log_softmax.int", "sum": "sum.dim_IntList",
-        "pow": "pow.Tensor_Scalar", "pow_tensor": "pow.Tensor_Tensor", "add": "add.Tensor", "sub": "sub.Tensor", "mul": "mul.Tensor", "div": "div.Tensor",
+        "pow": "pow.Tensor_Scalar", "pow_tensor": "pow.Tensor_Tensor",
+        "add": "add.Tensor", "sub": "sub.Tensor", "mul": "mul.Tensor", "div": "div.Tensor",
         "max_dim": "max.dim", "square": "pow.Tensor_Scalar",
     }
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
