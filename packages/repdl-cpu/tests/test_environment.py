@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
 import os
-import platform
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,12 +18,7 @@ import repdl_cpu
 from repdl.backend import get_backend
 from repdl.registry import implementations
 from repdl.testing import Case, assert_same_bits, cases, covers, run
-
-# fegetround's values, from the ABI's <fenv.h>.
-DIRECTIONS = {
-    "x86_64": {"down": 0x400, "up": 0x800, "zero": 0xC00},
-    "aarch64": {"up": 0x400000, "down": 0x800000, "zero": 0xC00000},
-}.get(platform.machine().replace("AMD64", "x86_64").replace("arm64", "aarch64"), {})
+from repdl.testing.environment import DIRECTIONS, can_flush, flush_denormal, rounding
 
 ALL = [case for case in cases() if covers(case, "cpu")]
 CASES = [
@@ -40,27 +30,7 @@ CASES = [
 ]
 
 
-@contextmanager
-def flush_denormal() -> Iterator[None]:
-    """Flush-to-zero on, as some training scripts set it."""
-    if not torch.set_flush_denormal(True):
-        pytest.skip("this processor cannot flush subnormals")
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)
-
-
-@contextmanager
-def rounding(direction: int) -> Iterator[ctypes.CDLL]:
-    """Another rounding mode; torch and Python stay usable, but not exact, inside."""
-    libm = ctypes.CDLL(ctypes.util.find_library("m"))
-    before = libm.fegetround()
-    try:
-        assert libm.fesetround(direction) == 0
-        yield libm
-    finally:
-        libm.fesetround(before)
+needs_flushing = pytest.mark.skipif(not can_flush(), reason="this processor cannot flush subnormals")
 
 
 @cache
@@ -74,6 +44,7 @@ def subnormal_survives() -> bool:
     return bool(torch.tensor(2.0**-140).add(torch.tensor(0.0)).view(torch.int32) != 0)
 
 
+@needs_flushing
 def test_environment__flush_denormal_can_be_seen() -> None:
     assert subnormal_survives()
     with flush_denormal():
@@ -81,6 +52,7 @@ def test_environment__flush_denormal_can_be_seen() -> None:
     assert subnormal_survives()
 
 
+@needs_flushing
 @pytest.mark.parametrize("isa", repdl_cpu.supported_isas())
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_environment__flush_denormal(case: Case, isa: str) -> None:
@@ -95,6 +67,7 @@ def test_environment__flush_denormal(case: Case, isa: str) -> None:
     assert kept, "the caller's setting was not put back"
 
 
+@needs_flushing
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_environment__flush_denormal_on_the_reference(case: Case) -> None:
     right = expected(case)
@@ -118,7 +91,7 @@ def test_environment__rounding_mode(direction: str, isa: str, threads: int) -> N
     results: list[Any] = []
     try:
         repdl.set_num_threads(threads)
-        with repdl_cpu.use_isa(isa), rounding(DIRECTIONS[direction]) as libm:
+        with repdl_cpu.use_isa(isa), rounding(direction) as libm:
             for case, args, _ in prepared:
                 same = Case(case.op, case.name, lambda case=case, args=args: args[: len(case.make())])
                 results.append(run(same, "v1", table[case.op]))

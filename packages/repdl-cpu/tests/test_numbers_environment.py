@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-import ctypes.util
-import platform
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +14,7 @@ import torch
 
 import repdl
 from repdl.testing import assert_same_bits, uniform
+from repdl.testing.environment import DIRECTIONS, can_flush, flush_denormal, rounding
 
 ops = repdl.ops
 X, Y = uniform(1, 6, 5, scale=4.0), uniform(2, 6, 5, scale=4.0)
@@ -93,31 +91,9 @@ def _results() -> dict[str, Any]:
     return results
 
 
-@contextmanager
-def _rounding(direction: int) -> Iterator[None]:
-    libm = ctypes.CDLL(ctypes.util.find_library("m"))
-    before = libm.fegetround()
-    try:
-        assert libm.fesetround(direction) == 0
-        yield
-    finally:
-        libm.fesetround(before)
-
-
-@contextmanager
-def _flushing() -> Iterator[None]:
-    if not torch.set_flush_denormal(True):
-        pytest.skip("this processor cannot flush subnormals")
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)
-
-
-ENVIRONMENTS: dict[str, Callable[[], Any]] = {"flush": _flushing}
-if platform.machine() in ("x86_64", "AMD64"):  # fegetround's values there
-    for _name, _value in (("down", 0x400), ("up", 0x800), ("zero", 0xC00)):
-        ENVIRONMENTS[_name] = lambda value=_value: _rounding(value)
+ENVIRONMENTS: dict[str, Callable[[], Any]] = {name: partial(rounding, name) for name in DIRECTIONS}
+if can_flush():
+    ENVIRONMENTS["flush"] = flush_denormal
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
@@ -137,11 +113,8 @@ def test_numbers__the_environment_can_be_seen(environment: str) -> None:
     assert not torch.equal(before, after)
 
 
+@pytest.mark.skipif(not can_flush(), reason="this processor cannot flush subnormals")
 def test_numbers__a_number_is_not_flushed() -> None:
-    if not torch.set_flush_denormal(True):
-        pytest.skip("this processor cannot flush subnormals")
-    try:
+    with flush_denormal():
         result = ops.mul(torch.ones(3), 1e-40)
-    finally:
-        torch.set_flush_denormal(False)
     assert result.view(torch.int32).tolist() == [0x000116C2] * 3

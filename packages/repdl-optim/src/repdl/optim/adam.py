@@ -60,6 +60,7 @@ class _AdamSteps(ReproducibleOptimizer):
             )
         return {"step": state["step"] + 1, **{key: state[key] for key in keys}}
 
+
 class Adam(_AdamSteps, torch.optim.Adam):
     """`torch.optim.Adam` with reproducible bits: same arguments, same state dict.
 
