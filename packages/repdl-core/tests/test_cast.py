@@ -181,13 +181,13 @@ def test_numbers__are_rounded_once_to_the_dtype(dtype: torch.dtype, value: float
 def test_half__mixed_dtypes() -> None:
     x, w = uniform(1, 5, 8).bfloat16(), uniform(2, 8)
     assert ops.layer_norm(x, [8], w, w).dtype is torch.bfloat16  # float32 parameters
+    assert ops.add(x, w).dtype is torch.float32  # promoted, as torch does
     leaf = w.clone().requires_grad_()
     ops.layer_norm(x, [8], leaf, w).backward(torch.ones(5, 8, dtype=torch.bfloat16))
     assert leaf.grad is not None and leaf.grad.dtype is torch.float32
     for call in (
         lambda: ops.mm(x, uniform(2, 8, 3)),
         lambda: ops.mm(x, uniform(2, 8, 3).half()),
-        lambda: ops.add(x, w),
         lambda: ops.layer_norm(x, [8], w.bfloat16(), w),
         lambda: ops.layer_norm(x, [8], w.half()),
         lambda: ops.layer_norm(x, [8], None, w),
