@@ -66,7 +66,7 @@ def types(session: nox.Session) -> None:
     packages = [argument for backend in NATIVE for argument in ("-p", f"repdl_{backend}")]
     session.run("mypy", "-p", "repdl", *packages, env={"MYPYPATH": sources})
     session.run("mypy", "-m", "audit.__main__", env={"MYPYPATH": NATIVE["cuda"]})
-    session.run("mypy", "examples", "benchmarks", "tools")
+    session.run("mypy", "examples", "benchmarks", "tools", env={"MYPYPATH": sources})
 
 
 @nox.session
