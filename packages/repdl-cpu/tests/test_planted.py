@@ -130,13 +130,6 @@ BUGS = {
         "gemm.hpp", {"*out.at(row + i, column + j) = edge": "*out.at(row + i, column + std::min(j, 2 * out.image)) = edge"},
         "conv2d", TILES, only="avx512",
     ),
-    "packed_columns_tail": Bug(
-        "gemm.hpp", {"if ((kc - k) * width >= whole + Vec::width)": "if (true)"}, "matmul", BOUNDS + "matmul",
-    ),
-    "piece_longer_than_a_chunk_by_one": Bug(
-        "gemm.hpp", {"const std::int64_t kc = std::min(piece, end - k0);": "const std::int64_t kc = std::min(piece + (K == 1025 && k0 == 0), end - k0);"},
-        "matmul", BOUNDS + "matmul",
-    ),
     "slices_of_columns_overlap": Bug(
         "matmul.cpp",
         {"const std::int64_t first = begin * unit, count": "const std::int64_t first = begin * unit + (begin > 2), count"},
@@ -165,7 +158,7 @@ BUGS = {
     ),
     "bias_of_the_first_group": Bug("conv2d.cpp", {"out.row_bias = bias + group * m;": "out.row_bias = bias;"}, "conv2d"),
     "slices_of_filters": Bug(
-        "conv2d_grad_weight.cpp", {"rows = m * (slice + 1) / slices - first; rows > 0": "rows = m / slices; rows > 0"}, "conv2d", TILES,
+        "conv2d_grad_weight.cpp", {"rows = m * (slice + 1) / slices - first; rows > 0": "rows = m / slices; rows > 0"}, "conv2d",
     ),
     "pitch_ignored": Bug("pixel_frames.hpp", {"if (g.dilation_w == 1 && pitch == channels)": "if (g.dilation_w == 1)"}, "conv2d"),
     "dilation_of_the_other_side": Bug(
