@@ -46,8 +46,10 @@ def mm_work() -> Iterator[Work]:
                 x, y = a.t() if ta else a, b.t() if tb else b
                 label = "n" if not (ta or tb) else "t" * ta + "n" * (not ta) + "t" * tb + "n" * (not tb)
                 yield Work(
-                    f"mm {n}^3 {label}", (lambda x=x, y=y: torch.mm(x, y),),
-                    lambda a=a, b=b, ta=ta, tb=tb: ops.mm(a, b, ta, tb), 1.05,
+                    f"mm {n}^3 {label}",
+                    (lambda x=x, y=y: torch.mm(x, y),),
+                    lambda a=a, b=b, ta=ta, tb=tb: ops.mm(a, b, ta, tb),
+                    1.05,
                 )
     for m, k, n in ((4096, 4096, 64), (100, 120, 400)):
         a, b = rand(m, k), rand(k, n)
@@ -105,12 +107,20 @@ def conv_work(images: int = 16) -> Iterator[Work]:
         for c, o, side, k, s, p in RESNET50:
             x, w = rand(images, c, side, side), rand(o, c, k, k)
             name = f"conv {part} {c}->{o} {side}^2 {k}x{k} /{s}"
-            yield Work(name, *conv_calls(x, w, None, s, p, 1, part), 0.8 if part == "forward" else 0.0, f"ResNet-50 {part}")
+            yield Work(
+                name, *conv_calls(x, w, None, s, p, 1, part), 0.8 if part == "forward" else 0.0, f"ResNet-50 {part}"
+            )
     for part in parts:
-        yield Work(f"depthwise 3x3 {part}", *conv_calls(rand(16, 128, 56, 56), rand(128, 1, 3, 3), None, 1, 1, 128, part), 1.0)
-        yield Work(f"grouped 3x3 {part}", *conv_calls(rand(16, 128, 28, 28), rand(128, 4, 3, 3), None, 1, 1, 32, part), 1.0)
+        yield Work(
+            f"depthwise 3x3 {part}", *conv_calls(rand(16, 128, 56, 56), rand(128, 1, 3, 3), None, 1, 1, 128, part), 1.0
+        )
+        yield Work(
+            f"grouped 3x3 {part}", *conv_calls(rand(16, 128, 28, 28), rand(128, 4, 3, 3), None, 1, 1, 32, part), 1.0
+        )
         yield Work(f"MNIST conv1 {part}", *conv_calls(rand(100, 1, 28, 28), rand(6, 1, 5, 5), None, 1, 2, 1, part), 1.0)
-        yield Work(f"MNIST conv2 {part}", *conv_calls(rand(100, 6, 14, 14), rand(16, 6, 5, 5), None, 1, 0, 1, part), 1.0)
+        yield Work(
+            f"MNIST conv2 {part}", *conv_calls(rand(100, 6, 14, 14), rand(16, 6, 5, 5), None, 1, 0, 1, part), 1.0
+        )
 
 
 def reduction_work() -> Iterator[Work]:
@@ -119,8 +129,10 @@ def reduction_work() -> Iterator[Work]:
         ours, torchs = getattr(ops, name), getattr(torch, name)
         for dim in (None, 0, 1):
             yield Work(
-                f"{name} (4096, 4096) dim={dim}", (lambda f=torchs, d=dim: f(x) if d is None else f(x, d),),
-                lambda f=ours, d=dim: f(x, d), 1.0,
+                f"{name} (4096, 4096) dim={dim}",
+                (lambda f=torchs, d=dim: f(x) if d is None else f(x, d),),
+                lambda f=ours, d=dim: f(x, d),
+                1.0,
             )
         yield Work(f"{name} 1e7", (lambda f=torchs: f(row),), lambda f=ours: f(row), 1.0)
 
@@ -137,17 +149,29 @@ def normalisation_work(times: int = 1) -> Iterator[Work]:
             aten = getattr(torch.ops.aten, f"_{name}_backward_data")
             repd = getattr(torch.ops.repdl, f"{name}_backward")
             yield Work(
-                f"{name} {shape} backward", (lambda f=aten, g=g, y=y: f(g, y, 1, torch.float32),),
-                lambda f=repd, g=g, y=y: f(g, y, 1, "v1"), 1.0,
+                f"{name} {shape} backward",
+                (lambda f=aten, g=g, y=y: f(g, y, 1, torch.float32),),
+                lambda f=repd, g=g, y=y: f(g, y, 1, "v1"),
+                1.0,
             )
-        yield Work(f"cross_entropy {shape}", (lambda x=x, t=t: F.cross_entropy(x, t),), lambda x=x, t=t: ops.cross_entropy(x, t), 1.0)
+        yield Work(
+            f"cross_entropy {shape}",
+            (lambda x=x, t=t: F.cross_entropy(x, t),),
+            lambda x=x, t=t: ops.cross_entropy(x, t),
+            1.0,
+        )
         leaf = x.clone().requires_grad_()
 
         def both(f: Any, leaf: torch.Tensor = leaf, t: torch.Tensor = t) -> None:
             leaf.grad = None
             f(leaf, t).backward()
 
-        yield Work(f"cross_entropy {shape} with backward", (lambda f=both: f(F.cross_entropy),), lambda f=both: f(ops.cross_entropy), 1.0)
+        yield Work(
+            f"cross_entropy {shape} with backward",
+            (lambda f=both: f(F.cross_entropy),),
+            lambda f=both: f(ops.cross_entropy),
+            1.0,
+        )
     images = 16 * times
     x = rand(images, 64, 56, 56)
     w, b, m, v = rand(64), rand(64), torch.zeros(64), torch.ones(64)
@@ -161,34 +185,42 @@ def normalisation_work(times: int = 1) -> Iterator[Work]:
 
     yield Work("batch_norm with backward", (lambda: bn_both(F.batch_norm),), lambda: bn_both(ops.batch_norm), 1.0)
 
-
     for sizes in ((4096 * times, 1024), (64 * times, 128, 768)):
         n, rows = sizes[-1], [*sizes[:-1], 1]
         x, g, w, b = rand(*sizes), rand(*sizes), rand(n), rand(n)
         mean, rstd = x.mean(-1, keepdim=True), x.var(-1, keepdim=True).rsqrt()
         yield Work(
-            f"layer_norm {sizes}", (lambda x=x, n=n, w=w, b=b: F.layer_norm(x, [n], w, b),),
-            lambda x=x, n=n, w=w, b=b: ops.layer_norm(x, [n], w, b), 1.0,
+            f"layer_norm {sizes}",
+            (lambda x=x, n=n, w=w, b=b: F.layer_norm(x, [n], w, b),),
+            lambda x=x, n=n, w=w, b=b: ops.layer_norm(x, [n], w, b),
+            1.0,
         )
         given = (g, x, [n], mean.view(rows), rstd.view(rows), w)
         yield Work(
             f"layer_norm {sizes} backward",
             (lambda t=given, b=b: torch.ops.aten.native_layer_norm_backward(*t, b, [True] * 3),),
-            lambda t=given: torch.ops.repdl.layer_norm_backward(*t, "v1"), 1.0,
+            lambda t=given: torch.ops.repdl.layer_norm_backward(*t, "v1"),
+            1.0,
         )
         yield Work(
-            f"rms_norm {sizes}", (lambda x=x, n=n, w=w: F.rms_norm(x, [n], w),),
-            lambda x=x, n=n, w=w: ops.rms_norm(x, [n], w), 1.0,
+            f"rms_norm {sizes}",
+            (lambda x=x, n=n, w=w: F.rms_norm(x, [n], w),),
+            lambda x=x, n=n, w=w: ops.rms_norm(x, [n], w),
+            1.0,
         )
     x, w, b = rand(images, 64, 56, 56), rand(64), rand(64)
     yield Work(
-        f"group_norm ({images}, 64, 56, 56) 32 groups", (lambda: F.group_norm(x, 32, w, b),), lambda: ops.group_norm(x, 32, w, b), 1.0,
+        f"group_norm ({images}, 64, 56, 56) 32 groups",
+        (lambda: F.group_norm(x, 32, w, b),),
+        lambda: ops.group_norm(x, 32, w, b),
+        1.0,
     )
     g, (_, mean, rstd) = rand(*x.shape), torch.native_group_norm(x, w, b, images, 64, 56 * 56, 32, 1e-5)
     yield Work(
         "group_norm backward",
         (lambda: torch.ops.aten.native_group_norm_backward(g, x, mean, rstd, w, images, 64, 56 * 56, 32, [True] * 3),),
-        lambda: torch.ops.repdl.group_norm_backward(g, x, 32, mean, rstd, w, "v1"), 1.0,
+        lambda: torch.ops.repdl.group_norm_backward(g, x, 32, mean, rstd, w, "v1"),
+        1.0,
     )
 
 
@@ -208,7 +240,12 @@ def elementwise_work(n: int = 20) -> Iterator[Work]:
     y = rand(1 << n)
     yield Work(f"add 2**{n}", (lambda: torch.add(x, y),), lambda: ops.add(x, y), 0.0)
     p = rand(100, 6, 28, 28)
-    yield Work("max_pool2d (100, 6, 28, 28) 2x2", (lambda: F.max_pool2d(p, 2, return_indices=True),), lambda: ops.max_pool2d(p, 2, return_indices=True), 0.0)
+    yield Work(
+        "max_pool2d (100, 6, 28, 28) 2x2",
+        (lambda: F.max_pool2d(p, 2, return_indices=True),),
+        lambda: ops.max_pool2d(p, 2, return_indices=True),
+        0.0,
+    )
 
 
 def optimizer_work() -> Iterator[Work]:

@@ -149,7 +149,8 @@ def compare_with_recorded(run: str, contract: str, report: dict[str, Any]) -> bo
         return False
     wrong = [key for key in ("trained", "accuracy", "logits") if recorded[key] != report[key]]
     print(
-        f"Differs from the recorded run in: {', '.join(wrong)}." if wrong
+        f"Differs from the recorded run in: {', '.join(wrong)}."
+        if wrong
         else f"All hashes equal those recorded for {run} under contract {contract}."
     )
     return not wrong

@@ -24,9 +24,16 @@ SIZES = (4, 1, 40, 7, 2)
 
 MODELS: dict[str, Callable[[], torch.nn.Module]] = {
     "lenet": lambda: torch.nn.Sequential(
-        torch.nn.Conv2d(1, 6, 5), torch.nn.BatchNorm2d(6), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
-        torch.nn.Conv2d(6, 16, 5), torch.nn.BatchNorm2d(16), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
-        torch.nn.Flatten(), torch.nn.Linear(256, 10),
+        torch.nn.Conv2d(1, 6, 5),
+        torch.nn.BatchNorm2d(6),
+        torch.nn.ReLU(),
+        torch.nn.MaxPool2d(2),
+        torch.nn.Conv2d(6, 16, 5),
+        torch.nn.BatchNorm2d(16),
+        torch.nn.ReLU(),
+        torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(),
+        torch.nn.Linear(256, 10),
     ),
     "mlp": lambda: torch.nn.Sequential(torch.nn.Linear(20, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10)),
 }
@@ -110,7 +117,10 @@ def test_compile__memory_of_temporaries() -> None:
     """
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(line[8:] for line in code.splitlines())],
-        env={**os.environ, "MALLOC_PERTURB_": "165"}, capture_output=True, text=True, timeout=300,
+        env={**os.environ, "MALLOC_PERTURB_": "165"},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr[-2000:]
 

@@ -65,9 +65,7 @@ class _Memory:
         return None
 
     def contents(self) -> list[bytes]:
-        return [
-            bytes(torch.empty(0, dtype=torch.uint8).set_(storage).numpy()) for storage, _ in self.storages.values()
-        ]
+        return [bytes(torch.empty(0, dtype=torch.uint8).set_(storage).numpy()) for storage, _ in self.storages.values()]
 
     def encode(self, argument: Any) -> bytes:
         if isinstance(argument, (list, tuple)):

@@ -19,8 +19,26 @@ ops = repdl.ops
 HALVES = (torch.bfloat16, torch.float16)
 TARGET = torch.tensor([1, 0, 2, 1])
 UNARY = (
-    "exp", "expm1", "log", "log1p", "log2", "log10", "reciprocal", "rsqrt", "sqrt", "sin", "tanh", "sigmoid", "erf",
-    "relu", "sum", "mean", "max", "square", "abs", "neg",
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "reciprocal",
+    "rsqrt",
+    "sqrt",
+    "sin",
+    "tanh",
+    "sigmoid",
+    "erf",
+    "relu",
+    "sum",
+    "mean",
+    "max",
+    "square",
+    "abs",
+    "neg",
 )
 
 
@@ -36,7 +54,9 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[tuple[int, 
     "sum dtype": (lambda x: ops.sum(x, dtype=x.dtype), lambda x: torch.sum(x, dtype=x.dtype), ((4, 6),)),
     "softmax": (lambda x: ops.softmax(x, 1), lambda x: F.softmax(x, 1), ((4, 6),)),
     "softmax dtype": (
-        lambda x: ops.softmax(x, 1, dtype=x.dtype), lambda x: F.softmax(x, 1, dtype=x.dtype), ((4, 6),),
+        lambda x: ops.softmax(x, 1, dtype=x.dtype),
+        lambda x: F.softmax(x, 1, dtype=x.dtype),
+        ((4, 6),),
     ),
     "log_softmax": (lambda x: ops.log_softmax(x, 1), lambda x: F.log_softmax(x, 1), ((4, 6),)),
     "mm": (ops.mm, torch.mm, ((4, 6), (6, 3))),
@@ -50,14 +70,16 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[tuple[int, 
     "group_norm": (lambda x: ops.group_norm(x, 2), lambda x: F.group_norm(x, 2), ((2, 6, 4),)),
     "instance_norm": (ops.instance_norm, F.instance_norm, ((2, 3, 4, 4),)),
     "batch_norm": (
-        lambda x: ops.batch_norm(x, None, None, training=True), lambda x: F.batch_norm(x, None, None, training=True),
+        lambda x: ops.batch_norm(x, None, None, training=True),
+        lambda x: F.batch_norm(x, None, None, training=True),
         ((2, 3, 4, 4),),
     ),
     "nll_loss": (lambda x: ops.nll_loss(x, _target(x)), lambda x: F.nll_loss(x, _target(x)), ((4, 3),)),
     "cross_entropy": (lambda x: ops.cross_entropy(x, _target(x)), lambda x: F.cross_entropy(x, _target(x)), ((4, 3),)),
     "smoothing": (
         lambda x: ops.cross_entropy(x, _target(x), label_smoothing=0.1),
-        lambda x: F.cross_entropy(x, _target(x), label_smoothing=0.1), ((4, 3),),
+        lambda x: F.cross_entropy(x, _target(x), label_smoothing=0.1),
+        ((4, 3),),
     ),
     "probabilities": (ops.cross_entropy, F.cross_entropy, ((4, 3), (4, 3))),
     "max_pool2d": (lambda x: ops.max_pool2d(x, 2), lambda x: F.max_pool2d(x, 2), ((2, 3, 4, 4),)),
@@ -122,10 +144,17 @@ def test_autocast__dtypes_are_torchs_on_cuda() -> None:
 
 def test_autocast__lists_are_torchs() -> None:
     names = {
-        "softmax": "softmax.int", "log_softmax": "log_softmax.int", "sum": "sum.dim_IntList",
-        "pow": "pow.Tensor_Scalar", "pow_tensor": "pow.Tensor_Tensor",
-        "add": "add.Tensor", "sub": "sub.Tensor", "mul": "mul.Tensor", "div": "div.Tensor",
-        "max_dim": "max.dim", "square": "pow.Tensor_Scalar",
+        "softmax": "softmax.int",
+        "log_softmax": "log_softmax.int",
+        "sum": "sum.dim_IntList",
+        "pow": "pow.Tensor_Scalar",
+        "pow_tensor": "pow.Tensor_Tensor",
+        "add": "add.Tensor",
+        "sub": "sub.Tensor",
+        "mul": "mul.Tensor",
+        "div": "div.Tensor",
+        "max_dim": "max.dim",
+        "square": "pow.Tensor_Scalar",
     }
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     compared = set()

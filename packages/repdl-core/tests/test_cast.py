@@ -102,9 +102,7 @@ def test_half__is_widen_compute_round(case: Case, backend: str) -> None:
     op, args = OPS[case.op], case.args()
     with use_backend(backend):
         result = op.overload(*args)
-        wide = [
-            ops.cast(a, torch.float32) if isinstance(a, torch.Tensor) and a.dtype in HALF else a for a in args
-        ]
+        wide = [ops.cast(a, torch.float32) if isinstance(a, torch.Tensor) and a.dtype in HALF else a for a in args]
         expected = op.overload(*wide)
         actual, expected = ((r,) if isinstance(r, torch.Tensor) else r for r in (result, expected))
         storage = next(a.dtype for a in args if isinstance(a, torch.Tensor) and a.is_floating_point())

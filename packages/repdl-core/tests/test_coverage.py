@@ -96,9 +96,7 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(("add", "sub"), (*BINARY, "alpha")),
     **dict.fromkeys(("mm", "bmm"), ("input", "mat2")),
     **dict.fromkeys(("sum", "mean"), ("input", "dim", "keepdim", "dtype")),
-    **dict.fromkeys(
-        ("batch_norm", "cross_entropy", "log_softmax", "nll_loss", "pad", "relu", "softmax"), None
-    ),
+    **dict.fromkeys(("batch_norm", "cross_entropy", "log_softmax", "nll_loss", "pad", "relu", "softmax"), None),
     **dict.fromkeys(("group_norm", "instance_norm", "layer_norm", "rms_norm"), None),
     "addmm": ("input", "mat1", "mat2", "beta", "alpha"),
     "conv2d": ("input", "weight", "bias", "stride", "padding", "dilation", "groups"),

@@ -17,9 +17,7 @@ PROVE = Path(__file__).parents[3] / "tools/exact/prove.py"
 def test_exact_headers__sample_of_every_function() -> None:
     # No compiler, no proof: this fails where there is none. A build of repdl-cpu needs one too.
     assert shutil.which(os.environ.get("CXX", "c++")), "needs a C++ compiler: c++, or $CXX"
-    run = subprocess.run(
-        [sys.executable, str(PROVE), "--sample", "61"], capture_output=True, text=True, check=False
-    )
+    run = subprocess.run([sys.executable, str(PROVE), "--sample", "61"], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     lines = run.stdout.splitlines()
     assert len(lines) >= 13 and all(" wrong 0 " in line for line in lines), run.stdout

@@ -41,13 +41,17 @@ FUNCTIONS: dict[str, tuple[Function, Function, tuple[torch.Tensor, ...], int]] =
     "bmm": (ops.bmm, torch.bmm, (double(1, 2, 5, 7), double(2, 2, 7, 3)), 8),
     "matmul": (ops.matmul, torch.matmul, (double(1, 3, 5, 7), double(2, 7)), 8),
     "addmm": (
-        lambda *t: ops.addmm(*t, beta=0.3, alpha=0.7), lambda *t: torch.addmm(*t, beta=0.3, alpha=0.7),
-        (double(3, 3), double(1, 5, 7), double(2, 7, 3)), 11,
+        lambda *t: ops.addmm(*t, beta=0.3, alpha=0.7),
+        lambda *t: torch.addmm(*t, beta=0.3, alpha=0.7),
+        (double(3, 3), double(1, 5, 7), double(2, 7, 3)),
+        11,
     ),
     "linear": (ops.linear, F.linear, (double(1, 4, 6), double(2, 3, 6), double(3, 3)), 8),
     "conv2d": (
-        lambda *t: ops.conv2d(*t, 2, 1), lambda *t: F.conv2d(*t, 2, 1),
-        (double(1, 2, 3, 5, 5), double(2, 4, 3, 3, 3), double(3, 4)), 29,
+        lambda *t: ops.conv2d(*t, 2, 1),
+        lambda *t: F.conv2d(*t, 2, 1),
+        (double(1, 2, 3, 5, 5), double(2, 4, 3, 3, 3), double(3, 4)),
+        29,
     ),
     "sum": (lambda x: ops.sum(x, 0), lambda x: torch.sum(x, 0), (double(1, 9, 5),), 10),
     "mean": (ops.mean, torch.mean, (double(1, *X),), 26),
@@ -55,11 +59,16 @@ FUNCTIONS: dict[str, tuple[Function, Function, tuple[torch.Tensor, ...], int]] =
     "max_dim": (lambda x: ops.max(x, 1)[0], lambda x: torch.max(x, 1)[0], (double(1, *X),), 1),
     "max_pool2d": (lambda x: ops.max_pool2d(x, 2), lambda x: F.max_pool2d(x, 2), (double(1, 1, 2, 4, 4),), 4),
     "pad": (
-        lambda x: ops.pad(x, (2, 1), "circular"), lambda x: F.pad(x, (2, 1), "circular"), (double(1, 1, 2, 4),), 3,
+        lambda x: ops.pad(x, (2, 1), "circular"),
+        lambda x: F.pad(x, (2, 1), "circular"),
+        (double(1, 1, 2, 4),),
+        3,
     ),
     "nll_loss": (
-        lambda x, w: ops.nll_loss(x, torch.arange(4), w), lambda x, w: F.nll_loss(x, torch.arange(4), w),
-        (double(1, *X), positive(2, 6)), 20,
+        lambda x, w: ops.nll_loss(x, torch.arange(4), w),
+        lambda x, w: F.nll_loss(x, torch.arange(4), w),
+        (double(1, *X), positive(2, 6)),
+        20,
     ),
     "add": (lambda *t: ops.add(*t, alpha=0.3), lambda *t: torch.add(*t, alpha=0.3), (double(1, *X), double(2, 6)), 3),
     **{
@@ -74,14 +83,18 @@ FUNCTIONS: dict[str, tuple[Function, Function, tuple[torch.Tensor, ...], int]] =
 }
 NORMS: dict[str, tuple[Function, Function, tuple[torch.Tensor, ...]]] = {
     "layer_norm": (
-        lambda x, w, b: ops.layer_norm(x, [6], w, b), lambda x, w, b: F.layer_norm(x, [6], w, b),
+        lambda x, w, b: ops.layer_norm(x, [6], w, b),
+        lambda x, w, b: F.layer_norm(x, [6], w, b),
         (double(1, *X), double(2, 6), double(3, 6)),
     ),
     "rms_norm": (
-        lambda x, w: ops.rms_norm(x, [6], w), lambda x, w: F.rms_norm(x, [6], w), (double(1, *X), double(2, 6)),
+        lambda x, w: ops.rms_norm(x, [6], w),
+        lambda x, w: F.rms_norm(x, [6], w),
+        (double(1, *X), double(2, 6)),
     ),
     "group_norm": (
-        lambda x, w, b: ops.group_norm(x, 2, w, b), lambda x, w, b: F.group_norm(x, 2, w, b),
+        lambda x, w, b: ops.group_norm(x, 2, w, b),
+        lambda x, w, b: F.group_norm(x, 2, w, b),
         (double(1, 3, 4, 5), double(2, 4), double(3, 4)),
     ),
     "batch_norm": (

@@ -43,8 +43,10 @@ def test_group_norm__agrees_with_torch(
         w, b = t[1] if weighted else None, t[-1] if biased else None
         if module is F and biased and not weighted:
             w = torch.ones(c).double()  # torch has no backward with a bias only
-        return module.instance_norm(t[0], None, None, w, b, eps=0.01) if instance else module.group_norm(
-            t[0], groups, w, b, 0.01
+        return (
+            module.instance_norm(t[0], None, None, w, b, eps=0.01)
+            if instance
+            else module.group_norm(t[0], groups, w, b, 0.01)
         )
 
     grad = uniform(6, *x.shape)
@@ -62,7 +64,10 @@ def test_group_norm__layout_does_not_change_the_bits() -> None:
     x = uniform(1, 4, 6, 5, 2)
     weight, bias = uniform(2, 12)[::2], uniform(3, 1).expand(6)
     for layout in (
-        x.transpose(2, 3), x[::2], x[:1].expand(4, 6, 5, 2), torch._neg_view(x),
+        x.transpose(2, 3),
+        x[::2],
+        x[:1].expand(4, 6, 5, 2),
+        torch._neg_view(x),
         x.to(memory_format=torch.channels_last),
     ):
         dense = layout.resolve_neg().contiguous()
@@ -118,7 +123,10 @@ def test_instance_norm__rejects_statistics_before_it_changes_them() -> None:
         ((mean, var[:1].expand(4)), "share memory"),
     ):
         assert_rejected(
-            lambda: ops.instance_norm(x, *bad), ValueError, "instance_norm: ", words,
+            lambda: ops.instance_norm(x, *bad),
+            ValueError,
+            "instance_norm: ",
+            words,
             tensors=[x, *(t for t in bad if t is not None)],
         )
     with pytest.raises(ValueError, match="running_mean"):
@@ -168,8 +176,12 @@ def test_group_norm__rejects(shape: tuple[int, ...], groups: int, vectors: list[
     t = [None if v is None else uniform(2, *v) for v in vectors]
     x = uniform(1, *shape)
     assert_rejected(
-        lambda: ops.group_norm(x, groups, *t), ValueError, "group_norm: ", words,
-        tensors=[x], by_torch=lambda: F.group_norm(x, groups, *t),
+        lambda: ops.group_norm(x, groups, *t),
+        ValueError,
+        "group_norm: ",
+        words,
+        tensors=[x],
+        by_torch=lambda: F.group_norm(x, groups, *t),
     )
 
 
@@ -177,7 +189,10 @@ def test_group_norm__rejects(shape: tuple[int, ...], groups: int, vectors: list[
 def test_instance_norm__rejects(shape: tuple[int, ...]) -> None:
     x = uniform(1, *shape)
     assert_rejected(
-        lambda: ops.instance_norm(x), ValueError, "instance_norm: input", tensors=[x],
+        lambda: ops.instance_norm(x),
+        ValueError,
+        "instance_norm: input",
+        tensors=[x],
         by_torch=lambda: F.instance_norm(x),
     )
 

@@ -105,8 +105,12 @@ def test_layer_norm__rejects(shape: tuple[int, ...], normalized_shape: Any, vect
     t = [None if v is None else uniform(2, *v) for v in vectors]
     x = uniform(1, *shape)
     assert_rejected(
-        lambda: ops.layer_norm(x, normalized_shape, *t), ValueError, "layer_norm: ", words,
-        tensors=[x], by_torch=lambda: theirs(x, normalized_shape, *t),
+        lambda: ops.layer_norm(x, normalized_shape, *t),
+        ValueError,
+        "layer_norm: ",
+        words,
+        tensors=[x],
+        by_torch=lambda: theirs(x, normalized_shape, *t),
     )
 
 

@@ -48,33 +48,38 @@ KEEPS_ANY: dict[str, tuple[Function, Function]] = {
     "mul by itself": (lambda x: ops.mul(x, x), lambda x: x * x),
     "cast": (lambda x: ops.cast(x, torch.bfloat16), lambda x: x.to(torch.bfloat16)),
 }
-IMAGES: dict[str, tuple[Function, Function]] = {
-    f"batch_norm training={t}": tuple(
-        lambda x, f=f, t=t: f(x, 0 * vector(x), vector(x).abs() + 1, vector(x), vector(x), t)
-        for f in (ops.batch_norm, F.batch_norm)
-    )  # type: ignore[dict-item]
-    for t in (True, False)
-} | {
-    "group_norm": tuple(lambda x, f=f: f(x, 1, vector(x)) for f in (ops.group_norm, F.group_norm)),
-    "instance_norm": (ops.instance_norm, F.instance_norm),
-    "layer_norm": tuple(lambda x, f=f: f(x, x.shape[2:]) for f in (ops.layer_norm, F.layer_norm)),
-    "max_pool2d": tuple(lambda x, f=f: f(x, 1) for f in (ops.max_pool2d, F.max_pool2d)),
-    "softmax": tuple(lambda x, f=f: f(x, 1) for f in (ops.softmax, F.softmax)),
-    "sum": (lambda x: ops.sum(x, 1), lambda x: torch.sum(x, 1)),
-    "pad constant": tuple(lambda x, f=f: f(x, (1, 2)) for f in (ops.pad, F.pad)),
-    **{
-        f"pad {mode}": tuple(lambda x, f=f, mode=mode: f(x, (1, 0, 0, 1), mode) for f in (ops.pad, F.pad))
-        for mode in ("replicate", "circular")
-    },
-    **{
-        f"conv2d {o} {form}": tuple(
-            lambda x, f=f, o=o, form=form: f(x, uniform(2, o, x.shape[1], 1, 3).to(memory_format=form), padding=(0, 1))
-            for f in (ops.conv2d, F.conv2d)
-        )
-        for o in (1, 4)
-        for form in (torch.contiguous_format, LAST)
-    },
-}  # type: ignore[dict-item,operator]
+IMAGES: dict[str, tuple[Function, Function]] = (
+    {
+        f"batch_norm training={t}": tuple(
+            lambda x, f=f, t=t: f(x, 0 * vector(x), vector(x).abs() + 1, vector(x), vector(x), t)
+            for f in (ops.batch_norm, F.batch_norm)
+        )  # type: ignore[dict-item]
+        for t in (True, False)
+    }
+    | {
+        "group_norm": tuple(lambda x, f=f: f(x, 1, vector(x)) for f in (ops.group_norm, F.group_norm)),
+        "instance_norm": (ops.instance_norm, F.instance_norm),
+        "layer_norm": tuple(lambda x, f=f: f(x, x.shape[2:]) for f in (ops.layer_norm, F.layer_norm)),
+        "max_pool2d": tuple(lambda x, f=f: f(x, 1) for f in (ops.max_pool2d, F.max_pool2d)),
+        "softmax": tuple(lambda x, f=f: f(x, 1) for f in (ops.softmax, F.softmax)),
+        "sum": (lambda x: ops.sum(x, 1), lambda x: torch.sum(x, 1)),
+        "pad constant": tuple(lambda x, f=f: f(x, (1, 2)) for f in (ops.pad, F.pad)),
+        **{
+            f"pad {mode}": tuple(lambda x, f=f, mode=mode: f(x, (1, 0, 0, 1), mode) for f in (ops.pad, F.pad))
+            for mode in ("replicate", "circular")
+        },
+        **{
+            f"conv2d {o} {form}": tuple(
+                lambda x, f=f, o=o, form=form: f(
+                    x, uniform(2, o, x.shape[1], 1, 3).to(memory_format=form), padding=(0, 1)
+                )
+                for f in (ops.conv2d, F.conv2d)
+            )
+            for o in (1, 4)
+            for form in (torch.contiguous_format, LAST)
+        },
+    }
+)  # type: ignore[dict-item,operator]
 TABLE = KEEPS_ANY | IMAGES
 
 
@@ -102,9 +107,7 @@ def test_layout__strides_are_torchs_and_bits_those_of_the_row_major_call(name: s
             for f, like in ((ours, x), (theirs, x), (ours, x.contiguous())):
                 leaf = like.detach().requires_grad_()
                 y = f(leaf)
-                grads = [
-                    torch.autograd.grad(f(leaf), leaf, make(y, dtype=y.dtype)) for make in (torch.ones_like, ones)
-                ]
+                grads = [torch.autograd.grad(f(leaf), leaf, make(y, dtype=y.dtype)) for make in (torch.ones_like, ones)]
                 results.append((y.detach(), *(g for (g,) in grads)))
             message = f"{name} {shape} {kind}"
             mine, wanted, dense = results

@@ -60,6 +60,7 @@ def function(norm: Norm, module: Any) -> Callable[..., torch.Tensor]:
 
 def sizes(norm: Norm, tensors: list[torch.Tensor], g: torch.Tensor, tangents: list[torch.Tensor]) -> list[torch.Tensor]:
     """The sums of the magnitudes of all terms of the second derivatives to x, weight and the gradient."""
+
     def vector(values: list[torch.Tensor], i: int, default: float) -> torch.Tensor:
         return values[i].abs().reshape(norm.vector) if i < len(values) else torch.tensor(default, dtype=g.dtype)
 

@@ -28,8 +28,7 @@ def arguments(case: Case) -> tuple[Any, ...]:
     if case.op in NOT_DIFFERENTIABLE:
         return case.args()
     return tuple(
-        a.detach().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
-        for a in case.args()
+        a.detach().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in case.args()
     )
 
 
@@ -82,8 +81,7 @@ def test_opcheck__reaches_every_op() -> None:
 def test_opcheck__ops_without_derivative_are_these(op: str) -> None:
     case = next(case for case in cases(OPS[op].family) if case.op == op)
     args = tuple(
-        a.detach().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
-        for a in case.args()
+        a.detach().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in case.args()
     )
     if op in ("adam_step", "sgd_step"):
         assert OPS[op].overload._schema.is_mutable

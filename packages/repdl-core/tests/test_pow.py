@@ -151,9 +151,15 @@ def test_pow_tensor__bits_are_those_of_each_pair_alone(backend: str) -> None:
 @pytest.mark.parametrize(
     ("input", "exponent"),
     [
-        (torch.arange(3), torch.tensor([2, 0, 3])), (torch.arange(3), 2), (2, torch.arange(3)), (2.5, torch.arange(3)),
-        (torch.arange(3), 0.5), (torch.arange(3), torch.ones(3)), (torch.tensor([True, False]), torch.ones(2)),
-        (torch.ones(2).bfloat16() * 3, torch.ones(2)), (torch.ones(2).half() * 3, torch.tensor(2.0)),
+        (torch.arange(3), torch.tensor([2, 0, 3])),
+        (torch.arange(3), 2),
+        (2, torch.arange(3)),
+        (2.5, torch.arange(3)),
+        (torch.arange(3), 0.5),
+        (torch.arange(3), torch.ones(3)),
+        (torch.tensor([True, False]), torch.ones(2)),
+        (torch.ones(2).bfloat16() * 3, torch.ones(2)),
+        (torch.ones(2).half() * 3, torch.tensor(2.0)),
         (torch.ones(2).bfloat16() * 3, torch.ones(2).bfloat16() * 2.5),
     ],
 )

@@ -152,16 +152,21 @@ def test_use_backend__unknown_changes_nothing() -> None:
 
 def test_use_backend__of_another_device(registered: Any) -> None:
     registered(backend("elsewhere", 5.0, device="cuda"))
-    with repdl.use_backend("elsewhere"), pytest.raises(
-        BackendError, match="matmul: backend 'elsewhere' takes cuda tensors, got cpu"
+    with (
+        repdl.use_backend("elsewhere"),
+        pytest.raises(BackendError, match="matmul: backend 'elsewhere' takes cuda tensors, got cpu"),
     ):
         repdl.ops.mm(ONES, ONES)
 
 
 def test_device__without_a_backend() -> None:
     registry.define(
-        "on_meta", "(Tensor input) -> Tensor", namespace="repdl_test_registry", distribution="test",
-        check=lambda input: None, fake=lambda input: torch.empty_like(input),
+        "on_meta",
+        "(Tensor input) -> Tensor",
+        namespace="repdl_test_registry",
+        distribution="test",
+        check=lambda input: None,
+        fake=lambda input: torch.empty_like(input),
     )
     try:
         with pytest.raises(BackendError, match="on_meta: no backend for xpu tensors is installed; pip install"):
@@ -189,9 +194,14 @@ def twice() -> Iterator[Any]:
             raise ShapeError(f"twice: input.dim() is {input.dim()}, expected 1")
 
     op = registry.define(
-        "twice", "(Tensor input) -> Tensor", namespace="repdl_test", distribution="somebody-elses",
-        check=check, fake=lambda input: input.new_empty(input.shape),
-        setup_context=lambda ctx, inputs, output: None, backward=lambda ctx, grad: op(grad),
+        "twice",
+        "(Tensor input) -> Tensor",
+        namespace="repdl_test",
+        distribution="somebody-elses",
+        check=check,
+        fake=lambda input: input.new_empty(input.shape),
+        setup_context=lambda ctx, inputs, output: None,
+        backward=lambda ctx, grad: op(grad),
     )
     try:
         yield op, calls
@@ -208,14 +218,24 @@ def test_define__derivative_with_a_default_and_a_list() -> None:
         seen.append(inputs)
 
     scaled = registry.define(
-        "scaled", "(Tensor input, float by=3) -> Tensor", namespace="repdl_test_forms", distribution="test",
-        check=lambda input, by=3.0: None, fake=lambda input, by=3.0: input.new_empty(input.shape),
-        setup_context=setup_context, backward=lambda ctx, grad: (grad * 5, None),
+        "scaled",
+        "(Tensor input, float by=3) -> Tensor",
+        namespace="repdl_test_forms",
+        distribution="test",
+        check=lambda input, by=3.0: None,
+        fake=lambda input, by=3.0: input.new_empty(input.shape),
+        setup_context=setup_context,
+        backward=lambda ctx, grad: (grad * 5, None),
     )
     total = registry.define(
-        "total", "(Tensor[] inputs) -> Tensor", namespace="repdl_test_forms", distribution="test",
-        check=lambda inputs: None, fake=lambda inputs: inputs[0].new_empty(inputs[0].shape),
-        setup_context=lambda ctx, inputs, output: None, backward=lambda ctx, grad: [grad, grad * 2],
+        "total",
+        "(Tensor[] inputs) -> Tensor",
+        namespace="repdl_test_forms",
+        distribution="test",
+        check=lambda inputs: None,
+        fake=lambda inputs: inputs[0].new_empty(inputs[0].shape),
+        setup_context=lambda ctx, inputs, output: None,
+        backward=lambda ctx, grad: [grad, grad * 2],
     )
     try:
         for name in INSTALLED:
@@ -261,8 +281,13 @@ def test_define__a_name_that_is_taken(twice: Any, name: str, family: str | None,
     before = dict(registry.OPS)
     with pytest.raises(NameTakenError, match=message):
         registry.define(
-            name, "(Tensor input) -> Tensor", namespace="repdl_test_taken", distribution="test", family=family,
-            check=lambda input: None, fake=lambda input: torch.empty_like(input),
+            name,
+            "(Tensor input) -> Tensor",
+            namespace="repdl_test_taken",
+            distribution="test",
+            family=family,
+            check=lambda input: None,
+            fake=lambda input: torch.empty_like(input),
         )
     assert before == registry.OPS and "repdl_test_taken" not in registry._libraries
 
@@ -325,7 +350,10 @@ class Site:
         clean["PYTHONPATH"] = os.pathsep.join(filter(None, [str(self.folder), clean.get("PYTHONPATH", "")]))
         done = subprocess.run(
             [sys.executable, "-c", PRELUDE + textwrap.dedent(code)],
-            env={**clean, **environment}, capture_output=True, text=True, timeout=120,
+            env={**clean, **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
@@ -353,8 +381,12 @@ def site(tmp_path: Path) -> Site:
 
 
 def test_plugin__broken_is_reported_and_harms_nobody(site: Site) -> None:
-    site.add("repdl-broken", "repdl.backends", "broken = broken_plugin:backend",
-             broken_plugin="raise OSError('libfoo.so not found')")
+    site.add(
+        "repdl-broken",
+        "repdl.backends",
+        "broken = broken_plugin:backend",
+        broken_plugin="raise OSError('libfoo.so not found')",
+    )
     listed, normal, asked, still = site.python("""
         print(repdl.backends()["broken"].error)
         attempt(product)
@@ -393,7 +425,11 @@ def test_plugin__broken_cpu_is_no_silent_fallback(site: Site) -> None:
 
 
 def test_plugin__third_party_backend_by_priority(site: Site) -> None:
-    site.add("their-backend", "repdl.backends", "theirs = their_backend:backend", their_backend="""
+    site.add(
+        "their-backend",
+        "repdl.backends",
+        "theirs = their_backend:backend",
+        their_backend="""
         import torch
         from repdl import Backend
 
@@ -401,7 +437,8 @@ def test_plugin__third_party_backend_by_priority(site: Site) -> None:
             return torch.full((input.shape[0], mat2.shape[1]), 25.0)
 
         backend = Backend("theirs", "cpu", {"matmul": matmul}, priority=1000)
-    """)
+    """,
+    )
     code = """
         print(repdl.backends()["theirs"].ops, repdl.backends()["theirs"].priority)
         attempt(product)
@@ -413,7 +450,11 @@ def test_plugin__third_party_backend_by_priority(site: Site) -> None:
 
 
 def test_plugin__third_party_op(site: Site) -> None:
-    site.add("their-op", "repdl.ops", "thrice = their_op:thrice\nbroken_op = their_op:nothing", their_op="""
+    site.add(
+        "their-op",
+        "repdl.ops",
+        "thrice = their_op:thrice\nbroken_op = their_op:nothing",
+        their_op="""
         import repdl
         from repdl import registry
 
@@ -426,7 +467,8 @@ def test_plugin__third_party_op(site: Site) -> None:
 
         def thrice(input):
             return _op(input)
-    """)
+    """,
+    )
     ours = [op for op in registry.OPS.values() if op.distribution == "repdl-core"]
     without = sorted(op.name for op in ours if op.differentiable is False)
     assert site.python("""

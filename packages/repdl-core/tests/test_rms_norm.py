@@ -78,8 +78,12 @@ BAD: list[tuple[Any, Any, Any, str]] = [
 def test_rms_norm__rejects(shape: tuple[int, ...], normalized_shape: Any, vector: Any, words: str) -> None:
     x, weight = uniform(1, *shape), None if vector is None else uniform(2, *vector)
     assert_rejected(
-        lambda: ops.rms_norm(x, normalized_shape, weight), ValueError, "rms_norm: ", words,
-        tensors=[x], by_torch=lambda: theirs(x, normalized_shape, weight),
+        lambda: ops.rms_norm(x, normalized_shape, weight),
+        ValueError,
+        "rms_norm: ",
+        words,
+        tensors=[x],
+        by_torch=lambda: theirs(x, normalized_shape, weight),
     )
 
 

@@ -45,8 +45,10 @@ def converted(op: str, args: tuple[Any, ...], dtype: torch.dtype) -> tuple[Any, 
     if dtype in (DOUBLE, *HALVES) and OPS[op].storage is not None:
         return convert(op, args, dtype)
     return tuple(
-        [t.to(dtype) for t in a] if isinstance(a, list) and a and isinstance(a[0], torch.Tensor)
-        else a.to(dtype) if isinstance(a, torch.Tensor) and a.is_floating_point()
+        [t.to(dtype) for t in a]
+        if isinstance(a, list) and a and isinstance(a[0], torch.Tensor)
+        else a.to(dtype)
+        if isinstance(a, torch.Tensor) and a.is_floating_point()
         else a
         for a in args
     )
@@ -59,8 +61,10 @@ def accepted(op: str) -> tuple[torch.dtype, ...]:
     contract = ("v1",) if "str contract" in OPS[op].schema else ()
     for dtype in TRIED:
         meta = [
-            [t.to("meta") for t in a] if isinstance(a, list) and a and isinstance(a[0], torch.Tensor)
-            else a.to("meta") if isinstance(a, torch.Tensor)
+            [t.to("meta") for t in a]
+            if isinstance(a, list) and a and isinstance(a[0], torch.Tensor)
+            else a.to("meta")
+            if isinstance(a, torch.Tensor)
             else a
             for a in converted(op, args, dtype)
         ]

@@ -17,7 +17,6 @@ from repdl.testing.inputs import index
 Function = Callable[[torch.Tensor], torch.Tensor]
 
 
-
 def in_double(x: torch.Tensor) -> torch.Tensor:
     """The same rows in float64, with all of its bits."""
     return in_dtype(x, torch.float64)
@@ -44,9 +43,7 @@ FUNCTIONS: dict[str, tuple[tuple[int, ...], Function]] = {
     "max_pool2d": ((37, 3, 9, 8), lambda x: ops.max_pool2d(x, 3, 2, 1)),
     "batch_norm_eval": (
         (37, 6, 5, 4),
-        lambda x: ops.batch_norm(
-            x, uniform(2, 6), uniform(3, 6).abs(), uniform(4, 6), uniform(5, 6), training=False
-        ),
+        lambda x: ops.batch_norm(x, uniform(2, 6), uniform(3, 6).abs(), uniform(4, 6), uniform(5, 6), training=False),
     ),
     "layer_norm": ((37, 130), lambda x: ops.layer_norm(x, [130], uniform(2, 130), uniform(3, 130))),
     "rms_norm": ((37, 130), lambda x: ops.rms_norm(x, [130], uniform(2, 130))),

@@ -37,7 +37,16 @@ BINDS = {
     **{f"{name}": [f"bind_{name}<float>(module)"] for name in ("matmul", "layer_norm", "rms_norm", "group_norm")},
 }
 """Family -> the calls that bind it, if they are not all of its name in module.cpp."""
-NOT_KERNELS = {"bind.hpp", "conv2d.hpp", "machine.cpp", "micro_kernel.hpp", "module.cpp", "prefetch.hpp", "routes.hpp", "threads.hpp"}
+NOT_KERNELS = {
+    "bind.hpp",
+    "conv2d.hpp",
+    "machine.cpp",
+    "micro_kernel.hpp",
+    "module.cpp",
+    "prefetch.hpp",
+    "routes.hpp",
+    "threads.hpp",
+}
 """What has no result of its own: declarations, bindings, prefetches."""
 
 
@@ -329,7 +338,9 @@ def test_planted__bug(name: str, build: Callable[..., Path], tmp_path: Path) -> 
     (tmp_path / "module").mkdir()
     done = outcome(bug.tests, make(build, bug.family, tmp_path / "native", tmp_path / "module"))
     # 1: a test failed. Below 0: the bug killed the process. Other numbers are pytest's own errors.
-    assert done.returncode == 1 or done.returncode < 0, f"not caught: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    assert done.returncode == 1 or done.returncode < 0, (
+        f"not caught: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    )
     caught = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
     print(f"{name}: {caught[0] if caught else f'killed by signal {-done.returncode}'}")
 

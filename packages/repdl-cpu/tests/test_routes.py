@@ -185,6 +185,7 @@ def convolutions(kind: str, contract: str, width: int) -> None:
 
 # ---- Gradients of weights: runs of pixels in registers, in place, packed; parts of the terms
 
+
 def gradient(
     kind: str, contract: str, filters: int, image: tuple[int, ...], kernel: tuple[int, int], dilation: int, groups: int
 ) -> tuple[Any, ...]:

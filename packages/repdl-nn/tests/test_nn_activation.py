@@ -29,9 +29,7 @@ def test_relu__inplace_gradient(uniform):
 
 
 @pytest.mark.parametrize("name", ["Softmax", "LogSoftmax"])
-@pytest.mark.parametrize(
-    ("shape", "dim"), [((4, 5), 1), ((4, 5), 0), ((2, 3, 8), -1), ((2, 8, 3), 1), ((8,), 0)]
-)
+@pytest.mark.parametrize(("shape", "dim"), [((4, 5), 1), ((4, 5), 0), ((2, 3, 8), -1), ((2, 8, 3), 1), ((8,), 0)])
 def test_softmax__dims(name, shape, dim, compare, uniform):
     compare(getattr(nn, name)(dim), getattr(torch.nn, name)(dim), uniform(*shape), tolerance=TOLERANCE)
 

@@ -284,9 +284,14 @@ def test_convert__dropout_that_drops_nothing():
 
 def test_convert__says_which_op_computes_a_layer_without_a_counterpart():
     for layer, op in (
-        (torch.nn.GELU(), "gelu"), (torch.nn.SiLU(), "silu"), (torch.nn.LayerNorm(3), "layer_norm"),
-        (torch.nn.GroupNorm(1, 2), "group_norm"), (torch.nn.InstanceNorm2d(3), "instance_norm"),
-        (torch.nn.BatchNorm3d(3), "batch_norm"), (torch.nn.ReflectionPad2d(1), "pad"), (torch.nn.Tanh(), "tanh"),
+        (torch.nn.GELU(), "gelu"),
+        (torch.nn.SiLU(), "silu"),
+        (torch.nn.LayerNorm(3), "layer_norm"),
+        (torch.nn.GroupNorm(1, 2), "group_norm"),
+        (torch.nn.InstanceNorm2d(3), "instance_norm"),
+        (torch.nn.BatchNorm3d(3), "batch_norm"),
+        (torch.nn.ReflectionPad2d(1), "pad"),
+        (torch.nn.Tanh(), "tanh"),
     ):
         _refused(layer, f"has no reproducible counterpart; repdl.ops.{op} computes it")
     for layer in (torch.nn.LSTM(2, 2), torch.nn.Conv1d(1, 1, 1), torch.nn.Softplus()):

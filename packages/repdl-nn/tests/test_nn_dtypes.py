@@ -19,8 +19,13 @@ DTYPES = (*HALF, torch.float64)
 def model() -> torch.nn.Module:
     torch.manual_seed(0)
     return torch.nn.Sequential(
-        torch.nn.Conv2d(2, 4, 3, padding=1, padding_mode="circular"), torch.nn.BatchNorm2d(4), torch.nn.ReLU(),
-        torch.nn.MaxPool2d(2), torch.nn.Flatten(), torch.nn.Linear(36, 5), torch.nn.BatchNorm1d(5),
+        torch.nn.Conv2d(2, 4, 3, padding=1, padding_mode="circular"),
+        torch.nn.BatchNorm2d(4),
+        torch.nn.ReLU(),
+        torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(),
+        torch.nn.Linear(36, 5),
+        torch.nn.BatchNorm1d(5),
     )
 
 

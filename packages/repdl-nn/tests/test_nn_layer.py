@@ -27,9 +27,7 @@ LAYERS: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = [
     ("CrossEntropyLoss", (), (100, 5)),
     ("NLLLoss", (), (100, 5)),
 ]
-every_layer = pytest.mark.parametrize(
-    ("name", "arguments", "shape"), LAYERS, ids=[name for name, _, _ in LAYERS]
-)
+every_layer = pytest.mark.parametrize(("name", "arguments", "shape"), LAYERS, ids=[name for name, _, _ in LAYERS])
 
 
 def _call(layer: torch.nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
@@ -159,7 +157,10 @@ def test_layer__is_a_leaf_of_torch_fx() -> None:
     model = Traced()
     traced = torch.fx.symbolic_trace(model)
     assert [node.target for node in traced.graph.nodes if node.op == "call_module"] == [
-        "body.0", "body.1", "body.2", "head"
+        "body.0",
+        "body.1",
+        "body.2",
+        "head",
     ]
     x = torch.ones(2, 1, 5, 5)
     assert torch.equal(traced.eval()(x), model.eval()(x))

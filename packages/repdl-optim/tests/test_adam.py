@@ -41,9 +41,16 @@ def test_adam__bits_of_the_reference(options: dict[str, Any], betas: tuple[float
         optimizer.step()
         with repdl.use_backend("reference"):
             repdl.ops.adam_step(
-                oracle, grads, *lists, lr=0.1, beta1=betas[0], beta2=betas[1], eps=1e-8,
+                oracle,
+                grads,
+                *lists,
+                lr=0.1,
+                beta1=betas[0],
+                beta2=betas[1],
+                eps=1e-8,
                 bias_correction1=1 - power(betas[0], step),
-                bias_correction2=1 - power(betas[1], step), **options,
+                bias_correction2=1 - power(betas[1], step),
+                **options,
             )
         assert_same_bits(params, oracle, f"step {step}")
         for key, tensors in zip(KEYS, lists):
@@ -67,12 +74,23 @@ def test_adam__close_to_torch(options: dict[str, Any]) -> None:
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 5), max_size=4).map(tuple), min_size=1, max_size=5),
-    st.floats(0, 1), st.floats(0, 1, exclude_max=True), st.floats(0, 1, exclude_max=True), st.floats(0, 1),
-    st.floats(0, 1), st.booleans(), st.booleans(),
+    st.floats(0, 1),
+    st.floats(0, 1, exclude_max=True),
+    st.floats(0, 1, exclude_max=True),
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.booleans(),
+    st.booleans(),
 )
 def test_adam__any_shape_and_value(
-    shapes: list[tuple[int, ...]], lr: float, beta1: float, beta2: float, eps: float, decay: float,
-    amsgrad: bool, decoupled: bool,
+    shapes: list[tuple[int, ...]],
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    decay: float,
+    amsgrad: bool,
+    decoupled: bool,
 ) -> None:
     results = []
     for backend in ("cpu", "reference") if "cpu" in repdl.backends() else ("reference",):
@@ -212,9 +230,7 @@ def test_adam__parameters_at_different_steps() -> None:
 
 def test_adam__groups_with_their_own_options() -> None:
     params, other = parameters(), parameters()
-    groups: list[dict[str, Any]] = [
-        {"params": params[:2], "weight_decay": 0.5}, {"params": params[2:]}, {"params": []}
-    ]
+    groups: list[dict[str, Any]] = [{"params": params[:2], "weight_decay": 0.5}, {"params": params[2:]}, {"params": []}]
     optimizer = Adam(groups, lr=0.1)
     parts = [Adam(other[:2], lr=0.1, weight_decay=0.5), Adam(other[2:], lr=0.1)]
     for step in range(3):

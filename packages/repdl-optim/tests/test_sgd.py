@@ -63,7 +63,10 @@ def test_sgd__close_to_torch(options: dict[str, Any]) -> None:
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 5), max_size=4).map(tuple), min_size=1, max_size=5),
-    st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1),
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.floats(0, 1),
 )
 def test_sgd__any_shape_and_value(
     shapes: list[tuple[int, ...]], lr: float, momentum: float, dampening: float, weight_decay: float
@@ -326,7 +329,10 @@ def test_sgd__hooks_and_isinstance() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"lr": -0.1}, {"momentum": -0.9}, {"weight_decay": -1.0}, {"nesterov": True},
+        {"lr": -0.1},
+        {"momentum": -0.9},
+        {"weight_decay": -1.0},
+        {"nesterov": True},
         {"nesterov": True, "momentum": 0.9, "dampening": 0.1},
     ],
     ids=str,
@@ -379,7 +385,10 @@ def _overlapping(params: list[torch.nn.Parameter]) -> None:
 
 
 SPOIL: list[tuple[Callable[..., None], type[Exception]]] = [
-    (_sparse, UnsupportedError), (_half, DTypeError), (_expanded, ShapeError), (_overlapping, ShapeError),
+    (_sparse, UnsupportedError),
+    (_half, DTypeError),
+    (_expanded, ShapeError),
+    (_overlapping, ShapeError),
 ]
 
 

@@ -55,9 +55,7 @@ def _is_plain(keyset: int) -> bool:
     return first in (_C.DispatchKey.CPU, _C.DispatchKey.CUDA)
 
 
-def autograd_kernel(
-    overload: Any, kernel: Function, setup_context: Function | None, backward: Function
-) -> Function:
+def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | None, backward: Function) -> Function:
     """The kernel of an op at the dispatcher's Autograd key.
 
     With nothing in between (no mode, no tracing, no transform) it goes straight to `kernel`:

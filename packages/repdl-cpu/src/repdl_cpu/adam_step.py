@@ -34,8 +34,18 @@ def adam_step(
     addresses, counts, _copies, back = flat_addresses("adam_step", columns, [True, False, True, True, True])
     dtype = params[0].dtype if params else torch.float32
     native(dtype).adam_step(
-        addresses, counts, lr, beta1, beta2, eps, weight_decay, bias_correction1, bias_correction2,
-        maximize, decoupled_weight_decay, get_num_threads(),
+        addresses,
+        counts,
+        lr,
+        beta1,
+        beta2,
+        eps,
+        weight_decay,
+        bias_correction1,
+        bias_correction2,
+        maximize,
+        decoupled_weight_decay,
+        get_num_threads(),
     )
     for tensor, copy in back:
         tensor.copy_(copy)

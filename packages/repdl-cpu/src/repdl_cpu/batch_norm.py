@@ -19,8 +19,15 @@ def _sizes(input: torch.Tensor) -> list[int]:
 
 
 def batch_norm(
-    input: torch.Tensor, running_mean: Optional, running_var: Optional, weight: Optional, bias: Optional,
-    training: bool, momentum: float, eps: float, contract: str,
+    input: torch.Tensor,
+    running_mean: Optional,
+    running_var: Optional,
+    weight: Optional,
+    bias: Optional,
+    training: bool,
+    momentum: float,
+    eps: float,
+    contract: str,
 ) -> tuple[torch.Tensor, ...]:
     output, *made = layout.outputs("batch_norm")(
         input, running_mean, running_var, weight, bias, training, momentum, eps, contract
@@ -30,15 +37,29 @@ def batch_norm(
     rows = huge_pages(layout.row_major(output))
     chosen = Contract.parse(contract)
     native(input.dtype).batch_norm(
-        input.data_ptr(), rows.data_ptr(), [address(t) for t in given], [t.data_ptr() for t in made],
-        _sizes(input), training, momentum, eps, chosen.sum_lanes, chosen.sum_block, get_num_threads(),
+        input.data_ptr(),
+        rows.data_ptr(),
+        [address(t) for t in given],
+        [t.data_ptr() for t in made],
+        _sizes(input),
+        training,
+        momentum,
+        eps,
+        chosen.sum_lanes,
+        chosen.sum_block,
+        get_num_threads(),
     )
     return layout.stored(rows, output), *made
 
 
 def batch_norm_backward(
-    grad: torch.Tensor, input: torch.Tensor, weight: Optional, mean: torch.Tensor, invstd: torch.Tensor,
-    training: bool, contract: str,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    weight: Optional,
+    mean: torch.Tensor,
+    invstd: torch.Tensor,
+    training: bool,
+    contract: str,
 ) -> tuple[torch.Tensor, ...]:
     output, grad_weight, grad_bias = layout.outputs("batch_norm_backward")(grad, input)
     grad, input, weight = grad.contiguous(), input.contiguous(), contiguous(weight)
@@ -46,9 +67,19 @@ def batch_norm_backward(
     rows = huge_pages(layout.row_major(output))
     chosen = Contract.parse(contract)
     native(grad.dtype).batch_norm_backward(
-        grad.data_ptr(), input.data_ptr(), address(weight), mean.data_ptr(), invstd.data_ptr(), rows.data_ptr(),
-        grad_weight.data_ptr(), grad_bias.data_ptr(), _sizes(input), training,
-        chosen.sum_lanes, chosen.sum_block, get_num_threads(),
+        grad.data_ptr(),
+        input.data_ptr(),
+        address(weight),
+        mean.data_ptr(),
+        invstd.data_ptr(),
+        rows.data_ptr(),
+        grad_weight.data_ptr(),
+        grad_bias.data_ptr(),
+        _sizes(input),
+        training,
+        chosen.sum_lanes,
+        chosen.sum_block,
+        get_num_threads(),
     )
     return layout.stored(rows, output), grad_weight, grad_bias
 

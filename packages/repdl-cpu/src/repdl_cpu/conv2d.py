@@ -40,9 +40,13 @@ def conv2d(
     input, weight = input.contiguous(), weight.contiguous()
     bias = None if bias is None else bias.contiguous()
     native(input.dtype).conv2d(
-        input.data_ptr(), weight.data_ptr(), 0 if bias is None else bias.data_ptr(), rows.data_ptr(),
+        input.data_ptr(),
+        weight.data_ptr(),
+        0 if bias is None else bias.data_ptr(),
+        rows.data_ptr(),
         _sizes(input.shape, output.shape, weight.shape[2:], stride, padding, dilation, groups),
-        Contract.parse(contract).dot_chunk, get_num_threads(),
+        Contract.parse(contract).dot_chunk,
+        get_num_threads(),
     )
     return layout.stored(rows, output)
 
@@ -60,9 +64,12 @@ def conv2d_grad_input(
     output = huge_pages(grad.new_empty((grad.shape[0], weight.shape[1] * groups, *input_size)))
     grad, weight = grad.contiguous(), weight.contiguous()
     native(grad.dtype).conv2d_grad_input(
-        grad.data_ptr(), weight.data_ptr(), output.data_ptr(),
+        grad.data_ptr(),
+        weight.data_ptr(),
+        output.data_ptr(),
         _sizes(output.shape, grad.shape, weight.shape[2:], stride, padding, dilation, groups),
-        Contract.parse(contract).dot_chunk, get_num_threads(),
+        Contract.parse(contract).dot_chunk,
+        get_num_threads(),
     )
     return output
 
@@ -80,9 +87,12 @@ def conv2d_grad_weight(
     output = huge_pages(grad.new_empty((grad.shape[1], input.shape[1] // groups, *kernel_size)))
     grad, input = grad.contiguous(), input.contiguous()
     native(grad.dtype).conv2d_grad_weight(
-        grad.data_ptr(), input.data_ptr(), output.data_ptr(),
+        grad.data_ptr(),
+        input.data_ptr(),
+        output.data_ptr(),
         _sizes(input.shape, grad.shape, kernel_size, stride, padding, dilation, groups),
-        Contract.parse(contract).dot_chunk, get_num_threads(),
+        Contract.parse(contract).dot_chunk,
+        get_num_threads(),
     )
     return output
 

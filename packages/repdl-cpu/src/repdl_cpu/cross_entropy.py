@@ -22,7 +22,11 @@ def _sizes(target: torch.Tensor, classes: int) -> list[int]:
 
 
 def cross_entropy(
-    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: str,
+    ignore_index: int,
     contract: str,
 ) -> tuple[torch.Tensor, ...]:
     rows, target, weight = _rows(input), target.contiguous(), contiguous(weight)
@@ -31,24 +35,51 @@ def cross_entropy(
     output = losses if reduction == "none" else rows.new_empty(())
     chosen = Contract.parse(contract)
     native().cross_entropy(
-        rows.data_ptr(), target.data_ptr(), address(weight), losses.data_ptr(), output.data_ptr(), total.data_ptr(),
-        max.data_ptr(), sum.data_ptr(), _sizes(target, rows.shape[-1]), ignore_index, REDUCTIONS.index(reduction),
-        chosen.sum_lanes, chosen.sum_block, get_num_threads(),
+        rows.data_ptr(),
+        target.data_ptr(),
+        address(weight),
+        losses.data_ptr(),
+        output.data_ptr(),
+        total.data_ptr(),
+        max.data_ptr(),
+        sum.data_ptr(),
+        _sizes(target, rows.shape[-1]),
+        ignore_index,
+        REDUCTIONS.index(reduction),
+        chosen.sum_lanes,
+        chosen.sum_block,
+        get_num_threads(),
     )
     return output, total, max, sum
 
 
 def cross_entropy_backward(
-    grad: torch.Tensor, input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None,
-    total_weight: torch.Tensor, max: torch.Tensor, sum: torch.Tensor, reduction: str, ignore_index: int,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    total_weight: torch.Tensor,
+    max: torch.Tensor,
+    sum: torch.Tensor,
+    reduction: str,
+    ignore_index: int,
 ) -> torch.Tensor:
     rows, target, weight = _rows(input), target.contiguous(), contiguous(weight)
     grad, max, sum = grad.contiguous(), max.contiguous(), sum.contiguous()
     output = huge_pages(torch.empty_like(rows))
     native().cross_entropy_backward(
-        grad.data_ptr(), rows.data_ptr(), target.data_ptr(), address(weight), total_weight.data_ptr(),
-        max.data_ptr(), sum.data_ptr(), output.data_ptr(), _sizes(target, rows.shape[-1]), ignore_index,
-        REDUCTIONS.index(reduction), get_num_threads(),
+        grad.data_ptr(),
+        rows.data_ptr(),
+        target.data_ptr(),
+        address(weight),
+        total_weight.data_ptr(),
+        max.data_ptr(),
+        sum.data_ptr(),
+        output.data_ptr(),
+        _sizes(target, rows.shape[-1]),
+        ignore_index,
+        REDUCTIONS.index(reduction),
+        get_num_threads(),
     )
     return output.movedim(-1, 1).contiguous()
 

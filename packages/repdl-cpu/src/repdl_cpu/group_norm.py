@@ -26,15 +26,29 @@ def group_norm(
     rows = huge_pages(layout.row_major(output))
     chosen = Contract.parse(contract)
     native(input.dtype).group_norm(
-        input.data_ptr(), address(weight), address(bias), rows.data_ptr(), mean.data_ptr(), rstd.data_ptr(),
-        _sizes(input, num_groups), eps, chosen.sum_lanes, chosen.sum_block, get_num_threads(),
+        input.data_ptr(),
+        address(weight),
+        address(bias),
+        rows.data_ptr(),
+        mean.data_ptr(),
+        rstd.data_ptr(),
+        _sizes(input, num_groups),
+        eps,
+        chosen.sum_lanes,
+        chosen.sum_block,
+        get_num_threads(),
     )
     return layout.stored(rows, output), mean, rstd
 
 
 def group_norm_backward(
-    grad: torch.Tensor, input: torch.Tensor, num_groups: int, mean: torch.Tensor, rstd: torch.Tensor,
-    weight: Optional, contract: str,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    num_groups: int,
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    weight: Optional,
+    contract: str,
 ) -> tuple[torch.Tensor, ...]:
     output, grad_weight, grad_bias = layout.outputs("group_norm_backward")(grad, input)
     grad, input, weight = grad.contiguous(), input.contiguous(), contiguous(weight)
@@ -42,9 +56,18 @@ def group_norm_backward(
     rows = huge_pages(layout.row_major(output))
     chosen = Contract.parse(contract)
     native(grad.dtype).group_norm_backward(
-        grad.data_ptr(), input.data_ptr(), mean.data_ptr(), rstd.data_ptr(), address(weight), rows.data_ptr(),
-        grad_weight.data_ptr(), grad_bias.data_ptr(), _sizes(input, num_groups),
-        chosen.sum_lanes, chosen.sum_block, get_num_threads(),
+        grad.data_ptr(),
+        input.data_ptr(),
+        mean.data_ptr(),
+        rstd.data_ptr(),
+        address(weight),
+        rows.data_ptr(),
+        grad_weight.data_ptr(),
+        grad_bias.data_ptr(),
+        _sizes(input, num_groups),
+        chosen.sum_lanes,
+        chosen.sum_block,
+        get_num_threads(),
     )
     return layout.stored(rows, output), grad_weight, grad_bias
 

@@ -25,15 +25,30 @@ def layer_norm(
     rows = mean.numel()
     chosen = Contract.parse(contract)
     native(input.dtype).layer_norm(
-        input.data_ptr(), address(weight), address(bias), output.data_ptr(), mean.data_ptr(), rstd.data_ptr(),
-        rows, input.numel() // rows if rows else 0, eps, chosen.sum_lanes, chosen.sum_block, get_num_threads(),
+        input.data_ptr(),
+        address(weight),
+        address(bias),
+        output.data_ptr(),
+        mean.data_ptr(),
+        rstd.data_ptr(),
+        rows,
+        input.numel() // rows if rows else 0,
+        eps,
+        chosen.sum_lanes,
+        chosen.sum_block,
+        get_num_threads(),
     )
     return output, mean, rstd
 
 
 def layer_norm_backward(
-    grad: torch.Tensor, input: torch.Tensor, normalized_shape: Sequence[int], mean: torch.Tensor, rstd: torch.Tensor,
-    weight: Optional, contract: str,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    normalized_shape: Sequence[int],
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    weight: Optional,
+    contract: str,
 ) -> tuple[torch.Tensor, ...]:
     grad, input, weight = grad.contiguous(), input.contiguous(), contiguous(weight)
     mean, rstd = mean.contiguous(), rstd.contiguous()
@@ -41,9 +56,19 @@ def layer_norm_backward(
     huge_pages(output)
     chosen = Contract.parse(contract)
     native(grad.dtype).layer_norm_backward(
-        grad.data_ptr(), input.data_ptr(), mean.data_ptr(), rstd.data_ptr(), address(weight), output.data_ptr(),
-        grad_weight.data_ptr(), grad_bias.data_ptr(), mean.numel(), grad_weight.numel(),
-        chosen.sum_lanes, chosen.sum_block, get_num_threads(),
+        grad.data_ptr(),
+        input.data_ptr(),
+        mean.data_ptr(),
+        rstd.data_ptr(),
+        address(weight),
+        output.data_ptr(),
+        grad_weight.data_ptr(),
+        grad_bias.data_ptr(),
+        mean.numel(),
+        grad_weight.numel(),
+        chosen.sum_lanes,
+        chosen.sum_block,
+        get_num_threads(),
     )
     return output, grad_weight, grad_bias
 

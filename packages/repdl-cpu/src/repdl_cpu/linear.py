@@ -15,9 +15,21 @@ def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None,
     output = huge_pages(input.new_empty((m, n)))
     bias = None if bias is None else bias.contiguous()
     native(input.dtype).matmul(
-        input.data_ptr(), weight.data_ptr(), output.data_ptr(), 0 if bias is None else bias.data_ptr(), m, n, k,
-        input.stride(0), input.stride(1), weight.stride(1), weight.stride(0),
-        [0], [0], Contract.parse(contract).dot_chunk, get_num_threads(),
+        input.data_ptr(),
+        weight.data_ptr(),
+        output.data_ptr(),
+        0 if bias is None else bias.data_ptr(),
+        m,
+        n,
+        k,
+        input.stride(0),
+        input.stride(1),
+        weight.stride(1),
+        weight.stride(0),
+        [0],
+        [0],
+        Contract.parse(contract).dot_chunk,
+        get_num_threads(),
     )
     return output
 

@@ -39,8 +39,21 @@ def matmul(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, 
         output = huge_pages(input.new_empty((*batch, m, n)))
         a_batch, b_batch = _offsets(input, batch), _offsets(mat2, batch)
     native(input.dtype).matmul(
-        input.data_ptr(), mat2.data_ptr(), output.data_ptr(), 0, m, n, k, a_row, a_k, b_k, b_column,
-        a_batch, b_batch, Contract.parse(contract).dot_chunk, get_num_threads(),
+        input.data_ptr(),
+        mat2.data_ptr(),
+        output.data_ptr(),
+        0,
+        m,
+        n,
+        k,
+        a_row,
+        a_k,
+        b_k,
+        b_column,
+        a_batch,
+        b_batch,
+        Contract.parse(contract).dot_chunk,
+        get_num_threads(),
     )
     return output
 

@@ -24,8 +24,13 @@ def pad_backward(grad: torch.Tensor, dim: int, left: int, right: int, mode: str)
     shape[dim] -= left + right
     output = huge_pages(grad.new_empty(shape))
     native(grad.dtype).pad_backward(
-        grad.data_ptr(), output.data_ptr(), grad.shape[:dim].numel(), shape[dim], grad.shape[dim + 1 :].numel(),
-        sources(shape[dim], left, right, mode), get_num_threads(),
+        grad.data_ptr(),
+        output.data_ptr(),
+        grad.shape[:dim].numel(),
+        shape[dim],
+        grad.shape[dim + 1 :].numel(),
+        sources(shape[dim], left, right, mode),
+        get_num_threads(),
     )
     return output
 

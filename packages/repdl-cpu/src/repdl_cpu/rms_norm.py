@@ -24,14 +24,26 @@ def rms_norm(
     result, rows = huge_pages(layout.row_major(output)), rstd.numel()
     chosen = Contract.parse(contract)
     native(input.dtype).rms_norm(
-        input.data_ptr(), address(weight), result.data_ptr(), rstd.data_ptr(),
-        rows, input.numel() // rows if rows else 0, eps, chosen.sum_lanes, chosen.sum_block, get_num_threads(),
+        input.data_ptr(),
+        address(weight),
+        result.data_ptr(),
+        rstd.data_ptr(),
+        rows,
+        input.numel() // rows if rows else 0,
+        eps,
+        chosen.sum_lanes,
+        chosen.sum_block,
+        get_num_threads(),
     )
     return layout.stored(result, output), rstd
 
 
 def rms_norm_backward(
-    grad: torch.Tensor, input: torch.Tensor, normalized_shape: Sequence[int], rstd: torch.Tensor, weight: Optional,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    normalized_shape: Sequence[int],
+    rstd: torch.Tensor,
+    weight: Optional,
     contract: str,
 ) -> tuple[torch.Tensor, ...]:
     output, grad_weight = layout.outputs("rms_norm_backward")(grad, input, normalized_shape)
@@ -39,9 +51,17 @@ def rms_norm_backward(
     result = huge_pages(layout.row_major(output))
     chosen = Contract.parse(contract)
     native(grad.dtype).rms_norm_backward(
-        grad.data_ptr(), input.data_ptr(), rstd.data_ptr(), address(weight), result.data_ptr(),
-        grad_weight.data_ptr(), rstd.numel(), grad_weight.numel(),
-        chosen.sum_lanes, chosen.sum_block, get_num_threads(),
+        grad.data_ptr(),
+        input.data_ptr(),
+        rstd.data_ptr(),
+        address(weight),
+        result.data_ptr(),
+        grad_weight.data_ptr(),
+        rstd.numel(),
+        grad_weight.numel(),
+        chosen.sum_lanes,
+        chosen.sum_block,
+        get_num_threads(),
     )
     return layout.stored(result, output), grad_weight
 

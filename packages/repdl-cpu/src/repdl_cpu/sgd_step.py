@@ -27,7 +27,15 @@ def sgd_step(
     addresses, counts, _copies, back = flat_addresses("sgd_step", columns, [True, False, True])
     dtype = params[0].dtype if params else torch.float32
     native(dtype).sgd_step(
-        addresses, counts, lr, weight_decay, momentum, dampening, nesterov, maximize, first,
+        addresses,
+        counts,
+        lr,
+        weight_decay,
+        momentum,
+        dampening,
+        nesterov,
+        maximize,
+        first,
         get_num_threads(),
     )
     for tensor, copy in back:

@@ -25,8 +25,13 @@ def _op(name: str) -> Callable[..., torch.Tensor]:
             chosen = Contract.parse(contract)
             n = shape[dim] if shape else 1
             getattr(native(), name)(
-                *(t.data_ptr() for t in rows), output.data_ptr(), output.numel() // n, n,
-                chosen.sum_lanes, chosen.sum_block, get_num_threads(),
+                *(t.data_ptr() for t in rows),
+                output.data_ptr(),
+                output.numel() // n,
+                n,
+                chosen.sum_lanes,
+                chosen.sum_block,
+                get_num_threads(),
             )
         return layout.stored(output.movedim(-1, dim), output.new_empty(shape)) if moves and shape else output
 

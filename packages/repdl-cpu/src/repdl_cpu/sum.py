@@ -17,9 +17,15 @@ def sum(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str) -
     output = input.new_empty([1 if d in dim else sizes[d] for d in range(input.dim()) if keepdim or d not in dim])
     chosen = Contract.parse(contract)
     native(input.dtype).sum(
-        input.data_ptr(), output.data_ptr(),
-        [sizes[d] for d in kept], [strides[d] for d in kept], [sizes[d] for d in dim], [strides[d] for d in dim],
-        chosen.sum_lanes, chosen.sum_block, get_num_threads(),
+        input.data_ptr(),
+        output.data_ptr(),
+        [sizes[d] for d in kept],
+        [strides[d] for d in kept],
+        [sizes[d] for d in dim],
+        [strides[d] for d in dim],
+        chosen.sum_lanes,
+        chosen.sum_block,
+        get_num_threads(),
     )
     return output
 

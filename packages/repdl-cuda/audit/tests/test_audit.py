@@ -97,9 +97,7 @@ PRODUCTS = {
 def test_audit__plain_products(tmp_path: Path) -> None:
     """The lines of those that a compiler could fuse, and no other."""
     source = tmp_path / "products.cu"
-    source.write_text(
-        "".join(f"__global__ void k{i}(float* x) {{ {body} }}\n" for i, body in enumerate(PRODUCTS))
-    )
+    source.write_text("".join(f"__global__ void k{i}(float* x) {{ {body} }}\n" for i, body in enumerate(PRODUCTS)))
     found = ptx.plain_products(*(toolkit.ptx_of(source, f"-fmad={fmad}") for fmad in ("true", "false")))
     lines = {int(re.search(r"products\.cu:(\d+)", violation)[1]) for violation in found}  # type: ignore[index]
     assert lines == {i for i, plain in enumerate(PRODUCTS.values(), 1) if plain}
@@ -115,8 +113,7 @@ def test_audit__plain_product_in_a_header(tmp_path: Path) -> None:
     header.write_text(text.replace(right, wrong))
     source = tmp_path / "log.cu"
     source.write_text(
-        '#include "repdl/exact/log.hpp"\n'
-        "__global__ void log(float* x) { x[0] = repdl::exact::log(x[1]); }\n"
+        '#include "repdl/exact/log.hpp"\n__global__ void log(float* x) { x[0] = repdl::exact::log(x[1]); }\n'
     )
     found = ptx.plain_products(
         *(toolkit.ptx_of(source, f"-fmad={fmad}", includes=[tmp_path]) for fmad in ("true", "false"))

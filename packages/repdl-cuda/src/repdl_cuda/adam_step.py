@@ -34,8 +34,18 @@ def adam_step(
         columns.append(max_exp_avg_sqs)
     addresses, counts, _copies, back = flat_addresses("adam_step", columns, [True, False, True, True, True])
     native(params[0]).adam_step(
-        addresses, counts, lr, beta1, beta2, eps, weight_decay, bias_correction1, bias_correction2,
-        maximize, decoupled_weight_decay, stream(params[0]),
+        addresses,
+        counts,
+        lr,
+        beta1,
+        beta2,
+        eps,
+        weight_decay,
+        bias_correction1,
+        bias_correction2,
+        maximize,
+        decoupled_weight_decay,
+        stream(params[0]),
     )
     for tensor, copy in back:
         tensor.copy_(copy)

@@ -23,8 +23,15 @@ def _work(input: torch.Tensor, chosen: Contract) -> int:
 
 
 def batch_norm(
-    input: torch.Tensor, running_mean: Optional, running_var: Optional, weight: Optional, bias: Optional,
-    training: bool, momentum: float, eps: float, contract: str,
+    input: torch.Tensor,
+    running_mean: Optional,
+    running_var: Optional,
+    weight: Optional,
+    bias: Optional,
+    training: bool,
+    momentum: float,
+    eps: float,
+    contract: str,
 ) -> tuple[torch.Tensor, ...]:
     output, *made = layout.outputs("batch_norm")(
         input, running_mean, running_var, weight, bias, training, momentum, eps, contract
@@ -35,15 +42,30 @@ def batch_norm(
     chosen = Contract.parse(contract)
     work = workspace(input, _work(input, chosen) if training else 0)
     native(input).batch_norm(
-        input.data_ptr(), rows.data_ptr(), [address(t) for t in given], [t.data_ptr() for t in made],
-        work.data_ptr(), _sizes(input), training, momentum, eps, chosen.sum_lanes, chosen.sum_block, stream(input),
+        input.data_ptr(),
+        rows.data_ptr(),
+        [address(t) for t in given],
+        [t.data_ptr() for t in made],
+        work.data_ptr(),
+        _sizes(input),
+        training,
+        momentum,
+        eps,
+        chosen.sum_lanes,
+        chosen.sum_block,
+        stream(input),
     )
     return layout.stored(rows, output), *made
 
 
 def batch_norm_backward(
-    grad: torch.Tensor, input: torch.Tensor, weight: Optional, mean: torch.Tensor, invstd: torch.Tensor,
-    training: bool, contract: str,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    weight: Optional,
+    mean: torch.Tensor,
+    invstd: torch.Tensor,
+    training: bool,
+    contract: str,
 ) -> tuple[torch.Tensor, ...]:
     output, grad_weight, grad_bias = layout.outputs("batch_norm_backward")(grad, input)
     grad, input, weight = grad.contiguous(), input.contiguous(), contiguous(weight)
@@ -52,9 +74,20 @@ def batch_norm_backward(
     chosen = Contract.parse(contract)
     work = workspace(input, 2 * _work(input, chosen))
     native(grad).batch_norm_backward(
-        grad.data_ptr(), input.data_ptr(), address(weight), mean.data_ptr(), invstd.data_ptr(), rows.data_ptr(),
-        grad_weight.data_ptr(), grad_bias.data_ptr(), work.data_ptr(), _sizes(input), training,
-        chosen.sum_lanes, chosen.sum_block, stream(input),
+        grad.data_ptr(),
+        input.data_ptr(),
+        address(weight),
+        mean.data_ptr(),
+        invstd.data_ptr(),
+        rows.data_ptr(),
+        grad_weight.data_ptr(),
+        grad_bias.data_ptr(),
+        work.data_ptr(),
+        _sizes(input),
+        training,
+        chosen.sum_lanes,
+        chosen.sum_block,
+        stream(input),
     )
     return layout.stored(rows, output), grad_weight, grad_bias
 

@@ -40,8 +40,26 @@ canonical = elementwise_op("canonical", 1, layout.empty_pointwise)
 """The same elements with every NaN 0x7fc00000: for ops that copy elements."""
 
 _UNARY = (
-    "abs", "cos", "erf", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "neg",
-    "reciprocal", "relu", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "tanh",
+    "abs",
+    "cos",
+    "erf",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "neg",
+    "reciprocal",
+    "relu",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sqrt",
+    "square",
+    "tanh",
 )
 _BINARY = ("add", "div", "maximum", "minimum", "mul", "relu_backward", "sub")
 

@@ -21,8 +21,13 @@ def group_norm(
 
 
 def group_norm_backward(
-    grad: torch.Tensor, input: torch.Tensor, num_groups: int, mean: torch.Tensor, rstd: torch.Tensor,
-    weight: Optional, contract: str,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    num_groups: int,
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    weight: Optional,
+    contract: str,
 ) -> tuple[torch.Tensor, ...]:
     sizes = _sizes(input, num_groups)
     op = "group_norm_backward"

@@ -20,8 +20,13 @@ def layer_norm(
 
 
 def layer_norm_backward(
-    grad: torch.Tensor, input: torch.Tensor, normalized_shape: Sequence[int], mean: torch.Tensor, rstd: torch.Tensor,
-    weight: Optional, contract: str,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    normalized_shape: Sequence[int],
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    weight: Optional,
+    contract: str,
 ) -> tuple[torch.Tensor, ...]:
     sizes = [rstd.numel(), 1, prod(normalized_shape), 1]
     op = "layer_norm_backward"

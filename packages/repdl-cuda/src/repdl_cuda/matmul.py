@@ -26,8 +26,20 @@ def product(
     functions, where = native(a), stream(a)
     work = workspace(a, functions.matmul_work(sizes, m, n, k, chunk, TILE, where))
     functions.matmul(
-        a.data_ptr(), b.data_ptr(), output.data_ptr(), 0 if bias is None else bias.data_ptr(), work.data_ptr(),
-        sizes, a.stride(), b.stride(), m, n, k, chunk, TILE, where,
+        a.data_ptr(),
+        b.data_ptr(),
+        output.data_ptr(),
+        0 if bias is None else bias.data_ptr(),
+        work.data_ptr(),
+        sizes,
+        a.stride(),
+        b.stride(),
+        m,
+        n,
+        k,
+        chunk,
+        TILE,
+        where,
     )
     return output
 

@@ -11,8 +11,13 @@ def _max_rows(rows: torch.Tensor, values: torch.Tensor, indices: torch.Tensor | 
     kernels = native(rows)
     work = torch.empty(kernels.max_work(values.numel(), n), dtype=torch.int64, device=rows.device)
     kernels.max_dim(
-        rows.data_ptr(), values.data_ptr(), 0 if indices is None else indices.data_ptr(), work.data_ptr(),
-        values.numel(), n, stream(rows),
+        rows.data_ptr(),
+        values.data_ptr(),
+        0 if indices is None else indices.data_ptr(),
+        work.data_ptr(),
+        values.numel(),
+        n,
+        stream(rows),
     )
 
 
@@ -28,7 +33,12 @@ def max_backward(grad: torch.Tensor, input: torch.Tensor, output: torch.Tensor) 
     result = torch.empty_like(input)
     ties = torch.zeros(1, dtype=torch.int64, device=input.device)
     native(grad).max_backward(
-        grad.data_ptr(), input.data_ptr(), output.data_ptr(), result.data_ptr(), ties.data_ptr(), input.numel(),
+        grad.data_ptr(),
+        input.data_ptr(),
+        output.data_ptr(),
+        result.data_ptr(),
+        ties.data_ptr(),
+        input.numel(),
         stream(grad),
     )
     return result

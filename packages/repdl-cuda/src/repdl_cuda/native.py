@@ -24,8 +24,7 @@ def load(name: str) -> Any:
         except ModuleNotFoundError:
             option = {"_cuda": "DEVICE", "_emulated": "EMULATED"}[name]
             raise BackendError(
-                f"repdl-cuda was built without {name}: pip install repdl-cuda "
-                f"-Ccmake.define.REPDL_CUDA_{option}=ON"
+                f"repdl-cuda was built without {name}: pip install repdl-cuda -Ccmake.define.REPDL_CUDA_{option}=ON"
             ) from None
     return _modules[name]
 

@@ -12,7 +12,11 @@ from repdl_cuda.sum import sum
 
 
 def reduce(
-    losses: torch.Tensor, weights: torch.Tensor | None, target: torch.Tensor, reduction: str, ignore_index: int,
+    losses: torch.Tensor,
+    weights: torch.Tensor | None,
+    target: torch.Tensor,
+    reduction: str,
+    ignore_index: int,
     contract: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The losses of all positions reduced, and the total weight; `weights` are those of the positions."""
@@ -28,28 +32,50 @@ def reduce(
 
 
 def nll_loss(
-    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: str,
+    ignore_index: int,
     contract: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     input, target, weight = input.contiguous(), target.contiguous(), contiguous(weight)
     losses = input.new_empty(target.shape)
     weights = None if weight is None else workspace(input, target.numel())
     native(input).nll_loss(
-        input.data_ptr(), target.data_ptr(), address(weight), losses.data_ptr(), address(weights),
-        sizes(target.shape, input.shape[1]), ignore_index, stream(input),
+        input.data_ptr(),
+        target.data_ptr(),
+        address(weight),
+        losses.data_ptr(),
+        address(weights),
+        sizes(target.shape, input.shape[1]),
+        ignore_index,
+        stream(input),
     )
     return reduce(losses, weights, target, reduction, ignore_index, contract)
 
 
 def nll_loss_backward(
-    grad: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, total_weight: torch.Tensor,
-    classes: int, reduction: str, ignore_index: int,
+    grad: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    total_weight: torch.Tensor,
+    classes: int,
+    reduction: str,
+    ignore_index: int,
 ) -> torch.Tensor:
     grad, target, weight = grad.contiguous(), target.contiguous(), contiguous(weight)
     output = grad.new_empty((target.shape[0], classes, *target.shape[1:]))
     native(grad).nll_loss_backward(
-        grad.data_ptr(), target.data_ptr(), address(weight), total_weight.data_ptr(), output.data_ptr(),
-        sizes(target.shape, classes), ignore_index, REDUCTIONS.index(reduction), stream(grad),
+        grad.data_ptr(),
+        target.data_ptr(),
+        address(weight),
+        total_weight.data_ptr(),
+        output.data_ptr(),
+        sizes(target.shape, classes),
+        ignore_index,
+        REDUCTIONS.index(reduction),
+        stream(grad),
     )
     return output
 

@@ -18,8 +18,15 @@ def _op(name: str) -> Callable[..., torch.Tensor]:
         rows, tensor = layout.row_major(output), tensor.contiguous()
         size = min(rows.shape[dim], tensor.shape[dim])
         getattr(native(tensor), name)(
-            tensor.data_ptr(), rows.data_ptr(), tensor.shape[:dim].numel(), size, tensor.shape[dim + 1 :].numel(),
-            left, right, mode, stream(tensor),
+            tensor.data_ptr(),
+            rows.data_ptr(),
+            tensor.shape[:dim].numel(),
+            size,
+            tensor.shape[dim + 1 :].numel(),
+            left,
+            right,
+            mode,
+            stream(tensor),
         )
         return layout.stored(rows, output)
 

@@ -20,7 +20,11 @@ def rms_norm(
 
 
 def rms_norm_backward(
-    grad: torch.Tensor, input: torch.Tensor, normalized_shape: Sequence[int], rstd: torch.Tensor, weight: Optional,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    normalized_shape: Sequence[int],
+    rstd: torch.Tensor,
+    weight: Optional,
     contract: str,
 ) -> tuple[torch.Tensor, ...]:
     sizes = [rstd.numel(), 1, prod(normalized_shape), 1]

@@ -23,8 +23,13 @@ def _op(name: str) -> Callable[..., torch.Tensor]:
             chosen = Contract.parse(contract)
             n = shape[dim] if shape else 1
             getattr(native(output), name)(
-                *(t.data_ptr() for t in rows), output.data_ptr(), output.numel() // n, n,
-                chosen.sum_lanes, chosen.sum_block, stream(output),
+                *(t.data_ptr() for t in rows),
+                output.data_ptr(),
+                output.numel() // n,
+                n,
+                chosen.sum_lanes,
+                chosen.sum_block,
+                stream(output),
             )
         return layout.stored(output.movedim(-1, dim), output.new_empty(shape)) if moves else output
 

@@ -18,9 +18,16 @@ def sum(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str) -
     chosen = Contract.parse(contract)
     work = workspace(input, native(input).sum_work(output.numel(), prod(sizes[d] for d in dim), chosen.sum_block))
     native(input).sum(
-        input.data_ptr(), output.data_ptr(), work.data_ptr(),
-        [sizes[d] for d in kept], [strides[d] for d in kept], [sizes[d] for d in dim], [strides[d] for d in dim],
-        chosen.sum_lanes, chosen.sum_block, stream(input),
+        input.data_ptr(),
+        output.data_ptr(),
+        work.data_ptr(),
+        [sizes[d] for d in kept],
+        [strides[d] for d in kept],
+        [sizes[d] for d in dim],
+        [strides[d] for d in dim],
+        chosen.sum_lanes,
+        chosen.sum_block,
+        stream(input),
     )
     return output
 

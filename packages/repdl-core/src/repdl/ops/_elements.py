@@ -53,9 +53,7 @@ def flat_addresses(
     return addresses, counts, keep, back
 
 
-def _same_layout(
-    row: Sequence[torch.Tensor], written: Sequence[bool], back: Written
-) -> tuple[torch.Tensor, ...]:
+def _same_layout(row: Sequence[torch.Tensor], written: Sequence[bool], back: Written) -> tuple[torch.Tensor, ...]:
     dense = _is_dense(row[0])
     layout = _layout(row[0])
     result = []

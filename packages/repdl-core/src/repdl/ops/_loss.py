@@ -85,9 +85,12 @@ def check_targets(op: str, target: torch.Tensor, classes: int, ignore_index: int
     if wrong.any():
         where = tuple(int(i) for i in wrong.nonzero()[0])
         check_range(
-            op, False,
-            lambda: f"target{list(where)} is {int(target[where])}, expected a class from 0 to {classes - 1} "
-            f"or ignore_index = {ignore_index}",
+            op,
+            False,
+            lambda: (
+                f"target{list(where)} is {int(target[where])}, expected a class from 0 to {classes - 1} "
+                f"or ignore_index = {ignore_index}"
+            ),
         )
 
 

@@ -16,9 +16,12 @@ def check_normalized_shape(
     shape = tuple(normalized_shape)
     check(op, len(shape) > 0, "normalized_shape is empty, expected one dimension or more")
     check(
-        op, input.dim() >= len(shape),
-        lambda: f"input.dim() is {input.dim()} (shape {tuple(input.shape)}), "
-        f"expected {len(shape)} or more (= the dimensions of normalized_shape)",
+        op,
+        input.dim() >= len(shape),
+        lambda: (
+            f"input.dim() is {input.dim()} (shape {tuple(input.shape)}), "
+            f"expected {len(shape)} or more (= the dimensions of normalized_shape)"
+        ),
     )
     end = tuple(input.shape[input.dim() - len(shape) :])
     check_size(op, f"input.shape[-{len(shape)}:]", end, shape, "normalized_shape")

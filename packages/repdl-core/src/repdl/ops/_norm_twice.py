@@ -24,7 +24,12 @@ class Rows:
     """
 
     def __init__(
-        self, x: torch.Tensor, mean: Optional, rstd: torch.Tensor, dims: Sequence[int], contract: str,
+        self,
+        x: torch.Tensor,
+        mean: Optional,
+        rstd: torch.Tensor,
+        dims: Sequence[int],
+        contract: str,
         fixed: bool = False,
     ) -> None:
         self.dims, self.contract, self.fixed = list(dims), contract, fixed

@@ -43,8 +43,7 @@ def _raise(op: str, name: str, tensor: torch.Tensor, param: torch.Tensor, first:
     """Say which of the conditions of `check_lists` does not hold."""
     if tensor.layout is not torch.strided:
         raise UnsupportedError(
-            f"{op}: {name}.layout is {tensor.layout}, expected torch.strided; "
-            f"convert it first with .to_dense()"
+            f"{op}: {name}.layout is {tensor.layout}, expected torch.strided; convert it first with .to_dense()"
         )
     check_dtype(op, DTYPES, **{name: tensor})
     check_dtype(op, (param.dtype,), **{name: tensor})
@@ -53,9 +52,12 @@ def _raise(op: str, name: str, tensor: torch.Tensor, param: torch.Tensor, first:
     if tensor.device != param.device:
         raise DeviceError(f"{op}: {name} is on {tensor.device}, expected {param.device} (its parameter's)")
     check(
-        op, False,
-        lambda: f"elements of {name} share memory (shape {tuple(tensor.shape)}, strides {tensor.stride()}), "
-        f"expected one place in memory for each element that is written; use .clone()",
+        op,
+        False,
+        lambda: (
+            f"elements of {name} share memory (shape {tuple(tensor.shape)}, strides {tensor.stride()}), "
+            f"expected one place in memory for each element that is written; use .clone()"
+        ),
     )
 
 

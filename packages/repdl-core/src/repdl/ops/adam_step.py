@@ -28,8 +28,12 @@ def _check(
     decoupled_weight_decay: bool,
 ) -> None:
     check_lists(
-        "adam_step", params, grads=(grads, True), exp_avgs=(exp_avgs, True),
-        exp_avg_sqs=(exp_avg_sqs, True), max_exp_avg_sqs=(max_exp_avg_sqs, amsgrad),
+        "adam_step",
+        params,
+        grads=(grads, True),
+        exp_avgs=(exp_avgs, True),
+        exp_avg_sqs=(exp_avg_sqs, True),
+        max_exp_avg_sqs=(max_exp_avg_sqs, amsgrad),
     )
 
 
@@ -84,6 +88,19 @@ def adam_step(
     if not (params or grads or exp_avgs or exp_avg_sqs or max_exp_avg_sqs):
         return
     _op(
-        params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, lr, beta1, beta2, eps, weight_decay,
-        bias_correction1, bias_correction2, amsgrad, maximize, decoupled_weight_decay,
+        params,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        max_exp_avg_sqs,
+        lr,
+        beta1,
+        beta2,
+        eps,
+        weight_decay,
+        bias_correction1,
+        bias_correction2,
+        amsgrad,
+        maximize,
+        decoupled_weight_decay,
     )

@@ -33,33 +33,51 @@ def _check_channels(op: str, channels: int, **vectors: Optional) -> None:
 
 
 def _check(
-    input: torch.Tensor, running_mean: Optional, running_var: Optional, weight: Optional, bias: Optional,
-    training: bool, momentum: float, eps: float, contract: str,
+    input: torch.Tensor,
+    running_mean: Optional,
+    running_var: Optional,
+    weight: Optional,
+    bias: Optional,
+    training: bool,
+    momentum: float,
+    eps: float,
+    contract: str,
 ) -> None:
     op = "batch_norm"
     vectors = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
     check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
     _check_channels(op, input.shape[1], **vectors)
     check(
-        op, (running_mean is None) == (running_var is None),
+        op,
+        (running_mean is None) == (running_var is None),
         "only one of running_mean and running_var is given, expected both or neither",
     )
     check(
-        op, training or running_mean is not None,
+        op,
+        training or running_mean is not None,
         "training is False without running_mean and running_var, expected both; or pass training=True",
     )
     n = input.numel() // input.shape[1] if input.shape[1] else 0
     if training and input.shape[1]:
         check(
-            op, n != 1,
-            lambda: f"input has 1 value a channel (shape {tuple(input.shape)}), expected 2 or more, or none, in "
-            f"training",
+            op,
+            n != 1,
+            lambda: (
+                f"input has 1 value a channel (shape {tuple(input.shape)}), expected 2 or more, or none, in training"
+            ),
         )
 
 
 def _fake(
-    input: torch.Tensor, running_mean: Optional, running_var: Optional, weight: Optional, bias: Optional,
-    training: bool, momentum: float, eps: float, contract: str,
+    input: torch.Tensor,
+    running_mean: Optional,
+    running_var: Optional,
+    weight: Optional,
+    bias: Optional,
+    training: bool,
+    momentum: float,
+    eps: float,
+    contract: str,
 ) -> tuple[torch.Tensor, ...]:
     channels = input.shape[1]
     new = channels if training and running_mean is not None else 0
@@ -82,8 +100,15 @@ def _backward(ctx: Any, grad: torch.Tensor, *_: Any) -> Any:
         grad, input, weight, mean, invstd, ctx.training, ctx.contract
     )
     return (
-        grad_input, None, None, grad_weight if weight is not None else None, grad_bias if ctx.has_bias else None,
-        None, None, None, None,
+        grad_input,
+        None,
+        None,
+        grad_weight if weight is not None else None,
+        grad_bias if ctx.has_bias else None,
+        None,
+        None,
+        None,
+        None,
     )
 
 
@@ -103,8 +128,13 @@ _batch_norm = registry.define(
 
 
 def _check_backward(
-    grad: torch.Tensor, input: torch.Tensor, weight: Optional, mean: torch.Tensor, invstd: torch.Tensor,
-    training: bool, contract: str,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    weight: Optional,
+    mean: torch.Tensor,
+    invstd: torch.Tensor,
+    training: bool,
+    contract: str,
 ) -> None:
     op = "batch_norm_backward"
     check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
@@ -137,11 +167,10 @@ _batch_norm_backward = registry.define(
     "-> (Tensor, Tensor, Tensor)",
     check=_check_backward,
     fake=lambda grad, input, *_: (
-        layout.images(input.shape, input).empty(input), *(input.new_empty(input.shape[1]) for _ in "wb")
+        layout.images(input.shape, input).empty(input),
+        *(input.new_empty(input.shape[1]) for _ in "wb"),
     ),
-    dtypes=Dtypes(
-        outputs=("grad", "weight", "weight"), statistics=("mean", "invstd"), parameters=(("weight",),)
-    ),
+    dtypes=Dtypes(outputs=("grad", "weight", "weight"), statistics=("mean", "invstd"), parameters=(("weight",),)),
     setup_context=_setup_backward,
     backward=_twice,
     family="batch_norm",
@@ -151,7 +180,8 @@ _batch_norm_backward = registry.define(
 def check_statistics(op: str, channels: int, running_mean: Optional, running_var: Optional) -> None:
     """Raise unless both are vectors of `channels` elements that can be written, or both are None."""
     check(
-        op, (running_mean is None) == (running_var is None),
+        op,
+        (running_mean is None) == (running_var is None),
         "only one of running_mean and running_var is given, expected both or neither",
     )
     statistics = {"running_mean": running_mean, "running_var": running_var}
@@ -177,12 +207,16 @@ def _check_writable(op: str, **statistics: Optional) -> None:
         if tensor is None or tensor.layout is not torch.strided:
             continue
         check(
-            op, not may_overlap(tensor),
-            lambda: f"elements of {name} share memory (strides {tensor.stride()}), expected one place for each; "
-            f"use .clone()",
+            op,
+            not may_overlap(tensor),
+            lambda: (
+                f"elements of {name} share memory (strides {tensor.stride()}), expected one place for each; "
+                f"use .clone()"
+            ),
         )
         check(
-            op, not tensor.is_inference() or torch.is_inference_mode_enabled(),
+            op,
+            not tensor.is_inference() or torch.is_inference_mode_enabled(),
             lambda: f"{name} is an inference tensor, expected a normal one outside inference mode; use .clone()",
         )
 

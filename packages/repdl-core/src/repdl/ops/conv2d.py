@@ -49,7 +49,8 @@ def _check_geometry(
     if channels % groups or channels // groups != weight_shape[1]:
         check_size("conv2d", "input.shape[1]", channels, weight_shape[1] * groups, "weight.shape[1] * groups")
     check(
-        "conv2d", out_channels > 0 and out_channels % groups == 0,
+        "conv2d",
+        out_channels > 0 and out_channels % groups == 0,
         lambda: f"weight.shape[0] is {out_channels}, expected a positive multiple of groups = {groups}",
     )
     shape = [input_shape[0], out_channels]
@@ -59,9 +60,12 @@ def _check_geometry(
         check("conv2d", size > 0, lambda: f"input {side} is 0, expected a positive size")
         n = output_size(size, kernel, stride[axis], padding[axis], dilation[axis])
         check(
-            "conv2d", size + 2 * padding[axis] >= dilation[axis] * (kernel - 1) + 1,
-            lambda: f"the kernel is larger than the padded input: {side} {dilation[axis] * (kernel - 1) + 1} > "
-            f"{size + 2 * padding[axis]}; expected a smaller kernel or dilation, or more padding",
+            "conv2d",
+            size + 2 * padding[axis] >= dilation[axis] * (kernel - 1) + 1,
+            lambda: (
+                f"the kernel is larger than the padded input: {side} {dilation[axis] * (kernel - 1) + 1} > "
+                f"{size + 2 * padding[axis]}; expected a smaller kernel or dilation, or more padding"
+            ),
         )
         shape.append(n)
     return shape

@@ -29,21 +29,33 @@ from repdl.ops.unary import neg
 
 
 def _check(
-    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: str,
+    ignore_index: int,
     contract: str,
 ) -> None:
     check_class_loss("cross_entropy", input, target, weight, reduction)
 
 
 def _check_values(
-    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: str,
+    ignore_index: int,
     contract: str,
 ) -> None:
     check_targets("cross_entropy", target, input.shape[1], ignore_index)
 
 
 def _fake(
-    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: str,
+    ignore_index: int,
     contract: str,
 ) -> tuple[torch.Tensor, ...]:
     loss = input.new_empty(target.shape if reduction == "none" else ())
@@ -76,8 +88,15 @@ _cross_entropy = registry.define(
 
 
 def _check_backward(
-    grad: torch.Tensor, input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None,
-    total_weight: torch.Tensor, max: torch.Tensor, sum: torch.Tensor, reduction: str, ignore_index: int,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    total_weight: torch.Tensor,
+    max: torch.Tensor,
+    sum: torch.Tensor,
+    reduction: str,
+    ignore_index: int,
 ) -> None:
     op = "cross_entropy_backward"
     check_class_loss(op, input, target, weight, reduction)
@@ -87,8 +106,15 @@ def _check_backward(
 
 
 def _check_values_backward(
-    grad: torch.Tensor, input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None,
-    total_weight: torch.Tensor, max: torch.Tensor, sum: torch.Tensor, reduction: str, ignore_index: int,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    total_weight: torch.Tensor,
+    max: torch.Tensor,
+    sum: torch.Tensor,
+    reduction: str,
+    ignore_index: int,
 ) -> None:
     check_targets("cross_entropy_backward", target, input.shape[1], ignore_index)
 
@@ -100,9 +126,7 @@ _cross_entropy_backward = registry.define(
     check=_check_backward,
     check_values=_check_values_backward,
     fake=lambda grad, input, *_: input.new_empty(input.shape),
-    dtypes=Dtypes(
-        SINGLE, statistics=("total_weight", "max", "sum"), parameters=(("weight",),), integers=("target",)
-    ),
+    dtypes=Dtypes(SINGLE, statistics=("total_weight", "max", "sum"), parameters=(("weight",),), integers=("target",)),
     family="cross_entropy",
 )
 
@@ -124,8 +148,12 @@ def _kept_and_spread(label_smoothing: float, classes: int, like: torch.Tensor) -
 
 
 def _of_probabilities(
-    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str,
-    label_smoothing: float, contract: str,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: str,
+    label_smoothing: float,
+    contract: str,
 ) -> torch.Tensor:
     check_size("cross_entropy", "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
     classes = input.shape[1]
@@ -142,8 +170,13 @@ def _of_probabilities(
 
 
 def _smoothed(
-    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int,
-    label_smoothing: float, contract: str,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: str,
+    ignore_index: int,
+    label_smoothing: float,
+    contract: str,
 ) -> torch.Tensor:
     log_p = log_softmax(input, 1, contract=contract)
     loss = nll_loss(log_p, target, weight, ignore_index=ignore_index, reduction=reduction, contract=contract)

@@ -35,8 +35,13 @@ _ops = torch.ops.repdl
 
 
 def define_binary(
-    name: str, saves: bool, to_input: Function, to_other: Function, family: str = "elementwise",
-    dtypes: Dtypes = Dtypes(), autocast: Lists | None = None,  # noqa: B008, it is frozen
+    name: str,
+    saves: bool,
+    to_input: Function,
+    to_other: Function,
+    family: str = "elementwise",
+    dtypes: Dtypes = Dtypes(),
+    autocast: Lists | None = None,  # noqa: B008, it is frozen
 ) -> Function:
     """Register `name(input, other)` with broadcasting; `to_input` and `to_other` compute
     the gradients of the broadcast operands from (grad, input, other, contract) if it
@@ -62,8 +67,15 @@ def define_binary(
         return *grads, None
 
     return registry.define(
-        name, "(Tensor input, Tensor other, str contract) -> Tensor", family=family, autocast=autocast,
-        check=check_arguments, fake=fake, setup_context=setup_context, backward=backward, dtypes=dtypes,
+        name,
+        "(Tensor input, Tensor other, str contract) -> Tensor",
+        family=family,
+        autocast=autocast,
+        check=check_arguments,
+        fake=fake,
+        setup_context=setup_context,
+        backward=backward,
+        dtypes=dtypes,
     )
 
 
@@ -83,17 +95,20 @@ _mul: Function = define_binary(
     "mul", True, lambda grad, a, b, c: _mul(grad, b, c), lambda grad, a, b, c: _mul(grad, a, c)
 )
 _div: Function = define_binary(
-    "div", True,
+    "div",
+    True,
     lambda grad, a, b, c: _div(grad, b, c),
     lambda grad, a, b, c: _ops.neg(_mul(grad, _div(_div(a, b, c), b, c), c)),
 )
 _maximum: Function = define_binary(
-    "maximum", True,
+    "maximum",
+    True,
     lambda grad, a, b, c: _extremum_backward(grad, a, b),
     lambda grad, a, b, c: _extremum_backward(grad, b, a),
 )
 _minimum: Function = define_binary(
-    "minimum", True,
+    "minimum",
+    True,
     lambda grad, a, b, c: _extremum_backward(grad, b, a),
     lambda grad, a, b, c: _extremum_backward(grad, a, b),
 )
@@ -110,7 +125,9 @@ def check_like(op: str, grad: torch.Tensor, **tensors: torch.Tensor) -> None:
 
 
 _maximum_backward: Function = registry.define(
-    "maximum_backward", "(Tensor grad, Tensor input, Tensor other) -> Tensor", family="elementwise",
+    "maximum_backward",
+    "(Tensor grad, Tensor input, Tensor other) -> Tensor",
+    family="elementwise",
     check=lambda grad, input, other: check_like("maximum_backward", grad, input=input, other=other),
     fake=layout.empty_pointwise,
     setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs[1:]),
@@ -188,9 +205,7 @@ def _scaled_op(
     return narrowed(function(a, _mul(b, _number(op, "alpha", alpha, b.dtype, b.device), name), name), dtype)
 
 
-def add(
-    input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None
-) -> torch.Tensor:
+def add(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None) -> torch.Tensor:
     """`input + alpha * other`, broadcast, any floating-point dtype: the product is rounded, then the sum.
 
     Raises:
@@ -202,9 +217,7 @@ def add(
     return _scaled_op("add", _add, input, other, alpha, contract)
 
 
-def sub(
-    input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None
-) -> torch.Tensor:
+def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None) -> torch.Tensor:
     """`input - alpha * other`, broadcast, any floating-point dtype: the product is rounded, then the difference.
 
     Raises:

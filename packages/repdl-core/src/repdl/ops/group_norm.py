@@ -33,7 +33,8 @@ def _check_groups(op: str, input: torch.Tensor, num_groups: int, **vectors: Opti
     channels = input.shape[1]
     check(op, num_groups > 0, lambda: f"num_groups is {num_groups}, expected a positive number")
     check(
-        op, channels % num_groups == 0,
+        op,
+        channels % num_groups == 0,
         lambda: f"num_groups is {num_groups}, expected a divisor of {channels} (= input.shape[1], the channels)",
     )
     check_dim(op, 1, **vectors)
@@ -42,9 +43,7 @@ def _check_groups(op: str, input: torch.Tensor, num_groups: int, **vectors: Opti
             check_size(op, f"{name}.shape[0]", vector.shape[0], channels, "input.shape[1], the channels")
 
 
-def _check(
-    input: torch.Tensor, num_groups: int, weight: Optional, bias: Optional, eps: float, contract: str
-) -> None:
+def _check(input: torch.Tensor, num_groups: int, weight: Optional, bias: Optional, eps: float, contract: str) -> None:
     _check_groups("group_norm", input, num_groups, weight=weight, bias=bias)
 
 
@@ -68,7 +67,12 @@ def _backward(ctx: Any, grad: torch.Tensor, *_: Any) -> Any:
         grad, input, ctx.num_groups, mean, rstd, weight, ctx.contract
     )
     return (
-        grad_input, None, grad_weight if weight is not None else None, grad_bias if ctx.has_bias else None, None, None
+        grad_input,
+        None,
+        grad_weight if weight is not None else None,
+        grad_bias if ctx.has_bias else None,
+        None,
+        None,
     )
 
 
@@ -86,7 +90,12 @@ _group_norm = registry.define(
 
 
 def _check_backward(
-    grad: torch.Tensor, input: torch.Tensor, num_groups: int, mean: torch.Tensor, rstd: torch.Tensor, weight: Optional,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    num_groups: int,
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    weight: Optional,
     contract: str,
 ) -> None:
     op = "group_norm_backward"
@@ -130,11 +139,10 @@ _group_norm_backward = registry.define(
     "-> (Tensor, Tensor, Tensor)",
     check=_check_backward,
     fake=lambda grad, input, *_: (
-        layout.images(input.shape, input).empty(input), *(input.new_empty(input.shape[1]) for _ in "wb")
+        layout.images(input.shape, input).empty(input),
+        *(input.new_empty(input.shape[1]) for _ in "wb"),
     ),
-    dtypes=Dtypes(
-        outputs=("grad", "weight", "weight"), statistics=("mean", "rstd"), parameters=(("weight",),)
-    ),
+    dtypes=Dtypes(outputs=("grad", "weight", "weight"), statistics=("mean", "rstd"), parameters=(("weight",),)),
     setup_context=_setup_backward,
     backward=_twice,
     family="group_norm",
@@ -169,7 +177,8 @@ def group_norm(
     groups = as_int(op, "num_groups", num_groups)
     epsilon = as_float(op, "eps", eps)
     check(
-        op, input.numel() != groups,
+        op,
+        input.numel() != groups,
         lambda: f"input has one value a group (shape {tuple(input.shape)}), expected 2 or more",
     )
     return _group_norm(input, groups, weight, bias, epsilon, contract_name(contract))[0]
@@ -211,7 +220,8 @@ def instance_norm(
         return output.reshape(input.shape)
     share, epsilon, name = as_float(op, "momentum", momentum), as_float(op, "eps", eps), contract_name(contract)
     check(
-        op, input.shape[2:].numel() != 1,
+        op,
+        input.shape[2:].numel() != 1,
         lambda: f"input has one value a channel (shape {tuple(input.shape)}), expected 2 or more",
     )
     check_statistics(op, input.shape[1], running_mean, running_var)
@@ -224,7 +234,11 @@ def instance_norm(
 
 @torch.no_grad()
 def _track(
-    input: torch.Tensor, running_mean: torch.Tensor, running_var: torch.Tensor, momentum: float, eps: float,
+    input: torch.Tensor,
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    momentum: float,
+    eps: float,
     contract: str,
 ) -> None:
     """New running statistics: each batch element's own, as a channel more of batch_norm, then their means."""

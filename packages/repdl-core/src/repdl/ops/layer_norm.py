@@ -44,7 +44,12 @@ def _backward(ctx: Any, grad: torch.Tensor, *_: Any) -> Any:
         grad, input, ctx.normalized_shape, mean, rstd, weight, ctx.contract
     )
     return (
-        grad_input, None, grad_weight if weight is not None else None, grad_bias if ctx.has_bias else None, None, None
+        grad_input,
+        None,
+        grad_weight if weight is not None else None,
+        grad_bias if ctx.has_bias else None,
+        None,
+        None,
     )
 
 
@@ -62,8 +67,13 @@ _layer_norm = registry.define(
 
 
 def _check_backward(
-    grad: torch.Tensor, input: torch.Tensor, normalized_shape: Sequence[int], mean: torch.Tensor, rstd: torch.Tensor,
-    weight: Optional, contract: str,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    normalized_shape: Sequence[int],
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    weight: Optional,
+    contract: str,
 ) -> None:
     op = "layer_norm_backward"
     check_normalized_shape(op, input, normalized_shape, weight=weight)
@@ -93,9 +103,7 @@ _layer_norm_backward = registry.define(
     "-> (Tensor, Tensor, Tensor)",
     check=_check_backward,
     fake=lambda grad, input, shape, *_: (input.new_empty(input.shape), *(input.new_empty(shape) for _ in "wb")),
-    dtypes=Dtypes(
-        outputs=("grad", "weight", "weight"), statistics=("mean", "rstd"), parameters=(("weight",),)
-    ),
+    dtypes=Dtypes(outputs=("grad", "weight", "weight"), statistics=("mean", "rstd"), parameters=(("weight",),)),
     setup_context=_setup_backward,
     backward=_twice,
     family="layer_norm",

@@ -21,7 +21,10 @@ def _check(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, 
     axis = mat2.dim() - (1 if transB else 2)
     if mat2.shape[axis] != inner:
         check_size(
-            "matmul", f"mat2.shape[{axis}]", mat2.shape[axis], inner,
+            "matmul",
+            f"mat2.shape[{axis}]",
+            mat2.shape[axis],
+            inner,
             f"input.shape[{input.dim() - (2 if transA else 1)}]",
         )
     try:
@@ -29,9 +32,12 @@ def _check(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, 
             broadcast_shapes(input.shape[:-2], mat2.shape[:-2])
     except RuntimeError:
         check(
-            "matmul", False,
-            lambda: f"batch dimensions {tuple(input.shape[:-2])} and {tuple(mat2.shape[:-2])} do not broadcast, "
-            f"expected equal sizes or 1",
+            "matmul",
+            False,
+            lambda: (
+                f"batch dimensions {tuple(input.shape[:-2])} and {tuple(mat2.shape[:-2])} do not broadcast, "
+                f"expected equal sizes or 1"
+            ),
         )
 
 
@@ -101,9 +107,7 @@ def mm(
     return _op(input, mat2, transA, transB, contract_name(contract))
 
 
-def bmm(
-    input: torch.Tensor, mat2: torch.Tensor, *, contract: Contract | str | None = None
-) -> torch.Tensor:
+def bmm(input: torch.Tensor, mat2: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """Batched matrix product `(B, M, K) @ (B, K, N) -> (B, M, N)`, any floating-point dtype.
 
     Raises:
@@ -118,9 +122,7 @@ def bmm(
     return _op(input, mat2, False, False, contract_name(contract))
 
 
-def matmul(
-    input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None
-) -> torch.Tensor:
+def matmul(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """Matrix product with torch's broadcasting, any floating-point dtype.
 
     `(K) @ (K) -> ()`, `(M, K) @ (K) -> (M)`, `(..., M, K) @ (..., K, N) -> (..., M, N)`.

@@ -19,7 +19,8 @@ from repdl.ops.sum import as_numpy, normalize_dim, reduced_shape
 
 def _check_max(input: torch.Tensor) -> None:
     check(
-        "max", input.numel() > 0,
+        "max",
+        input.numel() > 0,
         lambda: f"input has no elements (shape {tuple(input.shape)}), expected one at least",
     )
 
@@ -73,7 +74,8 @@ def _check_max_dim(input: torch.Tensor, dim: int, keepdim: bool) -> None:
     check("max", 0 <= dim < (input.dim() or 1), lambda: f"dim is {dim}, expected 0 to {(input.dim() or 1) - 1}")
     if input.dim():
         check_range(
-            "max", input.shape[dim] > 0,
+            "max",
+            input.shape[dim] > 0,
             lambda: f"input.shape[{dim}] is 0, expected 1 or more to take a maximum of",
         )
 
@@ -109,6 +111,7 @@ _max_dim = registry.define(
     dtypes=Dtypes(),
     family="max",
 )
+
 
 def max(
     input: torch.Tensor,

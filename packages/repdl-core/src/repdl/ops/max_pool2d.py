@@ -22,12 +22,14 @@ def pooled_size(size: int, kernel: int, stride: int, padding: int, dilation: int
 
 
 def _shape(
-    input: Sequence[int], kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
-    dilation: Sequence[int], ceil_mode: bool,
+    input: Sequence[int],
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
 ) -> list[int]:
-    sides = [
-        pooled_size(input[2 + i], kernel_size[i], stride[i], padding[i], dilation[i], ceil_mode) for i in (0, 1)
-    ]
+    sides = [pooled_size(input[2 + i], kernel_size[i], stride[i], padding[i], dilation[i], ceil_mode) for i in (0, 1)]
     return [input[0], input[1], *sides]
 
 
@@ -45,8 +47,12 @@ def _check_windows(side: str, size: int, n: int, kernel: int, stride: int, paddi
 
 
 def _check(
-    input: torch.Tensor, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
-    dilation: Sequence[int], ceil_mode: bool,
+    input: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
 ) -> None:
     check_dim("max_pool2d", 4, input=input)
     at_least_one = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
@@ -54,7 +60,8 @@ def _check(
         check("max_pool2d", len(values) == 2, lambda: f"{name} has {len(values)} values, expected 2 (height, width)")
         check("max_pool2d", min(values) >= least, lambda: f"{name} is {tuple(values)}, expected at least {least}")
     check(
-        "max_pool2d", all(input.shape[1:]),
+        "max_pool2d",
+        all(input.shape[1:]),
         lambda: f"input.shape is {tuple(input.shape)}, expected 0 for the batch only",
     )
     for side, k, p, d in zip(("height", "width"), kernel_size, padding, dilation):
@@ -63,9 +70,12 @@ def _check(
         check("max_pool2d", p <= half, lambda: f"padding is {p} in {side}, expected at most half the kernel, {half}")
     for side, n in zip(("height", "width"), _shape(input.shape, kernel_size, stride, padding, dilation, ceil_mode)[2:]):
         check(
-            "max_pool2d", n > 0,
-            lambda: f"input {tuple(input.shape[2:])} is smaller than the kernel {tuple(kernel_size)} in {side}; "
-            f"expected a smaller kernel or dilation, or more padding",
+            "max_pool2d",
+            n > 0,
+            lambda: (
+                f"input {tuple(input.shape[2:])} is smaller than the kernel {tuple(kernel_size)} in {side}; "
+                f"expected a smaller kernel or dilation, or more padding"
+            ),
         )
         i = 0 if side == "height" else 1
         if padding[i] and dilation[i] > 1:
@@ -73,8 +83,12 @@ def _check(
 
 
 def _fake(
-    input: torch.Tensor, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
-    dilation: Sequence[int], ceil_mode: bool,
+    input: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     shape = _shape(input.shape, kernel_size, stride, padding, dilation, ceil_mode)
     kept = layout.images(shape, input)
@@ -117,7 +131,8 @@ def _check_values_backward(grad: torch.Tensor, indices: torch.Tensor, input_size
         low, high = (int(i) for i in indices.aminmax())
         last = input_size[0] * input_size[1] - 1
         check(
-            "max_pool2d_backward", low >= 0 and high <= last,
+            "max_pool2d_backward",
+            low >= 0 and high <= last,
             lambda: f"indices are {low} to {high}, expected 0 to {last}",
         )
 

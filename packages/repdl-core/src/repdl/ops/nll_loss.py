@@ -15,21 +15,33 @@ from repdl.ops._loss import check_arguments, check_class_loss, check_deprecated,
 
 
 def _check(
-    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: str,
+    ignore_index: int,
     contract: str,
 ) -> None:
     check_class_loss("nll_loss", input, target, weight, reduction)
 
 
 def _check_values(
-    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: str,
+    ignore_index: int,
     contract: str,
 ) -> None:
     check_targets("nll_loss", target, input.shape[1], ignore_index)
 
 
 def _fake(
-    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: str,
+    ignore_index: int,
     contract: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     return input.new_empty(target.shape if reduction == "none" else ()), input.new_empty(())
@@ -44,9 +56,7 @@ def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _backward(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
     target, weight, total_weight = ctx.saved_tensors
-    grad_input = _nll_loss_backward(
-        grad, target, weight, total_weight, ctx.classes, ctx.reduction, ctx.ignore_index
-    )
+    grad_input = _nll_loss_backward(grad, target, weight, total_weight, ctx.classes, ctx.reduction, ctx.ignore_index)
     return grad_input, None, None, None, None, None
 
 
@@ -64,8 +74,13 @@ _nll_loss = registry.define(
 
 
 def _check_backward(
-    grad: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, total_weight: torch.Tensor,
-    classes: int, reduction: str, ignore_index: int,
+    grad: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    total_weight: torch.Tensor,
+    classes: int,
+    reduction: str,
+    ignore_index: int,
 ) -> None:
     check_dtype("nll_loss_backward", (torch.int64,), target=target)
     check("nll_loss_backward", target.dim() >= 1, "target.dim() is 0, expected 1 or more (N, ...)")
@@ -74,15 +89,25 @@ def _check_backward(
 
 
 def _check_values_backward(
-    grad: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, total_weight: torch.Tensor,
-    classes: int, reduction: str, ignore_index: int,
+    grad: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    total_weight: torch.Tensor,
+    classes: int,
+    reduction: str,
+    ignore_index: int,
 ) -> None:
     check_targets("nll_loss_backward", target, classes, ignore_index)
 
 
 def _fake_backward(
-    grad: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, total_weight: torch.Tensor,
-    classes: int, reduction: str, ignore_index: int,
+    grad: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    total_weight: torch.Tensor,
+    classes: int,
+    reduction: str,
+    ignore_index: int,
 ) -> torch.Tensor:
     return grad.new_empty((target.shape[0], classes, *target.shape[1:]))
 

@@ -31,9 +31,11 @@ def _check_options(op: str, size: int, dim: int, left: int, right: int, mode: st
     check(op, mode in MODES, lambda: f"mode is {mode!r}, expected constant, {', '.join(MODES)}")
     most = {"reflect": size - 1, "circular": size, "replicate": max(left, right)}[mode]
     check(
-        op, 0 <= left <= most and 0 <= right <= most,
-        lambda: f"padding is ({left}, {right}) in dimension {dim} of size {size}, expected 0 to {max(most, 0)} "
-        f"for {mode}",
+        op,
+        0 <= left <= most and 0 <= right <= most,
+        lambda: (
+            f"padding is ({left}, {right}) in dimension {dim} of size {size}, expected 0 to {max(most, 0)} for {mode}"
+        ),
     )
     check(op, size > 0, lambda: f"input.shape[{dim}] is 0, expected 1 or more to repeat elements of it")
 
@@ -143,9 +145,12 @@ def pad(
         for i in range(pairs):
             size, left, right = input.shape[input.dim() - 1 - i], pad[2 * i], pad[2 * i + 1]
             check(
-                "pad", size + min(left, 0) + min(right, 0) >= 0 and size + left + right >= 0,
-                lambda: f"pad is ({left}, {right}) for dimension {input.dim() - 1 - i} of size {size}, "
-                f"expected to cut no more than there is",
+                "pad",
+                size + min(left, 0) + min(right, 0) >= 0 and size + left + right >= 0,
+                lambda: (
+                    f"pad is ({left}, {right}) for dimension {input.dim() - 1 - i} of size {size}, "
+                    f"expected to cut no more than there is"
+                ),
             )
         return _filled(input, pad, 0.0 if value is None else value)
     if value not in (None, 0):
@@ -161,7 +166,8 @@ def _padded(input: torch.Tensor, dim: int, left: int, right: int, mode: str) -> 
     """One dimension; what negative pads cut off is copied before, but for circular padding."""
     size, least = input.shape[dim], 0 if mode == "circular" else 1
     check(
-        "pad", size + left + right >= least or not (left or right),
+        "pad",
+        size + left + right >= least or not (left or right),
         lambda: f"padding is ({left}, {right}) in dimension {dim} of size {size}, expected {least} or more to be left",
     )
     if mode == "circular":
@@ -174,8 +180,11 @@ def _padded(input: torch.Tensor, dim: int, left: int, right: int, mode: str) -> 
 def _cut(input: torch.Tensor, dim: int, left: int, right: int) -> torch.Tensor:
     left_over = input.shape[dim] + left + right
     check(
-        "pad", left_over >= 0,
-        lambda: f"padding cuts ({-left}, {-right}) off dimension {dim} of size {input.shape[dim]}, "
-        f"expected no more than there is",
+        "pad",
+        left_over >= 0,
+        lambda: (
+            f"padding cuts ({-left}, {-right}) off dimension {dim} of size {input.shape[dim]}, "
+            f"expected no more than there is"
+        ),
     )
     return input.narrow(dim, -left, left_over) if left or right else input

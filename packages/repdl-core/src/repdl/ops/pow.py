@@ -79,7 +79,8 @@ def pow(input: Operand, exponent: Operand, *, contract: Contract | str | None = 
     """
     name = contract_name(contract)
     check(
-        "pow", isinstance(input, torch.Tensor) or isinstance(exponent, torch.Tensor),
+        "pow",
+        isinstance(input, torch.Tensor) or isinstance(exponent, torch.Tensor),
         "no tensor among the operands, expected one at least",
     )
     for what, value in (("input", input), ("exponent", exponent)):

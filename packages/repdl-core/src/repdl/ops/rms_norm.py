@@ -18,9 +18,7 @@ from repdl.ops._norm_twice import Rows, narrow, twice, wide
 Optional = torch.Tensor | None
 
 
-def _check(
-    input: torch.Tensor, normalized_shape: Sequence[int], weight: Optional, eps: float, contract: str
-) -> None:
+def _check(input: torch.Tensor, normalized_shape: Sequence[int], weight: Optional, eps: float, contract: str) -> None:
     check_normalized_shape("rms_norm", input, normalized_shape, weight=weight)
 
 
@@ -56,7 +54,11 @@ _rms_norm = registry.define(
 
 
 def _check_backward(
-    grad: torch.Tensor, input: torch.Tensor, normalized_shape: Sequence[int], rstd: torch.Tensor, weight: Optional,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    normalized_shape: Sequence[int],
+    rstd: torch.Tensor,
+    weight: Optional,
     contract: str,
 ) -> None:
     op = "rms_norm_backward"

@@ -67,6 +67,4 @@ def sgd_step(
     """
     if not (params or grads or momentum_buffers):
         return
-    _op(
-        params, grads, momentum_buffers, lr, weight_decay, momentum, dampening, nesterov, maximize, first
-    )
+    _op(params, grads, momentum_buffers, lr, weight_decay, momentum, dampening, nesterov, maximize, first)

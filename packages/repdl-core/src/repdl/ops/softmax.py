@@ -46,16 +46,25 @@ def _define(name: str, double_backward: Callable[..., Any]) -> Callable[[torch.T
         return *double_backward(grad_grad, *ctx.saved_tensors, ctx.dim, ctx.contract), None, None
 
     backward = registry.define(
-        f"{name}_backward", "(Tensor grad, Tensor output, int dim, str contract) -> Tensor",
-        check=check_backward, fake=lambda grad, output, dim, contract: grad.new_empty(grad.shape),
-        setup_context=setup_backward, backward=backward_backward, family="softmax", dtypes=Dtypes(SINGLE),
+        f"{name}_backward",
+        "(Tensor grad, Tensor output, int dim, str contract) -> Tensor",
+        check=check_backward,
+        fake=lambda grad, output, dim, contract: grad.new_empty(grad.shape),
+        setup_context=setup_backward,
+        backward=backward_backward,
+        family="softmax",
+        dtypes=Dtypes(SINGLE),
     )
     return registry.define(
-        name, "(Tensor input, int dim, str contract) -> Tensor",
-        check=check_forward, fake=lambda input, dim, contract: input.new_empty(input.shape),
+        name,
+        "(Tensor input, int dim, str contract) -> Tensor",
+        check=check_forward,
+        fake=lambda input, dim, contract: input.new_empty(input.shape),
         setup_context=setup_forward,
         backward=lambda ctx, grad: (backward(grad, *ctx.saved_tensors, ctx.dim, ctx.contract), None, None),
-        family="softmax", dtypes=Dtypes(SINGLE), autocast=FLOAT32_ON_CUDA,
+        family="softmax",
+        dtypes=Dtypes(SINGLE),
+        autocast=FLOAT32_ON_CUDA,
     )
 
 

@@ -40,7 +40,8 @@ def normalize_dims(op: str, dim: int | Sequence[int] | None, ndim: int) -> list[
     high = max(ndim, 1)
     for d in given:
         check_range(
-            op, -high <= d < high,
+            op,
+            -high <= d < high,
             lambda: f"dim is {d}, expected {-high} to {high - 1} (input.dim() is {ndim})",
         )
     dims = sorted(d % high for d in given)
@@ -56,9 +57,11 @@ def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> l
 def _check(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str) -> None:
     ndim = input.dim()
     check(
-        "sum", all(0 <= d < ndim for d in dim) and all(a < b for a, b in itertools.pairwise(dim)),
-        lambda: f"dim is {list(dim)}, expected ascending dimensions from 0 to {ndim - 1}; repdl.ops.sum "
-        f"normalises them",
+        "sum",
+        all(0 <= d < ndim for d in dim) and all(a < b for a, b in itertools.pairwise(dim)),
+        lambda: (
+            f"dim is {list(dim)}, expected ascending dimensions from 0 to {ndim - 1}; repdl.ops.sum normalises them"
+        ),
     )
 
 
@@ -110,9 +113,7 @@ def _is_whole(dtype: torch.dtype) -> bool:
     return not dtype.is_floating_point and not dtype.is_complex
 
 
-def as_numpy(
-    op: str, dim: Any, keepdim: bool, axis: Any, keepdims: bool | None
-) -> tuple[Any, bool]:
+def as_numpy(op: str, dim: Any, keepdim: bool, axis: Any, keepdims: bool | None) -> tuple[Any, bool]:
     """`dim` and `keepdim`, which may go by numpy's names, as in torch."""
     check(op, axis is None or dim is None, lambda: f"dim is {dim} and axis is {axis}, expected one of them")
     return dim if axis is None else axis, keepdim if keepdims is None else keepdims

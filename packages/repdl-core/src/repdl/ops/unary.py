@@ -102,7 +102,8 @@ def _unary(name: str, says: str, derivative: Callable[..., Tensor], page: str = 
 abs = _unary("abs", "Absolute value", lambda g, x: _mul(g, _ops.sign(x)))
 cos = _unary("cos", "Cosine, correctly rounded", lambda g, x: _ops.neg(_mul(g, _ops.sin(x))))
 erf = _unary(
-    "erf", "Error function, correctly rounded",
+    "erf",
+    "Error function, correctly rounded",
     lambda g, x: _mul(g, _mul(_ops.exp(_ops.neg(_mul(x, x))), _ERF_SLOPE)),
 )
 exp = _unary("exp", "e to the power of `input`, correctly rounded", lambda g, y: _mul(g, y))
@@ -114,12 +115,8 @@ log1p = _unary("log1p", "`log(1 + input)`, correctly rounded", lambda g, x: _div
 log2 = _unary("log2", "Logarithm to base 2, correctly rounded", lambda g, x: _div(g, _mul(x, _LN_2)))
 neg = _unary("neg", "`-input`", lambda g: _ops.neg(g))
 reciprocal = _unary("reciprocal", "`1 / input`, rounded once", lambda g, y: _ops.neg(_mul(g, _mul(y, y))))
-rsqrt = _unary(
-    "rsqrt", "`1 / sqrt(input)`, correctly rounded", lambda g, y: _mul(_mul(g, -0.5), _mul(y, _mul(y, y)))
-)
-sigmoid = _unary(
-    "sigmoid", "`1 / (1 + exp(-input))`, correctly rounded", lambda g, y: _mul(g, _mul(_sub(1, y), y))
-)
+rsqrt = _unary("rsqrt", "`1 / sqrt(input)`, correctly rounded", lambda g, y: _mul(_mul(g, -0.5), _mul(y, _mul(y, y))))
+sigmoid = _unary("sigmoid", "`1 / (1 + exp(-input))`, correctly rounded", lambda g, y: _mul(g, _mul(_sub(1, y), y)))
 sign = _unary("sign", "1, 0 or -1; 0 for NaN, as torch", lambda g: torch.zeros_like(g))
 sin = _unary("sin", "Sine, correctly rounded", lambda g, x: _mul(g, _ops.cos(x)))
 sqrt = _unary("sqrt", "Square root, rounded once", lambda g, y: _div(g, _add(y, y)))

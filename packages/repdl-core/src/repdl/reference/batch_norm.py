@@ -23,8 +23,15 @@ def _like(rows: Array, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def batch_norm(
-    input: torch.Tensor, running_mean: torch.Tensor | None, running_var: torch.Tensor | None,
-    weight: torch.Tensor | None, bias: torch.Tensor | None, training: bool, momentum: float, eps: float, contract: str,
+    input: torch.Tensor,
+    running_mean: torch.Tensor | None,
+    running_var: torch.Tensor | None,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    contract: str,
 ) -> tuple[torch.Tensor, ...]:
     x = _rows(input)
     n = number(x.shape[0], x)
@@ -55,8 +62,13 @@ def batch_norm(
 
 
 def batch_norm_backward(
-    grad: torch.Tensor, input: torch.Tensor, weight: torch.Tensor | None, mean: torch.Tensor,
-    invstd: torch.Tensor, training: bool, contract: str,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    weight: torch.Tensor | None,
+    mean: torch.Tensor,
+    invstd: torch.Tensor,
+    training: bool,
+    contract: str,
 ) -> tuple[torch.Tensor, ...]:
     g, x, i = _rows(grad), _rows(input), to_numpy(invstd)
     n = number(x.shape[0], x)

@@ -12,7 +12,11 @@ from repdl.reference.softmax import shifted_exp
 
 
 def cross_entropy(
-    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: str,
+    ignore_index: int,
     contract: str,
 ) -> tuple[torch.Tensor, ...]:
     x, t = to_numpy(input), target.numpy()
@@ -26,8 +30,15 @@ def cross_entropy(
 
 
 def cross_entropy_backward(
-    grad: torch.Tensor, input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None,
-    total_weight: torch.Tensor, max: torch.Tensor, sum: torch.Tensor, reduction: str, ignore_index: int,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    total_weight: torch.Tensor,
+    max: torch.Tensor,
+    sum: torch.Tensor,
+    reduction: str,
+    ignore_index: int,
 ) -> torch.Tensor:
     x, t = to_numpy(input), target.numpy()
     counted = t != ignore_index

@@ -136,9 +136,7 @@ def _sin(x: Decimal, shift: Decimal) -> Decimal:
 erf = correctly_rounded(_erf)
 """The error function: the zero itself for either zero, -1 for -inf, 1 for inf."""
 
-sin = correctly_rounded(
-    lambda x: x if x == 0 else _sin(x, Decimal(0)) if x.is_finite() else Decimal("nan")
-)
+sin = correctly_rounded(lambda x: x if x == 0 else _sin(x, Decimal(0)) if x.is_finite() else Decimal("nan"))
 """The sine: the zero itself for either zero, NaN for the infinities."""
 
 cos = correctly_rounded(
@@ -157,7 +155,5 @@ expm1 = correctly_rounded(lambda x: x if x == 0 else WIDE.subtract(WIDE.exp(x), 
 sigmoid = correctly_rounded(lambda x: WIDE.divide(1, _one_plus_exp(WIDE.minus(x))))
 """1 / (1 + e ** -x): 1/2 for either zero, +0 for -inf, 1 for inf."""
 
-tanh = correctly_rounded(
-    lambda x: x if x == 0 else WIDE.subtract(1, WIDE.divide(2, _one_plus_exp(WIDE.add(x, x))))
-)
+tanh = correctly_rounded(lambda x: x if x == 0 else WIDE.subtract(1, WIDE.divide(2, _one_plus_exp(WIDE.add(x, x)))))
 """The hyperbolic tangent: the zero itself for either zero, -1 for -inf, 1 for inf."""

@@ -31,7 +31,11 @@ def _by_channel(rows: Array, input: torch.Tensor) -> Array:
 
 
 def group_norm(
-    input: torch.Tensor, num_groups: int, weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float,
+    input: torch.Tensor,
+    num_groups: int,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    eps: float,
     contract: str,
 ) -> tuple[torch.Tensor, ...]:
     with np.errstate(all="ignore"):
@@ -42,8 +46,13 @@ def group_norm(
 
 
 def group_norm_backward(
-    grad: torch.Tensor, input: torch.Tensor, num_groups: int, mean: torch.Tensor, rstd: torch.Tensor,
-    weight: torch.Tensor | None, contract: str,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    num_groups: int,
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    weight: torch.Tensor | None,
+    contract: str,
 ) -> tuple[torch.Tensor, ...]:
     g, x = _rows(grad, num_groups), _rows(input, num_groups)
     m, r = to_numpy(mean).reshape(-1), to_numpy(rstd).reshape(-1)

@@ -51,8 +51,12 @@ def vector(tensor: torch.Tensor | None, like: Array) -> Array | None:
 
 
 def layer_norm(
-    input: torch.Tensor, normalized_shape: Sequence[int], weight: torch.Tensor | None, bias: torch.Tensor | None,
-    eps: float, contract: str,
+    input: torch.Tensor,
+    normalized_shape: Sequence[int],
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    eps: float,
+    contract: str,
 ) -> tuple[torch.Tensor, ...]:
     x = by_row(input, int(np.prod(normalized_shape)))
     shape = statistics_shape(input, normalized_shape)
@@ -66,8 +70,13 @@ def layer_norm(
 
 
 def layer_norm_backward(
-    grad: torch.Tensor, input: torch.Tensor, normalized_shape: Sequence[int], mean: torch.Tensor, rstd: torch.Tensor,
-    weight: torch.Tensor | None, contract: str,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    normalized_shape: Sequence[int],
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    weight: torch.Tensor | None,
+    contract: str,
 ) -> tuple[torch.Tensor, ...]:
     elements = int(np.prod(normalized_shape))
     g, x = by_row(grad, elements), by_row(input, elements)

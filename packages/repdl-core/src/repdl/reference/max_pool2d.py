@@ -12,14 +12,16 @@ from repdl.reference.arithmetic import to_numpy, to_torch
 
 
 def max_pool2d(
-    input: torch.Tensor, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
-    dilation: Sequence[int], ceil_mode: bool,
+    input: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     x = to_numpy(input)
     n, c, *size = x.shape
-    oh, ow = (
-        pooled_size(size[i], kernel_size[i], stride[i], padding[i], dilation[i], ceil_mode) for i in (0, 1)
-    )
+    oh, ow = (pooled_size(size[i], kernel_size[i], stride[i], padding[i], dilation[i], ceil_mode) for i in (0, 1))
     output = np.zeros((n, c, oh, ow), x.dtype)
     indices = np.zeros((n, c, oh, ow), np.int64)
     for y in range(oh):

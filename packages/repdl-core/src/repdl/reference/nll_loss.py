@@ -24,9 +24,7 @@ def weights_of(weight: torch.Tensor | None, t: Indices, counted: Indices) -> Arr
     return np.asarray(np.where(counted, w[np.where(counted, t, 0)], ZERO)) if w.size else np.zeros(t.shape, w.dtype)
 
 
-def losses(
-    log_p: Array, w: Array | None, counted: Indices, reduction: str, contract: str
-) -> tuple[Array, Array]:
+def losses(log_p: Array, w: Array | None, counted: Indices, reduction: str, contract: str) -> tuple[Array, Array]:
     """The loss of log-probabilities of the targets, and the total weight."""
     each = -log_p if w is None else -(w * log_p)
     each = np.where(counted, each, ZERO)
@@ -47,7 +45,11 @@ def scales(grad: torch.Tensor, total: torch.Tensor, w: Array | None, t: Indices,
 
 
 def nll_loss(
-    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int,
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: str,
+    ignore_index: int,
     contract: str,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     x, t = to_numpy(input), target.numpy()
@@ -58,8 +60,13 @@ def nll_loss(
 
 
 def nll_loss_backward(
-    grad: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, total_weight: torch.Tensor,
-    classes: int, reduction: str, ignore_index: int,
+    grad: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    total_weight: torch.Tensor,
+    classes: int,
+    reduction: str,
+    ignore_index: int,
 ) -> torch.Tensor:
     t = target.numpy()
     counted = t != ignore_index

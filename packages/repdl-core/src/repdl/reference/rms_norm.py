@@ -29,8 +29,12 @@ def rms_norm(
 
 
 def rms_norm_backward(
-    grad: torch.Tensor, input: torch.Tensor, normalized_shape: Sequence[int], rstd: torch.Tensor,
-    weight: torch.Tensor | None, contract: str,
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    normalized_shape: Sequence[int],
+    rstd: torch.Tensor,
+    weight: torch.Tensor | None,
+    contract: str,
 ) -> tuple[torch.Tensor, ...]:
     elements = int(np.prod(normalized_shape))
     g, x = by_row(grad, elements), by_row(input, elements)

@@ -86,9 +86,7 @@ def mixed(op: str, args: Sequence[Any], dtype: torch.dtype) -> tuple[Any, ...]:
     storage = OPS[op].storage
     assert storage is not None
     names = {name for group in storage.dtypes.parameters for name in group}
-    return tuple(
-        a if storage.names[i] in names else b for i, (a, b) in enumerate(zip(args, convert(op, args, dtype)))
-    )
+    return tuple(a if storage.names[i] in names else b for i, (a, b) in enumerate(zip(args, convert(op, args, dtype))))
 
 
 def derived(case: Case) -> Iterator[Case]:

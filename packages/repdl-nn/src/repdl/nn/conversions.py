@@ -51,9 +51,7 @@ def register_conversion(
             subclass of it.
     """
     if not (isinstance(torch_class, type) and issubclass(torch_class, torch.nn.Module)):
-        raise TypeError(
-            f"register_conversion: torch_class is {torch_class!r}, expected a subclass of torch.nn.Module"
-        )
+        raise TypeError(f"register_conversion: torch_class is {torch_class!r}, expected a subclass of torch.nn.Module")
     if isinstance(convert, type) and not issubclass(convert, torch_class):
         raise TypeError(
             f"register_conversion: convert is {convert.__name__}, expected a subclass of "

@@ -140,8 +140,7 @@ def _unsupported(model: torch.nn.Module) -> list[tuple[str, torch.nn.Module, str
 
 def _message(unsupported: list[tuple[str, torch.nn.Module, str]]) -> str:
     lines = [
-        f"  {name or '(the model itself)'}: {type(module).__name__}, {reason}"
-        for name, module, reason in unsupported
+        f"  {name or '(the model itself)'}: {type(module).__name__}, {reason}" for name, module, reason in unsupported
     ]
     count = f"{len(lines)} module{'s' if len(lines) > 1 else ''}"
     remedy = (

@@ -133,9 +133,7 @@ def number(value: float | torch.Tensor) -> float:
     return as_double(item(value) if isinstance(value, torch.Tensor) else value)
 
 
-def by_stage(
-    group: Group, stage: Callable[[torch.Tensor], Hashable]
-) -> dict[Hashable, list[torch.Tensor]]:
+def by_stage(group: Group, stage: Callable[[torch.Tensor], Hashable]) -> dict[Hashable, list[torch.Tensor]]:
     """The parameters of a group that have a gradient, by device, dtype and stage.
 
     One call of an op serves one device, one dtype, and one stage: steps taken so far, say.

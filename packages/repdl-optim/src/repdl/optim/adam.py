@@ -34,11 +34,20 @@ class _AdamSteps(ReproducibleOptimizer):
             yield Call(
                 "adam_step",
                 (
-                    params, [param.grad for param in params], [state["exp_avg"] for state in of],
+                    params,
+                    [param.grad for param in params],
+                    [state["exp_avg"] for state in of],
                     [state["exp_avg_sq"] for state in of],
                     [state["max_exp_avg_sq"] for state in of] if amsgrad else [],
-                    lr, beta1, beta2, eps, weight_decay, bias_correction(beta1, step),
-                    bias_correction(beta2, step), amsgrad, group["maximize"],
+                    lr,
+                    beta1,
+                    beta2,
+                    eps,
+                    weight_decay,
+                    bias_correction(beta1, step),
+                    bias_correction(beta2, step),
+                    amsgrad,
+                    group["maximize"],
                     group.get("decoupled_weight_decay", self._decoupled),
                 ),
                 list(zip(params, of)),
@@ -99,8 +108,18 @@ class Adam(_AdamSteps, torch.optim.Adam):
         if _TORCH_DECOUPLES:
             options["decoupled_weight_decay"] = decoupled_weight_decay
         super().__init__(
-            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
-            capturable=capturable, differentiable=differentiable, fused=fused, **options,
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            foreach=foreach,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            **options,
         )
         if not _TORCH_DECOUPLES:
             self.defaults["decoupled_weight_decay"] = decoupled_weight_decay
@@ -141,6 +160,15 @@ class AdamW(_AdamSteps, torch.optim.AdamW):
         fused: bool | None = None,
     ) -> None:
         super().__init__(
-            params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, foreach=foreach,
-            capturable=capturable, differentiable=differentiable, fused=fused,
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            maximize=maximize,
+            foreach=foreach,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
         )

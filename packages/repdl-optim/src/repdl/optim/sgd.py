@@ -42,8 +42,16 @@ class SGD(ReproducibleOptimizer, torch.optim.SGD):
         fused: bool | None = None,
     ) -> None:
         super().__init__(
-            params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize,
-            foreach=foreach, differentiable=differentiable, fused=fused,
+            params,
+            lr,
+            momentum,
+            dampening,
+            weight_decay,
+            nesterov,
+            maximize=maximize,
+            foreach=foreach,
+            differentiable=differentiable,
+            fused=fused,
         )
 
     def _calls(self, group: Group) -> Iterator[Call]:
@@ -62,9 +70,16 @@ class SGD(ReproducibleOptimizer, torch.optim.SGD):
             yield Call(
                 "sgd_step",
                 (
-                    params, [param.grad for param in params], buffers if momentum != 0 else [],
-                    number(group["lr"]), number(group["weight_decay"]), momentum,
-                    number(group["dampening"]), group["nesterov"], group["maximize"], first,
+                    params,
+                    [param.grad for param in params],
+                    buffers if momentum != 0 else [],
+                    number(group["lr"]),
+                    number(group["weight_decay"]),
+                    momentum,
+                    number(group["dampening"]),
+                    group["nesterov"],
+                    group["maximize"],
+                    first,
                 ),
                 state,
             )

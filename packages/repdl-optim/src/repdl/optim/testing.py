@@ -27,9 +27,7 @@ def set_grads(params: Sequence[torch.nn.Parameter], step: int) -> list[torch.Ten
     return grads
 
 
-def train(
-    optimizer: torch.optim.Optimizer, params: Sequence[torch.nn.Parameter], steps: Iterable[int]
-) -> None:
+def train(optimizer: torch.optim.Optimizer, params: Sequence[torch.nn.Parameter], steps: Iterable[int]) -> None:
     """Take the steps of those numbers."""
     for step in steps:
         set_grads(params, step)

@@ -20,7 +20,11 @@ CASES = [
     for i, kind in enumerate(kinds)
     for back in (False, True)
     for case in (
-        Case(f"{op}_backward" if back else op, f"{name}_{i}", lambda m=make, k=kind, b=back: ((uniform(9, *m().shape), m(), *k) if b else (m(), *k)))
+        Case(
+            f"{op}_backward" if back else op,
+            f"{name}_{i}",
+            lambda m=make, k=kind, b=back: (uniform(9, *m().shape), m(), *k) if b else (m(), *k),
+        )
         for name, make in {
             "special": _specials,
             "values": lambda: uniform(1, 1037, scale=8.0),

@@ -35,9 +35,7 @@ def _step(
         for tensor in (*lists[3], *lists[4]):
             tensor.abs_()
     largest = lists[4] if amsgrad else []
-    return (
-        *lists[:4], largest, lr, *betas, eps, weight_decay, *corrections, amsgrad, maximize, decoupled
-    )
+    return (*lists[:4], largest, lr, *betas, eps, weight_decay, *corrections, amsgrad, maximize, decoupled)
 
 
 def _one(p: float, g: float, m: float, v: float, **options: Any) -> tuple[Any, ...]:
@@ -79,27 +77,40 @@ CASES = [
             "adam_step",
             f"beta1_{b}{('', '_decay', '_decoupled')[d]}{'_amsgrad' * a}{'_maximize' * x}",
             lambda b=b, d=d, a=a, x=x: _step(
-                (7, 11), (3,), betas=(b, 0.999), weight_decay=0.01 if d else 0.0, decoupled=d == 2,
-                amsgrad=a, maximize=x,
+                (7, 11),
+                (3,),
+                betas=(b, 0.999),
+                weight_decay=0.01 if d else 0.0,
+                decoupled=d == 2,
+                amsgrad=a,
+                maximize=x,
             ),
         )
         for b, d, a, x in product((0.9, 0.0), (0, 1, 2), (False, True), (False, True))
     ),
     *(
-        Case("adam_step", f"special{('', '_decay', '_decoupled')[d]}{'_amsgrad' * a}", lambda d=d, a=a: _step(
-            (300,), weight_decay=0.5 if d else 0.0, decoupled=d == 2, amsgrad=a, special=True, any_sign=True
-        ))
+        Case(
+            "adam_step",
+            f"special{('', '_decay', '_decoupled')[d]}{'_amsgrad' * a}",
+            lambda d=d, a=a: _step(
+                (300,), weight_decay=0.5 if d else 0.0, decoupled=d == 2, amsgrad=a, special=True, any_sign=True
+            ),
+        )
         for d in (0, 1, 2)
         for a in (False, True)
     ),
     Case("adam_step", "zeros", lambda: _step((20,), make=lambda seed, *shape: torch.zeros(shape))),
-    Case("adam_step", "zeros_eps_0_is_nan", lambda: _step((20,), eps=0.0, make=lambda seed, *shape: torch.zeros(shape))),
+    Case(
+        "adam_step", "zeros_eps_0_is_nan", lambda: _step((20,), eps=0.0, make=lambda seed, *shape: torch.zeros(shape))
+    ),
     Case("adam_step", "negative_second_moment_is_nan", lambda: _step((70,), any_sign=True, betas=(0.9, 1.0))),
     Case("adam_step", "subnormal", lambda: _step((300,), weight_decay=0.1, eps=1e-44, scale=2.0**-135)),
     Case("adam_step", "squares_underflow", lambda: _step((300,), scale=2.0**-70)),
-    Case("adam_step", "subnormal_hyperparameters", lambda: _step(
-        (70,), betas=(1e-40, 1e-41), eps=1e-45, weight_decay=1e-42, lr=1e-43
-    )),
+    Case(
+        "adam_step",
+        "subnormal_hyperparameters",
+        lambda: _step((70,), betas=(1e-40, 1e-41), eps=1e-45, weight_decay=1e-42, lr=1e-43),
+    ),
     Case("adam_step", "overflow", lambda: _step((70,), scale=2.0**100, amsgrad=True)),
     Case("adam_step", "lr_overflows_float32", lambda: _step((9,), lr=1e300)),
     Case("adam_step", "corrections_0", lambda: _step((9,), corrections=(0.0, 0.0))),

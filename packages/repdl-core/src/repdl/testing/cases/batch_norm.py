@@ -9,7 +9,11 @@ from repdl.testing.inputs import uniform
 
 
 def _forward(
-    x: torch.Tensor, training: bool = True, running: bool = True, weight: bool = True, bias: bool = True,
+    x: torch.Tensor,
+    training: bool = True,
+    running: bool = True,
+    weight: bool = True,
+    bias: bool = True,
     momentum: float = 0.1,
 ) -> tuple:
     c = x.shape[1]
@@ -36,22 +40,42 @@ CASES = [
     *(Case("batch_norm", "train_" + "x".join(map(str, s)), lambda s=s: _forward(uniform(1, *s))) for s in SHAPES),
     *(Case("batch_norm", "eval_" + "x".join(map(str, s)), lambda s=s: _forward(uniform(1, *s), False)) for s in SHAPES),
     *(
-        Case("batch_norm", f"{'train' if t else 'eval'}{'_running' * r}{'_weight' * w}{'_bias' * b}",
-             lambda t=t, r=r, w=w, b=b: _forward(uniform(1, 4, 3, 5), t, r, w, b, 0.3))
-        for t in (True, False) for r in (True, False) for w in (True, False) for b in (True, False) if t or r
+        Case(
+            "batch_norm",
+            f"{'train' if t else 'eval'}{'_running' * r}{'_weight' * w}{'_bias' * b}",
+            lambda t=t, r=r, w=w, b=b: _forward(uniform(1, 4, 3, 5), t, r, w, b, 0.3),
+        )
+        for t in (True, False)
+        for r in (True, False)
+        for w in (True, False)
+        for b in (True, False)
+        if t or r
     ),
     *(Case("batch_norm", name, lambda make=make: _forward(make())) for name, make in LAYOUTS.items()),
-    *(Case("batch_norm", f"train_momentum_{n}", lambda m=m: _forward(uniform(1, 4, 3, 5), momentum=m)) for n, m in (("0.9", 0.9), ("third", 1 / 3))),
+    *(
+        Case("batch_norm", f"train_momentum_{n}", lambda m=m: _forward(uniform(1, 4, 3, 5), momentum=m))
+        for n, m in (("0.9", 0.9), ("third", 1 / 3))
+    ),
     Case("batch_norm", "eval_empty", lambda: _forward(uniform(1, 0, 3, 2), False)),
     Case("batch_norm", "train_empty", lambda: _forward(uniform(1, 0, 3, 2))),
     Case("batch_norm", "no_channels", lambda: _forward(uniform(1, 4, 0, 2))),
-    *(Case("batch_norm_backward", "train_" + "x".join(map(str, s)), lambda s=s: _backward(uniform(1, *s))) for s in SHAPES),
-    *(Case("batch_norm_backward", "eval_" + "x".join(map(str, s)), lambda s=s: _backward(uniform(1, *s), False)) for s in SHAPES),
+    *(
+        Case("batch_norm_backward", "train_" + "x".join(map(str, s)), lambda s=s: _backward(uniform(1, *s)))
+        for s in SHAPES
+    ),
+    *(
+        Case("batch_norm_backward", "eval_" + "x".join(map(str, s)), lambda s=s: _backward(uniform(1, *s), False))
+        for s in SHAPES
+    ),
     Case("batch_norm_backward", "train_no_weight", lambda: _backward(uniform(1, 4, 3, 5), True, False)),
     Case("batch_norm_backward", "eval_no_weight", lambda: _backward(uniform(1, 4, 3, 5), False, False)),
     Case("batch_norm_backward", "eval_empty", lambda: _backward(uniform(1, 0, 3, 2), False)),
     Case("batch_norm_backward", "train_empty", lambda: _backward(uniform(1, 0, 3, 2))),
     Case("batch_norm_backward", "no_channels", lambda: _backward(uniform(1, 4, 0, 2))),
-    Case("batch_norm_backward", "grad_subnormal", lambda: (uniform(6, 4, 3, 5, scale=2.0**-130), *_backward(uniform(1, 4, 3, 5), False)[1:])),
+    Case(
+        "batch_norm_backward",
+        "grad_subnormal",
+        lambda: (uniform(6, 4, 3, 5, scale=2.0**-130), *_backward(uniform(1, 4, 3, 5), False)[1:]),
+    ),
     *(Case("batch_norm_backward", name, lambda make=make: _backward(make())) for name, make in LAYOUTS.items()),
 ]

@@ -108,9 +108,23 @@ CASES = [
         for name in ("columns_13", "columns_31", "pointwise", "depthwise_20", "short_runs_groups")
     ),
     # Padding is a term: 0 * inf is NaN, a skipped tap would be finite.
-    Case("conv2d", "padding_times_infinity", lambda: (
-        torch.ones(1, 1, 2, 2), torch.full((1, 1, 3, 3), float("inf")), None, [1, 1], [1, 1], [1, 1], 1)),
+    Case(
+        "conv2d",
+        "padding_times_infinity",
+        lambda: (torch.ones(1, 1, 2, 2), torch.full((1, 1, 3, 3), float("inf")), None, [1, 1], [1, 1], [1, 1], 1),
+    ),
     # Products underflow to -0 and a padded +0 term turns the chain to +0.
-    Case("conv2d", "underflow_sign", lambda: (
-        torch.full((1, 1, 3, 3), 2.0**-75), torch.full((1, 1, 2, 2), -(2.0**-76)), None, [1, 1], [1, 1], [1, 1], 1)),
+    Case(
+        "conv2d",
+        "underflow_sign",
+        lambda: (
+            torch.full((1, 1, 3, 3), 2.0**-75),
+            torch.full((1, 1, 2, 2), -(2.0**-76)),
+            None,
+            [1, 1],
+            [1, 1],
+            [1, 1],
+            1,
+        ),
+    ),
 ]

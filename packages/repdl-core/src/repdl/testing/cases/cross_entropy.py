@@ -17,8 +17,13 @@ def _backward(*args: object, **kind: object) -> tuple:
 
 
 def _with_rows(
-    grad: torch.Tensor, x: torch.Tensor, t: torch.Tensor, weight: torch.Tensor | None, total: torch.Tensor,
-    reduction: str, ignore: int,
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    t: torch.Tensor,
+    weight: torch.Tensor | None,
+    total: torch.Tensor,
+    reduction: str,
+    ignore: int,
 ) -> tuple:
     m = uniform(8, *t.shape).abs()
     return grad, x, t, weight, total, m, uniform(9, *t.shape).abs(), reduction, ignore
@@ -39,13 +44,17 @@ CASES = [
     Case("cross_entropy", "transposed", lambda: (uniform(1, 7, 11).t(), targets(7, 11), None, "mean", IGNORE)),
     *(Case("cross_entropy_backward", variant(*v), lambda v=v: _backward((11, 7), *v)) for v in VARIANTS),
     *(Case("cross_entropy_backward", f"dims_{variant(*v)}", lambda v=v: _backward((3, 4, 5, 2), *v)) for v in VARIANTS),
-    Case("cross_entropy_backward", "subnormal", lambda: (
-        torch.tensor(2.0**-130), *_backward((11, 7), "sum", True)[1:])),
+    Case(
+        "cross_entropy_backward", "subnormal", lambda: (torch.tensor(2.0**-130), *_backward((11, 7), "sum", True)[1:])
+    ),
     Case("cross_entropy_backward", "wide", lambda: _backward((3, 130))),
     Case("cross_entropy_backward", "transposed", lambda: _transposed(*_backward((11, 7), "sum", True))),
     Case("cross_entropy_backward", "empty", lambda: _backward((0, 3))),
     Case(
-        "cross_entropy_backward", "special",
-        lambda: _with_rows(torch.tensor(0.5), torch.tensor(ROWS), targets(3, len(ROWS)), None, torch.tensor(0.0), "mean", IGNORE),
+        "cross_entropy_backward",
+        "special",
+        lambda: _with_rows(
+            torch.tensor(0.5), torch.tensor(ROWS), targets(3, len(ROWS)), None, torch.tensor(0.0), "mean", IGNORE
+        ),
     ),
 ]

@@ -53,22 +53,40 @@ NAMED = [_named(shape) for shape in SHAPES]
 CASES = [
     *(Case("group_norm", n, lambda s=s, g=g: _forward(uniform(1, *s), g)) for n, s, g in NAMED),
     *(
-        Case("group_norm", f"plain{'_weight' * w}{'_bias' * b}", lambda w=w, b=b: _forward(uniform(1, 4, 6, 37), 2, w, b))
-        for w in (True, False) for b in (True, False)
+        Case(
+            "group_norm", f"plain{'_weight' * w}{'_bias' * b}", lambda w=w, b=b: _forward(uniform(1, 4, 6, 37), 2, w, b)
+        )
+        for w in (True, False)
+        for b in (True, False)
     ),
     *(Case("group_norm", n, lambda make=make: _forward(make(), 2)) for n, make in LAYOUTS.items()),
-    *(Case("group_norm", f"eps_{e}", lambda e=e: _forward(uniform(1, 4, 2, 9), 1, eps=e)) for e in (0.0, 0.1, 1e-45, -1.0)),
+    *(
+        Case("group_norm", f"eps_{e}", lambda e=e: _forward(uniform(1, 4, 2, 9), 1, eps=e))
+        for e in (0.0, 0.1, 1e-45, -1.0)
+    ),
     Case("group_norm", "subnormal_eps_0", lambda: _forward(uniform(1, 6, 4, 9, scale=2.0**-135), 2, eps=0.0)),
     Case("group_norm", "subnormal_bias", _subnormal_bias),
-    Case("group_norm", "strided_vectors", lambda: (uniform(1, 3, 6, 5), 3, uniform(4, 18)[::3], uniform(5, 1).expand(6), 1e-5)),
+    Case(
+        "group_norm",
+        "strided_vectors",
+        lambda: (uniform(1, 3, 6, 5), 3, uniform(4, 18)[::3], uniform(5, 1).expand(6), 1e-5),
+    ),
     Case("group_norm", "empty", lambda: _forward(uniform(1, 0, 6, 2), 3)),
     Case("group_norm", "empty_rows", lambda: _forward(uniform(1, 3, 6, 0), 3)),
     Case("group_norm", "no_channels", lambda: _forward(uniform(1, 4, 0, 2), 2)),
     *(Case("group_norm_backward", n, lambda s=s, g=g: _backward(uniform(1, *s), g)) for n, s, g in NAMED),
     *(Case("group_norm_backward", n, lambda make=make: _backward(make(), 2)) for n, make in LAYOUTS.items()),
     Case("group_norm_backward", "no_weight", lambda: _backward(uniform(1, 4, 6, 37), 2, False)),
-    Case("group_norm_backward", "grad_subnormal", lambda: (uniform(6, 4, 6, 5, scale=2.0**-130), *_backward(uniform(1, 4, 6, 5), 2)[1:])),
-    Case("group_norm_backward", "grad_special", lambda: (uniform(6, 4, 6, 15, special=True), *_backward(uniform(1, 4, 6, 15), 2)[1:])),
+    Case(
+        "group_norm_backward",
+        "grad_subnormal",
+        lambda: (uniform(6, 4, 6, 5, scale=2.0**-130), *_backward(uniform(1, 4, 6, 5), 2)[1:]),
+    ),
+    Case(
+        "group_norm_backward",
+        "grad_special",
+        lambda: (uniform(6, 4, 6, 15, special=True), *_backward(uniform(1, 4, 6, 15), 2)[1:]),
+    ),
     Case("group_norm_backward", "empty", lambda: _backward(uniform(1, 0, 6, 2), 3)),
     Case("group_norm_backward", "empty_rows", lambda: _backward(uniform(1, 3, 6, 0), 3)),
     Case("group_norm_backward", "no_channels", lambda: _backward(uniform(1, 4, 0, 2), 2)),

@@ -55,7 +55,8 @@ CASES = [
     *(Case("layer_norm", name(s), lambda s=s: _forward(uniform(1, *s))) for s in [*ROWS, *SHAPES]),
     *(
         Case("layer_norm", f"plain{'_weight' * w}{'_bias' * b}", lambda w=w, b=b: _forward(uniform(1, 5, 75), 1, w, b))
-        for w in (True, False) for b in (True, False)
+        for w in (True, False)
+        for b in (True, False)
     ),
     *(Case("layer_norm", f"last_{d}", lambda d=d: _forward(uniform(1, 4, 3, 5, 7), d)) for d in (2, 3, 4)),
     *(Case("layer_norm", n, lambda make=make: _forward(make(), 2)) for n, make in layouts().items()),
@@ -69,8 +70,16 @@ CASES = [
     *(Case("layer_norm_backward", f"last_{d}", lambda d=d: _backward(uniform(1, 4, 3, 5, 7), d)) for d in (2, 3, 4)),
     *(Case("layer_norm_backward", n, lambda make=make: _backward(make())) for n, make in layouts().items()),
     Case("layer_norm_backward", "no_weight", lambda: _backward(uniform(1, 70, 75), 1, False)),
-    Case("layer_norm_backward", "grad_subnormal", lambda: (uniform(6, 4, 9, scale=2.0**-130), *_backward(uniform(1, 4, 9))[1:])),
-    Case("layer_norm_backward", "grad_special", lambda: (uniform(6, 9, 12, special=True), *_backward(uniform(1, 9, 12))[1:])),
+    Case(
+        "layer_norm_backward",
+        "grad_subnormal",
+        lambda: (uniform(6, 4, 9, scale=2.0**-130), *_backward(uniform(1, 4, 9))[1:]),
+    ),
+    Case(
+        "layer_norm_backward",
+        "grad_special",
+        lambda: (uniform(6, 9, 12, special=True), *_backward(uniform(1, 9, 12))[1:]),
+    ),
     Case("layer_norm_backward", "grad_permuted", lambda: (uniform(6, 9, 12).t(), *_backward(uniform(1, 12, 9))[1:])),
     Case("layer_norm_backward", "empty", lambda: _backward(uniform(1, 0, 5))),
     Case("layer_norm_backward", "empty_rows", lambda: _backward(uniform(1, 3, 2, 0), 2)),

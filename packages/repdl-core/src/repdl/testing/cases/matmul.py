@@ -37,12 +37,19 @@ def _infinity(m: int, n: int, k: int) -> tuple:
 
 CASES = [
     *(
-        Case("matmul", f"{m}x{n}x{k}{'_transA' * ta}{'_transB' * tb}", lambda m=m, n=n, k=k, ta=ta, tb=tb: _product(m, n, k, ta, tb))
+        Case(
+            "matmul",
+            f"{m}x{n}x{k}{'_transA' * ta}{'_transB' * tb}",
+            lambda m=m, n=n, k=k, ta=ta, tb=tb: _product(m, n, k, ta, tb),
+        )
         for m, n, k in [(1, 1, 1), (5, 7, 3), (17, 33, 65), (40, 100, 30)]
         for ta in (False, True)
         for tb in (False, True)
     ),
-    *(Case("matmul", f"k_{k}", lambda k=k: _product(3, 5, k)) for k in (255, 256, 257, 511, 512, 513, 768, 1023, 1025, 1793, 2049)),
+    *(
+        Case("matmul", f"k_{k}", lambda k=k: _product(3, 5, k))
+        for k in (255, 256, 257, 511, 512, 513, 768, 1023, 1025, 1793, 2049)
+    ),
     *(
         Case("matmul", f"few_rows_{m}x{n}x{k}", lambda m=m, n=n, k=k: _product(m, n, k, False, True))
         for m, n, k in [(1, 16, 256), (1, 47, 257), (2, 33, 513), (3, 40, 1025), (4, 31, 270)]
@@ -51,7 +58,11 @@ CASES = [
         Case("matmul", f"one_row_{n}x{k}", lambda n=n, k=k: _product(1, n, k, False, True))
         for n, k in [(5, 4096), (19, 4097), (3, 2900), (4, 8292), (2, 4081), (3, 4090), (2, 4095)]
     ),
-    Case("matmul", "one_row_strided", lambda: (uniform(1, 3000, 2)[:, :1].t(), uniform(2, 7, 3100)[:, 50:-50].t(), False, False)),
+    Case(
+        "matmul",
+        "one_row_strided",
+        lambda: (uniform(1, 3000, 2)[:, :1].t(), uniform(2, 7, 3100)[:, 50:-50].t(), False, False),
+    ),
     Case("matmul", "one_row_special", lambda: _product(1, 6, 3000, False, True, special=True)),
     Case("matmul", "one_row_underflow", lambda: _underflow(1, 3, 2900, True)),
     Case("matmul", "few_rows_strided", lambda: (uniform(1, 300, 4).t()[:3], uniform(2, 40, 300).t(), False, False)),
@@ -65,7 +76,11 @@ CASES = [
     Case("matmul", "empty_k", lambda: _product(4, 5, 0)),
     Case("matmul", "special", lambda: _product(9, 11, 7, special=True)),
     Case("matmul", "subnormal", lambda: _product(9, 35, 70, scale=2.0**-70)),
-    Case("matmul", "subnormal_operand", lambda: (uniform(1, 9, 70, scale=2.0**-130), uniform(2, 70, 11, scale=2.0**20), False, False)),
+    Case(
+        "matmul",
+        "subnormal_operand",
+        lambda: (uniform(1, 9, 70, scale=2.0**-130), uniform(2, 70, 11, scale=2.0**20), False, False),
+    ),
     Case("matmul", "underflow_keeps_sign", _underflow),
     Case("matmul", "fused_not_rounded_twice", _fused),
     Case("matmul", "batched", lambda: (uniform(1, 3, 5, 300), uniform(2, 3, 300, 7), False, False)),

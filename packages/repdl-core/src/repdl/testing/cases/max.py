@@ -9,8 +9,14 @@ from repdl.testing.inputs import uniform
 
 NAN, INF = float("nan"), float("inf")
 ROWS = [
-    [1.0, 3.0, 3.0, 2.0], [-0.0, 0.0, -1.0, 0.0], [0.0, -0.0, 0.0, -1.0], [NAN, 1.0, INF, NAN],
-    [1.0, INF, NAN, NAN], [-INF, -INF, -INF, -INF], [INF, 1.0, INF, 2.0], [1e-45, 0.0, -1e-45, 1e-45],
+    [1.0, 3.0, 3.0, 2.0],
+    [-0.0, 0.0, -1.0, 0.0],
+    [0.0, -0.0, 0.0, -1.0],
+    [NAN, 1.0, INF, NAN],
+    [1.0, INF, NAN, NAN],
+    [-INF, -INF, -INF, -INF],
+    [INF, 1.0, INF, 2.0],
+    [1e-45, 0.0, -1e-45, 1e-45],
 ]
 
 
@@ -32,7 +38,11 @@ CASES = [
     Case("max_backward", "transposed", lambda: _backward(uniform(1, 7, 9).t())),
     Case("max_dim", "rows", lambda: (torch.tensor(ROWS), 1, False)),
     Case("max_dim", "columns", lambda: (torch.tensor(ROWS).t(), 0, False)),
-    *(Case("max_dim", f"dim{d}{'_keep' * k}", lambda d=d, k=k: (uniform(3, 3, 40, 5), d, k)) for d in range(3) for k in (False, True)),
+    *(
+        Case("max_dim", f"dim{d}{'_keep' * k}", lambda d=d, k=k: (uniform(3, 3, 40, 5), d, k))
+        for d in range(3)
+        for k in (False, True)
+    ),
     Case("max_dim", "long", lambda: (uniform(4, 3, 1500, special=True), 1, False)),
     Case("max_dim", "size_1", lambda: (uniform(4, 3, 1), 1, False)),
     Case("max_dim", "dim_0", lambda: (torch.tensor(3.0), 0, True)),

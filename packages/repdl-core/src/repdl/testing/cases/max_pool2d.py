@@ -33,17 +33,52 @@ def _ties() -> tuple:
 
 CASES = [
     *(Case("max_pool2d", name, lambda name=name: _pool(name)) for name in WINDOWS),
-    *(Case("max_pool2d", f"special_{name}", lambda name=name: _pool(name, special=True)) for name in ("overlap", "dilated")),
+    *(
+        Case("max_pool2d", f"special_{name}", lambda name=name: _pool(name, special=True))
+        for name in ("overlap", "dilated")
+    ),
     Case("max_pool2d", "ties", _ties),
-    Case("max_pool2d", "all_minus_inf", lambda: (torch.full((1, 1, 4, 4), float("-inf")), [3, 3], [1, 1], [1, 1], [1, 1], False)),
-    Case("max_pool2d", "all_minus_inf_dilated", lambda: (torch.full((1, 1, 6, 5), float("-inf")), [3, 3], [1, 1], [1, 1], [2, 2], False)),
+    Case(
+        "max_pool2d",
+        "all_minus_inf",
+        lambda: (torch.full((1, 1, 4, 4), float("-inf")), [3, 3], [1, 1], [1, 1], [1, 1], False),
+    ),
+    Case(
+        "max_pool2d",
+        "all_minus_inf_dilated",
+        lambda: (torch.full((1, 1, 6, 5), float("-inf")), [3, 3], [1, 1], [1, 1], [2, 2], False),
+    ),
     Case("max_pool2d", "no_batch", lambda: _pool("halves", n=0)),
-    Case("max_pool2d", "permuted", lambda: (uniform(1, 6, 2, 8, 3).permute(1, 3, 2, 0), [2, 2], [2, 2], [0, 0], [1, 1], False)),
-    Case("max_pool2d", "expanded", lambda: (uniform(1, 1, 1, 6, 6).expand(2, 3, 6, 6), [2, 2], [2, 2], [0, 0], [1, 1], False)),
+    Case(
+        "max_pool2d",
+        "permuted",
+        lambda: (uniform(1, 6, 2, 8, 3).permute(1, 3, 2, 0), [2, 2], [2, 2], [0, 0], [1, 1], False),
+    ),
+    Case(
+        "max_pool2d",
+        "expanded",
+        lambda: (uniform(1, 1, 1, 6, 6).expand(2, 3, 6, 6), [2, 2], [2, 2], [0, 0], [1, 1], False),
+    ),
     Case("max_pool2d_backward", "distinct", lambda: (uniform(1, 2, 3, 4, 3), index(2, 48, 2, 3, 4, 3), [8, 6])),
-    Case("max_pool2d_backward", "collide", lambda: (uniform(1, 2, 3, 20, 30, scale=2.0**10), index(2, 6, 2, 3, 20, 30), [2, 3])),
-    Case("max_pool2d_backward", "special", lambda: (uniform(1, 2, 3, 9, 9, special=True), index(2, 20, 2, 3, 9, 9), [4, 5])),
-    Case("max_pool2d_backward", "subnormal", lambda: (uniform(1, 2, 3, 9, 9, scale=2.0**-128), index(2, 20, 2, 3, 9, 9), [4, 5])),
-    Case("max_pool2d_backward", "strided", lambda: (uniform(1, 4, 3, 4, 6)[::2, :, :, ::2], index(2, 48, 2, 3, 3, 4).transpose(2, 3), [8, 6])),
+    Case(
+        "max_pool2d_backward",
+        "collide",
+        lambda: (uniform(1, 2, 3, 20, 30, scale=2.0**10), index(2, 6, 2, 3, 20, 30), [2, 3]),
+    ),
+    Case(
+        "max_pool2d_backward",
+        "special",
+        lambda: (uniform(1, 2, 3, 9, 9, special=True), index(2, 20, 2, 3, 9, 9), [4, 5]),
+    ),
+    Case(
+        "max_pool2d_backward",
+        "subnormal",
+        lambda: (uniform(1, 2, 3, 9, 9, scale=2.0**-128), index(2, 20, 2, 3, 9, 9), [4, 5]),
+    ),
+    Case(
+        "max_pool2d_backward",
+        "strided",
+        lambda: (uniform(1, 4, 3, 4, 6)[::2, :, :, ::2], index(2, 48, 2, 3, 3, 4).transpose(2, 3), [8, 6]),
+    ),
     Case("max_pool2d_backward", "no_batch", lambda: (uniform(1, 0, 3, 4, 3), index(2, 48, 0, 3, 4, 3), [8, 6])),
 ]

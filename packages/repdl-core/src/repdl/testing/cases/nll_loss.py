@@ -59,13 +59,27 @@ CASES = [
     Case("nll_loss", "empty", lambda: loss((0, 3))),
     Case("nll_loss", "one_class", lambda: loss((5, 1))),
     Case("nll_loss", "transposed", lambda: (uniform(1, 7, 11).t(), targets(7, 11), None, "mean", IGNORE)),
-    Case("nll_loss", "strided_targets", lambda: (uniform(1, 5, 7), targets(7, 10)[::2], uniform(3, 14)[::2], "mean", IGNORE)),
+    Case(
+        "nll_loss",
+        "strided_targets",
+        lambda: (uniform(1, 5, 7), targets(7, 10)[::2], uniform(3, 14)[::2], "mean", IGNORE),
+    ),
     *(Case("nll_loss_backward", variant(*v), lambda v=v: _backward((11, 7), *v)) for v in VARIANTS),
     *(Case("nll_loss_backward", f"dims_{variant(*v)}", lambda v=v: _backward((3, 4, 5, 2), *v)) for v in VARIANTS),
-    Case("nll_loss_backward", "special", lambda: (
-        uniform(5, 150, special=True), targets(5, 150), uniform(3, 5), torch.tensor(1.0), 5, "none", IGNORE)),
-    Case("nll_loss_backward", "subnormal", lambda: (
-        uniform(5, 40, scale=2.0**-130), targets(5, 40), None, torch.tensor(1.0), 5, "none", IGNORE)),
+    Case(
+        "nll_loss_backward",
+        "special",
+        lambda: (uniform(5, 150, special=True), targets(5, 150), uniform(3, 5), torch.tensor(1.0), 5, "none", IGNORE),
+    ),
+    Case(
+        "nll_loss_backward",
+        "subnormal",
+        lambda: (uniform(5, 40, scale=2.0**-130), targets(5, 40), None, torch.tensor(1.0), 5, "none", IGNORE),
+    ),
     Case("nll_loss_backward", "empty", lambda: _backward((0, 3))),
-    Case("nll_loss_backward", "expanded_grad", lambda: (torch.tensor(0.3).expand(9), targets(3, 9), None, torch.tensor(1.0), 3, "none", IGNORE)),
+    Case(
+        "nll_loss_backward",
+        "expanded_grad",
+        lambda: (torch.tensor(0.3).expand(9), targets(3, 9), None, torch.tensor(1.0), 3, "none", IGNORE),
+    ),
 ]

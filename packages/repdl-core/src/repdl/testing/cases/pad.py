@@ -9,7 +9,11 @@ MODES = ("reflect", "replicate", "circular")
 
 CASES = [
     *(Case("pad", f"{m}_dim{d}", lambda m=m, d=d: (uniform(1, 4, 5, 6), d, 2, 3, m)) for m in MODES for d in range(3)),
-    *(Case("pad_backward", f"{m}_dim{d}", lambda m=m, d=d: (uniform(1, 9, 10, 11), d, 2, 3, m)) for m in MODES for d in range(3)),
+    *(
+        Case("pad_backward", f"{m}_dim{d}", lambda m=m, d=d: (uniform(1, 9, 10, 11), d, 2, 3, m))
+        for m in MODES
+        for d in range(3)
+    ),
     *(Case("pad", f"{m}_special", lambda m=m: (uniform(1, 4, 20, special=True), 1, 1, 0, m)) for m in MODES),
     *(Case("pad_backward", f"{m}_special", lambda m=m: (uniform(1, 4, 30, special=True), 1, 9, 8, m)) for m in MODES),
     Case("pad", "replicate_far", lambda: (uniform(1, 2, 1), 1, 4, 7, "replicate")),

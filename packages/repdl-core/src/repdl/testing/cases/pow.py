@@ -8,12 +8,33 @@ import torch
 from repdl.testing.cases import Case
 from repdl.testing.inputs import SPECIAL, uniform
 
-EXPONENTS = (0.0, -0.0, 1.0, 2.0, 3.0, -1.0, -2.0, 0.5, -0.5, 1.5, 2 / 3, 0.1, 10.0, -7.0, 1e300, float("inf"), float("-inf"), float("nan"))
+EXPONENTS = (
+    0.0,
+    -0.0,
+    1.0,
+    2.0,
+    3.0,
+    -1.0,
+    -2.0,
+    0.5,
+    -0.5,
+    1.5,
+    2 / 3,
+    0.1,
+    10.0,
+    -7.0,
+    1e300,
+    float("inf"),
+    float("-inf"),
+    float("nan"),
+)
 INF = float("inf")
 
 
 def _specials() -> torch.Tensor:
-    return torch.tensor([*SPECIAL, -1.0, 2.0, -2.0, 0.5, -0.5, 1 + 2.0**-23, 1 - 2.0**-24, 3.0, 4096.0, 3e38, -3e38, 1e-40])
+    return torch.tensor(
+        [*SPECIAL, -1.0, 2.0, -2.0, 0.5, -0.5, 1 + 2.0**-23, 1 - 2.0**-24, 3.0, 4096.0, 3e38, -3e38, 1e-40]
+    )
 
 
 def _midpoints() -> torch.Tensor:
@@ -37,12 +58,22 @@ CASES = [
     Case("pow_tensor", "scalar_other", lambda: _pairs((65,), ())),
     Case("pow_tensor", "scalar_input", lambda: _pairs((), (65,))),
     Case("pow_tensor", "permuted", lambda: tuple(t.permute(2, 0, 1) for t in _pairs((3, 4, 5), (3, 4, 5)))),
-    Case("pow_tensor", "strided", lambda: (_pairs((30, 9), (30, 9))[0][::2, 1::3], _pairs((30, 9), (30, 9))[1][1::2, ::3])),
+    Case(
+        "pow_tensor",
+        "strided",
+        lambda: (_pairs((30, 9), (30, 9))[0][::2, 1::3], _pairs((30, 9), (30, 9))[1][1::2, ::3]),
+    ),
     Case("pow_tensor", "subnormal", lambda: (uniform(3, 60).abs() + 1, uniform(4, 60) - 140)),
     Case("pow_tensor", "empty", lambda: _pairs((0, 3), (3,))),
     *(Case("pow", f"special_{i}", lambda e=e: (_specials(), e)) for i, e in enumerate(EXPONENTS)),
-    *(Case("pow", f"values_{i}", lambda e=e: (uniform(1, 300, scale=8.0).abs(), e)) for i, e in enumerate((0.5, -0.5, 1.5, 2 / 3, 0.1, 10.0, -2.5))),
-    *(Case("pow", f"negative_{i}", lambda e=e: (uniform(2, 300, scale=8.0), e)) for i, e in enumerate((3.0, -3.0, 4.0))),
+    *(
+        Case("pow", f"values_{i}", lambda e=e: (uniform(1, 300, scale=8.0).abs(), e))
+        for i, e in enumerate((0.5, -0.5, 1.5, 2 / 3, 0.1, 10.0, -2.5))
+    ),
+    *(
+        Case("pow", f"negative_{i}", lambda e=e: (uniform(2, 300, scale=8.0), e))
+        for i, e in enumerate((3.0, -3.0, 4.0))
+    ),
     *(Case("pow", f"midpoint_{i}", lambda e=e: (_midpoints(), e)) for i, e in enumerate((2.0, -2.0))),
     Case("pow", "midpoint_roots", lambda: (_midpoints().square(), 1.0)),
     Case("pow", "midpoint_1_5", lambda: (torch.arange(257.0, 330.0, 2.0).square(), 1.5)),

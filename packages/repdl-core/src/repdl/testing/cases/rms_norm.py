@@ -35,8 +35,16 @@ CASES = [
     *(Case("rms_norm_backward", f"last_{d}", lambda d=d: _backward(uniform(1, 4, 3, 5, 7), d)) for d in (2, 3, 4)),
     *(Case("rms_norm_backward", n, lambda make=make: _backward(make())) for n, make in layouts().items()),
     Case("rms_norm_backward", "no_weight", lambda: _backward(uniform(1, 70, 75), 1, False)),
-    Case("rms_norm_backward", "grad_subnormal", lambda: (uniform(6, 4, 9, scale=2.0**-130), *_backward(uniform(1, 4, 9))[1:])),
-    Case("rms_norm_backward", "grad_special", lambda: (uniform(6, 9, 12, special=True), *_backward(uniform(1, 9, 12))[1:])),
+    Case(
+        "rms_norm_backward",
+        "grad_subnormal",
+        lambda: (uniform(6, 4, 9, scale=2.0**-130), *_backward(uniform(1, 4, 9))[1:]),
+    ),
+    Case(
+        "rms_norm_backward",
+        "grad_special",
+        lambda: (uniform(6, 9, 12, special=True), *_backward(uniform(1, 9, 12))[1:]),
+    ),
     Case("rms_norm_backward", "grad_permuted", lambda: (uniform(6, 9, 12).t(), *_backward(uniform(1, 12, 9))[1:])),
     Case("rms_norm_backward", "empty", lambda: _backward(uniform(1, 0, 5))),
     Case("rms_norm_backward", "empty_rows", lambda: _backward(uniform(1, 3, 2, 0), 2)),

@@ -85,21 +85,29 @@ CASES = [
         for (m, d, n, f), wd, x in product(OPTIONS, (0.0, 0.01), (False, True))
     ),
     *(
-        Case("sgd_step", f"special{'_nesterov' * n}{'_first' * f}", lambda n=n, f=f: _step(
-            (300,), momentum=0.9, weight_decay=0.5, nesterov=n, first=f, special=True
-        ))
+        Case(
+            "sgd_step",
+            f"special{'_nesterov' * n}{'_first' * f}",
+            lambda n=n, f=f: _step((300,), momentum=0.9, weight_decay=0.5, nesterov=n, first=f, special=True),
+        )
         for n in (False, True)
         for f in (False, True)
     ),
     Case("sgd_step", "special_plain", lambda: _step((300,), special=True)),
     Case("sgd_step", "special_maximize", lambda: _step((300,), special=True, maximize=True)),
     Case("sgd_step", "subnormal", lambda: _step((300,), momentum=0.9, weight_decay=0.1, scale=2.0**-135)),
-    Case("sgd_step", "subnormal_hyperparameters", lambda: _step(
-        (70,), momentum=1e-40, weight_decay=1e-41, lr=1e-42, scale=2.0**20
-    )),
+    Case(
+        "sgd_step",
+        "subnormal_hyperparameters",
+        lambda: _step((70,), momentum=1e-40, weight_decay=1e-41, lr=1e-42, scale=2.0**20),
+    ),
     Case("sgd_step", "overflow", lambda: _step((70,), momentum=0.9, lr=1e30, scale=2.0**120)),
     Case("sgd_step", "lr_overflows_float32", lambda: _step((9,), lr=1e300)),
-    Case("sgd_step", "lr_0_negative_zero", lambda: ([torch.tensor([-0.0])], [torch.tensor([1.0])], [], 0.0, 0.0, 0.0, 0.0, False, False, False)),
+    Case(
+        "sgd_step",
+        "lr_0_negative_zero",
+        lambda: ([torch.tensor([-0.0])], [torch.tensor([1.0])], [], 0.0, 0.0, 0.0, 0.0, False, False, False),
+    ),
     *(Case("sgd_step", f"size_{n}", lambda n=n: _step((n,), momentum=0.9)) for n in (1, 15, 16, 17, 63, 65, 1025)),
     *(Case("sgd_step", f"size_{n}", lambda n=n: _step((n,), momentum=0.9)) for n in (12287, 12288, 13000)),
     Case("sgd_step", "threads", lambda: _step((9001,), (3,), (8000,), (0,), (257,), momentum=0.9)),

@@ -23,12 +23,33 @@ def _blocks() -> tuple:
 
 
 CASES = [
-    *(Case("sum", f"row_{n}", lambda n=n: (uniform(1, 2, n), [1], False)) for n in (0, 1, 2, 3, 15, 16, 17, 31, 63, 64, 65, 127, 128, 500, 1023, 1024, 1025, 2047, 2048, 2049, 3072, 5000)),
-    *(Case("sum", f"column_{n}", lambda n=n: (uniform(1, n, 3), [0], False)) for n in (0, 1, 5, 63, 64, 65, 1023, 1024, 1025, 3100)),
+    *(
+        Case("sum", f"row_{n}", lambda n=n: (uniform(1, 2, n), [1], False))
+        for n in (0, 1, 2, 3, 15, 16, 17, 31, 63, 64, 65, 127, 128, 500, 1023, 1024, 1025, 2047, 2048, 2049, 3072, 5000)
+    ),
+    *(
+        Case("sum", f"column_{n}", lambda n=n: (uniform(1, n, 3), [0], False))
+        for n in (0, 1, 5, 63, 64, 65, 1023, 1024, 1025, 3100)
+    ),
     *(Case("sum", f"columns_{c}", lambda c=c: (uniform(1, 130, c), [0], True)) for c in (1, 4, 10, 64, 65, 130)),
     *(
         Case("sum", f"dims_{'_'.join(map(str, dims))}", lambda dims=dims: (uniform(2, 3, 4, 5, 6), list(dims), False))
-        for dims in [(0,), (1,), (2,), (3,), (0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (0, 1, 2), (0, 2, 3), (1, 2, 3), (0, 1, 2, 3)]
+        for dims in [
+            (0,),
+            (1,),
+            (2,),
+            (3,),
+            (0, 1),
+            (0, 2),
+            (0, 3),
+            (1, 2),
+            (1, 3),
+            (2, 3),
+            (0, 1, 2),
+            (0, 2, 3),
+            (1, 2, 3),
+            (0, 1, 2, 3),
+        ]
     ),
     Case("sum", "row_13500", lambda: (uniform(1, 1, 13500), [1], False)),
     Case("sum", "rows_9x2100", lambda: (uniform(1, 9, 2100), [1], False)),

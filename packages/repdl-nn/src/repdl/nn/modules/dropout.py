@@ -53,5 +53,10 @@ class FeatureAlphaDropout(_Dropout, torch.nn.FeatureAlphaDropout):
 
 
 CLASSES: tuple[type[torch.nn.Module], ...] = (
-    Dropout, Dropout1d, Dropout2d, Dropout3d, AlphaDropout, FeatureAlphaDropout,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Dropout3d,
+    AlphaDropout,
+    FeatureAlphaDropout,
 )
