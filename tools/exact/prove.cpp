@@ -20,11 +20,11 @@
 #include <thread>
 #include <vector>
 
-#include "erf_vec.hpp"
-#include "exp2_vec.hpp"
-#include "exp_vec.hpp"
-#include "expm1_vec.hpp"
-#include "log_vec.hpp"
+#include "exact/erf_vec.hpp"
+#include "exact/exp2_vec.hpp"
+#include "exact/exp_vec.hpp"
+#include "exact/expm1_vec.hpp"
+#include "exact/log_vec.hpp"
 #include "repdl/exact/cos.hpp"
 #include "repdl/exact/erf.hpp"
 #include "repdl/exact/exp.hpp"
@@ -40,11 +40,11 @@
 #include "repdl/exact/sigmoid.hpp"
 #include "repdl/exact/sin.hpp"
 #include "repdl/exact/tanh.hpp"
-#include "rsqrt_vec.hpp"
-#include "sigmoid_vec.hpp"
-#include "sin_vec.hpp"
-#include "sweep.hpp"
-#include "tanh_vec.hpp"
+#include "exact/rsqrt_vec.hpp"
+#include "exact/sigmoid_vec.hpp"
+#include "exact/sin_vec.hpp"
+#include "simd/row_loop.hpp"
+#include "exact/tanh_vec.hpp"
 
 namespace {
 
@@ -66,9 +66,8 @@ void loop(const float* x, float* y, int n) {
 // The same for a function of a whole Vec.
 template <repdl::cpu::Vec (*function)(repdl::cpu::Vec)>
 void loop_vec(const float* x, float* y, int n) {
-  repdl::cpu::sweep(n, [=](std::int64_t i, auto part) __attribute__((always_inline)) {
-    part.store(y + i, function(part.load(x + i)));
-  });
+  repdl::cpu::row_loop(n, [=](std::int64_t i, auto part)
+                              __attribute__((always_inline)) { part.store(y + i, function(part.load(x + i))); });
 }
 
 template <class F>
@@ -142,8 +141,7 @@ Counts checked(const Function& function, bool vec, std::uint64_t first, std::uin
   float x[block], y[block], header[block];
   Counts counts;
   for (std::uint64_t start = first; start < last; start += stride * block) {
-    const int n = static_cast<int>(
-        std::min<std::uint64_t>(block, (last - start + stride - 1) / stride));
+    const int n = static_cast<int>(std::min<std::uint64_t>(block, (last - start + stride - 1) / stride));
     for (int i = 0; i < n; ++i) {
       x[i] = repdl::exact::float_from_bits(static_cast<std::uint32_t>(start + stride * i));
     }

@@ -132,7 +132,7 @@ def record(chosen: Iterable[Case], contracts: Iterable[str], path: Path) -> None
 
 def build(target: str, folder: Path) -> Path:
     """Compile the kernels and replay.cpp as one program."""
-    sources = sorted(path for path in NATIVE.glob("*.cpp") if path.name != "machine.cpp")
+    sources = sorted(path for path in NATIVE.glob("*/*.cpp") if path.name != "machine.cpp")
     kernels, program = folder / "kernels.inc", folder / target
     kernels.write_text("".join(f'#include "{source}"\n' for source in sources))
     compiler = os.environ.get("CXX", "c++") if target == "host" else f"{target}-linux-gnu-g++"

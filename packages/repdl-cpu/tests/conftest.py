@@ -66,13 +66,13 @@ def compiled(
     folder: Path, sources: Path, units: Iterable[str], binds: Iterable[str], options: Sequence[str] = ()
 ) -> Path:
     """A module of some translation units, compiled as one, and the bind_ calls that fill it."""
-    text = "".join(f'#include "{sources / unit}.cpp"\n' for unit in units)
+    text = "".join(f'#include "{next(sources.rglob(f"{unit}.cpp"))}"\n' for unit in units)
     text += f"PYBIND11_MODULE(_{ISA}, module) {{\n  using namespace repdl::cpu;\n"
     text += '  [[maybe_unused]] py::module_ f64 = module.def_submodule("f64");\n'
     text += "".join(f"  {bind};\n" for bind in binds) + "}\n"
     main, made = folder / "module.cpp", folder / f"_{ISA}.so"
     main.write_text(text)
-    includes = [f"-I{NATIVE.parent / 'contract/include'}"]
+    includes = [f"-I{sources}", f"-I{NATIVE.parent / 'contract/include'}"]
     includes += [f"-isystem{path}" for path in (*include_paths(), sysconfig.get_paths()["include"])]
     done = subprocess.run(
         [os.environ.get("CXX", "c++"), *FLAGS, *options, *includes, str(main), "-o", str(made)],

@@ -79,7 +79,7 @@ message(STATUS "levels:")"""
 def test_build__environments_that_break_the_promise(option: str, message: str) -> None:
     if option.startswith("-mfpmath") and platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip("an option of x86 compilers")
-    command = [CXX, "-std=c++17", "-fsyntax-only", "-x", "c++", str(PACKAGE / "native/environment.hpp")]
+    command = [CXX, "-std=c++17", "-fsyntax-only", "-x", "c++", str(PACKAGE / "native/base/environment.hpp")]
     plain = subprocess.run(command, capture_output=True, text=True, check=False)
     assert plain.returncode == 0, plain.stderr
     refused = subprocess.run([*command, option], capture_output=True, text=True, check=False)
@@ -95,7 +95,7 @@ STUBS = PACKAGE.parents[1] / "tools/targets"
 def test_build__no_warnings(compiler: str, tmp_path: Path) -> None:
     if not shutil.which(compiler):
         pytest.skip(f"needs {compiler}")
-    sources = sorted(path for path in PACKAGE.glob("native/*.cpp") if path.name != "machine.cpp")
+    sources = sorted(path for path in PACKAGE.glob("native/*/*.cpp") if path.name != "machine.cpp")
     everything = tmp_path / "everything.cpp"
     everything.write_text("".join(f'#include "{source}"\n' for source in sources))
     includes = [f"-I{folder}" for folder in (STUBS, PACKAGE / "native", PACKAGE / "contract/include")]

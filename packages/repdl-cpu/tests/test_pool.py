@@ -21,7 +21,7 @@ WITHOUT_FORK = ["environment", "nested", "exceptions", "concurrent"]
 
 def build(compiler: str, program: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """The checks as one program."""
-    sources = [str(Path(__file__).with_name("native") / "pool.cpp"), str(NATIVE / "threads.cpp")]
+    sources = [str(Path(__file__).with_name("native") / "pool.cpp"), str(NATIVE / "base/threads.cpp")]
     flags = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{NATIVE}", *options]
     return subprocess.run([compiler, *flags, *sources, "-o", str(program)], capture_output=True, text=True, check=False)
 

@@ -282,9 +282,9 @@ NEVER = {
 
 def test_routes__all_are_taken(build: Callable[..., Path], load_module: Callable[[Path], Any], tmp_path: Path) -> None:
     native = Path(__file__).parents[1] / "native"
-    units = sorted(path.stem for path in native.glob("*.cpp") if path.stem not in ("machine", "module"))
+    units = sorted(path.stem for path in native.glob("*/*.cpp") if path.stem not in ("machine", "module"))
     best = repdl_cpu.get_isa()
-    calls = (native / "module.cpp").read_text().partition("bind_activation")
+    calls = (native / "base/module.cpp").read_text().partition("bind_activation")
     binds = ["bind_activation" + calls[2].rpartition("}")[0].rstrip().rstrip(";")]
     counted = load_module(build(tmp_path, native, units, binds, ["-O1", "-DREPDL_COUNT_ROUTES"]))
     before = repdl_cpu.isa._Current.module

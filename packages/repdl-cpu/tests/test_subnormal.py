@@ -45,7 +45,7 @@ def test_subnormal__literals_are_found() -> None:
 
 @pytest.mark.skipif(not NATIVE.is_dir(), reason="no source tree of repdl-cpu here")
 def test_subnormal__no_constant() -> None:
-    sources = [*NATIVE.glob("*.hpp"), *NATIVE.glob("*.cpp"), *CONTRACT.rglob("*.hpp")]
+    sources = [*NATIVE.rglob("*.hpp"), *NATIVE.rglob("*.cpp"), *CONTRACT.rglob("*.hpp")]
     literals = [(path.name, literal) for path in sources for literal in floats(path.read_text())]
     assert len(literals) > 500
     assert [place for place in literals if is_subnormal(place[1])] == []

@@ -39,7 +39,7 @@ def main() -> int:
     parser.add_argument("--source", type=Path, help="a folder of .cu files, or one of them")
     parser.add_argument("-I", dest="includes", action="append", type=Path, default=[])
     chosen = parser.parse_args()
-    sources = sorted(chosen.source.glob("*.cu")) if chosen.source and chosen.source.is_dir() else [chosen.source]
+    sources = sorted(chosen.source.rglob("*.cu")) if chosen.source and chosen.source.is_dir() else [chosen.source]
     with ThreadPoolExecutor(2) as pool:
         reports = [*pool.map(audit_file, chosen.files)]
         if chosen.source:

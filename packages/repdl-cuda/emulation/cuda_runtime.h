@@ -18,10 +18,10 @@
 namespace emulation = repdl::emulation;
 
 // ---- vector types
-#define REPDL_VECTOR_TYPES(T, name)                                             \
-  struct alignas(2 * sizeof(T)) name##2 { T x, y; };                            \
+#define REPDL_VECTOR_TYPES(T, name)                                              \
+  struct alignas(2 * sizeof(T)) name##2 { T x, y; };                             \
   struct alignas(sizeof(T) == 8 ? 16 : 4 * sizeof(T)) name##4 { T x, y, z, w; }; \
-  inline name##2 make_##name##2(T x, T y) { return {x, y}; }                    \
+  inline name##2 make_##name##2(T x, T y) { return {x, y}; }                     \
   inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 REPDL_VECTOR_TYPES(float, float)
 REPDL_VECTOR_TYPES(double, double)
@@ -89,22 +89,49 @@ inline int __all_sync(unsigned mask, int vote, int line = __builtin_LINE()) {
 
 // ---- memory, bits
 template <class T>
-T __ldg(const T* p) { return *p; }
+T __ldg(const T* p) {
+  return *p;
+}
 // One fiber runs at a time. Of whole numbers only: the order of float additions is the contract's.
 template <class T>
-T atomicAdd(T* p, T x) { static_assert(std::is_integral_v<T>); const T before = *p; *p = before + x; return before; }
+T atomicAdd(T* p, T x) {
+  static_assert(std::is_integral_v<T>);
+  const T before = *p;
+  *p = before + x;
+  return before;
+}
 template <class T>
-T atomicMin(T* p, T x) { static_assert(std::is_integral_v<T>); const T before = *p; *p = x < before ? x : before; return before; }
-inline unsigned __float_as_uint(float x) { unsigned bits; std::memcpy(&bits, &x, 4); return bits; }
-inline float __uint_as_float(unsigned bits) { float x; std::memcpy(&x, &bits, 4); return x; }
-inline std::uint64_t __umul64hi(std::uint64_t a, std::uint64_t b) { return static_cast<std::uint64_t>(static_cast<unsigned __int128>(a) * b >> 64); }
+T atomicMin(T* p, T x) {
+  static_assert(std::is_integral_v<T>);
+  const T before = *p;
+  *p = x < before ? x : before;
+  return before;
+}
+inline unsigned __float_as_uint(float x) {
+  unsigned bits;
+  std::memcpy(&bits, &x, 4);
+  return bits;
+}
+inline float __uint_as_float(unsigned bits) {
+  float x;
+  std::memcpy(&x, &bits, 4);
+  return x;
+}
+inline std::uint64_t __umul64hi(std::uint64_t a, std::uint64_t b) {
+  return static_cast<std::uint64_t>(static_cast<unsigned __int128>(a) * b >> 64);
+}
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __ffs(int x) { return __builtin_ffs(x); }
 inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x)); }
 
 // ---- the runtime: one device that is always there and never fails
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorInvalidConfiguration = 9,
-                   cudaErrorInsufficientDriver = 35, cudaErrorNoDevice = 100 };
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100
+};
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount };
 using cudaStream_t = struct CUstream_st*;
@@ -116,17 +143,30 @@ struct cudaLaunchConfig_t {
 inline const char* cudaGetErrorName(cudaError_t) { return "emulation"; }
 inline const char* cudaGetErrorString(cudaError_t) { return "invalid launch"; }
 inline cudaError_t cudaGetLastError() { return cudaSuccess; }
-inline cudaError_t cudaGetDevice(int* device) { *device = 0; return cudaSuccess; }
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
-inline cudaError_t cudaGetDeviceCount(int* count) { *count = 1; return cudaSuccess; }
-inline cudaError_t cudaDriverGetVersion(int* version) { *version = 13000; return cudaSuccess; }
-inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { *value = 4; return cudaSuccess; }
+inline cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDriverGetVersion(int* version) {
+  *version = 13000;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = 4;
+  return cudaSuccess;
+}
 inline cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int bytes) {
   return bytes <= 64 << 10 ? cudaSuccess : cudaErrorInvalidValue;  // the least of compute capability 7.5 and up
 }
 
 template <class... Parameters, class... Arguments>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), Arguments... arguments) {
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments... arguments) {
   static_assert(sizeof(std::tuple<Parameters...>) <= 4096, "a kernel has at most 4096 bytes of arguments");
   const dim3 grid = config->gridDim, block = config->blockDim;
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;

@@ -98,7 +98,8 @@ bool release_warp(std::size_t first, std::size_t count) {
     bool complete = true;
     for (std::size_t j = 0; complete && j < 32; ++j)
       if (mask >> j & 1)
-        complete = j < count && lane[j].state == State::at_exchange && lane[j].mask == mask && lane[j].line == lane[i].line;
+        complete =
+            j < count && lane[j].state == State::at_exchange && lane[j].mask == mask && lane[j].line == lane[i].line;
     if (!complete) continue;
     for (std::size_t j = 0; j < count; ++j)
       if (mask >> j & 1) lane[j].fiber->give(lane);
@@ -138,8 +139,9 @@ bool release_block() {
       if (t.state != state) continue;
       text += (first ? "" : "; ") + place(t);
       text += state == State::done ? " has left the kernel"
-              : (state == State::at_barrier ? " waits at __syncthreads in line " : " waits for the lanes of its mask in line ") +
-                    std::to_string(t.line);
+                                   : (state == State::at_barrier ? " waits at __syncthreads in line "
+                                                                 : " waits for the lanes of its mask in line ") +
+                                         std::to_string(t.line);
       first = false;
       break;
     }
@@ -213,7 +215,7 @@ void run_grid(dim3 grid, dim3 block) {
   for (std::size_t i = 0; i < blocks; ++i) {
     const std::size_t n = machine.shuffled ? block_order[i] : i;
     blockIdx = {static_cast<unsigned>(n % grid.x), static_cast<unsigned>(n / grid.x % grid.y),
-                     static_cast<unsigned>(n / grid.x / grid.y)};
+                static_cast<unsigned>(n / grid.x / grid.y)};
     run_block(order);
   }
 }
@@ -281,7 +283,8 @@ void* dynamic_memory() { return shared_memory(&machine, machine.dynamic_bytes); 
 
 void copy_later(void* to, const void* from, std::size_t bytes, std::size_t zeros) {
   const auto misaligned = [bytes](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % bytes != 0; };
-  if ((bytes != 4 && bytes != 8 && bytes != 16) || zeros > bytes) fail("an asynchronous copy of a size other than 4, 8 or 16");
+  if ((bytes != 4 && bytes != 8 && bytes != 16) || zeros > bytes)
+    fail("an asynchronous copy of a size other than 4, 8 or 16");
   if (misaligned(to) || misaligned(from)) fail("an asynchronous copy that is not aligned to its size");
   const Copy copy{to, from, bytes, zeros};
   if (machine.shuffled && machine.random() % 2)

@@ -16,12 +16,14 @@ from pathlib import Path
 
 import pytest
 
+from repdl.testing.planted import plant
+
 PACKAGE = Path(__file__).parents[1]
 PROGRAMS = PACKAGE / "tests/native"
 SEEDS = (0, 1, 2)
 Build = Callable[..., Path]
 SUMS = ("sum_rows", "sum_columns", "sum_blocks")
-CASES = {"chain.cu": ("chain",), "grid_sum.hpp": SUMS, "sum.hpp": SUMS, "gemm.hpp": ("matmul",)}
+CASES = {"chain.cu": ("chain",), "reduce/grid_sum.hpp": SUMS, "reduce/sum.hpp": SUMS, "gemm/gemm.hpp": ("matmul",)}
 """File with a bug in it -> the cases that have to find it."""
 SAYS = {"bits": "wrong: ", "error": "error: emulation", "thread": "data race", "address": "heap-buffer-overflow"}
 """What a program prints that finds a mistake so."""
@@ -52,17 +54,19 @@ PADDED = {
 }
 
 BUGS = {
-    "missing_barrier": Bug("grid_sum.hpp", {LANES_THERE: "    for (int lane"}, "bits thread"),
-    "wrong_index": Bug("sum.hpp", {"      high += f(i + 32);": "      high += f(i + 31);"}, "bits"),
-    "wrong_column": Bug("grid_sum.hpp", {"lanes[lane + half][c];": "lanes[lane + half][c ^ 1];"}, "bits"),
-    "one_element_too_many": Bug("sum.hpp", {"if (i + 32 < n) high": "if (i + 31 < n) high"}, "bits address"),
-    "wrong_mask": Bug("sum.hpp", {"whole_warp = 0xffffffffu": "whole_warp = 0x0000ffffu"}, "error"),
-    "early_return": Bug("sum.hpp", {"  for (int half": "  if (me >= n) return sum;\n  for (int half"}, "error"),
-    "wrong_subtree": Bug("grid_sum.hpp", {"first = part * join_width": "first = part * (join_width - 1)"}, "bits"),
-    "gemm_slice_not_awaited": Bug("gemm.hpp", {SLICE_HERE: ""}, "bits thread"),
-    "gemm_waits_for_a_group_less": Bug("gemm.hpp", {"prior(stages - 2)": "prior(stages - 1)"}, "bits"),
-    "gemm_next_tile_too_early": Bug("gemm.hpp", {NEXT_TILE: ""}, "thread"),
-    "gemm_tail_padded": Bug("gemm.hpp", {"k < length; ++k": "k < depth; ++k"}, "bits"),
+    "missing_barrier": Bug("reduce/grid_sum.hpp", {LANES_THERE: "    for (int lane"}, "bits thread"),
+    "wrong_index": Bug("reduce/sum.hpp", {"      high += f(i + 32);": "      high += f(i + 31);"}, "bits"),
+    "wrong_column": Bug("reduce/grid_sum.hpp", {"lanes[lane + half][c];": "lanes[lane + half][c ^ 1];"}, "bits"),
+    "one_element_too_many": Bug("reduce/sum.hpp", {"if (i + 32 < n) high": "if (i + 31 < n) high"}, "bits address"),
+    "wrong_mask": Bug("reduce/sum.hpp", {"whole_warp = 0xffffffffu": "whole_warp = 0x0000ffffu"}, "error"),
+    "early_return": Bug("reduce/sum.hpp", {"  for (int half": "  if (me >= n) return sum;\n  for (int half"}, "error"),
+    "wrong_subtree": Bug(
+        "reduce/grid_sum.hpp", {"first = part * join_width": "first = part * (join_width - 1)"}, "bits"
+    ),
+    "gemm_slice_not_awaited": Bug("gemm/gemm.hpp", {SLICE_HERE: ""}, "bits thread"),
+    "gemm_waits_for_a_group_less": Bug("gemm/gemm.hpp", {"prior(stages - 2)": "prior(stages - 1)"}, "bits"),
+    "gemm_next_tile_too_early": Bug("gemm/gemm.hpp", {NEXT_TILE: ""}, "thread"),
+    "gemm_tail_padded": Bug("gemm/gemm.hpp", {"k < length; ++k": "k < depth; ++k"}, "bits"),
     "no_wait_for_copies": Bug("chain.cu", {"    __pipeline_wait_prior(0);\n": ""}, "bits"),
     "waits_for_a_group_less": Bug("chain.cu", {"__pipeline_wait_prior(0)": "__pipeline_wait_prior(1)"}, "bits"),
     "no_barrier_after_copies": Bug("chain.cu", {TILE_THERE: ""}, "bits thread"),
@@ -82,12 +86,8 @@ def program(build: Build, folder: Path, file: str, edits: dict[str, str], saniti
         shutil.copy(PROGRAMS / file, folder)
     else:
         shutil.copytree(PACKAGE / "native", folder, dirs_exist_ok=True)
-    text = (folder / file).read_text()
-    for old, new in edits.items():
-        assert text.count(old) == 1, f"{file} has {text.count(old)} of {old!r}: adapt the planted bug"
-        text = text.replace(old, new)
-    (folder / file).write_text(text)
-    sources = [folder / file] if chain else [PROGRAMS / "ops.cu", folder / "sum.cu", folder / "matmul.cu"]
+    (folder / file).write_text(plant((folder / file).read_text(), edits, file))
+    sources = [folder / file] if chain else [PROGRAMS / "ops.cu", folder / "reduce/sum.cu", folder / "gemm/matmul.cu"]
     return build(*sources, sanitizer=sanitizer, first=(folder,))
 
 
@@ -107,8 +107,8 @@ def outputs(program: Path, file: str) -> list[str]:
 def test_planted__nothing(sanitizer: str, build: Build, tmp_path: Path) -> None:
     chain = program(build, tmp_path, "chain.cu", {}, sanitizer)
     assert not any(outputs(chain, "chain.cu"))
-    ops = program(build, tmp_path, "grid_sum.hpp", {}, sanitizer)
-    assert not any(outputs(ops, "grid_sum.hpp") + outputs(ops, "gemm.hpp"))
+    ops = program(build, tmp_path, "reduce/grid_sum.hpp", {}, sanitizer)
+    assert not any(outputs(ops, "reduce/grid_sum.hpp") + outputs(ops, "gemm/gemm.hpp"))
 
 
 @pytest.mark.parametrize(("name", "way"), [(name, way) for name, bug in BUGS.items() for way in bug.caught.split()])

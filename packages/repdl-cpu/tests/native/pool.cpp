@@ -1,5 +1,5 @@
 // parallel_for and the environment, without Python: `pool CHECK...`, each of those in `checks`.
-#include "threads.hpp"
+#include "base/threads.hpp"
 
 #include <atomic>
 #include <cfenv>
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "environment.hpp"
+#include "base/environment.hpp"
 
 namespace {
 

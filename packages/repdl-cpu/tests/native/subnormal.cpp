@@ -11,15 +11,15 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "erf_vec.hpp"
-#include "exp2_vec.hpp"
-#include "exp_vec.hpp"
-#include "expm1_vec.hpp"
-#include "log_vec.hpp"
-#include "rsqrt_vec.hpp"
-#include "sigmoid_vec.hpp"
-#include "sin_vec.hpp"
-#include "tanh_vec.hpp"
+#include "exact/erf_vec.hpp"
+#include "exact/exp2_vec.hpp"
+#include "exact/exp_vec.hpp"
+#include "exact/expm1_vec.hpp"
+#include "exact/log_vec.hpp"
+#include "exact/rsqrt_vec.hpp"
+#include "exact/sigmoid_vec.hpp"
+#include "exact/sin_vec.hpp"
+#include "exact/tanh_vec.hpp"
 
 namespace {
 
@@ -45,8 +45,12 @@ struct Function {
 
 #define FUNCTION(name) {#name, repdl::exact::name, of_vec<repdl::cpu::name>}
 const Function functions[] = {
-    FUNCTION(cos),   FUNCTION(erf),  FUNCTION(exp),     FUNCTION(exp2), FUNCTION(expm1), FUNCTION(log),
-    FUNCTION(log10), FUNCTION(log2), FUNCTION(log1p),   FUNCTION(sin),  FUNCTION(tanh),  FUNCTION(sigmoid),
+    FUNCTION(cos),   FUNCTION(erf),
+    FUNCTION(exp),   FUNCTION(exp2),
+    FUNCTION(expm1), FUNCTION(log),
+    FUNCTION(log10), FUNCTION(log2),
+    FUNCTION(log1p), FUNCTION(sin),
+    FUNCTION(tanh),  FUNCTION(sigmoid),
     FUNCTION(rsqrt), {"silu", silu, of_vec<repdl::cpu::silu>},
 };
 

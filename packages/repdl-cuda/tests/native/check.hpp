@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "launch.hpp"
+#include "base/launch.hpp"
 
 namespace check {
 

@@ -183,7 +183,9 @@ void asynchronous_copies() {
 __global__ void copy_of(const char* x, std::size_t bytes) { __pipeline_memcpy_async(dynamic_shared<char>(), x, bytes); }
 void wrong_copies() {
   alignas(16) char x[32] = {};
-  const auto copy = [](const char* from, std::size_t bytes) { launch("test", copy_of, {1}, 1, 64, stream, from, bytes); };
+  const auto copy = [](const char* from, std::size_t bytes) {
+    launch("test", copy_of, {1}, 1, 64, stream, from, bytes);
+  };
   copy(x, 16);
   expect_error("a size other than 4, 8 or 16", [&] { copy(x, 12); });
   expect_error("not aligned to its size", [&] { copy(x + 4, 8); });

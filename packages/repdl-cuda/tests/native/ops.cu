@@ -1,6 +1,6 @@
 // Ops as they are, compared with plain loops: what test_planted.py runs with edited kernels and under sanitizers.
 #include "check.hpp"
-#include "ops.hpp"
+#include "base/ops.hpp"
 #include "repdl/contract/arithmetic.hpp"
 #include "repdl/contract/order.hpp"
 
@@ -40,7 +40,8 @@ void compare_sum(std::int64_t rows, std::int64_t columns, bool over_rows, int la
   std::vector<float> y(kept), expected(kept), work(repdl::cuda::sum_work(kept, reduced, block));
   repdl::cuda::sum<float>(address(x), address(y), address(work), {kept}, {kept_stride}, {reduced}, {reduced_stride},
                           lanes, block, stream);
-  for (std::int64_t i = 0; i < kept; ++i) expected[i] = plain_sum(&x[i * kept_stride], reduced, reduced_stride, lanes, block);
+  for (std::int64_t i = 0; i < kept; ++i)
+    expected[i] = plain_sum(&x[i * kept_stride], reduced, reduced_stride, lanes, block);
   expect(same_bits(y, expected), "a sum has other bits");
 }
 
@@ -82,7 +83,8 @@ void matmul() {
   compare_matmul(129, 130, 19, 256, 128, false);
 }
 
-constexpr Case cases[] = {{"sum_rows", sum_rows}, {"sum_columns", sum_columns}, {"sum_blocks", sum_blocks}, {"matmul", matmul}};
+constexpr Case cases[] = {
+    {"sum_rows", sum_rows}, {"sum_columns", sum_columns}, {"sum_blocks", sum_blocks}, {"matmul", matmul}};
 
 }  // namespace
 

@@ -40,8 +40,8 @@ def define_binary(
     to_input: Function,
     to_other: Function,
     family: str = "elementwise",
-    dtypes: Dtypes = Dtypes(),
-    autocast: Lists | None = None,  # noqa: B008, it is frozen
+    dtypes: Dtypes = Dtypes(),  # noqa: B008, it is frozen
+    autocast: Lists | None = None,
 ) -> Function:
     """Register `name(input, other)` with broadcasting; `to_input` and `to_other` compute
     the gradients of the broadcast operands from (grad, input, other, contract) if it

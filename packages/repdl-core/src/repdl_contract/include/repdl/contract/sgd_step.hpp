@@ -24,8 +24,8 @@ class SgdElement {
  public:
   REPDL_HD explicit SgdElement(const SgdOptions& o)
       : sign_(o.maximize ? -T(1) : T(1)), weight_decay_(static_cast<T>(o.weight_decay)),
-        momentum_(static_cast<T>(o.momentum)), share_(static_cast<T>(1.0 - o.dampening)),
-        step_(static_cast<T>(-o.lr)) {}
+        momentum_(static_cast<T>(o.momentum)), share_(static_cast<T>(1.0 - o.dampening)), step_(static_cast<T>(-o.lr)) {
+  }
 
   // b is not used without momentum.
   REPDL_HD void operator()(T& p, T grad, T* b) const {

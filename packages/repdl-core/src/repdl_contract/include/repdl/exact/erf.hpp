@@ -50,7 +50,7 @@ REPDL_HD inline float erf(float x) {
   const double small = madd(z, -0x1.812746b0379e7p-2, 0x1.20dd750429b6dp+0);
   float result = static_cast<float>(mul(t, z < 0x1p-28 ? small : p));
   // Near the midpoint of two floats: with FMA the double falls on the wrong side.
-  result = x == 0x1.81d5acp-13f ? 0x1.b35e28p-13f : result;  // 0x3940ead6
+  result = x == 0x1.81d5acp-13f ? 0x1.b35e28p-13f : result;    // 0x3940ead6
   result = x == -0x1.81d5acp-13f ? -0x1.b35e28p-13f : result;  // 0xb940ead6
   return x == x ? result : quiet_nan();
 }

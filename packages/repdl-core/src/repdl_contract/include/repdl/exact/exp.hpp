@@ -18,8 +18,8 @@ struct ExpParts {
 REPDL_HD inline ExpParts exp_parts(double t) {
   const double shifted = madd(t, 0x1.71547652b82fep+0, magic);
   const double n = shifted - magic;
-  double r = madd(n, -0x1.62e42fefa2p-1, t);   // exact: ln 2 to 40 bits, n to 8
-  r = madd(n, -0x1.9ef35793c7673p-41, r);      // the rest of ln 2
+  double r = madd(n, -0x1.62e42fefa2p-1, t);  // exact: ln 2 to 40 bits, n to 8
+  r = madd(n, -0x1.9ef35793c7673p-41, r);     // the rest of ln 2
 
   // exp(r) = 1 + r + r**2 q(r); tools/exact/generate.py
   double q = 0x1.1f730349868cep-29;

@@ -34,8 +34,8 @@ REPDL_HD inline float exp2(float x) {
   float result = static_cast<float>(from_bits(to_bits(y) + (to_bits(shifted) << 52)));
 
   // The two arguments for which the double nearest to 2**x is the midpoint of two floats.
-  result = x == 0x1.853a6ep-9f ? 0x1.00870ap+0f : result;    // 0x3b429d37
-  result = x == -0x1.e7526ep-6f ? 0x1.f58d62p-1f : result;   // 0xbcf3a937
+  result = x == 0x1.853a6ep-9f ? 0x1.00870ap+0f : result;   // 0x3b429d37
+  result = x == -0x1.e7526ep-6f ? 0x1.f58d62p-1f : result;  // 0xbcf3a937
   return x == x ? result : quiet_nan();
 }
 

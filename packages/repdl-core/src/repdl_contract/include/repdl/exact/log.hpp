@@ -22,11 +22,11 @@ REPDL_HD inline float log(float x) {
 
   // The five arguments for which the double nearest to log(x) is the midpoint of two floats
   // and goes to the even one, the wrong one.
-  result = x == 0x1.827a74p-7f ? -0x1.1c2b1ep+2f : result;   // 0x3c413d3a
-  result = x == 0x1.2f1fd6p+3f ? 0x1.1fcbcep+1f : result;    // 0x41178feb
-  result = x == 0x1.bacb4ap+25f ? 0x1.1e0696p+4f : result;   // 0x4c5d65a5
-  result = x == 0x1.b121a6p+76f ? 0x1.a9a3f2p+5f : result;   // 0x65d890d3
-  result = x == 0x1.6351d8p+95f ? 0x1.08b512p+6f : result;   // 0x6f31a8ec
+  result = x == 0x1.827a74p-7f ? -0x1.1c2b1ep+2f : result;  // 0x3c413d3a
+  result = x == 0x1.2f1fd6p+3f ? 0x1.1fcbcep+1f : result;   // 0x41178feb
+  result = x == 0x1.bacb4ap+25f ? 0x1.1e0696p+4f : result;  // 0x4c5d65a5
+  result = x == 0x1.b121a6p+76f ? 0x1.a9a3f2p+5f : result;  // 0x65d890d3
+  result = x == 0x1.6351d8p+95f ? 0x1.08b512p+6f : result;  // 0x6f31a8ec
   result = x == 0.0f ? -infinity() : result;
   result = x == infinity() ? x : result;
   return x >= 0.0f ? result : quiet_nan();

@@ -64,7 +64,7 @@ struct Pow {
     // Masks, not conditions: of those no compiler makes vectors.
     const bool near_midpoint = ((y + 0x10000800u) & 0x1fffffffu) < 0x1000u;
     const bool subnormal = y - 0x3680000000000000u < 0x01a0000000000000u;  // 2**-151 to 2**-125
-    const bool unusual = size - 1u >= 0x7f7fffffu;  // 0, inf, NaN
+    const bool unusual = size - 1u >= 0x7f7fffffu;                         // 0, inf, NaN
     doubt |= near_midpoint | subnormal | unusual | (bits >> 31 & no_power_of_negatives) | special_power;
     return float_from_bits(to_float_bits(static_cast<float>(from_bits(y))) | (bits & sign_kept));
   }

@@ -45,8 +45,8 @@ REPDL_HD inline Turns turns(float x) {
   constexpr std::uint32_t bits[9] = {0x00000000u, 0x517cc1b7u, 0x27220a94u, 0xfe13abe8u, 0xfa9a6ee0u,
                                      0x6db14accu, 0x9e21c820u, 0xff28b1d5u, 0xef5de2b0u};
   const std::uint64_t pattern = to_bits(x);
-  const std::uint64_t m = (pattern >> 29 & 0x7fffff) | 0x800000;            // |x| = m 2**e
-  const int e = static_cast<int>(pattern >> 52 & 0x7ff) - 1023 - 23;        // -3 to 104
+  const std::uint64_t m = (pattern >> 29 & 0x7fffff) | 0x800000;      // |x| = m 2**e
+  const int e = static_cast<int>(pattern >> 52 & 0x7ff) - 1023 - 23;  // -3 to 104
   // 128 bits from that of weight 2**-e on: what is above makes whole multiples of 2.
   const int word = (31 + e) >> 5, shift = (31 + e) & 31;
   std::uint64_t window[4];
@@ -76,8 +76,8 @@ struct Sin {
     float result = signed_sin(less_pi(x, shifted - magic), to_bits(shifted));
 
     // The two arguments for which the double nearest to sin(x) is the midpoint of two floats.
-    result = x == 0x1.33333p+13f ? -0x1.63f4bap-2f : result;   // 0x46199998
-    result = x == -0x1.33333p+13f ? 0x1.63f4bap-2f : result;   // 0xc6199998
+    result = x == 0x1.33333p+13f ? -0x1.63f4bap-2f : result;  // 0x46199998
+    result = x == -0x1.33333p+13f ? 0x1.63f4bap-2f : result;  // 0xc6199998
     return x == 0.0f ? x : result;
   }
 
@@ -105,9 +105,9 @@ struct Cos {
     // The arguments (and their negatives) for which the double nearest to cos(x) is, or is too
     // near, the midpoint of two floats.
     const float a = x < 0.0f ? -x : x;
-    result = a == 0x1.3170f0p+63f ? 0x1.fe2976p-1f : result;   // 0x5f18b878
-    result = a == 0x1.2b9622p+67f ? 0x1.f0285ep-1f : result;   // 0x6115cb11
-    return a == 0x1.119ae6p+115f ? 0x1.f3176ap-1f : result;  // 0x7908cd73
+    result = a == 0x1.3170f0p+63f ? 0x1.fe2976p-1f : result;  // 0x5f18b878
+    result = a == 0x1.2b9622p+67f ? 0x1.f0285ep-1f : result;  // 0x6115cb11
+    return a == 0x1.119ae6p+115f ? 0x1.f3176ap-1f : result;   // 0x7908cd73
   }
 };
 

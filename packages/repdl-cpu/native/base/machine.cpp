@@ -1,0 +1,48 @@
+// What depends on the machine and not on an ISA: which modules it can run, and its pages.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
+
+namespace {
+
+// Best first. __builtin_cpu_supports checks the operating system's support too.
+std::vector<std::string> supported_isas() {
+  std::vector<std::string> isas;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    isas.emplace_back("avx512");
+  if (avx2) isas.emplace_back("avx2");
+#endif
+  isas.emplace_back("baseline");
+  return isas;
+}
+
+// Asks for huge pages behind the whole pages of a stretch of memory. Only advice: a system that
+// has none, or gives none, leaves everything as it was.
+void advise_huge_pages(std::uintptr_t address, std::size_t bytes) {
+#if defined(MADV_HUGEPAGE)
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const std::uintptr_t begin = (address + page - 1) / page * page, end = (address + bytes) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#else
+  (void)address, (void)bytes;
+#endif
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_machine, module) {
+  module.def("supported_isas", &supported_isas);
+  module.def("advise_huge_pages", &advise_huge_pages);
+}

@@ -1,0 +1,63 @@
+// conv2d as a product of packed weights and padded images (conv2d.md).
+//
+//   for n < N, o < O, p = (y, x):  (N, C, H, W), (O, C, KH, KW) -> (N, O, OH, OW)
+//     out[n, o, p] = dot over k = (c, kh, kw) of W[o, k] and X[n, c, y * stride + kh, x * stride + kw]
+#include "conv/conv2d.hpp"
+
+#include "conv/image_product.hpp"
+
+namespace repdl::cpu {
+namespace {
+
+void conv2d(const float* input, const float* weight, const float* bias, float* output, const Geometry& g,
+            std::int64_t chunk, int threads) {
+  const std::int64_t c = g.group_c(), m = g.group_o(), taps = g.kh * g.kw, positions = g.oh * g.ow;
+  if (g.n == 0 || g.o == 0 || positions == 0) return;
+  const PaddedImage frame{c, g.h, g.w, Axis(g.h, g.pad_h, g.h + 2 * g.pad_h, g.stride_h, g.kh, g.dilation_h),
+                          Axis(g.w, g.pad_w, g.w + 2 * g.pad_w, g.stride_w, g.kw, g.dilation_w)};
+  std::vector<std::int64_t> offset;
+  for (std::int64_t i = 0; i < c; ++i)
+    for (std::int64_t kh = 0; kh < g.kh; ++kh)
+      for (std::int64_t kw = 0; kw < g.kw; ++kw) offset.push_back(frame.at(i, kh * g.dilation_h, kw * g.dilation_w));
+
+  ImageProduct product(g, m, frame, Grid{g.oh, g.ow, frame.columns.total()}, std::move(offset), taps, chunk);
+  for (std::int64_t group = 0; group < g.groups; ++group)
+    product.add_weights(StridedPacker{weight + group * m * c * taps, c * taps, 1});
+  const std::int64_t area = g.h * g.w;
+  product.run(
+      threads, g.c * area, [&](std::int64_t n, std::int64_t group) { return input + (n * g.c + group * c) * area; },
+      [&](std::int64_t n, std::int64_t, std::int64_t group) {
+        Output out{output + (n * g.o + group * m) * positions, positions};
+        out.image = positions;
+        out.image_stride = g.o * positions;
+        if (bias) out.row_bias = bias + group * m;
+        return out;
+      },
+      [](std::int64_t, std::int64_t, std::int64_t) {});
+}
+
+}  // namespace
+
+template <>
+void bind_conv2d<float>(py::module_& module) {
+  const py::call_guard<py::gil_scoped_release> release;
+  module.def(
+      "conv2d",
+      [](Address input, Address weight, Address bias, Address output, const Sizes& sizes, std::int64_t chunk,
+         int threads) { conv2d(in(input), in(weight), in(bias), out(output), geometry(sizes), chunk, threads); },
+      release);
+  module.def(
+      "conv2d_grad_weight",
+      [](Address grad, Address input, Address output, const Sizes& sizes, std::int64_t chunk, int threads) {
+        conv2d_grad_weight(in(grad), in(input), out(output), geometry(sizes), chunk, threads);
+      },
+      release);
+  module.def(
+      "conv2d_grad_input",
+      [](Address grad, Address weight, Address output, const Sizes& sizes, std::int64_t chunk, int threads) {
+        conv2d_grad_input(in(grad), in(weight), out(output), geometry(sizes), chunk, threads);
+      },
+      release);
+}
+
+}  // namespace repdl::cpu

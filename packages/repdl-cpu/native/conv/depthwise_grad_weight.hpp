@@ -1,0 +1,100 @@
+// The weight gradient of a convolution with one channel a group.
+#pragma once
+
+#include <vector>
+
+#include "reduce/chunk_tree.hpp"
+#include "conv/padded_nhwc.hpp"
+
+namespace repdl::cpu {
+
+// One channel a group, one filter a channel: vectors of channels, T taps at a time.
+//   dW[c, t] = dot over (n, y, x) of G[n, y, x, c] and X[n, y + kh, x + kw, c]
+template <int T>
+class DepthwiseTaps {
+ public:
+  explicit DepthwiseTaps(std::int64_t chunk) : chunk_(chunk), left_(chunk) {
+    for (Vec& chain : acc_) chain = Vec::zero();
+  }
+
+  // The terms of one image: its frame and gradient, pixels of Vec::width channels.
+  void add(const Geometry& g, const PaddedNhwc& frame, const float* grad, const std::int64_t* offset) {
+    REPDL_ROUTE("conv2d_grad_weight: depthwise, taps at once", T);
+    const std::int64_t line = frame.step_h * frame.line(), step = frame.step_w * frame.pitch;
+    for (std::int64_t y = 0; y < g.oh; ++y) {
+      const float* x = frame.data + y * line;
+      for (std::int64_t i = 0; i < g.ow;) {
+        if (left_ == 0) {
+          REPDL_ROUTE("conv2d_grad_weight: depthwise, several chunks", T);
+          tree_.push(acc_);
+          for (Vec& chain : acc_) chain = Vec::zero();
+          left_ = chunk_;
+        }
+        const std::int64_t end = std::min(g.ow, i + left_);
+        left_ -= end - i;
+        for (; i < end; ++i, x += step, grad += Vec::width) {
+          const Vec value = Vec::load(grad);
+#pragma GCC unroll 9
+          for (int t = 0; t < T; ++t) acc_[t] = fma(value, Vec::load(x + offset[t]), acc_[t]);
+        }
+      }
+    }
+  }
+
+  void finish(float* out, std::int64_t out_stride) {
+    tree_.finish(acc_);
+    alignas(64) float lane[Vec::width];
+    for (int t = 0; t < T; ++t) {
+      canonical(acc_[t]).store(lane);
+      for (int i = 0; i < Vec::width; ++i) out[i * out_stride + t] = lane[i];
+    }
+  }
+
+ private:
+  std::int64_t chunk_, left_;
+  ChunkTree<T> tree_;
+  Vec acc_[T];
+};
+
+// Vec::width channels from c on, taps [first, first + T) and further ones: images are turned
+// where they are in the cache for every tap.
+inline void depthwise_channels(const float* grad, const float* input, float* output, const Geometry& g,
+                               std::int64_t chunk, std::int64_t c, const PaddedNhwc& shape,
+                               const std::vector<std::int64_t>& offset) {
+  constexpr int W = Vec::width;
+  const std::int64_t taps = g.kh * g.kw, positions = g.oh * g.ow, area = g.h * g.w;
+  PaddedNhwc frame = shape;
+  float* image = scratch(slot_a, frame.floats());
+  float* grads = scratch(slot_b, positions * W + pack_slack);
+  frame.data = image;
+  std::vector<DepthwiseTaps<9>> nine(static_cast<std::size_t>(taps / 9), DepthwiseTaps<9>(chunk));
+  std::vector<DepthwiseTaps<1>> one(static_cast<std::size_t>(taps % 9), DepthwiseTaps<1>(chunk));
+  for (std::int64_t n = 0; n < g.n; ++n) {
+    frame.fill(input + (n * g.c + c) * area, g.h, g.w, image);
+    channels_last(grad + (n * g.c + c) * positions, W, positions, positions, W, grads);
+    const std::int64_t* at = offset.data();
+    for (auto& part : nine) part.add(g, frame, grads, at), at += 9;
+    for (auto& part : one) part.add(g, frame, grads, at), at += 1;
+  }
+  float* out = output + c * taps;
+  for (auto& part : nine) part.finish(out, taps), out += 9;
+  for (auto& part : one) part.finish(out, taps), out += 1;
+}
+
+inline void depthwise_grad_weight(const float* grad, const float* input, float* output, const Geometry& g,
+                                  std::int64_t chunk, int threads) {
+  if (!chunk) chunk = std::max<std::int64_t>(g.n * g.oh * g.ow, 1);
+  const PaddedNhwc frame(g, Vec::width);
+  std::vector<std::int64_t> offset;
+  for (std::int64_t kh = 0; kh < g.kh; ++kh)
+    for (std::int64_t kw = 0; kw < g.kw; ++kw)
+      offset.push_back(kh * g.dilation_h * frame.line() + kw * g.dilation_w * frame.pitch);
+  // The last channels are moved back where they would not fill a vector: same bits, twice.
+  const std::int64_t blocks = (g.c + Vec::width - 1) / Vec::width;
+  parallel_for(blocks, 1, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block)
+      depthwise_channels(grad, input, output, g, chunk, std::min(block * Vec::width, g.c - Vec::width), frame, offset);
+  });
+}
+
+}  // namespace repdl::cpu

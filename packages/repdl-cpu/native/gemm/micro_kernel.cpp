@@ -1,0 +1,161 @@
+#include "gemm/micro_kernel.hpp"
+
+#include <utility>
+
+#include "base/routes.hpp"
+
+namespace repdl::cpu {
+namespace {
+
+// c[j * ldc + i] = tile[i * stride + j] for `rows` by `columns` elements; rows up to a multiple
+// of Vec::width may be read.
+[[gnu::noinline]] void store_transposed(const float* tile, std::int64_t stride, int rows, int columns, float* c,
+                                        std::int64_t ldc) {
+  constexpr int W = Vec::width;
+  alignas(64) float turned[W * W];
+  for (int j = 0; j < columns; j += W)
+    for (int i = 0; i < rows; i += W) {
+      transpose(tile + i * stride + j, stride, turned, W);
+      for (int k = 0; k < W && j + k < columns; ++k) {
+        const Vec row = Vec::load(turned + k * W);
+        float* place = c + (j + k) * ldc + i;
+        if (rows - i >= W)
+          row.store(place);
+        else
+          row.store(place, rows - i);
+      }
+    }
+}
+
+template <int R, int V, InPlace in_place>
+void run(const MicroTile& t) {
+  REPDL_ROUTE(in_place == InPlace::a ? "tile, A in place" : in_place == InPlace::b ? "tile, B in place" : "tile", R, V);
+  if (t.resume) REPDL_ROUTE("tile: chain resumed", R);
+  if (t.last && t.transposed) REPDL_ROUTE("tile: transposed", R);
+  constexpr int width = Vec::width, line = 16;  // floats of a line of the cache
+  Vec acc[R][V];
+#pragma GCC unroll 16
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < V; ++j) acc[i][j] = t.resume ? Vec::load(t.chain + (i * V + j) * width) : Vec::zero();
+
+  // Partial sums of the tree: those of the piece here, the others in memory of their own.
+  constexpr int whole = (R + width - 1) / width * width;  // rows that store_transposed reads
+  alignas(64) float local[max_local_levels][whole * V * width];
+  const auto level = [&](int l) {
+    return l < t.local_levels ? local[l] : t.level + (l - t.local_levels) * t.level_stride;
+  };
+  const auto join = [&](int l) {
+    if (l >= t.local_levels) REPDL_ROUTE("tile: tree of several pieces");
+    const float* left = level(l);
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < V; ++j) acc[i][j] = Vec::load(left + (i * V + j) * width) + acc[i][j];
+  };
+  const auto store = [&](float* place) {
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < V; ++j) acc[i][j].store(place + (i * V + j) * width);
+  };
+
+  if (t.last && t.transposed)  // lines far apart, which are fetched while the products are made
+    for (int j = 0; j < t.columns; ++j) __builtin_prefetch(t.c + j * t.ldc, 1);
+
+  const float* a = t.a;
+  const float* b = t.b;
+  const std::int64_t* offset = t.offset;
+  std::int64_t index = t.index;
+  for (std::int64_t left = t.kc;;) {
+    const std::int64_t terms = left < t.chunk ? left : t.chunk;
+    for (std::int64_t k = 0; k < terms; ++k) {
+      const float* b_row = in_place == InPlace::b ? b + offset[k] : b + k * t.b_width;
+      const float* a_row = in_place == InPlace::a ? a + offset[k] : a + k * t.mr;
+      if (in_place == InPlace::b)  // rows far apart in memory, which no hardware foresees
+        for (int j = 0; j < V * width; j += line) __builtin_prefetch(b + offset[k + prefetch_ahead] + j);
+      if (in_place == InPlace::a) __builtin_prefetch(a_row + 4 * R, 0, 2);  // a later tile's, into the second cache
+      Vec row[V];
+#pragma GCC unroll 4
+      for (int j = 0; j < V; ++j) row[j] = Vec::load(b_row + j * width);
+#pragma GCC unroll 16
+      for (int i = 0; i < R; ++i) {
+        const Vec x = Vec::set1(a_row[i]);
+#pragma GCC unroll 4
+        for (int j = 0; j < V; ++j) acc[i][j] = fma(x, row[j], acc[i][j]);
+      }
+    }
+    if (in_place != InPlace::a) a += terms * t.mr;
+    if (in_place != InPlace::b) b += terms * t.b_width;
+    if (in_place != InPlace::none) offset += terms;
+    left -= terms;
+    const bool more = left > 0;
+    if (!more && !t.chunk_done) return store(t.chain);
+    // Join with complete left siblings: those of the trailing one bits, or of all one bits
+    // after the last chunk.
+    const bool last = !more && t.last;
+    int l = 0;
+    for (; last ? (index >> l) != 0 : (index >> l) & 1; ++l)
+      if ((index >> l) & 1) join(l);
+    if (last) break;
+    store(level(l));
+    if (!more) return;
+    ++index;
+#pragma GCC unroll 16
+    for (int i = 0; i < R; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < V; ++j) acc[i][j] = Vec::zero();
+  }
+
+#pragma GCC unroll 16
+  for (int i = 0; i < R; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < V; ++j) {
+      Vec result = acc[i][j];
+      const int left = t.columns - j * width;
+      if (t.row_bias) result = result + Vec::set1(t.row_bias[i]);
+      if (t.column_bias)
+        result = result +
+                 (left >= width ? Vec::load(t.column_bias + j * width) : Vec::load(t.column_bias + j * width, left));
+      result = canonical(result);
+      float* c = t.c + i * t.ldc + j * width;
+      if (t.transposed)
+        result.store(local[0] + (i * V + j) * width);
+      else if (left >= width)
+        result.store(c);
+      else
+        result.store(c, left);
+    }
+  if (t.transposed) store_transposed(local[0], V * width, R, t.columns, t.c, t.ldc);
+}
+
+template <int R, int V, InPlace in_place>
+constexpr MicroKernel choose() {
+  if constexpr (V <= max_vectors(R))
+    return &run<R, V, in_place>;
+  else
+    return nullptr;
+}
+
+struct KernelTable {
+  MicroKernel at[max_rows][4];
+};
+
+template <InPlace p, int... R>
+constexpr KernelTable make_kernel_table(std::integer_sequence<int, R...>) {
+  return {{{choose<R + 1, 1, p>(), choose<R + 1, 2, p>(), choose<R + 1, 3, p>(), choose<R + 1, 4, p>()}...}};
+}
+
+template <InPlace p>
+constexpr KernelTable kernel_table = make_kernel_table<p>(std::make_integer_sequence<int, max_rows>{});
+
+}  // namespace
+
+MicroKernel micro_kernel(int rows, int vectors, InPlace in_place) {
+  const KernelTable& chosen = in_place == InPlace::a   ? kernel_table<InPlace::a>
+                              : in_place == InPlace::b ? kernel_table<InPlace::b>
+                                                       : kernel_table<InPlace::none>;
+  return chosen.at[rows - 1][vectors - 1];
+}
+
+}  // namespace repdl::cpu

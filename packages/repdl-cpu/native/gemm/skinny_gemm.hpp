@@ -1,0 +1,68 @@
+// A product with few rows against a matrix whose k is contiguous, such as linear on one row.
+//
+//   for i < R, j < n:  (R, K) @ (n, K)' -> (R, n)
+//     C[i, j] = dot(A[i, :], B[j, :])
+//
+// The matrix is read once, so nothing is packed: squares of it are turned in the nearest
+// cache and used at once. The order is that of gemm.hpp.
+#pragma once
+
+#include "reduce/chunk_tree.hpp"
+#include "gemm/gemm.hpp"
+
+namespace repdl::cpu {
+
+constexpr int most_skinny_rows = 4;
+
+// V vectors of columns, from column j of B on; A as a[i * row + k * step].
+template <int R, int V>
+void skinny_gemm_tile(const float* a, std::int64_t row, std::int64_t step, const float* b, std::int64_t ldb,
+                      std::int64_t K, std::int64_t chunk, const Output& out, std::int64_t j) {
+  REPDL_ROUTE("few rows", R, V);
+  constexpr int W = Vec::width;
+  alignas(64) float turned[W * V * W];
+  ChunkTree<R * V> tree;
+  Vec acc[R * V];
+  for (std::int64_t begin = 0;; begin += chunk) {
+    const std::int64_t end = std::min(K, begin + chunk);
+    for (Vec& chain : acc) chain = Vec::zero();
+    for (std::int64_t k = begin; k < end; k += W) {
+      const int count = static_cast<int>(std::min<std::int64_t>(W, end - k));
+      if (count == W) {
+        for (int v = 0; v < V; ++v) transpose(b + (j + v * W) * ldb + k, ldb, turned + v * W, V * W);
+      } else {
+        REPDL_ROUTE("few rows: rest of a chunk", R, V);
+        for (int c = 0; c < V * W; ++c)
+          for (int t = 0; t < count; ++t) turned[t * V * W + c] = b[(j + c) * ldb + k + t];
+      }
+      for (int t = 0; t < count; ++t)
+        for (int i = 0; i < R; ++i) {
+          const Vec x = Vec::set1(a[i * row + (k + t) * step]);
+          for (int v = 0; v < V; ++v) acc[i * V + v] = fma(x, Vec::load(turned + (t * V + v) * W), acc[i * V + v]);
+        }
+    }
+    if (end >= K) break;
+    tree.push(acc);
+  }
+  tree.finish(acc);
+  for (int i = 0; i < R; ++i)
+    for (int v = 0; v < V; ++v) {
+      Vec result = acc[i * V + v];
+      if (out.column_bias) result = result + Vec::load(out.column_bias + j + v * W);
+      canonical(result).store(out.data + i * out.ld + j + v * W);
+    }
+}
+
+// All n columns, n at least Vec::width. A last tile that would stick out is moved back: it
+// computes some columns twice, with the same bits.
+template <int R>
+void skinny_gemm(const float* a, std::int64_t row, std::int64_t step, const float* b, std::int64_t ldb, std::int64_t n,
+                 std::int64_t K, std::int64_t chunk, const Output& out) {
+  constexpr int W = Vec::width;
+  if (!chunk) chunk = std::max<std::int64_t>(K, 1);
+  std::int64_t j = 0;
+  for (; j + 2 * W <= n; j += 2 * W) skinny_gemm_tile<R, 2>(a, row, step, b, ldb, K, chunk, out, j);
+  for (; j < n; j += W) skinny_gemm_tile<R, 1>(a, row, step, b, ldb, K, chunk, out, std::min<std::int64_t>(j, n - W));
+}
+
+}  // namespace repdl::cpu

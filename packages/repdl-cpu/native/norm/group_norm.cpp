@@ -1,0 +1,214 @@
+// The normalisation of groups of channels, and its gradients (group_norm.md).
+//
+//   for each row (i, k), i < N, k < groups:  (N, C, inner) -> (N, C, inner)
+//     mean = sum(x[i, k, :, :]) / n, rstd = 1 / sqrt(sum((x[i, k, :, :] - mean)**2) / n + eps)
+//     y[i, c, :] = ((x[i, c, :] - mean) * rstd) * weight[c] + bias[c]
+#include "base/bind.hpp"
+#include "step/tensor_lists.hpp"
+#include "norm/norm.hpp"
+
+namespace repdl::cpu {
+namespace {
+
+struct Groups {
+  std::int64_t batch, groups, channels, inner;  // channels of one group
+  Contract contract;
+  int threads;
+
+  std::int64_t n() const { return channels * inner; }
+
+  // body(row) for every row, those of one group one after the other; begin(group) comes
+  // before the first of a group. Each thread works with a Body of its own.
+  template <class Make>
+  void each_row(const Make& make) const {
+    parallel_for(batch * groups, norm_grain(n()), threads, [&](std::int64_t begin, std::int64_t end) {
+      auto body = make();
+      for (std::int64_t task = begin; task < end; ++task) {
+        const std::int64_t group = task / batch, row = task % batch * groups + group;
+        if (task == begin || task % batch == 0) body.start(group);
+        body.run(row, task + 1 < end && task % batch + 1 < batch ? row + groups : row);
+      }
+      put_fence();
+    });
+  }
+
+  // The values of a group's channels, each repeated for its elements.
+  void expand(const float* vector, std::int64_t group, std::vector<float>& to) const {
+    if (!vector) return;
+    to.resize(static_cast<std::size_t>(n()));
+    for (std::int64_t c = 0; c < channels; ++c)
+      std::fill_n(to.begin() + c * inner, inner, vector[group * channels + c]);
+  }
+};
+
+void group_norm(const Groups& s, const float* x, const float* weight, const float* bias, double eps, float* y,
+                float* means, float* rstds) {
+  const std::int64_t n = s.n(), rows = s.batch * s.groups;
+  // A stretch of elements with one weight and bias each, or with the same for all.
+  const bool each = s.inner == 1;
+  const std::int64_t stretch = each ? n : s.inner;
+  const bool past = past_caches(y, each ? rows : rows * s.channels, stretch);
+  parallel_for(rows, norm_grain(n), s.threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* from = x + row * n;
+      const Moments m = row_moments(from, n, eps, s.contract, prefetch_distance(n, end - 1 - row));
+      means[row] = canonical(m.mean);
+      rstds[row] = canonical(m.rstd);
+      with_option(each, [&](auto one_each) {
+        const std::int64_t first = row % s.groups * s.channels;
+        for (std::int64_t at = 0; at < n; at += stretch) {
+          const auto factor = [c = first + at / s.inner](const float* vector) {
+            if constexpr (decltype(one_each)::value)
+              return Each{vector + c};
+            else
+              return Same{vector[c]};
+          };
+          with_factor(weight, factor, [&](auto w) {
+            with_factor(bias, factor, [&](auto b) { scale_row(from + at, m, w, b, y + row * n + at, stretch, past); });
+          });
+        }
+      });
+    }
+    put_fence();
+  });
+}
+
+struct Backward {
+  const Groups& s;
+  const float *grad, *x, *mean, *rstd, *weight;
+  float* out;
+  bool past;
+  std::vector<float> weights;  // of the group, as long as a row
+
+  void start(std::int64_t group) { s.expand(weight, group, weights); }
+
+  void run(std::int64_t row, std::int64_t next) {
+    const std::int64_t n = s.n();
+    with_option(weight != nullptr, [&](auto weighted) {
+      const GradientRow given{grad + row * n, x + row * n, weights.data(), out + row * n, 0};
+      gradient_rows<1>(given, {{{mean[row], rstd[row]}}}, n, s.contract, (next - row) * n, past, weighted,
+                       [](std::int64_t, auto, auto, auto) {});
+    });
+  }
+};
+
+// The gradients of weight and bias where inner is 1: columns of (N, C).
+void column_gradients(const Groups& s, const Backward& in, float* grad_weight, float* grad_bias) {
+  const std::int64_t all = s.groups * s.channels;
+  ColumnSums columns(s.batch, 2 * all, s.contract);
+  const float* sums = columns.run(s.threads, row_by_row(s.contract, [&](std::int64_t i, std::int64_t, float* lane) {
+                                    for (std::int64_t k = 0; k < s.groups; ++k) {
+                                      const float mean = in.mean[i * s.groups + k], rstd = in.rstd[i * s.groups + k];
+                                      const std::int64_t first = k * s.channels;
+                                      const float *g = in.grad + i * all + first, *x = in.x + i * all + first;
+                                      row_loop(s.channels, [=](std::int64_t c, auto part) {
+                                        float *to_weight = lane + first + c, *to_bias = lane + all + first + c;
+                                        const Vec grad = part.load(g + c),
+                                                  h = (part.load(x + c) - Vec::set1(mean)) * Vec::set1(rstd);
+                                        part.store(to_weight, part.load(to_weight) + grad * h);
+                                        part.store(to_bias, part.load(to_bias) + grad);
+                                      });
+                                    }
+                                  }));
+  for (std::int64_t c = 0; c < all; ++c) {
+    grad_weight[c] = canonical(sums[c]);
+    grad_bias[c] = canonical(sums[all + c]);
+  }
+}
+
+// What is summed for one channel: grad * h and grad, its elements over (N, inner) as one row.
+class ChannelElements {
+ public:
+  ChannelElements(const Groups& s, const Backward& in, std::int64_t channel) : s_(s), in_(in), channel_(channel) {}
+
+  template <class P>
+  std::array<Vec, 2> operator()(std::int64_t i, P part) const {
+    if (i < begin_ || i + part.n > end_) {
+      move(i);
+      if (i + part.n > end_) return one_by_one(i, part.n);
+    }
+    const float *g = in_.grad + (offset_ + i), *x = in_.x + (offset_ + i);
+    prefetch(g, ahead);
+    prefetch(x, ahead);
+    const Vec grad = part.load(g);
+    return {grad * ((part.load(x) - Vec::set1(mean_)) * Vec::set1(rstd_)), grad};
+  }
+
+ private:
+  static constexpr std::int64_t ahead = 1024;
+
+  // To the batch element of element i.
+  void move(std::int64_t i) const {
+    const std::int64_t n = i / s_.inner, row = n * s_.groups + channel_ / s_.channels;
+    begin_ = n * s_.inner;
+    end_ = begin_ + s_.inner;
+    offset_ = (n * s_.groups * s_.channels + channel_) * s_.inner - begin_;
+    mean_ = in_.mean[row];
+    rstd_ = in_.rstd[row];
+  }
+
+  // Elements of several batch elements.
+  std::array<Vec, 2> one_by_one(std::int64_t i, int n) const {
+    REPDL_ROUTE("group_norm: over batch elements");
+    float product[Vec::width] = {}, grad[Vec::width] = {};
+    for (int e = 0; e < n; ++e) {
+      if (i + e >= end_) move(i + e);
+      grad[e] = in_.grad[offset_ + i + e];
+      product[e] = grad[e] * ((in_.x[offset_ + i + e] - mean_) * rstd_);
+    }
+    return {Vec::load(product), Vec::load(grad)};
+  }
+
+  const Groups& s_;
+  const Backward& in_;
+  std::int64_t channel_;
+  mutable std::int64_t begin_ = 0, end_ = 0, offset_ = 0;  // elements begin .. end lie `offset` further
+  mutable float mean_ = 0, rstd_ = 0;
+};
+
+void group_norm_backward(const Groups& s, const Backward& in, float* grad_weight, float* grad_bias) {
+  s.each_row([&] { return in; });
+  if (s.inner == 1) REPDL_ROUTE("group_norm: channels as columns");
+  if (s.inner == 1) return column_gradients(s, in, grad_weight, grad_bias);
+  parallel_for(s.groups * s.channels, norm_grain(s.batch * s.inner), s.threads,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t c = begin; c < end; ++c) {
+                   const ChannelElements elements(s, in, c);
+                   const std::array<float, 2> sums = sums_each<2>(s.batch * s.inner, s.contract, elements);
+                   grad_weight[c] = canonical(sums[0]);
+                   grad_bias[c] = canonical(sums[1]);
+                 }
+               });
+}
+
+Groups groups_of(const Sizes& sizes, std::int64_t lanes, std::int64_t block, int threads) {
+  return {sizes[0], sizes[1], sizes[2], sizes[3], sum_order(lanes, block), threads};
+}
+
+}  // namespace
+
+template <>
+void bind_group_norm<float>(py::module_& module) {
+  const py::call_guard<py::gil_scoped_release> release;
+  module.def(
+      "group_norm",
+      [](Address x, Address weight, Address bias, Address y, Address mean, Address rstd, const Sizes& sizes, double eps,
+         std::int64_t lanes, std::int64_t block, int threads) {
+        const Groups s = groups_of(sizes, lanes, block, threads);
+        group_norm(s, in(x), in(weight), in(bias), eps, out(y), out(mean), out(rstd));
+      },
+      release);
+  module.def(
+      "group_norm_backward",
+      [](Address grad, Address x, Address mean, Address rstd, Address weight, Address result, Address grad_weight,
+         Address grad_bias, const Sizes& sizes, std::int64_t lanes, std::int64_t block, int threads) {
+        const Groups s = groups_of(sizes, lanes, block, threads);
+        const Backward given{s,        in(grad),   in(x),       in(mean),
+                             in(rstd), in(weight), out(result), past_caches(out(result), s.batch * s.groups, s.n()),
+                             {}};
+        group_norm_backward(s, given, out(grad_weight), out(grad_bias));
+      },
+      release);
+}
+
+}  // namespace repdl::cpu

@@ -1,0 +1,112 @@
+// The division of each row by its root mean square, and its gradients (rms_norm.md).
+//
+//   for i < rows:  (rows, n) -> (rows, n)
+//     rstd = 1 / sqrt(sum(x[i, :]**2) / n + eps)
+//     y[i, :] = (x[i, :] * rstd) * weight
+#include <cmath>
+
+#include "base/bind.hpp"
+#include "step/tensor_lists.hpp"
+#include "norm/norm.hpp"
+
+namespace repdl::cpu {
+namespace {
+
+struct RmsRows {
+  std::int64_t rows, n;
+  Contract contract;
+  int threads;
+};
+
+void rms_norm(const RmsRows& s, const float* x, const float* weight, double eps, float* y, float* rstds) {
+  const std::int64_t n = s.n;
+  parallel_for(s.rows, norm_grain(n), s.threads, [&](std::int64_t begin, std::int64_t end) {
+    // Converted in here: only the parts of a parallel_for round to nearest whatever the caller has set.
+    const float count = static_cast<float>(n), epsilon = static_cast<float>(eps);
+    with_option(weight != nullptr, [&](auto weighted) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const float* from = x + row * n;
+        const std::int64_t ahead = prefetch_distance(n, end - 1 - row);
+        float* to = y + row * n;
+        const float q = sum_each(n, s.contract,
+                                 [=](std::int64_t i, auto part) {
+                                   prefetch(from + i, ahead);
+                                   const Vec v = part.load(from + i);
+                                   return v * v;
+                                 }) /
+                        count;
+        const float rstd = 1.0f / std::sqrt(q + epsilon);
+        rstds[row] = canonical(rstd);
+        row_loop(n, [=](std::int64_t i, auto part) {
+          const Vec h = part.load(from + i) * Vec::set1(rstd);
+          if constexpr (decltype(weighted)::value)
+            part.store(to + i, canonical(h * part.load(weight + i)));
+          else
+            part.store(to + i, canonical(h));
+        });
+      }
+    });
+  });
+}
+
+// One row: grad_input to out, grad * h added to sums[0 .. n). Asks for memory `ahead` elements further.
+template <class Weighted>
+void row_backward(const RmsRows& s, const float* g, const float* x, float rstd, const float* weight, float* out,
+                  float* sums, std::int64_t ahead, Weighted) {
+  const std::int64_t n = s.n;
+  const auto w = [=](std::int64_t i, auto part) {
+    if constexpr (Weighted::value)
+      return part.load(g + i) * part.load(weight + i);
+    else
+      return part.load(g + i);
+  };
+  const auto h = [=](std::int64_t i, auto part) { return part.load(x + i) * Vec::set1(rstd); };
+  const float t = sum_each(n, s.contract, [=](std::int64_t i, auto part) { return w(i, part) * h(i, part); });
+  const float b = -(t / static_cast<float>(n));
+  row_loop(n, [=](std::int64_t i, auto part) {
+    prefetch(g + i, ahead);
+    prefetch(x + i, ahead);
+    const Vec scaled = h(i, part);
+    // h * -b and -h * b are the same number.
+    part.store(out + i, canonical(Vec::set1(rstd) * fma(scaled, Vec::set1(b), w(i, part))));
+    part.store(sums + i, part.load(sums + i) + part.load(g + i) * scaled);
+  });
+}
+
+void rms_norm_backward(const RmsRows& s, const float* grad, const float* x, const float* rstd, const float* weight,
+                       float* out, float* grad_weight) {
+  const std::int64_t n = s.n;
+  ColumnSums columns(s.rows, n, s.contract);
+  const float* sums = nullptr;
+  with_option(weight != nullptr, [&](auto weighted) {
+    sums = columns.run(s.threads, row_by_row(s.contract, [&](std::int64_t row, std::int64_t next, float* lane) {
+                         row_backward(s, grad + row * n, x + row * n, rstd[row], weight, out + row * n, lane, next * n,
+                                      weighted);
+                       }));
+  });
+  for (std::int64_t i = 0; i < n; ++i) grad_weight[i] = canonical(sums[i]);
+}
+
+}  // namespace
+
+template <>
+void bind_rms_norm<float>(py::module_& module) {
+  const py::call_guard<py::gil_scoped_release> release;
+  module.def(
+      "rms_norm",
+      [](Address x, Address weight, Address y, Address rstd, std::int64_t rows, std::int64_t n, double eps,
+         std::int64_t lanes, std::int64_t block, int threads) {
+        rms_norm({rows, n, sum_order(lanes, block), threads}, in(x), in(weight), eps, out(y), out(rstd));
+      },
+      release);
+  module.def(
+      "rms_norm_backward",
+      [](Address grad, Address x, Address rstd, Address weight, Address result, Address grad_weight, std::int64_t rows,
+         std::int64_t n, std::int64_t lanes, std::int64_t block, int threads) {
+        rms_norm_backward({rows, n, sum_order(lanes, block), threads}, in(grad), in(x), in(rstd), in(weight),
+                          out(result), out(grad_weight));
+      },
+      release);
+}
+
+}  // namespace repdl::cpu

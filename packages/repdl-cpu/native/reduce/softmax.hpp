@@ -1,0 +1,30 @@
+// The exponentials of a row, as softmax and the cross entropy have them (softmax.md, 1).
+#pragma once
+
+#include "exact/exp_vec.hpp"
+#include "reduce/row_max.hpp"
+#include "base/prefetch.hpp"
+#include "simd/row_loop.hpp"
+
+namespace repdl::cpu {
+
+struct RowExp {
+  float max, sum;
+};
+
+// e[i] = exp(x[i] - max) for i < n, each given to keep(i, part, e) once, and their sum.
+template <class Keep>
+RowExp exp_row(const float* x, std::int64_t n, const Contract& contract, const Keep& keep) {
+  const float m = largest(x, n) + 0.0f;  // of equal zeros, +0
+  const float sum = sum_each(n, contract, [=](std::int64_t i, auto part) {
+    const Vec e = exp(part.load(x + i) - Vec::set1(m));
+    keep(i, part, e);
+    return e;
+  });
+  return {m, sum};
+}
+
+// Rows worth a thread.
+inline std::int64_t row_grain(std::int64_t n) { return std::max<std::int64_t>(1, (1 << 12) / (n + 1)); }
+
+}  // namespace repdl::cpu

@@ -1,0 +1,215 @@
+// out[kept] = the contract's sum over the reduced index (sum.md, sum.hpp).
+//
+//   for each kept index:  (kept..., reduced...) -> (kept...)
+//     out[kept] = sum of in[kept, reduced], reduced in row-major order
+//
+// Dimensions are collapsed first. Three layouts: a reduced run that is one strided row;
+// kept elements that lie side by side (columns); anything else is gathered piece by piece.
+#include "reduce/sum.hpp"
+
+#include <cstring>
+#include <vector>
+
+#include "base/bind.hpp"
+#include "repdl/contract/arithmetic.hpp"
+#include "base/routes.hpp"
+#include "base/streams.hpp"
+#include "base/threads.hpp"
+
+namespace repdl::cpu {
+namespace {
+
+// Dimensions outermost first, without those of size 1, neighbours joined where the strides allow.
+struct Dims {
+  std::vector<std::int64_t> size, stride;
+  std::int64_t count = 1;
+
+  Dims(const Sizes& sizes, const Sizes& strides) {
+    for (std::size_t d = 0; d < sizes.size(); ++d) {
+      count *= sizes[d];
+      if (sizes[d] == 1) continue;
+      if (!size.empty() && stride.back() == strides[d] * sizes[d]) {
+        size.back() *= sizes[d];
+        stride.back() = strides[d];
+      } else {
+        size.push_back(sizes[d]);
+        stride.push_back(strides[d]);
+      }
+    }
+  }
+
+  // Elements side by side.
+  bool is_run() const { return size.size() <= 1 && inner_stride() == 1; }
+  std::int64_t inner_size() const { return size.empty() ? 1 : size.back(); }
+  std::int64_t inner_stride() const { return stride.empty() ? 1 : stride.back(); }
+
+  std::int64_t offset(std::int64_t index) const {
+    std::int64_t result = 0;
+    for (std::size_t d = size.size(); d-- > 1;) {
+      result += index % size[d] * stride[d];
+      index /= size[d];
+    }
+    return size.empty() ? 0 : result + index * stride[0];
+  }
+
+  // dst[0 .. n) = elements start .. start + n of the row-major index.
+  template <class T>
+  void gather(const T* x, std::int64_t start, std::int64_t n, T* dst) const {
+    const std::int64_t run = inner_size(), step = inner_stride();
+    while (n > 0) {
+      const std::int64_t count = std::min(n, run - start % run);
+      const T* src = x + offset(start);
+      if (step == 1)
+        std::memcpy(dst, src, sizeof(T) * static_cast<std::size_t>(count));
+      else
+        for (std::int64_t i = 0; i < count; ++i) dst[i] = src[i * step];
+      start += count;
+      dst += count;
+      n -= count;
+    }
+  }
+};
+
+constexpr std::int64_t grain = 1 << 15;  // elements worth a thread
+
+// Elements begin .. begin + n of the reduced index at x, n within one block.
+template <class T>
+T gathered_block(const T* x, const Dims& reduced, std::int64_t begin, std::int64_t n, const Contract& contract) {
+  return sum_block_filled<T>(begin, n, contract, [&](std::int64_t start, std::int64_t count, T* dst) {
+    reduced.gather(x, start, count, dst);
+  });
+}
+
+template <class T>
+T row_at(const T* x, const Dims& reduced, const Contract& contract) {
+  REPDL_ROUTE("sum: row", sizeof(T));
+  if (reduced.size.size() > 1) REPDL_ROUTE("sum: row, gathered", sizeof(T));
+  if (reduced.size.size() <= 1) return sum_row(x, reduced.count, reduced.inner_stride(), contract);
+  return sum_filled<T>(reduced.count, contract,
+                       [&](std::int64_t start, std::int64_t count, T* dst) { reduced.gather(x, start, count, dst); });
+}
+
+// Kept elements side by side: tiles of columns.
+template <class T>
+void columns(const T* x, T* out, const Dims& kept, const Dims& reduced, const Contract& contract, int threads) {
+  const std::int64_t width = kept.inner_size(), n = reduced.count, outer_size = kept.count / width;
+  // Long tiles, but enough of them for all threads, and not of less than a cache line's columns.
+  const std::int64_t wanted = (width * outer_size + threads - 1) / threads;
+  const std::int64_t tile = std::clamp<std::int64_t>((wanted + 63) / 64 * 64, 64, sum_columns_most);
+  const std::int64_t tiles = (width + tile - 1) / tile;
+  const bool single = reduced.size.size() <= 1;
+  const std::int64_t stride = reduced.size.empty() ? 0 : reduced.stride[0];
+  const std::int64_t part = std::max<std::int64_t>(1, grain / (n * std::min(width, tile) + 1));
+  parallel_for(outer_size * tiles, part, threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      const std::int64_t outer = task / tiles, first = task % tiles * tile;
+      const std::int64_t count = std::min(tile, width - first);
+      const T* from = x + kept.offset(outer * width) + first;
+      T* to = out + outer * width + first;
+      if (!single) REPDL_ROUTE("sum: columns, gathered", sizeof(T));
+      if (single)
+        sum_columns(n, count, stride == count, [=](std::int64_t i) { return from + i * stride; }, to, contract);
+      else
+        sum_columns(n, count, false, [&](std::int64_t i) { return from + reduced.offset(i); }, to, contract);
+      for (std::int64_t c = 0; c < count; ++c) to[c] = canonical(to[c]);
+    }
+  });
+}
+
+// partial[r * blocks + b] = block b of row r of n elements side by side, in separate stretches of
+// memory at once: parts of the rows, or of one row's blocks.
+template <class T>
+void block_sums(const T* x, std::int64_t rows, std::int64_t row_stride, std::int64_t n, const Contract& contract,
+                T* partial) {
+  const std::int64_t block = sum_block_of(contract, n), blocks = (n + block - 1) / block;
+  const std::int64_t part = odd_part(rows, sum_streams), part_blocks = odd_part(n / block, sum_streams);
+  for (std::int64_t r = 0; r < part; ++r)
+    for (std::int64_t b = 0; b < blocks; ++b)
+      sum_blocks(x + r * row_stride + b * block, part * row_stride, std::min(block, n - b * block), contract,
+                 partial + r * blocks + b, part * blocks);
+  if (part > 0) REPDL_ROUTE("sum: rows in streams", sizeof(T));
+  for (std::int64_t r = part * sum_streams; r < rows; ++r) {
+    if (part_blocks > 0) REPDL_ROUTE("sum: blocks of a row in streams", sizeof(T));
+    const T* row = x + r * row_stride;
+    T* to = partial + r * blocks;
+    for (std::int64_t b = 0; b < part_blocks; ++b)
+      sum_blocks(row + b * block, part_blocks * block, block, contract, to + b, part_blocks);
+    for (std::int64_t b = part_blocks * sum_streams; b < blocks; ++b)
+      to[b] = sum_block(row + b * block, std::min(block, n - b * block), contract);
+  }
+}
+
+// Few outputs: threads take whole blocks, and the tree joins them afterwards.
+template <class T>
+void few_outputs(const T* x, T* out, const Dims& kept, const Dims& reduced, const Contract& contract, int threads) {
+  const std::int64_t n = reduced.count, block = sum_block_of(contract, n), blocks = (n + block - 1) / block;
+  std::vector<T> partial(static_cast<std::size_t>(blocks));
+  for (std::int64_t o = 0; o < kept.count; ++o) {
+    const T* from = x + kept.offset(o);
+    parallel_for(blocks, std::max<std::int64_t>(1, grain / block), threads, [&](std::int64_t begin, std::int64_t end) {
+      if (!reduced.is_run()) REPDL_ROUTE("sum: few outputs, gathered", sizeof(T));
+      if (reduced.is_run()) {
+        REPDL_ROUTE("sum: few outputs", sizeof(T));
+        const std::int64_t first = begin * block, count = std::min(n, end * block) - first;
+        return block_sums(from + first, 1, 0, count, sum_order(contract.sum_lanes, block), &partial[begin]);
+      }
+      for (std::int64_t b = begin; b < end; ++b)
+        partial[b] = gathered_block(from, reduced, b * block, std::min(block, n - b * block), contract);
+    });
+    // In the environment of parallel_for too.
+    parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) { out[o] = canonical(joined(partial.data(), blocks)); });
+  }
+}
+
+// Each output is the sum of a row of n elements side by side.
+template <class T>
+void contiguous_rows(const T* x, T* out, std::int64_t rows, std::int64_t row_stride, std::int64_t n,
+                     const Contract& contract, int threads) {
+  const std::int64_t block = sum_block_of(contract, n), blocks = (n + block - 1) / block;
+  const std::int64_t at_once = std::max<std::int64_t>(1, (1 << 12) / blocks);  // rows
+  parallel_for(rows, std::max<std::int64_t>(1, grain / (n + 1)), threads, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<T> partial(static_cast<std::size_t>(std::min(at_once, end - begin) * blocks));
+    for (std::int64_t r = begin; r < end; r += at_once) {
+      if (r > begin) REPDL_ROUTE("sum: rows, several times", sizeof(T));
+      const std::int64_t count = std::min(at_once, end - r);
+      block_sums(x + r * row_stride, count, row_stride, n, contract, partial.data());
+      for (std::int64_t i = 0; i < count; ++i) out[r + i] = canonical(joined(&partial[i * blocks], blocks));
+    }
+  });
+}
+
+template <class T>
+void sum(const T* x, T* out, const Dims& kept, const Dims& reduced, const Contract& contract, int threads) {
+  const std::int64_t n = reduced.count;
+  if (kept.count == 0) return;
+  if (kept.inner_size() >= 4 && kept.inner_stride() == 1 && n > 1 && reduced.inner_stride() != 1)
+    return columns(x, out, kept, reduced, contract, threads);
+  if (kept.count < threads && n > sum_block_of(contract, n))
+    return few_outputs(x, out, kept, reduced, contract, threads);
+  if (n > 0 && reduced.is_run() && kept.size.size() <= 1)
+    return contiguous_rows(x, out, kept.count, kept.inner_stride(), n, contract, threads);
+  parallel_for(kept.count, std::max<std::int64_t>(1, grain / (n + 1)), threads,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t o = begin; o < end; ++o)
+                   out[o] = canonical(row_at(x + kept.offset(o), reduced, contract));
+               });
+}
+
+}  // namespace
+
+template <class T>
+void bind_sum(py::module_& module) {
+  module.def(
+      "sum",
+      [](Address x, Address y, const Sizes& kept_size, const Sizes& kept_stride, const Sizes& reduced_size,
+         const Sizes& reduced_stride, std::int64_t lanes, std::int64_t block, int threads) {
+        sum(in<T>(x), out<T>(y), Dims(kept_size, kept_stride), Dims(reduced_size, reduced_stride),
+            sum_order(lanes, block), threads);
+      },
+      py::call_guard<py::gil_scoped_release>());
+}
+
+template void bind_sum<float>(py::module_&);
+template void bind_sum<double>(py::module_&);
+
+}  // namespace repdl::cpu

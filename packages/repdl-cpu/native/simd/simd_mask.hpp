@@ -1,0 +1,196 @@
+// Comparisons, tables and exponents of a Vec, where the ISA has them (AVX2 with FMA, AVX-512).
+#pragma once
+
+#include "repdl/exact/two_paths.hpp"
+#include "simd/simd.hpp"
+
+namespace repdl::cpu {
+
+#if defined(__AVX512F__)
+
+struct Mask {
+  __mmask16 m;
+};
+
+inline Mask operator&(Mask a, Mask b) { return {static_cast<__mmask16>(a.m & b.m)}; }
+inline Mask operator|(Mask a, Mask b) { return {static_cast<__mmask16>(a.m | b.m)}; }
+inline Mask operator!(Mask a) { return {static_cast<__mmask16>(~a.m)}; }
+inline bool any(Mask a) { return a.m != 0; }
+inline bool all(Mask a) { return a.m == 0xffff; }
+inline Mask operator<(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
+inline Mask operator==(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
+inline Mask sign(Vec a) { return {_mm512_movepi32_mask(_mm512_castps_si512(a.v))}; }
+inline Vec select(Mask mask, Vec a, Vec b) { return {_mm512_mask_mov_ps(b.v, mask.m, a.v)}; }
+inline Vec where(Mask mask, Vec a) { return {_mm512_maskz_mov_ps(mask.m, a.v)}; }           // and +0 elsewhere
+inline Mask not_less(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_NLT_UQ)}; }  // true of NaN
+
+inline Vec operator-(Vec a) { return {-a.v}; }
+inline Vec smaller(Vec a, Vec b) { return {_mm512_min_ps(a.v, b.v)}; }  // b where one is NaN
+inline Vec larger(Vec a, Vec b) { return {_mm512_max_ps(a.v, b.v)}; }   // the same
+inline Vec root(Vec x) { return {_mm512_sqrt_ps(x.v)}; }
+inline Vec absolute(Vec x) { return {_mm512_abs_ps(x.v)}; }
+inline Vec minus_absolute(Vec x) { return {_mm512_or_ps(x.v, _mm512_set1_ps(-0.0f))}; }
+
+// Entries of a table that is looked up in registers.
+constexpr int table_entries = 32;
+
+inline Vec look_up(const float* table, Vec index) {
+  return {_mm512_permutex2var_ps(_mm512_load_ps(table), _mm512_castps_si512(index.v), _mm512_load_ps(table + 16))};
+}
+
+#elif defined(__AVX2__) && defined(__FMA__)
+
+struct Mask {
+  __m256 m;
+};
+
+inline Mask operator&(Mask a, Mask b) { return {_mm256_and_ps(a.m, b.m)}; }
+inline Mask operator|(Mask a, Mask b) { return {_mm256_or_ps(a.m, b.m)}; }
+inline Mask operator!(Mask a) { return {_mm256_xor_ps(a.m, _mm256_castsi256_ps(_mm256_set1_epi32(-1)))}; }
+inline bool any(Mask a) { return _mm256_movemask_ps(a.m) != 0; }
+inline bool all(Mask a) { return _mm256_movemask_ps(a.m) == 0xff; }
+inline Mask operator<(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)}; }
+inline Mask operator==(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ)}; }
+inline Mask sign(Vec a) { return {a.v}; }  // all that instructions read of a Mask is the sign
+inline Vec select(Mask mask, Vec a, Vec b) { return {_mm256_blendv_ps(b.v, a.v, mask.m)}; }
+inline Vec where(Mask mask, Vec a) { return {_mm256_and_ps(mask.m, a.v)}; }
+inline Mask not_less(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_NLT_UQ)}; }
+
+inline Vec operator-(Vec a) { return {-a.v}; }
+inline Vec smaller(Vec a, Vec b) { return {_mm256_min_ps(a.v, b.v)}; }
+inline Vec larger(Vec a, Vec b) { return {_mm256_max_ps(a.v, b.v)}; }
+inline Vec root(Vec x) { return {_mm256_sqrt_ps(x.v)}; }
+inline Vec absolute(Vec x) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), x.v)}; }
+inline Vec minus_absolute(Vec x) { return {_mm256_or_ps(x.v, _mm256_set1_ps(-0.0f))}; }
+
+constexpr int table_entries = 16;
+
+inline Vec look_up(const float* table, Vec index) {
+  const __m256i i = _mm256_castps_si256(index.v);
+  const __m256 low = _mm256_permutevar8x32_ps(_mm256_load_ps(table), i);
+  const __m256 high = _mm256_permutevar8x32_ps(_mm256_load_ps(table + 8), i);
+  return {_mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(i, 28)))};  // bit 3 as the sign
+}
+
+#endif
+
+// f of each element: a loop that the compiler vectorises.
+template <float (*f)(float)>
+inline Vec each_of(Vec x) {
+  float all[Vec::width];
+  x.store(all);
+  for (float& element : all) element = f(element);
+  return Vec::load(all);
+}
+
+#if defined(__AVX2__) && defined(__FMA__)
+
+// Of 32 entries those that are looked up: every other one where 16 are.
+class Table {
+ public:
+  constexpr explicit Table(const float (&all)[32]) : entry_{} {
+    for (int i = 0; i < table_entries; ++i) entry_[i] = all[i * (32 / table_entries)];
+  }
+  // The entries at the low bits of index.
+  Vec operator[](Vec index) const { return look_up(entry_, index); }
+
+ private:
+  alignas(64) float entry_[table_entries];
+};
+
+// The bits of a Vec as integers, and back.
+typedef std::int32_t Bits __attribute__((vector_size(sizeof(Vec))));
+
+inline Bits bits_of(Vec x) {
+  Bits bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+inline Vec vec_of(Bits bits) {
+  Vec x;
+  std::memcpy(&x, &bits, sizeof bits);
+  return x;
+}
+
+// y >= 0 with the sign of x.
+inline Vec with_sign(Vec y, Vec x) { return vec_of(bits_of(y) | (bits_of(x) & bits_of(Vec::set1(-0.0f)))); }
+
+// x + table_magic is the nearest multiple of 1 / table_entries, its low bits an index of tables.
+constexpr float table_magic = 0x1.8p+23f / table_entries;
+
+constexpr int table_log = table_entries == 32 ? 5 : 4;
+
+// False of arguments whose squares would be subnormal. A subnormal constant, operand or result costs some
+// processors a hundred cycles, so that whole Vecs are computed without (tests/test_subnormal.py).
+inline Mask not_tiny(Vec x) { return not_less(absolute(x), Vec::set1(0x1p-40f)); }
+
+// Called from a cold function, but itself compiled for speed.
+template <float (*f)(float)>
+__attribute__((noinline)) Vec each_of_apart(Vec x) {
+  return each_of<f>(x);
+}
+
+template <class F>
+__attribute__((noinline)) Vec each_of_apart(Vec x) {
+  float in[Vec::width], out[Vec::width];
+  x.store(in);
+  exact::evaluate(F(), in, out, Vec::width);
+  return Vec::load(out);
+}
+
+// f(x) where `undecided`, y elsewhere.
+template <float (*f)(float)>
+__attribute__((noinline, cold)) Vec exactly(Vec x, Vec y, Mask undecided) {
+  return select(undecided, each_of_apart<f>(x), y);
+}
+
+// The same for a function with two paths (two_paths.hpp).
+template <class F>
+__attribute__((noinline, cold)) Vec exactly(Vec x, Vec y, Mask undecided) {
+  return select(undecided, each_of_apart<F>(x), y);
+}
+
+// x * 2**floor(k), x and the result normal; shifted = k + table_magic.
+inline Vec scaled(Vec x, Vec k, Vec shifted) {
+#if defined(__AVX512F__)
+  static_cast<void>(shifted);
+  return {_mm512_maskz_scalef_ps(0xffff, x.v, k.v)};  // gcc 12 warns of the plain one
+#else
+  static_cast<void>(k);
+  return vec_of(bits_of(x) + (bits_of(shifted) >> table_log << 23));
+#endif
+}
+
+// A value as a float and its correction.
+struct FloatSum {
+  Vec s, rest;
+};
+
+struct Rounded {
+  Vec value;
+  Mask decided;
+};
+
+// x rounded, decided where an interval of `margin` around it rounds to one float.
+inline Rounded rounded(FloatSum x, Vec margin) {
+  const Vec below = x.s + (x.rest - margin), above = x.s + (x.rest + margin);
+  return {below, below == above};
+}
+
+// y where `decided`, elsewhere `slow(x, y, undecided)`, which rounds rightly.
+template <Vec (*slow)(Vec, Vec, Mask)>
+inline Vec or_else(Vec x, Vec y, Mask decided) {
+  return __builtin_expect(all(decided), 1) ? y : slow(x, y, !decided);
+}
+
+// The two together, with f for what is undecided or not `usual`.
+template <float (*f)(float)>
+inline Vec rounded_or(Vec x, FloatSum y, Vec margin, Mask usual) {
+  const Rounded result = rounded(y, margin);
+  return or_else<exactly<f>>(x, result.value, result.decided & usual);
+}
+
+#endif
+
+}  // namespace repdl::cpu

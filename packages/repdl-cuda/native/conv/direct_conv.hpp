@@ -1,0 +1,125 @@
+// Products over images with so few rows that tiles would be mostly empty: depthwise
+// convolutions. One thread an output, or an output and chunk, in the order of gemm.hpp.
+#pragma once
+
+#include "gemm/gemm_run.hpp"
+#include "conv/images.hpp"
+#include "gemm/strided.hpp"
+
+namespace repdl::cuda {
+
+constexpr int few_threads = 256;
+
+// Term k of a product: the tap of a window, +0 for padding.
+template <class T>
+__device__ T tap_or_zero(const Images<T>& x, const T* image, int c, int y, int column) {
+  const bool inside = static_cast<unsigned>(y) < static_cast<unsigned>(x.height) &&
+                      static_cast<unsigned>(column) < static_cast<unsigned>(x.width);
+  return inside ? image[(c * x.height + y) * x.width + column] : T(0);
+}
+
+// Weights by strides: w[g * group + i * row + k * step].
+template <class T>
+struct Weights {
+  const T* base;
+  std::int64_t group, row, step;
+};
+
+// C[g, i, j] for windows at positions j, k = (c, a, b).
+template <class T>
+__global__ void __launch_bounds__(few_threads)
+    few_rows(Weights<T> weights, Windows<T> windows, ImageRows<T> c, Gemm gemm) {
+  const std::int64_t output = thread_index();
+  if (output >= static_cast<std::int64_t>(gemm.batch) * gemm.m * gemm.n) return;
+  const int j = static_cast<int>(output % gemm.n), row = static_cast<int>(output / gemm.n);
+  const int g = row / gemm.m, i = row % gemm.m;
+  const WindowShape& window = windows.window;
+  int column = j;
+  const T* image = windows.x.group(g) + window.area.split(column) * windows.x.image;
+  const int first_y = window.width.split(column) * window.stride[0] + window.start[0];
+  const int first_x = column * window.stride[1] + window.start[1];
+  const T* w = weights.base + g * weights.group + i * weights.row;
+  Tree<T> tree;
+  T sum = T(0);
+  int left = gemm.chunk, tap_c = 0, a = 0, b = 0;
+  for (int k = 0; k < gemm.k; ++k, w += weights.step) {
+    if (left == 0) {
+      tree.push(sum);
+      sum = T(0);
+      left = gemm.chunk;
+    }
+    --left;
+    sum =
+        fma(*w, tap_or_zero(windows.x, image, tap_c, first_y + a * window.step[0], first_x + b * window.step[1]), sum);
+    if (++b < window.kernel.divisor()) continue;
+    b = 0;
+    if (++a * window.kernel.divisor() < window.taps.divisor()) continue;
+    a = 0;
+    ++tap_c;
+  }
+  if (gemm.k > gemm.chunk) {
+    tree.push(sum);
+    sum = tree.result();
+  }
+  c.start_of(g)[i * c.row_stride + c.column(j)] = c.finish(sum, g, i, j);
+}
+
+// parts[chunk, g, i, j], or C where there is one chunk, for taps j, k = positions (n, y, x).
+template <class T>
+__global__ void __launch_bounds__(few_threads)
+    few_outputs(Channels<T> channels, WindowTaps<T> taps, Rows<T> c, Gemm gemm, T* parts) {
+  const std::int64_t outputs = static_cast<std::int64_t>(gemm.batch) * gemm.m * gemm.n, task = thread_index();
+  if (task >= outputs * gemm.parts) return;
+  const int part = static_cast<int>(task / outputs), j = static_cast<int>(task % gemm.n);
+  const int row = static_cast<int>(task % outputs / gemm.n), g = row / gemm.m, i = row % gemm.m;
+  const WindowShape& window = taps.window;
+  int b = j;
+  const int tap_c = window.taps.split(b), a = window.kernel.split(b);
+  const int first_y = a * window.step[0] + window.start[0], first_x = b * window.step[1] + window.start[1];
+  const int begin = part * gemm.part_k;
+  int x = begin;
+  int n = window.area.split(x);
+  int y = window.width.split(x);
+  T sum = T(0);
+  for (int k = 0; k < gemm.part_k && begin + k < gemm.k; ++k) {
+    const T* image = taps.x.group(g) + n * taps.x.image;
+    const T* grad = channels.x.group(g) + n * channels.x.image +
+                    (static_cast<std::int64_t>(i) * channels.x.height + y) * channels.x.width + x;
+    sum = fma(*grad, tap_or_zero(taps.x, image, tap_c, first_y + y * window.stride[0], first_x + x * window.stride[1]),
+              sum);
+    if (++x < window.width.divisor()) continue;
+    x = 0;
+    if (++y * window.width.divisor() < window.area.divisor()) continue;
+    y = 0;
+    ++n;
+  }
+  if (gemm.parts > 1)
+    parts[task] = sum;
+  else
+    c.start_of(g)[i * c.row_stride + j] = c.finish(sum, g, i, j);
+}
+
+constexpr int few_most = 4;
+
+template <class T>
+void run_few_rows(const char* op, const Gemm& gemm, const Weights<T>& w, const Windows<T>& x, const ImageRows<T>& c,
+                  const Stream& stream) {
+  const std::int64_t outputs = std::int64_t{gemm.batch} * gemm.m * gemm.n;
+  launch(op, few_rows<T>, {ceil_div(outputs, few_threads)}, few_threads, 0, stream, w, x, c, gemm);
+}
+
+// Every chunk a part; `parts` has gemm.parts elements for each output.
+inline Gemm few_outputs_gemm(Gemm gemm) {
+  gemm.part_k = gemm.chunk;
+  gemm.parts = static_cast<int>(std::max<std::int64_t>(ceil_div(gemm.k, gemm.chunk), 1));
+  return gemm;
+}
+template <class T>
+void run_few_outputs(const char* op, const Gemm& gemm, const Channels<T>& grad, const WindowTaps<T>& x,
+                     const Rows<T>& c, T* parts, const Stream& stream) {
+  const std::int64_t tasks = std::int64_t{gemm.batch} * gemm.m * gemm.n * gemm.parts;
+  launch(op, few_outputs<T>, {ceil_div(tasks, few_threads)}, few_threads, 0, stream, grad, x, c, gemm, parts);
+  run_join(op, gemm, parts, c, stream);
+}
+
+}  // namespace repdl::cuda

@@ -1,0 +1,141 @@
+// Sums over strided tensors by the whole grid: sum itself, the gradients of weights and biases,
+// the statistics of channels.
+//
+//   for each kept index:  (kept..., reduced...) -> (kept...)
+//     finish(kept, sum of element(where (kept, reduced) lies in each tensor)), reduced in row-major order
+//
+// Two kernels sum single blocks of the contract: a warp a block, or, where kept elements lie
+// side by side, a CUDA block for 32 columns. Then the tree joins 32 blocks a thread, until
+// one is left: 32 is a power of two, so each such group is a subtree.
+//
+// V is T, or Pair<T> for two sums at once. Element and Finish are structs that kernels take by
+// value: V element(Shape<N>::Offsets), void finish(std::int64_t output, V sum).
+#pragma once
+
+#include "base/strides.hpp"
+#include "reduce/sum.hpp"
+
+namespace repdl::cuda {
+
+constexpr int grid_sum_threads = 256, grid_sum_warps = grid_sum_threads / 32, join_width = 32;
+// Kernels of this file ask for two CUDA blocks a multiprocessor: without the number ptxas spills.
+constexpr int column_tile = 32, column_rows = 8, column_lanes = 64 / column_rows;
+
+// Where a sum goes: to finish, or, if it is one of several parts of output o, to a place of its own.
+template <class V, class Finish>
+struct PartsOr {
+  Finish finish;
+  V* parts;
+  std::int64_t count;  // of one output
+
+  __device__ void operator()(std::int64_t output, std::int64_t part, V sum) const {
+    if (count == 1)
+      finish(output, sum);
+    else
+      parts[output * count + part] = sum;
+  }
+};
+
+// Block b of output o: a warp for each.
+template <class V, int N, class Element, class Finish>
+__global__ void __launch_bounds__(grid_sum_threads, 2)
+    sum_rows(Element element, PartsOr<V, Finish> to, Shape<N> kept, Shape<N> reduced, SumOrder order) {
+  const std::int64_t n = reduced.count;
+  const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * grid_sum_warps + threadIdx.x / warpSize;
+  if (task >= kept.count * to.count) return;
+  const std::int64_t output = task / to.count, part = task % to.count, begin = part * order.block;
+  const std::int64_t count = n - begin < order.block ? n - begin : order.block;
+  const auto from = kept.offsets(output);
+  V sum;
+  if (reduced.flat()) {
+    const auto first = from + reduced.run(begin);
+    sum = warp_block_sum<V>(count, order, [&](std::int64_t i) { return element(first + reduced.run(i)); });
+  } else {
+    sum = warp_block_sum<V>(count, order, [&](std::int64_t i) { return element(from + reduced.offsets(begin + i)); });
+  }
+  if (threadIdx.x % warpSize == 0) to(output, part, sum);
+}
+
+// The same for 32 outputs side by side: thread (c, r) has the lanes r, r + 8, ... of column c.
+template <class V>
+struct ColumnLanes {
+  V lane[64][column_tile + 1];
+};
+template <class V, int N, class Element, class Finish>
+__global__ void __launch_bounds__(column_tile* column_rows, 2)
+    sum_columns(Element element, PartsOr<V, Finish> to, Shape<N> kept, Shape<N> reduced, SumOrder order) {
+  auto& lanes = shared<ColumnLanes<V>>().lane;
+  const std::int64_t n = reduced.count, width = kept.inner_size();
+  const std::int64_t tiles = (width + column_tile - 1) / column_tile;
+  const std::int64_t part = blockIdx.x % to.count, tile = blockIdx.x / to.count;
+  const std::int64_t column = tile % tiles * column_tile + threadIdx.x, output = tile / tiles * width + column;
+  const std::int64_t begin = part * order.block;
+  const std::int64_t count = n - begin < order.block ? n - begin : order.block;
+  const int c = threadIdx.x, r = threadIdx.y;
+  const bool inside = column < width;
+  V sum[column_lanes];
+#pragma unroll
+  for (int q = 0; q < column_lanes; ++q) sum[q] = V(0);
+  if (inside) {
+    const auto from = kept.offsets(output);
+    for (std::int64_t i = 0; i < count; i += order.lanes) {
+#pragma unroll
+      for (int q = 0; q < column_lanes; ++q) {
+        const int lane = r + q * column_rows;
+        if (lane < order.lanes && i + lane < count) sum[q] += element(from + reduced.offsets(begin + i + lane));
+      }
+    }
+  }
+#pragma unroll
+  for (int q = 0; q < column_lanes; ++q) lanes[r + q * column_rows][c] = sum[q];
+  for (int half = order.lanes / 2; half > 0; half /= 2) {
+    __syncthreads();
+    for (int lane = r; lane < half; lane += column_rows) lanes[lane][c] += lanes[lane + half][c];
+  }
+  if (inside && r == 0) to(output, part, lanes[0][c]);
+}
+
+// Part g of output o = the tree over parts[o, 32 g ... ], at most 32 of them.
+template <class V, class Finish>
+__global__ void __launch_bounds__(grid_sum_threads, 2)
+    join(const V* parts, PartsOr<V, Finish> to, std::int64_t outputs, std::int64_t count) {
+  const std::int64_t task = thread_index();
+  if (task >= outputs * to.count) return;
+  const std::int64_t output = task / to.count, part = task % to.count, first = part * join_width;
+  const V* from = parts + output * count + first;
+  Tree<V> tree;
+  for (std::int64_t i = 0; i < join_width && first + i < count; ++i) tree.push(from[i]);
+  to(output, part, tree.result());
+}
+
+// The number of V that `work` needs: one for each block of each sum, if there are several, and their joints.
+inline std::int64_t grid_sum_work(std::int64_t kept, std::int64_t reduced, std::int64_t block) {
+  std::int64_t total = 0;
+  for (std::int64_t parts = SumOrder(1, block, reduced).blocks(reduced); parts > 1; parts = ceil_div(parts, join_width))
+    total += kept * parts;
+  return total;
+}
+
+template <class V, int N, class Element, class Finish>
+void grid_sum(const char* op, const Element& element, const Finish& finish, Address work, const Shape<N>& kept,
+              const Shape<N>& reduced, std::int64_t lanes, std::int64_t block, const Stream& stream) {
+  const SumOrder order(lanes, block, reduced.count);
+  PartsOr<V, Finish> to{finish, out<V>(work), order.blocks(reduced.count)};
+  if (kept.inner_size() >= column_tile / 2 && kept.inner(0) == 1 && reduced.inner(0) != 1) {
+    const std::int64_t tiles = ceil_div(kept.inner_size(), column_tile) * (kept.count / kept.inner_size());
+    launch(op, sum_columns<V, N, Element, Finish>, {tiles * to.count}, dim3(column_tile, column_rows), 0, stream,
+           element, to, kept, reduced, order);
+  } else {
+    launch(op, sum_rows<V, N, Element, Finish>, {ceil_div(kept.count * to.count, grid_sum_warps)}, grid_sum_threads, 0,
+           stream, element, to, kept, reduced, order);
+  }
+  while (to.count > 1) {
+    const V* from = to.parts;
+    const std::int64_t count = to.count;
+    to = {finish, to.parts + kept.count * count, ceil_div(count, join_width)};
+    launch(op, join<V, Finish>, {ceil_div(kept.count * to.count, grid_sum_threads)}, grid_sum_threads, 0, stream, from,
+           to, kept.count, count);
+  }
+}
+
+}  // namespace repdl::cuda

@@ -1,0 +1,141 @@
+// The largest element of each row, and where it stands first (max.md).
+//
+//   for i < rows:  (rows, n) -> (rows), (rows)
+//     index[i] = first NaN of x[i, :], else first of its largest elements
+//
+// A warp takes a segment of a row, a second pass the segments. Comparisons are exact, so any
+// order gives the same element; max_backward counts ties, which are whole numbers.
+#include "base/launch.hpp"
+#include "base/ops.hpp"
+#include "repdl/contract/arithmetic.hpp"
+
+namespace repdl::cuda {
+namespace {
+
+constexpr int threads = 256, warps = threads / 32;
+constexpr std::int64_t segment = 4096;
+constexpr unsigned every_lane = 0xffffffffu;
+
+// An element and its index in the row; index -1 is none.
+template <class T>
+struct Candidate {
+  T value = T(0);
+  std::int64_t index = -1;
+
+  // Whether `other` comes before this one: a NaN, a larger element, or as large and earlier.
+  __device__ bool yields_to(const Candidate& other) const {
+    if (other.index < 0) return false;
+    if (index < 0) return true;
+    const bool nan = value != value, other_nan = other.value != other.value;
+    if (nan != other_nan) return other_nan;
+    if (!nan && value != other.value) return value < other.value;
+    return other.index < index;
+  }
+  __device__ void meet(const Candidate& other) {
+    if (yields_to(other)) *this = other;
+  }
+};
+
+template <class T>
+__device__ void meet_lanes(Candidate<T>& best) {
+  for (int half = 16; half > 0; half /= 2) {
+    Candidate<T> other;
+    other.value = __shfl_down_sync(every_lane, best.value, half);
+    other.index = __shfl_down_sync(every_lane, best.index, half);
+    best.meet(other);
+  }
+}
+
+// indices[row, s] = where the best of segment s of the row stands.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    best_of_segments(const T* x, std::int64_t* indices, std::int64_t rows, std::int64_t n, std::int64_t segments) {
+  const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / warpSize;
+  if (task >= rows * segments) return;
+  const T* row = x + task / segments * n;
+  const std::int64_t begin = task % segments * segment, end = n - begin < segment ? n : begin + segment;
+  Candidate<T> best;
+  for (std::int64_t i = begin + threadIdx.x % warpSize; i < end; i += warpSize) {
+    Candidate<T> next;
+    next.value = row[i];
+    next.index = i;
+    best.meet(next);
+  }
+  meet_lanes(best);
+  if (threadIdx.x % warpSize == 0) indices[task] = best.index;
+}
+
+// The best of a row's segments, whose indices are in found[row, :]; indices may be null.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    best_of_rows(const T* x, const std::int64_t* found, T* values, std::int64_t* indices, std::int64_t rows,
+                 std::int64_t n, std::int64_t segments) {
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / warpSize;
+  if (row >= rows) return;
+  Candidate<T> best;
+  for (std::int64_t s = threadIdx.x % warpSize; s < segments; s += warpSize) {
+    Candidate<T> next;
+    next.index = found[row * segments + s];
+    next.value = x[row * n + next.index];
+    best.meet(next);
+  }
+  meet_lanes(best);
+  if (threadIdx.x % warpSize != 0) return;
+  values[row] = canonical(best.value);
+  if (indices) indices[row] = best.index;
+}
+
+template <class T>
+__device__ bool tied(T value, T largest) {
+  return value == largest || (value != value && largest != largest);
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    count_ties(const T* x, const T* y, unsigned long long* ties, std::int64_t n) {
+  const T largest = *y;
+  unsigned long long mine = 0;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * threads;
+  for (std::int64_t i = thread_index(); i < n; i += step) mine += tied(x[i], largest);
+  if (mine) atomicAdd(ties, mine);
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    share_grad(const T* grad, const T* x, const T* y, const unsigned long long* ties, T* to, std::int64_t n) {
+  const std::int64_t i = thread_index();
+  if (i >= n) return;
+  to[i] = tied(x[i], *y) ? canonical(*grad / static_cast<T>(*ties)) : T(0);
+}
+
+}  // namespace
+
+std::int64_t max_work(std::int64_t rows, std::int64_t n) { return rows * ceil_div(n, segment); }
+
+template <class T>
+void max_dim(Address x, Address values, Address indices, Address work, std::int64_t rows, std::int64_t n,
+             const Stream& stream) {
+  const std::int64_t segments = ceil_div(n, segment);
+  launch("max_dim", best_of_segments<T>, {ceil_div(rows * segments, warps)}, threads, 0, stream, in<T>(x),
+         out<std::int64_t>(work), rows, n, segments);
+  launch("max_dim", best_of_rows<T>, {ceil_div(rows, warps)}, threads, 0, stream, in<T>(x), in<std::int64_t>(work),
+         out<T>(values), out<std::int64_t>(indices), rows, n, segments);
+}
+
+template <class T>
+void max_backward(Address grad, Address x, Address y, Address result, Address ties, std::int64_t n,
+                  const Stream& stream) {
+  const std::int64_t blocks = ceil_div(n, threads);
+  auto* count = out<unsigned long long>(ties);  // 0 at first
+  launch("max_backward", count_ties<T>, {std::min<std::int64_t>(blocks, 8 * multiprocessors("max_backward", stream))},
+         threads, 0, stream, in<T>(x), in<T>(y), count, n);
+  launch("max_backward", share_grad<T>, {blocks}, threads, 0, stream, in<T>(grad), in<T>(x), in<T>(y), count,
+         out<T>(result), n);
+}
+
+template void max_dim<float>(Address, Address, Address, Address, std::int64_t, std::int64_t, const Stream&);
+template void max_dim<double>(Address, Address, Address, Address, std::int64_t, std::int64_t, const Stream&);
+template void max_backward<float>(Address, Address, Address, Address, Address, std::int64_t, const Stream&);
+template void max_backward<double>(Address, Address, Address, Address, Address, std::int64_t, const Stream&);
+
+}  // namespace repdl::cuda
