@@ -134,7 +134,7 @@ def layers() -> set[str]:
 def test_docs__layers_and_optimizers() -> None:
     assert set(names(COVERED["layers (repdl-nn)"])) - {"Flatten", "from_torch_module"} == layers()
     optimizers = {n for n in repdl.optim.__all__ if isinstance(getattr(repdl.optim, n), type)}
-    others = {"decoupled_weight_decay", "sgd_step", "adam_step"}
+    others = {"decoupled_weight_decay", *(op.name for op in OPS.values() if op.mutates)}
     assert set(names(COVERED["optimizers (repdl-optim)"])) - others == optimizers
     table = READMES["packages/repdl-nn/README.md"].split("| family | layers |")[1].split("\n\n")[0]
     torchs = {"Sequential", "ModuleList", "ModuleDict", "Flatten", "Unflatten", "Identity"}

@@ -21,7 +21,7 @@ OURS = sorted(op.name for op in OPS.values() if op.distribution == "repdl-core")
 FAMILIES = sorted({OPS[name].family for name in OURS})
 BACKENDS = [name for name, info in repdl.backends().items() if info.error is None]
 PACKAGES = Path(__file__).parents[2]
-STEPS = {"adam_step", "cast", "sgd_step"}
+STEPS = {"cast", *(op.name for op in OPS.values() if op.mutates)}
 """Public functions that torch has under no such name."""
 NEVER_EMPTY = {"max"}
 """Ops that torch refuses on an empty input; the backward of one takes none either."""

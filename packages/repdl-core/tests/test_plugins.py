@@ -31,10 +31,10 @@ backend = Backend("theirs", "cpu", {{}}, priority=-300)
 """
 CASES = """
 import torch
-from repdl.testing import Case
+from repdl.testing import EVERY, Case
 
 CASES = [
-    Case("twofold", "special", lambda: (torch.tensor([1.5, float("inf"), -0.0]),)),
+    Case("twofold", "special", lambda: (torch.tensor([1.5, float("inf"), -0.0]),), dtypes=EVERY),
     Case("twofold", "one", lambda: (torch.ones(1),)),
 ]
 """

@@ -16,11 +16,13 @@ from conftest import replace_module
 
 import repdl_cpu
 from repdl.backend import get_backend
+from repdl.dtypes import HALF
 from repdl.registry import OPS
 from repdl.testing import Case, assert_same_bits, cases, covers, run, uniform
 from repdl.testing.cases.elementwise import EXACT
 from repdl.testing.guarded import guarded_outputs, on_guarded
 from repdl.testing.inputs import index
+from repdl.testing.steps import step_arguments
 
 NEAR = [n for size in (4, 8, 16, 32, 64, 1024) for n in (size - 1, size, size + 1)]
 FEW = [3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33]
@@ -94,11 +96,7 @@ def losses(op: str) -> Iterator[tuple[Any, ...]]:
 
 def steps(op: str) -> Iterator[tuple[Any, ...]]:
     for n in (*NEAR, 4095, 4096, 4097, 12287, 12288, 12289):
-        lists = [[uniform(i, n).abs()] for i in range(5)]
-        if op == "adam_step":
-            yield *lists, 0.01, 0.9, 0.999, 1e-8, 0.1, 0.3, 0.4, True, False, False
-        else:
-            yield *lists[:3], 0.01, 0.1, 0.9, 0.0, False, False, False
+        yield step_arguments(op, lambda i, n=n: [uniform(i, n).abs()])
 
 
 def pools() -> Iterator[tuple[Any, ...]]:
@@ -120,7 +118,7 @@ AWKWARD: dict[str, Callable[[], Iterator[tuple[Any, ...]]]] = {
     **{op: lambda op=op: convolutions(op) for op in ("conv2d", "conv2d_grad_input", "conv2d_grad_weight")},
     **{op: lambda op=op: norms(op) for op in NORMS},
     **{op: lambda op=op: losses(op) for op in LOSSES},
-    **{op: lambda op=op: steps(op) for op in ("adam_step", "sgd_step")},
+    **{op: lambda op=op: steps(op) for op in OPS if OPS[op].takes_lists},
     **{op: rows(1) for op in ("softmax", "log_softmax")},
     **{f"{op}_backward": rows(1, of=2) for op in ("softmax", "log_softmax")},
     **{op: rows() for op in (*EXACT, "silu", "sqrt", "neg")},
@@ -159,7 +157,7 @@ def main(families: list[str]) -> None:
         case
         for family in families
         for case in (*cases(family), *awkward(family))
-        if covers(case, "cpu") and case.op in ops and not case.name.endswith(("_bf16", "_f16", "_mixed"))
+        if covers(case, "cpu") and case.op in ops and case.derived not in HALF
     ]
     for isa in repdl_cpu.supported_isas():
         with repdl_cpu.use_isa(isa):

@@ -14,8 +14,9 @@ import torch
 import repdl
 import repdl_cpu
 from repdl.backend import get_backend
-from repdl.registry import implementations
+from repdl.registry import OPS, implementations
 from repdl.testing import assert_same_bits, uniform
+from repdl.testing.steps import step_arguments
 
 LISTS = [[60_000], [115_000], [9000, 0, 1, 50_001, 12_288], [300] * 90]
 """Elements of the tensors of a step: parts for seven threads in one tensor, across many, and in stretches."""
@@ -30,11 +31,7 @@ def _threads_as_before() -> Iterator[None]:
 
 def arguments(op: str, counts: list[int], dtype: torch.dtype) -> tuple[Any, ...]:
     total = sum(counts)
-    lists = [list((uniform(i, total) * (1 if i < 3 else 0.5)).to(dtype).split(counts)) for i in range(5)]
-    lists = [[t.clone() if i < 3 else t.abs() for t in tensors] for i, tensors in enumerate(lists)]
-    if op == "adam_step":
-        return *lists, 0.01, 0.9, 0.999, 1e-8, 0.1, 0.3, 0.4, True, False, False
-    return *lists[:3], 0.01, 0.1, 0.9, 0.0, True, False, False
+    return step_arguments(op, lambda i: [t.clone() for t in uniform(i, total).abs().to(dtype).split(counts)])
 
 
 def stepped(backend: str, op: str, counts: list[int], dtype: torch.dtype) -> list[torch.Tensor]:
@@ -44,7 +41,7 @@ def stepped(backend: str, op: str, counts: list[int], dtype: torch.dtype) -> lis
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("op", ["adam_step", "sgd_step"])
+@pytest.mark.parametrize("op", [op.name for op in OPS.values() if op.mutates])
 def test_threads__step(op: str, dtype: torch.dtype) -> None:
     for counts in LISTS:
         expected = stepped("reference", op, counts, dtype)

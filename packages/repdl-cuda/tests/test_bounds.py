@@ -12,7 +12,7 @@ import pytest
 from repdl.registry import OPS
 
 GUARDED = Path(__file__).with_name("guarded.py")
-LISTS = {"adam_step", "sgd_step"}
+LISTS = {op.family for op in OPS.values() if op.takes_lists}
 """Families whose cases hold lists of tensors."""
 
 

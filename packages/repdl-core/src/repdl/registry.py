@@ -41,6 +41,16 @@ class Op:
     storage: Storage | None = field(default=None, repr=False)
     differentiable: bool | None = True
 
+    @property
+    def mutates(self) -> bool:
+        """Whether the op changes its arguments, as an optimizer's step does."""
+        return self.overload._schema.is_mutable
+
+    @property
+    def takes_lists(self) -> bool:
+        """Whether some of the arguments are lists of tensors."""
+        return any(str(argument.type) == "List[Tensor]" for argument in self.overload._schema.arguments)
+
     def takes(self, dtype: torch.dtype) -> bool:
         """Whether the op takes tensors of a floating-point dtype; for one without `dtypes`, its check decides."""
         return self.storage is None or dtype in self.storage.dtypes.supported

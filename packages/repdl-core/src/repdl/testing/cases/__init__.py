@@ -10,25 +10,35 @@ from dataclasses import dataclass
 from typing import Any
 from warnings import warn
 
+import torch
+
 from repdl.errors import BrokenPluginWarning
 from repdl.families import families
 from repdl.registry import OPS
-from repdl.testing.dtypes import derived
+from repdl.testing.dtypes import DOUBLE, EVERY, derived
+
+__all__ = ["DOUBLE", "EVERY", "Case", "cases", "with_derived"]
 
 
 @dataclass(frozen=True)
 class Case:
     """A call of a registered op: `op`, a name for the case, and its arguments.
 
-    `make` builds the arguments afresh, without the contract: ops that change their
-    arguments can then be run twice. `derived` cases are written ones in another dtype.
+    `make` builds the arguments afresh, without the contract, with floating-point tensors in
+    float32: ops that change their arguments can then be run twice.
+
+    Args:
+        dtypes: those beside float32 that a case is derived in, where the op takes them.
+        mixed: whether one is derived with bfloat16 operands and float32 parameters, too.
+        derived: of a derived case, its storage dtype; None: it is written as it stands.
     """
 
     op: str
     name: str
     make: Callable[[], tuple[Any, ...]]
-    slow: bool = False
-    derived: bool = False
+    dtypes: tuple[torch.dtype, ...] = ()
+    mixed: bool = False
+    derived: torch.dtype | None = None
 
     def args(self, contract: str = "v1") -> tuple[Any, ...]:
         """The arguments, with `contract` last where the schema has one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from repdl.testing.cases import Case
+from repdl.testing.cases import EVERY, Case
 from repdl.testing.inputs import SPECIAL, uniform
 
 KINDS: dict[str, list[tuple[str, ...]]] = {"silu": [()], "gelu": [("none",), ("tanh",)]}
@@ -13,6 +13,17 @@ KINDS: dict[str, list[tuple[str, ...]]] = {"silu": [()], "gelu": [("none",), ("t
 def _specials() -> torch.Tensor:
     return torch.tensor([*SPECIAL, 2.0, -1.0, -3.5, 3e38, -3e38, 1e-40, 0.1, -20.0, 1e13, -1e13])
 
+
+INPUTS = {
+    "special": _specials,
+    "values": lambda: uniform(1, 1037, scale=8.0),
+    "wide": lambda: uniform(1, 300, scale=128.0),
+    "tiny": lambda: uniform(1, 300, scale=2.0**-120),
+    "strided": lambda: uniform(2, 30, 9)[::2, 1::3],
+    "permuted": lambda: uniform(2, 3, 4, 5).permute(2, 0, 1),
+    "empty": lambda: uniform(2, 0, 5),
+    "dim_0": lambda: uniform(2),
+}
 
 CASES = [
     case
@@ -24,17 +35,9 @@ CASES = [
             f"{op}_backward" if back else op,
             f"{name}_{i}",
             lambda m=make, k=kind, b=back: (uniform(9, *m().shape), m(), *k) if b else (m(), *k),
+            dtypes=EVERY if name == "values" or (name, i) == ("special", 0) else (),
         )
-        for name, make in {
-            "special": _specials,
-            "values": lambda: uniform(1, 1037, scale=8.0),
-            "wide": lambda: uniform(1, 300, scale=128.0),
-            "tiny": lambda: uniform(1, 300, scale=2.0**-120),
-            "strided": lambda: uniform(2, 30, 9)[::2, 1::3],
-            "permuted": lambda: uniform(2, 3, 4, 5).permute(2, 0, 1),
-            "empty": lambda: uniform(2, 0, 5),
-            "dim_0": lambda: uniform(2),
-        }.items()
+        for name, make in INPUTS.items()
     )
 ]
 CASES += [

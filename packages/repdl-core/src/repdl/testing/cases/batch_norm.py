@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from repdl.testing.cases import Case
+from repdl.testing.cases import DOUBLE, EVERY, Case
 from repdl.testing.inputs import uniform
 
 
@@ -27,23 +27,36 @@ def _backward(x: torch.Tensor, training: bool = True, weight: bool = True) -> tu
 
 
 SHAPES = [(2, 3), (70, 5), (3, 4, 7), (5, 3, 4, 6), (2, 2, 33, 40), (1, 1, 2), (4, 1, 3, 1, 2)]
+TRAINING = {(70, 5): EVERY, (3, 4, 7): DOUBLE}
+"""The dtypes of some shapes in training."""
 LAYOUTS = {
-    "permuted": lambda: uniform(1, 4, 6, 5, 3).permute(0, 3, 1, 2),
-    "strided": lambda: uniform(1, 8, 6, 9)[::2, 1::2, ::3],
-    "expanded": lambda: uniform(1, 1, 3, 5).expand(4, 3, 5),
-    "special": lambda: uniform(1, 6, 9, 8, special=True),
-    "constant": lambda: torch.full((3, 2, 50), 0.1),
-    "subnormal": lambda: uniform(1, 6, 3, 8, scale=2.0**-135),
+    "permuted": (DOUBLE, lambda: uniform(1, 4, 6, 5, 3).permute(0, 3, 1, 2)),
+    "strided": (EVERY, lambda: uniform(1, 8, 6, 9)[::2, 1::2, ::3]),
+    "expanded": (DOUBLE, lambda: uniform(1, 1, 3, 5).expand(4, 3, 5)),
+    "special": (EVERY, lambda: uniform(1, 6, 9, 8, special=True)),
+    "constant": (DOUBLE, lambda: torch.full((3, 2, 50), 0.1)),
+    "subnormal": (DOUBLE, lambda: uniform(1, 6, 3, 8, scale=2.0**-135)),
 }
 
 CASES = [
-    *(Case("batch_norm", "train_" + "x".join(map(str, s)), lambda s=s: _forward(uniform(1, *s))) for s in SHAPES),
+    *(
+        Case(
+            "batch_norm",
+            "train_" + "x".join(map(str, s)),
+            lambda s=s: _forward(uniform(1, *s)),
+            dtypes=TRAINING.get(s, ()),
+            mixed=s == (70, 5),
+        )
+        for s in SHAPES
+    ),
     *(Case("batch_norm", "eval_" + "x".join(map(str, s)), lambda s=s: _forward(uniform(1, *s), False)) for s in SHAPES),
     *(
         Case(
             "batch_norm",
             f"{'train' if t else 'eval'}{'_running' * r}{'_weight' * w}{'_bias' * b}",
             lambda t=t, r=r, w=w, b=b: _forward(uniform(1, 4, 3, 5), t, r, w, b, 0.3),
+            dtypes=() if not (r and w and b) else EVERY if t else DOUBLE,
+            mixed=t and r and w and b,
         )
         for t in (True, False)
         for r in (True, False)
@@ -51,7 +64,7 @@ CASES = [
         for b in (True, False)
         if t or r
     ),
-    *(Case("batch_norm", name, lambda make=make: _forward(make())) for name, make in LAYOUTS.items()),
+    *(Case("batch_norm", n, lambda make=make: _forward(make()), dtypes=d) for n, (d, make) in LAYOUTS.items()),
     *(
         Case("batch_norm", f"train_momentum_{n}", lambda m=m: _forward(uniform(1, 4, 3, 5), momentum=m))
         for n, m in (("0.9", 0.9), ("third", 1 / 3))
@@ -60,7 +73,13 @@ CASES = [
     Case("batch_norm", "train_empty", lambda: _forward(uniform(1, 0, 3, 2))),
     Case("batch_norm", "no_channels", lambda: _forward(uniform(1, 4, 0, 2))),
     *(
-        Case("batch_norm_backward", "train_" + "x".join(map(str, s)), lambda s=s: _backward(uniform(1, *s)))
+        Case(
+            "batch_norm_backward",
+            "train_" + "x".join(map(str, s)),
+            lambda s=s: _backward(uniform(1, *s)),
+            dtypes=TRAINING.get(s, ()),
+            mixed=s == (70, 5),
+        )
         for s in SHAPES
     ),
     *(
@@ -77,5 +96,8 @@ CASES = [
         "grad_subnormal",
         lambda: (uniform(6, 4, 3, 5, scale=2.0**-130), *_backward(uniform(1, 4, 3, 5), False)[1:]),
     ),
-    *(Case("batch_norm_backward", name, lambda make=make: _backward(make())) for name, make in LAYOUTS.items()),
+    *(
+        Case("batch_norm_backward", n, lambda make=make: _backward(make()), dtypes=d)
+        for n, (d, make) in LAYOUTS.items()
+    ),
 ]

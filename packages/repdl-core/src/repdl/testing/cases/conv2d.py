@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from repdl.ops.conv2d import output_size
-from repdl.testing.cases import Case
+from repdl.testing.cases import DOUBLE, EVERY, Case
 from repdl.testing.inputs import uniform
 
 # name: n, c, h, w, o, kh, kw, stride, padding, dilation, groups
@@ -42,6 +42,12 @@ GEOMETRIES: dict[str, tuple[Any, ...]] = {
     "one_output": (1, 1, 3, 3, 1, 3, 3, (1, 1), (0, 0), (1, 1), 1),
     "batch_0": (0, 2, 5, 5, 3, 3, 3, (1, 1), (0, 0), (1, 1), 1),
 }
+
+DTYPES = {
+    "plain": EVERY,
+    **dict.fromkeys(("padding_uneven", "groups", "depthwise_stride", "k_over_chunk"), DOUBLE),
+}
+"""Those of some geometries."""
 
 
 def _shapes(geometry: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[Any, ...]]:
@@ -96,12 +102,16 @@ def _expanded(op: str) -> tuple[Any, ...]:
 
 
 CASES = [
-    *(Case(op, name, lambda op=op, name=name: _OPS[op](name)) for op in _OPS for name in GEOMETRIES),
-    *(Case(op, "special", lambda op=op: _OPS[op]("stride", special=True)) for op in _OPS),
-    *(Case(op, "subnormal", lambda op=op: _OPS[op]("padding_uneven", scale=2.0**-72)) for op in _OPS),
+    *(
+        Case(op, name, lambda op=op, name=name: _OPS[op](name), dtypes=DTYPES.get(name, ()))
+        for op in _OPS
+        for name in GEOMETRIES
+    ),
+    *(Case(op, "special", lambda op=op: _OPS[op]("stride", special=True), dtypes=EVERY) for op in _OPS),
+    *(Case(op, "subnormal", lambda op=op: _OPS[op]("padding_uneven", scale=2.0**-72), dtypes=DOUBLE) for op in _OPS),
     *(Case(op, "subnormal_operand", lambda op=op: _subnormal_operand(op)) for op in _OPS),
     *(Case(op, "channels_last", lambda op=op: _channels_last(op)) for op in _OPS),
-    *(Case(op, "expanded", lambda op=op: _expanded(op)) for op in _OPS),
+    *(Case(op, "expanded", lambda op=op: _expanded(op), dtypes=DOUBLE) for op in _OPS),
     *(
         Case(op, f"infinity_{name}", lambda op=op, name=name: _infinity(op, name))
         for op in _OPS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from repdl.testing.cases import Case
-from repdl.testing.cases.nll_loss import IGNORE, VARIANTS, backward, loss, targets, variant
+from repdl.testing.cases import DOUBLE, EVERY, Case
+from repdl.testing.cases.nll_loss import DTYPES, IGNORE, IN_DOUBLE, VARIANTS, backward, loss, targets, variant
 from repdl.testing.cases.softmax import ROWS
 from repdl.testing.inputs import uniform
 
@@ -34,27 +34,78 @@ def _transposed(grad: torch.Tensor, x: torch.Tensor, *rest: object) -> tuple:
 
 
 CASES = [
-    *(Case("cross_entropy", variant(*v), lambda v=v: loss((11, 7), *v, scale=8.0)) for v in VARIANTS),
-    *(Case("cross_entropy", f"dims_{variant(*v)}", lambda v=v: loss((3, 4, 5, 2), *v)) for v in VARIANTS),
+    *(
+        Case(
+            "cross_entropy",
+            variant(*v),
+            lambda v=v: loss((11, 7), *v, scale=8.0),
+            dtypes=DTYPES.get(v, ()),
+            mixed=v == ("mean", True, True),
+        )
+        for v in VARIANTS
+    ),
+    *(
+        Case(
+            "cross_entropy",
+            f"dims_{variant(*v)}",
+            lambda v=v: loss((3, 4, 5, 2), *v),
+            dtypes=DOUBLE if v == IN_DOUBLE else (),
+        )
+        for v in VARIANTS
+    ),
     *(Case("cross_entropy", f"classes_{c}", lambda c=c: loss((2, c))) for c in (1, 2, 16, 17, 64, 65, 1000, 1025)),
-    *(Case("cross_entropy", f"rows_{n}", lambda n=n: loss((n, 3), "mean", True)) for n in (1, 63, 65, 1025)),
-    Case("cross_entropy", "special", lambda: (torch.tensor(ROWS), targets(3, len(ROWS)), None, "none", IGNORE)),
-    Case("cross_entropy", "all_ignored", lambda: (uniform(1, 4, 3), torch.full((4,), IGNORE), None, "mean", IGNORE)),
-    Case("cross_entropy", "empty", lambda: loss((0, 3))),
-    Case("cross_entropy", "transposed", lambda: (uniform(1, 7, 11).t(), targets(7, 11), None, "mean", IGNORE)),
-    *(Case("cross_entropy_backward", variant(*v), lambda v=v: _backward((11, 7), *v)) for v in VARIANTS),
-    *(Case("cross_entropy_backward", f"dims_{variant(*v)}", lambda v=v: _backward((3, 4, 5, 2), *v)) for v in VARIANTS),
+    *(
+        Case("cross_entropy", f"rows_{n}", lambda n=n: loss((n, 3), "mean", True), dtypes=DOUBLE if n == 1025 else ())
+        for n in (1, 63, 65, 1025)
+    ),
     Case(
-        "cross_entropy_backward", "subnormal", lambda: (torch.tensor(2.0**-130), *_backward((11, 7), "sum", True)[1:])
+        "cross_entropy",
+        "special",
+        lambda: (torch.tensor(ROWS), targets(3, len(ROWS)), None, "none", IGNORE),
+        dtypes=EVERY,
+    ),
+    Case("cross_entropy", "all_ignored", lambda: (uniform(1, 4, 3), torch.full((4,), IGNORE), None, "mean", IGNORE)),
+    Case("cross_entropy", "empty", lambda: loss((0, 3)), dtypes=EVERY),
+    Case(
+        "cross_entropy",
+        "transposed",
+        lambda: (uniform(1, 7, 11).t(), targets(7, 11), None, "mean", IGNORE),
+        dtypes=EVERY,
+    ),
+    *(
+        Case(
+            "cross_entropy_backward",
+            variant(*v),
+            lambda v=v: _backward((11, 7), *v),
+            dtypes=DTYPES.get(v, ()),
+            mixed=v == ("mean", True, True),
+        )
+        for v in VARIANTS
+    ),
+    *(
+        Case(
+            "cross_entropy_backward",
+            f"dims_{variant(*v)}",
+            lambda v=v: _backward((3, 4, 5, 2), *v),
+            dtypes=DOUBLE if v == IN_DOUBLE else (),
+        )
+        for v in VARIANTS
+    ),
+    Case(
+        "cross_entropy_backward",
+        "subnormal",
+        lambda: (torch.tensor(2.0**-130), *_backward((11, 7), "sum", True)[1:]),
+        dtypes=DOUBLE,
     ),
     Case("cross_entropy_backward", "wide", lambda: _backward((3, 130))),
-    Case("cross_entropy_backward", "transposed", lambda: _transposed(*_backward((11, 7), "sum", True))),
-    Case("cross_entropy_backward", "empty", lambda: _backward((0, 3))),
+    Case("cross_entropy_backward", "transposed", lambda: _transposed(*_backward((11, 7), "sum", True)), dtypes=EVERY),
+    Case("cross_entropy_backward", "empty", lambda: _backward((0, 3)), dtypes=EVERY),
     Case(
         "cross_entropy_backward",
         "special",
         lambda: _with_rows(
             torch.tensor(0.5), torch.tensor(ROWS), targets(3, len(ROWS)), None, torch.tensor(0.0), "mean", IGNORE
         ),
+        dtypes=EVERY,
     ),
 ]

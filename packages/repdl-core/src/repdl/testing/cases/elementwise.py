@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from repdl.testing.cases import Case
+from repdl.testing.cases import DOUBLE, EVERY, Case
 from repdl.testing.inputs import SPECIAL, uniform
 
 EXACT = ("cos", "erf", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "rsqrt", "sigmoid", "sin", "tanh")
@@ -273,12 +273,15 @@ MARGIN = {
 MARGIN_2 = {"sigmoid": (0xBFC63EA6, 0xC0218194, 0xC09B9404, 0xC1032CD5, 0xBCB3ECFA, 0xBFBF08BC, 0xC017230E, 0xC129841C)}
 
 CASES = [
-    *(Case(op, "special", lambda: (_specials(),)) for op in UNARY),
-    *(Case(op, "values", lambda: (uniform(1, 1037, scale=4.0),)) for op in UNARY),
-    *(Case(op, "strided", lambda: (uniform(2, 30, 9)[::2, 1::3],)) for op in UNARY),
-    *(Case(op, "permuted", lambda: (uniform(2, 3, 4, 5).permute(2, 0, 1),)) for op in ("exp", "relu", "sqrt")),
-    *(Case(op, "empty", lambda: (uniform(2, 0, 5),)) for op in UNARY),
-    *(Case(op, "dim_0", lambda: (uniform(2),)) for op in UNARY),
+    *(Case(op, "special", lambda: (_specials(),), dtypes=EVERY) for op in UNARY),
+    *(Case(op, "values", lambda: (uniform(1, 1037, scale=4.0),), dtypes=EVERY) for op in UNARY),
+    *(Case(op, "strided", lambda: (uniform(2, 30, 9)[::2, 1::3],), dtypes=EVERY) for op in UNARY),
+    *(
+        Case(op, "permuted", lambda: (uniform(2, 3, 4, 5).permute(2, 0, 1),), dtypes=DOUBLE)
+        for op in ("exp", "relu", "sqrt")
+    ),
+    *(Case(op, "empty", lambda: (uniform(2, 0, 5),), dtypes=EVERY) for op in UNARY),
+    *(Case(op, "dim_0", lambda: (uniform(2),), dtypes=DOUBLE) for op in UNARY),
     *(Case(op, "hard", lambda op=op: (floats(*HARD[op]),)) for op in HARD),
     *(Case(op, "margin", lambda op=op: (floats(*MARGIN[op]),)) for op in MARGIN),
     *(Case(op, "margin_2", lambda op=op: (floats(*MARGIN_2[op]),)) for op in MARGIN_2),
@@ -291,26 +294,28 @@ CASES = [
     ),
     Case("tanh", "wide", lambda: (floats(*range(0, 0x7F800000, 0x7F800000 // 1500)),)),
     Case("log", "wide", lambda: (floats(*range(0, 0x7F800000, 0x7F800000 // 1500)),)),
-    *(Case(op, "special", _pairs) for op in BINARY),
-    *(Case(op, "values", lambda: (uniform(1, 1037), uniform(2, 1037))) for op in BINARY),
-    *(Case(op, "scalar_other", lambda: (uniform(1, 5, 7), torch.tensor(0.3))) for op in BINARY),
+    *(Case(op, "special", _pairs, dtypes=EVERY) for op in BINARY),
+    *(Case(op, "values", lambda: (uniform(1, 1037), uniform(2, 1037)), dtypes=EVERY) for op in BINARY),
+    *(Case(op, "scalar_other", lambda: (uniform(1, 5, 7), torch.tensor(0.3)), dtypes=DOUBLE) for op in BINARY),
     *(Case(op, "scalar_input", lambda: (torch.tensor(0.3), uniform(1, 5, 7))) for op in BINARY),
-    *(Case(op, "rows", lambda: (uniform(1, 5, 70), uniform(2, 70))) for op in ("add", "mul")),
-    *(Case(op, "columns", lambda: (uniform(1, 5, 70), uniform(2, 5, 1))) for op in ("sub", "div")),
-    *(Case(op, "outer", lambda: (uniform(1, 3, 1, 5, 1), uniform(2, 4, 1, 6))) for op in BINARY),
-    *(Case(op, "transposed", lambda: (uniform(1, 9, 40).t(), uniform(2, 40, 9))) for op in BINARY),
-    *(Case(op, "empty", lambda: (uniform(1, 0, 5), uniform(2, 5))) for op in BINARY),
-    *(Case(op, "dim_0", lambda: (uniform(1), uniform(2))) for op in BINARY),
-    Case("add", "not_wider", lambda: (torch.tensor([2.0**24, 1.0]), torch.tensor([1.0, 2.0**-24]))),
-    Case("mul", "subnormal", lambda: (uniform(1, 200, scale=2.0**-100), uniform(2, 200, scale=2.0**-40))),
-    Case("square", "subnormal", lambda: (uniform(1, 200, scale=2.0**-66),)),
-    Case("reciprocal", "subnormal", lambda: (uniform(1, 200, scale=2.0**-126),)),
+    *(Case(op, "rows", lambda: (uniform(1, 5, 70), uniform(2, 70)), dtypes=EVERY) for op in ("add", "mul")),
+    *(Case(op, "columns", lambda: (uniform(1, 5, 70), uniform(2, 5, 1)), dtypes=EVERY) for op in ("sub", "div")),
+    *(Case(op, "outer", lambda: (uniform(1, 3, 1, 5, 1), uniform(2, 4, 1, 6)), dtypes=DOUBLE) for op in BINARY),
+    *(Case(op, "transposed", lambda: (uniform(1, 9, 40).t(), uniform(2, 40, 9)), dtypes=EVERY) for op in BINARY),
+    *(Case(op, "empty", lambda: (uniform(1, 0, 5), uniform(2, 5)), dtypes=EVERY) for op in BINARY),
+    *(Case(op, "dim_0", lambda: (uniform(1), uniform(2)), dtypes=DOUBLE) for op in BINARY),
+    Case("add", "not_wider", lambda: (torch.tensor([2.0**24, 1.0]), torch.tensor([1.0, 2.0**-24])), dtypes=DOUBLE),
+    Case(
+        "mul", "subnormal", lambda: (uniform(1, 200, scale=2.0**-100), uniform(2, 200, scale=2.0**-40)), dtypes=DOUBLE
+    ),
+    Case("square", "subnormal", lambda: (uniform(1, 200, scale=2.0**-66),), dtypes=DOUBLE),
+    Case("reciprocal", "subnormal", lambda: (uniform(1, 200, scale=2.0**-126),), dtypes=DOUBLE),
     Case("div", "not_by_reciprocal", lambda: (torch.full((50,), 5.0), torch.arange(1.0, 51.0))),
-    Case("relu_backward", "special", _same_shape),
-    Case("relu_backward", "values", lambda: (uniform(1, 1037), uniform(2, 1037))),
-    Case("relu_backward", "strided", lambda: (uniform(1, 9, 40).t(), uniform(2, 80, 18)[::2, ::2])),
-    Case("relu_backward", "empty", lambda: (uniform(1, 0, 5), uniform(2, 0, 5))),
-    Case("maximum_backward", "empty", lambda: (uniform(1, 0, 5), uniform(2, 0, 5), uniform(3, 0, 5))),
-    Case("maximum_backward", "special", lambda: (uniform(1, 17, 17, special=True), *_same_shape())),
-    Case("maximum_backward", "values", lambda: (uniform(1, 1037), uniform(2, 1037), uniform(3, 1037))),
+    Case("relu_backward", "special", _same_shape, dtypes=EVERY),
+    Case("relu_backward", "values", lambda: (uniform(1, 1037), uniform(2, 1037)), dtypes=EVERY),
+    Case("relu_backward", "strided", lambda: (uniform(1, 9, 40).t(), uniform(2, 80, 18)[::2, ::2]), dtypes=EVERY),
+    Case("relu_backward", "empty", lambda: (uniform(1, 0, 5), uniform(2, 0, 5)), dtypes=EVERY),
+    Case("maximum_backward", "empty", lambda: (uniform(1, 0, 5), uniform(2, 0, 5), uniform(3, 0, 5)), dtypes=EVERY),
+    Case("maximum_backward", "special", lambda: (uniform(1, 17, 17, special=True), *_same_shape()), dtypes=EVERY),
+    Case("maximum_backward", "values", lambda: (uniform(1, 1037), uniform(2, 1037), uniform(3, 1037)), dtypes=EVERY),
 ]

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from repdl.testing.cases import Case
+from repdl.testing.cases import DOUBLE, Case
 from repdl.testing.inputs import uniform
 
 Make = Callable[..., torch.Tensor]
@@ -72,6 +72,14 @@ OPTIONS = [(0.0, 0.0, False, False)] + [
     for dampening, nesterov in ((0.0, False), (0.3, False), (0.0, True))
     for first in (False, True)
 ]
+IN_DOUBLE = {
+    *((0.0, 0.0, False, False, decay) for decay in (0.0, 0.01)),
+    *((0.9, 0.3, False, True, decay) for decay in (0.0, 0.01)),
+    (0.9, 0.3, False, False, 0.01),
+    *((0.9, 0.0, True, True, decay) for decay in (0.0, 0.01)),
+    (0.9, 0.0, True, False, 0.0),
+}
+"""Those of `OPTIONS`, with a weight decay, that are made in float64 too."""
 
 CASES = [
     *(
@@ -81,6 +89,7 @@ CASES = [
             lambda m=m, d=d, n=n, f=f, wd=wd, x=x: _step(
                 (7, 11), (3,), momentum=m, dampening=d, nesterov=n, first=f, weight_decay=wd, maximize=x
             ),
+            dtypes=DOUBLE if not x and (m, d, n, f, wd) in IN_DOUBLE else (),
         )
         for (m, d, n, f), wd, x in product(OPTIONS, (0.0, 0.01), (False, True))
     ),
@@ -89,33 +98,39 @@ CASES = [
             "sgd_step",
             f"special{'_nesterov' * n}{'_first' * f}",
             lambda n=n, f=f: _step((300,), momentum=0.9, weight_decay=0.5, nesterov=n, first=f, special=True),
+            dtypes=() if f else DOUBLE,
         )
         for n in (False, True)
         for f in (False, True)
     ),
     Case("sgd_step", "special_plain", lambda: _step((300,), special=True)),
     Case("sgd_step", "special_maximize", lambda: _step((300,), special=True, maximize=True)),
-    Case("sgd_step", "subnormal", lambda: _step((300,), momentum=0.9, weight_decay=0.1, scale=2.0**-135)),
+    Case(
+        "sgd_step", "subnormal", lambda: _step((300,), momentum=0.9, weight_decay=0.1, scale=2.0**-135), dtypes=DOUBLE
+    ),
     Case(
         "sgd_step",
         "subnormal_hyperparameters",
         lambda: _step((70,), momentum=1e-40, weight_decay=1e-41, lr=1e-42, scale=2.0**20),
     ),
-    Case("sgd_step", "overflow", lambda: _step((70,), momentum=0.9, lr=1e30, scale=2.0**120)),
+    Case("sgd_step", "overflow", lambda: _step((70,), momentum=0.9, lr=1e30, scale=2.0**120), dtypes=DOUBLE),
     Case("sgd_step", "lr_overflows_float32", lambda: _step((9,), lr=1e300)),
     Case(
         "sgd_step",
         "lr_0_negative_zero",
         lambda: ([torch.tensor([-0.0])], [torch.tensor([1.0])], [], 0.0, 0.0, 0.0, 0.0, False, False, False),
     ),
-    *(Case("sgd_step", f"size_{n}", lambda n=n: _step((n,), momentum=0.9)) for n in (1, 15, 16, 17, 63, 65, 1025)),
+    *(
+        Case("sgd_step", f"size_{n}", lambda n=n: _step((n,), momentum=0.9), dtypes=DOUBLE if n in (65, 1025) else ())
+        for n in (1, 15, 16, 17, 63, 65, 1025)
+    ),
     *(Case("sgd_step", f"size_{n}", lambda n=n: _step((n,), momentum=0.9)) for n in (12287, 12288, 13000)),
-    Case("sgd_step", "threads", lambda: _step((9001,), (3,), (8000,), (0,), (257,), momentum=0.9)),
+    Case("sgd_step", "threads", lambda: _step((9001,), (3,), (8000,), (0,), (257,), momentum=0.9), dtypes=DOUBLE),
     Case("sgd_step", "no_elements", lambda: _step((0,), (3, 0), momentum=0.9)),
-    Case("sgd_step", "dim_0", lambda: _step((), (), momentum=0.9, weight_decay=0.1)),
-    Case("sgd_step", "permuted", lambda: _step((4, 5, 6), (7, 3), momentum=0.9, make=columns_first)),
+    Case("sgd_step", "dim_0", lambda: _step((), (), momentum=0.9, weight_decay=0.1), dtypes=DOUBLE),
+    Case("sgd_step", "permuted", lambda: _step((4, 5, 6), (7, 3), momentum=0.9, make=columns_first), dtypes=DOUBLE),
     Case("sgd_step", "gaps", lambda: _step((4, 5, 6), (7, 3), momentum=0.9, make=gaps)),
-    Case("sgd_step", "mixed_layouts", lambda: _step((4, 5, 6), (7, 3), momentum=0.9, make=mixed)),
+    Case("sgd_step", "mixed_layouts", lambda: _step((4, 5, 6), (7, 3), momentum=0.9, make=mixed), dtypes=DOUBLE),
     Case("sgd_step", "fused_weight_decay", _fused_weight_decay),
     Case("sgd_step", "momentum_rounds_first", _momentum_rounds_first),
     Case("sgd_step", "dampening_rounded_once", _dampening_rounded_once),
