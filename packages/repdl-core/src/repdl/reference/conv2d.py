@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 
 import numpy as np
 import torch
@@ -71,6 +72,19 @@ def conv2d_grad_weight(
     return to_torch(dot(a, b, contract).reshape(o, c, *kernel_size))
 
 
+def _taps(
+    kernel: int, size: int, out: int, stride: int, padding: int, dilation: int
+) -> Iterator[tuple[Array, Array, Array]]:
+    """Along one dimension: the taps that a stride brings to some inputs, these inputs, and for each
+    pair of both (taps, inputs) the output whose gradient is the term, or `out` where there is none."""
+    taps, inputs = np.arange(kernel), np.arange(size)
+    for phase in range(min(stride, size)):
+        mine = inputs[phase::stride]
+        hit = taps[(phase + padding - taps * dilation) % stride == 0]
+        at = (mine + padding - hit[:, None] * dilation) // stride
+        yield hit, mine, np.where((at >= 0) & (at < out), at, out)
+
+
 def conv2d_grad_input(
     grad: torch.Tensor,
     weight: torch.Tensor,
@@ -86,28 +100,17 @@ def conv2d_grad_input(
     c = w.shape[1]
     g = g.reshape(n, groups, o // groups, oh, ow)
     w = w.reshape(groups, o // groups, c, *w.shape[2:])
+    g = np.pad(g, ((0, 0), (0, 0), (0, 0), (0, 1), (0, 1)))  # index oh or ow: a term outside, zero
     result = np.zeros((n, groups, c, *input_size), g.dtype)
-    taps = [
-        [
-            [k for k in range(w.shape[3 + i]) if (at + padding[i] - k * dilation[i]) % stride[i] == 0]
-            for at in range(input_size[i])
-        ]
-        for i in (0, 1)
-    ]
-    for h in range(input_size[0]):
-        for column in range(input_size[1]):
-            pairs_a, pairs_b = [], []
-            for out_channel in range(o // groups):
-                for kh in taps[0][h]:
-                    for kw in taps[1][column]:
-                        i = (h + padding[0] - kh * dilation[0]) // stride[0]
-                        j = (column + padding[1] - kw * dilation[1]) // stride[1]
-                        inside = 0 <= i < oh and 0 <= j < ow
-                        term = g[:, :, out_channel, i, j] if inside else np.zeros((n, groups), g.dtype)
-                        pairs_a.append(term[:, :, None])  # (N, G, 1)
-                        pairs_b.append(w[None, :, out_channel, :, kh, kw])  # (1, G, C)
-            if pairs_a:
-                result[..., h, column] = dot(np.stack(pairs_a), np.stack(pairs_b), contract)
+    rows, columns = (
+        list(_taps(w.shape[3 + i], input_size[i], (oh, ow)[i], stride[i], padding[i], dilation[i])) for i in (0, 1)
+    )
+    for (kh, h, i), (kw, v, j) in product(rows, columns):
+        k = o // groups * len(kh) * len(kw)
+        terms = g[:, :, :, i[:, None, :, None], j[None, :, None, :]]  # (N, G, O/G, KH, KW, H, W)
+        a = terms.transpose(2, 3, 4, 0, 1, 5, 6).reshape(k, n, groups, 1, len(h), len(v))
+        b = w[:, :, :, kh[:, None], kw].transpose(1, 3, 4, 0, 2).reshape(k, 1, groups, c, 1, 1)
+        result[:, :, :, h[:, None], v] = dot(a, b, contract)
     return to_torch(result.reshape(n, groups * c, *input_size))
 
 
