@@ -12,16 +12,20 @@ FAMILIES = sorted({op.family for op in OPS.values() if op.distribution == "repdl
 
 @pytest.mark.parametrize("case", cases(), ids=str)
 def test_golden__reference(case: Case) -> None:
-    for contract in CONTRACTS:
+    for contract in CONTRACTS if OPS[case.op].has_order else CONTRACTS[:1]:
         check_golden(case, "reference", contract)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_golden__files_hold_exactly_the_cases(family: str) -> None:
-    names = [str(case) for case in cases(family)]
+    mine = cases(family)
+    names = [str(case) for case in mine]
     assert len(names) == len(set(names)), "two cases of one name"
     assert sorted(golden(family)) == sorted(names)
-    assert all(sorted(digests) == sorted(CONTRACTS) for digests in golden(family).values())
+    for case in mine:
+        digests = golden(family)[str(case)]
+        assert sorted(digests) == sorted(CONTRACTS)
+        assert OPS[case.op].has_order or len(set(digests.values())) == 1, f"{case}: {case.op} has one order"
 
 
 def test_golden__wrong_digest_is_reported() -> None:

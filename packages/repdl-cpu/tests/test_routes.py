@@ -316,7 +316,7 @@ def take_routes(width: int) -> None:
             for shape in BLOCKS:
                 large(*shape)
             for case in covered:
-                ordered = "str contract" in OPS[case.op].schema
+                ordered = OPS[case.op].has_order
                 check_golden(case, "cpu", "sequential" if ordered and threads > 1 else "v1")
             for case in odd:
                 run_on(case, ODD_CONTRACTS[0], "cpu")

@@ -39,5 +39,5 @@ if "cuda-emulated" in BACKENDS:
 
     class TestEmulated(ParityTests):
         backend = "cuda-emulated"
-        settings = {"seeds": tuple(partial(seed, number) for number in (0, 1, 2))}
+        settings = tuple(partial(seed, number) for number in (0, 1, 2))
         for_contracts = (partial(seed, 0),)

@@ -42,6 +42,11 @@ class Op:
     differentiable: bool | None = True
 
     @property
+    def has_order(self) -> bool:
+        """Whether the op takes a contract: one without gives the same bits under all."""
+        return "str contract" in self.schema
+
+    @property
     def mutates(self) -> bool:
         """Whether the op changes its arguments, as an optimizer's step does."""
         return self.overload._schema.is_mutable

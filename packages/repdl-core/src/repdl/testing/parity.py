@@ -8,71 +8,85 @@ A test module subclasses `ParityTests`, and pytest collects that class:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from typing import Any, ClassVar
 
 from repdl.backend import get_backend
 from repdl.families import family_of
 from repdl.registry import OPS, implementations
 from repdl.testing.cases import Case, cases
-from repdl.testing.compare import assert_same_bits
-from repdl.testing.run import CONTRACTS, ODD_CONTRACTS, check_golden, covers, run_on
+from repdl.testing.compare import assert_same_bits, hex_digest
+from repdl.testing.run import CONTRACTS, ODD_CONTRACTS, covers, run_on
 
 Setting = Callable[[], AbstractContextManager[object]]
-"""A way to run a backend: kernels called inside of what it returns run so."""
-
-
-@cache
-def expected(case: Case, contract: str) -> Any:
-    """The reference's outputs, computed once."""
-    return run_on(case, contract, "reference")
+"""A way to run a backend: kernels called inside of what it returns run so, and what that gives names it."""
 
 
 def check_settings(case: Case, backend: str, contract: str, settings: Sequence[Setting]) -> None:
-    """Raise AssertionError unless `backend` gives the reference's bits in each setting."""
-    for setting in settings:
-        with setting() as where:
-            actual = run_on(case, contract, backend)
-        assert_same_bits(actual, expected(case, contract), f"{case} {contract} on {backend}, {where}")
+    """Raise AssertionError unless `backend` gives the reference's bits in each setting; it names those that differ."""
+    _raise(_differences(case, backend, contract, settings, run_on(case, contract, "reference")))
 
 
 class ParityTests:
     """The reference's bits under v1 in every setting and under other contracts; the recorded bits.
 
-    The cases are those of every op that the backend implements, other projects' ops included;
-    the recorded bits, where the family of the op has some.
+    One test a case, for which the reference runs once a contract. The cases are those of every op
+    that the backend implements, other projects' ops included; the recorded bits, where the family
+    of the op has some.
     """
 
     backend: ClassVar[str]
     families: ClassVar[Sequence[str]] = ()
     """Only these families of ops; none: all."""
-    settings: ClassVar[Mapping[str, Sequence[Setting]]] = {"default": (nullcontext,)}
-    """Name of a test -> the settings in it."""
+    settings: ClassVar[Sequence[Setting]] = (nullcontext,)
+    """Those that each case runs in under v1."""
     for_contracts: ClassVar[Sequence[Setting]] = (nullcontext,)
-    """The settings for the contracts beside v1: an order that is chosen meets few of them."""
+    """Those under the other contracts: an order that is chosen meets few settings."""
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
-        """The parameters `case`, `setting` and `contract` of the tests that take them."""
+        """The parameter `case`."""
         known = [case for family in self.families for case in cases(family)] if self.families else cases()
         ops = implementations(get_backend(self.backend))
         chosen = [case for case in known if case.op in ops and covers(case, self.backend)]
-        if "contract" in metafunc.fixturenames:
-            chosen = [case for case in chosen if "str contract" in OPS[case.op].schema]
-            metafunc.parametrize("contract", ["sequential", *ODD_CONTRACTS])
-        if "setting" in metafunc.fixturenames:
-            metafunc.parametrize("setting", list(self.settings))
-        if metafunc.function.__name__ == "test_parity__golden":
-            chosen = [case for case in chosen if family_of(case.op).golden() is not None]
         metafunc.parametrize("case", chosen, ids=str)
 
-    def test_parity__v1(self, case: Case, setting: str) -> None:
-        check_settings(case, self.backend, "v1", self.settings[setting])
+    def test_parity__case(self, case: Case) -> None:
+        found: list[AssertionError] = []
+        digests = {}
+        for contract in (*CONTRACTS, *ODD_CONTRACTS) if OPS[case.op].has_order else CONTRACTS[:1]:
+            expected = run_on(case, contract, "reference")
+            settings = self.settings if contract == "v1" else self.for_contracts
+            found += _differences(case, self.backend, contract, settings, expected)
+            digests[contract] = hex_digest(expected)
+        golden = family_of(case.op).golden()
+        if golden is not None:
+            digests = {contract: digests.get(contract, digests["v1"]) for contract in CONTRACTS}
+            recorded = golden.get(str(case))
+            if digests != recorded:
+                found.append(AssertionError(f"{case} on reference: digests {digests}, recorded {recorded}"))
+        _raise(found)
 
-    def test_parity__contract(self, case: Case, contract: str) -> None:
-        check_settings(case, self.backend, contract, self.for_contracts)
 
-    def test_parity__golden(self, case: Case) -> None:
-        for contract in CONTRACTS:
-            check_golden(case, self.backend, contract)
+def _differences(
+    case: Case, backend: str, contract: str, settings: Sequence[Setting], expected: Any
+) -> list[AssertionError]:
+    """An error for each setting in which the backend gives other bits, or raises."""
+    found = []
+    for setting in settings:
+        with setting() as where:
+            what = f"{case} {contract} on {backend}, {where or 'default'}"
+            try:
+                assert_same_bits(run_on(case, contract, backend), expected, what)
+            except AssertionError as error:
+                found.append(error)
+            except Exception as error:
+                found.append(AssertionError(f"{what}: {type(error).__name__}: {error}"))
+                found[-1].__cause__ = error
+    return found
+
+
+def _raise(found: Sequence[AssertionError]) -> None:
+    """One error that says what all say; its cause is the first one's."""
+    if found:
+        raise AssertionError("\n".join(map(str, found))) from found[0].__cause__

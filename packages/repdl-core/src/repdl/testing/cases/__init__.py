@@ -42,8 +42,7 @@ class Case:
 
     def args(self, contract: str = "v1") -> tuple[Any, ...]:
         """The arguments, with `contract` last where the schema has one."""
-        takes_contract = "str contract" in OPS[self.op].schema
-        return (*self.make(), contract) if takes_contract else self.make()
+        return (*self.make(), contract) if OPS[self.op].has_order else self.make()
 
     def __str__(self) -> str:
         return f"{self.op}__{self.name}"

@@ -1,0 +1,112 @@
+"""The parity suite itself: what it runs, how often, and what a failure names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from repdl.backend import Backend, get_backend, register_backend, unregister_backend
+from repdl.testing import CONTRACTS, ODD_CONTRACTS, Case, cases, uniform
+from repdl.testing.parity import ParityTests, check_settings
+
+CASE = next(case for case in cases("sum") if case.name == "row_65")
+MISTAKEN: set[tuple[str, str]] = set()
+"""The settings and contracts in which the backend of these tests is wrong."""
+now = "none"
+
+
+@contextmanager
+def setting(name: str) -> Iterator[str]:
+    global now
+    before, now = now, name
+    yield name
+    now = before
+
+
+class Suite(ParityTests):
+    __test__ = False
+    backend = "mistaken"
+    settings = [partial(setting, name) for name in ("one", "two", "three")]
+    for_contracts = [partial(setting, name) for name in ("one", "two")]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The contracts of the reference's calls, while the backend `mistaken` is there."""
+    reference = get_backend("reference")
+    right = reference.ops["sum"]
+    made: list[str] = []
+
+    def counted(input: torch.Tensor, dim: list[int], keepdim: bool, contract: str) -> Any:
+        made.append(contract)
+        return right(input, dim, keepdim, contract)
+
+    def mistaken(input: torch.Tensor, dim: list[int], keepdim: bool, contract: str) -> Any:
+        return right(input, dim, keepdim, contract) + (1 if (now, contract) in MISTAKEN else 0)
+
+    monkeypatch.setitem(reference.ops, "sum", counted)
+    register_backend(Backend("mistaken", "cpu", {"sum": mistaken}, priority=-1000))
+    yield made
+    MISTAKEN.clear()
+    unregister_backend("mistaken")
+
+
+def test_parity_suite__the_reference_runs_once_a_contract(calls: list[str]) -> None:
+    Suite().test_parity__case(CASE)
+    assert calls == [*CONTRACTS, *ODD_CONTRACTS]
+
+
+def test_parity_suite__names_case_contract_and_setting(calls: list[str]) -> None:
+    MISTAKEN.update({("three", "v1"), ("one", "sequential"), ("two", ODD_CONTRACTS[1])})
+    with pytest.raises(AssertionError) as caught:
+        Suite().test_parity__case(CASE)
+    lines = str(caught.value).splitlines()
+    expected = [("v1", "three"), ("sequential", "one"), (ODD_CONTRACTS[1], "two")]
+    assert len(lines) == 3
+    for line, (contract, where) in zip(lines, expected):
+        assert line.startswith(f"sum__row_65 {contract} on mistaken, {where} output 0: 2 of 2 elements differ")
+
+
+@pytest.mark.parametrize("contract", [*CONTRACTS, *ODD_CONTRACTS])
+def test_parity_suite__every_setting_is_compared(contract: str, calls: list[str]) -> None:
+    for name in ("one", "two", "three") if contract == "v1" else ("one", "two"):
+        MISTAKEN.clear()
+        MISTAKEN.add((name, contract))
+        with pytest.raises(AssertionError, match=f"^sum__row_65 {contract} on mistaken, {name} output"):
+            Suite().test_parity__case(CASE)
+
+
+def test_parity_suite__recorded_bits(calls: list[str]) -> None:
+    unrecorded = Case("sum", "unrecorded", CASE.make)
+    with pytest.raises(AssertionError, match="^sum__unrecorded on reference: digests {.*}, recorded None$"):
+        Suite().test_parity__case(unrecorded)
+    other = Case("sum", "row_65", lambda: (uniform(9, 2, 65), [1], False))
+    with pytest.raises(AssertionError, match="^sum__row_65 on reference: digests {.*}, recorded {.*}$"):
+        Suite().test_parity__case(other)
+
+
+def test_parity_suite__an_exception_names_the_setting(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*args: Any) -> Any:
+        raise ValueError("no kernel")
+
+    monkeypatch.setitem(get_backend("mistaken").ops, "sum", broken)
+    with pytest.raises(AssertionError, match="^sum__row_65 v1 on mistaken, two: ValueError: no kernel$") as caught:
+        check_settings(CASE, "mistaken", "v1", [partial(setting, "two")])
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_parity_suite__collects_what_the_backend_has(calls: list[str]) -> None:
+    class Metafunc:
+        def parametrize(self, name: str, values: list[Case], ids: Any) -> None:
+            assert name == "case"
+            self.cases = values
+
+    metafunc = Metafunc()
+    Suite().pytest_generate_tests(metafunc)
+    known = {case for case in cases("sum") if case.op == "sum" and case.derived is not torch.float64}
+    assert {str(case) for case in metafunc.cases} == {str(case) for case in known}, "no kernel for float64 is claimed"
