@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -25,8 +26,6 @@ STEPS = {"cast", *(op.name for op in OPS.values() if op.mutates)}
 """Public functions that torch has under no such name."""
 NEVER_EMPTY = {"max"}
 """Ops that torch refuses on an empty input; the backward of one takes none either."""
-NATIVE_ELSEWHERE = {"linear": "matmul"}
-"""Families whose kernel is in another family's native file."""
 
 by_op = pytest.mark.parametrize("op", OURS)
 by_family = pytest.mark.parametrize("family", FAMILIES)
@@ -77,16 +76,17 @@ def test_coverage__modules(family: str) -> None:
 @pytest.mark.skipif(not (PACKAGES / "repdl-cpu/native").is_dir(), reason="no source tree of repdl-cpu here")
 @by_family
 def test_coverage__source_tree(family: str) -> None:
-    native = NATIVE_ELSEWHERE.get(family, family)
-    found = {path.stem for path in (PACKAGES / "repdl-cpu/native").rglob("*.cpp")}
-    expected = [
-        PACKAGES / f"repdl-core/tests/test_{family}.py",
-        PACKAGES / f"repdl-cpu/src/repdl_cpu/{family}.py",
-        PACKAGES / f"repdl-cuda/src/repdl_cuda/{family}.py",
-    ]
-    missing = [str(path.relative_to(PACKAGES)) for path in expected if not path.is_file()]
-    assert not missing, f"{family}: {missing} missing"
-    assert native in found, f"{family}: no {native}.cpp"
+    """A test file, and each op by name in the sources of each backend or in the headers that they share."""
+    assert (PACKAGES / f"repdl-core/tests/test_{family}.py").is_file()
+    shared = PACKAGES / "repdl-core/src/repdl_contract/include/repdl/pointwise"
+    for backend in ("cpu", "cuda"):
+        folders = (shared, PACKAGES / f"repdl-{backend}/native", PACKAGES / f"repdl-{backend}/src")
+        files_ = [
+            path for folder in folders for path in folder.rglob("*.*") if path.suffix in (".py", ".hpp", ".cpp", ".cu")
+        ]
+        words = set(re.findall(r"\w+", " ".join(path.read_text() for path in files_)))
+        missing = [op.name for op in OPS.values() if op.family == family and op.name not in words]
+        assert not missing, f"{family}: {missing} missing in {backend}"
 
 
 # torch's parameter names; None: inspect torch.nn.functional's function of that name.

@@ -46,6 +46,8 @@ class Replaced:
         self._first, self._second = first, second
 
     def __getattr__(self, name: str) -> Any:
+        if name == "kernels":
+            return {**self._second.kernels, **self._first.kernels}
         if name == "f64":
             return Replaced(self._first.f64, self._second.f64)
         return getattr(self._first, name, None) or getattr(self._second, name)
@@ -67,12 +69,13 @@ def compiled(
 ) -> Path:
     """A module of some translation units, compiled as one, and the bind_ calls that fill it."""
     text = "".join(f'#include "{next(sources.rglob(f"{unit}.cpp"))}"\n' for unit in units)
+    text += '#include "base/bind.hpp"\n#include "repdl/python.hpp"\n'
     text += f"PYBIND11_MODULE(_{ISA}, module) {{\n  using namespace repdl::cpu;\n"
     text += '  [[maybe_unused]] py::module_ f64 = module.def_submodule("f64");\n'
-    text += "".join(f"  {bind};\n" for bind in binds) + "}\n"
+    text += "".join(f"  {bind};\n" for bind in binds) + "  repdl::python::add_table(module.ptr());\n}\n"
     main, made = folder / "module.cpp", folder / f"_{ISA}.so"
     main.write_text(text)
-    includes = [f"-I{sources}", f"-I{NATIVE.parent / 'contract/include'}"]
+    includes = [f"-I{sources}", f"-I{sources / 'include'}", f"-I{NATIVE.parent / 'contract/include'}"]
     includes += [f"-isystem{path}" for path in (*include_paths(), sysconfig.get_paths()["include"])]
     done = subprocess.run(
         [os.environ.get("CXX", "c++"), *FLAGS, *options, *includes, str(main), "-o", str(made)],

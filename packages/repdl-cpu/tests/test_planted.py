@@ -25,10 +25,12 @@ from repdl.testing.planted import plant
 
 TESTS = Path(__file__).parent
 NATIVE = TESTS.parent / "native"
+INCLUDE = TESTS.parent / "contract/include"
 BEST = repdl_cpu.get_isa()
 CONVOLUTIONS = ["conv2d", "conv2d_grad_input", "conv2d_grad_weight", "micro_kernel"]
 UNITS = {
     "matmul": ["matmul", "micro_kernel"], "conv2d": CONVOLUTIONS, "double": ["gemm_double"], "norm_double": ["norm_double"],
+    "elementwise": ["pointwise"], "activation": ["pointwise"],
 }  # fmt: skip
 """Family -> the translation units of its float kernels, if they are not one of its name."""
 BINDS = {
@@ -250,9 +252,12 @@ BUGS = {
     "exp2_margin": Bug("exact/exp2_vec.hpp", {"Vec::set1(exp_margin)": "Vec::set1(exp_margin * 0.5f)"}, "elementwise", "test_parity.py -k TestCpu and exp2__"),
     "rsqrt_margin": Bug("exact/rsqrt_vec.hpp", {"Vec::set1(0x1p-42f)": "Vec::set1(0x1p-51f)"}, "elementwise", "test_parity.py -k TestCpu and rsqrt__"),
     "undecided_lanes_kept": Bug("simd/simd_mask.hpp", {"return select(undecided, each_of_apart<f>(x), y);": "return select(undecided & !(y < Vec::zero()), each_of_apart<f>(x), y);"}, "elementwise", "test_parity.py -k TestCpu and (erf__ or log__)"),
-    "minimum_of_nan": Bug("pointwise/elementwise.cpp", {"a > b || b != b ? b : a": "a > b ? b : a"}, "elementwise", "test_parity.py -k TestCpu and minimum__"),
-    "scalar_operand_second": Bug("pointwise/elementwise.hpp", {"out[i] = canonical(f(y, b[i]));": "out[i] = canonical(f(b[i], y));"}, "elementwise", "test_parity.py -k TestCpu and sub__"),
-    "silu_slope": Bug("pointwise/activation.cpp", {"return s * (one + x * (one - s));": "return s * fma(x, one - s, one);"}, "activation", "test_parity.py -k TestCpu and silu_backward"),
+    "minimum_of_nan": Bug("include/repdl/pointwise/arithmetic.hpp", {"a > b || b != b ? b : a": "a > b ? b : a"}, "elementwise", "test_parity.py -k TestCpu and minimum__"),
+    "scalar_operand_second": Bug("pointwise/pointwise.cpp", {"return loop(f, out, n, Zero(), One());": "return loop(f, out, n, One(), Zero());"}, "elementwise", "test_parity.py -k TestCpu and sub__"),
+    "silu_slope": Bug("include/repdl/pointwise/activation.hpp", {"mul(s, one + mul(x, one - s))": "mul(s, fma(x, one - s, one))"}, "activation", "test_parity.py -k TestCpu and silu_backward"),
+    "options_of_another_kind": Bug("include/repdl/pointwise/activation.hpp", {'approximate == "tanh"': 'approximate == "none"'}, "activation", "test_parity.py -k TestCpu and gelu__"),
+    "vectors_of_strides": Bug("pointwise/pointwise.cpp", {"address_[k]) + first * stride_[k];": "address_[k]) + first;"}, "elementwise", "test_routes.py -k pointwise"),
+    "pass_joins_broadcast": Bug("include/repdl/pointwise/pass.hpp", {"own < 0 || operands[k]->size[own] == 1 ? 0 :": "own < 0 ? 0 :"}, "elementwise", "test_parity.py -k TestCpu and add__"),
     "pow_nan": Bug("pointwise/pow.cpp", {"y[i] = canonical(power(x[i]));": "y[i] = power(x[i]);"}, "pow"),
     "cast_tail": Bug("pointwise/cast.cpp", {"for (std::int64_t i = begin; i < end; ++i) convert": "for (std::int64_t i = begin; i < end - (end == 1037); ++i) convert"}, "cast"),
     # Rows
@@ -292,12 +297,15 @@ CHOSEN = HERE if ALL else [name for name in SAMPLE if name in HERE]
 
 def with_bug(bug: Bug) -> str:
     """The text of the bug's file, with the bug."""
-    return plant((NATIVE / bug.file).read_text(), bug.edits, bug.file)
+    shared = bug.file.startswith("include/")
+    text = (INCLUDE.parent if shared else NATIVE) / bug.file
+    return plant(text.read_text(), bug.edits, bug.file)
 
 
 def copy_with(bug: Bug, folder: Path) -> None:
     """A copy of native/ in `folder`, with the bug."""
     shutil.copytree(NATIVE, folder, dirs_exist_ok=True)
+    shutil.copytree(INCLUDE, folder / "include", dirs_exist_ok=True)
     (folder / bug.file).write_text(with_bug(bug))
 
 

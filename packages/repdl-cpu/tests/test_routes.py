@@ -284,8 +284,10 @@ def test_routes__all_are_taken(build: Callable[..., Path], load_module: Callable
     native = Path(__file__).parents[1] / "native"
     units = sorted(path.stem for path in native.glob("*/*.cpp") if path.stem not in ("machine", "module"))
     best = repdl_cpu.get_isa()
-    calls = (native / "base/module.cpp").read_text().partition("bind_activation")
-    binds = ["bind_activation" + calls[2].rpartition("}")[0].rstrip().rstrip(";")]
+    _, first, calls = (native / "base/module.cpp").read_text().partition("bind_adam_step")
+    binds = [
+        (first + calls.rpartition("}")[0].replace("  repdl::python::add_table(module.ptr());\n", "")).rstrip("; \n")
+    ]
     counted = load_module(build(tmp_path, native, units, binds, ["-O1", "-DREPDL_COUNT_ROUTES"]))
     before = repdl_cpu.isa._Current.module
     repdl_cpu.isa._Current.module = counted
@@ -297,6 +299,27 @@ def test_routes__all_are_taken(build: Callable[..., Path], load_module: Callable
     assert len(taken) > 100
     missing = {name for name, count in taken.items() if count == 0}
     assert missing - NEVER == set(), f"not taken: {sorted(missing - NEVER)}"
+
+
+def test_routes__pointwise() -> None:
+    pointwise_strides()
+
+
+def pointwise_strides() -> None:
+    """Operands that no loop takes as they are, longer than the blocks that vectors copy."""
+    x, y, z = (uniform(seed, 1300, special=True)[::2] for seed in (1, 2, 3))
+    for op, args in {
+        "exp": (x,),
+        "neg": (x,),
+        "gelu_backward": (x, y.contiguous(), "none"),
+        "silu_backward": (x.contiguous(), y[:1].expand(650)),
+        "mul": (x, y, "v1"),
+        "maximum_backward": (x, y, z),
+    }.items():
+        for dtype in (torch.float32, torch.float64):
+            if OPS[op].takes(dtype):
+                given = tuple(in_dtype(a, dtype) if isinstance(a, torch.Tensor) else a for a in args)
+                check(op, given, on("reference", op, *given), f"strides {dtype}")
 
 
 def take_routes(width: int) -> None:
@@ -312,6 +335,7 @@ def take_routes(width: int) -> None:
                 convolutions("values", contract, width)
                 grad_weights("values", contract)
             matmul_one_row("values")
+            pointwise_strides()
             parts_of_terms()
             for shape in BLOCKS:
                 large(*shape)

@@ -28,12 +28,10 @@ T* out(Address address) {
 
 // Each family of ops adds its functions; defined in <family>.cpp. Those that are templates
 // have float kernels in the module and double ones in its submodule f64.
-void bind_activation(py::module_& module);
 template <class T>
 void bind_adam_step(py::module_& module);
 template <class T>
 void bind_batch_norm(py::module_& module);
-void bind_cast(py::module_& module);
 template <class T>
 void bind_conv2d(py::module_& module);
 template <>
@@ -41,8 +39,6 @@ void bind_conv2d<float>(py::module_& module);
 template <>
 void bind_conv2d<double>(py::module_& module);
 void bind_cross_entropy(py::module_& module);
-template <class T>
-void bind_elementwise(py::module_& module);
 template <class T>
 void bind_group_norm(py::module_& module);
 template <>
@@ -69,7 +65,6 @@ template <class T>
 void bind_nll_loss(py::module_& module);
 template <class T>
 void bind_pad(py::module_& module);
-void bind_pow(py::module_& module);
 template <class T>
 void bind_rms_norm(py::module_& module);
 template <>

@@ -1,20 +1,17 @@
 #include "base/bind.hpp"
 #include "base/routes.hpp"
+#include "repdl/python.hpp"
 
 PYBIND11_MODULE(REPDL_MODULE, module) {
   using namespace repdl::cpu;
   py::module_ f64 = module.def_submodule("f64");
-  bind_activation(module);
   bind_adam_step<float>(module);
   bind_adam_step<double>(f64);
   bind_batch_norm<float>(module);
   bind_batch_norm<double>(f64);
-  bind_cast(module);
   bind_conv2d<float>(module);
   bind_conv2d<double>(f64);
   bind_cross_entropy(module);
-  bind_elementwise<float>(module);
-  bind_elementwise<double>(f64);
   bind_group_norm<float>(module);
   bind_group_norm<double>(f64);
   bind_layer_norm<float>(module);
@@ -29,7 +26,6 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   bind_nll_loss<double>(f64);
   bind_pad<float>(module);
   bind_pad<double>(f64);
-  bind_pow(module);
   bind_rms_norm<float>(module);
   bind_rms_norm<double>(f64);
   bind_sgd_step<float>(module);
@@ -37,6 +33,7 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   bind_softmax(module);
   bind_sum<float>(module);
   bind_sum<double>(f64);
+  repdl::python::add_table(module.ptr());
 #if defined(REPDL_COUNT_ROUTES)
   module.def("routes", [] {
     std::map<std::string, std::int64_t> taken;

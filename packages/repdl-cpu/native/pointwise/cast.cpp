@@ -1,43 +1,42 @@
-// y[i] = x[i] in another format, rounded once (cast.md).
+// output[i] = input[i] in another format, rounded once (cast.md).
 //
 //   for i < n:  (n) -> (n)
-//     y[i] = round(x[i])
-#include "base/bind.hpp"
-#include "repdl/contract/cast.hpp"
+//     output[i] = round(input[i])
 #include "base/threads.hpp"
+#include "repdl/backend.hpp"
+#include "repdl/contract/cast.hpp"
 
 namespace repdl::cpu {
 namespace {
 
-enum class Format { float32, float64, bfloat16, float16 };
-
 template <class From, class To>
-void cast(const From* x, To* y, std::int64_t n, int threads) {
+void convert_all(const From* x, To* y, std::int64_t n, int threads) {
   parallel_for(n, 1 << 15, threads, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) convert(x[i], y[i]);
   });
 }
 
-// f(pointer of the format's type)
+// f(elements of the tensor)
 template <class F>
-void with_format(Format format, Address address, const F& f) {
-  if (format == Format::float32) f(reinterpret_cast<float*>(address));
-  if (format == Format::float64) f(reinterpret_cast<double*>(address));
-  if (format == Format::bfloat16) f(reinterpret_cast<BFloat16*>(address));
-  if (format == Format::float16) f(reinterpret_cast<Float16*>(address));
+void with_format(const Tensor& tensor, const F& f) {
+  switch (tensor.dtype) {
+    case DType::float32: return f(tensor.as<float>());
+    case DType::float64: return f(tensor.as<double>());
+    case DType::bfloat16: return f(tensor.as<BFloat16>());
+    case DType::float16: return f(tensor.as<Float16>());
+    default: throw std::logic_error("cast: no floating-point dtype");
+  }
 }
+
+void cast(const Tensor& input, DType, const Tensor& output, const Run& run) {
+  with_format(input, [&](const auto* x) {
+    with_format(output, [&](auto* y) { convert_all(x, y, output.count(), run.threads); });
+  });
+}
+
+// One kernel for all formats; it is found by that of the input.
+const AddKernel cast_kernel = add_kernel<&cast>("cast", DType::float32, Layout::flat);
+const AddKernel cast_kernel_of_double = add_kernel<&cast>("cast", DType::float64, Layout::flat);
 
 }  // namespace
-
-void bind_cast(py::module_& module) {
-  module.def(
-      "cast",
-      [](Address x, Address y, int from, int to, std::int64_t n, int threads) {
-        with_format(static_cast<Format>(from), x, [&](const auto* in) {
-          with_format(static_cast<Format>(to), y, [&](auto* out) { cast(in, out, n, threads); });
-        });
-      },
-      py::call_guard<py::gil_scoped_release>());
-}
-
 }  // namespace repdl::cpu

@@ -6,16 +6,18 @@ import torch
 
 from repdl import layout
 from repdl.config import get_num_threads
+from repdl.native import kernel_of
 from repdl.ops.pad import sources
 from repdl_cpu._memory import huge_pages
-from repdl_cpu.elementwise import canonical
-from repdl_cpu.isa import native
+from repdl_cpu.isa import kernels, native, threads
 
 
 def pad(input: torch.Tensor, dim: int, left: int, right: int, mode: str) -> torch.Tensor:
     index = torch.tensor(sources(input.shape[dim], left, right, mode))
     output = layout.outputs("pad")(input, dim, left, right, mode)
-    return layout.stored(canonical(input.index_select(dim, index)), output)
+    copied = input.index_select(dim, index).contiguous()
+    kernel_of(kernels, "canonical", input)((copied,), (copied,), threads(input))
+    return layout.stored(copied, output)
 
 
 def pad_backward(grad: torch.Tensor, dim: int, left: int, right: int, mode: str) -> torch.Tensor:

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/types.hpp"
+#include "repdl/backend.hpp"
 
 namespace repdl::cuda {
 
@@ -20,6 +21,8 @@ template <class T>
 T* out(Address address) {
   return reinterpret_cast<T*>(address);
 }
+
+inline Stream stream_of(const Run& run) { return {run.device, reinterpret_cast<std::uintptr_t>(run.stream)}; }
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 

@@ -4,6 +4,7 @@
 
 #include "base/device.hpp"
 #include "base/ops.hpp"
+#include "repdl/python.hpp"
 
 namespace {
 
@@ -27,7 +28,6 @@ void bind(py::module_& module) {
   def(module, "conv2d_grad_weight", conv2d_grad_weight<T>);
   def(module, "conv2d_grad_weight_work", conv2d_grad_weight_work<T>);
   def(module, "conv2d_work", conv2d_work<T>);
-  def(module, "elementwise", elementwise<T>);
   def(module, "matmul", matmul<T>);
   def(module, "matmul_work", matmul_work<T>);
   def(module, "max_backward", max_backward<T>);
@@ -53,18 +53,13 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   bind<double>(f64);
   def(module, "cross_entropy", cross_entropy);
   def(module, "cross_entropy_backward", cross_entropy_backward);
-  def(module, "gelu", gelu);
-  def(module, "gelu_backward", gelu_backward);
   def(module, "log_softmax", log_softmax);
   def(module, "log_softmax_backward", log_softmax_backward);
-  def(module, "pow", repdl::cuda::pow);
-  def(module, "silu", silu);
-  def(module, "silu_backward", silu_backward);
   def(module, "softmax", softmax);
   def(module, "softmax_backward", softmax_backward);
   def(module, "no_device", no_device);
+  repdl::python::add_table(module.ptr());
   for (py::module_ both : {module, f64}) {
-    def(both, "cast", cast);
     def(both, "max_work", max_work);
     def(both, "sum_work", sum_work);
   }

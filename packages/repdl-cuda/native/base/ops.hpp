@@ -9,13 +9,6 @@
 
 namespace repdl::cuda {
 
-// `approximate` is "none" or "tanh".
-void gelu(Address x, Address y, std::int64_t n, const std::string& approximate, const Stream& stream);
-void gelu_backward(Address grad, Address x, Address y, std::int64_t n, const std::string& approximate,
-                   const Stream& stream);
-void silu(Address x, Address y, std::int64_t n, const Stream& stream);
-void silu_backward(Address grad, Address x, Address y, std::int64_t n, const Stream& stream);
-
 template <class T>
 void adam_step(const std::vector<std::vector<Address>>& tensors, const Sizes& counts, double lr, double beta1,
                double beta2, double eps, double weight_decay, double bias_correction1, double bias_correction2,
@@ -31,8 +24,6 @@ template <class T>
 void batch_norm_backward(Address grad, Address x, Address weight, Address mean, Address invstd, Address result,
                          Address grad_weight, Address grad_bias, Address work, const Sizes& sizes, bool training,
                          std::int64_t lanes, std::int64_t block, const Stream& stream);
-
-void cast(Address x, Address y, int from, int to, std::int64_t n, const Stream& stream);
 
 // Contiguous tensors; `sizes` are N, C, H, W, O, OH, OW, KH, KW, then stride, padding and
 // dilation, two each, then groups. `tile` and `work` as for matmul.
@@ -59,10 +50,6 @@ void cross_entropy(Address x, Address target, Address weight, Address losses, Ad
 void cross_entropy_backward(Address grad, Address x, Address target, Address weight, Address total, Address max,
                             Address sum, Address y, std::int64_t rows, std::int64_t classes, std::int64_t ignore,
                             int reduction, const Stream& stream);
-
-template <class T>
-void elementwise(const std::string& op, const std::vector<Address>& x, Address y, const Sizes& size,
-                 const std::vector<Sizes>& stride, const Stream& stream);
 
 // Strides are those of the batch dimensions (0 to broadcast), then of rows and columns; bias
 // may be 0. `tile` is 0, or the tile to use, for tests. `work` has matmul_work elements.
@@ -118,8 +105,6 @@ void pad(Address x, Address y, std::int64_t outer, std::int64_t n, std::int64_t 
 template <class T>
 void pad_backward(Address grad, Address y, std::int64_t outer, std::int64_t n, std::int64_t inner, std::int64_t left,
                   std::int64_t right, const std::string& mode, const Stream& stream);
-
-void pow(Address x, Address y, std::int64_t n, double exponent, const Stream& stream);
 
 template <class T>
 void sgd_step(const std::vector<std::vector<Address>>& tensors, const Sizes& counts, double lr, double weight_decay,

@@ -5,6 +5,7 @@
 
 #include "base/launch.hpp"
 #include "repdl/host_device.hpp"
+#include "repdl/pointwise/pass.hpp"
 
 namespace repdl::cuda {
 
@@ -59,6 +60,14 @@ struct Shape {
       for (int k = 0; k < N; ++k) stride[k][dims - 1] = strides[k][d];
     }
     for (int d = 0; d < dims; ++d) divisor[d] = Divisor(size[d]);
+  }
+
+  explicit Shape(const pointwise::Pass<N>& pass) : count(pass.count), dims(pass.dims) {
+    for (int d = 0; d < dims; ++d) {
+      size[d] = pass.size[d];
+      for (int k = 0; k < N; ++k) stride[k][d] = pass.stride[k][d];
+      divisor[d] = Divisor(size[d]);
+    }
   }
 
   // One run of elements: tensor k has element i at i * inner(k).

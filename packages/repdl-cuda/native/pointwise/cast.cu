@@ -3,15 +3,13 @@
 //   for i < n:  (n) -> (n)
 //     y[i] = round(x[i])
 #include "base/launch.hpp"
-#include "base/ops.hpp"
+#include "repdl/backend.hpp"
 #include "repdl/contract/cast.hpp"
 
 namespace repdl::cuda {
 namespace {
 
 constexpr int threads = 256, each = 4;  // elements a thread
-
-enum class Format { float32, float64, bfloat16, float16 };
 
 template <class From, class To>
 __global__ void __launch_bounds__(threads) cast_elements(const From* x, To* y, std::int64_t n) {
@@ -23,27 +21,32 @@ __global__ void __launch_bounds__(threads) cast_elements(const From* x, To* y, s
   }
 }
 
-// f(pointer of the format's type)
+// f(elements of the tensor)
 template <class F>
-void with_format(int format, Address address, const F& f) {
-  switch (static_cast<Format>(format)) {
-    case Format::float32: return f(reinterpret_cast<float*>(address));
-    case Format::float64: return f(reinterpret_cast<double*>(address));
-    case Format::bfloat16: return f(reinterpret_cast<BFloat16*>(address));
-    case Format::float16: return f(reinterpret_cast<Float16*>(address));
+void with_format(const Tensor& tensor, const F& f) {
+  switch (tensor.dtype) {
+    case DType::float32: return f(tensor.as<float>());
+    case DType::float64: return f(tensor.as<double>());
+    case DType::bfloat16: return f(tensor.as<BFloat16>());
+    case DType::float16: return f(tensor.as<Float16>());
+    default: throw std::logic_error("cast: no floating-point dtype");
   }
 }
 
 template <class From, class To>
-void run(const From* x, To* y, std::int64_t n, const Stream& stream) {
+void launch_cast(const From* x, To* y, std::int64_t n, const Stream& stream) {
   launch("cast", cast_elements<From, To>, {ceil_div(n, threads * each)}, threads, 0, stream, x, y, n);
 }
 
-}  // namespace
-
-void cast(Address x, Address y, int from, int to, std::int64_t n, const Stream& stream) {
-  with_format(from, x,
-              [&](const auto* input) { with_format(to, y, [&](auto* output) { run(input, output, n, stream); }); });
+void cast(const Tensor& input, DType, const Tensor& output, const Run& run) {
+  with_format(input, [&](const auto* x) {
+    with_format(output, [&](auto* y) { launch_cast(x, y, output.count(), stream_of(run)); });
+  });
 }
 
+// One kernel for all formats; it is found by that of the input.
+const AddKernel cast_kernel = add_kernel<&cast>("cast", DType::float32, Layout::flat);
+const AddKernel cast_kernel_of_double = add_kernel<&cast>("cast", DType::float64, Layout::flat);
+
+}  // namespace
 }  // namespace repdl::cuda

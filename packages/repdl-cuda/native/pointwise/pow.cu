@@ -5,7 +5,7 @@
 #include "repdl/exact/pow.hpp"
 
 #include "base/launch.hpp"
-#include "base/ops.hpp"
+#include "repdl/backend.hpp"
 #include "repdl/exact/powers.hpp"
 
 namespace repdl::cuda {
@@ -24,11 +24,14 @@ __global__ void __launch_bounds__(threads) raise(const float* x, float* y, std::
   loop([&](float a) { return exact::either(f, a); });
 }
 
-}  // namespace
-
-void pow(Address x, Address y, std::int64_t n, double exponent, const Stream& stream) {
+void pow(const Tensor& input, double exponent, const Tensor& output, const Run& run) {
+  const Stream stream = stream_of(run);
+  const std::int64_t n = output.count();
   const std::int64_t blocks = std::min<std::int64_t>(ceil_div(n, threads), 32 * multiprocessors("pow", stream));
-  launch("pow", raise, {blocks}, threads, 0, stream, in<float>(x), out<float>(y), n, exponent);
+  launch("pow", raise, {blocks}, threads, 0, stream, input.as<float>(), output.as<float>(), n, exponent);
 }
 
+const AddKernel pow_kernel = add_kernel<&pow>("pow", DType::float32, Layout::flat);
+
+}  // namespace
 }  // namespace repdl::cuda

@@ -7,21 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import torch
+
 from repdl.backend import Backend
+from repdl.native import implement_all
 from repdl.registry import in_float64, ops_of
+from repdl_cuda.native import kernels, where
 
 __version__ = "0.1.0"
 
 
 def make_backend(name: str, device: str, priority: int, describe: Callable[[], Mapping[str, str]]) -> Backend:
     """A backend of all families; which native module an op runs in follows from its tensors."""
-    ops = {op: function for table in ops_of(__name__).values() for op, function in table.items()}
+    glue = {op: function for table in ops_of(__name__).values() for op, function in table.items()}
+    own, float64 = implement_all(kernels(torch.empty(0, device=device)), kernels, where)
     return Backend(
         name=name,
         device=device,
-        ops=ops,
+        ops=glue | own,
         priority=priority,
-        float64=in_float64(ops),
+        float64=[*in_float64(glue), *float64],
         describe=lambda: {"version": __version__, **describe()},
     )
 

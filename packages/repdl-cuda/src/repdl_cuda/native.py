@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl.errors import BackendError
+from repdl.native import Kernels, Run
 
 _modules: dict[str, Any] = {}
 
@@ -33,6 +34,16 @@ def native(tensor: torch.Tensor) -> Any:
     """The functions of native/ops.hpp for the device and dtype of a tensor."""
     module = _modules["_cuda" if tensor.is_cuda else "_emulated"]
     return module.f64 if tensor.dtype is torch.float64 else module
+
+
+def kernels(tensor: torch.Tensor) -> Kernels:
+    """The kernels for the device of a tensor."""
+    return _modules["_cuda" if tensor.is_cuda else "_emulated"].kernels  # type: ignore[no-any-return]
+
+
+def where(tensor: torch.Tensor) -> Run:
+    """Where kernels run: on the current stream of the tensor's device."""
+    return 1, *stream(tensor)
 
 
 def stream(tensor: torch.Tensor) -> tuple[int, int]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from repdl.native import kernel_of
 from repdl.ops._loss import REDUCTIONS, sizes
 from repdl.ops._optional import address, contiguous
-from repdl_cuda.elementwise import OPS as ELEMENTWISE
-from repdl_cuda.native import native, stream, workspace
+from repdl_cuda.native import kernels, native, stream, where, workspace
 from repdl_cuda.sum import sum
 
 
@@ -28,7 +28,9 @@ def reduce(
     if reduction == "none":
         return losses, total
     loss = sum(losses.view(-1), [0], False, contract)
-    return (ELEMENTWISE["div"](loss, total) if reduction == "mean" else loss), total
+    if reduction == "mean":
+        kernel_of(kernels, "div", loss)((loss, total), (loss,), where(loss))
+    return loss, total
 
 
 def nll_loss(

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 
-from repdl import layout, registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_bool, check_tensor
-from repdl.ops.elementwise import check_like
+from repdl.ops._pointwise import pointwise
 from repdl.ops.unary import _add, _mul, _sub
 
 Tensor = torch.Tensor
@@ -43,70 +39,39 @@ def _gelu_second(x: Tensor, approximate: str) -> Tensor:
     return _mul(_sub(1, _mul(t, t)), _add(slope, _mul(x, curvature)))
 
 
-_silu: Callable[..., Tensor] = registry.define(
-    "silu",
-    "(Tensor input) -> Tensor",
+_silu = pointwise(
+    "silu(Tensor input) -> Tensor",
+    {"input": lambda g, input: _silu_backward(g, input)},
     family="activation",
-    check=lambda input: None,
     dtypes=Dtypes(SINGLE),
-    fake=layout.empty_pointwise,
-    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
-    backward=lambda ctx, grad: _silu_backward(grad, *ctx.saved_tensors),
 )
-
-
-def _silu_twice(ctx: Any, grad: Tensor) -> Any:
-    g, x = ctx.saved_tensors
-    return _silu_backward(grad, x), _mul(_mul(grad, g), _silu_second(x))
-
-
-_silu_backward: Callable[..., Tensor] = registry.define(
-    "silu_backward",
-    "(Tensor grad, Tensor input) -> Tensor",
+_silu_backward = pointwise(
+    "silu_backward(Tensor grad, Tensor input) -> Tensor",
+    {
+        "grad": lambda g, input: _silu_backward(g, input),
+        "input": lambda g, grad, input: _mul(_mul(g, grad), _silu_second(input)),
+    },
     family="activation",
-    check=lambda grad, input: check_like("silu_backward", grad, input=input),
     dtypes=Dtypes(SINGLE),
-    fake=layout.empty_pointwise,
-    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
-    backward=_silu_twice,
+    same_shape=("grad", "input"),
 )
-
-
-def _check_gelu_backward(grad: Tensor, input: Tensor, approximate: str) -> None:
-    check_like("gelu_backward", grad, input=input)
-    _check_kind("gelu_backward", approximate)
-
-
-def _save_kind(ctx: Any, inputs: Any, output: Any) -> None:
-    *tensors, ctx.approximate = inputs
-    ctx.save_for_backward(*tensors)
-
-
-def _gelu_twice(ctx: Any, grad: Tensor) -> Any:
-    g, x = ctx.saved_tensors
-    second = _gelu_second(x, ctx.approximate)
-    return _gelu_backward(grad, x, ctx.approximate), _mul(_mul(grad, g), second), None
-
-
-_gelu: Callable[..., Tensor] = registry.define(
-    "gelu",
-    "(Tensor input, str approximate) -> Tensor",
+_gelu = pointwise(
+    "gelu(Tensor input, str approximate) -> Tensor",
+    {"input": lambda g, input, approximate: _gelu_backward(g, input, approximate)},
     family="activation",
-    check=lambda input, approximate: _check_kind("gelu", approximate),
     dtypes=Dtypes(SINGLE),
-    fake=lambda input, approximate: layout.empty_pointwise(input),
-    setup_context=_save_kind,
-    backward=lambda ctx, grad: (_gelu_backward(grad, *ctx.saved_tensors, ctx.approximate), None),
+    check_options=lambda approximate: _check_kind("gelu", approximate),
 )
-_gelu_backward: Callable[..., Tensor] = registry.define(
-    "gelu_backward",
-    "(Tensor grad, Tensor input, str approximate) -> Tensor",
+_gelu_backward = pointwise(
+    "gelu_backward(Tensor grad, Tensor input, str approximate) -> Tensor",
+    {
+        "grad": lambda g, input, approximate: _gelu_backward(g, input, approximate),
+        "input": lambda g, grad, input, approximate: _mul(_mul(g, grad), _gelu_second(input, approximate)),
+    },
     family="activation",
-    check=_check_gelu_backward,
     dtypes=Dtypes(SINGLE),
-    fake=lambda grad, input, approximate: layout.empty_pointwise(grad, input),
-    setup_context=_save_kind,
-    backward=_gelu_twice,
+    same_shape=("grad", "input"),
+    check_options=lambda approximate: _check_kind("gelu_backward", approximate),
 )
 
 

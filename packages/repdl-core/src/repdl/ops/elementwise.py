@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from repdl import layout, registry
-from repdl.autocast import Lists
 from repdl.contract import Contract, contract_name
-from repdl.dtypes import ALL, Dtypes
+from repdl.dtypes import ALL
 from repdl.errors import (
     ArgumentError,
     DTypeError,
@@ -22,11 +20,10 @@ from repdl.errors import (
     as_float,
     as_int,
     check,
-    check_size,
     check_tensor,
 )
-from repdl.ops._broadcast import broadcast_shapes, sum_to
 from repdl.ops._number import constant, floating, item
+from repdl.ops._pointwise import pointwise
 from repdl.ops.cast import cast, narrowed, widened
 
 Operand = torch.Tensor | float | int
@@ -34,83 +31,32 @@ Function = Callable[..., torch.Tensor]
 _ops = torch.ops.repdl
 
 
-def define_binary(
-    name: str,
-    saves: bool,
-    to_input: Function,
-    to_other: Function,
-    family: str = "elementwise",
-    dtypes: Dtypes = Dtypes(),  # noqa: B008, it is frozen
-    autocast: Lists | None = None,
-) -> Function:
-    """Register `name(input, other)` with broadcasting; `to_input` and `to_other` compute
-    the gradients of the broadcast operands from (grad, input, other, contract) if it
-    `saves` the operands, else from (grad, contract)."""
-
-    def check_arguments(input: torch.Tensor, other: torch.Tensor, contract: str) -> None:
-        if input.shape != other.shape:
-            broadcast_shape(name, input=input, other=other)
-
-    def fake(input: torch.Tensor, other: torch.Tensor, contract: str) -> torch.Tensor:
-        return layout.empty_pointwise(input, other)
-
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        input, other, ctx.contract = inputs
-        ctx.shapes = input.shape, other.shape
-        ctx.save_for_backward(*((input, other) if saves else ()))
-
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:
-        grads = [
-            sum_to(formula(grad, *ctx.saved_tensors, ctx.contract), shape, ctx.contract) if needed else None
-            for formula, shape, needed in zip((to_input, to_other), ctx.shapes, ctx.needs_input_grad)
-        ]
-        return *grads, None
-
-    return registry.define(
-        name,
-        "(Tensor input, Tensor other, str contract) -> Tensor",
-        family=family,
-        autocast=autocast,
-        check=check_arguments,
-        fake=fake,
-        setup_context=setup_context,
-        backward=backward,
-        dtypes=dtypes,
-    )
+_BINARY = "(Tensor input, Tensor other, str contract) -> Tensor"
 
 
-def broadcast_shape(op: str, **tensors: torch.Tensor) -> torch.Size:
-    """The shape that the tensors broadcast to; raises ShapeError if they do not."""
-    try:
-        return broadcast_shapes(*(t.shape for t in tensors.values()))
-    except RuntimeError:
-        shapes = ", ".join(f"{name}.shape is {tuple(t.shape)}" for name, t in tensors.items())
-        check(op, False, lambda: f"{shapes}; expected shapes that broadcast (equal sizes, or 1, from the right)")
-        raise
+def _binary(name: str, to_input: Function, to_other: Function) -> Function:
+    return pointwise(f"{name}{_BINARY}", {"input": to_input, "other": to_other}, family="elementwise")
 
 
-_add: Function = define_binary("add", False, lambda grad, c: grad, lambda grad, c: grad)
-_sub: Function = define_binary("sub", False, lambda grad, c: grad, lambda grad, c: _ops.neg(grad))
-_mul: Function = define_binary(
-    "mul", True, lambda grad, a, b, c: _mul(grad, b, c), lambda grad, a, b, c: _mul(grad, a, c)
+_add = _binary("add", lambda g: g, lambda g: g)
+_sub = _binary("sub", lambda g: g, lambda g: _ops.neg(g))
+_mul = _binary(
+    "mul", lambda g, other, contract: _mul(g, other, contract), lambda g, input, contract: _mul(g, input, contract)
 )
-_div: Function = define_binary(
+_div = _binary(
     "div",
-    True,
-    lambda grad, a, b, c: _div(grad, b, c),
-    lambda grad, a, b, c: _ops.neg(_mul(grad, _div(_div(a, b, c), b, c), c)),
+    lambda g, other, contract: _div(g, other, contract),
+    lambda g, input, other, contract: _ops.neg(_mul(g, _div(_div(input, other, contract), other, contract), contract)),
 )
-_maximum: Function = define_binary(
+_maximum = _binary(
     "maximum",
-    True,
-    lambda grad, a, b, c: _extremum_backward(grad, a, b),
-    lambda grad, a, b, c: _extremum_backward(grad, b, a),
+    lambda g, input, other: _extremum_backward(g, input, other),
+    lambda g, input, other: _extremum_backward(g, other, input),
 )
-_minimum: Function = define_binary(
+_minimum = _binary(
     "minimum",
-    True,
-    lambda grad, a, b, c: _extremum_backward(grad, b, a),
-    lambda grad, a, b, c: _extremum_backward(grad, a, b),
+    lambda g, input, other: _extremum_backward(g, other, input),
+    lambda g, input, other: _extremum_backward(g, input, other),
 )
 
 
@@ -118,21 +64,11 @@ def _extremum_backward(grad: torch.Tensor, kept: torch.Tensor, other: torch.Tens
     return _maximum_backward(grad, *(t.expand(grad.shape) for t in (kept.detach(), other.detach())))
 
 
-def check_like(op: str, grad: torch.Tensor, **tensors: torch.Tensor) -> None:
-    """Raise unless the tensors of a backward op have the shape of `grad`."""
-    for name, tensor in tensors.items():
-        check_size(op, f"{name}.shape", tuple(tensor.shape), tuple(grad.shape), "grad.shape")
-
-
-_maximum_backward: Function = registry.define(
-    "maximum_backward",
-    "(Tensor grad, Tensor input, Tensor other) -> Tensor",
+_maximum_backward = pointwise(
+    "maximum_backward(Tensor grad, Tensor input, Tensor other) -> Tensor",
+    {"grad": lambda g, input, other: _maximum_backward(g, input, other)},
     family="elementwise",
-    check=lambda grad, input, other: check_like("maximum_backward", grad, input=input, other=other),
-    fake=layout.empty_pointwise,
-    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs[1:]),
-    backward=lambda ctx, grad: (_maximum_backward(grad, *ctx.saved_tensors), None, None),
-    dtypes=Dtypes(),
+    same_shape=("grad", "input", "other"),
 )
 
 

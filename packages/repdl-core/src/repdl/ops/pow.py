@@ -15,7 +15,8 @@ from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import ArgumentError, as_float, check
 from repdl.numbers import difference, is_zero, rounded
 from repdl.ops._number import constant
-from repdl.ops.elementwise import Operand, define_binary, operands
+from repdl.ops._pointwise import pointwise
+from repdl.ops.elementwise import Operand, operands
 
 _ops = torch.ops.repdl
 
@@ -59,8 +60,15 @@ def _to_exponent(grad: torch.Tensor, base: torch.Tensor, exponent: torch.Tensor,
     return _ops.mul(grad, torch.where(flat, torch.zeros_like(factor), factor), contract)
 
 
-_pow_tensor = define_binary(
-    "pow_tensor", True, _to_base, _to_exponent, family="pow", dtypes=Dtypes(SINGLE), autocast=FLOAT32_ON_CUDA
+_pow_tensor = pointwise(
+    "pow_tensor(Tensor input, Tensor other, str contract) -> Tensor",
+    {
+        "input": lambda g, input, other, contract: _to_base(g, input, other, contract),
+        "other": lambda g, input, other, contract: _to_exponent(g, input, other, contract),
+    },
+    family="pow",
+    dtypes=Dtypes(SINGLE),
+    autocast=FLOAT32_ON_CUDA,
 )
 
 

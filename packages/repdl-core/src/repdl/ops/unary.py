@@ -1,25 +1,22 @@
 """Elementwise functions of one tensor: one registered op each, one entry each below.
 
-A derivative maps g, the gradient of the output, to the gradient of the input. Its other
-parameters say what autograd saves: x is the input, y the output. Numbers in it are
-constants, rounded once to the tensor's dtype.
+A derivative maps g, the gradient of the output, to the gradient of the input; `_pointwise`
+says what else it may name. Numbers in it are constants, rounded once to the tensor's dtype.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
 
-from repdl import layout, registry
 from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check_bool, check_tensor
 from repdl.ops._number import constant, floating
-from repdl.ops.elementwise import check_like
+from repdl.ops._pointwise import pointwise
 
 Tensor = torch.Tensor
 _ops = torch.ops.repdl
@@ -56,19 +53,10 @@ WHOLE = {"abs", "neg", "sign", "square"}
 
 def _register(name: str, derivative: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Register `name(input)` with its derivative."""
-    saved = list(inspect.signature(derivative).parameters)[1:]
-
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.save_for_backward(*({"x": inputs[0], "y": output}[s] for s in saved))
-
-    return registry.define(
-        name,
-        "(Tensor input) -> Tensor",
+    return pointwise(
+        f"{name}(Tensor input) -> Tensor",
+        {"input": derivative},
         family="elementwise",
-        check=lambda input: None,
-        fake=layout.empty_pointwise,
-        setup_context=setup_context,
-        backward=lambda ctx, g: derivative(g, *ctx.saved_tensors),
         dtypes=Dtypes(ALL if name in IEEE else SINGLE),
         autocast=FLOAT32_ON_CUDA if name in AUTOCAST else None,
     )
@@ -99,40 +87,36 @@ def _unary(name: str, says: str, derivative: Callable[..., Tensor], page: str = 
     return function
 
 
-abs = _unary("abs", "Absolute value", lambda g, x: _mul(g, _ops.sign(x)))
-cos = _unary("cos", "Cosine, correctly rounded", lambda g, x: _ops.neg(_mul(g, _ops.sin(x))))
+abs = _unary("abs", "Absolute value", lambda g, input: _mul(g, _ops.sign(input)))
+cos = _unary("cos", "Cosine, correctly rounded", lambda g, input: _ops.neg(_mul(g, _ops.sin(input))))
 erf = _unary(
     "erf",
     "Error function, correctly rounded",
-    lambda g, x: _mul(g, _mul(_ops.exp(_ops.neg(_mul(x, x))), _ERF_SLOPE)),
+    lambda g, input: _mul(g, _mul(_ops.exp(_ops.neg(_mul(input, input))), _ERF_SLOPE)),
 )
 exp = _unary("exp", "e to the power of `input`, correctly rounded", lambda g, y: _mul(g, y))
 exp2 = _unary("exp2", "2 to the power of `input`, correctly rounded", lambda g, y: _mul(g, _mul(y, _LN_2)))
 expm1 = _unary("expm1", "`exp(input) - 1`, correctly rounded", lambda g, y: _mul(g, _add(y, 1)))
-log = _unary("log", "Natural logarithm, correctly rounded", lambda g, x: _div(g, x))
-log10 = _unary("log10", "Logarithm to base 10, correctly rounded", lambda g, x: _div(g, _mul(x, _LN_10)))
-log1p = _unary("log1p", "`log(1 + input)`, correctly rounded", lambda g, x: _div(g, _add(x, 1)))
-log2 = _unary("log2", "Logarithm to base 2, correctly rounded", lambda g, x: _div(g, _mul(x, _LN_2)))
+log = _unary("log", "Natural logarithm, correctly rounded", lambda g, input: _div(g, input))
+log10 = _unary("log10", "Logarithm to base 10, correctly rounded", lambda g, input: _div(g, _mul(input, _LN_10)))
+log1p = _unary("log1p", "`log(1 + input)`, correctly rounded", lambda g, input: _div(g, _add(input, 1)))
+log2 = _unary("log2", "Logarithm to base 2, correctly rounded", lambda g, input: _div(g, _mul(input, _LN_2)))
 neg = _unary("neg", "`-input`", lambda g: _ops.neg(g))
 reciprocal = _unary("reciprocal", "`1 / input`, rounded once", lambda g, y: _ops.neg(_mul(g, _mul(y, y))))
 rsqrt = _unary("rsqrt", "`1 / sqrt(input)`, correctly rounded", lambda g, y: _mul(_mul(g, -0.5), _mul(y, _mul(y, y))))
 sigmoid = _unary("sigmoid", "`1 / (1 + exp(-input))`, correctly rounded", lambda g, y: _mul(g, _mul(_sub(1, y), y)))
 sign = _unary("sign", "1, 0 or -1; 0 for NaN, as torch", lambda g: torch.zeros_like(g))
-sin = _unary("sin", "Sine, correctly rounded", lambda g, x: _mul(g, _ops.cos(x)))
+sin = _unary("sin", "Sine, correctly rounded", lambda g, input: _mul(g, _ops.cos(input)))
 sqrt = _unary("sqrt", "Square root, rounded once", lambda g, y: _div(g, _add(y, y)))
-square = _unary("square", "`input * input`, rounded once", lambda g, x: _mul(g, _add(x, x)))
+square = _unary("square", "`input * input`, rounded once", lambda g, input: _mul(g, _add(input, input)))
 tanh = _unary("tanh", "Hyperbolic tangent, correctly rounded", lambda g, y: _mul(g, _sub(1, _mul(y, y))))
 
 _relu = _register("relu", lambda g, y: _relu_backward(g, y))
-_relu_backward: Callable[..., Tensor] = registry.define(
-    "relu_backward",
-    "(Tensor grad, Tensor output) -> Tensor",
+_relu_backward = pointwise(
+    "relu_backward(Tensor grad, Tensor output) -> Tensor",
+    {"grad": lambda g, output: _relu_backward(g, output)},
     family="elementwise",
-    check=lambda grad, output: check_like("relu_backward", grad, output=output),
-    fake=lambda grad, output: layout.empty_pointwise(output, grad),  # as torch, output first
-    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]),
-    backward=lambda ctx, g: (_relu_backward(g, *ctx.saved_tensors), None),
-    dtypes=Dtypes(),
+    same_shape=("output", "grad"),  # as torch
 )
 
 

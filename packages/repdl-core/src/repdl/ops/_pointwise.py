@@ -1,0 +1,119 @@
+"""Pointwise ops: one rounding sequence an element, on operands that broadcast.
+
+A new one is a function in the shared headers (`repdl/pointwise/`), a row here or in a module of its
+family, and a line of its reference; both native backends have it then, forward and backward.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from repdl import layout, registry
+from repdl.autocast import Lists
+from repdl.dtypes import Dtypes
+from repdl.errors import check, check_size
+from repdl.ops._broadcast import broadcast_shapes, sum_to
+
+Tensor = torch.Tensor
+Formula = Callable[..., Any]
+EVERY = Dtypes()
+
+
+def pointwise(
+    schema: str,
+    derivative: Mapping[str, Formula],
+    *,
+    family: str,
+    dtypes: Dtypes = EVERY,
+    autocast: Lists | None = None,
+    same_shape: tuple[str, ...] = (),
+    check_options: Callable[..., None] | None = None,
+) -> Callable[..., Any]:
+    """Register a pointwise op and return its `torch.ops` overload.
+
+    Args:
+        schema: `name(Tensor input, ..., float option, ...) -> Tensor`. With several tensors it ends in
+            `str contract`, the order in which the gradient of a broadcast operand is summed, unless
+            `same_shape` says that the shapes must be equal.
+        derivative: operand -> its gradient; operands without one are not differentiable. A formula
+            names what it takes: `g`, the gradient of the output, `y`, the output, operands and options.
+            It calls registered ops, or moves data.
+        family, dtypes, autocast: as in `registry.define`.
+        same_shape: of the op of a derivative: the operands, which do not broadcast, in the order in
+            which their strides decide those of the output.
+        check_options: raises for options, its arguments, that the op does not take.
+    """
+    name, _, rest = schema.partition("(")
+    parameters = _parameters(rest)
+    tensors = [i for i, (_, kind) in enumerate(parameters) if kind == "Tensor"]
+    names = [parameter for parameter, _ in parameters]
+    lead = next(i for i in tensors if names[i] not in dtypes.integers)  # whose dtype and device the output has
+    by_strides = [names.index(p) for p in same_shape] or tensors
+    formulas = [(names.index(p), f, tuple(inspect.signature(f).parameters)) for p, f in derivative.items()]
+    saved = {p for _, _, wanted in formulas for p in wanted}
+    kept = [(p, i) for i, p in enumerate(names) if i in tensors and p in saved]
+    options = [(p, i) for i, p in enumerate(names) if i not in tensors]
+    keeps_output = "y" in saved
+
+    def check_arguments(*args: Any) -> None:
+        if check_options is not None:
+            check_options(*(args[i] for p, i in options if p != "contract"))
+        shape = args[tensors[0]].shape
+        for i in tensors[1:]:
+            if args[i].shape != shape:
+                shapes = {names[j]: args[j] for j in tensors}
+                _check_equal(name, shapes) if same_shape else broadcast_shape(name, **shapes)
+
+    def fake(*args: Any) -> Tensor:
+        return layout.pointwise(*(args[i] for i in by_strides)).empty(args[lead])
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.shapes = [inputs[i].shape for i, _, _ in formulas]
+        ctx.options = {p: inputs[i] for p, i in options}
+        ctx.save_for_backward(*(inputs[i] for _, i in kept), *([output] if keeps_output else []))
+
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        known = {"g": grad, **ctx.options, **dict(zip([*(p for p, _ in kept), "y"], ctx.saved_tensors))}
+        grads: list[Any] = [None] * len(names)
+        for (i, formula, wanted), shape in zip(formulas, ctx.shapes):
+            if ctx.needs_input_grad[i]:
+                grads[i] = sum_to(formula(*(known[p] for p in wanted)), shape, known.get("contract", "v1"))
+        return tuple(grads) if len(grads) > 1 else grads[0]
+
+    return registry.define(
+        name,
+        f"({rest}",
+        family=family,
+        check=check_arguments,
+        fake=fake,
+        setup_context=setup_context if derivative else None,
+        backward=backward if derivative else None,
+        dtypes=dtypes,
+        autocast=autocast,
+    )
+
+
+def _parameters(rest: str) -> list[tuple[str, str]]:
+    """Name and type of the parameters, from a schema without its name."""
+    inside = rest.partition(")")[0]
+    return [(part.split("=")[0].split()[-1], part.split()[0]) for part in inside.split(", ")]
+
+
+def _check_equal(op: str, tensors: Mapping[str, Tensor]) -> None:
+    (first, leader), *others = tensors.items()
+    for name, tensor in others:
+        check_size(op, f"{name}.shape", tuple(tensor.shape), tuple(leader.shape), f"{first}.shape")
+
+
+def broadcast_shape(op: str, **tensors: Tensor) -> torch.Size:
+    """The shape that the tensors broadcast to; raises ShapeError if they do not."""
+    try:
+        return broadcast_shapes(*(t.shape for t in tensors.values()))
+    except RuntimeError:
+        shapes = ", ".join(f"{name}.shape is {tuple(t.shape)}" for name, t in tensors.items())
+        check(op, False, lambda: f"{shapes}; expected shapes that broadcast (equal sizes, or 1, from the right)")
+        raise

@@ -1,0 +1,141 @@
+// What a native backend includes: tensors as kernels see them, and the table of kernels.
+//
+// A kernel is a function with the arguments of an op's schema, then the outputs, then where to run:
+//
+//   void softmax(const Tensor& input, std::int64_t dim, const Contract& contract, const Tensor& output, const Run& run);
+//   const AddKernel added = add_kernel<&softmax>("softmax", DType::float32, Layout::rows);
+//
+// That is all: `repdl/python.hpp` makes a module of the table, `repdl.native` the implementations of its
+// ops. Outputs are allocated by core, arguments are checked before. A kernel sets the floating-point
+// environment that it needs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "repdl/contract/order.hpp"
+
+namespace repdl {
+
+enum class DType { boolean, uint8, int8, int16, int32, int64, bfloat16, float16, float32, float64 };
+
+template <class T>
+constexpr DType dtype_of = std::is_same_v<T, double> ? DType::float64 : DType::float32;
+
+// A strided tensor; without dtype-dependent meaning of its address. Sizes and strides are in elements.
+// An argument that is None has no sizes and `given` false.
+struct Tensor {
+  void* data = nullptr;
+  const std::int64_t* size = nullptr;
+  const std::int64_t* stride = nullptr;
+  int dims = 0;
+  DType dtype = DType::float32;
+  bool given = false;
+
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+  std::int64_t count() const {  // of elements
+    std::int64_t result = 1;
+    for (int d = 0; d < dims; ++d) result *= size[d];
+    return result;
+  }
+};
+
+template <class T>
+struct Span {
+  const T* first = nullptr;
+  std::size_t length = 0;
+
+  const T& operator[](std::size_t i) const { return first[i]; }
+  const T* begin() const { return first; }
+  const T* end() const { return first + length; }
+};
+using Tensors = Span<Tensor>;
+using Ints = Span<std::int64_t>;
+
+// Where a kernel runs: on how many threads, or on which device and stream.
+struct Run {
+  const char* op;
+  int threads = 1;
+  int device = 0;
+  void* stream = nullptr;
+};
+
+// How a kernel wants its tensors. Whatever the caller's are, core brings them into that form.
+enum class Layout {
+  strided,  // as they are, with any strides; outputs too
+  rows,     // row-major
+  flat,     // all in the order in memory of the first output, which has no gaps: elements in a row
+};
+
+// One argument of a call.
+using Argument = std::variant<std::monostate, Tensor, Tensors, Ints, std::int64_t, double, bool, std::string_view, DType, Contract>;
+
+struct Kernel {
+  const char* op;
+  DType dtype;  // of the arithmetic
+  Layout layout;
+  std::size_t arguments;  // with outputs
+  void (*call)(const Argument* arguments, const Run& run);
+};
+
+inline std::vector<Kernel>& kernels() {
+  static std::vector<Kernel> table;
+  return table;
+}
+
+namespace detail {
+
+template <class T>
+decltype(auto) read(const Argument& argument, const Run& run, std::size_t index) {
+  using Value = std::remove_cv_t<std::remove_reference_t<T>>;
+  static const Value none{};
+  if constexpr (std::is_same_v<Value, double>) {
+    if (const auto* whole = std::get_if<std::int64_t>(&argument)) return static_cast<double>(*whole);
+  }
+  if constexpr (std::is_same_v<Value, Tensor> || std::is_same_v<Value, Tensors> || std::is_same_v<Value, Ints>) {
+    if (std::holds_alternative<std::monostate>(argument)) return static_cast<Value>(none);
+  }
+  const auto* value = std::get_if<Value>(&argument);
+  if (value == nullptr)
+    throw std::logic_error(std::string(run.op) + ": argument " + std::to_string(index) +
+                           " is not of the type that the kernel has in its place; expected the op's schema");
+  return static_cast<Value>(*value);
+}
+
+template <auto function, class... Parameters, std::size_t... I>
+void call(void (*)(Parameters...), std::index_sequence<I...>, const Argument* arguments, const Run& run) {
+  using List = std::tuple<Parameters...>;
+  function(read<std::tuple_element_t<I, List>>(arguments[I], run, I)..., run);
+}
+
+template <class... Parameters>
+constexpr std::size_t count(void (*)(Parameters...)) {
+  return sizeof...(Parameters) - 1;  // Run is the last
+}
+
+}  // namespace detail
+
+struct AddKernel {};
+
+// Enters `function` into the table of this module.
+template <auto function>
+AddKernel add_kernel(const char* op, DType dtype, Layout layout = Layout::strided) {
+  constexpr std::size_t arguments = detail::count(function);
+  kernels().push_back({op, dtype, layout, arguments, [](const Argument* given, const Run& run) {
+                         detail::call<function>(function, std::make_index_sequence<arguments>(), given, run);
+                       }});
+  return {};
+}
+
+}  // namespace repdl

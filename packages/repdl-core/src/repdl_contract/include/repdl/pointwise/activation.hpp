@@ -1,0 +1,77 @@
+// gelu and silu (activation.md): fixed sequences of operations around the exact functions.
+#pragma once
+
+#include "repdl/exact/erf.hpp"
+#include "repdl/exact/exp.hpp"
+#include "repdl/exact/sigmoid.hpp"
+#include "repdl/exact/tanh.hpp"
+#include "repdl/pointwise/function.hpp"
+
+namespace repdl::pointwise {
+
+using exact::erf;
+using exact::exp;
+using exact::sigmoid;
+using exact::tanh;
+
+template <class T>
+struct Silu : Vectors {
+  static constexpr auto op = "silu";
+  REPDL_HD T operator()(T x) const { return mul(x, sigmoid(x)); }
+};
+
+template <class T>
+struct SiluBackward : Vectors {
+  static constexpr auto op = "silu_backward";
+  REPDL_HD T operator()(T grad, T x) const {
+    const T s = sigmoid(x), one = constant<T>(1.0);
+    return mul(grad, mul(s, one + mul(x, one - s)));
+  }
+};
+
+// `approximate` is "none" or "tanh".
+template <class T>
+struct GeluBase : Vectors {
+  using Options = std::tuple<std::string_view>;
+  bool tanh_form;
+
+  explicit GeluBase(std::string_view approximate) : tanh_form(approximate == "tanh") {}
+
+  static constexpr double root_half = 0x1.6a09e6p-1;  // sqrt(1/2)
+  static constexpr double root_2_pi = 0x1.988454p-1;  // sqrt(2 / pi)
+  static constexpr double density_0 = 0x1.988454p-2;  // 1 / sqrt(2 pi)
+  static constexpr double cubic = 0.044715, cubic_3 = 0.134145;
+
+  // t, near -1 for very negative x and near 1 for very positive x: gelu is (x / 2) (1 + t).
+  REPDL_HD T inner(T x) const {
+    if (!tanh_form) return erf(mul(x, constant<T>(root_half)));
+    return tanh(mul(x + mul(mul(mul(x, x), x), constant<T>(cubic)), constant<T>(root_2_pi)));
+  }
+};
+
+template <class T>
+struct Gelu : GeluBase<T> {
+  static constexpr auto op = "gelu";
+  using GeluBase<T>::GeluBase;
+
+  REPDL_HD T operator()(T x) const { return mul(mul(x, constant<T>(0.5)), constant<T>(1.0) + this->inner(x)); }
+};
+
+template <class T>
+struct GeluBackward : GeluBase<T> {
+  static constexpr auto op = "gelu_backward";
+  using Base = GeluBase<T>;
+  using Base::Base;
+
+  REPDL_HD T operator()(T grad, T x) const {
+    const T one = constant<T>(1.0), half = constant<T>(0.5), t = this->inner(x), up = mul(half, one + t);
+    if (!this->tanh_form) {
+      const T density = mul(exp(mul(mul(x, x), constant<T>(-0.5))), constant<T>(Base::density_0));
+      return mul(grad, up + mul(x, density));
+    }
+    const T u = mul(one + mul(mul(x, x), constant<T>(Base::cubic_3)), constant<T>(Base::root_2_pi));
+    return mul(grad, up + mul(mul(mul(x, half), one - mul(t, t)), u));
+  }
+};
+
+}  // namespace repdl::pointwise

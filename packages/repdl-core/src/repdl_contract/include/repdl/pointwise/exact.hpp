@@ -1,0 +1,145 @@
+// The correctly rounded functions (elementwise.md, pow.md) as pointwise functions.
+#pragma once
+
+#include "repdl/exact/cos.hpp"
+#include "repdl/exact/erf.hpp"
+#include "repdl/exact/exp.hpp"
+#include "repdl/exact/exp2.hpp"
+#include "repdl/exact/expm1.hpp"
+#include "repdl/exact/log.hpp"
+#include "repdl/exact/log10.hpp"
+#include "repdl/exact/log1p.hpp"
+#include "repdl/exact/log2.hpp"
+#include "repdl/exact/pow.hpp"
+#include "repdl/exact/rsqrt.hpp"
+#include "repdl/exact/sigmoid.hpp"
+#include "repdl/exact/sin.hpp"
+#include "repdl/exact/tanh.hpp"
+#include "repdl/pointwise/function.hpp"
+
+namespace repdl::pointwise {
+
+template <class T>
+struct Cos : Exact {
+  static constexpr auto op = "cos";
+  REPDL_HD T operator()(T x) const {
+    using exact::cos;
+    return cos(x);
+  }
+};
+
+template <class T>
+struct Erf : Exact {
+  static constexpr auto op = "erf";
+  REPDL_HD T operator()(T x) const {
+    using exact::erf;
+    return erf(x);
+  }
+};
+
+template <class T>
+struct Exp : Exact {
+  static constexpr auto op = "exp";
+  REPDL_HD T operator()(T x) const {
+    using exact::exp;
+    return exp(x);
+  }
+};
+
+template <class T>
+struct Exp2 : Exact {
+  static constexpr auto op = "exp2";
+  REPDL_HD T operator()(T x) const {
+    using exact::exp2;
+    return exp2(x);
+  }
+};
+
+template <class T>
+struct Expm1 : Exact {
+  static constexpr auto op = "expm1";
+  REPDL_HD T operator()(T x) const {
+    using exact::expm1;
+    return expm1(x);
+  }
+};
+
+template <class T>
+struct Log : Exact {
+  static constexpr auto op = "log";
+  REPDL_HD T operator()(T x) const {
+    using exact::log;
+    return log(x);
+  }
+};
+
+template <class T>
+struct Log10 : Exact {
+  static constexpr auto op = "log10";
+  REPDL_HD T operator()(T x) const {
+    using exact::log10;
+    return log10(x);
+  }
+};
+
+template <class T>
+struct Log1p : Exact {
+  static constexpr auto op = "log1p";
+  REPDL_HD T operator()(T x) const {
+    using exact::log1p;
+    return log1p(x);
+  }
+};
+
+template <class T>
+struct Log2 : Exact {
+  static constexpr auto op = "log2";
+  REPDL_HD T operator()(T x) const {
+    using exact::log2;
+    return log2(x);
+  }
+};
+
+template <class T>
+struct Rsqrt : Exact {
+  static constexpr auto op = "rsqrt";
+  REPDL_HD T operator()(T x) const {
+    using exact::rsqrt;
+    return rsqrt(x);
+  }
+};
+
+template <class T>
+struct Sigmoid : Exact {
+  static constexpr auto op = "sigmoid";
+  REPDL_HD T operator()(T x) const {
+    using exact::sigmoid;
+    return sigmoid(x);
+  }
+};
+
+template <class T>
+struct Sin : Exact {
+  static constexpr auto op = "sin";
+  REPDL_HD T operator()(T x) const {
+    using exact::sin;
+    return sin(x);
+  }
+};
+
+template <class T>
+struct Tanh : Exact {
+  static constexpr auto op = "tanh";
+  REPDL_HD T operator()(T x) const {
+    using exact::tanh;
+    return tanh(x);
+  }
+};
+
+template <class T>
+struct PowTensor : Scalars {
+  static constexpr auto op = "pow_tensor";
+  REPDL_HD T operator()(T base, T exponent) const { return exact::pow(base, exponent); }
+};
+
+}  // namespace repdl::pointwise

@@ -1,0 +1,80 @@
+// What a pointwise function is: a template on the type of an element, which the backends put into loops.
+//
+//   template <class T>
+//   struct Add : Arithmetic {
+//     static constexpr auto op = "add";
+//     REPDL_HD T operator()(T a, T b) const { return a + b; }
+//   };
+//
+// T is float or double, or, for what calls exact functions, a vector of floats of a CPU. The parameters of
+// operator() are the tensors of the op's schema; bool for a tensor of bools. Options, the numbers that
+// follow in the schema, are rounded to T once by the constructor:
+//
+//     using Options = std::tuple<double>;
+//     explicit LeakyRelu(double negative_slope) : slope(constant<T>(negative_slope)) {}
+//
+// Products are mul() or fma(): no compiler may fuse another. A NaN of the result becomes the one NaN in
+// the loop. The functions are listed in functions.hpp.
+#pragma once
+
+#include <cmath>
+#include <string_view>
+#include <tuple>
+
+#include "repdl/contract/arithmetic.hpp"
+
+namespace repdl::pointwise {
+
+// Kinds: what T may be, and what a loop should know of the cost.
+struct Arithmetic {  // float and double; compilers vectorise it
+  static constexpr bool doubles = true, vectors = false, costly = false;
+};
+struct Vectors {  // float, and vectors: calls exact functions
+  static constexpr bool doubles = false, vectors = true, costly = true;
+};
+struct Scalars {  // float: calls exact functions that have no vector form
+  static constexpr bool doubles = false, vectors = false, costly = true;
+};
+struct Exact : Vectors {};  // one exact function, whose NaN is the one NaN already
+
+// A number as a T, rounded once.
+template <class T>
+struct Constant {
+  REPDL_HD static T of(double value) { return static_cast<T>(value); }
+};
+template <class T>
+REPDL_HD inline T constant(double value) {
+  return Constant<T>::of(value);
+}
+
+REPDL_HD inline float select(bool condition, float a, float b) { return condition ? a : b; }
+REPDL_HD inline double select(bool condition, double a, double b) { return condition ? a : b; }
+
+template <class F, class = void>
+struct OptionsOf {
+  using type = std::tuple<>;
+};
+template <class F>
+struct OptionsOf<F, std::void_t<typename F::Options>> {
+  using type = typename F::Options;
+};
+
+template <class F>
+struct Operands;
+template <class F, class T, class... Parameters>
+struct OperandsOf {
+  static constexpr int count = sizeof...(Parameters);
+  template <int k>
+  using at = std::tuple_element_t<k, std::tuple<Parameters...>>;
+};
+template <class F, class T, class... Parameters>
+OperandsOf<F, T, Parameters...> operands_of(T (F::*)(Parameters...) const);
+
+// The parameters of F::operator(): how many, and the type of each.
+template <class F>
+using Parameters = decltype(operands_of(&F::operator()));
+
+template <template <class> class... F>
+struct List {};
+
+}  // namespace repdl::pointwise

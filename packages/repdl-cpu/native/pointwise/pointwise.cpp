@@ -1,0 +1,154 @@
+// out[i] = f(a[i], b[i], ...): the loop around every pointwise function (repdl/pointwise/functions.hpp).
+//
+//   for i over the broadcast shape:  (...), (...) -> (...)
+//     out[i] = f(a[i], b[i], ...)
+#include <algorithm>
+
+#include "base/routes.hpp"
+#include "base/threads.hpp"
+#include "exact/erf_vec.hpp"
+#include "exact/exp2_vec.hpp"
+#include "exact/exp_vec.hpp"
+#include "exact/expm1_vec.hpp"
+#include "exact/log_vec.hpp"
+#include "exact/rsqrt_vec.hpp"
+#include "exact/sigmoid_vec.hpp"
+#include "exact/sin_vec.hpp"
+#include "exact/tanh_vec.hpp"
+#include "repdl/pointwise/entry.hpp"
+#include "repdl/pointwise/pass.hpp"
+#include "simd/row_loop.hpp"
+
+namespace repdl::pointwise {
+
+template <>
+struct Constant<cpu::Vec> {
+  static cpu::Vec of(double value) { return cpu::Vec::set1(static_cast<float>(value)); }
+};
+
+}  // namespace repdl::pointwise
+
+namespace repdl::cpu {
+
+[[gnu::always_inline]] inline Vec mul(Vec a, Vec b) { return a * b; }
+
+namespace {
+
+// The operands of F at one place: their addresses and the strides along the innermost dimension.
+template <class F, class = std::make_index_sequence<pointwise::Parameters<F>::count>>
+class Row;
+template <class F, std::size_t... I>
+class Row<F, std::index_sequence<I...>> {
+ public:
+  static constexpr int count = sizeof...(I);
+  template <std::size_t k>
+  using Element = typename pointwise::Parameters<F>::template at<k>;
+
+  // Element `index` of the pass, and what follows it.
+  Row(const std::array<const Tensor*, count>& operands, const pointwise::Pass<count>& pass, std::int64_t index) {
+    std::int64_t offset[count] = {};
+    for (int d = pass.dims - 1; d >= 0; --d) {
+      const std::int64_t i = d == 0 ? index : index % pass.size[d];
+      index = d == 0 ? 0 : index / pass.size[d];
+      for (int k = 0; k < count; ++k) offset[k] += i * pass.stride[k][d];
+    }
+    ((address_[I] = operands[I]->template as<Element<I>>() + offset[I]), ...);
+    for (int k = 0; k < count; ++k) stride_[k] = pass.inner(k);
+  }
+
+  bool each_is(std::array<std::int64_t, count> stride) const { return std::equal(stride.begin(), stride.end(), stride_); }
+  bool dense() const { return ((stride_[I] == 1) && ...); }
+
+  template <std::size_t k>
+  const Element<k>* at() const {
+    return static_cast<const Element<k>*>(address_[k]);
+  }
+
+  // out[i] = f(...) for n elements, each stride 0 or 1 and known where the compiler sees `steps`.
+  template <class T, class... Steps>
+  [[gnu::always_inline]] void loop(const F& f, T* out, std::int64_t n, Steps... steps) const {
+    const std::tuple<const Element<I>*...> x{at<I>()...};
+    for (std::int64_t i = 0; i < n; ++i) out[i] = canonical(f(std::get<I>(x)[i * steps]...));
+  }
+
+  template <class T>
+  void run(const F& f, T* out, std::int64_t n) const {
+    using One = std::integral_constant<std::int64_t, 1>;
+    using Zero = std::integral_constant<std::int64_t, 0>;
+    if (dense()) return loop(f, out, n, std::conditional_t<I == I, One, One>()...);
+    if constexpr (count == 2) {
+      if (each_is({1, 0})) {
+        REPDL_ROUTE("pointwise: one second operand", sizeof(T));
+        return loop(f, out, n, One(), Zero());
+      }
+      if (each_is({0, 1})) {
+        REPDL_ROUTE("pointwise: one first operand", sizeof(T));
+        return loop(f, out, n, Zero(), One());
+      }
+    }
+    REPDL_ROUTE("pointwise: any strides", count, sizeof(T));
+    loop(f, out, n, stride_[I]...);
+  }
+
+  // The same with vectors: operands that are not dense are copied, a block at a time.
+  template <class V>
+  void run_vectors(const V& f, float* out, std::int64_t n) const {
+    if (dense()) return vectors(f, out, n, std::array<const float*, count>{at<I>()...});
+    REPDL_ROUTE("pointwise: vectors, any strides", count);
+    constexpr std::int64_t block = 512;
+    float copies[count][block];
+    for (std::int64_t first = 0; first < n; first += block) {
+      const std::int64_t length = std::min(block, n - first);
+      for (int k = 0; k < count; ++k) {
+        const float* x = static_cast<const float*>(address_[k]) + first * stride_[k];
+        for (std::int64_t i = 0; i < length; ++i) copies[k][i] = x[i * stride_[k]];
+      }
+      vectors(f, out + first, length, std::array<const float*, count>{copies[I]...});
+    }
+  }
+
+ private:
+  template <class V>
+  [[gnu::always_inline]] static void vectors(const V& f, float* out, std::int64_t n,
+                                             const std::array<const float*, count>& x) {
+    row_loop(n, [=](std::int64_t i, auto part) __attribute__((always_inline)) {
+      const Vec y = f(part.load(x[I] + i)...);
+      if constexpr (std::is_base_of_v<pointwise::Exact, V>)
+        part.store(out + i, y);
+      else
+        part.store(out + i, canonical(y));
+    });
+  }
+
+  const void* address_[count];
+  std::int64_t stride_[count];
+};
+
+struct Loop {
+  template <template <class> class F, class T, std::size_t N, class... Options>
+  static void run(const std::array<const Tensor*, N>& operands, const Tensor& output, const Run& run,
+                  const Options&... options) {
+    constexpr std::int64_t grain = F<T>::costly ? 1 << 12 : 1 << 15;  // elements worth a thread
+    const pointwise::Pass<N> pass(run.op, output, operands);
+    parallel_for(pass.count, grain, run.threads, [&](std::int64_t begin, std::int64_t end) {
+      // Options are rounded here, where the environment is IEEE's.
+      const std::conditional_t<F<T>::vectors, F<Vec>, F<T>> f(options...);
+      const std::int64_t length = pass.inner_size();
+      while (begin < end) {
+        const std::int64_t n = std::min(end - begin, length - begin % length);
+        const Row<F<T>> row(operands, pass, begin);
+        T* out = output.as<T>() + begin;
+        if constexpr (F<T>::vectors)
+          row.run_vectors(f, out, n);
+        else
+          row.run(f, out, n);
+        begin += n;
+      }
+    });
+  }
+};
+
+const AddKernel pointwise_kernels = pointwise::add_functions<Loop>(pointwise::Functions());
+
+}  // namespace
+}  // namespace repdl::cpu
