@@ -18,7 +18,7 @@ from repdl.backend import get_backend
 from repdl.errors import BackendError, DeviceError
 from repdl.registry import OPS, lookup
 from repdl.testing import Case, assert_same_bits, bits, cases, run_on, uniform
-from repdl_cuda.native import kernels, native, stream
+from repdl_cuda.native import NATIVE, native, stream
 
 BACKENDS = [name for name, row in repdl.backends().items() if name.startswith("cuda") and not row.error]
 by_backend = pytest.mark.parametrize("backend", BACKENDS)
@@ -111,7 +111,7 @@ def test_bad_input__grid_too_large(backend: str) -> None:
         native(x).softmax(address, address, many, 1, 8, 1024, where)
     with pytest.raises(RuntimeError, match=r"neg: the grid has \d+ x 1 x 1 blocks, expected at most"):
         many_of_one = x.expand(many)
-        kernels(x)["neg", "float32"]((many_of_one,), (many_of_one,), (1, *where))
+        NATIVE.call("neg", x, (many_of_one,), (many_of_one,))
     with pytest.raises(RuntimeError, match=r"matmul: the product has sizes .*, expected at most"):
         native(x).matmul_work([many], 1, 1, 1, 256, 0, where)
     with pytest.raises(RuntimeError, match=r"matmul: the product has \d+ tiles, expected at most"):

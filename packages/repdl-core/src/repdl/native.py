@@ -8,13 +8,16 @@ for; the backend says where a call runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import torch
 
 from repdl import layout
 from repdl.contract import Contract
-from repdl.registry import OPS
+from repdl.ops._elements import flat_lists
+from repdl.registry import OPS, Op
 
 Run = tuple[int, int, int]
 """Where a kernel runs: number of threads, index of the device, handle of the stream."""
@@ -26,78 +29,103 @@ class Kernel(Protocol):
     layout: str
     arguments: int
 
-    def __call__(self, arguments: tuple[Any, ...], outputs: tuple[torch.Tensor, ...], run: Run, /) -> None: ...
+    def __call__(
+        self,
+        arguments: tuple[Any, ...],
+        outputs: tuple[torch.Tensor, ...],
+        run: Run,
+        workspace: Callable[[int], torch.Tensor],
+        /,
+    ) -> None: ...
 
 
 Kernels = Mapping[tuple[str, str], Kernel]
 """(op, dtype) -> kernel: the `kernels` of a native module."""
 
-_DTYPES = {torch.float32: "float32", torch.float64: "float64"}
 
-
-def implement_all(
-    kernels: Kernels,
-    of: Callable[[torch.Tensor], Kernels],
-    run: Callable[[torch.Tensor], Run],
-    fresh: Callable[[torch.Tensor], torch.Tensor] = lambda output: output,
-) -> tuple[dict[str, Callable[..., Any]], list[str]]:
-    """The implementations of all ops that a native module has kernels for, and which have one for float64.
+@dataclass(frozen=True)
+class Native:
+    """How a backend runs native kernels.
 
     Args:
-        kernels: those of a module; every module of the backend has the same.
-        of: the kernels that a call with this tensor uses.
-        run: where it runs.
+        kernels: those that a call with this tensor uses; every module of a backend has the same ops.
+        run: where such a call runs.
         fresh: what is done with the memory of an output before a kernel writes it.
     """
-    ops = sorted({op for op, _ in kernels if op in OPS})
-    doubles = [op for op in ops if (op, "float64") in kernels]
-    return {op: _implementation(op, of, run, fresh) for op in ops}, doubles
+
+    kernels: Callable[[torch.Tensor], Kernels]
+    run: Callable[[torch.Tensor], Run]
+    fresh: Callable[[torch.Tensor], torch.Tensor] = lambda output: output
+
+    def call(
+        self, name: str, like: torch.Tensor, arguments: tuple[Any, ...], outputs: tuple[torch.Tensor, ...]
+    ) -> None:
+        """Run the kernel of that name for the dtype and device of `like`; tensors as it wants them."""
+        dtype = "float64" if like.dtype is torch.float64 else "float32"
+        kernel = self.kernels(like)[name, dtype]
+        kernel(arguments, outputs, self.run(like), partial(_workspace, like.device))
+
+    def implement(self, kernels: Kernels) -> tuple[dict[str, Callable[..., Any]], list[str]]:
+        """The implementations of the ops among these kernels, and which of them have one for float64."""
+        ops = sorted({op for op, _ in kernels if op in OPS})
+        return {op: _implementation(self, OPS[op]) for op in ops}, [op for op in ops if (op, "float64") in kernels]
 
 
-def _implementation(
-    op: str,
-    of: Callable[[torch.Tensor], Kernels],
-    run: Callable[[torch.Tensor], Run],
-    fresh: Callable[[torch.Tensor], torch.Tensor],
-) -> Callable[..., Any]:
-    declared = OPS[op]
-    empty = declared.fake
-    first = declared.storage.floats[0] if declared.storage is not None else 0
-    has_contract = declared.schema.rpartition(")")[0].partition("->")[0].rstrip(") ").endswith("str contract")
-    tensors = [i for i, argument in enumerate(declared.overload._schema.arguments) if "Tensor" in str(argument.type)]
+def _workspace(device: torch.device, size: int) -> torch.Tensor:
+    return torch.empty(size, dtype=torch.uint8, device=device)
+
+
+def _implementation(native: Native, op: Op) -> Callable[..., Any]:
+    """An implementation of `op`, with the arguments of its schema."""
+    empty = op.fake
+    schema = op.overload._schema.arguments
+    kinds = [str(argument.type) for argument in schema]
+    written = [argument.alias_info is not None and argument.alias_info.is_write for argument in schema]
+    lists = [i for i, kind in enumerate(kinds) if kind == "List[Tensor]"]
+    tensors = [i for i, kind in enumerate(kinds) if kind in ("Tensor", "Optional[Tensor]")]
+    leader = op.storage.floats[0] if op.storage is not None else 0
+    contract = len(kinds) - 1 if schema[-1].name == "contract" else None
+    kernels, run, fresh, name = native.kernels, native.run, native.fresh, op.name
 
     def call(*args: Any) -> Any:
+        like = args[leader]
+        if lists:
+            if not args[lists[0]]:
+                return None
+            like = args[lists[0]][0]
+        kernel = kernels(like)[name, "float64" if like.dtype is torch.float64 else "float32"]
         made = empty(*args)
-        outputs = made if isinstance(made, tuple) else (made,)
-        leader = args[first]
-        key = (op, "float64" if leader.dtype is torch.float64 else "float32")
-        kernel = of(leader)[key]
-        if has_contract:
-            if kernel.arguments < len(args) + len(outputs):  # one whose order no contract changes
+        outputs = made if isinstance(made, tuple) else () if made is None else (made,)
+        if contract is not None:
+            if kernel.arguments < len(args) + len(outputs):  # no contract changes its order
                 args = args[:-1]
             else:
-                chosen = Contract.parse(args[-1])
+                chosen = Contract.parse(args[contract])
                 args = (*args[:-1], (chosen.dot_chunk, chosen.sum_lanes, chosen.sum_block))
+        where, workspace = run(like), partial(_workspace, like.device)
         form = kernel.layout
         if form == "strided":
-            kernel(args, tuple(map(fresh, outputs)), run(leader))
+            kernel(args, tuple(map(fresh, outputs)), where, workspace)
             return made
-        like = outputs[0]
         changed = list(args)
+        if form == "lists":
+            used = [i for i in lists if args[i]]
+            columns, back = flat_lists(name, [args[i] for i in used], [written[i] for i in used])
+            for i, column in zip(used, columns):
+                changed[i] = column
+            kernel(tuple(changed), (), where, workspace)
+            for tensor, copy in back:
+                tensor.copy_(copy)
+            return None
         for i in tensors:
             if args[i] is not None:
-                changed[i] = args[i].contiguous() if form == "rows" else layout.matching(args[i], like)
+                changed[i] = args[i].contiguous() if form == "rows" else layout.matching(args[i], outputs[0])
         if form == "flat":
-            kernel(tuple(changed), tuple(map(fresh, outputs)), run(leader))
+            kernel(tuple(changed), tuple(map(fresh, outputs)), where, workspace)
             return made
-        written = tuple(fresh(layout.row_major(output)) for output in outputs)
-        kernel(tuple(changed), written, run(leader))
-        result = tuple(layout.stored(*pair) for pair in zip(written, outputs))
+        rows = tuple(fresh(layout.row_major(output)) for output in outputs)
+        kernel(tuple(changed), rows, where, workspace)
+        result = tuple(layout.stored(*pair) for pair in zip(rows, outputs))
         return result if isinstance(made, tuple) else result[0]
 
     return call
-
-
-def kernel_of(of: Callable[[torch.Tensor], Kernels], name: str, tensor: torch.Tensor) -> Kernel:
-    """The kernel of that name for the dtype of a tensor, of an op or of something that backends use themselves."""
-    return of(tensor)[name, _DTYPES[tensor.dtype]]

@@ -5,23 +5,20 @@
 
 from __future__ import annotations
 
-import torch
-
 from repdl.backend import Backend
-from repdl.native import implement_all
 from repdl.registry import in_float64, ops_of
-from repdl_cpu._memory import huge_pages
-from repdl_cpu.isa import get_isa, kernels, supported_isas, threads, use_isa
+from repdl_cpu._native import NATIVE
+from repdl_cpu.isa import get_isa, native, supported_isas, use_isa
 
 __version__ = "0.1.0"
 
-_native, _float64 = implement_all(kernels(torch.empty(0)), kernels, threads, huge_pages)
+_kernels, _float64 = NATIVE.implement(native().kernels)
 _glue = {op: function for ops in ops_of(__name__).values() for op, function in ops.items()}
 
 backend = Backend(
     name="cpu",
     device="cpu",
-    ops=_glue | _native,
+    ops=_glue | _kernels,
     priority=100,
     float64=[*in_float64(_glue), *_float64],
     describe=lambda: {"version": __version__, "isa": get_isa(), "supported": " ".join(supported_isas())},

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from repdl.config import get_num_threads
-from repdl.ops._elements import flat_addresses
+from repdl.ops._elements import flat_lists
 from repdl_cpu.isa import native
 
 
@@ -31,7 +31,9 @@ def adam_step(
     columns = [params, grads, exp_avgs, exp_avg_sqs]
     if amsgrad:
         columns.append(max_exp_avg_sqs)
-    addresses, counts, _copies, back = flat_addresses("adam_step", columns, [True, False, True, True, True])
+    flat, back = flat_lists("adam_step", columns, [True, False, True, True, True])
+    addresses = [[tensor.data_ptr() for tensor in column] for column in flat]
+    counts = [tensor.numel() for tensor in flat[0]]
     dtype = params[0].dtype if params else torch.float32
     native(dtype).adam_step(
         addresses,

@@ -10,9 +10,7 @@ from typing import Any
 
 import torch
 
-from repdl.config import get_num_threads
 from repdl.errors import BackendError
-from repdl.native import Kernels, Run
 from repdl_cpu import _machine
 
 
@@ -40,16 +38,6 @@ def native(dtype: torch.dtype = torch.float32) -> Any:
     if _Current.module is None:
         _Current.module = _load(_Current.isa)
     return _Current.module.f64 if dtype is torch.float64 else _Current.module
-
-
-def kernels(tensor: torch.Tensor) -> Kernels:
-    """The kernels of the current ISA."""
-    return native().kernels  # type: ignore[no-any-return]
-
-
-def threads(tensor: torch.Tensor) -> Run:
-    """Where kernels run: on the number of threads that is set."""
-    return get_num_threads(), 0, 0
 
 
 def get_isa() -> str:

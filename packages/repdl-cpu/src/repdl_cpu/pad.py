@@ -6,17 +6,17 @@ import torch
 
 from repdl import layout
 from repdl.config import get_num_threads
-from repdl.native import kernel_of
 from repdl.ops.pad import sources
 from repdl_cpu._memory import huge_pages
-from repdl_cpu.isa import kernels, native, threads
+from repdl_cpu._native import NATIVE
+from repdl_cpu.isa import native
 
 
 def pad(input: torch.Tensor, dim: int, left: int, right: int, mode: str) -> torch.Tensor:
     index = torch.tensor(sources(input.shape[dim], left, right, mode))
     output = layout.outputs("pad")(input, dim, left, right, mode)
     copied = input.index_select(dim, index).contiguous()
-    kernel_of(kernels, "canonical", input)((copied,), (copied,), threads(input))
+    NATIVE.call("canonical", input, (copied,), (copied,))
     return layout.stored(copied, output)
 
 

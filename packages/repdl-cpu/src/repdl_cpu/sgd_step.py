@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from repdl.config import get_num_threads
-from repdl.ops._elements import flat_addresses
+from repdl.ops._elements import flat_lists
 from repdl_cpu.isa import native
 
 
@@ -24,7 +24,9 @@ def sgd_step(
     first: bool,
 ) -> None:
     columns = [params, grads, momentum_buffers] if momentum != 0 else [params, grads]
-    addresses, counts, _copies, back = flat_addresses("sgd_step", columns, [True, False, True])
+    flat, back = flat_lists("sgd_step", columns, [True, False, True])
+    addresses = [[tensor.data_ptr() for tensor in column] for column in flat]
+    counts = [tensor.numel() for tensor in flat[0]]
     dtype = params[0].dtype if params else torch.float32
     native(dtype).sgd_step(
         addresses,

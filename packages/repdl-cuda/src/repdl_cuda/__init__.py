@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 import torch
 
 from repdl.backend import Backend
-from repdl.native import implement_all
 from repdl.registry import in_float64, ops_of
-from repdl_cuda.native import kernels, where
+from repdl_cuda.native import NATIVE
 
 __version__ = "0.1.0"
 
@@ -20,7 +19,7 @@ __version__ = "0.1.0"
 def make_backend(name: str, device: str, priority: int, describe: Callable[[], Mapping[str, str]]) -> Backend:
     """A backend of all families; which native module an op runs in follows from its tensors."""
     glue = {op: function for table in ops_of(__name__).values() for op, function in table.items()}
-    own, float64 = implement_all(kernels(torch.empty(0, device=device)), kernels, where)
+    own, float64 = NATIVE.implement(NATIVE.kernels(torch.empty(0, device=device)))
     return Backend(
         name=name,
         device=device,

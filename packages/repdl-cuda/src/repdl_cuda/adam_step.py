@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from repdl.ops._elements import flat_addresses
+from repdl.ops._elements import flat_lists
 from repdl_cuda.native import native, stream
 
 
@@ -32,7 +32,9 @@ def adam_step(
     columns = [params, grads, exp_avgs, exp_avg_sqs]
     if amsgrad:
         columns.append(max_exp_avg_sqs)
-    addresses, counts, _copies, back = flat_addresses("adam_step", columns, [True, False, True, True, True])
+    flat, back = flat_lists("adam_step", columns, [True, False, True, True, True])
+    addresses = [[tensor.data_ptr() for tensor in column] for column in flat]
+    counts = [tensor.numel() for tensor in flat[0]]
     native(params[0]).adam_step(
         addresses,
         counts,

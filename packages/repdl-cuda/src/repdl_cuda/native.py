@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repdl.errors import BackendError
-from repdl.native import Kernels, Run
+from repdl.native import Native
 
 _modules: dict[str, Any] = {}
 
@@ -36,16 +36,6 @@ def native(tensor: torch.Tensor) -> Any:
     return module.f64 if tensor.dtype is torch.float64 else module
 
 
-def kernels(tensor: torch.Tensor) -> Kernels:
-    """The kernels for the device of a tensor."""
-    return _modules["_cuda" if tensor.is_cuda else "_emulated"].kernels  # type: ignore[no-any-return]
-
-
-def where(tensor: torch.Tensor) -> Run:
-    """Where kernels run: on the current stream of the tensor's device."""
-    return 1, *stream(tensor)
-
-
 def stream(tensor: torch.Tensor) -> tuple[int, int]:
     """Index of the tensor's device, and the handle of the stream that is current there."""
     if not tensor.is_cuda:
@@ -57,3 +47,10 @@ def stream(tensor: torch.Tensor) -> tuple[int, int]:
 def workspace(tensor: torch.Tensor, elements: int) -> torch.Tensor:
     """Memory for intermediate results beside `tensor`, of its dtype; it may be freed once the kernels are launched."""
     return torch.empty(elements, dtype=tensor.dtype, device=tensor.device)
+
+
+NATIVE = Native(
+    kernels=lambda tensor: _modules["_cuda" if tensor.is_cuda else "_emulated"].kernels,  # type: ignore[no-any-return]
+    run=lambda tensor: (1, *stream(tensor)),
+)
+"""How kernels run: on the current stream of the tensors' device."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from repdl.native import kernel_of
 from repdl.ops._loss import REDUCTIONS, sizes
 from repdl.ops._optional import address, contiguous
-from repdl_cuda.native import kernels, native, stream, where, workspace
+from repdl_cuda.native import NATIVE, native, stream, workspace
 from repdl_cuda.sum import sum
 
 
@@ -29,7 +28,7 @@ def reduce(
         return losses, total
     loss = sum(losses.view(-1), [0], False, contract)
     if reduction == "mean":
-        kernel_of(kernels, "div", loss)((loss, total), (loss,), where(loss))
+        NATIVE.call("div", loss, (loss, total), (loss,))
     return loss, total
 
 

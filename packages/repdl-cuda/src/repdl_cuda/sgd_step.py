@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from repdl.ops._elements import flat_addresses
+from repdl.ops._elements import flat_lists
 from repdl_cuda.native import native, stream
 
 
@@ -25,7 +25,9 @@ def sgd_step(
     if not params:
         return
     columns = [params, grads, momentum_buffers] if momentum != 0 else [params, grads]
-    addresses, counts, _copies, back = flat_addresses("sgd_step", columns, [True, False, True])
+    flat, back = flat_lists("sgd_step", columns, [True, False, True])
+    addresses = [[tensor.data_ptr() for tensor in column] for column in flat]
+    counts = [tensor.numel() for tensor in flat[0]]
     native(params[0]).sgd_step(
         addresses, counts, lr, weight_decay, momentum, dampening, nesterov, maximize, first, stream(params[0])
     )

@@ -22,35 +22,29 @@ def _is_dense(tensor: torch.Tensor) -> bool:
     return last == tensor.numel() - 1 and not may_overlap(tensor)
 
 
-def flat_addresses(
+def flat_lists(
     op: str, columns: Sequence[Sequence[torch.Tensor]], written: Sequence[bool]
-) -> tuple[list[list[int]], list[int], list[torch.Tensor], Written]:
-    """The addresses of each column's tensors and the numbers of their elements.
+) -> tuple[list[list[torch.Tensor]], Written]:
+    """The columns with the tensors of each row in one order in memory, without gaps.
 
     A tensor whose layout is not that of the first column's, or that has gaps, is replaced
-    by a copy. The third result keeps the copies alive, the fourth says which to copy back.
+    by a copy. The second result says which to copy back.
 
     Raises:
         ShapeError: if a tensor that is written shares memory with another one.
     """
-    addresses: list[list[int]] = [[] for _ in columns]
-    counts: list[int] = []
-    sizes: list[int] = []  # in bytes
-    keep: list[torch.Tensor] = []
+    flat: list[list[torch.Tensor]] = [[] for _ in columns]
+    spans: list[tuple[int, int, bool]] = []
     back: Written = []
     for row in zip(*columns):
-        counts.append(row[0].numel())
-        sizes.append(row[0].nbytes)
+        size = row[0].nbytes
         if not all(tensor.is_contiguous() for tensor in row):
             row = _same_layout(row, written, back)
-            keep += row
-        for column, tensor in zip(addresses, row):
-            column.append(tensor.data_ptr())
-    check_memory(
-        op,
-        [span for column, w in zip(addresses, written) for span in zip(column, sizes, [w] * len(sizes))],
-    )
-    return addresses, counts, keep, back
+        for column, tensor, w in zip(flat, row, written):
+            column.append(tensor)
+            spans.append((tensor.data_ptr(), size, w))
+    check_memory(op, spans)
+    return flat, back
 
 
 def _same_layout(row: Sequence[torch.Tensor], written: Sequence[bool], back: Written) -> tuple[torch.Tensor, ...]:

@@ -69,6 +69,15 @@ struct Run {
   int threads = 1;
   int device = 0;
   void* stream = nullptr;
+  void* (*allocate)(void* owner, std::size_t bytes) = nullptr;
+  void* owner = nullptr;
+
+  // Memory on the device for intermediate results, aligned to 64 bytes. It is there until the call ends
+  // or, on a stream, until what was launched has run.
+  template <class T>
+  T* workspace(std::int64_t count) const {
+    return count == 0 ? nullptr : static_cast<T*>(allocate(owner, static_cast<std::size_t>(count) * sizeof(T)));
+  }
 };
 
 // How a kernel wants its tensors. Whatever the caller's are, core brings them into that form.
@@ -76,6 +85,7 @@ enum class Layout {
   strided,  // as they are, with any strides; outputs too
   rows,     // row-major
   flat,     // all in the order in memory of the first output, which has no gaps: elements in a row
+  lists,    // lists of tensors: those of one index are in one order in memory, without gaps
 };
 
 // One argument of a call.

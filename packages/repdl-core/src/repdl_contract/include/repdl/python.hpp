@@ -113,6 +113,9 @@ class Arguments {
   const Argument* data() const { return values_.data(); }
   std::size_t size() const { return values_.size(); }
 
+  // The address of a tensor's memory.
+  static void* tensor_of(PyObject* object) { return Arguments().tensor(object).data; }
+
  private:
   Argument value(PyObject* object) {
     if (object == Py_None) return {};
@@ -203,21 +206,55 @@ class Arguments {
   std::deque<std::vector<Tensor>> tensors_;
 };
 
+// Memory that a kernel asks for: tensors that `allocator` makes, kept until the call ends.
+class Workspace {
+ public:
+  explicit Workspace(PyObject* allocator) : allocator_(allocator) {}
+
+  static void* allocate(void* self, std::size_t bytes) { return static_cast<Workspace*>(self)->allocate(bytes); }
+
+ private:
+  void* allocate(std::size_t bytes) {
+    const PyGILState_STATE state = PyGILState_Ensure();
+    void* result = nullptr;
+    bool failed = false;
+    if (PyObject* tensor = PyObject_CallFunction(allocator_, "n", static_cast<Py_ssize_t>(bytes))) {
+      kept_.emplace_back(tensor);
+      try {
+        result = Arguments::tensor_of(tensor);
+      } catch (const PythonError&) {
+        failed = true;
+      }
+    } else {
+      failed = true;
+    }
+    PyGILState_Release(state);
+    if (failed) throw PythonError{};
+    return result;
+  }
+
+  PyObject* allocator_;
+  std::vector<Ref> kept_;  // given back by the caller, who holds the interpreter's lock
+};
+
 struct KernelObject {
   PyObject_HEAD
   const Kernel* kernel;
 };
 
-// kernel(arguments, outputs, (threads, device, stream))
+// kernel(arguments, outputs, (threads, device, stream), allocator), the last from bytes to a tensor
 inline PyObject* call_kernel(PyObject* self, PyObject* given, PyObject*) {
   const Kernel& kernel = *reinterpret_cast<KernelObject*>(self)->kernel;
-  PyObject *arguments = nullptr, *outputs = nullptr;
+  PyObject *arguments = nullptr, *outputs = nullptr, *allocator = nullptr;
   Run run{kernel.op};
   unsigned long long stream = 0;
-  if (!PyArg_ParseTuple(given, "O!O!(iiK)", &PyTuple_Type, &arguments, &PyTuple_Type, &outputs, &run.threads,
-                        &run.device, &stream))
+  if (!PyArg_ParseTuple(given, "O!O!(iiK)O", &PyTuple_Type, &arguments, &PyTuple_Type, &outputs, &run.threads,
+                        &run.device, &stream, &allocator))
     return nullptr;
   run.stream = reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream));
+  Workspace workspace(allocator);
+  run.allocate = Workspace::allocate;
+  run.owner = &workspace;
   try {
     Arguments all;
     for (PyObject* tuple : {arguments, outputs})
@@ -252,7 +289,7 @@ inline const char* name_of(DType dtype) {
 }
 
 inline PyObject* get_layout(PyObject* self, void*) {
-  constexpr const char* names[] = {"strided", "rows", "flat"};
+  constexpr const char* names[] = {"strided", "rows", "flat", "lists"};
   return PyUnicode_FromString(names[static_cast<int>(reinterpret_cast<KernelObject*>(self)->kernel->layout)]);
 }
 
@@ -262,7 +299,7 @@ inline PyObject* get_arguments(PyObject* self, void*) {
 
 inline PyObject* kernel_type() {
   static PyGetSetDef getters[] = {
-      {"layout", get_layout, nullptr, "strided, rows or flat", nullptr},
+      {"layout", get_layout, nullptr, "strided, rows, flat or lists", nullptr},
       {"arguments", get_arguments, nullptr, "number of arguments and outputs", nullptr},
       {nullptr, nullptr, nullptr, nullptr, nullptr},
   };

@@ -1,0 +1,14 @@
+"""How kernels run on this machine: those of the best ISA, on the number of threads that is set."""
+
+from __future__ import annotations
+
+from repdl.config import get_num_threads
+from repdl.native import Native
+from repdl_cpu._memory import huge_pages
+from repdl_cpu.isa import native
+
+NATIVE = Native(
+    kernels=lambda tensor: native().kernels,  # type: ignore[no-any-return]
+    run=lambda tensor: (get_num_threads(), 0, 0),
+    fresh=huge_pages,
+)
