@@ -1,11 +1,13 @@
 """torch.library.opcheck: schema, autograd registration, fake kernel and dynamic shapes of every op.
 
-A few cases an op, one of them in bfloat16, run by default and the others are marked `slow`. Cases with a NaN in the
-output or in a gradient are left out: opcheck compares two runs, and there NaN differs from NaN.
+All cases of an op, one of them in bfloat16; tracing takes most of the time, and does with a few. Those with a NaN in
+the output or in a gradient are left out: opcheck compares two runs, and there NaN differs from NaN.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -19,8 +21,11 @@ NOT_DIFFERENTIABLE = {
     *(op.name for op in OPS.values() if op.mutates),
     *("cross_entropy_backward", "nll_loss_backward"),
 }
-PREFERRED = ("special", "values", "plain", "empty", "strided", "batched_broadcast", "outer", "dim_0")
+OURS = sorted(op.name for op in OPS.values() if op.distribution == "repdl-core")
+PARTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 FAST = 3
+"""How many cases of an op are traced with dynamic shapes, and one in bfloat16; the others in the nightly session."""
+PREFERRED = ("special", "values", "plain", "empty", "strided", "batched_broadcast", "outer", "dim_0")
 
 
 def arguments(case: Case) -> tuple[Any, ...]:
@@ -46,45 +51,44 @@ def has_nan(case: Case) -> bool:
     return any(bool(t.isnan().any()) for t in (*outputs, *grads) if t is not None and t.is_floating_point())
 
 
-def chosen() -> list[Any]:
-    """Every case, the preferred ones and the first ones of each op as fast tests, the rest as slow ones."""
-    params = []
-    for op in OPS.values():
-        if op.distribution != "repdl-core":
-            continue
-        mine = [case for case in cases(op.family) if case.op == op.name]
-        mine.sort(key=lambda case: PREFERRED.index(case.name) if case.name in PREFERRED else len(PREFERRED))
-        usable = [case for case in mine if not case.derived and not has_nan(case)]
-        halves = [case for case in mine if case.derived and case.name.endswith("_bf16") and not has_nan(case)][:1]
-        fast = [*usable[:FAST], *halves]
-        params += [
-            pytest.param(case, id=str(case), marks=() if case in fast else pytest.mark.slow)
-            for case in (*usable, *halves)
-        ]
-    return params
+def usable(op: str) -> Iterator[Case]:
+    """The preferred cases of an op first: the written ones, and the first one in bfloat16."""
+    mine = [case for case in cases(OPS[op].family) if case.op == op]
+    mine.sort(key=lambda case: PREFERRED.index(case.name) if case.name in PREFERRED else len(PREFERRED))
+    yield from (case for case in mine if case.derived is None and not has_nan(case))
+    yield from islice((case for case in mine if case.derived is torch.bfloat16 and not has_nan(case)), 1)
 
 
-CASES = chosen()
+def opcheck(case: Case, parts: Sequence[str]) -> None:
+    try:
+        torch.library.opcheck(OPS[case.op].overload, arguments(case), test_utils=parts)
+    except Exception as error:
+        raise AssertionError(f"{case}: {error}") from error
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_opcheck__case(case: Case) -> None:
-    torch.library.opcheck(OPS[case.op].overload, arguments(case))
+@pytest.mark.parametrize("op", OURS)
+def test_opcheck__op(op: str) -> None:
+    found = list(usable(op))
+    assert found, f"every case of {op} has a NaN"
+    for number, case in enumerate(found):
+        opcheck(case, PARTS if number < FAST or case.derived else PARTS[:-1])
 
 
-def test_opcheck__reaches_every_op() -> None:
-    checked = {param.values[0].op for param in CASES}
-    assert checked == {op.name for op in OPS.values() if op.distribution == "repdl-core"}
+@pytest.mark.nightly
+@pytest.mark.parametrize("op", OURS)
+def test_opcheck__dynamic_shapes_of_every_case(op: str) -> None:
+    for case in usable(op):
+        opcheck(case, PARTS[-1:])
 
 
-@pytest.mark.parametrize("op", sorted(op.name for op in OPS.values() if op.distribution == "repdl-core"))
+@pytest.mark.parametrize("op", OURS)
 def test_opcheck__ops_without_derivative_are_these(op: str) -> None:
     case = next(case for case in cases(OPS[op].family) if case.op == op)
     args = tuple(
         a.detach().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in case.args()
     )
-    if op in ("adam_step", "sgd_step"):
-        assert OPS[op].overload._schema.is_mutable
+    if OPS[op].mutates:
+        assert OPS[op].differentiable is None
         return
     result = OPS[op].overload(*args)
     first = result if isinstance(result, torch.Tensor) else result[0]

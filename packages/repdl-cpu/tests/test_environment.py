@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import repdl
 import repdl.testing
 import repdl_cpu
 from repdl.backend import get_backend
-from repdl.registry import implementations
+from repdl.registry import OPS, implementations
 from repdl.testing import Case, assert_same_bits, cases, covers, run
 from repdl.testing.environment import DIRECTIONS, can_flush, flush_denormal, rounding
 
@@ -28,7 +29,7 @@ CASES = [
     or case.name.startswith(("k_", "special_"))
     or case.name.endswith("_ties")
 ]
-
+BEST = repdl_cpu.get_isa()
 
 needs_flushing = pytest.mark.skipif(not can_flush(), reason="this processor cannot flush subnormals")
 
@@ -53,31 +54,20 @@ def test_environment__flush_denormal_can_be_seen() -> None:
 
 
 @needs_flushing
-@pytest.mark.parametrize("isa", repdl_cpu.supported_isas())
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_environment__flush_denormal(case: Case, isa: str) -> None:
-    right = expected(case)
-    implementation = implementations(get_backend("cpu"))[case.op]
-    args = case.args("v1")  # made outside: flushing would change the arguments themselves
-    same = Case(case.op, case.name, lambda: args[: len(case.make())])
-    with repdl_cpu.use_isa(isa), flush_denormal():
-        actual = run(same, "v1", implementation)
-        kept = not subnormal_survives()
-    assert_same_bits(actual, right, f"{case} with flush-to-zero")
-    assert kept, "the caller's setting was not put back"
-
-
-@needs_flushing
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_environment__flush_denormal_on_the_reference(case: Case) -> None:
-    right = expected(case)
-    args = case.args("v1")
-    same = Case(case.op, case.name, lambda: args[: len(case.make())])
-    with flush_denormal():
-        actual = run(same, "v1", implementations(get_backend("reference"))[case.op])
-        kept = not subnormal_survives()
-    assert_same_bits(actual, right, f"{case} with flush-to-zero")
-    assert kept, "the caller's setting was not put back"
+@pytest.mark.parametrize("family", sorted({OPS[case.op].family for case in CASES}))
+def test_environment__flush_denormal(family: str) -> None:
+    """On every ISA, and in the reference."""
+    for case in CASES:
+        if OPS[case.op].family == family:
+            for backend, isa in (*(("cpu", isa) for isa in repdl_cpu.supported_isas()), ("reference", BEST)):
+                args = case.args("v1")  # made outside: flushing would change the arguments themselves
+                same = replace(case, make=lambda case=case, args=args: args[: len(case.make())])
+                with repdl_cpu.use_isa(isa), flush_denormal():
+                    actual = run(same, "v1", implementations(get_backend(backend))[case.op])
+                    kept = not subnormal_survives()
+                what = f"{case} on {backend}, {isa}, with flush-to-zero"
+                assert_same_bits(actual, expected(case), what)
+                assert kept, f"{what}: the caller's setting was not put back"
 
 
 @pytest.mark.skipif(not DIRECTIONS, reason="rounding modes of this processor's ABI are not written down here")
@@ -93,7 +83,7 @@ def test_environment__rounding_mode(direction: str, isa: str, threads: int) -> N
         repdl.set_num_threads(threads)
         with repdl_cpu.use_isa(isa), rounding(direction) as libm:
             for case, args, _ in prepared:
-                same = Case(case.op, case.name, lambda case=case, args=args: args[: len(case.make())])
+                same = replace(case, make=lambda case=case, args=args: args[: len(case.make())])
                 results.append(run(same, "v1", table[case.op]))
             kept = libm.fegetround() == DIRECTIONS[direction]
     finally:
