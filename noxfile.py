@@ -188,6 +188,7 @@ def bench(session: nox.Session) -> None:
     avx2 = {"REPDL_CPU_ISA": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
     session.run(*kernels, "--json", f"{folder}/avx2.json", env=avx2 | {"ONEDNN_MAX_CPU_ISA": "AVX2"})
     session.run("python", "benchmarks/mnist.py")
+    session.run("python", "benchmarks/mixed.py")
 
 
 @nox.session(name="bench-cuda")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -46,6 +47,14 @@ def test_cuda_kernels__calls(monkeypatch: pytest.MonkeyPatch) -> None:
     works = (replace(work, torchs=work.torchs[:1]) if "step" in work.name else work for work in works)
     rows = {row["work"]: row["bound"] for row in time_rows(works, 0.0, timer, mean_bound=0.0)}
     assert {name: rows[name] for name in BOUNDS} == BOUNDS
+
+
+def test_mixed__compares() -> None:
+    command = [sys.executable, FOLDER / "mixed.py", "--rounds", "1", "--seconds", "0.01", "--only", "lenet"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert re.search(
+        r"^lenet, 2 threads: torch [\d.]+ ms, repdl [\d.]+ ms, repdl / torch [\d.]+$", done.stdout, re.M
+    ), done.stderr
 
 
 def cpuinfo(vendor: str, family: int, model: int) -> str:
