@@ -82,6 +82,7 @@ TILES = "test_routes.py -k bits and {best}"
 BOUNDS = "test_bounds.py -k "
 STEPS = "test_threads.py -k step"
 ENVIRONMENT = "test_environment.py -k first_call"
+TEAM = "test_pool.py -k on_a_team"
 
 BUGS = {
     # Products
@@ -227,6 +228,11 @@ BUGS = {
     "pool_without_environment": Bug(
         "base/threads.cpp", {"call(*job.body, job.n": "(*job.body)(job.n"}, "adam_step", ENVIRONMENT,
     ),
+    "team_of_the_parent": Bug("base/threads.cpp", {"!forked.load() && openmp()": "openmp()"}, "adam_step", TEAM),
+    "team_in_a_region": Bug("base/threads.cpp", {"torchs_team() && openmp().in_parallel()": "false"}, "adam_step", TEAM),
+    "team_too_small": Bug("base/threads.cpp", {"threads > team ||": "threads < 0 ||"}, "adam_step", TEAM),
+    "team_not_torchs": Bug("base/openmp.hpp", {"!bind(found.parallel, \"GOMP_parallel\")": "true"}, "adam_step", TEAM),
+    "team_not_tried": Bug("base/openmp.hpp", {"!can_start(threads - 1)": "!can_start(0)"}, "adam_step", TEAM),
     "environment_flushes": Bug("base/environment.hpp", {"_mm_setcsr(0x1f80)": "_mm_setcsr(0x1f80 | 0x8000)"}, "adam_step"),
     "last_group_of_a_stretch": Bug(
         "base/streams.hpp", {"for (std::int64_t s = 0; s < stretches; ++s) {": "for (std::int64_t s = 0; s < stretches - (part > page && i + at_once >= part); ++s) {"},
@@ -314,9 +320,10 @@ def binds(family: str) -> list[str]:
     return BINDS.get(family) or re.findall(rf"^  (bind_{family}(?:<\w+>)?\(\w+\));$", text, re.MULTILINE)
 
 
-def outcome(tests: list[str], module: Path) -> subprocess.CompletedProcess[str]:
-    """pytest on some tests, with the functions of another module."""
-    environment = os.environ | {"REPDL_CPU_TEST_MODULE": str(module), "PYTEST_ADDOPTS": ""}
+def outcome(tests: list[str], module: Path, sources: Path = NATIVE) -> subprocess.CompletedProcess[str]:
+    """pytest on some tests, with the functions of another module, and its sources where tests compile some."""
+    paths = {"REPDL_CPU_TEST_MODULE": str(module), "REPDL_CPU_TEST_NATIVE": str(sources)}
+    environment = os.environ | paths | {"PYTEST_ADDOPTS": ""}
     command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=TESTS)
 
@@ -341,7 +348,8 @@ def test_planted__bug(name: str, build: Callable[..., Path], tmp_path: Path) -> 
     bug = BUGS[name]
     copy_with(bug, tmp_path / "native")
     (tmp_path / "module").mkdir()
-    done = outcome(bug.tests, make(build, bug.family, tmp_path / "native", tmp_path / "module"))
+    module = make(build, bug.family, tmp_path / "native", tmp_path / "module")
+    done = outcome(bug.tests, module, tmp_path / "native")
     # 1: a test failed. Below 0: the bug killed the process. Other numbers are pytest's own errors.
     assert done.returncode == 1 or done.returncode < 0, (
         f"not caught: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"

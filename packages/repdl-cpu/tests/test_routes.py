@@ -277,6 +277,8 @@ NEVER = {
     *(f"tile, A in place {rows} {vectors}" for rows in (1, 2, 3) for vectors in (1, 2, 3, 4)),
     *(f"tile: transposed {rows}" for rows in (1, 2, 3)),
     "threads: nested",  # a guard: no part of a kernel's work calls parallel_for today
+    "threads: inside a team",  # a guard: Python is in no region of OpenMP (tests/native/pool.cpp is)
+    *({"threads: torch's team"} if repdl.backends()["cpu"].details["team"] == "repdl-cpu" else ()),
 }
 
 
@@ -324,7 +326,7 @@ def pointwise_strides() -> None:
 
 def take_routes(width: int) -> None:
     """The loops above and all cases, with one thread and with several, on the module in use."""
-    before = repdl.config.state.threads
+    before, torchs = repdl.config.state.threads, torch.get_num_threads()
     covered = [case for case in cases() if case.op in get_backend("cpu").ops and covers(case, "cpu")]
     odd = [case for case in covered if case.op == "sum"]
     try:
@@ -348,5 +350,11 @@ def take_routes(width: int) -> None:
         on("cpu", "layer_norm", uniform(1, 2048, 1024), [1024], None, None, 1e-5, "v1")
         long = in_dtype(uniform(1, 20, 600), torch.float64)
         on("cpu", "matmul", long, long.t(), False, False, "sequential")
+        # On torch's threads, and on more than it has.
+        for ours in (2, 3):
+            torch.set_num_threads(2)
+            repdl.set_num_threads(ours)
+            on("cpu", "neg", uniform(1, 1 << 20))
     finally:
+        torch.set_num_threads(torchs)
         repdl.config.state.threads = before

@@ -1,10 +1,13 @@
-"""In-place steps and shared work with many threads: every element is stepped once, by somebody.
+"""In-place steps and shared work with many threads: every element is stepped once, by somebody. And whose
+threads they are.
 
 A part that overlaps another, or leaves something out, changes parameters that the contract does not.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,3 +73,56 @@ def test_threads__parts_of_every_length(threads: int) -> None:
         x = uniform(1, n)
         assert_same_bits(table["neg"](table["neg"](x)), x, f"{n} elements")
         assert_same_bits(table["cast"](table["cast"](x, torch.float64), torch.float32), x, f"{n} elements, cast")
+
+
+WITH_TORCH = """
+import itertools, os, signal, threading, torch, repdl
+from repdl.testing import uniform
+
+a, b = (uniform(i, 150, 150).requires_grad_() for i in (1, 2))  # small enough for torch to take one thread
+
+def results():
+    y = repdl.ops.softmax(repdl.ops.mm(a, b), 1)
+    return repdl.digest([y, *torch.autograd.grad(y, (a, b), y.detach())])
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+torch.set_num_threads(1)
+right, alone = results(), threads()
+torch.set_num_threads(3)
+torch.ones(1 << 20) + 1
+assert threads() == alone + 2, "torch has no team"
+assert [results() for _ in range(5)] == [right] * 5
+assert threads() == alone + 2, "we have threads beside torch's"
+
+given = []
+callers = [threading.Thread(target=lambda: given.extend([results() for _ in range(20)])) for _ in range(4)]
+for caller in callers:
+    caller.start()
+for caller in callers:
+    caller.join()
+assert given == [right] * 80, "other bits from threads of Python"
+
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    os._exit(0 if results() == right else 1)
+assert os.waitpid(child, 0)[1] == 0, "a forked child hangs, or has other bits"
+
+for torchs, ours in itertools.product((1, 2, 5), (1, 2, 4, 7)):
+    torch.set_num_threads(torchs)
+    repdl.set_num_threads(ours)
+    assert results() == right, f"{torchs} threads of torch, {ours} of ours"
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="torch's team is used on Linux only")
+def test_threads__are_torchs() -> None:
+    """Where torch computes on OpenMP's threads, so do we, and have none beside them; from several threads of
+    Python at once; in a forked child, which lacks torch's; with other numbers than torch's."""
+    if "backend: OpenMP" not in torch.__config__.parallel_info():
+        pytest.skip("torch has no OpenMP here")
+    assert "omp" in repdl.backends()["cpu"].details["team"]
+    run = subprocess.run([sys.executable, "-c", WITH_TORCH], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr

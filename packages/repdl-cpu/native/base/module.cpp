@@ -1,4 +1,5 @@
 #include "base/bind.hpp"
+#include "base/openmp.hpp"
 #include "base/routes.hpp"
 #include "repdl/python.hpp"
 
@@ -34,6 +35,7 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   bind_sum<float>(module);
   bind_sum<double>(f64);
   repdl::python::add_table(module.ptr());
+  module.def("thread_team", [] { return openmp().parallel ? openmp().name : "repdl-cpu"; });
 #if defined(REPDL_COUNT_ROUTES)
   module.def("routes", [] {
     std::map<std::string, std::int64_t> taken;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/environment.hpp"
+#include "base/openmp.hpp"
 #include "base/routes.hpp"
 
 #if defined(__SSE2__)
@@ -70,8 +71,24 @@ struct Job {
   std::int64_t parts;
   std::atomic<std::int64_t> next{0};
   std::atomic<int> helpers{0};  // pool threads at work on it
+  std::mutex throwing;
   std::exception_ptr error;
 };
+
+// Takes parts until there are none.
+void work(Job& job) {
+  const Inside marked;
+  for (;;) {
+    const std::int64_t part = job.next.fetch_add(1);
+    if (part >= job.parts) return;
+    try {
+      call(*job.body, job.n * part / job.parts, job.n * (part + 1) / job.parts);
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(job.throwing);
+      if (!job.error) job.error = std::current_exception();
+    }
+  }
+}
 
 class Pool {
  public:
@@ -102,20 +119,6 @@ class Pool {
       for (; started_ < workers; ++started_) std::thread([this] { loop(); }).detach();
     } catch (const std::system_error&) {
     } catch (const std::bad_alloc&) {
-    }
-  }
-
-  void work(Job& job) {
-    const Inside marked;
-    for (;;) {
-      const std::int64_t part = job.next.fetch_add(1);
-      if (part >= job.parts) return;
-      try {
-        call(*job.body, job.n * part / job.parts, job.n * (part + 1) / job.parts);
-      } catch (...) {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        if (!job.error) job.error = std::current_exception();
-      }
     }
   }
 
@@ -157,13 +160,49 @@ class Pool {
 // pool of its own. No lock guards the pointer: a thread that the child lacks could have held it.
 std::atomic<Pool*> pool{nullptr};
 
-[[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] { pool.store(nullptr); });
+// Nor has the child the threads of libgomp's teams, for which a call would wait for ever.
+std::atomic<bool> forked{false};
+
+[[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] {
+  pool.store(nullptr);
+  forked.store(true);
+});
 
 Pool& the_pool() {
   Pool* known = pool.load();
   if (known) return *known;
   auto made = std::make_unique<Pool>();
   return pool.compare_exchange_strong(known, made.get()) ? *made.release() : *known;
+}
+
+// Whether torch's team can be used.
+bool torchs_team() { return !forked.load() && openmp().parallel; }
+
+// Whether the calling thread takes all parts.
+bool on_this_thread(std::int64_t parts) {
+  if (parts > 1 && inside)
+    REPDL_ROUTE("threads: nested");
+  else if (parts > 1 && torchs_team() && openmp().in_parallel())
+    REPDL_ROUTE("threads: inside a team");
+  else if (parts > 1)
+    return false;
+  REPDL_ROUTE("threads: one");
+  return true;
+}
+
+// On torch's team, which is called as a whole, as torch does: libgomp ends and starts threads where one
+// call takes fewer than another. False where it has not so many threads, or cannot be had.
+bool on_torchs_team(Job& job, int threads) {
+  if (!torchs_team()) return false;
+  const int team = openmp().most_threads();
+  if (threads > team || !run_on_team(team, [](void* data) { work(*static_cast<Job*>(data)); }, &job)) return false;
+  REPDL_ROUTE("threads: torch's team");
+  return true;
+}
+
+void on_our_pool(Job& job) {
+  REPDL_ROUTE("threads: our pool");
+  the_pool().run(job, static_cast<int>(job.parts) - 1);
 }
 
 constexpr std::align_val_t page{4096};
@@ -179,18 +218,15 @@ void parallel_for(std::int64_t n, std::int64_t grain, int threads,
   if (n <= 0) return;
   const std::int64_t parts =
       std::min<std::int64_t>(threads, std::max<std::int64_t>(1, n / std::max<std::int64_t>(1, grain)));
-  if (parts > 1 && inside) REPDL_ROUTE("threads: nested");
-  if (parts <= 1 || inside) {
-    REPDL_ROUTE("threads: one");
+  if (on_this_thread(parts)) {
     call(body, 0, n);
     return;
   }
-  REPDL_ROUTE("threads: several");
   Job job;
   job.body = &body;
   job.n = n;
   job.parts = parts;
-  the_pool().run(job, static_cast<int>(parts) - 1);
+  if (!on_torchs_team(job, threads)) on_our_pool(job);
   if (job.error) std::rethrow_exception(job.error);
 }
 

@@ -21,7 +21,12 @@ backend = Backend(
     ops=_glue | _kernels,
     priority=100,
     float64=[*in_float64(_glue), *_float64],
-    describe=lambda: {"version": __version__, "isa": get_isa(), "supported": " ".join(supported_isas())},
+    describe=lambda: {
+        "version": __version__,
+        "isa": get_isa(),
+        "supported": " ".join(supported_isas()),
+        "team": native().thread_team(),
+    },
 )
 
 __all__ = ["backend", "get_isa", "supported_isas", "use_isa"]

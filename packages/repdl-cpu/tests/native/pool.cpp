@@ -1,17 +1,23 @@
-// parallel_for and the environment, without Python: `pool CHECK...`, each of those in `checks`.
+// parallel_for and the environment, without Python: `pool CHECK...`, each of those in `checks`, on our
+// pool; `pool --torch FILE CHECK...` on the team of what FILE needs, a library made of torch.cpp.
 #include "base/threads.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cfenv>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -29,6 +35,15 @@ void expect(bool holds, const std::string& what) {
   if (holds) return;
   std::printf("%s\n", what.c_str());
   ++failures;
+}
+
+// Where there is a team: calls of its runtime, which are nobody's here.
+void (*on_every_thread)(void (*)(void*), void*) = nullptr;
+
+// body() on every thread of the team, or on this one.
+void everywhere(std::function<void()> body) {
+  if (!on_every_thread) return body();
+  on_every_thread([](void* given) { (*static_cast<std::function<void()>*>(given))(); }, &body);
 }
 
 std::uint32_t bits(float x) {
@@ -51,12 +66,12 @@ void compute(float one, float three, float tiny, int threads, std::vector<float>
 
 #if defined(__SSE2__)
 using Word = unsigned;
-constexpr Word flush_bits = 0x8040;
+constexpr Word flush_bits = 0x8040, sticky_bits = 0x3f;
 Word word() { return _mm_getcsr(); }
 void set_word(Word w) { _mm_setcsr(w); }
 #elif defined(__aarch64__)
 using Word = std::uint64_t;
-constexpr Word flush_bits = Word{1} << 24;
+constexpr Word flush_bits = Word{1} << 24, sticky_bits = 0;
 Word word() {
   Word w;
   asm volatile("mrs %0, fpcr" : "=r"(w));
@@ -65,7 +80,7 @@ Word word() {
 void set_word(Word w) { asm volatile("msr fpcr, %0" : : "r"(w)); }
 #else
 using Word = unsigned;
-constexpr Word flush_bits = 0;
+constexpr Word flush_bits = 0, sticky_bits = 0;
 Word word() { return 0; }
 void set_word(Word) {}
 #endif
@@ -76,13 +91,24 @@ void environment() {
     for (const int mode : {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO})
       for (const Word flush : {Word{0}, flush_bits}) {
         std::vector<float> out(3000);
-        std::fesetround(mode);
-        set_word(word() | flush);
+        const auto set = [=] {
+          std::fesetround(mode);
+          set_word(word() | flush);
+        };
+        everywhere(set);
+        set();  // libomp undoes what its regions do to the caller's environment
         const Word before = word();
         compute(one, three, tiny, threads, out);
-        const bool kept = std::fegetround() == mode && word() == before;
-        set_word(word() & ~flush_bits);
-        std::fesetround(FE_TONEAREST);
+        std::atomic<bool> kept{word() == before};
+        everywhere([&] {  // flags that say what happened before differ between threads
+          if (std::fegetround() != mode || ((word() ^ before) & ~sticky_bits) != 0) kept = false;
+        });
+        const auto reset = [] {
+          set_word(word() & ~flush_bits);
+          std::fesetround(FE_TONEAREST);
+        };
+        everywhere(reset);
+        reset();
         const std::string where = ", mode " + std::to_string(mode) + ", " + std::to_string(threads) + " threads";
         expect(kept, "the caller's environment was not put back" + where);
         bool same = true;
@@ -143,8 +169,9 @@ void concurrent() {
   for (const int count : wrong) expect(count == 0, "concurrent callers disturb one another");
 }
 
-// Children of a process whose threads are anywhere in parallel_for.
+// Children of a process whose threads are anywhere in parallel_for, and of a thread that called it.
 void forks() {
+  parallel_for(2, 1, 2, [](std::int64_t, std::int64_t) {});
   std::atomic<bool> stop{false};
   std::vector<std::thread> callers;
   for (int t = 0; t < 3; ++t)
@@ -176,10 +203,57 @@ long tasks() {
   return -1;
 }
 
-// Where no thread can be started, the caller computes; afterwards they are. In a process of its own:
-// the C library keeps stacks of threads that have ended.
-void limited() {
-  expect(covers(1000, 2), "two threads");
+// The threads that take `n` parts, one each, if in 10 seconds there are so many.
+std::vector<std::thread::id> takers(int n) {
+  std::vector<std::thread::id> result;
+  std::mutex mutex;
+  std::atomic<int> arrived{0};
+  parallel_for(n, 1, n, [&](std::int64_t, std::int64_t) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      result.push_back(std::this_thread::get_id());
+    }
+    ++arrived;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (arrived < n && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  });
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+// OMP_NUM_THREADS is 4: calls with up to 4 threads start 3 and no more, and those are torch's; with more,
+// threads of ours; in a region of the runtime, none.
+void team() {
+  expect(takers(2).size() == 2, "two threads");
+  expect(tasks() == 4, "the team is not of the runtime's size");
+  std::vector<std::thread::id> torchs;
+  std::mutex mutex;
+  everywhere([&] {
+    const std::lock_guard<std::mutex> lock(mutex);
+    torchs.push_back(std::this_thread::get_id());
+  });
+  std::sort(torchs.begin(), torchs.end());
+  expect(torchs.size() == 4 && takers(4) == torchs, "our parts do not run on torch's threads");
+  expect(tasks() == 4, "threads of our own were started beside the runtime's");
+  for (const int threads : {4, 9}) {
+    std::atomic<int> strangers{0};
+    everywhere([&] {
+      const auto caller = std::this_thread::get_id();
+      parallel_for(100, 1, threads, [&](std::int64_t, std::int64_t) {
+        if (std::this_thread::get_id() != caller) ++strangers;
+      });
+    });
+    expect(strangers == 0, "in a region of the runtime, other threads take parts");
+  }
+  expect(tasks() == 4, "in a region of the runtime, threads were started");
+  expect(takers(9).size() == 9 && tasks() == 4 + 8, "nine threads");
+}
+
+// Where no thread can be started, those that there are compute; afterwards they are. In a process of its
+// own: the C library keeps stacks of threads that have ended. OMP_NUM_THREADS is 8.
+void limited(int first) {
+  expect(covers(1000, first), "the first threads");
   const long before = tasks();
   long pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
@@ -198,20 +272,35 @@ void limited() {
   setrlimit(RLIMIT_AS, &plain);
   expect(works, "without memory for threads, a call fails");
   expect(within == before, "the limit did not keep threads from starting: nothing was tested");
-  expect(covers(1000, 8) && tasks() == before + 6, "later calls start no threads");
+  expect(covers(1000, 8) && tasks() == before + 8 - first, "later calls start no threads");
 }
 
 struct Check {
   const char* name;
   void (*run)();
 };
-constexpr Check checks[] = {{"environment", environment}, {"nested", nested}, {"exceptions", exceptions},
-                            {"concurrent", concurrent},   {"forks", forks},   {"limited", limited}};
+constexpr Check checks[] = {{"environment", environment},
+                            {"nested", nested},
+                            {"exceptions", exceptions},
+                            {"concurrent", concurrent},
+                            {"forks", forks},
+                            {"limited", [] { limited(1); }},
+                            {"limited_later", [] { limited(2); }},
+                            {"team", team}};
 
 }  // namespace
 
 int main(int count, char** arguments) {
-  for (int i = 1; i < count; ++i) {
+  int first = 1;
+  if (count > 2 && std::strcmp(arguments[1], "--torch") == 0) {
+    void* torch = dlopen(arguments[2], RTLD_NOW | RTLD_LOCAL);
+    on_every_thread = reinterpret_cast<decltype(on_every_thread)>(torch ? dlsym(torch, "on_every_thread") : nullptr);
+    expect(on_every_thread, "torch was not loaded");
+    if (!on_every_thread) return 1;
+    reinterpret_cast<int (*)()>(dlsym(torch, "_ZN2at15get_num_threadsEv"))();  // the runtime begins
+    first = 3;
+  }
+  for (int i = first; i < count; ++i) {
     bool known = false;
     for (const Check& check : checks)
       if (std::strcmp(arguments[i], check.name) == 0) known = true, check.run();
