@@ -21,6 +21,8 @@ NATIVE = {"cpu": "packages/repdl-cpu", "cuda": "packages/repdl-cuda"}
 TEST_TOOLS = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6", "gmpy2>=2.1"]
 PACKAGING_TOOLS = ["hatchling>=1.26", "scikit-build-core>=1.1", "pybind11>=3.0", "cmake>=3.20", "ninja", "mypy>=1.13"]
 """What tests/ builds the distributions and the project of docs/extending.md with, and checks types."""
+DEV_TOOLS = ["cmake>=3.25", "ninja", "pybind11>=3.0", "tomli>=2"]
+"""What tools/dev.py builds with."""
 PARALLEL = ["-n", "auto", "--dist", "worksteal"]
 """A pytest process a core. Neighbouring tests share what they compute once."""
 EXAMPLES = ["scikit-learn"]
@@ -74,6 +76,17 @@ def tests(session: nox.Session) -> None:
     """pytest over every package that needs no GPU, and the examples; arguments go to pytest."""
     install(session, *TEST_TOOLS, *PACKAGING_TOOLS, *EXAMPLES)
     session.run("pytest", *PARALLEL, *(session.posargs or ["packages", "tests", f"--ignore={NATIVE['cuda']}"]))
+
+
+@nox.session
+def dev(session: nox.Session) -> None:
+    """`nox -s dev -- softmax`: after an edit of a kernel, what changed is built for the best ISA and its tests run."""
+    tools = ["torch", "numpy", "tqdm", *TEST_TOOLS, *DEV_TOOLS]
+    installed = Path(session.virtualenv.location) / "repdl-tools.txt"
+    if not installed.exists() or installed.read_text() != " ".join(tools):
+        session.install("-c", "constraints.txt", *tools)
+        installed.write_text(" ".join(tools))
+    session.run("python", "tools/dev.py", *session.posargs)
 
 
 @nox.session

@@ -2,6 +2,7 @@
 
 With REPDL_CPU_TEST_MODULE, the path of an extension module, its functions replace those of the best
 ISA's module; what it lacks stays the installed one's. test_planted.py runs parts of the suite so.
+With REPDL_CPU_TEST_ISAS, names with commas, the suite knows of no other ISAs: tools/dev.py builds one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ import pytest
 from torch.utils.cpp_extension import include_paths
 
 import repdl_cpu
+
+if "REPDL_CPU_TEST_ISAS" in os.environ:
+    built = os.environ["REPDL_CPU_TEST_ISAS"].split(",")
+    repdl_cpu.supported_isas = repdl_cpu.isa.supported_isas = lambda: list(built)
 
 NATIVE = Path(__file__).parents[1] / "native"
 ISA = repdl_cpu.get_isa()
