@@ -18,6 +18,8 @@ nox.options.sessions = ["lint", "types", "tests", "parity-cuda-emulated", "audit
 ROOT = Path(__file__).parent
 PURE = ["packages/repdl-core", "packages/repdl-nn", "packages/repdl-optim"]
 NATIVE = {"cpu": "packages/repdl-cpu", "cuda": "packages/repdl-cuda"}
+WERROR = "cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON"
+"""Here, and nowhere that a user builds: a new compiler has new warnings."""
 TEST_TOOLS = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6", "gmpy2>=2.1"]
 PACKAGING_TOOLS = ["hatchling>=1.26", "scikit-build-core>=1.1", "pybind11>=3.0", "cmake>=3.20", "ninja", "mypy>=1.13"]
 """What tests/ builds the distributions and the project of docs/extending.md with, and checks types."""
@@ -27,6 +29,9 @@ PARALLEL = ["-n", "auto", "--dist", "worksteal"]
 """A pytest process a core. Neighbouring tests share what they compute once."""
 EXAMPLES = ["scikit-learn"]
 BUILD_TOOLS = nox.project.load_toml(f"{NATIVE['cuda']}/pyproject.toml")["build-system"]["requires"]
+LINTERS = ["ruff==0.17.*", "clang-format==19.1.7", "clang-tidy==23.1.4"]
+"""As in .pre-commit-config.yaml; another version of clang-format formats otherwise."""
+CPP = ["*.cpp", "*.hpp", "*.cu", "*.h"]
 DISASSEMBLERS = ["nvidia-cuda-cuobjdump==13.2.51", "nvidia-cuda-nvdisasm==13.2.51"]
 """The oldest on PyPI; they read what the nvcc 13.0 of BUILD_TOOLS makes."""
 
@@ -37,8 +42,8 @@ def install(session: nox.Session, *tools: str, backends: tuple[str, ...] = ("cpu
     session.install("-c", "constraints.txt", "torch", "numpy", "tqdm")
     for backend in backends:
         # A build directory that stays makes a second build short.
-        build = ROOT / "build" / f"{backend}-{session.name}"
-        session.install("--no-deps", f"--config-settings=build-dir={build}", NATIVE[backend])
+        settings = [f"build-dir={ROOT / 'build' / f'{backend}-{session.name}'}", WERROR]
+        session.install("--no-deps", *(f"--config-settings={setting}" for setting in settings), NATIVE[backend])
     session.install("--no-deps", *PURE)
     if tools:
         session.install("-c", "constraints.txt", *tools)
@@ -49,15 +54,26 @@ def install_cuda(session: nox.Session, *definitions: str, nvcc: bool = False) ->
     tools = [tool for tool in BUILD_TOOLS if nvcc or not tool.startswith("nvidia")]
     session.install("pip>=23.1", "cmake>=3.25", "ninja", *tools)
     build = ROOT / "build" / f"cuda-{session.name}"
-    settings = [f"--config-settings=build-dir={build}", *(f"--config-settings=cmake.define.{d}" for d in definitions)]
+    settings = [f"build-dir={build}", *(f"cmake.define.{definition}" for definition in definitions)]
+    settings += [] if nvcc else [WERROR]
+    settings = [f"--config-settings={setting}" for setting in settings]
     session.install("--no-deps", "--no-build-isolation", *settings, NATIVE["cuda"])
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """ruff over everything."""
-    session.install("ruff==0.17.*")
+    """ruff over everything, the formats of Python and C++, clang-tidy over the CPU kernels."""
+    session.install(*LINTERS)
     session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    listed = session.run("git", "ls-files", *CPP, external=True, silent=True) or ""
+    session.run("clang-format", "--dry-run", "-Werror", *listed.split())
+    # All kernels as one translation unit, in pybind11's place a header of 200 lines: ten seconds.
+    native, everything = ROOT / NATIVE["cpu"] / "native", Path(session.create_tmp()) / "everything.cpp"
+    kernels = [path for path in sorted(native.rglob("*.cpp")) if path.stem not in ("machine", "module")]
+    everything.write_text("".join(f'#include "{path}"\n' for path in kernels))
+    includes = [f"-I{folder}" for folder in (native, native.parent / "contract/include", ROOT / "tools/targets")]
+    session.run("clang-tidy", "--quiet", f"--config-file={ROOT}/.clang-tidy", everything, "--", "-std=c++17", *includes)
 
 
 @nox.session

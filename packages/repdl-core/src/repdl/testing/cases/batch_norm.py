@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from repdl.testing.cases import DOUBLE, EVERY, Case
@@ -15,13 +17,13 @@ def _forward(
     weight: bool = True,
     bias: bool = True,
     momentum: float = 0.1,
-) -> tuple:
+) -> tuple[Any, ...]:
     c = x.shape[1]
     stats = (uniform(2, c), uniform(3, c).abs()) if running else (None, None)
     return x, *stats, uniform(4, c) if weight else None, uniform(5, c) if bias else None, training, momentum, 1e-5
 
 
-def _backward(x: torch.Tensor, training: bool = True, weight: bool = True) -> tuple:
+def _backward(x: torch.Tensor, training: bool = True, weight: bool = True) -> tuple[Any, ...]:
     c = x.shape[1]
     return uniform(6, *x.shape), x, uniform(4, c) if weight else None, uniform(2, c), uniform(3, c).abs() * 4, training
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from repdl.testing.cases import DOUBLE, EVERY, Case
@@ -10,7 +12,7 @@ from repdl.testing.cases.softmax import ROWS
 from repdl.testing.inputs import uniform
 
 
-def _backward(*args: object, **kind: object) -> tuple:
+def _backward(*args: object, **kind: object) -> tuple[Any, ...]:
     """Arguments of cross_entropy_backward."""
     grad, x, t, weight, total, reduction, ignore = backward(*args, **kind)  # type: ignore[arg-type]
     return _with_rows(grad, x, t, weight, total, reduction, ignore)
@@ -24,12 +26,12 @@ def _with_rows(
     total: torch.Tensor,
     reduction: str,
     ignore: int,
-) -> tuple:
+) -> tuple[Any, ...]:
     m = uniform(8, *t.shape).abs()
     return grad, x, t, weight, total, m, uniform(9, *t.shape).abs(), reduction, ignore
 
 
-def _transposed(grad: torch.Tensor, x: torch.Tensor, *rest: object) -> tuple:
+def _transposed(grad: torch.Tensor, x: torch.Tensor, *rest: object) -> tuple[Any, ...]:
     return grad, uniform(1, 7, 11).t(), *rest
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from repdl.testing.cases import DOUBLE, EVERY, Case
 from repdl.testing.inputs import uniform
 
 
-def _forward(x: torch.Tensor, groups: int, weight: bool = True, bias: bool = True, eps: float = 1e-5) -> tuple:
+def _forward(
+    x: torch.Tensor, groups: int, weight: bool = True, bias: bool = True, eps: float = 1e-5
+) -> tuple[Any, ...]:
     c = x.shape[1]
     return x, groups, uniform(4, c) if weight else None, uniform(5, c) if bias else None, eps
 
 
-def _backward(x: torch.Tensor, groups: int, weight: bool = True) -> tuple:
+def _backward(x: torch.Tensor, groups: int, weight: bool = True) -> tuple[Any, ...]:
     rows = x.shape[0], groups
     w = uniform(4, x.shape[1]) if weight else None
     return uniform(6, *x.shape), x, groups, uniform(2, *rows), uniform(3, *rows).abs() * 4, w
@@ -44,7 +48,7 @@ def _named(shape: tuple[int, ...]) -> tuple[str, tuple[int, ...], int]:
     return f"{'x'.join(map(str, (n, c, *rest)))}_groups_{groups}", (n, c, *rest), groups
 
 
-def _subnormal_bias() -> tuple:
+def _subnormal_bias() -> tuple[Any, ...]:
     x, groups, weight, _, eps = _forward(torch.full((3, 4, 5), 0.5), 2)
     return x, groups, weight, uniform(5, 4, scale=2.0**-130), eps
 

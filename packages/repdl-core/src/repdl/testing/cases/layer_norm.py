@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from repdl.testing.cases import DOUBLE, EVERY, Case
@@ -23,7 +26,7 @@ def name(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape))
 
 
-def layouts():  # type: ignore[no-untyped-def]
+def layouts() -> dict[str, tuple[tuple[torch.dtype, ...], Callable[[], torch.Tensor]]]:
     """Input tensors whose memory is not that of a contiguous one, or whose values are particular."""
     return {
         "permuted": (DOUBLE, lambda: uniform(1, 4, 6, 5).permute(2, 0, 1)),
@@ -37,24 +40,26 @@ def layouts():  # type: ignore[no-untyped-def]
     }
 
 
-def _forward(x: torch.Tensor, dims: int = 1, weight: bool = True, bias: bool = True, eps: float = 1e-5) -> tuple:
+def _forward(
+    x: torch.Tensor, dims: int = 1, weight: bool = True, bias: bool = True, eps: float = 1e-5
+) -> tuple[Any, ...]:
     shape = list(x.shape[x.dim() - dims :])
     return x, shape, uniform(4, *shape) if weight else None, uniform(5, *shape) if bias else None, eps
 
 
-def _backward(x: torch.Tensor, dims: int = 1, weight: bool = True) -> tuple:
+def _backward(x: torch.Tensor, dims: int = 1, weight: bool = True) -> tuple[Any, ...]:
     shape = list(x.shape[x.dim() - dims :])
     rows = [*x.shape[: x.dim() - dims], *[1] * dims]
     w = uniform(4, *shape) if weight else None
     return uniform(6, *x.shape), x, shape, uniform(2, *rows), uniform(3, *rows).abs() * 4, w
 
 
-def _subnormal_bias() -> tuple:
+def _subnormal_bias() -> tuple[Any, ...]:
     x, shape, weight, _, eps = _forward(torch.full((3, 4), 0.5))
     return x, shape, weight, uniform(5, 4, scale=2.0**-130), eps
 
 
-def _strided_vectors() -> tuple:
+def _strided_vectors() -> tuple[Any, ...]:
     return uniform(1, 3, 20), [20], uniform(4, 60)[::3], uniform(5, 1).expand(20), 1e-5
 
 

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from repdl.testing.cases import DOUBLE, EVERY, Case
 from repdl.testing.inputs import uniform
 
 
-def _product(m: int, n: int, k: int, transA: bool = False, transB: bool = False, **kind: object) -> tuple:
+def _product(m: int, n: int, k: int, transA: bool = False, transB: bool = False, **kind: object) -> tuple[Any, ...]:
     a = uniform(1, *((k, m) if transA else (m, k)), **kind)  # type: ignore[arg-type]
     b = uniform(2, *((n, k) if transB else (k, n)), **kind)  # type: ignore[arg-type]
     return a, b, transA, transB
 
 
-def _underflow(m: int = 3, n: int = 4, k: int = 5, transB: bool = False) -> tuple:
+def _underflow(m: int = 3, n: int = 4, k: int = 5, transB: bool = False) -> tuple[Any, ...]:
     # Products of about -2**-150 round to -0: padding the chain with zeros would give +0.
     a = torch.full((m, k), 2.0**-75)
     b = torch.full((n, k) if transB else (k, n), -(2.0**-76))
     return a, b, False, transB
 
 
-def _fused() -> tuple:
+def _fused() -> tuple[Any, ...]:
     # (1 + 2**-12)**2 - (1 + 2**-11) is 2**-24 with a fused multiply-add, 0 without.
     a = torch.tensor([[-1.0, 1 + 2.0**-12]])
     b = torch.tensor([[1 + 2.0**-11], [1 + 2.0**-12]])
     return a, b, False, False
 
 
-def _infinity(m: int, n: int, k: int) -> tuple:
+def _infinity(m: int, n: int, k: int) -> tuple[Any, ...]:
     # inf - inf: the NaN that a processor makes has a sign, the canonical one has none.
     a = uniform(1, m, k)
     a[:, 3], a[:, 5] = float("inf"), float("-inf")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from repdl.testing.cases import DOUBLE, EVERY, Case
@@ -21,12 +23,12 @@ WINDOWS = {
 }
 
 
-def _pool(name: str, n: int = 2, c: int = 3, **kind: object) -> tuple:
+def _pool(name: str, n: int = 2, c: int = 3, **kind: object) -> tuple[Any, ...]:
     size, *options = WINDOWS[name]
     return uniform(1, n, c, *size, **kind), *(list(o) if isinstance(o, tuple) else o for o in options)  # type: ignore[arg-type]
 
 
-def _ties() -> tuple:
+def _ties() -> tuple[Any, ...]:
     x = (uniform(2, 2, 3, 8, 6) * 2).round() * 0.0 + torch.where(index(3, 2, 2, 3, 8, 6) == 0, -0.0, 0.0)
     return x, [3, 2], [1, 1], [1, 1], [1, 1], False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -22,21 +23,23 @@ def targets(classes: int, *shape: int, ignored: bool = False) -> torch.Tensor:
 
 def loss(
     shape: Sequence[int], reduction: str = "mean", weighted: bool = False, ignored: bool = False, **kind: object
-) -> tuple:
+) -> tuple[Any, ...]:
     """(input, target, weight, reduction, ignore_index) for an input (N, C, ...)."""
     weight = uniform(3, shape[1]).abs() if weighted else None
     t = targets(shape[1], shape[0], *shape[2:], ignored=ignored)
     return uniform(1, *shape, **kind), t, weight, reduction, IGNORE  # type: ignore[arg-type]
 
 
-def backward(shape: Sequence[int], reduction: str = "mean", weighted: bool = False, ignored: bool = False) -> tuple:
+def backward(
+    shape: Sequence[int], reduction: str = "mean", weighted: bool = False, ignored: bool = False
+) -> tuple[Any, ...]:
     """(grad, input, target, weight, total_weight, reduction, ignore_index)."""
     x, t, weight, *_ = loss(shape, reduction, weighted, ignored)
     grad = uniform(5, *(t.shape if reduction == "none" else ()))
     return grad, x, t, weight, torch.tensor(3.7), reduction, IGNORE
 
 
-def _backward(*args: object) -> tuple:
+def _backward(*args: object) -> tuple[Any, ...]:
     grad, x, t, weight, total, reduction, ignore = backward(*args)  # type: ignore[arg-type]
     return grad, t, weight, total, x.shape[1], reduction, ignore
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from repdl.testing.cases import DOUBLE, EVERY, Case
@@ -9,12 +11,12 @@ from repdl.testing.cases.layer_norm import COUNTS, DTYPES, ROWS, SHAPES, layouts
 from repdl.testing.inputs import uniform
 
 
-def _forward(x: torch.Tensor, dims: int = 1, weight: bool = True, eps: float = 1e-5) -> tuple:
+def _forward(x: torch.Tensor, dims: int = 1, weight: bool = True, eps: float = 1e-5) -> tuple[Any, ...]:
     shape = list(x.shape[x.dim() - dims :])
     return x, shape, uniform(4, *shape) if weight else None, eps
 
 
-def _backward(x: torch.Tensor, dims: int = 1, weight: bool = True) -> tuple:
+def _backward(x: torch.Tensor, dims: int = 1, weight: bool = True) -> tuple[Any, ...]:
     shape = list(x.shape[x.dim() - dims :])
     rows = [*x.shape[: x.dim() - dims], *[1] * dims]
     return uniform(6, *x.shape), x, shape, uniform(3, *rows).abs() * 4, uniform(4, *shape) if weight else None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from repdl.testing.cases import DOUBLE, EVERY, Case
@@ -22,7 +25,7 @@ ROWS = [
 ]
 
 
-def _layouts(make):  # type: ignore[no-untyped-def]
+def _layouts(make: Callable[..., tuple[torch.Tensor, ...]]) -> list[tuple[str, Callable[[], tuple[Any, ...]]]]:
     """(name, tensors, dim): `make(*shape)` gives the tensors of one call."""
     return [
         *((f"row_{n}", lambda n=n: (*make(3, n), 1)) for n in (1, 2, 10, 15, 16, 17, 63, 64, 65, 130, 1025)),

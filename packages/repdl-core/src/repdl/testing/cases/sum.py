@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from repdl.testing.cases import DOUBLE, EVERY, Case
 from repdl.testing.inputs import uniform
 
 
-def _cancelling() -> tuple:
+def _cancelling() -> tuple[Any, ...]:
     # In lane order 2**25 meets 1 first, and the 1 is lost; any other order finds it again.
     x = torch.zeros(1, 192)
     x[0, 0], x[0, 64], x[0, 128] = 2.0**25, 1.0, -(2.0**25)
     return x, [1], False
 
 
-def _blocks() -> tuple:
+def _blocks() -> tuple[Any, ...]:
     # One large element in each of three blocks: (a + b) + c by the tree.
     x = torch.zeros(3072)
     x[0], x[1024], x[2048] = 2.0**25, 1.0, -(2.0**25)
