@@ -46,9 +46,16 @@ def _target(x: torch.Tensor) -> torch.Tensor:
     return TARGET if x.device.type == "cpu" else torch.zeros(4, dtype=torch.int64, device=x.device)
 
 
+ACTIVATIONS = ("gelu", "silu", "hardswish", "leaky_relu", "softplus")
+LOSSES = ("mse_loss", "l1_loss", "huber_loss", "binary_cross_entropy_with_logits", "kl_div")
 CALLS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     **{name: (getattr(ops, name), getattr(torch, name), ((4, 6),)) for name in UNARY},
-    **{name: (getattr(ops, name), getattr(F, name), ((4, 6),)) for name in ("gelu", "silu")},
+    **{
+        name: (getattr(ops, name), getattr(F, name), ((4, 6),))
+        for name in ("gelu", "silu", "hardswish", "leaky_relu", "softplus")
+    },
+    **{name: (getattr(ops, name), getattr(torch, name), ((4, 6),) * 3) for name in ("addcmul", "addcdiv")},
+    **{name: (getattr(ops, name), getattr(F, name), ((4, 6), (4, 6))) for name in LOSSES},
     **{name: (getattr(ops, name), getattr(torch, name), ((4, 6), (4, 6))) for name in ("add", "mul", "div", "sub")},
     "pow": (lambda x: ops.pow(x, 1.5), lambda x: torch.pow(x, 1.5), ((4, 6),)),
     "sum dtype": (lambda x: ops.sum(x, dtype=x.dtype), lambda x: torch.sum(x, dtype=x.dtype), ((4, 6),)),
@@ -160,6 +167,8 @@ def test_autocast__lists_are_torchs() -> None:
     compared = set()
     for name, op in OPS.items():
         aten = f"aten::{names.get(name, name)}"
+        if name in ("addcdiv", "addcmul"):
+            continue  # torch's list for CUDA promotes them to the widest dtype, as RepDL does without autocast
         if op.distribution == "repdl-core" and torch._C._dispatch_has_kernel(aten):
             for key in ("AutocastCPU", "AutocastCUDA"):
                 assert has_kernel(f"repdl::{name}", key) == has_kernel(aten, key), (name, key)

@@ -95,7 +95,9 @@ def dtype_line(family: str) -> str:
     parameters = dict.fromkeys(name for dtypes in declared for group in dtypes.parameters for name in group)
     integers = dict.fromkeys(name for dtypes in declared for name in dtypes.integers)
     line += f"; parameters {', '.join(parameters)}" if parameters else ""
-    return line + (f"; int64 {', '.join(integers)}" if integers else "")
+    bools = dict.fromkeys(name for dtypes in declared for name in dtypes.bools)
+    line += f"; int64 {', '.join(integers)}" if integers else ""
+    return line + (f"; bool {', '.join(bools)}" if bools else "")
 
 
 def composite_dtypes(name: str) -> tuple[torch.dtype, ...]:

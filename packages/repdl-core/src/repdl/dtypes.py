@@ -36,6 +36,7 @@ class Dtypes:
             torch's mixed mode; those of a group have one dtype, which is the storage dtype
             if the first is None.
         integers: arguments that are no floating-point tensors, which the op checks itself.
+        bools: arguments that are tensors of bools.
     """
 
     supported: tuple[torch.dtype, ...] = ALL
@@ -43,6 +44,7 @@ class Dtypes:
     statistics: tuple[str, ...] = ()
     parameters: tuple[tuple[str, ...], ...] = ()
     integers: tuple[str, ...] = ()
+    bools: tuple[str, ...] = ()
 
 
 class Storage:
@@ -53,7 +55,8 @@ class Storage:
         tensors = [
             i
             for i, argument in enumerate(schema.arguments)
-            if str(argument.type) in ("Tensor", "Optional[Tensor]") and argument.name not in dtypes.integers
+            if str(argument.type) in ("Tensor", "Optional[Tensor]")
+            and argument.name not in (*dtypes.integers, *dtypes.bools)
         ]
         self.op, self.dtypes, self.names = op, dtypes, names
         self.floats = tuple(tensors)
@@ -62,6 +65,7 @@ class Storage:
         self._parameters = [[names.index(n) for n in group] for group in dtypes.parameters]
         apart = {*self._statistics, *(i for group in self._parameters for i in group)}
         self._data = [i for i in tensors if i not in apart]
+        self._bools = [names.index(n) for n in dtypes.bools]
 
     def check(self, args: Sequence[Any]) -> torch.dtype:
         """The storage dtype; raises DTypeError unless the dtypes are supported and fit together."""
@@ -70,6 +74,8 @@ class Storage:
         check_dtype(self.op, self.dtypes.supported, **{first: data})
         for i in self._data:
             self._expect(args, i, (storage,), f"{first}.dtype")
+        for i in self._bools:
+            check_dtype(self.op, (torch.bool,), **{self.names[i]: args[i]})
         wide = torch.float32 if storage in HALF else storage
         for i in self._statistics:
             self._expect(args, i, (wide,), f"that of the arithmetic on {_name(storage)}")

@@ -30,7 +30,8 @@ from repdl.errors import DeviceError, NameTakenError, UnsupportedError
 class Op:
     """One registered op: `name` as in `torch.ops.repdl.<name>`, `family` as in the
     names of its files (contract text, reference, kernels, tests). `differentiable` is
-    None for an op that changes its arguments, of which nobody asks a derivative."""
+    None for an op that changes its arguments, of which nobody asks a derivative. `formula`
+    is what a composite op computes by the ops that it `calls`: a backend with those has it."""
 
     name: str
     family: str
@@ -41,6 +42,8 @@ class Op:
     distribution: str = "repdl-core"
     storage: Storage | None = field(default=None, repr=False)
     differentiable: bool | None = True
+    formula: Callable[..., Any] | None = field(default=None, repr=False)
+    calls: frozenset[str] = frozenset()
 
     @property
     def has_order(self) -> bool:
@@ -171,6 +174,55 @@ def define(
     return overload
 
 
+def composite(
+    name: str,
+    schema: str,
+    formula: Callable[..., torch.Tensor],
+    *,
+    calls: Iterable[str],
+    check: Callable[..., None],
+    dtypes: Dtypes,
+    autocast: autocasts.Lists | None = None,
+    family: str | None = None,
+    namespace: str = "repdl",
+    distribution: str = "repdl-core",
+) -> Callable[..., Any]:
+    """Register an op that is a formula over registered ops, and return its `torch.ops` overload.
+
+    Derivatives, every backend and half storage follow from the formula, which calls registered ops and
+    moves data, and sees float32 and float64 only: halves are widened before it, and its result rounded.
+
+    Args:
+        calls: the names of the ops that the formula calls, beside `cast`.
+        The others: as of `define`.
+
+    Raises:
+        NameTakenError: if another project has an op or a family of that name.
+    """
+    _check_names(name, family or name, namespace)
+    library = _libraries.get(namespace)
+    if library is None:
+        library = _libraries[namespace] = torch.library.Library(namespace, "FRAGMENT")
+    library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
+    overload = getattr(getattr(torch.ops, namespace), name).default
+    device_of = _device_reader(name, overload._schema)
+    storage = Storage(name, overload._schema, dtypes)
+
+    def run(*args: Any) -> torch.Tensor:
+        device_of(args)
+        dtype = storage.check(args)
+        check(*args)
+        return storage.run(formula, torch.ops.repdl.cast, args) if dtype in HALF else formula(*args)
+
+    library.impl(name, run, "CompositeImplicitAutograd")
+    for device, lower in (autocast or {}).items():
+        library.impl(name, opaque(autocasts.kernel(overload, device, lower)), autocasts.KEYS[device])
+    OPS[name] = Op(
+        name, family or name, schema, check, run, overload, distribution, storage, True, run, frozenset(calls)
+    )
+    return overload
+
+
 def _check_names(name: str, family: str, namespace: str) -> None:
     for op in OPS.values():
         whose = f"is taken by {op.distribution} ({op.overload}); names are shared by all projects, choose another"
@@ -219,12 +271,28 @@ def lookup(op: str, device: str, dtype: torch.dtype = torch.float32) -> Callable
 
 
 def implementations(backend: Backend) -> dict[str, Callable[..., Any]]:
-    """Op name -> implementation: the backend's own, and those added with `implement`.
+    """Op name -> implementation: the backend's own, those added with `implement`, and what is composed of them.
 
     They take every dtype that the op takes: half storage is widened and rounded around
     them, as in a call of the op.
     """
-    return {op: _any_dtype(backend, op, function) for op, function in BACKENDS.kernels(backend).items()}
+    found = {op: _any_dtype(backend, op, function) for op, function in BACKENDS.kernels(backend).items()}
+    composites = {
+        name: _on_backend(backend, op.formula)
+        for name, op in OPS.items()
+        if op.formula is not None and op.calls <= found.keys()
+    }
+    return {**composites, **found}
+
+
+def _on_backend(backend: Backend, formula: Callable[..., Any]) -> Callable[..., Any]:
+    """A composite op as a backend computes it."""
+
+    def run(*args: Any) -> Any:
+        with BACKENDS.use(backend.name), torch.no_grad():
+            return formula(*args)
+
+    return run
 
 
 def _any_dtype(backend: Backend, op: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -56,7 +56,9 @@ class Row<F, std::index_sequence<I...>> {
     for (int k = 0; k < count; ++k) stride_[k] = pass.inner(k);
   }
 
-  bool each_is(std::array<std::int64_t, count> stride) const { return std::equal(stride.begin(), stride.end(), stride_); }
+  bool each_is(std::array<std::int64_t, count> stride) const {
+    return std::equal(stride.begin(), stride.end(), stride_);
+  }
   bool dense() const { return ((stride_[I] == 1) && ...); }
 
   template <std::size_t k>

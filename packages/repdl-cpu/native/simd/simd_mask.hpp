@@ -72,6 +72,26 @@ inline Vec look_up(const float* table, Vec index) {
   return {_mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(i, 28)))};  // bit 3 as the sign
 }
 
+#else
+
+struct Mask {
+  bool m[Vec::width];
+};
+
+inline Mask operator<(Vec a, Vec b) {
+  float x[Vec::width], y[Vec::width];
+  a.store(x), b.store(y);
+  Mask result;
+  for (int i = 0; i < Vec::width; ++i) result.m[i] = x[i] < y[i];
+  return result;
+}
+inline Vec select(Mask mask, Vec a, Vec b) {
+  float x[Vec::width], y[Vec::width];
+  a.store(x), b.store(y);
+  for (int i = 0; i < Vec::width; ++i) y[i] = mask.m[i] ? x[i] : y[i];
+  return Vec::load(y);
+}
+
 #endif
 
 // f of each element: a loop that the compiler vectorises.

@@ -28,9 +28,11 @@ template <bool Flat, class F>
 constexpr int each = Flat && !F::costly ? 4 : 1;
 
 // Flat: one stride an operand, no division.
-template <bool Flat, class T, int N, class F>
-__global__ void __launch_bounds__(threads) elements(F f, Operands<N> x, T* y, Shape<N> shape) {
+// The options are rounded here, as the environment of the host is not known to be IEEE's.
+template <bool Flat, class T, int N, class F, class... Options>
+__global__ void __launch_bounds__(threads) elements(Operands<N> x, T* y, Shape<N> shape, Options... options) {
   constexpr int count = each<Flat, F>;
+  const F f(options...);
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * threads * count + threadIdx.x;
 #pragma unroll
   for (int j = 0; j < count; ++j) {
@@ -41,6 +43,15 @@ __global__ void __launch_bounds__(threads) elements(F f, Operands<N> x, T* y, Sh
   }
 }
 
+// An option as kernels take it.
+template <class F, class Option>
+auto value_of(const Option& option) {
+  if constexpr (std::is_same_v<Option, std::string_view>)
+    return F::flag(option);
+  else
+    return option;
+}
+
 struct Loop {
   template <template <class> class F, class T, std::size_t N, class... Options>
   static void run(const std::array<const Tensor*, N>& operands, const Tensor& output, const Run& run,
@@ -49,10 +60,11 @@ struct Loop {
     Operands<n> x;
     for (int k = 0; k < n; ++k) x.at[k] = operands[k]->data;
     const Shape<n> shape(pointwise::Pass<n>(run.op, output, operands));
-    const auto kernel = shape.flat() ? elements<true, T, n, F<T>> : elements<false, T, n, F<T>>;
+    const auto kernel = shape.flat() ? elements<true, T, n, F<T>, decltype(value_of<F<T>>(options))...>
+                                     : elements<false, T, n, F<T>, decltype(value_of<F<T>>(options))...>;
     const int a_block = threads * (shape.flat() ? each<true, F<T>> : each<false, F<T>>);
-    launch(run.op, kernel, {ceil_div(shape.count, a_block)}, threads, 0, stream_of(run), F<T>(options...), x,
-           output.as<T>(), shape);
+    launch(run.op, kernel, {ceil_div(shape.count, a_block)}, threads, 0, stream_of(run), x, output.as<T>(), shape,
+           value_of<F<T>>(options)...);
   }
 };
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from repdl.ops.activation import gelu, silu
+from repdl.ops.activation import gelu, hardswish, leaky_relu, silu, softplus
 from repdl.ops.adam_step import adam_step
 from repdl.ops.addmm import addmm
 from repdl.ops.batch_norm import batch_norm
@@ -20,6 +20,7 @@ from repdl.ops.elementwise import add, div, maximum, minimum, mul, sub
 from repdl.ops.group_norm import group_norm, instance_norm
 from repdl.ops.layer_norm import layer_norm
 from repdl.ops.linear import linear
+from repdl.ops.losses import binary_cross_entropy_with_logits, huber_loss, kl_div, l1_loss, mse_loss
 from repdl.ops.matmul import bmm, matmul, mm
 from repdl.ops.max import max
 from repdl.ops.max_pool2d import max_pool2d
@@ -30,6 +31,7 @@ from repdl.ops.rms_norm import rms_norm
 from repdl.ops.sgd_step import sgd_step
 from repdl.ops.softmax import log_softmax, softmax
 from repdl.ops.sum import mean, sum
+from repdl.ops.ternary import addcdiv, addcmul, clamp, lerp, where
 from repdl.ops.unary import (
     abs,
     cos,
@@ -63,10 +65,14 @@ __all__ = [
     "abs",
     "adam_step",
     "add",
+    "addcdiv",
+    "addcmul",
     "addmm",
     "batch_norm",
+    "binary_cross_entropy_with_logits",
     "bmm",
     "cast",
+    "clamp",
     "conv2d",
     "cos",
     "cross_entropy",
@@ -77,8 +83,14 @@ __all__ = [
     "expm1",
     "gelu",
     "group_norm",
+    "hardswish",
+    "huber_loss",
     "instance_norm",
+    "kl_div",
+    "l1_loss",
     "layer_norm",
+    "leaky_relu",
+    "lerp",
     "linear",
     "log",
     "log1p",
@@ -92,6 +104,7 @@ __all__ = [
     "mean",
     "minimum",
     "mm",
+    "mse_loss",
     "mul",
     "neg",
     "nll_loss",
@@ -107,9 +120,11 @@ __all__ = [
     "silu",
     "sin",
     "softmax",
+    "softplus",
     "sqrt",
     "square",
     "sub",
     "sum",
     "tanh",
+    "where",
 ]

@@ -51,7 +51,7 @@ def pointwise(
     parameters = _parameters(rest)
     tensors = [i for i, (_, kind) in enumerate(parameters) if kind == "Tensor"]
     names = [parameter for parameter, _ in parameters]
-    lead = next(i for i in tensors if names[i] not in dtypes.integers)  # whose dtype and device the output has
+    lead = next(i for i in tensors if names[i] not in dtypes.bools)  # whose dtype and device the output has
     by_strides = [names.index(p) for p in same_shape] or tensors
     formulas = [(names.index(p), f, tuple(inspect.signature(f).parameters)) for p, f in derivative.items()]
     saved = {p for _, _, wanted in formulas for p in wanted}

@@ -1,14 +1,18 @@
-"""gelu and silu: fixed sequences of float32 operations around the exact functions."""
+"""Activations: fixed sequences of operations, some around the exact functions."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
+from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import check, check_bool, check_tensor
+from repdl.errors import as_float, check, check_bool, check_tensor
+from repdl.ops._number import constant
 from repdl.ops._pointwise import pointwise
-from repdl.ops.unary import _add, _mul, _sub
+from repdl.ops.unary import _add, _div, _mul, _sub
 
 Tensor = torch.Tensor
 _ops = torch.ops.repdl
@@ -75,6 +79,65 @@ _gelu_backward = pointwise(
 )
 
 
+_hardswish = pointwise(
+    "hardswish(Tensor input) -> Tensor",
+    {"input": lambda g, input: _hardswish_backward(g, input)},
+    family="activation",
+)
+_hardswish_backward = pointwise(
+    "hardswish_backward(Tensor grad, Tensor input) -> Tensor",
+    {
+        "grad": lambda g, input: _hardswish_backward(g, input),
+        "input": lambda g, grad, input: _hardswish_second(g, grad, input),
+    },
+    family="activation",
+    same_shape=("grad", "input"),
+)
+_leaky_relu = pointwise(
+    "leaky_relu(Tensor input, float negative_slope) -> Tensor",
+    {"input": lambda g, input, negative_slope: _leaky_relu_backward(g, input, negative_slope)},
+    family="activation",
+)
+_leaky_relu_backward = pointwise(
+    "leaky_relu_backward(Tensor grad, Tensor input, float negative_slope) -> Tensor",
+    {"grad": lambda g, input, negative_slope: _leaky_relu_backward(g, input, negative_slope)},
+    family="activation",
+    same_shape=("grad", "input"),
+)
+_softplus = pointwise(
+    "softplus(Tensor input, float beta, float threshold) -> Tensor",
+    {"input": lambda g, input, beta, threshold: _softplus_backward(g, input, beta, threshold)},
+    family="activation",
+    dtypes=Dtypes(SINGLE),
+    autocast=FLOAT32_ON_CUDA,
+)
+_softplus_backward = pointwise(
+    "softplus_backward(Tensor grad, Tensor input, float beta, float threshold) -> Tensor",
+    {
+        "grad": lambda g, input, beta, threshold: _softplus_backward(g, input, beta, threshold),
+        "input": lambda g, grad, input, beta, threshold: _softplus_second(g, grad, input, beta, threshold),
+    },
+    family="activation",
+    dtypes=Dtypes(SINGLE),
+    same_shape=("grad", "input"),
+)
+
+
+def _hardswish_second(g: Tensor, grad: Tensor, input: Tensor) -> Tensor:
+    """g grad / 3 between -3 and 3, else 0."""
+    x, second = input.detach(), _div(_mul(g, grad), 3.0)
+    return _ops.where((x > -3.0) & (x < 3.0), second, torch.zeros_like(second), "v1")  # type: ignore[no-any-return]
+
+
+def _softplus_second(g: Tensor, grad: Tensor, input: Tensor, beta: float, threshold: float) -> Tensor:
+    """g grad beta s (1 - s), s = sigmoid(beta input), up to the threshold, 0 beyond."""
+    z = _mul(input, beta)
+    s = _ops.sigmoid(z)
+    second = _mul(_mul(_mul(g, grad), beta), _mul(s, _sub(1, s)))
+    beyond = z.detach() > constant(threshold, z.dtype, z.device)
+    return _ops.where(beyond, torch.zeros_like(second), second, "v1")  # type: ignore[no-any-return]
+
+
 def gelu(input: Tensor, approximate: str = "none", *, contract: Contract | str | None = None) -> Tensor:
     """`input * (1 + erf(input / sqrt(2))) / 2`, any shape; "tanh" approximates it as torch does.
 
@@ -102,5 +165,56 @@ def silu(input: Tensor, inplace: bool = False, *, contract: Contract | str | Non
     """
     contract_name(contract)
     check_tensor("silu", input=input)
-    check_bool("silu", inplace=inplace)
-    return input.copy_(_silu(input.clone() if torch.is_grad_enabled() else input)) if inplace else _silu(input)
+    return _inplace("silu", _silu, input, inplace)
+
+
+def hardswish(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
+    """`input * clamp(input + 3, 0, 6) / 6`, any shape and floating-point dtype. With `inplace`, into `input`.
+
+    Contract: activation v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.hardswish.html
+    """
+    contract_name(contract)
+    check_tensor("hardswish", input=input)
+    return _inplace("hardswish", _hardswish, input, inplace)
+
+
+def leaky_relu(
+    input: Tensor, negative_slope: float = 0.01, inplace: bool = False, *, contract: Contract | str | None = None
+) -> Tensor:
+    """`input` where it is above 0, else `input * negative_slope`; any shape and floating-point dtype.
+
+    With `inplace`, into `input`.
+
+    Contract: activation v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.leaky_relu.html
+    """
+    contract_name(contract)
+    check_tensor("leaky_relu", input=input)
+    slope = as_float("leaky_relu", "negative_slope", negative_slope)
+    return _inplace("leaky_relu", lambda x: _leaky_relu(x, slope), input, inplace)
+
+
+def softplus(
+    input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, contract: Contract | str | None = None
+) -> Tensor:
+    """`log(1 + exp(beta * input)) / beta`, or `input` where `beta * input > threshold`; any shape.
+
+    Raises:
+        DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
+
+    Contract: activation v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softplus.html
+    """
+    contract_name(contract)
+    check_tensor("softplus", input=input)
+    numbers = as_float("softplus", "beta", beta), as_float("softplus", "threshold", threshold)
+    return _softplus(input, *numbers)  # type: ignore[no-any-return]
+
+
+def _inplace(op: str, function: Callable[[Tensor], Tensor], input: Tensor, inplace: bool) -> Tensor:
+    """`function(input)`, which with `inplace` goes into `input`; its derivative then has a copy of that."""
+    check_bool(op, inplace=inplace)
+    if not inplace:
+        return function(input)
+    return input.copy_(function(input.clone() if torch.is_grad_enabled() else input))

@@ -6,6 +6,7 @@ Those of one tensor are in `repdl.ops.unary`, with which they share the family e
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from repdl.errors import (
     check,
     check_tensor,
 )
+from repdl.numbers import rounded
 from repdl.ops._number import constant, floating, item
 from repdl.ops._pointwise import pointwise
 from repdl.ops.cast import cast, narrowed, widened
@@ -75,15 +77,25 @@ _maximum_backward = pointwise(
 def operands(
     op: str, input: Operand, other: Operand, *, divides: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Both as tensors of the floating-point dtype that torch promotes them to; None where that is no such dtype.
+    """`promoted` of two operands that are called input and other."""
+    pair = promoted(op, divides=divides, input=input, other=other)
+    return None if pair is None else (pair[0], pair[1])
 
-    A Python number takes the dtype of the tensor beside it, rounded once. With `divides`
+
+def promoted(op: str, *, divides: bool = False, **values: Operand) -> list[torch.Tensor] | None:
+    """All as tensors of the floating-point dtype that torch promotes them to; None where that is no such dtype.
+
+    A Python number takes the dtype of the tensors beside it, rounded once. With `divides`
     integers become floating-point, as in a true division.
     """
-    tensors = [t for t in (input, other) if isinstance(t, torch.Tensor)]
-    if len(tensors) == 2 and tensors[0].dtype is tensors[1].dtype and tensors[0].dtype in ALL:
-        return tensors[0], tensors[1]
-    dtype = _result_dtype(input, other, tensors)
+    tensors = [t for t in values.values() if isinstance(t, torch.Tensor)]
+    first = tensors[0] if tensors else None
+    if first is not None and first.dtype in ALL and all(t.dtype is first.dtype for t in tensors):
+        if len(tensors) == len(values):
+            return tensors
+        dtype = first.dtype
+    else:
+        dtype = _result_dtype(list(values.values()))
     if divides and not dtype.is_floating_point and not dtype.is_complex:
         dtype = torch.get_default_dtype()
     if dtype not in ALL and not dtype.is_complex and not dtype.is_floating_point:
@@ -91,26 +103,37 @@ def operands(
     if dtype not in ALL:
         name = str(dtype).removeprefix("torch.")
         raise DTypeError(f"{op}: the operands' common dtype is {name}, expected float32, float64, bfloat16 or float16")
-    device = tensors[0].device if tensors else torch.get_default_device()
-    return _operand(op, "input", input, dtype, device), _operand(op, "other", other, dtype, device)
+    device = torch.get_default_device() if first is None else first.device
+    return [
+        floating(value, dtype) if isinstance(value, torch.Tensor) else _number(op, name, value, dtype, device)
+        for name, value in values.items()
+    ]
 
 
-def _result_dtype(input: Operand, other: Operand, tensors: list[torch.Tensor]) -> torch.dtype:
+def _result_dtype(values: list[Operand]) -> torch.dtype:
     """torch's result dtype; a number counts by its kind alone, so that a symbolic one will do."""
-    if len(tensors) == 1 and tensors[0].is_floating_point():
-        return tensors[0].dtype
-    kinds: list[Any] = [t if isinstance(t, torch.Tensor) else _kind(t) for t in (input, other)]
-    return torch.result_type(*kinds)
+    kinds: list[Any] = [t if isinstance(t, torch.Tensor) else _kind(t) for t in values]
+    if len(kinds) == 2:
+        return torch.result_type(*kinds)
+    # Tensors with dimensions go before those without, and these before numbers.
+    groups: list[Any] = []
+    for shape in ((1,), ()):
+        dtypes = [t.dtype for t in kinds if isinstance(t, torch.Tensor) and (t.dim() > 0) == bool(shape)]
+        if dtypes:
+            groups.append(torch.empty(shape, dtype=reduce(torch.promote_types, dtypes), device="meta"))
+    numbers = [k for k in kinds if not isinstance(k, torch.Tensor)]
+    if numbers:
+        groups.append(max(numbers, key=lambda k: (isinstance(k, float), not isinstance(k, bool))))
+    while len(groups) > 1:
+        first, second, *rest = groups
+        groups = [torch.empty(first.shape, dtype=torch.result_type(first, second), device="meta"), *rest]
+    return groups[0].dtype  # type: ignore[no-any-return]
 
 
 def _kind(value: Any) -> bool | int | float:
     if isinstance(value, (bool, np.bool_)):
         return True
     return 1 if isinstance(value, (int, np.integer, torch.SymInt)) else 1.0
-
-
-def _operand(op: str, name: str, value: Operand, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    return floating(value, dtype) if isinstance(value, torch.Tensor) else _number(op, name, value, dtype, device)
 
 
 def _number(op: str, name: str, value: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
@@ -123,10 +146,26 @@ def _number(op: str, name: str, value: float, dtype: torch.dtype, device: torch.
     return constant(as_float(op, name, value), dtype, device)
 
 
+_add_alpha = pointwise(
+    "add_alpha(Tensor input, Tensor other, float alpha, str contract) -> Tensor",
+    {
+        "input": lambda g: g,
+        "other": lambda g, alpha, contract: _mul(g, constant(alpha, g.dtype, g.device), contract),
+    },
+    family="elementwise",
+)
+
+
 def _scaled_op(
-    op: str, function: Function, input: Operand, other: Operand, alpha: float, contract: Contract | str | None
+    op: str,
+    function: Function,
+    sign: int,
+    input: Operand,
+    other: Operand,
+    alpha: float,
+    contract: Contract | str | None,
 ) -> torch.Tensor:
-    """`function(input, alpha * other)`; with halves and another alpha than 1 rounded once in all."""
+    """`function(input, other)`, or with another alpha than 1 `fma(sign * alpha, other, input)`."""
     if isinstance(alpha, torch.Tensor) and alpha.dim() == 0 and not alpha.requires_grad:
         alpha = item(alpha)
     name = contract_name(contract)
@@ -137,12 +176,14 @@ def _scaled_op(
         raise ArgumentError(f"{op}: alpha is bool {alpha}, expected a real number")
     if isinstance(alpha, (int, float)) and alpha == 1:
         return function(*pair, name)
-    dtype, (a, b) = widened(*pair)
-    return narrowed(function(a, _mul(b, _number(op, "alpha", alpha, b.dtype, b.device), name), name), dtype)
+    if isinstance(alpha, int):  # rounded once, not by way of a double
+        single = pair[0].dtype is not torch.float64
+        alpha = rounded(as_int(op, "alpha", alpha), torch.float32 if single else torch.float64)
+    return _add_alpha(*pair, sign * as_float(op, "alpha", alpha), name)  # type: ignore[no-any-return]
 
 
 def add(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None) -> torch.Tensor:
-    """`input + alpha * other`, broadcast, any floating-point dtype: the product is rounded, then the sum.
+    """`input + alpha * other`, broadcast, any floating-point dtype, rounded once.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -150,11 +191,11 @@ def add(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract 
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.add.html
     """
-    return _scaled_op("add", _add, input, other, alpha, contract)
+    return _scaled_op("add", _add, 1, input, other, alpha, contract)
 
 
 def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None) -> torch.Tensor:
-    """`input - alpha * other`, broadcast, any floating-point dtype: the product is rounded, then the difference.
+    """`input - alpha * other`, broadcast, any floating-point dtype, rounded once.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -167,7 +208,7 @@ def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract 
             raise ArgumentError(f"sub: an operand is bool {operand}, expected a tensor or a real number")
         if isinstance(operand, torch.Tensor) and operand.dtype is torch.bool:
             raise DTypeError("sub: an operand's dtype is bool, expected numbers; use torch.logical_xor or ~")
-    return _scaled_op("sub", _sub, input, other, alpha, contract)
+    return _scaled_op("sub", _sub, -1, input, other, alpha, contract)
 
 
 def mul(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from repdl.reference import exact
-from repdl.reference.arithmetic import ONE, Array, to_numpy, to_torch
+from repdl.reference.arithmetic import ONE, ZERO, Array, number, rounded, to_numpy, to_torch
 
 HALF = np.float32(0.5)
 ROOT_HALF = np.float32(np.sqrt(0.5))
@@ -50,4 +50,57 @@ def gelu_backward(grad: torch.Tensor, input: torch.Tensor, approximate: str) -> 
         return to_torch(g * (HALF * (ONE + t) + ((x * HALF) * (ONE - t * t)) * slope))
 
 
-OPS = {"gelu": gelu, "gelu_backward": gelu_backward, "silu": silu, "silu_backward": silu_backward}
+def hardswish(input: torch.Tensor) -> torch.Tensor:
+    x = to_numpy(input)
+    with np.errstate(all="ignore"):
+        above = x + number(3, x)
+        limited = np.where(above < 0, ZERO, np.where(above > 6, number(6, x), above))
+        return to_torch(x * limited / number(6, x))
+
+
+def hardswish_backward(grad: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
+    g, x = to_numpy(grad), to_numpy(input)
+    with np.errstate(all="ignore"):
+        between = g * (x / number(3, x) + HALF)
+        return to_torch(np.where(x <= -3, ZERO, np.where(x < 3, between, g)))
+
+
+def leaky_relu(input: torch.Tensor, negative_slope: float) -> torch.Tensor:
+    x = to_numpy(input)
+    with np.errstate(all="ignore"):
+        return to_torch(np.where(x > 0, x, x * rounded(negative_slope, x)))
+
+
+def leaky_relu_backward(grad: torch.Tensor, input: torch.Tensor, negative_slope: float) -> torch.Tensor:
+    g, x = to_numpy(grad), to_numpy(input)
+    with np.errstate(all="ignore"):
+        return to_torch(np.where(x > 0, g, g * rounded(negative_slope, x)))
+
+
+def softplus(input: torch.Tensor, beta: float, threshold: float) -> torch.Tensor:
+    x = to_numpy(input)
+    with np.errstate(all="ignore"):
+        z = x * rounded(beta, x)
+        curve = exact.log1p(exact.exp(z)) / rounded(beta, x)
+        return to_torch(np.where(z > rounded(threshold, x), x, curve))
+
+
+def softplus_backward(grad: torch.Tensor, input: torch.Tensor, beta: float, threshold: float) -> torch.Tensor:
+    g, x = to_numpy(grad), to_numpy(input)
+    with np.errstate(all="ignore"):
+        z = x * rounded(beta, x)
+        return to_torch(np.where(z > rounded(threshold, x), g, g * exact.sigmoid(z)))
+
+
+OPS = {
+    "hardswish": hardswish,
+    "hardswish_backward": hardswish_backward,
+    "leaky_relu": leaky_relu,
+    "leaky_relu_backward": leaky_relu_backward,
+    "softplus": softplus,
+    "softplus_backward": softplus_backward,
+    "gelu": gelu,
+    "gelu_backward": gelu_backward,
+    "silu": silu,
+    "silu_backward": silu_backward,
+}

@@ -43,6 +43,11 @@ def number(n: int, like: Array) -> np.floating[Any]:
     return like.dtype.type(n)  # type: ignore[no-any-return]
 
 
+def rounded(x: float | np.float64, like: Array) -> Array:
+    """A double, rounded once to the dtype of `like`: rounded( ) of the texts."""
+    return np.asarray(np.float64(x).astype(like.dtype))
+
+
 def fma(a: Array, b: Array, c: Array) -> Array:
     """a * b + c rounded once to the dtype of the operands."""
     operands = [np.asarray(x) for x in (a, b, c)]

@@ -6,8 +6,7 @@ import numpy as np
 import torch
 
 from repdl.reference import arithmetic
-from repdl.reference.arithmetic import ONE, Array, fma, number, to_numpy, to_torch
-from repdl.reference.step import rounded
+from repdl.reference.arithmetic import ONE, Array, fma, number, rounded, to_numpy, to_torch
 
 
 def _rows(tensor: torch.Tensor) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from repdl.reference import exact
-from repdl.reference.arithmetic import ONE, ZERO, Array, to_numpy, to_torch
+from repdl.reference.arithmetic import ONE, ZERO, Array, fma, rounded, to_numpy, to_torch
 
 HALF = np.float32(0.5)
 
@@ -49,10 +49,21 @@ def maximum_backward(grad: Array, a: Array, b: Array) -> Array:
     return np.where(a < b, ZERO, np.where(a == b, grad * HALF, grad))
 
 
-def _op(function: Callable[..., Any], operands: int) -> Callable[..., torch.Tensor]:
+def _at_least(x: Array, low: Array) -> Array:
+    return np.where((x < low) | np.isnan(low), low, x)
+
+
+def _at_most(x: Array, high: Array) -> Array:
+    return np.where((x > high) | np.isnan(high), high, x)
+
+
+def _op(function: Callable[..., Any], operands: int, options: int = 0) -> Callable[..., torch.Tensor]:
+    """The op of that many tensors, which broadcast, and numbers."""
+
     def run(*args: Any) -> torch.Tensor:
+        tensors = np.broadcast_arrays(*(to_numpy(x) for x in args[:operands]))
         with np.errstate(all="ignore"):
-            return to_torch(function(*(to_numpy(x) for x in args[:operands])))
+            return to_torch(function(*tensors, *args[operands : operands + options]))
 
     return run
 
@@ -62,4 +73,14 @@ OPS = {
     **{name: _op(function, 2) for name, function in BINARY.items()},
     "relu_backward": _op(lambda grad, y: np.where(y <= 0, ZERO, grad), 2),
     "maximum_backward": _op(maximum_backward, 3),
+    "add_alpha": _op(lambda x, y, alpha: fma(rounded(alpha, x), y, x), 2, 1),
+    "addcdiv": _op(lambda x, a, b, value: x + rounded(value, x) * (a / b), 3, 1),
+    "addcmul": _op(lambda x, a, b, value: x + rounded(value, x) * (a * b), 3, 1),
+    "clamp": _op(lambda x, low, high: _at_most(_at_least(x, rounded(low, x)), rounded(high, x)), 1, 2),
+    "clamp_backward": _op(
+        lambda grad, x, low, high: np.where((x >= rounded(low, x)) & (x <= rounded(high, x)), grad, ZERO), 2, 2
+    ),
+    "lerp": _op(lambda x, y, w: fma(y, rounded(w, x), x * rounded(1.0 - w, x)), 2, 1),
+    "lerp_tensor": _op(lambda x, y, w: fma(y, w, x * (ONE - w)), 3),
+    "where": _op(lambda condition, x, y: np.where(condition, x, y), 3),
 }

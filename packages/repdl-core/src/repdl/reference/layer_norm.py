@@ -9,8 +9,7 @@ import torch
 
 from repdl.ops._norm import statistics_shape
 from repdl.reference import arithmetic
-from repdl.reference.arithmetic import ONE, Array, fma, number, to_numpy, to_torch
-from repdl.reference.step import rounded
+from repdl.reference.arithmetic import ONE, Array, fma, number, rounded, to_numpy, to_torch
 
 
 def by_row(tensor: torch.Tensor, elements: int) -> Array:

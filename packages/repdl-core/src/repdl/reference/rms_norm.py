@@ -9,9 +9,8 @@ import torch
 
 from repdl.ops._norm import statistics_shape
 from repdl.reference import arithmetic
-from repdl.reference.arithmetic import ONE, fma, number, to_numpy, to_torch
+from repdl.reference.arithmetic import ONE, fma, number, rounded, to_numpy, to_torch
 from repdl.reference.layer_norm import by_row, scaled, vector
-from repdl.reference.step import rounded
 
 
 def rms_norm(

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from repdl.reference.arithmetic import fma, to_numpy, to_torch
-from repdl.reference.step import check_shared, rounded
+from repdl.reference.arithmetic import fma, rounded, to_numpy, to_torch
+from repdl.reference.step import check_shared
 
 
 def sgd_step(

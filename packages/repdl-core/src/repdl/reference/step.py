@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 
 from repdl.ops._step import check_memory
-from repdl.reference.arithmetic import Array
-
-
-def rounded(x: float | np.float64, like: Array) -> Array:
-    """A double, rounded once to the dtype of `like`: rounded( ) of the texts."""
-    return np.asarray(np.float64(x).astype(like.dtype))
 
 
 def check_shared(op: str, read: Sequence[torch.Tensor], *written: Sequence[torch.Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""Cases of gelu and silu: special values, every magnitude, layouts."""
+"""Cases of the activations: special values, every magnitude, layouts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ import torch
 from repdl.testing.cases import EVERY, Case
 from repdl.testing.inputs import SPECIAL, uniform
 
-KINDS: dict[str, list[tuple[str, ...]]] = {"silu": [()], "gelu": [("none",), ("tanh",)]}
+KINDS: dict[str, list[tuple[str | float, ...]]] = {
+    "silu": [()],
+    "gelu": [("none",), ("tanh",)],
+    "hardswish": [()],
+    "leaky_relu": [(0.01,), (-0.3,)],
+    "softplus": [(1.0, 20.0), (0.7, 2.0)],
+}
 
 
 def _specials() -> torch.Tensor:

@@ -319,3 +319,59 @@ CASES = [
     Case("maximum_backward", "special", lambda: (uniform(1, 17, 17, special=True), *_same_shape()), dtypes=EVERY),
     Case("maximum_backward", "values", lambda: (uniform(1, 1037), uniform(2, 1037), uniform(3, 1037)), dtypes=EVERY),
 ]
+
+
+def _some(seed: int, *shape: int) -> torch.Tensor:
+    return uniform(seed, *shape) > 0
+
+
+SEVERAL: dict[str, tuple[int, list[tuple[float, ...]]]] = {
+    "add_alpha": (2, [(0.3,), (-2.0,)]),
+    "addcdiv": (3, [(1.0,), (-0.7,)]),
+    "addcmul": (3, [(1.0,), (0.1,)]),
+    "clamp": (1, [(-0.3, 0.7), (0.5, -0.5), (float("-inf"), float("nan"))]),
+    "clamp_backward": (2, [(-0.3, 0.7)]),
+    "lerp": (2, [(0.3,), (1.5,)]),
+    "lerp_tensor": (3, [()]),
+}
+"""Op -> the number of its tensors, and the numbers that follow them."""
+
+
+def _of_several(op: str, tensors: int, i: int, numbers: tuple[float, ...]) -> list[Case]:
+    """Cases with any operands; those of a backward op have one shape."""
+    same = op.endswith("_backward")
+    x = _specials()
+    shapes = [(17, 1), (1, 17), (17, 1, 1)][:tensors]
+    makes = {
+        "special": lambda: [x.reshape(shape) for shape in shapes] if not same else [*_same_shape()][:tensors],
+        "values": lambda: [uniform(1 + k, 1037) for k in range(tensors)],
+        "strided": lambda: [uniform(1 + k, 30, 9)[::2, 1::3] for k in range(tensors)],
+        "transposed": lambda: [uniform(1 + k, 9, 40).t() if k == 0 else uniform(1 + k, 40, 9) for k in range(tensors)],
+        "outer": lambda: [uniform(1 + k, *((5, 7) if same else [(5, 7), (7,), (5, 1)][k])) for k in range(tensors)],
+        "empty": lambda: [uniform(1 + k, 0, 5) for k in range(tensors)],
+        "dim_0": lambda: [uniform(1 + k) for k in range(tensors)],
+    }
+    return [
+        Case(op, f"{name}_{i}", lambda m=make: (*m(), *numbers), dtypes=EVERY if name in ("special", "values") else ())
+        for name, make in makes.items()
+    ]
+
+
+CASES += [
+    case
+    for op, (n, kinds) in SEVERAL.items()
+    for i, numbers in enumerate(kinds)
+    for case in _of_several(op, n, i, numbers)
+]
+CASES += [
+    Case("where", "special", lambda: (_some(1, 17, 17), *_pairs()), dtypes=EVERY),
+    Case("where", "values", lambda: (_some(1, 1037), uniform(2, 1037), uniform(3, 1037)), dtypes=EVERY),
+    Case("where", "strided", lambda: (_some(1, 40, 18)[:, ::2], uniform(2, 9, 40).t(), uniform(3, 40, 9))),
+    Case("where", "one_condition", lambda: (torch.tensor(True), uniform(2, 5, 7), uniform(3, 7))),
+    Case("where", "numbers", lambda: (_some(1, 5, 7), torch.tensor(0.3), torch.tensor(-0.0))),
+    Case("where", "empty", lambda: (_some(1, 0, 5), uniform(2, 5), uniform(3, 0, 5))),
+    Case("where", "dim_0", lambda: (torch.tensor(False), uniform(2), uniform(3))),
+    Case(
+        "add_alpha", "fused", lambda: (torch.tensor([-1.0, 2.0**24]), torch.tensor([1 + 2.0**-23, 1.0]), 1 - 2.0**-24)
+    ),
+]

@@ -2,8 +2,8 @@
 //
 // A kernel is a function with the arguments of an op's schema, then the outputs, then where to run:
 //
-//   void softmax(const Tensor& input, std::int64_t dim, const Contract& contract, const Tensor& output, const Run& run);
-//   const AddKernel added = add_kernel<&softmax>("softmax", DType::float32, Layout::rows);
+//   void softmax(const Tensor& input, std::int64_t dim, const Contract& contract, const Tensor& output, const Run&
+//   run); const AddKernel added = add_kernel<&softmax>("softmax", DType::float32, Layout::rows);
 //
 // That is all: `repdl/python.hpp` makes a module of the table, `repdl.native` the implementations of its
 // ops. Outputs are allocated by core, arguments are checked before. A kernel sets the floating-point
@@ -89,7 +89,8 @@ enum class Layout {
 };
 
 // One argument of a call.
-using Argument = std::variant<std::monostate, Tensor, Tensors, Ints, std::int64_t, double, bool, std::string_view, DType, Contract>;
+using Argument =
+    std::variant<std::monostate, Tensor, Tensors, Ints, std::int64_t, double, bool, std::string_view, DType, Contract>;
 
 struct Kernel {
   const char* op;

@@ -99,7 +99,8 @@ struct Torch {
     data_ptr = checked(PyUnicode_InternFromString("data_ptr"));
     const Ref capsule(PyObject_GetAttrString(tensor_type.get(), "__dlpack_c_exchange_api__"));
     if (capsule && PyCapsule_CheckExact(capsule.get())) {
-      const auto* api = static_cast<const DLExchange*>(PyCapsule_GetPointer(capsule.get(), PyCapsule_GetName(capsule.get())));
+      const auto* api =
+          static_cast<const DLExchange*>(PyCapsule_GetPointer(capsule.get(), PyCapsule_GetName(capsule.get())));
       if (api != nullptr && api->major == 1) exchange = api;
     }
     PyErr_Clear();
@@ -185,9 +186,15 @@ class Arguments {
     enum { integer = 0, natural = 1, real = 2, brain = 4, boolean = 6 };
     const int bits = given.bits;
     if (given.lanes == 1) switch (given.code) {
-        case real: if (bits >= 16 && bits <= 64) return bits == 32 ? DType::float32 : bits == 64 ? DType::float64 : DType::float16; break;
-        case integer: return bits == 64 ? DType::int64 : bits == 32 ? DType::int32 : bits == 16 ? DType::int16 : DType::int8;
-        case natural: if (bits == 8) return DType::uint8; break;
+        case real:
+          if (bits >= 16 && bits <= 64)
+            return bits == 32 ? DType::float32 : bits == 64 ? DType::float64 : DType::float16;
+          break;
+        case integer:
+          return bits == 64 ? DType::int64 : bits == 32 ? DType::int32 : bits == 16 ? DType::int16 : DType::int8;
+        case natural:
+          if (bits == 8) return DType::uint8;
+          break;
         case brain: return DType::bfloat16;
         case boolean: return DType::boolean;
       }
@@ -238,8 +245,7 @@ class Workspace {
 };
 
 struct KernelObject {
-  PyObject_HEAD
-  const Kernel* kernel;
+  PyObject_HEAD const Kernel* kernel;
 };
 
 // kernel(arguments, outputs, (threads, device, stream), allocator), the last from bytes to a tensor
@@ -263,14 +269,10 @@ inline PyObject* call_kernel(PyObject* self, PyObject* given, PyObject*) {
       throw std::logic_error(std::string(kernel.op) + ": got " + std::to_string(all.size()) +
                              " arguments and outputs, the kernel has " + std::to_string(kernel.arguments));
     std::exception_ptr failure;
-    Py_BEGIN_ALLOW_THREADS
-    try {
-      kernel.call(all.data(), run);
-    } catch (...) {
+    Py_BEGIN_ALLOW_THREADS try { kernel.call(all.data(), run); } catch (...) {
       failure = std::current_exception();
     }
-    Py_END_ALLOW_THREADS
-    if (failure) std::rethrow_exception(failure);
+    Py_END_ALLOW_THREADS if (failure) std::rethrow_exception(failure);
   } catch (const PythonError&) {
     return nullptr;
   } catch (const std::bad_alloc&) {

@@ -1,8 +1,9 @@
-// gelu and silu (activation.md): fixed sequences of operations around the exact functions.
+// Activations (activation.md): fixed sequences of operations, some around the exact functions.
 #pragma once
 
 #include "repdl/exact/erf.hpp"
 #include "repdl/exact/exp.hpp"
+#include "repdl/exact/log1p.hpp"
 #include "repdl/exact/sigmoid.hpp"
 #include "repdl/exact/tanh.hpp"
 #include "repdl/pointwise/function.hpp"
@@ -11,6 +12,7 @@ namespace repdl::pointwise {
 
 using exact::erf;
 using exact::exp;
+using exact::log1p;
 using exact::sigmoid;
 using exact::tanh;
 
@@ -35,7 +37,9 @@ struct GeluBase : Vectors {
   using Options = std::tuple<std::string_view>;
   bool tanh_form;
 
-  explicit GeluBase(std::string_view approximate) : tanh_form(approximate == "tanh") {}
+  static bool flag(std::string_view approximate) { return approximate == "tanh"; }
+  explicit GeluBase(std::string_view approximate) : tanh_form(flag(approximate)) {}
+  REPDL_HD explicit GeluBase(bool tanh_form) : tanh_form(tanh_form) {}
 
   static constexpr double root_half = 0x1.6a09e6p-1;  // sqrt(1/2)
   static constexpr double root_2_pi = 0x1.988454p-1;  // sqrt(2 / pi)
@@ -73,5 +77,71 @@ struct GeluBackward : GeluBase<T> {
     return mul(grad, up + mul(mul(mul(x, half), one - mul(t, t)), u));
   }
 };
+
+template <class T>
+struct Hardswish : Arithmetic {
+  static constexpr auto op = "hardswish";
+  REPDL_HD T operator()(T x) const {
+    const T above = x + T(3), positive = above < T(0) ? T(0) : above;
+    return mul(x, positive > T(6) ? T(6) : positive) / T(6);
+  }
+};
+
+template <class T>
+struct HardswishBackward : Arithmetic {
+  static constexpr auto op = "hardswish_backward";
+  REPDL_HD T operator()(T grad, T x) const {
+    return x <= T(-3) ? T(0) : x < T(3) ? mul(grad, x / T(3) + T(0.5)) : grad;
+  }
+};
+
+template <class T>
+struct LeakyRelu : Arithmetic {
+  static constexpr auto op = "leaky_relu";
+  using Options = std::tuple<double>;
+  T slope;
+
+  REPDL_HD explicit LeakyRelu(double negative_slope) : slope(constant<T>(negative_slope)) {}
+  REPDL_HD T operator()(T x) const { return x > T(0) ? x : mul(x, slope); }
+};
+
+template <class T>
+struct LeakyReluBackward : Arithmetic {
+  static constexpr auto op = "leaky_relu_backward";
+  using Options = std::tuple<double>;
+  T slope;
+
+  REPDL_HD explicit LeakyReluBackward(double negative_slope) : slope(constant<T>(negative_slope)) {}
+  REPDL_HD T operator()(T grad, T x) const { return x > T(0) ? grad : mul(grad, slope); }
+};
+
+template <class T>
+struct Softplus : Vectors {
+  static constexpr auto op = "softplus";
+  using Options = std::tuple<double, double>;
+  T beta, threshold;
+
+  REPDL_HD Softplus(double beta, double threshold) : beta(constant<T>(beta)), threshold(constant<T>(threshold)) {}
+  REPDL_HD T operator()(T x) const {
+    const T z = mul(x, beta);
+    return select(threshold < z, x, log1p(exp(z)) / beta);
+  }
+};
+
+template <class T>
+struct SoftplusBackward : Vectors {
+  static constexpr auto op = "softplus_backward";
+  using Options = std::tuple<double, double>;
+  T beta, threshold;
+
+  REPDL_HD SoftplusBackward(double beta, double threshold)
+      : beta(constant<T>(beta)), threshold(constant<T>(threshold)) {}
+  REPDL_HD T operator()(T grad, T x) const {
+    const T z = mul(x, beta);
+    return select(threshold < z, grad, mul(grad, sigmoid(z)));
+  }
+};
+
+using Activations = List<Silu, SiluBackward, Gelu, GeluBackward, Hardswish, HardswishBackward, LeakyRelu, LeakyReluBackward, Softplus, SoftplusBackward>;
 
 }  // namespace repdl::pointwise

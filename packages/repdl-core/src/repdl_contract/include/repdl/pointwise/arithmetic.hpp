@@ -1,4 +1,4 @@
-// Sums, products and comparisons of elements (elementwise.md): one rounding each.
+// Sums, products and comparisons of elements (elementwise.md).
 #pragma once
 
 #include "repdl/pointwise/function.hpp"
@@ -18,6 +18,37 @@ struct Add : Arithmetic {
 };
 
 // The same element: for ops that copy elements.
+// input + alpha * other, rounded once.
+template <class T>
+struct AddAlpha : Arithmetic {
+  static constexpr auto op = "add_alpha";
+  using Options = std::tuple<double>;
+  T alpha;
+
+  REPDL_HD explicit AddAlpha(double alpha) : alpha(constant<T>(alpha)) {}
+  REPDL_HD T operator()(T input, T other) const { return fma(alpha, other, input); }
+};
+
+template <class T>
+struct Addcdiv : Arithmetic {
+  static constexpr auto op = "addcdiv";
+  using Options = std::tuple<double>;
+  T value;
+
+  REPDL_HD explicit Addcdiv(double value) : value(constant<T>(value)) {}
+  REPDL_HD T operator()(T input, T a, T b) const { return input + mul(value, a / b); }
+};
+
+template <class T>
+struct Addcmul : Arithmetic {
+  static constexpr auto op = "addcmul";
+  using Options = std::tuple<double>;
+  T value;
+
+  REPDL_HD explicit Addcmul(double value) : value(constant<T>(value)) {}
+  REPDL_HD T operator()(T input, T a, T b) const { return input + mul(value, mul(a, b)); }
+};
+
 template <class T>
 struct Canonical : Arithmetic {
   static constexpr auto op = "canonical";
@@ -25,9 +56,49 @@ struct Canonical : Arithmetic {
 };
 
 template <class T>
+struct Clamp : Arithmetic {
+  static constexpr auto op = "clamp";
+  using Options = std::tuple<double, double>;
+  T min, max;
+
+  REPDL_HD Clamp(double min, double max) : min(constant<T>(min)), max(constant<T>(max)) {}
+  REPDL_HD T operator()(T x) const {
+    const T above = x < min || min != min ? min : x;
+    return above > max || max != max ? max : above;
+  }
+};
+
+template <class T>
+struct ClampBackward : Arithmetic {
+  static constexpr auto op = "clamp_backward";
+  using Options = std::tuple<double, double>;
+  T min, max;
+
+  REPDL_HD ClampBackward(double min, double max) : min(constant<T>(min)), max(constant<T>(max)) {}
+  REPDL_HD T operator()(T grad, T x) const { return x >= min && x <= max ? grad : T(0); }
+};
+
+template <class T>
 struct Div : Arithmetic {
   static constexpr auto op = "div";
   REPDL_HD T operator()(T a, T b) const { return a / b; }
+};
+
+// start + weight * (end - start).
+template <class T>
+struct Lerp : Arithmetic {
+  static constexpr auto op = "lerp";
+  using Options = std::tuple<double>;
+  T weight, rest;
+
+  REPDL_HD explicit Lerp(double weight) : weight(constant<T>(weight)), rest(constant<T>(1.0 - weight)) {}
+  REPDL_HD T operator()(T start, T end) const { return fma(end, weight, mul(start, rest)); }
+};
+
+template <class T>
+struct LerpTensor : Arithmetic {
+  static constexpr auto op = "lerp_tensor";
+  REPDL_HD T operator()(T start, T end, T weight) const { return fma(end, weight, mul(start, T(1) - weight)); }
 };
 
 template <class T>
@@ -101,5 +172,13 @@ struct Sub : Arithmetic {
   static constexpr auto op = "sub";
   REPDL_HD T operator()(T a, T b) const { return a - b; }
 };
+
+template <class T>
+struct Where : Arithmetic {
+  static constexpr auto op = "where";
+  REPDL_HD T operator()(bool condition, T input, T other) const { return condition ? input : other; }
+};
+
+using ArithmeticFunctions = List<Abs, Add, AddAlpha, Addcdiv, Addcmul, Canonical, Clamp, ClampBackward, Div, Lerp, LerpTensor, Maximum, MaximumBackward, Minimum, Mul, Neg, Reciprocal, Relu, ReluBackward, Sign, Sqrt, Square, Sub, Where>;
 
 }  // namespace repdl::pointwise

@@ -142,4 +142,6 @@ struct PowTensor : Scalars {
   REPDL_HD T operator()(T base, T exponent) const { return exact::pow(base, exponent); }
 };
 
+using ExactFunctions = List<Cos, Erf, Exp, Exp2, Expm1, Log, Log10, Log1p, Log2, Rsqrt, Sigmoid, Sin, Tanh, PowTensor>;
+
 }  // namespace repdl::pointwise

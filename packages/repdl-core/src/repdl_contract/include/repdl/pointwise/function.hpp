@@ -11,8 +11,9 @@
 // follow in the schema, are rounded to T once by the constructor:
 //
 //     using Options = std::tuple<double>;
-//     explicit LeakyRelu(double negative_slope) : slope(constant<T>(negative_slope)) {}
+//     REPDL_HD explicit LeakyRelu(double negative_slope) : slope(constant<T>(negative_slope)) {}
 //
+// A text is made a bool by `flag`, a static function, which a constructor takes too.
 // Products are mul() or fma(): no compiler may fuse another. A NaN of the result becomes the one NaN in
 // the loop. The functions are listed in functions.hpp.
 #pragma once

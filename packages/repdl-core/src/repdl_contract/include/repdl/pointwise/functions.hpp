@@ -1,4 +1,4 @@
-// The pointwise functions, and the list of them that every backend compiles.
+// All pointwise functions: each header ends with the list of its own.
 #pragma once
 
 #include "repdl/pointwise/activation.hpp"
@@ -7,9 +7,9 @@
 
 namespace repdl::pointwise {
 
-using Functions =
-    List<Abs, Add, Canonical, Cos, Div, Erf, Exp, Exp2, Expm1, Gelu, GeluBackward, Log, Log10, Log1p, Log2, Maximum,
-         MaximumBackward, Minimum, Mul, Neg, PowTensor, Reciprocal, Relu, ReluBackward, Rsqrt, Sigmoid, Sign, Silu,
-         SiluBackward, Sin, Sqrt, Square, Sub, Tanh>;
+template <template <class> class... A, template <class> class... B>
+List<A..., B...> operator+(List<A...>, List<B...>);
+
+using Functions = decltype(Activations() + ArithmeticFunctions() + ExactFunctions());
 
 }  // namespace repdl::pointwise

@@ -55,8 +55,9 @@ struct Pass {
     }
     if (!joins) {
       if (dims == most)
-        throw std::runtime_error(std::string(op) + ": more than 16 dimensions that cannot be joined; call "
-                                                   ".contiguous() on the tensors first");
+        throw std::runtime_error(std::string(op) +
+                                 ": more than 16 dimensions that cannot be joined; call "
+                                 ".contiguous() on the tensors first");
       size[dims++] = 1;
     }
     size[dims - 1] *= output.size[d];
