@@ -12,9 +12,9 @@ from repdl.contract import Contract
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_range, check_size, check_tensor
 from repdl.ops._number import floating
+from repdl.ops._reduce import as_numpy, normalize_dim, reduced_shape
 from repdl.ops.cast import narrowed, widened
 from repdl.ops.elementwise import maximum
-from repdl.ops.sum import as_numpy, normalize_dim, reduced_shape
 
 
 def _check_max(input: torch.Tensor) -> None:

@@ -12,7 +12,7 @@ from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, as_int, check, check_size, check_tensor
-from repdl.ops.sum import given, in_dtype, normalize_dim
+from repdl.ops._reduce import given, in_dtype, normalize_dim
 
 _ops = torch.ops.repdl
 
