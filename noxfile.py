@@ -27,6 +27,9 @@ DEV_TOOLS = ["cmake>=3.25", "ninja", "pybind11>=3.0", "tomli>=2"]
 """What tools/dev.py builds with."""
 PARALLEL = ["-n", "auto", "--dist", "worksteal"]
 """A pytest process a core. Neighbouring tests share what they compute once."""
+EVERYTHING = ["packages", "tests", f"--ignore={NATIVE['cuda']}"]
+OLDEST_TORCH = "torch==2.6.*"
+"""The bound in the packages' pyproject.toml; tests/test_packages.py compares them."""
 EXAMPLES = ["scikit-learn"]
 BUILD_TOOLS = nox.project.load_toml(f"{NATIVE['cuda']}/pyproject.toml")["build-system"]["requires"]
 LINTERS = ["ruff==0.17.*", "clang-format==19.1.7", "clang-tidy==23.1.4"]
@@ -36,17 +39,19 @@ DISASSEMBLERS = ["nvidia-cuda-cuobjdump==13.2.51", "nvidia-cuda-nvdisasm==13.2.5
 """The oldest on PyPI; they read what the nvcc 13.0 of BUILD_TOOLS makes."""
 
 
-def install(session: nox.Session, *tools: str, backends: tuple[str, ...] = ("cpu",)) -> None:
+def install(
+    session: nox.Session, *tools: str, backends: tuple[str, ...] = ("cpu",), torch: str = "-cconstraints.txt torch"
+) -> None:
     """Install what the packages need, then the packages, built from this checkout, then tools."""
     session.install("pip>=23.1")  # the one that Python 3.10 brings knows no build settings
-    session.install("-c", "constraints.txt", "torch", "numpy", "tqdm")
+    session.install(*torch.split(), "numpy", "tqdm")
     for backend in backends:
         # A build directory that stays makes a second build short.
         settings = [f"build-dir={ROOT / 'build' / f'{backend}-{session.name}'}", WERROR]
         session.install("--no-deps", *(f"--config-settings={setting}" for setting in settings), NATIVE[backend])
     session.install("--no-deps", *PURE)
     if tools:
-        session.install("-c", "constraints.txt", *tools)
+        session.install(*tools)
 
 
 def install_cuda(session: nox.Session, *definitions: str, nvcc: bool = False) -> None:
@@ -91,7 +96,7 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """pytest over every package that needs no GPU, and the examples; arguments go to pytest."""
     install(session, *TEST_TOOLS, *PACKAGING_TOOLS, *EXAMPLES)
-    session.run("pytest", *PARALLEL, *(session.posargs or ["packages", "tests", f"--ignore={NATIVE['cuda']}"]))
+    session.run("pytest", *PARALLEL, *(session.posargs or EVERYTHING))
 
 
 @nox.session
@@ -103,6 +108,20 @@ def dev(session: nox.Session) -> None:
         session.install("-c", "constraints.txt", *tools)
         installed.write_text(" ".join(tools))
     session.run("python", "tools/dev.py", *session.posargs)
+
+
+@nox.session(name="tests-oldest")
+def tests_oldest(session: nox.Session) -> None:
+    """`tests` with the oldest torch that the packages take: core uses what torch calls internal."""
+    install(session, *TEST_TOOLS, *PACKAGING_TOOLS, *EXAMPLES, torch=OLDEST_TORCH)
+    session.run("pytest", *PARALLEL, *(session.posargs or EVERYTHING))
+
+
+@nox.session(name="tests-newest")
+def tests_newest(session: nox.Session) -> None:
+    """`tests` with the newest torch there is."""
+    install(session, *TEST_TOOLS, *PACKAGING_TOOLS, *EXAMPLES, torch="--upgrade torch")
+    session.run("pytest", *PARALLEL, *(session.posargs or EVERYTHING))
 
 
 @nox.session

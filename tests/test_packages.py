@@ -66,6 +66,13 @@ def imported(path: Path) -> set[str]:
     return found - {"", "setuptools"}
 
 
+def test_packages__the_oldest_torch_is_tested() -> None:
+    """The session tests-oldest installs what the packages say they take."""
+    (oldest,) = re.findall(r'OLDEST_TORCH = "torch==([\d.]+)\.\*"', (ROOT / "noxfile.py").read_text())
+    bounds = {r for name in PACKAGES for r in PROJECTS[name]["dependencies"] if distribution(r) == "torch"}
+    assert bounds == {f"torch>={oldest}"}
+
+
 def test_packages__one_version_and_one_bound() -> None:
     """Every package needs the others in the same way: this release and what keeps its promises."""
     (version,) = {project["version"] for project in PROJECTS.values()}
