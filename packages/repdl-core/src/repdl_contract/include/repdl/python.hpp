@@ -330,4 +330,18 @@ inline void add_table(PyObject* module) {
   table.release();
 }
 
+// A module with nothing but its kernels, for its PyInit function.
+inline PyObject* make_module(const char* name) {
+  static PyModuleDef definition = {
+      PyModuleDef_HEAD_INIT, name, nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+  Ref module(PyModule_Create(&definition));
+  if (!module) return nullptr;
+  try {
+    add_table(module.get());
+  } catch (const PythonError&) {
+    return nullptr;
+  }
+  return module.release();
+}
+
 }  // namespace repdl::python
