@@ -84,7 +84,9 @@ def _implementation(native: Native, op: Op) -> Callable[..., Any]:
     lists = [i for i, kind in enumerate(kinds) if kind == "List[Tensor]"]
     tensors = [i for i, kind in enumerate(kinds) if kind in ("Tensor", "Optional[Tensor]")]
     leader = op.storage.floats[0] if op.storage is not None else 0
-    contract = len(kinds) - 1 if schema[-1].name == "contract" else None
+    names = [argument.name for argument in schema]
+    contract = len(kinds) - 1 if names[-1] == "contract" else None
+    along = names.index("dim") if "dim" in names else None
     kernels, run, fresh, name = native.kernels, native.run, native.fresh, op.name
 
     def call(*args: Any) -> Any:
@@ -117,15 +119,46 @@ def _implementation(native: Native, op: Op) -> Callable[..., Any]:
             for tensor, copy in back:
                 tensor.copy_(copy)
             return None
-        for i in tensors:
-            if args[i] is not None:
-                changed[i] = args[i].contiguous() if form == "rows" else layout.matching(args[i], outputs[0])
         if form == "flat":
+            for i in tensors:
+                if args[i] is not None:
+                    changed[i] = layout.matching(args[i], outputs[0])
             kernel(tuple(changed), tuple(map(fresh, outputs)), where, workspace)
             return made
+        if form == "last":
+            dims = max(args[i].dim() for i in tensors if args[i] is not None)
+            dim = 1 if along is None else args[along]  # of losses, that of the classes
+            if dim < dims - 1:
+                return _moved(kernel, changed, made, (dims, dim), fresh, (where, workspace))
+        for i in tensors:
+            if args[i] is not None:
+                changed[i] = args[i].contiguous()
         rows = tuple(fresh(layout.row_major(output)) for output in outputs)
         kernel(tuple(changed), rows, where, workspace)
         result = tuple(layout.stored(*pair) for pair in zip(rows, outputs))
         return result if isinstance(made, tuple) else result[0]
 
     return call
+
+
+def _moved(
+    kernel: Kernel,
+    args: list[Any],
+    made: Any,
+    which: tuple[int, int],
+    fresh: Callable[[torch.Tensor], torch.Tensor],
+    where: tuple[Run, Callable[[int], torch.Tensor]],
+) -> Any:
+    """Run a kernel on row-major tensors whose dimension `dim` is the last: those with `dims` dimensions."""
+    dims, dim = which
+
+    def moved(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.movedim(dim, -1) if tensor.dim() == dims else tensor
+
+    outputs = made if isinstance(made, tuple) else (made,)
+    given = [moved(arg).contiguous() if isinstance(arg, torch.Tensor) else arg for arg in args]
+    rows = tuple(fresh(output.new_empty(moved(output).shape)) for output in outputs)
+    kernel(tuple(given), rows, *where)
+    back = tuple(row.movedim(-1, dim) if row.dim() == dims else row for row in rows)
+    result = tuple(layout.stored(*pair) for pair in zip(back, outputs))
+    return result if isinstance(made, tuple) else result[0]

@@ -60,11 +60,7 @@ void bind_matmul<double>(py::module_& module);
 template <class T>
 void bind_max(py::module_& module);
 template <class T>
-void bind_max_pool2d(py::module_& module);
-template <class T>
 void bind_nll_loss(py::module_& module);
-template <class T>
-void bind_pad(py::module_& module);
 template <class T>
 void bind_rms_norm(py::module_& module);
 template <>

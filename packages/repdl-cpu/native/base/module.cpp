@@ -21,12 +21,8 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   bind_matmul<double>(f64);
   bind_max<float>(module);
   bind_max<double>(f64);
-  bind_max_pool2d<float>(module);
-  bind_max_pool2d<double>(f64);
   bind_nll_loss<float>(module);
   bind_nll_loss<double>(f64);
-  bind_pad<float>(module);
-  bind_pad<double>(f64);
   bind_rms_norm<float>(module);
   bind_rms_norm<double>(f64);
   bind_sgd_step<float>(module);

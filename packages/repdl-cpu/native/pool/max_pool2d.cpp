@@ -5,18 +5,20 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/bind.hpp"
-#include "repdl/contract/arithmetic.hpp"
+#include <vector>
+
 #include "base/routes.hpp"
 #include "base/threads.hpp"
+#include "repdl/contract/arithmetic.hpp"
+#include "repdl/shape/around.hpp"
+#include "repdl/shape/window.hpp"
 
 namespace repdl::cpu {
 namespace {
 
-struct Side {
-  std::int64_t size, out, kernel, stride, padding, dilation;
+struct Side : WindowSide {
+  using WindowSide::WindowSide;
 
-  std::int64_t at(std::int64_t o, std::int64_t k) const { return o * stride - padding + k * dilation; }
   // The outputs whose window has tap k inside the input: first, and one past the last.
   std::int64_t first(std::int64_t k) const {
     const std::int64_t need = padding - k * dilation;
@@ -56,12 +58,18 @@ void pool_row(const T* x, const Side& h, const Side& w, std::int64_t y, T* best,
 }
 
 template <class T>
-void max_pool2d(const T* x, T* y, std::int64_t* index, std::int64_t planes, const Side& h, const Side& w, int threads) {
+void max_pool2d(const Tensor& input, Ints kernel_size, Ints stride, Ints padding, Ints dilation, bool,
+                const Tensor& output, const Tensor& indices, const Run& run) {
+  const Side h(0, input, output, kernel_size, stride, padding, dilation);
+  const Side w(1, input, output, kernel_size, stride, padding, dilation);
+  const T* x = input.as<T>();
+  T* y = output.as<T>();
+  auto* index = indices.as<std::int64_t>();
   const std::int64_t work = h.out * w.out * h.kernel * w.kernel;
   std::vector<std::int64_t> offset;  // of each tap from the corner of its window
   for (std::int64_t i = 0; i < h.kernel; ++i)
     for (std::int64_t j = 0; j < w.kernel; ++j) offset.push_back(i * h.dilation * w.size + j * w.dilation);
-  parallel_for(planes, std::max<std::int64_t>(1, (1 << 14) / (work + 1)), threads,
+  parallel_for(extent(input, 0, 2), std::max<std::int64_t>(1, (1 << 14) / (work + 1)), run.threads,
                [&](std::int64_t begin, std::int64_t end) {
                  std::vector<std::int32_t> tap(static_cast<std::size_t>(w.out));
                  for (std::int64_t task = begin * h.out; task < end * h.out; ++task) {
@@ -82,9 +90,12 @@ void max_pool2d(const T* x, T* y, std::int64_t* index, std::int64_t planes, cons
 }
 
 template <class T>
-void max_pool2d_backward(const T* grad, const std::int64_t* index, T* out, std::int64_t planes, std::int64_t outputs,
-                         std::int64_t inputs, int threads) {
-  parallel_for(planes, std::max<std::int64_t>(1, (1 << 14) / (inputs + outputs + 1)), threads,
+void max_pool2d_backward(const Tensor& grads, const Tensor& indices, Ints, const Tensor& output, const Run& run) {
+  const std::int64_t outputs = extent(grads, 2, 4), inputs = extent(output, 2, 4);
+  const T* grad = grads.as<T>();
+  const auto* index = indices.as<std::int64_t>();
+  T* out = output.as<T>();
+  parallel_for(extent(output, 0, 2), std::max<std::int64_t>(1, (1 << 14) / (inputs + outputs + 1)), run.threads,
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t p = begin; p < end; ++p) {
                    T* to = out + p * inputs;
@@ -95,29 +106,9 @@ void max_pool2d_backward(const T* grad, const std::int64_t* index, T* out, std::
                });
 }
 
+const AddKernel max_pool2d_kernels = add_kernels<&max_pool2d<float>, &max_pool2d<double>>("max_pool2d", Layout::rows);
+const AddKernel max_pool2d_backward_kernels =
+    add_kernels<&max_pool2d_backward<float>, &max_pool2d_backward<double>>("max_pool2d_backward", Layout::rows);
+
 }  // namespace
-
-template <class T>
-void bind_max_pool2d(py::module_& module) {
-  const py::call_guard<py::gil_scoped_release> release;
-  module.def(
-      "max_pool2d",
-      [](Address x, Address y, Address index, std::int64_t planes, const Sizes& h, const Sizes& w, int threads) {
-        max_pool2d(in<T>(x), out<T>(y), reinterpret_cast<std::int64_t*>(index), planes,
-                   {h[0], h[1], h[2], h[3], h[4], h[5]}, {w[0], w[1], w[2], w[3], w[4], w[5]}, threads);
-      },
-      release);
-  module.def(
-      "max_pool2d_backward",
-      [](Address grad, Address index, Address result, std::int64_t planes, std::int64_t outputs, std::int64_t inputs,
-         int threads) {
-        max_pool2d_backward(in<T>(grad), reinterpret_cast<const std::int64_t*>(index), out<T>(result), planes, outputs,
-                            inputs, threads);
-      },
-      release);
-}
-
-template void bind_max_pool2d<float>(py::module_&);
-template void bind_max_pool2d<double>(py::module_&);
-
 }  // namespace repdl::cpu

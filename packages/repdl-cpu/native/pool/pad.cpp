@@ -1,28 +1,56 @@
-// The gradient of padding: elements that were copied several times get a sum (pad.md).
+// Padding that repeats elements, and its gradient: those that were copied several times get a sum (pad.md).
 //
+//   for i < outer, o < padded, j < inner:  (outer, n, inner) -> (outer, padded, inner)
+//     out[i, o, j] = x[i, source[o], j]
 //   for i < outer, o < padded, j < inner:  (outer, padded, inner) -> (outer, n, inner)
 //     out[i, source[o], j] += grad[i, o, j], o ascending from +0
 #include <algorithm>
 
-#include "base/bind.hpp"
-#include "repdl/contract/arithmetic.hpp"
 #include "base/threads.hpp"
+#include "repdl/contract/arithmetic.hpp"
+#include "repdl/shape/around.hpp"
+#include "repdl/shape/padding.hpp"
 
 namespace repdl::cpu {
 namespace {
 
 template <class T>
-void pad_backward(const T* grad, T* out, std::int64_t outer, std::int64_t n, std::int64_t inner, const Sizes& source,
-                  int threads) {
-  const std::int64_t padded = static_cast<std::int64_t>(source.size());
-  parallel_for(outer, std::max<std::int64_t>(1, (1 << 14) / (padded * inner + 1)), threads,
+void pad(const Tensor& input, std::int64_t dim, std::int64_t left, std::int64_t right, std::string_view mode,
+         const Tensor& output, const Run& run) {
+  const Around of = around(input, dim);
+  const PaddedSide side(mode, of.n, left, right);
+  const std::int64_t padded = side.padded(), inner = of.inner;
+  parallel_for(of.outer * padded, std::max<std::int64_t>(1, (1 << 15) / (inner + 1)), run.threads,
+               [&](std::int64_t begin, std::int64_t end) {
+                 while (begin < end) {
+                   // What is not repeated lies side by side in both.
+                   const std::int64_t i = begin / padded, o = begin % padded - left;
+                   const std::int64_t rows = o >= 0 && o < of.n ? std::min(end - begin, of.n - o) : 1;
+                   const T* from = input.as<T>() + (i * of.n + side.source(o)) * inner;
+                   T* to = output.as<T>() + begin * inner;
+                   for (std::int64_t j = 0; j < rows * inner; ++j) to[j] = canonical(from[j]);
+                   begin += rows;
+                 }
+               });
+}
+
+template <class T>
+void pad_backward(const Tensor& grads, std::int64_t dim, std::int64_t left, std::int64_t right, std::string_view mode,
+                  const Tensor& output, const Run& run) {
+  const Around of = around(output, dim);
+  const std::int64_t n = of.n, inner = of.inner;
+  const PaddedSide side(mode, n, left, right);
+  const std::int64_t padded = side.padded();
+  const T* grad = grads.as<T>();
+  T* out = output.as<T>();
+  parallel_for(of.outer, std::max<std::int64_t>(1, (1 << 14) / (padded * inner + 1)), run.threads,
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    T* to = out + i * n * inner;
                    std::fill(to, to + n * inner, T(0));
                    for (std::int64_t o = 0; o < padded; ++o) {
                      const T* from = grad + (i * padded + o) * inner;
-                     T* row = to + source[static_cast<std::size_t>(o)] * inner;
+                     T* row = to + side.source(o - left) * inner;
                      for (std::int64_t j = 0; j < inner; ++j) row[j] += from[j];
                    }
                    for (std::int64_t j = 0; j < n * inner; ++j) to[j] = canonical(to[j]);
@@ -30,18 +58,9 @@ void pad_backward(const T* grad, T* out, std::int64_t outer, std::int64_t n, std
                });
 }
 
+const AddKernel pad_kernels = add_kernels<&pad<float>, &pad<double>>("pad", Layout::rows);
+const AddKernel pad_backward_kernels =
+    add_kernels<&pad_backward<float>, &pad_backward<double>>("pad_backward", Layout::rows);
+
 }  // namespace
-
-template <class T>
-void bind_pad(py::module_& module) {
-  module.def(
-      "pad_backward",
-      [](Address grad, Address result, std::int64_t outer, std::int64_t n, std::int64_t inner, const Sizes& source,
-         int threads) { pad_backward(in<T>(grad), out<T>(result), outer, n, inner, source, threads); },
-      py::call_guard<py::gil_scoped_release>());
-}
-
-template void bind_pad<float>(py::module_&);
-template void bind_pad<double>(py::module_&);
-
 }  // namespace repdl::cpu

@@ -32,14 +32,10 @@ void bind(py::module_& module) {
   def(module, "matmul_work", matmul_work<T>);
   def(module, "max_backward", max_backward<T>);
   def(module, "max_dim", max_dim<T>);
-  def(module, "max_pool2d", max_pool2d<T>);
-  def(module, "max_pool2d_backward", max_pool2d_backward<T>);
   def(module, "nll_loss", nll_loss<T>);
   def(module, "nll_loss_backward", nll_loss_backward<T>);
   def(module, "norm_rows", norm_rows<T>);
   def(module, "norm_rows_backward", norm_rows_backward<T>);
-  def(module, "pad", pad<T>);
-  def(module, "pad_backward", pad_backward<T>);
   def(module, "sgd_step", sgd_step<T>);
   def(module, "sum", sum<T>);
 }

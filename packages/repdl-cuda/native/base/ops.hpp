@@ -71,15 +71,6 @@ template <class T>
 void max_backward(Address grad, Address x, Address y, Address result, Address ties, std::int64_t n,
                   const Stream& stream);
 
-// Of each side: size, outputs, kernel_size, stride, padding, dilation.
-template <class T>
-void max_pool2d(Address x, Address y, Address index, std::int64_t planes, const Sizes& rows, const Sizes& columns,
-                const Stream& stream);
-// `claims` is an int32 for each element of the result.
-template <class T>
-void max_pool2d_backward(Address grad, Address index, Address result, Address claims, std::int64_t planes,
-                         std::int64_t outputs, std::int64_t inputs, const Stream& stream);
-
 // `sizes`: N, C and the positions beside them. `weights`, those of the targets, may be 0 without weight.
 template <class T>
 void nll_loss(Address x, Address target, Address weight, Address losses, Address weights, const Sizes& sizes,
@@ -98,13 +89,6 @@ template <class T>
 void norm_rows_backward(const std::string& op, Address grad, Address x, Address mean, Address rstd, Address weight,
                         Address result, Address grad_weight, Address grad_bias, Address work, const Sizes& sizes,
                         std::int64_t lanes, std::int64_t block, const Stream& stream);
-
-template <class T>
-void pad(Address x, Address y, std::int64_t outer, std::int64_t n, std::int64_t inner, std::int64_t left,
-         std::int64_t right, const std::string& mode, const Stream& stream);
-template <class T>
-void pad_backward(Address grad, Address y, std::int64_t outer, std::int64_t n, std::int64_t inner, std::int64_t left,
-                  std::int64_t right, const std::string& mode, const Stream& stream);
 
 template <class T>
 void sgd_step(const std::vector<std::vector<Address>>& tensors, const Sizes& counts, double lr, double weight_decay,

@@ -5,23 +5,18 @@
 //   for p < planes, o < OH * OW:  (planes, OH, OW) -> (planes, H, W)
 //     out[p, index[p, o]] += grad[p, o], o ascending from +0
 #include "base/launch.hpp"
-#include "base/ops.hpp"
 #include "repdl/contract/arithmetic.hpp"
+#include "repdl/shape/around.hpp"
+#include "repdl/shape/window.hpp"
 
 namespace repdl::cuda {
 namespace {
 
 constexpr int threads = 256;
 
-struct Side {
-  std::int64_t size, out, kernel, stride, padding, dilation;
-
-  __device__ std::int64_t at(std::int64_t o, std::int64_t k) const { return o * stride - padding + k * dilation; }
-};
-
 template <class T>
 __global__ void __launch_bounds__(threads)
-    pool(const T* x, T* y, std::int64_t* index, Side h, Side w, std::int64_t count) {
+    pool(const T* x, T* y, std::int64_t* index, WindowSide h, WindowSide w, std::int64_t count) {
   const std::int64_t o = thread_index();
   if (o >= count) return;
   const std::int64_t row = o / w.out % h.out, column = o % w.out;
@@ -83,33 +78,28 @@ __global__ void __launch_bounds__(threads) unpool(const T* grad, const std::int6
   for (std::int64_t i = me; i < inputs; i += threads) to[i] = canonical(to[i]);
 }
 
-Side side_of(const Sizes& s) { return {s.at(0), s.at(1), s.at(2), s.at(3), s.at(4), s.at(5)}; }
+template <class T>
+void max_pool2d(const Tensor& input, Ints kernel_size, Ints stride, Ints padding, Ints dilation, bool,
+                const Tensor& output, const Tensor& indices, const Run& run) {
+  const WindowSide h(0, input, output, kernel_size, stride, padding, dilation);
+  const WindowSide w(1, input, output, kernel_size, stride, padding, dilation);
+  launch(run.op, pool<T>, {ceil_div(output.count(), threads)}, threads, 0, stream_of(run), input.as<T>(),
+         output.as<T>(), indices.as<std::int64_t>(), h, w, output.count());
+}
+
+template <class T>
+void max_pool2d_backward(const Tensor& grad, const Tensor& indices, Ints, const Tensor& output, const Run& run) {
+  const Stream stream = stream_of(run);
+  const std::int64_t count = output.count();
+  int* claims = run.workspace<int>(count);
+  launch(run.op, fill_zero<T>, {ceil_div(count, threads)}, threads, 0, stream, output.as<T>(), claims, count);
+  launch(run.op, unpool<T>, {extent(output, 0, 2)}, threads, 0, stream, grad.as<T>(), indices.as<std::int64_t>(),
+         output.as<T>(), claims, extent(grad, 2, 4), extent(output, 2, 4));
+}
+
+const AddKernel max_pool2d_kernels = add_kernels<&max_pool2d<float>, &max_pool2d<double>>("max_pool2d", Layout::rows);
+const AddKernel max_pool2d_backward_kernels =
+    add_kernels<&max_pool2d_backward<float>, &max_pool2d_backward<double>>("max_pool2d_backward", Layout::rows);
 
 }  // namespace
-
-template <class T>
-void max_pool2d(Address x, Address y, Address index, std::int64_t planes, const Sizes& rows, const Sizes& columns,
-                const Stream& stream) {
-  const Side h = side_of(rows), w = side_of(columns);
-  const std::int64_t count = planes * h.out * w.out;
-  launch("max_pool2d", pool<T>, {ceil_div(count, threads)}, threads, 0, stream, in<T>(x), out<T>(y),
-         out<std::int64_t>(index), h, w, count);
-}
-
-template <class T>
-void max_pool2d_backward(Address grad, Address index, Address result, Address claims, std::int64_t planes,
-                         std::int64_t outputs, std::int64_t inputs, const Stream& stream) {
-  launch("max_pool2d_backward", fill_zero<T>, {ceil_div(planes * inputs, threads)}, threads, 0, stream, out<T>(result),
-         out<int>(claims), planes * inputs);
-  launch("max_pool2d_backward", unpool<T>, {planes}, threads, 0, stream, in<T>(grad), in<std::int64_t>(index),
-         out<T>(result), out<int>(claims), outputs, inputs);
-}
-
-template void max_pool2d<float>(Address, Address, Address, std::int64_t, const Sizes&, const Sizes&, const Stream&);
-template void max_pool2d<double>(Address, Address, Address, std::int64_t, const Sizes&, const Sizes&, const Stream&);
-template void max_pool2d_backward<float>(Address, Address, Address, Address, std::int64_t, std::int64_t, std::int64_t,
-                                         const Stream&);
-template void max_pool2d_backward<double>(Address, Address, Address, Address, std::int64_t, std::int64_t, std::int64_t,
-                                          const Stream&);
-
 }  // namespace repdl::cuda

@@ -5,31 +5,17 @@
 //   for i < outer, e < n, j < inner:  (outer, padded, inner) -> (outer, n, inner)
 //     out[i, e, j] = sum of grad[i, o, j] over the o with s(o - left) = e, o ascending from +0
 #include "base/launch.hpp"
-#include "base/ops.hpp"
 #include "repdl/contract/arithmetic.hpp"
-#include "repdl/host_device.hpp"
+#include "repdl/shape/around.hpp"
+#include "repdl/shape/padding.hpp"
 
 namespace repdl::cuda {
 namespace {
 
 constexpr int threads = 256;
 
-enum class Mode { reflect, replicate, circular };
-
-// A side of n elements and what is put before and after it.
-struct Side {
-  Mode mode;
-  std::int64_t n, left, right;
-
-  REPDL_HD std::int64_t padded() const { return left + n + right; }
-
-  // The element that position i, from -left to n + right, copies.
-  __device__ std::int64_t source(std::int64_t i) const {
-    if (i >= 0 && i < n) return i;
-    if (mode == Mode::replicate) return i < 0 ? 0 : n - 1;
-    if (mode == Mode::circular) return i < 0 ? i + n : i - n;
-    return i < 0 ? -i : 2 * (n - 1) - i;
-  }
+struct Side : PaddedSide {
+  using PaddedSide::PaddedSide;
 
   // f(i) for the positions that copy element e, ascending.
   template <class F>
@@ -79,36 +65,25 @@ __global__ void __launch_bounds__(threads)
   y[index] = canonical(sum);
 }
 
-Side side_of(const std::string& mode, std::int64_t n, std::int64_t left, std::int64_t right) {
-  return {mode == "replicate" ? Mode::replicate : mode == "circular" ? Mode::circular : Mode::reflect, n, left, right};
+template <class T>
+void pad(const Tensor& input, std::int64_t dim, std::int64_t left, std::int64_t right, std::string_view mode,
+         const Tensor& output, const Run& run) {
+  const Around of = around(input, dim);
+  launch(run.op, copy_elements<T>, {ceil_div(output.count(), threads)}, threads, 0, stream_of(run), input.as<T>(),
+         output.as<T>(), Side(mode, of.n, left, right), of.inner, output.count());
 }
+
+template <class T>
+void pad_backward(const Tensor& grad, std::int64_t dim, std::int64_t left, std::int64_t right, std::string_view mode,
+                  const Tensor& output, const Run& run) {
+  const Around of = around(output, dim);
+  launch(run.op, sum_copies<T>, {ceil_div(output.count(), threads)}, threads, 0, stream_of(run), grad.as<T>(),
+         output.as<T>(), Side(mode, of.n, left, right), of.inner, output.count());
+}
+
+const AddKernel pad_kernels = add_kernels<&pad<float>, &pad<double>>("pad", Layout::rows);
+const AddKernel pad_backward_kernels =
+    add_kernels<&pad_backward<float>, &pad_backward<double>>("pad_backward", Layout::rows);
 
 }  // namespace
-
-template <class T>
-void pad(Address x, Address y, std::int64_t outer, std::int64_t n, std::int64_t inner, std::int64_t left,
-         std::int64_t right, const std::string& mode, const Stream& stream) {
-  const Side side = side_of(mode, n, left, right);
-  const std::int64_t count = outer * side.padded() * inner;
-  launch("pad", copy_elements<T>, {ceil_div(count, threads)}, threads, 0, stream, in<T>(x), out<T>(y), side, inner,
-         count);
-}
-
-template <class T>
-void pad_backward(Address grad, Address y, std::int64_t outer, std::int64_t n, std::int64_t inner, std::int64_t left,
-                  std::int64_t right, const std::string& mode, const Stream& stream) {
-  const std::int64_t count = outer * n * inner;
-  launch("pad_backward", sum_copies<T>, {ceil_div(count, threads)}, threads, 0, stream, in<T>(grad), out<T>(y),
-         side_of(mode, n, left, right), inner, count);
-}
-
-template void pad<float>(Address, Address, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                         const std::string&, const Stream&);
-template void pad<double>(Address, Address, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                          const std::string&, const Stream&);
-template void pad_backward<float>(Address, Address, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                                  std::int64_t, const std::string&, const Stream&);
-template void pad_backward<double>(Address, Address, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                                   std::int64_t, const std::string&, const Stream&);
-
 }  // namespace repdl::cuda

@@ -2,8 +2,9 @@
 //
 // A kernel is a function with the arguments of an op's schema, then the outputs, then where to run:
 //
-//   void softmax(const Tensor& input, std::int64_t dim, const Contract& contract, const Tensor& output, const Run&
-//   run); const AddKernel added = add_kernel<&softmax>("softmax", DType::float32, Layout::rows);
+//   void softmax(const Tensor& input, std::int64_t dim, const Contract& contract,
+//                const Tensor& output, const Run& run);
+//   const AddKernel added = add_kernel<&softmax>("softmax", DType::float32, Layout::last);
 //
 // That is all: `repdl/python.hpp` makes a module of the table, `repdl.native` the implementations of its
 // ops. Outputs are allocated by core, arguments are checked before. A kernel sets the floating-point
@@ -84,6 +85,7 @@ struct Run {
 enum class Layout {
   strided,  // as they are, with any strides; outputs too
   rows,     // row-major
+  last,     // row-major, with the dimension that the op works along as the last one
   flat,     // all in the order in memory of the first output, which has no gaps: elements in a row
   lists,    // lists of tensors: those of one index are in one order in memory, without gaps
 };
@@ -147,6 +149,13 @@ AddKernel add_kernel(const char* op, DType dtype, Layout layout = Layout::stride
                          detail::call<function>(function, std::make_index_sequence<arguments>(), given, run);
                        }});
   return {};
+}
+
+// The same for an op with a function for each dtype of the arithmetic.
+template <auto of_float, auto of_double>
+AddKernel add_kernels(const char* op, Layout layout = Layout::strided) {
+  add_kernel<of_float>(op, DType::float32, layout);
+  return add_kernel<of_double>(op, DType::float64, layout);
 }
 
 }  // namespace repdl

@@ -291,7 +291,7 @@ inline const char* name_of(DType dtype) {
 }
 
 inline PyObject* get_layout(PyObject* self, void*) {
-  constexpr const char* names[] = {"strided", "rows", "flat", "lists"};
+  constexpr const char* names[] = {"strided", "rows", "last", "flat", "lists"};
   return PyUnicode_FromString(names[static_cast<int>(reinterpret_cast<KernelObject*>(self)->kernel->layout)]);
 }
 
@@ -301,7 +301,7 @@ inline PyObject* get_arguments(PyObject* self, void*) {
 
 inline PyObject* kernel_type() {
   static PyGetSetDef getters[] = {
-      {"layout", get_layout, nullptr, "strided, rows, flat or lists", nullptr},
+      {"layout", get_layout, nullptr, "strided, rows, last, flat or lists", nullptr},
       {"arguments", get_arguments, nullptr, "number of arguments and outputs", nullptr},
       {nullptr, nullptr, nullptr, nullptr, nullptr},
   };
