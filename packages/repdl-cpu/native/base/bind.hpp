@@ -31,26 +31,11 @@ T* out(Address address) {
 template <class T>
 void bind_adam_step(py::module_& module);
 template <class T>
-void bind_batch_norm(py::module_& module);
-template <class T>
 void bind_conv2d(py::module_& module);
 template <>
 void bind_conv2d<float>(py::module_& module);
 template <>
 void bind_conv2d<double>(py::module_& module);
-void bind_cross_entropy(py::module_& module);
-template <class T>
-void bind_group_norm(py::module_& module);
-template <>
-void bind_group_norm<float>(py::module_& module);
-template <>
-void bind_group_norm<double>(py::module_& module);
-template <class T>
-void bind_layer_norm(py::module_& module);
-template <>
-void bind_layer_norm<float>(py::module_& module);
-template <>
-void bind_layer_norm<double>(py::module_& module);
 template <class T>
 void bind_matmul(py::module_& module);
 template <>
@@ -58,19 +43,6 @@ void bind_matmul<float>(py::module_& module);
 template <>
 void bind_matmul<double>(py::module_& module);
 template <class T>
-void bind_max(py::module_& module);
-template <class T>
-void bind_nll_loss(py::module_& module);
-template <class T>
-void bind_rms_norm(py::module_& module);
-template <>
-void bind_rms_norm<float>(py::module_& module);
-template <>
-void bind_rms_norm<double>(py::module_& module);
-template <class T>
 void bind_sgd_step(py::module_& module);
-void bind_softmax(py::module_& module);
-template <class T>
-void bind_sum(py::module_& module);
 
 }  // namespace repdl::cpu

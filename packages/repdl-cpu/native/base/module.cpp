@@ -8,28 +8,12 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   py::module_ f64 = module.def_submodule("f64");
   bind_adam_step<float>(module);
   bind_adam_step<double>(f64);
-  bind_batch_norm<float>(module);
-  bind_batch_norm<double>(f64);
   bind_conv2d<float>(module);
   bind_conv2d<double>(f64);
-  bind_cross_entropy(module);
-  bind_group_norm<float>(module);
-  bind_group_norm<double>(f64);
-  bind_layer_norm<float>(module);
-  bind_layer_norm<double>(f64);
   bind_matmul<float>(module);
   bind_matmul<double>(f64);
-  bind_max<float>(module);
-  bind_max<double>(f64);
-  bind_nll_loss<float>(module);
-  bind_nll_loss<double>(f64);
-  bind_rms_norm<float>(module);
-  bind_rms_norm<double>(f64);
   bind_sgd_step<float>(module);
   bind_sgd_step<double>(f64);
-  bind_softmax(module);
-  bind_sum<float>(module);
-  bind_sum<double>(f64);
   repdl::python::add_table(module.ptr());
   module.def("thread_team", [] { return openmp().parallel ? openmp().name : "repdl-cpu"; });
 #if defined(REPDL_COUNT_ROUTES)

@@ -10,8 +10,13 @@
 namespace repdl::cpu {
 namespace {
 
-void cross_entropy(const ClassLoss& loss, const float* x, float* losses, float* out, float* total, float* max,
-                   float* sum) {
+void cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weight, std::string_view reduction,
+                   std::int64_t ignore, const Contract& contract, const Tensor& output, const Tensor& total,
+                   const Tensor& max_of_row, const Tensor& sum_of_row, const Run& run) {
+  const ClassLossOf<float> loss =
+      class_loss<float>(target, weight, class_rows(target, input), ignore, reduction, contract, run);
+  const float* x = input.as<float>();
+  float *max = max_of_row.as<float>(), *sum = sum_of_row.as<float>();
   const std::int64_t classes = loss.classes;
   parallel_for(loss.n, row_grain(classes), loss.threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -20,12 +25,18 @@ void cross_entropy(const ClassLoss& loss, const float* x, float* losses, float* 
       sum[i] = canonical(row.sum);
     }
   });
-  loss.forward([&](std::int64_t i) { return (x[i * classes + loss.target[i]] - max[i]) - exact::log(sum[i]); }, losses,
-               out, total);
+  loss.forward([&](std::int64_t i) { return (x[i * classes + loss.target[i]] - max[i]) - exact::log(sum[i]); },
+               losses_of(loss, output, run), output.as<float>(), total.as<float>());
 }
 
-void cross_entropy_backward(const ClassLoss& loss, const float* grad, const float* x, const float* total,
-                            const float* max, const float* sum, float* out) {
+void cross_entropy_backward(const Tensor& grads, const Tensor& input, const Tensor& target, const Tensor& weight,
+                            const Tensor& total_weight, const Tensor& max_of_row, const Tensor& sum_of_row,
+                            std::string_view reduction, std::int64_t ignore, const Tensor& output, const Run& run) {
+  const ClassLossOf<float> loss =
+      class_loss<float>(target, weight, class_rows(target, input), ignore, reduction, {}, run);
+  const float *grad = grads.as<float>(), *x = input.as<float>(), *total = total_weight.as<float>();
+  const float *max = max_of_row.as<float>(), *sum = sum_of_row.as<float>();
+  float* out = output.as<float>();
   const std::int64_t classes = loss.classes;
   parallel_for(loss.n, row_grain(classes), loss.threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -46,27 +57,9 @@ void cross_entropy_backward(const ClassLoss& loss, const float* grad, const floa
   });
 }
 
+const AddKernel cross_entropy_kernel = add_kernel<&cross_entropy>("cross_entropy", DType::float32, Layout::last);
+const AddKernel cross_entropy_backward_kernel =
+    add_kernel<&cross_entropy_backward>("cross_entropy_backward", DType::float32, Layout::last);
+
 }  // namespace
-
-void bind_cross_entropy(py::module_& module) {
-  const py::call_guard<py::gil_scoped_release> release;
-  module.def(
-      "cross_entropy",
-      [](Address x, Address target, Address weight, Address losses, Address result, Address total, Address max,
-         Address sum, const Sizes& sizes, std::int64_t ignore, int reduction, std::int64_t lanes, std::int64_t block,
-         int threads) {
-        cross_entropy(class_loss(target, weight, sizes, ignore, reduction, lanes, block, threads), in(x), out(losses),
-                      out(result), out(total), out(max), out(sum));
-      },
-      release);
-  module.def(
-      "cross_entropy_backward",
-      [](Address grad, Address x, Address target, Address weight, Address total, Address max, Address sum,
-         Address result, const Sizes& sizes, std::int64_t ignore, int reduction, int threads) {
-        cross_entropy_backward(class_loss(target, weight, sizes, ignore, reduction, 64, 1024, threads), in(grad), in(x),
-                               in(total), in(max), in(sum), out(result));
-      },
-      release);
-}
-
 }  // namespace repdl::cpu

@@ -1,14 +1,12 @@
 // What the losses over class indices share: positions, weights, and their reduction.
 #pragma once
 
-#include "base/bind.hpp"
-#include "repdl/contract/arithmetic.hpp"
-#include "reduce/sum.hpp"
 #include "base/threads.hpp"
+#include "reduce/sum.hpp"
+#include "repdl/contract/arithmetic.hpp"
+#include "repdl/shape/classes.hpp"
 
 namespace repdl::cpu {
-
-enum class Reduction { none, mean, sum };
 
 // A loss over targets (N, inner) of classes (N, C, inner); weight (C) or null.
 template <class T>
@@ -59,20 +57,17 @@ struct ClassLossOf {
   }
 };
 
-using ClassLoss = ClassLossOf<float>;
+template <class T>
+ClassLossOf<T> class_loss(const Tensor& target, const Tensor& weight, const Around& sizes, std::int64_t ignore,
+                          std::string_view reduction, const Contract& contract, const Run& run) {
+  return {target.as<std::int64_t>(), weight.as<T>(), sizes.outer, sizes.n, sizes.inner, ignore,
+          reduction_of(reduction),   contract,       run.threads};
+}
 
-template <class T = float>
-ClassLossOf<T> class_loss(Address target, Address weight, const Sizes& sizes, std::int64_t ignore, int reduction,
-                          std::int64_t lanes, std::int64_t block, int threads) {
-  return {reinterpret_cast<const std::int64_t*>(target),
-          in<T>(weight),
-          sizes[0],
-          sizes[1],
-          sizes[2],
-          ignore,
-          static_cast<Reduction>(reduction),
-          sum_order(lanes, block),
-          threads};
+// Where the losses of the positions go: the output, or memory of their own before they are reduced.
+template <class T>
+T* losses_of(const ClassLossOf<T>& loss, const Tensor& output, const Run& run) {
+  return loss.reduction == Reduction::none ? output.as<T>() : run.workspace<T>(loss.positions());
 }
 
 }  // namespace repdl::cpu

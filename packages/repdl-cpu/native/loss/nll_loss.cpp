@@ -8,7 +8,24 @@ namespace repdl::cpu {
 namespace {
 
 template <class T>
-void nll_loss_backward(const ClassLossOf<T>& loss, const T* grad, const T* total, T* out) {
+void nll_loss(const Tensor& input, const Tensor& target, const Tensor& weight, std::string_view reduction,
+              std::int64_t ignore, const Contract& contract, const Tensor& output, const Tensor& total,
+              const Run& run) {
+  const ClassLossOf<T> loss =
+      class_loss<T>(target, weight, class_sizes(target, input.size[1]), ignore, reduction, contract, run);
+  const T* x = input.as<T>();
+  loss.forward(
+      [&](std::int64_t i) { return x[(i / loss.inner * loss.classes + loss.target[i]) * loss.inner + i % loss.inner]; },
+      losses_of(loss, output, run), output.as<T>(), total.as<T>());
+}
+
+template <class T>
+void nll_loss_backward(const Tensor& grads, const Tensor& target, const Tensor& weight, const Tensor& total_weight,
+                       std::int64_t classes, std::string_view reduction, std::int64_t ignore, const Tensor& output,
+                       const Run& run) {
+  const ClassLossOf<T> loss = class_loss<T>(target, weight, class_sizes(target, classes), ignore, reduction, {}, run);
+  const T *grad = grads.as<T>(), *total = total_weight.as<T>();
+  T* out = output.as<T>();
   const std::int64_t row = loss.classes * loss.inner;
   parallel_for(loss.n, std::max<std::int64_t>(1, (1 << 14) / (row + 1)), loss.threads,
                [&](std::int64_t begin, std::int64_t end) {
@@ -21,35 +38,9 @@ void nll_loss_backward(const ClassLossOf<T>& loss, const T* grad, const T* total
                });
 }
 
+const AddKernel nll_loss_kernels = add_kernels<&nll_loss<float>, &nll_loss<double>>("nll_loss", Layout::rows);
+const AddKernel nll_loss_backward_kernels =
+    add_kernels<&nll_loss_backward<float>, &nll_loss_backward<double>>("nll_loss_backward", Layout::rows);
+
 }  // namespace
-
-template <class T>
-void bind_nll_loss(py::module_& module) {
-  const py::call_guard<py::gil_scoped_release> release;
-  module.def(
-      "nll_loss",
-      [](Address x, Address target, Address weight, Address losses, Address result, Address total, const Sizes& sizes,
-         std::int64_t ignore, int reduction, std::int64_t lanes, std::int64_t block, int threads) {
-        const ClassLossOf<T> loss = class_loss<T>(target, weight, sizes, ignore, reduction, lanes, block, threads);
-        const T* from = in<T>(x);
-        loss.forward(
-            [&](std::int64_t i) {
-              return from[(i / loss.inner * loss.classes + loss.target[i]) * loss.inner + i % loss.inner];
-            },
-            out<T>(losses), out<T>(result), out<T>(total));
-      },
-      release);
-  module.def(
-      "nll_loss_backward",
-      [](Address grad, Address target, Address weight, Address total, Address result, const Sizes& sizes,
-         std::int64_t ignore, int reduction, int threads) {
-        nll_loss_backward(class_loss<T>(target, weight, sizes, ignore, reduction, 64, 1024, threads), in<T>(grad),
-                          in<T>(total), out<T>(result));
-      },
-      release);
-}
-
-template void bind_nll_loss<float>(py::module_&);
-template void bind_nll_loss<double>(py::module_&);
-
 }  // namespace repdl::cpu

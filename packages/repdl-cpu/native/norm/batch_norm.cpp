@@ -5,10 +5,10 @@
 //     y[:, c, :] = ((x - mean) * invstd) * weight[c] + bias[c]
 #include <cmath>
 
-#include "base/bind.hpp"
-#include "simd/simd_double.hpp"
-#include "reduce/sum.hpp"
 #include "base/threads.hpp"
+#include "reduce/sum.hpp"
+#include "repdl/shape/around.hpp"
+#include "simd/simd_double.hpp"
 
 namespace repdl::cpu {
 namespace {
@@ -61,8 +61,21 @@ struct Vectors {
   T *mean, *invstd, *new_mean, *new_var;
 };
 
+Channels channels_of(const Tensor& input, const Contract& contract, const Run& run) {
+  const Around of = around(input, 1);
+  return {of.outer, of.n, of.inner, contract, run.threads};
+}
+
 template <class T>
-void batch_norm(const Channels& s, const T* x, T* y, const Vectors<T>& v, bool training, double momentum, double eps) {
+void batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
+                const Tensor& bias, bool training, double momentum, double eps, const Contract& contract,
+                const Tensor& output, const Tensor& mean_made, const Tensor& invstd_made, const Tensor& new_mean,
+                const Tensor& new_var, const Run& run) {
+  const Channels s = channels_of(input, contract, run);
+  const Vectors<T> v{running_mean.as<T>(), running_var.as<T>(), weight.as<T>(),   bias.as<T>(),
+                     mean_made.as<T>(),    invstd_made.as<T>(), new_mean.as<T>(), new_var.as<T>()};
+  const T* x = input.as<T>();
+  T* y = output.as<T>();
   s.each_channel([&](std::int64_t k) {
     // Converted in here: only the parts of a parallel_for round to nearest whatever the caller has set.
     const T n = static_cast<T>(s.count()), rest = static_cast<T>(s.count() - 1);
@@ -109,8 +122,13 @@ void batch_norm(const Channels& s, const T* x, T* y, const Vectors<T>& v, bool t
 }
 
 template <class T>
-void batch_norm_backward(const Channels& s, const T* grad, const T* x, const T* weight, const T* means,
-                         const T* invstds, T* out, T* grad_weight, T* grad_bias, bool training) {
+void batch_norm_backward(const Tensor& grads, const Tensor& input, const Tensor& weights, const Tensor& mean_given,
+                         const Tensor& invstd_given, bool training, const Contract& contract, const Tensor& output,
+                         const Tensor& to_weight, const Tensor& to_bias, const Run& run) {
+  const Channels s = channels_of(input, contract, run);
+  const T *grad = grads.as<T>(), *x = input.as<T>(), *weight = weights.as<T>();
+  const T *means = mean_given.as<T>(), *invstds = invstd_given.as<T>();
+  T *out = output.as<T>(), *grad_weight = to_weight.as<T>(), *grad_bias = to_bias.as<T>();
   s.each_channel([&](std::int64_t k) {
     const T mean = means[k], invstd = invstds[k];
     grad_bias[k] = canonical(s.sum(k, [grad](std::int64_t i) { return grad[i]; }));
@@ -138,35 +156,9 @@ void batch_norm_backward(const Channels& s, const T* grad, const T* x, const T* 
   });
 }
 
-Channels channels(const Sizes& sizes, std::int64_t lanes, std::int64_t block, int threads) {
-  return {sizes[0], sizes[1], sizes[2], sum_order(lanes, block), threads};
-}
+const AddKernel batch_norm_kernels = add_kernels<&batch_norm<float>, &batch_norm<double>>("batch_norm", Layout::rows);
+const AddKernel batch_norm_backward_kernels =
+    add_kernels<&batch_norm_backward<float>, &batch_norm_backward<double>>("batch_norm_backward", Layout::rows);
 
 }  // namespace
-
-template <class T>
-void bind_batch_norm(py::module_& module) {
-  const py::call_guard<py::gil_scoped_release> release;
-  module.def(
-      "batch_norm",
-      [](Address x, Address y, const std::vector<Address>& given, const std::vector<Address>& made, const Sizes& sizes,
-         bool training, double momentum, double eps, std::int64_t lanes, std::int64_t block, int threads) {
-        const Vectors<T> v{in<T>(given[0]), in<T>(given[1]), in<T>(given[2]), in<T>(given[3]),
-                           out<T>(made[0]), out<T>(made[1]), out<T>(made[2]), out<T>(made[3])};
-        batch_norm(channels(sizes, lanes, block, threads), in<T>(x), out<T>(y), v, training, momentum, eps);
-      },
-      release);
-  module.def(
-      "batch_norm_backward",
-      [](Address grad, Address x, Address weight, Address mean, Address invstd, Address result, Address grad_weight,
-         Address grad_bias, const Sizes& sizes, bool training, std::int64_t lanes, std::int64_t block, int threads) {
-        batch_norm_backward(channels(sizes, lanes, block, threads), in<T>(grad), in<T>(x), in<T>(weight), in<T>(mean),
-                            in<T>(invstd), out<T>(result), out<T>(grad_weight), out<T>(grad_bias), training);
-      },
-      release);
-}
-
-template void bind_batch_norm<float>(py::module_&);
-template void bind_batch_norm<double>(py::module_&);
-
 }  // namespace repdl::cpu

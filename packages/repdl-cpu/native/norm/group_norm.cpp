@@ -3,19 +3,16 @@
 //   for each row (i, k), i < N, k < groups:  (N, C, inner) -> (N, C, inner)
 //     mean = sum(x[i, k, :, :]) / n, rstd = 1 / sqrt(sum((x[i, k, :, :] - mean)**2) / n + eps)
 //     y[i, c, :] = ((x[i, c, :] - mean) * rstd) * weight[c] + bias[c]
-#include "base/bind.hpp"
-#include "step/tensor_lists.hpp"
 #include "norm/norm.hpp"
+#include "repdl/shape/channels.hpp"
+#include "step/tensor_lists.hpp"
 
 namespace repdl::cpu {
 namespace {
 
-struct Groups {
-  std::int64_t batch, groups, channels, inner;  // channels of one group
+struct Groups : GroupedChannels {
   Contract contract;
   int threads;
-
-  std::int64_t n() const { return channels * inner; }
 
   // body(row) for every row, those of one group one after the other; begin(group) comes
   // before the first of a group. Each thread works with a Body of its own.
@@ -41,9 +38,13 @@ struct Groups {
   }
 };
 
-void group_norm(const Groups& s, const float* x, const float* weight, const float* bias, double eps, float* y,
-                float* means, float* rstds) {
-  const std::int64_t n = s.n(), rows = s.batch * s.groups;
+void group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& weights, const Tensor& biases, double eps,
+                const Contract& contract, const Tensor& output, const Tensor& mean, const Tensor& rstd,
+                const Run& run) {
+  const float *x = input.as<float>(), *weight = weights.as<float>(), *bias = biases.as<float>();
+  float *y = output.as<float>(), *means = mean.as<float>(), *rstds = rstd.as<float>();
+  const Groups s{grouped(input, num_groups), contract, run.threads};
+  const std::int64_t n = s.n(), rows = s.rows();
   // A stretch of elements with one weight and bias each, or with the same for all.
   const bool each = s.inner == 1;
   const std::int64_t stretch = each ? n : s.inner;
@@ -166,7 +167,20 @@ class ChannelElements {
   mutable float mean_ = 0, rstd_ = 0;
 };
 
-void group_norm_backward(const Groups& s, const Backward& in, float* grad_weight, float* grad_bias) {
+void group_norm_backward(const Tensor& grad, const Tensor& input, std::int64_t num_groups, const Tensor& mean,
+                         const Tensor& rstd, const Tensor& weight, const Contract& contract, const Tensor& output,
+                         const Tensor& to_weight, const Tensor& to_bias, const Run& run) {
+  const Groups s{grouped(input, num_groups), contract, run.threads};
+  float *out = output.as<float>(), *grad_weight = to_weight.as<float>(), *grad_bias = to_bias.as<float>();
+  const Backward in{s,
+                    grad.as<float>(),
+                    input.as<float>(),
+                    mean.as<float>(),
+                    rstd.as<float>(),
+                    weight.as<float>(),
+                    out,
+                    past_caches(out, s.rows(), s.n()),
+                    {}};
   s.each_row([&] { return in; });
   if (s.inner == 1) REPDL_ROUTE("group_norm: channels as columns");
   if (s.inner == 1) return column_gradients(s, in, grad_weight, grad_bias);
@@ -181,34 +195,9 @@ void group_norm_backward(const Groups& s, const Backward& in, float* grad_weight
                });
 }
 
-Groups groups_of(const Sizes& sizes, std::int64_t lanes, std::int64_t block, int threads) {
-  return {sizes[0], sizes[1], sizes[2], sizes[3], sum_order(lanes, block), threads};
-}
+const AddKernel group_norm_kernel = add_kernel<&group_norm>("group_norm", DType::float32, Layout::rows);
+const AddKernel group_norm_backward_kernel =
+    add_kernel<&group_norm_backward>("group_norm_backward", DType::float32, Layout::rows);
 
 }  // namespace
-
-template <>
-void bind_group_norm<float>(py::module_& module) {
-  const py::call_guard<py::gil_scoped_release> release;
-  module.def(
-      "group_norm",
-      [](Address x, Address weight, Address bias, Address y, Address mean, Address rstd, const Sizes& sizes, double eps,
-         std::int64_t lanes, std::int64_t block, int threads) {
-        const Groups s = groups_of(sizes, lanes, block, threads);
-        group_norm(s, in(x), in(weight), in(bias), eps, out(y), out(mean), out(rstd));
-      },
-      release);
-  module.def(
-      "group_norm_backward",
-      [](Address grad, Address x, Address mean, Address rstd, Address weight, Address result, Address grad_weight,
-         Address grad_bias, const Sizes& sizes, std::int64_t lanes, std::int64_t block, int threads) {
-        const Groups s = groups_of(sizes, lanes, block, threads);
-        const Backward given{s,        in(grad),   in(x),       in(mean),
-                             in(rstd), in(weight), out(result), past_caches(out(result), s.batch * s.groups, s.n()),
-                             {}};
-        group_norm_backward(s, given, out(grad_weight), out(grad_bias));
-      },
-      release);
-}
-
 }  // namespace repdl::cpu

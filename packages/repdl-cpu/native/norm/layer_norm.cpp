@@ -3,30 +3,28 @@
 //   for i < rows:  (rows, n) -> (rows, n)
 //     mean = sum(x[i, :]) / n, rstd = 1 / sqrt(sum((x[i, :] - mean)**2) / n + eps)
 //     y[i, :] = ((x[i, :] - mean) * rstd) * weight + bias
-#include "base/bind.hpp"
-#include "step/tensor_lists.hpp"
 #include "norm/norm.hpp"
+#include "repdl/shape/channels.hpp"
+#include "step/tensor_lists.hpp"
 
 namespace repdl::cpu {
 namespace {
 
-struct Rows {
-  std::int64_t rows, n;
-  Contract contract;
-  int threads;
-};
-
-void layer_norm(const Rows& s, const float* x, const float* weight, const float* bias, double eps, float* y,
-                float* means, float* rstds) {
-  const std::int64_t n = s.n;
-  const bool past = past_caches(y, s.rows, n);
+void layer_norm(const Tensor& input, Ints normalized, const Tensor& weights, const Tensor& biases, double eps,
+                const Contract& contract, const Tensor& output, const Tensor& mean, const Tensor& rstd,
+                const Run& run) {
+  const float *x = input.as<float>(), *weight = weights.as<float>(), *bias = biases.as<float>();
+  float *y = output.as<float>(), *means = mean.as<float>(), *rstds = rstd.as<float>();
+  const GroupedChannels s = normalized_rows(input, normalized);
+  const std::int64_t n = s.n();
+  const bool past = past_caches(y, s.rows(), n);
   const auto each = [](const float* vector) { return Each{vector}; };
-  parallel_for(s.rows, norm_grain(n), s.threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(s.rows(), norm_grain(n), run.threads, [&](std::int64_t begin, std::int64_t end) {
     with_factor(weight, each, [&](auto w) {
       with_factor(bias, each, [&](auto b) {
         for (std::int64_t row = begin; row < end; ++row) {
           const float* from = x + row * n;
-          const Moments m = row_moments(from, n, eps, s.contract, prefetch_distance(n, end - 1 - row));
+          const Moments m = row_moments(from, n, eps, contract, prefetch_distance(n, end - 1 - row));
           means[row] = canonical(m.mean);
           rstds[row] = canonical(m.rstd);
           scale_row(from, m, w, b, y + row * n, n, past);
@@ -37,15 +35,20 @@ void layer_norm(const Rows& s, const float* x, const float* weight, const float*
   });
 }
 
-void layer_norm_backward(const Rows& s, const float* grad, const float* x, const float* mean, const float* rstd,
-                         const float* weight, float* out, float* grad_weight, float* grad_bias) {
-  const std::int64_t n = s.n;
-  const bool past = past_caches(out, s.rows, n);
-  ColumnSums columns(s.rows, 2 * n, s.contract);
+void layer_norm_backward(const Tensor& grads, const Tensor& input, Ints normalized, const Tensor& means,
+                         const Tensor& rstds, const Tensor& weights, const Contract& contract, const Tensor& output,
+                         const Tensor& to_weights, const Tensor& to_biases, const Run& run) {
+  const float *grad = grads.as<float>(), *x = input.as<float>(), *weight = weights.as<float>();
+  const float *mean = means.as<float>(), *rstd = rstds.as<float>();
+  float *out = output.as<float>(), *grad_weight = to_weights.as<float>(), *grad_bias = to_biases.as<float>();
+  const GroupedChannels s = normalized_rows(input, normalized);
+  const std::int64_t n = s.n();
+  const bool past = past_caches(out, s.rows(), n);
+  ColumnSums columns(s.rows(), 2 * n, contract);
   const float* sums = nullptr;
-  const std::int64_t lanes = s.contract.sum_lanes;
+  const std::int64_t lanes = contract.sum_lanes;
   with_option(weight != nullptr, [&](auto weighted) {
-    sums = columns.run(s.threads, [=, &s](auto rows, std::int64_t row, std::int64_t next, float* lane) {
+    sums = columns.run(run.threads, [=](auto rows, std::int64_t row, std::int64_t next, float* lane) {
       constexpr int R = decltype(rows)::value;
       std::array<Moments, R> moments;
       for (int r = 0; r < R; ++r) moments[r] = {mean[row + r * lanes], rstd[row + r * lanes]};
@@ -59,7 +62,7 @@ void layer_norm_backward(const Rows& s, const float* grad, const float* x, const
         part.store(lane + i, to_weight);
         part.store(lane + n + i, to_bias);
       };
-      gradient_rows<R>(given, moments, n, s.contract, next * n, past, weighted, add);
+      gradient_rows<R>(given, moments, n, contract, next * n, past, weighted, add);
     });
   });
   for (std::int64_t i = 0; i < n; ++i) {
@@ -68,27 +71,9 @@ void layer_norm_backward(const Rows& s, const float* grad, const float* x, const
   }
 }
 
+const AddKernel layer_norm_kernel = add_kernel<&layer_norm>("layer_norm", DType::float32, Layout::rows);
+const AddKernel layer_norm_backward_kernel =
+    add_kernel<&layer_norm_backward>("layer_norm_backward", DType::float32, Layout::rows);
+
 }  // namespace
-
-template <>
-void bind_layer_norm<float>(py::module_& module) {
-  const py::call_guard<py::gil_scoped_release> release;
-  module.def(
-      "layer_norm",
-      [](Address x, Address weight, Address bias, Address y, Address mean, Address rstd, std::int64_t rows,
-         std::int64_t n, double eps, std::int64_t lanes, std::int64_t block, int threads) {
-        layer_norm({rows, n, sum_order(lanes, block), threads}, in(x), in(weight), in(bias), eps, out(y), out(mean),
-                   out(rstd));
-      },
-      release);
-  module.def(
-      "layer_norm_backward",
-      [](Address grad, Address x, Address mean, Address rstd, Address weight, Address result, Address grad_weight,
-         Address grad_bias, std::int64_t rows, std::int64_t n, std::int64_t lanes, std::int64_t block, int threads) {
-        layer_norm_backward({rows, n, sum_order(lanes, block), threads}, in(grad), in(x), in(mean), in(rstd),
-                            in(weight), out(result), out(grad_weight), out(grad_bias));
-      },
-      release);
-}
-
 }  // namespace repdl::cpu

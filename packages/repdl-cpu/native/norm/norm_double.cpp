@@ -6,10 +6,10 @@
 //     y = ((x - mean) * rstd) * weight[at] + bias[at]
 #include <algorithm>
 
-#include "base/bind.hpp"
-#include "repdl/contract/norm.hpp"
-#include "reduce/sum.hpp"
 #include "base/threads.hpp"
+#include "reduce/sum.hpp"
+#include "repdl/contract/norm.hpp"
+#include "repdl/shape/channels.hpp"
 
 namespace repdl::cpu {
 namespace {
@@ -113,85 +113,67 @@ void channel_gradients(const DoubleRows& s, const double* grad, const double* x,
       [=](std::int64_t i, std::int64_t c) { return grad[at(i, c)]; });
 }
 
-DoubleRows double_rows(std::int64_t rows, std::int64_t n, bool centred, std::int64_t lanes, std::int64_t block,
-                       int threads) {
-  return {rows, n, 1, n, 1, centred, sum_order(lanes, block), threads};
+DoubleRows double_rows(const GroupedChannels& s, bool centred, const Contract& contract, const Run& run) {
+  return {s.rows(), s.n(), s.groups, s.channels, s.inner, centred, contract, run.threads};
 }
 
-// (N, groups, channels of one, inner)
-DoubleRows double_groups(const Sizes& z, std::int64_t lanes, std::int64_t block, int threads) {
-  return {z[0] * z[1], z[2] * z[3], z[1], z[2], z[3], true, sum_order(lanes, block), threads};
+void layer_norm_double(const Tensor& input, Ints normalized, const Tensor& weight, const Tensor& bias, double eps,
+                       const Contract& contract, const Tensor& output, const Tensor& mean, const Tensor& rstd,
+                       const Run& run) {
+  normalise(double_rows(normalized_rows(input, normalized), true, contract, run), input.as<double>(),
+            weight.as<double>(), bias.as<double>(), eps, output.as<double>(), mean.as<double>(), rstd.as<double>());
 }
+
+void rms_norm_double(const Tensor& input, Ints normalized, const Tensor& weight, double eps, const Contract& contract,
+                     const Tensor& output, const Tensor& rstd, const Run& run) {
+  normalise(double_rows(normalized_rows(input, normalized), false, contract, run), input.as<double>(),
+            weight.as<double>(), nullptr, eps, output.as<double>(), nullptr, rstd.as<double>());
+}
+
+void group_norm_double(const Tensor& input, std::int64_t num_groups, const Tensor& weight, const Tensor& bias,
+                       double eps, const Contract& contract, const Tensor& output, const Tensor& mean,
+                       const Tensor& rstd, const Run& run) {
+  normalise(double_rows(grouped(input, num_groups), true, contract, run), input.as<double>(), weight.as<double>(),
+            bias.as<double>(), eps, output.as<double>(), mean.as<double>(), rstd.as<double>());
+}
+
+void layer_norm_backward_double(const Tensor& grads, const Tensor& input, Ints normalized, const Tensor& mean,
+                                const Tensor& rstd, const Tensor& weight, const Contract& contract,
+                                const Tensor& output, const Tensor& grad_weight, const Tensor& grad_bias,
+                                const Run& run) {
+  const DoubleRows s = double_rows(normalized_rows(input, normalized), true, contract, run);
+  const double *g = grads.as<double>(), *x = input.as<double>(), *m = mean.as<double>(), *r = rstd.as<double>();
+  gradients(s, g, x, m, r, weight.as<double>(), output.as<double>());
+  row_gradients(s, g, x, m, r, grad_weight.as<double>(), grad_bias.as<double>());
+}
+
+void rms_norm_backward_double(const Tensor& grads, const Tensor& input, Ints normalized, const Tensor& rstd,
+                              const Tensor& weight, const Contract& contract, const Tensor& output,
+                              const Tensor& grad_weight, const Run& run) {
+  const DoubleRows s = double_rows(normalized_rows(input, normalized), false, contract, run);
+  const double *g = grads.as<double>(), *x = input.as<double>(), *r = rstd.as<double>();
+  gradients(s, g, x, nullptr, r, weight.as<double>(), output.as<double>());
+  row_gradients(s, g, x, nullptr, r, grad_weight.as<double>(), nullptr);
+}
+
+void group_norm_backward_double(const Tensor& grads, const Tensor& input, std::int64_t num_groups, const Tensor& mean,
+                                const Tensor& rstd, const Tensor& weight, const Contract& contract,
+                                const Tensor& output, const Tensor& grad_weight, const Tensor& grad_bias,
+                                const Run& run) {
+  const DoubleRows s = double_rows(grouped(input, num_groups), true, contract, run);
+  const double *g = grads.as<double>(), *x = input.as<double>(), *m = mean.as<double>(), *r = rstd.as<double>();
+  gradients(s, g, x, m, r, weight.as<double>(), output.as<double>());
+  channel_gradients(s, g, x, m, r, grad_weight.as<double>(), grad_bias.as<double>());
+}
+
+const AddKernel norm_double_kernels[] = {
+    add_kernel<&layer_norm_double>("layer_norm", DType::float64, Layout::rows),
+    add_kernel<&layer_norm_backward_double>("layer_norm_backward", DType::float64, Layout::rows),
+    add_kernel<&rms_norm_double>("rms_norm", DType::float64, Layout::rows),
+    add_kernel<&rms_norm_backward_double>("rms_norm_backward", DType::float64, Layout::rows),
+    add_kernel<&group_norm_double>("group_norm", DType::float64, Layout::rows),
+    add_kernel<&group_norm_backward_double>("group_norm_backward", DType::float64, Layout::rows),
+};
 
 }  // namespace
-
-template <>
-void bind_layer_norm<double>(py::module_& module) {
-  const py::call_guard<py::gil_scoped_release> release;
-  module.def(
-      "layer_norm",
-      [](Address x, Address weight, Address bias, Address y, Address mean, Address rstd, std::int64_t rows,
-         std::int64_t n, double eps, std::int64_t lanes, std::int64_t block, int threads) {
-        normalise(double_rows(rows, n, true, lanes, block, threads), in<double>(x), in<double>(weight),
-                  in<double>(bias), eps, out<double>(y), out<double>(mean), out<double>(rstd));
-      },
-      release);
-  module.def(
-      "layer_norm_backward",
-      [](Address grad, Address x, Address mean, Address rstd, Address weight, Address result, Address grad_weight,
-         Address grad_bias, std::int64_t rows, std::int64_t n, std::int64_t lanes, std::int64_t block, int threads) {
-        const DoubleRows s = double_rows(rows, n, true, lanes, block, threads);
-        const double *g = in<double>(grad), *from = in<double>(x), *m = in<double>(mean), *r = in<double>(rstd);
-        gradients(s, g, from, m, r, in<double>(weight), out<double>(result));
-        row_gradients(s, g, from, m, r, out<double>(grad_weight), out<double>(grad_bias));
-      },
-      release);
-}
-
-template <>
-void bind_rms_norm<double>(py::module_& module) {
-  const py::call_guard<py::gil_scoped_release> release;
-  module.def(
-      "rms_norm",
-      [](Address x, Address weight, Address y, Address rstd, std::int64_t rows, std::int64_t n, double eps,
-         std::int64_t lanes, std::int64_t block, int threads) {
-        normalise(double_rows(rows, n, false, lanes, block, threads), in<double>(x), in<double>(weight), nullptr, eps,
-                  out<double>(y), nullptr, out<double>(rstd));
-      },
-      release);
-  module.def(
-      "rms_norm_backward",
-      [](Address grad, Address x, Address rstd, Address weight, Address result, Address grad_weight, std::int64_t rows,
-         std::int64_t n, std::int64_t lanes, std::int64_t block, int threads) {
-        const DoubleRows s = double_rows(rows, n, false, lanes, block, threads);
-        const double *g = in<double>(grad), *from = in<double>(x), *r = in<double>(rstd);
-        gradients(s, g, from, nullptr, r, in<double>(weight), out<double>(result));
-        row_gradients(s, g, from, nullptr, r, out<double>(grad_weight), nullptr);
-      },
-      release);
-}
-
-template <>
-void bind_group_norm<double>(py::module_& module) {
-  const py::call_guard<py::gil_scoped_release> release;
-  module.def(
-      "group_norm",
-      [](Address x, Address weight, Address bias, Address y, Address mean, Address rstd, const Sizes& sizes, double eps,
-         std::int64_t lanes, std::int64_t block, int threads) {
-        normalise(double_groups(sizes, lanes, block, threads), in<double>(x), in<double>(weight), in<double>(bias), eps,
-                  out<double>(y), out<double>(mean), out<double>(rstd));
-      },
-      release);
-  module.def(
-      "group_norm_backward",
-      [](Address grad, Address x, Address mean, Address rstd, Address weight, Address result, Address grad_weight,
-         Address grad_bias, const Sizes& sizes, std::int64_t lanes, std::int64_t block, int threads) {
-        const DoubleRows s = double_groups(sizes, lanes, block, threads);
-        const double *g = in<double>(grad), *from = in<double>(x), *m = in<double>(mean), *r = in<double>(rstd);
-        gradients(s, g, from, m, r, in<double>(weight), out<double>(result));
-        channel_gradients(s, g, from, m, r, out<double>(grad_weight), out<double>(grad_bias));
-      },
-      release);
-}
-
 }  // namespace repdl::cpu

@@ -5,22 +5,20 @@
 //     y[i, :] = (x[i, :] * rstd) * weight
 #include <cmath>
 
-#include "base/bind.hpp"
-#include "step/tensor_lists.hpp"
 #include "norm/norm.hpp"
+#include "repdl/shape/channels.hpp"
+#include "step/tensor_lists.hpp"
 
 namespace repdl::cpu {
 namespace {
 
-struct RmsRows {
-  std::int64_t rows, n;
-  Contract contract;
-  int threads;
-};
-
-void rms_norm(const RmsRows& s, const float* x, const float* weight, double eps, float* y, float* rstds) {
-  const std::int64_t n = s.n;
-  parallel_for(s.rows, norm_grain(n), s.threads, [&](std::int64_t begin, std::int64_t end) {
+void rms_norm(const Tensor& input, Ints normalized, const Tensor& weights, double eps, const Contract& contract,
+              const Tensor& output, const Tensor& rstds_made, const Run& run) {
+  const float *x = input.as<float>(), *weight = weights.as<float>();
+  float *y = output.as<float>(), *rstds = rstds_made.as<float>();
+  const GroupedChannels s = normalized_rows(input, normalized);
+  const std::int64_t n = s.n();
+  parallel_for(s.rows(), norm_grain(n), run.threads, [&](std::int64_t begin, std::int64_t end) {
     // Converted in here: only the parts of a parallel_for round to nearest whatever the caller has set.
     const float count = static_cast<float>(n), epsilon = static_cast<float>(eps);
     with_option(weight != nullptr, [&](auto weighted) {
@@ -28,7 +26,7 @@ void rms_norm(const RmsRows& s, const float* x, const float* weight, double eps,
         const float* from = x + row * n;
         const std::int64_t ahead = prefetch_distance(n, end - 1 - row);
         float* to = y + row * n;
-        const float q = sum_each(n, s.contract,
+        const float q = sum_each(n, contract,
                                  [=](std::int64_t i, auto part) {
                                    prefetch(from + i, ahead);
                                    const Vec v = part.load(from + i);
@@ -51,9 +49,8 @@ void rms_norm(const RmsRows& s, const float* x, const float* weight, double eps,
 
 // One row: grad_input to out, grad * h added to sums[0 .. n). Asks for memory `ahead` elements further.
 template <class Weighted>
-void row_backward(const RmsRows& s, const float* g, const float* x, float rstd, const float* weight, float* out,
-                  float* sums, std::int64_t ahead, Weighted) {
-  const std::int64_t n = s.n;
+void row_backward(std::int64_t n, const Contract& contract, const float* g, const float* x, float rstd,
+                  const float* weight, float* out, float* sums, std::int64_t ahead, Weighted) {
   const auto w = [=](std::int64_t i, auto part) {
     if constexpr (Weighted::value)
       return part.load(g + i) * part.load(weight + i);
@@ -61,7 +58,7 @@ void row_backward(const RmsRows& s, const float* g, const float* x, float rstd, 
       return part.load(g + i);
   };
   const auto h = [=](std::int64_t i, auto part) { return part.load(x + i) * Vec::set1(rstd); };
-  const float t = sum_each(n, s.contract, [=](std::int64_t i, auto part) { return w(i, part) * h(i, part); });
+  const float t = sum_each(n, contract, [=](std::int64_t i, auto part) { return w(i, part) * h(i, part); });
   const float b = -(t / static_cast<float>(n));
   row_loop(n, [=](std::int64_t i, auto part) {
     prefetch(g + i, ahead);
@@ -73,40 +70,28 @@ void row_backward(const RmsRows& s, const float* g, const float* x, float rstd, 
   });
 }
 
-void rms_norm_backward(const RmsRows& s, const float* grad, const float* x, const float* rstd, const float* weight,
-                       float* out, float* grad_weight) {
-  const std::int64_t n = s.n;
-  ColumnSums columns(s.rows, n, s.contract);
+void rms_norm_backward(const Tensor& grads, const Tensor& input, Ints normalized, const Tensor& rstds,
+                       const Tensor& weights, const Contract& contract, const Tensor& output, const Tensor& to_weights,
+                       const Run& run) {
+  const float *grad = grads.as<float>(), *x = input.as<float>(), *rstd = rstds.as<float>();
+  const float* weight = weights.as<float>();
+  float *out = output.as<float>(), *grad_weight = to_weights.as<float>();
+  const GroupedChannels s = normalized_rows(input, normalized);
+  const std::int64_t n = s.n();
+  ColumnSums columns(s.rows(), n, contract);
   const float* sums = nullptr;
   with_option(weight != nullptr, [&](auto weighted) {
-    sums = columns.run(s.threads, row_by_row(s.contract, [&](std::int64_t row, std::int64_t next, float* lane) {
-                         row_backward(s, grad + row * n, x + row * n, rstd[row], weight, out + row * n, lane, next * n,
-                                      weighted);
+    sums = columns.run(run.threads, row_by_row(contract, [&](std::int64_t row, std::int64_t next, float* lane) {
+                         row_backward(n, contract, grad + row * n, x + row * n, rstd[row], weight, out + row * n, lane,
+                                      next * n, weighted);
                        }));
   });
   for (std::int64_t i = 0; i < n; ++i) grad_weight[i] = canonical(sums[i]);
 }
 
+const AddKernel rms_norm_kernel = add_kernel<&rms_norm>("rms_norm", DType::float32, Layout::rows);
+const AddKernel rms_norm_backward_kernel =
+    add_kernel<&rms_norm_backward>("rms_norm_backward", DType::float32, Layout::rows);
+
 }  // namespace
-
-template <>
-void bind_rms_norm<float>(py::module_& module) {
-  const py::call_guard<py::gil_scoped_release> release;
-  module.def(
-      "rms_norm",
-      [](Address x, Address weight, Address y, Address rstd, std::int64_t rows, std::int64_t n, double eps,
-         std::int64_t lanes, std::int64_t block, int threads) {
-        rms_norm({rows, n, sum_order(lanes, block), threads}, in(x), in(weight), eps, out(y), out(rstd));
-      },
-      release);
-  module.def(
-      "rms_norm_backward",
-      [](Address grad, Address x, Address rstd, Address weight, Address result, Address grad_weight, std::int64_t rows,
-         std::int64_t n, std::int64_t lanes, std::int64_t block, int threads) {
-        rms_norm_backward({rows, n, sum_order(lanes, block), threads}, in(grad), in(x), in(rstd), in(weight),
-                          out(result), out(grad_weight));
-      },
-      release);
-}
-
 }  // namespace repdl::cpu

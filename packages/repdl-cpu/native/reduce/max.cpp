@@ -4,13 +4,13 @@
 //     index[i] = first NaN of x[i, :], else first of its largest elements
 #include <limits>
 
-#include "base/bind.hpp"
+#include "base/threads.hpp"
 #include "reduce/row_max.hpp"
 #include "repdl/contract/arithmetic.hpp"
-#include "base/threads.hpp"
+#include "repdl/shape/around.hpp"
 
 namespace repdl::cpu {
-// Of doubles, as largest.hpp has it for floats.
+// Of doubles, as row_max.hpp has it for floats.
 inline double largest(const double* x, std::int64_t n) {
   double best = -std::numeric_limits<double>::infinity();
   for (std::int64_t i = 0; i < n; ++i) best = x[i] > best ? x[i] : best;
@@ -37,19 +37,35 @@ std::int64_t first_largest(const T* x, std::int64_t n) {
   return i;
 }
 
+// `indices` may be null.
 template <class T>
-void max_dim(const T* x, T* values, std::int64_t* indices, std::int64_t rows, std::int64_t n, int threads) {
-  parallel_for(rows, std::max<std::int64_t>(1, (1 << 15) / n), threads, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t index = first_largest(x + i * n, n);
-      values[i] = canonical(x[i * n + index]);
-      if (indices) indices[i] = index;
-    }
-  });
+void max_of_rows(const T* x, T* values, std::int64_t* indices, std::int64_t rows, std::int64_t n, int threads) {
+  parallel_for(rows, std::max<std::int64_t>(1, (1 << 15) / (n + 1)), threads,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const std::int64_t index = first_largest(x + i * n, n);
+                   values[i] = canonical(x[i * n + index]);
+                   if (indices) indices[i] = index;
+                 }
+               });
 }
 
 template <class T>
-void max_backward(const T* grad, const T* x, const T* y, T* out, std::int64_t n, int threads) {
+void max(const Tensor& input, const Tensor& output, const Run& run) {
+  max_of_rows(input.as<T>(), output.as<T>(), nullptr, 1, input.count(), run.threads);
+}
+
+template <class T>
+void max_dim(const Tensor& input, std::int64_t, bool, const Tensor& values, const Tensor& indices, const Run& run) {
+  max_of_rows(input.as<T>(), values.as<T>(), indices.as<std::int64_t>(), values.count(), rows_of(input).n, run.threads);
+}
+
+template <class T>
+void max_backward(const Tensor& grads, const Tensor& input, const Tensor& output, const Tensor& result,
+                  const Run& run) {
+  const T *grad = grads.as<T>(), *x = input.as<T>(), *y = output.as<T>();
+  T* out = result.as<T>();
+  const std::int64_t n = input.count();
   std::int64_t ties = 0;
   T each = 0;
   const T largest = *y;
@@ -58,31 +74,15 @@ void max_backward(const T* grad, const T* x, const T* y, T* out, std::int64_t n,
     for (std::int64_t i = 0; i < n; ++i) ties += tied(x[i]);
     each = canonical(*grad / static_cast<T>(ties));
   });
-  parallel_for(n, 1 << 15, threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(n, 1 << 15, run.threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) out[i] = tied(x[i]) ? each : T(0);
   });
 }
 
+const AddKernel max_kernels = add_kernels<&max<float>, &max<double>>("max", Layout::rows);
+const AddKernel max_dim_kernels = add_kernels<&max_dim<float>, &max_dim<double>>("max_dim", Layout::last);
+const AddKernel max_backward_kernels =
+    add_kernels<&max_backward<float>, &max_backward<double>>("max_backward", Layout::rows);
+
 }  // namespace
-
-template <class T>
-void bind_max(py::module_& module) {
-  const py::call_guard<py::gil_scoped_release> release;
-  module.def(
-      "max_dim",
-      [](Address x, Address values, Address indices, std::int64_t rows, std::int64_t n, int threads) {
-        max_dim(in<T>(x), out<T>(values), reinterpret_cast<std::int64_t*>(indices), rows, n, threads);
-      },
-      release);
-  module.def(
-      "max_backward",
-      [](Address grad, Address x, Address y, Address result, std::int64_t n, int threads) {
-        max_backward(in<T>(grad), in<T>(x), in<T>(y), out<T>(result), n, threads);
-      },
-      release);
-}
-
-template void bind_max<float>(py::module_&);
-template void bind_max<double>(py::module_&);
-
 }  // namespace repdl::cpu

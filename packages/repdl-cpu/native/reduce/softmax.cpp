@@ -5,9 +5,9 @@
 //     y[i, :] = e / sum(e)
 #include "reduce/softmax.hpp"
 
-#include "base/bind.hpp"
-#include "repdl/exact/log.hpp"
 #include "base/threads.hpp"
+#include "repdl/exact/log.hpp"
+#include "repdl/shape/around.hpp"
 
 namespace repdl::cpu {
 namespace {
@@ -55,43 +55,41 @@ void log_softmax_backward(const float* grad, const float* y, float* out, std::in
   });
 }
 
-template <class F>
-void bind_forward(py::module_& module, const char* name, F f) {
-  module.def(
-      name,
-      [f](Address x, Address y, std::int64_t rows, std::int64_t n, std::int64_t lanes, std::int64_t block,
-          int threads) {
-        const Contract contract = sum_order(lanes, block);
-        parallel_for(rows, row_grain(n), threads, [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t i = begin; i < end; ++i)
-            f(in(x) + i * n, out(y) + i * n, n, contract, prefetch_distance(n, end - 1 - i));
-        });
-      },
-      py::call_guard<py::gil_scoped_release>());
+template <auto of_row>
+void softmax_forward(const Tensor& input, std::int64_t, const Contract& contract, const Tensor& output,
+                     const Run& run) {
+  if (output.count() == 0) return;
+  const Around rows = rows_of(input);
+  const std::int64_t n = rows.n;
+  const float* x = input.as<float>();
+  float* y = output.as<float>();
+  parallel_for(rows.outer, row_grain(n), run.threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      of_row(x + i * n, y + i * n, n, contract, prefetch_distance(n, end - 1 - i));
+  });
 }
 
-template <class F>
-void bind_backward(py::module_& module, const char* name, F f) {
-  module.def(
-      name,
-      [f](Address grad, Address y, Address result, std::int64_t rows, std::int64_t n, std::int64_t lanes,
-          std::int64_t block, int threads) {
-        const Contract contract = sum_order(lanes, block);
-        parallel_for(rows, row_grain(n), threads, [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t i = begin; i < end; ++i)
-            f(in(grad) + i * n, in(y) + i * n, out(result) + i * n, n, contract, prefetch_distance(n, end - 1 - i));
-        });
-      },
-      py::call_guard<py::gil_scoped_release>());
+template <auto of_row>
+void softmax_gradient(const Tensor& grads, const Tensor& output, std::int64_t, const Contract& contract,
+                      const Tensor& result, const Run& run) {
+  if (result.count() == 0) return;
+  const Around rows = rows_of(output);
+  const std::int64_t n = rows.n;
+  const float *grad = grads.as<float>(), *y = output.as<float>();
+  float* out = result.as<float>();
+  parallel_for(rows.outer, row_grain(n), run.threads, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      of_row(grad + i * n, y + i * n, out + i * n, n, contract, prefetch_distance(n, end - 1 - i));
+  });
 }
+
+const AddKernel softmax_kernel = add_kernel<&softmax_forward<&softmax>>("softmax", DType::float32, Layout::last);
+const AddKernel log_softmax_kernel =
+    add_kernel<&softmax_forward<&log_softmax>>("log_softmax", DType::float32, Layout::last);
+const AddKernel softmax_backward_kernel =
+    add_kernel<&softmax_gradient<&softmax_backward>>("softmax_backward", DType::float32, Layout::last);
+const AddKernel log_softmax_backward_kernel =
+    add_kernel<&softmax_gradient<&log_softmax_backward>>("log_softmax_backward", DType::float32, Layout::last);
 
 }  // namespace
-
-void bind_softmax(py::module_& module) {
-  bind_forward(module, "softmax", softmax);
-  bind_forward(module, "log_softmax", log_softmax);
-  bind_backward(module, "softmax_backward", softmax_backward);
-  bind_backward(module, "log_softmax_backward", log_softmax_backward);
-}
-
 }  // namespace repdl::cpu

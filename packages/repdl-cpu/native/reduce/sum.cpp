@@ -10,11 +10,11 @@
 #include <cstring>
 #include <vector>
 
-#include "base/bind.hpp"
-#include "repdl/contract/arithmetic.hpp"
 #include "base/routes.hpp"
 #include "base/streams.hpp"
 #include "base/threads.hpp"
+#include "repdl/contract/arithmetic.hpp"
+#include "repdl/shape/dimensions.hpp"
 
 namespace repdl::cpu {
 namespace {
@@ -24,7 +24,8 @@ struct Dims {
   std::vector<std::int64_t> size, stride;
   std::int64_t count = 1;
 
-  Dims(const Sizes& sizes, const Sizes& strides) {
+  explicit Dims(const Dimensions& of) {
+    const std::vector<std::int64_t>&sizes = of.size, &strides = of.stride;
     for (std::size_t d = 0; d < sizes.size(); ++d) {
       count *= sizes[d];
       if (sizes[d] == 1) continue;
@@ -179,7 +180,11 @@ void contiguous_rows(const T* x, T* out, std::int64_t rows, std::int64_t row_str
 }
 
 template <class T>
-void sum(const T* x, T* out, const Dims& kept, const Dims& reduced, const Contract& contract, int threads) {
+void sum(const Tensor& input, Ints dim, bool, const Contract& contract, const Tensor& output, const Run& run) {
+  const T* x = input.as<T>();
+  T* out = output.as<T>();
+  const Dims kept(Dimensions(input, dim, false)), reduced(Dimensions(input, dim, true));
+  const int threads = run.threads;
   const std::int64_t n = reduced.count;
   if (kept.count == 0) return;
   if (kept.inner_size() >= 4 && kept.inner_stride() == 1 && n > 1 && reduced.inner_stride() != 1)
@@ -195,21 +200,7 @@ void sum(const T* x, T* out, const Dims& kept, const Dims& reduced, const Contra
                });
 }
 
+const AddKernel sum_kernels = add_kernels<&sum<float>, &sum<double>>("sum");
+
 }  // namespace
-
-template <class T>
-void bind_sum(py::module_& module) {
-  module.def(
-      "sum",
-      [](Address x, Address y, const Sizes& kept_size, const Sizes& kept_stride, const Sizes& reduced_size,
-         const Sizes& reduced_stride, std::int64_t lanes, std::int64_t block, int threads) {
-        sum(in<T>(x), out<T>(y), Dims(kept_size, kept_stride), Dims(reduced_size, reduced_stride),
-            sum_order(lanes, block), threads);
-      },
-      py::call_guard<py::gil_scoped_release>());
-}
-
-template void bind_sum<float>(py::module_&);
-template void bind_sum<double>(py::module_&);
-
 }  // namespace repdl::cpu

@@ -1,5 +1,5 @@
 // The loss of logits of the targets, and its gradient (cross_entropy.md). The sums over the rows
-// follow as an op of their own (nll_loss.py).
+// follow (loss.hpp).
 //
 //   for i < rows:  (rows, C), (rows) -> (rows)
 //     m[i] = max(x[i, :]);  s[i] = sum(exp(x[i, :] - m[i]))
@@ -9,10 +9,9 @@
 //
 // A CUDA block takes a row.
 #include "loss/loss.hpp"
-#include "base/ops.hpp"
+#include "reduce/row_reduce.hpp"
 #include "repdl/exact/exp.hpp"
 #include "repdl/exact/log.hpp"
-#include "reduce/row_reduce.hpp"
 
 namespace repdl::cuda {
 namespace {
@@ -47,24 +46,31 @@ __global__ void __launch_bounds__(most_threads)
   }
 }
 
+void cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weight, std::string_view reduction,
+                   std::int64_t ignore, const Contract& contract, const Tensor& output, const Tensor& total,
+                   const Tensor& max, const Tensor& sum, const Run& run) {
+  const Around rows = class_rows(target, input);
+  const Losses<float> made(target, weight, reduction, output, run);
+  const auto targets = class_targets<float>(target, weight, rows, ignore);
+  const SumOrder order(contract, rows.n);
+  launch(run.op, row_losses, {rows.outer}, row_threads(rows.n, order), 0, stream_of(run), input.as<float>(), targets,
+         made.losses, made.weights, max.as<float>(), sum.as<float>(), order);
+  reduce_losses(made, targets, contract, output, total, run);
+}
+
+void cross_entropy_backward(const Tensor& grad, const Tensor& input, const Tensor& target, const Tensor& weight,
+                            const Tensor& total, const Tensor& max, const Tensor& sum, std::string_view reduction,
+                            std::int64_t ignore, const Tensor& output, const Run& run) {
+  const Around rows = class_rows(target, input);
+  const unsigned threads = rows.n >= 1024 ? most_threads : 32;
+  launch(run.op, row_gradients, {rows.outer}, threads, 0, stream_of(run), grad.as<float>(), input.as<float>(),
+         class_targets<float>(target, weight, rows, ignore), total.as<float>(), max.as<float>(), sum.as<float>(),
+         reduction_of(reduction), output.as<float>());
+}
+
+const AddKernel cross_entropy_kernel = add_kernel<&cross_entropy>("cross_entropy", DType::float32, Layout::last);
+const AddKernel cross_entropy_backward_kernel =
+    add_kernel<&cross_entropy_backward>("cross_entropy_backward", DType::float32, Layout::last);
+
 }  // namespace
-
-void cross_entropy(Address x, Address target, Address weight, Address losses, Address weights, Address max, Address sum,
-                   std::int64_t rows, std::int64_t classes, std::int64_t ignore, std::int64_t lanes, std::int64_t block,
-                   const Stream& stream) {
-  const SumOrder order(lanes, block, classes);
-  launch("cross_entropy", row_losses, {rows}, row_threads(classes, order), 0, stream, in<float>(x),
-         class_targets<float>(target, weight, {rows, classes, 1}, ignore), out<float>(losses), out<float>(weights),
-         out<float>(max), out<float>(sum), order);
-}
-
-void cross_entropy_backward(Address grad, Address x, Address target, Address weight, Address total, Address max,
-                            Address sum, Address y, std::int64_t rows, std::int64_t classes, std::int64_t ignore,
-                            int reduction, const Stream& stream) {
-  const unsigned threads = classes >= 1024 ? most_threads : 32;
-  launch("cross_entropy_backward", row_gradients, {rows}, threads, 0, stream, in<float>(grad), in<float>(x),
-         class_targets<float>(target, weight, {rows, classes, 1}, ignore), in<float>(total), in<float>(max),
-         in<float>(sum), static_cast<Reduction>(reduction), out<float>(y));
-}
-
 }  // namespace repdl::cuda

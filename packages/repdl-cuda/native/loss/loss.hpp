@@ -1,12 +1,11 @@
-// What the losses over class indices share: targets, their weights, the factor of a gradient.
+// What the losses over class indices share: targets, their weights, the factor of a gradient, and the
+// sums over the positions.
 #pragma once
 
-#include "base/launch.hpp"
-#include "repdl/contract/arithmetic.hpp"
+#include "reduce/grid_sum.hpp"
+#include "repdl/shape/classes.hpp"
 
 namespace repdl::cuda {
-
-enum class Reduction { none, mean, sum };
 
 // Targets (N, inner) of classes (N, C, inner); weight (C) or null.
 template <class T>
@@ -40,10 +39,68 @@ struct ClassTargets {
   }
 };
 
-// sizes: N, C and the positions beside them.
 template <class T>
-ClassTargets<T> class_targets(Address target, Address weight, const Sizes& sizes, std::int64_t ignore) {
-  return {in<std::int64_t>(target), in<T>(weight), sizes.at(1), sizes.at(2), ignore};
+ClassTargets<T> class_targets(const Tensor& target, const Tensor& weight, const Around& sizes, std::int64_t ignore) {
+  return {target.as<std::int64_t>(), weight.as<T>(), sizes.n, sizes.inner, ignore};
+}
+
+// The losses of all positions, and with weight the weights of their targets, before they are reduced.
+template <class T>
+struct Losses {
+  T *losses, *weights;
+  std::int64_t positions;
+  Reduction reduction;
+
+  Losses(const Tensor& target, const Tensor& weight, std::string_view name, const Tensor& output, const Run& run)
+      : weights(weight.given ? run.workspace<T>(target.count()) : nullptr), positions(target.count()),
+        reduction(reduction_of(name)) {
+    losses = reduction == Reduction::none ? output.as<T>() : run.workspace<T>(positions);
+  }
+};
+
+template <class T>
+struct OneOf {
+  const T* x;
+  __device__ T operator()(const Shape<1>::Offsets& where) const { return x[where.at[0]]; }
+};
+
+// Whole numbers: any order of their sum is exact.
+template <class T>
+struct Counted {
+  ClassTargets<T> targets;
+  __device__ std::int64_t operator()(const Shape<1>::Offsets& where) const { return targets.counted(where.at[0]); }
+};
+
+template <class T>
+struct WriteTotal {
+  T* to;
+  __device__ void operator()(std::int64_t, T sum) const { *to = canonical(sum); }
+  __device__ void operator()(std::int64_t, std::int64_t count) const { *to = static_cast<T>(count); }  // rounded once
+};
+
+template <class T>
+struct WriteLoss {
+  T* to;
+  const T* total;
+  Reduction reduction;
+  __device__ void operator()(std::int64_t, T sum) const {
+    *to = canonical(reduction == Reduction::mean ? sum / *total : sum);
+  }
+};
+
+// The total weight of the targets, and the losses reduced (nll_loss.md).
+template <class T>
+void reduce_losses(const Losses<T>& made, const ClassTargets<T>& targets, const Contract& contract,
+                   const Tensor& output, const Tensor& total, const Run& run) {
+  const Shape<1> one(run.op, {}, {Sizes{}}), all(run.op, {made.positions}, {Sizes{1}});
+  const WriteTotal<T> write{total.as<T>()};
+  if (made.weights)
+    grid_sum<T>(OneOf<T>{made.weights}, write, one, all, contract, run);
+  else
+    grid_sum<std::int64_t>(Counted<T>{targets}, write, one, all, contract, run);
+  if (made.reduction != Reduction::none)
+    grid_sum<T>(OneOf<T>{made.losses}, WriteLoss<T>{output.as<T>(), total.as<T>(), made.reduction}, one, all, contract,
+                run);
 }
 
 }  // namespace repdl::cuda

@@ -1,10 +1,9 @@
-// The loss of log-probabilities of the targets, and its gradient (nll_loss.md). The sums follow
-// as an op of their own (nll_loss.py).
+// The loss of log-probabilities of the targets, and its gradient (nll_loss.md). The sums over the
+// positions follow (loss.hpp).
 //
 //   for i < positions:  (N, C, inner), (N, inner) -> (N, inner)
 //     loss[i] = -(weight[t] * x[n, t, j]),  n, j of i, t = target[i]
 #include "loss/loss.hpp"
-#include "base/ops.hpp"
 
 namespace repdl::cuda {
 namespace {
@@ -31,30 +30,29 @@ __global__ void __launch_bounds__(threads) loss_gradients(const T* grad, const T
   y[index] = here ? canonical(-targets.scale(reduction, grad, total, i)) : T(0);
 }
 
+template <class T>
+void nll_loss(const Tensor& input, const Tensor& target, const Tensor& weight, std::string_view reduction,
+              std::int64_t ignore, const Contract& contract, const Tensor& output, const Tensor& total,
+              const Run& run) {
+  const Losses<T> made(target, weight, reduction, output, run);
+  const auto targets = class_targets<T>(target, weight, class_sizes(target, input.size[1]), ignore);
+  launch(run.op, losses_of<T>, {ceil_div(made.positions, threads)}, threads, 0, stream_of(run), input.as<T>(), targets,
+         made.losses, made.weights, made.positions);
+  reduce_losses(made, targets, contract, output, total, run);
+}
+
+template <class T>
+void nll_loss_backward(const Tensor& grad, const Tensor& target, const Tensor& weight, const Tensor& total,
+                       std::int64_t classes, std::string_view reduction, std::int64_t ignore, const Tensor& output,
+                       const Run& run) {
+  launch(run.op, loss_gradients<T>, {ceil_div(output.count(), threads)}, threads, 0, stream_of(run), grad.as<T>(),
+         total.as<T>(), class_targets<T>(target, weight, class_sizes(target, classes), ignore), reduction_of(reduction),
+         output.as<T>(), output.count());
+}
+
+const AddKernel nll_loss_kernels = add_kernels<&nll_loss<float>, &nll_loss<double>>("nll_loss", Layout::rows);
+const AddKernel nll_loss_backward_kernels =
+    add_kernels<&nll_loss_backward<float>, &nll_loss_backward<double>>("nll_loss_backward", Layout::rows);
+
 }  // namespace
-
-template <class T>
-void nll_loss(Address x, Address target, Address weight, Address losses, Address weights, const Sizes& sizes,
-              std::int64_t ignore, const Stream& stream) {
-  const std::int64_t positions = sizes.at(0) * sizes.at(2);
-  launch("nll_loss", losses_of<T>, {ceil_div(positions, threads)}, threads, 0, stream, in<T>(x),
-         class_targets<T>(target, weight, sizes, ignore), out<T>(losses), out<T>(weights), positions);
-}
-
-template <class T>
-void nll_loss_backward(Address grad, Address target, Address weight, Address total, Address y, const Sizes& sizes,
-                       std::int64_t ignore, int reduction, const Stream& stream) {
-  const std::int64_t count = sizes.at(0) * sizes.at(1) * sizes.at(2);
-  launch("nll_loss_backward", loss_gradients<T>, {ceil_div(count, threads)}, threads, 0, stream, in<T>(grad),
-         in<T>(total), class_targets<T>(target, weight, sizes, ignore), static_cast<Reduction>(reduction), out<T>(y),
-         count);
-}
-
-template void nll_loss<float>(Address, Address, Address, Address, Address, const Sizes&, std::int64_t, const Stream&);
-template void nll_loss<double>(Address, Address, Address, Address, Address, const Sizes&, std::int64_t, const Stream&);
-template void nll_loss_backward<float>(Address, Address, Address, Address, Address, const Sizes&, std::int64_t, int,
-                                       const Stream&);
-template void nll_loss_backward<double>(Address, Address, Address, Address, Address, const Sizes&, std::int64_t, int,
-                                        const Stream&);
-
 }  // namespace repdl::cuda

@@ -6,7 +6,6 @@
 //
 // The sums are by the whole grid, then each thread takes an element.
 #include "reduce/channel_sums.hpp"
-#include "base/ops.hpp"
 
 namespace repdl::cuda {
 namespace {
@@ -67,7 +66,7 @@ struct ChannelOf {
   std::int64_t channels;
   Divisor by_channels, by_inner;
 
-  explicit ChannelOf(const Sizes& sizes) : channels(sizes[1]), by_channels(sizes[1]), by_inner(sizes[2]) {}
+  explicit ChannelOf(const Around& of) : channels(of.n), by_channels(of.n), by_inner(of.inner) {}
   __device__ std::int64_t operator()(std::int64_t i) const {
     const std::int64_t plane = by_inner.quotient(i);
     return plane - by_channels.quotient(plane) * channels;
@@ -100,55 +99,49 @@ __global__ void __launch_bounds__(threads)
 }
 
 // (N, C, inner) as channel_sums.hpp has it, each channel a group with one mean and rstd for all of N.
-ChannelSums channel_sums(const char* op, const Sizes& sizes, std::int64_t lanes, std::int64_t block,
-                         const Stream& stream) {
-  return {op, {sizes.at(0), sizes.at(1), 1, sizes.at(2)}, {0, 1}, lanes, block, stream};
+ChannelSums channel_sums(const Around& of, const Contract& contract, const Run& run) {
+  return {{of.outer, of.n, 1, of.inner}, {0, 1}, contract, run};
 }
+
+template <class T>
+void batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
+                const Tensor& bias, bool training, double momentum, double eps, const Contract& contract,
+                const Tensor& output, const Tensor& mean, const Tensor& invstd, const Tensor& new_mean,
+                const Tensor& new_var, const Run& run) {
+  const Stream stream = stream_of(run);
+  const Around of = around(input, 1);
+  const std::int64_t n = of.outer * of.inner, channels = of.n, count = of.count();
+  if (training) {
+    const ChannelSums sums = channel_sums(of, contract, run);
+    sums.sum<T>(Elements<T>{input.as<T>()}, WriteMean<T>{mean.as<T>(), n});
+    sums.sum<T>(Squares<T>{input.as<T>(), mean.as<T>()},
+                WriteVariance<T>{running_mean.as<T>(), running_var.as<T>(), mean.as<T>(), invstd.as<T>(),
+                                 new_mean.as<T>(), new_var.as<T>(), n, momentum, eps});
+  } else {
+    launch(run.op, evaluation_statistics<T>, {ceil_div(channels, threads)}, threads, 0, stream, running_mean.as<T>(),
+           running_var.as<T>(), mean.as<T>(), invstd.as<T>(), channels, eps);
+  }
+  launch(run.op, scale_channels<T>, {ceil_div(count, threads)}, threads, 0, stream, input.as<T>(), mean.as<T>(),
+         invstd.as<T>(), weight.as<T>(), bias.as<T>(), output.as<T>(), count, ChannelOf(of));
+}
+
+template <class T>
+void batch_norm_backward(const Tensor& grad, const Tensor& input, const Tensor& weight, const Tensor& mean,
+                         const Tensor& invstd, bool training, const Contract& contract, const Tensor& output,
+                         const Tensor& grad_weight, const Tensor& grad_bias, const Run& run) {
+  const Around of = around(input, 1);
+  const std::int64_t count = of.count();
+  channel_sums(of, contract, run)
+      .sum<Pair<T>>(ChannelGradients<T>{grad.as<T>(), input.as<T>(), mean.as<T>(), invstd.as<T>()},
+                    WriteGradients<T>{grad_weight.as<T>(), grad_bias.as<T>()});
+  launch(run.op, channel_gradients<T>, {ceil_div(count, threads)}, threads, 0, stream_of(run), grad.as<T>(),
+         input.as<T>(), weight.as<T>(), mean.as<T>(), invstd.as<T>(), grad_weight.as<T>(), grad_bias.as<T>(),
+         output.as<T>(), count, ChannelOf(of), training ? of.outer * of.inner : 0);
+}
+
+const AddKernel batch_norm_kernels = add_kernels<&batch_norm<float>, &batch_norm<double>>("batch_norm", Layout::rows);
+const AddKernel batch_norm_backward_kernels =
+    add_kernels<&batch_norm_backward<float>, &batch_norm_backward<double>>("batch_norm_backward", Layout::rows);
 
 }  // namespace
-
-template <class T>
-void batch_norm(Address x, Address y, const std::vector<Address>& given, const std::vector<Address>& made, Address work,
-                const Sizes& sizes, bool training, double momentum, double eps, std::int64_t lanes, std::int64_t block,
-                const Stream& stream) {
-  const std::int64_t n = sizes.at(0) * sizes.at(2), channels = sizes.at(1), count = n * channels;
-  const T *running_mean = in<T>(given.at(0)), *running_var = in<T>(given.at(1));
-  T *mean = out<T>(made.at(0)), *invstd = out<T>(made.at(1));
-  if (training) {
-    const ChannelSums sums = channel_sums("batch_norm", sizes, lanes, block, stream);
-    sums.run<T>(Elements<T>{in<T>(x)}, WriteMean<T>{mean, n}, work);
-    sums.run<T>(Squares<T>{in<T>(x), mean},
-                WriteVariance<T>{running_mean, running_var, mean, invstd, out<T>(made.at(2)), out<T>(made.at(3)), n,
-                                 momentum, eps},
-                work);
-  } else {
-    launch("batch_norm", evaluation_statistics<T>, {ceil_div(channels, threads)}, threads, 0, stream, running_mean,
-           running_var, mean, invstd, channels, eps);
-  }
-  launch("batch_norm", scale_channels<T>, {ceil_div(count, threads)}, threads, 0, stream, in<T>(x), mean, invstd,
-         in<T>(given.at(2)), in<T>(given.at(3)), out<T>(y), count, ChannelOf(sizes));
-}
-
-template <class T>
-void batch_norm_backward(Address grad, Address x, Address weight, Address mean, Address invstd, Address result,
-                         Address grad_weight, Address grad_bias, Address work, const Sizes& sizes, bool training,
-                         std::int64_t lanes, std::int64_t block, const Stream& stream) {
-  const std::int64_t n = sizes.at(0) * sizes.at(2), channels = sizes.at(1), count = n * channels;
-  channel_sums("batch_norm_backward", sizes, lanes, block, stream)
-      .run<Pair<T>>(ChannelGradients<T>{in<T>(grad), in<T>(x), in<T>(mean), in<T>(invstd)},
-                    WriteGradients<T>{out<T>(grad_weight), out<T>(grad_bias)}, work);
-  launch("batch_norm_backward", channel_gradients<T>, {ceil_div(count, threads)}, threads, 0, stream, in<T>(grad),
-         in<T>(x), in<T>(weight), in<T>(mean), in<T>(invstd), in<T>(grad_weight), in<T>(grad_bias), out<T>(result),
-         count, ChannelOf(sizes), training ? n : 0);
-}
-
-template void batch_norm<float>(Address, Address, const std::vector<Address>&, const std::vector<Address>&, Address,
-                                const Sizes&, bool, double, double, std::int64_t, std::int64_t, const Stream&);
-template void batch_norm<double>(Address, Address, const std::vector<Address>&, const std::vector<Address>&, Address,
-                                 const Sizes&, bool, double, double, std::int64_t, std::int64_t, const Stream&);
-template void batch_norm_backward<float>(Address, Address, Address, Address, Address, Address, Address, Address,
-                                         Address, const Sizes&, bool, std::int64_t, std::int64_t, const Stream&);
-template void batch_norm_backward<double>(Address, Address, Address, Address, Address, Address, Address, Address,
-                                          Address, const Sizes&, bool, std::int64_t, std::int64_t, const Stream&);
-
 }  // namespace repdl::cuda

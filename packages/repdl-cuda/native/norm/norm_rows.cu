@@ -7,7 +7,6 @@
 // The rows of layer_norm and rms_norm are (rows, 1, n, 1). A CUDA block takes a row; the
 // gradients of weight and bias are sums by the whole grid.
 #include "reduce/channel_sums.hpp"
-#include "base/ops.hpp"
 #include "reduce/row_reduce.hpp"
 
 namespace repdl::cuda {
@@ -19,7 +18,8 @@ struct NormRows {
   std::int64_t groups, channels, inner;
   Divisor by_inner;
 
-  explicit NormRows(const Sizes& sizes) : groups(sizes[1]), channels(sizes[2]), inner(sizes[3]), by_inner(inner) {}
+  explicit NormRows(const GroupedChannels& s)
+      : groups(s.groups), channels(s.channels), inner(s.inner), by_inner(inner) {}
 
   __device__ std::int64_t n() const { return channels * inner; }
   __device__ std::int64_t row() const { return blockIdx.x; }
@@ -63,39 +63,77 @@ __global__ void __launch_bounds__(most_threads, 2)
     results[s.row() * n + i] = norm_gradient(w(i), normalised(x[i], mean, rstd), from_mean, from_rstd, rstd);
 }
 
+// Writes y, rstd and, where it is given, mean.
+template <class T>
+void normalise(const GroupedChannels& s, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
+               const Contract& contract, const Tensor& y, const Tensor& mean, const Tensor& rstd, const Run& run) {
+  const SumOrder order(contract, s.n());
+  launch(run.op, norm_of_rows<T>, {s.rows()}, row_threads(s.n(), order), 0, stream_of(run), NormRows(s), x.as<T>(),
+         weight.as<T>(), bias.as<T>(), y.as<T>(), mean.as<T>(), rstd.as<T>(), eps, order);
+}
+
+// Writes the gradients of x, of weight and, where it is wanted, of bias.
+template <class T>
+void gradients(const GroupedChannels& s, const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+               const Tensor& weight, const Contract& contract, const Tensor& result, const Tensor& grad_weight,
+               const Tensor& grad_bias, const Run& run) {
+  const SumOrder order(contract, s.n());
+  launch(run.op, norm_row_gradients<T>, {s.rows()}, row_threads(s.n(), order), 0, stream_of(run), NormRows(s),
+         grad.as<T>(), x.as<T>(), mean.as<T>(), rstd.as<T>(), weight.as<T>(), result.as<T>(), order);
+  ChannelSums(s, {s.groups, 1}, contract, run)
+      .sum<Pair<T>>(ChannelGradients<T>{grad.as<T>(), x.as<T>(), mean.as<T>(), rstd.as<T>()},
+                    WriteGradients<T>{grad_weight.as<T>(), grad_bias.as<T>()});
+}
+
+template <class T>
+void layer_norm(const Tensor& input, Ints normalized, const Tensor& weight, const Tensor& bias, double eps,
+                const Contract& contract, const Tensor& output, const Tensor& mean, const Tensor& rstd,
+                const Run& run) {
+  normalise<T>(normalized_rows(input, normalized), input, weight, bias, eps, contract, output, mean, rstd, run);
+}
+template <class T>
+void layer_norm_backward(const Tensor& grad, const Tensor& input, Ints normalized, const Tensor& mean,
+                         const Tensor& rstd, const Tensor& weight, const Contract& contract, const Tensor& output,
+                         const Tensor& grad_weight, const Tensor& grad_bias, const Run& run) {
+  gradients<T>(normalized_rows(input, normalized), grad, input, mean, rstd, weight, contract, output, grad_weight,
+               grad_bias, run);
+}
+
+template <class T>
+void rms_norm(const Tensor& input, Ints normalized, const Tensor& weight, double eps, const Contract& contract,
+              const Tensor& output, const Tensor& rstd, const Run& run) {
+  normalise<T>(normalized_rows(input, normalized), input, weight, {}, eps, contract, output, {}, rstd, run);
+}
+template <class T>
+void rms_norm_backward(const Tensor& grad, const Tensor& input, Ints normalized, const Tensor& rstd,
+                       const Tensor& weight, const Contract& contract, const Tensor& output, const Tensor& grad_weight,
+                       const Run& run) {
+  gradients<T>(normalized_rows(input, normalized), grad, input, {}, rstd, weight, contract, output, grad_weight, {},
+               run);
+}
+
+template <class T>
+void group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps,
+                const Contract& contract, const Tensor& output, const Tensor& mean, const Tensor& rstd,
+                const Run& run) {
+  normalise<T>(grouped(input, num_groups), input, weight, bias, eps, contract, output, mean, rstd, run);
+}
+template <class T>
+void group_norm_backward(const Tensor& grad, const Tensor& input, std::int64_t num_groups, const Tensor& mean,
+                         const Tensor& rstd, const Tensor& weight, const Contract& contract, const Tensor& output,
+                         const Tensor& grad_weight, const Tensor& grad_bias, const Run& run) {
+  gradients<T>(grouped(input, num_groups), grad, input, mean, rstd, weight, contract, output, grad_weight, grad_bias,
+               run);
+}
+
+const AddKernel norm_kernels[] = {
+    add_kernels<&layer_norm<float>, &layer_norm<double>>("layer_norm", Layout::rows),
+    add_kernels<&layer_norm_backward<float>, &layer_norm_backward<double>>("layer_norm_backward", Layout::rows),
+    add_kernels<&rms_norm<float>, &rms_norm<double>>("rms_norm", Layout::rows),
+    add_kernels<&rms_norm_backward<float>, &rms_norm_backward<double>>("rms_norm_backward", Layout::rows),
+    add_kernels<&group_norm<float>, &group_norm<double>>("group_norm", Layout::rows),
+    add_kernels<&group_norm_backward<float>, &group_norm_backward<double>>("group_norm_backward", Layout::rows),
+};
+
 }  // namespace
-
-template <class T>
-void norm_rows(const std::string& op, Address x, Address weight, Address bias, Address y, Address mean, Address rstd,
-               const Sizes& sizes, double eps, std::int64_t lanes, std::int64_t block, const Stream& stream) {
-  const std::int64_t n = sizes.at(2) * sizes.at(3);
-  const SumOrder order(lanes, block, n);
-  launch(op.c_str(), norm_of_rows<T>, {sizes[0] * sizes[1]}, row_threads(n, order), 0, stream, NormRows(sizes),
-         in<T>(x), in<T>(weight), in<T>(bias), out<T>(y), out<T>(mean), out<T>(rstd), eps, order);
-}
-
-template <class T>
-void norm_rows_backward(const std::string& op, Address grad, Address x, Address mean, Address rstd, Address weight,
-                        Address result, Address grad_weight, Address grad_bias, Address work, const Sizes& sizes,
-                        std::int64_t lanes, std::int64_t block, const Stream& stream) {
-  const std::int64_t n = sizes.at(2) * sizes.at(3);
-  const SumOrder order(lanes, block, n);
-  launch(op.c_str(), norm_row_gradients<T>, {sizes[0] * sizes[1]}, row_threads(n, order), 0, stream, NormRows(sizes),
-         in<T>(grad), in<T>(x), in<T>(mean), in<T>(rstd), in<T>(weight), out<T>(result), order);
-  const ChannelSums channels(op.c_str(), sizes, {sizes[1], 1}, lanes, block, stream);
-  channels.run<Pair<T>>(ChannelGradients<T>{in<T>(grad), in<T>(x), in<T>(mean), in<T>(rstd)},
-                        WriteGradients<T>{out<T>(grad_weight), out<T>(grad_bias)}, work);
-}
-
-template void norm_rows<float>(const std::string&, Address, Address, Address, Address, Address, Address, const Sizes&,
-                               double, std::int64_t, std::int64_t, const Stream&);
-template void norm_rows<double>(const std::string&, Address, Address, Address, Address, Address, Address, const Sizes&,
-                                double, std::int64_t, std::int64_t, const Stream&);
-template void norm_rows_backward<float>(const std::string&, Address, Address, Address, Address, Address, Address,
-                                        Address, Address, Address, const Sizes&, std::int64_t, std::int64_t,
-                                        const Stream&);
-template void norm_rows_backward<double>(const std::string&, Address, Address, Address, Address, Address, Address,
-                                         Address, Address, Address, const Sizes&, std::int64_t, std::int64_t,
-                                         const Stream&);
-
 }  // namespace repdl::cuda

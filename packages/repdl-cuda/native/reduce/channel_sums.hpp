@@ -3,6 +3,7 @@
 
 #include "reduce/grid_sum.hpp"
 #include "repdl/contract/norm.hpp"
+#include "repdl/shape/channels.hpp"
 
 namespace repdl::cuda {
 
@@ -12,21 +13,19 @@ using Where = Shape<2>::Offsets;
 // finish(channel, sum over (batch, inner)). statistics: how far apart those of two elements of the
 // batch and of two groups are.
 struct ChannelSums {
-  const char* op;
   Shape<2> kept, reduced;
-  std::int64_t lanes, block;
-  const Stream& stream;
+  const Contract& contract;
+  const Run& run;
 
-  ChannelSums(const char* name, const Sizes& sizes, const std::array<std::int64_t, 2>& statistics,
-              std::int64_t sum_lanes, std::int64_t sum_block, const Stream& where)
-      : op(name),
-        kept(op, {sizes.at(1), sizes.at(2)}, {Sizes{sizes.at(2) * sizes.at(3), sizes.at(3)}, Sizes{statistics[1], 0}}),
-        reduced(op, {sizes[0], sizes[3]}, {Sizes{sizes[1] * sizes[2] * sizes[3], 1}, Sizes{statistics[0], 0}}),
-        lanes(sum_lanes), block(sum_block), stream(where) {}
+  ChannelSums(const GroupedChannels& s, const std::array<std::int64_t, 2>& statistics, const Contract& order,
+              const Run& where)
+      : kept(where.op, {s.groups, s.channels}, {Sizes{s.n(), s.inner}, Sizes{statistics[1], 0}}),
+        reduced(where.op, {s.batch, s.inner}, {Sizes{s.groups * s.n(), 1}, Sizes{statistics[0], 0}}), contract(order),
+        run(where) {}
 
   template <class V, class Element, class Finish>
-  void run(const Element& element, const Finish& finish, Address work) const {
-    grid_sum<V>(op, element, finish, work, kept, reduced, lanes, block, stream);
+  void sum(const Element& element, const Finish& finish) const {
+    grid_sum<V>(element, finish, kept, reduced, contract, run);
   }
 };
 

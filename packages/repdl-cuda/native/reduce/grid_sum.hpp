@@ -108,19 +108,21 @@ __global__ void __launch_bounds__(grid_sum_threads, 2)
   to(output, part, tree.result());
 }
 
-// The number of V that `work` needs: one for each block of each sum, if there are several, and their joints.
-inline std::int64_t grid_sum_work(std::int64_t kept, std::int64_t reduced, std::int64_t block) {
+// The number of V for partial results: one for each block of each sum, if there are several, and their joints.
+inline std::int64_t grid_sum_work(std::int64_t kept, std::int64_t blocks) {
   std::int64_t total = 0;
-  for (std::int64_t parts = SumOrder(1, block, reduced).blocks(reduced); parts > 1; parts = ceil_div(parts, join_width))
-    total += kept * parts;
+  for (std::int64_t parts = blocks; parts > 1; parts = ceil_div(parts, join_width)) total += kept * parts;
   return total;
 }
 
 template <class V, int N, class Element, class Finish>
-void grid_sum(const char* op, const Element& element, const Finish& finish, Address work, const Shape<N>& kept,
-              const Shape<N>& reduced, std::int64_t lanes, std::int64_t block, const Stream& stream) {
-  const SumOrder order(lanes, block, reduced.count);
-  PartsOr<V, Finish> to{finish, out<V>(work), order.blocks(reduced.count)};
+void grid_sum(const Element& element, const Finish& finish, const Shape<N>& kept, const Shape<N>& reduced,
+              const Contract& contract, const Run& run) {
+  const char* op = run.op;
+  const Stream stream = stream_of(run);
+  const SumOrder order(contract, reduced.count);
+  const std::int64_t blocks = order.blocks(reduced.count);
+  PartsOr<V, Finish> to{finish, run.workspace<V>(grid_sum_work(kept.count, blocks)), blocks};
   if (kept.inner_size() >= column_tile / 2 && kept.inner(0) == 1 && reduced.inner(0) != 1) {
     const std::int64_t tiles = ceil_div(kept.inner_size(), column_tile) * (kept.count / kept.inner_size());
     launch(op, sum_columns<V, N, Element, Finish>, {tiles * to.count}, dim3(column_tile, column_rows), 0, stream,

@@ -6,8 +6,8 @@
 // A warp takes a segment of a row, a second pass the segments. Comparisons are exact, so any
 // order gives the same element; max_backward counts ties, which are whole numbers.
 #include "base/launch.hpp"
-#include "base/ops.hpp"
 #include "repdl/contract/arithmetic.hpp"
+#include "repdl/shape/around.hpp"
 
 namespace repdl::cuda {
 namespace {
@@ -90,6 +90,8 @@ __device__ bool tied(T value, T largest) {
   return value == largest || (value != value && largest != largest);
 }
 
+__global__ void no_ties(unsigned long long* ties) { *ties = 0; }
+
 template <class T>
 __global__ void __launch_bounds__(threads)
     count_ties(const T* x, const T* y, unsigned long long* ties, std::int64_t n) {
@@ -108,34 +110,44 @@ __global__ void __launch_bounds__(threads)
   to[i] = tied(x[i], *y) ? canonical(*grad / static_cast<T>(*ties)) : T(0);
 }
 
-}  // namespace
-
-std::int64_t max_work(std::int64_t rows, std::int64_t n) { return rows * ceil_div(n, segment); }
-
+// The largest of each row; `indices` may be null.
 template <class T>
-void max_dim(Address x, Address values, Address indices, Address work, std::int64_t rows, std::int64_t n,
-             const Stream& stream) {
+void max_of_rows(const Tensor& x, T* values, std::int64_t* indices, std::int64_t rows, std::int64_t n, const Run& run) {
+  const Stream stream = stream_of(run);
   const std::int64_t segments = ceil_div(n, segment);
-  launch("max_dim", best_of_segments<T>, {ceil_div(rows * segments, warps)}, threads, 0, stream, in<T>(x),
-         out<std::int64_t>(work), rows, n, segments);
-  launch("max_dim", best_of_rows<T>, {ceil_div(rows, warps)}, threads, 0, stream, in<T>(x), in<std::int64_t>(work),
-         out<T>(values), out<std::int64_t>(indices), rows, n, segments);
+  auto* found = run.workspace<std::int64_t>(rows * segments);
+  launch(run.op, best_of_segments<T>, {ceil_div(rows * segments, warps)}, threads, 0, stream, x.as<T>(), found, rows, n,
+         segments);
+  launch(run.op, best_of_rows<T>, {ceil_div(rows, warps)}, threads, 0, stream, x.as<T>(), found, values, indices, rows,
+         n, segments);
 }
 
 template <class T>
-void max_backward(Address grad, Address x, Address y, Address result, Address ties, std::int64_t n,
-                  const Stream& stream) {
-  const std::int64_t blocks = ceil_div(n, threads);
-  auto* count = out<unsigned long long>(ties);  // 0 at first
-  launch("max_backward", count_ties<T>, {std::min<std::int64_t>(blocks, 8 * multiprocessors("max_backward", stream))},
-         threads, 0, stream, in<T>(x), in<T>(y), count, n);
-  launch("max_backward", share_grad<T>, {blocks}, threads, 0, stream, in<T>(grad), in<T>(x), in<T>(y), count,
-         out<T>(result), n);
+void max(const Tensor& input, const Tensor& output, const Run& run) {
+  max_of_rows<T>(input, output.as<T>(), nullptr, 1, input.count(), run);
 }
 
-template void max_dim<float>(Address, Address, Address, Address, std::int64_t, std::int64_t, const Stream&);
-template void max_dim<double>(Address, Address, Address, Address, std::int64_t, std::int64_t, const Stream&);
-template void max_backward<float>(Address, Address, Address, Address, Address, std::int64_t, const Stream&);
-template void max_backward<double>(Address, Address, Address, Address, Address, std::int64_t, const Stream&);
+template <class T>
+void max_dim(const Tensor& input, std::int64_t, bool, const Tensor& values, const Tensor& indices, const Run& run) {
+  max_of_rows<T>(input, values.as<T>(), indices.as<std::int64_t>(), values.count(), rows_of(input).n, run);
+}
 
+template <class T>
+void max_backward(const Tensor& grad, const Tensor& input, const Tensor& output, const Tensor& result, const Run& run) {
+  const Stream stream = stream_of(run);
+  const std::int64_t n = input.count(), blocks = ceil_div(n, threads);
+  auto* ties = run.workspace<unsigned long long>(1);
+  launch(run.op, no_ties, {1}, 1, 0, stream, ties);
+  launch(run.op, count_ties<T>, {std::min<std::int64_t>(blocks, 8 * multiprocessors(run.op, stream))}, threads, 0,
+         stream, input.as<T>(), output.as<T>(), ties, n);
+  launch(run.op, share_grad<T>, {blocks}, threads, 0, stream, grad.as<T>(), input.as<T>(), output.as<T>(), ties,
+         result.as<T>(), n);
+}
+
+const AddKernel max_kernels = add_kernels<&max<float>, &max<double>>("max", Layout::rows);
+const AddKernel max_dim_kernels = add_kernels<&max_dim<float>, &max_dim<double>>("max_dim", Layout::last);
+const AddKernel max_backward_kernels =
+    add_kernels<&max_backward<float>, &max_backward<double>>("max_backward", Layout::rows);
+
+}  // namespace
 }  // namespace repdl::cuda

@@ -5,10 +5,10 @@
 //     y[i, :] = e / s  or  (x[i, :] - m) - log(s)
 //
 // A CUDA block takes a row.
-#include "base/ops.hpp"
+#include "reduce/row_reduce.hpp"
 #include "repdl/exact/exp.hpp"
 #include "repdl/exact/log.hpp"
-#include "reduce/row_reduce.hpp"
+#include "repdl/shape/around.hpp"
 
 namespace repdl::cuda {
 namespace {
@@ -49,37 +49,45 @@ __global__ void __launch_bounds__(most_threads)
     results[blockIdx.x * n + i] = canonical(grad[i] - mul(exact::exp(y[i]), t));
 }
 
-void forward(const char* op, void (*kernel)(const float*, float*, std::int64_t, SumOrder), Address x, Address y,
-             std::int64_t rows, std::int64_t n, std::int64_t lanes, std::int64_t block, const Stream& stream) {
-  const SumOrder order(lanes, block, n);
-  launch(op, kernel, {rows}, row_threads(n, order), 0, stream, in<float>(x), out<float>(y), n, order);
+void forward(void (*kernel)(const float*, float*, std::int64_t, SumOrder), const Tensor& x, const Contract& contract,
+             const Tensor& y, const Run& run) {
+  if (y.count() == 0) return;
+  const Around rows = rows_of(x);
+  const SumOrder order(contract, rows.n);
+  launch(run.op, kernel, {rows.outer}, row_threads(rows.n, order), 0, stream_of(run), x.as<float>(), y.as<float>(),
+         rows.n, order);
 }
 
-void backward(const char* op, void (*kernel)(const float*, const float*, float*, std::int64_t, SumOrder), Address grad,
-              Address output, Address result, std::int64_t rows, std::int64_t n, std::int64_t lanes, std::int64_t block,
-              const Stream& stream) {
-  const SumOrder order(lanes, block, n);
-  launch(op, kernel, {rows}, row_threads(n, order), 0, stream, in<float>(grad), in<float>(output), out<float>(result),
-         n, order);
+void backward(void (*kernel)(const float*, const float*, float*, std::int64_t, SumOrder), const Tensor& grad,
+              const Tensor& output, const Contract& contract, const Tensor& result, const Run& run) {
+  if (result.count() == 0) return;
+  const Around rows = rows_of(output);
+  const SumOrder order(contract, rows.n);
+  launch(run.op, kernel, {rows.outer}, row_threads(rows.n, order), 0, stream_of(run), grad.as<float>(),
+         output.as<float>(), result.as<float>(), rows.n, order);
 }
+
+void softmax(const Tensor& x, std::int64_t, const Contract& contract, const Tensor& y, const Run& run) {
+  forward(softmax_rows, x, contract, y, run);
+}
+void log_softmax(const Tensor& x, std::int64_t, const Contract& contract, const Tensor& y, const Run& run) {
+  forward(log_softmax_rows, x, contract, y, run);
+}
+void softmax_backward(const Tensor& grad, const Tensor& output, std::int64_t, const Contract& contract,
+                      const Tensor& result, const Run& run) {
+  backward(softmax_gradients, grad, output, contract, result, run);
+}
+void log_softmax_backward(const Tensor& grad, const Tensor& output, std::int64_t, const Contract& contract,
+                          const Tensor& result, const Run& run) {
+  backward(log_softmax_gradients, grad, output, contract, result, run);
+}
+
+const AddKernel softmax_kernel = add_kernel<&softmax>("softmax", DType::float32, Layout::last);
+const AddKernel log_softmax_kernel = add_kernel<&log_softmax>("log_softmax", DType::float32, Layout::last);
+const AddKernel softmax_backward_kernel =
+    add_kernel<&softmax_backward>("softmax_backward", DType::float32, Layout::last);
+const AddKernel log_softmax_backward_kernel =
+    add_kernel<&log_softmax_backward>("log_softmax_backward", DType::float32, Layout::last);
 
 }  // namespace
-
-void softmax(Address x, Address y, std::int64_t rows, std::int64_t n, std::int64_t lanes, std::int64_t block,
-             const Stream& stream) {
-  forward("softmax", softmax_rows, x, y, rows, n, lanes, block, stream);
-}
-void log_softmax(Address x, Address y, std::int64_t rows, std::int64_t n, std::int64_t lanes, std::int64_t block,
-                 const Stream& stream) {
-  forward("log_softmax", log_softmax_rows, x, y, rows, n, lanes, block, stream);
-}
-void softmax_backward(Address grad, Address output, Address result, std::int64_t rows, std::int64_t n,
-                      std::int64_t lanes, std::int64_t block, const Stream& stream) {
-  backward("softmax_backward", softmax_gradients, grad, output, result, rows, n, lanes, block, stream);
-}
-void log_softmax_backward(Address grad, Address output, Address result, std::int64_t rows, std::int64_t n,
-                          std::int64_t lanes, std::int64_t block, const Stream& stream) {
-  backward("log_softmax_backward", log_softmax_gradients, grad, output, result, rows, n, lanes, block, stream);
-}
-
 }  // namespace repdl::cuda

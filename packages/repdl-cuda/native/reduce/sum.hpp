@@ -26,8 +26,9 @@ struct SumOrder {
   int lanes;
   std::int64_t block;
 
-  SumOrder(std::int64_t sum_lanes, std::int64_t sum_block, std::int64_t n)
-      : lanes(static_cast<int>(sum_lanes)), block(sum_block ? sum_block : std::max<std::int64_t>(n, 1)) {}
+  SumOrder(const Contract& contract, std::int64_t n)
+      : lanes(static_cast<int>(contract.sum_lanes)),
+        block(contract.sum_block ? contract.sum_block : std::max<std::int64_t>(n, 1)) {}
 
   // Also the sum of nothing has a block.
   REPDL_HD std::int64_t blocks(std::int64_t n) const { return n == 0 ? 1 : (n + block - 1) / block; }

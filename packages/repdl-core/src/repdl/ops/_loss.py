@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 import torch
 
@@ -21,7 +20,6 @@ from repdl.errors import (
 )
 
 REDUCTIONS = ("none", "mean", "sum")
-"""Native code knows them by their places."""
 
 
 def check_arguments(
@@ -62,11 +60,6 @@ def check_class_loss(
 def target_shape(input_shape: Sequence[int]) -> list[int]:
     """`(N, C, ...) -> (N, ...)`."""
     return [input_shape[0], *input_shape[2:]]
-
-
-def sizes(target_shape: Sequence[int], classes: int) -> list[int]:
-    """N, C and the number of positions beside them."""
-    return [target_shape[0], classes, prod(target_shape[1:])]
 
 
 def check_reduction(op: str, reduction: str) -> None:
