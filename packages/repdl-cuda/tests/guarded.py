@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import torch
 
-import repdl_cuda.conv2d
-import repdl_cuda.matmul
+import repdl.native
 from repdl.backend import get_backend
 from repdl.testing import cases, covers, run
 from repdl.testing.guarded import guarded, on_guarded
 
 
-def workspace(tensor: torch.Tensor, elements: int) -> torch.Tensor:
-    """As in repdl_cuda.native, its end guarded; the start of memory is aligned to 16 bytes."""
-    return guarded(torch.zeros(-(-max(elements, 1) // 4) * 4, dtype=tensor.dtype))
+def workspace(device: torch.device, size: int) -> torch.Tensor:
+    """As in repdl.native, its end guarded; the start of memory is aligned to 16 bytes."""
+    return guarded(torch.zeros(-(-size // 16) * 16, dtype=torch.uint8, device=device))
 
 
 def main(families: list[str]) -> None:
@@ -26,10 +26,9 @@ def main(families: list[str]) -> None:
         for case in cases(family)
         if not case.derived and covers(case, "cuda-emulated")
     ]
-    for module in (repdl_cuda.matmul, repdl_cuda.conv2d):
-        module.workspace = workspace  # type: ignore[attr-defined]
+    repdl.native._workspace = workspace
     for tile in (0, 32, 64, 128):
-        repdl_cuda.matmul.TILE = repdl_cuda.conv2d.TILE = tile
+        os.environ["REPDL_CUDA_TILE"] = str(tile)
         for case in made:
             run(case, "v1", ops[case.op])
     print(len(made), "cases")

@@ -18,7 +18,7 @@ from repdl.backend import get_backend
 from repdl.errors import BackendError, DeviceError
 from repdl.registry import OPS, lookup
 from repdl.testing import Case, assert_same_bits, bits, cases, run_on, uniform
-from repdl_cuda.native import NATIVE, native, stream
+from repdl_cuda.native import NATIVE
 
 BACKENDS = [name for name, row in repdl.backends().items() if name.startswith("cuda") and not row.error]
 by_backend = pytest.mark.parametrize("backend", BACKENDS)
@@ -103,19 +103,21 @@ def test_bad_input__device_of_another_backend(backend: str) -> None:
 
 @by_backend
 def test_bad_input__grid_too_large(backend: str) -> None:
-    """Sizes that no memory holds, given to kernels without their glue: nothing is launched."""
+    """Sizes that no memory holds, given to kernels as they are: nothing is launched."""
     x = uniform(1, 1).to(get_backend(backend).device)
     before = bits(x)
-    address, where, many = x.data_ptr(), stream(x), 2**45
+    many, v1 = 2**45, (256, 64, 1024)
+    rows, column, row = x.expand(many, 1), x.expand(2**30, 1), x.expand(1, 2**30)
     with pytest.raises(RuntimeError, match=rf"softmax: the grid has {many} x 1 x 1 blocks, expected at most"):
-        native(x).softmax(address, address, many, 1, 8, 1024, where)
+        NATIVE.call("softmax", x, (rows, 1, v1), (rows,))
     with pytest.raises(RuntimeError, match=r"neg: the grid has \d+ x 1 x 1 blocks, expected at most"):
         many_of_one = x.expand(many)
         NATIVE.call("neg", x, (many_of_one,), (many_of_one,))
     with pytest.raises(RuntimeError, match=r"matmul: the product has sizes .*, expected at most"):
-        native(x).matmul_work([many], 1, 1, 1, 256, 0, where)
+        batch = x.expand(many, 1, 1)
+        NATIVE.call("matmul", x, (batch, batch, False, False, v1), (batch,))
     with pytest.raises(RuntimeError, match=r"matmul: the product has \d+ tiles, expected at most"):
-        native(x).matmul_work([], 2**30, 2**30, 1, 256, 0, where)
+        NATIVE.call("matmul", x, (column, row, False, False, v1), (x.expand(2**30, 2**30),))
     assert torch.equal(bits(x), before)
 
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import repdl
-import repdl_cuda.conv2d
 from repdl.backend import get_backend
 from repdl.ops.conv2d import output_size
 from repdl.registry import implementations
@@ -50,12 +49,12 @@ def arguments(op: str, geometry: tuple[Any, ...], **kind: Any) -> tuple[Any, ...
 
 
 def check(backend: str, op: str, args: tuple[Any, ...], contract: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every tile (0: the kernels choose, few.hpp among them) and thread order against the reference."""
+    """Every tile (0: the kernels choose, direct_conv.hpp among them) and thread order against the reference."""
     expected = implementations(get_backend("reference"))[op](*args, contract)
     chosen = get_backend(backend)
     moved = [a.to(chosen.device) if isinstance(a, torch.Tensor) else a for a in args]
     for tile, seed in product((0, 32, 64, 128) if args[0].dtype is torch.float32 else (0, 32, 64), SEEDS):
-        monkeypatch.setattr(repdl_cuda.conv2d, "TILE", tile)
+        monkeypatch.setenv("REPDL_CUDA_TILE", str(tile))
         monkeypatch.setenv("REPDL_EMULATION_SEED", seed)
         actual = implementations(chosen)[op](*moved, contract).cpu()
         assert_same_bits(actual, expected, f"{op} on {backend}, tile {tile}, seed {seed}")

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import repdl
-import repdl_cuda.matmul
 from repdl.backend import get_backend
 from repdl.testing import assert_same_bits
 from repdl.testing.inputs import uniform
@@ -34,7 +33,7 @@ def check(backend: str, a: torch.Tensor, b: torch.Tensor, contract: str, monkeyp
         expected = repdl.ops.matmul(a, b, contract=contract)
     device = get_backend(backend).device
     for tile, seed in product(TILES, SEEDS):
-        monkeypatch.setattr(repdl_cuda.matmul, "TILE", tile)
+        monkeypatch.setenv("REPDL_CUDA_TILE", str(tile))
         monkeypatch.setenv("REPDL_EMULATION_SEED", seed)
         with repdl.use_backend(backend):
             actual = repdl.ops.matmul(a.to(device), b.to(device), contract=contract).cpu()

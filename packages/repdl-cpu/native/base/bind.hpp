@@ -31,18 +31,6 @@ T* out(Address address) {
 template <class T>
 void bind_adam_step(py::module_& module);
 template <class T>
-void bind_conv2d(py::module_& module);
-template <>
-void bind_conv2d<float>(py::module_& module);
-template <>
-void bind_conv2d<double>(py::module_& module);
-template <class T>
-void bind_matmul(py::module_& module);
-template <>
-void bind_matmul<float>(py::module_& module);
-template <>
-void bind_matmul<double>(py::module_& module);
-template <class T>
 void bind_sgd_step(py::module_& module);
 
 }  // namespace repdl::cpu

@@ -8,10 +8,6 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   py::module_ f64 = module.def_submodule("f64");
   bind_adam_step<float>(module);
   bind_adam_step<double>(f64);
-  bind_conv2d<float>(module);
-  bind_conv2d<double>(f64);
-  bind_matmul<float>(module);
-  bind_matmul<double>(f64);
   bind_sgd_step<float>(module);
   bind_sgd_step<double>(f64);
   repdl::python::add_table(module.ptr());

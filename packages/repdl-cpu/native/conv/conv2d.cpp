@@ -9,8 +9,12 @@
 namespace repdl::cpu {
 namespace {
 
-void conv2d(const float* input, const float* weight, const float* bias, float* output, const Geometry& g,
-            std::int64_t chunk, int threads) {
+void conv2d(const Tensor& inputs, const Tensor& weights, const Tensor& biases, Ints stride, Ints padding, Ints dilation,
+            std::int64_t groups, const Contract& contract, const Tensor& outputs, const Run& run) {
+  const Geometry g = geometry(inputs, outputs, weights.size + 2, stride, padding, dilation, groups);
+  const float *input = inputs.as<float>(), *weight = weights.as<float>(), *bias = biases.as<float>();
+  float* output = outputs.as<float>();
+  const std::int64_t chunk = contract.dot_chunk;
   const std::int64_t c = g.group_c(), m = g.group_o(), taps = g.kh * g.kw, positions = g.oh * g.ow;
   if (g.n == 0 || g.o == 0 || positions == 0) return;
   const PaddedImage frame{c, g.h, g.w, Axis(g.h, g.pad_h, g.h + 2 * g.pad_h, g.stride_h, g.kh, g.dilation_h),
@@ -25,7 +29,7 @@ void conv2d(const float* input, const float* weight, const float* bias, float* o
     product.add_weights(StridedPacker{weight + group * m * c * taps, c * taps, 1});
   const std::int64_t area = g.h * g.w;
   product.run(
-      threads, g.c * area, [&](std::int64_t n, std::int64_t group) { return input + (n * g.c + group * c) * area; },
+      run.threads, g.c * area, [&](std::int64_t n, std::int64_t group) { return input + (n * g.c + group * c) * area; },
       [&](std::int64_t n, std::int64_t, std::int64_t group) {
         Output out{output + (n * g.o + group * m) * positions, positions};
         out.image = positions;
@@ -36,28 +40,7 @@ void conv2d(const float* input, const float* weight, const float* bias, float* o
       [](std::int64_t, std::int64_t, std::int64_t) {});
 }
 
+const AddKernel conv2d_kernel = add_kernel<&conv2d>("conv2d", DType::float32, Layout::rows);
+
 }  // namespace
-
-template <>
-void bind_conv2d<float>(py::module_& module) {
-  const py::call_guard<py::gil_scoped_release> release;
-  module.def(
-      "conv2d",
-      [](Address input, Address weight, Address bias, Address output, const Sizes& sizes, std::int64_t chunk,
-         int threads) { conv2d(in(input), in(weight), in(bias), out(output), geometry(sizes), chunk, threads); },
-      release);
-  module.def(
-      "conv2d_grad_weight",
-      [](Address grad, Address input, Address output, const Sizes& sizes, std::int64_t chunk, int threads) {
-        conv2d_grad_weight(in(grad), in(input), out(output), geometry(sizes), chunk, threads);
-      },
-      release);
-  module.def(
-      "conv2d_grad_input",
-      [](Address grad, Address weight, Address output, const Sizes& sizes, std::int64_t chunk, int threads) {
-        conv2d_grad_input(in(grad), in(weight), out(output), geometry(sizes), chunk, threads);
-      },
-      release);
-}
-
 }  // namespace repdl::cpu

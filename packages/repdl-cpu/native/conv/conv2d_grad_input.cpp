@@ -102,15 +102,20 @@ void phase_grad_input(const float* grad, const float* weight, float* output, con
       });
 }
 
-}  // namespace
-
-void conv2d_grad_input(const float* grad, const float* weight, float* output, const Geometry& g, std::int64_t chunk,
-                       int threads) {
+void conv2d_grad_input(const Tensor& grads, const Tensor& weights, Ints, Ints stride, Ints padding, Ints dilation,
+                       std::int64_t groups, const Contract& contract, const Tensor& outputs, const Run& run) {
+  const Geometry g = geometry(outputs, grads, weights.size + 2, stride, padding, dilation, groups);
+  const float *grad = grads.as<float>(), *weight = weights.as<float>();
+  float* output = outputs.as<float>();
   if (g.n == 0 || g.c == 0 || g.h * g.w == 0) return;
   for (std::int64_t phase_h = 0; phase_h < std::min(g.stride_h, g.h); ++phase_h)
     for (std::int64_t phase_w = 0; phase_w < std::min(g.stride_w, g.w); ++phase_w)
       phase_grad_input(grad, weight, output, g, Phase(phase_h, g.h, g.kh, g.stride_h, g.pad_h, g.dilation_h),
-                       Phase(phase_w, g.w, g.kw, g.stride_w, g.pad_w, g.dilation_w), chunk, threads);
+                       Phase(phase_w, g.w, g.kw, g.stride_w, g.pad_w, g.dilation_w), contract.dot_chunk, run.threads);
 }
 
+const AddKernel conv2d_grad_input_kernel =
+    add_kernel<&conv2d_grad_input>("conv2d_grad_input", DType::float32, Layout::rows);
+
+}  // namespace
 }  // namespace repdl::cpu

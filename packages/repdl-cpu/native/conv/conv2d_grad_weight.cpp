@@ -98,10 +98,14 @@ void reorder(const float* rows, std::int64_t count, const Geometry& g, float* ou
   }
 }
 
-}  // namespace
-
-void conv2d_grad_weight(const float* grad, const float* input, float* output, const Geometry& g, std::int64_t chunk,
-                        int threads) {
+void conv2d_grad_weight(const Tensor& grads, const Tensor& inputs, Ints kernel_size, Ints stride, Ints padding,
+                        Ints dilation, std::int64_t groups, const Contract& contract, const Tensor& grad_weight,
+                        const Run& run) {
+  const Geometry g = geometry(inputs, grads, kernel_size.begin(), stride, padding, dilation, groups);
+  const float *grad = grads.as<float>(), *input = inputs.as<float>();
+  float* output = grad_weight.as<float>();
+  std::int64_t chunk = contract.dot_chunk;
+  const int threads = run.threads;
   const std::int64_t positions = g.oh * g.ow, K = g.n * positions, m = g.group_o(), c = g.group_c();
   const std::int64_t columns = c * g.kh * g.kw;
   if (g.o == 0 || columns == 0) return;
@@ -181,4 +185,8 @@ void conv2d_grad_weight(const float* grad, const float* input, float* output, co
   if (parts.count > 1) join_parts(results.get(), padded, parts.count, outputs, output, threads);
 }
 
+const AddKernel conv2d_grad_weight_kernel =
+    add_kernel<&conv2d_grad_weight>("conv2d_grad_weight", DType::float32, Layout::rows);
+
+}  // namespace
 }  // namespace repdl::cpu

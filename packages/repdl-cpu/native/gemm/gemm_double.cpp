@@ -9,15 +9,17 @@
 #include <initializer_list>
 #include <memory>
 
-#include "base/bind.hpp"
 #include "conv/conv2d.hpp"
 #include "repdl/contract/order.hpp"
+#include "repdl/shape/products.hpp"
 #include "base/routes.hpp"
 #include "simd/simd_double.hpp"
 #include "base/threads.hpp"
 
 namespace repdl::cpu {
 namespace {
+
+using Sizes = std::vector<std::int64_t>;
 
 // i * step for i < count.
 Sizes steps(std::int64_t count, std::int64_t step) {
@@ -271,49 +273,54 @@ void double_conv2d_grad_input(const double* grad, const double* weight, double* 
     }
 }
 
+void products_double(const Products& p, const Tensor& a, const Tensor& b, const double* bias, const Contract& contract,
+                     const Tensor& output, const Run& run) {
+  double_products({a.as<double>(), p.offsets(p.a_batch), steps(p.m, p.a_row), steps(p.k, p.a_k)},
+                  {b.as<double>(), p.offsets(p.b_batch), steps(p.n, p.b_column), steps(p.k, p.b_k)},
+                  {output.as<double>(), steps(p.count(), p.m * p.n), steps(p.m, p.n), steps(p.n, 1), nullptr, bias},
+                  contract.dot_chunk, run.threads);
+}
+
+void matmul_double(const Tensor& input, const Tensor& mat2, bool transpose_a, bool transpose_b,
+                   const Contract& contract, const Tensor& output, const Run& run) {
+  products_double(Products(input, mat2, transpose_a, transpose_b, output), input, mat2, nullptr, contract, output, run);
+}
+
+void linear_double(const Tensor& input, const Tensor& weight, const Tensor& bias, const Contract& contract,
+                   const Tensor& output, const Run& run) {
+  products_double(Products(input, weight, false, true, output), input, weight, side_by_side<double>(bias, run),
+                  contract, output, run);
+}
+
+void conv2d_double(const Tensor& input, const Tensor& weight, const Tensor& bias, Ints stride, Ints padding,
+                   Ints dilation, std::int64_t groups, const Contract& contract, const Tensor& output, const Run& run) {
+  double_conv2d(input.as<double>(), weight.as<double>(), bias.as<double>(), output.as<double>(),
+                geometry(input, output, weight.size + 2, stride, padding, dilation, groups), contract.dot_chunk,
+                run.threads);
+}
+
+void conv2d_grad_input_double(const Tensor& grad, const Tensor& weight, Ints, Ints stride, Ints padding, Ints dilation,
+                              std::int64_t groups, const Contract& contract, const Tensor& output, const Run& run) {
+  double_conv2d_grad_input(grad.as<double>(), weight.as<double>(), output.as<double>(),
+                           geometry(output, grad, weight.size + 2, stride, padding, dilation, groups),
+                           contract.dot_chunk, run.threads);
+}
+
+void conv2d_grad_weight_double(const Tensor& grad, const Tensor& input, Ints kernel_size, Ints stride, Ints padding,
+                               Ints dilation, std::int64_t groups, const Contract& contract, const Tensor& output,
+                               const Run& run) {
+  double_conv2d_grad_weight(grad.as<double>(), input.as<double>(), output.as<double>(),
+                            geometry(input, grad, kernel_size.begin(), stride, padding, dilation, groups),
+                            contract.dot_chunk, run.threads);
+}
+
+const AddKernel gemm_double_kernels[] = {
+    add_kernel<&matmul_double>("matmul", DType::float64),
+    add_kernel<&linear_double>("linear", DType::float64),
+    add_kernel<&conv2d_double>("conv2d", DType::float64, Layout::rows),
+    add_kernel<&conv2d_grad_input_double>("conv2d_grad_input", DType::float64, Layout::rows),
+    add_kernel<&conv2d_grad_weight_double>("conv2d_grad_weight", DType::float64, Layout::rows),
+};
+
 }  // namespace
-
-template <>
-void bind_matmul<double>(py::module_& module) {
-  module.def(
-      "matmul",
-      [](Address a, Address b, Address c, Address bias, std::int64_t m, std::int64_t n, std::int64_t k,
-         std::int64_t a_row, std::int64_t a_k, std::int64_t b_k, std::int64_t b_column, const Sizes& a_batch,
-         const Sizes& b_batch, std::int64_t dot_chunk, int threads) {
-        const auto batch = static_cast<std::int64_t>(a_batch.size());
-        double_products({in<double>(a), a_batch, steps(m, a_row), steps(k, a_k)},
-                        {in<double>(b), b_batch, steps(n, b_column), steps(k, b_k)},
-                        {out<double>(c), steps(batch, m * n), steps(m, n), steps(n, 1), nullptr, in<double>(bias)},
-                        dot_chunk, threads);
-      },
-      py::call_guard<py::gil_scoped_release>());
-}
-
-template <>
-void bind_conv2d<double>(py::module_& module) {
-  const py::call_guard<py::gil_scoped_release> release;
-  module.def(
-      "conv2d",
-      [](Address input, Address weight, Address bias, Address output, const Sizes& sizes, std::int64_t chunk,
-         int threads) {
-        double_conv2d(in<double>(input), in<double>(weight), in<double>(bias), out<double>(output), geometry(sizes),
-                      chunk, threads);
-      },
-      release);
-  module.def(
-      "conv2d_grad_weight",
-      [](Address grad, Address input, Address output, const Sizes& sizes, std::int64_t chunk, int threads) {
-        double_conv2d_grad_weight(in<double>(grad), in<double>(input), out<double>(output), geometry(sizes), chunk,
-                                  threads);
-      },
-      release);
-  module.def(
-      "conv2d_grad_input",
-      [](Address grad, Address weight, Address output, const Sizes& sizes, std::int64_t chunk, int threads) {
-        double_conv2d_grad_input(in<double>(grad), in<double>(weight), out<double>(output), geometry(sizes), chunk,
-                                 threads);
-      },
-      release);
-}
-
 }  // namespace repdl::cpu

@@ -4,28 +4,22 @@
 //     C[i, j] = dot(A[i, :], B[:, j])
 #include <algorithm>
 
-#include "base/bind.hpp"
-#include "gemm/skinny_gemm.hpp"
 #include "gemm/gemv.hpp"
+#include "gemm/skinny_gemm.hpp"
+#include "repdl/shape/products.hpp"
 
 namespace repdl::cpu {
 namespace {
-
-// One product of a batch: A (M, K), B (K, N) with any strides, C (M, N) contiguous.
-struct MatmulArgs {
-  std::int64_t m, n, k;
-  std::int64_t a_row, a_k;
-  std::int64_t b_k, b_column;
-  const float* bias;  // (N) or null
-};
 
 auto skinny_gemm_kernel(std::int64_t rows) {
   return rows == 1 ? skinny_gemm<1> : rows == 2 ? skinny_gemm<2> : rows == 3 ? skinny_gemm<3> : skinny_gemm<4>;
 }
 
-// batch products; a_batch and b_batch hold the element offset of each one's operands.
-void matmul(const float* a, const float* b, float* c, const MatmulArgs& args, std::int64_t batch,
-            const std::int64_t* a_batch, const std::int64_t* b_batch, std::int64_t dot_chunk, int threads) {
+// Operands with any strides, C contiguous; bias (N) or null.
+void products(const float* a, const float* b, const float* bias, float* c, const Products& args, std::int64_t dot_chunk,
+              int threads) {
+  const std::int64_t batch = args.count();
+  const std::vector<std::int64_t> a_batch = args.offsets(args.a_batch), b_batch = args.offsets(args.b_batch);
   const std::int64_t m = args.m, n = args.n, work = m * n * std::max<std::int64_t>(args.k, 1);
   if (m == 0 || n == 0 || batch == 0) return;
   const auto product = [&](std::int64_t index, std::int64_t i, std::int64_t rows, std::int64_t j,
@@ -33,12 +27,12 @@ void matmul(const float* a, const float* b, float* c, const MatmulArgs& args, st
     if (rows == 1 && args.b_k == 1 && fits_gemv(args.k, dot_chunk)) {
       REPDL_ROUTE("matmul: one row");
       return gemv(a + a_batch[index] + i * args.a_row, args.a_k, b + b_batch[index] + j * args.b_column, args.b_column,
-                  columns, args.k, dot_chunk, args.bias ? args.bias + j : nullptr, c + index * m * n + i * n + j);
+                  columns, args.k, dot_chunk, bias ? bias + j : nullptr, c + index * m * n + i * n + j);
     }
     if (rows <= most_skinny_rows && columns >= Vec::width && args.b_k == 1) {
       const auto kernel = skinny_gemm_kernel(rows);
       Output out{c + index * m * n + i * n + j, n};
-      if (args.bias) out.column_bias = args.bias + j;
+      if (bias) out.column_bias = bias + j;
       kernel(a + a_batch[index] + i * args.a_row, args.a_row, args.a_k, b + b_batch[index] + j * args.b_column,
              args.b_column, columns, args.k, dot_chunk, out);
       return;
@@ -47,7 +41,7 @@ void matmul(const float* a, const float* b, float* c, const MatmulArgs& args, st
     const StridedPacker pack_a{a + a_batch[index] + i * args.a_row, args.a_row, args.a_k};
     const StridedPacker pack_b{b + b_batch[index] + j * args.b_column, args.b_column, args.b_k};
     Output out{c + index * m * n + i * n + j, n};
-    if (args.bias) out.column_bias = args.bias + j;
+    if (bias) out.column_bias = bias + j;
     gemm(rows, columns, args.k, dot_chunk, pack_a, pack_b, out, Tiling(rows, columns, args.k));
   };
   constexpr std::int64_t grain = 1 << 18;  // fused multiply-adds worth a thread
@@ -76,20 +70,20 @@ void matmul(const float* a, const float* b, float* c, const MatmulArgs& args, st
                  });
 }
 
-}  // namespace
-
-template <>
-void bind_matmul<float>(py::module_& module) {
-  module.def(
-      "matmul",
-      [](Address a, Address b, Address c, Address bias, std::int64_t m, std::int64_t n, std::int64_t k,
-         std::int64_t a_row, std::int64_t a_k, std::int64_t b_k, std::int64_t b_column, const Sizes& a_batch,
-         const Sizes& b_batch, std::int64_t dot_chunk, int threads) {
-        const MatmulArgs args{m, n, k, a_row, a_k, b_k, b_column, in(bias)};
-        matmul(in(a), in(b), out(c), args, static_cast<std::int64_t>(a_batch.size()), a_batch.data(), b_batch.data(),
-               dot_chunk, threads);
-      },
-      py::call_guard<py::gil_scoped_release>());
+void matmul(const Tensor& input, const Tensor& mat2, bool transpose_a, bool transpose_b, const Contract& contract,
+            const Tensor& output, const Run& run) {
+  products(input.as<float>(), mat2.as<float>(), nullptr, output.as<float>(),
+           Products(input, mat2, transpose_a, transpose_b, output), contract.dot_chunk, run.threads);
 }
 
+void linear(const Tensor& input, const Tensor& weight, const Tensor& bias, const Contract& contract,
+            const Tensor& output, const Run& run) {
+  products(input.as<float>(), weight.as<float>(), side_by_side<float>(bias, run), output.as<float>(),
+           Products(input, weight, false, true, output), contract.dot_chunk, run.threads);
+}
+
+const AddKernel matmul_kernel = add_kernel<&matmul>("matmul", DType::float32);
+const AddKernel linear_kernel = add_kernel<&linear>("linear", DType::float32);
+
+}  // namespace
 }  // namespace repdl::cpu

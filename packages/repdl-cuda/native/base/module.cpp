@@ -20,14 +20,6 @@ template <class T>
 void bind(py::module_& module) {
   using namespace repdl::cuda;
   def(module, "adam_step", adam_step<T>);
-  def(module, "conv2d", conv2d<T>);
-  def(module, "conv2d_grad_input", conv2d_grad_input<T>);
-  def(module, "conv2d_grad_input_work", conv2d_grad_input_work<T>);
-  def(module, "conv2d_grad_weight", conv2d_grad_weight<T>);
-  def(module, "conv2d_grad_weight_work", conv2d_grad_weight_work<T>);
-  def(module, "conv2d_work", conv2d_work<T>);
-  def(module, "matmul", matmul<T>);
-  def(module, "matmul_work", matmul_work<T>);
   def(module, "sgd_step", sgd_step<T>);
 }
 

@@ -12,54 +12,46 @@
 //
 // Where a group has very few channels (depthwise), few.hpp computes the same without tiles.
 #include "conv/direct_conv.hpp"
-#include "gemm/gemm_run.hpp"
 #include "conv/images.hpp"
-#include "base/ops.hpp"
+#include "gemm/gemm_run.hpp"
 #include "gemm/strided.hpp"
+#include "repdl/shape/convolution.hpp"
 
 namespace repdl::cuda {
 namespace {
 
-// The sizes that Python gives, in its order.
-struct Conv {
-  std::int64_t n, c, h, w, o, oh, ow, kh, kw, stride[2], padding[2], dilation[2], groups;
-
-  Conv(const char* op, const Sizes& s)
-      : n(s.at(0)), c(s[1]), h(s[2]), w(s[3]), o(s[4]), oh(s[5]), ow(s[6]), kh(s[7]), kw(s[8]), stride{s[9], s[10]},
-        padding{s[11], s[12]}, dilation{s[13], s[14]}, groups(s.at(15)) {
-    constexpr std::int64_t most = 2147483647;
-    const std::int64_t padded[2] = {h + 2 * padding[0], w + 2 * padding[1]};
-    for (const std::int64_t count :
-         {c / groups * h * w, o / groups * oh * ow, c / groups * kh * kw, o / groups * kh * kw, n * oh * ow, n * h * w,
-          padded[0] * padded[1], stride[0], stride[1]})
-      if (count > most)
-        throw std::runtime_error(std::string(op) +
-                                 ": one group of an image or of the kernel, or the positions of all "
-                                 "images, are " +
-                                 std::to_string(count) + " elements, expected at most " + std::to_string(most) +
-                                 "; use smaller tensors");
-  }
-
-  std::int64_t in_channels() const { return c / groups; }
-  std::int64_t out_channels() const { return o / groups; }
-};
+// Raises for sizes that do not fit into the kernels' integers.
+void check_sizes(const char* op, const Geometry& v) {
+  constexpr std::int64_t most = 2147483647;
+  const std::int64_t padded = (v.h + 2 * v.pad_h) * (v.w + 2 * v.pad_w), channels = v.group_c(), filters = v.group_o();
+  for (const std::int64_t count :
+       {channels * v.h * v.w, filters * v.oh * v.ow, channels * v.kh * v.kw, filters * v.kh * v.kw, v.n * v.oh * v.ow,
+        v.n * v.h * v.w, padded, v.stride_h, v.stride_w})
+    if (count > most)
+      throw std::runtime_error(std::string(op) +
+                               ": one group of an image or of the kernel, or the positions of all "
+                               "images, are " +
+                               std::to_string(count) + " elements, expected at most " + std::to_string(most) +
+                               "; use smaller tensors");
+}
 
 template <class T>
-Images<T> images(Address address, std::int64_t channels, std::int64_t groups, std::int64_t height, std::int64_t width) {
-  return {in<T>(address), static_cast<int>(channels / groups), static_cast<int>(height), static_cast<int>(width),
+Images<T> images(const T* address, std::int64_t channels, std::int64_t groups, std::int64_t height,
+                 std::int64_t width) {
+  return {address, static_cast<int>(channels / groups), static_cast<int>(height), static_cast<int>(width),
           channels * height * width};
 }
 
-int narrow(std::int64_t x) { return static_cast<int>(x); }  // Conv has checked it
+int narrow(std::int64_t x) { return static_cast<int>(x); }  // check_sizes has checked it
 
-WindowShape window_of(const Conv& v) {
+WindowShape window_of(const Geometry& v) {
   return {Divide(narrow(v.oh * v.ow)),
           Divide(narrow(v.ow)),
           Divide(narrow(v.kh * v.kw)),
           Divide(narrow(v.kw)),
-          {narrow(v.stride[0]), narrow(v.stride[1])},
-          {narrow(v.dilation[0]), narrow(v.dilation[1])},
-          {narrow(-v.padding[0]), narrow(-v.padding[1])}};
+          {narrow(v.stride_h), narrow(v.stride_w)},
+          {narrow(v.dilation_h), narrow(v.dilation_w)},
+          {narrow(-v.pad_h), narrow(-v.pad_w)}};
 }
 
 // Along one side of the input: every stride-th element from `first` on, `count` of them, sees
@@ -103,20 +95,20 @@ __global__ void __launch_bounds__(threads) pack(const T* w, T* packed, Class row
 }
 
 template <class T>
-GemmPlan plan_forward(const Conv& v, std::int64_t chunk, int tile, const Stream& stream) {
-  return plan_gemm<T>("conv2d", v.out_channels(), v.n * v.oh * v.ow, v.in_channels() * v.kh * v.kw, v.groups, chunk,
-                      tile, stream);
+GemmPlan plan_forward(const Geometry& v, std::int64_t chunk, int tile, const Stream& stream) {
+  return plan_gemm<T>("conv2d", v.group_o(), v.n * v.oh * v.ow, v.group_c() * v.kh * v.kw, v.groups, chunk, tile,
+                      stream);
 }
 template <class T>
-GemmPlan plan_grad_input(const Conv& v, const Class& rows, const Class& columns, std::int64_t chunk, int tile,
+GemmPlan plan_grad_input(const Geometry& v, const Class& rows, const Class& columns, std::int64_t chunk, int tile,
                          const Stream& stream) {
-  return plan_gemm<T>("conv2d_grad_input", v.in_channels(), v.n * rows.count * columns.count,
-                      v.out_channels() * rows.taps * columns.taps, v.groups, chunk, tile, stream);
+  return plan_gemm<T>("conv2d_grad_input", v.group_c(), v.n * rows.count * columns.count,
+                      v.group_o() * rows.taps * columns.taps, v.groups, chunk, tile, stream);
 }
 template <class T>
-GemmPlan plan_grad_weight(const Conv& v, std::int64_t chunk, int tile, const Stream& stream) {
-  return plan_gemm<T>("conv2d_grad_weight", v.out_channels(), v.in_channels() * v.kh * v.kw, v.n * v.oh * v.ow,
-                      v.groups, chunk, tile, stream);
+GemmPlan plan_grad_weight(const Geometry& v, std::int64_t chunk, int tile, const Stream& stream) {
+  return plan_gemm<T>("conv2d_grad_weight", v.group_o(), v.group_c() * v.kh * v.kw, v.n * v.oh * v.ow, v.groups, chunk,
+                      tile, stream);
 }
 
 // Whether tiles would be mostly empty; a test that asks for a tile gets it.
@@ -125,73 +117,68 @@ bool few_outputs_of(const GemmPlan& plan, int tile) {
   return few_rows_of(plan, tile) && std::int64_t{plan.gemm.m} * plan.gemm.n <= 64;
 }
 
-std::int64_t work_of(const GemmPlan& plan) { return plan.levels_size + plan.parts_size; }
-
 // f(rows, columns) for each class of inputs
 template <class F>
-void each_class(const Conv& v, const F& f) {
-  for (const Class& rows : classes(v.h, v.kh, v.stride[0], v.padding[0], v.dilation[0]))
-    for (const Class& columns : classes(v.w, v.kw, v.stride[1], v.padding[1], v.dilation[1])) f(rows, columns);
-}
-
-}  // namespace
-
-template <class T>
-std::int64_t conv2d_work(const Sizes& sizes, std::int64_t chunk, int tile, const Stream& stream) {
-  return work_of(plan_forward<T>(Conv("conv2d", sizes), chunk, tile, stream));
+void each_class(const Geometry& v, const F& f) {
+  for (const Class& rows : classes(v.h, v.kh, v.stride_h, v.pad_h, v.dilation_h))
+    for (const Class& columns : classes(v.w, v.kw, v.stride_w, v.pad_w, v.dilation_w)) f(rows, columns);
 }
 
 template <class T>
-void conv2d(Address x, Address w, Address bias, Address y, Address work, const Sizes& sizes, std::int64_t chunk,
-            int tile, const Stream& stream) {
-  const Conv v("conv2d", sizes);
-  const std::int64_t area = v.oh * v.ow, k = v.in_channels() * v.kh * v.kw;
-  const Strided<T> a("conv2d", w, {v.groups}, {v.out_channels() * k}, v.out_channels(), k, 1);
-  const Windows<T> b = {images<T>(x, v.c, v.groups, v.h, v.w), window_of(v)};
-  const ImageRows<T> c = {out<T>(y),
-                          in<T>(bias),
-                          v.out_channels() * area,
+void conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, Ints stride, Ints padding, Ints dilation,
+            std::int64_t groups, const Contract& contract, const Tensor& output, const Run& run) {
+  const Stream stream = stream_of(run);
+  const int tile = wanted_tile();
+  const Geometry v = geometry(input, output, weight.size + 2, stride, padding, dilation, groups);
+  check_sizes(run.op, v);
+  const std::int64_t area = v.oh * v.ow, k = v.group_c() * v.kh * v.kw;
+  const T* w = weight.as<T>();
+  T* y = output.as<T>();
+  const Strided<T> a(run.op, w, {v.groups}, {v.group_o() * k}, v.group_o(), k, 1);
+  const Windows<T> b = {images<T>(input.as<T>(), v.c, v.groups, v.h, v.w), window_of(v)};
+  const ImageRows<T> c = {y,
+                          bias.as<T>(),
+                          v.group_o() * area,
                           v.o * area,
                           area,
-                          narrow(v.out_channels()),
+                          narrow(v.group_o()),
                           narrow(v.ow),
                           Divide(narrow(area)),
                           Divide(narrow(v.ow)),
                           {1, 1},
                           {0, 0},
-                          y % 16 == 0 && area % static_cast<std::int64_t>(16 / sizeof(T)) == 0};
-  const GemmPlan plan = plan_forward<T>(v, chunk, tile, stream);
+                          is_aligned(y) && area % static_cast<std::int64_t>(16 / sizeof(T)) == 0};
+  const GemmPlan plan = plan_forward<T>(v, contract.dot_chunk, tile, stream);
   if (few_rows_of(plan, tile))
-    run_few_rows<T>("conv2d", plan.gemm, {in<T>(w), v.out_channels() * k, k, 1}, b, c, stream);
+    run_few_rows<T>(run.op, plan.gemm, {w, v.group_o() * k, k, 1}, b, c, stream);
   else
-    run_gemm<T>("conv2d", plan, a, b, c, work, stream);
+    run_gemm<T>(run.op, plan, a, b, c, run.workspace<T>(plan.work()), stream);
 }
 
-// The weights that one class sees, then what its product needs.
+// The weights that one class sees, then what its product needs: memory for the largest serves all.
 template <class T>
-std::int64_t conv2d_grad_input_work(const Sizes& sizes, std::int64_t chunk, int tile, const Stream& stream) {
-  const Conv v("conv2d_grad_input", sizes);
+void conv2d_grad_input(const Tensor& grad, const Tensor& weight, Ints, Ints stride, Ints padding, Ints dilation,
+                       std::int64_t groups, const Contract& contract, const Tensor& output, const Run& run) {
+  constexpr std::int64_t vector = 16 / sizeof(T);
+  const Stream stream = stream_of(run);
+  const int tile = wanted_tile();
+  const char* op = run.op;
+  const Geometry v = geometry(output, grad, weight.size + 2, stride, padding, dilation, groups);
+  check_sizes(op, v);
+  const std::int64_t area = v.h * v.w, chunk = contract.dot_chunk;
+  T* y = output.as<T>();
   std::int64_t most = 0;
   each_class(v, [&](const Class& rows, const Class& columns) {
-    most = std::max(most, work_of(plan_grad_input<T>(v, rows, columns, chunk, tile, stream)));
+    most = std::max(most, plan_grad_input<T>(v, rows, columns, chunk, tile, stream).work());
   });
-  return most + 16 / sizeof(T) + v.o * v.in_channels() * v.kh * v.kw;
-}
-
-template <class T>
-void conv2d_grad_input(Address grad, Address w, Address y, Address work, const Sizes& sizes, std::int64_t chunk,
-                       int tile, const Stream& stream) {
-  constexpr auto op = "conv2d_grad_input";
-  constexpr std::int64_t vector = 16 / sizeof(T);
-  const Conv v(op, sizes);
-  const std::int64_t area = v.h * v.w;
+  T* work = run.workspace<T>(most);
+  T* packed = run.workspace<T>(weight.count());
   each_class(v, [&](const Class& rows, const Class& columns) {
     const GemmPlan plan = plan_grad_input<T>(v, rows, columns, chunk, tile, stream);
-    const std::int64_t count = v.groups * plan.gemm.k * v.in_channels();
-    const Address packed = work + ceil_div(work_of(plan), vector) * 16;  // aligned
-    launch(op, pack<T>, {ceil_div(count, threads)}, threads, 0, stream, in<T>(w), out<T>(packed), rows, columns,
-           v.in_channels(), v.kh, v.kw, count);
-    const Strided<T> a(op, packed, {v.groups}, {plan.gemm.k * v.in_channels()}, v.in_channels(), 1, v.in_channels());
+    const std::int64_t count = v.groups * plan.gemm.k * v.group_c();
+    launch(op, pack<T>, {ceil_div(count, threads)}, threads, 0, stream, weight.as<T>(), packed, rows, columns,
+           v.group_c(), v.kh, v.kw, count);
+    const Strided<T> a(op, packed, {v.groups}, {plan.gemm.k * v.group_c()}, v.group_c(), 1, v.group_c());
     const WindowShape window = {Divide(narrow(rows.count * columns.count)),
                                 Divide(narrow(columns.count)),
                                 Divide(narrow(rows.taps * columns.taps)),
@@ -199,59 +186,52 @@ void conv2d_grad_input(Address grad, Address w, Address y, Address work, const S
                                 {1, 1},
                                 {narrow(-rows.step), narrow(-columns.step)},
                                 {narrow(rows.start), narrow(columns.start)}};
-    const Windows<T> b = {images<T>(grad, v.o, v.groups, v.oh, v.ow), window};
-    const ImageRows<T> c = {out<T>(y),
+    const Windows<T> b = {images<T>(grad.as<T>(), v.o, v.groups, v.oh, v.ow), window};
+    const ImageRows<T> c = {y,
                             nullptr,
-                            v.in_channels() * area,
+                            v.group_c() * area,
                             v.c * area,
                             area,
-                            narrow(v.in_channels()),
+                            narrow(v.group_c()),
                             narrow(v.w),
                             window.area,
                             window.width,
-                            {narrow(v.stride[0]), narrow(v.stride[1])},
+                            {narrow(v.stride_h), narrow(v.stride_w)},
                             {narrow(rows.first), narrow(columns.first)},
-                            v.stride[0] == 1 && v.stride[1] == 1 && y % 16 == 0 && area % vector == 0};
+                            v.stride_h == 1 && v.stride_w == 1 && is_aligned(y) && area % vector == 0};
     if (few_rows_of(plan, tile))
-      run_few_rows<T>(op, plan.gemm, {in<T>(packed), plan.gemm.k * v.in_channels(), 1, v.in_channels()}, b, c, stream);
+      run_few_rows<T>(op, plan.gemm, {packed, plan.gemm.k * v.group_c(), 1, v.group_c()}, b, c, stream);
     else
       run_gemm<T>(op, plan, a, b, c, work, stream);
   });
 }
 
 template <class T>
-std::int64_t conv2d_grad_weight_work(const Sizes& sizes, std::int64_t chunk, int tile, const Stream& stream) {
-  const GemmPlan plan = plan_grad_weight<T>(Conv("conv2d_grad_weight", sizes), chunk, tile, stream);
-  if (!few_outputs_of(plan, tile)) return work_of(plan);
-  const Gemm gemm = few_outputs_gemm(plan.gemm);
-  return std::int64_t{gemm.parts} * gemm.batch * gemm.m * gemm.n;
+void conv2d_grad_weight(const Tensor& grad, const Tensor& input, Ints kernel_size, Ints stride, Ints padding,
+                        Ints dilation, std::int64_t groups, const Contract& contract, const Tensor& output,
+                        const Run& run) {
+  const Stream stream = stream_of(run);
+  const int tile = wanted_tile();
+  const Geometry v = geometry(input, grad, kernel_size.begin(), stride, padding, dilation, groups);
+  check_sizes(run.op, v);
+  const Channels<T> a = {images<T>(grad.as<T>(), v.o, v.groups, v.oh, v.ow), Divide(narrow(v.oh * v.ow))};
+  const WindowTaps<T> b = {images<T>(input.as<T>(), v.c, v.groups, v.h, v.w), window_of(v)};
+  const Rows<T> c(output.as<T>(), {}, v.group_o(), v.group_c() * v.kh * v.kw);
+  const GemmPlan plan = plan_grad_weight<T>(v, contract.dot_chunk, tile, stream);
+  if (few_outputs_of(plan, tile)) {
+    const Gemm gemm = few_outputs_gemm(plan.gemm);
+    T* parts = run.workspace<T>(std::int64_t{gemm.parts} * gemm.batch * gemm.m * gemm.n);
+    run_few_outputs<T>(run.op, gemm, a, b, c, parts, stream);
+  } else {
+    run_gemm<T>(run.op, plan, a, b, c, run.workspace<T>(plan.work()), stream);
+  }
 }
 
-template <class T>
-void conv2d_grad_weight(Address grad, Address x, Address y, Address work, const Sizes& sizes, std::int64_t chunk,
-                        int tile, const Stream& stream) {
-  const Conv v("conv2d_grad_weight", sizes);
-  const Channels<T> a = {images<T>(grad, v.o, v.groups, v.oh, v.ow), Divide(narrow(v.oh * v.ow))};
-  const WindowTaps<T> b = {images<T>(x, v.c, v.groups, v.h, v.w), window_of(v)};
-  const Rows<T> c(y, 0, v.out_channels(), v.in_channels() * v.kh * v.kw);
-  const GemmPlan plan = plan_grad_weight<T>(v, chunk, tile, stream);
-  if (few_outputs_of(plan, tile))
-    run_few_outputs<T>("conv2d_grad_weight", few_outputs_gemm(plan.gemm), a, b, c, out<T>(work), stream);
-  else
-    run_gemm<T>("conv2d_grad_weight", plan, a, b, c, work, stream);
-}
+const AddKernel conv2d_kernels = add_kernels<&conv2d<float>, &conv2d<double>>("conv2d", Layout::rows);
+const AddKernel conv2d_grad_input_kernels =
+    add_kernels<&conv2d_grad_input<float>, &conv2d_grad_input<double>>("conv2d_grad_input", Layout::rows);
+const AddKernel conv2d_grad_weight_kernels =
+    add_kernels<&conv2d_grad_weight<float>, &conv2d_grad_weight<double>>("conv2d_grad_weight", Layout::rows);
 
-#define REPDL_CONV2D(T)                                                                                    \
-  template std::int64_t conv2d_work<T>(const Sizes&, std::int64_t, int, const Stream&);                    \
-  template std::int64_t conv2d_grad_input_work<T>(const Sizes&, std::int64_t, int, const Stream&);         \
-  template std::int64_t conv2d_grad_weight_work<T>(const Sizes&, std::int64_t, int, const Stream&);        \
-  template void conv2d<T>(Address, Address, Address, Address, Address, const Sizes&, std::int64_t, int,    \
-                          const Stream&);                                                                  \
-  template void conv2d_grad_input<T>(Address, Address, Address, Address, const Sizes&, std::int64_t, int,  \
-                                     const Stream&);                                                       \
-  template void conv2d_grad_weight<T>(Address, Address, Address, Address, const Sizes&, std::int64_t, int, \
-                                      const Stream&);
-REPDL_CONV2D(float)
-REPDL_CONV2D(double)
-
+}  // namespace
 }  // namespace repdl::cuda

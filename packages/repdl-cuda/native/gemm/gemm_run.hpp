@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "gemm/gemm.hpp"
 
@@ -13,6 +14,8 @@ struct GemmPlan {
   int tile;
   std::int64_t blocks;                   // of the grid
   std::int64_t levels_size, parts_size;  // elements of workspace
+
+  std::int64_t work() const { return levels_size + parts_size; }
 };
 
 struct TileChoice {
@@ -42,6 +45,12 @@ void with_tiling(int tile, const F& f) {
     if (tile == 64) return f(Tiling<T, 64, 4, 4>());
   }
   return f(Tiling<T, 32, 4, 4>());
+}
+
+// The tile to use, of REPDL_CUDA_TILE, or 0: the product decides. For tests, which go through all.
+inline int wanted_tile() {
+  const char* text = std::getenv("REPDL_CUDA_TILE");
+  return text == nullptr ? 0 : std::atoi(text);
 }
 
 // Divides a product over the multiprocessors; `only_tile` of 0 lets this choose the tile,
@@ -103,11 +112,10 @@ void run_join(const char* op, const Gemm& gemm, const T* parts, const C& c, cons
          gemm, each);
 }
 
-// Runs a plan; `work` has levels_size + parts_size elements.
+// Runs a plan; `work` has plan.work() elements.
 template <class T, class A, class B, class C>
-void run_gemm(const char* op, const GemmPlan& plan, const A& a, const B& b, const C& c, Address work,
-              const Stream& stream) {
-  T* levels = out<T>(work);
+void run_gemm(const char* op, const GemmPlan& plan, const A& a, const B& b, const C& c, T* work, const Stream& stream) {
+  T* levels = work;
   T* parts = levels + plan.levels_size;
   with_tiling<T>(plan.tile, [&](auto tiling) {
     using Tiling = decltype(tiling);

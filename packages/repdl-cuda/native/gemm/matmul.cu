@@ -3,47 +3,36 @@
 //   for each b, i < m, j < n:  (batch, m, k), (batch, k, n) -> (batch, m, n)
 //     y[b, i, j] = dot of A[b, i, :] and B[b, :, j]  (+ bias[j])
 #include "gemm/gemm_run.hpp"
-#include "base/ops.hpp"
 #include "gemm/strided.hpp"
+#include "repdl/shape/products.hpp"
 
 namespace repdl::cuda {
 namespace {
 
-std::int64_t product(const Sizes& sizes) {
-  std::int64_t result = 1;
-  for (const std::int64_t size : sizes) result *= size;
-  return result;
+template <class T>
+void products(const Products& p, const Tensor& a, const Tensor& b, const Tensor& bias, const Contract& contract,
+              const Tensor& output, const Run& run) {
+  const Stream stream = stream_of(run);
+  const GemmPlan plan = plan_gemm<T>(run.op, p.m, p.n, p.k, p.count(), contract.dot_chunk, wanted_tile(), stream);
+  run_gemm<T>(run.op, plan, Strided<T>(run.op, a.as<T>(), p.batch, p.a_batch, p.m, p.a_row, p.a_k),
+              Strided<T>(run.op, b.as<T>(), p.batch, p.b_batch, p.n, p.b_column, p.b_k),
+              Rows<T>(output.as<T>(), bias, p.m, p.n), run.workspace<T>(plan.work()), stream);
 }
+
+template <class T>
+void matmul(const Tensor& input, const Tensor& mat2, bool transpose_a, bool transpose_b, const Contract& contract,
+            const Tensor& output, const Run& run) {
+  products<T>(Products(input, mat2, transpose_a, transpose_b, output), input, mat2, {}, contract, output, run);
+}
+
+template <class T>
+void linear(const Tensor& input, const Tensor& weight, const Tensor& bias, const Contract& contract,
+            const Tensor& output, const Run& run) {
+  products<T>(Products(input, weight, false, true, output), input, weight, bias, contract, output, run);
+}
+
+const AddKernel matmul_kernels = add_kernels<&matmul<float>, &matmul<double>>("matmul");
+const AddKernel linear_kernels = add_kernels<&linear<float>, &linear<double>>("linear");
 
 }  // namespace
-
-template <class T>
-std::int64_t matmul_work(const Sizes& batch, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t chunk,
-                         int tile, const Stream& stream) {
-  const GemmPlan plan = plan_gemm<T>("matmul", m, n, k, product(batch), chunk, tile, stream);
-  return plan.levels_size + plan.parts_size;
-}
-
-template <class T>
-void matmul(Address a, Address b, Address y, Address bias, Address work, const Sizes& batch, const Sizes& a_stride,
-            const Sizes& b_stride, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t chunk, int tile,
-            const Stream& stream) {
-  const GemmPlan plan = plan_gemm<T>("matmul", m, n, k, product(batch), chunk, tile, stream);
-  const auto operand = [&](Address address, const Sizes& stride, std::int64_t rows, int row, int inner) {
-    const std::size_t dims = batch.size();
-    return Strided<T>("matmul", address, batch, Sizes(stride.begin(), stride.begin() + dims), rows, stride[dims + row],
-                      stride[dims + inner]);
-  };
-  run_gemm<T>("matmul", plan, operand(a, a_stride, m, 0, 1), operand(b, b_stride, n, 1, 0), Rows<T>(y, bias, m, n),
-              work, stream);
-}
-
-#define REPDL_MATMUL(T)                                                                                           \
-  template std::int64_t matmul_work<T>(const Sizes&, std::int64_t, std::int64_t, std::int64_t, std::int64_t, int, \
-                                       const Stream&);                                                            \
-  template void matmul<T>(Address, Address, Address, Address, Address, const Sizes&, const Sizes&, const Sizes&,  \
-                          std::int64_t, std::int64_t, std::int64_t, std::int64_t, int, const Stream&);
-REPDL_MATMUL(float)
-REPDL_MATMUL(double)
-
 }  // namespace repdl::cuda

@@ -9,17 +9,19 @@
 
 namespace repdl::cuda {
 
+inline bool is_aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
+
 // A matrix (rows, k) for each product of a batch: the rows of A, or the columns of B.
 template <class T>
 class Strided {
  public:
-  Strided(const char* op, Address address, const Sizes& batch, const Sizes& batch_stride, std::int64_t rows,
+  Strided(const char* op, const T* base, const Sizes& batch, const Sizes& batch_stride, std::int64_t rows,
           std::int64_t row_stride, std::int64_t k_stride)
-      : base_(in<T>(address)), row_stride_(narrow(op, row_stride)), k_stride_(narrow(op, k_stride)),
+      : base_(base), row_stride_(narrow(op, row_stride)), k_stride_(narrow(op, k_stride)),
         batch_(op, batch, {batch_stride}) {
     constexpr std::int64_t vector = 16 / sizeof(T);
     const bool aligned =
-        address % 16 == 0 && rows % vector == 0 && k_stride % vector == 0 &&
+        is_aligned(base) && rows % vector == 0 && k_stride % vector == 0 &&
         std::all_of(batch_stride.begin(), batch_stride.end(), [](std::int64_t stride) { return stride % vector == 0; });
     if (row_stride == 1)
       order_ = aligned ? Order::vectors : Order::rows;
@@ -100,16 +102,19 @@ template <class T>
 struct Rows {
   T* base;
   const T* bias;  // or null
-  std::int64_t batch_stride, row_stride;
+  std::int64_t batch_stride, row_stride, bias_stride;
   bool wide;  // vectors of columns are aligned
 
-  Rows(Address y, Address bias, std::int64_t m, std::int64_t n)
-      : base(out<T>(y)), bias(in<T>(bias)), batch_stride(m * n), row_stride(n),
-        wide(y % 16 == 0 && n % static_cast<std::int64_t>(16 / sizeof(T)) == 0) {}
+  Rows(T* y, const Tensor& vector, std::int64_t m, std::int64_t n)
+      : base(y), bias(vector.as<T>()), batch_stride(m * n), row_stride(n),
+        bias_stride(vector.given ? vector.stride[0] : 0),
+        wide(is_aligned(y) && n % static_cast<std::int64_t>(16 / sizeof(T)) == 0) {}
 
   __device__ T* start_of(int product) const { return base + product * batch_stride; }
   __device__ std::int64_t column(int j) const { return j; }
-  __device__ T finish(T sum, int, int, int j) const { return canonical(bias == nullptr ? sum : sum + bias[j]); }
+  __device__ T finish(T sum, int, int, int j) const {
+    return canonical(bias == nullptr ? sum : sum + bias[j * bias_stride]);
+  }
 };
 
 }  // namespace repdl::cuda

@@ -9,17 +9,43 @@
 #include <vector>
 
 #include "base/launch.hpp"
+#include "repdl/backend.hpp"
 
 namespace check {
 
-using repdl::cuda::Address;
-
 inline const repdl::cuda::Stream stream{0, 0};
 
-template <class T>
-Address address(std::vector<T>& x) {
-  return reinterpret_cast<Address>(x.data());
+// Memory that kernels ask for, each piece on its own so that sanitizers see its end.
+struct Memory {
+  std::vector<std::vector<unsigned char>> pieces;
+
+  static void* allocate(void* self, std::size_t bytes) {
+    return static_cast<Memory*>(self)->pieces.emplace_back(bytes).data();
+  }
+};
+
+// Runs the kernel of an op with its arguments and outputs.
+inline void call(const char* op, const std::vector<repdl::Argument>& arguments) {
+  for (const repdl::Kernel& kernel : repdl::kernels()) {
+    if (std::strcmp(kernel.op, op) != 0 || kernel.dtype != repdl::DType::float32) continue;
+    Memory memory;
+    repdl::Run run{op};
+    run.allocate = Memory::allocate;
+    run.owner = &memory;
+    return kernel.call(arguments.data(), run);
+  }
+  throw std::runtime_error(std::string("no kernel of ") + op);
 }
+
+// A tensor over the elements of a vector.
+struct View {
+  std::vector<std::int64_t> size, stride;
+  repdl::Tensor tensor;
+
+  View(std::vector<float>& x, std::vector<std::int64_t> sizes, std::vector<std::int64_t> strides)
+      : size(std::move(sizes)), stride(std::move(strides)),
+        tensor{x.data(), size.data(), stride.data(), static_cast<int>(size.size()), repdl::DType::float32, true} {}
+};
 
 inline void expect(bool right, const char* what) {
   if (right) return;

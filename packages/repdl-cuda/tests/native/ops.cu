@@ -1,6 +1,5 @@
 // Ops as they are, compared with plain loops: what test_planted.py runs with edited kernels and under sanitizers.
 #include "check.hpp"
-#include "base/ops.hpp"
 #include "repdl/contract/arithmetic.hpp"
 #include "repdl/contract/order.hpp"
 
@@ -37,9 +36,10 @@ void compare_sum(std::int64_t rows, std::int64_t columns, bool over_rows, int la
   std::vector<float> x = numbers(rows * columns);
   const std::int64_t kept = over_rows ? columns : rows, kept_stride = over_rows ? 1 : columns;
   const std::int64_t reduced = over_rows ? rows : columns, reduced_stride = over_rows ? columns : 1;
-  std::vector<float> y(kept), expected(kept), work(repdl::cuda::sum_work(kept, reduced, block));
-  repdl::cuda::sum<float>(address(x), address(y), address(work), {kept}, {kept_stride}, {reduced}, {reduced_stride},
-                          lanes, block, stream);
+  std::vector<float> y(kept), expected(kept);
+  const View input(x, {rows, columns}, {columns, 1}), output(y, {kept}, {1});
+  const std::int64_t dim = over_rows ? 0 : 1;
+  call("sum", {input.tensor, repdl::Ints{&dim, 1}, false, repdl::Contract{256, lanes, block}, output.tensor});
   for (std::int64_t i = 0; i < kept; ++i)
     expected[i] = plain_sum(&x[i * kept_stride], reduced, reduced_stride, lanes, block);
   expect(same_bits(y, expected), "a sum has other bits");
@@ -59,9 +59,9 @@ void sum_blocks() { compare_sum(2, 48 * 35 + 5, false, 16, 48); }
 void compare_matmul(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t chunk, int tile, bool transposed) {
   std::vector<float> a = numbers(m * k), b = numbers(k * n), y(m * n), expected(m * n);
   const std::int64_t row = transposed ? 1 : n, column = transposed ? k : 1;
-  std::vector<float> work(repdl::cuda::matmul_work<float>({}, m, n, k, chunk, tile, stream));
-  repdl::cuda::matmul<float>(address(a), address(b), address(y), 0, address(work), {}, {k, 1}, {row, column}, m, n, k,
-                             chunk, tile, stream);
+  const View left(a, {m, k}, {k, 1}), right(b, {k, n}, {row, column}), output(y, {m, n}, {n, 1});
+  setenv("REPDL_CUDA_TILE", std::to_string(tile).c_str(), 1);
+  call("matmul", {left.tensor, right.tensor, false, false, repdl::Contract{chunk, 64, 1024}, output.tensor});
   for (std::int64_t i = 0; i < m; ++i)
     for (std::int64_t j = 0; j < n; ++j) {
       repdl::Tree<float> tree;
