@@ -8,17 +8,137 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <cstring>
+#include <deque>
+#include <memory>
 #include <set>
+#include <string>
 
-#include <pybind11/pybind11.h>
-
-void bind_kernels(pybind11::module_& module);
+#include "base/environment.hpp"
+#include "repdl/backend.hpp"
 
 #include REPDL_KERNELS
 
 namespace {
 
 using Bytes = std::vector<unsigned char>;
+
+// What replay.py wrote: words are little-endian.
+class Reader {
+ public:
+  Reader(const unsigned char* data, std::size_t size) : at_(data), end_(data + size) {}
+
+  bool empty() const { return at_ == end_; }
+  const unsigned char* bytes(std::size_t n) {
+    if (static_cast<std::size_t>(end_ - at_) < n) throw std::runtime_error("replay: the record is cut");
+    at_ += n;
+    return at_ - n;
+  }
+  std::uint64_t word() {
+    const unsigned char* p = bytes(8);
+    std::uint64_t result = 0;
+    for (int i = 7; i >= 0; --i) result = result << 8 | p[i];
+    return result;
+  }
+  std::int64_t integer() { return static_cast<std::int64_t>(word()); }
+  std::string text() {
+    const std::size_t n = word();
+    return {reinterpret_cast<const char*>(bytes(n)), n};
+  }
+
+ private:
+  const unsigned char *at_, *end_;
+};
+
+// The arguments of one call, and what they point at.
+class Decoder {
+ public:
+  Decoder(Reader& from, const std::vector<unsigned char*>& buffers) : from_(from), buffers_(buffers) {}
+
+  repdl::Argument argument() {
+    switch (*from_.bytes(1)) {
+      case 'n': return {};
+      case 'b': return from_.word() != 0;
+      case 'i': return from_.integer();
+      case 'd': {
+        const std::uint64_t bits = from_.word();
+        double value;
+        std::memcpy(&value, &bits, 8);
+        return value;
+      }
+      case 's': return std::string_view(texts_.emplace_back(from_.text()));
+      case 'y': return static_cast<repdl::DType>(from_.word());
+      case 'c': {
+        repdl::Contract contract;
+        contract.dot_chunk = from_.integer();
+        contract.sum_lanes = from_.integer();
+        contract.sum_block = from_.integer();
+        return contract;
+      }
+      case 'l': return list();
+      case 't': return tensor();
+    }
+    throw std::runtime_error("replay: an argument of no kind that is known");
+  }
+
+ private:
+  repdl::Argument list() {
+    const std::size_t n = from_.word();
+    std::vector<std::int64_t>& numbers = numbers_.emplace_back();
+    std::vector<repdl::Tensor>& tensors = tensors_.emplace_back();
+    for (std::size_t i = 0; i < n; ++i) {
+      if (*from_.bytes(1) == 'i')
+        numbers.push_back(from_.integer());
+      else
+        tensors.push_back(tensor());
+    }
+    if (n == 0) return {};
+    if (tensors.empty()) return repdl::Ints{numbers.data(), n};
+    return repdl::Tensors{tensors.data(), n};
+  }
+
+  repdl::Tensor tensor() {
+    repdl::Tensor result;
+    unsigned char* buffer = buffers_.at(from_.word());
+    result.data = buffer + from_.word();
+    result.dtype = static_cast<repdl::DType>(from_.word());
+    result.dims = static_cast<int>(from_.word());
+    result.given = true;
+    std::vector<std::int64_t>& shape = numbers_.emplace_back();
+    for (int i = 0; i < 2 * result.dims; ++i) shape.push_back(from_.integer());
+    result.size = shape.data();
+    result.stride = shape.data() + result.dims;
+    return result;
+  }
+
+  Reader& from_;
+  const std::vector<unsigned char*>& buffers_;
+  std::deque<std::vector<std::int64_t>> numbers_;
+  std::deque<std::vector<repdl::Tensor>> tensors_;
+  std::deque<std::string> texts_;
+};
+
+// Memory that a kernel asks for, until the call has ended.
+struct Memory {
+  std::vector<void*> pieces;
+
+  ~Memory() {
+    for (void* piece : pieces) std::free(piece);
+  }
+  static void* allocate(void* self, std::size_t bytes) {
+    void* piece = std::aligned_alloc(64, (bytes / 64 + 1) * 64);
+    if (!piece) throw std::bad_alloc();
+    return static_cast<Memory*>(self)->pieces.emplace_back(piece);
+  }
+};
+
+// The kernel that Python calls (op, dtype).
+const repdl::Kernel& kernel_of(const std::string& name) {
+  for (const repdl::Kernel& kernel : repdl::kernels())
+    if (name == std::string(kernel.op) + (kernel.dtype == repdl::DType::float64 ? " float64" : " float32"))
+      return kernel;
+  throw std::runtime_error("replay: no kernel " + name);
+}
 
 bool big_endian() {
   const std::uint16_t one = 1;
@@ -61,7 +181,7 @@ bool flushes() {
   return tiny * half == 0.0f;
 }
 
-int replay(const Bytes& file, const pybind11::Kernels& kernels, const std::string& mode) {
+int replay(const Bytes& file, const std::string& mode) {
   int rounding = mode == "flush" ? FE_TONEAREST : -1;
   for (const Mode& m : modes)
     if (mode == m.name) rounding = m.rounding;
@@ -70,7 +190,7 @@ int replay(const Bytes& file, const pybind11::Kernels& kernels, const std::strin
     if (!set_flush(true) || !flushes()) return std::printf("flush: this target has no such mode\n"), 0;
     set_flush(false);
   }
-  pybind11::Reader record(file.data(), file.size());
+  Reader record(file.data(), file.size());
   long calls = 0, differ = 0;
   std::set<std::string> wrong;
   while (!record.empty()) {
@@ -85,26 +205,36 @@ int replay(const Bytes& file, const pybind11::Kernels& kernels, const std::strin
         contents->emplace_back(p, p + size);
       }
     }
-    const std::size_t size = record.word();
-    pybind11::Reader arguments(record.bytes(size), size);
+    std::vector<unsigned char*> buffers;
     for (std::size_t i = 0; i < before.size(); ++i) {
       auto* memory = static_cast<unsigned char*>(std::aligned_alloc(64, (before[i].size() / 64 + 1) * 64));
       if (!memory) throw std::bad_alloc();
       if (!before[i].empty()) std::memcpy(memory, before[i].data(), before[i].size());
       swap_elements(memory, before[i].size(), element[i]);
-      arguments.buffers.push_back(memory);
+      buffers.push_back(memory);
     }
+    const repdl::Kernel& kernel = kernel_of(name);
+    Memory workspace;
+    repdl::Run run{kernel.op};
+    run.threads = static_cast<int>(record.word());
+    run.allocate = Memory::allocate;
+    run.owner = &workspace;
+    const std::size_t count = record.word(), size = record.word();
+    Reader encoded(record.bytes(size), size);
+    Decoder decoder(encoded, buffers);
+    std::vector<repdl::Argument> arguments;
+    for (std::size_t i = 0; i < count; ++i) arguments.push_back(decoder.argument());
     std::fesetround(rounding);
     set_flush(mode == "flush");
-    kernels.at(name)(arguments);
+    kernel.call(arguments.data(), run);
     const bool kept = std::fegetround() == rounding && flushes() == (mode == "flush");
     set_flush(false);
     std::fesetround(FE_TONEAREST);
     bool same = kept;
     for (std::size_t i = 0; i < before.size(); ++i) {
-      swap_elements(arguments.buffers[i], after[i].size(), element[i]);
-      same = same && (after[i].empty() || std::memcmp(arguments.buffers[i], after[i].data(), after[i].size()) == 0);
-      std::free(arguments.buffers[i]);
+      swap_elements(buffers[i], after[i].size(), element[i]);
+      same = same && (after[i].empty() || std::memcmp(buffers[i], after[i].data(), after[i].size()) == 0);
+      std::free(buffers[i]);
     }
     ++calls;
     if (!same) ++differ, wrong.insert(name);
@@ -121,10 +251,7 @@ int replay(const Bytes& file, const pybind11::Kernels& kernels, const std::strin
 int main(int count, char** arguments) {
   std::ifstream stream(arguments[1], std::ios::binary);
   const Bytes file{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  pybind11::Kernels kernels;
-  pybind11::module_ module(kernels);
-  bind_kernels(module);
   int failed = 0;
-  for (int i = 2; i < count; ++i) failed |= replay(file, kernels, arguments[i]);
+  for (int i = 2; i < count; ++i) failed |= replay(file, arguments[i]);
   return failed;
 }

@@ -2,8 +2,8 @@
 
     python tools/targets/replay.py [aarch64 riscv64 s390x ppc64le ...] [--sample N]
 
-Every call that the golden cases make to repdl-cpu's native functions is recorded here, with all bytes
-of its buffers before and after. The sources, without Python or torch, are compiled by
+Every call that the golden cases make to repdl-cpu's kernels is recorded here, with all bytes of the
+tensors before and after. The sources, without Python or torch, are compiled by
 `<target>-linux-gnu-g++` (or $CXX for `host`) without a warning, and repeat the calls under
 `qemu-<target>`: in each rounding mode of the caller, and with flush-to-zero where the target has it.
 Fails where one byte differs. What runs here is compared with the golden bits first.
@@ -18,9 +18,10 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import torch
@@ -48,75 +49,86 @@ def _word(value: int) -> bytes:
     return struct.pack("<q", value)
 
 
-class _Memory:
-    """The storages whose addresses the glue took, until the next native call."""
+DTYPES = [
+    *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.bfloat16, torch.float16, torch.float32, torch.float64),
+]
+"""In the order of `DType` in repdl/backend.hpp."""
+
+
+class _Call:
+    """The arguments of one call: their encoding, and the memory that they lie in."""
 
     def __init__(self) -> None:
-        self.storages: dict[int, tuple[torch.UntypedStorage, int]] = {}
+        self.storages: list[tuple[torch.UntypedStorage, int]] = []
 
-    def seen(self, tensor: torch.Tensor) -> None:
+    def _place(self, tensor: torch.Tensor) -> bytes:
         storage = tensor.untyped_storage()
-        self.storages[storage.data_ptr()] = (storage, tensor.element_size())
-
-    def find(self, address: int) -> tuple[int, int] | None:
-        for index, (start, (storage, _)) in enumerate(self.storages.items()):
-            if start and start <= address < start + max(1, storage.nbytes()):
-                return index, address - start
-        return None
-
-    def contents(self) -> list[bytes]:
-        return [bytes(torch.empty(0, dtype=torch.uint8).set_(storage).numpy()) for storage, _ in self.storages.values()]
+        known = [index for index, (other, _) in enumerate(self.storages) if other.data_ptr() == storage.data_ptr()]
+        if not known:
+            known = [len(self.storages)]
+            self.storages.append((storage, tensor.element_size()))
+        return _word(known[0]) + _word(int(tensor.storage_offset()) * tensor.element_size())
 
     def encode(self, argument: Any) -> bytes:
-        if isinstance(argument, (list, tuple)):
-            return b"l" + _word(len(argument)) + b"".join(map(self.encode, argument))
+        if argument is None:
+            return b"n"
+        if isinstance(argument, bool):
+            return b"b" + _word(argument)
+        if isinstance(argument, int):
+            return b"i" + _word(argument)
         if isinstance(argument, float):
             return b"d" + struct.pack("<d", argument)
-        place = self.find(argument) if argument > 1 << 20 else None
-        return b"i" + _word(int(argument)) if place is None else b"p" + _word(place[0]) + _word(place[1])
+        if isinstance(argument, str):
+            return b"s" + _word(len(argument)) + argument.encode()
+        if isinstance(argument, torch.dtype):
+            return b"y" + _word(DTYPES.index(argument))
+        if isinstance(argument, tuple):  # a contract
+            return b"c" + b"".join(map(_word, argument))
+        if isinstance(argument, list):
+            return b"l" + _word(len(argument)) + b"".join(map(self.encode, argument))
+        shape = b"".join(map(_word, (*argument.shape, *argument.stride())))
+        return b"t" + self._place(argument) + _word(DTYPES.index(argument.dtype)) + _word(argument.dim()) + shape
+
+    def contents(self) -> list[bytes]:
+        return [bytes(torch.empty(0, dtype=torch.uint8).set_(storage).numpy()) for storage, _ in self.storages]
 
 
-class _Recorder:
-    """A native module that writes down its calls."""
+class _Recorded:
+    """A kernel that writes down its calls."""
 
-    def __init__(self, module: Any, prefix: str, memory: _Memory, file: BinaryIO) -> None:
-        self._module, self._prefix, self._memory, self._file = module, prefix, memory, file
-        if not prefix:
-            self.f64 = _Recorder(module.f64, "f64.", memory, file)
+    def __init__(self, kernel: Any, name: str, file: BinaryIO) -> None:
+        self.layout, self.arguments = kernel.layout, kernel.arguments
+        self._kernel, self._name, self._file = kernel, name.encode(), file
 
-    def __getattr__(self, name: str) -> Any:
-        function = getattr(self._module, name)
-
-        def call(*args: Any) -> Any:
-            memory = self._memory
-            encoded, before = b"".join(map(memory.encode, args)), memory.contents()
-            result = function(*args)
-            full = (self._prefix + name).encode()
-            self._file.write(_word(len(full)) + full + _word(len(before)))
-            for old, new, (_, size) in zip(before, memory.contents(), memory.storages.values()):
-                self._file.write(_word(size) + _word(len(old)) + old + _word(len(new)) + new)
-            self._file.write(_word(len(encoded)) + encoded)
-            memory.storages.clear()
-            return result
-
-        return call
+    def __call__(
+        self,
+        arguments: tuple[Any, ...],
+        outputs: tuple[torch.Tensor, ...],
+        run: tuple[int, int, int],
+        workspace: Callable[[int], torch.Tensor],
+    ) -> None:
+        call = _Call()
+        encoded = b"".join(map(call.encode, (*arguments, *outputs)))
+        before = call.contents()
+        self._kernel(arguments, outputs, run, workspace)
+        self._file.write(_word(len(self._name)) + self._name + _word(len(before)))
+        for old, new, (_, size) in zip(before, call.contents(), call.storages):
+            self._file.write(_word(size) + _word(len(old)) + old + _word(len(new)) + new)
+        self._file.write(_word(run[0]) + _word(len(arguments) + len(outputs)) + _word(len(encoded)) + encoded)
 
 
 @contextmanager
 def _recorded(path: Path) -> Iterator[None]:
-    memory, plain, module = _Memory(), torch.Tensor.data_ptr, isa.native()
-
-    def data_ptr(tensor: torch.Tensor) -> int:
-        memory.seen(tensor)
-        return int(plain(tensor))
-
+    module = isa.native()
     with path.open("wb") as file:
-        isa._Current.module = _Recorder(module, "", memory, file)
-        torch.Tensor.data_ptr = data_ptr  # type: ignore[assignment]
+        kernels = {
+            (op, dtype): _Recorded(kernel, f"{op} {dtype}", file) for (op, dtype), kernel in module.kernels.items()
+        }
+        isa._Current.module = SimpleNamespace(kernels=kernels)
         try:
             yield
         finally:
-            torch.Tensor.data_ptr = plain  # type: ignore[assignment]
             isa._Current.module = module
 
 
@@ -132,7 +144,7 @@ def record(chosen: Iterable[Case], contracts: Iterable[str], path: Path) -> None
 
 def build(target: str, folder: Path) -> Path:
     """Compile the kernels and replay.cpp as one program."""
-    sources = sorted(path for path in NATIVE.glob("*/*.cpp") if path.name != "machine.cpp")
+    sources = sorted(path for path in NATIVE.glob("*/*.cpp") if path.name not in ("machine.cpp", "module.cpp"))
     kernels, program = folder / "kernels.inc", folder / target
     kernels.write_text("".join(f'#include "{source}"\n' for source in sources))
     compiler = os.environ.get("CXX", "c++") if target == "host" else f"{target}-linux-gnu-g++"

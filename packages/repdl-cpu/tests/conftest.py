@@ -45,7 +45,7 @@ def load(path: Path) -> Any:
 
 
 class Replaced:
-    """The functions of one module, and of another one what it lacks."""
+    """The kernels of one module, and of another one what it lacks."""
 
     def __init__(self, first: Any, second: Any) -> None:
         self._first, self._second = first, second
@@ -53,9 +53,7 @@ class Replaced:
     def __getattr__(self, name: str) -> Any:
         if name == "kernels":
             return {**self._second.kernels, **self._first.kernels}
-        if name == "f64":
-            return Replaced(self._first.f64, self._second.f64)
-        return getattr(self._first, name, None) or getattr(self._second, name)
+        return getattr(self._second, name)
 
 
 def replace_module() -> None:
@@ -69,15 +67,10 @@ def replace_module() -> None:
 replace_module()
 
 
-def compiled(
-    folder: Path, sources: Path, units: Iterable[str], binds: Iterable[str], options: Sequence[str] = ()
-) -> Path:
-    """A module of some translation units, compiled as one, and the bind_ calls that fill it."""
-    text = "".join(f'#include "{next(sources.rglob(f"{unit}.cpp"))}"\n' for unit in units)
-    text += '#include "base/bind.hpp"\n#include "repdl/python.hpp"\n'
-    text += f"PYBIND11_MODULE(_{ISA}, module) {{\n  using namespace repdl::cpu;\n"
-    text += '  [[maybe_unused]] py::module_ f64 = module.def_submodule("f64");\n'
-    text += "".join(f"  {bind};\n" for bind in binds) + "  repdl::python::add_table(module.ptr());\n}\n"
+def compiled(folder: Path, sources: Path, units: Iterable[str], options: Sequence[str] = ()) -> Path:
+    """A module of the kernels in some translation units, compiled as one."""
+    text = f"#define REPDL_MODULE _{ISA}\n"
+    text += "".join(f'#include "{next(sources.rglob(f"{unit}.cpp"))}"\n' for unit in (*units, "module"))
     main, made = folder / "module.cpp", folder / f"_{ISA}.so"
     main.write_text(text)
     includes = [f"-I{sources}", f"-I{sources / 'include'}", f"-I{NATIVE.parent / 'contract/include'}"]
@@ -92,7 +85,7 @@ def compiled(
 
 @pytest.fixture(scope="session")
 def build() -> Callable[..., Path]:
-    """build(folder, sources, units, binds, options=()): an extension module, compiled."""
+    """build(folder, sources, units, options=()): an extension module, compiled."""
     return compiled
 
 

@@ -10,7 +10,6 @@ Longer than 500 lines: it is one list.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -30,18 +29,10 @@ BEST = repdl_cpu.get_isa()
 CONVOLUTIONS = ["conv2d", "conv2d_grad_input", "conv2d_grad_weight", "micro_kernel"]
 UNITS = {
     "matmul": ["matmul", "micro_kernel"], "conv2d": CONVOLUTIONS, "double": ["gemm_double"], "norm_double": ["norm_double"],
-    "elementwise": ["pointwise"], "activation": ["pointwise"],
+    "elementwise": ["pointwise"], "activation": ["pointwise"], "adam_step": ["step"], "sgd_step": ["step"],
 }  # fmt: skip
 """Family -> the translation units of its float kernels, if they are not one of its name."""
-BINDS = {
-    "conv2d": ["bind_conv2d<float>(module)"],
-    "double": ["bind_matmul<double>(f64)", "bind_conv2d<double>(f64)"],
-    "norm_double": [f"bind_{norm}_norm<double>(f64)" for norm in ("layer", "rms", "group")],
-    **{f"{name}": [f"bind_{name}<float>(module)"] for name in ("matmul", "layer_norm", "rms_norm", "group_norm")},
-}
-"""Family -> the calls that bind it, if they are not all of its name in module.cpp."""
 NOT_KERNELS = {
-    "base/bind.hpp",
     "conv/conv2d.hpp",
     "base/machine.cpp",
     "gemm/micro_kernel.hpp",
@@ -50,7 +41,7 @@ NOT_KERNELS = {
     "base/routes.hpp",
     "base/threads.hpp",
 }
-"""What has no result of its own: declarations, bindings, prefetches."""
+"""What has no result of its own: declarations, the module, prefetches."""
 
 
 @dataclass(frozen=True)
@@ -239,8 +230,8 @@ BUGS = {
         "adam_step",
     ),
     "stretches_of_sgd": Bug("base/streams.hpp", {"i = part * stretches; i < n": "i = part * stretches + (part > 2 * page); i < n"}, "sgd_step"),
-    "adam_amsgrad_forgotten": Bug("step/adam_step.cpp", {"adam<AdamDecay::decoupled, has_largest>": "adam<AdamDecay::decoupled, false>"}, "adam_step"),
-    "sgd_nesterov_first": Bug("step/sgd_step.cpp", {"sgd<decay, SgdMomentum::first, nesterov>": "sgd<decay, SgdMomentum::first, false>"}, "sgd_step"),
+    "step_of_a_later_part": Bug("step/step.cpp", {"as<T>() + begin;": "as<T>() + (c == 4 ? 0 : begin);"}, "adam_step", STEPS),
+    "sgd_nesterov_first": Bug("include/repdl/step/sgd_step.hpp", {"SgdElement<decay, SgdMomentum::first, nesterov, T>": "SgdElement<decay, SgdMomentum::first, false, T>"}, "sgd_step"),
     "tensor_of_one_element": Bug("step/tensor_lists.hpp", {"if (begin < stop) body(": "if (begin + 1 < stop) body("}, "sgd_step"),
     # Elementwise functions: margins of their fast paths, special values
     "exp_margin": Bug("exact/exp_vec.hpp", {"const Rounded y = rounded(e.times(e.t), Vec::set1(exp_margin));": "const Rounded y = rounded(e.times(e.t), Vec::set1(exp_margin * 0.5f));"}, "elementwise", "test_parity.py -k TestCpu and exp__"),
@@ -315,11 +306,6 @@ def copy_with(bug: Bug, folder: Path) -> None:
     (folder / bug.file).write_text(with_bug(bug))
 
 
-def binds(family: str) -> list[str]:
-    text = (NATIVE / "base/module.cpp").read_text()
-    return BINDS.get(family) or re.findall(rf"^  (bind_{family}(?:<\w+>)?\(\w+\));$", text, re.MULTILINE)
-
-
 def outcome(tests: list[str], module: Path, sources: Path = NATIVE) -> subprocess.CompletedProcess[str]:
     """pytest on some tests, with the functions of another module, and its sources where tests compile some."""
     paths = {"REPDL_CPU_TEST_MODULE": str(module), "REPDL_CPU_TEST_NATIVE": str(sources)}
@@ -329,7 +315,7 @@ def outcome(tests: list[str], module: Path, sources: Path = NATIVE) -> subproces
 
 
 def make(build: Callable[..., Path], family: str, sources: Path, folder: Path) -> Path:
-    return build(folder, sources, [*UNITS.get(family, [family]), "sum_block", "threads"], binds(family))
+    return build(folder, sources, [*UNITS.get(family, [family]), "sum_block", "threads"])
 
 
 def test_planted__every_kernel_file_has_one() -> None:

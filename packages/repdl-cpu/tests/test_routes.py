@@ -286,11 +286,7 @@ def test_routes__all_are_taken(build: Callable[..., Path], load_module: Callable
     native = Path(__file__).parents[1] / "native"
     units = sorted(path.stem for path in native.glob("*/*.cpp") if path.stem not in ("machine", "module"))
     best = repdl_cpu.get_isa()
-    _, first, calls = (native / "base/module.cpp").read_text().partition("bind_adam_step")
-    binds = [
-        (first + calls.rpartition("}")[0].replace("  repdl::python::add_table(module.ptr());\n", "")).rstrip("; \n")
-    ]
-    counted = load_module(build(tmp_path, native, units, binds, ["-O1", "-DREPDL_COUNT_ROUTES"]))
+    counted = load_module(build(tmp_path, native, units, ["-O1", "-DREPDL_COUNT_ROUTES"]))
     before = repdl_cpu.isa._Current.module
     repdl_cpu.isa._Current.module = counted
     try:

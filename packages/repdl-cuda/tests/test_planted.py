@@ -55,7 +55,9 @@ PADDED = {
 
 BUGS = {
     "missing_barrier": Bug("reduce/grid_sum.hpp", {LANES_THERE: "    for (int lane"}, "bits thread"),
-    "wrong_index": Bug("reduce/sum.hpp", {"      high += f(i + 32);": "      high += f(i + 31);"}, "bits"),
+    "wrong_index": Bug(
+        "reduce/sum.hpp", {"sum += f(i);\n      high += f(i + 32);": "sum += f(i);\n      high += f(i + 31);"}, "bits"
+    ),
     "wrong_column": Bug("reduce/grid_sum.hpp", {"lanes[lane + half][c];": "lanes[lane + half][c ^ 1];"}, "bits"),
     "one_element_too_many": Bug("reduce/sum.hpp", {"if (i + 32 < n) high": "if (i + 31 < n) high"}, "bits address"),
     "wrong_mask": Bug("reduce/sum.hpp", {"whole_warp = 0xffffffffu": "whole_warp = 0x0000ffffu"}, "error"),

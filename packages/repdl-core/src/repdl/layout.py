@@ -1,7 +1,7 @@
 """Where the elements of outputs lie: the strides that torch gives the outputs of the same functions.
 
-The one place for it: fake kernels allocate outputs by these rules, and backends allocate theirs
-with the fake kernels (`outputs`). Bits never depend on it. Two rules cover all ops, what has
+The one place for it: fake kernels allocate outputs by these rules, and `repdl.native` allocates
+those of native kernels with the fake kernels. Bits never depend on it. Two rules cover all ops, what has
 neither is row-major:
 
 - `pointwise`: elementwise ops keep any order of dimensions that their operands have;
@@ -105,25 +105,6 @@ def is_dense(tensor: torch.Tensor) -> bool:
     return True
 
 
-def flat(operands: Sequence[torch.Tensor]) -> tuple[Sequence[int], list[list[int]]] | None:
-    """The shape of an elementwise op's output and strides along it, all elements in a row, where
-    every operand is row-major of that shape or 0-D; else None. What most calls are, at little cost."""
-    shape: Sequence[int] = ()
-    numbers = any(not t.dim() for t in operands)
-    for t in operands:
-        if t.dim():
-            if (shape and t.shape != shape) or not t.is_contiguous() or (numbers and not _falls(t.stride())):
-                return None
-            shape = t.shape
-    return shape, [[1] if t.dim() else [0] for t in operands]
-
-
-def memory_order(tensor: torch.Tensor) -> list[int]:
-    """The dimensions of a dense tensor from the outermost in memory to the innermost."""
-    strides, shape = tensor.stride(), tensor.shape
-    return sorted(range(len(shape)), key=lambda d: (-strides[d], shape[d] == 1))
-
-
 def outputs(op: str) -> Callable[..., Any]:
     """The function that allocates the outputs of a registered op from its arguments."""
     return registry.OPS[op].fake
@@ -137,16 +118,6 @@ def row_major(output: torch.Tensor) -> torch.Tensor:
 def stored(result: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
     """`output`, with the elements of `result`, which is row-major; `result` itself where that is no difference."""
     return result if result is output or result.stride() == output.stride() else output.copy_(result)
-
-
-def passes(output: torch.Tensor, operands: Sequence[torch.Tensor]) -> tuple[list[int], list[list[int]]]:
-    """Sizes, and strides of each operand, broadcast, in the order in memory of a dense `output`."""
-    shape = output.shape
-    expanded = [t.expand(shape) for t in operands]
-    if output.is_contiguous():
-        return list(shape), [list(t.stride()) for t in expanded]
-    order = memory_order(output)
-    return [shape[d] for d in order], [[t.stride(d) for d in order] for t in expanded]
 
 
 def matching(tensor: torch.Tensor, output: torch.Tensor) -> torch.Tensor:

@@ -6,21 +6,19 @@
 from __future__ import annotations
 
 from repdl.backend import Backend
-from repdl.registry import in_float64, ops_of
 from repdl_cpu._native import NATIVE
 from repdl_cpu.isa import get_isa, native, supported_isas, use_isa
 
 __version__ = "0.1.0"
 
-_kernels, _float64 = NATIVE.implement(native().kernels)
-_glue = {op: function for ops in ops_of(__name__).values() for op, function in ops.items()}
+_ops, _float64 = NATIVE.implement(native().kernels)
 
 backend = Backend(
     name="cpu",
     device="cpu",
-    ops=_glue | _kernels,
+    ops=_ops,
     priority=100,
-    float64=[*in_float64(_glue), *_float64],
+    float64=_float64,
     describe=lambda: {
         "version": __version__,
         "isa": get_isa(),

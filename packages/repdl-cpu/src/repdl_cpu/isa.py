@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-import torch
-
 from repdl.errors import BackendError
 from repdl_cpu import _machine
 
@@ -33,11 +31,11 @@ class _Current:
     module: Any = None
 
 
-def native(dtype: torch.dtype = torch.float32) -> Any:
-    """The extension module of the current ISA, or what it has for float64."""
+def native() -> Any:
+    """The extension module of the current ISA."""
     if _Current.module is None:
         _Current.module = _load(_Current.isa)
-    return _Current.module.f64 if dtype is torch.float64 else _Current.module
+    return _Current.module
 
 
 def get_isa() -> str:

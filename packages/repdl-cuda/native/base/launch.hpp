@@ -13,15 +13,6 @@
 
 namespace repdl::cuda {
 
-template <class T>
-const T* in(Address address) {
-  return reinterpret_cast<const T*>(address);
-}
-template <class T>
-T* out(Address address) {
-  return reinterpret_cast<T*>(address);
-}
-
 inline Stream stream_of(const Run& run) { return {run.device, reinterpret_cast<std::uintptr_t>(run.stream)}; }
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

@@ -1,4 +1,4 @@
-// How tensors and streams arrive from Python.
+// Sizes and streams.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,6 @@
 
 namespace repdl::cuda {
 
-using Address = std::uintptr_t;
 using Sizes = std::vector<std::int64_t>;
 
 // Where a kernel runs: the index of a device, and the handle of one of its streams.

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 import torch
 
 from repdl.backend import Backend
-from repdl.registry import in_float64, ops_of
 from repdl_cuda.native import NATIVE
 
 __version__ = "0.1.0"
@@ -18,14 +17,13 @@ __version__ = "0.1.0"
 
 def make_backend(name: str, device: str, priority: int, describe: Callable[[], Mapping[str, str]]) -> Backend:
     """A backend of all families; which native module an op runs in follows from its tensors."""
-    glue = {op: function for table in ops_of(__name__).values() for op, function in table.items()}
-    own, float64 = NATIVE.implement(NATIVE.kernels(torch.empty(0, device=device)))
+    ops, float64 = NATIVE.implement(NATIVE.kernels(torch.empty(0, device=device)))
     return Backend(
         name=name,
         device=device,
-        ops=glue | own,
+        ops=ops,
         priority=priority,
-        float64=[*in_float64(glue), *float64],
+        float64=float64,
         describe=lambda: {"version": __version__, **describe()},
     )
 

@@ -30,23 +30,12 @@ def load(name: str) -> Any:
     return _modules[name]
 
 
-def native(tensor: torch.Tensor) -> Any:
-    """The functions of native/ops.hpp for the device and dtype of a tensor."""
-    module = _modules["_cuda" if tensor.is_cuda else "_emulated"]
-    return module.f64 if tensor.dtype is torch.float64 else module
-
-
 def stream(tensor: torch.Tensor) -> tuple[int, int]:
     """Index of the tensor's device, and the handle of the stream that is current there."""
     if not tensor.is_cuda:
         return 0, 0
     index = tensor.get_device()
     return index, torch._C._cuda_getCurrentRawStream(index)
-
-
-def workspace(tensor: torch.Tensor, elements: int) -> torch.Tensor:
-    """Memory for intermediate results beside `tensor`, of its dtype; it may be freed once the kernels are launched."""
-    return torch.empty(elements, dtype=tensor.dtype, device=tensor.device)
 
 
 NATIVE = Native(

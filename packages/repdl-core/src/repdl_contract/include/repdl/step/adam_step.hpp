@@ -12,13 +12,14 @@
 #include <cmath>
 
 #include "repdl/contract/arithmetic.hpp"
+#include "repdl/step/entry.hpp"
 
-namespace repdl {
+namespace repdl::step {
 
 // The hyperparameters as they come: doubles until each is rounded to T once.
 struct AdamOptions {
   double lr, beta1, beta2, eps, weight_decay, bias_correction1, bias_correction2;
-  bool maximize, decoupled;
+  bool amsgrad, maximize, decoupled;
 };
 
 enum class AdamDecay { none, gradient, decoupled };
@@ -26,6 +27,8 @@ enum class AdamDecay { none, gradient, decoupled };
 template <AdamDecay decay, bool amsgrad, class T>
 class AdamElement {
  public:
+  static constexpr int columns = amsgrad ? 5 : 4, variant = 2 * static_cast<int>(decay) + amsgrad;
+
   REPDL_HD explicit AdamElement(const AdamOptions& o)
       : sign_(o.maximize ? -T(1) : T(1)), weight_decay_(static_cast<T>(o.weight_decay)),
         shrink_(static_cast<T>(1.0 - mul(o.lr, o.weight_decay))), beta1_(static_cast<T>(o.beta1)),
@@ -33,9 +36,9 @@ class AdamElement {
         root_(static_cast<T>(std::sqrt(o.bias_correction2))), eps_(static_cast<T>(o.eps)),
         step_(static_cast<T>(-(o.lr / o.bias_correction1))) {}
 
-  // x is not used without AMSGrad.
-  REPDL_HD void operator()(T& p, T grad, T& m, T& v, T* x) const {
-    T weight = p, g = mul(grad, sign_);
+  REPDL_HD void operator()(const Columns<T, columns>& column, std::int64_t i) const {
+    T &p = column.at[0][i], &m = column.at[2][i], &v = column.at[3][i];
+    T weight = p, g = mul(column.at[1][i], sign_);
     if constexpr (decay == AdamDecay::decoupled) weight = mul(weight, shrink_);
     if constexpr (decay == AdamDecay::gradient) g = fma(weight_decay_, weight, g);
     const T first = fma(g, share1_, mul(m, beta1_));
@@ -43,10 +46,11 @@ class AdamElement {
     m = canonical(first);
     v = canonical(second);
     if constexpr (amsgrad) {
-      const T largest = *x;
+      T& x = column.at[4][i];
+      const T largest = x;
       // Not greater or equal: a NaN in x stays.
       second = !(largest <= second) && second == second ? largest : second;
-      *x = canonical(second);
+      x = canonical(second);
     }
     const T denominator = std::sqrt(second) / root_ + eps_;
     p = canonical(weight + mul(first / denominator, step_));
@@ -56,4 +60,24 @@ class AdamElement {
   T sign_, weight_decay_, shrink_, beta1_, share1_, beta2_, share2_, root_, eps_, step_;
 };
 
-}  // namespace repdl
+struct AdamStep {
+  static constexpr auto op = "adam_step";
+  static constexpr int lists = 5;  // params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs
+  using Options = AdamOptions;
+  using Fields = step::Fields<double, double, double, double, double, double, double, bool, bool, bool>;
+
+  template <class T, class F>
+  static void choose(const AdamOptions& o, const F& f) {
+    with_option(o.amsgrad, [&](auto largest) {
+      constexpr bool amsgrad = decltype(largest)::value;
+      if (o.weight_decay == 0)
+        f(Type<AdamElement<AdamDecay::none, amsgrad, T>>());
+      else if (o.decoupled)
+        f(Type<AdamElement<AdamDecay::decoupled, amsgrad, T>>());
+      else
+        f(Type<AdamElement<AdamDecay::gradient, amsgrad, T>>());
+    });
+  }
+};
+
+}  // namespace repdl::step

@@ -1,0 +1,67 @@
+// From an optimizer's step to its kernels: what both backends' loops share.
+//
+// A step is a struct with
+//
+//   op                        its name
+//   lists                     how many lists of tensors come first in the op's schema
+//   Options                   an aggregate of the numbers after them, in the order of the schema
+//   Fields                    the types of those numbers
+//   choose<T>(options, f)     f(Type<Element>()) with the element class that the options ask for
+//
+// and an element class, made of Options where a kernel runs, has `columns`, the number of lists that it
+// reads and writes, `variant`, which tells those of one step apart, and element(at, i), which updates
+// element i of the columns.
+#pragma once
+
+#include "repdl/backend.hpp"
+
+namespace repdl::step {
+
+// A type as a value.
+template <class T>
+struct Type {
+  using type = T;
+};
+
+template <class... T>
+struct Fields {};
+
+// The memory of one tensor of each list.
+template <class T, int count>
+struct Columns {
+  T* at[count];
+};
+
+// f(std::true_type or std::false_type): an option that is fixed for a loop.
+template <class F>
+void with_option(bool option, const F& f) {
+  if (option)
+    f(std::true_type{});
+  else
+    f(std::false_type{});
+}
+
+// Loop::run<Step, Element, T>(lists, options, run) updates all elements.
+template <class Loop, class Step, class T, class Lists = std::make_index_sequence<Step::lists>,
+          class Numbers = typename Step::Fields>
+struct Entry;
+template <class Loop, class Step, class T, std::size_t... I, class... Number>
+struct Entry<Loop, Step, T, std::index_sequence<I...>, Fields<Number...>> {
+  template <std::size_t>
+  using List = Tensors;
+
+  static void run(List<I>... lists, Number... numbers, const Run& run) {
+    const typename Step::Options options{numbers...};
+    const Tensors all[] = {lists...};
+    Step::template choose<T>(options, [&](auto element) {
+      Loop::template run<Step, typename decltype(element)::type, T>(all, options, run);
+    });
+  }
+};
+
+template <class Loop, class Step>
+AddKernel add_step() {
+  return add_kernels<&Entry<Loop, Step, float>::run, &Entry<Loop, Step, double>::run>(Step::op, Layout::lists);
+}
+
+}  // namespace repdl::step

@@ -1,2 +1,0 @@
-#pragma once
-#include <pybind11/pybind11.h>
