@@ -24,7 +24,7 @@ def main(families: list[str]) -> None:
         on_guarded(case)
         for family in families
         for case in cases(family)
-        if not case.derived and covers(case, "cuda-emulated")
+        if not case.derived and case.op in ops and covers(case, "cuda-emulated")
     ]
     repdl.native._workspace = workspace
     for tile in (0, 32, 64, 128):

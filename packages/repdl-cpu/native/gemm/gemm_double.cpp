@@ -314,7 +314,7 @@ void conv2d_grad_weight_double(const Tensor& grad, const Tensor& input, Ints ker
                             contract.dot_chunk, run.threads);
 }
 
-const AddKernel gemm_double_kernels[] = {
+[[maybe_unused]] const AddKernel gemm_double_kernels[] = {
     add_kernel<&matmul_double>("matmul", DType::float64),
     add_kernel<&linear_double>("linear", DType::float64),
     add_kernel<&conv2d_double>("conv2d", DType::float64, Layout::rows),

@@ -166,7 +166,7 @@ void group_norm_backward_double(const Tensor& grads, const Tensor& input, std::i
   channel_gradients(s, g, x, m, r, grad_weight.as<double>(), grad_bias.as<double>());
 }
 
-const AddKernel norm_double_kernels[] = {
+[[maybe_unused]] const AddKernel norm_double_kernels[] = {
     add_kernel<&layer_norm_double>("layer_norm", DType::float64, Layout::rows),
     add_kernel<&layer_norm_backward_double>("layer_norm_backward", DType::float64, Layout::rows),
     add_kernel<&rms_norm_double>("rms_norm", DType::float64, Layout::rows),

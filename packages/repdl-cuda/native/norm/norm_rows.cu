@@ -126,7 +126,7 @@ void group_norm_backward(const Tensor& grad, const Tensor& input, std::int64_t n
                run);
 }
 
-const AddKernel norm_kernels[] = {
+[[maybe_unused]] const AddKernel norm_kernels[] = {
     add_kernels<&layer_norm<float>, &layer_norm<double>>("layer_norm", Layout::rows),
     add_kernels<&layer_norm_backward<float>, &layer_norm_backward<double>>("layer_norm_backward", Layout::rows),
     add_kernels<&rms_norm<float>, &rms_norm<double>>("rms_norm", Layout::rows),
