@@ -126,7 +126,7 @@ def tests_newest(session: nox.Session) -> None:
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """The combinations of which `tests` takes a sample: torch.compile."""
+    """The combinations of which `tests` takes a sample: torch.compile, tracing with dynamic shapes."""
     install(session, *TEST_TOOLS)
     session.run("pytest", *PARALLEL, "-m", "nightly", *(session.posargs or ["packages", "tests"]))
 
