@@ -96,7 +96,7 @@ def types(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """pytest over every package that needs no GPU, and the examples; arguments go to pytest."""
     install(session, *TEST_TOOLS, *PACKAGING_TOOLS, *EXAMPLES)
-    session.run("pytest", *PARALLEL, *(session.posargs or EVERYTHING))
+    parallel(session, *(session.posargs or EVERYTHING))
 
 
 @nox.session
@@ -114,21 +114,21 @@ def dev(session: nox.Session) -> None:
 def tests_oldest(session: nox.Session) -> None:
     """`tests` with the oldest torch that the packages take: core uses what torch calls internal."""
     install(session, *TEST_TOOLS, *PACKAGING_TOOLS, *EXAMPLES, torch=OLDEST_TORCH)
-    session.run("pytest", *PARALLEL, *(session.posargs or EVERYTHING))
+    parallel(session, *(session.posargs or EVERYTHING))
 
 
 @nox.session(name="tests-newest")
 def tests_newest(session: nox.Session) -> None:
     """`tests` with the newest torch there is."""
     install(session, *TEST_TOOLS, *PACKAGING_TOOLS, *EXAMPLES, torch="--upgrade torch")
-    session.run("pytest", *PARALLEL, *(session.posargs or EVERYTHING))
+    parallel(session, *(session.posargs or EVERYTHING))
 
 
 @nox.session
 def nightly(session: nox.Session) -> None:
     """The combinations of which `tests` takes a sample: torch.compile, tracing with dynamic shapes."""
     install(session, *TEST_TOOLS)
-    session.run("pytest", *PARALLEL, "-m", "nightly", *(session.posargs or ["packages", "tests"]))
+    parallel(session, "-m", "nightly", *(session.posargs or ["packages", "tests"]))
 
 
 @nox.session(name="parity-cpu")
@@ -136,7 +136,7 @@ def parity_cpu(session: nox.Session) -> None:
     """The CPU kernels against the golden bits and the reference: every op, every contract."""
     install(session, *TEST_TOOLS)
     session.run("repdl", "check", "cpu")
-    session.run("pytest", *PARALLEL, f"{NATIVE['cpu']}/tests", *session.posargs)
+    parallel(session, f"{NATIVE['cpu']}/tests", *session.posargs)
 
 
 @nox.session
@@ -147,7 +147,7 @@ def mutants(session: nox.Session) -> None:
     """
     install(session, *TEST_TOOLS)
     planted = f"{NATIVE['cpu']}/tests/test_planted.py"
-    session.run("pytest", *PARALLEL, "-rP", planted, *session.posargs, env={"REPDL_CPU_PLANTED": "all"})
+    parallel(session, "-rP", planted, *session.posargs, REPDL_CPU_PLANTED="all")
 
 
 @nox.session(name="parity-cuda")
@@ -176,7 +176,7 @@ def parity_cuda_emulated(session: nox.Session) -> None:
     install_cuda(session, "REPDL_CUDA_EMULATED=ON", "REPDL_CUDA_DEVICE=OFF")
     session.run("repdl", "check", "cuda-emulated")
     others = [f"{PURE[0]}/tests/test_coverage.py", "tests/test_mnist.py::test_digits__cuda_emulated"]
-    session.run("pytest", *PARALLEL, *(session.posargs or [f"{NATIVE['cuda']}/tests", *others]))
+    parallel(session, *(session.posargs or [f"{NATIVE['cuda']}/tests", *others]))
 
 
 @nox.session(name="audit-cuda")

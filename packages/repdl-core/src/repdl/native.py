@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache
 from typing import Any, Protocol
 
 import torch
@@ -34,7 +34,7 @@ class Kernel(Protocol):
         arguments: tuple[Any, ...],
         outputs: tuple[torch.Tensor, ...],
         run: Run,
-        workspace: Callable[[int], torch.Tensor],
+        like: torch.Tensor,
         /,
     ) -> None: ...
 
@@ -55,7 +55,7 @@ class Native:
 
     kernels: Callable[[torch.Tensor], Kernels]
     run: Callable[[torch.Tensor], Run]
-    fresh: Callable[[torch.Tensor], torch.Tensor] = lambda output: output
+    fresh: Callable[[torch.Tensor], object] = lambda output: None
 
     def call(
         self, name: str, like: torch.Tensor, arguments: tuple[Any, ...], outputs: tuple[torch.Tensor, ...]
@@ -63,31 +63,32 @@ class Native:
         """Run the kernel of that name for the dtype and device of `like`; tensors as it wants them."""
         dtype = "float64" if like.dtype is torch.float64 else "float32"
         kernel = self.kernels(like)[name, dtype]
-        kernel(arguments, outputs, self.run(like), partial(_workspace, like.device))
+        kernel(arguments, outputs, self.run(like), like)
 
     def implement(self, kernels: Kernels) -> tuple[dict[str, Callable[..., Any]], list[str]]:
         """The implementations of the ops among these kernels, and which of them have one for float64."""
         ops = sorted({op for op, _ in kernels if op in OPS})
-        return {op: _implementation(self, OPS[op]) for op in ops}, [op for op in ops if (op, "float64") in kernels]
+        made = {op: _implementation(self, OPS[op], kernels[op, "float32"]) for op in ops}
+        return made, [op for op in ops if (op, "float64") in kernels]
 
 
-def _workspace(device: torch.device, size: int) -> torch.Tensor:
-    return torch.empty(size, dtype=torch.uint8, device=device)
+def workspace(like: torch.Tensor, size: int) -> torch.Tensor:
+    """Memory of that many bytes beside a tensor: what kernels call when they ask for some."""
+    return torch.empty(size, dtype=torch.uint8, device=like.device)
 
 
-def _implementation(native: Native, op: Op) -> Callable[..., Any]:
-    """An implementation of `op`, with the arguments of its schema."""
-    empty = op.fake
-    schema = op.overload._schema.arguments
-    kinds = [str(argument.type) for argument in schema]
-    written = [argument.alias_info is not None and argument.alias_info.is_write for argument in schema]
-    lists = [i for i, kind in enumerate(kinds) if kind == "List[Tensor]"]
-    tensors = [i for i, kind in enumerate(kinds) if kind in ("Tensor", "Optional[Tensor]")]
+def _implementation(native: Native, op: Op, example: Kernel) -> Callable[..., Any]:
+    """An implementation of `op`, with the arguments of its schema, by kernels like this one."""
+    form = _FORMS[example.layout](op)
+    single, double = (op.name, "float32"), (op.name, "float64")
+    schema = op.overload._schema
+    lists = [i for i, argument in enumerate(schema.arguments) if str(argument.type) == "List[Tensor]"]
     leader = op.storage.floats[0] if op.storage is not None else 0
-    names = [argument.name for argument in schema]
-    contract = len(kinds) - 1 if names[-1] == "contract" else None
-    along = names.index("dim") if "dim" in names else None
-    kernels, run, fresh, name = native.kernels, native.run, native.fresh, op.name
+    has_order = op.has_order
+    # A kernel whose order no contract changes does not take it.
+    unused = has_order and example.arguments < len(schema.arguments) + len(schema.returns)
+    several, empty, plain = len(schema.returns) > 1, op.fake, example.layout == "strided"
+    kernels, run, fresh, float64 = native.kernels, native.run, native.fresh, torch.float64
 
     def call(*args: Any) -> Any:
         like = args[leader]
@@ -95,70 +96,112 @@ def _implementation(native: Native, op: Op) -> Callable[..., Any]:
             if not args[lists[0]]:
                 return None
             like = args[lists[0]][0]
-        kernel = kernels(like)[name, "float64" if like.dtype is torch.float64 else "float32"]
+        kernel = kernels(like)[double if like.dtype is float64 else single]
         made = empty(*args)
-        outputs = made if isinstance(made, tuple) else () if made is None else (made,)
-        if contract is not None:
-            if kernel.arguments < len(args) + len(outputs):  # no contract changes its order
-                args = args[:-1]
-            else:
-                chosen = Contract.parse(args[contract])
-                args = (*args[:-1], (chosen.dot_chunk, chosen.sum_lanes, chosen.sum_block))
-        where, workspace = run(like), partial(_workspace, like.device)
-        form = kernel.layout
-        if form == "strided":
-            kernel(args, tuple(map(fresh, outputs)), where, workspace)
+        outputs = made if several else () if made is None else (made,)
+        if plain:
+            given, written, finish = args, outputs, None
+        else:
+            given, written, finish = form(args, outputs)
+        for output in written:
+            fresh(output)
+        if has_order:
+            given = given[:-1] if unused else (*given[:-1], _contract(given[-1]))
+        kernel(given, written, run(like), like)
+        if finish is None:
             return made
-        changed = list(args)
-        if form == "lists":
-            used = [i for i in lists if args[i]]
-            columns, back = flat_lists(name, [args[i] for i in used], [written[i] for i in used])
-            for i, column in zip(used, columns):
-                changed[i] = column
-            kernel(tuple(changed), (), where, workspace)
-            for tensor, copy in back:
-                tensor.copy_(copy)
-            return None
-        if form == "flat":
-            for i in tensors:
-                if args[i] is not None:
-                    changed[i] = layout.matching(args[i], outputs[0])
-            kernel(tuple(changed), tuple(map(fresh, outputs)), where, workspace)
-            return made
-        if form == "last":
-            dims = max(args[i].dim() for i in tensors if args[i] is not None)
-            dim = 1 if along is None else args[along]  # of losses, that of the classes
-            if dim < dims - 1:
-                return _moved(kernel, changed, made, (dims, dim), fresh, (where, workspace))
-        for i in tensors:
-            if args[i] is not None:
-                changed[i] = args[i].contiguous()
-        rows = tuple(fresh(layout.row_major(output)) for output in outputs)
-        kernel(tuple(changed), rows, where, workspace)
-        result = tuple(layout.stored(*pair) for pair in zip(rows, outputs))
-        return result if isinstance(made, tuple) else result[0]
+        result = finish()
+        return result if several or made is None else result[0]
 
     return call
 
 
-def _moved(
-    kernel: Kernel,
-    args: list[Any],
-    made: Any,
-    which: tuple[int, int],
-    fresh: Callable[[torch.Tensor], torch.Tensor],
-    where: tuple[Run, Callable[[int], torch.Tensor]],
-) -> Any:
-    """Run a kernel on row-major tensors whose dimension `dim` is the last: those with `dims` dimensions."""
-    dims, dim = which
+@cache
+def _contract(name: str) -> tuple[int, int, int]:
+    chosen = Contract.parse(name)
+    return chosen.dot_chunk, chosen.sum_lanes, chosen.sum_block
 
-    def moved(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.movedim(dim, -1) if tensor.dim() == dims else tensor
 
-    outputs = made if isinstance(made, tuple) else (made,)
-    given = [moved(arg).contiguous() if isinstance(arg, torch.Tensor) else arg for arg in args]
-    rows = tuple(fresh(output.new_empty(moved(output).shape)) for output in outputs)
-    kernel(tuple(given), rows, *where)
-    back = tuple(row.movedim(-1, dim) if row.dim() == dims else row for row in rows)
-    result = tuple(layout.stored(*pair) for pair in zip(back, outputs))
-    return result if isinstance(made, tuple) else result[0]
+Outputs = tuple[torch.Tensor, ...]
+Form = Callable[[tuple[Any, ...], Outputs], tuple[tuple[Any, ...], Outputs, Callable[[], Any] | None]]
+"""From arguments and outputs to those of the kernel, and what then makes the outputs of what it wrote, if anything."""
+
+
+def _strided(op: Op) -> Form:
+    return lambda args, outputs: (args, outputs, None)
+
+
+def _flat(op: Op) -> Form:
+    def form(args: tuple[Any, ...], outputs: Outputs) -> Any:
+        like = outputs[0]
+        return tuple(layout.matching(a, like) if isinstance(a, torch.Tensor) else a for a in args), outputs, None
+
+    return form
+
+
+def _rows(op: Op) -> Form:
+    def form(args: tuple[Any, ...], outputs: Outputs) -> Any:
+        given = tuple(a.contiguous() if isinstance(a, torch.Tensor) else a for a in args)
+        rows = tuple(layout.row_major(output) for output in outputs)
+        if all(row is output for row, output in zip(rows, outputs)):
+            return given, outputs, None
+        return given, rows, lambda: tuple(layout.stored(*pair) for pair in zip(rows, outputs))
+
+    return form
+
+
+def _last(op: Op) -> Form:
+    """The dimension `dim`, or of losses that of the classes, moved to the end of the tensors that have it."""
+    names = [argument.name for argument in op.overload._schema.arguments]
+    along = names.index("dim") if "dim" in names else None
+    rows = _rows(op)
+
+    def form(args: tuple[Any, ...], outputs: Outputs) -> Any:
+        dims = max(a.dim() for a in args if isinstance(a, torch.Tensor))
+        dim = 1 if along is None else args[along]
+        if dim >= dims - 1:
+            return rows(args, outputs)
+
+        def moved(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor.movedim(dim, -1) if tensor.dim() == dims else tensor
+
+        given = tuple(moved(a).contiguous() if isinstance(a, torch.Tensor) else a for a in args)
+        written = tuple(output.new_empty(moved(output).shape) for output in outputs)
+
+        def finish() -> Outputs:
+            back = (row.movedim(-1, dim) if row.dim() == dims else row for row in written)
+            return tuple(layout.stored(*pair) for pair in zip(back, outputs))
+
+        return given, written, finish
+
+    return form
+
+
+def _lists(op: Op) -> Form:
+    arguments = op.overload._schema.arguments
+    lists = [i for i, argument in enumerate(arguments) if str(argument.type) == "List[Tensor]"]
+    changed = {i for i in lists if arguments[i].alias_info is not None and arguments[i].alias_info.is_write}
+
+    def form(args: tuple[Any, ...], outputs: Outputs) -> Any:
+        used = [i for i in lists if args[i]]
+        columns, back = flat_lists(op.name, [args[i] for i in used], [i in changed for i in used])
+        given = list(args)
+        for i, column in zip(used, columns):
+            given[i] = column
+
+        def finish() -> None:
+            for tensor, copy in back:
+                tensor.copy_(copy)
+
+        return tuple(given), outputs, finish if back else None
+
+    return form
+
+
+_FORMS: dict[str, Callable[[Op], Form]] = {
+    "strided": _strided,
+    "flat": _flat,
+    "rows": _rows,
+    "last": _last,
+    "lists": _lists,
+}

@@ -213,34 +213,36 @@ class Arguments {
   std::deque<std::vector<Tensor>> tensors_;
 };
 
-// Memory that a kernel asks for: tensors that `allocator` makes, kept until the call ends.
+// Memory that a kernel asks for: tensors that `repdl.native.workspace` makes, kept until the call ends.
 class Workspace {
  public:
-  explicit Workspace(PyObject* allocator) : allocator_(allocator) {}
+  explicit Workspace(PyObject* like) : like_(like) {}
 
-  static void* allocate(void* self, std::size_t bytes) { return static_cast<Workspace*>(self)->allocate(bytes); }
-
- private:
-  void* allocate(std::size_t bytes) {
+  static void* allocate(void* self, std::size_t bytes) {
     const PyGILState_STATE state = PyGILState_Ensure();
-    void* result = nullptr;
-    bool failed = false;
-    if (PyObject* tensor = PyObject_CallFunction(allocator_, "n", static_cast<Py_ssize_t>(bytes))) {
-      kept_.emplace_back(tensor);
-      try {
-        result = Arguments::tensor_of(tensor);
-      } catch (const PythonError&) {
-        failed = true;
-      }
-    } else {
-      failed = true;
-    }
+    void* result = static_cast<Workspace*>(self)->allocate(static_cast<Py_ssize_t>(bytes));
     PyGILState_Release(state);
-    if (failed) throw PythonError{};
+    if (result == nullptr) throw PythonError{};
     return result;
   }
 
-  PyObject* allocator_;
+ private:
+  // Null where Python's error is set.
+  void* allocate(Py_ssize_t bytes) {
+    const Ref module(PyImport_ImportModule("repdl.native"));
+    if (!module) return nullptr;
+    Ref tensor(PyObject_CallMethod(module.get(), "workspace", "On", like_, bytes));
+    if (!tensor) return nullptr;
+    try {
+      void* result = Arguments::tensor_of(tensor.get());
+      kept_.push_back(std::move(tensor));
+      return result;
+    } catch (const PythonError&) {
+      return nullptr;
+    }
+  }
+
+  PyObject* like_;
   std::vector<Ref> kept_;  // given back by the caller, who holds the interpreter's lock
 };
 
@@ -248,20 +250,31 @@ struct KernelObject {
   PyObject_HEAD const Kernel* kernel;
 };
 
-// kernel(arguments, outputs, (threads, device, stream), allocator), the last from bytes to a tensor
+inline std::int64_t integer_in(PyObject* tuple, Py_ssize_t index) {
+  const long long result = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, index));
+  if (result == -1 && PyErr_Occurred()) throw PythonError{};
+  return result;
+}
+
+// kernel(arguments, outputs, (threads, device, stream), like): the last a tensor beside which memory is taken
 inline PyObject* call_kernel(PyObject* self, PyObject* given, PyObject*) {
   const Kernel& kernel = *reinterpret_cast<KernelObject*>(self)->kernel;
-  PyObject *arguments = nullptr, *outputs = nullptr, *allocator = nullptr;
-  Run run{kernel.op};
-  unsigned long long stream = 0;
-  if (!PyArg_ParseTuple(given, "O!O!(iiK)O", &PyTuple_Type, &arguments, &PyTuple_Type, &outputs, &run.threads,
-                        &run.device, &stream, &allocator))
+  const auto tuple = [given](Py_ssize_t i) { return PyTuple_Check(PyTuple_GET_ITEM(given, i)); };
+  if (PyTuple_GET_SIZE(given) != 4 || !tuple(0) || !tuple(1) || !tuple(2) ||
+      PyTuple_GET_SIZE(PyTuple_GET_ITEM(given, 2)) != 3) {
+    PyErr_Format(PyExc_TypeError, "%s: expected (arguments, outputs, (threads, device, stream), like)", kernel.op);
     return nullptr;
-  run.stream = reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream));
-  Workspace workspace(allocator);
-  run.allocate = Workspace::allocate;
-  run.owner = &workspace;
+  }
+  PyObject *arguments = PyTuple_GET_ITEM(given, 0), *outputs = PyTuple_GET_ITEM(given, 1);
+  PyObject* where = PyTuple_GET_ITEM(given, 2);
+  Workspace workspace(PyTuple_GET_ITEM(given, 3));
   try {
+    const Run run{kernel.op,
+                  static_cast<int>(integer_in(where, 0)),
+                  static_cast<int>(integer_in(where, 1)),
+                  reinterpret_cast<void*>(static_cast<std::uintptr_t>(integer_in(where, 2))),
+                  Workspace::allocate,
+                  &workspace};
     Arguments all;
     for (PyObject* tuple : {arguments, outputs})
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) all.add(PyTuple_GET_ITEM(tuple, i));
