@@ -1,6 +1,6 @@
 """Tables and polynomials of the exact functions of a Vec (`packages/repdl-cpu/native/<name>.hpp`).
 
-    python tools/exact/generate_vec.py exp_vec expm1_vec log_vec sin_vec erf_vec
+    python tools/exact/generate_vec.py exp_vec log_vec sin_vec erf_vec
 
 Tables are as in the headers; the polynomials, near-minimax (Chebyshev) fits in 200 bits, are
 rounded to float there.
@@ -9,9 +9,10 @@ rounded to float there.
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
 import numpy as np
-from mpmath import chebyfit, cos, erf, exp, expm1, log, log1p, mp, mpf, nint, pi, sin, sqrt
+from mpmath import chebyfit, cos, erf, exp, log, log1p, mp, mpf, nint, pi, sin, sqrt
 
 mp.prec = 200
 ENTRIES = 32
@@ -48,48 +49,60 @@ def exp_vec() -> None:
     t = [rounded(mpf(2) ** (mpf(j) / ENTRIES)) for j in range(ENTRIES)]
     show("t_table", t)
     show("d_table", [rounded(mpf(j) / ENTRIES * log(2) - log(t[j])) for j in range(ENTRIES)])
+    # A little less than that, with the rest d_j near 2**-13.4; t_j and t_j ln(2), which exp2 takes, chosen for
+    # small errors of floats.
+    lower, slope, rest = [], [], []
+    for j in range(ENTRIES):
+        middle = rounded(mpf(2) ** (mpf(j) / ENTRIES) * exp(-mpf(1.5) / 2**14))
+        error = lambda v: abs(v - rounded(v))
+        cost = lambda v, j=j: error(v * log(2)) / 2**6 + error(mpf(j) / ENTRIES * log(2) - log(v))
+        lower.append(min((middle + mpf(i) / 2**23 for i in range(-400, 401)), key=cost))
+        slope.append(rounded(lower[-1] * log(2)))
+        rest.append(rounded(mpf(j) / ENTRIES * log(2) - log(lower[-1])))
+    print(f"  lower: errors up to 2**{float(log(max(cost(v, j) for j, v in enumerate(lower)), 2)):.1f}")
+    show("lower", lower)
+    show("lower_slope", slope)
+    show("lower_rest", rest)
     tail = lambda r: (exp(r) - 1 - r) / r**2 if abs(r) > mpf(2) ** -60 else mpf(1) / 2 + r / 6
-    show_fit("q", tail, log(2) / 2 / 16 * mpf("1.001"), 3)
-
-
-def expm1_vec() -> None:
-    """(exp(r) - 1 - r - r**2 / 2) / (r**3 / 2)."""
-    tail = lambda r: 2 * (expm1(r) - r - r**2 / 2) / r**3 if abs(r) > mpf(2) ** -40 else mpf(1) / 3 + r / 12
-    show_fit("c", tail, log(2) / 2 / 16 * mpf("1.001"), 3)
+    for entries in (32, 16):
+        show_fit(f"q of {entries} entries", tail, log(2) / 2 / entries * mpf("1.001"), 3)
 
 
 def log_vec() -> None:
-    """For each base, with 1 / ln(base) = scale (1 + more): scale / c rounded for centres c = 1 +
-    (j - 18) 2**-5 (below 1: 2**-6); minus the logarithm of a quotient of that by scale, as a
-    multiple of 2**-17 (base 10: 2**-18) and the rest; the logarithm of 2 likewise; and, in powers of h = scale r,
-    (log(1 + r) / ln(base) - r / ln(base)) / h**2."""
-    log_base("e", exp(mpf(1)), 17)
-    log_base("2", mpf(2), 17)
-    log_base("10", mpf(10), 18)
-
-
-def log_base(name: str, base: mpf, bits: int) -> None:
-    """The constants of one base, logarithms as a multiple of 2**-bits and the rest."""
-
-    def parts(v: mpf) -> tuple[mpf, mpf]:
-        high = nint(v * 2**bits) / 2**bits
-        return high, rounded(v - high)
-
-    def tail(h: mpf) -> mpf:
-        r = h / scale
-        return (log1p(r) - r) / ln / h**2 if abs(h) > mpf(2) ** -60 else -1 / (2 * ln * scale**2)
-
-    ln = log(base)
-    scale = rounded(1 / ln)
-    centres = np.array([0x3F800000 + (j - 18) * (1 << 18) for j in range(ENTRIES)], np.uint32)
-    inverse = [rounded(scale / mpf(float(c))) for c in centres.view(np.float32)]
-    logs = [parts(-log(v / scale) / ln) for v in inverse]
-    print(f"  base {name}: scale {short(scale)}, more {short(rounded(1 / ln / scale - 1))}")
-    print("  logarithm of 2: " + ", ".join(short(part) for part in parts(log(2) / ln)))
-    show("inverse", inverse)
-    show("high", [high for high, _ in logs])
-    show("low", [low for _, low in logs])
-    show_fit("q", tail, mpf(2) ** -5.5 * mpf("1.01") * scale, 4)
+    """For 32 and for 16 parts of [1, 2), with 2**-6 or 2**-5 = u: multiples of u near 1 / m for the m of each
+    part (1 for the first, 1 / 2 for the last); for each base minus their logarithms, as a multiple of 2**-17
+    (base 2: 2**-16, base 10: 2**-18) and the rest; the logarithm of 2 likewise; 1 / ln(base) as two floats; and
+    in powers of r, times 1 / ln(base), (log(1 + r) - r) / r**2, or (log(1 + r) - r + r**2 / 2) / r**3."""
+    for entries, bits, terms in ((32, 6, 4), (16, 5, 5)):
+        unit, edges = mpf(2) ** -bits, [mpf(1) + mpf(j) / entries for j in range(entries + 1)]
+        inverse, worst = [mpf(1)], mpf(1) / entries
+        for low, high in pairwise(edges[1:-1]):
+            size = lambda v, low=low, high=high: max(abs(low * v - 1), abs(high * v - 1))
+            inverse.append(min((mpf(i) * unit for i in range(2 ** (bits - 1), 2**bits + 1)), key=size))
+            worst = max(worst, size(inverse[-1]))
+        inverse.append(mpf(1) / 2)
+        least = max(abs(low * v - 1) for low, v in zip(edges[1:-1], inverse[1:], strict=True))
+        print(f"{entries} entries, r from {-float(least)} to {float(worst)}")
+        show("inverse", inverse)
+        tail = lambda r: (log1p(r) - r) / r**2 if abs(r) > mpf(2) ** -60 else -mpf(1) / 2
+        for name, base, places in (("e", exp(mpf(1)), 17), ("2", mpf(2), 16), ("10", mpf(10), 18)):
+            print(f"  base {name}")
+            scale = 1 / log(base)
+            parts = [
+                (nint(v * 2**places) / 2**places, v) for v in [log(2) * scale, *(-log(v) * scale for v in inverse)]
+            ]
+            parts = [(high, rounded(v - high)) for high, v in parts]
+            print("  logarithm of 2: " + ", ".join(short(part) for part in parts[0]))
+            print(f"  1 / ln(base): {short(rounded(scale))}, {short(rounded(scale - rounded(scale)))}")
+            show("high", [high for high, _ in parts[1:]])
+            show("low", [low for _, low in parts[1:]])
+            coefficients, error = chebyfit(tail, [-least, worst], terms, error=True)
+            print(f"  q: error {short(abs(error) * scale)} r**2")
+            print("  " + ", ".join(short(rounded(c * scale)) for c in coefficients))
+        tail = lambda r: (log1p(r) - r + r**2 / 2) / r**3 if abs(r) > mpf(2) ** -40 else mpf(1) / 3
+        coefficients, error = chebyfit(tail, [-least, worst], terms, error=True)
+        print(f"  c: error {short(abs(error))} r**3")
+        print("  " + ", ".join(short(rounded(c)) for c in coefficients))
 
 
 def sin_vec() -> None:
@@ -128,7 +141,7 @@ def erf_vec() -> None:
             show(f"c{i}_low", [rounded(v - rounded(v)) for v in values])
 
 
-TABLES = {"exp_vec": exp_vec, "expm1_vec": expm1_vec, "log_vec": log_vec, "sin_vec": sin_vec, "erf_vec": erf_vec}
+TABLES = {"exp_vec": exp_vec, "log_vec": log_vec, "sin_vec": sin_vec, "erf_vec": erf_vec}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or TABLES:

@@ -14,24 +14,23 @@ namespace repdl::cpu {
 
 #if defined(__AVX2__) && defined(__FMA__)
 
-// The largest relative error that was measured, and a little.
-constexpr float expm1_margin = table_entries == 32 ? 0x1p-37f : 0x1.2p-36f;
+// T exp(r + low) - 1 = s + rest with an error of expm1_far * T * square, square = (r + low)**2, and of
+// expm1_near * s.
+struct Expm1Sum {
+  Vec s, rest, T, square;
+};
+
+constexpr float expm1_far = 0x1.8p-23f, expm1_near = 0x1p-41f;
 
 // exp(k ln 2 + r + low) - 1, k at least -60 and less than 127; T - 1 has its rest only up to T = 2**24 unless
-// `large`.
+// `large`. Where not `usual`, k = 0 and the result r.
 template <bool large>
-[[gnu::always_inline]] inline FloatSum expm1_sum(Vec k, Vec shifted, Vec r, Vec low) {
-  // exp(r) - 1 = r + r**2 / 2 + r**3 c / 2; tools/exact/generate_vec.py
-  Vec c = fma(Vec::set1(0x1.1111a8p-6f), r, Vec::set1(0x1.55565cp-4f));
-  c = fma(c, r, Vec::set1(0x1.555556p-2f));
-  const Vec half = r * Vec::set1(0.5f);
-  const Vec p = fma(half, r, r);
-  Vec p_rest = fma(half, r, r - p);
-  p_rest = fma(half * r, r * c, p_rest);
-  p_rest = p_rest + fma(low, p, low);
+[[gnu::always_inline]] inline Expm1Sum expm1_sum(ExpReduced x, Mask usual) {
+  const Vec u = x.r + x.low, square = where(usual, u * u);
+  const Vec q = fma(square, exp_polynomial(u), x.low);
 
   const Vec one = Vec::set1(1.0f);
-  const Vec T = scaled(exp_table(shifted), k, shifted);
+  const Vec T = scaled(exp_nearest(x.shifted), x.k, x.shifted);
   const Vec a = T - one;
   Vec a_rest;
   if constexpr (large) {
@@ -40,18 +39,16 @@ template <bool large>
   } else {
     a_rest = T - (a + one);
   }
-  const Vec product = T * p, product_rest = fma(T, p, -product);
-  const Vec s = a + product;
-  const Vec s_rest = product - (s - a);
-  return {s, fma(T, p_rest, (s_rest + product_rest) + a_rest)};
+  const Vec s = fma(T, x.r, a);
+  return {s, fma(T, q, fma(T, x.r, a - s) + a_rest), T, square};
 }
 
 [[gnu::always_inline]] inline Vec expm1(Vec x) {
   const Mask usual = not_tiny(x);
-  const Vec z = larger(Vec::set1(-20.0f), where(usual, x));  // -1 from there on
-  const ExpReduced e = exp_reduced<false>(z);
-  const FloatSum sum = expm1_sum<true>(e.k, e.shifted, e.r, e.low);
-  const Rounded y = rounded(sum, absolute(sum.s) * Vec::set1(expm1_margin));
+  const Vec z = larger(Vec::set1(-20.0f), x);  // -1 from there on
+  const Expm1Sum sum = expm1_sum<true>(exp_reduced<exp_nearest_rest<false>>(z), usual);
+  const Vec margin = fma(sum.T * sum.square, Vec::set1(expm1_far), absolute(sum.s) * Vec::set1(expm1_near));
+  const Rounded y = rounded({sum.s, sum.rest}, margin);
   return or_else<exactly<exact::expm1>>(x, select(usual, y.value, x), y.decided & (x < Vec::set1(87.0f)));
 }
 

@@ -105,11 +105,14 @@ inline Vec each_of(Vec x) {
 
 #if defined(__AVX2__) && defined(__FMA__)
 
-// Of 32 entries those that are looked up: every other one where 16 are.
+// Of 32 entries those that are looked up: every other one where 16 are, or 16 others.
 class Table {
  public:
   constexpr explicit Table(const float (&all)[32]) : entry_{} {
     for (int i = 0; i < table_entries; ++i) entry_[i] = all[i * (32 / table_entries)];
+  }
+  constexpr Table(const float (&wide)[32], const float (&narrow)[16]) : entry_{} {
+    for (int i = 0; i < table_entries; ++i) entry_[i] = table_entries == 32 ? wide[i] : narrow[i];
   }
   // The entries at the low bits of index.
   Vec operator[](Vec index) const { return look_up(entry_, index); }
@@ -182,6 +185,41 @@ inline Vec scaled(Vec x, Vec k, Vec shifted) {
 #endif
 }
 
+// Whether `scaled` gives an exponential of x where that is normal for |x| < end.
+inline Mask scales(Vec x, float end) {
+#if defined(__AVX512F__)
+  return Vec::set1(-end) < x;  // larger ones overflow to infinity, as they should
+#else
+  return absolute(x) < Vec::set1(end);
+#endif
+}
+
+// x = 2**exponent mantissa, 1 <= mantissa < 2, and its leading bits as the index of tables. Something is NaN
+// where x is not positive and finite, or `has_parts` is false, as it may be of subnormal x.
+struct Parts {
+  Vec exponent, mantissa, index;
+};
+
+inline Parts parts(Vec x) {
+#if defined(__AVX512F__)
+  const Vec mantissa{_mm512_maskz_getmant_ps(0xffff, x.v, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_nan)};
+  return {{_mm512_maskz_getexp_ps(0xffff, x.v)}, mantissa, vec_of(bits_of(mantissa) >> (23 - table_log))};
+#else
+  const Bits shifted = bits_of(x) - 0x3f800000, n = shifted >> 23;
+  const Vec exponent{__builtin_convertvector(n, decltype(Vec::v))};
+  return {exponent, vec_of((shifted & 0x7fffff) + 0x3f800000), vec_of(shifted >> (23 - table_log))};
+#endif
+}
+
+inline Mask has_parts(Vec x) {
+#if defined(__AVX512F__)
+  static_cast<void>(x);
+  return {0xffff};
+#else
+  return (Vec::set1(0x1p-126f) < x) & (x < Vec::set1(__builtin_inff()));
+#endif
+}
+
 // A value as a float and its correction.
 struct FloatSum {
   Vec s, rest;
@@ -195,6 +233,12 @@ struct Rounded {
 // x rounded, decided where an interval of `margin` around it rounds to one float.
 inline Rounded rounded(FloatSum x, Vec margin) {
   const Vec below = x.s + (x.rest - margin), above = x.s + (x.rest + margin);
+  return {below, below == above};
+}
+
+// s + rest rounded, rest between `low` and `high`: decided where that is one float.
+inline Rounded between(Vec s, Vec low, Vec high) {
+  const Vec below = s + low, above = s + high;
   return {below, below == above};
 }
 
