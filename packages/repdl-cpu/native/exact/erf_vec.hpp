@@ -17,7 +17,9 @@ namespace repdl::cpu {
 constexpr float erf_margin = table_entries == 16 ? 0x1.08p-33f : 0x1.bcp-35f;
 constexpr float erf_bound = table_entries == 16 ? 0x1p-3f : 0x1p-4f;
 
-[[gnu::always_inline]] inline Vec erf(Vec x) {
+template <class V>
+[[gnu::always_inline]] inline V erf(V given) {
+  const Vec x = value_of(given);
   // tools/exact/generate_vec.py
   static constexpr Table c0(
       {0x0p+0f,        0x1.1f5e1ap-3f, 0x1.1af54ep-2f, 0x1.9dd0d2p-2f, 0x1.0a7ef6p-1f, 0x1.3f196ep-1f, 0x1.6c1c98p-1f,
@@ -127,7 +129,7 @@ constexpr float erf_bound = table_entries == 16 ? 0x1p-3f : 0x1p-4f;
   const Vec margin = smaller(s, Vec::set1(erf_bound)) * Vec::set1(erf_margin);
   const Rounded y = rounded({s, rest}, margin);
   // Of the tiny arguments only zeros are decided.
-  return or_else<exactly<exact::erf>>(x, with_sign(y.value, x), y.decided & (usual | (x == Vec::zero())));
+  return or_else<exactly<exact::erf>>(given, with_sign(y.value, x), y.decided & (usual | (x == Vec::zero())));
 }
 
 #else

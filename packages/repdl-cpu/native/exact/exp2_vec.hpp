@@ -13,7 +13,9 @@ namespace repdl::cpu {
 
 #if defined(__AVX2__) && defined(__FMA__)
 
-[[gnu::always_inline]] inline Vec exp2(Vec x) {
+template <class V>
+[[gnu::always_inline]] inline V exp2(V given) {
+  const Vec x = value_of(given);
   // tools/exact/generate_vec.py
   static constexpr Table slope(
       {0x1.62df6cp-1f, 0x1.6a9dc2p-1f, 0x1.729526p-1f, 0x1.7aacc8p-1f, 0x1.82fcfep-1f, 0x1.8b7466p-1f, 0x1.941de8p-1f,
@@ -27,7 +29,7 @@ namespace repdl::cpu {
   const Vec s = fma(a, f, t), s_rest = fma(a, f, t - s);
   const Vec u = fma(f, Vec::set1(0x1.62e43p-1f), d), q = fma(exp_polynomial(u) * u, u, d);
   const Rounded y = exp_rounded({s, fma(t, q, s_rest)});
-  return or_else<exactly<exact::exp2>>(x, scaled(y.value, k, shifted), y.decided & scales(x, 125.0f));
+  return or_else<exactly<exact::exp2>>(given, scaled(y.value, k, shifted), y.decided & scales(x, 125.0f));
 }
 
 #else

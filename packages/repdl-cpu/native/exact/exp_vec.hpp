@@ -150,10 +150,12 @@ __attribute__((noinline, cold)) inline Vec exp_undecided(Vec x, Vec y, Mask unde
   return any(undecided) ? exactly<exact::exp>(x, y, undecided) : y;
 }
 
-[[gnu::always_inline]] inline Vec exp(Vec x) {
+template <class V>
+[[gnu::always_inline]] inline V exp(V given) {
+  const Vec x = value_of(given);
   const ExpVecParts e = exp_vec_parts<exp_lower, exp_lower_rest>(x);
   const Rounded y = exp_rounded(e.times(e.t));
-  return or_else<exp_undecided>(x, scaled(y.value, e.k, e.shifted), y.decided & scales(x, 87.0f));
+  return or_else<exp_undecided>(given, scaled(y.value, e.k, e.shifted), y.decided & scales(x, 87.0f));
 }
 
 #else

@@ -43,13 +43,15 @@ template <bool large>
   return {s, fma(T, q, fma(T, x.r, a - s) + a_rest), T, square};
 }
 
-[[gnu::always_inline]] inline Vec expm1(Vec x) {
+template <class V>
+[[gnu::always_inline]] inline V expm1(V given) {
+  const Vec x = value_of(given);
   const Mask usual = not_tiny(x);
   const Vec z = larger(Vec::set1(-20.0f), x);  // -1 from there on
   const Expm1Sum sum = expm1_sum<true>(exp_reduced<exp_nearest_rest<false>>(z), usual);
   const Vec margin = fma(sum.T * sum.square, Vec::set1(expm1_far), absolute(sum.s) * Vec::set1(expm1_near));
   const Rounded y = rounded({sum.s, sum.rest}, margin);
-  return or_else<exactly<exact::expm1>>(x, select(usual, y.value, x), y.decided & (x < Vec::set1(87.0f)));
+  return or_else<exactly<exact::expm1>>(given, select(usual, y.value, x), y.decided & (x < Vec::set1(87.0f)));
 }
 
 #else

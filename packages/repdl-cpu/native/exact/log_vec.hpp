@@ -128,8 +128,9 @@ inline Vec log_polynomial(const float (&wide)[4], const float (&narrow)[5], Vec 
   return fma(q, r, Vec::set1(log_wide ? wide[3] : narrow[4]));
 }
 
-template <const LogBase& base, float (*exact)(float)>
-[[gnu::always_inline]] inline Vec log_of(Vec x, LogMargin margin) {
+template <const LogBase& base, float (*exact)(float), class V>
+[[gnu::always_inline]] inline V log_of(V given, LogMargin margin) {
+  const Vec x = value_of(given);
   const Parts of = parts(x);
   const Vec r = fma(of.mantissa, log_inverse[of.index], Vec::set1(-1.0f));  // exact
   const Vec square = r * r, q = log_polynomial(base.wide, base.narrow, r);
@@ -148,15 +149,28 @@ template <const LogBase& base, float (*exact)(float)>
   else
     low = fma(q, square, low);
   const Rounded y = rounded({s, low}, fma(square, Vec::set1(margin.far), absolute(whole) * Vec::set1(margin.near)));
-  return or_else<exactly<exact>>(x, y.value, y.decided & has_parts(x));
+  return or_else<exactly<exact>>(given, y.value, y.decided & has_parts(x));
 }
 
-[[gnu::always_inline]] inline Vec log(Vec x) { return log_of<base_e, exact::log>(x, log_margin); }
-[[gnu::always_inline]] inline Vec log2(Vec x) { return log_of<base_2, exact::log2>(x, log2_margin); }
-[[gnu::always_inline]] inline Vec log10(Vec x) { return log_of<base_10, exact::log10>(x, log10_margin); }
+template <class V>
+[[gnu::always_inline]] inline V log(V x) {
+  return log_of<base_e, exact::log>(x, log_margin);
+}
+
+template <class V>
+[[gnu::always_inline]] inline V log2(V x) {
+  return log_of<base_2, exact::log2>(x, log2_margin);
+}
+
+template <class V>
+[[gnu::always_inline]] inline V log10(V x) {
+  return log_of<base_10, exact::log10>(x, log10_margin);
+}
 
 // 1 + x is a sum of two floats, and so is r; r - r**2 / 2 is kept with what rounding takes from it.
-[[gnu::always_inline]] inline Vec log1p(Vec x) {
+template <class V>
+[[gnu::always_inline]] inline V log1p(V given) {
+  const Vec x = value_of(given);
   const Mask usual = not_tiny(x);
   const Vec one = Vec::set1(1.0f), z = where(usual, x);
   const Vec large = larger(one, z), small = smaller(one, z);
@@ -180,7 +194,7 @@ template <const LogBase& base, float (*exact)(float)>
       rounded({s, low}, fma(absolute(cube), Vec::set1(log1p_margin.far), absolute(s) * Vec::set1(log1p_margin.near)));
   // Beyond 2**60 what is scaled is not.
   const Mask inside = has_parts(sum) & (x < Vec::set1(0x1p60f));
-  return or_else<exactly<exact::log1p>>(x, select(usual, y.value, x), y.decided & inside);
+  return or_else<exactly<exact::log1p>>(given, select(usual, y.value, x), y.decided & inside);
 }
 
 #else

@@ -11,12 +11,14 @@ namespace repdl::cpu {
 
 #if defined(__AVX2__) && defined(__FMA__)
 
-[[gnu::always_inline]] inline Vec rsqrt(Vec x) {
+template <class V>
+[[gnu::always_inline]] inline V rsqrt(V given) {
+  const Vec x = value_of(given);
   const Vec y = Vec::set1(1.0f) / root(x);
   const Vec t = x * y, t_rest = fma(x, y, -t);
   const Vec e = fma(-t_rest, y, fma(-t, y, Vec::set1(1.0f)));
   const Mask normal = (Vec::set1(0x1p-126f) < x) & (x < Vec::set1(exact::infinity()));
-  return rounded_or<exact::rsqrt>(x, {y, y * e * Vec::set1(0.5f)}, y * Vec::set1(0x1p-42f), normal);
+  return rounded_or<exact::rsqrt>(given, {y, y * e * Vec::set1(0.5f)}, y * Vec::set1(0x1p-42f), normal);
 }
 
 #else

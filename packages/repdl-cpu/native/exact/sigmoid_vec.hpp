@@ -41,14 +41,18 @@ constexpr float sigmoid_end = -43.0f, sigmoid_floor = 0x1p-86f;
 // x sigmoid(x), which is NaN only for NaN and -inf: both undecided.
 inline float silu_one(float x) { return canonical(x * exact::sigmoid(x)); }
 
-[[gnu::always_inline]] inline Vec sigmoid(Vec x) {
+template <class V>
+[[gnu::always_inline]] inline V sigmoid(V given) {
+  const Vec x = value_of(given);
   const Rounded y = sigmoid_rounded(x);
-  return or_else<exactly<exact::sigmoid>>(x, y.value, y.decided);
+  return or_else<exactly<exact::sigmoid>>(given, y.value, y.decided);
 }
 
-[[gnu::always_inline]] inline Vec silu(Vec x) {
+template <class V>
+[[gnu::always_inline]] inline V silu(V given) {
+  const Vec x = value_of(given);
   const Rounded y = sigmoid_rounded(x);
-  return or_else<exactly<silu_one>>(x, x * y.value, y.decided);
+  return or_else<exactly<silu_one>>(given, x * y.value, y.decided);
 }
 
 #else

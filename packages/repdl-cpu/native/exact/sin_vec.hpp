@@ -89,16 +89,20 @@ constexpr SinMargin sin_margin =
 
 inline Mask sin_reduces(Vec x) { return absolute(x) < Vec::set1(0x1p+17f); }
 
-[[gnu::always_inline]] inline Vec sin(Vec x) {
+template <class V>
+[[gnu::always_inline]] inline V sin(V given) {
+  const Vec x = value_of(given);
   const Mask usual = not_tiny(x);
   const Rounded y = sin_rounded(where(usual, x), 0);
-  return or_else<exactly<exact::Sin>>(x, select(usual, y.value, x), y.decided & sin_reduces(x));
+  return or_else<exactly<exact::Sin>>(given, select(usual, y.value, x), y.decided & sin_reduces(x));
 }
 
-[[gnu::always_inline]] inline Vec cos(Vec x) {
+template <class V>
+[[gnu::always_inline]] inline V cos(V given) {
+  const Vec x = value_of(given);
   const Vec z = where(not_tiny(x), x);
   const Rounded y = sin_rounded(z, table_entries / 2);
-  return or_else<exactly<exact::Cos>>(x, y.value, y.decided & sin_reduces(x));
+  return or_else<exactly<exact::Cos>>(given, y.value, y.decided & sin_reduces(x));
 }
 
 #else

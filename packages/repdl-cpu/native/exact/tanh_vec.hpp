@@ -16,7 +16,9 @@ namespace repdl::cpu {
 // An error e T of m is one of 2 e T / (1 + T)**2 <= e / 2 here, e by the square of expm1_vec.hpp.
 constexpr float tanh_margin = 0x1.bp-24f, tanh_floor = 0x1p-21f;
 
-[[gnu::always_inline]] inline Vec tanh(Vec x) {
+template <class V>
+[[gnu::always_inline]] inline V tanh(V given) {
+  const Vec x = value_of(given);
   const Vec negative = minus_absolute(x);
   const Mask usual = not_less(Vec::set1(-0x1p-13f), negative);  // tanh(x) = x elsewhere
   const Vec z = larger(Vec::set1(-9.5f), negative);             // 1 beyond
@@ -30,7 +32,7 @@ constexpr float tanh_margin = 0x1.bp-24f, tanh_floor = 0x1p-21f;
   const Vec rest = missing * inverse, spread = where(usual, m.square + Vec::set1(tanh_floor));
   const Vec low = fma(spread, Vec::set1(-tanh_margin), rest), high = fma(spread, Vec::set1(tanh_margin), rest);
   const Rounded result = between(y, low, high);
-  return or_else<exactly<exact::tanh>>(x, select(usual, with_sign(result.value, x), x), result.decided);
+  return or_else<exactly<exact::tanh>>(given, select(usual, with_sign(result.value, x), x), result.decided);
 }
 
 #else

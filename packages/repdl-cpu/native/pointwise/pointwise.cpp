@@ -26,11 +26,26 @@ struct Constant<cpu::Vec> {
   static cpu::Vec of(double value) { return cpu::Vec::set1(static_cast<float>(value)); }
 };
 
+#if defined(__AVX512F__)
+template <>
+struct Constant<cpu::Draft> {
+  static cpu::Draft of(double value) { return cpu::drafted(Constant<cpu::Vec>::of(value)); }
+};
+#endif
+
 }  // namespace repdl::pointwise
 
 namespace repdl::cpu {
 
 [[gnu::always_inline]] inline Vec mul(Vec a, Vec b) { return a * b; }
+
+#if defined(__AVX512F__)
+[[gnu::always_inline]] inline Draft mul(Draft a, Draft b) { return a * b; }
+
+using Drafts = Draft;  // two at a time, for which there are registers
+#else
+using Drafts = Vec;  // none
+#endif
 
 namespace {
 
@@ -93,9 +108,9 @@ class Row<F, std::index_sequence<I...>> {
   }
 
   // The same with vectors: operands that are not dense are copied, a block at a time.
-  template <class V>
-  void run_vectors(const V& f, float* out, std::int64_t n) const {
-    if (dense()) return vectors(f, out, n, std::array<const float*, count>{at<I>()...});
+  template <class V, class D>
+  void run_vectors(const V& f, const D& draft, float* out, std::int64_t n) const {
+    if (dense()) return vectors(f, draft, out, n, std::array<const float*, count>{at<I>()...});
     REPDL_ROUTE("pointwise: vectors, any strides", count);
     constexpr std::int64_t block = 512;
     float copies[count][block];
@@ -105,21 +120,32 @@ class Row<F, std::index_sequence<I...>> {
         const float* x = static_cast<const float*>(address_[k]) + first * stride_[k];
         for (std::int64_t i = 0; i < length; ++i) copies[k][i] = x[i * stride_[k]];
       }
-      vectors(f, out + first, length, std::array<const float*, count>{copies[I]...});
+      vectors(f, draft, out + first, length, std::array<const float*, count>{copies[I]...});
     }
   }
 
  private:
-  template <class V>
-  [[gnu::always_inline]] static void vectors(const V& f, float* out, std::int64_t n,
+  template <class V, class D>
+  [[gnu::always_inline]] static void vectors(const V& f, const D& draft, float* out, std::int64_t n,
                                              const std::array<const float*, count>& x) {
-    row_loop(n, [=](std::int64_t i, auto part) __attribute__((always_inline)) {
-      const Vec y = f(part.load(x[I] + i)...);
-      if constexpr (std::is_base_of_v<pointwise::Exact, V>)
-        part.store(out + i, y);
-      else
-        part.store(out + i, canonical(y));
-    });
+    const auto put = [=](std::int64_t i, auto part, Vec y) __attribute__((always_inline)) {
+      part.store(out + i, std::is_base_of_v<pointwise::Exact, V> ? y : canonical(y));
+    };
+    const auto one = [=](std::int64_t i, auto part)
+                         __attribute__((always_inline)) { put(i, part, f(part.load(x[I] + i)...)); };
+    if constexpr (std::is_same_v<D, V>) {
+      row_loop(n, one);
+    } else {
+      const auto both = [=](std::int64_t i) __attribute__((always_inline)) {
+        const auto low = draft(drafted(Vec::load(x[I] + i))...);
+        const auto high = draft(drafted(Vec::load(x[I] + i + Vec::width))...);
+        if (!all(low.decided & high.decided)) return false;
+        put(i, Whole{}, low.value);
+        put(i + Vec::width, Whole{}, high.value);
+        return true;
+      };
+      row_loop(n, both, one);
+    }
   }
 
   const void* address_[count];
@@ -135,13 +161,14 @@ struct Loop {
     parallel_for(pass.count, grain, run.threads, [&](std::int64_t begin, std::int64_t end) {
       // Options are rounded here, where the environment is IEEE's.
       const std::conditional_t<F<T>::vectors, F<Vec>, F<T>> f(options...);
+      const std::conditional_t<F<T>::vectors, F<Drafts>, F<T>> draft(options...);
       const std::int64_t length = pass.inner_size();
       while (begin < end) {
         const std::int64_t n = std::min(end - begin, length - begin % length);
         const Row<F<T>> row(operands, pass, begin);
         T* out = output.as<T>() + begin;
         if constexpr (F<T>::vectors)
-          row.run_vectors(f, out, n);
+          row.run_vectors(f, draft, out, n);
         else
           row.run(f, out, n);
         begin += n;

@@ -1,6 +1,7 @@
 // Loops over the elements of a row, a Vec at a time, and the contract's sums along them:
 //
 //   row_loop(n, body)              body(i, part) for elements i, i + Vec::width, ...
+//   row_loop(n, both, body)        first both(i) for two Vecs from i on; where that is false body for each
 //   sum_each(n, contract, f)    the contract's sum of f(i, part) over a row, lanes in registers
 //   sums_each<K>(...)           K such sums in one pass
 //
@@ -38,6 +39,19 @@ void row_loop(std::int64_t n, const Body& given) {
   std::int64_t i = 0;
   for (; i + Vec::width <= n; i += Vec::width) body(i, Whole{});
   if (i < n) body(i, Part{static_cast<int>(n - i)});
+}
+
+template <class Both, class Body>
+void row_loop(std::int64_t n, const Both& given, const Body& body) {
+  const Both both = given;
+  constexpr int W = Vec::width;
+  const std::int64_t pairs = n / (2 * W) * (2 * W);
+  const auto apart = [](std::int64_t i, const Body& body) __attribute__((noinline, cold)) {
+    for (const std::int64_t j : {i, i + W}) body(j, Whole{});
+  };
+  for (std::int64_t i = 0; i < pairs; i += 2 * W)
+    if (__builtin_expect(!both(i), 0)) apart(i, body);
+  row_loop(n - pairs, [&](std::int64_t i, auto part) { body(pairs + i, part); });
 }
 
 // The lanes of a vector folded by halves: 8, 4, 2, 1.

@@ -16,6 +16,7 @@ inline Mask operator&(Mask a, Mask b) { return {static_cast<__mmask16>(a.m & b.m
 inline Mask operator|(Mask a, Mask b) { return {static_cast<__mmask16>(a.m | b.m)}; }
 inline Mask operator!(Mask a) { return {static_cast<__mmask16>(~a.m)}; }
 inline bool any(Mask a) { return a.m != 0; }
+inline Mask everywhere() { return {0xffff}; }
 inline bool all(Mask a) { return a.m == 0xffff; }
 inline Mask operator<(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
 inline Mask operator==(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
@@ -47,6 +48,7 @@ struct Mask {
 inline Mask operator&(Mask a, Mask b) { return {_mm256_and_ps(a.m, b.m)}; }
 inline Mask operator|(Mask a, Mask b) { return {_mm256_or_ps(a.m, b.m)}; }
 inline Mask operator!(Mask a) { return {_mm256_xor_ps(a.m, _mm256_castsi256_ps(_mm256_set1_epi32(-1)))}; }
+inline Mask everywhere() { return {_mm256_castsi256_ps(_mm256_set1_epi32(-1))}; }
 inline bool any(Mask a) { return _mm256_movemask_ps(a.m) != 0; }
 inline bool all(Mask a) { return _mm256_movemask_ps(a.m) == 0xff; }
 inline Mask operator<(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)}; }
@@ -214,7 +216,7 @@ inline Parts parts(Vec x) {
 inline Mask has_parts(Vec x) {
 #if defined(__AVX512F__)
   static_cast<void>(x);
-  return {0xffff};
+  return everywhere();
 #else
   return (Vec::set1(0x1p-126f) < x) & (x < Vec::set1(__builtin_inff()));
 #endif
@@ -242,15 +244,47 @@ inline Rounded between(Vec s, Vec low, Vec high) {
   return {below, below == above};
 }
 
+// A Vec of which only what is `decided` is right: a loop that computes several can ask once for all of them,
+// and the compiler has one chain of instructions to fill the gaps of another. Functions take and return a Vec,
+// or a Draft.
+struct Draft {
+  Vec value;
+  Mask decided;
+};
+
+inline Draft drafted(Vec x) { return {x, everywhere()}; }
+
+inline Draft operator+(Draft a, Draft b) { return {a.value + b.value, a.decided & b.decided}; }
+inline Draft operator-(Draft a, Draft b) { return {a.value - b.value, a.decided & b.decided}; }
+inline Draft operator*(Draft a, Draft b) { return {a.value * b.value, a.decided & b.decided}; }
+inline Draft operator/(Draft a, Draft b) { return {a.value / b.value, a.decided & b.decided}; }
+
+struct DraftMask {
+  Mask value, decided;
+};
+
+inline DraftMask operator<(Draft a, Draft b) { return {a.value < b.value, a.decided & b.decided}; }
+inline Draft select(DraftMask mask, Draft a, Draft b) {
+  return {select(mask.value, a.value, b.value), mask.decided & a.decided & b.decided};
+}
+
+inline Vec value_of(Vec x) { return x; }
+inline Vec value_of(Draft x) { return x.value; }
+
 // y where `decided`, elsewhere `slow(x, y, undecided)`, which rounds rightly.
 template <Vec (*slow)(Vec, Vec, Mask)>
 inline Vec or_else(Vec x, Vec y, Mask decided) {
   return __builtin_expect(all(decided), 1) ? y : slow(x, y, !decided);
 }
 
+template <Vec (*slow)(Vec, Vec, Mask)>
+inline Draft or_else(Draft x, Vec y, Mask decided) {
+  return {y, x.decided & decided};
+}
+
 // The two together, with f for what is undecided or not `usual`.
-template <float (*f)(float)>
-inline Vec rounded_or(Vec x, FloatSum y, Vec margin, Mask usual) {
+template <float (*f)(float), class V>
+inline V rounded_or(V x, FloatSum y, Vec margin, Mask usual) {
   const Rounded result = rounded(y, margin);
   return or_else<exactly<f>>(x, result.value, result.decided & usual);
 }
