@@ -23,10 +23,10 @@ struct Expm1Sum {
 constexpr float expm1_far = 0x1.8p-23f, expm1_near = 0x1p-41f;
 
 // exp(k ln 2 + r + low) - 1, k at least -60 and less than 127; T - 1 has its rest only up to T = 2**24 unless
-// `large`. Where not `usual`, k = 0 and the result r.
+// `large`.
 template <bool large>
-[[gnu::always_inline]] inline Expm1Sum expm1_sum(ExpReduced x, Mask usual) {
-  const Vec u = x.r + x.low, square = where(usual, u * u);
+[[gnu::always_inline]] inline Expm1Sum expm1_sum(ExpReduced x) {
+  const Vec u = x.r + x.low, square = u * u;
   const Vec q = fma(square, exp_polynomial(u), x.low);
 
   const Vec one = Vec::set1(1.0f);
@@ -47,8 +47,8 @@ template <class V>
 [[gnu::always_inline]] inline V expm1(V given) {
   const Vec x = value_of(given);
   const Mask usual = not_tiny(x);
-  const Vec z = larger(Vec::set1(-20.0f), x);  // -1 from there on
-  const Expm1Sum sum = expm1_sum<true>(exp_reduced<exp_nearest_rest<false>>(z), usual);
+  const Vec z = where(usual, larger(Vec::set1(-20.0f), x));  // -1 from there on
+  const Expm1Sum sum = expm1_sum<true>(exp_reduced<exp_nearest_rest<false>>(z));
   const Vec margin = fma(sum.T * sum.square, Vec::set1(expm1_far), absolute(sum.s) * Vec::set1(expm1_near));
   const Rounded y = rounded({sum.s, sum.rest}, margin);
   return or_else<exactly<exact::expm1>>(given, select(usual, y.value, x), y.decided & (x < Vec::set1(87.0f)));

@@ -171,8 +171,8 @@ template <class V>
 template <class V>
 [[gnu::always_inline]] inline V log1p(V given) {
   const Vec x = value_of(given);
-  const Mask usual = not_tiny(x);
-  const Vec one = Vec::set1(1.0f), z = where(usual, x);
+  const Mask usual = not_tiny(x), inside = x < Vec::set1(0x1p60f);  // beyond, `scaled` can be subnormal
+  const Vec one = Vec::set1(1.0f), z = where(usual & inside, x);
   const Vec large = larger(one, z), small = smaller(one, z);
   const Vec sum = large + small, beside = small - (sum - large);
 
@@ -192,9 +192,7 @@ template <class V>
   low = fma(q, cube, (h - (s - whole)) + (low + h_low));
   const Rounded y =
       rounded({s, low}, fma(absolute(cube), Vec::set1(log1p_margin.far), absolute(s) * Vec::set1(log1p_margin.near)));
-  // Beyond 2**60 what is scaled is not.
-  const Mask inside = has_parts(sum) & (x < Vec::set1(0x1p60f));
-  return or_else<exactly<exact::log1p>>(given, select(usual, y.value, x), y.decided & inside);
+  return or_else<exactly<exact::log1p>>(given, select(usual, y.value, x), y.decided & inside & has_parts(sum));
 }
 
 #else

@@ -20,9 +20,9 @@ template <class V>
 [[gnu::always_inline]] inline V tanh(V given) {
   const Vec x = value_of(given);
   const Vec negative = minus_absolute(x);
-  const Mask usual = not_less(Vec::set1(-0x1p-13f), negative);  // tanh(x) = x elsewhere
-  const Vec z = larger(Vec::set1(-9.5f), negative);             // 1 beyond
-  const Expm1Sum m = expm1_sum<false>(exp_reduced<exp_nearest_rest<false>>(z + z), usual);
+  const Mask usual = not_less(Vec::set1(-0x1p-13f), negative);     // tanh(x) = x elsewhere
+  const Vec z = where(usual, larger(Vec::set1(-9.5f), negative));  // 1 beyond
+  const Expm1Sum m = expm1_sum<false>(exp_reduced<exp_nearest_rest<false>>(z + z));
 
   const Vec one = Vec::set1(1.0f), two = Vec::set1(2.0f);
   const Vec whole = m.s + m.rest, inverse = one / (two + whole);
