@@ -65,6 +65,11 @@ def install_cuda(session: nox.Session, *definitions: str, nvcc: bool = False) ->
     session.install("--no-deps", "--no-build-isolation", *settings, NATIVE["cuda"])
 
 
+def parallel(session: nox.Session, *arguments: str, **environment: str) -> None:
+    """pytest in a process a core. Threads that wait sleep: spinning, they take the cores from the other processes."""
+    session.run("pytest", *PARALLEL, *arguments, env={"OMP_WAIT_POLICY": "PASSIVE", **environment})
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """ruff over everything, the formats of Python and C++, clang-tidy over the CPU kernels."""
