@@ -26,7 +26,9 @@ NEVER_NAN = {"sign"}  # sign(NaN) is 0, as torch has it
 # The results nearest to 0 are far from subnormal.
 NEVER_SUBNORMAL = {"cos", "log", "log10", "log2", "log_softmax", "rsqrt", "sign", "sqrt"}
 # The results are equal, rounded.
-SUBNORMAL_ARGUMENT_IS_ZERO = {"cos", "exp", "exp2", "log_softmax", "sigmoid", "softmax", "square"}
+SUBNORMAL_ARGUMENT_IS_ZERO = {
+    *("cos", "exp", "exp2", "huber_loss", "log_softmax", "mse_loss", "sigmoid", "softmax", "square"),
+}
 
 
 SINGLE = [case for case in cases() if not case.derived]

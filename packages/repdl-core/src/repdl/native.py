@@ -180,7 +180,8 @@ def _last(op: Op) -> Form:
 def _lists(op: Op) -> Form:
     arguments = op.overload._schema.arguments
     lists = [i for i, argument in enumerate(arguments) if str(argument.type) == "List[Tensor]"]
-    changed = {i for i in lists if arguments[i].alias_info is not None and arguments[i].alias_info.is_write}
+    infos = {i: arguments[i].alias_info for i in lists}
+    changed = {i for i, info in infos.items() if info is not None and info.is_write}
 
     def form(args: tuple[Any, ...], outputs: Outputs) -> Any:
         used = [i for i in lists if args[i]]

@@ -97,6 +97,14 @@ def pointwise(
     )
 
 
+def below(a: Tensor, b: Tensor, contract: str) -> Tensor:
+    """Where a < b, whatever the caller's environment: torch's comparison takes subnormals for 0 where that is set.
+
+    The difference is not 0 unless they are equal, and its sign is a normal number.
+    """
+    return torch.ops.repdl.sign(torch.ops.repdl.sub(a.detach(), b.detach(), contract)) < 0  # type: ignore[no-any-return]
+
+
 def _parameters(rest: str) -> list[tuple[str, str]]:
     """Name and type of the parameters, from a schema without its name."""
     inside = rest.partition(")")[0]

@@ -11,7 +11,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import as_float, check, check_bool, check_tensor
 from repdl.ops._number import constant
-from repdl.ops._pointwise import pointwise
+from repdl.ops._pointwise import below, pointwise
 from repdl.ops.unary import _add, _div, _mul, _sub
 
 Tensor = torch.Tensor
@@ -43,13 +43,13 @@ def _gelu_second(x: Tensor, approximate: str) -> Tensor:
     return _mul(_sub(1, _mul(t, t)), _add(slope, _mul(x, curvature)))
 
 
-_silu = pointwise(
+_silu: Callable[..., Tensor] = pointwise(
     "silu(Tensor input) -> Tensor",
     {"input": lambda g, input: _silu_backward(g, input)},
     family="activation",
     dtypes=Dtypes(SINGLE),
 )
-_silu_backward = pointwise(
+_silu_backward: Callable[..., Tensor] = pointwise(
     "silu_backward(Tensor grad, Tensor input) -> Tensor",
     {
         "grad": lambda g, input: _silu_backward(g, input),
@@ -59,14 +59,14 @@ _silu_backward = pointwise(
     dtypes=Dtypes(SINGLE),
     same_shape=("grad", "input"),
 )
-_gelu = pointwise(
+_gelu: Callable[..., Tensor] = pointwise(
     "gelu(Tensor input, str approximate) -> Tensor",
     {"input": lambda g, input, approximate: _gelu_backward(g, input, approximate)},
     family="activation",
     dtypes=Dtypes(SINGLE),
     check_options=lambda approximate: _check_kind("gelu", approximate),
 )
-_gelu_backward = pointwise(
+_gelu_backward: Callable[..., Tensor] = pointwise(
     "gelu_backward(Tensor grad, Tensor input, str approximate) -> Tensor",
     {
         "grad": lambda g, input, approximate: _gelu_backward(g, input, approximate),
@@ -79,12 +79,12 @@ _gelu_backward = pointwise(
 )
 
 
-_hardswish = pointwise(
+_hardswish: Callable[..., Tensor] = pointwise(
     "hardswish(Tensor input) -> Tensor",
     {"input": lambda g, input: _hardswish_backward(g, input)},
     family="activation",
 )
-_hardswish_backward = pointwise(
+_hardswish_backward: Callable[..., Tensor] = pointwise(
     "hardswish_backward(Tensor grad, Tensor input) -> Tensor",
     {
         "grad": lambda g, input: _hardswish_backward(g, input),
@@ -93,25 +93,25 @@ _hardswish_backward = pointwise(
     family="activation",
     same_shape=("grad", "input"),
 )
-_leaky_relu = pointwise(
+_leaky_relu: Callable[..., Tensor] = pointwise(
     "leaky_relu(Tensor input, float negative_slope) -> Tensor",
     {"input": lambda g, input, negative_slope: _leaky_relu_backward(g, input, negative_slope)},
     family="activation",
 )
-_leaky_relu_backward = pointwise(
+_leaky_relu_backward: Callable[..., Tensor] = pointwise(
     "leaky_relu_backward(Tensor grad, Tensor input, float negative_slope) -> Tensor",
     {"grad": lambda g, input, negative_slope: _leaky_relu_backward(g, input, negative_slope)},
     family="activation",
     same_shape=("grad", "input"),
 )
-_softplus = pointwise(
+_softplus: Callable[..., Tensor] = pointwise(
     "softplus(Tensor input, float beta, float threshold) -> Tensor",
     {"input": lambda g, input, beta, threshold: _softplus_backward(g, input, beta, threshold)},
     family="activation",
     dtypes=Dtypes(SINGLE),
     autocast=FLOAT32_ON_CUDA,
 )
-_softplus_backward = pointwise(
+_softplus_backward: Callable[..., Tensor] = pointwise(
     "softplus_backward(Tensor grad, Tensor input, float beta, float threshold) -> Tensor",
     {
         "grad": lambda g, input, beta, threshold: _softplus_backward(g, input, beta, threshold),
@@ -134,7 +134,7 @@ def _softplus_second(g: Tensor, grad: Tensor, input: Tensor, beta: float, thresh
     z = _mul(input, beta)
     s = _ops.sigmoid(z)
     second = _mul(_mul(_mul(g, grad), beta), _mul(s, _sub(1, s)))
-    beyond = z.detach() > constant(threshold, z.dtype, z.device)
+    beyond = below(constant(threshold, z.dtype, z.device), z, "v1")
     return _ops.where(beyond, torch.zeros_like(second), second, "v1")  # type: ignore[no-any-return]
 
 

@@ -40,22 +40,22 @@ def _binary(name: str, to_input: Function, to_other: Function) -> Function:
     return pointwise(f"{name}{_BINARY}", {"input": to_input, "other": to_other}, family="elementwise")
 
 
-_add = _binary("add", lambda g: g, lambda g: g)
-_sub = _binary("sub", lambda g: g, lambda g: _ops.neg(g))
-_mul = _binary(
+_add: Callable[..., torch.Tensor] = _binary("add", lambda g: g, lambda g: g)
+_sub: Callable[..., torch.Tensor] = _binary("sub", lambda g: g, lambda g: _ops.neg(g))
+_mul: Callable[..., torch.Tensor] = _binary(
     "mul", lambda g, other, contract: _mul(g, other, contract), lambda g, input, contract: _mul(g, input, contract)
 )
-_div = _binary(
+_div: Callable[..., torch.Tensor] = _binary(
     "div",
     lambda g, other, contract: _div(g, other, contract),
     lambda g, input, other, contract: _ops.neg(_mul(g, _div(_div(input, other, contract), other, contract), contract)),
 )
-_maximum = _binary(
+_maximum: Callable[..., torch.Tensor] = _binary(
     "maximum",
     lambda g, input, other: _extremum_backward(g, input, other),
     lambda g, input, other: _extremum_backward(g, other, input),
 )
-_minimum = _binary(
+_minimum: Callable[..., torch.Tensor] = _binary(
     "minimum",
     lambda g, input, other: _extremum_backward(g, other, input),
     lambda g, input, other: _extremum_backward(g, input, other),
@@ -66,7 +66,7 @@ def _extremum_backward(grad: torch.Tensor, kept: torch.Tensor, other: torch.Tens
     return _maximum_backward(grad, *(t.expand(grad.shape) for t in (kept.detach(), other.detach())))
 
 
-_maximum_backward = pointwise(
+_maximum_backward: Callable[..., torch.Tensor] = pointwise(
     "maximum_backward(Tensor grad, Tensor input, Tensor other) -> Tensor",
     {"grad": lambda g, input, other: _maximum_backward(g, input, other)},
     family="elementwise",
@@ -146,7 +146,7 @@ def _number(op: str, name: str, value: float, dtype: torch.dtype, device: torch.
     return constant(as_float(op, name, value), dtype, device)
 
 
-_add_alpha = pointwise(
+_add_alpha: Callable[..., torch.Tensor] = pointwise(
     "add_alpha(Tensor input, Tensor other, float alpha, str contract) -> Tensor",
     {
         "input": lambda g: g,

@@ -15,7 +15,7 @@ from repdl.errors import UnsupportedError, as_float, check, check_bool, check_te
 from repdl.ops._broadcast import broadcast_shapes
 from repdl.ops._loss import REDUCTIONS, check_deprecated, check_reduction
 from repdl.ops._number import constant
-from repdl.ops._pointwise import broadcast_shape
+from repdl.ops._pointwise import below, broadcast_shape
 from repdl.registry import composite
 
 Tensor = torch.Tensor
@@ -78,7 +78,7 @@ def _huber(input: Tensor, target: Tensor, delta: float, c: str) -> Tensor:
     z, d = _ops.abs(_ops.sub(input, target, c)), _number(delta, input)
     near = _ops.mul(_ops.mul(_number(0.5, z), z, c), z, c)
     far = _ops.mul(d, _ops.sub(z, _ops.mul(_number(0.5, z), d, c), c), c)
-    return _ops.where(z.detach() < d, near, far, c)  # type: ignore[no-any-return]
+    return _ops.where(below(z, d, c), near, far, c)  # type: ignore[no-any-return]
 
 
 def _bce_with_logits(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, c: str) -> Tensor:
@@ -96,37 +96,38 @@ def _kl_div(input: Tensor, target: Tensor, log_target: bool, c: str) -> Tensor:
     if log_target:
         return _ops.mul(_ops.exp(target), _ops.sub(target, input, c), c)  # type: ignore[no-any-return]
     # 0 log 0 is 0, and its derivative finite: log 1 in its place.
-    positive = _ops.where(target.detach() == 0, _number(1.0, target), target, c)
+    zero = _ops.sign(target.detach()) == 0  # as torch's comparison, but for subnormals that it may take for 0
+    positive = _ops.where(zero, _number(1.0, target), target, c)
     entropy = _ops.mul(target, _ops.log(positive), c)
     return _ops.sub(entropy, _ops.mul(target, input, c), c)  # type: ignore[no-any-return]
 
 
-_mse_loss = _loss(
+_mse_loss: Callable[..., Tensor] = _loss(
     "mse_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor",
     lambda input, target, c: _ops.square(_ops.sub(input, target, c)),
     "square sub",
 )
-_l1_loss = _loss(
+_l1_loss: Callable[..., Tensor] = _loss(
     "l1_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor",
     lambda input, target, c: _ops.abs(_ops.sub(input, target, c)),
     "abs sub",
 )
-_huber_loss = _loss(
+_huber_loss: Callable[..., Tensor] = _loss(
     "huber_loss(Tensor input, Tensor target, float delta, str reduction, str contract) -> Tensor",
     _huber,
-    "abs sub mul where",
+    "abs sub mul where sign",
 )
-_bce_op = _loss(
+_bce_op: Callable[..., Tensor] = _loss(
     "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight, Tensor? pos_weight, str reduction, "
     "str contract) -> Tensor",
     _bce_with_logits,
     "log1p exp neg abs sub minimum add mul",
     Dtypes(SINGLE),
 )
-_kl_div_op = _loss(
+_kl_div_op: Callable[..., Tensor] = _loss(
     "kl_div(Tensor input, Tensor target, bool log_target, str reduction, str contract) -> Tensor",
     _kl_div,
-    "exp log mul sub where",
+    "exp log mul sub where sign",
     Dtypes(SINGLE),
     (*REDUCTIONS, "batchmean"),
 )

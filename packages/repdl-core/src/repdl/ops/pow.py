@@ -48,19 +48,24 @@ _pow: Callable[..., torch.Tensor] = registry.define(
 )
 
 
+def _is_zero(x: torch.Tensor) -> torch.Tensor:
+    """Whether x is 0, whatever the caller's environment makes of subnormals."""
+    return (_ops.sign(x.detach()) == 0) & ~x.detach().isnan()  # type: ignore[no-any-return]
+
+
 def _to_base(grad: torch.Tensor, base: torch.Tensor, exponent: torch.Tensor, contract: str) -> torch.Tensor:
     below = _ops.sub(exponent, constant(1.0, exponent.dtype, exponent.device), contract)
     factor = _ops.mul(_pow_tensor(base, below, contract), exponent, contract)
-    return torch.where(exponent.detach() == 0, torch.zeros_like(grad), _ops.mul(grad, factor, contract))
+    return torch.where(_is_zero(exponent), torch.zeros_like(grad), _ops.mul(grad, factor, contract))
 
 
 def _to_exponent(grad: torch.Tensor, base: torch.Tensor, exponent: torch.Tensor, contract: str) -> torch.Tensor:
     factor = _ops.mul(_pow_tensor(base, exponent, contract), _ops.log(base), contract)
-    flat = (base.detach() == 0) & (exponent.detach() >= 0)
+    flat = _is_zero(base) & ((_ops.sign(exponent.detach()) > 0) | _is_zero(exponent))
     return _ops.mul(grad, torch.where(flat, torch.zeros_like(factor), factor), contract)
 
 
-_pow_tensor = pointwise(
+_pow_tensor: Callable[..., torch.Tensor] = pointwise(
     "pow_tensor(Tensor input, Tensor other, str contract) -> Tensor",
     {
         "input": lambda g, input, other, contract: _to_base(g, input, other, contract),

@@ -5,6 +5,7 @@ They share the family elementwise with those of one (`repdl.ops.unary`) and of t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from repdl.dtypes import ALL, Dtypes
 from repdl.errors import ArgumentError, DTypeError, as_float, check_dtype, check_tensor
 from repdl.numbers import difference
 from repdl.ops._number import constant
-from repdl.ops._pointwise import pointwise
+from repdl.ops._pointwise import below, pointwise
 from repdl.ops.elementwise import Operand, promoted
 
 Tensor = torch.Tensor
@@ -30,7 +31,7 @@ def _scaled(g: Tensor, number: float, contract: str) -> Tensor:
     return _ops.mul(g, constant(number, g.dtype, g.device), contract)  # type: ignore[no-any-return]
 
 
-_where = pointwise(
+_where: Callable[..., Tensor] = pointwise(
     "where(Tensor condition, Tensor input, Tensor other, str contract) -> Tensor",
     {
         "input": lambda g, condition, contract: _where(condition, g, _zero(g), contract),
@@ -39,18 +40,18 @@ _where = pointwise(
     family="elementwise",
     dtypes=Dtypes(bools=("condition",)),
 )
-_clamp = pointwise(
+_clamp: Callable[..., Tensor] = pointwise(
     "clamp(Tensor input, float min, float max) -> Tensor",
     {"input": lambda g, input, min, max: _clamp_backward(g, input, min, max)},
     family="elementwise",
 )
-_clamp_backward = pointwise(
+_clamp_backward: Callable[..., Tensor] = pointwise(
     "clamp_backward(Tensor grad, Tensor input, float min, float max) -> Tensor",
     {"grad": lambda g, input, min, max: _clamp_backward(g, input, min, max)},
     family="elementwise",
     same_shape=("grad", "input"),
 )
-_lerp = pointwise(
+_lerp: Callable[..., Tensor] = pointwise(
     "lerp(Tensor input, Tensor end, float weight, str contract) -> Tensor",
     {
         "input": lambda g, weight, contract: _scaled(g, difference(1.0, weight), contract),
@@ -58,7 +59,7 @@ _lerp = pointwise(
     },
     family="elementwise",
 )
-_lerp_tensor = pointwise(
+_lerp_tensor: Callable[..., Tensor] = pointwise(
     "lerp_tensor(Tensor input, Tensor end, Tensor weight, str contract) -> Tensor",
     {
         "input": lambda g, weight, contract: _ops.mul(
@@ -69,7 +70,7 @@ _lerp_tensor = pointwise(
     },
     family="elementwise",
 )
-_addcmul = pointwise(
+_addcmul: Callable[..., Tensor] = pointwise(
     "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, float value, str contract) -> Tensor",
     {
         "input": lambda g: g,
@@ -78,7 +79,7 @@ _addcmul = pointwise(
     },
     family="elementwise",
 )
-_addcdiv = pointwise(
+_addcdiv: Callable[..., Tensor] = pointwise(
     "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, float value, str contract) -> Tensor",
     {
         "input": lambda g: g,
@@ -145,8 +146,8 @@ def clamp(
         return torch.clamp(input, min, max)  # type: ignore[arg-type, call-overload, no-any-return]
     result, *tensors = given
     for bound, which in zip(tensors, bounds):
-        x, b = result.detach(), bound.detach()
-        result = _where((x < b if which == "min" else x > b) | b.isnan(), bound, result, name)
+        beyond = below(result, bound, name) if which == "min" else below(bound, result, name)
+        result = _where(beyond | bound.detach().isnan(), bound, result, name)
     return result
 
 

@@ -111,8 +111,8 @@ sqrt = _unary("sqrt", "Square root, rounded once", lambda g, y: _div(g, _add(y, 
 square = _unary("square", "`input * input`, rounded once", lambda g, input: _mul(g, _add(input, input)))
 tanh = _unary("tanh", "Hyperbolic tangent, correctly rounded", lambda g, y: _mul(g, _sub(1, _mul(y, y))))
 
-_relu = _register("relu", lambda g, y: _relu_backward(g, y))
-_relu_backward = pointwise(
+_relu: Callable[..., Tensor] = _register("relu", lambda g, y: _relu_backward(g, y))
+_relu_backward: Callable[..., Tensor] = pointwise(
     "relu_backward(Tensor grad, Tensor output) -> Tensor",
     {"grad": lambda g, output: _relu_backward(g, output)},
     family="elementwise",

@@ -47,6 +47,16 @@ CASES = [
     )
 ]
 CASES += [
+    Case(f"{op}_backward", f"special_grad_{i}", lambda k=kind: (_specials(), uniform(1, len(_specials())), *k))
+    for op, kinds in KINDS.items()
+    if op in ("hardswish", "leaky_relu")
+    for i, kind in enumerate(kinds)
+]
+CASES += [
+    Case("softplus", "subnormal", lambda: (uniform(1, 300, scale=2.0**-127), 2.0**120, 20.0)),
+    Case("softplus_backward", "subnormal", lambda: (uniform(2, 300), uniform(1, 300, scale=2.0**-127), 2.0**120, 20.0)),
+]
+CASES += [
     Case(f"{op}_backward", f"subnormal_{i}", lambda k=kind: (uniform(9, 300, scale=2.0**-130), uniform(1, 300), *k))
     for op, kinds in KINDS.items()
     for i, kind in enumerate(kinds)

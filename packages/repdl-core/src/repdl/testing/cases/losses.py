@@ -51,3 +51,17 @@ CASES += [
     Case("kl_div", "batchmean", lambda: (uniform(1, 9, 50), uniform(2, 9, 50).abs(), False, "batchmean")),
     Case("kl_div", "zero", lambda: (uniform(1, 9), torch.zeros(9), False, "none")),
 ]
+CASES += [
+    Case("mse_loss", "subnormal", lambda: (uniform(1, 300, scale=2.0**-67), uniform(2, 300, scale=2.0**-67), "none")),
+    Case(
+        "huber_loss",
+        "subnormal",
+        lambda: (uniform(1, 300, scale=2.0**-67), uniform(2, 300, scale=2.0**-67), 1.0, "none"),
+    ),
+    Case(
+        "binary_cross_entropy_with_logits",
+        "subnormal",
+        lambda: (torch.arange(97) * 0.25 + 80.0, torch.ones(97), None, None, "none"),
+    ),
+    Case("kl_div", "subnormal", lambda: (uniform(1, 300), uniform(2, 300, scale=2.0**-127).abs(), False, "none")),
+]

@@ -142,6 +142,7 @@ struct SoftplusBackward : Vectors {
   }
 };
 
-using Activations = List<Silu, SiluBackward, Gelu, GeluBackward, Hardswish, HardswishBackward, LeakyRelu, LeakyReluBackward, Softplus, SoftplusBackward>;
+using Activations = List<Silu, SiluBackward, Gelu, GeluBackward, Hardswish, HardswishBackward, LeakyRelu,
+                         LeakyReluBackward, Softplus, SoftplusBackward>;
 
 }  // namespace repdl::pointwise

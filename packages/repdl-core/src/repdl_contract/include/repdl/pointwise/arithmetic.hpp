@@ -179,6 +179,8 @@ struct Where : Arithmetic {
   REPDL_HD T operator()(bool condition, T input, T other) const { return condition ? input : other; }
 };
 
-using ArithmeticFunctions = List<Abs, Add, AddAlpha, Addcdiv, Addcmul, Canonical, Clamp, ClampBackward, Div, Lerp, LerpTensor, Maximum, MaximumBackward, Minimum, Mul, Neg, Reciprocal, Relu, ReluBackward, Sign, Sqrt, Square, Sub, Where>;
+using ArithmeticFunctions =
+    List<Abs, Add, AddAlpha, Addcdiv, Addcmul, Canonical, Clamp, ClampBackward, Div, Lerp, LerpTensor, Maximum,
+         MaximumBackward, Minimum, Mul, Neg, Reciprocal, Relu, ReluBackward, Sign, Sqrt, Square, Sub, Where>;
 
 }  // namespace repdl::pointwise
