@@ -79,9 +79,10 @@ def test_coverage__modules(family: str) -> None:
 def test_coverage__source_tree(family: str) -> None:
     """A test file, and each op by name in the sources of each backend or in the headers that they share."""
     assert (PACKAGES / f"repdl-core/tests/test_{family}.py").is_file()
-    shared = PACKAGES / "repdl-core/src/repdl_contract/include/repdl/pointwise"
+    headers = PACKAGES / "repdl-core/src/repdl_contract/include/repdl"
+    shared = headers / "pointwise", headers / "step"
     for backend in ("cpu", "cuda"):
-        folders = (shared, PACKAGES / f"repdl-{backend}/native", PACKAGES / f"repdl-{backend}/src")
+        folders = (*shared, PACKAGES / f"repdl-{backend}/native", PACKAGES / f"repdl-{backend}/src")
         files_ = [
             path for folder in folders for path in folder.rglob("*.*") if path.suffix in (".py", ".hpp", ".cpp", ".cu")
         ]
