@@ -7,9 +7,7 @@
 
 using namespace check;
 using repdl::cuda::dynamic_shared;
-using repdl::cuda::in;
 using repdl::cuda::launch;
-using repdl::cuda::out;
 using repdl::cuda::shared;
 
 namespace {
