@@ -106,12 +106,7 @@ def define(
     Raises:
         NameTakenError: if another project has an op or a family of that name: names are shared by all.
     """
-    _check_names(name, family or name, namespace)
-    library = _libraries.get(namespace)
-    if library is None:
-        library = _libraries[namespace] = torch.library.Library(namespace, "FRAGMENT")
-    library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
-    overload = getattr(getattr(torch.ops, namespace), name).default
+    library, overload = _declare(name, schema, family or name, namespace)
     device_of = _device_reader(name, overload._schema)
     storage = None if dtypes is None else Storage(name, overload._schema, dtypes)
     floats = () if storage is None else storage.floats
@@ -199,12 +194,7 @@ def composite(
     Raises:
         NameTakenError: if another project has an op or a family of that name.
     """
-    _check_names(name, family or name, namespace)
-    library = _libraries.get(namespace)
-    if library is None:
-        library = _libraries[namespace] = torch.library.Library(namespace, "FRAGMENT")
-    library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
-    overload = getattr(getattr(torch.ops, namespace), name).default
+    library, overload = _declare(name, schema, family or name, namespace)
     device_of = _device_reader(name, overload._schema)
     storage = Storage(name, overload._schema, dtypes)
 
@@ -221,6 +211,16 @@ def composite(
         name, family or name, schema, check, run, overload, distribution, storage, True, run, frozenset(calls)
     )
     return overload
+
+
+def _declare(name: str, schema: str, family: str, namespace: str) -> tuple[torch.library.Library, Any]:
+    """Tell torch of an op: the library to put its kernels into, and its overload."""
+    _check_names(name, family, namespace)
+    library = _libraries.get(namespace)
+    if library is None:
+        library = _libraries[namespace] = torch.library.Library(namespace, "FRAGMENT")
+    library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
+    return library, getattr(getattr(torch.ops, namespace), name).default
 
 
 def _check_names(name: str, family: str, namespace: str) -> None:
