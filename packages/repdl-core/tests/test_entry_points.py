@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import repdl
-from repdl import registry
 
 
 class Site:
@@ -153,8 +152,6 @@ def test_plugin__third_party_op(site: Site) -> None:
             return _op(input)
     """,
     )
-    ours = [op for op in registry.OPS.values() if op.distribution == "repdl-core"]
-    without = sorted(op.name for op in ours if op.differentiable is False)
     assert site.python("""
         print(repdl.ops.thrice(ones).sum().item(), torch.ops.theirs.thrice(ones).sum().item())
         try:
@@ -165,8 +162,7 @@ def test_plugin__third_party_op(site: Site) -> None:
         attempt(lambda: repdl.ops.nosuch)
     """) == [
         "12.0 12.0",
-        f"UnsupportedError thrice: has no derivative in the contract, and neither have {', '.join(without)}; "
-        "every other op has one",
+        "UnsupportedError thrice: has no derivative in the contract; every other op has one",
         "AttributeError: module 'their_op' has no attribute 'nothing' <- NoneType",
         "AttributeError: module 'repdl.ops' has no op 'nosuch' <- NoneType",
     ]

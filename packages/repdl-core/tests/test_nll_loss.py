@@ -66,14 +66,6 @@ def test_nll_loss__layout_does_not_change_the_bits() -> None:
         )
 
 
-def test_nll_loss__second_derivative_is_refused() -> None:
-    x = uniform(1, 2, 3).requires_grad_()
-    loss = ops.nll_loss(x, torch.tensor([0, 1]))
-    (grad,) = torch.autograd.grad(loss * loss, x, create_graph=True)
-    with pytest.raises(NotImplementedError, match="nll_loss_backward"):
-        torch.autograd.grad(grad.sum(), x)
-
-
 def test_nll_loss__forbidden_rewrite_weight_after_the_sum() -> None:
     # Each product is rounded before the sum: two of 2**-75 * 2**-75 are 0.
     x, weight = torch.full((2, 1), -(2.0**-75)), torch.tensor([2.0**-76])

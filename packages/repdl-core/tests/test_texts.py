@@ -187,14 +187,7 @@ def derivative_error(op: str) -> str:
 
 
 def test_texts__derivatives() -> None:
-    """The error names exactly the ops that have no derivative, and the texts of their families say so."""
+    """Every op but the optimizers' steps has one, and no text says otherwise."""
     errors = {op: derivative_error(op) for op in OURS if OPS[op].overload._schema.returns}
-    without = {op for op, error in errors.items() if error}
-    for op in without:
-        others = ", ".join(sorted(without - {op}))
-        assert errors[op] == (
-            f"{op}: has no derivative in the contract, and neither have {others}; every other op has one"
-        )
-    for family in FAMILIES:
-        says = "no derivative itself" in TEXTS[family]
-        assert says == bool(without & set(ops_of(family))), f"{family}.md: 'no derivative itself', {sorted(without)}"
+    assert not {op: error for op, error in errors.items() if error}
+    assert not [family for family in FAMILIES if "no derivative" in TEXTS[family]]

@@ -31,9 +31,10 @@ void cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weig
 
 void cross_entropy_backward(const Tensor& grads, const Tensor& input, const Tensor& target, const Tensor& weight,
                             const Tensor& total_weight, const Tensor& max_of_row, const Tensor& sum_of_row,
-                            std::string_view reduction, std::int64_t ignore, const Tensor& output, const Run& run) {
+                            std::string_view reduction, std::int64_t ignore, const Contract& contract,
+                            const Tensor& output, const Run& run) {
   const ClassLossOf<float> loss =
-      class_loss<float>(target, weight, class_rows(target, input), ignore, reduction, {}, run);
+      class_loss<float>(target, weight, class_rows(target, input), ignore, reduction, contract, run);
   const float *grad = grads.as<float>(), *x = input.as<float>(), *total = total_weight.as<float>();
   const float *max = max_of_row.as<float>(), *sum = sum_of_row.as<float>();
   float* out = output.as<float>();

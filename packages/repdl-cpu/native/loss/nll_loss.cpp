@@ -21,9 +21,10 @@ void nll_loss(const Tensor& input, const Tensor& target, const Tensor& weight, s
 
 template <class T>
 void nll_loss_backward(const Tensor& grads, const Tensor& target, const Tensor& weight, const Tensor& total_weight,
-                       std::int64_t classes, std::string_view reduction, std::int64_t ignore, const Tensor& output,
-                       const Run& run) {
-  const ClassLossOf<T> loss = class_loss<T>(target, weight, class_sizes(target, classes), ignore, reduction, {}, run);
+                       std::int64_t classes, std::string_view reduction, std::int64_t ignore, const Contract& contract,
+                       const Tensor& output, const Run& run) {
+  const ClassLossOf<T> loss =
+      class_loss<T>(target, weight, class_sizes(target, classes), ignore, reduction, contract, run);
   const T *grad = grads.as<T>(), *total = total_weight.as<T>();
   T* out = output.as<T>();
   const std::int64_t row = loss.classes * loss.inner;

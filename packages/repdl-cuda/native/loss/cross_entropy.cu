@@ -60,7 +60,7 @@ void cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weig
 
 void cross_entropy_backward(const Tensor& grad, const Tensor& input, const Tensor& target, const Tensor& weight,
                             const Tensor& total, const Tensor& max, const Tensor& sum, std::string_view reduction,
-                            std::int64_t ignore, const Tensor& output, const Run& run) {
+                            std::int64_t ignore, const Contract&, const Tensor& output, const Run& run) {
   const Around rows = class_rows(target, input);
   const unsigned threads = rows.n >= 1024 ? most_threads : 32;
   launch(run.op, row_gradients, {rows.outer}, threads, 0, stream_of(run), grad.as<float>(), input.as<float>(),

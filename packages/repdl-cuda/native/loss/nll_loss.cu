@@ -43,8 +43,8 @@ void nll_loss(const Tensor& input, const Tensor& target, const Tensor& weight, s
 
 template <class T>
 void nll_loss_backward(const Tensor& grad, const Tensor& target, const Tensor& weight, const Tensor& total,
-                       std::int64_t classes, std::string_view reduction, std::int64_t ignore, const Tensor& output,
-                       const Run& run) {
+                       std::int64_t classes, std::string_view reduction, std::int64_t ignore, const Contract&,
+                       const Tensor& output, const Run& run) {
   launch(run.op, loss_gradients<T>, {ceil_div(output.count(), threads)}, threads, 0, stream_of(run), grad.as<T>(),
          total.as<T>(), class_targets<T>(target, weight, class_sizes(target, classes), ignore), reduction_of(reduction),
          output.as<T>(), output.count());

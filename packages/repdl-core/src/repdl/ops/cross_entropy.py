@@ -27,6 +27,8 @@ from repdl.ops.softmax import log_softmax
 from repdl.ops.sum import mean, sum
 from repdl.ops.unary import neg
 
+_ops = torch.ops.repdl
+
 
 def _check(
     input: torch.Tensor,
@@ -63,13 +65,13 @@ def _fake(
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    input, target, weight, ctx.reduction, ctx.ignore_index, _ = inputs
+    input, target, weight, ctx.reduction, ctx.ignore_index, ctx.contract = inputs
     ctx.mark_non_differentiable(*output[1:])
     ctx.save_for_backward(input, target, weight, *output[1:])
 
 
 def _backward(ctx: Any, grad: torch.Tensor, *_: Any) -> Any:
-    grad_input = _cross_entropy_backward(grad, *ctx.saved_tensors, ctx.reduction, ctx.ignore_index)
+    grad_input = _cross_entropy_backward(grad, *ctx.saved_tensors, ctx.reduction, ctx.ignore_index, ctx.contract)
     return grad_input, None, None, None, None, None
 
 
@@ -97,6 +99,7 @@ def _check_backward(
     sum: torch.Tensor,
     reduction: str,
     ignore_index: int,
+    contract: str,
 ) -> None:
     op = "cross_entropy_backward"
     check_class_loss(op, input, target, weight, reduction)
@@ -115,17 +118,44 @@ def _check_values_backward(
     sum: torch.Tensor,
     reduction: str,
     ignore_index: int,
+    contract: str,
 ) -> None:
     check_targets("cross_entropy_backward", target, input.shape[1], ignore_index)
+
+
+def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    grad, input, target, weight, total_weight, _, _, ctx.reduction, ctx.ignore_index, ctx.contract = inputs
+    ctx.save_for_backward(grad, input, target, weight, total_weight)
+
+
+def _twice(ctx: Any, cotangent: torch.Tensor) -> Any:
+    grad, input, target, weight, total_weight = ctx.saved_tensors
+    dtype, (x, g, w, u) = widened(input, grad, weight, cotangent)
+    options = ctx.reduction, ctx.ignore_index, ctx.contract
+
+    def mul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return _ops.mul(a, b, ctx.contract)  # type: ignore[no-any-return]
+
+    def over_classes(a: torch.Tensor) -> torch.Tensor:
+        return _ops.sum(a, [1], True, ctx.contract)  # type: ignore[no-any-return]
+
+    p = _ops.softmax(x, 1, ctx.contract)
+    centred = _ops.sub(u, over_classes(mul(u, p)), ctx.contract)
+    of_targets = _ops.nll_loss_backward(g, target, w, total_weight, x.shape[1], *options)
+    to_grad, _ = _ops.nll_loss(centred, target, w, *options)
+    to_input = _ops.neg(mul(mul(p, centred), over_classes(of_targets)))
+    return narrowed(to_grad, dtype), narrowed(to_input, dtype), *[None] * 8
 
 
 _cross_entropy_backward = registry.define(
     "cross_entropy_backward",
     "(Tensor grad, Tensor input, Tensor target, Tensor? weight, Tensor total_weight, Tensor max, Tensor sum, "
-    "str reduction, int ignore_index) -> Tensor",
+    "str reduction, int ignore_index, str contract) -> Tensor",
     check=_check_backward,
     check_values=_check_values_backward,
     fake=lambda grad, input, *_: input.new_empty(input.shape),
+    setup_context=_setup_backward,
+    backward=_twice,
     dtypes=Dtypes(SINGLE, statistics=("total_weight", "max", "sum"), parameters=(("weight",),), integers=("target",)),
     family="cross_entropy",
 )

@@ -48,7 +48,7 @@ def _fake(
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    input, target, weight, ctx.reduction, ctx.ignore_index, _ = inputs
+    input, target, weight, ctx.reduction, ctx.ignore_index, ctx.contract = inputs
     ctx.classes = input.shape[1]
     ctx.mark_non_differentiable(output[1])
     ctx.save_for_backward(target, weight, output[1])
@@ -56,7 +56,9 @@ def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _backward(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
     target, weight, total_weight = ctx.saved_tensors
-    grad_input = _nll_loss_backward(grad, target, weight, total_weight, ctx.classes, ctx.reduction, ctx.ignore_index)
+    grad_input = _nll_loss_backward(
+        grad, target, weight, total_weight, ctx.classes, ctx.reduction, ctx.ignore_index, ctx.contract
+    )
     return grad_input, None, None, None, None, None
 
 
@@ -81,6 +83,7 @@ def _check_backward(
     classes: int,
     reduction: str,
     ignore_index: int,
+    contract: str,
 ) -> None:
     check_dtype("nll_loss_backward", (torch.int64,), target=target)
     check("nll_loss_backward", target.dim() >= 1, "target.dim() is 0, expected 1 or more (N, ...)")
@@ -96,6 +99,7 @@ def _check_values_backward(
     classes: int,
     reduction: str,
     ignore_index: int,
+    contract: str,
 ) -> None:
     check_targets("nll_loss_backward", target, classes, ignore_index)
 
@@ -108,17 +112,30 @@ def _fake_backward(
     classes: int,
     reduction: str,
     ignore_index: int,
+    contract: str,
 ) -> torch.Tensor:
     return grad.new_empty((target.shape[0], classes, *target.shape[1:]))
+
+
+def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    _, target, weight, _, _, ctx.reduction, ctx.ignore_index, ctx.contract = inputs
+    ctx.save_for_backward(target, weight)
+
+
+def _twice(ctx: Any, cotangent: torch.Tensor) -> Any:
+    to_grad, _ = _nll_loss(cotangent, *ctx.saved_tensors, ctx.reduction, ctx.ignore_index, ctx.contract)
+    return to_grad, *[None] * 7
 
 
 _nll_loss_backward = registry.define(
     "nll_loss_backward",
     "(Tensor grad, Tensor target, Tensor? weight, Tensor total_weight, int classes, str reduction, "
-    "int ignore_index) -> Tensor",
+    "int ignore_index, str contract) -> Tensor",
     check=_check_backward,
     check_values=_check_values_backward,
     fake=_fake_backward,
+    setup_context=_setup_backward,
+    backward=_twice,
     dtypes=Dtypes(statistics=("total_weight",), parameters=(("weight",),), integers=("target",)),
     family="nll_loss",
 )

@@ -39,6 +39,7 @@ def cross_entropy_backward(
     sum: torch.Tensor,
     reduction: str,
     ignore_index: int,
+    contract: str,
 ) -> torch.Tensor:
     x, t = to_numpy(input), target.numpy()
     counted = t != ignore_index

@@ -67,6 +67,7 @@ def nll_loss_backward(
     classes: int,
     reduction: str,
     ignore_index: int,
+    contract: str,
 ) -> torch.Tensor:
     t = target.numpy()
     counted = t != ignore_index
