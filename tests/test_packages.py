@@ -16,6 +16,7 @@ import pytest
 from trove_classifiers import classifiers
 
 import repdl
+from repdl.testing.oracle import FOLLOWED
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -71,6 +72,8 @@ def test_packages__the_oldest_torch_is_tested() -> None:
     (oldest,) = re.findall(r'OLDEST_TORCH = "torch==([\d.]+)\.\*"', (ROOT / "noxfile.py").read_text())
     bounds = {r for name in PACKAGES for r in PROJECTS[name]["dependencies"] if distribution(r) == "torch"}
     assert bounds == {f"torch>={oldest}"}
+    (pinned,) = re.findall(r"^torch==(\d+)\.(\d+)\.", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert tuple(map(int, pinned)) == FOLLOWED
 
 
 def test_packages__one_version_and_one_bound() -> None:

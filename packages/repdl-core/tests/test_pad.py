@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from repdl import ops
 from repdl.testing import assert_same_bits, uniform
-from repdl.testing.oracle import assert_multilinear, assert_rejected
+from repdl.testing.oracle import OLDER, assert_multilinear, assert_rejected
 
 theirs = torch.nn.functional.pad
 MODES = ["constant", "reflect", "replicate", "circular"]
@@ -25,6 +25,8 @@ def test_pad__agrees_with_torch(shape: list[int], mode: str, data: Any) -> None:
     for n, left, right in zip(shape[::-1], amounts[::2], amounts[1::2]):
         # Circular padding by more than is left after the cut: there torch reads memory that nobody wrote.
         assume(mode != "circular" or max(left, right) <= n + min(left, 0) + min(right, 0))
+        # To nothing: torch 2.6 pads a few of these, and raises in the gradient.
+        assume(not OLDER or n + left + right > 0)
     x = uniform(1, *shape)
     try:
         expected = theirs(x, amounts, mode)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -21,7 +20,7 @@ from repdl.backend import BACKENDS
 Function = Callable[..., Any]
 
 _AFTER_AUTOGRAD = _C._after_autograd_keyset
-grad_enabled, enable_grad, any_requires_grad = torch.is_grad_enabled, torch.enable_grad, _C._any_requires_grad
+grad_enabled, enable_grad = torch.is_grad_enabled, torch.enable_grad
 
 
 def opaque(function: Function) -> Function:
@@ -48,11 +47,23 @@ def opaque(function: Function) -> Function:
     return run
 
 
-@cache
-def _is_plain(keyset: int) -> bool:
+def _any_requires_grad(*args: Any) -> bool:
+    """For torch 2.6, which lacks it: whether a tensor, or one in a list, requires a gradient."""
+    tensors = (t for a in args for t in (a if isinstance(a, (list, tuple)) else (a,)))
+    return any(isinstance(t, torch.Tensor) and t.requires_grad for t in tensors)
+
+
+any_requires_grad = getattr(_C, "_any_requires_grad", _any_requires_grad)
+
+_plain: dict[int, bool] = {}
+
+
+def _is_plain(keyset: Any) -> bool:
     """Whether the next stop of the dispatcher is a device's own kernel."""
-    first = _C.DispatchKeySet.from_raw_repr(keyset).highestPriorityTypeId()
-    return first in (_C.DispatchKey.CPU, _C.DispatchKey.CUDA)
+    key = keyset.raw_repr()
+    if key not in _plain:
+        _plain[key] = keyset.highestPriorityTypeId() in (_C.DispatchKey.CPU, _C.DispatchKey.CUDA)
+    return _plain[key]
 
 
 def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | None, backward: Function) -> Function:
@@ -106,7 +117,7 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
     apply = (supports_tensorlist(function) if lists else function).apply  # type: ignore[union-attr]
 
     def autograd(keyset: Any, *args: Any) -> Any:
-        plain = len(args) == arguments and not lists and _is_plain((keyset & _AFTER_AUTOGRAD).raw_repr())
+        plain = len(args) == arguments and not lists and _is_plain(keyset & _AFTER_AUTOGRAD)
         if grad_enabled() and any_requires_grad(*args):
             if plain:
                 return apply(*args, None)

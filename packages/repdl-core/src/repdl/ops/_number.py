@@ -35,7 +35,7 @@ def constant(value: float, dtype: torch.dtype, device: torch.device) -> torch.Te
 
 def _traced(value: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """As `constant`, in ops that a graph can hold: the number may be known at its run only."""
-    wide = torch.float64 if isinstance(value, float | torch.SymFloat) else torch.int64
+    wide = torch.float64 if isinstance(value, (float, torch.SymFloat)) else torch.int64
     number: Any = value
     return floating(torch.full((), number, dtype=wide, device=device), dtype)
 

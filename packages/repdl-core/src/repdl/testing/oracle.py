@@ -10,6 +10,12 @@ import torch
 from repdl.errors import RepDLError
 from repdl.testing.compare import assert_same_bits, outputs
 
+FOLLOWED = (2, 13)
+"""The torch whose errors and lists RepDL has, the one of constraints.txt."""
+
+OLDER = tuple(int(part) for part in torch.__version__.split(".")[:2]) < FOLLOWED
+"""Whether the torch at hand is an older one, which accepts a few calls more and computes a few wrongly."""
+
 U = 2.0**-24
 """The unit roundoff of float32. float64's is 2**-29 of it: the oracle counts as exact."""
 
@@ -96,7 +102,7 @@ def assert_rejected(
     """Raise AssertionError unless `call` raises a RepDLError that also is a `kind`.
 
     Its message must contain "expected" and all `words`; `tensors` must keep their bits; and
-    `by_torch`, the same call of torch's function, if given, must raise too.
+    `by_torch`, the same call of torch's function, if given, must raise too, unless torch is `OLDER`.
     """
     before = [t.detach().clone() for t in tensors]
     try:
@@ -108,7 +114,7 @@ def assert_rejected(
     else:
         raise AssertionError(f"accepted: {[tuple(t.shape) for t in outputs(result)]}")
     assert_same_bits(list(tensors), before, "changed by a rejected call")
-    if by_torch is not None:
+    if by_torch is not None and not OLDER:
         try:
             by_torch()
         except Exception:
