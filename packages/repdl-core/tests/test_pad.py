@@ -25,13 +25,12 @@ def test_pad__agrees_with_torch(shape: list[int], mode: str, data: Any) -> None:
     for n, left, right in zip(shape[::-1], amounts[::2], amounts[1::2]):
         # Circular padding by more than is left after the cut: there torch reads memory that nobody wrote.
         assume(mode != "circular" or max(left, right) <= n + min(left, 0) + min(right, 0))
-        # To nothing: torch 2.6 pads a few of these, and raises in the gradient.
-        assume(not OLDER or n + left + right > 0)
     x = uniform(1, *shape)
     try:
         expected = theirs(x, amounts, mode)
     except (RuntimeError, ValueError, NotImplementedError):
         assume(False)
+    assume((x.numel() and expected.numel()) or not OLDER)  # 2.6 mistakes some pads from and to nothing
     assert_same_bits(ops.pad(x, amounts, mode), expected)
     assert_same_bits(ops.pad(x, tuple(amounts), mode), expected)
     # An element is copied to at most 4**4 places.
