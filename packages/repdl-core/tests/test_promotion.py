@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import torch
 
 import repdl
 from repdl.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from repdl.testing import assert_same_bits, bits
+from repdl.testing import assert_same_bits, bits, uniform
 from repdl.testing.cases.elementwise import UNARY
 
 ops = repdl.ops
@@ -136,6 +137,31 @@ def test_div__floor_is_that_of_the_exact_quotient() -> None:
     assert ops.div(1.0, torch.tensor(0.1), rounding_mode="floor") == 9
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_div__floor_of_quotients_next_to_integers(dtype: torch.dtype) -> None:
+    # Exactly, by fractions; Python's // and torch's, made of a remainder, are a step off from about 2**50 on.
+    digits = 24 if dtype is torch.float32 else 53
+    one = torch.ones((), dtype=dtype)
+    generator = torch.Generator().manual_seed(1)
+    for scale in (1, 3 * 10**3, 2 ** (digits - 3), 2**digits):
+        n = torch.randint(scale, 2 * scale, (200,), generator=generator).to(dtype)
+        b = torch.rand(200, generator=generator, dtype=dtype) + one
+        for a in (n * b, (n * b).nextafter(one), (n * b).nextafter(3 * n)):
+            for x, y in ((a, b), (-a, b), (a, -b)):
+                exact = [Fraction(p) / Fraction(q) for p, q in zip(x.tolist(), y.tolist())]
+                # An integer below 2**53 is a double; the only rounding is one to float32.
+                floors = torch.tensor([float(q.numerator // q.denominator) for q in exact], dtype=torch.float64)
+                assert torch.equal(ops.div(x, y, rounding_mode="floor"), floors.to(dtype)), scale
+    assert ops.div(torch.tensor(-1e-300, dtype=torch.float64), 1e300, rounding_mode="floor") == -1
+
+
+def test_div__rounding_mode_in_float64_is_torchs() -> None:
+    x = uniform(1, 3000).double() * 1e9
+    y = uniform(2, 3000).double()
+    for mode in ROUNDED:
+        assert_same_bits(ops.div(x, y, rounding_mode=mode), torch.div(x, y, rounding_mode=mode))
+
+
 def test_div__rounding_mode_of_integers_halves_and_derivative() -> None:
     a, b = torch.tensor([7, -7, 9]), torch.tensor([2, 2, -4])
     assert ops.div(a, b, rounding_mode="floor").tolist() == [3, -4, -3]
@@ -153,8 +179,6 @@ def test_div__rounding_mode_of_integers_halves_and_derivative() -> None:
 def test_div__rounding_mode_errors() -> None:
     with pytest.raises(UnsupportedError, match="rounding_mode is 'up'"):
         ops.div(torch.ones(1), 2, rounding_mode="up")
-    with pytest.raises(UnsupportedError, match="float64"):
-        ops.div(torch.ones(1).double(), 2, rounding_mode="floor")
 
 
 def test_reductions__integers_and_bools() -> None:

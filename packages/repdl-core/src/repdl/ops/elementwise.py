@@ -26,7 +26,6 @@ from repdl.errors import (
 from repdl.numbers import rounded
 from repdl.ops._number import constant, floating, item
 from repdl.ops._pointwise import pointwise
-from repdl.ops.cast import cast, narrowed, widened
 
 Operand = torch.Tensor | float | int
 Function = Callable[..., torch.Tensor]
@@ -40,6 +39,11 @@ def _binary(name: str, to_input: Function, to_other: Function) -> Function:
     return pointwise(f"{name}{_BINARY}", {"input": to_input, "other": to_other}, family="elementwise")
 
 
+def _flat(g: torch.Tensor) -> torch.Tensor:
+    """The derivative of steps."""
+    return torch.zeros_like(g)
+
+
 _add: Callable[..., torch.Tensor] = _binary("add", lambda g: g, lambda g: g)
 _sub: Callable[..., torch.Tensor] = _binary("sub", lambda g: g, lambda g: _ops.neg(g))
 _mul: Callable[..., torch.Tensor] = _binary(
@@ -50,6 +54,8 @@ _div: Callable[..., torch.Tensor] = _binary(
     lambda g, other, contract: _div(g, other, contract),
     lambda g, input, other, contract: _ops.neg(_mul(g, _div(_div(input, other, contract), other, contract), contract)),
 )
+_div_floor: Callable[..., torch.Tensor] = _binary("div_floor", _flat, _flat)
+_div_trunc: Callable[..., torch.Tensor] = _binary("div_trunc", _flat, _flat)
 _maximum: Callable[..., torch.Tensor] = _binary(
     "maximum",
     lambda g, input, other: _extremum_backward(g, input, other),
@@ -234,11 +240,12 @@ def div(
 ) -> torch.Tensor:
     """`input / other`, broadcast, any floating-point dtype, rounded once; integers become floating-point.
 
-    With `rounding_mode` 'trunc' the quotient is cut to an integer, with 'floor' rounded down to one.
+    With `rounding_mode` 'trunc' the quotient is cut to an integer, with 'floor' rounded down to one; their
+    derivative is 0.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
-        UnsupportedError: for another `rounding_mode`, and for 'floor' with float64.
+        UnsupportedError: for another `rounding_mode`.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
 
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.div.html
@@ -253,33 +260,7 @@ def div(
     pair = operands("div", input, other)
     if pair is None:
         return torch.div(input, other, rounding_mode=rounding_mode)  # type: ignore[arg-type]
-    a, b = (t.detach() for t in pair)
-    whole = _floored(a, b, name) if rounding_mode == "floor" else _truncated(a, b, name)
-    # Its derivative is 0: torch.where takes nothing from the operands, and gives their gradients nothing.
-    always = torch.ones((), dtype=torch.bool, device=whole.device)
-    for operand in pair:
-        whole = torch.where(always, whole, operand) if operand.requires_grad else whole
-    return whole
-
-
-def _truncated(a: torch.Tensor, b: torch.Tensor, contract: str) -> torch.Tensor:
-    """The rounded quotient without its fraction, which no rounding mode changes."""
-    dtype, (a, b) = widened(a, b)
-    return narrowed(torch.trunc(_div(a, b, contract)), dtype)
-
-
-def _floored(a: torch.Tensor, b: torch.Tensor, contract: str) -> torch.Tensor:
-    """Python's `//`. A quotient of two floats that is below an integer is so as a double too."""
-    if a.dtype is torch.float64:
-        raise UnsupportedError(
-            "div: rounding_mode is 'floor' with float64 operands, expected float32, bfloat16 or float16; "
-            "cast them first, or take rounding_mode='trunc'"
-        )
-    quotient = _div(cast(a, torch.float64), cast(b, torch.float64), contract)
-    whole = cast(torch.floor(quotient), a.dtype)
-    apart = (a != 0) & a.isfinite() & b.isinf() & ((a < 0) != (b < 0))  # just below 0
-    whole = torch.where(apart, constant(-1.0, a.dtype, a.device), whole)
-    return torch.where(a.isinf() & (b != 0), constant(float("nan"), a.dtype, a.device), whole)
+    return (_div_floor if rounding_mode == "floor" else _div_trunc)(*pair, name)
 
 
 def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,23 @@ from repdl.reference import exact
 from repdl.reference.arithmetic import ONE, ZERO, Array, fma, rounded, to_numpy, to_torch
 
 HALF = np.float32(0.5)
+
+
+def _is_above(whole: Any, a: Any, b: Any) -> bool:
+    """Whether an integer is above the exact quotient of a and b."""
+    if not np.isfinite(whole) or not np.isfinite(a):
+        return False
+    if np.isinf(b):
+        return bool(a < 0 < b or b < 0 < a)
+    return Fraction(float(whole)) > Fraction(float(a)) / Fraction(float(b))
+
+
+def div_floor(a: Array, b: Array) -> Array:
+    quotient = a / b
+    whole = np.floor(quotient)
+    lifted = np.vectorize(_is_above, [bool])(whole, a, b) & (quotient == whole)
+    return np.where(np.isinf(a) & (b != 0), a - a, np.where(lifted, whole - ONE, whole))
+
 
 UNARY: dict[str, Callable[..., Any]] = {
     "abs": np.abs,
@@ -40,6 +58,8 @@ BINARY: dict[str, Callable[..., Any]] = {
     "sub": np.subtract,
     "mul": np.multiply,
     "div": np.divide,
+    "div_floor": div_floor,
+    "div_trunc": lambda a, b: np.trunc(a / b),
     "maximum": lambda a, b: np.where((a < b) | np.isnan(b), b, a),
     "minimum": lambda a, b: np.where((a > b) | np.isnan(b), b, a),
 }

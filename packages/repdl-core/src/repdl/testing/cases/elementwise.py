@@ -11,7 +11,7 @@ from repdl.testing.inputs import SPECIAL, uniform
 
 EXACT = ("cos", "erf", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "rsqrt", "sigmoid", "sin", "tanh")
 UNARY = ("abs", *EXACT, "neg", "reciprocal", "relu", "sign", "sqrt", "square")
-BINARY = ("add", "sub", "mul", "div", "maximum", "minimum")
+BINARY = ("add", "sub", "mul", "div", "div_floor", "div_trunc", "maximum", "minimum")
 
 
 def floats(*bits: int) -> torch.Tensor:
@@ -140,3 +140,13 @@ CASES += [
         "add_alpha", "fused", lambda: (torch.tensor([-1.0, 2.0**24]), torch.tensor([1 + 2.0**-23, 1.0]), 1 - 2.0**-24)
     ),
 ]
+
+
+def _near_integers() -> tuple[torch.Tensor, torch.Tensor]:
+    """Quotients just below, at and above an integer, which rounding moves to it; both signs, also very small operands."""
+    n, b = torch.arange(1.0, 41.0).unsqueeze(1), torch.tensor([3.0, 7.0, 0.1, -0.1, 1.3, -3e-39, 2.0**-149])
+    a = n * b
+    return torch.stack([a, a.nextafter(torch.tensor(0.0)), a.nextafter(2 * a)]), b
+
+
+CASES += [Case("div_floor", "near_integers", _near_integers, dtypes=DOUBLE)]

@@ -84,6 +84,26 @@ struct Div : Arithmetic {
   REPDL_HD T operator()(T a, T b) const { return a / b; }
 };
 
+// The quotient rounded down to an integer, whatever rounding made of it.
+template <class T>
+struct DivFloor : Arithmetic {
+  static constexpr auto op = "div_floor";
+  REPDL_HD T operator()(T a, T b) const {
+    if (a - a != T(0) && b != T(0)) return a - a;  // infinite by what is not 0: NaN
+    const T quotient = a / b, whole = std::floor(quotient);
+    if (quotient != whole) return whole;
+    // Rounded to an integer, perhaps up: then the rest, whose sign is exact, is not that of b.
+    const T rest = whole == T(0) ? a : fma(-whole, b, a);
+    return (b > T(0) && rest < T(0)) || (b < T(0) && rest > T(0)) ? whole - T(1) : whole;
+  }
+};
+
+template <class T>
+struct DivTrunc : Arithmetic {
+  static constexpr auto op = "div_trunc";
+  REPDL_HD T operator()(T a, T b) const { return std::trunc(a / b); }
+};
+
 // start + weight * (end - start).
 template <class T>
 struct Lerp : Arithmetic {
@@ -179,8 +199,8 @@ struct Where : Arithmetic {
   REPDL_HD T operator()(bool condition, T input, T other) const { return condition ? input : other; }
 };
 
-using ArithmeticFunctions =
-    List<Abs, Add, AddAlpha, Addcdiv, Addcmul, Canonical, Clamp, ClampBackward, Div, Lerp, LerpTensor, Maximum,
-         MaximumBackward, Minimum, Mul, Neg, Reciprocal, Relu, ReluBackward, Sign, Sqrt, Square, Sub, Where>;
+using ArithmeticFunctions = List<Abs, Add, AddAlpha, Addcdiv, Addcmul, Canonical, Clamp, ClampBackward, Div, DivFloor,
+                                 DivTrunc, Lerp, LerpTensor, Maximum, MaximumBackward, Minimum, Mul, Neg, Reciprocal,
+                                 Relu, ReluBackward, Sign, Sqrt, Square, Sub, Where>;
 
 }  // namespace repdl::pointwise
