@@ -119,7 +119,11 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     "where": ("condition", "input", "other"),
     "max_pool2d": ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"),
 }
-ADDED = {"mm": ("transA", "transB"), **dict.fromkeys(("max", "mean", "sum"), ("axis", "keepdims"))}
+ADDED = {
+    "mm": ("transA", "transB"),
+    **dict.fromkeys(("max", "mean", "sum"), ("axis", "keepdims")),
+    **dict.fromkeys(("softmax", "log_softmax"), ("axis",)),
+}
 """Parameters that torch's schemas do not name: kept from the prototype, or numpy's names, which torch takes too."""
 
 
@@ -156,6 +160,21 @@ def test_coverage__parameter_names_are_torchs(name: str) -> None:
         assert [parameters(name)[p].default for p in mine] == [p.default for p in theirs.values()]
     else:
         assert mine == list(table)
+
+
+def test_coverage__numpys_names_where_torch_takes_them() -> None:
+    for name in TORCH:
+        mine, theirs = getattr(repdl.ops, name), getattr(torch, name, None)
+        aliases = {alias for of, alias in (("dim", "axis"), ("keepdim", "keepdims")) if of in parameters(name)}
+        assert aliases <= parameters(name).keys(), name
+        if not aliases:
+            continue
+        x = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
+        options = {"axis": 1, **({"keepdims": True} if "keepdims" in aliases else {})}
+        for actual, expected in zip(mine(x, **options), theirs(x, **options)):
+            torch.testing.assert_close(actual, expected)
+        with pytest.raises(repdl.RepDLError, match="dim is 0 and axis is 1, expected one of them"):
+            mine(x, 0, **options)
 
 
 @pytest.mark.parametrize("name", sorted(name for name, table in TORCH.items() if table))

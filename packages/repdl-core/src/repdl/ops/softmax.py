@@ -12,7 +12,7 @@ from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, as_int, check, check_size, check_tensor
-from repdl.ops._reduce import given, in_dtype, normalize_dim
+from repdl.ops._reduce import as_numpy, given, in_dtype, normalize_dim
 
 _ops = torch.ops.repdl
 
@@ -99,7 +99,7 @@ _log_softmax = _define("log_softmax", _log_softmax_double_backward)
 
 
 def _options(
-    op: str, input: torch.Tensor, dim: int | None, third: int | torch.dtype, dtype: torch.dtype | None
+    op: str, input: torch.Tensor, dim: int | None, third: int | torch.dtype, dtype: torch.dtype | None, axis: int | None
 ) -> tuple[int, torch.dtype | None]:
     """The dimension and the dtype. The third position is a number that warnings of
     torch.nn.functional need, or the dtype, as in torch.softmax."""
@@ -109,6 +109,7 @@ def _options(
         dtype = third
     elif third is not None:
         as_int(op, "_stacklevel", third)
+    dim, _ = as_numpy(op, dim, False, axis, None)
     if dim is None:
         raise UnsupportedError(f"{op}: dim is None, expected the dimension to normalise over; pass dim=")
     return normalize_dim(op, dim, input.dim()), dtype
@@ -120,9 +121,10 @@ def softmax(
     _stacklevel: int | torch.dtype = 3,
     dtype: torch.dtype | None = None,
     *,
+    axis: int | None = None,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """`exp(input) / sum(exp(input))` along `dim`, any shape, float32 or halves.
+    """`exp(input) / sum(exp(input))` along `dim`, any shape, float32 or halves. `axis` is another name of `dim`.
 
     Raises:
         ShapeError: if `dim` does not exist.
@@ -131,7 +133,7 @@ def softmax(
 
     Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html
     """
-    position, dtype = _options("softmax", input, dim, _stacklevel, dtype)
+    position, dtype = _options("softmax", input, dim, _stacklevel, dtype, axis)
     return given(_softmax(in_dtype("softmax", input, dtype), position, contract_name(contract)), dtype)
 
 
@@ -141,9 +143,11 @@ def log_softmax(
     _stacklevel: int | torch.dtype = 3,
     dtype: torch.dtype | None = None,
     *,
+    axis: int | None = None,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
     """The logarithm of `softmax(input, dim)` without its underflow, any shape, float32 or halves.
+    `axis` is another name of `dim`.
 
     Raises:
         ShapeError: if `dim` does not exist.
@@ -152,5 +156,5 @@ def log_softmax(
 
     Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html
     """
-    position, dtype = _options("log_softmax", input, dim, _stacklevel, dtype)
+    position, dtype = _options("log_softmax", input, dim, _stacklevel, dtype, axis)
     return given(_log_softmax(in_dtype("log_softmax", input, dtype), position, contract_name(contract)), dtype)
