@@ -132,8 +132,6 @@ def differences(device: str) -> Iterator[str]:
             if name in NEW:
                 continue
             for dtypes in ((torch.float32,), (lower,), (lower, torch.float32), (torch.float32, lower)):
-                if name == "rms_norm" and dtypes == (torch.float32, lower) and device == "cpu":
-                    continue  # refused: torch promotes these there, which is not autocast's doing
                 args = inputs(shapes, dtypes, device)
                 with autocast(device, lower):
                     try:

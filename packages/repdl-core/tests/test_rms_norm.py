@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from repdl import ops
 from repdl.testing import assert_same_bits, uniform
-from repdl.testing.oracle import U, assert_rejected, assert_within, derivatives
+from repdl.testing.oracle import OLDER, U, assert_rejected, assert_within, derivatives
 
 theirs = torch.nn.functional.rms_norm
 
@@ -95,10 +95,27 @@ def test_rms_norm__rejects_types(options: dict[str, Any]) -> None:
     assert_rejected(lambda: ops.rms_norm(None, [3]), TypeError, "rms_norm: input")
 
 
+def test_rms_norm__a_weight_of_a_narrower_dtype_is_widened() -> None:
+    dtypes = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+    for dtype in dtypes:
+        wide = torch.float64 if dtype is torch.float64 else torch.float32
+        for other in dtypes[dtypes.index(wide) :]:
+            x, weight = uniform(1, 5, 3).to(dtype), uniform(2, 3).to(other).requires_grad_()
+            result = ops.rms_norm(x, [3], weight, 1e-5)
+            assert result.dtype is theirs(x, [3], weight, 1e-5).dtype is dtype or OLDER
+            if other is not dtype:
+                assert_same_bits(result, ops.rms_norm(x, [3], weight.to(wide), 1e-5))
+            (grad,) = torch.autograd.grad(ops.sum(result), weight)
+            assert grad.dtype is other
+
+
 @pytest.mark.parametrize("which", range(2))
 @pytest.mark.parametrize("dtype", [torch.float64, torch.int64])
 def test_rms_norm__rejects_dtypes_and_devices(which: int, dtype: torch.dtype) -> None:
     good = [uniform(1, 5, 3), torch.ones(3)]
-    for change, kind in ((dtype, TypeError), ("meta", ValueError)):
+    changes: list[tuple[Any, type[Exception]]] = [("meta", ValueError)]
+    if which == 1 or dtype is torch.int64:  # a float64 input takes the weight that there is
+        changes.append((dtype, TypeError))
+    for change, kind in changes:
         x, weight = (t.to(change) if i == which else t for i, t in enumerate(good))
         assert_rejected(lambda: ops.rms_norm(x, [3], weight), kind, "rms_norm", str(change).removeprefix("torch."))

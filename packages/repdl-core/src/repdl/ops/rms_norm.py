@@ -10,10 +10,11 @@ import torch
 from repdl import layout, registry
 from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
-from repdl.dtypes import Dtypes
+from repdl.dtypes import ALL, HALF, Dtypes
 from repdl.errors import as_float, as_ints, check_size, check_tensor, check_tensor_or_none
 from repdl.ops._norm import check_normalized_shape, statistics_shape
 from repdl.ops._norm_twice import Rows, narrow, twice, wide
+from repdl.ops.cast import narrowed
 
 Optional = torch.Tensor | None
 
@@ -106,7 +107,8 @@ def rms_norm(
     """Divide the last dimensions by their root mean square:
     `(..., *normalized_shape) -> (..., *normalized_shape)`, any floating-point dtype.
 
-    The result is multiplied by `weight` (`normalized_shape`), if given; `eps` None is 2**-23, in float64 2**-52.
+    The result is multiplied by `weight` (`normalized_shape`), if given, of any dtype that the arithmetic holds;
+    `eps` None is 2**-23, in float64 2**-52.
 
     Raises:
         ShapeError: if shapes do not fit together, or `normalized_shape` is empty.
@@ -120,5 +122,9 @@ def rms_norm(
     check_tensor_or_none(op, weight=weight)
     shape = as_ints(op, "normalized_shape", normalized_shape)
     default = 2.0**-52 if input.dtype is torch.float64 else 2.0**-23
+    if weight is not None and weight.dtype is not input.dtype and {input.dtype, weight.dtype} <= set(ALL):
+        arithmetic = torch.float32 if input.dtype in HALF else input.dtype
+        if weight.dtype.itemsize <= arithmetic.itemsize:
+            weight = narrowed(weight, arithmetic)  # exactly
     epsilon = default if eps is None else as_float(op, "eps", eps)
     return _rms_norm(input, shape, weight, epsilon, contract_name(contract))[0]
