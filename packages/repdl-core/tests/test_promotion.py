@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import nullcontext
 from fractions import Fraction
 from typing import Any
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
 import repdl
-from repdl.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
+from repdl.errors import ArgumentError, DeviceError, DTypeError, ShapeError, UnsupportedError
 from repdl.testing import assert_same_bits, bits, uniform
 from repdl.testing.cases.elementwise import UNARY
 
@@ -110,6 +112,36 @@ def test_promotion__complex_raises() -> None:
     for call in (lambda: ops.mul(z, z), lambda: ops.mul(z, 2), lambda: ops.exp(z), lambda: ops.sum(z)):
         with pytest.raises((DTypeError, UnsupportedError)):
             call()
+
+
+POINTWISE: dict[str, tuple[int, Callable[..., Any]]] = {
+    **{name: (2, getattr(ops, name)) for name in ("add", "sub", "mul", "div", "maximum", "minimum", "pow")},
+    "div floor": (2, lambda a, b: ops.div(a, b, rounding_mode="floor")),
+    "max": (2, ops.max),
+    "clamp": (3, ops.clamp),
+    "where": (2, lambda a, b: ops.where(a > b if a.device == b.device else a > 0, a, b)),
+    "where condition": (2, lambda a, b: ops.where(torch.tensor(True), a, b)),
+    "lerp": (2, lambda a, b: ops.lerp(a, b, 0.5)),
+    "lerp tensor": (3, ops.lerp),
+    "addcmul": (3, ops.addcmul),
+    "addcdiv": (3, ops.addcdiv),
+}
+
+
+@pytest.mark.parametrize("device", ["meta", "cuda"])
+def test_promotion__a_number_in_a_tensor_of_the_cpu_goes_to_the_device_of_the_others(device: str) -> None:
+    for name, (operands, function) in POINTWISE.items():
+        for numbers in itertools.product((False, True), repeat=operands):
+            if all(numbers) or not any(numbers):
+                continue
+            with FakeTensorMode() if device == "cuda" else nullcontext():
+                other = torch.ones(2, 3, device=device)
+                result = function(*(torch.ones(()) if number else other for number in numbers))
+                assert result.device.type == device and result.shape == (2, 3), (name, numbers)
+    other = torch.ones(2, 3, device="meta")
+    for a, b in ((torch.ones(1), other), (other, torch.ones(1)), (torch.ones((), device="meta"), torch.ones(2))):
+        with pytest.raises(DeviceError, match="expected one device"):
+            ops.add(a, b)
 
 
 ROUNDED: dict[str, Callable[[Any], Any]] = {"floor": torch.floor, "trunc": torch.trunc}

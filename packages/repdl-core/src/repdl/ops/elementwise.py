@@ -5,7 +5,7 @@ Those of one tensor are in `repdl.ops.unary`, with which they share the family e
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
@@ -94,6 +94,8 @@ def promoted(op: str, *, divides: bool = False, **values: Operand) -> list[torch
     A Python number takes the dtype of the tensors beside it, rounded once. With `divides`
     integers become floating-point, as in a true division.
     """
+    if any(isinstance(v, torch.Tensor) and v.dim() == 0 for v in values.values()):
+        values = on_one_device(values)
     tensors = [t for t in values.values() if isinstance(t, torch.Tensor)]
     first = tensors[0] if tensors else None
     if first is not None and first.dtype in ALL and all(t.dtype is first.dtype for t in tensors):
@@ -114,6 +116,14 @@ def promoted(op: str, *, divides: bool = False, **values: Operand) -> list[torch
         floating(value, dtype) if isinstance(value, torch.Tensor) else _number(op, name, value, dtype, device)
         for name, value in values.items()
     ]
+
+
+def on_one_device(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Operands, with 0-D tensors of the CPU moved to the device of the others, as in torch."""
+    tensors = [v for v in values.values() if isinstance(v, torch.Tensor)]
+    homes = [t.device for t in tensors if t.dim() or t.device.type != "cpu"]
+    moves = {n for n, v in values.items() if isinstance(v, torch.Tensor) and v.dim() == 0 and v.device.type == "cpu"}
+    return {name: v.to(homes[0]) if homes and name in moves else v for name, v in values.items()}
 
 
 def _result_dtype(values: list[Operand]) -> torch.dtype:

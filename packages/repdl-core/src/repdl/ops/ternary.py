@@ -16,7 +16,7 @@ from repdl.errors import ArgumentError, DTypeError, as_float, check_dtype, check
 from repdl.numbers import difference
 from repdl.ops._number import constant
 from repdl.ops._pointwise import below, pointwise
-from repdl.ops.elementwise import Operand, promoted
+from repdl.ops.elementwise import Operand, on_one_device, promoted
 
 Tensor = torch.Tensor
 _ops = torch.ops.repdl
@@ -114,7 +114,8 @@ def where(condition: Tensor, input: Operand, other: Operand, *, contract: Contra
     pair = promoted("where", input=input, other=other)
     if pair is None:
         return torch.where(condition, input, other)  # type: ignore[arg-type, call-overload, no-any-return]
-    return _where(condition, *(t.to(condition.device) if t.dim() == 0 else t for t in pair), name)  # type: ignore[no-any-return]
+    given = on_one_device({"condition": condition, "input": pair[0], "other": pair[1]})
+    return _where(*given.values(), name)  # type: ignore[no-any-return]
 
 
 def clamp(
@@ -164,6 +165,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float, *, contract: Contra
     check_tensor("lerp", input=input, end=end)
     check_dtype("lerp", ALL, input=input)
     check_dtype("lerp", (input.dtype,), end=end)
+    input, end, weight = on_one_device({"input": input, "end": end, "weight": weight}).values()
     if isinstance(weight, Tensor):
         check_dtype("lerp", (input.dtype,), weight=weight)
         return _lerp_tensor(input, end, weight, name)  # type: ignore[no-any-return]
