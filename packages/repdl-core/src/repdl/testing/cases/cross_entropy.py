@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from repdl.testing.cases import DOUBLE, EVERY, Case
-from repdl.testing.cases.nll_loss import DTYPES, IGNORE, IN_DOUBLE, VARIANTS, backward, loss, targets, variant
+from repdl.testing.cases.nll_loss import IGNORE, backward, loss, targets, variants
 from repdl.testing.cases.softmax import ROWS
 from repdl.testing.inputs import uniform
+
+
+def _forward(shape: Sequence[int], *options: Any) -> tuple[Any, ...]:
+    return loss(shape, *options, scale=8.0 if len(shape) == 2 else 1.0)
 
 
 def _backward(*args: object, **kind: object) -> tuple[Any, ...]:
@@ -36,25 +41,7 @@ def _transposed(grad: torch.Tensor, x: torch.Tensor, *rest: object) -> tuple[Any
 
 
 CASES = [
-    *(
-        Case(
-            "cross_entropy",
-            variant(*v),
-            lambda v=v: loss((11, 7), *v, scale=8.0),
-            dtypes=DTYPES.get(v, ()),
-            mixed=v == ("mean", True, True),
-        )
-        for v in VARIANTS
-    ),
-    *(
-        Case(
-            "cross_entropy",
-            f"dims_{variant(*v)}",
-            lambda v=v: loss((3, 4, 5, 2), *v),
-            dtypes=DOUBLE if v == IN_DOUBLE else (),
-        )
-        for v in VARIANTS
-    ),
+    *variants("cross_entropy", _forward),
     *(Case("cross_entropy", f"classes_{c}", lambda c=c: loss((2, c))) for c in (1, 2, 16, 17, 64, 65, 1000, 1025)),
     *(
         Case("cross_entropy", f"rows_{n}", lambda n=n: loss((n, 3), "mean", True), dtypes=DOUBLE if n == 1025 else ())
@@ -74,25 +61,7 @@ CASES = [
         lambda: (uniform(1, 7, 11).t(), targets(7, 11), None, "mean", IGNORE),
         dtypes=EVERY,
     ),
-    *(
-        Case(
-            "cross_entropy_backward",
-            variant(*v),
-            lambda v=v: _backward((11, 7), *v),
-            dtypes=DTYPES.get(v, ()),
-            mixed=v == ("mean", True, True),
-        )
-        for v in VARIANTS
-    ),
-    *(
-        Case(
-            "cross_entropy_backward",
-            f"dims_{variant(*v)}",
-            lambda v=v: _backward((3, 4, 5, 2), *v),
-            dtypes=DOUBLE if v == IN_DOUBLE else (),
-        )
-        for v in VARIANTS
-    ),
+    *variants("cross_entropy_backward", _backward),
     Case(
         "cross_entropy_backward",
         "subnormal",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -54,26 +54,32 @@ def variant(reduction: str, weighted: bool, ignored: bool) -> str:
     return reduction + "_weighted" * weighted + "_ignored" * ignored
 
 
-CASES = [
-    *(
+def variants(op: str, make: Callable[..., tuple[Any, ...]]) -> list[Case]:
+    """All of them, of two dimensions and of more; `make(shape, reduction, weighted, ignored)` gives the arguments."""
+    plain = [
         Case(
-            "nll_loss",
+            op,
             variant(*v),
-            lambda v=v: loss((11, 7), *v),
+            lambda v=v: make((11, 7), *v),
             dtypes=DTYPES.get(v, ()),
             mixed=v == ("mean", True, True),
         )
         for v in VARIANTS
-    ),
-    *(
+    ]
+    dims = [
         Case(
-            "nll_loss",
+            op,
             f"dims_{variant(*v)}",
-            lambda v=v: loss((3, 4, 5, 2), *v),
+            lambda v=v: make((3, 4, 5, 2), *v),
             dtypes=DOUBLE if v == IN_DOUBLE else (),
         )
         for v in VARIANTS
-    ),
+    ]
+    return [*plain, *dims]
+
+
+CASES = [
+    *variants("nll_loss", loss),
     *(
         Case("nll_loss", f"rows_{n}", lambda n=n: loss((n, 3), "mean", True), dtypes=DOUBLE if n == 1025 else ())
         for n in (1, 63, 65, 1025, 2100)
@@ -90,25 +96,7 @@ CASES = [
         "strided_targets",
         lambda: (uniform(1, 5, 7), targets(7, 10)[::2], uniform(3, 14)[::2], "mean", IGNORE),
     ),
-    *(
-        Case(
-            "nll_loss_backward",
-            variant(*v),
-            lambda v=v: _backward((11, 7), *v),
-            dtypes=DTYPES.get(v, ()),
-            mixed=v == ("mean", True, True),
-        )
-        for v in VARIANTS
-    ),
-    *(
-        Case(
-            "nll_loss_backward",
-            f"dims_{variant(*v)}",
-            lambda v=v: _backward((3, 4, 5, 2), *v),
-            dtypes=DOUBLE if v == IN_DOUBLE else (),
-        )
-        for v in VARIANTS
-    ),
+    *variants("nll_loss_backward", _backward),
     Case(
         "nll_loss_backward",
         "special",
