@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -85,6 +85,32 @@ def check_targets(op: str, target: torch.Tensor, classes: int, ignore_index: int
                 f"or ignore_index = {ignore_index}"
             ),
         )
+
+
+def class_loss_checks(op: str) -> tuple[Callable[..., None], Callable[..., None]]:
+    """The checks `check` and `check_values` of an op of class indices, for `registry.define`."""
+
+    def check_arguments(
+        input: torch.Tensor,
+        target: torch.Tensor,
+        weight: torch.Tensor | None,
+        reduction: str,
+        ignore_index: int,
+        contract: str,
+    ) -> None:
+        check_class_loss(op, input, target, weight, reduction)
+
+    def check_values(
+        input: torch.Tensor,
+        target: torch.Tensor,
+        weight: torch.Tensor | None,
+        reduction: str,
+        ignore_index: int,
+        contract: str,
+    ) -> None:
+        check_targets(op, target, input.shape[1], ignore_index)
+
+    return check_arguments, check_values
 
 
 def check_deprecated(op: str, size_average: bool | None, reduce: bool | None) -> None:

@@ -156,9 +156,9 @@ def _fake_grad_input(
     return grad.new_empty((grad.shape[0], weight.shape[1] * groups, *input_size))
 
 
-def _setup_grad_input(ctx: Any, inputs: Any, output: Any) -> None:
-    grad, weight, _, *ctx.options = inputs
-    ctx.save_for_backward(grad, weight)
+def _setup_gradient(ctx: Any, inputs: Any, output: Any) -> None:
+    grad, other, _, *ctx.options = inputs
+    ctx.save_for_backward(grad, other)
 
 
 def _backward_grad_input(ctx: Any, grad_grad: torch.Tensor) -> Any:
@@ -177,7 +177,7 @@ _grad_input = registry.define(
     "int groups, str contract) -> Tensor",
     check=_check_grad_input,
     fake=_fake_grad_input,
-    setup_context=_setup_grad_input,
+    setup_context=_setup_gradient,
     backward=_backward_grad_input,
     dtypes=Dtypes(),
     family="conv2d",
@@ -208,11 +208,6 @@ def _fake_grad_weight(
     return grad.new_empty((grad.shape[1], input.shape[1] // groups, *kernel_size))
 
 
-def _setup_grad_weight(ctx: Any, inputs: Any, output: Any) -> None:
-    grad, input, _, *ctx.options = inputs
-    ctx.save_for_backward(grad, input)
-
-
 def _backward_grad_weight(ctx: Any, grad_grad: torch.Tensor) -> Any:
     grad, input = ctx.saved_tensors
     to_grad = to_input = None
@@ -229,7 +224,7 @@ _grad_weight = registry.define(
     "int groups, str contract) -> Tensor",
     check=_check_grad_weight,
     fake=_fake_grad_weight,
-    setup_context=_setup_grad_weight,
+    setup_context=_setup_gradient,
     backward=_backward_grad_weight,
     dtypes=Dtypes(),
     family="conv2d",

@@ -18,6 +18,7 @@ from repdl.ops._loss import (
     check_no_grad,
     check_reduction,
     check_targets,
+    class_loss_checks,
 )
 from repdl.ops._number import constant
 from repdl.ops.cast import cast, narrowed, widened
@@ -30,26 +31,7 @@ from repdl.ops.unary import neg
 _ops = torch.ops.repdl
 
 
-def _check(
-    input: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None,
-    reduction: str,
-    ignore_index: int,
-    contract: str,
-) -> None:
-    check_class_loss("cross_entropy", input, target, weight, reduction)
-
-
-def _check_values(
-    input: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None,
-    reduction: str,
-    ignore_index: int,
-    contract: str,
-) -> None:
-    check_targets("cross_entropy", target, input.shape[1], ignore_index)
+_check, _check_values = class_loss_checks("cross_entropy")
 
 
 def _fake(

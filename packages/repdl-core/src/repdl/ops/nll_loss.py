@@ -11,29 +11,9 @@ from repdl.autocast import FLOAT32
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dtype, check_size
-from repdl.ops._loss import check_arguments, check_class_loss, check_deprecated, check_no_grad, check_targets
+from repdl.ops._loss import check_arguments, check_deprecated, check_no_grad, check_targets, class_loss_checks
 
-
-def _check(
-    input: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None,
-    reduction: str,
-    ignore_index: int,
-    contract: str,
-) -> None:
-    check_class_loss("nll_loss", input, target, weight, reduction)
-
-
-def _check_values(
-    input: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None,
-    reduction: str,
-    ignore_index: int,
-    contract: str,
-) -> None:
-    check_targets("nll_loss", target, input.shape[1], ignore_index)
+_check, _check_values = class_loss_checks("nll_loss")
 
 
 def _fake(
