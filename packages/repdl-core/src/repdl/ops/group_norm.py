@@ -20,6 +20,7 @@ from repdl.errors import (
     check_tensor,
     check_tensor_or_none,
 )
+from repdl.ops._norm import affine_backward, setup_affine, setup_affine_backward
 from repdl.ops._norm_twice import Rows, narrow, twice, wide
 from repdl.ops.batch_norm import batch_norm, check_statistics, new_statistics
 from repdl.ops.cast import narrowed
@@ -54,36 +55,14 @@ def _fake(
     return output, *(input.new_empty(input.shape[0], num_groups) for _ in "mr")
 
 
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    input, ctx.num_groups, weight, bias, _, ctx.contract = inputs
-    ctx.has_bias = bias is not None
-    ctx.mark_non_differentiable(*output[1:])
-    ctx.save_for_backward(input, weight, *output[1:])
-
-
-def _backward(ctx: Any, grad: torch.Tensor, *_: Any) -> Any:
-    input, weight, mean, rstd = ctx.saved_tensors
-    grad_input, grad_weight, grad_bias = _group_norm_backward(
-        grad, input, ctx.num_groups, mean, rstd, weight, ctx.contract
-    )
-    return (
-        grad_input,
-        None,
-        grad_weight if weight is not None else None,
-        grad_bias if ctx.has_bias else None,
-        None,
-        None,
-    )
-
-
 _group_norm = registry.define(
     "group_norm",
     "(Tensor input, SymInt num_groups, Tensor? weight, Tensor? bias, float eps, str contract) "
     "-> (Tensor, Tensor, Tensor)",
     check=_check,
     fake=_fake,
-    setup_context=_setup_context,
-    backward=_backward,
+    setup_context=setup_affine,
+    backward=affine_backward("group_norm_backward"),
     autocast=FLOAT32_ON_CUDA,
     dtypes=Dtypes(outputs=("input", "", ""), parameters=(("weight", "bias"),)),
 )
@@ -105,14 +84,9 @@ def _check_backward(
         check_size(op, f"{name}.shape", tuple(tensor.shape), (input.shape[0], num_groups), "(N, num_groups)")
 
 
-def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
-    grad, input, ctx.num_groups, mean, rstd, weight, ctx.contract = inputs
-    ctx.save_for_backward(grad, input, mean, rstd, weight)
-
-
 def _twice(ctx: Any, *cotangents: Any) -> Any:
     grad, input, mean, rstd, weight = ctx.saved_tensors
-    groups, ones = ctx.num_groups, [1 for _ in input.shape[2:]]
+    groups, ones = ctx.rows, [1 for _ in input.shape[2:]]
     each = input.shape[1] // groups
 
     def split(tensor: Optional) -> Any:
@@ -133,7 +107,7 @@ def _twice(ctx: Any, *cotangents: Any) -> Any:
     return to_grad, to_input, None, None, None, to_weight, None
 
 
-_group_norm_backward = registry.define(
+registry.define(
     "group_norm_backward",
     "(Tensor grad, Tensor input, SymInt num_groups, Tensor mean, Tensor rstd, Tensor? weight, str contract) "
     "-> (Tensor, Tensor, Tensor)",
@@ -143,7 +117,7 @@ _group_norm_backward = registry.define(
         *(input.new_empty(input.shape[1]) for _ in "wb"),
     ),
     dtypes=Dtypes(outputs=("grad", "weight", "weight"), statistics=("mean", "rstd"), parameters=(("weight",),)),
-    setup_context=_setup_backward,
+    setup_context=setup_affine_backward,
     backward=_twice,
     family="group_norm",
 )

@@ -12,7 +12,13 @@ from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import as_float, as_ints, check_size, check_tensor, check_tensor_or_none
-from repdl.ops._norm import check_normalized_shape, statistics_shape
+from repdl.ops._norm import (
+    affine_backward,
+    check_normalized_shape,
+    setup_affine,
+    setup_affine_backward,
+    statistics_shape,
+)
 from repdl.ops._norm_twice import Rows, narrow, twice, wide
 
 Optional = torch.Tensor | None
@@ -31,36 +37,14 @@ def _fake(
     return input.new_empty(input.shape), input.new_empty(rows), input.new_empty(rows)
 
 
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    input, ctx.normalized_shape, weight, bias, _, ctx.contract = inputs
-    ctx.has_bias = bias is not None
-    ctx.mark_non_differentiable(*output[1:])
-    ctx.save_for_backward(input, weight, *output[1:])
-
-
-def _backward(ctx: Any, grad: torch.Tensor, *_: Any) -> Any:
-    input, weight, mean, rstd = ctx.saved_tensors
-    grad_input, grad_weight, grad_bias = _layer_norm_backward(
-        grad, input, ctx.normalized_shape, mean, rstd, weight, ctx.contract
-    )
-    return (
-        grad_input,
-        None,
-        grad_weight if weight is not None else None,
-        grad_bias if ctx.has_bias else None,
-        None,
-        None,
-    )
-
-
 _layer_norm = registry.define(
     "layer_norm",
     "(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps, str contract) "
     "-> (Tensor, Tensor, Tensor)",
     check=_check,
     fake=_fake,
-    setup_context=_setup_context,
-    backward=_backward,
+    setup_context=setup_affine,
+    backward=affine_backward("layer_norm_backward"),
     autocast=FLOAT32_ON_CUDA,
     dtypes=Dtypes(outputs=("input", "", ""), parameters=(("weight", "bias"),)),
 )
@@ -83,28 +67,23 @@ def _check_backward(
         check_size(op, f"{name}.shape", tuple(tensor.shape), rows, "input.shape, with 1 for normalized_shape")
 
 
-def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
-    grad, input, ctx.normalized_shape, mean, rstd, weight, ctx.contract = inputs
-    ctx.save_for_backward(grad, input, mean, rstd, weight)
-
-
 def _twice(ctx: Any, *cotangents: Any) -> Any:
     grad, input, mean, rstd, weight = ctx.saved_tensors
     g, x, scale, *sources = (wide(t) for t in (grad, input, weight, *cotangents))
-    lead = x.dim() - len(ctx.normalized_shape)
+    lead = x.dim() - len(ctx.rows)
     rows = Rows(x, mean, rstd, range(lead, x.dim()), ctx.contract)
     to_grad, to_input, to_weight = twice(rows, sources, g, scale, range(lead))
     return narrow(to_grad, grad), narrow(to_input, input), None, None, None, narrow(to_weight, weight), None
 
 
-_layer_norm_backward = registry.define(
+registry.define(
     "layer_norm_backward",
     "(Tensor grad, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, str contract) "
     "-> (Tensor, Tensor, Tensor)",
     check=_check_backward,
     fake=lambda grad, input, shape, *_: (input.new_empty(input.shape), *(input.new_empty(shape) for _ in "wb")),
     dtypes=Dtypes(outputs=("grad", "weight", "weight"), statistics=("mean", "rstd"), parameters=(("weight",),)),
-    setup_context=_setup_backward,
+    setup_context=setup_affine_backward,
     backward=_twice,
     family="layer_norm",
 )
