@@ -198,8 +198,9 @@ def audit_cuda(session: nox.Session) -> None:
 
 @nox.session
 def golden(session: nox.Session) -> None:
-    """Record the golden bits of new cases; `-- --check` only compares."""
+    """Write the pages of rows and record the golden bits of new cases; `-- --check` only compares."""
     install(session, backends=())
+    session.run("python", "tools/texts.py", *[word for word in session.posargs if word == "--check"])
     session.run("python", "tools/golden.py", *session.posargs)
 
 

@@ -142,7 +142,14 @@ def test_docs__layers_and_optimizers() -> None:
     assert set(names(table)) == layers() | torchs
 
 
-# The contract that a docstring cites.
+# The contract: pages, and those that docstrings cite.
+
+
+def test_docs__pages_are_what_their_rows_say() -> None:
+    command = [sys.executable, str(ROOT / "tools/texts.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
 
 TEXTS = {path.stem: path.read_text() for path in (ROOT / "packages/repdl-core/src/repdl/contract/v1").glob("*.md")}
 

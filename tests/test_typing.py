@@ -18,7 +18,7 @@ reveal_type(repdl.from_torch_module(Net()))                 # Net
 reveal_type(repdl.nn.from_torch_module(torch.nn.ReLU()))    # torch.nn.modules.activation.ReLU
 reveal_type(repdl.nn.Linear(2, 3))                          # repdl.nn.modules.linear.Linear
 reveal_type(repdl.nn.functional.relu(torch.ones(1)))        # torch._tensor.Tensor
-reveal_type(repdl.optim.Adam([torch.ones(1)]))              # repdl.optim.adam.Adam
+reveal_type(repdl.optim.Adam([torch.ones(1)]))              # repdl.optim.adaptive.Adam
 reveal_type(repdl.ops.mm(torch.ones(1, 1), torch.ones(1, 1)))  # torch._tensor.Tensor
 reveal_type(repdl.digest(torch.ones(1)))                    # str
 repdl.from_torch_module(1)                                  # error

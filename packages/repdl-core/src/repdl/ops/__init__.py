@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from repdl.ops.activation import gelu, hardswish, leaky_relu, silu, softplus
-from repdl.ops.adam_step import adam_step
 from repdl.ops.addmm import addmm
 from repdl.ops.batch_norm import batch_norm
 from repdl.ops.cast import cast
@@ -28,8 +27,8 @@ from repdl.ops.nll_loss import nll_loss
 from repdl.ops.pad import pad
 from repdl.ops.pow import pow
 from repdl.ops.rms_norm import rms_norm
-from repdl.ops.sgd_step import sgd_step
 from repdl.ops.softmax import log_softmax, softmax
+from repdl.ops.steps import adam_step, sgd_step
 from repdl.ops.sum import mean, sum
 from repdl.ops.ternary import addcdiv, addcmul, clamp, lerp, where
 from repdl.ops.unary import (

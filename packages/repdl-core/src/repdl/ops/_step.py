@@ -1,15 +1,112 @@
-"""What the steps of all optimizers check: lists of parameters, gradients and state."""
+"""Steps of optimizers: ops that update lists of parameters and their state in place, an element by itself.
+
+A new one is the update of one element in the shared headers (`repdl/step/`), a row in `repdl.ops.steps`, and
+a reference; both native backends have it then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from repdl import registry
 from repdl.errors import DeviceError, ShapeError, UnsupportedError, check, check_dtype, check_size
+from repdl.rows import ROWS, Row, unwrapped
+
+if TYPE_CHECKING:
+    from repdl.testing.cases import Case
 
 DTYPES = (torch.float32, torch.float64)
 """Of parameters: a step on halves would lose what is below their last place."""
+
+
+Condition = tuple[str, Callable[..., bool]]
+"""When a step has a list: in words, and as a function of the options that its parameters name."""
+
+
+def step(
+    schema: str,
+    says: str,
+    order: str,
+    *,
+    optional: Mapping[str, Condition] = {},
+    cases: Mapping[str, Any] | None = None,
+) -> Callable[..., Any]:
+    """Register the step of an optimizer and return its `torch.ops` overload.
+
+    Args:
+        schema: `name(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] ..., float lr, ..., bool maximize) -> ()`.
+        says: what it is, in a few words: the first line of the contract text goes on with them.
+        order: the section *Order* of the contract text: every operation of an element, with its rounding.
+        optional: the lists that a step has under some options only; else they must be empty.
+        cases: the arguments of `repdl.testing.generated.step_cases`; None: the family has a module of cases.
+    """
+    name, _, rest = schema.partition("(")
+    arguments = [part.split()[-1] for part in rest.partition(") ->")[0].split(", ")]
+    lists = [a for a, part in zip(arguments, rest.split(", ")) if "[]" in part]
+    conditions = {p: (holds, tuple(inspect.signature(holds).parameters)) for p, (_, holds) in optional.items()}
+
+    def present(which: str, given: Mapping[str, Any]) -> bool:
+        holds, options = conditions.get(which, (lambda: True, ()))
+        return holds(*(given[option] for option in options))
+
+    def check_arguments(*args: Any) -> None:
+        given = dict(zip(arguments, args))
+        check_lists(name, args[0], **{p: (given[p], present(p, given)) for p in lists[1:]})
+
+    def generated() -> list[Case]:
+        from repdl.testing.generated import step_cases
+
+        absent = {p: lambda given, p=p: not present(p, given) for p in optional}
+        return [] if cases is None else step_cases(name, **cases, absent=absent)
+
+    written = [a for a, part in zip(arguments, rest.split(", ")) if "!" in part]
+    ROWS[name] = Row(_text(name, arguments, lists, written, says, order, optional), generated)
+    return registry.define(name, f"({rest}", check=check_arguments, fake=lambda *args: None)
+
+
+def _text(
+    name: str,
+    arguments: list[str],
+    lists: list[str],
+    written: list[str],
+    says: str,
+    order: str,
+    optional: Mapping[str, Condition],
+) -> str:
+    always = [p for p in lists[1:] if p not in optional]
+    sometimes = "".join(f"; {p} too {when}, else it is empty" for p, (when, _) in optional.items())
+    return f"""# {name}
+
+`{name}({", ".join(arguments)}) -> ()`, {says}. It changes {_listed(written)} in place.
+
+- Lists: {_listed(always)} {"has" if len(always) == 1 else "have"} the length of params{sometimes}.
+- Shapes: the tensors of one parameter have one shape, any number of dimensions, zero elements too. Strides may differ \
+between them: elements are matched by logical index.
+- Dtypes: float32, float64; one for all tensors. Hyperparameters are doubles. rounded(x) is the double x rounded once \
+to that dtype; operations inside rounded( ), sqrt too, are double, one rounding each.
+- Memory: no two elements that are written, and none that is written and one that is read for another element or list, \
+share memory. Gradients may share memory among themselves.
+
+## Order
+For each element on its own. Every operation outside rounded( ) is rounded to the dtype by itself; an fma is one \
+operation.
+
+{unwrapped(order)}
+
+## Special values
+IEEE 754 throughout, gradual underflow. A NaN that is stored is the canonical NaN (`cast.md`).
+
+## Backward
+None: the op changes its arguments and has no outputs.
+"""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def check_lists(op: str, params: Sequence[torch.Tensor], **lists: tuple[Sequence[torch.Tensor], bool]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from repdl.optim.adam import Adam, AdamW
-from repdl.optim.sgd import SGD
+from repdl.optim import adaptive, sgd
+from repdl.optim.adaptive import *
+from repdl.optim.sgd import *
 
-__all__ = ["SGD", "Adam", "AdamW"]
+__all__ = [*adaptive.__all__, *sgd.__all__]

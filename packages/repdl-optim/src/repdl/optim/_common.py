@@ -6,7 +6,7 @@ every call has passed its checks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch._compile import _disable_dynamo
 from torch.optim import Optimizer
 
 from repdl import registry
-from repdl.errors import UnsupportedError, check_dtype
+from repdl.errors import RepDLError, UnsupportedError, check_dtype
 from repdl.numbers import as_double
 from repdl.ops._number import item
 from repdl.ops._step import DTYPES, check_memory
@@ -55,11 +55,15 @@ class Call:
 class ReproducibleOptimizer(Optimizer):
     """Mixed into an optimizer of torch before its class; takes the place of its `step`."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        # With fused=True torch leaves it to the step to unscale the gradients of a
-        # GradScaler. Ours does not: the scaler is to do that before, as without fused.
-        self._step_supports_amp_scaling = False
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        # torch's constructors set it with fused=True, and a GradScaler then leaves it to the step to unscale
+        # gradients. Ours does not: the scaler is to do that before, as without fused.
+        return False
+
+    @_step_supports_amp_scaling.setter
+    def _step_supports_amp_scaling(self, value: bool) -> None:
+        pass
 
     def add_param_group(self, param_group: Group) -> None:
         """As torch's.
@@ -90,6 +94,27 @@ class ReproducibleOptimizer(Optimizer):
     def _calls(self, group: Group) -> Iterable[Call]:
         """The calls that update the parameters of a group; must not change anything."""
         raise NotImplementedError
+
+    def _next(self, param: torch.Tensor, averages: Sequence[str], options: str) -> State:
+        """The state of a parameter with its step counted; the averages are still the old ones, or zeros.
+
+        As torch does, a step is counted in a float32 tensor.
+
+        Args:
+            options: those that the averages follow from, for the message about one that is missing.
+        """
+        state = self.state.get(param)
+        if not state:
+            zeros = {key: torch.zeros_like(param, memory_format=torch.preserve_format) for key in averages}
+            return {"step": torch.tensor(1.0, dtype=torch.float32), **zeros}
+        missing = [key for key in ("step", *averages) if key not in state]
+        if missing:
+            raise RepDLError(
+                f"{type(self).__name__}: the state of a parameter of shape {tuple(param.shape)} has no "
+                f"{' and no '.join(missing)}, only {', '.join(map(str, state))}; "
+                f"load a state dict that was made with {options}"
+            )
+        return {"step": state["step"] + 1, **{key: state[key] for key in averages}}
 
     @_disable_dynamo  # a step reads steps taken and addresses; compiled code calls it as it is
     @torch.no_grad()

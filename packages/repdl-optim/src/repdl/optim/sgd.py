@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.optim.optimizer import ParamsT
 
 from repdl.optim._common import Call, Group, ReproducibleOptimizer, State, by_stage, number
 
@@ -26,33 +25,6 @@ class SGD(ReproducibleOptimizer, torch.optim.SGD):
     Contract: sgd_step v1.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html
     """
-
-    def __init__(
-        self,
-        params: ParamsT,
-        lr: float | torch.Tensor = 1e-3,
-        momentum: float = 0,
-        dampening: float = 0,
-        weight_decay: float | torch.Tensor = 0,
-        nesterov: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        differentiable: bool = False,
-        fused: bool | None = None,
-    ) -> None:
-        super().__init__(
-            params,
-            lr,
-            momentum,
-            dampening,
-            weight_decay,
-            nesterov,
-            maximize=maximize,
-            foreach=foreach,
-            differentiable=differentiable,
-            fused=fused,
-        )
 
     def _calls(self, group: Group) -> Iterator[Call]:
         momentum = number(group["momentum"])
@@ -83,3 +55,6 @@ class SGD(ReproducibleOptimizer, torch.optim.SGD):
                 ),
                 state,
             )
+
+
+__all__ = ["SGD"]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repdl.testing.cases import DOUBLE, Case
-from repdl.testing.cases.sgd_step import Make, columns_first, gaps, mixed
+from repdl.testing.generated import Make, columns_first, gaps, mixed_layouts
 from repdl.testing.inputs import uniform
 
 
@@ -135,7 +135,9 @@ CASES = [
     Case("adam_step", "dim_0", lambda: _step((), (), weight_decay=0.1, amsgrad=True), dtypes=DOUBLE),
     Case("adam_step", "permuted", lambda: _step((4, 5, 6), (7, 3), make=columns_first), dtypes=DOUBLE),
     Case("adam_step", "gaps", lambda: _step((4, 5, 6), (7, 3), make=gaps)),
-    Case("adam_step", "mixed_layouts", lambda: _step((4, 5, 6), (7, 3), amsgrad=True, make=mixed), dtypes=DOUBLE),
+    Case(
+        "adam_step", "mixed_layouts", lambda: _step((4, 5, 6), (7, 3), amsgrad=True, make=mixed_layouts), dtypes=DOUBLE
+    ),
     Case("adam_step", "fused_first_moment", _fused_first_moment),
     Case("adam_step", "square_before_share", _square_before_share),
     Case("adam_step", "division_before_step", _division_before_step),

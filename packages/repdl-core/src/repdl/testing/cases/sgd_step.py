@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import torch
 
 from repdl.testing.cases import DOUBLE, Case
+from repdl.testing.generated import Make, columns_first, gaps, mixed_layouts
 from repdl.testing.inputs import uniform
-
-Make = Callable[..., torch.Tensor]
 
 
 def _step(
@@ -30,24 +28,6 @@ def _step(
     lists = [[make(10 * i + j, *shape, **kind) for i, shape in enumerate(shapes)] for j in range(3)]
     buffers = lists[2] if momentum else []
     return lists[0], lists[1], buffers, lr, weight_decay, momentum, dampening, nesterov, maximize, first
-
-
-def columns_first(seed: int, *shape: int) -> torch.Tensor:
-    """Dense, with the dimensions in reversed order in memory."""
-    return uniform(seed, *shape[::-1]).permute(*range(len(shape))[::-1])
-
-
-def gaps(seed: int, *shape: int) -> torch.Tensor:
-    """Every other column of a wider tensor."""
-    return uniform(seed, *shape[:-1], 2 * shape[-1])[..., ::2]
-
-
-def mixed(seed: int, *shape: int) -> torch.Tensor:
-    """Another layout for each list; the gradients (list 1) are expanded rows."""
-    kind = seed % 10
-    if kind == 1:
-        return uniform(seed, 1, *shape[1:]).expand(shape)
-    return (columns_first, gaps, uniform)[kind % 3](seed, *shape)
 
 
 def _fused_weight_decay() -> tuple[Any, ...]:
@@ -130,7 +110,9 @@ CASES = [
     Case("sgd_step", "dim_0", lambda: _step((), (), momentum=0.9, weight_decay=0.1), dtypes=DOUBLE),
     Case("sgd_step", "permuted", lambda: _step((4, 5, 6), (7, 3), momentum=0.9, make=columns_first), dtypes=DOUBLE),
     Case("sgd_step", "gaps", lambda: _step((4, 5, 6), (7, 3), momentum=0.9, make=gaps)),
-    Case("sgd_step", "mixed_layouts", lambda: _step((4, 5, 6), (7, 3), momentum=0.9, make=mixed), dtypes=DOUBLE),
+    Case(
+        "sgd_step", "mixed_layouts", lambda: _step((4, 5, 6), (7, 3), momentum=0.9, make=mixed_layouts), dtypes=DOUBLE
+    ),
     Case("sgd_step", "fused_weight_decay", _fused_weight_decay),
     Case("sgd_step", "momentum_rounds_first", _momentum_rounds_first),
     Case("sgd_step", "dampening_rounded_once", _dampening_rounded_once),

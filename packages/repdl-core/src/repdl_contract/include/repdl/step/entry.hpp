@@ -10,7 +10,7 @@
 //
 // and an element class, made of Options where a kernel runs, has `columns`, the number of lists that it
 // reads and writes, `variant`, which tells those of one step apart, and element(at, i), which updates
-// element i of the columns.
+// element i of the columns. Lists that the options leave out are empty, and no columns.
 #pragma once
 
 #include "repdl/backend.hpp"
@@ -41,7 +41,11 @@ void with_option(bool option, const F& f) {
     f(std::false_type{});
 }
 
-// Loop::run<Step, Element, T>(lists, options, run) updates all elements.
+// Steps that share a header.
+template <class... Step>
+struct Steps {};
+
+// Loop::run<Step, Element, T>(columns, options, run) updates all elements.
 template <class Loop, class Step, class T, class Lists = std::make_index_sequence<Step::lists>,
           class Numbers = typename Step::Fields>
 struct Entry;
@@ -52,16 +56,21 @@ struct Entry<Loop, Step, T, std::index_sequence<I...>, Fields<Number...>> {
 
   static void run(List<I>... lists, Number... numbers, const Run& run) {
     const typename Step::Options options{numbers...};
-    const Tensors all[] = {lists...};
+    Tensors columns[Step::lists];
+    int used = 0;
+    for (const Tensors& list : {lists...})
+      if (list.length != 0) columns[used++] = list;
     Step::template choose<T>(options, [&](auto element) {
-      Loop::template run<Step, typename decltype(element)::type, T>(all, options, run);
+      Loop::template run<Step, typename decltype(element)::type, T>(columns, options, run);
     });
   }
 };
 
-template <class Loop, class Step>
-AddKernel add_step() {
-  return add_kernels<&Entry<Loop, Step, float>::run, &Entry<Loop, Step, double>::run>(Step::op, Layout::lists);
+// Enters the steps of the list into the table of this module.
+template <class Loop, class... Step>
+AddKernel add_steps(Steps<Step...>) {
+  (add_kernels<&Entry<Loop, Step, float>::run, &Entry<Loop, Step, double>::run>(Step::op, Layout::lists), ...);
+  return {};
 }
 
 }  // namespace repdl::step

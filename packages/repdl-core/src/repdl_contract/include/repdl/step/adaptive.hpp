@@ -1,3 +1,5 @@
+// Steps that divide by a mean of squared gradients.
+//
 // One element of a step of Adam (adam_step.md), with moments m and v and, for AMSGrad, the
 // largest v in x:
 //
@@ -79,5 +81,7 @@ struct AdamStep {
     });
   }
 };
+
+using AdaptiveSteps = Steps<AdamStep>;
 
 }  // namespace repdl::step

@@ -1,4 +1,4 @@
-"""Adam and AdamW, which decouples the weight decay."""
+"""Optimizers that divide by a mean of squared gradients: Adam; AdamW, which decouples its weight decay."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import ParamsT
 
-from repdl.errors import RepDLError
-from repdl.optim._common import Call, Group, ReproducibleOptimizer, State, by_stage, number
+from repdl.optim._common import Call, Group, ReproducibleOptimizer, by_stage, number
 from repdl.optim.power import bias_correction
 
 _TORCH_DECOUPLES = "decoupled_weight_decay" in signature(torch.optim.Adam.__init__).parameters
@@ -26,8 +25,9 @@ class _AdamSteps(ReproducibleOptimizer):
         lr, eps, weight_decay = (number(group[key]) for key in ("lr", "eps", "weight_decay"))
         beta1, beta2 = (number(beta) for beta in group["betas"])
         amsgrad = group["amsgrad"]
-        # The state after the step: as torch does, a step is counted in a float32 tensor.
-        states = {param: self._next(param, amsgrad) for param in group["params"] if param.grad is not None}
+        averages = ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if amsgrad else ()))
+        made_with = f"amsgrad={amsgrad}"
+        states = {p: self._next(p, averages, made_with) for p in group["params"] if p.grad is not None}
         for params in by_stage(group, lambda param: float(states[param]["step"])).values():
             of = [states[param] for param in params]
             step = int(of[0]["step"])
@@ -52,22 +52,6 @@ class _AdamSteps(ReproducibleOptimizer):
                 ),
                 list(zip(params, of)),
             )
-
-    def _next(self, param: torch.Tensor, amsgrad: bool) -> State:
-        """The state of a parameter with its step counted; the averages are still the old ones."""
-        keys = ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if amsgrad else ()))
-        state = self.state.get(param)
-        if not state:
-            zeros = {key: torch.zeros_like(param, memory_format=torch.preserve_format) for key in keys}
-            return {"step": torch.tensor(1.0, dtype=torch.float32), **zeros}
-        missing = [key for key in ("step", *keys) if key not in state]
-        if missing:
-            raise RepDLError(
-                f"{type(self).__name__}: the state of a parameter of shape {tuple(param.shape)} has no "
-                f"{' and no '.join(missing)}, only {', '.join(map(str, state))}; "
-                f"load a state dict that was made with amsgrad={amsgrad}"
-            )
-        return {"step": state["step"] + 1, **{key: state[key] for key in keys}}
 
 
 class Adam(_AdamSteps, torch.optim.Adam):
@@ -144,31 +128,5 @@ class AdamW(_AdamSteps, torch.optim.AdamW):
 
     _decoupled = True
 
-    def __init__(
-        self,
-        params: ParamsT,
-        lr: float | torch.Tensor = 1e-3,
-        betas: tuple[float | torch.Tensor, float | torch.Tensor] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: float = 1e-2,
-        amsgrad: bool = False,
-        *,
-        maximize: bool = False,
-        foreach: bool | None = None,
-        capturable: bool = False,
-        differentiable: bool = False,
-        fused: bool | None = None,
-    ) -> None:
-        super().__init__(
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            maximize=maximize,
-            foreach=foreach,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-        )
+
+__all__ = ["Adam", "AdamW"]
