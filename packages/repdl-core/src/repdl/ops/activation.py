@@ -14,6 +14,8 @@ from repdl.ops._number import constant
 from repdl.ops._pointwise import below, pointwise
 from repdl.ops.unary import _add, _div, _mul, _sub
 
+__all__ = ["gelu", "hardswish", "leaky_relu", "silu", "softplus"]
+
 Tensor = torch.Tensor
 _ops = torch.ops.repdl
 _KINDS = ("none", "tanh")

@@ -14,6 +14,8 @@ from repdl.ops.cast import narrowed, widened
 from repdl.ops.elementwise import mul
 from repdl.ops.matmul import mm
 
+__all__ = ["addmm"]
+
 
 def _number(name: str, value: float) -> float:
     if isinstance(value, torch.Tensor) and value.dim() == 0 and not value.requires_grad:

@@ -22,6 +22,8 @@ from repdl.ops._loss import check_no_grad
 from repdl.ops._norm_twice import Rows, narrow, twice, wide
 from repdl.ops._step import may_overlap
 
+__all__ = ["batch_norm"]
+
 Optional = torch.Tensor | None
 
 

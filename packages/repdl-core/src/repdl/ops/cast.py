@@ -11,6 +11,8 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, HALF
 from repdl.errors import ArgumentError, DTypeError, check_dtype, check_tensor
 
+__all__ = ["cast"]
+
 
 def _check(input: torch.Tensor, dtype: torch.dtype) -> None:
     check_dtype("cast", ALL, input=input)

@@ -22,6 +22,8 @@ from repdl.errors import (
     check_tensor_or_none,
 )
 
+__all__ = ["conv2d"]
+
 
 def output_size(size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
     """Number of positions of a dilated kernel on a padded side of length `size`."""

@@ -28,6 +28,8 @@ from repdl.ops.softmax import log_softmax
 from repdl.ops.sum import mean, sum
 from repdl.ops.unary import neg
 
+__all__ = ["cross_entropy"]
+
 _ops = torch.ops.repdl
 
 

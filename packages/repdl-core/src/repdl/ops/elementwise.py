@@ -27,6 +27,8 @@ from repdl.numbers import rounded
 from repdl.ops._number import constant, floating, item
 from repdl.ops._pointwise import pointwise
 
+__all__ = ["add", "div", "maximum", "minimum", "mul", "sub"]
+
 Operand = torch.Tensor | float | int
 Function = Callable[..., torch.Tensor]
 _ops = torch.ops.repdl

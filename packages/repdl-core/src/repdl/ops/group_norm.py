@@ -26,6 +26,8 @@ from repdl.ops.batch_norm import batch_norm, check_statistics, new_statistics
 from repdl.ops.cast import narrowed
 from repdl.ops.sum import mean
 
+__all__ = ["group_norm", "instance_norm"]
+
 Optional = torch.Tensor | None
 
 

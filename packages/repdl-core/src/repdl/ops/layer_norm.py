@@ -21,6 +21,8 @@ from repdl.ops._norm import (
 )
 from repdl.ops._norm_twice import Rows, narrow, twice, wide
 
+__all__ = ["layer_norm"]
+
 Optional = torch.Tensor | None
 
 

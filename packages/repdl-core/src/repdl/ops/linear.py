@@ -12,6 +12,8 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size, check_tensor, check_tensor_or_none
 
+__all__ = ["linear"]
+
 
 def _check(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, contract: str) -> None:
     check_dim("linear", 2, input=input, weight=weight)

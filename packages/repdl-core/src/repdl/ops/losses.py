@@ -18,6 +18,8 @@ from repdl.ops._number import constant
 from repdl.ops._pointwise import below, broadcast_shape
 from repdl.registry import composite
 
+__all__ = ["binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss", "mse_loss"]
+
 Tensor = torch.Tensor
 _ops = torch.ops.repdl
 

@@ -13,6 +13,8 @@ from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_dim, check_size, check_tensor
 from repdl.ops._broadcast import broadcast_shapes, sum_to
 
+__all__ = ["bmm", "matmul", "mm"]
+
 
 def _check(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, contract: str) -> None:
     if input.dim() < 2 or mat2.dim() < 2:

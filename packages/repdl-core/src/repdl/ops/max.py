@@ -16,6 +16,8 @@ from repdl.ops._reduce import as_numpy, normalize_dim, reduced_shape
 from repdl.ops.cast import narrowed, widened
 from repdl.ops.elementwise import maximum
 
+__all__ = ["max"]
+
 
 def _check_max(input: torch.Tensor) -> None:
     check(

@@ -12,6 +12,8 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, as_pair, check, check_bool, check_dim, check_dtype, check_size, check_tensor
 
+__all__ = ["max_pool2d"]
+
 
 def pooled_size(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
     """Number of windows on a side of length `size`; with `ceil_mode`, a last one that is cut

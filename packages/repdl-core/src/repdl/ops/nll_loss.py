@@ -13,6 +13,8 @@ from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dtype, check_size
 from repdl.ops._loss import check_arguments, check_deprecated, check_no_grad, check_targets, class_loss_checks
 
+__all__ = ["nll_loss"]
+
 _check, _check_values = class_loss_checks("nll_loss")
 
 

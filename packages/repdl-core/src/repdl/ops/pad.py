@@ -14,6 +14,8 @@ from repdl.errors import ArgumentError, UnsupportedError, as_float, as_ints, che
 from repdl.numbers import is_zero
 from repdl.ops._number import constant
 
+__all__ = ["pad"]
+
 MODES = ("reflect", "replicate", "circular")
 
 

@@ -18,6 +18,8 @@ from repdl.ops._number import constant
 from repdl.ops._pointwise import pointwise
 from repdl.ops.elementwise import Operand, operands
 
+__all__ = ["pow"]
+
 _ops = torch.ops.repdl
 
 

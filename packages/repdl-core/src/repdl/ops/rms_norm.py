@@ -16,6 +16,8 @@ from repdl.ops._norm import check_normalized_shape, statistics_shape
 from repdl.ops._norm_twice import Rows, narrow, twice, wide
 from repdl.ops.cast import narrowed
 
+__all__ = ["rms_norm"]
+
 Optional = torch.Tensor | None
 
 

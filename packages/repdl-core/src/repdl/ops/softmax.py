@@ -14,6 +14,8 @@ from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, as_int, check, check_size, check_tensor
 from repdl.ops._reduce import as_numpy, given, in_dtype, normalize_dim
 
+__all__ = ["log_softmax", "softmax"]
+
 _ops = torch.ops.repdl
 
 

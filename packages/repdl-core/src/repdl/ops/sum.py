@@ -22,6 +22,8 @@ from repdl.ops._number import constant
 from repdl.ops._reduce import as_numpy, given, in_dtype, normalize_dims, reduced_shape
 from repdl.ops.cast import narrowed, widened
 
+__all__ = ["mean", "sum"]
+
 
 def _check(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str) -> None:
     ndim = input.dim()

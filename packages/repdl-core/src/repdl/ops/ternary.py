@@ -18,6 +18,8 @@ from repdl.ops._number import constant
 from repdl.ops._pointwise import below, pointwise
 from repdl.ops.elementwise import Operand, on_one_device, promoted
 
+__all__ = ["addcdiv", "addcmul", "clamp", "lerp", "where"]
+
 Tensor = torch.Tensor
 _ops = torch.ops.repdl
 _INF = float("inf")

@@ -18,6 +18,29 @@ from repdl.errors import check_bool, check_tensor
 from repdl.ops._number import constant, floating
 from repdl.ops._pointwise import pointwise
 
+__all__ = [
+    "abs",
+    "cos",
+    "erf",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "neg",
+    "reciprocal",
+    "relu",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sqrt",
+    "square",
+    "tanh",
+]
+
 Tensor = torch.Tensor
 _ops = torch.ops.repdl
 _LN_2, _LN_10, _ERF_SLOPE = 0.6931471805599453, 2.302585092994046, 1.1283791670955126  # 2 / sqrt(pi)
