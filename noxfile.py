@@ -198,7 +198,7 @@ def audit_cuda(session: nox.Session) -> None:
 
 @nox.session
 def golden(session: nox.Session) -> None:
-    """Write the pages of rows and record the golden bits of new cases; `-- --check` only compares."""
+    """Write texts and lists of names, and record the golden bits of new cases; `-- --check` only compares."""
     install(session, backends=())
     session.run("python", "tools/texts.py", *[word for word in session.posargs if word == "--check"])
     session.run("python", "tools/golden.py", *session.posargs)

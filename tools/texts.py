@@ -1,22 +1,68 @@
-"""Write what the rows of ops say (`repdl.rows`) into the pages of the contract, `contract/v1/<family>.md`.
+"""Write what the registry knows into pages that people read: contract texts, and lists of names.
 
     python tools/texts.py            # writes what changed
     python tools/texts.py --check    # fails if a page is not as it would be written
 
-A row whose text begins with a title is a page; the texts of others end the page of their family.
+Of the texts of rows (`repdl.rows`) one that begins with a title is a page of the contract,
+`contract/v1/<family>.md`; others end the page of their family. A list of names is the beginning of a cell
+in a table of a README: what stands after it is written by hand.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
-import repdl  # noqa: F401, registers the ops
+import torch
+
+import repdl
+from repdl.nn import modules
+from repdl.nn.modules import Layer
 from repdl.registry import OPS
 from repdl.rows import ROWS
 
-FOLDER = Path(__file__).parents[1] / "packages/repdl-core/src/repdl/contract/v1"
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "packages/repdl-core/src/repdl/contract/v1"
 HEADING = "## Ops of one row\n"
+
+
+def lists() -> dict[Path, dict[str, Iterable[str]]]:
+    """README -> first cell of a row of a table -> the names that the second one begins with."""
+    double = {name for name in repdl.ops.__all__ if name not in OPS or OPS[name].takes(torch.float64)}
+    of = {name: getattr(repdl.ops, name).__module__.removeprefix("repdl.ops.") for name in repdl.ops.__all__}
+    exact = {name for name, module in of.items() if module in ("unary", "pow") and name not in double}
+    layers = {c for c in vars(modules).values() if isinstance(c, type) and issubclass(c, Layer) and c is not Layer}
+    steps = [name for name, module in of.items() if module == "steps"]
+    optim = {"optimizers": repdl.optim.__all__, "their contracts": steps}
+    files: dict[str, list[str]] = {}
+    for layer in layers:
+        files.setdefault(f"`{layer.__module__.rpartition('.')[2]}.py`", []).append(layer.__name__)
+    return {
+        ROOT / "README.md": {
+            "arithmetic": [n for n, m in of.items() if m in ("elementwise", "ternary", "unary") and n not in exact],
+            "[exact functions](docs/exact-functions.md), correctly rounded": exact,
+            "activations": [name for name, module in of.items() if module == "activation"],
+            "losses of elements": [name for name, module in of.items() if module == "losses"],
+            "not in float64": of.keys() - double,
+            "layers (repdl-nn)": [layer.__name__ for layer in layers],
+            "optimizers (repdl-optim)": repdl.optim.__all__,
+            "their steps": steps,
+        },
+        ROOT / "packages/repdl-nn/README.md": dict(files),
+        ROOT / "packages/repdl-optim/README.md": dict(optim),
+    }
+
+
+def listed(page: str, first: str, names: Iterable[str]) -> str:
+    """A page with these names in the row that begins with the cell `first`."""
+    row = re.compile(rf"^(\| {re.escape(first)} \| )`\w+`(?:, `\w+`)*", re.MULTILINE)
+    spelled = ", ".join(f"`{name}`" for name in sorted(names))
+    page, found = row.subn(rf"\g<1>{spelled}", page)
+    if found != 1:
+        raise SystemExit(f"tools/texts.py: {found} rows begin with '| {first} | `', expected 1")
+    return page
 
 
 def pages() -> dict[Path, str]:
@@ -30,6 +76,10 @@ def pages() -> dict[Path, str]:
         elif texts:
             written = path.read_text(encoding="utf-8").partition(f"\n{HEADING}")[0]
             found[path] = "\n".join([written, HEADING.rstrip(), *texts])
+    for path, rows in lists().items():
+        found[path] = path.read_text(encoding="utf-8")
+        for first, names in rows.items():
+            found[path] = listed(found[path], first, names)
     return found
 
 
@@ -39,7 +89,7 @@ def main() -> int:
     args = parser.parse_args()
     stale = {p: text for p, text in pages().items() if not p.is_file() or p.read_text(encoding="utf-8") != text}
     for path, text in stale.items():
-        print(f"{path.name}: {'not as its rows say; run tools/texts.py' if args.check else 'written'}")
+        print(f"{path.name}: {'not as the registry says; run tools/texts.py' if args.check else 'written'}")
         if not args.check:
             path.write_text(text, encoding="utf-8")
     return 1 if args.check and stale else 0
