@@ -42,7 +42,7 @@ SMOOTHING = {"lenet": 0.0, "mlp": 0.1}
 
 EVERY = list(
     itertools.product(
-        MODELS, ("SGD", "Adam"), ("eager", "aot_eager", "inductor"), (False, True, None), ("model", "step")
+        MODELS, ("SGD", "Adam", "RMSprop"), ("eager", "aot_eager", "inductor"), (False, True, None), ("model", "step")
     )
 )
 SAMPLE = {
@@ -51,6 +51,7 @@ SAMPLE = {
     ("mlp", "SGD", "aot_eager", False, "step"),
     ("mlp", "Adam", "aot_eager", None, "step"),
     ("mlp", "Adam", "inductor", True, "step"),
+    ("mlp", "RMSprop", "aot_eager", True, "step"),
 }
 
 

@@ -244,7 +244,7 @@ def test_autocast__compiled(backend: str) -> None:
         assert_same_bits(results(torch.compile(loss, backend=backend, fullgraph=True)), expected)
 
 
-@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop"])
 def test_autocast__grad_scaler(name: str) -> None:
     optim = pytest.importorskip("repdl.optim")
 

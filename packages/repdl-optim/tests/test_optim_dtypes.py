@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from repdl.errors import DTypeError
-from repdl.optim import SGD, Adam
+from repdl.optim import SGD, Adam, RMSprop
 from repdl.testing import assert_same_bits, uniform
 
 OPTIONS: list[tuple[Callable[..., Any], Callable[..., Any], dict[str, Any]]] = [
@@ -17,6 +17,7 @@ OPTIONS: list[tuple[Callable[..., Any], Callable[..., Any], dict[str, Any]]] = [
     (SGD, torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
     (Adam, torch.optim.Adam, {"lr": 0.01, "weight_decay": 0.01, "amsgrad": True}),
     (Adam, torch.optim.AdamW, {"lr": 0.01, "weight_decay": 0.01}),
+    (RMSprop, torch.optim.RMSprop, {"lr": 0.01, "momentum": 0.5, "eps": 0.5, "centered": True}),
 ]
 
 
@@ -39,7 +40,7 @@ def test_float64__torchs_steps(number: int) -> None:
         assert (p - q).abs().max() <= 4 * 16 * 2.0**-53
 
 
-@pytest.mark.parametrize("optimizer", [SGD, Adam])
+@pytest.mark.parametrize("optimizer", [SGD, Adam, RMSprop])
 def test_float64__beside_float32_in_one_group(optimizer: Callable[..., Any]) -> None:
     def trained(dtypes: list[torch.dtype]) -> list[torch.Tensor]:
         params = [torch.nn.Parameter(uniform(s, 4).to(d)) for s, d in enumerate(dtypes)]
@@ -54,7 +55,7 @@ def test_float64__beside_float32_in_one_group(optimizer: Callable[..., Any]) -> 
     assert_same_bits(mixed, [left[0], right[1]])
 
 
-@pytest.mark.parametrize("optimizer", [SGD, Adam])
+@pytest.mark.parametrize("optimizer", [SGD, Adam, RMSprop])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_halves__are_refused(optimizer: Callable[..., Any], dtype: torch.dtype) -> None:
     with pytest.raises(DTypeError, match=r"params\[0\].dtype is .*float16, expected float32 or float64"):

@@ -1,4 +1,4 @@
-"""Optimizers that divide by a mean of squared gradients: Adam; AdamW, which decouples its weight decay."""
+"""Optimizers that divide by a mean of squared gradients: Adam; AdamW, which decouples its weight decay; RMSprop."""
 
 from __future__ import annotations
 
@@ -129,4 +129,46 @@ class AdamW(_AdamSteps, torch.optim.AdamW):
     _decoupled = True
 
 
-__all__ = ["Adam", "AdamW"]
+class RMSprop(ReproducibleOptimizer, torch.optim.RMSprop):
+    """`torch.optim.RMSprop` with reproducible bits: same arguments, same state dict.
+
+    Parameters and gradients are float32 or float64, of any shape and strides. `foreach` chooses an
+    implementation in torch; here it is accepted and has no effect. `lr` and the other numbers may be
+    tensors of one element where torch takes them: their values, as doubles, are used.
+
+    Raises:
+        ValueError: for hyperparameters that torch refuses.
+        UnsupportedError: for `differentiable=True`, `capturable=True` and, at the step,
+            sparse gradients.
+        DTypeError: for a parameter that requires a gradient and is neither float32 nor float64.
+
+    Contract: rmsprop_step v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.RMSprop.html
+    """
+
+    def _calls(self, group: Group) -> Iterator[Call]:
+        names = ("lr", "alpha", "eps", "weight_decay", "momentum")
+        numbers = [number(group[name]) for name in names]
+        centered, momentum = group["centered"], numbers[-1] != 0
+        averages = ("square_avg", *(("grad_avg",) if centered else ()), *(("momentum_buffer",) if momentum else ()))
+        made_with = f"centered={centered} and momentum={group['momentum']}"
+        states = {p: self._next(p, averages, made_with) for p in group["params"] if p.grad is not None}
+        for params in by_stage(group, lambda param: None).values():
+            of = [states[param] for param in params]
+            yield Call(
+                "rmsprop_step",
+                (
+                    params,
+                    [param.grad for param in params],
+                    [state["square_avg"] for state in of],
+                    [state["grad_avg"] for state in of] if centered else [],
+                    [state["momentum_buffer"] for state in of] if momentum else [],
+                    *numbers,
+                    centered,
+                    group["maximize"],
+                ),
+                list(zip(params, of)),
+            )
+
+
+__all__ = ["Adam", "AdamW", "RMSprop"]
