@@ -1,27 +1,61 @@
-"""addmm: a matrix product and a matrix to add, made of registered ops."""
+"""addmm: a matrix product and a matrix to add, a formula over registered ops."""
 
 from __future__ import annotations
 
 import torch
 
-from repdl.autocast import LOWER, converted, is_on
+from repdl.autocast import LOWER
 from repdl.contract import Contract, contract_name
-from repdl.dtypes import ALL
-from repdl.errors import as_float, check, check_device, check_dim, check_dtype, check_tensor
-from repdl.numbers import is_zero
-from repdl.ops._number import item
-from repdl.ops.cast import narrowed, widened
-from repdl.ops.elementwise import mul
-from repdl.ops.matmul import mm
+from repdl.dtypes import Dtypes
+from repdl.errors import as_float, check, check_dim, check_size, check_tensor
+from repdl.numbers import is_zero, rounded
+from repdl.ops._number import constant, item
+from repdl.registry import composite
 
 __all__ = ["addmm"]
 
+_ops = torch.ops.repdl
 
-def _number(name: str, value: float) -> float:
+
+def _check(
+    input: torch.Tensor, mat1: torch.Tensor, mat2: torch.Tensor, beta: float, alpha: float, contract: str
+) -> None:
+    check_dim("addmm", 2, mat1=mat1, mat2=mat2)
+    if mat1.shape[1] != mat2.shape[0]:
+        check_size("addmm", "mat1.shape[1]", mat1.shape[1], mat2.shape[0], "mat2.shape[0]")
+    shape = (mat1.shape[0], mat2.shape[1])
+    fits = input.dim() <= 2 and all(a in (1, b) for a, b in zip(reversed(input.shape), reversed(shape)))
+    check("addmm", fits, lambda: f"input.shape is {tuple(input.shape)}, expected a shape that broadcasts to {shape}")
+
+
+def _formula(
+    input: torch.Tensor, mat1: torch.Tensor, mat2: torch.Tensor, beta: float, alpha: float, contract: str
+) -> torch.Tensor:
+    def scaled(tensor: torch.Tensor, number: float) -> torch.Tensor:
+        return tensor if number == 1 else _ops.mul(tensor, constant(number, tensor.dtype, tensor.device), contract)
+
+    product = scaled(_ops.matmul(mat1, mat2, False, False, contract), alpha)
+    return product if is_zero(beta) else _ops.add(scaled(input, beta), product, contract)  # type: ignore[no-any-return]
+
+
+_op = composite(
+    "addmm",
+    "(Tensor input, Tensor mat1, Tensor mat2, float beta, float alpha, str contract) -> Tensor",
+    _formula,
+    calls=("matmul", "mul", "add"),
+    check=_check,
+    dtypes=Dtypes(),
+    autocast=LOWER,
+)
+
+
+def _number(name: str, value: float, input: torch.Tensor) -> float:
+    """beta or alpha as a double; an integer that is none is rounded once to the dtype of the arithmetic."""
     if isinstance(value, torch.Tensor) and value.dim() == 0 and not value.requires_grad:
         value = item(value)
-    as_float("addmm", name, value)
-    return value
+    if isinstance(value, int) and not -(2**53) <= value <= 2**53:
+        return rounded(value, torch.float64 if input.dtype is torch.float64 else torch.float32)
+    return as_float("addmm", name, value)
 
 
 def addmm(
@@ -46,23 +80,5 @@ def addmm(
     """
     name = contract_name(contract)
     check_tensor("addmm", input=input, mat1=mat1, mat2=mat2)
-    beta, alpha = (_number(n, v) for n, v in (("beta", beta), ("alpha", alpha)))
-    if is_on(LOWER, input.device.type):
-        input, mat1, mat2 = converted(LOWER, input, mat1, mat2)
-        with torch.autocast(input.device.type, enabled=False):
-            return addmm(input, mat1, mat2, beta=beta, alpha=alpha, contract=name)
-    check_dtype("addmm", ALL, input=input)
-    check_dtype("addmm", (input.dtype,), mat1=mat1, mat2=mat2)
-    check_device("addmm", input=input, mat1=mat1, mat2=mat2)
-    check_dim("addmm", 2, mat1=mat1, mat2=mat2)
-    shape = (mat1.shape[0], mat2.shape[1])
-    fits = input.dim() <= 2 and all(a in (1, b) for a, b in zip(reversed(input.shape), reversed(shape)))
-    check("addmm", fits, lambda: f"input.shape is {tuple(input.shape)}, expected a shape that broadcasts to {shape}")
-    dtype, (input, mat1, mat2) = widened(input, mat1, mat2)
-    product = mm(mat1, mat2, contract=name)
-    if alpha != 1:
-        product = mul(product, alpha, contract=name)
-    if is_zero(beta):
-        return narrowed(product, dtype)
-    scaled = input if beta == 1 else mul(input, beta, contract=name)
-    return narrowed(torch.ops.repdl.add(scaled, product, name), dtype)
+    beta, alpha = (_number(n, v, input) for n, v in (("beta", beta), ("alpha", alpha)))
+    return _op(input, mat1, mat2, beta, alpha, name)  # type: ignore[no-any-return]

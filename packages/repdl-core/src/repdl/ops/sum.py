@@ -1,4 +1,4 @@
-"""sum and mean: one registered op, `sum`; a mean is a sum and one division."""
+"""sum, and mean, a formula over it: a sum and one division."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from repdl.errors import (
 from repdl.ops._broadcast import expand_to
 from repdl.ops._number import constant
 from repdl.ops._reduce import as_numpy, given, in_dtype, normalize_dims, reduced_shape
-from repdl.ops.cast import narrowed, widened
 
 __all__ = ["mean", "sum"]
 
 
-def _check(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str) -> None:
+def _check_dims(op: str, input: torch.Tensor, dim: Sequence[int]) -> None:
     ndim = input.dim()
     check(
-        "sum",
+        op,
         all(0 <= d < ndim for d in dim) and all(a < b for a, b in itertools.pairwise(dim)),
         lambda: (
-            f"dim is {list(dim)}, expected ascending dimensions from 0 to {ndim - 1}; repdl.ops.sum normalises them"
+            f"dim is {list(dim)}, expected ascending dimensions from 0 to {ndim - 1}; repdl.ops.{op} normalises them"
         ),
     )
 
@@ -53,12 +52,31 @@ def _backward(ctx: Any, grad: torch.Tensor) -> Any:
 _op = registry.define(
     "sum",
     "(Tensor input, int[] dim, bool keepdim, str contract) -> Tensor",
-    check=_check,
+    check=lambda input, dim, keepdim, contract: _check_dims("sum", input, dim),
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
     autocast=FLOAT32_ON_CUDA,
     dtypes=Dtypes(),
+)
+
+
+def _mean_formula(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str) -> torch.Tensor:
+    count = 1
+    for d in dim:
+        count *= input.shape[d]
+    total = _op(input, dim, keepdim, contract)
+    return torch.ops.repdl.div(total, constant(count, total.dtype, total.device), contract)  # type: ignore[no-any-return]
+
+
+_mean = registry.composite(
+    "mean",
+    "(Tensor input, int[] dim, bool keepdim, str contract) -> Tensor",
+    _mean_formula,
+    calls=("sum", "div"),
+    check=lambda input, dim, keepdim, contract: _check_dims("mean", input, dim),
+    dtypes=Dtypes(),
+    family="sum",
 )
 
 
@@ -122,12 +140,5 @@ def mean(
     check_tensor("mean", input=input)
     dim, keepdim = as_numpy("mean", dim, keepdim, axis, keepdims)
     check_bool("mean", keepdim=keepdim)
-    input = in_dtype("mean", input, dtype)
-    dims = normalize_dims("mean", dim, input.dim())
-    name = contract_name(contract)
-    n = 1
-    for d in dims:
-        n *= input.shape[d]
-    storage, (wide,) = widened(input)
-    total = _op(wide, dims, keepdim, name)
-    return narrowed(torch.ops.repdl.div(total, constant(n, total.dtype, total.device), name), storage)
+    dims, name = normalize_dims("mean", dim, input.dim()), contract_name(contract)
+    return _mean(in_dtype("mean", input, dtype), dims, keepdim, name)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Cases of sum: lengths around the lanes and the block, every choice of dims, layouts."""
+"""Cases of sum: lengths around the lanes and the block, every choice of dims, layouts. Cases of mean: counts."""
 
 from __future__ import annotations
 
@@ -106,4 +106,21 @@ CASES = [
     ),
     Case("sum", "lanes_not_reordered", _cancelling),
     Case("sum", "blocks_not_reordered", _blocks),
+    *(Case("mean", f"row_{n}", lambda n=n: (uniform(1, 2, n), [1], False)) for n in (0, 1, 3, 7, 1024, 5000)),
+    *(
+        Case("mean", f"dims_{''.join(map(str, d))}", lambda d=d: (uniform(2, 9, 10, 11), list(d), True), dtypes=EVERY)
+        for d in ((), (1,), (0, 2), (0, 1, 2))
+    ),
+    Case("mean", "special", lambda: (uniform(7, 60, 9, special=True), [1], False), dtypes=EVERY),
+    Case("mean", "strided", lambda: (uniform(5, 20, 400)[::3, 1::3], [1], False), dtypes=EVERY),
+    Case("mean", "empty", lambda: (uniform(6, 0, 3), [1], False), dtypes=EVERY),
+    Case("mean", "no_dim_0d", lambda: (torch.tensor(-0.0), [], False)),
+    Case("mean", "subnormal", lambda: (uniform(8, 4, 200, scale=2.0**-140), [1], False), dtypes=DOUBLE),
+    Case("mean", "overflow", lambda: (torch.full((2, 130), 3e38), [1], False)),
+    # A sum of 5 over 41 elements: not 5 times the rounded 1 / 41.
+    Case(
+        "mean",
+        "not_by_reciprocal",
+        lambda: (torch.cat([torch.arange(100.0)[:, None], torch.zeros(100, 40)], 1), [1], False),
+    ),
 ]
