@@ -185,7 +185,7 @@ def test_cross_entropy__rejects_with_probabilities() -> None:
         "probabilities",
         by_torch=lambda: theirs(x, p, ignore_index=1),
     )
-    assert_rejected(lambda: ops.cross_entropy(x, p.double()), TypeError, "cross_entropy: target", "float64")
+    assert_rejected(lambda: ops.cross_entropy(x, p.double()), TypeError, ": target", "float64")
     assert_rejected(lambda: ops.cross_entropy(x, p.to("meta")), ValueError, "meta", "cpu")
 
 
@@ -224,11 +224,7 @@ def test_cross_entropy__rejects_dtypes_and_devices(dtype: torch.dtype) -> None:
     x, t, w = uniform(1, 3, 4), torch.tensor([0, 1, 0]), uniform(2, 4)
     for smoothing in (0.0, 0.1):
         options = {"label_smoothing": smoothing}
-        assert_rejected(
-            lambda: ops.cross_entropy(x, t.to(dtype), **options), TypeError, "cross_entropy: target", "int64"
-        )
-        assert_rejected(
-            lambda: ops.cross_entropy(x.double(), t, **options), TypeError, "cross_entropy: input", "float64"
-        )
+        assert_rejected(lambda: ops.cross_entropy(x, t.to(dtype), **options), TypeError, ": target", "int64")
+        assert_rejected(lambda: ops.cross_entropy(x.double(), t, **options), TypeError, ": input", "float64")
         for moved in ((x.to("meta"), t, w), (x, t.to("meta"), w), (x, t, w.to("meta"))):
             assert_rejected(lambda: ops.cross_entropy(*moved, **options), ValueError, "meta", "cpu")

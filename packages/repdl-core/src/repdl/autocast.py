@@ -52,20 +52,6 @@ def without(backward: Function) -> Function:
     return run
 
 
-def is_on(lists: Lists, device: str) -> bool:
-    """Whether autocast is on for a device type, and has these lists for it."""
-    return device in lists and torch.is_autocast_enabled(device)
-
-
-def converted(lists: Lists, *tensors: Any) -> tuple[Any, ...]:
-    """The operands of a function made of several ops, converted as those of one op of `lists` would be."""
-    device = tensors[0].device.type
-    if not is_on(lists, device):
-        return tensors
-    wanted = lists[device] or torch.get_autocast_dtype(device)
-    return tuple(_converted(tensor, device, wanted) for tensor in tensors)
-
-
 def _converted(value: Any, device: str, dtype: torch.dtype) -> Any:
     if not isinstance(value, torch.Tensor) or value.dtype is dtype or value.dtype not in SINGLE:
         return value

@@ -1,4 +1,4 @@
-"""cross_entropy: of class indices in one op, of probabilities or smoothed from others."""
+"""cross_entropy: of class indices in one op; of probabilities, or smoothed, a formula over others."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.autocast import FLOAT32, converted
+from repdl.autocast import FLOAT32
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import UnsupportedError, as_float, check, check_dim, check_dtype, check_size
+from repdl.errors import UnsupportedError, as_float, check, check_dim, check_size
 from repdl.ops._loss import (
     check_arguments,
     check_class_loss,
@@ -161,6 +161,22 @@ def _kept_and_spread(label_smoothing: float, classes: int, like: torch.Tensor) -
     return cast(torch.ops.repdl.sub(one, a, "v1"), like.dtype), cast(torch.ops.repdl.div(a, n, "v1"), like.dtype)
 
 
+def _check_probabilities(
+    input: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: str,
+    label_smoothing: float,
+    contract: str,
+) -> None:
+    op = "cross_entropy"
+    check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
+    check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
+    if weight is not None:
+        check_dim(op, 1, weight=weight)
+        check_size(op, "weight.shape[0]", weight.shape[0], input.shape[1], "input.shape[1], the classes")
+
+
 def _of_probabilities(
     input: torch.Tensor,
     target: torch.Tensor,
@@ -169,7 +185,6 @@ def _of_probabilities(
     label_smoothing: float,
     contract: str,
 ) -> torch.Tensor:
-    check_size("cross_entropy", "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
     classes = input.shape[1]
     if label_smoothing > 0:
         kept, spread = _kept_and_spread(label_smoothing, classes, target)
@@ -183,6 +198,18 @@ def _of_probabilities(
     return div(sum(losses, contract=contract), input.numel() // (classes or 1), contract=contract)
 
 
+_cross_entropy_of_probabilities = registry.composite(
+    "cross_entropy_of_probabilities",
+    "(Tensor input, Tensor target, Tensor? weight, str reduction, float label_smoothing, str contract) -> Tensor",
+    _of_probabilities,
+    calls=("log_softmax", "mul", "add", "sub", "neg", "sum", "div"),
+    check=_check_probabilities,
+    dtypes=Dtypes(SINGLE),
+    autocast=FLOAT32,
+    family="cross_entropy",
+)
+
+
 def _smoothed(
     input: torch.Tensor,
     target: torch.Tensor,
@@ -192,6 +219,7 @@ def _smoothed(
     label_smoothing: float,
     contract: str,
 ) -> torch.Tensor:
+    weight = None if weight is None else weight.detach()  # it has no gradient
     log_p = log_softmax(input, 1, contract=contract)
     loss = nll_loss(log_p, target, weight, ignore_index=ignore_index, reduction=reduction, contract=contract)
     terms = log_p
@@ -209,6 +237,21 @@ def _smoothed(
         smooth = sum(smooth, contract=contract)
     kept, spread = _kept_and_spread(label_smoothing, input.shape[1], input)
     return add(mul(loss, kept, contract=contract), mul(smooth, spread, contract=contract), contract=contract)
+
+
+_cross_entropy_smoothed = registry.composite(
+    "cross_entropy_smoothed",
+    "(Tensor input, Tensor target, Tensor? weight, str reduction, int ignore_index, float label_smoothing, "
+    "str contract) -> Tensor",
+    _smoothed,
+    calls=("log_softmax", "nll_loss", "mul", "add", "sub", "neg", "sum", "div"),
+    check=lambda input, target, weight, reduction, *_: check_class_loss(
+        "cross_entropy", input, target, weight, reduction
+    ),
+    dtypes=Dtypes(SINGLE, parameters=(("weight",),), integers=("target",)),
+    autocast=FLOAT32,
+    family="cross_entropy",
+)
 
 
 def cross_entropy(
@@ -252,27 +295,15 @@ def cross_entropy(
     if single:
         input, target = input.unsqueeze(0), target.unsqueeze(0)
     if target.is_floating_point():
-        input, target, weight = converted(FLOAT32, input, target, weight)
-        check_dtype(op, SINGLE, input=input)
-        check_dtype(op, (input.dtype,), target=target, weight=weight)
-        check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
-        if weight is not None:
-            check_dim(op, 1, weight=weight)
-            check_size(op, "weight.shape[0]", weight.shape[0], input.shape[1], "input.shape[1], the classes")
         if ignore_index >= 0:
             raise UnsupportedError(
                 f"{op}: ignore_index is {ignore_index} with probabilities as target, expected a negative "
                 f"one, which ignores nothing"
             )
-        dtype, (input, target, weight) = widened(input, target, weight)
-        loss = narrowed(_of_probabilities(input, target, weight, reduction, label_smoothing, name), dtype)
+        loss = _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing, name)
     elif label_smoothing > 0:
-        check_class_loss(op, input, target, weight, reduction)
         check_no_grad(op, weight=weight)
-        check_dtype(op, SINGLE, input=input)
-        input, weight = converted(FLOAT32, input, weight)
-        dtype, (input, weight) = widened(input, weight)
-        loss = narrowed(_smoothed(input, target, weight, reduction, ignore_index, label_smoothing, name), dtype)
+        loss = _cross_entropy_smoothed(input, target, weight, reduction, ignore_index, label_smoothing, name)
     else:
         check_no_grad(op, weight=weight)
         loss = _cross_entropy(input, target, weight, reduction, ignore_index, name)[0]

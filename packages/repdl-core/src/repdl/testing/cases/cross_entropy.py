@@ -36,6 +36,12 @@ def _with_rows(
     return grad, x, t, weight, total, m, uniform(9, *t.shape).abs(), reduction, ignore
 
 
+def _probabilities(shape: tuple[int, ...], reduction: str, weighted: bool, smoothing: float) -> tuple[Any, ...]:
+    """Arguments of cross_entropy_of_probabilities."""
+    weight = uniform(3, shape[1]).abs() if weighted else None
+    return uniform(1, *shape, scale=8.0), uniform(2, *shape).abs(), weight, reduction, smoothing
+
+
 def _transposed(grad: torch.Tensor, x: torch.Tensor, *rest: object) -> tuple[Any, ...]:
     return grad, uniform(1, 7, 11).t(), *rest
 
@@ -77,6 +83,60 @@ CASES = [
         lambda: _with_rows(
             torch.tensor(0.5), torch.tensor(ROWS), targets(3, len(ROWS)), None, torch.tensor(0.0), "mean", IGNORE
         ),
+        dtypes=EVERY,
+    ),
+    *(
+        Case(
+            "cross_entropy_of_probabilities",
+            f"{r}{'_weighted' * w}{'_smoothed' * (a > 0)}",
+            lambda r=r, w=w, a=a: _probabilities((11, 7), r, w, a),
+            dtypes=EVERY if w == (a > 0) else (),
+        )
+        for r in ("none", "mean", "sum")
+        for w in (False, True)
+        for a in (0.0, 0.1)
+    ),
+    Case("cross_entropy_of_probabilities", "dims", lambda: _probabilities((3, 4, 5, 2), "mean", True, 0.3)),
+    Case("cross_entropy_of_probabilities", "empty", lambda: _probabilities((0, 3), "mean", False, 0.1), dtypes=EVERY),
+    Case(
+        "cross_entropy_of_probabilities",
+        "special",
+        lambda: (torch.tensor(ROWS), torch.tensor(ROWS).flip(0), None, "none", 0.0),
+        dtypes=EVERY,
+    ),
+    Case(
+        "cross_entropy_of_probabilities",
+        "transposed",
+        lambda: (uniform(1, 7, 11).t(), uniform(2, 7, 11).abs().t(), None, "mean", 1.0),
+        dtypes=EVERY,
+    ),
+    *(
+        Case(
+            "cross_entropy_smoothed",
+            variant(*v),
+            lambda v=v: (*loss((11, 7), *v, scale=8.0), 0.1),
+            dtypes=DTYPES.get(v, ()),
+            mixed=v == ("mean", True, True),
+        )
+        for v in VARIANTS
+    ),
+    Case("cross_entropy_smoothed", "dims", lambda: (*loss((3, 4, 5, 2), "mean", True, True), 0.3)),
+    Case("cross_entropy_smoothed", "empty", lambda: (*loss((0, 3)), 0.1), dtypes=EVERY),
+    Case(
+        "cross_entropy_smoothed",
+        "subnormal",
+        lambda: (uniform(1, 11, 7), targets(7, 11), uniform(3, 7, scale=2.0**-130).abs(), "none", IGNORE, 0.1),
+    ),
+    Case(
+        "cross_entropy_smoothed",
+        "special",
+        lambda: (torch.tensor(ROWS), targets(3, len(ROWS)), None, "none", IGNORE, 1.0),
+        dtypes=EVERY,
+    ),
+    Case(
+        "cross_entropy_smoothed",
+        "transposed",
+        lambda: (uniform(1, 7, 11).t(), targets(7, 11), None, "mean", IGNORE, 0.1),
         dtypes=EVERY,
     ),
 ]
