@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repdl.testing.cases import DOUBLE, EVERY, Case
-from repdl.testing.cases.nll_loss import IGNORE, backward, loss, targets, variants
+from repdl.testing.cases.nll_loss import DTYPES, IGNORE, VARIANTS, backward, loss, targets, variant, variants
 from repdl.testing.cases.softmax import ROWS
 from repdl.testing.inputs import uniform
 
