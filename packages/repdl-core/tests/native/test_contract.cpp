@@ -31,11 +31,11 @@ void expect(const char* what, float actual, std::uint32_t expected) {
 }
 
 // n parts split at the largest power of two below n: the tree as its definition says.
-float joined(const std::vector<float>& parts, std::size_t first, std::size_t n) {
+float by_definition(const std::vector<float>& parts, std::size_t first, std::size_t n) {
   if (n == 1) return parts[first];
   std::size_t half = 1;
   while (2 * half < n) half *= 2;
-  return joined(parts, first, half) + joined(parts, first + half, n - half);
+  return by_definition(parts, first, half) + by_definition(parts, first + half, n - half);
 }
 
 }  // namespace
@@ -52,14 +52,19 @@ int main() {
 
   for (std::size_t n = 1; n < 70; ++n) {
     std::vector<float> parts;
-    repdl::Tree<float> tree;
+    repdl::Tree<float> tree, all_but_one;
     for (std::size_t i = 0; i < n; ++i) {
       parts.push_back(1.0f / static_cast<float>(i + 3));
       tree.push(parts.back());
+      if (i + 1 < n) all_but_one.push(parts.back());
     }
-    expect("tree", tree.result(), bits(joined(parts, 0, n)));
+    const std::uint32_t expected = bits(by_definition(parts, 0, n));
+    expect("tree", tree.result(), expected);
+    expect("tree, finished", all_but_one.finish(parts.back()), expected);
+    expect("tree in place", repdl::tree_of(parts.data(), static_cast<std::int64_t>(n)), expected);
   }
   expect("empty tree", repdl::Tree<float>().result(), 0u);
+  expect("empty tree in place", repdl::tree_of<float>(nullptr, 0), 0u);
 
   expect("exp(0)", repdl::exact::exp(0.0f), bits(1.0f));
   expect("exp(-104)", repdl::exact::exp(-104.0f), 0u);

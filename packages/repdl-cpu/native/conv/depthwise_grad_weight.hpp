@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "reduce/chunk_tree.hpp"
+#include "gemm/chunk_tree.hpp"
 #include "conv/padded_nhwc.hpp"
 
 namespace repdl::cpu {
@@ -13,9 +13,7 @@ namespace repdl::cpu {
 template <int T>
 class DepthwiseTaps {
  public:
-  explicit DepthwiseTaps(std::int64_t chunk) : chunk_(chunk), left_(chunk) {
-    for (Vec& chain : acc_) chain = Vec::zero();
-  }
+  explicit DepthwiseTaps(std::int64_t chunk) : chunk_(chunk), left_(chunk) { acc_.clear(); }
 
   // The terms of one image: its frame and gradient, pixels of Vec::width channels.
   void add(const Geometry& g, const PaddedNhwc& frame, const float* grad, const std::int64_t* offset) {
@@ -27,7 +25,7 @@ class DepthwiseTaps {
         if (left_ == 0) {
           REPDL_ROUTE("conv2d_grad_weight: depthwise, several chunks", T);
           tree_.push(acc_);
-          for (Vec& chain : acc_) chain = Vec::zero();
+          acc_.clear();
           left_ = chunk_;
         }
         const std::int64_t end = std::min(g.ow, i + left_);
@@ -42,7 +40,7 @@ class DepthwiseTaps {
   }
 
   void finish(float* out, std::int64_t out_stride) {
-    tree_.finish(acc_);
+    acc_ = tree_.finish(acc_);
     alignas(64) float lane[Vec::width];
     for (int t = 0; t < T; ++t) {
       canonical(acc_[t]).store(lane);
@@ -53,7 +51,7 @@ class DepthwiseTaps {
  private:
   std::int64_t chunk_, left_;
   ChunkTree<T> tree_;
-  Vec acc_[T];
+  Vecs<T> acc_;
 };
 
 // Vec::width channels from c on, taps [first, first + T) and further ones: images are turned

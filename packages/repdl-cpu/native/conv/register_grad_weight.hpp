@@ -8,7 +8,7 @@
 
 #include <utility>
 
-#include "reduce/chunk_tree.hpp"
+#include "gemm/chunk_tree.hpp"
 #include "conv/padded_nhwc.hpp"
 
 namespace repdl::cpu {
@@ -46,8 +46,8 @@ void register_grad_weight_tile(const float* grad, const RunOperand& runs, const 
         runs.at(std::min<std::int64_t>(2 * v + 1, shape.count - 1));  // the last one twice, where there is no other
   }
   ChunkTree<R * V> tree;
-  Vec acc[R * V];
-  for (Vec& chain : acc) chain = Vec::zero();
+  Vecs<R * V> acc;
+  acc.clear();
   std::int64_t left = chunk;
   std::int64_t n = start / positions, p = start % positions, y = p / g.ow, x = p % g.ow;
   for (; terms > 0; ++n, p = y = 0) {
@@ -57,7 +57,7 @@ void register_grad_weight_tile(const float* grad, const RunOperand& runs, const 
       while (x < g.ow && terms > 0) {
         if (left == 0) {
           tree.push(acc);
-          for (Vec& chain : acc) chain = Vec::zero();
+          acc.clear();
           left = chunk;
         }
         const std::int64_t end = std::min(g.ow, x + std::min(left, terms));
@@ -78,7 +78,7 @@ void register_grad_weight_tile(const float* grad, const RunOperand& runs, const 
       }
     }
   }
-  tree.finish(acc);
+  acc = tree.finish(acc);
   alignas(64) float columns[V * Vec::width];
   for (int r = 0; r < rows; ++r) {
     for (int v = 0; v < V; ++v) canonical(acc[r * V + v]).store(columns + v * Vec::width);

@@ -133,15 +133,12 @@ void double_block(const TableOperand& a, const TableOperand& b, const TableOutpu
       for (std::int64_t j = 0; j < columns; j += nr)
         for (std::int64_t i = 0; i < rows; i += mr, at += mr * nr) tile(a_panels + i * kc, b_panels + j * kc, kc, at);
     }
-    // Join with complete left siblings: those of the trailing one bits, or of all one bits at the end.
     const bool last = index + 1 == chunks;
-    int l = 0;
-    for (; last ? (index >> l) != 0 : (index >> l) & 1; ++l) {
-      if (!((index >> l) & 1)) continue;
-      const double* left = chains + (l + 1) * area;
+    const int waits = tree_join(index, last, [&](int level) {
+      const double* left = chains + (level + 1) * area;
       for (std::int64_t e = 0; e < area; ++e) chains[e] = left[e] + chains[e];
-    }
-    if (!last) std::copy_n(chains, area, chains + (l + 1) * area);
+    });
+    if (!last) std::copy_n(chains, area, chains + (waits + 1) * area);
   }
 
   double* data = c.data + c.batch[static_cast<std::size_t>(batch)];

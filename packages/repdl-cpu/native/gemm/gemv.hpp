@@ -57,7 +57,7 @@ inline void gemv(const float* a, std::int64_t step, const float* b, std::int64_t
       }
       acc.store(part + g * W);
     }
-    const float sum = joined(part, chunks);
+    const float sum = tree_of(part, chunks);
     c[j] = canonical(bias ? sum + bias[j] : sum);
   }
 }

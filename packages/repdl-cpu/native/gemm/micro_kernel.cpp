@@ -45,7 +45,7 @@ void run(const MicroTile& t) {
   const auto level = [&](int l) {
     return l < t.local_levels ? local[l] : t.level + (l - t.local_levels) * t.level_stride;
   };
-  const auto join = [&](int l) {
+  const auto join = [&](int l) __attribute__((always_inline)) {
     if (l >= t.local_levels) REPDL_ROUTE("tile: tree of several pieces");
     const float* left = level(l);
 #pragma GCC unroll 16
@@ -91,14 +91,10 @@ void run(const MicroTile& t) {
     left -= terms;
     const bool more = left > 0;
     if (!more && !t.chunk_done) return store(t.chain);
-    // Join with complete left siblings: those of the trailing one bits, or of all one bits
-    // after the last chunk.
     const bool last = !more && t.last;
-    int l = 0;
-    for (; last ? (index >> l) != 0 : (index >> l) & 1; ++l)
-      if ((index >> l) & 1) join(l);
+    const int waits = tree_join(index, last, join);
     if (last) break;
-    store(level(l));
+    store(level(waits));
     if (!more) return;
     ++index;
 #pragma GCC unroll 16

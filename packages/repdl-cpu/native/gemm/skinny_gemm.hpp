@@ -7,7 +7,7 @@
 // cache and used at once. The order is that of gemm.hpp.
 #pragma once
 
-#include "reduce/chunk_tree.hpp"
+#include "gemm/chunk_tree.hpp"
 #include "gemm/gemm.hpp"
 
 namespace repdl::cpu {
@@ -22,10 +22,10 @@ void skinny_gemm_tile(const float* a, std::int64_t row, std::int64_t step, const
   constexpr int W = Vec::width;
   alignas(64) float turned[W * V * W];
   ChunkTree<R * V> tree;
-  Vec acc[R * V];
+  Vecs<R * V> acc;
   for (std::int64_t begin = 0;; begin += chunk) {
     const std::int64_t end = std::min(K, begin + chunk);
-    for (Vec& chain : acc) chain = Vec::zero();
+    acc.clear();
     for (std::int64_t k = begin; k < end; k += W) {
       const int count = static_cast<int>(std::min<std::int64_t>(W, end - k));
       if (count == W) {
@@ -44,7 +44,7 @@ void skinny_gemm_tile(const float* a, std::int64_t row, std::int64_t step, const
     if (end >= K) break;
     tree.push(acc);
   }
-  tree.finish(acc);
+  acc = tree.finish(acc);
   for (int i = 0; i < R; ++i)
     for (int v = 0; v < V; ++v) {
       Vec result = acc[i * V + v];

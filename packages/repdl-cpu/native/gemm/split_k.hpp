@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "reduce/chunk_tree.hpp"
+#include "repdl/contract/order.hpp"
+#include "simd/simd.hpp"
 #include "base/threads.hpp"
 
 namespace repdl::cpu {
@@ -34,14 +35,10 @@ inline void join_parts(const float* result, std::int64_t stride, std::int64_t pa
   constexpr std::int64_t grain = 256;  // vectors worth a thread
   parallel_for(stride / Vec::width, grain, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin * Vec::width; i < std::min(outputs, end * Vec::width); i += Vec::width) {
-      ChunkTree<1> tree;
-      Vec part[1] = {Vec::load(result + i)};
-      for (std::int64_t p = 1; p < parts; ++p) {
-        tree.push(part);
-        part[0] = Vec::load(result + p * stride + i);
-      }
-      tree.finish(part);
-      canonical(part[0]).store(out + i, static_cast<int>(std::min<std::int64_t>(Vec::width, outputs - i)));
+      Tree<Vec, 40> tree;
+      for (std::int64_t p = 0; p + 1 < parts; ++p) tree.push(Vec::load(result + p * stride + i));
+      const Vec sum = tree.finish(Vec::load(result + (parts - 1) * stride + i));
+      canonical(sum).store(out + i, static_cast<int>(std::min<std::int64_t>(Vec::width, outputs - i)));
     }
   });
 }

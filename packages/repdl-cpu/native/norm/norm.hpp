@@ -197,9 +197,11 @@ class ColumnSums {
     });
     parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) {
       for (std::int64_t b = 0; b < blocks_; ++b)
-        for (std::int64_t half = parts_ / 2; half >= 1; half /= 2)
+        fold_lanes(parts_, [&](std::int64_t half) {
           for (std::int64_t j = 0; j < half; ++j) add(partial(b * parts_ + j), partial(b * parts_ + j + half), width_);
-      join(0, blocks_);
+        });
+      if (blocks_ > 1) REPDL_ROUTE("norm: several blocks of rows");
+      tree_in_place(blocks_, [&](std::int64_t i, std::int64_t j) { add(partial(i * parts_), partial(j * parts_), width_); });
     });
     return partial_.get();
   }
@@ -240,16 +242,6 @@ class ColumnSums {
     REPDL_ROUTE("norm: right subtree of lanes");
     subtree(start, first + step, 2 * step, right, right + cluster_ * width_, visit);
     add(sum, right, cluster_ * width_);
-  }
-
-  // The tree over n blocks, into the first of them.
-  void join(std::int64_t first, std::int64_t n) {
-    if (n < 2) return;
-    REPDL_ROUTE("norm: several blocks of rows");
-    const std::int64_t half = std::int64_t{1} << (tree_levels(n) - 1);
-    join(first, half);
-    join(first + half, n - half);
-    add(partial(first * parts_), partial((first + half) * parts_), width_);
   }
 
   std::int64_t rows_, width_, lanes_, block_, parts_, blocks_, cluster_ = 1;

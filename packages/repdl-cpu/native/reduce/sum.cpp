@@ -158,7 +158,7 @@ void few_outputs(const T* x, T* out, const Dims& kept, const Dims& reduced, cons
         partial[b] = gathered_block(from, reduced, b * block, std::min(block, n - b * block), contract);
     });
     // In the environment of parallel_for too.
-    parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) { out[o] = canonical(joined(partial.data(), blocks)); });
+    parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) { out[o] = canonical(tree_of(partial.data(), blocks)); });
   }
 }
 
@@ -174,7 +174,7 @@ void contiguous_rows(const T* x, T* out, std::int64_t rows, std::int64_t row_str
       if (r > begin) REPDL_ROUTE("sum: rows, several times", sizeof(T));
       const std::int64_t count = std::min(at_once, end - r);
       block_sums(x + r * row_stride, count, row_stride, n, contract, partial.data());
-      for (std::int64_t i = 0; i < count; ++i) out[r + i] = canonical(joined(&partial[i * blocks], blocks));
+      for (std::int64_t i = 0; i < count; ++i) out[r + i] = canonical(tree_of(&partial[i * blocks], blocks));
     }
   });
 }

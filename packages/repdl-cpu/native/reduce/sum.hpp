@@ -134,7 +134,7 @@ template <class T, class Row>
 void sum_columns(std::int64_t n, std::int64_t columns, bool flat, Row&& row, T* out, const Contract& contract) {
   const std::int64_t block = sum_block_of(contract, n), lanes = contract.sum_lanes;
   const std::int64_t used = std::min(lanes, n), blocks = (n + block - 1) / block;
-  const std::int64_t values = (used + tree_levels(blocks) + 1) * columns;
+  const std::int64_t values = (used + tree_levels(blocks)) * columns;
   T* lane = reinterpret_cast<T*>(scratch(0, values * static_cast<std::int64_t>(sizeof(T) / sizeof(float))));
   T* level = lane + used * columns;  // the tree's left siblings
   for (std::int64_t b = 0; b < blocks; ++b) {
@@ -160,24 +160,18 @@ void sum_columns(std::int64_t n, std::int64_t columns, bool flat, Row&& row, T* 
         }
       }
     }
-    for (std::int64_t half = lanes / 2; half >= 1; half /= 2) {
+    fold_lanes(lanes, [&](std::int64_t half) {
       const std::int64_t upper = std::max<std::int64_t>(0, filled - half) * columns;
       for (std::int64_t j = 0; j < upper; ++j) lane[j] += lane[j + half * columns];
       filled = std::min(filled, half);
-    }
-    std::int64_t at = 0;
-    for (; (b >> at) & 1; ++at)
-      for (std::int64_t c = 0; c < columns; ++c) lane[c] = level[at * columns + c] + lane[c];
-    for (std::int64_t c = 0; c < columns; ++c) level[at * columns + c] = lane[c];
+    });
+    const bool last = b + 1 == blocks;
+    const int waits = tree_join(b, last, [&](int l) {
+      for (std::int64_t c = 0; c < columns; ++c) lane[c] = level[l * columns + c] + lane[c];
+    });
+    std::copy_n(lane, columns, last ? out : level + waits * columns);
   }
   if (blocks == 0) std::fill(out, out + columns, T(0));
-  bool joined = false;
-  for (std::int64_t at = 0; (blocks >> at) != 0; ++at) {
-    if (!((blocks >> at) & 1)) continue;
-    for (std::int64_t c = 0; c < columns; ++c)
-      out[c] = joined ? level[at * columns + c] + out[c] : level[at * columns + c];
-    joined = true;
-  }
 }
 
 }  // namespace repdl::cpu

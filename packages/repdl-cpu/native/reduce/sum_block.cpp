@@ -52,8 +52,9 @@ template <class T>
 T BlockSumOf<T>::result() const {
   alignas(64) T lane[max_lanes];
   std::memcpy(lane, lane_, sizeof lane);
-  for (std::int64_t half = lanes_ / 2; half >= 1; half /= 2)
+  fold_lanes(lanes_, [&](std::int64_t half) {
     for (std::int64_t j = 0; j < half; ++j) lane[j] = lane[j] + lane[j + half];
+  });
   return lane[0];
 }
 

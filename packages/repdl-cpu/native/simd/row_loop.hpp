@@ -73,8 +73,9 @@ inline float fold(Vec x) {
 #else
   float last[Vec::width];
   x.store(last);
-  for (int half = Vec::width / 2; half >= 1; half /= 2)
+  fold_lanes(Vec::width, [&](int half) {
     for (int j = 0; j < half; ++j) last[j] = last[j] + last[j + half];
+  });
   return last[0];
 #endif
 }
@@ -110,8 +111,9 @@ void sum_64_lanes(std::int64_t begin, std::int64_t n, const F& given, std::array
       for (int v = 0; v < vectors; ++v) lane[k][v] = lane[k][v] + Vec::load(rest[k] + v * Vec::width);
   }
   for (int k = 0; k < K; ++k) {
-    for (int half = vectors / 2; half >= 1; half /= 2)
+    fold_lanes(vectors, [&](int half) {
       for (int v = 0; v < half; ++v) lane[k][v] = lane[k][v] + lane[k][v + half];
+    });
     sums[k] = fold(lane[k][0]);
   }
 }

@@ -1,4 +1,5 @@
-// The accumulation orders of the contract: parameters, and the binary tree as a counter.
+// The accumulation orders of the contract: parameters, the tree, and the fold of lanes. They are written here and
+// nowhere else: a kernel says what joining two of its values is, numbers or tiles of outputs.
 #pragma once
 
 #include <cstdint>
@@ -14,57 +15,77 @@ struct Contract {
   std::int64_t sum_block = 1024;
 };
 
-// The tree splits n parts at the largest power of two below n. Parts that arrive in
-// ascending order can be joined as a binary counter counts: after part number `index`
-// every trailing one bit of `index` is a complete left sibling, joined as left + right;
-// after the last part every one bit is. The two functions walk those levels upwards.
-REPDL_HD inline int tree_level_after(std::int64_t index) {
+// The tree splits n values at the largest power of two below n.
+//
+// Values that come one after the other are joined as a binary counter counts: after value number
+// `index`, every trailing one bit of `index` is a complete left sibling, which waits at the level
+// of that bit; after the last value every one bit is. Calls join(level), which makes the value that
+// came the sum (sibling at level) + value, in ascending order; returns the level where it waits next.
+template <class Join>
+REPDL_HD_INLINE int tree_join(std::int64_t index, bool last, const Join& join) {
   int level = 0;
-  while ((index >> level) & 1) ++level;
+  for (; last ? (index >> level) != 0 : (index >> level) & 1; ++level)
+    if ((index >> level) & 1) join(level);
   return level;
 }
 
-REPDL_HD inline int tree_levels(std::int64_t parts) {
+// How many levels n values wait at.
+REPDL_HD inline int tree_levels(std::int64_t n) {
   int levels = 0;
-  while ((std::int64_t{1} << levels) < parts) ++levels;
+  while ((std::int64_t{1} << levels) < n) ++levels;
   return levels;
 }
 
-// Joins scalar parts: push each in order, then take the result.
-template <class T>
+// Values of T that come one after the other, in memory of its own.
+template <class T, int max_levels = 63>
 class Tree {
  public:
-  REPDL_HD void push(T part) {
-    int level = 0;
-    for (; (count_ >> level) & 1; ++level) part = parts_[level] + part;
-    parts_[level] = part;
+  REPDL_HD_INLINE void push(T value) {
+    const int level = tree_join(count_, false, [&](int l) { value = waiting_[l] + value; });
+    waiting_[level] = value;
     ++count_;
   }
 
-  // The joined result; +0 if nothing was pushed.
+  // The result of all that were pushed and of one more, the last.
+  REPDL_HD_INLINE T finish(T last) const {
+    tree_join(count_, true, [&](int l) { last = waiting_[l] + last; });
+    return last;
+  }
+
+  // The result of all that were pushed; +0 of none.
   REPDL_HD T result() const {
     if (count_ == 0) return T(0);
-    int level = tree_level_after(~count_);  // lowest one bit of count_
-    T joined = parts_[level];
-    for (++level; (count_ >> level) != 0; ++level)
-      if ((count_ >> level) & 1) joined = parts_[level] + joined;
-    return joined;
+    int level = 0;
+    while (!((count_ >> level) & 1)) ++level;
+    T value = waiting_[level];  // of the last one, and what it was joined with
+    tree_join(count_ - (std::int64_t{1} << level), true, [&](int l) { value = waiting_[l] + value; });
+    return value;
   }
 
  private:
   std::int64_t count_ = 0;
-  T parts_[63];
+  T waiting_[max_levels];
 };
 
-// The same over `count` parts in memory, in place: neighbours, level by level. +0 for none.
+// Values in memory, in place: join(i, j) makes value i the sum of values i and j. The result is value 0.
+template <class Join>
+REPDL_HD_INLINE void tree_in_place(std::int64_t n, const Join& join) {
+  for (std::int64_t step = 1; step < n; step *= 2)
+    for (std::int64_t i = 0; i + step < n; i += 2 * step) join(i, i + step);
+}
+
+// The same of numbers; +0 of none.
 template <class T>
-REPDL_HD T joined(T* parts, std::int64_t count) {
-  if (count == 0) return T(0);
-  for (; count > 1; count = (count + 1) / 2) {
-    for (std::int64_t i = 0; i < count / 2; ++i) parts[i] = parts[2 * i] + parts[2 * i + 1];
-    if (count % 2 != 0) parts[count / 2] = parts[count - 1];
-  }
-  return parts[0];
+REPDL_HD T tree_of(T* values, std::int64_t n) {
+  tree_in_place(n, [=](std::int64_t i, std::int64_t j) { values[i] = values[i] + values[j]; });
+  return n == 0 ? T(0) : values[0];
+}
+
+// The lanes of a block, a power of two, fold by halves: fold(half) makes lane j the sum of lanes j and
+// j + half, for every j < half. The result is lane 0.
+template <class Lanes, class Fold>
+REPDL_HD_INLINE void fold_lanes(Lanes lanes, const Fold& fold) {
+  for (Lanes half = lanes / 2; half >= 1; half /= 2) fold(half);
 }
 
 }  // namespace repdl

@@ -1,0 +1,104 @@
+// Scratch memory: an object that belongs to whoever uses it.
+//
+//   const Scratch<float> packed(floats);   packed.data(): not initialised, aligned to a page
+//
+// A thread keeps what was given back for its next user: fresh pages cost more than packing into them. It
+// keeps no more than scratch_kept bytes in all; what is larger goes back to the system at once.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+namespace repdl::cpu {
+
+constexpr std::size_t scratch_kept = std::size_t{8} << 20;  // packed blocks and partial sums of a product
+
+namespace memory {
+
+constexpr std::size_t page = 4096;
+
+struct Block {
+  void* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+inline Block allocate(std::size_t bytes) {
+  bytes = (bytes + page - 1) / page * page;
+  return {::operator new(bytes, std::align_val_t{page}), bytes};
+}
+
+inline void release(Block block) { ::operator delete(block.data, std::align_val_t{page}); }
+
+// Blocks of a thread that nobody uses, in the order in which they were given back.
+class SpareBlocks {
+ public:
+  SpareBlocks() = default;
+  SpareBlocks(const SpareBlocks&) = delete;
+  SpareBlocks& operator=(const SpareBlocks&) = delete;
+  ~SpareBlocks() { keep(0); }
+
+  // The smallest that is large enough.
+  Block take(std::size_t bytes) {
+    int fits = -1;
+    for (int i = 0; i < count_; ++i)
+      if (blocks_[i].bytes >= bytes && (fits < 0 || blocks_[i].bytes < blocks_[fits].bytes)) fits = i;
+    return fits < 0 ? allocate(bytes) : remove(fits);
+  }
+
+  void give(Block block) {
+    if (block.bytes > scratch_kept) return release(block);
+    keep(scratch_kept - block.bytes);
+    if (count_ == most) release(remove(0));
+    blocks_[count_++] = block;
+    total_ += block.bytes;
+  }
+
+ private:
+  // Those given back first go first.
+  void keep(std::size_t bytes) {
+    while (total_ > bytes) release(remove(0));
+  }
+
+  Block remove(int i) {
+    const Block block = blocks_[i];
+    std::copy(blocks_ + i + 1, blocks_ + count_--, blocks_ + i);
+    total_ -= block.bytes;
+    return block;
+  }
+
+  static constexpr int most = 8;
+  Block blocks_[most];
+  int count_ = 0;
+  std::size_t total_ = 0;
+};
+
+inline SpareBlocks& spare_blocks() {
+  thread_local SpareBlocks blocks;
+  return blocks;
+}
+
+}  // namespace memory
+
+template <class T>
+class Scratch {
+ public:
+  Scratch() = default;
+  explicit Scratch(std::int64_t count) {
+    if (count > 0) block_ = memory::spare_blocks().take(static_cast<std::size_t>(count) * sizeof(T));
+  }
+  Scratch(Scratch&& other) noexcept : block_(std::exchange(other.block_, {})) {}
+  Scratch& operator=(Scratch&&) = delete;
+  ~Scratch() {
+    if (block_.data) memory::spare_blocks().give(block_);
+  }
+
+  T* data() const { return static_cast<T*>(block_.data); }
+
+ private:
+  memory::Block block_;
+};
+
+}  // namespace repdl::cpu
