@@ -1,4 +1,4 @@
-// sigmoid and x sigmoid(x) of a whole Vec: the bits of repdl/exact/sigmoid.hpp, most of the time
+// sigmoid of a whole Vec: the bits of repdl/exact/sigmoid.hpp, most of the time
 // without doubles.
 //
 //   e = exp(-|x|) as s + rest (exp_vec.hpp); sigmoid(x) = n / (1 + e), n = 1 or, for negative x, e
@@ -38,9 +38,6 @@ constexpr float sigmoid_end = -43.0f, sigmoid_floor = 0x1p-86f;
   return between(y, fma(residual, i, -margin), fma(residual, i, margin));
 }
 
-// x sigmoid(x), which is NaN only for NaN and -inf: both undecided.
-inline float silu_one(float x) { return canonical(x * exact::sigmoid(x)); }
-
 template <class V>
 [[gnu::always_inline]] inline V sigmoid(V given) {
   const Vec x = value_of(given);
@@ -48,17 +45,9 @@ template <class V>
   return or_else<exactly<exact::sigmoid>>(given, y.value, y.decided);
 }
 
-template <class V>
-[[gnu::always_inline]] inline V silu(V given) {
-  const Vec x = value_of(given);
-  const Rounded y = sigmoid_rounded(x);
-  return or_else<exactly<silu_one>>(given, x * y.value, y.decided);
-}
-
 #else
 
 inline Vec sigmoid(Vec x) { return each_of<exact::sigmoid>(x); }
-inline Vec silu(Vec x) { return canonical(x * sigmoid(x)); }
 
 #endif
 

@@ -17,7 +17,6 @@ struct Add : Arithmetic {
   REPDL_HD T operator()(T a, T b) const { return a + b; }
 };
 
-// The same element: for ops that copy elements.
 // input + alpha * other, rounded once.
 template <class T>
 struct AddAlpha : Arithmetic {
@@ -47,12 +46,6 @@ struct Addcmul : Arithmetic {
 
   REPDL_HD explicit Addcmul(double value) : value(constant<T>(value)) {}
   REPDL_HD T operator()(T input, T a, T b) const { return input + mul(value, mul(a, b)); }
-};
-
-template <class T>
-struct Canonical : Arithmetic {
-  static constexpr auto op = "canonical";
-  REPDL_HD T operator()(T x) const { return x; }
 };
 
 template <class T>
@@ -199,8 +192,8 @@ struct Where : Arithmetic {
   REPDL_HD T operator()(bool condition, T input, T other) const { return condition ? input : other; }
 };
 
-using ArithmeticFunctions = List<Abs, Add, AddAlpha, Addcdiv, Addcmul, Canonical, Clamp, ClampBackward, Div, DivFloor,
-                                 DivTrunc, Lerp, LerpTensor, Maximum, MaximumBackward, Minimum, Mul, Neg, Reciprocal,
-                                 Relu, ReluBackward, Sign, Sqrt, Square, Sub, Where>;
+using ArithmeticFunctions =
+    List<Abs, Add, AddAlpha, Addcdiv, Addcmul, Clamp, ClampBackward, Div, DivFloor, DivTrunc, Lerp, LerpTensor, Maximum,
+         MaximumBackward, Minimum, Mul, Neg, Reciprocal, Relu, ReluBackward, Sign, Sqrt, Square, Sub, Where>;
 
 }  // namespace repdl::pointwise
