@@ -63,7 +63,7 @@ BUGS = {
     "wrong_mask": Bug("reduce/sum.hpp", {"whole_warp = 0xffffffffu": "whole_warp = 0x0000ffffu"}, "error"),
     "early_return": Bug("reduce/sum.hpp", {"  for (int half": "  if (me >= n) return sum;\n  for (int half"}, "error"),
     "wrong_subtree": Bug(
-        "reduce/grid_sum.hpp", {"first = part * join_width": "first = part * (join_width - 1)"}, "bits"
+        "reduce/grid_sum.hpp", {"first = index * join_width": "first = index * (join_width - 1)"}, "bits"
     ),
     "gemm_slice_not_awaited": Bug("gemm/gemm.hpp", {SLICE_HERE: ""}, "bits thread"),
     "gemm_waits_for_a_group_less": Bug("gemm/gemm.hpp", {"prior(stages - 2)": "prior(stages - 1)"}, "bits"),

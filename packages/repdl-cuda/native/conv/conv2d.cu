@@ -10,7 +10,7 @@
 //                     positions that see the same taps: those with one remainder of
 //                     (h + padding) mod stride
 //
-// Where a group has very few channels (depthwise), few.hpp computes the same without tiles.
+// Where a group has very few channels (depthwise), direct_conv.hpp computes the same without tiles.
 #include "conv/direct_conv.hpp"
 #include "conv/images.hpp"
 #include "gemm/gemm_run.hpp"
@@ -112,9 +112,9 @@ GemmPlan plan_grad_weight(const Geometry& v, std::int64_t chunk, int tile, const
 }
 
 // Whether tiles would be mostly empty; a test that asks for a tile gets it.
-bool few_rows_of(const GemmPlan& plan, int tile) { return tile == 0 && plan.gemm.m <= few_most; }
-bool few_outputs_of(const GemmPlan& plan, int tile) {
-  return few_rows_of(plan, tile) && std::int64_t{plan.gemm.m} * plan.gemm.n <= 64;
+bool takes_direct_rows(const GemmPlan& plan, int tile) { return tile == 0 && plan.gemm.m <= max_direct_rows; }
+bool takes_direct_outputs(const GemmPlan& plan, int tile) {
+  return takes_direct_rows(plan, tile) && std::int64_t{plan.gemm.m} * plan.gemm.n <= 64;
 }
 
 // f(rows, columns) for each class of inputs
@@ -149,8 +149,8 @@ void conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, Ints 
                           {0, 0},
                           is_aligned(y) && area % static_cast<std::int64_t>(16 / sizeof(T)) == 0};
   const GemmPlan plan = plan_forward<T>(v, contract.dot_chunk, tile, stream);
-  if (few_rows_of(plan, tile))
-    run_few_rows<T>(run.op, plan.gemm, {w, v.group_o() * k, k, 1}, b, c, stream);
+  if (takes_direct_rows(plan, tile))
+    run_direct_rows<T>(run.op, plan.gemm, {w, v.group_o() * k, k, 1}, b, c, stream);
   else
     run_gemm<T>(run.op, plan, a, b, c, run.workspace<T>(plan.work()), stream);
 }
@@ -199,8 +199,8 @@ void conv2d_grad_input(const Tensor& grad, const Tensor& weight, Ints, Ints stri
                             {narrow(v.stride_h), narrow(v.stride_w)},
                             {narrow(rows.first), narrow(columns.first)},
                             v.stride_h == 1 && v.stride_w == 1 && is_aligned(y) && area % vector == 0};
-    if (few_rows_of(plan, tile))
-      run_few_rows<T>(op, plan.gemm, {packed, plan.gemm.k * v.group_c(), 1, v.group_c()}, b, c, stream);
+    if (takes_direct_rows(plan, tile))
+      run_direct_rows<T>(op, plan.gemm, {packed, plan.gemm.k * v.group_c(), 1, v.group_c()}, b, c, stream);
     else
       run_gemm<T>(op, plan, a, b, c, work, stream);
   });
@@ -218,10 +218,10 @@ void conv2d_grad_weight(const Tensor& grad, const Tensor& input, Ints kernel_siz
   const WindowTaps<T> b = {images<T>(input.as<T>(), v.c, v.groups, v.h, v.w), window_of(v)};
   const Rows<T> c(output.as<T>(), {}, v.group_o(), v.group_c() * v.kh * v.kw);
   const GemmPlan plan = plan_grad_weight<T>(v, contract.dot_chunk, tile, stream);
-  if (few_outputs_of(plan, tile)) {
-    const Gemm gemm = few_outputs_gemm(plan.gemm);
-    T* parts = run.workspace<T>(std::int64_t{gemm.parts} * gemm.batch * gemm.m * gemm.n);
-    run_few_outputs<T>(run.op, gemm, a, b, c, parts, stream);
+  if (takes_direct_outputs(plan, tile)) {
+    const Gemm gemm = direct_outputs_gemm(plan.gemm);
+    T* splits = run.workspace<T>(std::int64_t{gemm.splits} * gemm.batch * gemm.m * gemm.n);
+    run_direct_outputs<T>(run.op, gemm, a, b, c, splits, stream);
   } else {
     run_gemm<T>(run.op, plan, a, b, c, run.workspace<T>(plan.work()), stream);
   }

@@ -8,7 +8,7 @@
 
 namespace repdl::cuda {
 
-constexpr int few_threads = 256;
+constexpr int direct_threads = 256;
 
 // Term k of a product: the tap of a window, +0 for padding.
 template <class T>
@@ -27,8 +27,8 @@ struct Weights {
 
 // C[g, i, j] for windows at positions j, k = (c, a, b).
 template <class T>
-__global__ void __launch_bounds__(few_threads)
-    few_rows(Weights<T> weights, Windows<T> windows, ImageRows<T> c, Gemm gemm) {
+__global__ void __launch_bounds__(direct_threads)
+    direct_rows(Weights<T> weights, Windows<T> windows, ImageRows<T> c, Gemm gemm) {
   const std::int64_t output = thread_index();
   if (output >= static_cast<std::int64_t>(gemm.batch) * gemm.m * gemm.n) return;
   const int j = static_cast<int>(output % gemm.n), row = static_cast<int>(output / gemm.n);
@@ -64,24 +64,24 @@ __global__ void __launch_bounds__(few_threads)
   c.start_of(g)[i * c.row_stride + c.column(j)] = c.finish(sum, g, i, j);
 }
 
-// parts[chunk, g, i, j], or C where there is one chunk, for taps j, k = positions (n, y, x).
+// splits[chunk, g, i, j], or C where there is one chunk, for taps j, k = positions (n, y, x).
 template <class T>
-__global__ void __launch_bounds__(few_threads)
-    few_outputs(Channels<T> channels, WindowTaps<T> taps, Rows<T> c, Gemm gemm, T* parts) {
+__global__ void __launch_bounds__(direct_threads)
+    direct_outputs(Channels<T> channels, WindowTaps<T> taps, Rows<T> c, Gemm gemm, T* splits) {
   const std::int64_t outputs = static_cast<std::int64_t>(gemm.batch) * gemm.m * gemm.n, task = thread_index();
-  if (task >= outputs * gemm.parts) return;
-  const int part = static_cast<int>(task / outputs), j = static_cast<int>(task % gemm.n);
+  if (task >= outputs * gemm.splits) return;
+  const int split = static_cast<int>(task / outputs), j = static_cast<int>(task % gemm.n);
   const int row = static_cast<int>(task % outputs / gemm.n), g = row / gemm.m, i = row % gemm.m;
   const WindowShape& window = taps.window;
   int b = j;
   const int tap_c = window.taps.split(b), a = window.kernel.split(b);
   const int first_y = a * window.step[0] + window.start[0], first_x = b * window.step[1] + window.start[1];
-  const int begin = part * gemm.part_k;
+  const int begin = split * gemm.split_k;
   int x = begin;
   int n = window.area.split(x);
   int y = window.width.split(x);
   T sum = T(0);
-  for (int k = 0; k < gemm.part_k && begin + k < gemm.k; ++k) {
+  for (int k = 0; k < gemm.split_k && begin + k < gemm.k; ++k) {
     const T* image = taps.x.group(g) + n * taps.x.image;
     const T* grad = channels.x.group(g) + n * channels.x.image +
                     (static_cast<std::int64_t>(i) * channels.x.height + y) * channels.x.width + x;
@@ -93,33 +93,33 @@ __global__ void __launch_bounds__(few_threads)
     y = 0;
     ++n;
   }
-  if (gemm.parts > 1)
-    parts[task] = sum;
+  if (gemm.splits > 1)
+    splits[task] = sum;
   else
     c.start_of(g)[i * c.row_stride + j] = c.finish(sum, g, i, j);
 }
 
-constexpr int few_most = 4;
+constexpr int max_direct_rows = 4;
 
 template <class T>
-void run_few_rows(const char* op, const Gemm& gemm, const Weights<T>& w, const Windows<T>& x, const ImageRows<T>& c,
-                  const Stream& stream) {
+void run_direct_rows(const char* op, const Gemm& gemm, const Weights<T>& w, const Windows<T>& x, const ImageRows<T>& c,
+                     const Stream& stream) {
   const std::int64_t outputs = std::int64_t{gemm.batch} * gemm.m * gemm.n;
-  launch(op, few_rows<T>, {ceil_div(outputs, few_threads)}, few_threads, 0, stream, w, x, c, gemm);
+  launch(op, direct_rows<T>, {ceil_div(outputs, direct_threads)}, direct_threads, 0, stream, w, x, c, gemm);
 }
 
-// Every chunk a part; `parts` has gemm.parts elements for each output.
-inline Gemm few_outputs_gemm(Gemm gemm) {
-  gemm.part_k = gemm.chunk;
-  gemm.parts = static_cast<int>(std::max<std::int64_t>(ceil_div(gemm.k, gemm.chunk), 1));
+// Every chunk a split; `splits` has gemm.splits elements for each output.
+inline Gemm direct_outputs_gemm(Gemm gemm) {
+  gemm.split_k = gemm.chunk;
+  gemm.splits = static_cast<int>(std::max<std::int64_t>(ceil_div(gemm.k, gemm.chunk), 1));
   return gemm;
 }
 template <class T>
-void run_few_outputs(const char* op, const Gemm& gemm, const Channels<T>& grad, const WindowTaps<T>& x,
-                     const Rows<T>& c, T* parts, const Stream& stream) {
-  const std::int64_t tasks = std::int64_t{gemm.batch} * gemm.m * gemm.n * gemm.parts;
-  launch(op, few_outputs<T>, {ceil_div(tasks, few_threads)}, few_threads, 0, stream, grad, x, c, gemm, parts);
-  run_join(op, gemm, parts, c, stream);
+void run_direct_outputs(const char* op, const Gemm& gemm, const Channels<T>& grad, const WindowTaps<T>& x,
+                        const Rows<T>& c, T* splits, const Stream& stream) {
+  const std::int64_t tasks = std::int64_t{gemm.batch} * gemm.m * gemm.n * gemm.splits;
+  launch(op, direct_outputs<T>, {ceil_div(tasks, direct_threads)}, direct_threads, 0, stream, grad, x, c, gemm, splits);
+  run_join(op, gemm, splits, c, stream);
 }
 
 }  // namespace repdl::cuda

@@ -7,12 +7,12 @@
 //       for k in the chunk:  acc = fma(A[b, i, k], B[b, k, j], acc)
 //     C[b, i, j] = tree over the chunks' acc
 //
-// A CUDA block computes a tile of C over one part of k, and then its next one. Each thread
+// A CUDA block computes a tile of C over one split of k, and then its next one. Each thread
 // keeps a patch of the tile in registers. Slices of A and B, `depth` long in k, come through
 // shared memory, several on their way at once; no slice crosses a chunk, and none is padded:
 // its length bounds the loop. Chunk sums that wait for their sibling in the tree lie in
-// `levels`, where each thread reads what it wrote itself. A part of k is a subtree; where
-// there are several, join_parts adds the rest of the tree.
+// `levels`, where each thread reads what it wrote itself. A split of k is a subtree; where
+// there are several, join_splits adds the rest of the tree.
 //
 // Operands and outputs are classes (strided.hpp, images.hpp); gemm_run.hpp launches.
 #pragma once
@@ -24,15 +24,15 @@
 
 namespace repdl::cuda {
 
-// Sizes of a product, and how its work is divided (gemm_run.hpp). k is divided into parts
-// of part_k, a power of two of chunks, of which the last may be shorter.
+// Sizes of a product, and how its work is divided (gemm_run.hpp). k is divided into splits
+// of split_k, a power of two of chunks, of which the last may be shorter.
 struct Gemm {
   int m, n, k, batch;
   int chunk;
-  int part_k, parts;
+  int split_k, splits;
   int tiles_m, tiles_n;
-  int levels;  // of the tree within a part
-  int work;    // tiles of all parts of all products
+  int levels;  // of the tree within a split
+  int work;    // tiles of all splits of all products
 };
 
 // Tuning: the tile of a CUDA block, the patch of a thread. A warp has 4 by 8 patches.
@@ -68,10 +68,10 @@ __device__ __forceinline__ int anew(int x) {
   return x;
 }
 
-// The slices of a part of k, in order.
+// The slices of a split of k, in order.
 template <int depth>
 struct Slices {
-  int left, after, chunk;  // k that is left in the chunk, and in the part after it
+  int left, after, chunk;  // k that is left in the chunk, and in the split after it
 
   __device__ Slices(int k, int chunk) : left(k < chunk ? k : chunk), after(k - left), chunk(chunk) {}
   __device__ int length() const { return left < depth ? left : depth; }  // 0 after the last
@@ -121,14 +121,13 @@ class Patch {
         sum[r][c] = fma(x[r / vector].at[r % vector], y[c / vector].at[c % vector], sum[r][c]);
   }
 
-  // Joins the sums of chunk number `index` with those that wait in `levels`, as a binary
-  // counter counts; unless it is the last one, the result waits there too.
+  // Joins the sums of chunk number `index` with those that wait in `levels`; unless it is the last
+  // one, the result waits there too.
   __device__ void join(T* levels, int index, bool last) {
     constexpr int level = Tiling::tile * Tiling::tile / vector;
     Vector<T>* waiting = reinterpret_cast<Vector<T>*>(levels) + threadIdx.x;
-    for (; (index & 1) || (last && index); index >>= 1, waiting += level)
-      if (index & 1) add(waiting);
-    if (!last) write(waiting);
+    const int waits = tree_join(index, last, [&](int l) { add(waiting + l * level); });
+    if (!last) write(waiting + waits * level);
   }
 
  private:
@@ -211,27 +210,27 @@ __device__ void sum_tile(Patch<Tiling>& patch, LoadA& a, LoadB& b, typename Tili
   __syncthreads();  // the next tile's slices may come
 }
 
-// One tile over one part of k, by its number.
+// One tile over one split of k, by its number.
 struct Work {
-  int i0, j0, part, product;
+  int i0, j0, split, product;
 
   __device__ Work(const Gemm& gemm, int tile, int number) {
     i0 = number % gemm.tiles_m * tile, number /= gemm.tiles_m;
     j0 = number % gemm.tiles_n * tile, number /= gemm.tiles_n;
-    part = number % gemm.parts, product = number / gemm.parts;
+    split = number % gemm.splits, product = number / gemm.splits;
   }
 };
 
-// Writes a patch: to C, or where k has several parts, to parts[part, b, i, j].
+// Writes a patch: to C, or where k has several splits, to splits[split, b, i, j].
 template <class Tiling, class C, class T>
-__device__ void store(Patch<Tiling>& patch, const C& c, const Gemm& gemm, T* parts, const Work& work) {
+__device__ void store(Patch<Tiling>& patch, const C& c, const Gemm& gemm, T* splits, const Work& work) {
   constexpr int vector = Tiling::vector;
-  const bool split = gemm.parts > 1;
+  const bool partial = gemm.splits > 1;
   const int b = work.product;
-  T* to = split ? parts + (static_cast<std::int64_t>(work.part) * gemm.batch + b) * gemm.m * gemm.n : c.start_of(b);
-  const std::int64_t row_stride = split ? gemm.n : c.row_stride;
-  const bool wide = split ? gemm.n % vector == 0 : c.wide;
-  if (!split) {
+  T* to = partial ? splits + (static_cast<std::int64_t>(work.split) * gemm.batch + b) * gemm.m * gemm.n : c.start_of(b);
+  const std::int64_t row_stride = partial ? gemm.n : c.row_stride;
+  const bool wide = partial ? gemm.n % vector == 0 : c.wide;
+  if (!partial) {
 #pragma unroll
     for (int column = 0; column < Patch<Tiling>::columns; ++column)
 #pragma unroll
@@ -245,7 +244,7 @@ __device__ void store(Patch<Tiling>& patch, const C& c, const Gemm& gemm, T* par
     if (wide) {
       const int j = work.j0 + patch.column(first);
       if (j >= gemm.n) continue;
-      T* at = to + (split ? j : c.column(j));
+      T* at = to + (partial ? j : c.column(j));
 #pragma unroll
       for (int r = 0; r < Patch<Tiling>::rows; ++r) {
         const int i = work.i0 + patch.row(r);
@@ -260,7 +259,7 @@ __device__ void store(Patch<Tiling>& patch, const C& c, const Gemm& gemm, T* par
       for (int v = 0; v < vector; ++v) {
         const int j = work.j0 + patch.column(first + v);
         if (j >= gemm.n) continue;
-        T* at = to + (split ? j : c.column(j));
+        T* at = to + (partial ? j : c.column(j));
 #pragma unroll
         for (int r = 0; r < Patch<Tiling>::rows; ++r)
           if (const int i = work.i0 + patch.row(r); i < gemm.m) at[i * row_stride] = patch.sum[r][first + v];
@@ -272,45 +271,45 @@ __device__ void store(Patch<Tiling>& patch, const C& c, const Gemm& gemm, T* par
 // All work, dealt out to the blocks in turn.
 template <class Tiling, class A, class B, class C, class T>
 __global__ void __launch_bounds__(Tiling::threads, Tiling::blocks)
-    gemm_tiles(A a, B b, C c, Gemm gemm, T* levels, T* parts) {
+    gemm_tiles(A a, B b, C c, Gemm gemm, T* levels, T* splits) {
   auto& memory = shared<GemmMemory<Tiling>>();
   for (int number = blockIdx.x; number < gemm.work; number += gridDim.x) {
     Patch<Tiling> patch;
     {
       const Work work(gemm, Tiling::tile, number);
-      const int begin = work.part * gemm.part_k;
-      const int k = gemm.k - begin < gemm.part_k ? gemm.k - begin : gemm.part_k;
+      const int begin = work.split * gemm.split_k;
+      const int k = gemm.k - begin < gemm.split_k ? gemm.k - begin : gemm.split_k;
       typename A::template Loader<Tiling> load_a(a, memory.a, work.product, work.i0, gemm.m, begin);
       typename B::template Loader<Tiling> load_b(b, memory.b, work.product, work.j0, gemm.n, begin);
       sum_tile(patch, load_a, load_b, levels, k, gemm);
     }
-    store(patch, c, gemm, parts, Work(gemm, Tiling::tile, anew(number)));
+    store(patch, c, gemm, splits, Work(gemm, Tiling::tile, anew(number)));
   }
 }
 
-// C[b, i, j] = tree over parts[..., b, i, j]: thread (o, g) joins the g-th subtree of output o.
+// C[b, i, j] = tree over splits[..., b, i, j]: thread (o, g) joins the g-th subtree of output o.
 constexpr int join_outputs = 32, join_groups = 32;
 template <class T>
 struct JoinMemory {
   T group[join_groups][join_outputs];
 };
 template <class C, class T>
-__global__ void __launch_bounds__(join_outputs* join_groups) join_parts(const T* parts, C c, Gemm gemm, int each) {
+__global__ void __launch_bounds__(join_outputs* join_groups) join_splits(const T* splits, C c, Gemm gemm, int each) {
   auto& group = shared<JoinMemory<T>>().group;
   const std::int64_t outputs = static_cast<std::int64_t>(gemm.batch) * gemm.m * gemm.n;
   const std::int64_t output = static_cast<std::int64_t>(blockIdx.x) * join_outputs + threadIdx.x;
   const int first = threadIdx.y * each;
-  const int end = gemm.parts - first < each ? gemm.parts : first + each;
+  const int end = gemm.splits - first < each ? gemm.splits : first + each;
   if (output < outputs && first < end) {
     Tree<T> tree;
 #pragma unroll 4
-    for (int part = first; part < end; ++part) tree.push(parts[part * outputs + output]);
+    for (int split = first; split < end; ++split) tree.push(splits[split * outputs + output]);
     group[threadIdx.y][threadIdx.x] = tree.result();
   }
   __syncthreads();
   if (output < outputs && threadIdx.y == 0) {
     Tree<T> tree;
-    for (int g = 0; g * each < gemm.parts; ++g) tree.push(group[g][threadIdx.x]);
+    for (int g = 0; g * each < gemm.splits; ++g) tree.push(group[g][threadIdx.x]);
     const int j = static_cast<int>(output % gemm.n), i = static_cast<int>(output / gemm.n % gemm.m);
     const int b = static_cast<int>(output / gemm.n / gemm.m);
     c.start_of(b)[i * c.row_stride + c.column(j)] = c.finish(tree.result(), b, i, j);

@@ -1,4 +1,4 @@
-// Launching gemm.hpp: which tile, and how many parts of k. Both are tuning: no bit depends on them.
+// Launching gemm.hpp: which tile, and how many splits of k. Both are tuning: no bit depends on them.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +12,10 @@ namespace repdl::cuda {
 struct GemmPlan {
   Gemm gemm;
   int tile;
-  std::int64_t blocks;                   // of the grid
-  std::int64_t levels_size, parts_size;  // elements of workspace
+  std::int64_t blocks;                    // of the grid
+  std::int64_t levels_size, splits_size;  // elements of workspace
 
-  std::int64_t work() const { return levels_size + parts_size; }
+  std::int64_t work() const { return levels_size + splits_size; }
 };
 
 struct TileChoice {
@@ -72,23 +72,23 @@ GemmPlan plan_gemm(const char* op, std::int64_t m, std::int64_t n, std::int64_t 
     if (only_tile != 0 && choice.tile != std::min(only_tile, Tilings<T>::choices[0].tile)) continue;
     const std::int64_t tiles_m = ceil_div(m, choice.tile), tiles_n = ceil_div(n, choice.tile);
     const std::int64_t tiles = tiles_m * tiles_n * batch;
-    // A part has as many chunks as let every multiprocessor run some blocks.
-    std::int64_t part = 1;
-    while (part < chunks && (tiles >= processors || tiles * ceil_div(chunks, 2 * part) >= 4 * processors)) part *= 2;
-    const std::int64_t parts = ceil_div(chunks, part), work = tiles * parts;
+    // A split has as many chunks as let every multiprocessor run some blocks.
+    std::int64_t split = 1;
+    while (split < chunks && (tiles >= processors || tiles * ceil_div(chunks, 2 * split) >= 4 * processors)) split *= 2;
+    const std::int64_t splits = ceil_div(chunks, split), work = tiles * splits;
     // Time in tile elements times chunks of one multiprocessor.
     const double cost = static_cast<double>(ceil_div(work, processors)) * choice.tile * choice.tile *
-                            static_cast<double>(std::min(part, chunks)) / choice.speed +
-                        (parts > 1 ? 4096 + 0.002 * static_cast<double>(parts * m * n * batch) : 0);
+                            static_cast<double>(std::min(split, chunks)) / choice.speed +
+                        (splits > 1 ? 4096 + 0.002 * static_cast<double>(splits * m * n * batch) : 0);
     if (plan.tile != 0 && cost >= least) continue;
     least = cost;
     Gemm& gemm = plan.gemm;
     gemm.m = static_cast<int>(m), gemm.n = static_cast<int>(n), gemm.k = static_cast<int>(k);
     gemm.batch = static_cast<int>(batch), gemm.chunk = static_cast<int>(chunk);
-    gemm.part_k = static_cast<int>(std::min(part * chunk, std::max<std::int64_t>(k, 1)));
-    gemm.parts = static_cast<int>(parts);
+    gemm.split_k = static_cast<int>(std::min(split * chunk, std::max<std::int64_t>(k, 1)));
+    gemm.splits = static_cast<int>(splits);
     gemm.tiles_m = static_cast<int>(tiles_m), gemm.tiles_n = static_cast<int>(tiles_n);
-    gemm.levels = tree_levels(std::min(part, chunks));
+    gemm.levels = tree_levels(std::min(split, chunks));
     if (work > most)
       throw std::runtime_error(std::string(op) + ": the product has " + std::to_string(work) +
                                " tiles, expected at most " + std::to_string(most) + "; use smaller tensors");
@@ -96,33 +96,33 @@ GemmPlan plan_gemm(const char* op, std::int64_t m, std::int64_t n, std::int64_t 
     plan.tile = choice.tile;
     plan.blocks = std::min(work, processors * (512 / choice.threads));
     plan.levels_size = plan.blocks * gemm.levels * choice.tile * choice.tile;
-    plan.parts_size = parts > 1 ? parts * m * n * batch : 0;
+    plan.splits_size = splits > 1 ? splits * m * n * batch : 0;
   }
   return plan;
 }
 
-// C from several parts; nothing to do for one.
+// C from several splits; nothing to do for one.
 template <class C, class T>
-void run_join(const char* op, const Gemm& gemm, const T* parts, const C& c, const Stream& stream) {
-  if (gemm.parts == 1) return;
+void run_join(const char* op, const Gemm& gemm, const T* splits, const C& c, const Stream& stream) {
+  if (gemm.splits == 1) return;
   int each = 1;
-  while (each * join_groups < gemm.parts) each *= 2;
+  while (each * join_groups < gemm.splits) each *= 2;
   const std::int64_t outputs = std::int64_t{gemm.batch} * gemm.m * gemm.n;
-  launch(op, join_parts<C, T>, {ceil_div(outputs, join_outputs)}, dim3(join_outputs, join_groups), 0, stream, parts, c,
-         gemm, each);
+  launch(op, join_splits<C, T>, {ceil_div(outputs, join_outputs)}, dim3(join_outputs, join_groups), 0, stream, splits,
+         c, gemm, each);
 }
 
 // Runs a plan; `work` has plan.work() elements.
 template <class T, class A, class B, class C>
 void run_gemm(const char* op, const GemmPlan& plan, const A& a, const B& b, const C& c, T* work, const Stream& stream) {
   T* levels = work;
-  T* parts = levels + plan.levels_size;
+  T* splits = levels + plan.levels_size;
   with_tiling<T>(plan.tile, [&](auto tiling) {
     using Tiling = decltype(tiling);
     launch(op, gemm_tiles<Tiling, A, B, C, T>, {plan.blocks}, Tiling::threads, 0, stream, a, b, c, plan.gemm, levels,
-           parts);
+           splits);
   });
-  run_join(op, plan.gemm, parts, c, stream);
+  run_join(op, plan.gemm, splits, c, stream);
 }
 
 }  // namespace repdl::cuda

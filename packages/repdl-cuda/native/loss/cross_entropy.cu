@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(most_threads)
                SumOrder order) {
   const std::int64_t row = blockIdx.x, n = targets.classes;
   const float* x = inputs + row * n;
-  const float m = row_largest(x, n);
+  const float m = row_max(x, n);
   const float s = row_sum<float>(n, order, [=](std::int64_t i) { return exact::exp(x[i] - m); });
   if (threadIdx.x != 0) return;
   max[row] = m;

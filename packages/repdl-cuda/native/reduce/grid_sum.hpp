@@ -21,29 +21,29 @@ constexpr int grid_sum_threads = 256, grid_sum_warps = grid_sum_threads / 32, jo
 // Kernels of this file ask for two CUDA blocks a multiprocessor: without the number ptxas spills.
 constexpr int column_tile = 32, column_rows = 8, column_lanes = 64 / column_rows;
 
-// Where a sum goes: to finish, or, if it is one of several parts of output o, to a place of its own.
+// Where a sum goes: to finish, or, if it is one of several partial sums of output o, to memory of its own.
 template <class V, class Finish>
-struct PartsOr {
+struct PartialOr {
   Finish finish;
-  V* parts;
+  V* partial;
   std::int64_t count;  // of one output
 
-  __device__ void operator()(std::int64_t output, std::int64_t part, V sum) const {
+  __device__ void operator()(std::int64_t output, std::int64_t index, V sum) const {
     if (count == 1)
       finish(output, sum);
     else
-      parts[output * count + part] = sum;
+      partial[output * count + index] = sum;
   }
 };
 
 // Block b of output o: a warp for each.
 template <class V, int N, class Element, class Finish>
 __global__ void __launch_bounds__(grid_sum_threads, 2)
-    sum_rows(Element element, PartsOr<V, Finish> to, Shape<N> kept, Shape<N> reduced, SumOrder order) {
+    sum_rows(Element element, PartialOr<V, Finish> to, Shape<N> kept, Shape<N> reduced, SumOrder order) {
   const std::int64_t n = reduced.count;
   const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * grid_sum_warps + threadIdx.x / warpSize;
   if (task >= kept.count * to.count) return;
-  const std::int64_t output = task / to.count, part = task % to.count, begin = part * order.block;
+  const std::int64_t output = task / to.count, index = task % to.count, begin = index * order.block;
   const std::int64_t count = n - begin < order.block ? n - begin : order.block;
   const auto from = kept.offsets(output);
   V sum;
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(grid_sum_threads, 2)
   } else {
     sum = warp_block_sum<V>(count, order, [&](std::int64_t i) { return element(from + reduced.offsets(begin + i)); });
   }
-  if (threadIdx.x % warpSize == 0) to(output, part, sum);
+  if (threadIdx.x % warpSize == 0) to(output, index, sum);
 }
 
 // The same for 32 outputs side by side: thread (c, r) has the lanes r, r + 8, ... of column c.
@@ -63,13 +63,13 @@ struct ColumnLanes {
 };
 template <class V, int N, class Element, class Finish>
 __global__ void __launch_bounds__(column_tile* column_rows, 2)
-    sum_columns(Element element, PartsOr<V, Finish> to, Shape<N> kept, Shape<N> reduced, SumOrder order) {
+    sum_columns(Element element, PartialOr<V, Finish> to, Shape<N> kept, Shape<N> reduced, SumOrder order) {
   auto& lanes = shared<ColumnLanes<V>>().lane;
   const std::int64_t n = reduced.count, width = kept.inner_size();
   const std::int64_t tiles = (width + column_tile - 1) / column_tile;
-  const std::int64_t part = blockIdx.x % to.count, tile = blockIdx.x / to.count;
+  const std::int64_t index = blockIdx.x % to.count, tile = blockIdx.x / to.count;
   const std::int64_t column = tile % tiles * column_tile + threadIdx.x, output = tile / tiles * width + column;
-  const std::int64_t begin = part * order.block;
+  const std::int64_t begin = index * order.block;
   const std::int64_t count = n - begin < order.block ? n - begin : order.block;
   const int c = threadIdx.x, r = threadIdx.y;
   const bool inside = column < width;
@@ -92,26 +92,27 @@ __global__ void __launch_bounds__(column_tile* column_rows, 2)
     __syncthreads();
     for (int lane = r; lane < half; lane += column_rows) lanes[lane][c] += lanes[lane + half][c];
   }
-  if (inside && r == 0) to(output, part, lanes[0][c]);
+  if (inside && r == 0) to(output, index, lanes[0][c]);
 }
 
-// Part g of output o = the tree over parts[o, 32 g ... ], at most 32 of them.
+// Partial sum g of output o = the tree over partial[o, 32 g ... ], at most 32 of them.
 template <class V, class Finish>
 __global__ void __launch_bounds__(grid_sum_threads, 2)
-    join(const V* parts, PartsOr<V, Finish> to, std::int64_t outputs, std::int64_t count) {
+    join(const V* partial, PartialOr<V, Finish> to, std::int64_t outputs, std::int64_t count) {
   const std::int64_t task = thread_index();
   if (task >= outputs * to.count) return;
-  const std::int64_t output = task / to.count, part = task % to.count, first = part * join_width;
-  const V* from = parts + output * count + first;
+  const std::int64_t output = task / to.count, index = task % to.count, first = index * join_width;
+  const V* from = partial + output * count + first;
   Tree<V> tree;
   for (std::int64_t i = 0; i < join_width && first + i < count; ++i) tree.push(from[i]);
-  to(output, part, tree.result());
+  to(output, index, tree.result());
 }
 
-// The number of V for partial results: one for each block of each sum, if there are several, and their joints.
+// The number of V for partial results: one for each block of each sum, if there are several, and those that they are
+// joined to.
 inline std::int64_t grid_sum_work(std::int64_t kept, std::int64_t blocks) {
   std::int64_t total = 0;
-  for (std::int64_t parts = blocks; parts > 1; parts = ceil_div(parts, join_width)) total += kept * parts;
+  for (std::int64_t count = blocks; count > 1; count = ceil_div(count, join_width)) total += kept * count;
   return total;
 }
 
@@ -122,7 +123,7 @@ void grid_sum(const Element& element, const Finish& finish, const Shape<N>& kept
   const Stream stream = stream_of(run);
   const SumOrder order(contract, reduced.count);
   const std::int64_t blocks = order.blocks(reduced.count);
-  PartsOr<V, Finish> to{finish, run.workspace<V>(grid_sum_work(kept.count, blocks)), blocks};
+  PartialOr<V, Finish> to{finish, run.workspace<V>(grid_sum_work(kept.count, blocks)), blocks};
   if (kept.inner_size() >= column_tile / 2 && kept.inner(0) == 1 && reduced.inner(0) != 1) {
     const std::int64_t tiles = ceil_div(kept.inner_size(), column_tile) * (kept.count / kept.inner_size());
     launch(op, sum_columns<V, N, Element, Finish>, {tiles * to.count}, dim3(column_tile, column_rows), 0, stream,
@@ -132,9 +133,9 @@ void grid_sum(const Element& element, const Finish& finish, const Shape<N>& kept
            stream, element, to, kept, reduced, order);
   }
   while (to.count > 1) {
-    const V* from = to.parts;
+    const V* from = to.partial;
     const std::int64_t count = to.count;
-    to = {finish, to.parts + kept.count * count, ceil_div(count, join_width)};
+    to = {finish, to.partial + kept.count * count, ceil_div(count, join_width)};
     launch(op, join<V, Finish>, {ceil_div(kept.count * to.count, grid_sum_threads)}, grid_sum_threads, 0, stream, from,
            to, kept.count, count);
   }

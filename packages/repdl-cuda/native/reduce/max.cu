@@ -1,4 +1,4 @@
-// The largest element of each row, and where it stands first (max.md).
+// The maximum of each row, and its first index (max.md).
 //
 //   for i < rows:  (rows, n) -> (rows), (rows)
 //     index[i] = first NaN of x[i, :], else first of its largest elements
@@ -86,8 +86,8 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <class T>
-__device__ bool tied(T value, T largest) {
-  return value == largest || (value != value && largest != largest);
+__device__ bool tied(T value, T max) {
+  return value == max || (value != value && max != max);
 }
 
 __global__ void no_ties(unsigned long long* ties) { *ties = 0; }
@@ -95,10 +95,10 @@ __global__ void no_ties(unsigned long long* ties) { *ties = 0; }
 template <class T>
 __global__ void __launch_bounds__(threads)
     count_ties(const T* x, const T* y, unsigned long long* ties, std::int64_t n) {
-  const T largest = *y;
+  const T max = *y;
   unsigned long long mine = 0;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * threads;
-  for (std::int64_t i = thread_index(); i < n; i += step) mine += tied(x[i], largest);
+  for (std::int64_t i = thread_index(); i < n; i += step) mine += tied(x[i], max);
   if (mine) atomicAdd(ties, mine);
 }
 

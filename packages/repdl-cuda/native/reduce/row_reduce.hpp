@@ -1,4 +1,4 @@
-// Rows of which each is a CUDA block's: how many threads, and the largest element.
+// Rows of which each is a CUDA block's: how many threads, and the maximum.
 #pragma once
 
 #include "base/launch.hpp"
@@ -15,21 +15,21 @@ inline unsigned row_threads(std::int64_t n, const SumOrder& order) {
 
 // The largest of x[0], ..., x[n - 1] that is not NaN, -inf if there is none, a zero as +0. All
 // threads of a CUDA block of whole warps along x call it, and all get the result.
-struct RowLargest {
-  float part[32];
+struct RowMax {
+  float of_warp[32];
 };
-__device__ inline float row_largest(const float* x, std::int64_t n) {
-  auto& parts = shared<RowLargest>().part;
+__device__ inline float row_max(const float* x, std::int64_t n) {
+  auto& of_warp = shared<RowMax>().of_warp;
   float best = -exact::infinity();
   for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) best = x[i] > best ? x[i] : best;
   for (int half = 16; half > 0; half /= 2) {
     const float other = __shfl_down_sync(whole_warp, best, half);
     best = other > best ? other : best;
   }
-  if (threadIdx.x % warpSize == 0) parts[threadIdx.x / warpSize] = best;
+  if (threadIdx.x % warpSize == 0) of_warp[threadIdx.x / warpSize] = best;
   __syncthreads();
-  best = parts[0];
-  for (unsigned w = 1; w < blockDim.x / warpSize; ++w) best = parts[w] > best ? parts[w] : best;
+  best = of_warp[0];
+  for (unsigned w = 1; w < blockDim.x / warpSize; ++w) best = of_warp[w] > best ? of_warp[w] : best;
   __syncthreads();
   return best + 0.0f;
 }

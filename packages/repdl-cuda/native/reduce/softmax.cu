@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(most_threads)
     softmax_rows(const float* inputs, float* outputs, std::int64_t n, SumOrder order) {
   const float* x = inputs + blockIdx.x * n;
   float* y = outputs + blockIdx.x * n;
-  const float m = row_largest(x, n);
+  const float m = row_max(x, n);
   const float s = row_sum<float>(n, order, [=](std::int64_t i) { return y[i] = exact::exp(x[i] - m); });
   for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) y[i] = canonical(y[i] / s);
 }
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(most_threads)
     log_softmax_rows(const float* inputs, float* outputs, std::int64_t n, SumOrder order) {
   const float* x = inputs + blockIdx.x * n;
   float* y = outputs + blockIdx.x * n;
-  const float m = row_largest(x, n);
+  const float m = row_max(x, n);
   const float log_s = exact::log(row_sum<float>(n, order, [=](std::int64_t i) { return exact::exp(x[i] - m); }));
   for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) y[i] = canonical((x[i] - m) - log_s);
 }

@@ -81,12 +81,12 @@ __device__ T warp_block_sum(std::int64_t n, const SumOrder& order, F&& f) {
 // f(0) + ... + f(n - 1); all threads of a CUDA block of whole warps along x call it, and all
 // get the result. It may be called again at once.
 template <class T>
-struct RowSumParts {
-  T part[32], result;
+struct RowSumMemory {
+  T of_warp[32], result;
 };
 template <class T, class F>
 __device__ T row_sum(std::int64_t n, const SumOrder& order, F&& f) {
-  auto& shared_parts = shared<RowSumParts<T>>();
+  auto& memory = shared<RowSumMemory<T>>();
   const int warps = blockDim.x / warpSize, warp = threadIdx.x / warpSize;
   const std::int64_t blocks = order.blocks(n);
   Tree<T> tree;  // thread 0's
@@ -95,16 +95,16 @@ __device__ T row_sum(std::int64_t n, const SumOrder& order, F&& f) {
     if (first + warp < blocks) {
       const T part = warp_block_sum<T>(n - begin < order.block ? n - begin : order.block, order,
                                        [&](std::int64_t i) { return f(begin + i); });
-      if (threadIdx.x % warpSize == 0) shared_parts.part[warp] = part;
+      if (threadIdx.x % warpSize == 0) memory.of_warp[warp] = part;
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      for (int w = 0; w < warps && first + w < blocks; ++w) tree.push(shared_parts.part[w]);
-      shared_parts.result = tree.result();
+      for (int w = 0; w < warps && first + w < blocks; ++w) tree.push(memory.of_warp[w]);
+      memory.result = tree.result();
     }
     __syncthreads();
   }
-  const T result = shared_parts.result;
+  const T result = memory.result;
   __syncthreads();
   return result;
 }
