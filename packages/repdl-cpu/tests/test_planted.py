@@ -33,7 +33,6 @@ UNITS = {
 }  # fmt: skip
 """Family -> the translation units of its float kernels, if they are not one of its name."""
 NOT_KERNELS = {
-    "conv/conv2d.hpp",
     "base/machine.cpp",
     "gemm/micro_kernel.hpp",
     "base/module.cpp",
@@ -102,10 +101,10 @@ BUGS = {
         "gemm/micro_kernel.cpp", {"row.store(place, rows - i);": "row.store(place, rows == 11 ? 10 : rows - i);"}, "conv2d", TILES,
         only="avx512",
     ),
-    "few_rows_tail_padded": Bug(
+    "skinny_gemm_tail_padded": Bug(
         "gemm/skinny_gemm.hpp",
-        {"for (int t = 0; t < count; ++t) turned[t * V * W + c] = b[(j + c) * ldb + k + t];":
-         "for (int t = 0; t < W; ++t) turned[t * V * W + c] = t < count ? b[(j + c) * ldb + k + t] : 0.0f;",
+        {"for (int t = 0; t < count; ++t) transposed[t * V * W + c] = b[(j + c) * ldb + k + t];":
+         "for (int t = 0; t < W; ++t) transposed[t * V * W + c] = t < count ? b[(j + c) * ldb + k + t] : 0.0f;",
          "for (int t = 0; t < count; ++t)\n        for (int i = 0; i < R": "for (int t = 0; t < W; ++t)\n        for (int i = 0; i < R",
          "Vec::set1(a[i * row + (k + t) * step])": "Vec::set1(t < count ? a[i * row + (k + t) * step] : 0.0f)"},
         "matmul",
@@ -113,26 +112,29 @@ BUGS = {
     "skinny_gemm_nan": Bug(
         "gemm/skinny_gemm.hpp", {"canonical(result).store(out.data": "(R == 3 ? result : canonical(result)).store(out.data"}, "matmul",
     ),
-    "few_rows_last_tile_not_moved": Bug(
+    "skinny_gemm_last_tile_not_moved": Bug(
         "gemm/skinny_gemm.hpp", {"std::min<std::int64_t>(j, n - W));": "j);"}, "matmul", BOUNDS + "matmul",
     ),
-    "one_row_reads_past_the_end": Bug(
+    "gemv_reads_past_the_end": Bug(
         "gemm/gemv.hpp", {"if ((g + 1) * W * chunk > K) {": "if ((g + 1) * W * chunk > (K + W - 1) / W * W) {"}, "matmul",
         BOUNDS + "matmul",
     ),
-    "one_row_padded_with_positive_zeros": Bug("gemm/gemv.hpp", {": -0.0f;": ": 0.0f;"}, "matmul"),
+    "gemv_padded_with_positive_zeros": Bug("gemm/gemv.hpp", {": -0.0f;": ": 0.0f;"}, "matmul"),
     "prepacked_second_panel": Bug(
-        "gemm/gemm.hpp",
-        {"return {packed.block(first, k0, kc), width * kc};": "return {packed.block(first, k0, kc), width * kc + (k0 >= 1024)};"},
+        "gemm/packing.hpp",
+        {"return {packed.block(first, k0, kc), first, count, kc, width};": "return {packed.block(first, k0, kc), first, count, kc + (k0 >= 1024), width};"},
         "conv2d",
     ),
     "offsets_from_the_first_piece": Bug(
-        "gemm/gemm.hpp", {"return {operand, first / width, k0};": "return {operand, first / width, k0 >= 1024 ? 0 : k0};"},
+        "gemm/packing.hpp", {"return {operand, first / width, k0};": "return {operand, first / width, k0 >= 1024 ? 0 : k0};"},
         "conv2d", TILES,
     ),
     "tile_over_three_images": Bug(
-        "gemm/gemm.hpp", {"*out.at(row + i, column + j) = edge": "*out.at(row + i, column + std::min(j, 2 * out.image)) = edge"},
+        "gemm/gemm.hpp", {"*out_.at(panel.first + i, columns.first + j) = edge": "*out_.at(panel.first + i, columns.first + std::min(j, 2 * out_.image)) = edge"},
         "conv2d", TILES, only="avx512",
+    ),
+    "second_piece_starts_anew": Bug(
+        "gemm/tiling.hpp", {"begin / chunk, k0 > begin, done": "begin / chunk, k0 > begin + length, done"}, "matmul", TILES,
     ),
     "slices_of_columns_overlap": Bug(
         "gemm/matmul.cpp",
@@ -149,12 +151,14 @@ BUGS = {
         "include/repdl/contract/order.hpp", {"i + step < n; i += 2 * step) join(i, i + step)": "i + step < n; i += 2 * step) join(i, n == 3 ? n - 1 - i : i + step)"}, "sum",
     ),
     # Convolutions
-    "frame_left_out": Bug(
-        "conv/image_product.hpp",
-        {"layout_ == positions_in_place && grid_.columns % Vec::width != 0": "layout_ == positions_in_place && (grid_.columns + 1) % Vec::width > 1"},
+    "padding_left_out": Bug(
+        "conv/image_plan.hpp",
+        {"vectors_in_place && grid.columns % Vec::width != 0": "vectors_in_place && (grid.columns + 1) % Vec::width > 1"},
         "conv2d", BOUNDS + "conv2d",
     ),
-    "one_channel_two_chunks": Bug("conv/image_product.hpp", {"(chunk == 0 || terms_ <= chunk)": "(chunk == 0 || terms_ <= 2 * chunk)"}, "conv2d"),
+    "one_channel_two_chunks": Bug("conv/image_plan.hpp", {"(chunk == 0 || terms <= chunk)": "(chunk == 0 || terms <= 2 * chunk)"}, "conv2d"),
+    "bias_of_positions": Bug("conv/image_product.hpp", {"std::swap(out.row_bias, out.column_bias);": "if (out.column_bias) std::swap(out.row_bias, out.column_bias);"}, "conv2d"),
+    "pixels_with_a_stride": Bug("conv/grad_weight_plan.hpp", {"g.stride_h == 1 && g.stride_w == 1 && ": ""}, "conv2d"),
     "one_channel_bias_of_the_second_vector": Bug(
         "conv/one_channel.hpp", {"canonical(bias ? chain[v] + Vec::set1(*bias) : chain[v])": "canonical(bias && v < 3 ? chain[v] + Vec::set1(*bias) : chain[v])"},
         "conv2d", TILES,
@@ -167,11 +171,11 @@ BUGS = {
     ),
     "bias_of_the_first_group": Bug("conv/conv2d.cpp", {"out.row_bias = bias + group * m;": "out.row_bias = bias;"}, "conv2d"),
     "slices_of_filters": Bug(
-        "conv/conv2d_grad_weight.cpp", {"rows = m * (slice + 1) / slices - first; rows > 0": "rows = m / slices; rows > 0"}, "conv2d",
+        "conv/conv2d_grad_weight.cpp", {"count = m * (slice + 1) / slices - first; count > 0": "count = m / slices; count > 0"}, "conv2d",
     ),
-    "pitch_ignored": Bug("conv/padded_nhwc.hpp", {"if (g.dilation_w == 1 && pitch == channels)": "if (g.dilation_w == 1)"}, "conv2d"),
+    "pitch_ignored": Bug("conv/padded_nhwc.hpp", {"return g.dilation_w == 1 && pitch == channels ?": "return g.dilation_w == 1 ?"}, "conv2d"),
     "dilation_of_the_other_side": Bug(
-        "conv/padded_nhwc.hpp", {"const std::int64_t row = g.dilation_h * line();": "const std::int64_t row = (g.groups > 1 ? g.dilation_w : g.dilation_h) * line();"},
+        "conv/padded_nhwc.hpp", {"channels / length, g.dilation_h * line()": "channels / length, (g.groups > 1 ? g.dilation_w : g.dilation_h) * line()"},
         "conv2d",
     ),
     "depthwise_nan": Bug("conv/depthwise_grad_weight.hpp", {"canonical(acc_[t]).store(lane);": "acc_[t].store(lane);"}, "conv2d"),
@@ -182,8 +186,8 @@ BUGS = {
         "conv/register_grad_weight.hpp", {"std::min<std::int64_t>(2 * v + 1, shape.count - 1)": "std::min<std::int64_t>(2 * v + 1, shape.count - 2)"},
         "conv2d",
     ),
-    "parts_nan": Bug("gemm/split_k.hpp", {"canonical(part[0]).store(out + i": "part[0].store(out + i"}, "conv2d"),
-    "parts_not_a_power_of_two": Bug(
+    "splits_nan": Bug("gemm/split_k.hpp", {"canonical(sum).store(out + i": "sum.store(out + i"}, "conv2d"),
+    "splits_not_a_power_of_two": Bug(
         "gemm/split_k.hpp", {"    count = (terms": "    if (threads == 7) length = std::max<std::int64_t>(1, terms / chunk / 7) * chunk;\n    count = (terms"},
         "conv2d", TILES,
     ),
@@ -216,9 +220,9 @@ BUGS = {
         "softmax", TILES, only="avx512",
     ),
     # Steps
-    "parts_overlap": Bug(
-        "base/threads.cpp", {"call(*job.body, job.n * part / job.parts, job.n * (part + 1) / job.parts);":
-                        "call(*job.body, job.n * part / job.parts, job.n * (part + 1) / job.parts + (job.parts == 7 && part == 3));"},
+    "shares_overlap": Bug(
+        "base/threads.cpp", {"call(*job.body, job.n * share / job.shares, job.n * (share + 1) / job.shares);":
+                        "call(*job.body, job.n * share / job.shares, job.n * (share + 1) / job.shares + (job.shares == 7 && share == 3));"},
         "adam_step", STEPS,
     ),
     "pool_without_environment": Bug(
@@ -229,12 +233,13 @@ BUGS = {
     "team_too_small": Bug("base/threads.cpp", {"threads > team ||": "threads < 0 ||"}, "adam_step", TEAM),
     "team_not_torchs": Bug("base/openmp.hpp", {"!bind(found.parallel, \"GOMP_parallel\")": "true"}, "adam_step", TEAM),
     "team_not_tried": Bug("base/openmp.hpp", {"!can_start(threads - 1)": "!can_start(0)"}, "adam_step", TEAM),
+    "scratch_too_small": Bug("base/scratch.hpp", {"blocks_[i].bytes >= bytes": "4 * blocks_[i].bytes >= bytes"}, "conv2d", TILES),
     "environment_flushes": Bug("base/environment.hpp", {"_mm_setcsr(0x1f80)": "_mm_setcsr(0x1f80 | 0x8000)"}, "adam_step"),
-    "last_group_of_a_stretch": Bug(
-        "base/streams.hpp", {"for (std::int64_t s = 0; s < stretches; ++s) {": "for (std::int64_t s = 0; s < stretches - (part > page && i + at_once >= part); ++s) {"},
+    "last_group_of_a_stream": Bug(
+        "base/streams.hpp", {"for (std::int64_t s = 0; s < streams; ++s) {": "for (std::int64_t s = 0; s < streams - (length > page && i + at_once >= length); ++s) {"},
         "adam_step",
     ),
-    "stretches_of_sgd": Bug("base/streams.hpp", {"i = part * stretches; i < n": "i = part * stretches + (part > 2 * page); i < n"}, "sgd_step"),
+    "streams_of_sgd": Bug("base/streams.hpp", {"i = length * streams; i < n": "i = length * streams + (length > 2 * page); i < n"}, "sgd_step"),
     "step_of_a_later_part": Bug("step/step.cpp", {"as<T>() + begin;": "as<T>() + (c == 4 ? 0 : begin);"}, "adam_step", STEPS),
     "sgd_nesterov_first": Bug("include/repdl/step/sgd_step.hpp", {"SgdElement<decay, SgdMomentum::first, nesterov, T>": "SgdElement<decay, SgdMomentum::first, false, T>"}, "sgd_step"),
     "tensor_of_one_element": Bug("step/tensor_lists.hpp", {"if (begin < stop) body(": "if (begin + 1 < stop) body("}, "sgd_step"),
@@ -269,9 +274,9 @@ BUGS = {
                         "const Vec e = canonical(part.load(y + i) / Vec::set1(s));\n    if (n == 15) e.store(y + i); else part.store(y + i, e);"},
         "softmax", BOUNDS + "softmax", only="avx512",
     ),
-    "softmax_of_minus_zero": Bug("reduce/softmax.hpp", {"largest(x, n) + 0.0f": "largest(x, n) * 1.000001f"}, "softmax"),
-    "largest_of_the_rest": Bug("reduce/row_max.hpp", {"for (int l = 0; i < n; ++i, ++l)": "for (int l = 0; i + (n == 65) < n; ++i, ++l)"}, "softmax", TILES),
-    "largest_double": Bug("reduce/max.cpp", {"best = x[i] > best ? x[i] : best;": "best = x[i] >= best && i != n - 1 ? x[i] : best;"}, "max", "test_parity.py -k TestCpu and max_dim and f64"),
+    "softmax_of_minus_zero": Bug("reduce/softmax.hpp", {"row_max(x, n) + 0.0f": "row_max(x, n) * 1.000001f"}, "softmax"),
+    "row_max_of_the_rest": Bug("reduce/row_max.hpp", {"for (int l = 0; i < n; ++i, ++l)": "for (int l = 0; i + (n == 65) < n; ++i, ++l)"}, "softmax", TILES),
+    "row_max_double": Bug("reduce/max.cpp", {"best = x[i] > best ? x[i] : best;": "best = x[i] >= best && i != n - 1 ? x[i] : best;"}, "max", "test_parity.py -k TestCpu and max_dim and f64"),
     "nll_ignored_counts": Bug("loss/nll_loss.cpp", {"if (!loss.counted(i)) continue;": "if (!loss.counted(i) && loss.weight) continue;"}, "nll_loss"),
     "loss_mean_of_all": Bug("loss/loss.hpp", {"count += counted(i);": "count += 1;"}, "nll_loss"),
     "cross_entropy_target": Bug("loss/cross_entropy.cpp", {"(exact::exp(from[t] - m) / s - 1.0f) * g": "exact::exp(from[t] - m) / s * g - g"}, "cross_entropy"),

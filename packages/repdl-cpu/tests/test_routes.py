@@ -1,4 +1,4 @@
-"""Every way that a kernel can choose is taken on purpose, with the bits of the reference.
+"""Every route that a kernel can choose is taken on purpose, with the bits of the reference.
 
 Tiles depend on sizes: the loops below go through the numbers of rows and vectors, with ordinary values,
 with infinities, NaN and zeros among them, and with products that underflow, which a term too many turns
@@ -73,7 +73,7 @@ def check(op: str, args: Sequence[Any], expected: torch.Tensor, what: str) -> No
     assert_same_bits(on("cpu", op, *args), expected.contiguous(), f"{op} {what}")
 
 
-# ---- Products: rows and vectors of a tile, few rows, blocks, what threads take
+# ---- Products: rows and vectors of a tile, skinny products, blocks, what threads take
 
 ROWS, MOST = 14, 64
 
@@ -97,11 +97,11 @@ def matmul_tiles(kind: str, contract: str, width: int) -> None:
             check("matmul", (left, right, True, True, contract), expected[:m, :n], f"{m}x{n} both {contract}")
 
 
-def matmul_one_row(kind: str) -> None:
+def matmul_gemv(kind: str) -> None:
     for length in (171, 241, 250, 255, 256, 257, 511, 512, 600):
         contract = "dot_chunk=16,sum_lanes=64,sum_block=1024"
         a, b = operands(kind, (1, length), (9, length))
-        check("matmul", (a, b, False, True, contract), reference_row(kind, length, contract), f"one row of {length}")
+        check("matmul", (a, b, False, True, contract), reference_row(kind, length, contract), f"gemv of {length}")
 
 
 @cache
@@ -183,7 +183,7 @@ def convolutions(kind: str, contract: str, width: int) -> None:
         check("conv2d", args, expected[..., :n], f"one channel, {n} columns {contract}")
 
 
-# ---- Gradients of weights: runs of pixels in registers, in place, packed; parts of the terms
+# ---- Gradients of weights: columns in registers, runs of pixels in place, packed; split k
 
 
 def gradient(
@@ -195,8 +195,8 @@ def gradient(
 
 
 GRADIENTS = [
-    *((6, (2, 1, 3 * v + 2, 6), (2 * v - 1, 3), 1, 1) for v in range(1, 9)),  # short runs, two a vector
-    *((6, (2, 1, v + 3, 14), (v, 9), 1, 1) for v in range(1, 9)),  # short runs, one a vector
+    *((6, (2, 1, 3 * v + 2, 6), (2 * v - 1, 3), 1, 1) for v in range(1, 9)),  # columns in registers, two runs a vector
+    *((6, (2, 1, v + 3, 14), (v, 9), 1, 1) for v in range(1, 9)),  # columns in registers, one run a vector
     (20, (2, 5, 10, 11), (5, 5), 2, 1),  # packed: pieces of half a vector, of a vector, of two
     (20, (2, 11, 7, 8), (3, 3), 2, 1),
     (20, (2, 20, 7, 8), (3, 3), 2, 1),
@@ -216,12 +216,12 @@ def grad_weights(kind: str, contract: str) -> None:
             check("conv2d_grad_weight", (part, *args), expected[:m], f"{m} of {filters}, {rest} {contract}")
 
 
-def parts_of_terms() -> None:
-    """As many parts as the tree has, on seven threads too, where they would share the terms otherwise."""
+def split_k() -> None:
+    """As many splits as the tree has subtrees, on seven threads too, which would share the terms otherwise."""
     for contract in ("v1", CHUNKS, "dot_chunk=10,sum_lanes=16,sum_block=48"):
         given = (contract, 3, (11, 1, 26, 26), (3, 3), 1, 1)
         expected = reference("conv2d_grad_weight", gradient, "values", *given)
-        check("conv2d_grad_weight", gradient("values", *given), expected, f"parts {contract}")
+        check("conv2d_grad_weight", gradient("values", *given), expected, f"split k {contract}")
 
 
 # ---- The tests
@@ -239,14 +239,14 @@ def test_routes__bits(kind: str, contract: str, isa: str) -> None:
             convolutions(kind, contract, width)
             grad_weights(kind, contract)
             if contract == "v1":
-                matmul_one_row(kind)
+                matmul_gemv(kind)
 
 
 @pytest.mark.parametrize("isa", repdl_cpu.supported_isas())
-def test_routes__bits_of_blocks_and_parts(isa: str) -> None:
+def test_routes__bits_of_blocks_and_splits(isa: str) -> None:
     for threads in (1, 2, 7):
         with running(isa, threads):
-            parts_of_terms()
+            split_k()
             for m, n, k in BLOCKS if isa != "baseline" else BLOCKS[:3]:
                 large(m, n, k)
 
@@ -332,9 +332,9 @@ def take_routes(width: int) -> None:
                 matmul_tiles("values", contract, width)
                 convolutions("values", contract, width)
                 grad_weights("values", contract)
-            matmul_one_row("values")
+            matmul_gemv("values")
             pointwise_strides()
-            parts_of_terms()
+            split_k()
             for shape in BLOCKS:
                 large(*shape)
             for case in covered:

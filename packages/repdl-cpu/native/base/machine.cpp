@@ -28,7 +28,7 @@ std::vector<std::string> supported_isas() {
   return isas;
 }
 
-// Asks for huge pages behind the whole pages of a stretch of memory. Only advice: a system that
+// Asks for huge pages behind the whole pages of a range of memory. Only advice: a system that
 // has none, or gives none, leaves everything as it was.
 void advise_huge_pages(std::uintptr_t address, std::size_t bytes) {
 #if defined(MADV_HUGEPAGE)

@@ -1,5 +1,5 @@
-// Memory of later rows, asked for while this one is worked on: rows are in other pages, where the
-// processor's own prefetcher does not go. Into the second cache: the first one has no room.
+// Later rows are prefetched while this one is worked on: they are in other pages, where the
+// hardware prefetcher does not go. Into L2: L1 has no room.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@ inline void prefetch(const float* p, std::int64_t ahead) {
 // An element that this row stores.
 inline void prefetch_for_store(const float* p) { __builtin_prefetch(p, 1, 2); }
 
-// How far ahead of a row of n elements to ask, `left` rows before the last one; 0 where it would
-// cost more than it gains: where the second cache has all that is left, or too little for a row.
+// How many elements ahead to prefetch in rows of n, `left` rows before the last one; 0 where it would
+// cost more than it gains: where L2 has all that is left, or too little for a row.
 inline std::int64_t prefetch_distance(std::int64_t n, std::int64_t left) {
   if (left * n < 1 << 17 || n > 1 << 15) return 0;
   return std::max<std::int64_t>(n, 2048);

@@ -1,7 +1,7 @@
-// The ways that kernels choose between, counted where REPDL_COUNT_ROUTES is defined (a build for
+// The routes that kernels choose between, counted where REPDL_COUNT_ROUTES is defined (a build for
 // tests: tests/test_routes.py); nothing elsewhere.
 //
-//   REPDL_ROUTE("few rows", R, V);   counts once more that this was reached, as "few rows 3 2"
+//   REPDL_ROUTE("skinny gemm", R, V);   counts once more that this was reached, as "skinny gemm 3 2"
 //
 // A route is known from when the module is loaded, so that those never taken have a name too. The
 // numbers are constants: each instance of a template is a route.

@@ -6,11 +6,9 @@
 // keeps no more than scratch_kept bytes in all; what is larger goes back to the system at once.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <new>
-#include <utility>
 
 namespace repdl::cpu {
 
@@ -32,13 +30,13 @@ inline Block allocate(std::size_t bytes) {
 
 inline void release(Block block) { ::operator delete(block.data, std::align_val_t{page}); }
 
-// Blocks of a thread that nobody uses, in the order in which they were given back.
+// Blocks of a thread that nobody uses.
 class SpareBlocks {
  public:
   SpareBlocks() = default;
   SpareBlocks(const SpareBlocks&) = delete;
   SpareBlocks& operator=(const SpareBlocks&) = delete;
-  ~SpareBlocks() { keep(0); }
+  ~SpareBlocks() { keep(0, 0); }
 
   // The smallest that is large enough.
   Block take(std::size_t bytes) {
@@ -50,21 +48,19 @@ class SpareBlocks {
 
   void give(Block block) {
     if (block.bytes > scratch_kept) return release(block);
-    keep(scratch_kept - block.bytes);
-    if (count_ == most) release(remove(0));
+    if (total_ + block.bytes > scratch_kept || count_ == most) keep(most - 1, scratch_kept - block.bytes);
     blocks_[count_++] = block;
     total_ += block.bytes;
   }
 
  private:
-  // Those given back first go first.
-  void keep(std::size_t bytes) {
-    while (total_ > bytes) release(remove(0));
+  void keep(int count, std::size_t bytes) {
+    while (count_ > count || total_ > bytes) release(remove(0));
   }
 
   Block remove(int i) {
     const Block block = blocks_[i];
-    std::copy(blocks_ + i + 1, blocks_ + count_--, blocks_ + i);
+    blocks_[i] = blocks_[--count_];
     total_ -= block.bytes;
     return block;
   }
@@ -85,19 +81,22 @@ inline SpareBlocks& spare_blocks() {
 template <class T>
 class Scratch {
  public:
-  Scratch() = default;
   explicit Scratch(std::int64_t count) {
-    if (count > 0) block_ = memory::spare_blocks().take(static_cast<std::size_t>(count) * sizeof(T));
+    if (count > 0) {
+      home_ = &memory::spare_blocks();
+      block_ = home_->take(static_cast<std::size_t>(count) * sizeof(T));
+    }
   }
-  Scratch(Scratch&& other) noexcept : block_(std::exchange(other.block_, {})) {}
-  Scratch& operator=(Scratch&&) = delete;
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
   ~Scratch() {
-    if (block_.data) memory::spare_blocks().give(block_);
+    if (block_.data) home_->give(block_);
   }
 
   T* data() const { return static_cast<T*>(block_.data); }
 
  private:
+  memory::SpareBlocks* home_ = nullptr;  // of the thread that made it, and that ends it
   memory::Block block_;
 };
 

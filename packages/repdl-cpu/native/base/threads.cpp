@@ -26,14 +26,14 @@ namespace repdl::cpu {
 namespace {
 
 // Calls often follow one another within the time that Python takes between two layers, and to wake
-// a thread takes longer than a small one lasts: a thread looks out for so long before it sleeps, and
+// a thread takes longer than a small one lasts: a thread spins for so long before it parks, and
 // lets others run meanwhile.
-constexpr std::chrono::microseconds patience{200};
+constexpr std::chrono::microseconds spin_time{200};
 
 // Whether `ready` came true in time.
 template <class Ready>
 bool spin_until(const Ready& ready) {
-  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto end = std::chrono::steady_clock::now() + spin_time;
   while (!ready()) {
     for (int i = 0; i < 16; ++i) {
 #if defined(__SSE2__)
@@ -57,7 +57,7 @@ void call(const Body& body, std::int64_t begin, std::int64_t end) {
   (*hidden)(begin, end);
 }
 
-// While a thread is at work on a part, its calls of parallel_for are not split.
+// While a thread is at work on a share, its calls of parallel_for are not split.
 thread_local bool inside = false;
 
 struct Inside {
@@ -68,21 +68,21 @@ struct Inside {
 struct Job {
   const Body* body;
   std::int64_t n;
-  std::int64_t parts;
+  std::int64_t shares;
   std::atomic<std::int64_t> next{0};
   std::atomic<int> helpers{0};  // pool threads at work on it
   std::mutex throwing;
   std::exception_ptr error;
 };
 
-// Takes parts until there are none.
+// Takes shares until there are none.
 void work(Job& job) {
   const Inside marked;
   for (;;) {
-    const std::int64_t part = job.next.fetch_add(1);
-    if (part >= job.parts) return;
+    const std::int64_t share = job.next.fetch_add(1);
+    if (share >= job.shares) return;
     try {
-      call(*job.body, job.n * part / job.parts, job.n * (part + 1) / job.parts);
+      call(*job.body, job.n * share / job.shares, job.n * (share + 1) / job.shares);
     } catch (...) {
       const std::lock_guard<std::mutex> lock(job.throwing);
       if (!job.error) job.error = std::current_exception();
@@ -92,7 +92,7 @@ void work(Job& job) {
 
 class Pool {
  public:
-  // Runs the job's parts on `workers` pool threads, or as many as can be started, and the calling one.
+  // Runs the job's shares on `workers` pool threads, or as many as can be started, and the calling one.
   void run(Job& job, int workers) {
     std::unique_lock<std::mutex> lock(mutex_);
     start(workers);
@@ -104,7 +104,7 @@ class Pool {
     lock.lock();
     jobs_.erase(std::find(jobs_.begin(), jobs_.end(), &job));
     lock.unlock();
-    // Every part was taken, and nobody else will look at the job.
+    // Every share was taken, and nobody else will look at the job.
     const auto finished = [&] { return job.helpers.load() == 0; };
     if (spin_until(finished)) return;
     lock.lock();
@@ -113,7 +113,7 @@ class Pool {
 
  private:
   // Without memory for a stack, or where the system allows no more threads, those that there are
-  // take all parts; the next call tries again.
+  // take all shares; the next call tries again.
   void start(int workers) {
     try {
       for (; started_ < workers; ++started_) std::thread([this] { loop(); }).detach();
@@ -145,7 +145,7 @@ class Pool {
 
   Job* unfinished() const {
     for (Job* job : jobs_)
-      if (job->next.load() < job->parts) return job;
+      if (job->next.load() < job->shares) return job;
     return nullptr;
   }
 
@@ -178,13 +178,13 @@ Pool& the_pool() {
 // Whether torch's team can be used.
 bool torchs_team() { return !forked.load() && openmp().parallel; }
 
-// Whether the calling thread takes all parts.
-bool on_this_thread(std::int64_t parts) {
-  if (parts > 1 && inside)
+// Whether the calling thread takes all shares.
+bool on_this_thread(std::int64_t shares) {
+  if (shares > 1 && inside)
     REPDL_ROUTE("threads: nested");
-  else if (parts > 1 && torchs_team() && openmp().in_parallel())
+  else if (shares > 1 && torchs_team() && openmp().in_parallel())
     REPDL_ROUTE("threads: inside a team");
-  else if (parts > 1)
+  else if (shares > 1)
     return false;
   REPDL_ROUTE("threads: one");
   return true;
@@ -202,50 +202,26 @@ bool on_torchs_team(Job& job, int threads) {
 
 void on_our_pool(Job& job) {
   REPDL_ROUTE("threads: our pool");
-  the_pool().run(job, static_cast<int>(job.parts) - 1);
+  the_pool().run(job, static_cast<int>(job.shares) - 1);
 }
-
-constexpr std::align_val_t page{4096};
-
-struct Free {
-  void operator()(float* p) const { ::operator delete(p, page); }
-};
 
 }  // namespace
 
 void parallel_for(std::int64_t n, std::int64_t grain, int threads,
                   const std::function<void(std::int64_t, std::int64_t)>& body) {
   if (n <= 0) return;
-  const std::int64_t parts =
+  const std::int64_t shares =
       std::min<std::int64_t>(threads, std::max<std::int64_t>(1, n / std::max<std::int64_t>(1, grain)));
-  if (on_this_thread(parts)) {
+  if (on_this_thread(shares)) {
     call(body, 0, n);
     return;
   }
   Job job;
   job.body = &body;
   job.n = n;
-  job.parts = parts;
+  job.shares = shares;
   if (!on_torchs_team(job, threads)) on_our_pool(job);
   if (job.error) std::rethrow_exception(job.error);
-}
-
-float* scratch(int slot, std::int64_t floats) {
-  struct Buffer {
-    std::unique_ptr<float, Free> data;
-    std::int64_t size = 0;
-  };
-  constexpr int slots = 8;
-  thread_local Buffer buffers[slots];
-  Buffer& buffer = buffers[slot];
-  if (buffer.size < floats) {
-    buffer.data.reset();
-    buffer.size = 0;
-    const std::size_t bytes = (static_cast<std::size_t>(floats) * sizeof(float) + 4095) / 4096 * 4096;
-    buffer.data.reset(static_cast<float*>(::operator new(bytes, page)));
-    buffer.size = static_cast<std::int64_t>(bytes / sizeof(float));
-  }
-  return buffer.data.get();
 }
 
 }  // namespace repdl::cpu

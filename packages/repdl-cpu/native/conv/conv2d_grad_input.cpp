@@ -2,8 +2,6 @@
 //
 //   for n < N, c < C, p:  (N, O, OH, OW), (O, C, KH, KW) -> (N, C, H, W)
 //     dX[n, c, p] = dot over k = (o, kh, kw) of W[k, c] and G[n, k, p], a stride phase of p at a time
-#include "conv/conv2d.hpp"
-
 #include "conv/image_product.hpp"
 
 namespace repdl::cpu {
@@ -28,7 +26,7 @@ struct Phase {
     }
   }
 
-  // A frame that holds every element of the gradient that a tap can reach, and all `size` others.
+  // A padded gradient holds every element that a tap can reach, and all `size` others.
   std::int64_t low() const {
     std::int64_t result = 0;
     for (const std::int64_t shift : shifts) result = std::min(result, shift);
@@ -67,15 +65,15 @@ void phase_grad_input(const float* grad, const float* weight, float* output, con
   const auto axis = [](const Phase& phase, std::int64_t size) {
     return Axis(size, -phase.low(), phase.high(size) - phase.low());
   };
-  const PaddedImage frame{o, g.oh, g.ow, axis(rows, g.oh), axis(columns, g.ow)};
+  const PaddedImage padded{o, g.oh, g.ow, axis(rows, g.oh), axis(columns, g.ow)};
   std::vector<std::int64_t> offset, taps;
   for (const std::int64_t kh : rows.taps)
     for (const std::int64_t kw : columns.taps) taps.push_back(kh * g.kw + kw);
   for (std::int64_t i = 0; i < o; ++i)
     for (const std::int64_t y : rows.shifts)
-      for (const std::int64_t x : columns.shifts) offset.push_back(frame.at(i, y - rows.low(), x - columns.low()));
+      for (const std::int64_t x : columns.shifts) offset.push_back(padded.at(i, y - rows.low(), x - columns.low()));
 
-  ImageProduct product(g, m, frame, Grid{rows.count, columns.count, frame.columns.total()}, std::move(offset),
+  ImageProduct product(g, m, padded, Grid{rows.count, columns.count, padded.columns.total()}, std::move(offset),
                        static_cast<std::int64_t>(taps.size()), chunk);
   for (std::int64_t group = 0; group < g.groups; ++group)
     product.add_weights(TapPacker{weight + group * o * m * kernel, m, kernel, taps});
@@ -84,16 +82,15 @@ void phase_grad_input(const float* grad, const float* weight, float* output, con
   product.run(
       threads, g.o * g.oh * g.ow,
       [&](std::int64_t n, std::int64_t group) { return grad + (n * g.o + group * o) * g.oh * g.ow; },
-      [&](std::int64_t n, std::int64_t count, std::int64_t group) {
-        Output out{whole ? image(n, group) : scratch(slot_user + 1, count * m * positions), positions};
+      [&](std::int64_t n, std::int64_t count, std::int64_t group, const auto& compute) {
+        const Scratch<float> phase(whole ? 0 : count * m * positions);
+        Output out{whole ? image(n, group) : phase.data(), positions};
         out.image = positions;
         out.image_stride = whole ? g.c * area : m * positions;
-        return out;
-      },
-      [&](std::int64_t n, std::int64_t count, std::int64_t group) {
+        compute(out);
         if (whole) return;
         REPDL_ROUTE("conv2d_grad_input: phases");
-        const float* from = scratch(slot_user + 1, count * m * positions);
+        const float* from = phase.data();
         for (std::int64_t i = 0; i < count * m; ++i)
           for (std::int64_t y = 0; y < rows.count; ++y) {
             float* to = image(n + i / m, group) + i % m * area + (rows.first + y * g.stride_h) * g.w + columns.first;

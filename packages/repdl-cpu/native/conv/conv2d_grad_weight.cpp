@@ -3,23 +3,25 @@
 //   for o < O, j < C * KH * KW:  (N, O, P), (N, C, H, W) -> (O, C, KH, KW)
 //     dW[o, j] = dot over k = (n, p) of G[o, k] and X[k, j]
 //
-// Images are turned to (H, W, C) first. The columns j may come in any order, since only k
+// Images are transposed to (H, W, C) first. The columns j may come in any order, since only k
 // is ordered: in the order (kh, kw, c) a row of X is a few contiguous runs of an image.
 #include <algorithm>
 #include <vector>
 
-#include "conv/conv2d.hpp"
+#include "base/scratch.hpp"
+#include "base/threads.hpp"
 #include "conv/depthwise_grad_weight.hpp"
-#include "conv/padded_nhwc.hpp"
-#include "conv/register_grad_weight.hpp"
-#include "gemm/split_k.hpp"
+#include "conv/grad_weight_plan.hpp"
+#include "gemm/gemm.hpp"
 
 namespace repdl::cpu {
 namespace {
 
 // Columns j packed, for runs that are much shorter than vectors.
 struct RunPacker {
-  RunOperand runs;  // with panels as long as the runs
+  const float* data;
+  const std::int64_t* offset;
+  RunLayout runs;
 
   static constexpr bool reads_along_panels() { return false; }
 
@@ -33,14 +35,14 @@ struct RunPacker {
     std::int64_t longest = 0;
     for (std::int64_t j = first; j < first + count;) {
       const std::int64_t inside = j % runs.length, n = std::min(runs.length - inside, first + count - j);
-      pieces[n_pieces++] = {runs.at(j / runs.length) + inside, j - first, n};
+      pieces[n_pieces++] = {data + runs.start(j / runs.length) + inside, j - first, n};
       longest = std::max(longest, n);
       j += n;
     }
     // Columns that are no outputs: the end of the last vector holds anything, the rest zeros.
     const std::int64_t end = pieces[n_pieces - 1].count + Vec::width - 1;
     const std::int64_t clear = pieces[n_pieces - 1].at + end / Vec::width * Vec::width;
-    // Whole vectors, or halves: what is written too far is the next piece's place.
+    // Whole vectors, or halves: the overshoot is overwritten by the next piece.
     const auto copy = [&](const float* from, float* to, std::int64_t n) {
       for (std::int64_t i = 0; i < n; i += Vec::width) Vec::load(from + i).store(to + i);
     };
@@ -51,7 +53,7 @@ struct RunPacker {
     const auto copy_one = [&](const float* from, float* to, std::int64_t) { Vec::load(from).store(to); };
     const auto rows = [&](const auto& piece_copy) {
       for (std::int64_t k = 0; k < kc; ++k) {
-        const std::int64_t at = runs.offset[k0 + k];
+        const std::int64_t at = offset[k0 + k];
         for (int p = 0; p < n_pieces; ++p)
           piece_copy(pieces[p].source + at, dst + k * width + pieces[p].at, pieces[p].count);
         for (std::int64_t j = clear; j < width; j += Vec::width) Vec::zero().store(dst + k * width + j);
@@ -88,101 +90,112 @@ struct PositionsPacker {
   }
 };
 
-// Rows of C in the order (kh, kw, c), back to (c, kh, kw).
-void reorder(const float* rows, std::int64_t count, const Geometry& g, float* out) {
+// Filters in the order (kh, kw, c), back to (c, kh, kw).
+void to_channels_first(const float* filters, std::int64_t count, const Geometry& g, float* out) {
   const std::int64_t c = g.group_c(), taps = g.kh * g.kw;
-  float* turned = scratch(slot_user + 1, c * taps + pack_slack);
+  const Scratch<float> transposed(c * taps + pack_slack);
   for (std::int64_t o = 0; o < count; ++o) {
-    StridedPacker::transpose_pack(rows + o * c * taps, c, taps, static_cast<int>(taps), c, turned);
-    std::copy(turned, turned + c * taps, out + o * c * taps);
+    StridedPacker::transpose_pack(filters + o * c * taps, c, taps, static_cast<int>(taps), c, transposed.data());
+    std::copy_n(transposed.data(), c * taps, out + o * c * taps);
   }
 }
+
+class GradWeight {
+ public:
+  GradWeight(const float* grad, const float* input, float* output, const Geometry& g, std::int64_t dot_chunk,
+             int threads)
+      : grad_(grad), input_(input), output_(output), g_(g), images_(g, g.group_c()),
+        chunk_(dot_chunk ? dot_chunk : std::max<std::int64_t>(GradWeightPlan::terms(g), 1)), threads_(threads),
+        plan_(g, images_, chunk_, threads), columns_(GradWeightPlan::columns(g)), group_floats_(g.n * images_.floats()),
+        padded_(plan_.pads() ? g.groups * group_floats_ : 0),
+        split_floats_((g.o * columns_ + Vec::width - 1) / Vec::width * Vec::width),
+        splits_(plan_.split.count > 1 ? plan_.split.count * split_floats_ : 0) {}
+
+  void run() {
+    if (plan_.route == GradWeightRoute::depthwise)
+      return depthwise_grad_weight(grad_, input_, output_, g_, chunk_, threads_);
+    if (plan_.pads()) pad_images();
+    if (plan_.route == GradWeightRoute::in_place || plan_.route == GradWeightRoute::packed)
+      offset_ = images_.offsets(g_);
+    const SplitK& split = plan_.split;
+    if (split.count > 1) REPDL_ROUTE("conv2d_grad_weight: split k");
+    if (plan_.slices > 1) REPDL_ROUTE("conv2d_grad_weight: slices of the filters");
+    const std::int64_t m = g_.group_o(), slices = plan_.slices;
+    parallel_for(split.count * g_.groups * slices, 1, threads_, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t group = i / slices % g_.groups, slice = i % slices, first = m * slice / slices;
+        if (const std::int64_t count = m * (slice + 1) / slices - first; count > 0)
+          filters(group, first, count, i / slices / g_.groups);
+      }
+    });
+    if (split.count > 1) join_splits(splits_.data(), split_floats_, split.count, g_.o * columns_, output_, threads_);
+  }
+
+ private:
+  void pad_images() const {
+    const std::int64_t image = g_.group_c() * g_.h * g_.w;
+    parallel_for(g_.groups * g_.n, 1, threads_, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        float* to = padded_.data() + i % g_.groups * group_floats_ + i / g_.groups * images_.floats();
+        images_.fill(input_ + i * image, g_.h, g_.w, to);
+      }
+    });
+  }
+
+  // Filters first .. first + count of a group, over the terms of a split.
+  void filters(std::int64_t group, std::int64_t first, std::int64_t count, std::int64_t split) const {
+    const std::int64_t positions = g_.oh * g_.ow, filter = group * g_.group_o() + first;
+    const std::int64_t start = plan_.split.first(split), terms = plan_.split.size(split);
+    const PositionsPacker pack_a{grad_ + filter * positions, g_.o * positions, positions, start};
+    float* out = (plan_.split.count > 1 ? splits_.data() + split * split_floats_ : output_) + filter * columns_;
+    if (plan_.route == GradWeightRoute::pointwise) {
+      REPDL_ROUTE("conv2d_grad_weight: kernel of one pixel");
+      const std::int64_t c = g_.group_c();
+      const PositionsPacker pack_b{input_ + group * c * positions, g_.c * positions, positions, start};
+      return gemm(count, columns_, terms, chunk_, pack_a, pack_b, Output{out, columns_},
+                  Tiling(count, columns_, terms));
+    }
+    const bool in_order = g_.kh * g_.kw == 1;
+    const Scratch<float> reordered(in_order ? 0 : count * columns_);
+    float* result = in_order ? out : reordered.data();
+    PaddedNhwc images = images_;
+    images.data = padded_.data() + group * group_floats_;
+    const std::int64_t* offset = offset_.empty() ? nullptr : offset_.data() + start;
+    const RunLayout runs = images_.run_layout(g_);
+    if (plan_.route == GradWeightRoute::in_registers) {
+      register_grad_weight(pack_a.images, runs, plan_.runs, images, g_, start, terms, chunk_, count, result);
+    } else if (plan_.route == GradWeightRoute::in_place) {
+      REPDL_ROUTE("conv2d_grad_weight: runs in place");
+      const Tiling tile(count, columns_, terms, runs.length);
+      const RunOperand pack_b(images.data, offset, runs, static_cast<int>(tile.nr()), Vec::width);
+      gemm(count, pack_b.extent(plan_.runs.count), terms, chunk_, pack_a, pack_b, Output{result, columns_}, tile);
+    } else {
+      gemm(count, columns_, terms, chunk_, pack_a, RunPacker{images.data, offset, runs}, Output{result, columns_},
+           Tiling(count, columns_, terms));
+    }
+    if (!in_order) to_channels_first(result, count, g_, out);
+  }
+
+  const float *grad_, *input_;
+  float* output_;
+  const Geometry& g_;
+  PaddedNhwc images_;
+  std::int64_t chunk_;
+  int threads_;
+  GradWeightPlan plan_;
+  std::int64_t columns_, group_floats_;
+  Scratch<float> padded_;
+  std::int64_t split_floats_;
+  Scratch<float> splits_;             // (split, o, column)
+  std::vector<std::int64_t> offset_;  // of the terms
+};
 
 void conv2d_grad_weight(const Tensor& grads, const Tensor& inputs, Ints kernel_size, Ints stride, Ints padding,
                         Ints dilation, std::int64_t groups, const Contract& contract, const Tensor& grad_weight,
                         const Run& run) {
   const Geometry g = geometry(inputs, grads, kernel_size.begin(), stride, padding, dilation, groups);
-  const float *grad = grads.as<float>(), *input = inputs.as<float>();
-  float* output = grad_weight.as<float>();
-  std::int64_t chunk = contract.dot_chunk;
-  const int threads = run.threads;
-  const std::int64_t positions = g.oh * g.ow, K = g.n * positions, m = g.group_o(), c = g.group_c();
-  const std::int64_t columns = c * g.kh * g.kw;
-  if (g.o == 0 || columns == 0) return;
-  if (c == 1 && m == 1 && g.c >= Vec::width && K > 0)
-    return depthwise_grad_weight(grad, input, output, g, chunk, threads);
-
-  // Pixels of a kernel of one are packed from where they lie.
-  const bool direct = g.kh == 1 && g.kw == 1 && g.stride_h == 1 && g.stride_w == 1 && g.pad_h == 0 && g.pad_w == 0;
-  PaddedNhwc shape(g, c);
-  const std::int64_t of_group = g.n * shape.floats();
-  const Storage storage = allocate(direct ? 0 : g.groups * of_group);
-  if (!direct)
-    parallel_for(g.groups * g.n, 1, threads, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t group = i % g.groups, n = i / g.groups;
-        shape.fill(input + i * c * g.h * g.w, g.h, g.w, storage.get() + group * of_group + n * shape.floats());
-      }
-    });
-
-  // Threads take groups; where there are few, the terms too, or slices of the outputs of a group.
-  if (!chunk) chunk = std::max<std::int64_t>(K, 1);
-  const std::int64_t of_a_group = threads / g.groups, outputs = g.o * columns;
-  const SplitK parts(K, chunk, outputs, of_a_group);
-  const std::int64_t slices =
-      parts.count > 1 ? 1 : std::clamp<std::int64_t>(m / 8, 1, std::max<std::int64_t>(of_a_group, 1));
-  const auto vectors = [](std::int64_t n) { return (n + Vec::width - 1) / Vec::width; };
-  const std::int64_t padded = vectors(outputs) * Vec::width;
-  const Storage results = allocate(parts.count > 1 ? parts.count * padded : 0);
-  // Cycles a term, about: in place the end of a run's last vector is wasted; packed, every
-  // vector of a run is copied.
-  const std::int64_t length = shape.columns_of(g, nullptr, 1 << 30).length, count = columns / length;
-  const std::int64_t pieces = count * vectors(length), most = (m + slices - 1) / slices;  // rows of a slice
-  const std::int64_t packed = vectors(columns) * most + 3 * pieces, in_place = pieces * std::max<std::int64_t>(most, 8);
-  const RegisterShape register_grad_weight{count, length};
-  const bool is_short =
-      !direct && register_grad_weight.fits() && register_grad_weight.vectors() * most < std::min(packed, in_place);
-  const std::vector<std::int64_t> offset = direct || is_short ? std::vector<std::int64_t>() : shape.offsets(g);
-
-  // Rows `first` and on of a group, over the terms of a part.
-  const auto product = [&](std::int64_t group, std::int64_t first, std::int64_t rows, std::int64_t part) {
-    const std::int64_t start = parts.first(part), terms = parts.size(part);
-    const PositionsPacker pack_a{grad + (group * m + first) * positions, g.o * positions, positions, start};
-    float* out = (parts.count > 1 ? results.get() + part * padded : output) + (group * m + first) * columns;
-    if (parts.count > 1) REPDL_ROUTE("conv2d_grad_weight: parts of the terms");
-    if (slices > 1) REPDL_ROUTE("conv2d_grad_weight: slices of the filters");
-    if (direct) {
-      REPDL_ROUTE("conv2d_grad_weight: kernel of one pixel");
-      const PositionsPacker pack_b{input + group * c * positions, g.c * positions, positions, start};
-      return gemm(rows, columns, terms, chunk, pack_a, pack_b, Output{out, columns}, Tiling(rows, columns, terms));
-    }
-    PaddedNhwc frames = shape;
-    frames.data = storage.get() + group * of_group;
-    float* result = g.kh * g.kw == 1 ? out : scratch(slot_user, rows * columns);
-    const std::int64_t* places = is_short ? nullptr : offset.data() + start;
-    const RunOperand runs = frames.columns_of(g, places, 1 << 30);
-    if (is_short) {
-      register_grad_weight_rows(pack_a.images, runs, register_grad_weight, frames, g, start, terms, chunk, rows,
-                                result);
-    } else if (in_place <= packed) {
-      REPDL_ROUTE("conv2d_grad_weight: runs in place");
-      const Tiling tile(rows, columns, terms, runs.length);
-      const RunOperand pack_b = frames.columns_of(g, places, tile.nv * Vec::width);
-      gemm(rows, columns / runs.length * pack_b.panels() * pack_b.width, terms, chunk, pack_a, pack_b,
-           Output{result, columns}, tile);
-    } else {
-      gemm(rows, columns, terms, chunk, pack_a, RunPacker{runs}, Output{result, columns}, Tiling(rows, columns, terms));
-    }
-    if (result != out) reorder(result, rows, g, out);
-  };
-  parallel_for(parts.count * g.groups * slices, 1, threads, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t group = i / slices % g.groups, slice = i % slices, first = m * slice / slices;
-      if (const std::int64_t rows = m * (slice + 1) / slices - first; rows > 0)
-        product(group, first, rows, i / slices / g.groups);
-    }
-  });
-  if (parts.count > 1) join_parts(results.get(), padded, parts.count, outputs, output, threads);
+  if (g.o == 0 || GradWeightPlan::columns(g) == 0) return;
+  GradWeight(grads.as<float>(), inputs.as<float>(), grad_weight.as<float>(), g, contract.dot_chunk, run.threads).run();
 }
 
 const AddKernel conv2d_grad_weight_kernel =

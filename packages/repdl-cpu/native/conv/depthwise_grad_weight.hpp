@@ -15,12 +15,12 @@ class DepthwiseTaps {
  public:
   explicit DepthwiseTaps(std::int64_t chunk) : chunk_(chunk), left_(chunk) { acc_.clear(); }
 
-  // The terms of one image: its frame and gradient, pixels of Vec::width channels.
-  void add(const Geometry& g, const PaddedNhwc& frame, const float* grad, const std::int64_t* offset) {
+  // The terms of one padded image and its gradient, pixels of Vec::width channels.
+  void add(const Geometry& g, const PaddedNhwc& image, const float* grad, const std::int64_t* offset) {
     REPDL_ROUTE("conv2d_grad_weight: depthwise, taps at once", T);
-    const std::int64_t line = frame.step_h * frame.line(), step = frame.step_w * frame.pitch;
+    const std::int64_t line = image.step_h * image.line(), step = image.step_w * image.pitch;
     for (std::int64_t y = 0; y < g.oh; ++y) {
-      const float* x = frame.data + y * line;
+      const float* x = image.data + y * line;
       for (std::int64_t i = 0; i < g.ow;) {
         if (left_ == 0) {
           REPDL_ROUTE("conv2d_grad_weight: depthwise, several chunks", T);
@@ -54,44 +54,42 @@ class DepthwiseTaps {
   Vecs<T> acc_;
 };
 
-// Vec::width channels from c on, taps [first, first + T) and further ones: images are turned
-// where they are in the cache for every tap.
+// Vec::width channels from c on: images are transposed one at a time, and are in L2 for every tap.
 inline void depthwise_channels(const float* grad, const float* input, float* output, const Geometry& g,
                                std::int64_t chunk, std::int64_t c, const PaddedNhwc& shape,
                                const std::vector<std::int64_t>& offset) {
   constexpr int W = Vec::width;
   const std::int64_t taps = g.kh * g.kw, positions = g.oh * g.ow, area = g.h * g.w;
-  PaddedNhwc frame = shape;
-  float* image = scratch(slot_a, frame.floats());
-  float* grads = scratch(slot_b, positions * W + pack_slack);
-  frame.data = image;
+  const Scratch<float> padded(shape.floats()), transposed(positions * W + pack_slack);
+  PaddedNhwc image = shape;
+  image.data = padded.data();
   std::vector<DepthwiseTaps<9>> nine(static_cast<std::size_t>(taps / 9), DepthwiseTaps<9>(chunk));
   std::vector<DepthwiseTaps<1>> one(static_cast<std::size_t>(taps % 9), DepthwiseTaps<1>(chunk));
   for (std::int64_t n = 0; n < g.n; ++n) {
-    frame.fill(input + (n * g.c + c) * area, g.h, g.w, image);
-    channels_last(grad + (n * g.c + c) * positions, W, positions, positions, W, grads);
+    shape.fill(input + (n * g.c + c) * area, g.h, g.w, padded.data());
+    channels_last(grad + (n * g.c + c) * positions, W, positions, positions, W, transposed.data());
     const std::int64_t* at = offset.data();
-    for (auto& part : nine) part.add(g, frame, grads, at), at += 9;
-    for (auto& part : one) part.add(g, frame, grads, at), at += 1;
+    for (auto& taps_of : nine) taps_of.add(g, image, transposed.data(), at), at += 9;
+    for (auto& tap_of : one) tap_of.add(g, image, transposed.data(), at), at += 1;
   }
   float* out = output + c * taps;
-  for (auto& part : nine) part.finish(out, taps), out += 9;
-  for (auto& part : one) part.finish(out, taps), out += 1;
+  for (auto& taps_of : nine) taps_of.finish(out, taps), out += 9;
+  for (auto& tap_of : one) tap_of.finish(out, taps), out += 1;
 }
 
 inline void depthwise_grad_weight(const float* grad, const float* input, float* output, const Geometry& g,
                                   std::int64_t chunk, int threads) {
   if (!chunk) chunk = std::max<std::int64_t>(g.n * g.oh * g.ow, 1);
-  const PaddedNhwc frame(g, Vec::width);
+  const PaddedNhwc image(g, Vec::width);
   std::vector<std::int64_t> offset;
   for (std::int64_t kh = 0; kh < g.kh; ++kh)
     for (std::int64_t kw = 0; kw < g.kw; ++kw)
-      offset.push_back(kh * g.dilation_h * frame.line() + kw * g.dilation_w * frame.pitch);
+      offset.push_back(kh * g.dilation_h * image.line() + kw * g.dilation_w * image.pitch);
   // The last channels are moved back where they would not fill a vector: same bits, twice.
   const std::int64_t blocks = (g.c + Vec::width - 1) / Vec::width;
   parallel_for(blocks, 1, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block)
-      depthwise_channels(grad, input, output, g, chunk, std::min(block * Vec::width, g.c - Vec::width), frame, offset);
+      depthwise_channels(grad, input, output, g, chunk, std::min(block * Vec::width, g.c - Vec::width), image, offset);
   });
 }
 

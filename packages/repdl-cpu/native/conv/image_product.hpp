@@ -1,21 +1,21 @@
 // The product that conv2d and its input gradient are: weights times images.
 //
-//   out[n, j, p] = dot over k of W[j, k] and frame_n[offset[k] + position(p)], plus bias[j]
+//   out[n, j, p] = dot over k of W[j, k] and image_n[offset[k] + position(p)], plus bias[j]
 //
-// The matrix frame_n[offset[k] + position(p)] is not stored. With enough channels j they lie
-// along the vectors, and the positions are read where they are in the frame; with few channels
-// the positions lie along the vectors, in place where rows of them fill whole vectors, packed
-// panel by panel where they do not.
+// The matrix image_n[offset[k] + position(p)] is not stored: it is read in place or packed panel by
+// panel (image_plan.hpp).
 #pragma once
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "conv/conv2d.hpp"
+#include "base/scratch.hpp"
+#include "base/threads.hpp"
+#include "conv/image_plan.hpp"
+#include "conv/one_channel.hpp"
 #include "conv/padded_image.hpp"
 #include "gemm/gemm.hpp"
-#include "conv/one_channel.hpp"
 
 namespace repdl::cpu {
 
@@ -55,7 +55,7 @@ struct ImagePacker {
         if (i == length) continue;
         const Vec rest = Vec::load(from + i, length - i);
         if (runs[r].at + i + Vec::width <= width)
-          rest.store(to + i);  // what is written too far is the place of the next runs
+          rest.store(to + i);  // the overshoot is overwritten by the next runs
         else
           rest.store(to + i, length - i);
       }
@@ -67,129 +67,98 @@ struct ImagePacker {
 class ImageProduct {
  public:
   // m channels j; one offset for each k; `taps` of them in a row belong to one channel of the image.
-  ImageProduct(const Geometry& g, std::int64_t m, PaddedImage frame, Grid grid, std::vector<std::int64_t> offset,
+  ImageProduct(const Geometry& g, std::int64_t m, PaddedImage image, Grid grid, std::vector<std::int64_t> offset,
                std::int64_t taps, std::int64_t chunk)
-      : g_(g), m_(m), terms_(static_cast<std::int64_t>(offset.size())), frame_(std::move(frame)), grid_(grid),
-        offset_(std::move(offset)), chunk_(chunk) {
+      : g_(g), m_(m), terms_(static_cast<std::int64_t>(offset.size())), image_(std::move(image)), grid_(joined(grid)),
+        offset_(std::move(offset)), chunk_(chunk), plan_(g, m, terms_, taps, image_, grid_, chunk),
+        weight_floats_(Prepacked::floats(m, terms_, plan_.panel_width())), packed_(g.groups * weight_floats_) {
     offset_.resize(offset_.size() + prefetch_ahead);
-    // Rows that follow one another without a gap are one run.
-    if (grid_.row_step == grid_.columns) grid_ = Grid{1, grid_.size(), 0};
-    // Vectors of each layout that a position of the product takes, times their width.
-    const auto whole = [](std::int64_t n) {
-      return static_cast<double>((n + Vec::width - 1) / Vec::width * Vec::width);
-    };
-    const double rows = static_cast<double>(m),
-                 channels = grid_.columns >= few_positions ? whole(m) * small_tiles : 1e9;
-    const double in_place = rows * whole(grid_.columns) / static_cast<double>(grid_.columns), packed = rows + 24;
-    layout_ = channels <= std::min(in_place, packed) ? channels_first
-              : in_place <= packed                   ? positions_in_place
-                                                     : positions_packed;
-    if (layout_ == channels_first) {
-      const std::int64_t panels = (grid_.columns + max_rows - 1) / max_rows;
-      const int width = static_cast<int>((grid_.columns + panels - 1) / panels);
-      const std::int64_t read = std::min(terms_, max_piece) / std::max<std::int64_t>(taps, 1) * width;
-      tile_ = Tiling::of_panels(width, m_, terms_, read);
-    } else {
-      tile_ = Tiling(m_, std::max(grid_.size(), std::min(enough, g.n * grid_.size())), terms_,
-                     layout_ == positions_in_place ? grid_.columns : 0);
-    }
-    one_channel_ = m_ == 1 && layout_ == positions_in_place && (chunk == 0 || terms_ <= chunk);
-    // In place, whole vectors are read: past the end of an image that is no frame too.
-    framed_ = !frame_.is_image() || (layout_ == positions_in_place && grid_.columns % Vec::width != 0);
-    weight_floats_ = Prepacked::floats(m_, terms_, panel_width());
-    storage_ = allocate(g.groups * weight_floats_);
   }
 
   // The weights of the next group, element (j, k).
   template <class Packer>
   void add_weights(const Packer& packer) {
-    float* place = storage_.get() + static_cast<std::int64_t>(weights_.size()) * weight_floats_;
-    weights_.emplace_back(packer, m_, terms_, chunk_, panel_width(), place);
+    float* to = packed_.data() + static_cast<std::int64_t>(weights_.size()) * weight_floats_;
+    weights_.emplace_back(packer, m_, terms_, chunk_, plan_.panel_width(), to);
   }
 
   // Products of every image with the weights of every group. images(n, group) is the first
-  // channel of an image, image_stride further is the next image's. output(n, count, group)
-  // says where channels (rows) and positions (columns) of `count` images go; done(n, count,
-  // group) is called when they are there.
-  template <class Images, class Place, class Done>
-  void run(int threads, std::int64_t image_stride, const Images& images, const Place& output, const Done& done) const {
+  // channel of an image, image_stride further is the next image's. body(n, count, group, compute)
+  // calls compute(out) once, out being where channels (rows) and positions (columns) of `count` images go.
+  template <class Images, class Body>
+  void run(int threads, std::int64_t image_stride, const Images& images, const Body& body) const {
     // Images make up one product until it has enough columns for whole tiles; products are as many
     // as all threads share evenly, with as many images each.
-    const std::int64_t together = std::max<std::int64_t>(1, enough / std::max<std::int64_t>(1, grid_.size()));
-    const std::int64_t sharing = (threads + g_.groups - 1) / g_.groups, needed = (g_.n + together - 1) / together;
+    const std::int64_t batch = std::max<std::int64_t>(1, ImagePlan::enough / std::max<std::int64_t>(1, grid_.size()));
+    const std::int64_t sharing = (threads + g_.groups - 1) / g_.groups, needed = (g_.n + batch - 1) / batch;
     const std::int64_t runs = std::min((needed + sharing - 1) / sharing * sharing, g_.n);
     const std::int64_t work = std::max<std::int64_t>(1, m_ * terms_ * grid_.size() * (g_.n / runs));
     parallel_for(runs * g_.groups, std::max<std::int64_t>(1, (1 << 17) / work), threads,
                  [&](std::int64_t begin, std::int64_t end) {
+                   const std::int64_t most = (g_.n + runs - 1) / runs;  // images of a product
+                   const Scratch<float> padded(plan_.padded ? most * image_.floats() : 0);
                    for (std::int64_t i = begin; i < end; ++i) {
                      const std::int64_t run = i / g_.groups, n = g_.n * run / runs, group = i % g_.groups;
                      const std::int64_t count = g_.n * (run + 1) / runs - n;
-                     product(group, images(n, group), image_stride, count, output(n, count, group));
-                     done(n, count, group);
+                     body(n, count, group, [&](const Output& out) {
+                       product(group, images(n, group), image_stride, count, padded.data(), out);
+                     });
                    }
                  });
   }
 
  private:
-  static constexpr std::int64_t enough = 768;       // positions of one product
-  static constexpr std::int64_t few_positions = 4;  // in a row of a tile
-  // With 16 registers a tile has few positions: a piece of a line of each channel, which takes
-  // longer to fetch than to multiply.
-  static constexpr double small_tiles = Vec::registers < 32 ? 1.3 : 1.0;
-  enum Layout { channels_first, positions_in_place, positions_packed };  // what lies along the vectors
+  // Rows that follow one another without a gap are one run.
+  static Grid joined(const Grid& grid) { return grid.row_step == grid.columns ? Grid{1, grid.size(), 0} : grid; }
 
-  int panel_width() const { return layout_ == channels_first ? tile_.nv * Vec::width : tile_.mr; }
-
-  void product(std::int64_t group, const float* images, std::int64_t step, std::int64_t count, Output out) const {
+  void product(std::int64_t group, const float* images, std::int64_t step, std::int64_t count, float* padded,
+               Output out) const {
     if (count > 1) REPDL_ROUTE("image product: several images");
-    if (!framed_) REPDL_ROUTE("image product: no frame");
-    if (framed_) {
-      REPDL_ROUTE("image product: frames");
-      float* frames = scratch(slot_user, count * frame_.floats());
-      for (std::int64_t i = 0; i < count; ++i) frame_.fill(images + i * step, frames + i * frame_.floats());
-      images = frames;
-      step = frame_.floats();
+    if (!plan_.padded) REPDL_ROUTE("image product: not padded");
+    if (plan_.padded) {
+      REPDL_ROUTE("image product: padded images");
+      for (std::int64_t i = 0; i < count; ++i) image_.fill(images + i * step, padded + i * image_.floats());
+      images = padded;
+      step = image_.floats();
     }
     const Prepacked& weights = weights_[static_cast<std::size_t>(group)];
-    const auto runs = [&](int width, int unit) {
-      return RunOperand{images, offset_.data(), grid_.columns, width, unit, grid_.rows, step, grid_.row_step};
-    };
-    if (layout_ == positions_packed) {
-      REPDL_ROUTE("image product: positions packed");
-      gemm(m_, count * grid_.size(), terms_, chunk_, weights, ImagePacker{images, step, offset_.data(), grid_}, out,
-           tile_);
-    } else if (one_channel_) {
-      REPDL_ROUTE("image product: one channel");
-      for (std::int64_t i = 0; i < count; ++i)
-        one_channel(weights.block(0, 0, 0), images + i * step, offset_.data(), terms_, out.row_bias, grid_,
-                    out.at(0, i * grid_.size()));
-    } else if (layout_ == positions_in_place) {
-      REPDL_ROUTE("image product: positions in place");
-      const RunOperand positions = runs(tile_.nv * Vec::width, Vec::width);
-      gemm(m_, count * grid_.rows * positions.panels() * positions.width, terms_, chunk_, weights, positions, out,
-           tile_);
-    } else {
-      REPDL_ROUTE("image product: channels first");
-      const RunOperand positions = runs(tile_.mr, 1);
-      out.transposed = true;
-      std::swap(out.row_bias, out.column_bias);
-      gemm(count * grid_.rows * positions.panels() * positions.width, m_, terms_, chunk_, positions, weights, out,
-           tile_);
+    const Tiling& tile = plan_.tile;
+    const RunLayout rows{grid_.columns, grid_.rows, step, grid_.row_step};  // of positions
+    switch (plan_.route) {
+      case ImageRoute::positions_packed:
+        REPDL_ROUTE("image product: positions packed");
+        return gemm(m_, count * grid_.size(), terms_, chunk_, weights, ImagePacker{images, step, offset_.data(), grid_},
+                    out, tile);
+      case ImageRoute::one_channel:
+        REPDL_ROUTE("image product: one channel");
+        for (std::int64_t i = 0; i < count; ++i)
+          one_channel(weights.block(0, 0, 0), images + i * step, offset_.data(), terms_, out.row_bias, grid_,
+                      out.at(0, i * grid_.size()));
+        return;
+      case ImageRoute::positions_in_place: {
+        REPDL_ROUTE("image product: positions in place");
+        const RunOperand positions(images, offset_.data(), rows, static_cast<int>(tile.nr()), Vec::width);
+        return gemm(m_, positions.extent(count * grid_.rows), terms_, chunk_, weights, positions, out, tile);
+      }
+      case ImageRoute::channels_first: {
+        REPDL_ROUTE("image product: channels first");
+        const RunOperand positions(images, offset_.data(), rows, tile.mr, 1);
+        out.transposed = true;
+        std::swap(out.row_bias, out.column_bias);
+        return gemm(positions.extent(count * grid_.rows), m_, terms_, chunk_, positions, weights, out, tile);
+      }
     }
   }
 
   const Geometry& g_;
   std::int64_t m_, terms_;
-  PaddedImage frame_;
+  PaddedImage image_;
   Grid grid_;
   std::vector<std::int64_t> offset_;
   std::int64_t chunk_;
-  Layout layout_;
-  bool one_channel_;
-  bool framed_;
-  Tiling tile_;
-  std::int64_t weight_floats_ = 0;
-  Storage storage_;
+  ImagePlan plan_;
+  std::int64_t weight_floats_;
+  Scratch<float> packed_;
   std::vector<Prepacked> weights_;
 };
 

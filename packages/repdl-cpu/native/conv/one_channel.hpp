@@ -13,7 +13,7 @@
 
 namespace repdl::cpu {
 
-constexpr int most_chains = 8;
+constexpr int max_chains = 8;
 
 // V vectors of one row, of which `columns` positions exist; whole vectors are read.
 template <int V>
@@ -45,9 +45,9 @@ constexpr auto one_channel_tiles(std::integer_sequence<int, V...>) {
 
 inline void one_channel(const float* weight, const float* image, const std::int64_t* offset, std::int64_t terms,
                         const float* bias, const Grid& grid, float* out) {
-  constexpr auto tiles = one_channel_tiles(std::make_integer_sequence<int, most_chains>{});
+  constexpr auto tiles = one_channel_tiles(std::make_integer_sequence<int, max_chains>{});
   const std::int64_t vectors = (grid.columns + Vec::width - 1) / Vec::width,
-                     pieces = (vectors + most_chains - 1) / most_chains;
+                     pieces = (vectors + max_chains - 1) / max_chains;
   const std::int64_t step = (vectors + pieces - 1) / pieces * Vec::width;
   for (std::int64_t x = 0; x < grid.columns; x += step) {
     if (x > 0) REPDL_ROUTE("one channel: several pieces of a row");

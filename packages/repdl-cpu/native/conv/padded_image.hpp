@@ -1,5 +1,5 @@
-// Images inside frames of zeros, laid out so that neighbouring positions of a convolution are
-// neighbours in memory, whatever its stride.
+// Padded images, laid out so that neighbouring positions of a convolution are neighbours in memory,
+// whatever its stride.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace repdl::cpu {
 
-// One side of a frame: `extent` elements, the image from `before` on. Elements of one phase
+// One side of a padded image: `extent` elements, the image from `before` on. Elements of one phase
 // modulo the stride lie together; phases that no tap reads take no place.
 class Axis {
  public:
@@ -70,12 +70,12 @@ inline void copy_strided(const float* src, std::int64_t stride, std::int64_t cou
   constexpr int W = Vec::width;
   std::int64_t i = 0;
   if (stride == 2) {
-    REPDL_ROUTE("frame: every other element");
+    REPDL_ROUTE("padded image: stride of 2");
     for (; i + W < count; i += W) load_even(src + 2 * i).store(dst + i);
     if (const int rest = static_cast<int>(count - i); rest > 0) load_even(src + 2 * i, rest).store(dst + i, rest);
     return;
   }
-  REPDL_ROUTE("frame: stride of 3 or more");
+  REPDL_ROUTE("padded image: stride of 3 or more");
   for (; i < count; ++i) dst[i] = src[i * stride];
 }
 
@@ -91,7 +91,7 @@ struct PaddedImage {
     return c * area() + rows.index(y) * columns.total() + columns.index(x);
   }
 
-  // Whether a frame is the image as it lies.
+  // Whether nothing is padded or moved.
   bool is_image() const { return rows.is_image() && columns.is_image(); }
 
   void fill(const float* image, float* dst) const {
@@ -115,7 +115,7 @@ struct PaddedImage {
   }
 };
 
-// Positions (y, x) of the product in a frame: y * row_step + x.
+// Positions (y, x) of the product in a padded image: y * row_step + x.
 struct Grid {
   std::int64_t rows, columns, row_step;
   std::int64_t size() const { return rows * columns; }

@@ -1,12 +1,13 @@
-// Images as (H, W, C) inside frames of zeros, for the weight gradient of conv2d.
+// Padded NHWC images, for the weight gradient of conv2d.
 #pragma once
 
 #include <algorithm>
 #include <vector>
 
-#include "conv/conv2d.hpp"
+#include "base/scratch.hpp"
 #include "conv/padded_image.hpp"
-#include "gemm/gemm.hpp"
+#include "gemm/packing.hpp"
+#include "repdl/shape/convolution.hpp"
 
 namespace repdl::cpu {
 
@@ -14,18 +15,18 @@ namespace repdl::cpu {
 inline void channels_last(const float* src, std::int64_t channels, std::int64_t area, std::int64_t pixels,
                           std::int64_t pitch, float* dst) {
   if (channels == 1 && pitch == 1) return (void)std::copy(src, src + pixels, dst);
-  constexpr std::int64_t step = 256;  // long enough for sequential reads, short enough for the cache
+  constexpr std::int64_t step = 256;  // long enough for sequential reads, short enough for L1
   for (std::int64_t p = 0; p < pixels; p += step)
     StridedPacker::transpose_pack(src + p, area, channels, static_cast<int>(pitch), std::min(step, pixels - p),
                                   dst + p * pitch);
 }
 
-// Images (H, W, C) of one group inside frames of zeros, one after the other: the pixels that the
-// kernel reaches. Where a kernel has one row or column, the frame holds only those that the stride leaves.
+// Images (H, W, C) of one group between zeros, one after the other: the pixels that the kernel
+// reaches. Where a kernel has one row or column, only those that the stride leaves.
 struct PaddedNhwc {
   std::int64_t channels, pitch;  // floats of a pixel, those between pixels
   Axis rows, columns;
-  std::int64_t step_h, step_w;  // from one position to the next, in rows and columns of the frame
+  std::int64_t step_h, step_w;  // from one position to the next, in rows and columns of the padded image
   const float* data = nullptr;
 
   // Pixels whose distance is a large power of two would share few sets of a cache.
@@ -43,13 +44,15 @@ struct PaddedNhwc {
     rows.for_each_run([&](std::int64_t first, std::int64_t count, std::int64_t y) {
       if (y < 0) return (void)std::fill(dst + first * line(), dst + (first + count) * line(), 0.0f);
       const std::int64_t at_once = rows.stride() == 1 ? count : 1;
-      float* turned = scratch(slot_user, at_once * w * pitch + pack_slack);
+      const Scratch<float> scratch(at_once * w * pitch + pack_slack);
+      float* transposed = scratch.data();
       for (std::int64_t i = 0; i < count; ++i) {
         const std::int64_t ready = i % at_once;
-        if (ready == 0) channels_last(image + (y + i * rows.stride()) * w, channels, h * w, at_once * w, pitch, turned);
+        if (ready == 0)
+          channels_last(image + (y + i * rows.stride()) * w, channels, h * w, at_once * w, pitch, transposed);
         float* to = dst + (first + i) * line();
         columns.for_each_run([&](std::int64_t place, std::int64_t pixels, std::int64_t x) {
-          const float* from = turned + (ready * w + x) * pitch;
+          const float* from = transposed + (ready * w + x) * pitch;
           if (x < 0)
             std::fill(to + place * pitch, to + (place + pixels) * pitch, 0.0f);
           else if (columns.stride() == 1)
@@ -73,11 +76,14 @@ struct PaddedNhwc {
   }
 
   // Columns j = (kh, kw, c): runs of contiguous (kw, c), or c where pixels are apart.
-  RunOperand columns_of(const Geometry& g, const std::int64_t* offset, int width) const {
-    const std::int64_t row = g.dilation_h * line();
+  std::int64_t run_length(const Geometry& g) const {
     if (g.dilation_w == 1 && pitch != channels) REPDL_ROUTE("pixels apart");
-    if (g.dilation_w == 1 && pitch == channels) return {data, offset, g.kw * channels, width, Vec::width, 1, row, 0};
-    return {data, offset, channels, width, Vec::width, g.kw, row, g.dilation_w * pitch};
+    return g.dilation_w == 1 && pitch == channels ? g.kw * channels : channels;
+  }
+
+  RunLayout run_layout(const Geometry& g) const {
+    const std::int64_t length = run_length(g);
+    return {length, g.kw * channels / length, g.dilation_h * line(), g.dilation_w * pitch};
   }
 };
 

@@ -1,8 +1,8 @@
 // The weight gradient where an image gives few columns in short runs, such as one channel under a
-// 5 x 5 kernel: nothing is packed, and all columns of an output are in registers. Where two runs
+// 5 x 5 kernel: nothing is packed, and all columns of a filter are in registers. Where two runs
 // fit a vector, it is half of one and half of the next.
 //
-//   for o < rows, r < count:  (N, O, P), frames -> (O, count, length)
+//   for o < rows, r < count:  (N, O, P), padded NHWC images -> (O, count, length)
 //     dW[o, r, :] = dot over k = (n, y, x), `terms` of them from `start` on, of G[o, k] and X[k, r, :]
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace repdl::cpu {
 
-constexpr int most_short_vectors = 8;
+constexpr int max_register_vectors = 8;
 
 // How the runs lie in vectors.
 struct RegisterShape {
@@ -22,28 +22,28 @@ struct RegisterShape {
   bool halves() const { return 2 * length <= Vec::width; }
   std::int64_t of_run() const { return (length + Vec::width - 1) / Vec::width; }
   std::int64_t vectors() const { return halves() ? (count + 1) / 2 : count * of_run(); }
-  bool fits() const { return vectors() <= most_short_vectors; }
+  bool fits() const { return vectors() <= max_register_vectors; }
   // Where a run starts in the columns of all vectors.
   std::int64_t place(std::int64_t run) const { return halves() ? run * (Vec::width / 2) : run * of_run() * Vec::width; }
 };
 
 // Rows o that share what is read: their chains, a value each and a vector of columns fit the registers.
-constexpr int most_short_rows(int vectors) { return std::min(6, (Vec::registers - 1) / (vectors + 1)); }
+constexpr int max_register_rows(int vectors) { return std::min(6, (Vec::registers - 1) / (vectors + 1)); }
 
 // V vectors of runs for R rows, of which `rows` exist; grad from the first one on.
 template <int V, int R, bool halves>
-void register_grad_weight_tile(const float* grad, const RunOperand& runs, const RegisterShape& shape,
-                               const PaddedNhwc& frames, const Geometry& g, std::int64_t start, std::int64_t terms,
+void register_grad_weight_tile(const float* grad, const RunLayout& runs, const RegisterShape& shape,
+                               const PaddedNhwc& images, const Geometry& g, std::int64_t start, std::int64_t terms,
                                std::int64_t chunk, std::int64_t rows, float* out) {
-  REPDL_ROUTE(halves ? "short runs, halves" : "short runs", V, R);
-  const std::int64_t positions = g.oh * g.ow, step = frames.step_w * frames.pitch;
+  REPDL_ROUTE(halves ? "columns in registers, two runs a vector" : "columns in registers", V, R);
+  const std::int64_t positions = g.oh * g.ow, step = images.step_w * images.pitch;
   const float *place[V], *second[V];  // of a vector, and of its second half
   const float* row[R];
   for (int v = 0; v < V; ++v) {
-    const std::int64_t parts = shape.of_run();
-    place[v] = halves ? runs.at(2 * v) : runs.at(v / parts) + v % parts * Vec::width;
-    second[v] =
-        runs.at(std::min<std::int64_t>(2 * v + 1, shape.count - 1));  // the last one twice, where there is no other
+    const std::int64_t vectors = shape.of_run();
+    place[v] = images.data + (halves ? runs.start(2 * v) : runs.start(v / vectors) + v % vectors * Vec::width);
+    second[v] = images.data + runs.start(std::min<std::int64_t>(
+                                  2 * v + 1, shape.count - 1));  // the last one twice, where there is no other
   }
   ChunkTree<R * V> tree;
   Vecs<R * V> acc;
@@ -53,7 +53,7 @@ void register_grad_weight_tile(const float* grad, const RunOperand& runs, const 
   for (; terms > 0; ++n, p = y = 0) {
     for (int r = 0; r < R; ++r) row[r] = grad + (n * g.o + std::min<std::int64_t>(r, rows - 1)) * positions;
     for (; y < g.oh && terms > 0; ++y, x = 0) {
-      std::int64_t at = n * frames.floats() + y * frames.step_h * frames.line() + x * step;
+      std::int64_t at = n * images.floats() + y * images.step_h * images.line() + x * step;
       while (x < g.ow && terms > 0) {
         if (left == 0) {
           tree.push(acc);
@@ -87,40 +87,40 @@ void register_grad_weight_tile(const float* grad, const RunOperand& runs, const 
   }
 }
 
-using ShortRunsTile = decltype(&register_grad_weight_tile<1, 1, false>);
+using RegisterTile = decltype(&register_grad_weight_tile<1, 1, false>);
 
 template <int V, int R>
-constexpr ShortRunsTile register_grad_weight_kernel(bool halves) {
-  if constexpr (R <= most_short_rows(V))
+constexpr RegisterTile register_grad_weight_kernel(bool halves) {
+  if constexpr (R <= max_register_rows(V))
     return halves ? &register_grad_weight_tile<V, R, true> : &register_grad_weight_tile<V, R, false>;
   else
     return nullptr;
 }
 
 template <int V, int... R>
-ShortRunsTile register_grad_weight_of_rows(std::int64_t rows, bool halves, std::integer_sequence<int, R...>) {
-  constexpr ShortRunsTile whole[] = {register_grad_weight_kernel<V, R + 1>(false)...},
-                          half[] = {register_grad_weight_kernel<V, R + 1>(true)...};
+RegisterTile register_grad_weight_of_rows(std::int64_t rows, bool halves, std::integer_sequence<int, R...>) {
+  constexpr RegisterTile whole[] = {register_grad_weight_kernel<V, R + 1>(false)...},
+                         half[] = {register_grad_weight_kernel<V, R + 1>(true)...};
   return halves ? half[rows - 1] : whole[rows - 1];
 }
 
 template <int... V>
-ShortRunsTile register_grad_weight_of(std::int64_t vectors, std::int64_t rows, bool halves,
-                                      std::integer_sequence<int, V...>) {
-  const ShortRunsTile tiles[] = {
-      register_grad_weight_of_rows<V + 1>(rows, halves, std::make_integer_sequence<int, most_short_rows(1)>())...};
+RegisterTile register_grad_weight_of(std::int64_t vectors, std::int64_t rows, bool halves,
+                                     std::integer_sequence<int, V...>) {
+  const RegisterTile tiles[] = {
+      register_grad_weight_of_rows<V + 1>(rows, halves, std::make_integer_sequence<int, max_register_rows(1)>())...};
   return tiles[vectors - 1];
 }
 
-inline void register_grad_weight_rows(const float* grad, const RunOperand& runs, const RegisterShape& shape,
-                                      const PaddedNhwc& frames, const Geometry& g, std::int64_t start,
-                                      std::int64_t terms, std::int64_t chunk, std::int64_t rows, float* out) {
-  const std::int64_t most = most_short_rows(static_cast<int>(shape.vectors())), panels = (rows + most - 1) / most;
+inline void register_grad_weight(const float* grad, const RunLayout& runs, const RegisterShape& shape,
+                                 const PaddedNhwc& images, const Geometry& g, std::int64_t start, std::int64_t terms,
+                                 std::int64_t chunk, std::int64_t rows, float* out) {
+  const std::int64_t most = max_register_rows(static_cast<int>(shape.vectors())), panels = (rows + most - 1) / most;
   const std::int64_t step = (rows + panels - 1) / panels;
   const auto tile = register_grad_weight_of(shape.vectors(), step, shape.halves(),
-                                            std::make_integer_sequence<int, most_short_vectors>());
+                                            std::make_integer_sequence<int, max_register_vectors>());
   for (std::int64_t o = 0; o < rows; o += step)
-    tile(grad + o * g.oh * g.ow, runs, shape, frames, g, start, terms, chunk, std::min(step, rows - o),
+    tile(grad + o * g.oh * g.ow, runs, shape, images, g, start, terms, chunk, std::min(step, rows - o),
          out + o * shape.count * shape.length);
 }
 

@@ -9,10 +9,11 @@
 #include <initializer_list>
 #include <memory>
 
-#include "conv/conv2d.hpp"
 #include "repdl/contract/order.hpp"
+#include "repdl/shape/convolution.hpp"
 #include "repdl/shape/products.hpp"
 #include "base/routes.hpp"
+#include "base/scratch.hpp"
 #include "simd/simd_double.hpp"
 #include "base/threads.hpp"
 
@@ -58,8 +59,6 @@ struct TableOutput {
 constexpr std::int64_t double_rows_block = 64, double_columns_block = 256, double_piece = 256;
 constexpr int double_tile_rows = Vec::registers == 32 ? 8 : 4, double_tile_columns = 2 * VecOf<double>::width;
 
-double* double_scratch(int slot, std::int64_t doubles) { return reinterpret_cast<double*>(scratch(slot, 2 * doubles)); }
-
 // Panels of `width` rows, k first, zeros after the last row.
 void pack_table(const TableOperand& x, std::int64_t batch, std::int64_t first, std::int64_t count, int width,
                 std::int64_t k0, std::int64_t kc, double* dst) {
@@ -72,8 +71,8 @@ void pack_table(const TableOperand& x, std::int64_t batch, std::int64_t first, s
     for (std::int64_t r = 1; r < rows; ++r) contiguous = contiguous && outer[r] == outer[0] + r;
     for (std::int64_t k = 0; k < kc; ++k, dst += width) {
       const double* from = data + inner[k];
-      if (contiguous) REPDL_ROUTE("double: rows side by side");
-      if (!contiguous) REPDL_ROUTE("double: rows apart");
+      if (contiguous) REPDL_ROUTE("double: contiguous rows");
+      if (!contiguous) REPDL_ROUTE("double: strided rows");
       if (contiguous)
         std::copy_n(from + outer[0], rows, dst);
       else
@@ -118,20 +117,21 @@ void double_block(const TableOperand& a, const TableOperand& b, const TableOutpu
                               : double_tile<double_tile_rows>;
   const std::int64_t rows = (m + mr - 1) / mr * mr, columns = (n + nr - 1) / nr * nr, area = rows * columns;
   const std::int64_t chunks = std::max<std::int64_t>(1, (K + chunk - 1) / chunk), depth = std::min(K, double_piece);
-  double* a_panels = double_scratch(0, rows * depth);
-  double* b_panels = double_scratch(1, columns * depth);
-  double* chains = double_scratch(2, (1 + tree_levels(chunks)) * area);  // tile by tile; the levels of the tree follow
+  const Scratch<double> a_panels(rows * depth), b_panels(columns * depth);
+  const Scratch<double> partial((1 + tree_levels(chunks)) * area);
+  double* chains = partial.data();  // tile by tile; the levels of the tree follow
 
   for (std::int64_t index = 0; index < chunks; ++index) {
     std::fill(chains, chains + area, 0.0);
     for (std::int64_t k0 = index * chunk, end = std::min(K, k0 + chunk); k0 < end; k0 += double_piece) {
       if (k0 > index * chunk) REPDL_ROUTE("double: several pieces");
       const std::int64_t kc = std::min(double_piece, end - k0);
-      pack_table(a, batch, i0, m, mr, k0, kc, a_panels);
-      pack_table(b, batch, j0, n, nr, k0, kc, b_panels);
+      pack_table(a, batch, i0, m, mr, k0, kc, a_panels.data());
+      pack_table(b, batch, j0, n, nr, k0, kc, b_panels.data());
       double* at = chains;
       for (std::int64_t j = 0; j < columns; j += nr)
-        for (std::int64_t i = 0; i < rows; i += mr, at += mr * nr) tile(a_panels + i * kc, b_panels + j * kc, kc, at);
+        for (std::int64_t i = 0; i < rows; i += mr, at += mr * nr)
+          tile(a_panels.data() + i * kc, b_panels.data() + j * kc, kc, at);
     }
     const bool last = index + 1 == chunks;
     const int waits = tree_join(index, last, [&](int level) {
@@ -171,13 +171,13 @@ void double_products(const TableOperand& a, const TableOperand& b, const TableOu
                });
 }
 
-// Planes (h, w) inside planes of zeros (rows, columns), from (top, left) on.
-struct ZeroFrame {
+// Planes (h, w) between zeros, in planes (rows, columns) from (top, left) on.
+struct PaddedPlanes {
   std::int64_t rows, columns;
   std::unique_ptr<double[]> data;
 
-  ZeroFrame(const double* planes, std::int64_t count, std::int64_t h, std::int64_t w, std::int64_t top,
-            std::int64_t left, std::int64_t rows, std::int64_t columns, int threads)
+  PaddedPlanes(const double* planes, std::int64_t count, std::int64_t h, std::int64_t w, std::int64_t top,
+               std::int64_t left, std::int64_t rows, std::int64_t columns, int threads)
       : rows(rows), columns(columns), data(new double[static_cast<std::size_t>(count * rows * columns)]()) {
     parallel_for(count, std::max<std::int64_t>(1, (1 << 14) / (h * w + 1)), threads,
                  [&](std::int64_t begin, std::int64_t end) {
@@ -192,15 +192,15 @@ struct ZeroFrame {
 
 // The image as conv2d and its weight gradient read it: element (position, tap).
 struct Patches {
-  ZeroFrame frame;
+  PaddedPlanes padded;
   Sizes groups, positions, taps;
 
   Patches(const double* input, const Geometry& g, int threads)
-      : frame(input, g.n * g.c, g.h, g.w, g.pad_h, g.pad_w, g.h + 2 * g.pad_h, g.w + 2 * g.pad_w, threads),
-        groups(steps(g.groups, g.group_c() * frame.area())),
+      : padded(input, g.n * g.c, g.h, g.w, g.pad_h, g.pad_w, g.h + 2 * g.pad_h, g.w + 2 * g.pad_w, threads),
+        groups(steps(g.groups, g.group_c() * padded.area())),
         positions(
-            sums({steps(g.n, g.c * frame.area()), steps(g.oh, g.stride_h * frame.columns), steps(g.ow, g.stride_w)})),
-        taps(sums({steps(g.group_c(), frame.area()), steps(g.kh, g.dilation_h * frame.columns),
+            sums({steps(g.n, g.c * padded.area()), steps(g.oh, g.stride_h * padded.columns), steps(g.ow, g.stride_w)})),
+        taps(sums({steps(g.group_c(), padded.area()), steps(g.kh, g.dilation_h * padded.columns),
                    steps(g.kw, g.dilation_w)})) {}
 };
 
@@ -209,7 +209,7 @@ void double_conv2d(const double* input, const double* weight, const double* bias
   const std::int64_t m = g.group_o(), K = g.group_c() * g.kh * g.kw, area = g.oh * g.ow;
   const Patches x(input, g, threads);
   double_products(
-      {weight, steps(g.groups, m * K), steps(m, K), steps(K, 1)}, {x.frame.data.get(), x.groups, x.positions, x.taps},
+      {weight, steps(g.groups, m * K), steps(m, K), steps(K, 1)}, {x.padded.data.get(), x.groups, x.positions, x.taps},
       {output, steps(g.groups, m * area), steps(m, area), sums({steps(g.n, g.o * area), steps(area, 1)}), bias}, chunk,
       threads);
 }
@@ -219,14 +219,14 @@ void double_conv2d_grad_weight(const double* grad, const double* input, double* 
   const std::int64_t m = g.group_o(), columns = g.group_c() * g.kh * g.kw, area = g.oh * g.ow;
   const Patches x(input, g, threads);
   double_products({grad, steps(g.groups, m * area), steps(m, area), sums({steps(g.n, g.o * area), steps(area, 1)})},
-                  {x.frame.data.get(), x.groups, x.taps, x.positions},
+                  {x.padded.data.get(), x.groups, x.taps, x.positions},
                   {output, steps(g.groups, m * columns), steps(m, columns), steps(columns, 1)}, chunk, threads);
 }
 
 // One side of the input gradient: for a stride phase, its positions and the taps that exist for them.
 struct PhaseSide {
   std::int64_t size, out, kernel, stride, pad, dilation;
-  // Of the framed gradient, which holds all that a tap can reach.
+  // Of the padded gradient, which holds all that a tap can reach.
   std::int64_t before = std::max<std::int64_t>(0, (kernel - 1) * dilation - pad) / stride;
   std::int64_t extent = before + std::max(out, (size - 1 + pad) / stride + 1);
   Sizes positions = {}, taps = {}, shifts = {};
@@ -252,7 +252,8 @@ void double_conv2d_grad_input(const double* grad, const double* weight, double* 
   if (g.n * g.c * area == 0) return;
   PhaseSide rows{g.h, g.oh, g.kh, g.stride_h, g.pad_h, g.dilation_h};
   PhaseSide columns{g.w, g.ow, g.kw, g.stride_w, g.pad_w, g.dilation_w};
-  const ZeroFrame frame(grad, g.n * g.o, g.oh, g.ow, rows.before, columns.before, rows.extent, columns.extent, threads);
+  const PaddedPlanes padded(grad, g.n * g.o, g.oh, g.ow, rows.before, columns.before, rows.extent, columns.extent,
+                            threads);
   for (std::int64_t y = 0; y < std::min(g.stride_h, g.h); ++y)
     for (std::int64_t x = 0; x < std::min(g.stride_w, g.w); ++x) {
       rows.choose(y);
@@ -261,9 +262,9 @@ void double_conv2d_grad_input(const double* grad, const double* weight, double* 
       const auto wide = static_cast<std::int64_t>(columns.positions.size());
       double_products({weight, steps(g.groups, o * m * kernel), steps(m, kernel),
                        sums({steps(o, m * kernel), scaled(rows.taps, g.kw), columns.taps})},
-                      {frame.data.get(), steps(g.groups, o * frame.area()),
-                       sums({steps(g.n, g.o * frame.area()), steps(high, frame.columns), steps(wide, 1)}),
-                       sums({steps(o, frame.area()), scaled(rows.shifts, frame.columns), columns.shifts})},
+                      {padded.data.get(), steps(g.groups, o * padded.area()),
+                       sums({steps(g.n, g.o * padded.area()), steps(high, padded.columns), steps(wide, 1)}),
+                       sums({steps(o, padded.area()), scaled(rows.shifts, padded.columns), columns.shifts})},
                       {output, steps(g.groups, m * area), steps(m, area),
                        sums({steps(g.n, g.c * area), scaled(rows.positions, g.w), columns.positions})},
                       chunk, threads);

@@ -21,16 +21,17 @@ inline void gemv(const float* a, std::int64_t step, const float* b, std::int64_t
                  std::int64_t chunk, const float* bias, float* c) {
   constexpr int W = Vec::width;
   const std::int64_t chunks = (K + chunk - 1) / chunk, groups = (chunks + W - 1) / W;  // groups of W chunks
-  // The row, turned as B will be. Past the end of k it is -0, and B +0: their product -0 changes no chain.
-  float* row = scratch(slot_a, groups * W * chunk);
+  // The row, transposed as B will be. Past the end of k it is -0, and B +0: their product -0 changes no chain.
+  const Scratch<float> row_scratch(groups * W * chunk), sums_scratch(groups * W);
+  float* row = row_scratch.data();
   for (std::int64_t g = 0; g < groups; ++g)
     for (std::int64_t k = 0; k < chunk; ++k)
       for (std::int64_t l = 0; l < W; ++l) {
         const std::int64_t at = (g * W + l) * chunk + k;
         row[(g * chunk + k) * W + l] = at < K ? a[at * step] : -0.0f;
       }
-  float* part = scratch(slot_b, groups * W);
-  alignas(64) float turned[W * W], staged[W * W];
+  float* sums = sums_scratch.data();
+  alignas(64) float transposed[W * W], staged[W * W];
   for (std::int64_t j = 0; j < n; ++j) {
     const float* column = b + j * ldb;
     for (std::int64_t g = 0; g < groups; ++g) {
@@ -40,7 +41,7 @@ inline void gemv(const float* a, std::int64_t step, const float* b, std::int64_t
         const float* src = column + first;
         std::int64_t distance = chunk;
         if ((g + 1) * W * chunk > K) {
-          REPDL_ROUTE("one row: end of k");
+          REPDL_ROUTE("gemv: end of k");
           for (int l = 0; l < W; ++l) {
             const std::int64_t rest = std::clamp<std::int64_t>(K - first - l * chunk, 0, W);
             Vec::load(rest > 0 ? src + l * chunk : column, static_cast<int>(rest)).store(staged + l * W);
@@ -48,16 +49,16 @@ inline void gemv(const float* a, std::int64_t step, const float* b, std::int64_t
           src = staged;
           distance = W;
         }
-        if (g > 0) REPDL_ROUTE("one row: several groups of chunks");
-        transpose(src, distance, turned, W);
+        if (g > 0) REPDL_ROUTE("gemv: several groups of chunks");
+        transpose(src, distance, transposed, W);
         const std::int64_t at = (g * chunk + k) * W;
-        // The next column, into the second cache: the first has no room.
+        // The next column, into L2: L1 has no room.
         for (int l = 0; l < W * W; l += 16) __builtin_prefetch(column + ldb + at + l, 0, 2);
-        for (int t = 0; t < W; ++t) acc = fma(Vec::load(row + at + t * W), Vec::load(turned + t * W), acc);
+        for (int t = 0; t < W; ++t) acc = fma(Vec::load(row + at + t * W), Vec::load(transposed + t * W), acc);
       }
-      acc.store(part + g * W);
+      acc.store(sums + g * W);
     }
-    const float sum = tree_of(part, chunks);
+    const float sum = tree_of(sums, chunks);
     c[j] = canonical(bias ? sum + bias[j] : sum);
   }
 }

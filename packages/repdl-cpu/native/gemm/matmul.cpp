@@ -4,6 +4,7 @@
 //     C[i, j] = dot(A[i, :], B[:, j])
 #include <algorithm>
 
+#include "base/threads.hpp"
 #include "gemm/gemv.hpp"
 #include "gemm/skinny_gemm.hpp"
 #include "repdl/shape/products.hpp"
@@ -11,61 +12,86 @@
 namespace repdl::cpu {
 namespace {
 
-auto skinny_gemm_kernel(std::int64_t rows) {
-  return rows == 1 ? skinny_gemm<1> : rows == 2 ? skinny_gemm<2> : rows == 3 ? skinny_gemm<3> : skinny_gemm<4>;
+// Which kernel computes a block of C; no bit depends on it.
+enum class MatmulRoute { gemv, skinny, packed };
+
+MatmulRoute matmul_route(std::int64_t rows, std::int64_t columns, std::int64_t K, std::int64_t b_k,
+                         std::int64_t chunk) {
+  if (rows == 1 && b_k == 1 && fits_gemv(K, chunk)) return MatmulRoute::gemv;
+  if (rows <= max_skinny_rows && columns >= Vec::width && b_k == 1) return MatmulRoute::skinny;
+  return MatmulRoute::packed;
+}
+
+// What threads share: whole products, or the rows or columns of each.
+enum class MatmulShare { products, rows, columns };
+
+constexpr std::int64_t matmul_grain = 1 << 18;  // fused multiply-adds worth a thread
+
+MatmulShare matmul_share(const Products& args, std::int64_t batch, std::int64_t work, int threads) {
+  if (batch >= threads || work < 2 * matmul_grain) return MatmulShare::products;
+  return args.m >= args.n ? MatmulShare::rows : MatmulShare::columns;
 }
 
 // Operands with any strides, C contiguous; bias (N) or null.
-void products(const float* a, const float* b, const float* bias, float* c, const Products& args, std::int64_t dot_chunk,
-              int threads) {
-  const std::int64_t batch = args.count();
-  const std::vector<std::int64_t> a_batch = args.offsets(args.a_batch), b_batch = args.offsets(args.b_batch);
-  const std::int64_t m = args.m, n = args.n, work = m * n * std::max<std::int64_t>(args.k, 1);
-  if (m == 0 || n == 0 || batch == 0) return;
-  const auto product = [&](std::int64_t index, std::int64_t i, std::int64_t rows, std::int64_t j,
-                           std::int64_t columns) {
-    if (rows == 1 && args.b_k == 1 && fits_gemv(args.k, dot_chunk)) {
-      REPDL_ROUTE("matmul: one row");
-      return gemv(a + a_batch[index] + i * args.a_row, args.a_k, b + b_batch[index] + j * args.b_column, args.b_column,
-                  columns, args.k, dot_chunk, bias ? bias + j : nullptr, c + index * m * n + i * n + j);
+class MatmulOperands {
+ public:
+  MatmulOperands(const float* a, const float* b, const float* bias, float* c, const Products& args, std::int64_t chunk)
+      : a_(a), b_(b), bias_(bias), c_(c), args_(args), chunk_(chunk), a_batch_(args.offsets(args.a_batch)),
+        b_batch_(args.offsets(args.b_batch)) {}
+
+  // Rows i .. i + rows and columns j .. j + columns of one product.
+  void block(std::int64_t index, std::int64_t i, std::int64_t rows, std::int64_t j, std::int64_t columns) const {
+    const float* a = a_ + a_batch_[static_cast<std::size_t>(index)] + i * args_.a_row;
+    const float* b = b_ + b_batch_[static_cast<std::size_t>(index)] + j * args_.b_column;
+    Output out{c_ + (index * args_.m + i) * args_.n + j, args_.n};
+    if (bias_) out.column_bias = bias_ + j;
+    switch (matmul_route(rows, columns, args_.k, args_.b_k, chunk_)) {
+      case MatmulRoute::gemv:
+        REPDL_ROUTE("matmul: gemv");
+        return gemv(a, args_.a_k, b, args_.b_column, columns, args_.k, chunk_, out.column_bias, out.data);
+      case MatmulRoute::skinny:
+        return skinny_gemm(rows, a, args_.a_row, args_.a_k, b, args_.b_column, columns, args_.k, chunk_, out);
+      case MatmulRoute::packed:
+        REPDL_ROUTE("matmul: packed");
+        return gemm(rows, columns, args_.k, chunk_, StridedPacker{a, args_.a_row, args_.a_k},
+                    StridedPacker{b, args_.b_column, args_.b_k}, out, Tiling(rows, columns, args_.k));
     }
-    if (rows <= most_skinny_rows && columns >= Vec::width && args.b_k == 1) {
-      const auto kernel = skinny_gemm_kernel(rows);
-      Output out{c + index * m * n + i * n + j, n};
-      if (bias) out.column_bias = bias + j;
-      kernel(a + a_batch[index] + i * args.a_row, args.a_row, args.a_k, b + b_batch[index] + j * args.b_column,
-             args.b_column, columns, args.k, dot_chunk, out);
-      return;
-    }
-    REPDL_ROUTE("matmul: packed");
-    const StridedPacker pack_a{a + a_batch[index] + i * args.a_row, args.a_row, args.a_k};
-    const StridedPacker pack_b{b + b_batch[index] + j * args.b_column, args.b_column, args.b_k};
-    Output out{c + index * m * n + i * n + j, n};
-    if (bias) out.column_bias = bias + j;
-    gemm(rows, columns, args.k, dot_chunk, pack_a, pack_b, out, Tiling(rows, columns, args.k));
-  };
-  constexpr std::int64_t grain = 1 << 18;  // fused multiply-adds worth a thread
-  if (batch >= threads || work < 2 * grain) {
-    REPDL_ROUTE("matmul: threads take products");
-    parallel_for(batch, std::max<std::int64_t>(1, grain / work), threads, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t index = begin; index < end; ++index) product(index, 0, m, 0, n);
-    });
-    return;
   }
-  // Few large products: threads take slices of the longer side of each.
-  const bool by_rows = m >= n;
+
+ private:
+  const float *a_, *b_, *bias_;
+  float* c_;
+  const Products& args_;
+  std::int64_t chunk_;
+  std::vector<std::int64_t> a_batch_, b_batch_;
+};
+
+void products(const float* a, const float* b, const float* bias, float* c, const Products& args, std::int64_t chunk,
+              int threads) {
+  const std::int64_t m = args.m, n = args.n, batch = args.count(), work = m * n * std::max<std::int64_t>(args.k, 1);
+  if (m == 0 || n == 0 || batch == 0) return;
+  const MatmulOperands operands(a, b, bias, c, args, chunk);
+  const MatmulShare share = matmul_share(args, batch, work, threads);
+  if (share == MatmulShare::products) {
+    REPDL_ROUTE("matmul: threads take products");
+    return parallel_for(batch, std::max<std::int64_t>(1, matmul_grain / work), threads,
+                        [&](std::int64_t begin, std::int64_t end) {
+                          for (std::int64_t index = begin; index < end; ++index) operands.block(index, 0, m, 0, n);
+                        });
+  }
+  const bool by_rows = share == MatmulShare::rows;
   const std::int64_t unit = by_rows ? max_rows : 2 * Vec::width, extent = by_rows ? m : n;
   const std::int64_t slices = (extent + unit - 1) / unit;
   for (std::int64_t index = 0; index < batch; ++index)
-    parallel_for(slices, std::max<std::int64_t>(1, grain / (work / slices + 1)), threads,
+    parallel_for(slices, std::max<std::int64_t>(1, matmul_grain / (work / slices + 1)), threads,
                  [&](std::int64_t begin, std::int64_t end) {
                    const std::int64_t first = begin * unit, count = std::min(extent, end * unit) - first;
                    if (by_rows) {
                      REPDL_ROUTE("matmul: threads take rows");
-                     product(index, first, count, 0, n);
+                     operands.block(index, first, count, 0, n);
                    } else {
                      REPDL_ROUTE("matmul: threads take columns");
-                     product(index, 0, m, first, count);
+                     operands.block(index, 0, m, first, count);
                    }
                  });
 }

@@ -12,12 +12,12 @@ namespace {
 [[gnu::noinline]] void store_transposed(const float* tile, std::int64_t stride, int rows, int columns, float* c,
                                         std::int64_t ldc) {
   constexpr int W = Vec::width;
-  alignas(64) float turned[W * W];
+  alignas(64) float transposed[W * W];
   for (int j = 0; j < columns; j += W)
     for (int i = 0; i < rows; i += W) {
-      transpose(tile + i * stride + j, stride, turned, W);
+      transpose(tile + i * stride + j, stride, transposed, W);
       for (int k = 0; k < W && j + k < columns; ++k) {
-        const Vec row = Vec::load(turned + k * W);
+        const Vec row = Vec::load(transposed + k * W);
         float* place = c + (j + k) * ldc + i;
         if (rows - i >= W)
           row.store(place);
@@ -39,7 +39,7 @@ void run(const MicroTile& t) {
 #pragma GCC unroll 4
     for (int j = 0; j < V; ++j) acc[i][j] = t.resume ? Vec::load(t.chain + (i * V + j) * width) : Vec::zero();
 
-  // Partial sums of the tree: those of the piece here, the others in memory of their own.
+  // Partial sums of the tree: those of the piece in L1, the others in memory.
   constexpr int whole = (R + width - 1) / width * width;  // rows that store_transposed reads
   alignas(64) float local[max_local_levels][whole * V * width];
   const auto level = [&](int l) {
@@ -74,7 +74,7 @@ void run(const MicroTile& t) {
       const float* a_row = in_place == InPlace::a ? a + offset[k] : a + k * t.mr;
       if (in_place == InPlace::b)  // rows far apart in memory, which no hardware foresees
         for (int j = 0; j < V * width; j += line) __builtin_prefetch(b + offset[k + prefetch_ahead] + j);
-      if (in_place == InPlace::a) __builtin_prefetch(a_row + 4 * R, 0, 2);  // a later tile's, into the second cache
+      if (in_place == InPlace::a) __builtin_prefetch(a_row + 4 * R, 0, 2);  // a later tile's, into L2
       Vec row[V];
 #pragma GCC unroll 4
       for (int j = 0; j < V; ++j) row[j] = Vec::load(b_row + j * width);

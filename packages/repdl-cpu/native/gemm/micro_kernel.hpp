@@ -34,7 +34,7 @@ constexpr int max_local_levels = 4;
 
 using MicroKernel = void (*)(const MicroTile&);
 
-// Which operand is read where it lies, the other one being packed. With b, `offset` goes on for
+// Which operand is read in place, the other one being packed. With b, `offset` goes on for
 // prefetch_ahead elements more than there are terms.
 enum class InPlace { none, a, b };
 constexpr int prefetch_ahead = 12;

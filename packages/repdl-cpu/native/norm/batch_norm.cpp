@@ -77,7 +77,7 @@ void batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& r
   const T* x = input.as<T>();
   T* y = output.as<T>();
   s.each_channel([&](std::int64_t k) {
-    // Converted in here: only the parts of a parallel_for round to nearest whatever the caller has set.
+    // Converted in here: only what a parallel_for calls rounds to nearest whatever the caller has set.
     const T n = static_cast<T>(s.count()), rest = static_cast<T>(s.count() - 1);
     const T share = static_cast<T>(momentum), keep = static_cast<T>(1.0 - momentum);
     const T epsilon = static_cast<T>(eps);

@@ -45,10 +45,10 @@ void group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& weig
   float *y = output.as<float>(), *means = mean.as<float>(), *rstds = rstd.as<float>();
   const Groups s{grouped(input, num_groups), contract, run.threads};
   const std::int64_t n = s.n(), rows = s.rows();
-  // A stretch of elements with one weight and bias each, or with the same for all.
+  // A run of elements with one weight and bias each, or with the same for all.
   const bool each = s.inner == 1;
-  const std::int64_t stretch = each ? n : s.inner;
-  const bool past = past_caches(y, each ? rows : rows * s.channels, stretch);
+  const std::int64_t run_length = each ? n : s.inner;
+  const bool past = past_caches(y, each ? rows : rows * s.channels, run_length);
   parallel_for(rows, norm_grain(n), s.threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       const float* from = x + row * n;
@@ -57,7 +57,7 @@ void group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& weig
       rstds[row] = canonical(m.rstd);
       with_option(each, [&](auto one_each) {
         const std::int64_t first = row % s.groups * s.channels;
-        for (std::int64_t at = 0; at < n; at += stretch) {
+        for (std::int64_t at = 0; at < n; at += run_length) {
           const auto factor = [c = first + at / s.inner](const float* vector) {
             if constexpr (decltype(one_each)::value)
               return Each{vector + c};
@@ -65,7 +65,8 @@ void group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& weig
               return Same{vector[c]};
           };
           with_factor(weight, factor, [&](auto w) {
-            with_factor(bias, factor, [&](auto b) { scale_row(from + at, m, w, b, y + row * n + at, stretch, past); });
+            with_factor(bias, factor,
+                        [&](auto b) { scale_row(from + at, m, w, b, y + row * n + at, run_length, past); });
           });
         }
       });

@@ -53,9 +53,9 @@ struct Moments {
   float mean, rstd;
 };
 
-// The moments of one row; asks for the memory `ahead` elements further.
+// The moments of one row; prefetches `ahead` elements further.
 inline Moments row_moments(const float* x, std::int64_t n, double eps, const Contract& contract, std::int64_t ahead) {
-  // Converted in a part of a parallel_for, which rounds to nearest whatever the caller has set.
+  // Converted within a parallel_for, which rounds to nearest whatever the caller has set.
   const float count = static_cast<float>(n), epsilon = static_cast<float>(eps);
   const float mean = sum_each(n, contract, [=](std::int64_t i, auto part) { return part.load(x + i); }) / count;
   const float squares = sum_each(n, contract, [=](std::int64_t i, auto part) {
@@ -118,8 +118,8 @@ struct GradientRow {
   std::int64_t step;
 };
 
-// grad_input of R rows; each(i, part, grad, h) sees the elements of all of them once more. Asks
-// for the memory `ahead` elements further.
+// grad_input of R rows; each(i, part, grad, h) sees the elements of all of them once more.
+// Prefetches `ahead` elements further.
 template <int R, class Weighted, class Each>
 void gradient_rows(const GradientRow& row, const std::array<Moments, R>& moments, std::int64_t n,
                    const Contract& contract, std::int64_t ahead, bool past, Weighted, const Each& each) {
@@ -165,8 +165,8 @@ void gradient_rows(const GradientRow& row, const std::array<Moments, R>& moments
 // A row belongs to one lane of one block, and lanes fold by halves: lane j with j + lanes/2,
 // the two with j + lanes/4, and so on. So the lanes j, j + step, j + 2 * step ... make up a
 // subtree, and visiting lane after lane of it needs only a few accumulators, which stay in
-// cache. A cluster of neighbouring lanes goes together, so that rows are read in short
-// stretches of memory. Threads take whole clusters of blocks.
+// cache. A cluster of neighbouring lanes goes together, so that a few neighbouring
+// rows are read at a time. Threads take whole clusters of blocks.
 template <int R>
 using Rows = std::integral_constant<int, R>;
 
@@ -174,34 +174,37 @@ class ColumnSums {
  public:
   ColumnSums(std::int64_t rows, std::int64_t width, const Contract& contract)
       : rows_(rows), width_(width), lanes_(contract.sum_lanes), block_(sum_block_of(contract, rows)),
-        parts_(std::min<std::int64_t>(lanes_, 16)), blocks_((rows + block_ - 1) / block_),
-        partial_(new float[std::max<std::int64_t>(1, blocks_ * parts_) * width]) {
+        subtrees_(std::min<std::int64_t>(lanes_, 16)), blocks_((rows + block_ - 1) / block_),
+        partial_(new float[std::max<std::int64_t>(1, blocks_ * subtrees_) * width]) {
     if (rows == 0) std::fill_n(partial_.get(), width, 0.0f);
   }
 
   // The sums, valid until the object goes.
   template <class Visit>
   const float* run(int threads, const Visit& visit) {
-    for (cluster_ = parts_; cluster_ > 1 && blocks_ * (parts_ / cluster_) < threads;) cluster_ /= 2;
-    const std::int64_t tasks = parts_ / cluster_;  // of a block
-    const std::int64_t part_rows = std::max<std::int64_t>(1, std::min(block_, rows_) / parts_ * cluster_);
-    const std::int64_t grain = std::max<std::int64_t>(1, (1 << 13) / (part_rows * width_ + 1));
-    const std::int64_t levels = tree_levels(lanes_ / parts_);
+    for (cluster_ = subtrees_; cluster_ > 1 && blocks_ * (subtrees_ / cluster_) < threads;) cluster_ /= 2;
+    const std::int64_t tasks = subtrees_ / cluster_;  // of a block
+    const std::int64_t cluster_rows = std::max<std::int64_t>(1, std::min(block_, rows_) / subtrees_ * cluster_);
+    const std::int64_t grain = std::max<std::int64_t>(1, (1 << 13) / (cluster_rows * width_ + 1));
+    const std::int64_t levels = tree_levels(lanes_ / subtrees_);
     parallel_for(blocks_ * tasks, grain, threads, [&](std::int64_t begin, std::int64_t end) {
       const std::unique_ptr<float[]> right(new float[levels * cluster_ * width_]);
       for (std::int64_t task = begin; task < end; ++task) {
         const std::int64_t first = task % tasks * cluster_;
-        subtree(task / tasks * block_, first, parts_, partial(task * cluster_), right.get(), visit);
+        subtree(task / tasks * block_, first, subtrees_, partial(task * cluster_), right.get(), visit);
       }
       put_fence();
     });
     parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) {
       for (std::int64_t b = 0; b < blocks_; ++b)
-        fold_lanes(parts_, [&](std::int64_t half) {
-          for (std::int64_t j = 0; j < half; ++j) add(partial(b * parts_ + j), partial(b * parts_ + j + half), width_);
+        fold_lanes(subtrees_, [&](std::int64_t half) {
+          for (std::int64_t j = 0; j < half; ++j)
+            add(partial(b * subtrees_ + j), partial(b * subtrees_ + j + half), width_);
         });
       if (blocks_ > 1) REPDL_ROUTE("norm: several blocks of rows");
-      tree_in_place(blocks_, [&](std::int64_t i, std::int64_t j) { add(partial(i * parts_), partial(j * parts_), width_); });
+      tree_in_place(blocks_, [&](std::int64_t i, std::int64_t j) {
+        add(partial(i * subtrees_), partial(j * subtrees_), width_);
+      });
     });
     return partial_.get();
   }
@@ -244,8 +247,8 @@ class ColumnSums {
     add(sum, right, cluster_ * width_);
   }
 
-  std::int64_t rows_, width_, lanes_, block_, parts_, blocks_, cluster_ = 1;
-  std::unique_ptr<float[]> partial_;  // (blocks, parts, width)
+  std::int64_t rows_, width_, lanes_, block_, subtrees_, blocks_, cluster_ = 1;
+  std::unique_ptr<float[]> partial_;  // (blocks, subtrees, width)
 };
 
 // A visit that takes the rows one at a time: visit(row, next, lane).

@@ -19,7 +19,7 @@ void rms_norm(const Tensor& input, Ints normalized, const Tensor& weights, doubl
   const GroupedChannels s = normalized_rows(input, normalized);
   const std::int64_t n = s.n();
   parallel_for(s.rows(), norm_grain(n), run.threads, [&](std::int64_t begin, std::int64_t end) {
-    // Converted in here: only the parts of a parallel_for round to nearest whatever the caller has set.
+    // Converted in here: only what a parallel_for calls rounds to nearest whatever the caller has set.
     const float count = static_cast<float>(n), epsilon = static_cast<float>(eps);
     with_option(weight != nullptr, [&](auto weighted) {
       for (std::int64_t row = begin; row < end; ++row) {
@@ -47,7 +47,7 @@ void rms_norm(const Tensor& input, Ints normalized, const Tensor& weights, doubl
   });
 }
 
-// One row: grad_input to out, grad * h added to sums[0 .. n). Asks for memory `ahead` elements further.
+// One row: grad_input to out, grad * h added to sums[0 .. n). Prefetches `ahead` elements further.
 template <class Weighted>
 void row_backward(std::int64_t n, const Contract& contract, const float* g, const float* x, float rstd,
                   const float* weight, float* out, float* sums, std::int64_t ahead, Weighted) {

@@ -1,4 +1,4 @@
-// The largest element of each window and its index, and the way back (max_pool2d.md).
+// The maximum of each window and its index, and its gradient (max_pool2d.md).
 //
 //   for p < planes, y < OH, z < OW:  (planes, H, W) -> (planes, OH, OW)
 //     index[p, y, z] = first of the largest, or last NaN, of the window of x[p] at (y, z)

@@ -23,7 +23,7 @@ void pad(const Tensor& input, std::int64_t dim, std::int64_t left, std::int64_t 
   parallel_for(of.outer * padded, std::max<std::int64_t>(1, (1 << 15) / (inner + 1)), run.threads,
                [&](std::int64_t begin, std::int64_t end) {
                  while (begin < end) {
-                   // What is not repeated lies side by side in both.
+                   // What is not repeated is contiguous in both.
                    const std::int64_t i = begin / padded, o = begin % padded - left;
                    const std::int64_t rows = o >= 0 && o < of.n ? std::min(end - begin, of.n - o) : 1;
                    const T* from = input.as<T>() + (i * of.n + side.source(o)) * inner;

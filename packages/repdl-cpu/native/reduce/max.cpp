@@ -1,4 +1,4 @@
-// The largest element of each row, and where it stands first (max.md).
+// The maximum of each row, and its first index (max.md).
 //
 //   for i < rows:  (rows, n) -> (rows), (rows)
 //     index[i] = first NaN of x[i, :], else first of its largest elements
@@ -11,7 +11,7 @@
 
 namespace repdl::cpu {
 // Of doubles, as row_max.hpp has it for floats.
-inline double largest(const double* x, std::int64_t n) {
+inline double row_max(const double* x, std::int64_t n) {
   double best = -std::numeric_limits<double>::infinity();
   for (std::int64_t i = 0; i < n; ++i) best = x[i] > best ? x[i] : best;
   return best;
@@ -26,13 +26,13 @@ inline bool has_nan(const double* x, std::int64_t n) {
 namespace {
 
 template <class T>
-std::int64_t first_largest(const T* x, std::int64_t n) {
+std::int64_t index_of_max(const T* x, std::int64_t n) {
   std::int64_t i = 0;
   if (has_nan(x, n)) {
     while (x[i] == x[i]) ++i;
     return i;
   }
-  const T value = largest(x, n);
+  const T value = row_max(x, n);
   while (x[i] != value) ++i;
   return i;
 }
@@ -43,7 +43,7 @@ void max_of_rows(const T* x, T* values, std::int64_t* indices, std::int64_t rows
   parallel_for(rows, std::max<std::int64_t>(1, (1 << 15) / (n + 1)), threads,
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t i = begin; i < end; ++i) {
-                   const std::int64_t index = first_largest(x + i * n, n);
+                   const std::int64_t index = index_of_max(x + i * n, n);
                    values[i] = canonical(x[i * n + index]);
                    if (indices) indices[i] = index;
                  }
@@ -68,8 +68,8 @@ void max_backward(const Tensor& grads, const Tensor& input, const Tensor& output
   const std::int64_t n = input.count();
   std::int64_t ties = 0;
   T each = 0;
-  const T largest = *y;
-  const auto tied = [largest](T value) { return value == largest || (value != value && largest != largest); };
+  const T max = *y;
+  const auto tied = [max](T value) { return value == max || (value != value && max != max); };
   parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) {
     for (std::int64_t i = 0; i < n; ++i) ties += tied(x[i]);
     each = canonical(*grad / static_cast<T>(ties));

@@ -1,4 +1,4 @@
-// The largest of a row: comparisons are exact, so lanes may take them in any order.
+// The maximum of a row: comparisons are exact, so lanes may take them in any order.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 namespace repdl::cpu {
 
 // The largest element that is not NaN; -inf if there is none.
-inline float largest(const float* x, std::int64_t n) {
+inline float row_max(const float* x, std::int64_t n) {
   constexpr int lanes = 64;
   float best[lanes];
   for (float& b : best) b = -std::numeric_limits<float>::infinity();

@@ -12,7 +12,7 @@
 namespace repdl::cpu {
 namespace {
 
-// Each works on one row, and asks for the memory of the row `ahead` elements further.
+// Each works on one row, and prefetches the row `ahead` elements further.
 
 void softmax(const float* x, float* y, std::int64_t n, const Contract& contract, std::int64_t ahead) {
   const float s = exp_row(x, n, contract, [y](std::int64_t i, auto part, Vec e) { part.store(y + i, e); }).sum;

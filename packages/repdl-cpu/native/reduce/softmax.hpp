@@ -15,7 +15,7 @@ struct RowExp {
 // e[i] = exp(x[i] - max) for i < n, each given to keep(i, part, e) once, and their sum.
 template <class Keep>
 RowExp exp_row(const float* x, std::int64_t n, const Contract& contract, const Keep& keep) {
-  const float m = largest(x, n) + 0.0f;  // of equal zeros, +0
+  const float m = row_max(x, n) + 0.0f;  // of equal zeros, +0
   const float sum = sum_each(n, contract, [=](std::int64_t i, auto part) {
     const Vec e = exp(part.load(x + i) - Vec::set1(m));
     keep(i, part, e);

@@ -4,7 +4,7 @@
 //     out[kept] = sum of in[kept, reduced], reduced in row-major order
 //
 // Dimensions are collapsed first. Three layouts: a reduced run that is one strided row;
-// kept elements that lie side by side (columns); anything else is gathered piece by piece.
+// contiguous kept elements (columns); anything else is gathered piece by piece.
 #include "reduce/sum.hpp"
 
 #include <cstring>
@@ -39,7 +39,7 @@ struct Dims {
     }
   }
 
-  // Elements side by side.
+  // Contiguous elements.
   bool is_run() const { return size.size() <= 1 && inner_stride() == 1; }
   std::int64_t inner_size() const { return size.empty() ? 1 : size.back(); }
   std::int64_t inner_stride() const { return stride.empty() ? 1 : stride.back(); }
@@ -90,18 +90,18 @@ T row_at(const T* x, const Dims& reduced, const Contract& contract) {
                        [&](std::int64_t start, std::int64_t count, T* dst) { reduced.gather(x, start, count, dst); });
 }
 
-// Kept elements side by side: tiles of columns.
+// Contiguous kept elements: tiles of columns.
 template <class T>
 void columns(const T* x, T* out, const Dims& kept, const Dims& reduced, const Contract& contract, int threads) {
   const std::int64_t width = kept.inner_size(), n = reduced.count, outer_size = kept.count / width;
   // Long tiles, but enough of them for all threads, and not of less than a cache line's columns.
   const std::int64_t wanted = (width * outer_size + threads - 1) / threads;
-  const std::int64_t tile = std::clamp<std::int64_t>((wanted + 63) / 64 * 64, 64, sum_columns_most);
+  const std::int64_t tile = std::clamp<std::int64_t>((wanted + 63) / 64 * 64, 64, max_sum_columns);
   const std::int64_t tiles = (width + tile - 1) / tile;
   const bool single = reduced.size.size() <= 1;
   const std::int64_t stride = reduced.size.empty() ? 0 : reduced.stride[0];
-  const std::int64_t part = std::max<std::int64_t>(1, grain / (n * std::min(width, tile) + 1));
-  parallel_for(outer_size * tiles, part, threads, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t tasks_grain = std::max<std::int64_t>(1, grain / (n * std::min(width, tile) + 1));
+  parallel_for(outer_size * tiles, tasks_grain, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
       const std::int64_t outer = task / tiles, first = task % tiles * tile;
       const std::int64_t count = std::min(tile, width - first);
@@ -117,25 +117,26 @@ void columns(const T* x, T* out, const Dims& kept, const Dims& reduced, const Co
   });
 }
 
-// partial[r * blocks + b] = block b of row r of n elements side by side, in separate stretches of
-// memory at once: parts of the rows, or of one row's blocks.
+// partial[r * blocks + b] = block b of row r of n contiguous elements, in several streams of memory
+// at once: of rows, or of one row's blocks.
 template <class T>
 void block_sums(const T* x, std::int64_t rows, std::int64_t row_stride, std::int64_t n, const Contract& contract,
                 T* partial) {
   const std::int64_t block = sum_block_of(contract, n), blocks = (n + block - 1) / block;
-  const std::int64_t part = odd_part(rows, sum_streams), part_blocks = odd_part(n / block, sum_streams);
-  for (std::int64_t r = 0; r < part; ++r)
+  const std::int64_t stream_rows = stream_length(rows, sum_streams),
+                     stream_blocks = stream_length(n / block, sum_streams);
+  for (std::int64_t r = 0; r < stream_rows; ++r)
     for (std::int64_t b = 0; b < blocks; ++b)
-      sum_blocks(x + r * row_stride + b * block, part * row_stride, std::min(block, n - b * block), contract,
-                 partial + r * blocks + b, part * blocks);
-  if (part > 0) REPDL_ROUTE("sum: rows in streams", sizeof(T));
-  for (std::int64_t r = part * sum_streams; r < rows; ++r) {
-    if (part_blocks > 0) REPDL_ROUTE("sum: blocks of a row in streams", sizeof(T));
+      sum_blocks(x + r * row_stride + b * block, stream_rows * row_stride, std::min(block, n - b * block), contract,
+                 partial + r * blocks + b, stream_rows * blocks);
+  if (stream_rows > 0) REPDL_ROUTE("sum: rows in streams", sizeof(T));
+  for (std::int64_t r = stream_rows * sum_streams; r < rows; ++r) {
+    if (stream_blocks > 0) REPDL_ROUTE("sum: blocks of a row in streams", sizeof(T));
     const T* row = x + r * row_stride;
     T* to = partial + r * blocks;
-    for (std::int64_t b = 0; b < part_blocks; ++b)
-      sum_blocks(row + b * block, part_blocks * block, block, contract, to + b, part_blocks);
-    for (std::int64_t b = part_blocks * sum_streams; b < blocks; ++b)
+    for (std::int64_t b = 0; b < stream_blocks; ++b)
+      sum_blocks(row + b * block, stream_blocks * block, block, contract, to + b, stream_blocks);
+    for (std::int64_t b = stream_blocks * sum_streams; b < blocks; ++b)
       to[b] = sum_block(row + b * block, std::min(block, n - b * block), contract);
   }
 }
@@ -162,7 +163,7 @@ void few_outputs(const T* x, T* out, const Dims& kept, const Dims& reduced, cons
   }
 }
 
-// Each output is the sum of a row of n elements side by side.
+// Each output is the sum of a row of n contiguous elements.
 template <class T>
 void contiguous_rows(const T* x, T* out, std::int64_t rows, std::int64_t row_stride, std::int64_t n,
                      const Contract& contract, int threads) {
@@ -179,25 +180,41 @@ void contiguous_rows(const T* x, T* out, std::int64_t rows, std::int64_t row_str
   });
 }
 
+// Each output is the sum of a row of n elements anywhere.
+template <class T>
+void strided_rows(const T* x, T* out, const Dims& kept, const Dims& reduced, const Contract& contract, int threads) {
+  parallel_for(kept.count, std::max<std::int64_t>(1, grain / (reduced.count + 1)), threads,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t o = begin; o < end; ++o)
+                   out[o] = canonical(row_at(x + kept.offset(o), reduced, contract));
+               });
+}
+
+// Which loop computes a sum; no bit depends on it.
+enum class SumRoute { columns, few_outputs, contiguous_rows, strided_rows };
+
+SumRoute sum_route(const Dims& kept, const Dims& reduced, const Contract& contract, int threads) {
+  const std::int64_t n = reduced.count;
+  if (kept.inner_size() >= 4 && kept.inner_stride() == 1 && n > 1 && reduced.inner_stride() != 1)
+    return SumRoute::columns;
+  if (kept.count < threads && n > sum_block_of(contract, n)) return SumRoute::few_outputs;
+  if (n > 0 && reduced.is_run() && kept.size.size() <= 1) return SumRoute::contiguous_rows;
+  return SumRoute::strided_rows;
+}
+
 template <class T>
 void sum(const Tensor& input, Ints dim, bool, const Contract& contract, const Tensor& output, const Run& run) {
   const T* x = input.as<T>();
   T* out = output.as<T>();
   const Dims kept(Dimensions(input, dim, false)), reduced(Dimensions(input, dim, true));
-  const int threads = run.threads;
-  const std::int64_t n = reduced.count;
   if (kept.count == 0) return;
-  if (kept.inner_size() >= 4 && kept.inner_stride() == 1 && n > 1 && reduced.inner_stride() != 1)
-    return columns(x, out, kept, reduced, contract, threads);
-  if (kept.count < threads && n > sum_block_of(contract, n))
-    return few_outputs(x, out, kept, reduced, contract, threads);
-  if (n > 0 && reduced.is_run() && kept.size.size() <= 1)
-    return contiguous_rows(x, out, kept.count, kept.inner_stride(), n, contract, threads);
-  parallel_for(kept.count, std::max<std::int64_t>(1, grain / (n + 1)), threads,
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t o = begin; o < end; ++o)
-                   out[o] = canonical(row_at(x + kept.offset(o), reduced, contract));
-               });
+  switch (sum_route(kept, reduced, contract, run.threads)) {
+    case SumRoute::columns: return columns(x, out, kept, reduced, contract, run.threads);
+    case SumRoute::few_outputs: return few_outputs(x, out, kept, reduced, contract, run.threads);
+    case SumRoute::contiguous_rows:
+      return contiguous_rows(x, out, kept.count, kept.inner_stride(), reduced.count, contract, run.threads);
+    case SumRoute::strided_rows: return strided_rows(x, out, kept, reduced, contract, run.threads);
+  }
 }
 
 const AddKernel sum_kernels = add_kernels<&sum<float>, &sum<double>>("sum");

@@ -20,6 +20,7 @@
 
 #include "repdl/contract/order.hpp"
 #include "base/routes.hpp"
+#include "base/scratch.hpp"
 #include "simd/simd.hpp"
 #include "base/threads.hpp"
 
@@ -56,7 +57,7 @@ class BlockSumOf {
 
 using BlockSum = BlockSumOf<float>;
 
-// Memory delivers two stretches that lie apart faster than one: by 0.15 in pages of 4 KiB, by
+// Memory delivers two streams faster than one: by 0.15 in pages of 4 KiB, by
 // nothing in huge pages, where four are slower (Zen 4). Blocks next to each other are slower than
 // one. Where the lanes of two would take more than half of the registers, one.
 constexpr int sum_streams = Vec::registers * Vec::width >= 4 * max_lanes ? 2 : 1;
@@ -122,27 +123,28 @@ T sum_row(const T* x, std::int64_t n, std::int64_t stride, const Contract& contr
   return tree.result();
 }
 
-constexpr std::int64_t sum_columns_most = 4096;  // columns of a call; lanes of v1 are then 1 MiB of float
-constexpr std::int64_t sum_rows_at_once = 4;     // of a lane
+constexpr std::int64_t max_sum_columns = 4096;  // columns of a call; lanes of v1 are then 1 MiB of float
+constexpr std::int64_t sum_rows_at_once = 4;    // of a lane
 
 // out[c] = sum over i < n of row(i)[c], for c < columns, row(i) a pointer to contiguous
 // columns, read before row is called sum_rows_at_once times more. `flat` says that
 // row(i) = row(0) + i * columns: then lanes and elements are one long vector, and a few
 // columns cost no more than many. Long rows come from memory fastest: 4096 columns of 16 KiB
-// 2.5 times as fast as 64 at a time. Uses the scratch slot 0.
+// 2.5 times as fast as 64 at a time.
 template <class T, class Row>
 void sum_columns(std::int64_t n, std::int64_t columns, bool flat, Row&& row, T* out, const Contract& contract) {
   const std::int64_t block = sum_block_of(contract, n), lanes = contract.sum_lanes;
   const std::int64_t used = std::min(lanes, n), blocks = (n + block - 1) / block;
   const std::int64_t values = (used + tree_levels(blocks)) * columns;
-  T* lane = reinterpret_cast<T*>(scratch(0, values * static_cast<std::int64_t>(sizeof(T) / sizeof(float))));
+  const Scratch<T> scratch(values);
+  T* lane = scratch.data();
   T* level = lane + used * columns;  // the tree's left siblings
   for (std::int64_t b = 0; b < blocks; ++b) {
     const std::int64_t begin = b * block, end = std::min(n, begin + block);
     std::int64_t filled = std::min(lanes, end - begin);  // the other lanes are +0: adding them changes nothing
     if (blocks > 1) REPDL_ROUTE("sum of columns: several blocks", sizeof(T));
     if (flat) {
-      REPDL_ROUTE("sum of columns: side by side", sizeof(T));
+      REPDL_ROUTE("sum of columns: contiguous", sizeof(T));
       std::fill(lane, lane + filled * columns, T(0));
       for (std::int64_t i = begin; i < end; i += filled) {
         const T* x = row(i);
@@ -150,7 +152,7 @@ void sum_columns(std::int64_t n, std::int64_t columns, bool flat, Row&& row, T* 
         for (std::int64_t j = 0; j < count; ++j) lane[j] += x[j];
       }
     } else {
-      REPDL_ROUTE("sum of columns: rows apart", sizeof(T));
+      REPDL_ROUTE("sum of columns: strided", sizeof(T));
       for (std::int64_t first = begin; first < end; first += sum_rows_at_once * lanes) {
         for (std::int64_t l = 0; l < std::min(lanes, end - first); ++l) {
           const T* rows[sum_rows_at_once];
@@ -169,7 +171,8 @@ void sum_columns(std::int64_t n, std::int64_t columns, bool flat, Row&& row, T* 
     const int waits = tree_join(b, last, [&](int l) {
       for (std::int64_t c = 0; c < columns; ++c) lane[c] = level[l * columns + c] + lane[c];
     });
-    std::copy_n(lane, columns, last ? out : level + waits * columns);
+    T* to = last ? out : level + waits * columns;
+    for (std::int64_t c = 0; c < columns; ++c) to[c] = lane[c];
   }
   if (blocks == 0) std::fill(out, out + columns, T(0));
 }
