@@ -31,7 +31,7 @@ OPTIONS = {CPU: ["-DCMAKE_UNITY_BUILD=OFF"], CUDA: ["-DREPDL_CUDA_EMULATED=ON", 
 
 
 def build(package: Path, *targets: str) -> None:
-    """Compile targets of a package into its source tree; configure once, with precompiled headers."""
+    """Compile targets of a package into its source tree; configure once, file by file."""
     folder, module = BUILD / package.name, package / "src" / package.name.replace("-", "_")
     if not (folder / "build.ninja").exists():
         places = [f"-Dpybind11_DIR={pybind11.get_cmake_dir()}", f"-DCMAKE_LIBRARY_OUTPUT_DIRECTORY={module}"]

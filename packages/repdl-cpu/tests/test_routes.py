@@ -5,7 +5,7 @@ with infinities, NaN and zeros among them, and with products that underflow, whi
 from -0 into +0. A smaller call is a slice of a larger one's operands, and its outputs a slice of the
 larger one's: the reference computes the largest only.
 
-The last test compiles the kernels with counters (native/routes.hpp), runs these loops and all cases
+The last test compiles the kernels with counters (native/base/routes.hpp), runs these loops and all cases
 on them, and fails with the name of each route that was not taken.
 """
 
