@@ -7,7 +7,7 @@ under their own names.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repdl.ops.activation import *
 from repdl.ops.addmm import *
@@ -39,8 +39,9 @@ def __getattr__(name: str) -> Any:
     return load(name)
 
 
-__all__ = sorted(
-    name
-    for name, value in list(vars().items())
-    if not name.startswith("_") and getattr(value, "__module__", "").startswith("repdl.ops.")
-)
+if not TYPE_CHECKING:  # which exports what is imported with *
+    __all__ = sorted(
+        name
+        for name, value in list(vars().items())
+        if not name.startswith("_") and getattr(value, "__module__", "").startswith("repdl.ops.")
+    )

@@ -7,53 +7,9 @@ arithmetic (`Sequential`, `Flatten`, `Identity`, ...) are torch's own classes.
 
 from __future__ import annotations
 
-from repdl.nn import functional
+from repdl.nn import functional, modules
 from repdl.nn.conversions import keep, register_conversion
 from repdl.nn.convert import from_torch_module
-from repdl.nn.modules import (
-    BatchNorm1d,
-    BatchNorm2d,
-    Conv2d,
-    CrossEntropyLoss,
-    Flatten,
-    Identity,
-    Layer,
-    Linear,
-    LogSoftmax,
-    MaxPool2d,
-    Module,
-    ModuleDict,
-    ModuleList,
-    NLLLoss,
-    Parameter,
-    ReLU,
-    Sequential,
-    Softmax,
-    Unflatten,
-)
+from repdl.nn.modules import *
 
-__all__ = [
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "Conv2d",
-    "CrossEntropyLoss",
-    "Flatten",
-    "Identity",
-    "Layer",
-    "Linear",
-    "LogSoftmax",
-    "MaxPool2d",
-    "Module",
-    "ModuleDict",
-    "ModuleList",
-    "NLLLoss",
-    "Parameter",
-    "ReLU",
-    "Sequential",
-    "Softmax",
-    "Unflatten",
-    "from_torch_module",
-    "functional",
-    "keep",
-    "register_conversion",
-]
+__all__ = ["from_torch_module", "functional", "keep", "register_conversion", *modules.__all__]

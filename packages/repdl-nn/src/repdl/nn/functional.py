@@ -5,28 +5,12 @@ They are those of `repdl.ops`: torch's signatures, and a keyword `contract` wher
 
 from __future__ import annotations
 
-from repdl.ops import (
-    batch_norm,
-    conv2d,
-    cross_entropy,
-    linear,
-    log_softmax,
-    max_pool2d,
-    nll_loss,
-    pad,
-    relu,
-    softmax,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "batch_norm",
-    "conv2d",
-    "cross_entropy",
-    "linear",
-    "log_softmax",
-    "max_pool2d",
-    "nll_loss",
-    "pad",
-    "relu",
-    "softmax",
-]
+import torch
+
+from repdl import ops
+from repdl.ops import *
+
+if not TYPE_CHECKING:  # which exports what is imported with *
+    __all__ = [name for name in ops.__all__ if hasattr(torch.nn.functional, name)]

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from torch.nn import Flatten, Identity, Module, ModuleDict, ModuleList, Parameter, Sequential, Unflatten
+from typing import TYPE_CHECKING
 
-from repdl.nn.modules.activation import LogSoftmax, ReLU, Softmax
-from repdl.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d
-from repdl.nn.modules.conv import Conv2d
-from repdl.nn.modules.layer import Layer
-from repdl.nn.modules.linear import Linear
-from repdl.nn.modules.loss import CrossEntropyLoss, NLLLoss
-from repdl.nn.modules.pooling import MaxPool2d
+from repdl.nn.modules.activation import *
+from repdl.nn.modules.batchnorm import *
+from repdl.nn.modules.containers import *
+from repdl.nn.modules.conv import *
+from repdl.nn.modules.layer import *
+from repdl.nn.modules.linear import *
+from repdl.nn.modules.loss import *
+from repdl.nn.modules.pooling import *
 
-__all__ = [
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "Conv2d",
-    "CrossEntropyLoss",
-    "Flatten",
-    "Identity",
-    "Layer",
-    "Linear",
-    "LogSoftmax",
-    "MaxPool2d",
-    "Module",
-    "ModuleDict",
-    "ModuleList",
-    "NLLLoss",
-    "Parameter",
-    "ReLU",
-    "Sequential",
-    "Softmax",
-    "Unflatten",
-]
+if not TYPE_CHECKING:  # which exports what is imported with *
+    __all__ = sorted(name for name, value in list(vars().items()) if isinstance(value, type))

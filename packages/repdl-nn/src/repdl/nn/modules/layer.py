@@ -49,3 +49,6 @@ class Layer(torch.nn.Module):
 def canonical(contract: Contract | str | None) -> str | None:
     """The name of `contract`, checked; None stays None."""
     return None if contract is None else str(as_contract(contract))
+
+
+__all__ = ["Layer"]
