@@ -25,7 +25,7 @@ from repdl.rows import ROWS
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "packages/repdl-core/src/repdl/contract/v1"
-HEADING = "## Ops of one row\n"
+HEADING = "## Ops\n"
 
 
 def lists() -> dict[Path, dict[str, Iterable[str]]]:
@@ -65,6 +65,16 @@ def listed(page: str, first: str, names: Iterable[str]) -> str:
     return page
 
 
+def dtypes(family: str) -> str:
+    """How the line *Dtypes* of a page begins."""
+    sets = {op.name: op.storage.dtypes.supported for op in OPS.values() if op.family == family and op.storage}
+    fewest = min(sets.values(), key=len)
+    line = f"float32{', float64' * (torch.float64 in fewest)}; halves by storage (`cast.md`)"
+    if len({*map(frozenset, sets.values())}) > 1:
+        line += f"; float64 too but for {', '.join(f'`{op}`' for op in sorted(sets) if sets[op] == fewest)}"
+    return line
+
+
 def pages() -> dict[Path, str]:
     """Every page that rows are part of, as it should be."""
     found: dict[Path, str] = {}
@@ -75,7 +85,8 @@ def pages() -> dict[Path, str]:
             found[path] = "\n".join(texts)
         elif texts:
             written = path.read_text(encoding="utf-8").partition(f"\n{HEADING}")[0]
-            found[path] = "\n".join([written, HEADING.rstrip(), *texts])
+            written = re.sub(r"^- Dtypes: .*?(?=[.;] [A-Zb]|\.$)", f"- Dtypes: {dtypes(family)}", written, flags=re.M)
+            found[path] = "\n".join([written, HEADING.rstrip(), *texts, ""])
     for path, rows in lists().items():
         found[path] = path.read_text(encoding="utf-8")
         for first, names in rows.items():

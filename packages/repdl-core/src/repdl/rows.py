@@ -1,7 +1,7 @@
 """What the declaration of an op says beside its schema and derivative: its contract text and its cases.
 
-Kinds of op that need no file of their own for these (`repdl.ops._pointwise`, `repdl.ops._step`) put a row
-here. `tools/golden.py` writes the texts into the pages in `contract/v1`, and records the bits of the cases.
+Kinds of op that need no files of their own for these put a row here: pointwise functions, losses, steps.
+`tools/texts.py` writes the texts into the pages in `contract/v1`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from repdl.testing.cases import Case
@@ -25,6 +26,17 @@ class Row:
 
 ROWS: dict[str, Row] = {}
 """Op -> its row."""
+
+
+def generated() -> Any:
+    """The module `repdl.testing.generated`, which is imported where cases are made."""
+    return import_module("repdl.testing.generated")
+
+
+def item(call: str, order: str, backward: str = "") -> str:
+    """The text of an op that shares a page with others."""
+    derivative = f" Backward: {' '.join(backward.split())}." if backward else ""
+    return f"- `{call}`: {' '.join(order.split())}.{derivative}"
 
 
 def unwrapped(text: str) -> str:

@@ -1,13 +1,13 @@
 """Pointwise ops: one rounding sequence an element, on operands that broadcast.
 
-A new one is a function in the shared headers (`repdl/pointwise/`), a row here or in a module of its
-family, and a line of its reference; both native backends have it then, forward and backward.
+A new one is a function in the shared headers (`repdl/pointwise/`), a row in a module of its family, and a line
+of its reference; both native backends have it then, forward and backward, and its text and cases follow.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from repdl.autocast import Lists
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_size
 from repdl.ops._broadcast import broadcast_shapes, sum_to
+from repdl.rows import ROWS, Row, generated, item
 
 Tensor = torch.Tensor
 Formula = Callable[..., Any]
@@ -32,6 +33,9 @@ def pointwise(
     autocast: Lists | None = None,
     same_shape: tuple[str, ...] = (),
     check_options: Callable[..., None] | None = None,
+    order: str = "",
+    backward: str = "",
+    tried: Sequence[tuple[Any, ...]] = ((),),
 ) -> Callable[..., Any]:
     """Register a pointwise op and return its `torch.ops` overload.
 
@@ -46,6 +50,10 @@ def pointwise(
         same_shape: of the op of a derivative: the operands, which do not broadcast, in the order in
             which their strides decide those of the output.
         check_options: raises for options, its arguments, that the op does not take.
+        order: the contract text: every operation of an element, in order, each of one rounding. Without it
+            the page of the family says it, and its module of cases has the cases.
+        backward: what the text says of the derivative.
+        tried: the values of the options that cases have, several times.
     """
     name, _, rest = schema.partition("(")
     parameters = _parameters(rest)
@@ -76,7 +84,7 @@ def pointwise(
         ctx.options = {p: inputs[i] for p, i in options}
         ctx.save_for_backward(*(inputs[i] for _, i in kept), *([output] if keeps_output else []))
 
-    def backward(ctx: Any, grad: Tensor) -> Any:
+    def derive(ctx: Any, grad: Tensor) -> Any:
         known = {"g": grad, **ctx.options, **dict(zip([*(p for p, _ in kept), "y"], ctx.saved_tensors))}
         grads: list[Any] = [None] * len(names)
         for (i, formula, wanted), shape in zip(formulas, ctx.shapes):
@@ -84,6 +92,12 @@ def pointwise(
                 grads[i] = sum_to(formula(*(known[p] for p in wanted)), shape, known.get("contract", "v1"))
         return tuple(grads) if len(grads) > 1 else grads[0]
 
+    if order:
+        listed = ", ".join(names)
+        ROWS[name] = Row(
+            item(f"{name}({listed}) -> output", order, backward),
+            lambda: generated().pointwise_cases(name, len(tensors), tried, bool(same_shape)),
+        )
     return registry.define(
         name,
         f"({rest}",
@@ -91,7 +105,7 @@ def pointwise(
         check=check_arguments,
         fake=fake,
         setup_context=setup_context if derivative else None,
-        backward=backward if derivative else None,
+        backward=derive if derivative else None,
         dtypes=dtypes,
         autocast=autocast,
     )

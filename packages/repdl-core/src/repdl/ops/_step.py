@@ -14,7 +14,7 @@ import torch
 
 from repdl import registry
 from repdl.errors import DeviceError, ShapeError, UnsupportedError, check, check_dtype, check_size
-from repdl.rows import ROWS, Row, unwrapped
+from repdl.rows import ROWS, Row, generated, unwrapped
 
 if TYPE_CHECKING:
     from repdl.testing.cases import Case
@@ -57,14 +57,12 @@ def step(
         given = dict(zip(arguments, args))
         check_lists(name, args[0], **{p: (given[p], present(p, given)) for p in lists[1:]})
 
-    def generated() -> list[Case]:
-        from repdl.testing.generated import step_cases
-
+    def made() -> list[Case]:
         absent = {p: lambda given, p=p: not present(p, given) for p in optional}
-        return [] if cases is None else step_cases(name, **cases, absent=absent)
+        return [] if cases is None else generated().step_cases(name, **cases, absent=absent)
 
     written = [a for a, part in zip(arguments, rest.split(", ")) if "!" in part]
-    ROWS[name] = Row(_text(name, arguments, lists, written, says, order, optional), generated)
+    ROWS[name] = Row(_text(name, arguments, lists, written, says, order, optional), made)
     return registry.define(name, f"({rest}", check=check_arguments, fake=lambda *args: None)
 
 

@@ -50,6 +50,8 @@ _silu: Callable[..., Tensor] = pointwise(
     {"input": lambda g, input: _silu_backward(g, input)},
     family="activation",
     dtypes=Dtypes(SINGLE),
+    order="`x * sigmoid(x)`",
+    backward="`silu_backward(g, x)`",
 )
 _silu_backward: Callable[..., Tensor] = pointwise(
     "silu_backward(Tensor grad, Tensor input) -> Tensor",
@@ -60,6 +62,8 @@ _silu_backward: Callable[..., Tensor] = pointwise(
     family="activation",
     dtypes=Dtypes(SINGLE),
     same_shape=("grad", "input"),
+    order="`g * (s * (1 + x * (1 - s)))`, s = `sigmoid(x)`",
+    backward="for grad the same op of h and x; for input `(h * g) * d`, d = `(s * (1 - s)) * (2 + x * (1 - (s + s)))`",
 )
 _gelu: Callable[..., Tensor] = pointwise(
     "gelu(Tensor input, str approximate) -> Tensor",
@@ -67,6 +71,10 @@ _gelu: Callable[..., Tensor] = pointwise(
     family="activation",
     dtypes=Dtypes(SINGLE),
     check_options=lambda approximate: _check_kind("gelu", approximate),
+    order="none: `(x * 0.5) * (1 + erf(x * sqrt(1/2)))`; tanh: `(x * 0.5) * (1 + t)`, t = `tanh((x + ((x * x) * x) * "
+    "0.044715) * sqrt(2 / pi))`",
+    backward="`gelu_backward(g, x, approximate)`",
+    tried=[("none",), ("tanh",)],
 )
 _gelu_backward: Callable[..., Tensor] = pointwise(
     "gelu_backward(Tensor grad, Tensor input, str approximate) -> Tensor",
@@ -78,6 +86,12 @@ _gelu_backward: Callable[..., Tensor] = pointwise(
     dtypes=Dtypes(SINGLE),
     same_shape=("grad", "input"),
     check_options=lambda approximate: _check_kind("gelu_backward", approximate),
+    order="none: `g * (0.5 * (1 + erf(x * sqrt(1/2))) + x * (exp((x * x) * -0.5) * (1 / sqrt(2 pi))))`; tanh, with t "
+    "of gelu: `g * (0.5 * (1 + t) + ((x * 0.5) * (1 - t * t)) * ((1 + (x * x) * 0.134145) * sqrt(2 / pi)))`",
+    backward="for grad the same op of h and x; for input `(h * g) * d`; none: d = `(exp((x * x) * -0.5) * (1 / sqrt(2 "
+    "pi))) * (2 - x * x)`; tanh: d = `(1 - t * t) * (u + x * (x * (0.134145 * sqrt(2 / pi)) - t * (u * u)))`, "
+    "u = `(1 + (x * x) * 0.134145) * sqrt(2 / pi)`",
+    tried=[("none",), ("tanh",)],
 )
 
 
@@ -85,6 +99,8 @@ _hardswish: Callable[..., Tensor] = pointwise(
     "hardswish(Tensor input) -> Tensor",
     {"input": lambda g, input: _hardswish_backward(g, input)},
     family="activation",
+    order="`(x * c) / 6`, c = x + 3, taken for +0 if below 0 and for 6 if above 6",
+    backward="`hardswish_backward(g, x)`",
 )
 _hardswish_backward: Callable[..., Tensor] = pointwise(
     "hardswish_backward(Tensor grad, Tensor input) -> Tensor",
@@ -94,17 +110,25 @@ _hardswish_backward: Callable[..., Tensor] = pointwise(
     },
     family="activation",
     same_shape=("grad", "input"),
+    order="+0 if x <= -3, `g * (x / 3 + 0.5)` if x < 3, else g",
+    backward="for grad the same op of h and x; for input `(h * g) / 3` where -3 < x < 3, else +0",
 )
 _leaky_relu: Callable[..., Tensor] = pointwise(
     "leaky_relu(Tensor input, float negative_slope) -> Tensor",
     {"input": lambda g, input, negative_slope: _leaky_relu_backward(g, input, negative_slope)},
     family="activation",
+    order="x if x > 0, else `x * negative_slope`",
+    backward="`leaky_relu_backward(g, x, negative_slope)`",
+    tried=[(0.01,), (-0.3,)],
 )
 _leaky_relu_backward: Callable[..., Tensor] = pointwise(
     "leaky_relu_backward(Tensor grad, Tensor input, float negative_slope) -> Tensor",
     {"grad": lambda g, input, negative_slope: _leaky_relu_backward(g, input, negative_slope)},
     family="activation",
     same_shape=("grad", "input"),
+    order="g if x > 0, else `g * negative_slope`",
+    backward="for grad the same op of h and x, for input none",
+    tried=[(0.01,), (-0.3,)],
 )
 _softplus: Callable[..., Tensor] = pointwise(
     "softplus(Tensor input, float beta, float threshold) -> Tensor",
@@ -112,6 +136,9 @@ _softplus: Callable[..., Tensor] = pointwise(
     family="activation",
     dtypes=Dtypes(SINGLE),
     autocast=FLOAT32_ON_CUDA,
+    order="x if z > threshold, else `log1p(exp(z)) / beta`, z = `x * beta`",
+    backward="`softplus_backward(g, x, beta, threshold)`",
+    tried=[(1.0, 20.0), (0.7, 2.0)],
 )
 _softplus_backward: Callable[..., Tensor] = pointwise(
     "softplus_backward(Tensor grad, Tensor input, float beta, float threshold) -> Tensor",
@@ -122,6 +149,10 @@ _softplus_backward: Callable[..., Tensor] = pointwise(
     family="activation",
     dtypes=Dtypes(SINGLE),
     same_shape=("grad", "input"),
+    order="g if z > threshold, else `g * sigmoid(z)`, z = `x * beta`",
+    backward="for grad the same op of h and x; for input `((h * g) * beta) * (s * (1 - s))`, s = `sigmoid(z)`, "
+    "+0 where z > threshold",
+    tried=[(1.0, 20.0), (0.7, 2.0)],
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from repdl.ops._loss import REDUCTIONS, check_deprecated, check_reduction
 from repdl.ops._number import constant
 from repdl.ops._pointwise import below, broadcast_shape
 from repdl.registry import composite
+from repdl.rows import ROWS, Row, generated, item
 
 __all__ = ["binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss", "mse_loss"]
 
@@ -45,8 +46,19 @@ def _loss(
     calls: str,
     dtypes: Dtypes = Dtypes(),  # noqa: B008, it is frozen
     reductions: tuple[str, ...] = REDUCTIONS,
+    *,
+    order: str,
+    tried: Sequence[tuple[Any, ...]] = ((),),
+    probabilities: bool = False,
 ) -> Callable[..., Any]:
-    """Register `name(Tensor input, Tensor target, ..., str reduction, str contract)`, reduced after the formula."""
+    """Register `name(Tensor input, Tensor target, ..., str reduction, str contract)`, reduced after the formula.
+
+    Args:
+        schema, calls, dtypes: as of `registry.composite`.
+        order: the contract text: the formula, with x = input and y = target.
+        tried: the values of the options that cases have, several times.
+        probabilities: whether targets are not negative.
+    """
     name, _, rest = schema.partition("(")
 
     def check_arguments(*args: Any) -> None:
@@ -64,6 +76,10 @@ def _loss(
         *operands, reduction, contract = args
         return _reduced(formula(*operands, contract), reduction, contract)
 
+    listed = ", ".join(part.split()[-1] for part in rest.partition(")")[0].split(", "))
+    ROWS[name] = Row(
+        item(f"{name}({listed}) -> loss", order), lambda: generated().loss_cases(name, tried, probabilities)
+    )
     return composite(
         name,
         f"({rest}",
@@ -108,16 +124,20 @@ _mse_loss: Callable[..., Tensor] = _loss(
     "mse_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor",
     lambda input, target, c: _ops.square(_ops.sub(input, target, c)),
     "square sub",
+    order="`square(x - y)`",
 )
 _l1_loss: Callable[..., Tensor] = _loss(
     "l1_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor",
     lambda input, target, c: _ops.abs(_ops.sub(input, target, c)),
     "abs sub",
+    order="`abs(x - y)`",
 )
 _huber_loss: Callable[..., Tensor] = _loss(
     "huber_loss(Tensor input, Tensor target, float delta, str reduction, str contract) -> Tensor",
     _huber,
     "abs sub mul where sign",
+    order="z = `abs(x - y)`; `(0.5 * z) * z` where z < delta, else `delta * (z - 0.5 * delta)`",
+    tried=[(1.0,), (0.3,)],
 )
 _bce_op: Callable[..., Tensor] = _loss(
     "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight, Tensor? pos_weight, str reduction, "
@@ -125,6 +145,10 @@ _bce_op: Callable[..., Tensor] = _loss(
     _bce_with_logits,
     "log1p exp neg abs sub minimum add mul",
     Dtypes(SINGLE),
+    order="s = `minimum(x, 0) - log1p(exp(-abs(x)))`; with pos_weight p: s = `((p - 1) * y + 1) * s`; the loss is "
+    "`(1 - y) * x - s`, with weight w `((1 - y) * x - s) * w`",
+    tried=[(None, None)],
+    probabilities=True,
 )
 _kl_div_op: Callable[..., Tensor] = _loss(
     "kl_div(Tensor input, Tensor target, bool log_target, str reduction, str contract) -> Tensor",
@@ -132,6 +156,9 @@ _kl_div_op: Callable[..., Tensor] = _loss(
     "exp log mul sub where sign",
     Dtypes(SINGLE),
     (*REDUCTIONS, "batchmean"),
+    order="`y * log(u) - y * x`, u = 1 where y = 0, else y; with log_target `exp(y) * (y - x)`",
+    tried=[(False,), (True,)],
+    probabilities=True,
 )
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from repdl.registry import OPS
-from repdl.testing.cases import DOUBLE, Case
-from repdl.testing.inputs import uniform
+from repdl.testing.cases import DOUBLE, EVERY, Case
+from repdl.testing.inputs import SPECIAL, uniform
 
 Make = Callable[..., torch.Tensor]
 
@@ -31,6 +31,122 @@ def mixed_layouts(seed: int, *shape: int) -> torch.Tensor:
     if kind == 1:
         return uniform(seed, 1, *shape[1:]).expand(shape)
     return (columns_first, gaps, uniform)[kind % 3](seed, *shape)
+
+
+def specials() -> torch.Tensor:
+    """`SPECIAL`, and numbers of every size."""
+    return torch.tensor([*SPECIAL, 2.0, -1.0, -3.5, 3e38, -3e38, 1e-40, 0.1, -20.0, 1e13, -1e13])
+
+
+OF_ONE: dict[str, Callable[[], torch.Tensor]] = {
+    "special": specials,
+    "values": lambda: uniform(1, 1037, scale=8.0),
+    "wide": lambda: uniform(1, 300, scale=128.0),
+    "tiny": lambda: uniform(1, 300, scale=2.0**-120),
+    "strided": lambda: uniform(2, 30, 9)[::2, 1::3],
+    "permuted": lambda: uniform(2, 3, 4, 5).permute(2, 0, 1),
+    "empty": lambda: uniform(2, 0, 5),
+    "dim_0": lambda: uniform(2),
+}
+"""What a function of one tensor is tried with."""
+
+
+def pointwise_cases(op: str, tensors: int, tried: Sequence[tuple[Any, ...]], same_shape: bool) -> list[Case]:
+    """Special values, every magnitude, layouts, for each of the options that are tried.
+
+    Args:
+        tensors: their number; with `same_shape` the first is a gradient, and the last what it belongs to.
+    """
+    if tensors > 1 and not same_shape:
+        return [case for i, options in enumerate(tried) for case in broadcast_cases(op, tensors, i, options)]
+    found = []
+    for i, options in enumerate(tried):
+        for name, make in OF_ONE.items():
+            found.append(
+                Case(
+                    op,
+                    f"{name}_{i}",
+                    lambda m=make, o=options: (*(uniform(9 - k, *m().shape) for k in range(tensors - 1)), m(), *o),
+                    dtypes=EVERY if name == "values" or (name, i) == ("special", 0) else (),
+                )
+            )
+        if same_shape:
+            some = len(specials())
+            found += [
+                Case(
+                    op,
+                    f"special_grad_{i}",
+                    lambda o=options: (specials(), *(uniform(1 + k, some) for k in range(tensors - 1)), *o),
+                ),
+                Case(
+                    op,
+                    f"subnormal_{i}",
+                    lambda o=options: (
+                        uniform(9, 300, scale=2.0**-130),
+                        *(uniform(1 + k, 300) for k in range(tensors - 1)),
+                        *o,
+                    ),
+                ),
+            ]
+    return found
+
+
+def broadcast_cases(
+    op: str, tensors: int, number: int, options: tuple[Any, ...], same_shape: bool = False
+) -> list[Case]:
+    """Cases with up to three operands, which broadcast unless they must have one shape."""
+    outer = [(5, 7)] * 3 if same_shape else [(5, 7), (7,), (5, 1)]
+
+    def special() -> list[torch.Tensor]:
+        x = torch.tensor([*SPECIAL, 2.0, -1.0, -3.5, 3e38, -3e38, 1e-40, 0.1])
+        operands = [x.reshape(17, 1), x.reshape(1, 17), x.reshape(17, 1, 1)]
+        return (list(torch.broadcast_tensors(*operands[:2])) if same_shape else operands)[:tensors]
+
+    makes: dict[str, Callable[[], list[torch.Tensor]]] = {
+        "special": special,
+        "values": lambda: [uniform(1 + k, 1037) for k in range(tensors)],
+        "strided": lambda: [uniform(1 + k, 30, 9)[::2, 1::3] for k in range(tensors)],
+        "transposed": lambda: [uniform(1 + k, 9, 40).t() if k == 0 else uniform(1 + k, 40, 9) for k in range(tensors)],
+        "outer": lambda: [uniform(1 + k, *outer[k]) for k in range(tensors)],
+        "empty": lambda: [uniform(1 + k, 0, 5) for k in range(tensors)],
+        "dim_0": lambda: [uniform(1 + k) for k in range(tensors)],
+    }
+    return [
+        Case(
+            op,
+            f"{name}_{number}",
+            lambda m=make: (*m(), *options),
+            dtypes=EVERY if name in ("special", "values") else (),
+        )
+        for name, make in makes.items()
+    ]
+
+
+def loss_cases(op: str, tried: Sequence[tuple[Any, ...]], probabilities: bool) -> list[Case]:
+    """Special values, reductions, layouts, for each of the options that are tried.
+
+    Args:
+        probabilities: whether targets are not negative.
+    """
+
+    def target(seed: int, *shape: int) -> torch.Tensor:
+        return uniform(seed, *shape).abs() if probabilities else uniform(seed, *shape)
+
+    def special() -> tuple[torch.Tensor, torch.Tensor]:
+        x = torch.tensor([*SPECIAL, 2.0, -1.0, 0.5])
+        return x.unsqueeze(1), x
+
+    return [
+        case
+        for i, o in enumerate(tried)
+        for case in (
+            Case(op, f"special_{i}", lambda o=o: (*special(), *o, "none"), dtypes=EVERY),
+            Case(op, f"values_{i}", lambda o=o: (uniform(1, 1037), target(2, 1037), *o, "mean"), dtypes=EVERY),
+            Case(op, f"sum_{i}", lambda o=o: (uniform(1, 40, 30).t(), target(2, 30, 40), *o, "sum")),
+            Case(op, f"empty_{i}", lambda o=o: (uniform(1, 0, 5), target(2, 0, 5), *o, "mean")),
+            Case(op, f"dim_0_{i}", lambda o=o: (uniform(1), target(2), *o, "sum")),
+        )
+    ]
 
 
 def step_cases(

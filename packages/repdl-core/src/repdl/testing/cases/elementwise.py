@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from repdl.registry import OPS
 from repdl.testing.cases import DOUBLE, EVERY, Case
 from repdl.testing.exact_arguments import HARD, MARGIN, MARGIN_2, MARGIN_3
+from repdl.testing.generated import broadcast_cases
 from repdl.testing.inputs import SPECIAL, uniform
 
-EXACT = ("cos", "erf", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "rsqrt", "sigmoid", "sin", "tanh")
-UNARY = ("abs", *EXACT, "neg", "reciprocal", "relu", "sign", "sqrt", "square")
+UNARY = tuple(op.name for op in OPS.values() if op.family == "elementwise" and op.schema == "(Tensor input) -> Tensor")
+EXACT = tuple(op for op in UNARY if not OPS[op].takes(torch.float64))
 BINARY = ("add", "sub", "mul", "div", "div_floor", "div_trunc", "maximum", "minimum")
 
 
@@ -102,31 +104,11 @@ SEVERAL: dict[str, tuple[int, list[tuple[float, ...]]]] = {
 """Op -> the number of its tensors, and the numbers that follow them."""
 
 
-def _of_several(op: str, tensors: int, i: int, numbers: tuple[float, ...]) -> list[Case]:
-    """Cases with any operands; those of a backward op have one shape."""
-    same = op.endswith("_backward")
-    x = _specials()
-    shapes = [(17, 1), (1, 17), (17, 1, 1)][:tensors]
-    makes = {
-        "special": lambda: [x.reshape(shape) for shape in shapes] if not same else [*_same_shape()][:tensors],
-        "values": lambda: [uniform(1 + k, 1037) for k in range(tensors)],
-        "strided": lambda: [uniform(1 + k, 30, 9)[::2, 1::3] for k in range(tensors)],
-        "transposed": lambda: [uniform(1 + k, 9, 40).t() if k == 0 else uniform(1 + k, 40, 9) for k in range(tensors)],
-        "outer": lambda: [uniform(1 + k, *((5, 7) if same else [(5, 7), (7,), (5, 1)][k])) for k in range(tensors)],
-        "empty": lambda: [uniform(1 + k, 0, 5) for k in range(tensors)],
-        "dim_0": lambda: [uniform(1 + k) for k in range(tensors)],
-    }
-    return [
-        Case(op, f"{name}_{i}", lambda m=make: (*m(), *numbers), dtypes=EVERY if name in ("special", "values") else ())
-        for name, make in makes.items()
-    ]
-
-
 CASES += [
     case
     for op, (n, kinds) in SEVERAL.items()
     for i, numbers in enumerate(kinds)
-    for case in _of_several(op, n, i, numbers)
+    for case in broadcast_cases(op, n, i, numbers, op.endswith("_backward"))
 ]
 CASES += [
     Case("where", "special", lambda: (_some(1, 17, 17), *_pairs()), dtypes=EVERY),
