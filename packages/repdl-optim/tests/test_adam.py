@@ -6,6 +6,7 @@ import copy
 import io
 import pickle
 from collections.abc import Callable
+from inspect import signature
 from itertools import product
 from typing import Any
 
@@ -27,6 +28,10 @@ OPTIONS: list[dict[str, Any]] = [
     for (w, d), a, x in product(((0.0, False), (0.01, False), (0.01, True)), (False, True), (False, True))
 ]
 IGNORED: list[dict[str, Any]] = [{"foreach": False}, {"foreach": True}, {"fused": False}, {"fused": True}]
+DECOUPLES = "decoupled_weight_decay" in signature(torch.optim.Adam).parameters
+needs_decoupling = pytest.mark.skipif(
+    not DECOUPLES, reason="the state dicts of this torch do not say whether weight decay is decoupled"
+)
 KEYS = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
 
 
@@ -58,6 +63,13 @@ def test_adam__bits_of_the_reference(options: dict[str, Any], betas: tuple[float
         assert all(optimizer.state[p]["step"] == step for p in params)
 
 
+def torchs(params: list[torch.Tensor], decoupled_weight_decay: bool, **options: Any) -> torch.optim.Optimizer:
+    """torch's Adam; where it does not decouple weight decay, its AdamW, which does."""
+    if DECOUPLES:
+        options["decoupled_weight_decay"] = decoupled_weight_decay
+    return (torch.optim.AdamW if decoupled_weight_decay and not DECOUPLES else torch.optim.Adam)(params, **options)
+
+
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_adam__close_to_torch(options: dict[str, Any]) -> None:
     # A step moves an element by lr * m / d, |m / d| < 10 with these betas. m, v, d and the
@@ -66,7 +78,7 @@ def test_adam__close_to_torch(options: dict[str, Any]) -> None:
     # which weight decay feeds back at 1 %. 10 steps.
     params, other = parameters(), parameters()
     train(Adam(params, lr=0.01, **options), params, range(10))
-    train(torch.optim.Adam(other, lr=0.01, foreach=False, **options), other, range(10))
+    train(torchs(other, lr=0.01, foreach=False, **options), other, range(10))
     for a, b in zip(params, other):
         assert torch.allclose(a, b, rtol=0, atol=10 * 0.01 * 10 * 2 * 16 * 16 * 2.0**-24)
 
@@ -103,6 +115,7 @@ def test_adam__any_shape_and_value(
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
+@needs_decoupling
 @pytest.mark.parametrize("source, target", [(Adam, torch.optim.Adam), (torch.optim.Adam, Adam)])
 def test_adam__state_dict_to_and_from_torch(
     source: Callable[..., Any], target: Callable[..., Any], options: dict[str, Any]
@@ -132,6 +145,7 @@ def test_adam__state_dict_to_and_from_torch(
     assert second.state_dict()["state"][0]["step"] == 4
 
 
+@needs_decoupling
 def test_adam__state_dict_of_adamw() -> None:
     params, other = parameters(), parameters()
     theirs = torch.optim.AdamW(params, lr=0.1, weight_decay=0.5)
@@ -166,6 +180,7 @@ def test_adam__step_as_a_number(kind: Callable[[Any], Any], load: bool) -> None:
     assert all(float(state["step"]) == 4 for state in optimizer.state.values())
 
 
+@needs_decoupling
 def test_adam__state_dict_before_the_first_step() -> None:
     params, other = parameters(), parameters()
     optimizer, theirs = Adam(params), torch.optim.Adam(other)
