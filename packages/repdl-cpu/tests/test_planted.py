@@ -145,7 +145,7 @@ BUGS = {
         "gemm/chunk_tree.hpp", {"a.at[i] = a.at[i] + b.at[i];": "a.at[i] = N == 4 ? b.at[i] + b.at[i] : a.at[i] + b.at[i];"}, "matmul",
     ),
     "tree_of_the_last": Bug(
-        "include/repdl/contract/order.hpp", {"last ? (index >> level) != 0": "last && index != 5 ? (index >> level) != 0"}, "matmul", TILES,
+        "include/repdl/contract/order.hpp", {"last ? (index >> level) != 0": "last && index != 37 ? (index >> level) != 0"}, "matmul", TILES,
     ),
     "tree_of_neighbours": Bug(
         "include/repdl/contract/order.hpp", {"i + step < n; i += 2 * step) join(i, i + step)": "i + step < n; i += 2 * step) join(i, n == 3 ? n - 1 - i : i + step)"}, "sum",
