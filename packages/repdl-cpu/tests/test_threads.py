@@ -22,7 +22,7 @@ from repdl.testing import assert_same_bits, uniform
 from repdl.testing.steps import step_arguments
 
 LISTS = [[60_000], [115_000], [9000, 0, 1, 50_001, 12_288], [300] * 90]
-"""Elements of the tensors of a step: parts for seven threads in one tensor, across many, and in stretches."""
+"""Elements of the tensors of a step: shares of seven threads in one tensor, across many, and in streams."""
 
 
 @pytest.fixture(autouse=True)

@@ -94,7 +94,7 @@ def is_channels_last(tensor: torch.Tensor) -> bool:
 
 
 def is_dense(tensor: torch.Tensor) -> bool:
-    """Whether the elements fill one stretch of memory, each its own place, in any order of dimensions."""
+    """Whether the elements are dense in memory and none is another, in any order of dimensions."""
     if tensor.is_contiguous():
         return True
     expected = 1

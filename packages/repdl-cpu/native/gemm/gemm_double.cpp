@@ -286,7 +286,7 @@ void matmul_double(const Tensor& input, const Tensor& mat2, bool transpose_a, bo
 
 void linear_double(const Tensor& input, const Tensor& weight, const Tensor& bias, const Contract& contract,
                    const Tensor& output, const Run& run) {
-  products_double(Products(input, weight, false, true, output), input, weight, side_by_side<double>(bias, run),
+  products_double(Products(input, weight, false, true, output), input, weight, contiguous_vector<double>(bias, run),
                   contract, output, run);
 }
 

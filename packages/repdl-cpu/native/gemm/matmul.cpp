@@ -104,7 +104,7 @@ void matmul(const Tensor& input, const Tensor& mat2, bool transpose_a, bool tran
 
 void linear(const Tensor& input, const Tensor& weight, const Tensor& bias, const Contract& contract,
             const Tensor& output, const Run& run) {
-  products(input.as<float>(), weight.as<float>(), side_by_side<float>(bias, run), output.as<float>(),
+  products(input.as<float>(), weight.as<float>(), contiguous_vector<float>(bias, run), output.as<float>(),
            Products(input, weight, false, true, output), contract.dot_chunk, run.threads);
 }
 

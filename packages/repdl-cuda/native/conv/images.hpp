@@ -217,7 +217,7 @@ struct ImageRows {
   int channels, width;        // channels of a group; width of an image
   Divide area, row;           // positions of an image, and of a row of it
   int stride[2], start[2];
-  bool wide;  // vectors of positions are side by side and aligned
+  bool wide;  // vectors of positions are contiguous and aligned
 
   __device__ T* start_of(int g) const { return base + g * group; }
   __device__ std::int64_t column(int j) const {

@@ -4,8 +4,8 @@
 //   for each kept index:  (kept..., reduced...) -> (kept...)
 //     finish(kept, sum of element(where (kept, reduced) lies in each tensor)), reduced in row-major order
 //
-// Two kernels sum single blocks of the contract: a warp a block, or, where kept elements lie
-// side by side, a CUDA block for 32 columns. Then the tree joins 32 blocks a thread, until
+// Two kernels sum single blocks of the contract: a warp a block, or, where kept elements are
+// contiguous, a CUDA block for 32 columns. Then the tree joins 32 blocks a thread, until
 // one is left: 32 is a power of two, so each such group is a subtree.
 //
 // V is T, or Pair<T> for two sums at once. Element and Finish are structs that kernels take by
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(grid_sum_threads, 2)
   if (threadIdx.x % warpSize == 0) to(output, index, sum);
 }
 
-// The same for 32 outputs side by side: thread (c, r) has the lanes r, r + 8, ... of column c.
+// The same for 32 contiguous outputs: thread (c, r) has the lanes r, r + 8, ... of column c.
 template <class V>
 struct ColumnLanes {
   V lane[64][column_tile + 1];

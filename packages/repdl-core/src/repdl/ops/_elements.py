@@ -17,7 +17,7 @@ def _layout(tensor: torch.Tensor) -> list[tuple[int, int]]:
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
-    """Whether the elements fill one stretch of memory, in whatever order of dimensions."""
+    """Whether the elements are dense in memory, in whatever order of dimensions."""
     last = sum((n - 1) * s for n, s in _layout(tensor))
     return last == tensor.numel() - 1 and not may_overlap(tensor)
 

@@ -1,5 +1,6 @@
-// The accumulation orders of the contract: parameters, the tree, and the fold of lanes. They are written here and
-// nowhere else: a kernel says what joining two of its values is, numbers or tiles of outputs.
+// The accumulation orders of the contract: parameters, the tree, and the fold of lanes. The walk over the
+// tree is written here and nowhere else: a kernel says what joining two of its values is, be they numbers
+// or tiles of outputs.
 #pragma once
 
 #include <cstdint>
