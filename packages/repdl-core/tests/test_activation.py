@@ -16,6 +16,7 @@ from repdl.testing.oracle import U, assert_rejected, assert_within, derivatives
 FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "silu": (ops.silu, F.silu),
     "gelu": (ops.gelu, F.gelu),
+    "hardsigmoid": (ops.hardsigmoid, lambda x: F.relu6(x + 3) / 6),  # torch has no second derivative of its own
     "hardswish": (ops.hardswish, F.hardswish),
     "leaky_relu": (lambda x: ops.leaky_relu(x, 0.2), lambda x: F.leaky_relu(x, 0.2)),
     "softplus": (ops.softplus, F.softplus),
@@ -40,7 +41,7 @@ def test_activation__derivatives(name: str, shape: tuple[int, ...], scale: float
         assert_within(a, e, 12 * U * (2 + scale**2), f"{name} derivative {i}")
 
 
-@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in ("hardswish", "leaky_relu")])
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name not in ("hardsigmoid", "hardswish", "leaky_relu")])
 def test_activation__third_derivative_exists(name: str) -> None:
     x = uniform(1, 5).requires_grad_()
     y = FUNCTIONS[name][0](x)

@@ -49,14 +49,11 @@ def _target(x: torch.Tensor) -> torch.Tensor:
     return TARGET if x.device.type == "cpu" else torch.zeros(4, dtype=torch.int64, device=x.device)
 
 
-ACTIVATIONS = ("gelu", "silu", "hardswish", "leaky_relu", "softplus")
+ACTIVATIONS = ("hardsigmoid", "gelu", "silu", "hardswish", "leaky_relu", "softplus")
 LOSSES = ("mse_loss", "l1_loss", "huber_loss", "binary_cross_entropy_with_logits", "kl_div")
 CALLS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     **{name: (getattr(ops, name), getattr(torch, name), ((4, 6),)) for name in UNARY},
-    **{
-        name: (getattr(ops, name), getattr(F, name), ((4, 6),))
-        for name in ("gelu", "silu", "hardswish", "leaky_relu", "softplus")
-    },
+    **{name: (getattr(ops, name), getattr(F, name), ((4, 6),)) for name in ACTIVATIONS},
     **{name: (getattr(ops, name), getattr(torch, name), ((4, 6),) * 3) for name in ("addcmul", "addcdiv")},
     **{name: (getattr(ops, name), getattr(F, name), ((4, 6), (4, 6))) for name in LOSSES},
     **{name: (getattr(ops, name), getattr(torch, name), ((4, 6), (4, 6))) for name in ("add", "mul", "div", "sub")},

@@ -14,7 +14,7 @@ from repdl.ops._number import constant
 from repdl.ops._pointwise import below, pointwise
 from repdl.ops.unary import _add, _div, _mul, _sub
 
-__all__ = ["gelu", "hardswish", "leaky_relu", "silu", "softplus"]
+__all__ = ["gelu", "hardsigmoid", "hardswish", "leaky_relu", "silu", "softplus"]
 
 Tensor = torch.Tensor
 _ops = torch.ops.repdl
@@ -95,6 +95,13 @@ _gelu_backward: Callable[..., Tensor] = pointwise(
 )
 
 
+_hardsigmoid: Callable[..., Tensor] = pointwise(
+    "hardsigmoid(Tensor input) -> Tensor",
+    {"input": lambda g, input: _between(input, _div(g, 6.0))},
+    family="activation",
+    order="`c / 6`, c = x + 3, taken for +0 if below 0 and for 6 if above 6",
+    backward="`g / 6` where -3 < x < 3, else +0",
+)
 _hardswish: Callable[..., Tensor] = pointwise(
     "hardswish(Tensor input) -> Tensor",
     {"input": lambda g, input: _hardswish_backward(g, input)},
@@ -106,7 +113,7 @@ _hardswish_backward: Callable[..., Tensor] = pointwise(
     "hardswish_backward(Tensor grad, Tensor input) -> Tensor",
     {
         "grad": lambda g, input: _hardswish_backward(g, input),
-        "input": lambda g, grad, input: _hardswish_second(g, grad, input),
+        "input": lambda g, grad, input: _between(input, _div(_mul(g, grad), 3.0)),
     },
     family="activation",
     same_shape=("grad", "input"),
@@ -156,10 +163,10 @@ _softplus_backward: Callable[..., Tensor] = pointwise(
 )
 
 
-def _hardswish_second(g: Tensor, grad: Tensor, input: Tensor) -> Tensor:
-    """g grad / 3 between -3 and 3, else 0."""
-    x, second = input.detach(), _div(_mul(g, grad), 3.0)
-    return _ops.where((x > -3.0) & (x < 3.0), second, torch.zeros_like(second), "v1")  # type: ignore[no-any-return]
+def _between(input: Tensor, inside: Tensor) -> Tensor:
+    """`inside` where -3 < input < 3, else 0."""
+    x = input.detach()
+    return _ops.where((x > -3.0) & (x < 3.0), inside, torch.zeros_like(inside), "v1")  # type: ignore[no-any-return]
 
 
 def _softplus_second(g: Tensor, grad: Tensor, input: Tensor, beta: float, threshold: float) -> Tensor:
@@ -199,6 +206,17 @@ def silu(input: Tensor, inplace: bool = False, *, contract: Contract | str | Non
     contract_name(contract)
     check_tensor("silu", input=input)
     return _inplace("silu", _silu, input, inplace)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
+    """`clamp(input + 3, 0, 6) / 6`, any shape and floating-point dtype. With `inplace`, into `input`.
+
+    Contract: activation v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.hardsigmoid.html
+    """
+    contract_name(contract)
+    check_tensor("hardsigmoid", input=input)
+    return _inplace("hardsigmoid", _hardsigmoid, input, inplace)
 
 
 def hardswish(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:

@@ -50,12 +50,22 @@ def gelu_backward(grad: torch.Tensor, input: torch.Tensor, approximate: str) -> 
         return to_torch(g * (HALF * (ONE + t) + ((x * HALF) * (ONE - t * t)) * slope))
 
 
+def _six_steps(x: Array) -> Array:
+    """x + 3 between 0 and 6."""
+    above = x + number(3, x)
+    return np.where(above < 0, ZERO, np.where(above > 6, number(6, x), above))
+
+
+def hardsigmoid(input: torch.Tensor) -> torch.Tensor:
+    x = to_numpy(input)
+    with np.errstate(all="ignore"):
+        return to_torch(_six_steps(x) / number(6, x))
+
+
 def hardswish(input: torch.Tensor) -> torch.Tensor:
     x = to_numpy(input)
     with np.errstate(all="ignore"):
-        above = x + number(3, x)
-        limited = np.where(above < 0, ZERO, np.where(above > 6, number(6, x), above))
-        return to_torch(x * limited / number(6, x))
+        return to_torch(x * _six_steps(x) / number(6, x))
 
 
 def hardswish_backward(grad: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
@@ -93,6 +103,7 @@ def softplus_backward(grad: torch.Tensor, input: torch.Tensor, beta: float, thre
 
 
 OPS = {
+    "hardsigmoid": hardsigmoid,
     "hardswish": hardswish,
     "hardswish_backward": hardswish_backward,
     "leaky_relu": leaky_relu,

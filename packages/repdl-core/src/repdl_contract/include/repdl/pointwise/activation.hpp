@@ -79,6 +79,15 @@ struct GeluBackward : GeluBase<T> {
 };
 
 template <class T>
+struct Hardsigmoid : Arithmetic {
+  static constexpr auto op = "hardsigmoid";
+  REPDL_HD T operator()(T x) const {
+    const T above = x + T(3), positive = above < T(0) ? T(0) : above;
+    return (positive > T(6) ? T(6) : positive) / T(6);
+  }
+};
+
+template <class T>
 struct Hardswish : Arithmetic {
   static constexpr auto op = "hardswish";
   REPDL_HD T operator()(T x) const {
@@ -142,7 +151,7 @@ struct SoftplusBackward : Vectors {
   }
 };
 
-using Activations = List<Silu, SiluBackward, Gelu, GeluBackward, Hardswish, HardswishBackward, LeakyRelu,
+using Activations = List<Silu, SiluBackward, Gelu, GeluBackward, Hardsigmoid, Hardswish, HardswishBackward, LeakyRelu,
                          LeakyReluBackward, Softplus, SoftplusBackward>;
 
 }  // namespace repdl::pointwise
