@@ -15,6 +15,7 @@ from repdl.testing.oracle import U, assert_rejected, assert_within, derivatives
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "silu": (ops.silu, F.silu),
+    "elu": (lambda x: ops.elu(x, 0.7), lambda x: F.elu(x, 0.7)),
     "gelu": (ops.gelu, F.gelu),
     "hardsigmoid": (ops.hardsigmoid, lambda x: F.relu6(x + 3) / 6),  # torch has no second derivative of its own
     "hardswish": (ops.hardswish, F.hardswish),
@@ -37,7 +38,7 @@ def test_activation__derivatives(name: str, shape: tuple[int, ...], scale: float
     )
     for i, (a, e) in enumerate(zip(actual, exact)):
         # |x| up to 4 and at most 12 roundings in a row, of numbers up to 2 + x**2 (second
-        # derivative) or x u (tanh: u up to 2.6), which the sum at the end may cancel.
+        # derivative) or x u (tanh: u up to 2.6), which the sum at the end may cancel; elu has no sums.
         assert_within(a, e, 12 * U * (2 + scale**2), f"{name} derivative {i}")
 
 
@@ -66,6 +67,16 @@ def test_activation__written_out_in_ops() -> None:
     assert_same_bits(torch.ops.repdl.gelu_backward(g, x, "tanh"), g * (0.5 * (1 + t) + slope))
 
 
+def test_elu__large_arguments() -> None:
+    """exp overflows where nothing is taken from it: no NaN in any derivative."""
+    x = torch.tensor([100.0, 1e30, float("inf"), -0.0, -200.0]).requires_grad_()
+    y = ops.elu(x)
+    assert y.tolist() == [100.0, torch.tensor(1e30).item(), float("inf"), 0.0, -1.0] and y[3].signbit()
+    for expected in ([1.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0]):
+        (y,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        assert y.tolist()[: len(expected)] == expected
+
+
 def test_silu__inplace() -> None:
     x = uniform(1, 3, 4)
     expected, y = ops.silu(x), x.clone()
@@ -83,6 +94,7 @@ def test_activation__rejects() -> None:
     by_torch = lambda: F.gelu(x, approximate="sigmoid")
     assert_rejected(lambda: ops.gelu(x, "sigmoid"), ValueError, "gelu: approximate", by_torch=by_torch)
     assert_rejected(lambda: ops.silu(x, 1), TypeError, "silu: inplace")  # type: ignore[arg-type]
-    for name in ("gelu", "silu"):
+    assert_rejected(lambda: ops.elu(x, "a"), TypeError, "elu: alpha")  # type: ignore[arg-type]
+    for name in ("elu", "gelu", "silu"):
         for bad in (x.to(torch.int64), x.bool(), x.to(torch.complex64), 1.0, None):
             assert_rejected(lambda: getattr(ops, name)(bad), TypeError, f"{name}: ")

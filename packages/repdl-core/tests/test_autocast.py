@@ -49,7 +49,7 @@ def _target(x: torch.Tensor) -> torch.Tensor:
     return TARGET if x.device.type == "cpu" else torch.zeros(4, dtype=torch.int64, device=x.device)
 
 
-ACTIVATIONS = ("hardsigmoid", "gelu", "silu", "hardswish", "leaky_relu", "softplus")
+ACTIVATIONS = ("elu", "hardsigmoid", "gelu", "silu", "hardswish", "leaky_relu", "softplus")
 LOSSES = ("mse_loss", "l1_loss", "huber_loss", "binary_cross_entropy_with_logits", "kl_div")
 CALLS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     **{name: (getattr(ops, name), getattr(torch, name), ((4, 6),)) for name in UNARY},

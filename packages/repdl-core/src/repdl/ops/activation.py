@@ -14,7 +14,7 @@ from repdl.ops._number import constant
 from repdl.ops._pointwise import below, pointwise
 from repdl.ops.unary import _add, _div, _mul, _sub
 
-__all__ = ["gelu", "hardsigmoid", "hardswish", "leaky_relu", "silu", "softplus"]
+__all__ = ["elu", "gelu", "hardsigmoid", "hardswish", "leaky_relu", "silu", "softplus"]
 
 Tensor = torch.Tensor
 _ops = torch.ops.repdl
@@ -64,6 +64,28 @@ _silu_backward: Callable[..., Tensor] = pointwise(
     same_shape=("grad", "input"),
     order="`g * (s * (1 + x * (1 - s)))`, s = `sigmoid(x)`",
     backward="for grad the same op of h and x; for input `(h * g) * d`, d = `(s * (1 - s)) * (2 + x * (1 - (s + s)))`",
+)
+_elu: Callable[..., Tensor] = pointwise(
+    "elu(Tensor input, float alpha) -> Tensor",
+    {"input": lambda g, input, alpha: _elu_backward(g, input, alpha)},
+    family="activation",
+    dtypes=Dtypes(SINGLE),
+    order="x if x > 0, else `expm1(x) * alpha`",
+    backward="`elu_backward(g, x, alpha)`",
+    tried=[(1.0,), (-0.3,)],
+)
+_elu_backward: Callable[..., Tensor] = pointwise(
+    "elu_backward(Tensor grad, Tensor input, float alpha) -> Tensor",
+    {
+        "grad": lambda g, input, alpha: _elu_backward(g, input, alpha),
+        "input": lambda g, grad, input, alpha: _elu_second(g, grad, input, alpha),
+    },
+    family="activation",
+    dtypes=Dtypes(SINGLE),
+    same_shape=("grad", "input"),
+    order="g if x > 0, else `g * (exp(x) * alpha)`",
+    backward="for grad the same op of h and x; for input `(h * g) * (exp(minimum(x, 0)) * alpha)`, +0 where x > 0",
+    tried=[(1.0,), (-0.3,)],
 )
 _gelu: Callable[..., Tensor] = pointwise(
     "gelu(Tensor input, str approximate) -> Tensor",
@@ -163,6 +185,14 @@ _softplus_backward: Callable[..., Tensor] = pointwise(
 )
 
 
+def _elu_second(g: Tensor, grad: Tensor, input: Tensor, alpha: float) -> Tensor:
+    """g grad alpha exp(x) up to 0; beyond it 0, without the infinities of exp."""
+    zero = constant(0.0, input.dtype, input.device)
+    slope = _mul(_ops.exp(_ops.minimum(input, zero, "v1")), alpha)
+    above = _ops.sign(input.detach()) > 0  # as x > 0, but for subnormals that torch may take for 0
+    return _ops.where(above, torch.zeros_like(slope), _mul(_mul(g, grad), slope), "v1")  # type: ignore[no-any-return]
+
+
 def _between(input: Tensor, inside: Tensor) -> Tensor:
     """`inside` where -3 < input < 3, else 0."""
     x = input.detach()
@@ -176,6 +206,21 @@ def _softplus_second(g: Tensor, grad: Tensor, input: Tensor, beta: float, thresh
     second = _mul(_mul(_mul(g, grad), beta), _mul(s, _sub(1, s)))
     beyond = below(constant(threshold, z.dtype, z.device), z, "v1")
     return _ops.where(beyond, torch.zeros_like(second), second, "v1")  # type: ignore[no-any-return]
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
+    """`input` where it is above 0, else `(exp(input) - 1) * alpha`, any shape. With `inplace`, into `input`.
+
+    Raises:
+        DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
+
+    Contract: activation v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.elu.html
+    """
+    contract_name(contract)
+    check_tensor("elu", input=input)
+    factor = as_float("elu", "alpha", alpha)
+    return _inplace("elu", lambda x: _elu(x, factor), input, inplace)
 
 
 def gelu(input: Tensor, approximate: str = "none", *, contract: Contract | str | None = None) -> Tensor:

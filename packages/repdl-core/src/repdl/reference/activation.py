@@ -32,6 +32,18 @@ def silu_backward(grad: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
         return to_torch(g * (s * (ONE + x * (ONE - s))))
 
 
+def elu(input: torch.Tensor, alpha: float) -> torch.Tensor:
+    x = to_numpy(input)
+    with np.errstate(all="ignore"):
+        return to_torch(np.where(x > 0, x, exact.expm1(x) * rounded(alpha, x)))
+
+
+def elu_backward(grad: torch.Tensor, input: torch.Tensor, alpha: float) -> torch.Tensor:
+    g, x = to_numpy(grad), to_numpy(input)
+    with np.errstate(all="ignore"):
+        return to_torch(np.where(x > 0, g, g * (exact.exp(x) * rounded(alpha, x))))
+
+
 def gelu(input: torch.Tensor, approximate: str) -> torch.Tensor:
     x = to_numpy(input)
     with np.errstate(all="ignore"):
@@ -103,6 +115,8 @@ def softplus_backward(grad: torch.Tensor, input: torch.Tensor, beta: float, thre
 
 
 OPS = {
+    "elu": elu,
+    "elu_backward": elu_backward,
     "hardsigmoid": hardsigmoid,
     "hardswish": hardswish,
     "hardswish_backward": hardswish_backward,

@@ -3,6 +3,7 @@
 
 #include "repdl/exact/erf.hpp"
 #include "repdl/exact/exp.hpp"
+#include "repdl/exact/expm1.hpp"
 #include "repdl/exact/log1p.hpp"
 #include "repdl/exact/sigmoid.hpp"
 #include "repdl/exact/tanh.hpp"
@@ -12,6 +13,7 @@ namespace repdl::pointwise {
 
 using exact::erf;
 using exact::exp;
+using exact::expm1;
 using exact::log1p;
 using exact::sigmoid;
 using exact::tanh;
@@ -29,6 +31,26 @@ struct SiluBackward : Vectors {
     const T s = sigmoid(x), one = constant<T>(1.0);
     return mul(grad, mul(s, one + mul(x, one - s)));
   }
+};
+
+template <class T>
+struct Elu : Vectors {
+  static constexpr auto op = "elu";
+  using Options = std::tuple<double>;
+  T alpha;
+
+  REPDL_HD explicit Elu(double alpha) : alpha(constant<T>(alpha)) {}
+  REPDL_HD T operator()(T x) const { return select(constant<T>(0.0) < x, x, mul(expm1(x), alpha)); }
+};
+
+template <class T>
+struct EluBackward : Vectors {
+  static constexpr auto op = "elu_backward";
+  using Options = std::tuple<double>;
+  T alpha;
+
+  REPDL_HD explicit EluBackward(double alpha) : alpha(constant<T>(alpha)) {}
+  REPDL_HD T operator()(T grad, T x) const { return select(constant<T>(0.0) < x, grad, mul(grad, mul(exp(x), alpha))); }
 };
 
 // `approximate` is "none" or "tanh".
@@ -151,7 +173,7 @@ struct SoftplusBackward : Vectors {
   }
 };
 
-using Activations = List<Silu, SiluBackward, Gelu, GeluBackward, Hardsigmoid, Hardswish, HardswishBackward, LeakyRelu,
-                         LeakyReluBackward, Softplus, SoftplusBackward>;
+using Activations = List<Elu, EluBackward, Silu, SiluBackward, Gelu, GeluBackward, Hardsigmoid, Hardswish,
+                         HardswishBackward, LeakyRelu, LeakyReluBackward, Softplus, SoftplusBackward>;
 
 }  // namespace repdl::pointwise
