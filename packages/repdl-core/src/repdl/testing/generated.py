@@ -132,6 +132,9 @@ def loss_cases(op: str, tried: Sequence[tuple[Any, ...]], probabilities: bool) -
     def target(seed: int, *shape: int) -> torch.Tensor:
         return uniform(seed, *shape).abs() if probabilities else uniform(seed, *shape)
 
+    def tiny(x: torch.Tensor) -> torch.Tensor:
+        return x * 2.0**-67  # exact; squares are subnormal
+
     def special() -> tuple[torch.Tensor, torch.Tensor]:
         x = torch.tensor([*SPECIAL, 2.0, -1.0, 0.5])
         return x.unsqueeze(1), x
@@ -143,6 +146,7 @@ def loss_cases(op: str, tried: Sequence[tuple[Any, ...]], probabilities: bool) -
             Case(op, f"special_{i}", lambda o=o: (*special(), *o, "none"), dtypes=EVERY),
             Case(op, f"values_{i}", lambda o=o: (uniform(1, 1037), target(2, 1037), *o, "mean"), dtypes=EVERY),
             Case(op, f"sum_{i}", lambda o=o: (uniform(1, 40, 30).t(), target(2, 30, 40), *o, "sum")),
+            Case(op, f"subnormal_{i}", lambda o=o: (tiny(uniform(1, 300)), tiny(target(2, 300)), *o, "none")),
             Case(op, f"empty_{i}", lambda o=o: (uniform(1, 0, 5), target(2, 0, 5), *o, "mean")),
             Case(op, f"dim_0_{i}", lambda o=o: (uniform(1), target(2), *o, "sum")),
         )
