@@ -50,7 +50,7 @@ def _target(x: torch.Tensor) -> torch.Tensor:
 
 
 ACTIVATIONS = ("elu", "hardsigmoid", "gelu", "silu", "hardswish", "leaky_relu", "softplus")
-LOSSES = ("mse_loss", "l1_loss", "huber_loss", "binary_cross_entropy_with_logits", "kl_div")
+LOSSES = ("mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss", "binary_cross_entropy_with_logits", "kl_div")
 CALLS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     **{name: (getattr(ops, name), getattr(torch, name), ((4, 6),)) for name in UNARY},
     **{name: (getattr(ops, name), getattr(F, name), ((4, 6),)) for name in ACTIVATIONS},

@@ -19,6 +19,7 @@ LOSSES: dict[str, list[dict[str, Any]]] = {
     "mse_loss": [{}],
     "l1_loss": [{}],
     "huber_loss": [{}, {"delta": 0.3}],
+    "smooth_l1_loss": [{}, {"beta": 0.3}, {"beta": 0.0}],
     "binary_cross_entropy_with_logits": [{}, {"pos_weight": uniform(5, 7).abs(), "weight": uniform(6, 20, 1)}],
     "kl_div": [{}, {"log_target": True}, {"reduction": "batchmean"}],
 }
@@ -79,6 +80,8 @@ def test_losses__errors() -> None:
         ops.mse_loss(x, x, reduction="batchmean")
     with pytest.raises(ShapeError, match="huber_loss: delta is 0.0, expected a number above 0"):
         ops.huber_loss(x, x, delta=0)
+    with pytest.raises(ShapeError, match="smooth_l1_loss: beta is -1.0, expected a number that is not below 0"):
+        ops.smooth_l1_loss(x, x, beta=-1)
     with pytest.raises(UnsupportedError, match="mse_loss: weight is given, expected None"):
         ops.mse_loss(x, x, weight=x)
     with pytest.raises(DTypeError, match="kl_div: input.dtype is float64, expected float32"):

@@ -12,6 +12,7 @@ from repdl.autocast import FLOAT32
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, as_float, check, check_bool, check_tensor, check_tensor_or_none
+from repdl.numbers import is_zero
 from repdl.ops._broadcast import broadcast_shapes
 from repdl.ops._loss import REDUCTIONS, check_deprecated, check_reduction
 from repdl.ops._number import constant
@@ -19,7 +20,7 @@ from repdl.ops._pointwise import below, broadcast_shape
 from repdl.registry import composite
 from repdl.rows import ROWS, Row, generated, item
 
-__all__ = ["binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss", "mse_loss"]
+__all__ = ["binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss", "mse_loss", "smooth_l1_loss"]
 
 Tensor = torch.Tensor
 _ops = torch.ops.repdl
@@ -99,6 +100,12 @@ def _huber(input: Tensor, target: Tensor, delta: float, c: str) -> Tensor:
     return _ops.where(below(z, d, c), near, far, c)  # type: ignore[no-any-return]
 
 
+def _smooth_l1(input: Tensor, target: Tensor, beta: float, c: str) -> Tensor:
+    z, b, half = _ops.abs(_ops.sub(input, target, c)), _number(beta, input), _number(0.5, input)
+    near = _ops.div(_ops.mul(_ops.mul(half, z, c), z, c), b, c)
+    return _ops.where(below(z, b, c), near, _ops.sub(z, _ops.mul(half, b, c), c), c)  # type: ignore[no-any-return]
+
+
 def _bce_with_logits(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, c: str) -> Tensor:
     one, zero = _number(1.0, input), _number(0.0, input)
     curve = _ops.log1p(_ops.exp(_ops.neg(_ops.abs(input))))
@@ -137,6 +144,13 @@ _huber_loss: Callable[..., Tensor] = _loss(
     _huber,
     "abs sub mul where sign",
     order="z = `abs(x - y)`; `(0.5 * z) * z` where z < delta, else `delta * (z - 0.5 * delta)`",
+    tried=[(1.0,), (0.3,)],
+)
+_smooth_l1_loss: Callable[..., Tensor] = _loss(
+    "smooth_l1_loss(Tensor input, Tensor target, float beta, str reduction, str contract) -> Tensor",
+    _smooth_l1,
+    "abs sub mul div where sign",
+    order="z = `abs(x - y)`; `((0.5 * z) * z) / beta` where z < beta, else `z - 0.5 * beta`",
     tried=[(1.0,), (0.3,)],
 )
 _bce_op: Callable[..., Tensor] = _loss(
@@ -251,6 +265,36 @@ def huber_loss(
     delta = as_float("huber_loss", "delta", delta)
     check("huber_loss", delta > 0, lambda: f"delta is {delta}, expected a number above 0")
     return _huber_loss(input, target, delta, reduction, name)  # type: ignore[no-any-return]
+
+
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`0.5 z ** 2 / beta` where z = `|input - target|` is below `beta`, else `z - 0.5 beta`; broadcast, reduced.
+
+    With `beta` = 0 it is `l1_loss`.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast, for another `reduction`, or a `beta` below 0.
+        UnsupportedError: for what torch deprecates.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.smooth_l1_loss.html
+    """
+    name = contract_name(contract)
+    _sized("smooth_l1_loss", input, target)
+    check_deprecated("smooth_l1_loss", size_average, reduce)
+    beta = as_float("smooth_l1_loss", "beta", beta)
+    check("smooth_l1_loss", beta >= 0, lambda: f"beta is {beta}, expected a number that is not below 0")
+    if is_zero(beta):
+        return _l1_loss(input, target, reduction, name)  # type: ignore[no-any-return]
+    return _smooth_l1_loss(input, target, beta, reduction, name)  # type: ignore[no-any-return]
 
 
 def binary_cross_entropy_with_logits(
