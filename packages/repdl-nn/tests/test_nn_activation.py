@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import repdl
 from repdl import nn
 
 # exp and log are correctly rounded; a sum of at most 8 terms of at most e, a division or a
@@ -26,6 +27,15 @@ def test_relu__inplace_gradient(uniform):
     x, y = uniform(4, 5).requires_grad_(), uniform(4, 5)
     (nn.ReLU(inplace=True)(x * 2) * y).sum().backward()
     assert torch.equal(x.grad, torch.where(x > 0, 2 * y, 0.0))
+
+
+def test_hardswish__layer(compare, uniform):
+    # Four roundings of numbers below 9.
+    compare(nn.Hardswish(), torch.nn.Hardswish(), uniform(4, 5) * 4, tolerance=4 * 9 * 2.0**-24)
+    x = uniform(4, 5)
+    expected = nn.functional.hardswish(x)
+    assert nn.Hardswish(inplace=True)(x) is x and torch.equal(x, expected)
+    assert type(repdl.from_torch_module(torch.nn.Hardswish())) is nn.Hardswish
 
 
 @pytest.mark.parametrize("name", ["Softmax", "LogSoftmax"])

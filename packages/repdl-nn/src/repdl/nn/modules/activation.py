@@ -1,4 +1,4 @@
-"""ReLU, Softmax and LogSoftmax."""
+"""Activations, Softmax and LogSoftmax."""
 
 from __future__ import annotations
 
@@ -22,6 +22,22 @@ class ReLU(Layer, torch.nn.ReLU):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Same shape as the input."""
         return F.relu(input, inplace=self.inplace)
+
+
+class Hardswish(Layer, torch.nn.Hardswish):
+    """`input * clamp(input + 3, 0, 6) / 6`, any shape, any floating-point dtype.
+
+    Arguments are those of `torch.nn.Hardswish`, and keyword `contract`, of which no bit depends here.
+
+    Raises:
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: activation v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardswish.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input."""
+        return F.hardswish(input, self.inplace)
 
 
 class Softmax(Layer, torch.nn.Softmax):
@@ -66,4 +82,4 @@ def _dim(dim: int | None, input: torch.Tensor) -> int:
     return dim
 
 
-__all__ = ["LogSoftmax", "ReLU", "Softmax"]
+__all__ = ["Hardswish", "LogSoftmax", "ReLU", "Softmax"]
