@@ -24,10 +24,13 @@ Function = Callable[..., Any]
 
 NEVER_NAN = {"sign"}  # sign(NaN) is 0, as torch has it
 # The results nearest to 0 are far from subnormal.
-NEVER_SUBNORMAL = {"cos", "log", "log10", "log2", "log_softmax", "rsqrt", "sign", "sqrt"}
+NEVER_SUBNORMAL = {
+    *("cos", "div_floor", "div_trunc", "hardsigmoid", "log", "log10", "log2", "log_softmax", "rsqrt", "sign", "sqrt"),
+}
 # The results are equal, rounded.
 SUBNORMAL_ARGUMENT_IS_ZERO = {
-    *("cos", "exp", "exp2", "huber_loss", "log_softmax", "mse_loss", "sigmoid", "softmax", "square"),
+    *("cos", "exp", "exp2", "hardsigmoid", "huber_loss", "log_softmax", "mse_loss", "sigmoid", "smooth_l1_loss"),
+    *("softmax", "square"),
 }
 
 
