@@ -39,6 +39,7 @@ struct RunPacker {
       longest = std::max(longest, n);
       j += n;
     }
+    const std::int64_t* const terms = offset + k0;  // which no store can reach
     // Columns that are no outputs: the end of the last vector holds anything, the rest zeros.
     const std::int64_t end = pieces[n_pieces - 1].count + Vec::width - 1;
     const std::int64_t clear = pieces[n_pieces - 1].at + end / Vec::width * Vec::width;
@@ -53,7 +54,7 @@ struct RunPacker {
     const auto copy_one = [&](const float* from, float* to, std::int64_t) { Vec::load(from).store(to); };
     const auto rows = [&](const auto& piece_copy) {
       for (std::int64_t k = 0; k < kc; ++k) {
-        const std::int64_t at = offset[k0 + k];
+        const std::int64_t at = terms[k];
         for (int p = 0; p < n_pieces; ++p)
           piece_copy(pieces[p].source + at, dst + k * width + pieces[p].at, pieces[p].count);
         for (std::int64_t j = clear; j < width; j += Vec::width) Vec::zero().store(dst + k * width + j);

@@ -110,12 +110,11 @@ void sum_64_lanes(std::int64_t begin, std::int64_t n, const F& given, std::array
     for (int k = 0; k < K; ++k)
       for (int v = 0; v < vectors; ++v) lane[k][v] = lane[k][v] + Vec::load(rest[k] + v * Vec::width);
   }
-  for (int k = 0; k < K; ++k) {
-    fold_lanes(vectors, [&](int half) {
+  fold_lanes(vectors, [&](int half) __attribute__((always_inline)) {
+    for (int k = 0; k < K; ++k)
       for (int v = 0; v < half; ++v) lane[k][v] = lane[k][v] + lane[k][v + half];
-    });
-    sums[k] = fold(lane[k][0]);
-  }
+  });
+  for (int k = 0; k < K; ++k) sums[k] = fold(lane[k][0]);
 }
 
 // K sums of f(0) + ... + f(n - 1), f(i, part) giving an array of K Vecs of elements from i on.
