@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from repdl.errors import BackendError, DTypeError, SlowBackendWarning
+from repdl.replay import EPOCH
 from repdl.scopes import Setting
 
 Implementation = Callable[..., Any]
@@ -160,29 +161,33 @@ class Backends:
         with self._lock:
             self._loaded[backend.name] = backend
             self._failed.pop(backend.name, None)
-            self._chosen.clear()
+            self._forget()
 
     def remove(self, name: str) -> None:
         with self._lock:
             self._loaded.pop(name, None)
-            self._chosen.clear()
+            self._forget()
 
     def implement(self, op: str, backend: str, function: Implementation) -> None:
         with self._lock:
             self._added[op, backend] = function
-            self._chosen.clear()
+            self._forget()
 
     def forget(self, op: str) -> None:
         """Take out what `implement` added for an op."""
         with self._lock:
             self._added = {key: function for key, function in self._added.items() if key[0] != op}
-            self._chosen.clear()
+            self._forget()
+
+    def _forget(self) -> None:
+        self._chosen.clear()
+        EPOCH.end()
 
     def set_default(self, name: str) -> None:
         """Make `name` the process-wide choice, also of processes that are started later; "" is none."""
         if name:
             self.get(name)
-        self._setting.default = name
+        self._setting.set_default(name)
         if name:
             os.environ["REPDL_BACKEND"] = name
         else:

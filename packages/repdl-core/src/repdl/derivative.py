@@ -16,6 +16,7 @@ from torch.autograd.function import _SingleLevelFunction
 from torch.utils import _pytree as pytree
 
 from repdl.backend import BACKENDS
+from repdl.replay import THREAD
 
 Function = Callable[..., Any]
 
@@ -110,17 +111,31 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
             ctx.needs_input_grad = needs
         return (*result, None) if isinstance(result, tuple) else (result, None)
 
+    def replay(ctx: Any, *args: Any) -> Any:
+        # The last argument is the recording of a call with these arguments.
+        *inputs, recording = args
+        output = recording(*inputs)
+        ctx.backend = ""
+        if setup_context is not None:
+            setup_context(ctx=ctx, inputs=inputs, output=output)
+        return output
+
     # Of one level, as the ops of torch: torch.func's transforms are layers of the dispatcher,
     # and each of them makes a node of its own here.
     members = {"forward": staticmethod(opaque(forward)), "backward": staticmethod(opaque(gradients))}
     function = type(f"{name}_with_derivative", (_SingleLevelFunction,), members)
     apply = (supports_tensorlist(function) if lists else function).apply  # type: ignore[union-attr]
+    members = {"forward": staticmethod(opaque(replay)), "backward": members["backward"]}
+    replay_apply = type(f"{name}_replayed", (_SingleLevelFunction,), members).apply  # type: ignore[attr-defined]
 
     def autograd(keyset: Any, *args: Any) -> Any:
         plain = len(args) == arguments and not lists and _is_plain(keyset & _AFTER_AUTOGRAD)
         if grad_enabled() and any_requires_grad(*args):
             if plain:
-                return apply(*args, None)
+                output = apply(*args, None)
+                if THREAD.tape is not None:
+                    THREAD.tape.derivatives.append((replay_apply, args, output))
+                return output
             with enable_single_level_autograd_function():
                 return apply(*args, keyset)
         if plain:

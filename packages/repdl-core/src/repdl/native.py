@@ -18,6 +18,7 @@ from repdl import layout
 from repdl.contract import Contract
 from repdl.ops._elements import flat_lists
 from repdl.registry import OPS, Op
+from repdl.replay import THREAD
 
 Run = tuple[int, int, int]
 """Where a kernel runs: number of threads, index of the device, handle of the stream."""
@@ -107,7 +108,10 @@ def _implementation(native: Native, op: Op, example: Kernel) -> Callable[..., An
             fresh(output)
         if has_order:
             given = given[:-1] if unused else (*given[:-1], _contract(given[-1]))
-        kernel(given, written, run(like), like)
+        at = run(like)
+        kernel(given, written, at, like)
+        if (tape := THREAD.tape) is not None:
+            tape.steps.append((kernel, given, written, *at[:2]))
         if finish is None:
             return made
         result = finish()

@@ -24,6 +24,7 @@ from repdl.backend import BACKENDS, Backend
 from repdl.derivative import autograd_kernel, batching_rule, opaque
 from repdl.dtypes import HALF, Dtypes, Storage
 from repdl.errors import DeviceError, NameTakenError, UnsupportedError
+from repdl.replay import checked, refuse, replayed
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def define(
     namespace: str = "repdl",
     distribution: str = "repdl-core",
 ) -> Callable[..., Any]:
-    """Register an op and return its `torch.ops` overload.
+    """Register an op and return a function that calls its `torch.ops` overload.
 
     Args:
         schema: arguments and returns as `torch.library` spells them; the contract, where
@@ -133,8 +134,11 @@ def define(
                 dtype = storage.check(args)  # type: ignore[union-attr]
                 break
         check(*args)
+        if mutable:
+            refuse()
         if check_values is not None:
             check_values(*args)
+            checked(check_values, args)
         if dtype in HALF and storage is not None:
             implementation = serve(name, device, single)
             result = storage.run(implementation, serve("cast", device, single), args)
@@ -166,7 +170,17 @@ def define(
     for device, dtype in (autocast or {}).items():
         library.impl(name, opaque(autocasts.kernel(overload, device, dtype)), autocasts.KEYS[device])
     OPS[name] = Op(name, family or name, schema, check, fake, overload, distribution, storage, differentiable)
-    return overload
+    return _function(name, overload, replays=not mutable)
+
+
+class _Functions:
+    """The registered ops by name, as `define` returns them: for derivatives and formulas, which call ops of others."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        raise AttributeError(f"no op {name!r} is registered")
+
+
+functions = _Functions()
 
 
 def composite(
@@ -182,7 +196,7 @@ def composite(
     namespace: str = "repdl",
     distribution: str = "repdl-core",
 ) -> Callable[..., Any]:
-    """Register an op that is a formula over registered ops, and return its `torch.ops` overload.
+    """Register an op that is a formula over registered ops, and return a function that calls its `torch.ops` overload.
 
     Derivatives, every backend and half storage follow from the formula, which calls registered ops and
     moves data, and sees float32 and float64 only: halves are widened before it, and its result rounded.
@@ -202,7 +216,7 @@ def composite(
         device_of(args)
         dtype = storage.check(args)
         check(*args)
-        return storage.run(formula, torch.ops.repdl.cast, args) if dtype in HALF else formula(*args)
+        return storage.run(formula, functions.cast, args) if dtype in HALF else formula(*args)
 
     library.impl(name, run, "CompositeImplicitAutograd")
     for device, lower in (autocast or {}).items():
@@ -210,7 +224,13 @@ def composite(
     OPS[name] = Op(
         name, family or name, schema, check, run, overload, distribution, storage, True, run, frozenset(calls)
     )
-    return overload
+    return _function(name, overload)
+
+
+def _function(name: str, overload: Any, replays: bool = True) -> Callable[..., Any]:
+    function = replayed(overload) if replays else overload
+    setattr(functions, name, function)
+    return function  # type: ignore[no-any-return]
 
 
 def _declare(name: str, schema: str, family: str, namespace: str) -> tuple[torch.library.Library, Any]:

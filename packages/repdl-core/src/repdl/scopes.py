@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from torch._compile import _disable_dynamo
 from torch.compiler import is_dynamo_compiling
 
+from repdl.replay import EPOCH
+
 
 class _Scope:
     """A value that holds from the entry of a `with` block to its exit."""
@@ -51,6 +53,11 @@ class Setting:
             return self._traced()
         return (self._scopes.get() and self.scope()) or self.default
 
+    def set_default(self, value: str) -> None:
+        """Make `value` the process-wide default."""
+        self.default = value
+        EPOCH.end()
+
     def scope(self) -> str:
         """The value of the innermost open scope, or an empty text outside of all."""
         for scope in reversed(self._scopes.get()):
@@ -79,6 +86,7 @@ class Setting:
             self._count += by
             self._in_tasks += by if in_task else 0
             self._anywhere = self._count > 0
+        EPOCH.hold(by)
         if not in_task:
             self._thread.value = self.scope()
 

@@ -1,10 +1,12 @@
-// What depends on the machine and not on an ISA: which modules it can run, and its pages.
+// What depends on the machine and not on an ISA: which modules it can run, its pages, and the fast way of a call.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "repdl/python/call.hpp"
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -45,4 +47,5 @@ void advise_huge_pages(std::uintptr_t address, std::size_t bytes) {
 PYBIND11_MODULE(_machine, module) {
   module.def("supported_isas", &supported_isas);
   module.def("advise_huge_pages", &advise_huge_pages);
+  repdl::python::add_call(module.ptr());
 }

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from repdl.errors import BackendError
+from repdl.replay import EPOCH
 from repdl_cpu import _machine
 
 
@@ -52,10 +53,12 @@ def use_isa(isa: str) -> Iterator[None]:
     """
     before = (_Current.isa, _Current.module)
     _Current.module, _Current.isa = _load(isa), isa
+    EPOCH.end()
     try:
         yield
     finally:
         _Current.isa, _Current.module = before
+        EPOCH.end()
 
 
 native()

@@ -8,16 +8,29 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 import torch
 
-from repdl.backend import register_backend
+from repdl.backend import Backend, register_backend
 from repdl.errors import BackendError
-from repdl_cuda import make_backend
-from repdl_cuda.native import load
+from repdl_cuda import __version__
+from repdl_cuda.native import NATIVE, load
+
+
+def make_backend(name: str, device: str, priority: int, describe: Callable[[], Mapping[str, str]]) -> Backend:
+    """A backend of all families; which native module an op runs in follows from its tensors."""
+    ops, float64 = NATIVE.implement(NATIVE.kernels(torch.empty(0, device=device)))
+    return Backend(
+        name=name,
+        device=device,
+        ops=ops,
+        priority=priority,
+        float64=float64,
+        describe=lambda: {"version": __version__, **describe()},
+    )
 
 
 def no_device() -> str:

@@ -130,7 +130,8 @@ def set_contract(contract: Contract | str) -> None:
     Raises:
         ContractError: if it names no contract.
     """
-    _setting.default = os.environ["REPDL_CONTRACT"] = str(as_contract(contract))
+    os.environ["REPDL_CONTRACT"] = str(as_contract(contract))
+    _setting.set_default(os.environ["REPDL_CONTRACT"])
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from repdl import registry
 from repdl.errors import ShapeError
 
 
@@ -39,7 +40,7 @@ def sum_to(grad: torch.Tensor, shape: Sequence[int], contract: str) -> torch.Ten
         return grad
     lead = grad.dim() - len(shape)
     dims = [*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and grad.shape[lead + i] != 1)]
-    summed = torch.ops.repdl.sum(grad, dims, True, contract)
+    summed = registry.functions.sum(grad, dims, True, contract)
     return summed.reshape(shape)
 
 

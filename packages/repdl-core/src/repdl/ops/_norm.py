@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from repdl import registry
 from repdl.errors import check, check_size
 
 
@@ -50,7 +51,7 @@ def affine_backward(name: str) -> Callable[..., Any]:
 
     def backward(ctx: Any, grad: torch.Tensor, *_: Any) -> Any:
         input, weight, mean, rstd = ctx.saved_tensors
-        op = getattr(torch.ops.repdl, name)
+        op = getattr(registry.functions, name)
         grad_input, grad_weight, grad_bias = op(grad, input, ctx.rows, mean, rstd, weight, ctx.contract)
         has_weight = weight is not None
         return grad_input, None, grad_weight if has_weight else None, grad_bias if ctx.has_bias else None, None, None

@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 
+from repdl import registry
 from repdl.dtypes import HALF
 from repdl.ops._number import constant
 from repdl.ops.cast import cast, narrowed
 
 Optional = torch.Tensor | None
-_ops = torch.ops.repdl
+_ops = registry.functions
 
 
 class Rows:

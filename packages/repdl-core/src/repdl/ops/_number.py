@@ -10,10 +10,11 @@ from typing import Any
 
 import torch
 
-from repdl import numbers
+from repdl import numbers, registry
 from repdl.dtypes import ALL
 from repdl.errors import UnsupportedError
 from repdl.ops.cast import cast
+from repdl.replay import THREAD, refuse
 
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16, torch.uint32)
@@ -22,6 +23,13 @@ _INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torc
 
 def constant(value: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """A number as a 0-D tensor, rounded once to the floating-point `dtype`."""
+    tensor = _constant(value, dtype, device)
+    if THREAD.tape is not None:
+        THREAD.tape.constants.append(tensor)
+    return tensor
+
+
+def _constant(value: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     if torch.compiler.is_compiling() or isinstance(value, (torch.SymInt, torch.SymFloat)):
         return _traced(value, dtype, device)
     pattern = numbers.element(value, dtype)
@@ -60,7 +68,7 @@ def floating(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     high, low = tensor >> 32, tensor & 0xFFFFFFFF
     upper = high.to(torch.float64) * 2.0**32
     if dtype is torch.float64:
-        return torch.ops.repdl.add(upper, low.to(torch.float64), "v1")  # type: ignore[no-any-return]
+        return registry.functions.add(upper, low.to(torch.float64), "v1")  # type: ignore[no-any-return]
     # Rounded to odd at 11 bits where the sum may have more than 53: rounding that again is one rounding.
     odd = (low >> 11 | (low & 0x7FF != 0)) << 11
     small = (high >= -(1 << 20)) & (high < 1 << 20)
@@ -73,4 +81,5 @@ def _narrowed(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 def item(tensor: torch.Tensor) -> float | int:
     """The number in a 0-D tensor, exactly."""
+    refuse()
     return cast(tensor.detach(), torch.float64).item() if tensor.dtype in ALL else tensor.item()

@@ -116,7 +116,7 @@ def below(a: Tensor, b: Tensor, contract: str) -> Tensor:
 
     The difference is not 0 unless they are equal, and its sign is a normal number.
     """
-    return torch.ops.repdl.sign(torch.ops.repdl.sub(a.detach(), b.detach(), contract)) < 0  # type: ignore[no-any-return]
+    return registry.functions.sign(registry.functions.sub(a.detach(), b.detach(), contract)) < 0  # type: ignore[no-any-return]
 
 
 def _parameters(rest: str) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import torch
 
+from repdl import registry
 from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
@@ -13,11 +14,12 @@ from repdl.errors import as_float, check, check_bool, check_tensor
 from repdl.ops._number import constant
 from repdl.ops._pointwise import below, pointwise
 from repdl.ops.unary import _add, _div, _mul, _sub
+from repdl.replay import replayed
 
 __all__ = ["elu", "gelu", "hardsigmoid", "hardswish", "leaky_relu", "silu", "softplus"]
 
 Tensor = torch.Tensor
-_ops = torch.ops.repdl
+_ops = registry.functions
 _KINDS = ("none", "tanh")
 _ROOT_HALF, _PDF_0 = 0.7071067811865476, 0.3989422804014327  # sqrt(1/2), 1 / sqrt(2 pi)
 _SCALE, _CUBIC = 0.7978845608028654, 0.044715  # sqrt(2 / pi)
@@ -208,6 +210,7 @@ def _softplus_second(g: Tensor, grad: Tensor, input: Tensor, beta: float, thresh
     return _ops.where(beyond, torch.zeros_like(second), second, "v1")  # type: ignore[no-any-return]
 
 
+@replayed
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`input` where it is above 0, else `(exp(input) - 1) * alpha`, any shape. With `inplace`, into `input`.
 
@@ -223,6 +226,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: C
     return _inplace("elu", lambda x: _elu(x, factor), input, inplace)
 
 
+@replayed
 def gelu(input: Tensor, approximate: str = "none", *, contract: Contract | str | None = None) -> Tensor:
     """`input * (1 + erf(input / sqrt(2))) / 2`, any shape; "tanh" approximates it as torch does.
 
@@ -239,6 +243,7 @@ def gelu(input: Tensor, approximate: str = "none", *, contract: Contract | str |
     return _gelu(input, approximate)
 
 
+@replayed
 def silu(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`input * sigmoid(input)`, any shape, two roundings. With `inplace`, into `input`.
 
@@ -253,6 +258,7 @@ def silu(input: Tensor, inplace: bool = False, *, contract: Contract | str | Non
     return _inplace("silu", _silu, input, inplace)
 
 
+@replayed
 def hardsigmoid(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`clamp(input + 3, 0, 6) / 6`, any shape and floating-point dtype. With `inplace`, into `input`.
 
@@ -264,6 +270,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False, *, contract: Contract | st
     return _inplace("hardsigmoid", _hardsigmoid, input, inplace)
 
 
+@replayed
 def hardswish(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`input * clamp(input + 3, 0, 6) / 6`, any shape and floating-point dtype. With `inplace`, into `input`.
 
@@ -275,6 +282,7 @@ def hardswish(input: Tensor, inplace: bool = False, *, contract: Contract | str 
     return _inplace("hardswish", _hardswish, input, inplace)
 
 
+@replayed
 def leaky_relu(
     input: Tensor, negative_slope: float = 0.01, inplace: bool = False, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -291,6 +299,7 @@ def leaky_relu(
     return _inplace("leaky_relu", lambda x: _leaky_relu(x, slope), input, inplace)
 
 
+@replayed
 def softplus(
     input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, contract: Contract | str | None = None
 ) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from repdl import registry
 from repdl.autocast import LOWER
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
@@ -11,10 +12,11 @@ from repdl.errors import as_float, check, check_dim, check_size, check_tensor
 from repdl.numbers import is_zero, rounded
 from repdl.ops._number import constant, item
 from repdl.registry import composite
+from repdl.replay import replayed
 
 __all__ = ["addmm"]
 
-_ops = torch.ops.repdl
+_ops = registry.functions
 
 
 def _check(
@@ -58,6 +60,7 @@ def _number(name: str, value: float, input: torch.Tensor) -> float:
     return as_float("addmm", name, value)
 
 
+@replayed
 def addmm(
     input: torch.Tensor,
     mat1: torch.Tensor,

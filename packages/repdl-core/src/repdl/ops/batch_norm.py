@@ -21,6 +21,7 @@ from repdl.errors import (
 from repdl.ops._loss import check_no_grad
 from repdl.ops._norm_twice import Rows, narrow, twice, wide
 from repdl.ops._step import may_overlap
+from repdl.replay import refuse, replayed
 
 __all__ = ["batch_norm"]
 
@@ -223,6 +224,7 @@ def _check_writable(op: str, **statistics: Optional) -> None:
         )
 
 
+@replayed
 def batch_norm(
     input: torch.Tensor,
     running_mean: torch.Tensor | None,
@@ -261,6 +263,7 @@ def batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps, contract_name(contract)
     )
     if training and running_mean is not None and running_var is not None and input.numel():
+        refuse()
         running_mean.copy_(new_mean)
         running_var.copy_(new_var)
     return output

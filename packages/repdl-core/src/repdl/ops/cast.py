@@ -10,6 +10,7 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, HALF
 from repdl.errors import ArgumentError, DTypeError, check_dtype, check_tensor
+from repdl.replay import replayed
 
 __all__ = ["cast"]
 
@@ -54,6 +55,7 @@ def narrowed(output: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return output if output.dtype is dtype else _cast(output, dtype)
 
 
+@replayed
 def cast(input: torch.Tensor, dtype: torch.dtype, *, contract: Contract | str | None = None) -> torch.Tensor:
     """`input` in another floating-point dtype, any shape: widened exactly, or rounded once.
 

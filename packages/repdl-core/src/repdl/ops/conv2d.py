@@ -21,6 +21,7 @@ from repdl.errors import (
     check_tensor,
     check_tensor_or_none,
 )
+from repdl.replay import replayed
 
 __all__ = ["conv2d"]
 
@@ -118,7 +119,7 @@ def _backward(ctx: Any, grad: torch.Tensor) -> Any:
     if ctx.needs_input_grad[1]:
         grad_weight = _grad_weight(grad, input, weight.shape[2:], *ctx.options).contiguous(memory_format=ctx.format)
     if ctx.needs_input_grad[2]:
-        grad_bias = torch.ops.repdl.sum(grad, [0, 2, 3], False, ctx.options[-1])
+        grad_bias = registry.functions.sum(grad, [0, 2, 3], False, ctx.options[-1])
     return grad_input, grad_weight, grad_bias, None, None, None, None, None
 
 
@@ -233,6 +234,7 @@ _grad_weight = registry.define(
 )
 
 
+@replayed
 def conv2d(
     input: torch.Tensor,
     weight: torch.Tensor,

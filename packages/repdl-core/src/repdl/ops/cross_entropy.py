@@ -27,10 +27,11 @@ from repdl.ops.nll_loss import nll_loss
 from repdl.ops.softmax import log_softmax
 from repdl.ops.sum import mean, sum
 from repdl.ops.unary import neg
+from repdl.replay import replayed
 
 __all__ = ["cross_entropy"]
 
-_ops = torch.ops.repdl
+_ops = registry.functions
 
 
 _check, _check_values = class_loss_checks("cross_entropy")
@@ -158,7 +159,7 @@ def _reduced(losses: torch.Tensor, count: torch.Tensor | None, reduction: str, c
 def _kept_and_spread(label_smoothing: float, classes: int, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """What a target keeps, `1 - label_smoothing`, and what each class gets of the rest: doubles, then rounded."""
     a, one, n = (constant(value, torch.float64, like.device) for value in (label_smoothing, 1.0, classes))
-    return cast(torch.ops.repdl.sub(one, a, "v1"), like.dtype), cast(torch.ops.repdl.div(a, n, "v1"), like.dtype)
+    return cast(registry.functions.sub(one, a, "v1"), like.dtype), cast(registry.functions.div(a, n, "v1"), like.dtype)
 
 
 def _check_probabilities(
@@ -254,6 +255,7 @@ _cross_entropy_smoothed = registry.composite(
 )
 
 
+@replayed
 def cross_entropy(
     input: torch.Tensor,
     target: torch.Tensor,

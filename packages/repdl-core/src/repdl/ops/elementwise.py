@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import (
@@ -26,12 +27,13 @@ from repdl.errors import (
 from repdl.numbers import rounded
 from repdl.ops._number import constant, floating, item
 from repdl.ops._pointwise import pointwise
+from repdl.replay import replayed
 
 __all__ = ["add", "div", "maximum", "minimum", "mul", "sub"]
 
 Operand = torch.Tensor | float | int
 Function = Callable[..., torch.Tensor]
-_ops = torch.ops.repdl
+_ops = registry.functions
 
 
 _BINARY = "(Tensor input, Tensor other, str contract) -> Tensor"
@@ -194,12 +196,13 @@ def _scaled_op(
         raise ArgumentError(f"{op}: alpha is bool {alpha}, expected a real number")
     if isinstance(alpha, (int, float)) and alpha == 1:
         return function(*pair, name)
-    if isinstance(alpha, int):  # rounded once, not by way of a double
+    if isinstance(alpha, int) and not -(2**24) <= alpha <= 2**24:  # rounded once, not by way of a double
         single = pair[0].dtype is not torch.float64
         alpha = rounded(as_int(op, "alpha", alpha), torch.float32 if single else torch.float64)
     return _add_alpha(*pair, sign * as_float(op, "alpha", alpha), name)  # type: ignore[no-any-return]
 
 
+@replayed
 def add(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None) -> torch.Tensor:
     """`input + alpha * other`, broadcast, any floating-point dtype, rounded once.
 
@@ -212,6 +215,7 @@ def add(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract 
     return _scaled_op("add", _add, 1, input, other, alpha, contract)
 
 
+@replayed
 def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None) -> torch.Tensor:
     """`input - alpha * other`, broadcast, any floating-point dtype, rounded once.
 
@@ -229,6 +233,7 @@ def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract 
     return _scaled_op("sub", _sub, -1, input, other, alpha, contract)
 
 
+@replayed
 def mul(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
     """`input * other`, broadcast, any floating-point dtype, rounded once.
 
@@ -243,6 +248,7 @@ def mul(input: Operand, other: Operand, *, contract: Contract | str | None = Non
     return torch.mul(input, other) if pair is None else _mul(*pair, name)  # type: ignore[arg-type]
 
 
+@replayed
 def div(
     input: Operand,
     other: Operand,
@@ -275,6 +281,7 @@ def div(
     return (_div_floor if rounding_mode == "floor" else _div_trunc)(*pair, name)
 
 
+@replayed
 def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """The larger of two elements, broadcast, any floating-point dtype; NaN if either is NaN.
 
@@ -290,6 +297,7 @@ def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | st
     return torch.maximum(input, other) if pair is None else _maximum(*pair, name)
 
 
+@replayed
 def minimum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """The smaller of two elements, broadcast, any floating-point dtype; NaN if either is NaN.
 

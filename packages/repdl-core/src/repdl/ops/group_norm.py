@@ -25,6 +25,7 @@ from repdl.ops._norm_twice import Rows, narrow, twice, wide
 from repdl.ops.batch_norm import batch_norm, check_statistics, new_statistics
 from repdl.ops.cast import narrowed
 from repdl.ops.sum import mean
+from repdl.replay import replayed
 
 __all__ = ["group_norm", "instance_norm"]
 
@@ -125,6 +126,7 @@ registry.define(
 )
 
 
+@replayed
 def group_norm(
     input: torch.Tensor,
     num_groups: int,
@@ -160,6 +162,7 @@ def group_norm(
     return _group_norm(input, groups, weight, bias, epsilon, contract_name(contract))[0]
 
 
+@replayed
 def instance_norm(
     input: torch.Tensor,
     running_mean: torch.Tensor | None = None,

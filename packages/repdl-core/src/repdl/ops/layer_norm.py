@@ -20,6 +20,7 @@ from repdl.ops._norm import (
     statistics_shape,
 )
 from repdl.ops._norm_twice import Rows, narrow, twice, wide
+from repdl.replay import replayed
 
 __all__ = ["layer_norm"]
 
@@ -91,6 +92,7 @@ registry.define(
 )
 
 
+@replayed
 def layer_norm(
     input: torch.Tensor,
     normalized_shape: Sequence[int],

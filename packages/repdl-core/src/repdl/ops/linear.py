@@ -11,6 +11,7 @@ from repdl.autocast import LOWER
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size, check_tensor, check_tensor_or_none
+from repdl.replay import replayed
 
 __all__ = ["linear"]
 
@@ -37,11 +38,11 @@ def _backward(ctx: Any, grad: torch.Tensor) -> Any:
     input, weight = ctx.saved_tensors
     grad_input = grad_weight = grad_bias = None
     if ctx.needs_input_grad[0]:
-        grad_input = torch.ops.repdl.matmul(grad, weight, False, False, ctx.contract)
+        grad_input = registry.functions.matmul(grad, weight, False, False, ctx.contract)
     if ctx.needs_input_grad[1]:
-        grad_weight = torch.ops.repdl.matmul(grad, input, True, False, ctx.contract)
+        grad_weight = registry.functions.matmul(grad, input, True, False, ctx.contract)
     if ctx.needs_input_grad[2]:
-        grad_bias = torch.ops.repdl.sum(grad, [0], False, ctx.contract)
+        grad_bias = registry.functions.sum(grad, [0], False, ctx.contract)
     return grad_input, grad_weight, grad_bias, None
 
 
@@ -57,6 +58,7 @@ _op = registry.define(
 )
 
 
+@replayed
 def linear(
     input: torch.Tensor,
     weight: torch.Tensor,

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from repdl import registry
 from repdl.autocast import FLOAT32
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
@@ -18,12 +19,13 @@ from repdl.ops._loss import REDUCTIONS, check_deprecated, check_reduction
 from repdl.ops._number import constant
 from repdl.ops._pointwise import below, broadcast_shape
 from repdl.registry import composite
+from repdl.replay import replayed
 from repdl.rows import ROWS, Row, generated, item
 
 __all__ = ["binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss", "mse_loss", "smooth_l1_loss"]
 
 Tensor = torch.Tensor
-_ops = torch.ops.repdl
+_ops = registry.functions
 
 
 def _number(value: float, like: Tensor) -> Tensor:
@@ -192,6 +194,7 @@ def _no_weight(op: str, weight: Any) -> None:
         raise UnsupportedError(f"{op}: weight is given, expected None; multiply the losses of reduction='none'")
 
 
+@replayed
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -217,6 +220,7 @@ def mse_loss(
     return _mse_loss(input, target, reduction, name)  # type: ignore[no-any-return]
 
 
+@replayed
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -242,6 +246,7 @@ def l1_loss(
     return _l1_loss(input, target, reduction, name)  # type: ignore[no-any-return]
 
 
+@replayed
 def huber_loss(
     input: Tensor,
     target: Tensor,
@@ -267,6 +272,7 @@ def huber_loss(
     return _huber_loss(input, target, delta, reduction, name)  # type: ignore[no-any-return]
 
 
+@replayed
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -297,6 +303,7 @@ def smooth_l1_loss(
     return _smooth_l1_loss(input, target, beta, reduction, name)  # type: ignore[no-any-return]
 
 
+@replayed
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -331,6 +338,7 @@ def binary_cross_entropy_with_logits(
     return _bce_op(input, target, weight, pos_weight, reduction, name)  # type: ignore[no-any-return]
 
 
+@replayed
 def kl_div(
     input: Tensor,
     target: Tensor,

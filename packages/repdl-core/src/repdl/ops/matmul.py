@@ -12,6 +12,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_dim, check_size, check_tensor
 from repdl.ops._broadcast import broadcast_shapes, sum_to
+from repdl.replay import replayed
 
 __all__ = ["bmm", "matmul", "mm"]
 
@@ -83,6 +84,7 @@ _op = registry.define(
 )
 
 
+@replayed
 def mm(
     input: torch.Tensor,
     mat2: torch.Tensor,
@@ -109,6 +111,7 @@ def mm(
     return _op(input, mat2, transA, transB, contract_name(contract))
 
 
+@replayed
 def bmm(input: torch.Tensor, mat2: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """Batched matrix product `(B, M, K) @ (B, K, N) -> (B, M, N)`, any floating-point dtype.
 
@@ -124,6 +127,7 @@ def bmm(input: torch.Tensor, mat2: torch.Tensor, *, contract: Contract | str | N
     return _op(input, mat2, False, False, contract_name(contract))
 
 
+@replayed
 def matmul(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """Matrix product with torch's broadcasting, any floating-point dtype.
 

@@ -15,6 +15,7 @@ from repdl.ops._number import floating
 from repdl.ops._reduce import as_numpy, normalize_dim, reduced_shape
 from repdl.ops.cast import narrowed, widened
 from repdl.ops.elementwise import maximum
+from repdl.replay import replayed
 
 __all__ = ["max"]
 
@@ -55,9 +56,9 @@ def _setup_max_backward(ctx: Any, inputs: Any, output: Any) -> None:
 def _max_twice(ctx: Any, cotangent: torch.Tensor) -> Any:
     (ties,) = ctx.saved_tensors
     storage, (wide,) = widened(cotangent)
-    total = torch.ops.repdl.sum(torch.where(ties, wide, 0.0), list(range(ties.dim())), False, "v1")
+    total = registry.functions.sum(torch.where(ties, wide, 0.0), list(range(ties.dim())), False, "v1")
     count = floating(ties.sum(), wide.dtype)
-    return narrowed(torch.ops.repdl.div(total, count, "v1"), storage), None, None
+    return narrowed(registry.functions.div(total, count, "v1"), storage), None, None
 
 
 _max_backward: Callable[..., torch.Tensor] = registry.define(
@@ -115,6 +116,7 @@ _max_dim = registry.define(
 )
 
 
+@replayed
 def max(
     input: torch.Tensor,
     dim: int | torch.Tensor | None = None,

@@ -11,6 +11,7 @@ from repdl import layout, registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, as_pair, check, check_bool, check_dim, check_dtype, check_size, check_tensor
+from repdl.replay import replayed
 
 __all__ = ["max_pool2d"]
 
@@ -156,6 +157,7 @@ def _at(grad: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
     return grad.flatten(2).gather(2, indices.flatten(2)).reshape(indices.shape)
 
 
+@replayed
 def max_pool2d(
     input: torch.Tensor,
     kernel_size: int | Sequence[int],

@@ -13,6 +13,7 @@ from repdl.dtypes import ALL, Dtypes
 from repdl.errors import ArgumentError, UnsupportedError, as_float, as_ints, check, check_dtype, check_tensor
 from repdl.numbers import is_zero
 from repdl.ops._number import constant
+from repdl.replay import replayed
 
 __all__ = ["pad"]
 
@@ -107,6 +108,7 @@ def _filled(input: torch.Tensor, pad: Sequence[int], value: float) -> torch.Tens
     return torch.where(kept, padded, constant(value, input.dtype, input.device))
 
 
+@replayed
 def pad(
     input: torch.Tensor,
     pad: Sequence[int],

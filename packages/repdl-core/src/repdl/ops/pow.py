@@ -17,10 +17,11 @@ from repdl.numbers import difference, is_zero, rounded
 from repdl.ops._number import constant
 from repdl.ops._pointwise import pointwise
 from repdl.ops.elementwise import Operand, operands
+from repdl.replay import replayed
 
 __all__ = ["pow"]
 
-_ops = torch.ops.repdl
+_ops = registry.functions
 
 
 def _backward(ctx: Any, grad: torch.Tensor) -> Any:
@@ -79,6 +80,7 @@ _pow_tensor: Callable[..., torch.Tensor] = pointwise(
 )
 
 
+@replayed
 def pow(input: Operand, exponent: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
     """`input` to the power of `exponent`, broadcast, correctly rounded to float32.
 

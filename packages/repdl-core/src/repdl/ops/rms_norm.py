@@ -15,6 +15,7 @@ from repdl.errors import as_float, as_ints, check_size, check_tensor, check_tens
 from repdl.ops._norm import check_normalized_shape, statistics_shape
 from repdl.ops._norm_twice import Rows, narrow, twice, wide
 from repdl.ops.cast import narrowed
+from repdl.replay import replayed
 
 __all__ = ["rms_norm"]
 
@@ -98,6 +99,7 @@ _rms_norm_backward = registry.define(
 )
 
 
+@replayed
 def rms_norm(
     input: torch.Tensor,
     normalized_shape: Sequence[int],

@@ -13,10 +13,11 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, as_int, check, check_size, check_tensor
 from repdl.ops._reduce import as_numpy, given, in_dtype, normalize_dim
+from repdl.replay import replayed
 
 __all__ = ["log_softmax", "softmax"]
 
-_ops = torch.ops.repdl
+_ops = registry.functions
 
 
 def _check_dim(op: str, tensor: torch.Tensor, dim: int) -> None:
@@ -117,6 +118,7 @@ def _options(
     return normalize_dim(op, dim, input.dim()), dtype
 
 
+@replayed
 def softmax(
     input: torch.Tensor,
     dim: int | None = None,
@@ -139,6 +141,7 @@ def softmax(
     return given(_softmax(in_dtype("softmax", input, dtype), position, contract_name(contract)), dtype)
 
 
+@replayed
 def log_softmax(
     input: torch.Tensor,
     dim: int | None = None,

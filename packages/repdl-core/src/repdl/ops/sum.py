@@ -20,6 +20,7 @@ from repdl.errors import (
 from repdl.ops._broadcast import expand_to
 from repdl.ops._number import constant
 from repdl.ops._reduce import as_numpy, given, in_dtype, normalize_dims, reduced_shape
+from repdl.replay import replayed
 
 __all__ = ["mean", "sum"]
 
@@ -66,7 +67,7 @@ def _mean_formula(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contra
     for d in dim:
         count *= input.shape[d]
     total = _op(input, dim, keepdim, contract)
-    return torch.ops.repdl.div(total, constant(count, total.dtype, total.device), contract)  # type: ignore[no-any-return]
+    return registry.functions.div(total, constant(count, total.dtype, total.device), contract)  # type: ignore[no-any-return]
 
 
 _mean = registry.composite(
@@ -84,6 +85,7 @@ def _is_whole(dtype: torch.dtype) -> bool:
     return not dtype.is_floating_point and not dtype.is_complex
 
 
+@replayed
 def sum(
     input: torch.Tensor,
     dim: int | Sequence[int] | None = None,
@@ -115,6 +117,7 @@ def sum(
     return given(_op(in_dtype("sum", input, dtype), dims, keepdim, name), dtype)
 
 
+@replayed
 def mean(
     input: torch.Tensor,
     dim: int | Sequence[int] | None = None,

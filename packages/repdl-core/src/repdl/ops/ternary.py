@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.errors import ArgumentError, DTypeError, as_float, check_dtype, check_tensor
@@ -17,11 +18,12 @@ from repdl.numbers import difference
 from repdl.ops._number import constant
 from repdl.ops._pointwise import below, pointwise
 from repdl.ops.elementwise import Operand, on_one_device, promoted
+from repdl.replay import replayed
 
 __all__ = ["addcdiv", "addcmul", "clamp", "lerp", "where"]
 
 Tensor = torch.Tensor
-_ops = torch.ops.repdl
+_ops = registry.functions
 _INF = float("inf")
 
 
@@ -97,6 +99,7 @@ def _to_divisor(g: Tensor, tensor1: Tensor, tensor2: Tensor, value: float, contr
     return _ops.neg(_scaled(_ops.mul(g, quotient, contract), value, contract))  # type: ignore[no-any-return]
 
 
+@replayed
 def where(condition: Tensor, input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
     """`input` where `condition`, a tensor of bools, is true, else `other`; broadcast, any dtype.
 
@@ -120,6 +123,7 @@ def where(condition: Tensor, input: Operand, other: Operand, *, contract: Contra
     return _where(*given.values(), name)  # type: ignore[no-any-return]
 
 
+@replayed
 def clamp(
     input: Tensor, min: Operand | None = None, max: Operand | None = None, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -154,6 +158,7 @@ def clamp(
     return result
 
 
+@replayed
 def lerp(input: Tensor, end: Tensor, weight: Tensor | float, *, contract: Contract | str | None = None) -> Tensor:
     """`fma(end, weight, input * (1 - weight))`, broadcast, any floating-point dtype.
 
@@ -174,6 +179,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float, *, contract: Contra
     return _lerp(input, end, as_float("lerp", "weight", weight), name)  # type: ignore[no-any-return]
 
 
+@replayed
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1, contract: Contract | str | None = None
 ) -> Tensor:
@@ -193,6 +199,7 @@ def addcmul(
     return _addcmul(*given, as_float("addcmul", "value", value), name)  # type: ignore[no-any-return]
 
 
+@replayed
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1, contract: Contract | str | None = None
 ) -> Tensor:

@@ -11,12 +11,14 @@ from typing import Any, Protocol
 
 import torch
 
+from repdl import registry
 from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check_bool, check_tensor
 from repdl.ops._number import constant, floating
 from repdl.ops._pointwise import pointwise
+from repdl.replay import replayed
 
 __all__ = [
     "abs",
@@ -42,7 +44,7 @@ __all__ = [
 ]
 
 Tensor = torch.Tensor
-_ops = torch.ops.repdl
+_ops = registry.functions
 _LN_2, _LN_10, _ERF_SLOPE = 0.6931471805599453, 2.302585092994046, 1.1283791670955126  # 2 / sqrt(pi)
 
 
@@ -107,7 +109,7 @@ def _unary(name: str, says: str, derivative: Callable[..., Tensor], page: str = 
     Contract: elementwise v1.
     Source: https://docs.pytorch.org/docs/stable/{page or f"generated/torch.{name}"}.html
     """
-    return function
+    return replayed(function)
 
 
 abs = _unary("abs", "Absolute value", lambda g, input: _mul(g, _ops.sign(input)))
@@ -143,6 +145,7 @@ _relu_backward: Callable[..., Tensor] = pointwise(
 )
 
 
+@replayed
 def relu(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`max(input, 0)`, any shape, any floating-point dtype; NaN and -0 stay. With `inplace`, into `input`.
 

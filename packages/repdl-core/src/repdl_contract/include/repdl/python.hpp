@@ -3,252 +3,15 @@
 //   PyMODINIT_FUNC PyInit__native() { return repdl::python::make_module("_native"); }
 //
 // The module has `kernels`, a dictionary from (op, dtype) to a kernel, which `repdl.native` calls with the
-// arguments of the op, the outputs and where to run. Tensors are read through the DLPack exchange API that
-// torch has from 2.10 on, else by their attributes: nothing of torch is linked.
+// arguments of the op, the outputs and where to run, and `Call`, with which `repdl.replay` makes the fast
+// way of a call.
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
-#include <deque>
-#include <exception>
-
-#include "repdl/backend.hpp"
+#include "repdl/python/arguments.hpp"
+#include "repdl/python/call.hpp"
+#include "repdl/python/kept.hpp"
 
 namespace repdl::python {
-
-// An owned reference.
-class Ref {
- public:
-  explicit Ref(PyObject* object = nullptr) : object_(object) {}
-  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Ref& operator=(Ref&& other) noexcept {
-    std::swap(object_, other.object_);
-    return *this;
-  }
-  ~Ref() { Py_XDECREF(object_); }
-  PyObject* get() const { return object_; }
-  PyObject* release() { return std::exchange(object_, nullptr); }
-  explicit operator bool() const { return object_ != nullptr; }
-
- private:
-  PyObject* object_;
-};
-
-// Thrown where Python's error is set.
-struct PythonError {};
-
-inline Ref checked(PyObject* object) {
-  if (object == nullptr) throw PythonError{};
-  return Ref(object);
-}
-
-// The layout of DLPack 1.x (https://dmlc.github.io/dlpack/latest/c_api.html), of which tensors are read.
-struct DLTensor {
-  void* data;
-  std::int32_t device_type, device_id;
-  std::int32_t dims;
-  std::uint8_t code, bits;
-  std::uint16_t lanes;
-  std::int64_t* size;
-  std::int64_t* stride;
-  std::uint64_t byte_offset;
-};
-struct DLExchange {
-  std::uint32_t major, minor;
-  void* previous;
-  int (*allocate)(DLTensor*, void**, void*, void (*)(void*, const char*, const char*));
-  int (*managed_from_object)(void*, void**);
-  int (*managed_to_object)(void*, void**);
-  int (*tensor_from_object)(void*, DLTensor*);
-  int (*current_stream)(std::int32_t, std::int32_t, void**);
-};
-
-// What is needed of torch, once a module.
-struct Torch {
-  Ref tensor_type;
-  Ref dtype, shape, stride, data_ptr;
-  const DLExchange* exchange = nullptr;
-  PyTypeObject* dtype_type;
-  std::deque<std::pair<PyObject*, DType>> known;
-
-  static const Torch& get() {
-    static const Torch& torch = *new Torch;  // never destroyed: Python ends before static objects do
-    return torch;
-  }
-
-  DType dtype_of(PyObject* dtype_object) const {
-    for (const auto& [object, type] : known)
-      if (object == dtype_object) return type;
-    PyErr_SetString(PyExc_TypeError, "a kernel got a tensor of a dtype that kernels do not have");
-    throw PythonError{};
-  }
-
- private:
-  Torch() {
-    const Ref torch = checked(PyImport_ImportModule("torch"));
-    tensor_type = checked(PyObject_GetAttrString(torch.get(), "Tensor"));
-    const char* names[] = {"bool",  "uint8",    "int8",    "int16",   "int32",
-                           "int64", "bfloat16", "float16", "float32", "float64"};
-    for (int i = 0; i < 10; ++i)
-      known.emplace_front(checked(PyObject_GetAttrString(torch.get(), names[i])).release(), static_cast<DType>(i));
-    dtype_type = Py_TYPE(known.front().first);
-    dtype = checked(PyUnicode_InternFromString("dtype"));
-    shape = checked(PyUnicode_InternFromString("shape"));
-    stride = checked(PyUnicode_InternFromString("stride"));
-    data_ptr = checked(PyUnicode_InternFromString("data_ptr"));
-    const Ref capsule(PyObject_GetAttrString(tensor_type.get(), "__dlpack_c_exchange_api__"));
-    if (capsule && PyCapsule_CheckExact(capsule.get())) {
-      const auto* api =
-          static_cast<const DLExchange*>(PyCapsule_GetPointer(capsule.get(), PyCapsule_GetName(capsule.get())));
-      if (api != nullptr && api->major == 1) exchange = api;
-    }
-    PyErr_Clear();
-  }
-};
-
-// The arguments of one call, and the memory behind those that Python has in another form.
-class Arguments {
- public:
-  void add(PyObject* object) { values_.push_back(value(object)); }
-  const Argument* data() const { return values_.data(); }
-  std::size_t size() const { return values_.size(); }
-
-  // The address of a tensor's memory.
-  static void* tensor_of(PyObject* object) { return Arguments().tensor(object).data; }
-
- private:
-  Argument value(PyObject* object) {
-    if (object == Py_None) return {};
-    if (PyBool_Check(object)) return object == Py_True;
-    if (PyFloat_Check(object)) return PyFloat_AS_DOUBLE(object);
-    if (PyLong_Check(object)) return integer(object);
-    if (PyUnicode_Check(object)) {
-      Py_ssize_t length = 0;
-      const char* text = PyUnicode_AsUTF8AndSize(object, &length);
-      if (text == nullptr) throw PythonError{};
-      return std::string_view(text, static_cast<std::size_t>(length));
-    }
-    if (PyTuple_Check(object) && PyTuple_GET_SIZE(object) == 3)
-      return Contract{integer(PyTuple_GET_ITEM(object, 0)), integer(PyTuple_GET_ITEM(object, 1)),
-                      integer(PyTuple_GET_ITEM(object, 2))};
-    if (PyList_Check(object)) return list(object);
-    if (Py_TYPE(object) == Torch::get().dtype_type) return Torch::get().dtype_of(object);
-    return tensor(object);
-  }
-
-  static std::int64_t integer(PyObject* object) {
-    const long long result = PyLong_AsLongLong(object);
-    if (result == -1 && PyErr_Occurred()) throw PythonError{};
-    return result;
-  }
-
-  Argument list(PyObject* object) {
-    const Py_ssize_t length = PyList_GET_SIZE(object);
-    if (length == 0) return {};
-    if (PyLong_Check(PyList_GET_ITEM(object, 0))) {
-      std::vector<std::int64_t>& all = integers_.emplace_back();
-      for (Py_ssize_t i = 0; i < length; ++i) all.push_back(integer(PyList_GET_ITEM(object, i)));
-      return Ints{all.data(), all.size()};
-    }
-    std::vector<Tensor>& all = tensors_.emplace_back();
-    for (Py_ssize_t i = 0; i < length; ++i) all.push_back(tensor(PyList_GET_ITEM(object, i)));
-    return Tensors{all.data(), all.size()};
-  }
-
-  Tensor tensor(PyObject* object) {
-    const Torch& torch = Torch::get();
-    Tensor result;
-    result.given = true;
-    if (torch.exchange != nullptr) {
-      DLTensor given;
-      if (torch.exchange->tensor_from_object(object, &given) != 0) throw PythonError{};
-      result.data = static_cast<std::byte*>(given.data) + given.byte_offset;
-      result.dims = given.dims;
-      result.size = given.size;
-      result.stride = given.stride;
-      result.dtype = dtype(given);
-      return result;
-    }
-    result.dtype = torch.dtype_of(checked(PyObject_GetAttr(object, torch.dtype.get())).get());
-    const Ref address = checked(PyObject_CallMethodNoArgs(object, torch.data_ptr.get()));
-    result.data = PyLong_AsVoidPtr(address.get());
-    if (PyErr_Occurred()) throw PythonError{};
-    const Ref shape = checked(PyObject_GetAttr(object, torch.shape.get()));
-    const Ref stride = checked(PyObject_CallMethodNoArgs(object, torch.stride.get()));
-    result.size = numbers(shape.get());
-    result.stride = numbers(stride.get());
-    result.dims = static_cast<int>(PyTuple_GET_SIZE(shape.get()));
-    return result;
-  }
-
-  static DType dtype(const DLTensor& given) {
-    enum { integer = 0, natural = 1, real = 2, brain = 4, boolean = 6 };
-    const int bits = given.bits;
-    if (given.lanes == 1) switch (given.code) {
-        case real:
-          if (bits >= 16 && bits <= 64)
-            return bits == 32 ? DType::float32 : bits == 64 ? DType::float64 : DType::float16;
-          break;
-        case integer:
-          return bits == 64 ? DType::int64 : bits == 32 ? DType::int32 : bits == 16 ? DType::int16 : DType::int8;
-        case natural:
-          if (bits == 8) return DType::uint8;
-          break;
-        case brain: return DType::bfloat16;
-        case boolean: return DType::boolean;
-      }
-    PyErr_SetString(PyExc_TypeError, "a kernel got a tensor of a dtype that kernels do not have");
-    throw PythonError{};
-  }
-
-  const std::int64_t* numbers(PyObject* tuple) {
-    std::vector<std::int64_t>& all = integers_.emplace_back();
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) all.push_back(integer(PyTuple_GET_ITEM(tuple, i)));
-    return all.data();
-  }
-
-  std::vector<Argument> values_;
-  std::deque<std::vector<std::int64_t>> integers_;
-  std::deque<std::vector<Tensor>> tensors_;
-};
-
-// Memory that a kernel asks for: tensors that `repdl.native.workspace` makes, kept until the call ends.
-class Workspace {
- public:
-  explicit Workspace(PyObject* like) : like_(like) {}
-
-  static void* allocate(void* self, std::size_t bytes) {
-    const PyGILState_STATE state = PyGILState_Ensure();
-    void* result = static_cast<Workspace*>(self)->allocate(static_cast<Py_ssize_t>(bytes));
-    PyGILState_Release(state);
-    if (result == nullptr) throw PythonError{};
-    return result;
-  }
-
- private:
-  // Null where Python's error is set.
-  void* allocate(Py_ssize_t bytes) {
-    const Ref module(PyImport_ImportModule("repdl.native"));
-    if (!module) return nullptr;
-    Ref tensor(PyObject_CallMethod(module.get(), "workspace", "On", like_, bytes));
-    if (!tensor) return nullptr;
-    try {
-      void* result = Arguments::tensor_of(tensor.get());
-      kept_.push_back(std::move(tensor));
-      return result;
-    } catch (const PythonError&) {
-      return nullptr;
-    }
-  }
-
-  PyObject* like_;
-  std::vector<Ref> kept_;  // given back by the caller, who holds the interpreter's lock
-};
-
-struct KernelObject {
-  PyObject_HEAD const Kernel* kernel;
-};
 
 inline std::int64_t integer_in(PyObject* tuple, Py_ssize_t index) {
   const long long result = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, index));
@@ -258,7 +21,7 @@ inline std::int64_t integer_in(PyObject* tuple, Py_ssize_t index) {
 
 // kernel(arguments, outputs, (threads, device, stream), like): the last a tensor beside which memory is taken
 inline PyObject* call_kernel(PyObject* self, PyObject* given, PyObject*) {
-  const Kernel& kernel = *reinterpret_cast<KernelObject*>(self)->kernel;
+  const Kernel& kernel = kernel_of(self);
   const auto tuple = [given](Py_ssize_t i) { return PyTuple_Check(PyTuple_GET_ITEM(given, i)); };
   if (PyTuple_GET_SIZE(given) != 4 || !tuple(0) || !tuple(1) || !tuple(2) ||
       PyTuple_GET_SIZE(PyTuple_GET_ITEM(given, 2)) != 3) {
@@ -267,34 +30,15 @@ inline PyObject* call_kernel(PyObject* self, PyObject* given, PyObject*) {
   }
   PyObject *arguments = PyTuple_GET_ITEM(given, 0), *outputs = PyTuple_GET_ITEM(given, 1);
   PyObject* where = PyTuple_GET_ITEM(given, 2);
-  Workspace workspace(PyTuple_GET_ITEM(given, 3));
-  try {
-    const Run run{kernel.op,
-                  static_cast<int>(integer_in(where, 0)),
-                  static_cast<int>(integer_in(where, 1)),
-                  reinterpret_cast<void*>(static_cast<std::uintptr_t>(integer_in(where, 2))),
-                  Workspace::allocate,
-                  &workspace};
-    Arguments all;
-    for (PyObject* tuple : {arguments, outputs})
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) all.add(PyTuple_GET_ITEM(tuple, i));
-    if (all.size() != kernel.arguments)
-      throw std::logic_error(std::string(kernel.op) + ": got " + std::to_string(all.size()) +
-                             " arguments and outputs, the kernel has " + std::to_string(kernel.arguments));
-    std::exception_ptr failure;
-    Py_BEGIN_ALLOW_THREADS try { kernel.call(all.data(), run); } catch (...) {
-      failure = std::current_exception();
-    }
-    Py_END_ALLOW_THREADS if (failure) std::rethrow_exception(failure);
-  } catch (const PythonError&) {
-    return nullptr;
-  } catch (const std::bad_alloc&) {
-    return PyErr_NoMemory();
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-    return nullptr;
-  }
-  Py_RETURN_NONE;
+  return guarded(
+      [&]() -> PyObject* {
+        const int threads = static_cast<int>(integer_in(where, 0)), device = static_cast<int>(integer_in(where, 1));
+        auto* stream = reinterpret_cast<void*>(static_cast<std::uintptr_t>(integer_in(where, 2)));
+        run_kernel(kernel, read_all(kernel, arguments, outputs).data(), threads, device, stream,
+                   PyTuple_GET_ITEM(given, 3));
+        Py_RETURN_NONE;
+      },
+      static_cast<PyObject*>(nullptr));
 }
 
 inline const char* name_of(DType dtype) {
@@ -305,17 +49,16 @@ inline const char* name_of(DType dtype) {
 
 inline PyObject* get_layout(PyObject* self, void*) {
   constexpr const char* names[] = {"strided", "rows", "last", "flat", "lists"};
-  return PyUnicode_FromString(names[static_cast<int>(reinterpret_cast<KernelObject*>(self)->kernel->layout)]);
+  return PyUnicode_FromString(names[static_cast<int>(kernel_of(self).layout)]);
 }
 
-inline PyObject* get_arguments(PyObject* self, void*) {
-  return PyLong_FromSize_t(reinterpret_cast<KernelObject*>(self)->kernel->arguments);
-}
+inline PyObject* get_arguments(PyObject* self, void*) { return PyLong_FromSize_t(kernel_of(self).arguments); }
 
 inline PyObject* kernel_type() {
   static PyGetSetDef getters[] = {
       {"layout", get_layout, nullptr, "strided, rows, last, flat or lists", nullptr},
       {"arguments", get_arguments, nullptr, "number of arguments and outputs", nullptr},
+      {"kept_1", get_kept, nullptr, "how a call is kept and run again, for repdl/python/call.hpp", nullptr},
       {nullptr, nullptr, nullptr, nullptr, nullptr},
   };
   static PyType_Slot slots[] = {
@@ -328,7 +71,7 @@ inline PyObject* kernel_type() {
   return type;
 }
 
-// Adds `kernels` to a module.
+// Adds `kernels` and `Call` to a module.
 inline void add_table(PyObject* module) {
   Ref table = checked(PyDict_New());
   for (const Kernel& kernel : kernels()) {
@@ -341,6 +84,7 @@ inline void add_table(PyObject* module) {
   }
   if (PyModule_AddObject(module, "kernels", table.get()) != 0) throw PythonError{};
   table.release();
+  add_call(module);
 }
 
 // A module with nothing but its kernels, for its PyInit function.

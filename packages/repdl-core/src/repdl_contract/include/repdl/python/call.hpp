@@ -1,0 +1,240 @@
+// A function whose calls are recorded once a signature and run again without Python: the fast way of small calls.
+//
+// `Call(function, record, epoch)` is called as `function` is. Where nothing of torch is at work and a call of this
+// signature was recorded, it runs the recorded kernels; everything else, errors too, is the function's.
+#pragma once
+
+#include <structmember.h>
+
+#include <cstddef>
+#include <unordered_map>
+
+#include "repdl/python/recording.hpp"
+
+namespace repdl::python {
+
+struct Entry {
+  std::vector<std::int64_t> signature;
+  Ref recording;      // None: not to be run again
+  bool seen = false;  // a call is recorded when it is seen again
+};
+
+struct CallObject {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  PyObject *function, *record, *epoch, *dict, *weak;
+  PyObject* seen_epoch;  // of the entries
+  std::unordered_multimap<std::uint64_t, Entry>* entries;
+};
+
+// The threads that record a call; whoever reads it has the interpreter's lock.
+inline std::vector<PyThreadState*>& recorders() {
+  static std::vector<PyThreadState*> threads;
+  return threads;
+}
+
+inline bool is_recording() {
+  const auto& all = recorders();
+  return !all.empty() && std::find(all.begin(), all.end(), PyThreadState_Get()) != all.end();
+}
+
+// The entry of a signature, made where there is none.
+inline Entry& entry_of(CallObject& call, const Signature& signature) {
+  constexpr std::size_t most = 4096;
+  const std::uint64_t hash = signature.hash();
+  auto [entry, last] = call.entries->equal_range(hash);
+  for (; entry != last; ++entry)
+    if (std::equal(signature.begin(), signature.end(), entry->second.signature.begin(), entry->second.signature.end()))
+      return entry->second;
+  if (call.entries->size() >= most) call.entries->clear();
+  return call.entries->emplace(hash, Entry{{signature.begin(), signature.end()}, Ref(), false})->second;
+}
+
+// Whether recordings hold now: none does while its one item is None, and all are forgotten where it is another.
+inline bool has_epoch(CallObject& call) {
+  PyObject* now = PyList_GET_ITEM(call.epoch, 0);
+  if (now == Py_None) return false;
+  if (now != call.seen_epoch) {
+    Py_INCREF(now);
+    Py_XSETREF(call.seen_epoch, now);
+    call.entries->clear();
+  }
+  return true;
+}
+
+// record(function, arguments, named, differentiates) -> (result, recording or None)
+inline Ref record_call(CallObject& call, const Signature& signature, PyObject* const* given, Py_ssize_t count,
+                       PyObject* names) {
+  const Ref arguments = checked(PyTuple_New(count)), named = checked(PyDict_New());
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    Py_INCREF(given[i]);
+    PyTuple_SET_ITEM(arguments.get(), i, given[i]);
+  }
+  for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i)
+    if (PyDict_SetItem(named.get(), PyTuple_GET_ITEM(names, i), given[count + i]) != 0) throw PythonError{};
+  PyObject* before = call.seen_epoch;
+  recorders().push_back(PyThreadState_Get());
+  Ref pair(PyObject_CallFunctionObjArgs(call.record, call.function, arguments.get(), named.get(),
+                                        signature.differentiates() ? Py_True : Py_False, nullptr));
+  recorders().erase(std::find(recorders().begin(), recorders().end(), PyThreadState_Get()));
+  if (!pair) throw PythonError{};
+  PyObject *result = PyTuple_GET_ITEM(pair.get(), 0), *recording = PyTuple_GET_ITEM(pair.get(), 1);
+  if (has_epoch(call) && call.seen_epoch == before) {
+    Py_INCREF(recording);
+    entry_of(call, signature).recording = Ref(recording);
+  }
+  Py_INCREF(result);
+  return Ref(result);
+}
+
+// The result of the fast way; null where the function is to be called.
+inline Ref call_fast(CallObject& call, PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  Signature signature;
+  if (!signature.read(given, count, names) || TorchState::get().is_quiet() != 1) {
+    PyErr_Clear();
+    return Ref();
+  }
+  Entry& entry = entry_of(call, signature);
+  PyObject* recording = entry.recording.get();
+  if (recording == nullptr) {
+    if (entry.seen) return record_call(call, signature, given, count, names);
+    entry.seen = true;
+    return Ref();
+  }
+  if (recording == Py_None) return Ref();
+  Py_INCREF(recording);
+  const Ref kept(recording);  // another thread may forget it meanwhile
+  const Recording& found = recording_of(recording);
+  if (found.has_gradient()) return found.differentiate(recording, signature.tensors_begin());
+  return found.run(signature.tensors_begin(), signature.seen_begin(), signature.tensors());
+}
+
+inline PyObject* vectorcall(PyObject* self, PyObject* const* given, std::size_t flags, PyObject* names) {
+  CallObject& call = *reinterpret_cast<CallObject*>(self);
+  if (!is_recording() && has_epoch(call)) {
+    Ref result = guarded([&] { return call_fast(call, given, PyVectorcall_NARGS(flags), names); }, Ref());
+    if (result || PyErr_Occurred()) return result.release();
+  }
+  return PyObject_Vectorcall(call.function, given, flags, names);
+}
+
+// Call(function, record, epoch)
+inline PyObject* new_call(PyTypeObject* type, PyObject* arguments, PyObject*) {
+  PyObject *function, *record, *epoch;
+  if (!PyArg_ParseTuple(arguments, "OOO!", &function, &record, &PyList_Type, &epoch)) return nullptr;
+  PyObject* self = PyType_GenericAlloc(type, 0);
+  if (self == nullptr) return nullptr;
+  CallObject& call = *reinterpret_cast<CallObject*>(self);
+  call.vectorcall = vectorcall;
+  for (auto [place, object] : {std::pair{&call.function, function}, {&call.record, record}, {&call.epoch, epoch}}) {
+    Py_INCREF(object);
+    *place = object;
+  }
+  call.entries = new std::unordered_multimap<std::uint64_t, Entry>;
+  return self;
+}
+
+inline int traverse_call(PyObject* self, visitproc visit, void* arg) {
+  const CallObject& call = *reinterpret_cast<CallObject*>(self);
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(call.function);
+  Py_VISIT(call.record);
+  Py_VISIT(call.epoch);
+  Py_VISIT(call.dict);
+  return 0;
+}
+
+inline int clear_call(PyObject* self) {
+  CallObject& call = *reinterpret_cast<CallObject*>(self);
+  Py_CLEAR(call.dict);
+  return 0;
+}
+
+inline void free_call(PyObject* self) {
+  CallObject& call = *reinterpret_cast<CallObject*>(self);
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  if (call.weak != nullptr) PyObject_ClearWeakRefs(self);
+  delete call.entries;
+  for (PyObject** object : {&call.function, &call.record, &call.epoch, &call.dict, &call.seen_epoch}) Py_CLEAR(*object);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+// As a function: a method where it is an attribute of a class.
+inline PyObject* bind_call(PyObject* self, PyObject* object, PyObject*) {
+  if (object != nullptr && object != Py_None) return PyMethod_New(self, object);
+  Py_INCREF(self);
+  return self;
+}
+
+// As a function: pickled and copied by its name.
+inline PyObject* reduce_call(PyObject* self, PyObject*) { return PyObject_GetAttrString(self, "__qualname__"); }
+
+inline PyObject* show_call(PyObject* self) { return PyObject_Repr(reinterpret_cast<CallObject*>(self)->function); }
+
+// Call.define_call(function): what the type shows as its `__call__`. A call goes through the slot, not through it;
+// it is for those who read what a call does without doing it, as torch.compile.
+inline PyObject* define_call(PyObject* type, PyObject* function) {
+  auto* shown = reinterpret_cast<PyTypeObject*>(type);
+  if (PyDict_SetItemString(shown->tp_dict, "__call__", function) != 0) return nullptr;
+  PyType_Modified(shown);
+  Py_RETURN_NONE;
+}
+
+// How many calls are recorded.
+inline PyObject* get_recordings(PyObject* self, void*) {
+  CallObject& call = *reinterpret_cast<CallObject*>(self);
+  long count = 0;
+  if (has_epoch(call))
+    for (const auto& [hash, entry] : *call.entries) count += entry.recording && entry.recording.get() != Py_None;
+  return PyLong_FromLong(count);
+}
+
+inline PyObject* call_type() {
+  static PyMemberDef members[] = {
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(CallObject, vectorcall), READONLY, nullptr},
+      {"__dictoffset__", T_PYSSIZET, offsetof(CallObject, dict), READONLY, nullptr},
+      {"__weaklistoffset__", T_PYSSIZET, offsetof(CallObject, weak), READONLY, nullptr},
+      {"__wrapped__", T_OBJECT_EX, offsetof(CallObject, function), 0, "the function"},
+      {nullptr, 0, 0, 0, nullptr},
+  };
+  static PyGetSetDef getters[] = {
+      {"recordings", get_recordings, nullptr, "how many calls are recorded", nullptr},
+      {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+      {nullptr, nullptr, nullptr, nullptr, nullptr},
+  };
+  static PyMethodDef methods[] = {
+      {"__reduce__", reduce_call, METH_NOARGS, nullptr},
+      {"define_call", define_call, METH_O | METH_CLASS, "define_call(function): show it as __call__ of the type"},
+      {nullptr, nullptr, 0, nullptr},
+  };
+  static PyType_Slot slots[] = {
+      {Py_tp_new, reinterpret_cast<void*>(new_call)},
+      {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+      {Py_tp_traverse, reinterpret_cast<void*>(traverse_call)},
+      {Py_tp_clear, reinterpret_cast<void*>(clear_call)},
+      {Py_tp_dealloc, reinterpret_cast<void*>(free_call)},
+      {Py_tp_descr_get, reinterpret_cast<void*>(bind_call)},
+      {Py_tp_repr, reinterpret_cast<void*>(show_call)},
+      {Py_tp_members, members},
+      {Py_tp_getset, getters},
+      {Py_tp_methods, methods},
+      {0, nullptr},
+  };
+  static PyType_Spec spec = {"repdl.Call", sizeof(CallObject), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+  static PyObject* type = PyType_FromSpec(&spec);
+  return type;
+}
+
+// Adds `Call`, `Recording` and how many new tensors or constants one has to a module, where torch has what they need.
+inline void add_call(PyObject* module) {
+  if (Torch::get().exchange == nullptr) return;
+  for (auto [name, type] : {std::pair{"Call", call_type()}, {"Recording", recording_type()}}) {
+    Py_XINCREF(type);
+    if (type == nullptr || PyModule_AddObject(module, name, type) != 0) throw PythonError{};
+  }
+  if (PyModule_AddIntConstant(module, "MOST_TENSORS", Recording::most) != 0) throw PythonError{};
+}
+
+}  // namespace repdl::python

@@ -1,0 +1,114 @@
+// New tensors, without values.
+#pragma once
+
+#include <dlfcn.h>
+
+#include "repdl/python/arguments.hpp"
+
+namespace repdl::python {
+
+// torch's C functions for compiled models, which keep their form from version to version
+// (https://docs.pytorch.org/docs/stable/torch.compiler_aot_inductor.html), found in the process: they make a tensor
+// in a third of the time of torch.empty_like, which is called where they are not there.
+struct TorchMemory {
+  std::int32_t (*empty_strided)(std::int64_t, const std::int64_t*, const std::int64_t*, std::int32_t, std::int32_t,
+                                std::int32_t, void**) = nullptr;
+  PyObject* as_tensor = nullptr;  // from a capsule
+  std::int32_t (*get_data_ptr)(void*, void**) = nullptr;
+  std::int32_t (*drop)(void*) = nullptr;
+  std::int32_t cpu = 0, cuda = 0;
+  std::int32_t dtype[10] = {};
+  PyObject* empty_like;
+
+  static const TorchMemory& get() {
+    static const TorchMemory& memory = *new TorchMemory;  // never destroyed: Python ends before static objects do
+    return memory;
+  }
+
+ private:
+  TorchMemory() {
+    const Ref torch = checked(PyImport_ImportModule("torch"));
+    empty_like = checked(PyObject_GetAttrString(torch.get(), "empty_like")).release();
+    void* library = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
+    if (library == nullptr) return;
+    bool complete = true;
+    const auto constant = [&](const std::string& name) {
+      const auto function = reinterpret_cast<std::int32_t (*)()>(dlsym(library, ("aoti_torch_" + name).c_str()));
+      complete = complete && function != nullptr;
+      return function == nullptr ? 0 : function();
+    };
+    const char* names[] = {"bool",  "uint8",    "int8",    "int16",   "int32",
+                           "int64", "bfloat16", "float16", "float32", "float64"};
+    for (int i = 0; i < 10; ++i) dtype[i] = constant(std::string("dtype_") + names[i]);
+    cpu = constant("device_type_cpu");
+    cuda = constant("device_type_cuda");
+    Ref module(PyImport_ImportModule("torch._C._aoti"));
+    Ref function(module ? PyObject_GetAttrString(module.get(), "alloc_tensor_by_stealing_from_void_ptr") : nullptr);
+    PyErr_Clear();
+    drop = reinterpret_cast<decltype(drop)>(dlsym(library, "aoti_torch_delete_tensor_object"));
+    get_data_ptr = reinterpret_cast<decltype(get_data_ptr)>(dlsym(library, "aoti_torch_get_data_ptr"));
+    if (!complete || !function || drop == nullptr || get_data_ptr == nullptr) return;
+    as_tensor = function.release();
+    empty_strided = reinterpret_cast<decltype(empty_strided)>(dlsym(library, "aoti_torch_empty_strided"));
+    if (empty_strided != nullptr && !leaves_its_own()) empty_strided = nullptr;
+  }
+
+  // Whether what is made of a tensor in C is another owner of it, so that the one in C is to be dropped.
+  bool leaves_its_own() const {
+    const std::int64_t one = 1;
+    void* tensor = nullptr;
+    if (empty_strided(1, &one, &one, dtype[8], cpu, 0, &tensor) != 0) return false;
+    const Ref capsule = checked(PyCapsule_New(tensor, nullptr, nullptr));
+    const Ref object(PyObject_CallOneArg(as_tensor, capsule.get()));
+    const Ref owners(object ? PyObject_CallMethod(object.get(), "_use_count", nullptr) : nullptr);
+    const bool two = owners && PyLong_AsLong(owners.get()) == 2;
+    PyErr_Clear();
+    if (two) drop(tensor);
+    return two;
+  }
+};
+
+// Makes tensors of the sizes, strides, dtype and device of a prototype.
+class Fresh {
+ public:
+  explicit Fresh(PyObject* prototype) : call_(checked(PyTuple_Pack(1, prototype))) {
+    DLTensor form;
+    if (Torch::get().exchange->tensor_from_object(prototype, &form) != 0) throw PythonError{};
+    size_.assign(form.size, form.size + form.dims);
+    stride_.assign(form.stride, form.stride + form.dims);
+    const TorchMemory& torch = TorchMemory::get();
+    dtype_ = torch.dtype[static_cast<int>(Arguments::dtype(form))];
+    enum { cpu = 1, cuda = 2 };
+    device_ = form.device_type == cpu ? torch.cpu : torch.cuda;
+    index_ = form.device_id;
+    quick_ = torch.empty_strided != nullptr && (form.device_type == cpu || form.device_type == cuda);
+  }
+
+  // A tensor, and its address.
+  Ref make(void** address) const {
+    const TorchMemory& torch = TorchMemory::get();
+    void* tensor = nullptr;
+    const auto dims = static_cast<std::int64_t>(size_.size());
+    if (!quick_ || torch.empty_strided(dims, size_.data(), stride_.data(), dtype_, device_, index_, &tensor) != 0)
+      return make_slowly(address);  // which says what is wrong
+    const Ref capsule = checked(PyCapsule_New(tensor, nullptr, nullptr));
+    Ref object = checked(PyObject_CallOneArg(torch.as_tensor, capsule.get()));
+    torch.get_data_ptr(tensor, address);
+    torch.drop(tensor);
+    return object;
+  }
+
+ private:
+  Ref make_slowly(void** address) const {
+    Ref object = checked(PyObject_Call(TorchMemory::get().empty_like, call_.get(), nullptr));
+    *address = Arguments::tensor_of(object.get());
+    return object;
+  }
+
+  Ref call_;
+  std::vector<std::int64_t> size_, stride_;
+  std::int32_t dtype_ = 0, device_ = 0, index_ = 0;
+  bool quick_ = false;
+};
+
+}  // namespace repdl::python

@@ -1,0 +1,139 @@
+// A call of a kernel that is run again: all but the addresses of its tensors is kept.
+//
+// Modules of several projects meet here, so that it goes through functions and plain data alone.
+#pragma once
+
+#include <algorithm>
+#include <exception>
+
+#include "repdl/python/arguments.hpp"
+
+namespace repdl::python {
+
+// What a kernel has under this name, in a capsule. A number that goes up when these functions change.
+constexpr const char* kept_attribute = "kept_1";
+constexpr const char* kept_name = "repdl.kept_1";
+struct KeptFunctions {
+  // A call with these arguments and outputs, two tuples; null with Python's error set. `tensors` is set to
+  // how many addresses it takes: those of the tensors among the arguments, then of the outputs.
+  void* (*keep)(PyObject* kernel, PyObject* arguments, PyObject* outputs, std::size_t* tensors);
+  // Runs it. `like` is a tensor beside which memory is taken. -1 with Python's error set, else 0.
+  int (*run)(const void* kept, void* const* addresses, int threads, int device, void* stream, PyObject* like);
+  void (*drop)(void* kept);
+};
+
+// Without the interpreter's lock, from here to the end of the block.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+  ~Unlocked() { PyEval_RestoreThread(state_); }
+
+ private:
+  PyThreadState* state_;
+};
+
+// What `function` returns; `failed`, with Python's error set, where it throws.
+template <class Function, class Result>
+Result guarded(const Function& function, Result failed) {
+  try {
+    return function();
+  } catch (const PythonError&) {
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return failed;
+}
+
+struct KernelObject {
+  PyObject_HEAD const Kernel* kernel;
+};
+
+inline const Kernel& kernel_of(PyObject* object) { return *reinterpret_cast<KernelObject*>(object)->kernel; }
+
+// The arguments and outputs of a call, which are as many as the kernel has.
+inline Arguments read_all(const Kernel& kernel, PyObject* arguments, PyObject* outputs) {
+  Arguments all;
+  for (PyObject* tuple : {arguments, outputs})
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) all.add(PyTuple_GET_ITEM(tuple, i));
+  if (all.size() != kernel.arguments)
+    throw std::logic_error(std::string(kernel.op) + ": got " + std::to_string(all.size()) +
+                           " arguments and outputs, the kernel has " + std::to_string(kernel.arguments));
+  return all;
+}
+
+// Others may run Python meanwhile, unless the call is so small that it costs less than to let them.
+inline void run_kernel(const Kernel& kernel, const Argument* arguments, int threads, int device, void* stream,
+                       PyObject* like, bool small = false) {
+  Workspace workspace(like);
+  const Run run{kernel.op, threads, device, stream, Workspace::allocate, &workspace};
+  if (small) return kernel.call(arguments, run);
+  const Unlocked unlocked;
+  kernel.call(arguments, run);
+}
+
+class Kept {
+ public:
+  static constexpr std::size_t most = 24;  // arguments
+
+  Kept(const Kernel& kernel, PyObject* arguments, PyObject* outputs)
+      : kernel_(kernel), all_(read_all(kernel, arguments, outputs)) {
+    if (all_.size() > most) throw std::logic_error(std::string(kernel.op) + ": too many arguments to keep");
+    all_.own();
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (std::holds_alternative<Tensors>(all_.data()[i]))
+        throw std::logic_error(std::string(kernel.op) + ": a list of tensors is not kept");
+      if (const auto* tensor = std::get_if<Tensor>(&all_.data()[i])) {
+        tensors_.push_back(i);
+        elements_ += tensor->count();
+      }
+    }
+  }
+
+  std::size_t tensors() const { return tensors_.size(); }
+
+  void run(void* const* addresses, int threads, int device, void* stream, PyObject* like) const {
+    Argument given[most];  // of this call: others may run on other threads
+    std::copy_n(all_.data(), all_.size(), given);
+    for (std::size_t k = 0; k < tensors_.size(); ++k) std::get_if<Tensor>(&given[tensors_[k]])->data = addresses[k];
+    constexpr std::int64_t few = 1024;
+    run_kernel(kernel_, given, threads, device, stream, like, elements_ <= few);
+  }
+
+ private:
+  const Kernel& kernel_;
+  Arguments all_;
+  std::vector<std::size_t> tensors_;  // their positions
+  std::int64_t elements_ = 0;         // of all
+};
+
+inline void* keep_call(PyObject* kernel, PyObject* arguments, PyObject* outputs, std::size_t* tensors) {
+  return guarded(
+      [&]() -> void* {
+        auto* kept = new Kept(kernel_of(kernel), arguments, outputs);
+        *tensors = kept->tensors();
+        return kept;
+      },
+      static_cast<void*>(nullptr));
+}
+
+inline int run_kept(const void* kept, void* const* addresses, int threads, int device, void* stream, PyObject* like) {
+  return guarded(
+      [&] {
+        static_cast<const Kept*>(kept)->run(addresses, threads, device, stream, like);
+        return 0;
+      },
+      -1);
+}
+
+inline void drop_kept(void* kept) { delete static_cast<Kept*>(kept); }
+
+inline PyObject* get_kept(PyObject*, void*) {
+  static constexpr KeptFunctions functions{keep_call, run_kept, drop_kept};
+  return PyCapsule_New(const_cast<KeptFunctions*>(&functions), kept_name, nullptr);
+}
+
+}  // namespace repdl::python

@@ -1,0 +1,219 @@
+// The signature of a call: everything about its arguments but the values and addresses of tensors.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "repdl/python/arguments.hpp"
+
+namespace repdl::python {
+
+// A function in C without arguments, or a method without, or a getter: called at once, with no look-up.
+class Question {
+ public:
+  Question() = default;
+  explicit Question(PyObject* object) {
+    if (PyCFunction_CheckExact(object) && PyCFunction_GET_FLAGS(object) == METH_NOARGS) {
+      method_ = PyCFunction_GET_FUNCTION(object);
+      self_ = PyCFunction_GET_SELF(object);
+    } else if (Py_IS_TYPE(object, &PyMethodDescr_Type) &&
+               reinterpret_cast<PyMethodDescrObject*>(object)->d_method->ml_flags == METH_NOARGS) {
+      method_ = reinterpret_cast<PyMethodDescrObject*>(object)->d_method->ml_meth;
+    } else if (Py_IS_TYPE(object, &PyGetSetDescr_Type)) {
+      const PyGetSetDef* getter = reinterpret_cast<PyGetSetDescrObject*>(object)->d_getset;
+      getter_ = getter->get;
+      closure_ = getter->closure;
+    }
+    object_ = object;  // for good
+  }
+
+  // The answer, or null with Python's error set. `tensor` is asked of, null for a function.
+  Ref ask(PyObject* tensor = nullptr) const {
+    if (getter_ != nullptr) return Ref(getter_(tensor, closure_));
+    if (method_ != nullptr) return Ref(method_(tensor == nullptr ? self_ : tensor, nullptr));
+    return Ref(tensor == nullptr ? PyObject_CallNoArgs(object_) : PyObject_CallOneArg(object_, tensor));
+  }
+
+ private:
+  PyObject* object_ = nullptr;
+  PyCFunction method_ = nullptr;
+  PyObject* self_ = nullptr;
+  getter getter_ = nullptr;
+  void* closure_ = nullptr;
+};
+
+// What is asked of torch before the fast way is taken.
+struct TorchState {
+  PyObject *tensor, *parameter;
+  Question is_negative, requires_grad, is_grad_enabled, threads;
+  // What each answers where nothing of the kind is at work.
+  std::vector<std::pair<Question, PyObject*>> quiet;
+  PyObject *forward_ad, *forward_level;  // the names of a module
+
+  static const TorchState& get() {
+    static const TorchState& state = *new TorchState;  // never destroyed: Python ends before static objects do
+    return state;
+  }
+
+  // Whether torch would do no more with a call than compute it: no mode, no transform, no tracing, no autocast,
+  // no profiler. -1 with Python's error set.
+  int is_quiet() const {
+    for (const auto& [question, expected] : quiet) {
+      const Ref answer = question.ask();
+      if (!answer) return -1;
+      if (answer.get() != expected) return 0;
+    }
+    PyObject* level = PyDict_GetItemWithError(forward_ad, forward_level);
+    return level == nullptr ? -1 : PyLong_AsLong(level) < 0;
+  }
+
+ private:
+  TorchState() {
+    const auto find = [](const char* module, std::initializer_list<const char*> path) {
+      Ref object = checked(PyImport_ImportModule(module));
+      for (const char* name : path) object = checked(PyObject_GetAttrString(object.get(), name));
+      return object.release();
+    };
+    tensor = find("torch", {"Tensor"});
+    parameter = find("torch", {"nn", "Parameter"});
+    is_negative = Question(find("torch", {"Tensor", "is_neg"}));
+    requires_grad = Question(find("torch", {"Tensor", "requires_grad"}));
+    is_grad_enabled = Question(find("torch", {"is_grad_enabled"}));
+    threads = Question(find("torch", {"get_num_threads"}));
+    PyObject* zero = checked(PyLong_FromLong(0)).release();  // small integers are one object each
+    quiet = {{Question(find("torch", {"_C", "_len_torch_function_stack"})), zero},
+             {Question(find("torch", {"_C", "_len_torch_dispatch_stack"})), zero},
+             {Question(find("torch", {"_C", "_are_functorch_transforms_active"})), Py_False},
+             {Question(find("torch", {"_C", "_get_tracing_state"})), Py_None},
+             {Question(find("torch", {"_C", "_is_any_autocast_enabled"})), Py_False},
+             {Question(find("torch", {"_C", "_autograd", "_profiler_enabled"})), Py_False}};
+    forward_ad = find("torch.autograd.forward_ad", {"__dict__"});
+    forward_level = checked(PyUnicode_InternFromString("_current_level")).release();
+  }
+};
+
+class Signature {
+ public:
+  static constexpr int most_words = 256, most_tensors = 16;
+
+  // False where the arguments are not all tensors, numbers, texts and the like that torch has nothing to add to.
+  // Python's error may be set then, and means no more.
+  bool read(PyObject* const* arguments, Py_ssize_t positional, PyObject* names) {
+    const TorchState& state = TorchState::get();
+    grad_mode_ = state.is_grad_enabled.ask().get() == Py_True;
+    const Ref threads = state.threads.ask();
+    if (!threads) return false;
+    const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
+    if (!add(PyLong_AsLong(threads.get()) << 1 | grad_mode_, positional)) return false;
+    for (Py_ssize_t i = 0; i < positional; ++i)
+      if (!value(arguments[i])) return false;
+    for (Py_ssize_t i = 0; i < named; ++i)
+      if (!text(PyTuple_GET_ITEM(names, i)) || !value(arguments[positional + i])) return false;
+    return tensors_ > 0;
+  }
+
+  std::uint64_t hash() const {
+    std::uint64_t result = 0;
+    for (int i = 0; i < words_; ++i) {
+      result = (result ^ static_cast<std::uint64_t>(word_[i])) * 0x9E3779B97F4A7C15u;
+      result ^= result >> 32;
+    }
+    return result;
+  }
+
+  const std::int64_t* begin() const { return word_.data(); }
+  const std::int64_t* end() const { return word_.data() + words_; }
+
+  // Whether gradients are recorded through the call.
+  bool differentiates() const { return any_grad_; }
+
+  // The tensors in the order of the arguments, each once, and their memory.
+  int tensors() const { return tensors_; }
+  PyObject* const* tensors_begin() const { return tensor_.data(); }
+  const DLTensor* seen_begin() const { return seen_.data(); }
+
+ private:
+  enum Tag { none, boolean, integer, real, characters, sequence, dtype, plain_tensor, same_tensor };
+
+  template <class... Words>
+  bool add(Words... words) {
+    if (words_ + static_cast<int>(sizeof...(words)) > most_words) return false;
+    ((word_[words_++] = static_cast<std::int64_t>(words)), ...);
+    return true;
+  }
+
+  bool value(PyObject* object) {
+    const TorchState& state = TorchState::get();
+    auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+    if (type == state.tensor || type == state.parameter) return tensor(object);
+    if (object == Py_None) return add(none);
+    if (PyBool_Check(object)) return add(boolean, object == Py_True);
+    if (PyLong_CheckExact(object)) {
+      const long long number = PyLong_AsLongLong(object);
+      return !(number == -1 && PyErr_Occurred()) && add(integer, number);
+    }
+    if (PyFloat_CheckExact(object)) {
+      const double number = PyFloat_AS_DOUBLE(object);
+      std::int64_t bits;
+      static_assert(sizeof bits == sizeof number);
+      std::copy_n(reinterpret_cast<const char*>(&number), sizeof bits, reinterpret_cast<char*>(&bits));
+      return add(real, bits);
+    }
+    if (PyUnicode_CheckExact(object)) return text(object);
+    if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) {
+      const Py_ssize_t length = PySequence_Fast_GET_SIZE(object);
+      if (!add(sequence, length)) return false;
+      for (Py_ssize_t i = 0; i < length; ++i) {
+        PyObject* item = PySequence_Fast_GET_ITEM(object, i);
+        if (!PyLong_CheckExact(item) || !value(item)) return false;
+      }
+      return true;
+    }
+    if (reinterpret_cast<PyTypeObject*>(type) == Torch::get().dtype_type)  // one object each, for good
+      return add(dtype, reinterpret_cast<std::intptr_t>(object));
+    return false;
+  }
+
+  bool text(PyObject* object) {
+    Py_ssize_t length = 0;
+    const char* first = PyUnicode_AsUTF8AndSize(object, &length);
+    const int words = static_cast<int>((length + 7) / 8);
+    if (first == nullptr || length > 64 || words_ + words + 2 > most_words) return false;
+    add(characters, length);
+    if (words > 0) word_[words_ + words - 1] = 0;
+    std::copy_n(first, length, reinterpret_cast<char*>(&word_[words_]));
+    words_ += words;
+    return true;
+  }
+
+  bool tensor(PyObject* object) {
+    for (int i = 0; i < tensors_; ++i)
+      if (tensor_[i] == object) return add(same_tensor, i);
+    const TorchState& state = TorchState::get();
+    if (tensors_ == most_tensors) return false;
+    DLTensor& seen = seen_[tensors_];
+    if (Torch::get().exchange->tensor_from_object(object, &seen) != 0) return false;
+    if (state.is_negative.ask(object).get() != Py_False) return false;
+    bool grad = false;
+    if (grad_mode_) {
+      grad = state.requires_grad.ask(object).get() == Py_True;
+      any_grad_ = any_grad_ || grad;
+    }
+    tensor_[tensors_++] = object;
+    const std::int64_t kind = plain_tensor | grad << 8 | std::int64_t{seen.code} << 16 | std::int64_t{seen.bits} << 24 |
+                              std::int64_t{seen.lanes} << 32;
+    if (!add(kind, seen.dims, std::int64_t{seen.device_type} << 32 | seen.device_id)) return false;
+    if (words_ + 2 * seen.dims > most_words) return false;
+    for (int d = 0; d < seen.dims; ++d) word_[words_++] = seen.size[d];
+    for (int d = 0; d < seen.dims; ++d) word_[words_++] = seen.stride[d];
+    return true;
+  }
+
+  bool grad_mode_ = false, any_grad_ = false;
+  int words_ = 0, tensors_ = 0;
+  std::array<std::int64_t, most_words> word_;  // the first `words_`
+  std::array<PyObject*, most_tensors> tensor_;
+  std::array<DLTensor, most_tensors> seen_;
+};
+
+}  // namespace repdl::python

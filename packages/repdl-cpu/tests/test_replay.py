@@ -1,0 +1,431 @@
+"""The fast way of a call: the bits and the errors of the function, and only where nothing of torch is at work."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import inspect
+import itertools
+import pickle
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import repdl
+import repdl_cpu
+from repdl import ops, registry, replay
+from repdl.backend import BACKENDS, get_backend
+from repdl.testing.cases import Case, cases
+from repdl.testing.compare import assert_same_bits
+
+pytestmark = pytest.mark.skipif(replay._native() is None, reason="torch < 2.10 has no DLPack exchange API")
+
+
+def other_values(argument: Any, generator: torch.Generator) -> Any:
+    """A tensor of the same sizes and strides with the elements of `argument` in another order."""
+    if isinstance(argument, list):
+        return [other_values(a, generator) for a in argument]
+    if not isinstance(argument, torch.Tensor):
+        return argument
+    count = argument.untyped_storage().nbytes() // argument.element_size()
+    memory = argument.detach().as_strided((count,), (1,), 0)
+    memory = memory[torch.randperm(count, generator=generator)]
+    return memory.as_strided(argument.shape, argument.stride(), argument.storage_offset())
+
+
+def is_replayed(function: Any, *args: Any, **kwargs: Any) -> bool:
+    """Whether calls with these arguments are run from a recording."""
+    replay.EPOCH.end()
+    for _ in range(2):
+        function(*args, **kwargs)
+    return bool(function.recordings)
+
+
+BY_FAMILY: dict[str, list[Case]] = {}
+for one in cases():
+    BY_FAMILY.setdefault(registry.OPS[one.op].family, []).append(one)
+
+
+@pytest.mark.parametrize("family", BY_FAMILY)
+def test_replay__has_the_bits_of_the_function(family: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    of_family = [case for case in BY_FAMILY[family] if hasattr(getattr(registry.functions, case.op), "recordings")]
+    replayed = 0
+    for case in of_family:
+        function: Any = getattr(registry.functions, case.op)
+        args = case.args()
+        before = function.recordings
+        for _ in range(2):
+            function(*args)
+        replayed += function.recordings - before
+        others = tuple(other_values(a, generator) for a in args)
+        actual, expected = function(*others), function.__wrapped__(*others)
+        assert_same_bits(actual, expected, str(case))
+        outputs = zip(*((x,) if isinstance(x, torch.Tensor) else x for x in (actual, expected)))
+        assert all(a.stride() == e.stride() and a.dtype == e.dtype for a, e in outputs), str(case)
+    assert replayed > 0 or not of_family  # ops that change tensors, or check their values, have no fast way
+
+
+def test_replay__is_before_every_public_function() -> None:
+    without = {name for name in ops.__all__ if not hasattr(getattr(ops, name), "recordings")}
+    assert without == {name for name, op in registry.OPS.items() if op.mutates and op.distribution == "repdl-core"}
+
+
+def derivative(function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[torch.Tensor]:
+    """The output and the gradients of a function."""
+    args = tuple(a.detach().requires_grad_() if isinstance(a, torch.Tensor) else a for a in args)
+    output = function(*args, **kwargs)
+    tensors = [a for a in args if isinstance(a, torch.Tensor)]
+    return [output, *torch.autograd.grad(output, tensors, torch.linspace(-1, 1, output.numel()).view_as(output))]
+
+
+def x(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape) + 3
+
+
+CALLS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
+    "mm": (ops.mm, lambda: (x(8, 8), x(8, 8))),
+    "add": (ops.add, lambda: (x(5, 7), x(7))),
+    "linear": (ops.linear, lambda: (x(3, 8), x(4, 8), x(4))),
+    "relu": (ops.relu, lambda: (x(4, 4),)),
+    "exp": (ops.exp, lambda: (x(4, 4),)),
+    "gelu": (ops.gelu, lambda: (x(4, 4),)),
+    "softmax": (ops.softmax, lambda: (x(4, 4), 1)),
+    "sum": (ops.sum, lambda: (x(4, 4), 1)),
+    "layer_norm": (ops.layer_norm, lambda: (x(4, 8), [8], x(8), x(8))),
+    "conv2d": (ops.conv2d, lambda: (x(2, 3, 8, 8), x(4, 3, 3, 3), x(4))),
+    "max_pool2d": (ops.max_pool2d, lambda: (x(2, 3, 8, 8), 2)),
+    "lerp": (ops.lerp, lambda: (x(4), x(4), 0.3)),
+    "pow": (ops.pow, lambda: (x(4), 3)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_replay__derivatives(name: str) -> None:
+    function, make = CALLS[name]
+    plain: Any = function
+    torch.manual_seed(0)
+    for _ in range(3):
+        args = make()
+        actual, expected = derivative(function, *args), derivative(plain.__wrapped__, *args)
+        for a, e in zip(actual, expected):
+            assert_same_bits(a.detach(), e.detach(), name)
+
+
+def test_replay__is_taken_with_and_without_gradients() -> None:
+    for name in ("mm", "add", "linear", "exp", "softmax"):
+        function, make = CALLS[name]
+        args = make()
+        assert is_replayed(function, *args), name
+        assert is_replayed(function, *(a.requires_grad_() if isinstance(a, torch.Tensor) else a for a in args)), name
+    half = x(4, 4).bfloat16()
+    assert is_replayed(ops.mm, half, half.clone())
+    assert is_replayed(ops.add, x(4), 2.5)
+    assert is_replayed(ops.matmul, x(2, 3, 4), x(4, 5))  # by a view of its input
+    assert is_replayed(ops.mean, x(3, 4))
+
+
+def test_replay__numbers_belong_to_the_signature() -> None:
+    a = x(4)
+    for number in (1.0, 2.0, 1, True, float("nan"), 2.0, -0.0, 0.0, 2.0):
+        for _ in range(3):
+            expected = ops.mul.__wrapped__(a, number)  # type: ignore[attr-defined]
+            assert_same_bits(ops.mul(a, number), expected, str(number))
+
+
+def test_replay__tensors_read_as_numbers() -> None:
+    a, b = x(4), x(4)
+    for value in (0.5, 2.0, 3.0, 4.0):
+        assert_same_bits(ops.add(a, b, alpha=torch.tensor(value)), ops.add(a, b, alpha=value), str(value))  # type: ignore[arg-type]
+
+
+def test_replay__results_with_names() -> None:
+    for _ in range(4):
+        assert isinstance(ops.max(torch.arange(6.0).view(2, 3), 1), torch.return_types.max)
+
+
+def test_replay__same_tensor_twice_and_shared_memory() -> None:
+    a, b = x(4, 4), x(4, 4)
+    for first, second in ((a, a), (a, b), (b, b), (a, a.t()), (a, b), (a, a.t()), (a[:2], a[2:]), (a[:2], a[1:3])) * 3:
+        assert_same_bits(ops.mul(first, second), first * second, "mul")
+
+
+def test_replay__classes_are_checked_at_every_call() -> None:
+    logits, target = x(4, 3), torch.tensor([0, 1, 2, 0])
+    for _ in range(4):
+        ops.cross_entropy(logits, target)
+        ops.nll_loss(logits, target)
+    wrong = torch.tensor([0, 1, 7, 0])
+    for function in (ops.cross_entropy, ops.nll_loss):
+        with pytest.raises(repdl.RepDLError):
+            function(logits, wrong)
+
+
+def test_replay__running_statistics_move_at_every_call() -> None:
+    mean, variance = torch.zeros(3), torch.ones(3)
+    seen = []
+    for _ in range(4):
+        ops.batch_norm(x(2, 3, 4, 4), mean, variance, training=True)
+        seen.append(mean.clone())
+    assert all(not torch.equal(a, b) for a, b in itertools.pairwise(seen))
+    assert not is_replayed(ops.batch_norm, x(2, 3, 4, 4), mean, variance, training=True)
+    assert is_replayed(ops.batch_norm, x(2, 3, 4, 4), mean, variance)
+
+
+def test_replay__inplace() -> None:
+    for _ in range(4):
+        a = -x(4)
+        assert ops.relu(a, inplace=True) is a
+        assert not a.any()
+
+
+def test_replay__outputs_are_tensors_of_torch() -> None:
+    a = x(4, 4)
+    for _ in range(3):
+        output = ops.exp(a)
+    assert output.is_leaf
+    assert not output.requires_grad
+    assert output._version == 0
+    assert output.resize_(100, 100).shape == (100, 100)
+    with torch.inference_mode():
+        for _ in range(3):
+            output = ops.exp(a)
+        assert output.is_inference()
+    assert not ops.exp(a).is_inference()
+
+
+def test_replay__settings() -> None:
+    a, b = x(1, 3000), x(3000, 1)
+    values = {}
+    for contract in ("v1", "sequential", "v1"):
+        repdl.set_contract(contract)
+        values[contract] = [ops.mm(a, b) for _ in range(3)][-1]
+        assert_same_bits(values[contract], ops.mm(a, b, contract=contract), contract)
+    assert values["v1"] != values["sequential"]
+    for _ in range(3):
+        ops.mm(a, b)
+    with repdl.use_contract("sequential"):
+        assert_same_bits(ops.mm(a, b), values["sequential"], "scope")
+    assert_same_bits(ops.mm(a, b), values["v1"], "after the scope")
+
+
+def test_replay__backends_and_isas() -> None:
+    called = []
+    theirs = get_backend("reference").ops["matmul"]
+
+    def implementation(*args: Any) -> Any:
+        called.append(1)
+        return theirs(*args)
+
+    a, b = x(3, 3), x(3, 3)
+    assert is_replayed(ops.mm, a, b)
+    with repdl.use_backend("reference"):
+        assert not is_replayed(ops.mm, a, b)
+    own = BACKENDS.kernels(get_backend("cpu"))["matmul"]
+    registry.implement("matmul", "cpu", implementation)
+    try:
+        ops.mm(a, b)
+        assert called == [1]
+    finally:
+        registry.implement("matmul", "cpu", own)
+    for isa in repdl_cpu.supported_isas():
+        with repdl_cpu.use_isa(isa):
+            assert ops.mm.recordings == 0  # type: ignore[attr-defined]
+
+
+class _Function(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+class _Dispatch(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+class _Tensor(torch.Tensor):
+    pass
+
+
+def test_replay__nothing_of_torch_is_left_out() -> None:
+    a, b = x(3, 3), x(3, 3)
+    for _ in range(3):
+        ops.mm(a, b)
+        ops.exp(a)
+    with _Dispatch() as mode:
+        ops.mm(a, b)
+    assert "repdl.matmul.default" in mode.seen
+    with _Function():
+        ops.mm(a, b)
+    assert isinstance(ops.mm(a.as_subclass(_Tensor), b), _Tensor)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert ops.mm(a, b).dtype is torch.bfloat16
+    assert ops.mm(a, b).dtype is torch.float32
+    batched = torch.func.vmap(ops.mm, (0, None))(torch.stack([a, b]), b)
+    assert_same_bits(batched, torch.stack([ops.mm(a, b), ops.mm(b, b)]), "vmap")
+    with pytest.raises(repdl.RepDLError, match="forward-mode"), torch.autograd.forward_ad.dual_level():
+        ops.mm(a, b)
+    with torch.profiler.profile() as profile:
+        ops.mm(a, b)
+    assert any("repdl::matmul" in event.key for event in profile.key_averages())
+    negative = torch.complex(x(3, 3), x(3, 3)).conj().imag
+    assert negative.is_neg()
+    assert_same_bits(ops.exp(negative), ops.exp(negative.resolve_neg()), "is_neg")
+    traced = torch.fx.experimental.proxy_tensor.make_fx(lambda t: ops.mm(t, b))(a)
+    assert any("matmul" in str(node.target) for node in traced.graph.nodes)
+    with pytest.raises(repdl.RepDLError):
+        ops.mm(a.to_sparse(), b)
+    with pytest.raises(repdl.RepDLError):
+        ops.mm(a, b.to("meta"))
+
+
+def test_replay__errors_after_a_recording() -> None:
+    a, b = x(3, 4), x(4, 5)
+    for _ in range(3):
+        ops.mm(a, b)
+    for wrong in ((a, a), (a.double(), b), (a, None), (a,), (a[0], b)):
+        for _ in range(3):
+            with pytest.raises((repdl.RepDLError, TypeError)):
+                ops.mm(*wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        ops.mm(a, b, wrong=1)  # type: ignore[call-arg]
+    assert ops.mm(a, b).shape == (3, 5)
+
+
+def test_replay__gradients_go_on_and_off() -> None:
+    a, b = x(3, 3), x(3, 3)
+    weight = torch.nn.Parameter(x(3, 3))
+    for _ in range(3):
+        assert not ops.mm(a, b).requires_grad
+        assert ops.mm(a, weight).requires_grad
+        with torch.no_grad():
+            assert not ops.mm(a, weight).requires_grad
+        assert ops.mm(weight, b).requires_grad
+    weight.requires_grad_(False)
+    assert not ops.mm(a, weight).requires_grad
+    once, twice = (t.clone().requires_grad_() for t in (a, b))
+    for _ in range(3):
+        (grad,) = torch.autograd.grad(ops.mm(once, twice).sum(), once, create_graph=True)
+        (second,) = torch.autograd.grad(ops.sum(grad), twice)
+        assert_same_bits(second, torch.full((3, 3), 3.0), "second derivative")
+
+
+def test_replay__threads() -> None:
+    pairs = [(x(20, 20), x(20, 20)) for _ in range(4)]
+    expected = [ops.mm.__wrapped__(*pair) for pair in pairs]  # type: ignore[attr-defined]
+    wrong = []
+
+    def work(i: int) -> None:
+        for n in range(2000):
+            if not torch.equal(ops.mm(*pairs[i]), expected[i]):
+                wrong.append(i)
+            if n % 500 == i * 100:
+                repdl.set_num_threads(1 + n % 2)  # forgets all recordings
+
+    before = repdl.get_num_threads()
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    repdl.set_num_threads(before)
+    assert wrong == []
+
+
+def test_replay__keeps_no_tensor_alive() -> None:
+    a, b = x(30, 30), x(30, 30)
+    for _ in range(3):
+        ops.mm(a, b)
+
+    def tensors() -> int:
+        gc.collect()
+        return sum(isinstance(o, torch.Tensor) and o.shape == (30, 30) and o.data_ptr() != 0 for o in gc.get_objects())
+
+    before = tensors()
+    for _ in range(100):
+        ops.mm(a, b)
+    assert tensors() == before == 2
+
+
+def test_replay__many_signatures() -> None:
+    for n in range(1, 2100):
+        a = torch.ones(n)
+        for _ in range(2):
+            assert ops.add(a, a.clone()).shape == (n,)
+    assert ops.add.recordings <= 4096  # type: ignore[attr-defined]
+
+
+def test_replay__looks_like_the_function() -> None:
+    function: Any = ops.mm
+    assert function.__name__ == "mm"
+    assert function.__module__ == "repdl.ops.matmul"
+    assert "Matrix product" in function.__doc__
+    assert list(inspect.signature(function).parameters) == ["input", "mat2", "transA", "transB", "contract"]
+    assert pickle.loads(pickle.dumps(function)) is function
+    assert copy.deepcopy(function) is function
+    assert inspect.isroutine(function)
+
+    class Model:
+        act: Any = ops.relu
+
+        def relu(self) -> str:
+            return "method"
+
+    assert Model().relu() == "method"
+    assert inspect.ismethod(Model().act)
+
+
+def test_replay__compiles() -> None:
+    a, b = x(3, 3), x(3, 3)
+
+    def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return ops.softmax(ops.add(ops.mm(a, b), a, alpha=2), dim=-1)
+
+    compiled = torch.compile(function, backend="eager", fullgraph=True)
+    assert_same_bits(compiled(a, b), function(a, b), "compiled")
+
+
+def test_replayed__is_a_decorator_of_others() -> None:
+    calls = []
+
+    @replay.replayed
+    def twice_the_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        product = ops.mm(a, b)
+        return ops.add(product, product)
+
+    a, b = x(4, 4), x(4, 4)
+    results = [twice_the_product(a, b) for _ in range(5)]
+    assert len(calls) == 2  # then it is recorded
+    for result in results:
+        assert_same_bits(result, results[0], "twice")
+
+    @replay.replayed
+    def depends(a: torch.Tensor) -> torch.Tensor:
+        output = ops.mul(a, 2.0)
+        output.add_(1)
+        return output
+
+    for _ in range(4):
+        assert_same_bits(depends(a), ops.mul(a, 2.0) + 1, "changed by torch")
+
+    @replay.replayed
+    def counts(a: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+        output = ops.add(a, count)
+        count.add_(1)
+        return output
+
+    count = torch.zeros(())
+    for _ in range(4):
+        counts(a, count)
+    assert count == 4
