@@ -161,14 +161,15 @@ def pad(
         raise UnsupportedError(f"pad: value is {value} with mode {mode!r}, expected None")
     check("pad", mode in MODES, lambda: f"mode is {mode!r}, expected constant, {', '.join(MODES)}")
     output = input
+    least = 1 if pairs == 1 and mode != "circular" else 0  # as torch
     for i in range(pairs):
-        output = _padded(output, input.dim() - 1 - i, pad[2 * i], pad[2 * i + 1], mode)
+        output = _padded(output, input.dim() - 1 - i, pad[2 * i], pad[2 * i + 1], mode, least)
     return output.contiguous(memory_format=layout.memory_format(*_images(input, mode))) if any(pad) else output
 
 
-def _padded(input: torch.Tensor, dim: int, left: int, right: int, mode: str) -> torch.Tensor:
+def _padded(input: torch.Tensor, dim: int, left: int, right: int, mode: str, least: int) -> torch.Tensor:
     """One dimension; what negative pads cut off is copied before, but for circular padding."""
-    size, least = input.shape[dim], 0 if mode == "circular" else 1
+    size = input.shape[dim]
     check(
         "pad",
         size + left + right >= least or not (left or right),
