@@ -195,7 +195,7 @@ enum class SumRoute { columns, few_outputs, contiguous_rows, strided_rows };
 
 SumRoute sum_route(const Dims& kept, const Dims& reduced, const Contract& contract, int threads) {
   const std::int64_t n = reduced.count;
-  if (kept.inner_size() >= 4 && kept.inner_stride() == 1 && n > 1 && reduced.inner_stride() != 1)
+  if (kept.inner_size() >= 4 && kept.inner_stride() == 1 && n > 0 && (n == 1 || reduced.inner_stride() != 1))
     return SumRoute::columns;
   if (kept.count < threads && n > sum_block_of(contract, n)) return SumRoute::few_outputs;
   if (n > 0 && reduced.is_run() && kept.size.size() <= 1) return SumRoute::contiguous_rows;
