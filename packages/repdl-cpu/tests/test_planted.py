@@ -115,6 +115,14 @@ BUGS = {
     "skinny_gemm_last_tile_not_moved": Bug(
         "gemm/skinny_gemm.hpp", {"std::min<std::int64_t>(j, n - W));": "j);"}, "matmul", BOUNDS + "matmul",
     ),
+    "row_gemm_rest_of_terms_starts_anew": Bug(
+        "gemm/row_gemm.hpp", {"k += T, first = false)": "k += T, first = R == 3 && first)"}, "matmul", TILES,
+    ),
+    "row_gemm_nan": Bug("gemm/row_gemm.hpp", {"last ? canonical(acc[i])": "last && R != 2 ? canonical(acc[i])"}, "matmul", TILES),
+    "row_gemm_second_block_of_bias": Bug("gemm/row_gemm.hpp", {"out.column_bias + j : nullptr": "out.column_bias : nullptr"}, "matmul", TILES),
+    "row_gemm_reads_past_the_end": Bug(
+        "gemm/row_gemm.hpp", {"j + Vec::width <= columns; j": "j + Vec::width <= columns + 1; j"}, "matmul", BOUNDS + "matmul",
+    ),
     "gemv_reads_past_the_end": Bug(
         "gemm/gemv.hpp", {"if ((g + 1) * W * chunk > K) {": "if ((g + 1) * W * chunk > (K + W - 1) / W * W) {"}, "matmul",
         BOUNDS + "matmul",

@@ -73,7 +73,7 @@ def check(op: str, args: Sequence[Any], expected: torch.Tensor, what: str) -> No
     assert_same_bits(on("cpu", op, *args), expected.contiguous(), f"{op} {what}")
 
 
-# ---- Products: rows and vectors of a tile, skinny products, blocks, what threads take
+# ---- Products: rows and vectors of a tile, skinny products, rows in place, blocks, what threads take
 
 ROWS, MOST = 14, 64
 
@@ -87,14 +87,42 @@ def matmul_tiles(kind: str, contract: str, width: int) -> None:
     a, b, *_ = products(kind, contract)
     expected = reference("matmul", products, kind, contract)
     columns_first, columns_last = b.t().contiguous(), a.t().contiguous()
+    scattered = b.repeat_interleave(2, 1)[:, ::2]
     for m in range(1, ROWS + 1):
         for n in (1, *(v * width - r for v in range(1, 5) for r in (3, 0))):
-            check("matmul", (a[:m], b[:, :n], False, False, contract), expected[:m, :n], f"{m}x{n} {contract}")
+            for right in (b, scattered):
+                what = f"{m}x{n} of strides {right.stride()} {contract}"
+                check("matmul", (a[:m], right[:, :n], False, False, contract), expected[:m, :n], what)
         for n in (width, width + 1, 2 * width - 1, 2 * width, 3 * width + 1):
             right = columns_first[:n]
             check("matmul", (a[:m], right, False, True, contract), expected[:m, :n], f"{m}x{n} trans {contract}")
             left = columns_last[:, :m]
             check("matmul", (left, right, True, True, contract), expected[:m, :n], f"{m}x{n} both {contract}")
+
+
+def terms(kind: str, contract: str, k: int) -> tuple[Any, ...]:
+    a, b = operands(kind, (ROWS, 8), (8, 67))
+    return a[:, :k], b[:k].t(), uniform(3, 67), contract
+
+
+def matmul_rows(kind: str, contract: str, width: int) -> None:
+    """Rows of B in place: few terms, with every number of rows; and a bias, with every number of terms."""
+    for k in range(1, 9):
+        a, b, bias, _ = terms(kind, contract, k)
+        expected = reference("linear", terms, kind, contract, k)
+        for m in range(1, ROWS + 1):
+            for n in (4 * width, 4 * width + 3):
+                args = a[:m], b[:n], bias[:n], contract
+                check("linear", args, expected[:m, :n], f"{m}x{n} of {k} terms {contract}")
+    a, b, bias, _ = biased(kind, contract)
+    expected = reference("linear", biased, kind, contract)
+    for m in range(1, 9):
+        check("linear", (a[:m], b, bias, contract), expected[:m], f"{m} rows, bias {contract}")
+
+
+def biased(kind: str, contract: str) -> tuple[Any, ...]:
+    a, b = operands(kind, (8, LENGTHS[contract]), (LENGTHS[contract], 530))
+    return a, b.t(), uniform(3, 530), contract
 
 
 def matmul_gemv(kind: str) -> None:
@@ -236,6 +264,7 @@ def test_routes__bits(kind: str, contract: str, isa: str) -> None:
     for threads in THREADS:
         with running(isa, threads):
             matmul_tiles(kind, contract, width)
+            matmul_rows(kind, contract, width)
             convolutions(kind, contract, width)
             grad_weights(kind, contract)
             if contract == "v1":
@@ -247,7 +276,7 @@ def test_routes__bits_of_blocks_and_splits(isa: str) -> None:
     for threads in (1, 2, 7):
         with running(isa, threads):
             split_k()
-            for m, n, k in BLOCKS if isa != "baseline" else BLOCKS[:3]:
+            for m, n, k in BLOCKS if isa != "baseline" else BLOCKS[:-1]:
                 large(m, n, k)
 
 
@@ -257,12 +286,13 @@ def test_routes__bits_of_rows(isa: str) -> None:
     for n in (*range(1, 35), 63, 64, 65, 127, 128, 129):
         x, weight, bias, columns = uniform(1, 3, n), uniform(2, n), uniform(3, n), uniform(4, n, 5)
         x[1] = x[1].sort().values  # the largest one last
+        one = uniform(5, 1, n, special=True)  # the sum of one element: +0 of -0, the canonical NaN
         infinite = torch.tensor([[float("inf")], [float("-inf")], [1.0]]).expand(3, n).contiguous()
         statistics = torch.ones(3, 1)
         for op, *args in (
             ("softmax", x, 1), ("log_softmax", x, 1), ("sum", x, [1], False), ("exp", x), ("silu", x), ("mul", x, x),
             ("layer_norm", x, [n], weight, bias, 1e-5), ("rms_norm", x, [n], weight, 1e-5),
-            ("max_dim", x, 1, False), ("sum", columns, [0], False),
+            ("max_dim", x, 1, False), ("sum", columns, [0], False), ("sum", one, [0], False),
             ("layer_norm_backward", infinite, x, [n], statistics, statistics, weight),
         ):  # fmt: skip
             case = Case(op, f"rows of {n}", lambda args=args: tuple(args))
@@ -271,7 +301,7 @@ def test_routes__bits_of_rows(isa: str) -> None:
             assert_same_bits(actual, run_on(case, "v1", "reference"), f"{case} on {isa}")
 
 
-BLOCKS = [(300, 50, 64), (50, 300, 64), (40, 2200, 20), (1100, 560, 1100)]
+BLOCKS = [(300, 50, 64), (50, 300, 64), (40, 2200, 20), (3, 2200, 20), (50, 1100, 7), (1100, 560, 1100)]
 NEVER = {
     # Pieces of a row of at least four positions, as even as they can be, are never shorter (ImageProduct, RunOperand).
     *(f"tile, A in place {rows} {vectors}" for rows in (1, 2, 3) for vectors in (1, 2, 3, 4)),
@@ -330,6 +360,7 @@ def take_routes(width: int) -> None:
             repdl.set_num_threads(threads)
             for contract in LENGTHS:
                 matmul_tiles("values", contract, width)
+                matmul_rows("values", contract, width)
                 convolutions("values", contract, width)
                 grad_weights("values", contract)
             matmul_gemv("values")

@@ -6,6 +6,7 @@
 
 #include "base/threads.hpp"
 #include "gemm/gemv.hpp"
+#include "gemm/row_gemm.hpp"
 #include "gemm/skinny_gemm.hpp"
 #include "repdl/shape/products.hpp"
 
@@ -13,11 +14,12 @@ namespace repdl::cpu {
 namespace {
 
 // Which kernel computes a block of C; no bit depends on it.
-enum class MatmulRoute { gemv, skinny, packed };
+enum class MatmulRoute { gemv, row, skinny, packed };
 
 MatmulRoute matmul_route(std::int64_t rows, std::int64_t columns, std::int64_t K, std::int64_t b_k,
-                         std::int64_t chunk) {
+                         std::int64_t b_column, std::int64_t chunk) {
   if (rows == 1 && b_k == 1 && fits_gemv(K, chunk)) return MatmulRoute::gemv;
+  if (b_column == 1 && fits_row_gemm(rows, columns, K)) return MatmulRoute::row;
   if (rows <= max_skinny_rows && columns >= Vec::width && b_k == 1) return MatmulRoute::skinny;
   return MatmulRoute::packed;
 }
@@ -45,10 +47,12 @@ class MatmulOperands {
     const float* b = b_ + b_batch_[static_cast<std::size_t>(index)] + j * args_.b_column;
     Output out{c_ + (index * args_.m + i) * args_.n + j, args_.n};
     if (bias_) out.column_bias = bias_ + j;
-    switch (matmul_route(rows, columns, args_.k, args_.b_k, chunk_)) {
+    switch (matmul_route(rows, columns, args_.k, args_.b_k, args_.b_column, chunk_)) {
       case MatmulRoute::gemv:
         REPDL_ROUTE("matmul: gemv");
         return gemv(a, args_.a_k, b, args_.b_column, columns, args_.k, chunk_, out.column_bias, out.data);
+      case MatmulRoute::row:
+        return row_gemm(rows, a, args_.a_row, args_.a_k, b, args_.b_k, columns, args_.k, chunk_, out);
       case MatmulRoute::skinny:
         return skinny_gemm(rows, a, args_.a_row, args_.a_k, b, args_.b_column, columns, args_.k, chunk_, out);
       case MatmulRoute::packed:
