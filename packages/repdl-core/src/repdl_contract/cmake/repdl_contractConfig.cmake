@@ -11,6 +11,7 @@ if(NOT TARGET repdl::contract)
   get_filename_component(_repdl_contract_root "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
   target_include_directories(repdl::contract INTERFACE "${_repdl_contract_root}/include")
   target_compile_features(repdl::contract INTERFACE cxx_std_17)
+  target_link_libraries(repdl::contract INTERFACE ${CMAKE_DL_LIBS})  # repdl/python/fresh.hpp
   # -fno-math-errno and -fno-trapping-math change no result: they only let sqrt and
   # compares compile to single instructions. -fexcess-precision=standard and
   # -msse2 arithmetic are the default on every 64-bit target.
