@@ -16,7 +16,7 @@ from torch.autograd.function import _SingleLevelFunction
 from torch.utils import _pytree as pytree
 
 from repdl.backend import BACKENDS
-from repdl.replay import THREAD
+from repdl.replay import EPOCH, THREAD
 
 Function = Callable[..., Any]
 
@@ -102,7 +102,7 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
         needs = ctx.needs_input_grad
         ctx.needs_input_grad = needs[:-1]  # what the schema has
         try:
-            if ctx.backend == BACKENDS.scope():
+            if ctx.backend == ("" if EPOCH.holds else BACKENDS.scope()):
                 result = backward(ctx, *grads)
             else:  # autograd runs in another thread, or after the block that chose the backend
                 with BACKENDS.use(ctx.backend):

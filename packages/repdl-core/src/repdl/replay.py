@@ -32,6 +32,11 @@ class _Epoch:
         self._holds = 0
         self._lock = threading.Lock()
 
+    @property
+    def holds(self) -> bool:
+        """Whether no scope is open anywhere."""
+        return self.cell[0] is not None
+
     def end(self) -> None:
         """Forget all recordings: what they depend on has changed."""
         with self._lock:

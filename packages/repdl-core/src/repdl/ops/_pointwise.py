@@ -66,6 +66,7 @@ def pointwise(
     kept = [(p, i) for i, p in enumerate(names) if i in tensors and p in saved]
     options = [(p, i) for i, p in enumerate(names) if i not in tensors]
     keeps_output = "y" in saved
+    saved_names = [*(p for p, _ in kept), *(["y"] if keeps_output else [])]
 
     def check_arguments(*args: Any) -> None:
         if check_options is not None:
@@ -82,14 +83,19 @@ def pointwise(
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.shapes = [inputs[i].shape for i, _, _ in formulas]
         ctx.options = {p: inputs[i] for p, i in options}
-        ctx.save_for_backward(*(inputs[i] for _, i in kept), *([output] if keeps_output else []))
+        if saved_names:
+            ctx.save_for_backward(*(inputs[i] for _, i in kept), *([output] if keeps_output else []))
 
     def derive(ctx: Any, grad: Tensor) -> Any:
-        known = {"g": grad, **ctx.options, **dict(zip([*(p for p, _ in kept), "y"], ctx.saved_tensors))}
+        known = {"g": grad, **ctx.options}
+        if saved_names:
+            known.update(zip(saved_names, ctx.saved_tensors))
         grads: list[Any] = [None] * len(names)
+        needed, contract = ctx.needs_input_grad, known.get("contract", "v1")
         for (i, formula, wanted), shape in zip(formulas, ctx.shapes):
-            if ctx.needs_input_grad[i]:
-                grads[i] = sum_to(formula(*(known[p] for p in wanted)), shape, known.get("contract", "v1"))
+            if needed[i]:
+                result = formula(*[known[p] for p in wanted])
+                grads[i] = result if result.shape == shape else sum_to(result, shape, contract)
         return tuple(grads) if len(grads) > 1 else grads[0]
 
     if order:
