@@ -106,7 +106,7 @@ BUGS = {
         {"for (int t = 0; t < count; ++t) transposed[t * V * W + c] = b[(j + c) * ldb + k + t];":
          "for (int t = 0; t < W; ++t) transposed[t * V * W + c] = t < count ? b[(j + c) * ldb + k + t] : 0.0f;",
          "for (int t = 0; t < count; ++t)\n        for (int i = 0; i < R": "for (int t = 0; t < W; ++t)\n        for (int i = 0; i < R",
-         "Vec::set1(a[i * row + (k + t) * step])": "Vec::set1(t < count ? a[i * row + (k + t) * step] : 0.0f)"},
+         "const Vec x = Vec::set1(a[i * row + (k + t) * step])": "const Vec x = Vec::set1(t < count ? a[i * row + (k + t) * step] : 0.0f)"},
         "matmul",
     ),
     "skinny_gemm_nan": Bug(
@@ -114,6 +114,10 @@ BUGS = {
     ),
     "skinny_gemm_last_tile_not_moved": Bug(
         "gemm/skinny_gemm.hpp", {"std::min<std::int64_t>(j, n - W));": "j);"}, "matmul", BOUNDS + "matmul",
+    ),
+    "skinny_gemm_square_of_the_second_vector": Bug(
+        "gemm/skinny_gemm.hpp", {"transpose(b + (j + v * W) * ldb + k, ldb, square, W);": "transpose(b + (j + (R == 2 ? 0 : v) * W) * ldb + k, ldb, square, W);"},
+        "matmul", TILES, only="avx512",
     ),
     "row_gemm_rest_of_terms_starts_anew": Bug(
         "gemm/row_gemm.hpp", {"k += T, first = false)": "k += T, first = R == 3 && first)"}, "matmul", TILES,

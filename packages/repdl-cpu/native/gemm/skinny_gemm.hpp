@@ -3,8 +3,8 @@
 //   for i < R, j < n:  (R, K) @ (n, K)' -> (R, n)
 //     C[i, j] = dot(A[i, :], B[j, :])
 //
-// The matrix is read once, so nothing is packed: squares of it are transposed in L1 and used at
-// once. The order is that of gemm.hpp.
+// The matrix is read once, so nothing is packed: squares of it are transposed and used at once. The order is that of
+// gemm.hpp.
 #pragma once
 
 #include "gemm/chunk_tree.hpp"
@@ -20,13 +20,28 @@ void skinny_gemm_tile(const float* a, std::int64_t row, std::int64_t step, const
                       std::int64_t K, std::int64_t chunk, const Output& out, std::int64_t j) {
   REPDL_ROUTE("skinny gemm", R, V);
   constexpr int W = Vec::width;
+  // Whether a square is used once, out of registers; else it serves several rows, out of L1.
+  constexpr bool once = R <= 2 && Vec::registers >= 32;
   alignas(64) float transposed[W * V * W];
   ChunkTree<R * V> tree;
   Vecs<R * V> acc;
   for (std::int64_t begin = 0;; begin += chunk) {
     const std::int64_t end = std::min(K, begin + chunk);
     acc.clear();
-    for (std::int64_t k = begin; k < end; k += W) {
+    std::int64_t k = begin;
+    for (; once && k + W <= end; k += W) {
+#pragma GCC unroll 2
+      for (int v = 0; v < V; ++v) {
+        alignas(64) float square[W * W];  // stored nowhere, as all loops over it are unrolled
+        transpose(b + (j + v * W) * ldb + k, ldb, square, W);
+#pragma GCC unroll 16
+        for (int t = 0; t < W; ++t)
+#pragma GCC unroll 2
+          for (int i = 0; i < R; ++i)
+            acc[i * V + v] = fma(Vec::set1(a[i * row + (k + t) * step]), Vec::load(square + t * W), acc[i * V + v]);
+      }
+    }
+    for (; k < end; k += W) {
       const int count = static_cast<int>(std::min<std::int64_t>(W, end - k));
       if (count == W) {
         for (int v = 0; v < V; ++v) transpose(b + (j + v * W) * ldb + k, ldb, transposed + v * W, V * W);
