@@ -12,4 +12,4 @@ from repdl.nn.conversions import keep, register_conversion
 from repdl.nn.convert import from_torch_module
 from repdl.nn.modules import *
 
-__all__ = ["from_torch_module", "functional", "keep", "register_conversion", *modules.__all__]
+__all__ = ["from_torch_module", "functional", "keep", "register_conversion", *modules.__all__]  # type: ignore[attr-defined]

@@ -116,7 +116,7 @@ def _draws(module: torch.nn.Module) -> str | None:
     return f"draws from torch's random generator with p={p}; call .eval() first, set p = 0 or leave it out"
 
 
-for _name in modules.__all__:
+for _name in modules.__all__:  # type: ignore[attr-defined]
     _class = getattr(modules, _name)
     if isinstance(_class, type) and issubclass(_class, Layer) and _class is not Layer:
         register_conversion(getattr(torch.nn, _name), _class)
