@@ -281,6 +281,8 @@ def test_replay__nothing_of_torch_is_left_out() -> None:
     negative = torch.complex(x(3, 3), x(3, 3)).conj().imag
     assert negative.is_neg()
     assert_same_bits(ops.exp(negative), ops.exp(negative.resolve_neg()), "is_neg")
+    zeros = torch._efficientzerotensor(3, 3)
+    assert ops.exp(zeros).tolist() == [[1.0] * 3] * 3
     traced = torch.fx.experimental.proxy_tensor.make_fx(lambda t: ops.mm(t, b))(a)
     assert any("matmul" in str(node.target) for node in traced.graph.nodes)
     with pytest.raises(repdl.RepDLError):

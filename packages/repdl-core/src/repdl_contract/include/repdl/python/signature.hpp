@@ -193,6 +193,8 @@ class Signature {
     if (tensors_ == most_tensors) return false;
     DLTensor& seen = seen_[tensors_];
     if (Torch::get().exchange->tensor_from_object(object, &seen) != 0) return false;
+    if (seen.data == nullptr && std::find(seen.size, seen.size + seen.dims, 0) == seen.size + seen.dims)
+      return false;  // elements without memory, such as the zeros that torch's derivatives have
     if (state.is_negative.ask(object).get() != Py_False) return false;
     bool grad = false;
     if (grad_mode_) {
