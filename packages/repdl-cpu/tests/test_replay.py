@@ -177,6 +177,11 @@ def test_replay__running_statistics_move_at_every_call() -> None:
     assert is_replayed(ops.batch_norm, x(2, 3, 4, 4), mean, variance)
 
 
+def test_replay__large_outputs_lie_in_huge_pages() -> None:
+    assert is_replayed(ops.exp, torch.zeros((1 << 20) - 1))
+    assert not is_replayed(ops.exp, torch.zeros(1 << 20))
+
+
 def test_replay__inplace() -> None:
     for _ in range(4):
         a = -x(4)

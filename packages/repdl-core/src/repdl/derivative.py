@@ -102,7 +102,7 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
         needs = ctx.needs_input_grad
         ctx.needs_input_grad = needs[:-1]  # what the schema has
         try:
-            if ctx.backend == ("" if EPOCH.holds else BACKENDS.scope()):
+            if ctx.backend == (BACKENDS.scope() if EPOCH.has_scopes else ""):
                 result = backward(ctx, *grads)
             else:  # autograd runs in another thread, or after the block that chose the backend
                 with BACKENDS.use(ctx.backend):

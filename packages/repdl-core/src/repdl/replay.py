@@ -33,9 +33,9 @@ class _Epoch:
         self._lock = threading.Lock()
 
     @property
-    def holds(self) -> bool:
-        """Whether no scope is open anywhere."""
-        return self.cell[0] is not None
+    def has_scopes(self) -> bool:
+        """Whether a scope is open anywhere."""
+        return self.cell[0] is None
 
     def end(self) -> None:
         """Forget all recordings: what they depend on has changed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from repdl.replay import refuse
 from repdl_cpu import _machine
 
 LARGE = 1 << 22
@@ -16,4 +17,5 @@ def huge_pages(output: torch.Tensor) -> torch.Tensor:
     """`output`, not yet written, in huge pages where it is large and the system has them."""
     if output.nbytes >= LARGE:
         _machine.advise_huge_pages(output.data_ptr(), output.nbytes)
+        refuse()  # a replay would not ask
     return output
