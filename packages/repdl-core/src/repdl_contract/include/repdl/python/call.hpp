@@ -71,14 +71,15 @@ inline Ref record_call(CallObject& call, const Signature& signature, PyObject* c
   }
   for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i)
     if (PyDict_SetItem(named.get(), PyTuple_GET_ITEM(names, i), given[count + i]) != 0) throw PythonError{};
-  PyObject* before = call.seen_epoch;
+  Py_INCREF(call.seen_epoch);
+  const Ref before(call.seen_epoch);  // kept, so that no later one has its address
   recorders().push_back(PyThreadState_Get());
   Ref pair(PyObject_CallFunctionObjArgs(call.record, call.function, arguments.get(), named.get(),
                                         signature.differentiates() ? Py_True : Py_False, nullptr));
   recorders().erase(std::find(recorders().begin(), recorders().end(), PyThreadState_Get()));
   if (!pair) throw PythonError{};
   PyObject *result = PyTuple_GET_ITEM(pair.get(), 0), *recording = PyTuple_GET_ITEM(pair.get(), 1);
-  if (has_epoch(call) && call.seen_epoch == before) {
+  if (has_epoch(call) && call.seen_epoch == before.get()) {
     Py_INCREF(recording);
     entry_of(call, signature).recording = Ref(recording);
   }
