@@ -7,6 +7,7 @@ import gc
 import inspect
 import itertools
 import pickle
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -336,15 +337,17 @@ def test_replay__threads() -> None:
         for n in range(2000):
             if not torch.equal(ops.mm(*pairs[i]), expected[i]):
                 wrong.append(i)
-            if n % 500 == i * 100:
+            if n % 40 == i:
                 repdl.set_num_threads(1 + n % 2)  # forgets all recordings
 
-    before = repdl.get_num_threads()
+    before, interval = repdl.get_num_threads(), sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    sys.setswitchinterval(interval)
     repdl.set_num_threads(before)
     assert wrong == []
 

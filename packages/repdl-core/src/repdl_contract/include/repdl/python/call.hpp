@@ -37,6 +37,9 @@ inline bool is_recording() {
   return !all.empty() && std::find(all.begin(), all.end(), PyThreadState_Get()) != all.end();
 }
 
+// No entries from here on. What they kept is let go of afterwards: that may run other threads, which look here.
+inline void forget(CallObject& call) { const auto forgotten = std::exchange(*call.entries, {}); }
+
 // The entry of a signature, made where there is none.
 inline Entry& entry_of(CallObject& call, const Signature& signature) {
   constexpr std::size_t most = 4096;
@@ -45,7 +48,7 @@ inline Entry& entry_of(CallObject& call, const Signature& signature) {
   for (; entry != last; ++entry)
     if (std::equal(signature.begin(), signature.end(), entry->second.signature.begin(), entry->second.signature.end()))
       return entry->second;
-  if (call.entries->size() >= most) call.entries->clear();
+  if (call.entries->size() >= most) forget(call);
   return call.entries->emplace(hash, Entry{{signature.begin(), signature.end()}, Ref(), false})->second;
 }
 
@@ -56,7 +59,7 @@ inline bool has_epoch(CallObject& call) {
   if (now != call.seen_epoch) {
     Py_INCREF(now);
     Py_XSETREF(call.seen_epoch, now);
-    call.entries->clear();
+    forget(call);
   }
   return true;
 }
