@@ -89,10 +89,10 @@ def ops() -> int:
 
 def case_counter(family: Family) -> Callable[[str], str]:
     """A function that gives the number of cases of an op of a family, in words."""
-    from repdl.testing.cases import with_derived
+    from repdl.testing.cases import with_derived, written
 
     try:
-        counts = Counter(case.op for case in with_derived(family.cases() or []))
+        counts = Counter(case.op for case in with_derived(written(family) or []))
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         return lambda op: reason

@@ -6,8 +6,8 @@ A family's files lie in the import package of its ops, `repdl` or somebody else'
     <package>/contract/v1/<family>.json    golden bits
     <package>/testing/cases/<family>.py    cases: a list `CASES` of `repdl.testing.Case`
 
-Any of them may be absent in another project's package. Ops with a row (`repdl.rows`) have cases besides,
-and a family whose ops all have rows needs no file for them.
+Any of them may be absent in another project's package. `repdl.testing.cases` reads the cases. Ops with a row
+(`repdl.rows`) have cases besides, and a family whose ops all have rows needs no file for them.
 """
 
 from __future__ import annotations
@@ -16,16 +16,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from repdl.plugins import plugins
 from repdl.registry import OPS, Op
-from repdl.rows import ROWS
-
-if TYPE_CHECKING:
-    from repdl.testing.cases import Case
 
 GoldenBits = Mapping[str, dict[str, str]]
 """Case -> contract -> SHA-256."""
@@ -46,19 +40,6 @@ class Family:
     def golden(self) -> GoldenBits | None:
         """The recorded digests."""
         return _golden(self.package, self.name)
-
-    def cases(self) -> list[Case] | None:
-        """The cases as they are written, float32 ones, and those of rows. What is wrong in their module is raised."""
-        rows = [
-            case for op in OPS.values() if op.family == self.name and op.name in ROWS for case in ROWS[op.name].cases()
-        ]
-        module = f"{self.package}.testing.cases.{self.name}"
-        try:
-            return [*import_module(module).CASES, *rows]
-        except ModuleNotFoundError as error:
-            if error.name is not None and f"{module}.".startswith(f"{error.name}."):
-                return rows or None
-            raise
 
 
 def families() -> dict[str, Family]:

@@ -17,7 +17,27 @@ from typing import Any, NamedTuple
 import torch
 
 from repdl import registry
-from repdl.ops._broadcast import broadcast_shapes
+from repdl.errors import ShapeError
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> torch.Size:
+    """The shape that these broadcast to.
+
+    `torch.broadcast_shapes` would do, but loads torch's symbolic shapes at its first call:
+    40 MiB and a third of a second.
+
+    Raises:
+        ShapeError: if they do not broadcast.
+    """
+    result = [1] * max(map(len, shapes))
+    for shape in shapes:
+        for axis, n in enumerate(shape, len(result) - len(shape)):
+            if n == 1 or n == result[axis]:
+                continue
+            if result[axis] != 1:
+                raise ShapeError(f"shapes {', '.join(str(tuple(s)) for s in shapes)} do not broadcast")
+            result[axis] = n
+    return torch.Size(result)
 
 
 class Layout(NamedTuple):

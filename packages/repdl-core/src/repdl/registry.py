@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -258,17 +256,6 @@ def implement(op: str, backend: str, function: Callable[..., Any]) -> None:
     This is how an outside project brings the kernels of its own ops.
     """
     BACKENDS.implement(op, backend, function)
-
-
-def ops_of(package: str) -> dict[str, dict[str, Callable[..., Any]]]:
-    """Family -> its implementations, for a package with modules of the names of RepDL's own families.
-
-    A module names what it implements in `OPS`, a dictionary from op names to functions.
-    """
-    import_module("repdl.ops")
-    families = sorted({op.family for op in OPS.values() if op.distribution == "repdl-core"})
-    there = [family for family in families if find_spec(f"{package}.{family}")]
-    return {family: import_module(f"{package}.{family}").OPS for family in there}
 
 
 def in_float64(ops: Iterable[str]) -> list[str]:

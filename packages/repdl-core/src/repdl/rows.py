@@ -1,36 +1,40 @@
 """What the declaration of an op says beside its schema and derivative: its contract text and its cases.
 
 Kinds of op that need no files of their own for these put a row here: pointwise functions, losses, steps.
-`tools/texts.py` writes the texts into the pages in `contract/v1`.
+`tools/texts.py` writes the texts into the pages in `contract/v1`, `repdl.testing.generated` makes the cases.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-if TYPE_CHECKING:
-    from repdl.testing.cases import Case
+
+@dataclass(frozen=True)
+class Tried:
+    """What an op is tried with.
+
+    Args:
+        kind: what makes its cases, a name in `repdl.testing.generated.KINDS`.
+        values: the arguments of that.
+    """
+
+    kind: str
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Row:
-    """Of one op: its text, in Markdown, and a function that makes its cases, float32 ones."""
+    """Of one op: its text, in Markdown, and what it is tried with."""
 
     text: str
-    cases: Callable[[], list[Case]]
+    tried: Tried
 
 
 ROWS: dict[str, Row] = {}
 """Op -> its row."""
-
-
-def generated() -> Any:
-    """The module `repdl.testing.generated`, which is imported where cases are made."""
-    return import_module("repdl.testing.generated")
 
 
 def item(call: str, order: str, backward: str = "") -> str:

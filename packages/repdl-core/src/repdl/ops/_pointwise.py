@@ -16,8 +16,9 @@ from repdl import layout, registry
 from repdl.autocast import Lists
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_size
-from repdl.ops._broadcast import broadcast_shapes, sum_to
-from repdl.rows import ROWS, Row, generated, item
+from repdl.layout import broadcast_shapes
+from repdl.ops._broadcast import sum_to
+from repdl.rows import ROWS, Row, Tried, item
 
 Tensor = torch.Tensor
 Formula = Callable[..., Any]
@@ -35,7 +36,7 @@ def pointwise(
     check_options: Callable[..., None] | None = None,
     order: str = "",
     backward: str = "",
-    tried: Sequence[tuple[Any, ...]] = ((),),
+    tried: Sequence[tuple[Any, ...]] | Tried = ((),),
 ) -> Callable[..., Any]:
     """Register a pointwise op and return its `torch.ops` overload.
 
@@ -53,7 +54,8 @@ def pointwise(
         order: the contract text: every operation of an element, in order, each of one rounding. Without it
             the page of the family says it, and its module of cases has the cases.
         backward: what the text says of the derivative.
-        tried: the values of the options that cases have, several times.
+        tried: the values of the options that cases have, several times, or another kind of cases; none: the
+            module of the family has them all.
     """
     name, _, rest = schema.partition("(")
     parameters = _parameters(rest)
@@ -102,7 +104,9 @@ def pointwise(
         listed = ", ".join(names)
         ROWS[name] = Row(
             item(f"{name}({listed}) -> output", order, backward),
-            lambda: generated().pointwise_cases(name, len(tensors), tried, bool(same_shape)),
+            tried
+            if isinstance(tried, Tried)
+            else Tried("pointwise", {"tensors": len(tensors), "tried": tried, "same_shape": bool(same_shape)}),
         )
     return registry.define(
         name,

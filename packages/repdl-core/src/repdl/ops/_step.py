@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from repdl import registry
 from repdl.errors import DeviceError, ShapeError, UnsupportedError, check, check_dtype, check_size
-from repdl.rows import ROWS, Row, generated, unwrapped
-
-if TYPE_CHECKING:
-    from repdl.testing.cases import Case
+from repdl.rows import ROWS, Row, Tried, unwrapped
 
 DTYPES = (torch.float32, torch.float64)
 """Of parameters: a step on halves would lose what is below their last place."""
@@ -57,12 +54,10 @@ def step(
         given = dict(zip(arguments, args))
         check_lists(name, args[0], **{p: (given[p], present(p, given)) for p in lists[1:]})
 
-    def made() -> list[Case]:
-        absent = {p: lambda given, p=p: not present(p, given) for p in optional}
-        return [] if cases is None else generated().step_cases(name, **cases, absent=absent)
-
     written = [a for a, part in zip(arguments, rest.split(", ")) if "!" in part]
-    ROWS[name] = Row(_text(name, arguments, lists, written, says, order, optional), made)
+    absent = {p: lambda given, p=p: not present(p, given) for p in optional}
+    tried = Tried("none") if cases is None else Tried("step", {**cases, "absent": absent})
+    ROWS[name] = Row(_text(name, arguments, lists, written, says, order, optional), tried)
     return registry.define(name, f"({rest}", check=check_arguments, fake=lambda *args: None)
 
 

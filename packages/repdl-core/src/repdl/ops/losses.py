@@ -13,14 +13,14 @@ from repdl.autocast import FLOAT32
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, as_float, check, check_bool, check_tensor, check_tensor_or_none
+from repdl.layout import broadcast_shapes
 from repdl.numbers import is_zero
-from repdl.ops._broadcast import broadcast_shapes
 from repdl.ops._loss import REDUCTIONS, check_deprecated, check_reduction
 from repdl.ops._number import constant
 from repdl.ops._pointwise import below, broadcast_shape
 from repdl.registry import composite
 from repdl.replay import replayed
-from repdl.rows import ROWS, Row, generated, item
+from repdl.rows import ROWS, Row, Tried, item
 
 __all__ = ["binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss", "mse_loss", "smooth_l1_loss"]
 
@@ -81,7 +81,7 @@ def _loss(
 
     listed = ", ".join(part.split()[-1] for part in rest.partition(")")[0].split(", "))
     ROWS[name] = Row(
-        item(f"{name}({listed}) -> loss", order), lambda: generated().loss_cases(name, tried, probabilities)
+        item(f"{name}({listed}) -> loss", order), Tried("loss", {"tried": tried, "probabilities": probabilities})
     )
     return composite(
         name,

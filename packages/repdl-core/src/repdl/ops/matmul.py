@@ -11,7 +11,8 @@ from repdl.autocast import LOWER
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_dim, check_size, check_tensor
-from repdl.ops._broadcast import broadcast_shapes, sum_to
+from repdl.layout import broadcast_shapes
+from repdl.ops._broadcast import sum_to
 from repdl.replay import replayed
 
 __all__ = ["bmm", "matmul", "mm"]

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import torch
 
 from repdl import layout
 from repdl.backend import Backend
-from repdl.registry import in_float64, ops_of
+from repdl.registry import in_float64
 
 _tiny, _one = 5e-324, 1.0  # variables: a product of constants is computed when Python compiles it
 
@@ -49,7 +51,12 @@ def _ieee(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-OPS = {op: _ieee(_laid_out(op, function)) for ops in ops_of(__name__).values() for op, function in ops.items()}
+_modules = (import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
+OPS = {
+    op: _ieee(_laid_out(op, function))
+    for module in _modules
+    for op, function in getattr(module, "OPS", {}).items()  # a family's; others are what families share
+}
 
 backend = Backend(
     name="reference",

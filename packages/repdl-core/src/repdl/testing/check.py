@@ -9,7 +9,7 @@ from hashlib import sha256
 from repdl.backend import get_backend
 from repdl.families import Family
 from repdl.registry import OPS, implementations
-from repdl.testing.cases import Case, with_derived
+from repdl.testing.cases import Case, with_derived, written
 from repdl.testing.run import CONTRACTS, covers, digests
 
 Progress = Callable[[Sequence[Case], str], Iterable[Case]]
@@ -61,8 +61,7 @@ def check_backend(name: str, families: Iterable[Family], progress: Progress) -> 
 def _comparable(family: Family, ops: Iterable[str], report: Report) -> list[Case]:
     """The cases of a family that have golden bits; what it lacks goes into the report."""
     try:
-        written, recorded = family.cases(), family.golden()
-        known = with_derived(written or [])
+        known, recorded = with_derived(written(family) or []), family.golden()
     except Exception as error:
         report.broken.append(f"{family.name}: {type(error).__name__}: {error}")
         return []

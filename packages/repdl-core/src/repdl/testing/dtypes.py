@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from repdl.dtypes import HALF
 from repdl.reference.cast import cast
 from repdl.registry import OPS
-
-if TYPE_CHECKING:
-    from repdl.testing.cases import Case
+from repdl.testing.case import Case
 
 DOUBLE = (torch.float64,)
 EVERY = (*HALF, torch.float64)

@@ -1,4 +1,4 @@
-"""Cases that follow from the schema of an op: what every op of its kind is tried with."""
+"""Cases of rows (`repdl.rows`): what every op of its kind is tried with."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 import torch
 
 from repdl.registry import OPS
-from repdl.testing.cases import DOUBLE, EVERY, Case
-from repdl.testing.inputs import SPECIAL, uniform
+from repdl.rows import ROWS
+from repdl.testing.case import Case
+from repdl.testing.dtypes import DOUBLE, EVERY
+from repdl.testing.inputs import SPECIAL, floats, uniform
 
 Make = Callable[..., torch.Tensor]
 
@@ -36,6 +38,17 @@ def mixed_layouts(seed: int, *shape: int) -> torch.Tensor:
 def specials() -> torch.Tensor:
     """`SPECIAL`, and numbers of every size."""
     return torch.tensor([*SPECIAL, 2.0, -1.0, -3.5, 3e38, -3e38, 1e-40, 0.1, -20.0, 1e13, -1e13])
+
+
+def some_specials() -> torch.Tensor:
+    """`SPECIAL`, and a few numbers of other sizes."""
+    return torch.tensor([*SPECIAL, 2.0, -1.0, -3.5, 3e38, -3e38, 1e-40, 0.1])
+
+
+def special_pairs() -> tuple[torch.Tensor, torch.Tensor]:
+    """Each of `some_specials` with each, by broadcasting."""
+    x = some_specials()
+    return x.unsqueeze(1), x
 
 
 OF_ONE: dict[str, Callable[[], torch.Tensor]] = {
@@ -91,6 +104,47 @@ def pointwise_cases(op: str, tensors: int, tried: Sequence[tuple[Any, ...]], sam
     return found
 
 
+def unary_cases(op: str, hard: str = "", magnitudes: int = 0, scale: float = 0.0, subnormal: float = 0.0) -> list[Case]:
+    """Cases of an elementwise function of one tensor.
+
+    Args:
+        hard: arguments that decide whether the function is exact, as bits in hexadecimal: those whose results
+            lie closest to the midpoint of two floats, or at the ends of the range.
+        magnitudes: how many positive arguments, evenly spread over all exponents.
+        scale, subnormal: bounds of more arguments; results of the latter are subnormal.
+    """
+    found = [
+        Case(op, "special", lambda: (some_specials(),), dtypes=EVERY),
+        Case(op, "values", lambda: (uniform(1, 1037, scale=4.0),), dtypes=EVERY),
+        Case(op, "strided", lambda: (uniform(2, 30, 9)[::2, 1::3],), dtypes=EVERY),
+        Case(op, "empty", lambda: (uniform(2, 0, 5),), dtypes=EVERY),
+        Case(op, "dim_0", lambda: (uniform(2),), dtypes=DOUBLE),
+    ]
+    if hard:
+        found.append(Case(op, "hard", lambda: (floats(*(int(bits, 16) for bits in hard.split())),)))
+    if magnitudes:
+        found.append(Case(op, "wide", lambda: (floats(*range(0, 0x7F800000, 0x7F800000 // magnitudes)),)))
+    if scale:
+        found.append(Case(op, "wide", lambda: (uniform(3, 1500, scale=scale),)))
+    if subnormal:
+        found.append(Case(op, "subnormal", lambda: (uniform(1, 200, scale=subnormal),), dtypes=DOUBLE))
+    return found
+
+
+def binary_cases(op: str) -> list[Case]:
+    """Cases of an elementwise function of two tensors: special values against each other, broadcasting, layouts."""
+    return [
+        Case(op, "special", special_pairs, dtypes=EVERY),
+        Case(op, "values", lambda: (uniform(1, 1037), uniform(2, 1037)), dtypes=EVERY),
+        Case(op, "scalar_other", lambda: (uniform(1, 5, 7), torch.tensor(0.3)), dtypes=DOUBLE),
+        Case(op, "scalar_input", lambda: (torch.tensor(0.3), uniform(1, 5, 7))),
+        Case(op, "outer", lambda: (uniform(1, 3, 1, 5, 1), uniform(2, 4, 1, 6)), dtypes=DOUBLE),
+        Case(op, "transposed", lambda: (uniform(1, 9, 40).t(), uniform(2, 40, 9)), dtypes=EVERY),
+        Case(op, "empty", lambda: (uniform(1, 0, 5), uniform(2, 5)), dtypes=EVERY),
+        Case(op, "dim_0", lambda: (uniform(1), uniform(2)), dtypes=DOUBLE),
+    ]
+
+
 def broadcast_cases(
     op: str, tensors: int, number: int, options: tuple[Any, ...], same_shape: bool = False
 ) -> list[Case]:
@@ -98,7 +152,7 @@ def broadcast_cases(
     outer = [(5, 7)] * 3 if same_shape else [(5, 7), (7,), (5, 1)]
 
     def special() -> list[torch.Tensor]:
-        x = torch.tensor([*SPECIAL, 2.0, -1.0, -3.5, 3e38, -3e38, 1e-40, 0.1])
+        x = some_specials()
         operands = [x.reshape(17, 1), x.reshape(1, 17), x.reshape(17, 1, 1)]
         return (list(torch.broadcast_tensors(*operands[:2])) if same_shape else operands)[:tensors]
 
@@ -214,3 +268,20 @@ def step_cases(
         *(case(f"{p}_0", (), (9,), **{**full, p: 0.0}) for p in numbers if p not in switches),
     ]
     return found
+
+
+KINDS: dict[str, Callable[..., list[Case]]] = {
+    "binary": binary_cases,
+    "loss": loss_cases,
+    "none": lambda op: [],
+    "pointwise": pointwise_cases,
+    "step": step_cases,
+    "unary": unary_cases,
+}
+"""What a row calls its kind -> what makes its cases of the op and of what the row says besides."""
+
+
+def cases_of_row(op: str) -> list[Case]:
+    """The cases of the row of an op, float32 ones."""
+    tried = ROWS[op].tried
+    return KINDS[tried.kind](op, **tried.values)

@@ -33,6 +33,11 @@ def uniform(seed: int, *shape: int, scale: float = 1.0, special: bool = False) -
     return torch.from_numpy(x.reshape(shape))
 
 
+def floats(*bits: int) -> torch.Tensor:
+    """Float32 from their bit patterns."""
+    return torch.from_numpy(np.array(bits, np.uint32).view(np.float32))
+
+
 def index(seed: int, high: int, *shape: int) -> torch.Tensor:
     """Int64 in [0, high)."""
     n = int(np.prod(shape, dtype=np.int64))

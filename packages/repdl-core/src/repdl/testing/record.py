@@ -8,7 +8,7 @@ from pathlib import Path
 from repdl.backend import get_backend
 from repdl.families import Family
 from repdl.registry import implementations
-from repdl.testing.cases import cases
+from repdl.testing.cases import cases, written
 from repdl.testing.compare import hex_digest
 from repdl.testing.run import CONTRACTS, run
 
@@ -21,7 +21,7 @@ def record(family: Family, folder: Path, check: bool = False) -> int:
     version. Nothing is written if one differs. With `check` nothing is written at all, and a
     missing one is wrong too.
     """
-    if family.cases() is None:
+    if written(family) is None:
         print(f"{family.name}: no cases")
         return 1
     reference = implementations(get_backend("reference"))

@@ -1,51 +1,36 @@
-"""Arguments for every registered op: one module a family, one list of cases an op.
+"""Arguments for every registered op: those of its row, and one module a family.
 
 Golden bits, the parity of backends and `torch.library.opcheck` all run over these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
+from importlib import import_module
 from warnings import warn
 
-import torch
-
 from repdl.errors import BrokenPluginWarning
-from repdl.families import families
+from repdl.families import Family, families
 from repdl.registry import OPS
+from repdl.rows import ROWS
+from repdl.testing.case import Case
 from repdl.testing.dtypes import DOUBLE, EVERY, derived
+from repdl.testing.generated import cases_of_row
 
-__all__ = ["DOUBLE", "EVERY", "Case", "cases", "with_derived"]
+__all__ = ["DOUBLE", "EVERY", "Case", "cases", "with_derived", "written"]
 
 
-@dataclass(frozen=True)
-class Case:
-    """A call of a registered op: `op`, a name for the case, and its arguments.
-
-    `make` builds the arguments afresh, without the contract, with floating-point tensors in
-    float32: ops that change their arguments can then be run twice.
-
-    Args:
-        dtypes: those beside float32 that a case is derived in, where the op takes them.
-        mixed: whether one is derived with bfloat16 operands and float32 parameters, too.
-        derived: of a derived case, its storage dtype; None: it is written as it stands.
-    """
-
-    op: str
-    name: str
-    make: Callable[[], tuple[Any, ...]]
-    dtypes: tuple[torch.dtype, ...] = ()
-    mixed: bool = False
-    derived: torch.dtype | None = None
-
-    def args(self, contract: str = "v1") -> tuple[Any, ...]:
-        """The arguments, with `contract` last where the schema has one."""
-        return (*self.make(), contract) if OPS[self.op].has_order else self.make()
-
-    def __str__(self) -> str:
-        return f"{self.op}__{self.name}"
+def written(family: Family) -> list[Case] | None:
+    """The cases of its module, float32 ones, and those of its rows. What is wrong in the module is raised."""
+    ops = [op.name for op in OPS.values() if op.family == family.name]
+    rows = [case for op in ops if op in ROWS for case in cases_of_row(op)]
+    module = f"{family.package}.testing.cases.{family.name}"
+    try:
+        return [*import_module(module).CASES, *rows]
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{module}.".startswith(f"{error.name}."):
+            return rows or None
+        raise
 
 
 def cases(family: str | None = None) -> list[Case]:
@@ -55,11 +40,11 @@ def cases(family: str | None = None) -> list[Case]:
     left out with a `BrokenPluginWarning`; of one family, that error is raised.
     """
     if family is not None:
-        return with_derived(families()[family].cases() or [])
+        return with_derived(written(families()[family]) or [])
     found: list[Case] = []
     for one in families().values():
         try:
-            found += with_derived(one.cases() or [])
+            found += with_derived(written(one) or [])
         except Exception as error:
             warn(
                 f"{one.distribution}: the cases of {one.name} failed to load: {error!r}",
@@ -68,6 +53,6 @@ def cases(family: str | None = None) -> list[Case]:
     return found
 
 
-def with_derived(written: Iterable[Case]) -> list[Case]:
+def with_derived(given: Iterable[Case]) -> list[Case]:
     """Cases, and after each those that other dtypes make of it."""
-    return [case for one in written for case in (one, *derived(one))]
+    return [case for one in given for case in (one, *derived(one))]
