@@ -18,6 +18,7 @@ import repdl
 from repdl.backend import get_backend
 from repdl.errors import DTypeError, UnsupportedError
 from repdl.registry import OPS
+from repdl.rows import ROWS
 from repdl.testing import cases
 from repdl.testing.dtypes import convert
 
@@ -117,6 +118,13 @@ def test_texts__dtypes(family: str) -> None:
 
 def test_texts__are_of_families() -> None:
     assert TEXTS.keys() == set(FAMILIES)
+
+
+@pytest.mark.parametrize("family", ["activation", "elementwise", "losses"])
+def test_texts__of_rows_are_the_page(family: str) -> None:
+    """Every op of the family has its text in its row, and the page ends with these."""
+    rows = [ROWS[op].text for op in ops_of(family)]
+    assert TEXTS[family].partition("\n## Ops\n")[2].splitlines() == rows
 
 
 @pytest.mark.parametrize("op", [op for op in OURS if OPS[op].storage is not None])

@@ -28,6 +28,7 @@ from repdl.numbers import rounded
 from repdl.ops._number import constant, floating, item
 from repdl.ops._pointwise import pointwise
 from repdl.replay import replayed
+from repdl.rows import Tried
 
 __all__ = ["add", "div", "maximum", "minimum", "mul", "sub"]
 
@@ -36,11 +37,15 @@ Function = Callable[..., torch.Tensor]
 _ops = registry.functions
 
 
-_BINARY = "(Tensor input, Tensor other, str contract) -> Tensor"
-
-
-def _binary(name: str, to_input: Function, to_other: Function) -> Function:
-    return pointwise(f"{name}{_BINARY}", {"input": to_input, "other": to_other}, family="elementwise")
+def _binary(name: str, to_input: Function, to_other: Function, *, order: str, backward: str) -> Function:
+    return pointwise(
+        f"{name}(Tensor input, Tensor other, str contract) -> Tensor",
+        {"input": to_input, "other": to_other},
+        family="elementwise",
+        order=order,
+        backward=backward,
+        tried=Tried("binary"),
+    )
 
 
 def _flat(g: torch.Tensor) -> torch.Tensor:
@@ -48,27 +53,50 @@ def _flat(g: torch.Tensor) -> torch.Tensor:
     return torch.zeros_like(g)
 
 
-_add: Callable[..., torch.Tensor] = _binary("add", lambda g: g, lambda g: g)
-_sub: Callable[..., torch.Tensor] = _binary("sub", lambda g: g, lambda g: _ops.neg(g))
+_IEEE = "the IEEE 754 operation"
+_add: Callable[..., torch.Tensor] = _binary("add", lambda g: g, lambda g: g, order=_IEEE, backward="g and g")
+_sub: Callable[..., torch.Tensor] = _binary(
+    "sub", lambda g: g, lambda g: _ops.neg(g), order=_IEEE, backward="g and `-g`"
+)
 _mul: Callable[..., torch.Tensor] = _binary(
-    "mul", lambda g, other, contract: _mul(g, other, contract), lambda g, input, contract: _mul(g, input, contract)
+    "mul",
+    lambda g, other, contract: _mul(g, other, contract),
+    lambda g, input, contract: _mul(g, input, contract),
+    order=_IEEE,
+    backward="`g * other` and `g * input`",
 )
 _div: Callable[..., torch.Tensor] = _binary(
     "div",
     lambda g, other, contract: _div(g, other, contract),
     lambda g, input, other, contract: _ops.neg(_mul(g, _div(_div(input, other, contract), other, contract), contract)),
+    order=_IEEE,
+    backward="`g / other` and `-(g * ((input / other) / other))`",
 )
-_div_floor: Callable[..., torch.Tensor] = _binary("div_floor", _flat, _flat)
-_div_trunc: Callable[..., torch.Tensor] = _binary("div_trunc", _flat, _flat)
+_div_floor: Callable[..., torch.Tensor] = _binary(
+    "div_floor",
+    _flat,
+    _flat,
+    order="`q = input / other`, rounded, then rounded down to an integer; where q is an integer already and above the "
+    "exact quotient, `q - 1`; NaN for an infinite input and another number than 0, -1 for a finite input other than 0 "
+    "and an infinity of the other sign",
+    backward="+0 and +0",
+)
+_div_trunc: Callable[..., torch.Tensor] = _binary(
+    "div_trunc", _flat, _flat, order="`input / other`, rounded, then without its fraction", backward="+0 and +0"
+)
 _maximum: Callable[..., torch.Tensor] = _binary(
     "maximum",
     lambda g, input, other: _extremum_backward(g, input, other),
     lambda g, input, other: _extremum_backward(g, other, input),
+    order="other if input < other or other is NaN, else input, also of equal zeros",
+    backward="`maximum_backward(g, input, other)` and `maximum_backward(g, other, input)`",
 )
 _minimum: Callable[..., torch.Tensor] = _binary(
     "minimum",
     lambda g, input, other: _extremum_backward(g, other, input),
     lambda g, input, other: _extremum_backward(g, input, other),
+    order="other if input > other or other is NaN, else input, also of equal zeros",
+    backward="`maximum_backward(g, other, input)` and `maximum_backward(g, input, other)`",
 )
 
 
@@ -81,6 +109,9 @@ _maximum_backward: Callable[..., torch.Tensor] = pointwise(
     {"grad": lambda g, input, other: _maximum_backward(g, input, other)},
     family="elementwise",
     same_shape=("grad", "input", "other"),
+    order="+0 if input < other, `grad * 0.5` if input = other, else grad",
+    backward="for grad the same op of h, input and other, for input and other none",
+    tried=(),
 )
 
 
@@ -173,6 +204,9 @@ _add_alpha: Callable[..., torch.Tensor] = pointwise(
         "other": lambda g, alpha, contract: _mul(g, constant(alpha, g.dtype, g.device), contract),
     },
     family="elementwise",
+    order="`fma(alpha, other, input)`, rounded once",
+    backward="g and `g * alpha`",
+    tried=[(0.3,), (-2.0,)],
 )
 
 

@@ -43,17 +43,26 @@ _where: Callable[..., Tensor] = pointwise(
     },
     family="elementwise",
     dtypes=Dtypes(bools=("condition",)),
+    order="input if condition, else other",
+    backward="`where(condition, g, 0)` and `where(condition, 0, g)`",
+    tried=(),
 )
 _clamp: Callable[..., Tensor] = pointwise(
     "clamp(Tensor input, float min, float max) -> Tensor",
     {"input": lambda g, input, min, max: _clamp_backward(g, input, min, max)},
     family="elementwise",
+    order="m = min if x < min or min is NaN, else x; then max if m > max or max is NaN, else m",
+    backward="`clamp_backward(g, x, min, max)`",
+    tried=(),
 )
 _clamp_backward: Callable[..., Tensor] = pointwise(
     "clamp_backward(Tensor grad, Tensor input, float min, float max) -> Tensor",
     {"grad": lambda g, input, min, max: _clamp_backward(g, input, min, max)},
     family="elementwise",
     same_shape=("grad", "input"),
+    order="grad if min <= x <= max, else +0",
+    backward="for grad the same op of h and x, for x none",
+    tried=(),
 )
 _lerp: Callable[..., Tensor] = pointwise(
     "lerp(Tensor input, Tensor end, float weight, str contract) -> Tensor",
@@ -62,6 +71,9 @@ _lerp: Callable[..., Tensor] = pointwise(
         "end": lambda g, weight, contract: _scaled(g, weight, contract),
     },
     family="elementwise",
+    order="`fma(end, weight, input * r)`, r = 1 - weight, a double operation, rounded to the dtype after it",
+    backward="`g * r` and `g * weight`",
+    tried=[(0.3,), (1.5,)],
 )
 _lerp_tensor: Callable[..., Tensor] = pointwise(
     "lerp_tensor(Tensor input, Tensor end, Tensor weight, str contract) -> Tensor",
@@ -73,6 +85,8 @@ _lerp_tensor: Callable[..., Tensor] = pointwise(
         "weight": lambda g, input, end, contract: _ops.mul(g, _ops.sub(end, input, contract), contract),
     },
     family="elementwise",
+    order="as lerp with r = 1 - weight in the dtype",
+    backward="`g * r`, `g * weight` and `g * (end - input)`",
 )
 _addcmul: Callable[..., Tensor] = pointwise(
     "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, float value, str contract) -> Tensor",
@@ -82,6 +96,9 @@ _addcmul: Callable[..., Tensor] = pointwise(
         "tensor2": lambda g, tensor1, value, contract: _scaled(_ops.mul(g, tensor1, contract), value, contract),
     },
     family="elementwise",
+    order="`input + value * (tensor1 * tensor2)`, three roundings",
+    backward="g, `(g * tensor2) * value` and `(g * tensor1) * value`",
+    tried=[(1.0,), (0.1,)],
 )
 _addcdiv: Callable[..., Tensor] = pointwise(
     "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, float value, str contract) -> Tensor",
@@ -91,6 +108,9 @@ _addcdiv: Callable[..., Tensor] = pointwise(
         "tensor2": lambda g, tensor1, tensor2, value, contract: _to_divisor(g, tensor1, tensor2, value, contract),
     },
     family="elementwise",
+    order="`input + value * (tensor1 / tensor2)`, three roundings",
+    backward="g, `(g / tensor2) * value` and `-((g * ((tensor1 / tensor2) / tensor2)) * value)`",
+    tried=[(1.0,), (-0.7,)],
 )
 
 
