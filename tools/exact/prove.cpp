@@ -25,26 +25,14 @@
 #include "exact/exp_vec.hpp"
 #include "exact/expm1_vec.hpp"
 #include "exact/log_vec.hpp"
-#include "repdl/exact/cos.hpp"
-#include "repdl/exact/erf.hpp"
-#include "repdl/exact/exp.hpp"
-#include "repdl/exact/exp2.hpp"
-#include "repdl/exact/expm1.hpp"
-#include "repdl/exact/log.hpp"
-#include "repdl/exact/log10.hpp"
-#include "repdl/exact/log1p.hpp"
-#include "repdl/exact/log2.hpp"
-#include "repdl/exact/pow.hpp"
-#include "repdl/exact/powers.hpp"
-#include "repdl/exact/rsqrt.hpp"
-#include "repdl/exact/sigmoid.hpp"
-#include "repdl/exact/sin.hpp"
-#include "repdl/exact/tanh.hpp"
 #include "exact/rsqrt_vec.hpp"
 #include "exact/sigmoid_vec.hpp"
 #include "exact/sin_vec.hpp"
-#include "simd/row_loop.hpp"
 #include "exact/tanh_vec.hpp"
+#include "repdl/exact/pow.hpp"
+#include "repdl/exact/powers.hpp"
+#include "repdl/pointwise/exact.hpp"
+#include "simd/row_loop.hpp"
 
 namespace {
 
@@ -57,22 +45,20 @@ std::uint32_t bits_of(float x) {
   return bits;
 }
 
+namespace pointwise = repdl::pointwise;
+
 // As CPU kernels call it: a plain loop that the compiler vectorises.
-template <float (*function)(float)>
+template <template <class> class F>
 void loop(const float* x, float* y, int n) {
-  for (int i = 0; i < n; ++i) y[i] = function(x[i]);
+  for (int i = 0; i < n; ++i) y[i] = F<float>()(x[i]);
 }
 
 // The same for a function of a whole Vec.
-template <repdl::cpu::Vec (*function)(repdl::cpu::Vec)>
+template <template <class> class F>
 void loop_vec(const float* x, float* y, int n) {
-  repdl::cpu::row_loop(n, [=](std::int64_t i, auto part)
-                              __attribute__((always_inline)) { part.store(y + i, function(part.load(x + i))); });
-}
-
-template <class F>
-void two_paths(const float* x, float* y, int n) {
-  repdl::exact::evaluate(F(), x, y, n);
+  const F<repdl::cpu::Vec> f;
+  repdl::cpu::row_loop(
+      n, [=](std::int64_t i, auto part) __attribute__((always_inline)) { part.store(y + i, f(part.load(x + i))); });
 }
 
 float exponent = 1;  // of pow
@@ -90,31 +76,45 @@ using Loop = void (*)(const float*, float*, int);
 
 struct Function {
   const char* name;
-  Loop one, all;  // of an element; of a whole Vec
+  Loop one, all;  // of an element; of a whole Vec, if there is one
   double (*libm)(double);
   double margin;  // at least twice the relative error of `libm`
 };
 
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-double rsqrt(double x) { return 1 / std::sqrt(x); }
+// What `SCREENS` names, a list of SCREEN(function, margin) that prove.py makes of the functions' names.
+namespace libm {
+using namespace std;
+double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+double rsqrt(double x) { return 1 / sqrt(x); }
+}  // namespace libm
 
-// A new function is one line here and one #include above.
-const Function functions[] = {
-    {"cos", two_paths<repdl::exact::Cos>, loop_vec<repdl::cpu::cos>, std::cos, 0x1p-50},
-    {"erf", loop<repdl::exact::erf>, loop_vec<repdl::cpu::erf>, std::erf, 0x1p-50},
-    {"exp", loop<repdl::exact::exp>, loop_vec<repdl::cpu::exp>, std::exp, 0x1p-51},
-    {"exp2", loop<repdl::exact::exp2>, loop_vec<repdl::cpu::exp2>, std::exp2, 0x1p-50},
-    {"expm1", loop<repdl::exact::expm1>, loop_vec<repdl::cpu::expm1>, std::expm1, 0x1p-50},
-    {"log", loop<repdl::exact::log>, loop_vec<repdl::cpu::log>, std::log, 0x1p-51},
-    {"log10", loop<repdl::exact::log10>, loop_vec<repdl::cpu::log10>, std::log10, 0x1p-49},
-    {"log1p", loop<repdl::exact::log1p>, loop_vec<repdl::cpu::log1p>, std::log1p, 0x1p-50},
-    {"log2", loop<repdl::exact::log2>, loop_vec<repdl::cpu::log2>, std::log2, 0x1p-50},
-    {"pow", pow_by_exponent, nullptr, libm_pow, 0x1p-50},
-    {"rsqrt", loop<repdl::exact::rsqrt>, loop_vec<repdl::cpu::rsqrt>, rsqrt, 0x1p-50},
-    {"sigmoid", loop<repdl::exact::sigmoid>, loop_vec<repdl::cpu::sigmoid>, sigmoid, 0x1p-49},
-    {"sin", two_paths<repdl::exact::Sin>, loop_vec<repdl::cpu::sin>, std::sin, 0x1p-50},
-    {"tanh", loop<repdl::exact::tanh>, loop_vec<repdl::cpu::tanh>, std::tanh, 0x1p-49},
+struct Screen {
+  const char* name;
+  double (*libm)(double);
+  double margin;
 };
+#define SCREEN(name, margin) {#name, libm::name, margin},
+const Screen screens[] = {SCREENS};
+
+// Of the list of exact functions that the kernels are made of.
+template <template <class> class F>
+void add(std::vector<Function>& functions) {
+  if constexpr (pointwise::Parameters<F<float>>::count == 1) {
+    Function function{F<float>::op, loop<F>, nullptr, nullptr, 0};
+    if constexpr (F<float>::vectors) function.all = loop_vec<F>;
+    for (const Screen& screen : screens) {
+      if (std::strcmp(screen.name, function.name) == 0) function.libm = screen.libm, function.margin = screen.margin;
+    }
+    functions.push_back(function);
+  }
+}
+
+template <template <class> class... F>
+std::vector<Function> all_of(pointwise::List<F...>) {
+  std::vector<Function> functions{{"pow", pow_by_exponent, nullptr, libm_pow, 0x1p-50}};
+  (add<F>(functions), ...);
+  return functions;
+}
 
 struct Counts {
   std::uint64_t checked = 0, wrong = 0, hash = 0;
@@ -166,6 +166,7 @@ Counts checked(const Function& function, bool vec, std::uint64_t first, std::uin
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::vector<Function> functions = all_of(pointwise::ExactFunctions());
   const Function* function = nullptr;
   bool vec = false;
   for (const Function& f : functions) {
@@ -175,7 +176,8 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[1] + length, "_vec") == 0) function = &f, vec = true;
     if (argv[1][length] == ':') function = &f, exponent = std::strtof(argv[1] + length + 1, nullptr);
   }
-  if (function == nullptr) return std::fputs("prove FUNCTION STRIDE THREADS [ARGUMENT ...]\n", stderr), 2;
+  if (function == nullptr || function->libm == nullptr || (vec && function->all == nullptr))
+    return std::fputs("prove FUNCTION STRIDE THREADS [ARGUMENT ...]\n", stderr), 2;
   const std::uint64_t stride = std::strtoull(argv[2], nullptr, 10);
   const std::uint64_t threads = std::strtoull(argv[3], nullptr, 10);
 

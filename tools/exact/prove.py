@@ -3,10 +3,10 @@
     python tools/exact/prove.py [exp expm1_vec pow:0.5 ...] [--builds x86-64 ...] [--sample N] [--record]
 
 Needs c++ (or $CXX), an x86-64 CPU (builds that it cannot run are left out), and gmpy2 (which
-brings MPFR). Prints a line for each function and build, and fails if a result is wrong or if the
-builds differ in one bit. The arguments of `hard.json`, which no screen in double decides, are part
-of every run; a run over all arguments writes them with --record. docs/exact-functions.md says
-what is compared with what.
+brings MPFR). The functions are those of `repdl/pointwise/exact.hpp`. Prints a line for each function
+and build, and fails if a result is wrong or if the builds differ in one bit. The arguments of
+`hard.json`, which no screen in double decides, are part of every run; a run over all arguments writes
+them, and its lines in docs/exact-functions.md, with --record. That page says what is compared with what.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import json
 import math
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -22,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import gmpy2
 
@@ -29,22 +31,20 @@ HERE = Path(__file__).resolve().parent
 INCLUDE = HERE.parents[1] / "packages/repdl-core/src/repdl_contract/include"
 NATIVE = HERE.parents[1] / "packages/repdl-cpu/native"
 HARD = HERE / "hard.json"
-ONE: dict[str, Callable[[gmpy2.mpfr], gmpy2.mpfr]] = {
-    "cos": gmpy2.cos,
-    "erf": gmpy2.erf,
-    "exp": gmpy2.exp,
-    "exp2": gmpy2.exp2,
-    "expm1": gmpy2.expm1,
-    "log": gmpy2.log,
-    "log10": gmpy2.log10,
-    "log1p": gmpy2.log1p,
-    "log2": gmpy2.log2,
+PAGE = HERE.parents[1] / "docs/exact-functions.md"
+STRUCT = re.compile(r'struct \w+ : (\w+) \{\s+static constexpr auto op = "(\w+)";\s+REPDL_HD T operator\(\)\(T x\)')
+"""Of a function of one tensor: its kind, `Exact` where there is one of a whole Vec, and its name."""
+KINDS = {name: kind for kind, name in STRUCT.findall((INCLUDE / "repdl/pointwise/exact.hpp").read_text())}
+PRECISELY: dict[str, Callable[[gmpy2.mpfr], gmpy2.mpfr]] = {
     "rsqrt": lambda x: 1 / gmpy2.sqrt(x),
     "sigmoid": lambda x: 1 / (1 + gmpy2.exp(-x)),
-    "sin": gmpy2.sin,
-    "tanh": gmpy2.tanh,
 }
-FUNCTIONS = {name + kind: function for name, function in ONE.items() for kind in ("", "_vec")}
+"""Those that MPFR has not under the same name."""
+UP_TO_2_ULPS = ("cos", "erf", "exp2", "expm1", "log1p", "log2", "rsqrt", "sin")
+MARGINS = {**dict.fromkeys(("exp", "log"), 51), **dict.fromkeys(UP_TO_2_ULPS, 50)}
+"""Minus the logarithm of the interval around the double of libm; 49, for errors up to 4 ulps, where none is said."""
+SCREENS = " ".join(f"SCREEN({name}, 0x1p-{MARGINS.get(name, 49)})" for name in KINDS)
+FUNCTIONS = [name + suffix for name, kind in KINDS.items() for suffix in ("", "_vec")[: 1 + (kind == "Exact")]]
 """Of an element, and of a whole Vec."""
 BUILDS: dict[str, set[str]] = {
     "x86-64": set(),
@@ -64,7 +64,8 @@ def correct(name: str, argument: int) -> int:
     (x,) = struct.unpack("<f", struct.pack("<I", argument))
     with gmpy2.context(PRECISE):
         if not name.startswith("pow:"):
-            precise = FUNCTIONS[name](gmpy2.mpfr(x))
+            one = name.removesuffix("_vec")
+            precise = (PRECISELY.get(one) or getattr(gmpy2, one))(gmpy2.mpfr(x))
     with gmpy2.context(FLOAT32):
         if name.startswith("pow:"):  # MPFR's own rounding: powers can be midpoints
             value = float(gmpy2.mpfr(x) ** gmpy2.mpfr(exponent_of(name)))
@@ -89,15 +90,30 @@ def runs(march: str) -> bool:
 def build(march: str, folder: Path) -> Path:
     """Compile prove.cpp for one instruction set."""
     program = folder / march
-    command = [os.environ.get("CXX", "c++"), *FLAGS, f"-march={march}", f"-I{INCLUDE}", f"-I{NATIVE}"]
+    command = [
+        os.environ.get("CXX", "c++"),
+        *FLAGS,
+        f"-march={march}",
+        f"-I{INCLUDE}",
+        f"-I{NATIVE}",
+        f"-DSCREENS={SCREENS}",
+    ]
     subprocess.run([*command, str(HERE / "prove.cpp"), "-o", str(program), "-pthread"], check=True)
     return program
 
 
-def prove(
-    name: str, march: str, program: Path, sample: int, threads: int, hard: list[str]
-) -> tuple[int, str, set[str]]:
-    """The number of wrong results, the hash over all results, and the undecided arguments."""
+class Result(NamedTuple):
+    """Of one function and build."""
+
+    checked: str
+    undecided: set[str]
+    wrong: int
+    digest: str
+    seconds: float
+
+
+def prove(name: str, march: str, program: Path, sample: int, threads: int, hard: list[str]) -> Result:
+    """Run a function, give MPFR what the screen leaves undecided, and print what came out."""
     start = time.perf_counter()
     command = [str(program), name, str(sample), str(threads), *hard]
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
@@ -111,25 +127,38 @@ def prove(
             shown.append(argument)
     for argument in shown[:20]:
         print(f"{name}(0x{argument}) is wrong, right is 0x{correct(name, int(argument, 16)):08x}")
-    print(
-        f"{name} {march:9}  checked {checked}  undecided {len(undecided)}  wrong {wrong}"
-        f"  hash {digest}  {time.perf_counter() - start:.0f} s",
-        flush=True,
-    )
-    return wrong, digest, set(undecided)
+    seconds = time.perf_counter() - start
+    counts = f"checked {checked}  undecided {len(undecided)}  wrong {wrong}"
+    print(f"{name} {march:9}  {counts}  hash {digest}  {seconds:.0f} s", flush=True)
+    return Result(checked, set(undecided), wrong, digest, seconds)
+
+
+def record(name: str, results: dict[str, Result], hard: dict[str, list[str]]) -> None:
+    """Write what was undecided to hard.json, and the lines of the page's table."""
+    if not name.endswith("_vec"):
+        hard[name] = sorted(set(hard.get(name, [])).union(*(result.undecided for result in results.values())))
+        HARD.write_text(json.dumps(hard, indent=1, sort_keys=True) + "\n")
+    page = PAGE.read_text(encoding="utf-8")
+    for march, r in results.items():
+        start = f"| {name} | {march} | "
+        line = f"{start}{r.checked} | {len(r.undecided)} | {r.wrong} | {r.digest} | {r.seconds:.0f} |"
+        lines = [old for old in page.splitlines() if re.match(r"\| \w+ \| x86-64\S* \| \d+ \|", old)]
+        old = next((old for old in lines if old.startswith(start)), "")
+        page = page.replace(old, line) if old else page.replace(lines[-1], f"{lines[-1]}\n{line}")
+    PAGE.write_text(page, encoding="utf-8")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("functions", nargs="*", metavar="function", help=f"of {list(FUNCTIONS)}")
+    parser.add_argument("functions", nargs="*", metavar="function", help=f"of {FUNCTIONS}")
     parser.add_argument("--builds", nargs="+", choices=BUILDS, default=list(BUILDS), help="default: all")
     parser.add_argument("--sample", type=int, default=1, metavar="N", help="every Nth argument; N odd")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--record", action="store_true", help="write what was undecided to hard.json")
+    parser.add_argument("--record", action="store_true", help="write hard.json and the lines of the page")
     options = parser.parse_args()
     one_tensor = {name for name in options.functions if not name.startswith("pow:")}
     if unknown := one_tensor - set(FUNCTIONS):
-        parser.error(f"unknown {sorted(unknown)}, expected some of {list(FUNCTIONS)}")
+        parser.error(f"unknown {sorted(unknown)}, expected some of {FUNCTIONS}")
     if options.sample < 1 or options.threads < 1 or options.sample % 2 == 0:
         parser.error("--sample and --threads must be at least 1, and the sample odd")
     if options.record and options.sample != 1:
@@ -141,17 +170,16 @@ def main() -> int:
         programs = {march: build(march, Path(folder)) for march in options.builds if runs(march)}
         for name in options.functions or FUNCTIONS:
             known = hard.get(name.removesuffix("_vec"), [])
-            results = [
-                prove(name, march, program, options.sample, options.threads, known)
+            results = {
+                march: prove(name, march, program, options.sample, options.threads, known)
                 for march, program in programs.items()
-            ]
-            if len({digest for _, digest, _ in results}) > 1:
+            }
+            if len({result.digest for result in results.values()}) > 1:
                 print(f"{name}: the builds differ")
                 failed = True
-            failed |= any(wrong for wrong, _, _ in results)
-            if options.record and not name.endswith("_vec"):
-                hard[name] = sorted(set(known).union(*(undecided for *_, undecided in results)))
-                HARD.write_text(json.dumps(hard, indent=1, sort_keys=True) + "\n")
+            failed |= any(result.wrong for result in results.values())
+            if options.record:
+                record(name, results, hard)
     return int(failed)
 
 

@@ -3,7 +3,8 @@
 Python's decimal module computes 60 significant digits. No finite float32 argument of
 these functions has a result closer than 2**-64 (relatively) to a float32 or to the
 midpoint of two, other than the exact ones (exp 0, log 1), so 60 digits decide every
-rounding. A new function is one line: `name = correctly_rounded(decimal function)`.
+rounding. A new function is one line, `name = correctly_rounded(decimal function)`: an op of
+that name is it (`elementwise.py`).
 """
 
 from __future__ import annotations
@@ -39,26 +40,27 @@ def to_odd(value: Decimal) -> float:
     return math.nextafter(nearest, math.inf if exact < value else -math.inf)
 
 
-def correctly_rounded(function: Callable[[Decimal], Decimal]) -> Callable[[Array], Array]:
+class correctly_rounded:
     """A function on float32 arrays from one on decimals; every NaN is 0x7fc00000.
 
     `function` gets infinities, NaN and -0 too, computes under `CONTEXT`, and is called
     once for each distinct bit pattern.
     """
 
-    @lru_cache(maxsize=1 << 16)
-    def rounded(pattern: int) -> np.float32:
-        value = function(Decimal(float(np.uint32(pattern).view(np.float32))))
-        with np.errstate(all="ignore"):
-            return CANONICAL_NAN if value.is_nan() else np.float64(to_odd(value)).astype(np.float32)
+    def __init__(self, function: Callable[[Decimal], Decimal]) -> None:
+        @lru_cache(maxsize=1 << 16)
+        def rounded(pattern: int) -> np.float32:
+            value = function(Decimal(float(np.uint32(pattern).view(np.float32))))
+            with np.errstate(all="ignore"):
+                return CANONICAL_NAN if value.is_nan() else np.float64(to_odd(value)).astype(np.float32)
 
-    def apply(x: Array) -> Array:
+        self._rounded = rounded
+
+    def __call__(self, x: Array) -> Array:
         x = np.asarray(x, dtype=np.float32)
         patterns, where = np.unique(x.reshape(-1).view(np.uint32), return_inverse=True)
-        values = np.array([rounded(int(p)) for p in patterns], dtype=np.float32)
+        values = np.array([self._rounded(int(p)) for p in patterns], dtype=np.float32)
         return np.asarray(values[where.reshape(-1)].reshape(x.shape), dtype=np.float32)
-
-    return apply
 
 
 exp = correctly_rounded(CONTEXT.exp)

@@ -13,7 +13,7 @@
 namespace repdl::exact {
 
 // r + r**3 p(r**2), with its sign inverted where the lowest bit of `odd` is set.
-REPDL_HD inline float signed_sin(double r, std::uint64_t odd) {
+REPDL_HD inline double signed_sin(double r, std::uint64_t odd) {
   const double z = mul(r, r);
   // tools/exact/generate.py
   double p = 0x1.89a43bea5b135p-49;
@@ -24,7 +24,7 @@ REPDL_HD inline float signed_sin(double r, std::uint64_t odd) {
   p = madd(p, z, -0x1.a01a01a018aaap-13);
   p = madd(p, z, 0x1.1111111111107p-7);
   p = madd(p, z, -0x1.5555555555555p-3);
-  return static_cast<float>(from_bits(to_bits(madd(mul(r, z), p, r)) ^ (odd << 63)));
+  return from_bits(to_bits(madd(mul(r, z), p, r)) ^ (odd << 63));
 }
 
 // t - k pi for |t| <= 2**20, k an integer or half of one: the products with the first two
@@ -68,12 +68,37 @@ REPDL_HD inline double centred(std::uint64_t high, std::uint64_t low) {
   return mul(turn, 0x1.921fb54442d18p+1);
 }
 
+// sin(x) and cos(x) for |x| <= 2**20
+REPDL_HD inline double sin_small(float x) {
+  const double shifted = madd(x, 0x1.45f306dc9c883p-2, magic);
+  return signed_sin(less_pi(x, shifted - magic), to_bits(shifted));
+}
+
+REPDL_HD inline double cos_small(float x) {
+  const double shifted = madd(x, 0x1.45f306dc9c883p-2, -0.5) + magic;
+  return signed_sin(less_pi(x, (shifted - magic) + 0.5), to_bits(shifted) + 1);
+}
+
+// The same for finite |x| >= 2**20
+REPDL_HD inline double sin_large(float x) {
+  const Turns t = turns(x);
+  const std::uint64_t high = t.high + (std::uint64_t{1} << 62);  // half a unit more: rounded, not cut
+  const std::uint64_t odd = (high >> 63) ^ (x < 0.0f);
+  return signed_sin(centred(high & 0x7fffffffffffffffu, t.low), odd);
+}
+
+REPDL_HD inline double cos_large(float x) {
+  const Turns t = turns(x);
+  return signed_sin(centred(t.high & 0x7fffffffffffffffu, t.low), (t.high >> 63) + 1);
+}
+
+REPDL_HD inline bool is_large(float x) { return !(x <= 0x1p+20f && x >= -0x1p+20f); }  // NaN too
+
 // Two paths (see two_paths.hpp): `quick` for |x| <= 2**20, `careful` for every other x.
 struct Sin {
   REPDL_HD float quick(float x, std::uint32_t& doubt) const {
-    doubt |= !(x <= 0x1p+20f && x >= -0x1p+20f);
-    const double shifted = madd(x, 0x1.45f306dc9c883p-2, magic);
-    float result = signed_sin(less_pi(x, shifted - magic), to_bits(shifted));
+    doubt |= is_large(x);
+    float result = static_cast<float>(sin_small(x));
 
     // The two arguments for which the double nearest to sin(x) is the midpoint of two floats.
     result = x == 0x1.33333p+13f ? -0x1.63f4bap-2f : result;  // 0x46199998
@@ -81,26 +106,18 @@ struct Sin {
     return x == 0.0f ? x : result;
   }
 
-  REPDL_HD float careful(float x) const {
-    if (!(x - x == 0.0f)) return quiet_nan();
-    const Turns t = turns(x);
-    const std::uint64_t high = t.high + (std::uint64_t{1} << 62);  // half a unit more: rounded, not cut
-    const std::uint64_t odd = (high >> 63) ^ (x < 0.0f);
-    return signed_sin(centred(high & 0x7fffffffffffffffu, t.low), odd);
-  }
+  REPDL_HD float careful(float x) const { return x - x == 0.0f ? static_cast<float>(sin_large(x)) : quiet_nan(); }
 };
 
 struct Cos {
   REPDL_HD float quick(float x, std::uint32_t& doubt) const {
-    doubt |= !(x <= 0x1p+20f && x >= -0x1p+20f);
-    const double shifted = madd(x, 0x1.45f306dc9c883p-2, -0.5) + magic;
-    return signed_sin(less_pi(x, (shifted - magic) + 0.5), to_bits(shifted) + 1);
+    doubt |= is_large(x);
+    return static_cast<float>(cos_small(x));
   }
 
   REPDL_HD float careful(float x) const {
     if (!(x - x == 0.0f)) return quiet_nan();
-    const Turns t = turns(x);
-    float result = signed_sin(centred(t.high & 0x7fffffffffffffffu, t.low), (t.high >> 63) + 1);
+    float result = static_cast<float>(cos_large(x));
 
     // The arguments (and their negatives) for which the double nearest to cos(x) is, or is too
     // near, the midpoint of two floats.
