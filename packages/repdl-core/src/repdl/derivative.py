@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import FunctionType
+from collections.abc import Callable, Sequence
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from torch.autograd.function import _SingleLevelFunction
 from torch.utils import _pytree as pytree
 
 from repdl.backend import BACKENDS
-from repdl.replay import EPOCH, THREAD
+from repdl.replay import EPOCH, THREAD, forward_of_recording, refuse, replayed
 
 Function = Callable[..., Any]
 
@@ -95,7 +95,7 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
                 inputs = args[:-1]
                 if len(inputs) < arguments:  # the dispatcher takes away what equals its default
                     inputs, _ = fill_defaults(schema, inputs, {})
-                setup_context(ctx=ctx, inputs=inputs, output=output)
+                setup_context(ctx, inputs, output)
             return output
 
     def gradients(ctx: Any, *grads: Any) -> Any:
@@ -111,21 +111,19 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
             ctx.needs_input_grad = needs
         return (*result, None) if isinstance(result, tuple) else (result, None)
 
-    def replay(ctx: Any, *args: Any) -> Any:
-        # The last argument is the recording of a call with these arguments.
-        *inputs, recording = args
-        output = recording(*inputs)
-        ctx.backend = ""
-        if setup_context is not None:
-            setup_context(ctx=ctx, inputs=inputs, output=output)
-        return output
+    def replay_gradients(ctx: Any, *grads: Any) -> Any:
+        derivative = ctx.shared.derivative
+        if EPOCH.has_scopes:
+            with BACKENDS.use(""):
+                return derivative(*grads, *ctx.saved_tensors)
+        return derivative(*grads, *ctx.saved_tensors)
 
     # Of one level, as the ops of torch: torch.func's transforms are layers of the dispatcher,
     # and each of them makes a node of its own here.
     members = {"forward": staticmethod(opaque(forward)), "backward": staticmethod(opaque(gradients))}
     function = type(f"{name}_with_derivative", (_SingleLevelFunction,), members)
     apply = (supports_tensorlist(function) if lists else function).apply  # type: ignore[union-attr]
-    members = {"forward": staticmethod(opaque(replay)), "backward": members["backward"]}
+    members = {"forward": forward_of_recording(), "backward": staticmethod(opaque(replay_gradients))}
     replay_apply = type(f"{name}_replayed", (_SingleLevelFunction,), members).apply  # type: ignore[attr-defined]
 
     def autograd(keyset: Any, *args: Any) -> Any:
@@ -134,7 +132,13 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
             if plain:
                 output = apply(*args, None)
                 if THREAD.tape is not None:
-                    THREAD.tape.derivatives.append((replay_apply, args, output))
+                    tensors = [a for a in args if isinstance(a, torch.Tensor)]
+                    try:
+                        shared = _Shared(args, tensors, output, setup_context, backward)
+                    except _UnusualError:
+                        refuse()
+                    else:
+                        THREAD.tape.derivatives.append((replay_apply, tensors, output, shared))
                 return output
             with enable_single_level_autograd_function():
                 return apply(*args, keyset)
@@ -144,6 +148,66 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
             return overload.redispatch(keyset & _AFTER_AUTOGRAD, *args)
 
     return opaque(autograd)
+
+
+class _UnusualError(Exception):
+    """`setup_context` does what a recording does not have."""
+
+
+class _Context:
+    """What `setup_context` gets in place of autograd's context: remembers what it does with it."""
+
+    def __init__(self) -> None:
+        self.saved: Sequence[torch.Tensor | None] = ()
+        self.constant: Sequence[torch.Tensor] = ()
+
+    def save_for_backward(self, *tensors: torch.Tensor | None) -> None:
+        self.saved = tensors
+
+    def mark_non_differentiable(self, *tensors: torch.Tensor) -> None:
+        self.constant = tensors
+
+    def __getattr__(self, name: str) -> Any:
+        raise _UnusualError
+
+
+class _Shared:
+    """What calls of one signature have in common: their derivative, and of their tensors and outputs which are saved
+    and which have no gradient."""
+
+    def __init__(
+        self,
+        args: Sequence[Any],
+        tensors: Sequence[torch.Tensor],
+        output: Any,
+        setup_context: Function | None,
+        backward: Function,
+    ) -> None:
+        context = _Context()
+        if setup_context is not None:
+            setup_context(context, args, output)
+        known = vars(context)
+        outputs = output if isinstance(output, tuple) else (output,)
+        numbers = {id(None): -1, **{id(t): n for n, t in enumerate((*tensors, *outputs))}}
+        saved, constant = known.pop("saved"), known.pop("constant")
+        if any(isinstance(value, torch.Tensor) for value in known.values()):
+            raise _UnusualError
+        try:
+            self.saved = tuple(numbers[id(t)] for t in saved)
+            self.constant = tuple(numbers[id(t)] for t in constant)
+        except KeyError:
+            raise _UnusualError from None
+        count = len(outputs)
+        needs = tuple(isinstance(a, torch.Tensor) and a.requires_grad for a in args)
+        wanted = [i for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
+
+        def derivative(*given: Any) -> Any:
+            grads, rest = given[:count], given[count:]
+            context = SimpleNamespace(**known, needs_input_grad=needs, saved_tensors=rest)
+            result = backward(context, *grads)
+            return (*(result[i] for i in wanted), None) if isinstance(result, tuple) else (result, None)
+
+        self.derivative = replayed(derivative)
 
 
 def batching_rule(overload: Any) -> Function:

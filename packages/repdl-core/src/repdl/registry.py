@@ -22,7 +22,7 @@ from repdl.backend import BACKENDS, Backend
 from repdl.derivative import autograd_kernel, batching_rule, opaque
 from repdl.dtypes import HALF, Dtypes, Storage
 from repdl.errors import DeviceError, NameTakenError, UnsupportedError
-from repdl.replay import checked, refuse, replayed
+from repdl.replay import changed, checked, replayed, replayed_update
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,7 @@ def define(
     backward: Callable[..., Any] | None = None,
     dtypes: Dtypes | None = None,
     autocast: autocasts.Lists | None = None,
+    updates: bool = False,
     family: str | None = None,
     namespace: str = "repdl",
     distribution: str = "repdl-core",
@@ -98,6 +99,8 @@ def define(
             float32 or float64 only: half storage is widened before it and rounded after it.
             None: `check` looks at dtypes itself, and implementations see what it lets through.
         autocast: what torch.autocast makes of the op, a list of `repdl.autocast`; None: nothing.
+        updates: the op updates lists of tensors in place, element by element, and what its checks see of a
+            floating-point number is at most whether it is 0 (`repdl.replay.replayed_update`).
         family: the name of its files; by default the name of the op.
         namespace: the one in `torch.ops`, and the import package of its files (`repdl.families`).
         distribution: whose op it is. Outside projects pass their own, as with `namespace`.
@@ -132,8 +135,6 @@ def define(
                 dtype = storage.check(args)  # type: ignore[union-attr]
                 break
         check(*args)
-        if mutable:
-            refuse()
         if check_values is not None:
             check_values(*args)
             checked(check_values, args)
@@ -145,6 +146,7 @@ def define(
         for index in mutable:  # kernels write through addresses, which autograd does not see
             if args[index] is not None:
                 torch.autograd.graph.increment_version(args[index])
+                changed(args[index] if index in lists else (args[index],))
         return result
 
     def fake_kernel(*args: Any) -> Any:
@@ -168,7 +170,7 @@ def define(
     for device, dtype in (autocast or {}).items():
         library.impl(name, opaque(autocasts.kernel(overload, device, dtype)), autocasts.KEYS[device])
     OPS[name] = Op(name, family or name, schema, check, fake, overload, distribution, storage, differentiable)
-    return _function(name, overload, replays=not mutable)
+    return _function(name, overload, replayed_update if updates else replayed if not mutable else None)
 
 
 class _Functions:
@@ -225,8 +227,10 @@ def composite(
     return _function(name, overload)
 
 
-def _function(name: str, overload: Any, replays: bool = True) -> Callable[..., Any]:
-    function = replayed(overload) if replays else overload
+def _function(
+    name: str, overload: Any, fast: Callable[[Any], Callable[..., Any]] | None = replayed
+) -> Callable[..., Any]:
+    function = overload if fast is None else fast(overload)
     setattr(functions, name, function)
     return function  # type: ignore[no-any-return]
 

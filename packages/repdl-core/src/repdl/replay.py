@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
@@ -60,69 +60,120 @@ class Tape:
     def __init__(self) -> None:
         self.steps: list[tuple[Any, Sequence[Any], Sequence[torch.Tensor], int, int]] = []
         self.constants: list[torch.Tensor] = []
-        self.derivatives: list[tuple[Callable[..., Any], Sequence[Any], Any]] = []
+        self.derivatives: list[tuple[Callable[..., Any], Sequence[torch.Tensor], Any, Any]] = []
         self.checks: list[tuple[Callable[..., None], Sequence[Any]]] = []
+        self.changed: list[torch.Tensor] = []
         self.refused = False
 
     def recording(self, tensors: Sequence[torch.Tensor], result: Any, differentiates: bool) -> Any:
         """A `Recording` of the call, or None where running the kernels again is not all that it does."""
-        results = result if type(result) is tuple else (result,)  # not one of torch.return_types
-        if self.refused or not self.steps or not all(isinstance(r, torch.Tensor) for r in results):
+        if self.refused or self.changed or not self._has_kept():
             return None
-        if not all(hasattr(step[0], "kept_1") for step in self.steps):
-            return None  # built with another version of the kit
         gradient = None
         if differentiates:
-            if len(self.derivatives) != 1:
+            gradient = self._gradient(tensors, result)
+            if gradient is None:
                 return None
-            apply, arguments, output = self.derivatives[0]
-            item = _index(result, output) if isinstance(output, tuple) and output is not result else -1
-            template = _template(arguments, tensors)
-            if template is None or (item < 0 and output is not result):
-                return None
-            gradient = apply, template, item
-            tensors, result = _tensors(arguments), output
-            results = result if type(result) is tuple else (result,)
+            _, tensors, result, _ = self.derivatives[0]
         elif self.derivatives:
             return None
+        several = type(result) is tuple  # not one of torch.return_types
+        results = result if several else (result,)
         written = [output for _, _, outputs, _, _ in self.steps for output in outputs]
-        if max(len(written), len(self.constants)) > _native().MOST_TENSORS:
+        numbers = [_result(r, tensors, written) for r in results]
+        fresh = self._fresh(
+            written, {n: r for n, r in zip(numbers, results) if n is not None and n >= 0}, differentiates
+        )
+        made = [n for n in numbers if n is None or n >= 0]
+        if None in made or len(set(made)) < len(made) or fresh is None or (differentiates and len(made) < len(results)):
             return None
         sources = [*tensors, *written, *self.constants]
-        if any(not s.is_inference() and s._version for s in written):
-            return None  # something else wrote there too
-        given = [a for _, arguments, _, _, _ in self.steps for a in arguments if isinstance(a, torch.Tensor)]
+        given = _tensors(*(arguments for _, arguments, _, _, _ in self.steps))
         places = {id(t): _place(t, sources) for t in (*given, *written)}
-        where = [_place(r, written) for r in results]
-        if None in places.values() or any(w is None or w[1] for w in where):
-            return None
-        fresh = list(written)
-        for (index, _), r in zip(where, results):  # type: ignore[misc]
-            if r is not written[index] and (differentiates or r.nbytes != written[index].nbytes):
-                return None
-            fresh[index] = r  # a view of all of it, as which it is allocated
-        if len({index for index, _ in where}) < len(where):  # type: ignore[misc]
-            return None
         checks = tuple((check, _template(arguments, tensors)) for check, arguments in self.checks)
-        if any(template is None for _, template in checks):
+        if None in places.values() or any(template is None for _, template in checks):
             return None
         steps = tuple(
             (kernel, tuple(arguments), tuple(outputs), tuple(places[id(t)] for t in _tensors(arguments, outputs)), *at)
             for kernel, arguments, outputs, *at in self.steps
         )
-        numbers = tuple(index for index, _ in where)  # type: ignore[misc]
-        return _native().Recording(
-            checks,
-            steps,
-            tuple(_prototype(t) for t in fresh),
-            tuple(self.constants),
-            numbers if type(result) is tuple else numbers[0],
-            gradient,
-        )
+        where = tuple(numbers) if several else numbers[0]
+        return _native().Recording(checks, steps, fresh, tuple(self.constants), where, gradient, (), ())
+
+    def _gradient(self, tensors: Sequence[torch.Tensor], result: Any) -> Any:
+        """The autograd function of the one op that a call is, its tensors, which of its outputs is the result, and what
+        calls like it share."""
+        if len(self.derivatives) != 1:
+            return None
+        apply, arguments, output, shared = self.derivatives[0]
+        item = _index(result, output) if isinstance(output, tuple) and output is not result else -1
+        template = _template(arguments, tensors)
+        return None if template is None or (item < 0 and output is not result) else (apply, template, item, shared)
+
+    def _fresh(
+        self, written: Sequence[torch.Tensor], results: Mapping[int, torch.Tensor], differentiates: bool
+    ) -> tuple[torch.Tensor, ...] | None:
+        """Prototypes of the tensors that a call makes, or None."""
+        if max(len(written), len(self.constants)) > _native().MOST_TENSORS:
+            return None
+        if any(not s.is_inference() and s._version for s in written):
+            return None  # something else wrote there too
+        fresh = list(written)
+        for index, result in results.items():
+            if result is not written[index] and (differentiates or result.nbytes != written[index].nbytes):
+                return None
+            fresh[index] = result  # a view of all of it, as which it is allocated
+        return tuple(_prototype(t) for t in fresh)
+
+    def update(self, args: Sequence[Any]) -> Any:
+        """A `Recording` of an op that updates lists of tensors, which holds for other numbers too, or None."""
+        if self.refused or len(self.steps) != 1 or self.derivatives or self.checks or not self._has_kept():
+            return None
+        kernel, arguments, outputs, *at = self.steps[0]
+        if outputs or kernel.layout != "lists" or _numbers(arguments) != _numbers(args):
+            return None
+        tensors, given = _unique(_flat(args)), _flat(arguments)
+        places = [(_index(t, tensors), 0) for t in given]
+        changed = tuple(i for i, t in enumerate(tensors) if _index(t, self.changed) >= 0)
+        if (-1, 0) in places or len(changed) < len(self.changed):
+            return None  # a tensor was copied
+        spans = tuple((i, t.nbytes, i in changed) for (i, _), t in zip(places, given))
+        step = kernel, tuple(arguments), (), tuple(places), *at
+        return _native().Recording((), (step,), (), (), -1, None, spans, changed)
+
+    def _has_kept(self) -> bool:
+        """Whether all kernels are built with this version of the kit."""
+        return all(hasattr(step[0], "kept_2") for step in self.steps)
 
 
 def _tensors(*groups: Sequence[Any]) -> list[torch.Tensor]:
     return [value for group in groups for value in group if isinstance(value, torch.Tensor)]
+
+
+def _result(value: Any, tensors: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> int | None:
+    """What a result is, as numbers of `Recording` say it; None: something else."""
+    if value is None:
+        return -1
+    if not isinstance(value, torch.Tensor):
+        return None
+    index = _index(value, tensors)
+    if index >= 0:
+        return -2 - index
+    place = _place(value, written)
+    return None if place is None or place[1] else place[0]
+
+
+def _flat(values: Sequence[Any]) -> list[torch.Tensor]:
+    """The tensors among values, and in lists among them."""
+    return _tensors(*(value if isinstance(value, (list, tuple)) else (value,) for value in values))
+
+
+def _unique(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return list({id(t): t for t in tensors}.values())
+
+
+def _numbers(values: Sequence[Any]) -> list[tuple[int, float]]:
+    return [(i, value) for i, value in enumerate(values) if type(value) is float]
 
 
 def _index(value: Any, tensors: Sequence[torch.Tensor]) -> int:
@@ -177,12 +228,15 @@ def refuse() -> None:
         THREAD.tape.refused = True
 
 
+def changed(tensors: Sequence[torch.Tensor]) -> None:
+    """Where an op has changed its arguments."""
+    if THREAD.tape is not None:
+        THREAD.tape.changed += tensors
+
+
 def _record(function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool) -> tuple[Any, Any]:
     """The result of a call, and its recording or None. C calls this."""
-    tensors: list[torch.Tensor] = []
-    for value in _tensors(args, tuple(kwargs.values())):
-        if _index(value, tensors) < 0:
-            tensors.append(value)
+    tensors = _unique(_tensors(args, tuple(kwargs.values())))
     versions = [-1 if t.is_inference() else t._version for t in tensors]
     tape = THREAD.tape = Tape()
     try:
@@ -191,6 +245,22 @@ def _record(function: Callable[..., Any], args: Any, kwargs: Any, differentiates
         THREAD.tape = None
     tape.refused |= versions != [-1 if t.is_inference() else t._version for t in tensors]
     return result, tape.recording(tensors, result, differentiates)
+
+
+def _record_update(function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool) -> tuple[Any, Any]:
+    """The same for `replayed_update`."""
+    tape = THREAD.tape = Tape()
+    try:
+        result = function(*args, **kwargs)
+    finally:
+        THREAD.tape = None
+    return result, None if kwargs or differentiates else tape.update(args)
+
+
+def forward_of_recording() -> Any:
+    """`forward` of a node of autograd whose arguments are the tensors of a recorded call, and its recording."""
+    native = _native()
+    return None if native is None else staticmethod(native.Recording.forward)
 
 
 @functools.cache
@@ -218,9 +288,18 @@ def replayed(function: Function) -> Function:
     What it does besides calling ops may depend on the arguments and on settings, never on the values of
     tensors, and it changes none of its tensors.
     """
+    return _replayed(function, _record, False)
+
+
+def replayed_update(function: Function) -> Function:
+    """The same for an op that updates lists of tensors in place, and of a number checks at most whether it is 0."""
+    return _replayed(function, _record_update, True)
+
+
+def _replayed(function: Function, record: Callable[..., Any], has_free_numbers: bool) -> Function:
     native = _native()
     if native is None:
         return function
-    call: Function = native.Call(function, _record, EPOCH.cell)
+    call: Function = native.Call(function, record, EPOCH.cell, has_free_numbers)
     functools.update_wrapper(call, function, updated=())
     return call

@@ -58,7 +58,7 @@ def step(
     absent = {p: lambda given, p=p: not present(p, given) for p in optional}
     tried = Tried("none") if cases is None else Tried("step", {**cases, "absent": absent})
     ROWS[name] = Row(_text(name, arguments, lists, written, says, order, optional), tried)
-    return registry.define(name, f"({rest}", check=check_arguments, fake=lambda *args: None)
+    return registry.define(name, f"({rest}", check=check_arguments, fake=lambda *args: None, updates=True)
 
 
 def _text(

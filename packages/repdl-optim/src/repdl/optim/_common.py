@@ -42,7 +42,7 @@ class Call:
         registry.lookup(self.op, self.args[0][0].device.type)
 
     def run(self) -> None:
-        registry.OPS[self.op].overload(*self.args)
+        getattr(registry.functions, self.op)(*self.args)
 
     def spans(self) -> Iterator[tuple[torch.device, tuple[int, int, bool]]]:
         """Device, and (address, number of bytes, written), of the contiguous tensors."""
@@ -74,22 +74,21 @@ class ReproducibleOptimizer(Optimizer):
         """
         super().add_param_group(param_group)
         try:
-            self._check_group(self.param_groups[-1])
+            self._check_options(self.param_groups[-1])
+            for number, param in enumerate(self.param_groups[-1]["params"]):
+                if param.requires_grad:
+                    check_dtype(type(self).__name__, DTYPES, **{f"params[{number}]": param})
         except Exception:
             self.param_groups.pop()
             raise
 
-    def _check_group(self, group: Group) -> None:
-        name = type(self).__name__
+    def _check_options(self, group: Group) -> None:
         for option in ("differentiable", "capturable"):
             if group.get(option):
                 raise UnsupportedError(
-                    f"{name}: {option}={group[option]} is not covered by the contract, expected False; "
+                    f"{type(self).__name__}: {option}={group[option]} is not covered by the contract, expected False; "
                     f"for a loaded state dict, set it in optimizer.param_groups"
                 )
-        for number, param in enumerate(group["params"]):
-            if param.requires_grad:
-                check_dtype(name, DTYPES, **{f"params[{number}]": param})
 
     def _calls(self, group: Group) -> Iterable[Call]:
         """The calls that update the parameters of a group; must not change anything."""
@@ -132,7 +131,7 @@ class ReproducibleOptimizer(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            self._check_group(group)
+            self._check_options(group)
         calls = [call for group in self.param_groups for call in self._calls(group)]
         if len(calls) > 1:  # a single call checks for itself before it changes anything
             self._check_calls(calls)
@@ -155,6 +154,8 @@ class ReproducibleOptimizer(Optimizer):
 
 def number(value: float | torch.Tensor) -> float:
     """A hyperparameter, which may be a tensor of one element, as a double (exactly)."""
+    if type(value) is float:
+        return value
     return as_double(item(value) if isinstance(value, torch.Tensor) else value)
 
 
@@ -166,5 +167,8 @@ def by_stage(group: Group, stage: Callable[[torch.Tensor], Hashable]) -> dict[Ha
     stages: dict[Hashable, list[torch.Tensor]] = {}
     for param in group["params"]:
         if param.grad is not None:
-            stages.setdefault((param.device, param.dtype, stage(param)), []).append(param)
+            key = param.device, param.dtype, stage(param)
+            if key not in stages:
+                stages[key] = []
+            stages[key].append(param)
     return stages

@@ -58,7 +58,7 @@ inline PyObject* kernel_type() {
   static PyGetSetDef getters[] = {
       {"layout", get_layout, nullptr, "strided, rows, last, flat or lists", nullptr},
       {"arguments", get_arguments, nullptr, "number of arguments and outputs", nullptr},
-      {"kept_1", get_kept, nullptr, "how a call is kept and run again, for repdl/python/call.hpp", nullptr},
+      {"kept_2", get_kept, nullptr, "how a call is kept and run again, for repdl/python/call.hpp", nullptr},
       {nullptr, nullptr, nullptr, nullptr, nullptr},
   };
   static PyType_Slot slots[] = {

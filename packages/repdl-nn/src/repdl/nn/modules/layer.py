@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.fx import Proxy
 
 from repdl.contract import Contract, as_contract
+
+call = torch.nn.Module.__call__
 
 
 class Layer(torch.nn.Module):
@@ -32,11 +35,11 @@ class Layer(torch.nn.Module):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # torch.fx takes the layers of torch.nn as leaves, by the name of their module: ours as well.
-        for value in (*args, *kwargs.values()):
-            if isinstance(value, torch.fx.Proxy):
+        for value in args if not kwargs else (*args, *kwargs.values()):
+            if isinstance(value, Proxy):
                 tracer = value.tracer
                 return tracer.create_proxy("call_module", tracer.path_of_module(self), args, kwargs)  # type: ignore[attr-defined]
-        return super().__call__(*args, **kwargs)
+        return call(self, *args, **kwargs)
 
     def extra_repr(self) -> str:
         """torch's text, followed by the contract when one is set."""

@@ -112,12 +112,13 @@ class Arguments {
   void own() {
     for (Argument& value : values_) {
       if (auto* tensor = std::get_if<Tensor>(&value)) {
-        tensor->size = copied(tensor->size, tensor->dims);
-        tensor->stride = copied(tensor->stride, tensor->dims);
+        own(*tensor);
       } else if (auto* text = std::get_if<std::string_view>(&value)) {
         value = std::string_view(texts_.emplace_back(*text));
       }
     }
+    for (std::vector<Tensor>& list : tensors_)
+      for (Tensor& tensor : list) own(tensor);
   }
 
   // The address of a tensor's memory.
@@ -212,6 +213,11 @@ class Arguments {
     std::vector<std::int64_t>& all = integers_.emplace_back();
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) all.push_back(integer(PyTuple_GET_ITEM(tuple, i)));
     return all.data();
+  }
+
+  void own(Tensor& tensor) {
+    tensor.size = copied(tensor.size, tensor.dims);
+    tensor.stride = copied(tensor.stride, tensor.dims);
   }
 
   const std::int64_t* copied(const std::int64_t* first, int count) {

@@ -1,7 +1,7 @@
 // A function whose calls are recorded once a signature and run again without Python: the fast way of small calls.
 //
-// `Call(function, record, epoch)` is called as `function` is. Where nothing of torch is at work and a call of this
-// signature was recorded, it runs the recorded kernels; everything else, errors too, is the function's.
+// `Call(function, record, epoch, has_free_numbers)` is called as `function` is. Where nothing of torch is at work and a
+// call of this signature was recorded, it runs the recorded kernels; everything else, errors too, is the function's.
 #pragma once
 
 #include <structmember.h>
@@ -23,6 +23,7 @@ struct CallObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *function, *record, *epoch, *dict, *weak;
   PyObject* seen_epoch;  // of the entries
+  bool has_free_numbers;
   std::unordered_multimap<std::uint64_t, Entry>* entries;
 };
 
@@ -92,7 +93,7 @@ inline Ref record_call(CallObject& call, const Signature& signature, PyObject* c
 
 // The result of the fast way; null where the function is to be called.
 inline Ref call_fast(CallObject& call, PyObject* const* given, Py_ssize_t count, PyObject* names) {
-  Signature signature;
+  Signature signature(call.has_free_numbers);
   if (!signature.read(given, count, names) || TorchState::get().is_quiet() != 1) {
     PyErr_Clear();
     return Ref();
@@ -109,7 +110,7 @@ inline Ref call_fast(CallObject& call, PyObject* const* given, Py_ssize_t count,
   const Ref kept(recording);  // another thread may forget it meanwhile
   const Recording& found = recording_of(recording);
   if (found.has_gradient()) return found.differentiate(recording, signature.tensors_begin());
-  return found.run(signature.tensors_begin(), signature.seen_begin(), signature.tensors());
+  return found.run(signature.tensors_begin(), signature.seen_begin(), signature.tensors(), signature.numbers());
 }
 
 inline PyObject* vectorcall(PyObject* self, PyObject* const* given, std::size_t flags, PyObject* names) {
@@ -121,14 +122,17 @@ inline PyObject* vectorcall(PyObject* self, PyObject* const* given, std::size_t 
   return PyObject_Vectorcall(call.function, given, flags, names);
 }
 
-// Call(function, record, epoch)
+// Call(function, record, epoch, has_free_numbers)
 inline PyObject* new_call(PyTypeObject* type, PyObject* arguments, PyObject*) {
   PyObject *function, *record, *epoch;
-  if (!PyArg_ParseTuple(arguments, "OOO!", &function, &record, &PyList_Type, &epoch)) return nullptr;
+  int has_free_numbers;
+  if (!PyArg_ParseTuple(arguments, "OOO!p", &function, &record, &PyList_Type, &epoch, &has_free_numbers))
+    return nullptr;
   PyObject* self = PyType_GenericAlloc(type, 0);
   if (self == nullptr) return nullptr;
   CallObject& call = *reinterpret_cast<CallObject*>(self);
   call.vectorcall = vectorcall;
+  call.has_free_numbers = has_free_numbers != 0;
   for (auto [place, object] : {std::pair{&call.function, function}, {&call.record, record}, {&call.epoch, epoch}}) {
     Py_INCREF(object);
     *place = object;

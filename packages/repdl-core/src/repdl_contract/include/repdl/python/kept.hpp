@@ -11,14 +11,17 @@
 namespace repdl::python {
 
 // What a kernel has under this name, in a capsule. A number that goes up when these functions change.
-constexpr const char* kept_attribute = "kept_1";
-constexpr const char* kept_name = "repdl.kept_1";
+constexpr const char* kept_attribute = "kept_2";
+constexpr const char* kept_name = "repdl.kept_2";
 struct KeptFunctions {
   // A call with these arguments and outputs, two tuples; null with Python's error set. `tensors` is set to
-  // how many addresses it takes: those of the tensors among the arguments, then of the outputs.
+  // how many addresses it takes: those of the tensors among the arguments, one by one where they are in lists,
+  // then of the outputs.
   void* (*keep)(PyObject* kernel, PyObject* arguments, PyObject* outputs, std::size_t* tensors);
-  // Runs it. `like` is a tensor beside which memory is taken. -1 with Python's error set, else 0.
-  int (*run)(const void* kept, void* const* addresses, int threads, int device, void* stream, PyObject* like);
+  // Runs it. `numbers` takes the place of the floating-point numbers among the arguments, unless it is null; `like`
+  // is a tensor beside which memory is taken. -1 with Python's error set, else 0.
+  int (*run)(const void* kept, void* const* addresses, const double* numbers, int threads, int device, void* stream,
+             PyObject* like);
   void (*drop)(void* kept);
 };
 
@@ -77,37 +80,58 @@ inline void run_kernel(const Kernel& kernel, const Argument* arguments, int thre
 
 class Kept {
  public:
-  static constexpr std::size_t most = 24;  // arguments
+  static constexpr std::size_t most = 24;          // arguments
+  static constexpr std::size_t most_tensors = 64;  // in lists
 
   Kept(const Kernel& kernel, PyObject* arguments, PyObject* outputs)
       : kernel_(kernel), all_(read_all(kernel, arguments, outputs)) {
     if (all_.size() > most) throw std::logic_error(std::string(kernel.op) + ": too many arguments to keep");
     all_.own();
     for (std::size_t i = 0; i < all_.size(); ++i) {
-      if (std::holds_alternative<Tensors>(all_.data()[i]))
-        throw std::logic_error(std::string(kernel.op) + ": a list of tensors is not kept");
       if (const auto* tensor = std::get_if<Tensor>(&all_.data()[i])) {
-        tensors_.push_back(i);
         elements_ += tensor->count();
+        ++tensors_;
+      } else if (const auto* list = std::get_if<Tensors>(&all_.data()[i])) {
+        for (const Tensor& tensor : *list) elements_ += tensor.count();
+        tensors_ += list->length;
+        listed_ += list->length;
       }
     }
+    if (listed_ > most_tensors) throw std::logic_error(std::string(kernel.op) + ": too many tensors to keep");
   }
 
-  std::size_t tensors() const { return tensors_.size(); }
+  std::size_t tensors() const { return tensors_; }
 
-  void run(void* const* addresses, int threads, int device, void* stream, PyObject* like) const {
-    Argument given[most];  // of this call: others may run on other threads
+  void run(void* const* addresses, const double* numbers, int threads, int device, void* stream, PyObject* like) const {
+    if (listed_ == 0) return run(addresses, numbers, nullptr, threads, device, stream, like);
+    Tensor listed[most_tensors];
+    run(addresses, numbers, listed, threads, device, stream, like);
+  }
+
+ private:
+  void run(void* const* addresses, const double* numbers, Tensor* next, int threads, int device, void* stream,
+           PyObject* like) const {
+    Argument given[most];  // of this call, as what is listed: others may run on other threads
     std::copy_n(all_.data(), all_.size(), given);
-    for (std::size_t k = 0; k < tensors_.size(); ++k) std::get_if<Tensor>(&given[tensors_[k]])->data = addresses[k];
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (auto* tensor = std::get_if<Tensor>(&given[i])) {
+        tensor->data = *addresses++;
+      } else if (auto* list = std::get_if<Tensors>(&given[i])) {
+        Tensor* first = next;
+        for (const Tensor& tensor : *list) (*next++ = tensor).data = *addresses++;
+        list->first = first;
+      } else if (auto* number = std::get_if<double>(&given[i]); number != nullptr && numbers != nullptr) {
+        *number = *numbers++;
+      }
+    }
     constexpr std::int64_t few = 1024;
     run_kernel(kernel_, given, threads, device, stream, like, elements_ <= few);
   }
 
- private:
   const Kernel& kernel_;
   Arguments all_;
-  std::vector<std::size_t> tensors_;  // their positions
-  std::int64_t elements_ = 0;         // of all
+  std::size_t tensors_ = 0, listed_ = 0;  // how many, and how many of them in lists
+  std::int64_t elements_ = 0;             // of all
 };
 
 inline void* keep_call(PyObject* kernel, PyObject* arguments, PyObject* outputs, std::size_t* tensors) {
@@ -120,10 +144,11 @@ inline void* keep_call(PyObject* kernel, PyObject* arguments, PyObject* outputs,
       static_cast<void*>(nullptr));
 }
 
-inline int run_kept(const void* kept, void* const* addresses, int threads, int device, void* stream, PyObject* like) {
+inline int run_kept(const void* kept, void* const* addresses, const double* numbers, int threads, int device,
+                    void* stream, PyObject* like) {
   return guarded(
       [&] {
-        static_cast<const Kept*>(kept)->run(addresses, threads, device, stream, like);
+        static_cast<const Kept*>(kept)->run(addresses, numbers, threads, device, stream, like);
         return 0;
       },
       -1);

@@ -16,7 +16,7 @@ class Recording {
 
   // What `repdl.replay` found out about a call, as it passes it to `Recording(...)`.
   Recording(PyObject* checks, PyObject* steps, PyObject* fresh, PyObject* constants, PyObject* results,
-            PyObject* gradient) {
+            PyObject* gradient, PyObject* spans, PyObject* changed) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(checks); ++i) checks_.emplace_back(PyTuple_GET_ITEM(checks, i));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); ++i) add_step(PyTuple_GET_ITEM(steps, i));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fresh); ++i) fresh_.emplace_back(PyTuple_GET_ITEM(fresh, i));
@@ -25,6 +25,13 @@ class Recording {
       constants_.push_back(owned(PyTuple_GET_ITEM(constants, i)));
     }
     if (fresh_.size() > most || constants_.size() > most) throw std::logic_error("Recording: too many tensors");
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(spans); ++i) {
+      PyObject* span = PyTuple_GET_ITEM(spans, i);
+      spans_.push_back({static_cast<std::size_t>(number(PyTuple_GET_ITEM(span, 0))), number(PyTuple_GET_ITEM(span, 1)),
+                        PyTuple_GET_ITEM(span, 2) == Py_True});
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(changed); ++i)
+      changed_.push_back(static_cast<std::size_t>(number(PyTuple_GET_ITEM(changed, i))));
     several_ = PyTuple_Check(results);
     if (several_)
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(results); ++i)
@@ -34,15 +41,23 @@ class Recording {
     if (gradient != Py_None) {
       gradient_.emplace_back(gradient);
       item_ = number(PyTuple_GET_ITEM(gradient, 2));
+      shared_ = owned(PyTuple_GET_ITEM(gradient, 3));
+      for (auto [numbers, name] : {std::pair{&saved_, "saved"}, {&constant_, "constant"}}) {
+        const Ref given = checked(PyObject_GetAttrString(shared_.get(), name));
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given.get()); ++i)
+          numbers->push_back(number(PyTuple_GET_ITEM(given.get(), i)));
+      }
     }
   }
 
-  // Runs the kernels. `tensor` and `seen` are the tensors of the call.
-  Ref run(PyObject* const* tensor, const DLTensor* seen, int count) const {
+  // Runs the kernels. `tensor` and `seen` are the tensors of the call, `numbers` of the signature. Null, with nothing
+  // done and no error of Python, where the function itself has something to say about where the tensors lie.
+  Ref run(PyObject* const* tensor, const DLTensor* seen, int count, const double* numbers) const {
     for (const Callee& check : checks_) check.call(tensor, nullptr);
     void* base[Signature::most_tensors + 2 * most];
     std::size_t bases = 0;
     for (int i = 0; i < count; ++i) base[bases++] = static_cast<std::byte*>(seen[i].data) + seen[i].byte_offset;
+    if (!spans_.empty() && is_shared(base)) return Ref();
     Ref made[most];
     for (std::size_t i = 0; i < fresh_.size(); ++i) made[i] = fresh_[i].make(&base[bases++]);
     for (void* address : constant_addresses_) base[bases++] = address;
@@ -52,19 +67,17 @@ class Recording {
         Torch::get().exchange->current_stream(seen[0].device_type, seen[0].device_id, &stream) != 0)
       throw PythonError{};
     for (const Step& step : steps_) {
-      void* addresses[Kept::most];
+      void* addresses[most_addresses];
       for (std::size_t k = 0; k < step.places.size(); ++k)
         addresses[k] = static_cast<std::byte*>(base[step.places[k].first]) + step.places[k].second;
-      if (step.functions->run(step.kept, addresses, step.threads, step.device, stream, tensor[0]) != 0)
+      if (step.functions->run(step.kept, addresses, numbers, step.threads, step.device, stream, tensor[0]) != 0)
         throw PythonError{};
     }
-    if (!several_) return std::move(made[results_[0]]);
+    if (!changed_.empty()) tell_autograd(tensor);
+    if (!several_) return result(tensor, made, results_[0]);
     Ref tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(results_.size())));
-    for (std::size_t i = 0; i < results_.size(); ++i) {
-      PyObject* result = made[results_[i]].get();
-      Py_INCREF(result);
-      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), result);
-    }
+    for (std::size_t i = 0; i < results_.size(); ++i)
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), result(tensor, made, results_[i]).release());
     return tuple;
   }
 
@@ -77,9 +90,75 @@ class Recording {
     return Ref(item);
   }
 
+  // What `setup_context` did with the context of autograd, for other tensors.
+  void set_up(PyObject* context, PyObject* const* tensor, int count, PyObject* output) const {
+    const auto set = [&](PyObject* name, const std::vector<std::ptrdiff_t>& numbers) {
+      const Ref tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(numbers.size())));
+      for (std::size_t i = 0; i < numbers.size(); ++i) {
+        const std::ptrdiff_t n = numbers[i];
+        PyObject* value = n < 0       ? Py_None
+                          : n < count ? tensor[n]
+                          : !several_ ? output
+                                      : PyTuple_GET_ITEM(output, n - count);
+        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), owned(value).release());
+      }
+      if (PyObject_SetAttr(context, name, tuple.get()) != 0) throw PythonError{};
+    };
+    const TorchState& state = TorchState::get();
+    set(state.to_save, saved_);
+    if (!constant_.empty()) set(state.non_differentiable, constant_);
+    if (PyObject_SetAttr(context, state.shared, shared_.get()) != 0) throw PythonError{};
+  }
+
   bool has_gradient() const { return !gradient_.empty(); }
 
  private:
+  static constexpr std::size_t most_addresses = Kept::most + Kept::most_tensors;
+
+  static Ref result(PyObject* const* tensor, const Ref* made, std::ptrdiff_t index) {
+    return owned(index >= 0 ? made[index].get() : index == -1 ? Py_None : tensor[-2 - index]);
+  }
+
+  // Memory of a tensor of the call, from its address on.
+  struct Span {
+    std::size_t tensor;
+    std::ptrdiff_t bytes;
+    bool written;
+  };
+
+  // Whether a tensor that is written shares memory with another one (repdl.ops._step.check_memory).
+  bool is_shared(void* const* base) const {
+    struct Place {
+      const std::byte *begin, *end;
+      bool written;
+    };
+    Place places[most_addresses];
+    std::size_t count = 0;
+    for (const Span& span : spans_) {
+      const auto* begin = static_cast<const std::byte*>(base[span.tensor]);
+      if (span.bytes > 0) places[count++] = {begin, begin + span.bytes, span.written};
+    }
+    std::sort(places, places + count, [](const Place& a, const Place& b) { return a.begin < b.begin; });
+    const std::byte *end = nullptr, *end_written = nullptr;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Place& place = places[i];
+      if (place.begin < (place.written ? end : end_written)) return true;
+      end = std::max(end, place.end);
+      if (place.written) end_written = std::max(end_written, place.end);
+    }
+    return false;
+  }
+
+  // Kernels write through addresses, which autograd does not see.
+  void tell_autograd(PyObject* const* tensor) const {
+    const Ref all = checked(PyTuple_New(static_cast<Py_ssize_t>(changed_.size())));
+    for (std::size_t i = 0; i < changed_.size(); ++i) {
+      Py_INCREF(tensor[changed_[i]]);
+      PyTuple_SET_ITEM(all.get(), static_cast<Py_ssize_t>(i), tensor[changed_[i]]);
+    }
+    checked(PyObject_CallOneArg(TorchState::get().increment_version, all.get()));
+  }
+
   // A function of Python, and what it is called with: tensors of the call, and constants.
   class Callee {
    public:
@@ -144,6 +223,7 @@ class Recording {
       PyObject* pair = PyTuple_GET_ITEM(places, i);
       step.places.emplace_back(number(PyTuple_GET_ITEM(pair, 0)), number(PyTuple_GET_ITEM(pair, 1)));
     }
+    if (tensors > most_addresses) throw std::logic_error("Recording: too many tensors");
     if (tensors != step.places.size()) throw std::logic_error("Recording: a place for each tensor is expected");
     step.threads = static_cast<int>(number(item(4)));
     step.device = static_cast<int>(number(item(5)));
@@ -165,11 +245,15 @@ class Recording {
   std::vector<Fresh> fresh_;
   std::vector<Ref> constants_;
   std::vector<void*> constant_addresses_;
-  std::vector<std::size_t> results_;  // among the new tensors
+  std::vector<std::ptrdiff_t> results_;  // index of a new tensor; -1: None; -2, -3, ...: tensors of the call
   bool several_ = false;
-  std::vector<Callee> checks_;    // of the values of tensors
-  std::vector<Callee> gradient_;  // the autograd function, if there is one
-  std::ptrdiff_t item_ = -1;      // of its output which is the result; -1: all
+  std::vector<std::ptrdiff_t> saved_, constant_;  // of autograd: tensors of the call, then outputs; -1: None
+  Ref shared_;                                    // what the derivative needs
+  std::vector<Span> spans_;                       // what may share no memory
+  std::vector<std::size_t> changed_;              // tensors of the call
+  std::vector<Callee> checks_;                    // of the values of tensors
+  std::vector<Callee> gradient_;                  // the autograd function, if there is one
+  std::ptrdiff_t item_ = -1;                      // of its output which is the result; -1: all
 };
 
 struct RecordingObject {
@@ -180,36 +264,34 @@ inline const Recording& recording_of(PyObject* object) {
   return *reinterpret_cast<RecordingObject*>(object)->recording;
 }
 
-// recording(*arguments): of the arguments of the op, the tensors count
-inline PyObject* call_recording(PyObject* self, PyObject* arguments, PyObject*) {
+// Recording.forward(context, *tensors, recording): the forward function of a node of autograd
+inline PyObject* forward_recording(PyObject*, PyObject* const* given, Py_ssize_t all) {
   return guarded(
       [&]() -> PyObject* {
-        const TorchState& state = TorchState::get();
-        PyObject* tensor[Signature::most_tensors];
+        const int count = static_cast<int>(all) - 2;
+        if (count < 0 || count > Signature::most_tensors) throw std::logic_error("Recording: number of tensors");
+        const Recording& recording = recording_of(given[all - 1]);
         DLTensor seen[Signature::most_tensors];
-        int count = 0;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
-          PyObject* object = PyTuple_GET_ITEM(arguments, i);
-          auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-          if (type != state.tensor && type != state.parameter) continue;
-          if (count == Signature::most_tensors) throw std::logic_error("Recording: too many tensors");
-          tensor[count] = object;
-          if (Torch::get().exchange->tensor_from_object(object, &seen[count++]) != 0) throw PythonError{};
-        }
-        return recording_of(self).run(tensor, seen, count).release();
+        for (int i = 0; i < count; ++i)
+          if (Torch::get().exchange->tensor_from_object(given[1 + i], &seen[i]) != 0) throw PythonError{};
+        Ref output = recording.run(given + 1, seen, count, nullptr);
+        recording.set_up(given[0], given + 1, count, output.get());
+        return output.release();
       },
       static_cast<PyObject*>(nullptr));
 }
 
-// Recording(checks, steps, fresh, constants, results, gradient)
+// Recording(checks, steps, fresh, constants, results, gradient, spans, changed)
 inline PyObject* new_recording(PyTypeObject* type, PyObject* arguments, PyObject*) {
   return guarded(
       [&]() -> PyObject* {
-        PyObject *checks, *steps, *fresh, *constants, *results, *gradient;
-        if (!PyArg_ParseTuple(arguments, "O!O!O!O!OO", &PyTuple_Type, &checks, &PyTuple_Type, &steps, &PyTuple_Type,
-                              &fresh, &PyTuple_Type, &constants, &results, &gradient))
+        PyObject *checks, *steps, *fresh, *constants, *results, *gradient, *spans, *changed;
+        if (!PyArg_ParseTuple(arguments, "O!O!O!O!OOO!O!", &PyTuple_Type, &checks, &PyTuple_Type, &steps, &PyTuple_Type,
+                              &fresh, &PyTuple_Type, &constants, &results, &gradient, &PyTuple_Type, &spans,
+                              &PyTuple_Type, &changed))
           return nullptr;
-        auto recording = std::make_unique<Recording>(checks, steps, fresh, constants, results, gradient);
+        auto recording =
+            std::make_unique<Recording>(checks, steps, fresh, constants, results, gradient, spans, changed);
         Ref self = checked(PyType_GenericAlloc(type, 0));
         reinterpret_cast<RecordingObject*>(self.get())->recording = recording.release();
         return self.release();
@@ -225,9 +307,14 @@ inline void free_recording(PyObject* self) {
 }
 
 inline PyObject* recording_type() {
+  static PyMethodDef methods[] = {
+      {"forward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(forward_recording)),
+       METH_FASTCALL | METH_STATIC, "forward(context, *tensors, recording): run it below a node of autograd"},
+      {nullptr, nullptr, 0, nullptr},
+  };
   static PyType_Slot slots[] = {
       {Py_tp_new, reinterpret_cast<void*>(new_recording)},
-      {Py_tp_call, reinterpret_cast<void*>(call_recording)},
+      {Py_tp_methods, methods},
       {Py_tp_dealloc, reinterpret_cast<void*>(free_recording)},
       {Py_tp_doc, const_cast<char*>("The kernels that a call ran, to be run again; see repdl.replay.")},
       {0, nullptr},

@@ -46,9 +46,11 @@ class Question {
 struct TorchState {
   PyObject *tensor, *parameter;
   Question is_negative, requires_grad, is_grad_enabled, threads;
+  PyObject* increment_version;  // of an iterable of tensors
   // What each answers where nothing of the kind is at work.
   std::vector<std::pair<Question, PyObject*>> quiet;
-  PyObject *forward_ad, *forward_level;  // the names of a module
+  PyObject *forward_ad, *forward_level;             // the names of a module
+  PyObject *to_save, *non_differentiable, *shared;  // attributes of a context of autograd
 
   static const TorchState& get() {
     static const TorchState& state = *new TorchState;  // never destroyed: Python ends before static objects do
@@ -80,6 +82,7 @@ struct TorchState {
     requires_grad = Question(find("torch", {"Tensor", "requires_grad"}));
     is_grad_enabled = Question(find("torch", {"is_grad_enabled"}));
     threads = Question(find("torch", {"get_num_threads"}));
+    increment_version = find("torch", {"_C", "_increment_version"});
     PyObject* zero = checked(PyLong_FromLong(0)).release();  // small integers are one object each
     quiet = {{Question(find("torch", {"_C", "_len_torch_function_stack"})), zero},
              {Question(find("torch", {"_C", "_len_torch_dispatch_stack"})), zero},
@@ -88,13 +91,20 @@ struct TorchState {
              {Question(find("torch", {"_C", "_is_any_autocast_enabled"})), Py_False},
              {Question(find("torch", {"_C", "_autograd", "_profiler_enabled"})), Py_False}};
     forward_ad = find("torch.autograd.forward_ad", {"__dict__"});
-    forward_level = checked(PyUnicode_InternFromString("_current_level")).release();
+    for (auto [place, name] : {std::pair{&forward_level, "_current_level"},
+                               {&to_save, "to_save"},
+                               {&non_differentiable, "non_differentiable"},
+                               {&shared, "shared"}})
+      *place = checked(PyUnicode_InternFromString(name)).release();
   }
 };
 
 class Signature {
  public:
-  static constexpr int most_words = 256, most_tensors = 16;
+  static constexpr int most_words = 1024, most_tensors = 64, most_numbers = 16;
+
+  // Of an op for whose checks a floating-point number is 0 or is not, the numbers themselves are no part of it.
+  explicit Signature(bool has_free_numbers) : has_free_numbers_(has_free_numbers) {}
 
   // False where the arguments are not all tensors, numbers, texts and the like that torch has nothing to add to.
   // Python's error may be set then, and means no more.
@@ -132,6 +142,9 @@ class Signature {
   PyObject* const* tensors_begin() const { return tensor_.data(); }
   const DLTensor* seen_begin() const { return seen_.data(); }
 
+  // The numbers that are no part of it, in the order of the arguments; null where all are.
+  const double* numbers() const { return has_free_numbers_ ? number_.data() : nullptr; }
+
  private:
   enum Tag { none, boolean, integer, real, characters, sequence, dtype, plain_tensor, same_tensor };
 
@@ -154,6 +167,11 @@ class Signature {
     }
     if (PyFloat_CheckExact(object)) {
       const double number = PyFloat_AS_DOUBLE(object);
+      if (has_free_numbers_) {
+        if (numbers_ == most_numbers) return false;
+        number_[numbers_++] = number;
+        return add(real, number != 0);
+      }
       std::int64_t bits;
       static_assert(sizeof bits == sizeof number);
       std::copy_n(reinterpret_cast<const char*>(&number), sizeof bits, reinterpret_cast<char*>(&bits));
@@ -165,7 +183,7 @@ class Signature {
       if (!add(sequence, length)) return false;
       for (Py_ssize_t i = 0; i < length; ++i) {
         PyObject* item = PySequence_Fast_GET_ITEM(object, i);
-        if (!PyLong_CheckExact(item) || !value(item)) return false;
+        if (PyTuple_CheckExact(item) || PyList_CheckExact(item) || !value(item)) return false;
       }
       return true;
     }
@@ -211,11 +229,13 @@ class Signature {
     return true;
   }
 
+  const bool has_free_numbers_;
   bool grad_mode_ = false, any_grad_ = false;
-  int words_ = 0, tensors_ = 0;
+  int words_ = 0, tensors_ = 0, numbers_ = 0;
   std::array<std::int64_t, most_words> word_;  // the first `words_`
   std::array<PyObject*, most_tensors> tensor_;
   std::array<DLTensor, most_tensors> seen_;
+  std::array<double, most_numbers> number_;
 };
 
 }  // namespace repdl::python
