@@ -22,15 +22,20 @@ from repdl.testing import ODD_CONTRACTS, Case, assert_same_bits, cases, check_pa
 
 Function = Callable[..., Any]
 
-NEVER_NAN = {"sign"}  # sign(NaN) is 0, as torch has it
+WHOLE = {"bernoulli", "bernoulli_scalar", "random_integers", "random_permutation", "random_words"}
+"""Draws of whole numbers."""
+DRAWS = {op for op in OPS if OPS[op].host and OPS[op].differentiable is None} | {"bernoulli"}
+"""Ops that no value of a tensor but the position and probabilities reaches."""
+NEVER_NAN = {"sign", "exponential", "truncated_normal", "uniform", *WHOLE}  # sign(NaN) is 0, as torch has it
 # The results nearest to 0 are far from subnormal.
 NEVER_SUBNORMAL = {
     *("cos", "div_floor", "div_trunc", "hardsigmoid", "log", "log10", "log2", "log_softmax", "rsqrt", "sign", "sqrt"),
+    *WHOLE,
 }
 # The results are equal, rounded.
 SUBNORMAL_ARGUMENT_IS_ZERO = {
     *("cos", "exp", "exp2", "hardsigmoid", "huber_loss", "log_softmax", "mse_loss", "sigmoid", "smooth_l1_loss"),
-    *("softmax", "square"),
+    *("softmax", "square", *DRAWS),
 }
 
 

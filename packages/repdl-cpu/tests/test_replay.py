@@ -64,7 +64,9 @@ def test_replay__has_the_bits_of_the_function(family: str) -> None:
         for _ in range(2):
             function(*args)
         replayed += function.recordings - before
-        others = tuple(other_values(a, generator) for a in args)
+        names = [argument.name for argument in registry.OPS[case.op].overload._schema.arguments]
+        host = registry.OPS[case.op].host
+        others = tuple(a // 2 if name in host else other_values(a, generator) for name, a in zip(names, args))
         if registry.OPS[case.op].mutates:
             actual, expected = others, copy.deepcopy(others)
             assert function(*actual) is function.__wrapped__(*expected) is None

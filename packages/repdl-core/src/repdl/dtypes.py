@@ -37,6 +37,7 @@ class Dtypes:
             if the first is None.
         integers: arguments that are no floating-point tensors, which the op checks itself.
         bools: arguments that are tensors of bools.
+        shapes: arguments that say sizes, dtype and device, and are never read.
     """
 
     supported: tuple[torch.dtype, ...] = ALL
@@ -45,6 +46,7 @@ class Dtypes:
     parameters: tuple[tuple[str, ...], ...] = ()
     integers: tuple[str, ...] = ()
     bools: tuple[str, ...] = ()
+    shapes: tuple[str, ...] = ()
 
 
 class Storage:
@@ -66,6 +68,7 @@ class Storage:
         apart = {*self._statistics, *(i for group in self._parameters for i in group)}
         self._data = [i for i in tensors if i not in apart]
         self._bools = [names.index(n) for n in dtypes.bools]
+        self._shapes = [names.index(n) for n in dtypes.shapes]
 
     def check(self, args: Sequence[Any]) -> torch.dtype:
         """The storage dtype; raises DTypeError unless the dtypes are supported and fit together."""
@@ -118,7 +121,7 @@ class Storage:
         wide = list(args)
         for i in self.floats:
             if args[i] is not None and args[i].dtype in HALF:
-                wide[i] = _widen(args[i], cast)
+                wide[i] = _unread(args[i]) if i in self._shapes else _widen(args[i], cast)
         return self.outputs(args, implementation(*wide), cast)
 
     def outputs(self, args: Sequence[Any], result: Any, convert: Callable[..., torch.Tensor]) -> Any:
@@ -142,6 +145,11 @@ def _widen(tensor: torch.Tensor, cast: Callable[..., torch.Tensor]) -> torch.Ten
         return cast(tensor, torch.float32)
     once = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.stride())
     return cast(tensor[once], torch.float32).expand(tensor.shape)
+
+
+def _unread(tensor: torch.Tensor) -> torch.Tensor:
+    """The sizes of a tensor, as float32: one element of memory."""
+    return tensor.new_empty((), dtype=torch.float32).expand(tensor.shape)
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -29,8 +29,9 @@ from repdl.replay import changed, checked, replayed, replayed_update
 class Op:
     """One registered op: `name` as in `torch.ops.repdl.<name>`, `family` as in the
     names of its files (contract text, reference, kernels, tests). `differentiable` is
-    None for an op that changes its arguments, of which nobody asks a derivative. `formula`
-    is what a composite op computes by the ops that it `calls`: a backend with those has it."""
+    None for an op that changes its arguments or is constant, of which nobody asks a derivative.
+    `formula` is what a composite op computes by the ops that it `calls`: a backend with those has it.
+    `host` has the arguments whose values the host reads, on the CPU wherever the others are."""
 
     name: str
     family: str
@@ -43,6 +44,7 @@ class Op:
     differentiable: bool | None = True
     formula: Callable[..., Any] | None = field(default=None, repr=False)
     calls: frozenset[str] = frozenset()
+    host: frozenset[str] = frozenset()
 
     @property
     def has_order(self) -> bool:
@@ -80,6 +82,8 @@ def define(
     dtypes: Dtypes | None = None,
     autocast: autocasts.Lists | None = None,
     updates: bool = False,
+    host: Iterable[str] = (),
+    constant: bool = False,
     family: str | None = None,
     namespace: str = "repdl",
     distribution: str = "repdl-core",
@@ -101,6 +105,8 @@ def define(
         autocast: what torch.autocast makes of the op, a list of `repdl.autocast`; None: nothing.
         updates: the op updates lists of tensors in place, element by element, and what its checks see of a
             floating-point number is at most whether it is 0 (`repdl.replay.replayed_update`).
+        host: tensors whose values the host reads before a kernel starts: they are on the CPU always.
+        constant: the result depends on the values of no floating-point tensor, and requires no gradient.
         family: the name of its files; by default the name of the op.
         namespace: the one in `torch.ops`, and the import package of its files (`repdl.families`).
         distribution: whose op it is. Outside projects pass their own, as with `namespace`.
@@ -109,7 +115,8 @@ def define(
         NameTakenError: if another project has an op or a family of that name: names are shared by all.
     """
     library, overload = _declare(name, schema, family or name, namespace)
-    device_of = _device_reader(name, overload._schema)
+    host = frozenset(host)
+    device_of = _device_reader(name, overload._schema, host)
     storage = None if dtypes is None else Storage(name, overload._schema, dtypes)
     floats = () if storage is None else storage.floats
     single, serve = torch.float32, BACKENDS.serve
@@ -159,8 +166,10 @@ def define(
 
     library.impl(name, opaque(kernel), "CompositeExplicitAutograd")
     torch.library.register_fake(f"{namespace}::{name}", fake_kernel, lib=library)
-    differentiable = True if backward is not None else None if mutable else False
-    if differentiable is False:
+    differentiable = True if backward is not None else None if mutable or constant else False
+    if constant:
+        setup_context, backward = _constant_context, _no_gradients(len(overload._schema.arguments))
+    elif differentiable is False:
         setup_context, backward = _no_context, _raising_backward(name)
     if backward is not None:
         autograd = autograd_kernel(overload, kernel, setup_context, autocasts.without(backward))
@@ -169,7 +178,9 @@ def define(
             torch.library.register_vmap(overload, batching_rule(overload), lib=library)
     for device, dtype in (autocast or {}).items():
         library.impl(name, opaque(autocasts.kernel(overload, device, dtype)), autocasts.KEYS[device])
-    OPS[name] = Op(name, family or name, schema, check, fake, overload, distribution, storage, differentiable)
+    OPS[name] = Op(
+        name, family or name, schema, check, fake, overload, distribution, storage, differentiable, host=host
+    )
     return _function(name, overload, replayed_update if updates else replayed if not mutable else None)
 
 
@@ -326,14 +337,16 @@ def _fake_cast(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.empty_like(tensor, dtype=dtype)
 
 
-def _device_reader(op: str, schema: Any) -> Callable[[tuple[Any, ...]], str]:
+def _device_reader(op: str, schema: Any, host: frozenset[str] = frozenset()) -> Callable[[tuple[Any, ...]], str]:
     """A function from the arguments of `op` to the device type that its tensors share.
 
-    It raises for tensors on several devices, and for layouts without strides. Where the
-    tensors stand is read off the schema once: this runs on every call.
+    It raises for tensors on several devices, for those of `host` on another than the CPU, and for layouts
+    without strides. Where the tensors stand is read off the schema once: this runs on every call.
     """
     kinds = [str(argument.type) for argument in schema.arguments]
-    single = [i for i, kind in enumerate(kinds) if kind in ("Tensor", "Optional[Tensor]")]
+    names = [argument.name for argument in schema.arguments]
+    single = [i for i, kind in enumerate(kinds) if kind in ("Tensor", "Optional[Tensor]") and names[i] not in host]
+    on_host = [i for i, name in enumerate(names) if name in host]
     lists = [i for i, kind in enumerate(kinds) if kind == "List[Tensor]"]
     strided = torch.strided
 
@@ -357,6 +370,12 @@ def _device_reader(op: str, schema: Any) -> Callable[[tuple[Any, ...]], str]:
                     f"{op}: tensors on {device} and {tensor.device}, expected one device; "
                     f"move them with .to({str(device)!r})"
                 )
+        for i in on_host:
+            if args[i].device.type not in ("cpu", "meta"):
+                raise DeviceError(
+                    f"{op}: {names[i]} is on {args[i].device}, expected cpu, whatever the device of the others: "
+                    f"its values are read before a kernel starts; move it with .cpu()"
+                )
         if device is None:
             raise DeviceError(f"{op}: no tensor among the arguments")
         return device.type
@@ -366,6 +385,14 @@ def _device_reader(op: str, schema: Any) -> Callable[[tuple[Any, ...]], str]:
 
 def _no_context(ctx: Any, inputs: Any, output: Any) -> None:
     pass
+
+
+def _constant_context(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.mark_non_differentiable(*((output,) if isinstance(output, torch.Tensor) else output))
+
+
+def _no_gradients(arguments: int) -> Callable[..., Any]:
+    return lambda ctx, *grads: (None,) * arguments
 
 
 def _raising_backward(name: str) -> Callable[..., Any]:

@@ -15,6 +15,8 @@ from repdl.ops.batch_norm import *
 from repdl.ops.cast import *
 from repdl.ops.conv2d import *
 from repdl.ops.cross_entropy import *
+from repdl.ops.distributions import *
+from repdl.ops.dropout import *
 from repdl.ops.elementwise import *
 from repdl.ops.group_norm import *
 from repdl.ops.layer_norm import *
@@ -26,6 +28,7 @@ from repdl.ops.max_pool2d import *
 from repdl.ops.nll_loss import *
 from repdl.ops.pad import *
 from repdl.ops.pow import *
+from repdl.ops.random import *
 from repdl.ops.rms_norm import *
 from repdl.ops.softmax import *
 from repdl.ops.steps import *

@@ -9,6 +9,7 @@ from repdl.backend import get_backend
 from repdl.errors import DTypeError
 from repdl.registry import OPS, implementations
 from repdl.testing.cases import cases
+from repdl.testing.run import placed
 
 
 def assert_layouts(backend: str) -> None:
@@ -17,7 +18,7 @@ def assert_layouts(backend: str) -> None:
     functions = implementations(chosen)
     count = 0
     for case in cases():
-        args = [a.to(chosen.device) if isinstance(a, torch.Tensor) else a for a in case.args()]
+        args = placed(case.op, case.args(), chosen.device)
         tensors = [a for a in args if isinstance(a, torch.Tensor)]
         if case.op not in functions or all(t.is_contiguous() for t in tensors):
             continue

@@ -32,9 +32,15 @@ def on_device(argument: Any, device: str) -> Any:
     return memory.as_strided(argument.shape, argument.stride(), argument.storage_offset())
 
 
+def placed(op: str, args: tuple[Any, ...], device: str) -> list[Any]:
+    """The arguments of an op on a device, but for those that the host reads."""
+    names = [argument.name for argument in OPS[op].overload._schema.arguments]
+    return [a if name in OPS[op].host else on_device(a, device) for name, a in zip(names, args)]
+
+
 def run(case: Case, contract: str, implementation: Callable[..., Any], device: str = "cpu") -> Any:
     """The outputs of a case: what the implementation returns, or the arguments it changed."""
-    args = [on_device(argument, device) for argument in case.args(contract)]
+    args = placed(case.op, case.args(contract), device)
     result = implementation(*args)
     if result is not None:
         return result
