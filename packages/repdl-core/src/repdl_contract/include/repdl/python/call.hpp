@@ -122,11 +122,11 @@ inline PyObject* vectorcall(PyObject* self, PyObject* const* given, std::size_t 
   return PyObject_Vectorcall(call.function, given, flags, names);
 }
 
-// Call(function, record, epoch, has_free_numbers)
+// Call(function, record, epoch, has_free_numbers=False)
 inline PyObject* new_call(PyTypeObject* type, PyObject* arguments, PyObject*) {
   PyObject *function, *record, *epoch;
-  int has_free_numbers;
-  if (!PyArg_ParseTuple(arguments, "OOO!p", &function, &record, &PyList_Type, &epoch, &has_free_numbers))
+  int has_free_numbers = 0;
+  if (!PyArg_ParseTuple(arguments, "OOO!|p", &function, &record, &PyList_Type, &epoch, &has_free_numbers))
     return nullptr;
   PyObject* self = PyType_GenericAlloc(type, 0);
   if (self == nullptr) return nullptr;
