@@ -37,7 +37,7 @@ def _reduced(losses: Tensor, reduction: str, contract: str) -> Tensor:
     if reduction == "none":
         return losses
     total = _ops.sum(losses, list(range(losses.dim())), False, contract)
-    if reduction == "sum":
+    if reduction == "sum" or (reduction == "batchmean" and losses.dim() == 0):
         return total  # type: ignore[no-any-return]
     count = losses.shape[0] if reduction == "batchmean" else losses.numel()
     return _ops.div(total, _number(count, total), contract)  # type: ignore[no-any-return]
@@ -123,7 +123,8 @@ def _kl_div(input: Tensor, target: Tensor, log_target: bool, c: str) -> Tensor:
     if log_target:
         return _ops.mul(_ops.exp(target), _ops.sub(target, input, c), c)  # type: ignore[no-any-return]
     # 0 log 0 is 0, and its derivative finite: log 1 in its place.
-    zero = _ops.sign(target.detach()) == 0  # as torch's comparison, but for subnormals that it may take for 0
+    # As torch's comparison, but for subnormals that it may take for 0; the sign of NaN is 0 too.
+    zero = (_ops.sign(target.detach()) == 0) & ~target.detach().isnan()
     positive = _ops.where(zero, _number(1.0, target), target, c)
     entropy = _ops.mul(target, _ops.log(positive), c)
     return _ops.sub(entropy, _ops.mul(target, input, c), c)  # type: ignore[no-any-return]

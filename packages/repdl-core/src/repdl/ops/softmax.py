@@ -15,7 +15,7 @@ from repdl.errors import UnsupportedError, as_int, check, check_size, check_tens
 from repdl.ops._reduce import as_numpy, given, in_dtype, normalize_dim
 from repdl.replay import replayed
 
-__all__ = ["log_softmax", "softmax"]
+__all__ = ["log_softmax", "softmax", "softmin"]
 
 _ops = registry.functions
 
@@ -139,6 +139,30 @@ def softmax(
     """
     position, dtype = _options("softmax", input, dim, _stacklevel, dtype, axis)
     return given(_softmax(in_dtype("softmax", input, dtype), position, contract_name(contract)), dtype)
+
+
+@replayed
+def softmin(
+    input: torch.Tensor,
+    dim: int | None = None,
+    _stacklevel: int | torch.dtype = 3,
+    dtype: torch.dtype | None = None,
+    *,
+    axis: int | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """`softmax(-input, dim)`, any shape, float32 or halves. `axis` is another name of `dim`.
+
+    Raises:
+        ShapeError: if `dim` does not exist.
+        UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` is no dtype of the contract.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmin.html
+    """
+    position, dtype = _options("softmin", input, dim, _stacklevel, dtype, axis)
+    negative = _ops.neg(in_dtype("softmin", input, dtype))
+    return given(_softmax(negative, position, contract_name(contract)), dtype)
 
 
 @replayed

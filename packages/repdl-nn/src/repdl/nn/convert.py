@@ -9,7 +9,6 @@ hook, an attribute) refers to the converted one.
 from __future__ import annotations
 
 import copy
-import re
 import warnings
 from collections.abc import Iterator
 from typing import Any, TypeVar
@@ -18,7 +17,6 @@ import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.utils import parametrize
 
-from repdl import ops
 from repdl.contract import Contract
 from repdl.errors import UnsupportedError
 from repdl.nn import conversions
@@ -173,9 +171,9 @@ def _class_problem(module: torch.nn.Module) -> str | None:
     if any(_is_torchs(c) for c in forward_of):
         theirs = next(c for c in cls.__mro__ if _is_torchs(c))
     if theirs is cls:
-        return f"has no reproducible counterpart{_op_for(cls)}"
+        return "has no reproducible counterpart"
     if theirs is not None:
-        return f"derives from torch's {theirs.__name__}, which has no reproducible counterpart{_op_for(theirs)}"
+        return f"derives from torch's {theirs.__name__}, which has no reproducible counterpart"
     if not any(child is not None for child in module._modules.values()):
         return (
             "has a forward of its own, which can't be checked, and no submodules; if it only moves data or "
@@ -186,18 +184,6 @@ def _class_problem(module: torch.nn.Module) -> str | None:
 
 def _is_torchs(cls: type) -> bool:
     return cls.__module__.split(".")[0] == "torch"
-
-
-def _op_for(cls: type[torch.nn.Module]) -> str:
-    """Where an op computes what a layer of torch does, a text that says so."""
-    if not cls.__module__.startswith("torch.nn.modules."):
-        return ""
-    known = {name.replace("_", ""): name for name in ops.__all__}
-    layer = re.sub(r"([123]d)?$", "", cls.__name__.lower(), count=1)
-    name = "pad" if layer.endswith("pad") else known.get(layer)
-    if name is None:
-        return ""
-    return f"; repdl.ops.{name} computes it: call that in a module of your own and register_conversion it"
 
 
 def _conversion_problem(

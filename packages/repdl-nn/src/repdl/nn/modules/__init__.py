@@ -8,9 +8,12 @@ from repdl.nn.modules.activation import *
 from repdl.nn.modules.batchnorm import *
 from repdl.nn.modules.containers import *
 from repdl.nn.modules.conv import *
+from repdl.nn.modules.instancenorm import *
 from repdl.nn.modules.layer import *
 from repdl.nn.modules.linear import *
 from repdl.nn.modules.loss import *
+from repdl.nn.modules.normalization import *
+from repdl.nn.modules.padding import *
 from repdl.nn.modules.pooling import *
 
 if not TYPE_CHECKING:  # which exports what is imported with *

@@ -1,4 +1,4 @@
-"""BatchNorm1d and BatchNorm2d."""
+"""BatchNorm1d, BatchNorm2d and BatchNorm3d."""
 
 from __future__ import annotations
 
@@ -78,4 +78,21 @@ class BatchNorm2d(_ReproducibleBatchNorm, torch.nn.BatchNorm2d):
     _input_dims = (4,)
 
 
-__all__ = ["BatchNorm1d", "BatchNorm2d"]
+class BatchNorm3d(_ReproducibleBatchNorm, torch.nn.BatchNorm3d):
+    """Batch normalisation of `(N, C, D, H, W)`, any floating-point dtype.
+
+    Arguments and initialisation are those of `torch.nn.BatchNorm3d`, and keyword
+    `contract`. With `momentum=None` the running statistics are cumulative averages of
+    factor `1 / num_batches_tracked`, a division in double precision.
+
+    Raises:
+        ShapeError: if the input has other dimensions, or not `num_features` channels.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: batch_norm v1. Source: https://arxiv.org/abs/1502.03167
+    """
+
+    _input_dims = (5,)
+
+
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]

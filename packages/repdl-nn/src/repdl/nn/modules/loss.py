@@ -1,4 +1,4 @@
-"""CrossEntropyLoss and NLLLoss."""
+"""Losses."""
 
 from __future__ import annotations
 
@@ -57,4 +57,130 @@ class NLLLoss(Layer, torch.nn.NLLLoss):
         )
 
 
-__all__ = ["CrossEntropyLoss", "NLLLoss"]
+class BCEWithLogitsLoss(Layer, torch.nn.BCEWithLogitsLoss):
+    """Binary cross entropy of `sigmoid(input)` and `target`, any shape, float32 or halves.
+
+    Reduced to its mean, sum, or not.
+
+    Arguments are those of `torch.nn.BCEWithLogitsLoss`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if shapes differ, or a weight does not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html
+    """
+
+    def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """A scalar, or with `reduction='none'` the loss of each element."""
+        return F.binary_cross_entropy_with_logits(
+            input,
+            target,
+            self.weight,
+            pos_weight=self.pos_weight,
+            reduction=self.reduction,
+            contract=self.contract,
+        )
+
+
+class HuberLoss(Layer, torch.nn.HuberLoss):
+    """`0.5 z ** 2` where z = `|input - target|` is below `delta`, else `delta (z - 0.5 delta)`.
+
+    Any floating-point dtype; reduced to its mean, sum, or not.
+
+    Arguments are those of `torch.nn.HuberLoss`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.HuberLoss.html
+    """
+
+    def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """A scalar, or with `reduction='none'` the loss of each element."""
+        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta, contract=self.contract)
+
+
+class KLDivLoss(Layer, torch.nn.KLDivLoss):
+    """Kullback-Leibler divergence of log-probabilities `input` from `target`, float32 or halves.
+
+    Reduced to its mean, sum, or not.
+
+    Arguments are those of `torch.nn.KLDivLoss`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.KLDivLoss.html
+    """
+
+    def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """A scalar, or with `reduction='none'` the loss of each element."""
+        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target, contract=self.contract)
+
+
+class L1Loss(Layer, torch.nn.L1Loss):
+    """`|input - target|`, any floating-point dtype; reduced to its mean, sum, or not.
+
+    Arguments are those of `torch.nn.L1Loss`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.L1Loss.html
+    """
+
+    def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """A scalar, or with `reduction='none'` the loss of each element."""
+        return F.l1_loss(input, target, reduction=self.reduction, contract=self.contract)
+
+
+class MSELoss(Layer, torch.nn.MSELoss):
+    """`(input - target) ** 2`, any floating-point dtype; reduced to its mean, sum, or not.
+
+    Arguments are those of `torch.nn.MSELoss`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MSELoss.html
+    """
+
+    def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """A scalar, or with `reduction='none'` the loss of each element."""
+        return F.mse_loss(input, target, reduction=self.reduction, contract=self.contract)
+
+
+class SmoothL1Loss(Layer, torch.nn.SmoothL1Loss):
+    """`0.5 z ** 2 / beta` where z = `|input - target|` is below `beta`, else `z - 0.5 beta`, any floating-point dtype.
+
+    Reduced to its mean, sum, or not.
+
+    Arguments are those of `torch.nn.SmoothL1Loss`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.SmoothL1Loss.html
+    """
+
+    def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """A scalar, or with `reduction='none'` the loss of each element."""
+        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta, contract=self.contract)
+
+
+__all__ = [
+    "BCEWithLogitsLoss",
+    "CrossEntropyLoss",
+    "HuberLoss",
+    "KLDivLoss",
+    "L1Loss",
+    "MSELoss",
+    "NLLLoss",
+    "SmoothL1Loss",
+]

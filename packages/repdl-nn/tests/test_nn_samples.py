@@ -1,0 +1,107 @@
+"""Every layer on the samples of torch's own module database, against torch in float64."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from repdl import nn
+
+pytest.importorskip("expecttest", reason="torch's module database needs it")
+from torch.testing._internal.common_modules import module_db
+
+LAYERS = {name for name, value in vars(nn).items() if isinstance(value, type) and issubclass(value, nn.Layer)}
+INFOS = {info.module_cls.__name__: info for info in module_db if info.module_cls.__name__ in LAYERS}
+WITHOUT = {"Layer", "Hardsigmoid"}
+"""Layers of which the database has no samples."""
+
+BOUND = 2.0**-13
+"""Of the largest element of a result: samples have few terms, none far above the others."""
+
+every_layer = pytest.mark.parametrize("name", sorted(INFOS))
+
+
+def samples(name: str, training: bool) -> Iterator[tuple[Any, Any]]:
+    """Constructor's and forward's arguments, a pair of (args, kwargs) each."""
+    info = INFOS[name]
+    torch.manual_seed(0)
+    for sample in info.module_inputs_func(
+        info, device="cpu", dtype=torch.float32, requires_grad=True, training=training
+    ):
+        constructor, forward = sample.constructor_input, sample.forward_input
+        yield (constructor.args, constructor.kwargs), (forward.args, forward.kwargs)
+
+
+def detached(value: Any) -> Any:
+    return value.detach().clone().requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else value
+
+
+def double(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().double().requires_grad_(value.requires_grad) if value.is_floating_point() else value
+    return value
+
+
+def tensors(args: Any, kwargs: Any) -> list[torch.Tensor]:
+    return [t for t in (*args, *kwargs.values()) if isinstance(t, torch.Tensor) and t.requires_grad]
+
+
+def results(module: torch.nn.Module, args: Any, kwargs: Any) -> list[torch.Tensor]:
+    """Outputs, the gradients of inputs and parameters, and buffers."""
+    output = module(*args, **kwargs)
+    outputs = [output] if isinstance(output, torch.Tensor) else list(output)
+    wanted = [*tensors(args, kwargs), *(p for p in module.parameters() if p.requires_grad)]
+    grads: list[torch.Tensor] = []
+    if outputs[0].requires_grad:
+        cotangent = torch.linspace(-1, 1, outputs[0].numel(), dtype=torch.float64).reshape(outputs[0].shape)
+        found = torch.autograd.grad(outputs[0], wanted, cotangent.to(outputs[0].dtype), allow_unused=True)
+        grads = [g if g is not None else torch.zeros(()) for g in found]
+    return [*(t.detach() for t in outputs), *grads, *module.buffers()]
+
+
+def test_samples__of_every_layer() -> None:
+    assert LAYERS - set(INFOS) == WITHOUT
+
+
+@every_layer
+@pytest.mark.parametrize("training", [True, False])
+def test_samples__as_torch(name: str, training: bool) -> None:
+    count = 0
+    for (args, kwargs), (inputs, named) in samples(name, training):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's, about sizes that broadcast
+            ours = getattr(nn, name)(*args, **kwargs).train(training)
+            theirs = getattr(torch.nn, name)(*args, **kwargs).train(training)
+            theirs.load_state_dict(ours.state_dict())
+            exact = copy.deepcopy(theirs).double()
+            inputs = [detached(i) for i in inputs]
+            expected = results(exact, [double(i) for i in inputs], {k: double(v) for k, v in named.items()})
+            actual = results(ours, inputs, named)
+        assert len(actual) == len(expected)
+        for a, e in zip(actual, expected):
+            assert a.shape == e.shape
+            assert torch.equal(a.isnan(), e.isnan())
+            error, largest = (a.double() - e).nan_to_num(), e.nan_to_num().abs()
+            if a.numel():
+                assert error.abs().max() <= BOUND * max(1.0, float(largest.max())), (args, kwargs)
+        count += 1
+    assert count > 0
+
+
+@every_layer
+def test_samples__bad_input_raises(name: str) -> None:
+    info = INFOS[name]
+    if info.module_error_inputs_func is None:
+        return
+    for error in info.module_error_inputs_func(
+        info, device="cpu", dtype=torch.float32, requires_grad=False, training=True
+    ):
+        sample = error.module_error_input
+        constructor, forward = sample.constructor_input, sample.forward_input
+        with pytest.raises((ValueError, TypeError, RuntimeError)):
+            getattr(nn, name)(*constructor.args, **constructor.kwargs)(*forward.args, **forward.kwargs)
