@@ -43,6 +43,7 @@ __all__ = [
     "sin",
     "sqrt",
     "square",
+    "tan",
     "tanh",
 ]
 
@@ -308,6 +309,16 @@ square = _unary(
     whole=True,
     autocast=FLOAT32_ON_CUDA,  # torch's square is a power, which is on its list
     subnormal=2.0**-66,
+)
+tan = _exact(
+    "tan",
+    "Tangent",
+    lambda g, y: _mul(g, _add(_mul(y, y), 1)),
+    special="a zero is kept; NaN for the infinities",
+    backward="`g * (1 + y * y)`",
+    autocast=FLOAT32_ON_CUDA,
+    hard="5ffd33a4 dffd33a4 5d5873ae 7714b423 453c5846 408174dd 3fc90fdb 40490fdb 49800000 49800001 7f7fffff 00000001",
+    magnitudes=500,
 )
 tanh = _exact(
     "tanh",

@@ -146,6 +146,13 @@ cos = correctly_rounded(
 )
 """The cosine: 1 for either zero, NaN for the infinities."""
 
+tan = correctly_rounded(
+    lambda x: (
+        x if x == 0 else WIDE.divide(_sin(x, Decimal(0)), _sin(x, Decimal("0.5"))) if x.is_finite() else Decimal("nan")
+    )
+)
+"""The tangent: the zero itself for either zero, NaN for the infinities."""
+
 
 def _one_plus_exp(x: Decimal) -> Decimal:
     return WIDE.add(1, WIDE.exp(x))

@@ -14,6 +14,7 @@
 #include "repdl/exact/rsqrt.hpp"
 #include "repdl/exact/sigmoid.hpp"
 #include "repdl/exact/sin.hpp"
+#include "repdl/exact/tan.hpp"
 #include "repdl/exact/tanh.hpp"
 #include "repdl/pointwise/function.hpp"
 
@@ -128,6 +129,12 @@ struct Sin : Exact {
 };
 
 template <class T>
+struct Tan : Scalars {
+  static constexpr auto op = "tan";
+  REPDL_HD T operator()(T x) const { return exact::tan(x); }
+};
+
+template <class T>
 struct Tanh : Exact {
   static constexpr auto op = "tanh";
   REPDL_HD T operator()(T x) const {
@@ -142,6 +149,7 @@ struct PowTensor : Scalars {
   REPDL_HD T operator()(T base, T exponent) const { return exact::pow(base, exponent); }
 };
 
-using ExactFunctions = List<Cos, Erf, Exp, Exp2, Expm1, Log, Log10, Log1p, Log2, Rsqrt, Sigmoid, Sin, Tanh, PowTensor>;
+using ExactFunctions =
+    List<Cos, Erf, Exp, Exp2, Expm1, Log, Log10, Log1p, Log2, Rsqrt, Sigmoid, Sin, Tan, Tanh, PowTensor>;
 
 }  // namespace repdl::pointwise
