@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 __path__ = extend_path(__path__, __name__)
 __version__ = "0.1.0"
 
-from repdl import ops, utils
+from repdl import ops, random, utils
 from repdl.backend import Backend, backends, set_backend, use_backend
 from repdl.config import get_num_threads, set_num_threads
 from repdl.contract import Contract, get_contract, set_contract, use_contract
@@ -55,6 +55,7 @@ __all__ = [
     "get_contract",
     "get_num_threads",
     "ops",
+    "random",
     "set_backend",
     "set_contract",
     "set_num_threads",

@@ -49,9 +49,17 @@ def facts() -> dict[str, Any]:
         "system": platform.system(),
         "threads": repdl.get_num_threads(),
         "contract": str(repdl.get_contract()),
+        "initialisation": initialisation(),
         "backends": [asdict(row) | {"details": dict(row.details)} for row in backends().values()],
         "plugins": [asdict(plugin) for plugin in loaded],
     }
+
+
+def initialisation() -> str:
+    """What draws the initial values of RepDL's layers in this process."""
+    if repdl.random.initialises():
+        return f"repdl.random, seed {repdl.random.initial_seed()}"
+    return "torch, as repdl.random.manual_seed was not called"
 
 
 def info(as_json: bool = False) -> int:
@@ -62,6 +70,7 @@ def info(as_json: bool = False) -> int:
         return 0
     print("repdl {repdl}, torch {torch}, Python {python}".format(**known))
     print("{machine}, {system}, {threads} threads, contract {contract}".format(**known))
+    print("initial values of layers: {initialisation}".format(**known))
     rows = [("backend", "device", "ops", "details")]
     for row in backends().values():
         rows.append((row.name, row.device, str(row.ops), row.error or shown(row.details)))

@@ -1,0 +1,113 @@
+"""The order of a data set: a sampler whose order depends on seed and epoch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sized
+from typing import Any
+
+from torch.utils.data import Sampler
+
+from repdl.errors import ArgumentError, as_int, check, check_bool, check_range
+from repdl.random.discrete import randperm
+from repdl.random.generator import STREAMS, Generator, checked_seed
+
+__all__ = ["EpochSampler", "sampler"]
+
+
+class EpochSampler(Sampler[int]):
+    """The indices of a data set, in an order of its own each epoch; see `sampler`."""
+
+    def __init__(self, data_source: Sized, seed: int, shuffle: bool = True) -> None:
+        if not isinstance(data_source, Sized):
+            raise ArgumentError(
+                f"sampler: data_source is {type(data_source).__name__}, expected an object with a length"
+            )
+        check_bool("sampler", shuffle=shuffle)
+        self.data_source, self.seed, self.shuffle = data_source, checked_seed("sampler", seed), shuffle
+        self.epoch = 0
+        self._next = 0  # where the next iteration begins
+        self._given = 0  # how many indices of the epoch were given out
+
+    def __len__(self) -> int:
+        """How many indices an epoch has."""
+        return len(self.data_source)
+
+    def order(self) -> list[int]:
+        """All indices of this epoch: `randperm` at stream `epoch` of the seed; 0, 1, ... without shuffling."""
+        if not self.shuffle:
+            return list(range(len(self)))
+        order: list[int] = randperm(len(self), generator=Generator(self.seed, stream=self.epoch)).tolist()
+        return order
+
+    def __iter__(self) -> Iterator[int]:
+        begin, self._next = self._next, 0
+        self._given = begin
+        for index in self.order()[begin:]:
+            self._given += 1
+            yield index
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the order of the iterations from now on, which begin at their first index.
+
+        Raises:
+            OutOfRangeError: if `epoch` is negative, or 2**48 or more.
+        """
+        epoch = as_int("set_epoch", "epoch", epoch)
+        check_range(
+            "set_epoch", 0 <= epoch < STREAMS, lambda: f"epoch is {epoch}, expected an integer from 0 to 2**48 - 1"
+        )
+        self.epoch, self._next, self._given = epoch, 0, 0
+
+    def state_dict(self, seen: int | None = None) -> dict[str, Any]:
+        """What `load_state_dict` needs to go on in the middle of an epoch.
+
+        Args:
+            seen: how many examples of the epoch the training has used: batches so far * batch size. None is how many
+                were given out; a `DataLoader` with workers takes some in advance, and so needs the number.
+
+        Raises:
+            OutOfRangeError: if `seen` is none of an epoch.
+        """
+        seen = self._given if seen is None else as_int("state_dict", "seen", seen)
+        check_range("state_dict", 0 <= seen <= len(self), lambda: f"seen is {seen}, expected 0 to {len(self)}")
+        return {
+            "seed": self.seed,
+            "shuffle": self.shuffle,
+            "length": len(self),
+            "epoch": self.epoch,
+            "seen": seen,
+        }
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Let the next iteration begin where `state_dict` was called, and those after it at their first index.
+
+        Raises:
+            ShapeError, OutOfRangeError: if it is the state of another seed, length or kind of order; nothing changes.
+        """
+        name, own = "load_state_dict", self.state_dict(0)
+        check(name, own.keys() == state_dict.keys(), lambda: f"keys are {[*state_dict]}, expected {[*own]}")
+        for key in ("seed", "shuffle", "length"):
+            check(
+                name,
+                state_dict[key] == own[key],
+                f"{key} is {state_dict[key]}, expected {own[key]}, that of this sampler; make one with the same",
+            )
+        seen = as_int(name, "seen", state_dict["seen"])
+        check_range(name, 0 <= seen <= len(self), lambda: f"seen is {seen}, expected 0 to {len(self)}")
+        self.set_epoch(state_dict["epoch"])
+        self._next = self._given = seen
+
+
+def sampler(data_source: Sized, seed: int, shuffle: bool = True) -> EpochSampler:
+    """A sampler for `DataLoader(sampler=...)`: an order that depends on seed and epoch alone, on every machine,
+    whatever the number of workers and whatever else is drawn.
+
+    Call `set_epoch(epoch)` before each epoch, as with `torch.utils.data.DistributedSampler`. `state_dict(seen)` and
+    `load_state_dict` stop and go on in the middle of an epoch.
+
+    Raises:
+        ArgumentError, OutOfRangeError: if `data_source` has no length, or for a seed that is not 0 to 2**64 - 1.
+
+    Contract: random v1. Source: https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.Sampler
+    """
+    return EpochSampler(data_source, seed, shuffle)
