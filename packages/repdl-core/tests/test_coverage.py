@@ -119,12 +119,14 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     "lerp": ("input", "end", "weight"),
     "softplus": ("input", "beta", "threshold"),
     "where": ("condition", "input", "other"),
+    "feature_dropout": ("input", "p", "train"),
     "max_pool2d": ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"),
 }
 ADDED = {
     "mm": ("transA", "transB"),
     **dict.fromkeys(("max", "mean", "sum"), ("axis", "keepdims")),
     **dict.fromkeys(("softmax", "log_softmax"), ("axis",)),
+    **dict.fromkeys((name for name in repdl.ops.__all__ if "dropout" in name), ("generator",)),
 }
 """Parameters that torch's schemas do not name: kept from the prototype, or numpy's names, which torch takes too."""
 

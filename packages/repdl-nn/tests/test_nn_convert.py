@@ -268,18 +268,20 @@ def test_convert__loss_with_weight():
     assert torch.equal(converted.weight, loss.weight) and converted.weight is not loss.weight
 
 
-def test_convert__dropout_that_drops_nothing():
-    x = torch.randn(2, 3, 4, 4)
+def test_convert__dropout_in_training_and_in_eval_mode():
+    x = torch.ones(8, 9, 4, 4)
     for name in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout"):
-        source = getattr(torch.nn, name)
-        trains = repdl.from_torch_module(source(0.0))
-        assert isinstance(trains, source) and trains.training and trains(x) is x
-        converted = repdl.from_torch_module(torch.nn.Sequential(source(0.5), torch.nn.ReLU()).eval())
-        assert torch.equal(converted(x), x.relu())
-        assert pickle.loads(pickle.dumps(converted))[0](x) is not None
-        converted.train()
-        with pytest.raises(NotImplementedError, match=f"{name}: training is True with p = 0.5, expected eval mode"):
-            converted(x)
+        source, given = getattr(torch.nn, name), x[0] if name == "Dropout1d" else x
+        converted = repdl.from_torch_module(torch.nn.Sequential(source(0.5), torch.nn.ReLU()))
+        assert type(converted[0]) is getattr(nn, name) and isinstance(converted[0], source)
+        with repdl.random.fork_rng():
+            repdl.random.manual_seed(1)
+            first, second = converted(given), converted(given)
+            repdl.random.manual_seed(1)
+            again = pickle.loads(pickle.dumps(converted))(given)
+        assert torch.equal(first, again) and not torch.equal(first, second), name
+        assert torch.equal(converted.eval()(given), given)
+        assert torch.equal(repdl.from_torch_module(source(0.0))(given), given)
 
 
 # What is refused
@@ -349,10 +351,6 @@ def test_convert__own_module_without_submodules():
 
 def test_convert__subclass_of_unsupported_layer():
     _refused(type("Mine", (torch.nn.FractionalMaxPool2d,), {})(2, 1), "derives from torch's FractionalMaxPool2d")
-
-
-def test_convert__dropout():
-    _refused(torch.nn.Dropout(0.5), "Dropout, draws from torch's random generator with p=0.5")
 
 
 def test_convert__parametrization():

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from repdl.nn import modules
-from repdl.nn.modules import Layer, dropout
+from repdl.nn.modules import Layer
 
 Convert = Callable[[torch.nn.Module, "str | None"], torch.nn.Module]
 Check = Callable[[torch.nn.Module], "str | None"]
@@ -109,13 +109,6 @@ def _new(cls: type[torch.nn.Module], counterpart: type[torch.nn.Module]) -> torc
     return made.__new__(made)
 
 
-def _draws(module: torch.nn.Module) -> str | None:
-    p = getattr(module, "p", None)
-    if p == 0 or not module.training:
-        return None
-    return f"draws from torch's random generator with p={p}; call .eval() first, set p = 0 or leave it out"
-
-
 for _name in modules.__all__:  # type: ignore[attr-defined]
     _class = getattr(modules, _name)
     if isinstance(_class, type) and issubclass(_class, Layer) and _class is not Layer:
@@ -124,8 +117,6 @@ for _name in ("Identity", "Flatten", "Unflatten", "PixelShuffle", "PixelUnshuffl
     register_conversion(getattr(torch.nn, _name), keep)
 for _name in ("ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d"):
     register_conversion(getattr(torch.nn, _name), keep)
-for _class in dropout.CLASSES:
-    register_conversion(getattr(torch.nn, _class.__name__), _class, check=_draws)
 
 __all__ = [
     "Check",

@@ -205,8 +205,10 @@ def _conversion_problem(
                 return f"can't be combined with {convert.__name__}: {error}"
         elif convert is not conversions.keep:
             return f"derives from {base.__name__}, whose conversion is for that class alone"
-    if isinstance(convert, type) and issubclass(convert, Layer) and hasattr(module, "contract"):
-        return "has an attribute contract, the name under which a layer of RepDL keeps its contract"
+    if isinstance(convert, type) and issubclass(convert, Layer):
+        for name in ("contract", "generator"):
+            if hasattr(module, name):
+                return f"has an attribute {name}, the name under which a layer of RepDL keeps its {name}"
     return None if conversion.check is None else conversion.check(module)
 
 

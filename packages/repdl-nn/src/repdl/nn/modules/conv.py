@@ -5,13 +5,14 @@ from __future__ import annotations
 import torch
 
 from repdl.nn import functional as F
+from repdl.nn.init import reset_affine
 from repdl.nn.modules.layer import Layer
 
 
 class Conv2d(Layer, torch.nn.Conv2d):
     """2-D convolution: `(N, C, H, W)` or `(C, H, W)` to `(N, O, OH, OW)` or `(O, OH, OW)`, any floating-point dtype.
 
-    Arguments and initialisation are those of `torch.nn.Conv2d`, and keyword `contract`.
+    Arguments and initialisation are those of `torch.nn.Conv2d`, and keywords `contract` and `generator`.
 
     Raises:
         ShapeError: if channels or kernel do not fit the input.
@@ -19,6 +20,14 @@ class Conv2d(Layer, torch.nn.Conv2d):
 
     Contract: conv2d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv2d.html
     """
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias (see `Layer`)."""
+        generator = self._draws()
+        if generator is None:
+            super().reset_parameters()
+        else:
+            reset_affine(self.weight, self.bias, generator)
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """`(N, C, H, W) -> (N, O, OH, OW)`."""

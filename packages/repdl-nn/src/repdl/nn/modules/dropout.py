@@ -1,62 +1,130 @@
-"""Dropout layers where they drop nothing: in eval mode, or with p = 0.
-
-Made by `from_torch_module` alone; what they draw in training is torch's, on no two machines the same.
-"""
+"""Dropout layers: what they drop follows from their generator's position, on every machine the same."""
 
 from __future__ import annotations
 
 import torch
 
-from repdl.errors import UnsupportedError
+from repdl.nn import functional as F
 from repdl.nn.modules.layer import Layer
 
 
 class _Dropout(Layer):
+    """Its generator draws at each call: the one given to the constructor, or the default one."""
+
     p: float
-
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """The input itself.
-
-        Raises:
-            UnsupportedError: in training with another p than 0.
-        """
-        if self.training and self.p != 0:
-            raise UnsupportedError(
-                f"{type(self).__name__}: training is True with p = {self.p}, expected eval mode or p = 0: "
-                f"torch's random numbers are not reproducible; call .eval() or set p = 0"
-            )
-        return input
+    inplace: bool
 
 
 class Dropout(_Dropout, torch.nn.Dropout):
-    """Identity, any shape and dtype."""
+    """Each element, with probability `p`, times 0, else times `1 / (1 - p)`: any shape, any floating-point dtype.
+
+    Arguments are those of `torch.nn.Dropout`, and keywords `generator`, whose numbers are drawn
+    in training (None: the default one), and `contract`, of which no bit depends here.
+
+    Raises:
+        OutOfRangeError: if `p` is not in [0, 1].
+        ShapeError, DTypeError: if dimensions or dtype are not those of the contract.
+
+    Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input; the input itself in eval mode."""
+        return F.dropout(input, self.p, self.training, self.inplace, generator=self.generator, contract=self.contract)
 
 
 class Dropout1d(_Dropout, torch.nn.Dropout1d):
-    """Identity, any shape and dtype."""
+    """`Dropout` of whole channels: `(N, C, L)` or `(C, L)`, any floating-point dtype.
+
+    Arguments are those of `torch.nn.Dropout1d`, and keywords `generator`, whose numbers are drawn
+    in training (None: the default one), and `contract`, of which no bit depends here.
+
+    Raises:
+        OutOfRangeError: if `p` is not in [0, 1].
+        ShapeError, DTypeError: if dimensions or dtype are not those of the contract.
+
+    Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout1d.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input; the input itself in eval mode."""
+        return F.dropout1d(input, self.p, self.training, self.inplace, generator=self.generator, contract=self.contract)
 
 
 class Dropout2d(_Dropout, torch.nn.Dropout2d):
-    """Identity, any shape and dtype."""
+    """`Dropout` of whole channels: `(N, C, H, W)`, any floating-point dtype.
+
+    Arguments are those of `torch.nn.Dropout2d`, and keywords `generator`, whose numbers are drawn
+    in training (None: the default one), and `contract`, of which no bit depends here.
+
+    Raises:
+        OutOfRangeError: if `p` is not in [0, 1].
+        ShapeError, DTypeError: if dimensions or dtype are not those of the contract.
+
+    Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout2d.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input; the input itself in eval mode."""
+        return F.dropout2d(input, self.p, self.training, self.inplace, generator=self.generator, contract=self.contract)
 
 
 class Dropout3d(_Dropout, torch.nn.Dropout3d):
-    """Identity, any shape and dtype."""
+    """`Dropout` of whole channels: `(N, C, D, H, W)` or `(C, D, H, W)`, any floating-point dtype.
+
+    Arguments are those of `torch.nn.Dropout3d`, and keywords `generator`, whose numbers are drawn
+    in training (None: the default one), and `contract`, of which no bit depends here.
+
+    Raises:
+        OutOfRangeError: if `p` is not in [0, 1].
+        ShapeError, DTypeError: if dimensions or dtype are not those of the contract.
+
+    Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout3d.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input; the input itself in eval mode."""
+        return F.dropout3d(input, self.p, self.training, self.inplace, generator=self.generator, contract=self.contract)
 
 
 class AlphaDropout(_Dropout, torch.nn.AlphaDropout):
-    """Identity, any shape and dtype."""
+    """Each element, with probability `p`, at SELU's lowest value, mean and variance kept: any shape, floating-point.
+
+    Arguments are those of `torch.nn.AlphaDropout`, and keywords `generator`, whose numbers are drawn
+    in training (None: the default one), and `contract`, of which no bit depends here.
+
+    Raises:
+        OutOfRangeError: if `p` is not in [0, 1].
+        ShapeError, DTypeError: if dimensions or dtype are not those of the contract.
+
+    Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AlphaDropout.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input; the input itself in eval mode."""
+        return F.alpha_dropout(
+            input, self.p, self.training, self.inplace, generator=self.generator, contract=self.contract
+        )
 
 
 class FeatureAlphaDropout(_Dropout, torch.nn.FeatureAlphaDropout):
-    """Identity, any shape and dtype."""
+    """`AlphaDropout` of whole channels: `(N, C, ...)`, any floating-point dtype.
+
+    Arguments are those of `torch.nn.FeatureAlphaDropout`, and keywords `generator`, whose numbers are drawn
+    in training (None: the default one), and `contract`, of which no bit depends here.
+
+    Raises:
+        OutOfRangeError: if `p` is not in [0, 1].
+        ShapeError, DTypeError: if dimensions or dtype are not those of the contract.
+
+    Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.FeatureAlphaDropout.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input; the input itself in eval mode."""
+        return F.feature_alpha_dropout(
+            input, self.p, self.training, self.inplace, generator=self.generator, contract=self.contract
+        )
 
 
-CLASSES: tuple[type[torch.nn.Module], ...] = (
-    Dropout,
-    Dropout1d,
-    Dropout2d,
-    Dropout3d,
-    AlphaDropout,
-    FeatureAlphaDropout,
-)
+__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]

@@ -8,6 +8,8 @@ import torch
 from torch.fx import Proxy
 
 from repdl.contract import Contract, as_contract
+from repdl.random import Generator, default_generator, initialises
+from repdl.random.generator import chosen
 
 call = torch.nn.Module.__call__
 
@@ -15,23 +17,45 @@ call = torch.nn.Module.__call__
 class Layer(torch.nn.Module):
     """Mixin of every reproducible layer: `class Linear(Layer, torch.nn.Linear)`.
 
-    Constructor, initialisation, attributes and state dict are those of the torch class;
-    a layer overrides `forward` alone. Initial values are drawn by torch's generator.
+    Constructor, attributes and state dict are those of the torch class; a layer overrides
+    `forward`, and `reset_parameters` where that draws. Initial values are drawn by
+    `repdl.random`, with torch's distributions, if `generator` is given or
+    `repdl.random.manual_seed` was called (`repdl.random.initialises`); else by torch's own
+    code, whose numbers depend on the machine.
 
     Args:
         contract: keyword-only; the `repdl.Contract` that the layer follows, or its name.
             None, the default, is the process-wide one at the time of the call. It is an
             attribute, not part of the state dict.
+        generator: keyword-only; the `repdl.random.Generator` that the layer draws from. None,
+            the default, is the one of the process. An attribute too.
 
     Raises:
         ContractError: if `contract` names none.
+        ArgumentError: if `generator` is none of repdl.
     """
 
     contract: str | None = None
+    generator: Generator | None = None
 
-    def __init__(self, *args: Any, contract: Contract | str | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        contract: Contract | str | None = None,
+        generator: Generator | None = None,
+        **kwargs: Any,
+    ) -> None:
+        contract = canonical(contract)
+        chosen(type(self).__name__, generator)
+        object.__setattr__(self, "generator", generator)  # for reset_parameters, which torch's constructor calls
         super().__init__(*args, **kwargs)
-        self.contract = canonical(contract)
+        self.contract = contract
+
+    def _draws(self) -> Generator | None:
+        """The generator that `reset_parameters` draws from; None: torch's own code initialises the layer."""
+        if not initialises(self.generator):
+            return None
+        return default_generator if self.generator is None else self.generator
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # torch.fx takes the layers of torch.nn as leaves, by the name of their module: ours as well.
