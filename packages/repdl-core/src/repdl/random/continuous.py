@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from repdl.errors import ArgumentError, as_float, check, check_range, check_tensor
+from repdl.layout import broadcast_shapes
 from repdl.numbers import rounded
-from repdl.ops._broadcast import broadcast_shapes
 from repdl.ops._number import constant, floating
 from repdl.ops.cast import cast
 from repdl.random import _fill

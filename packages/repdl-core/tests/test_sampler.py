@@ -1,0 +1,81 @@
+"""repdl.random.sampler: an order of seed and epoch alone, and going on in the middle of an epoch."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from repdl import random
+from repdl.errors import ArgumentError, OutOfRangeError, RepDLError, ShapeError
+from repdl.random import Generator, sampler
+
+DATA = TensorDataset(torch.arange(23))
+
+
+def batches(order: Any, workers: int = 0) -> list[list[int]]:
+    loader = DataLoader(DATA, 4, sampler=order, num_workers=workers)
+    return [batch.tolist() for (batch,) in loader]
+
+
+def test_sampler__order_of_seed_and_epoch() -> None:
+    order = sampler(DATA, 5)
+    assert len(order) == 23 and isinstance(order, torch.utils.data.Sampler)
+    first = list(order)
+    assert sorted(first) == list(range(23)) and list(order) == first != list(range(23))
+    assert first == random.randperm(23, generator=Generator(5)).tolist()
+    order.set_epoch(1)
+    second = list(order)
+    assert second == random.randperm(23, generator=Generator(5, stream=1)).tolist() != first
+    random.rand(3), torch.manual_seed(1)
+    order.set_epoch(0)
+    assert list(order) == first != list(sampler(DATA, 6))
+    assert list(sampler(DATA, 5, shuffle=False)) == list(range(23)) and list(sampler([], 5)) == []
+
+
+def test_sampler__workers_do_not_matter() -> None:
+    assert batches(sampler(DATA, 5)) == batches(sampler(DATA, 5), workers=2)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_sampler__goes_on_in_the_middle_of_an_epoch(workers: int) -> None:
+    order = sampler(DATA, 5)
+    order.set_epoch(3)
+    whole = batches(order)
+    seen: list[list[int]] = []
+    for (batch,) in DataLoader(DATA, 4, sampler=order, num_workers=workers):
+        seen.append(batch.tolist())
+        if len(seen) == 2:
+            break
+    state = order.state_dict(seen=8)
+    assert workers or state == order.state_dict()  # workers take batches in advance
+    other = sampler(DATA, 5)
+    other.load_state_dict(copy.deepcopy(state))
+    assert other.state_dict() == state
+    assert seen + batches(other, workers) == whole and batches(other) == whole
+
+
+def test_sampler__bad_arguments_change_nothing() -> None:
+    order = sampler(DATA, 5)
+    order.set_epoch(2)
+    state = order.state_dict()
+    calls: list[tuple[Any, type[RepDLError], str]] = [
+        (lambda: sampler(DATA, -1), OutOfRangeError, "seed is -1"),
+        (lambda: sampler(iter(DATA), 1), ArgumentError, "expected an object with a length"),  # type: ignore[arg-type]
+        (lambda: sampler(DATA, 1, shuffle=1), ArgumentError, "expected True or False"),  # type: ignore[arg-type]
+        (lambda: order.set_epoch(-1), OutOfRangeError, "epoch is -1"),
+        (lambda: order.state_dict(24), OutOfRangeError, "seen is 24, expected 0 to 23"),
+        (lambda: order.load_state_dict({**state, "seed": 6}), ShapeError, "seed is 6, expected 5"),
+        (lambda: order.load_state_dict({**state, "length": 6}), ShapeError, "length is 6, expected 23"),
+        (lambda: order.load_state_dict({**state, "shuffle": False}), ShapeError, "shuffle is False"),
+        (lambda: order.load_state_dict({**state, "seen": -1}), OutOfRangeError, "seen is -1"),
+        (lambda: order.load_state_dict({**state, "epoch": 2**48}), OutOfRangeError, "epoch is"),
+        (lambda: order.load_state_dict({"seed": 5}), ShapeError, "keys are"),
+    ]
+    for call, error, message in calls:
+        with pytest.raises(error, match=message):
+            call()
+        assert order.state_dict() == state
