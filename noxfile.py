@@ -131,8 +131,8 @@ def tests_newest(session: nox.Session) -> None:
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """The combinations of which `tests` takes a sample: torch.compile, tracing with dynamic shapes."""
-    install(session, *TEST_TOOLS)
+    """The combinations of which `tests` takes a sample: torch.compile, dynamic shapes, one seed on all ISAs."""
+    install(session, *TEST_TOOLS, *EXAMPLES)
     parallel(session, "-m", "nightly", *(session.posargs or ["packages", "tests"]))
 
 

@@ -31,7 +31,7 @@ def blocks(text: str) -> list[str]:
 
 
 def output(code: str) -> str:
-    with contextlib.redirect_stdout(io.StringIO()) as stream:
+    with contextlib.redirect_stdout(io.StringIO()) as stream, repdl.random.fork_rng(), torch.random.fork_rng():
         exec(code, {"__name__": "__main__"})
     return stream.getvalue()
 
@@ -57,6 +57,14 @@ def test_docs__first_snippet_prints_what_it_says() -> None:
     assert output(FIRST).strip() == EXPECTED
     with repdl.use_backend("reference"):
         assert output(FIRST).strip() == EXPECTED
+
+
+@pytest.mark.parametrize("level", ["default", "avx512"])
+def test_docs__snippet_of_random_numbers_prints_what_it_says(level: str) -> None:
+    (code,) = [block for block in blocks(README) if "seed_everything" in block]
+    environment = {**os.environ, "ATEN_CPU_CAPABILITY": level}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == code.rpartition("# ")[2].strip(), done.stderr
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -12,7 +12,7 @@ import torch
 
 import repdl
 from repdl.backend import Backend, get_backend, register_backend, unregister_backend
-from repdl.cli import check, main
+from repdl.cli import check, facts, main
 
 REFERENCE = get_backend("reference").ops
 
@@ -62,6 +62,16 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])
     assert capsys.readouterr().out == f"repdl {repdl.__version__}\n"
+
+
+def test_info__says_who_draws_initial_values(capsys: pytest.CaptureFixture[str]) -> None:
+    with repdl.random.fork_rng():
+        assert main(["info"]) == 0 and facts()["initialisation"].startswith(
+            "torch, as repdl.random.manual_seed was not"
+        )
+        repdl.random.manual_seed(7)
+        assert main(["info"]) == 0 and facts()["initialisation"] == "repdl.random, seed 7"
+    assert "initial values of layers: repdl.random, seed 7" in capsys.readouterr().out
 
 
 def test_info__as_json_says_what_the_text_says(capsys: pytest.CaptureFixture[str]) -> None:

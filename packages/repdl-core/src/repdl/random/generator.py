@@ -71,7 +71,7 @@ class Generator:
     Args:
         seed: 0 to 2**64 - 1. None is that of a new `torch.Generator`, the same in every process.
         stream: 0 to 2**48 - 1. Draws of different streams have nothing in common: `Generator(seed,
-            stream=i)` for sample i of a data set gives it the same numbers whoever loads it.
+            stream=1 + i)` for sample i of a data set gives it the same numbers whoever loads it.
 
     Raises:
         OutOfRangeError: if seed or stream is negative or too large.
@@ -170,7 +170,7 @@ class Generator:
             raise UnsupportedError(
                 "repdl.random: a draw in a worker process of a DataLoader, of a generator from outside of it, so each "
                 "worker would draw the same numbers; expected DataLoader(worker_init_fn=repdl.random.worker_init_fn), "
-                "generator.fork(worker_id) or a generator made from the sample's index, Generator(seed, stream=index)"
+                "generator.fork(worker_id), or one made from the sample's index, Generator(seed, stream=1 + index)"
             )
         if _C._len_torch_dispatch_stack():
             if _C._get_dispatch_mode(_MODES.FAKE) is not None:  # nothing is computed

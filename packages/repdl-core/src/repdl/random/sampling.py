@@ -13,6 +13,9 @@ from repdl.random.generator import STREAMS, Generator, checked_seed
 
 __all__ = ["EpochSampler", "sampler"]
 
+_FIRST = STREAMS // 2
+"""The stream of epoch 0: those below are left to generators."""
+
 
 class EpochSampler(Sampler[int]):
     """The indices of a data set, in an order of its own each epoch; see `sampler`."""
@@ -33,10 +36,10 @@ class EpochSampler(Sampler[int]):
         return len(self.data_source)
 
     def order(self) -> list[int]:
-        """All indices of this epoch: `randperm` at stream `epoch` of the seed; 0, 1, ... without shuffling."""
+        """All indices of this epoch: `randperm` in stream 2**47 + epoch of the seed; 0, 1, ... without shuffling."""
         if not self.shuffle:
             return list(range(len(self)))
-        order: list[int] = randperm(len(self), generator=Generator(self.seed, stream=self.epoch)).tolist()
+        order: list[int] = randperm(len(self), generator=Generator(self.seed, stream=_FIRST + self.epoch)).tolist()
         return order
 
     def __iter__(self) -> Iterator[int]:
@@ -50,11 +53,11 @@ class EpochSampler(Sampler[int]):
         """Choose the order of the iterations from now on, which begin at their first index.
 
         Raises:
-            OutOfRangeError: if `epoch` is negative, or 2**48 or more.
+            OutOfRangeError: if `epoch` is negative, or 2**47 or more.
         """
         epoch = as_int("set_epoch", "epoch", epoch)
         check_range(
-            "set_epoch", 0 <= epoch < STREAMS, lambda: f"epoch is {epoch}, expected an integer from 0 to 2**48 - 1"
+            "set_epoch", 0 <= epoch < _FIRST, lambda: f"epoch is {epoch}, expected an integer from 0 to 2**47 - 1"
         )
         self.epoch, self._next, self._given = epoch, 0, 0
 

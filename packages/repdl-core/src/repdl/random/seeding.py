@@ -121,7 +121,7 @@ def worker_init_fn(worker_id: int) -> None:
 
     They depend on the seed that torch gives to the workers, as those of `torch` and `random` there do: another one
     each epoch, drawn by the loader's `generator`, or by torch's default one, which `seed_everything` seeds. To draw
-    the same numbers whatever the number of workers, use `Generator(seed, stream=index)` for sample `index`.
+    the same numbers whatever the number of workers, use `Generator(seed, stream=1 + index)` for sample `index`.
 
     Raises:
         UnsupportedError: outside of a worker process.
