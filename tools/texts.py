@@ -34,7 +34,7 @@ def lists() -> dict[Path, dict[str, Iterable[str]]]:
     of = {name: getattr(repdl.ops, name).__module__.removeprefix("repdl.ops.") for name in repdl.ops.__all__}
     exact = {name for name, module in of.items() if module in ("unary", "pow") and name not in double}
     layers = {c for c in vars(modules).values() if isinstance(c, type) and issubclass(c, Layer) and c is not Layer}
-    steps = [name for name, module in of.items() if module == "steps"]
+    steps = [name for name in repdl.ops.__all__ if name in OPS and OPS[name].mutates]
     optim = {"optimizers": repdl.optim.__all__, "their contracts": steps}
     files: dict[str, list[str]] = {}
     for layer in layers:

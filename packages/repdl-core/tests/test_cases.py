@@ -9,6 +9,7 @@ from repdl.dtypes import HALF
 from repdl.registry import OPS
 from repdl.testing import DOUBLE, EVERY, Case, cases, uniform
 from repdl.testing.cases import with_derived
+from repdl.testing.generated import MOST_STEPS, STEPS
 
 OURS = sorted(op.name for op in OPS.values() if op.distribution == "repdl-core")
 
@@ -53,3 +54,11 @@ def test_cases__every_dtype_of_an_op_has_one(op: str) -> None:
     assert having == set(storage.dtypes.supported) - {torch.float32}
     if storage.dtypes.parameters and set(HALF) <= having:
         assert any(case.name.endswith("_mixed") for case in family), f"{op}: no case with parameters of another dtype"
+
+
+def test_cases__every_step_has_those_of_its_kind() -> None:
+    steps = [op for op in OPS.values() if op.mutates and op.takes_lists and op.distribution == "repdl-core"]
+    assert len(steps) >= 3
+    for op in steps:
+        of = {case.name for case in cases(op.family)}
+        assert {*STEPS, *MOST_STEPS, "subnormal_hyperparameters", "lr_0"} <= of, op.name

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from repdl.ops.activation import *
+from repdl.ops.adam_step import *
 from repdl.ops.addmm import *
 from repdl.ops.batch_norm import *
 from repdl.ops.cast import *
@@ -30,8 +31,9 @@ from repdl.ops.pad import *
 from repdl.ops.pow import *
 from repdl.ops.random import *
 from repdl.ops.rms_norm import *
+from repdl.ops.rmsprop_step import *
+from repdl.ops.sgd_step import *
 from repdl.ops.softmax import *
-from repdl.ops.steps import *
 from repdl.ops.sum import *
 from repdl.ops.ternary import *
 from repdl.ops.unary import *

@@ -1,7 +1,7 @@
 """Steps of optimizers: ops that update lists of parameters and their state in place, an element by itself.
 
-A new one is the update of one element in the shared headers (`repdl/step/`), a row in `repdl.ops.steps`, and
-a reference; both native backends have it then.
+A new one is the update of one element in the shared headers (`repdl/step/`), a module with its row, and a
+reference; both native backends have it then.
 """
 
 from __future__ import annotations
@@ -20,6 +20,19 @@ DTYPES = (torch.float32, torch.float64)
 """Of parameters: a step on halves would lose what is below their last place."""
 
 
+Given = dict[str, Any]
+
+
+def step_case(**given: Any) -> Given:
+    """The options of a case, and how its tensors are made (`repdl.testing.generated.step_cases`)."""
+    return given
+
+
+def special_step(**given: Any) -> Given:
+    """The same with special values."""
+    return step_case(shapes=[(300,)], special=True, **given)
+
+
 Condition = tuple[str, Callable[..., bool]]
 """When a step has a list: in words, and as a function of the options that its parameters name."""
 
@@ -30,7 +43,7 @@ def step(
     order: str,
     *,
     optional: Mapping[str, Condition] = {},
-    cases: Mapping[str, Any] | None = None,
+    tried: Mapping[str, Any],
 ) -> Callable[..., Any]:
     """Register the step of an optimizer and return its `torch.ops` overload.
 
@@ -39,7 +52,7 @@ def step(
         says: what it is, in a few words: the first line of the contract text goes on with them.
         order: the section *Order* of the contract text: every operation of an element, with its rounding.
         optional: the lists that a step has under some options only; else they must be empty.
-        cases: the arguments of `repdl.testing.generated.step_cases`; None: the family has a module of cases.
+        tried: what cases are made with, the arguments of `repdl.testing.generated.step_cases`.
     """
     name, _, rest = schema.partition("(")
     arguments = [part.split()[-1] for part in rest.partition(") ->")[0].split(", ")]
@@ -56,8 +69,8 @@ def step(
 
     written = [a for a, part in zip(arguments, rest.split(", ")) if "!" in part]
     absent = {p: lambda given, p=p: not present(p, given) for p in optional}
-    tried = Tried("none") if cases is None else Tried("step", {**cases, "absent": absent})
-    ROWS[name] = Row(_text(name, arguments, lists, written, says, order, optional), tried)
+    text = _text(name, arguments, lists, written, says, order, optional)
+    ROWS[name] = Row(text, Tried("step", {**tried, "absent": absent}))
     return registry.define(name, f"({rest}", check=check_arguments, fake=lambda *args: None, updates=True)
 
 

@@ -207,73 +207,97 @@ def loss_cases(op: str, tried: Sequence[tuple[Any, ...]], probabilities: bool) -
     ]
 
 
+STEPS: dict[str, dict[str, Any]] = {
+    "lr_overflows_float32": {"shapes": [(9,)], "lr": 1e300},
+    **{f"size_{n}": {"shapes": [(n,)]} for n in (12287, 12288, 13000)},
+    "no_elements": {"shapes": [(0,), (3, 0)]},
+}
+"""Cases of every step, with the options that most cases of an op do not have."""
+
+MOST_STEPS: dict[str, dict[str, Any]] = {
+    "subnormal": {"shapes": [(300,)], "scale": 2.0**-135, "double": True},
+    "squares_underflow": {"shapes": [(300,)], "scale": 2.0**-70},
+    "overflow": {"shapes": [(70,)], "scale": 2.0**120, "double": True},
+    **{f"size_{n}": {"shapes": [(n,)], "double": n in (65, 1025)} for n in (1, 15, 16, 17, 63, 65, 1025)},
+    "threads": {"shapes": [(9001,), (3,), (8000,), (0,), (257,)], "double": True},
+    "zeros": {"shapes": [(20,)], "values": ()},
+    "dim_0": {"shapes": [(), ()], "double": True},
+    "permuted": {"shapes": [(4, 5, 6), (7, 3)], "make": columns_first, "double": True},
+    "gaps": {"shapes": [(4, 5, 6), (7, 3)], "make": gaps},
+    "mixed_layouts": {"shapes": [(4, 5, 6), (7, 3)], "make": mixed_layouts, "double": True},
+}
+"""The same with these options."""
+
+
 def step_cases(
     op: str,
     options: Mapping[str, Any],
-    switches: Mapping[str, Sequence[Any]],
     lists: Mapping[str, Callable[[torch.Tensor], torch.Tensor]],
     absent: Mapping[str, Callable[[Mapping[str, Any]], bool]],
+    switches: Mapping[str, Sequence[Any]] = {},
+    most: Mapping[str, Any] = {},
+    cases: Mapping[str, Mapping[str, Any]] = {},
 ) -> list[Case]:
-    """Every combination of a step's options, special values, magnitudes, sizes and layouts.
+    """Combinations of a step's options, special values, magnitudes, sizes and layouts.
 
     Args:
-        options: option -> the value that it has in most cases.
-        switches: the same, several values of which all combinations are tried; most cases have the last ones.
+        options: option -> its value.
         lists: name of a list -> what makes of numbers in [-1, 1) those that the list can hold.
         absent: name of a list -> whether options leave it out.
+        switches: option -> several values, of which all combinations are tried.
+        most: options -> the values that they have in most cases; by default the last of `switches`.
+        cases: name -> the options of a case, beside or in place of those that the case of that name has here,
+            and how its tensors are made: `shapes`, `scale` and `special` as of `uniform`, or `values`, one
+            a list (the others are 0); whether `lists` is passed over (`any_sign`), whether in float64 too (`double`).
     """
     arguments = [argument.name for argument in OPS[op].overload._schema.arguments]
-    plain = {**options, **{p: values[0] for p, values in switches.items()}}
-    names = [p for p in arguments if p not in plain]
+    plain = {**{p: values[0] for p, values in switches.items()}, **options}
+    most = {**{p: values[-1] for p, values in switches.items()}, **most}
+    numbers = [p for p, value in plain.items() if isinstance(value, float)]
 
-    def step(*shapes: tuple[int, ...], make: Make = uniform, kind: Mapping[str, Any] = {}, **given: Any) -> Any:
+    def step(
+        chosen: Mapping[str, Any],
+        shapes: Sequence[tuple[int, ...]] = ((1,),),
+        make: Make = uniform,
+        values: Sequence[float] | None = None,
+        any_sign: bool = False,
+        **kind: Any,
+    ) -> tuple[Any, ...]:
         """The arguments of a step; tensor i of list j is made of `make(10 * i + j, *shape)`."""
-        chosen = {**plain, **given}
-        columns = []
-        for j, name in enumerate(names):
-            tensors = [make(10 * i + j, *shape, **kind) for i, shape in enumerate(shapes)]
-            columns.append(
-                [] if name in absent and absent[name](chosen) else [lists.get(name, lambda t: t)(t) for t in tensors]
-            )
+        columns: list[list[torch.Tensor]] = []
+        for j, name in enumerate(p for p in arguments if p not in plain):
+            if values is not None:
+                tensors = [torch.full(shape, (*values, *[0.0] * 9)[j]) for shape in shapes]
+            else:
+                tensors = [make(10 * i + j, *shape, **kind) for i, shape in enumerate(shapes)]
+            held = lists.get(name) if not any_sign else None
+            left_out = name in absent and absent[name](chosen)
+            columns.append([] if left_out else tensors if held is None else [held(t) for t in tensors])
         return (*columns, *(chosen[p] for p in arguments if p in plain))
 
-    full = {p: values[-1] for p, values in switches.items()}
-    numbers = {p: value for p, value in plain.items() if isinstance(value, float)}
+    def case(name: str, given: Mapping[str, Any]) -> Case:
+        chosen = {p: given.get(p, value) for p, value in plain.items()}
+        how = {key: value for key, value in given.items() if key not in plain and key != "double"}
+        return Case(op, name, lambda: step(chosen, **how), dtypes=DOUBLE if given.get("double") else ())
 
-    def case(name: str, dtypes: tuple[torch.dtype, ...], *shapes: tuple[int, ...], **rest: Any) -> Case:
-        return Case(op, name, lambda: step(*shapes, **rest), dtypes=dtypes)
-
-    found = []
-    for values in product(*switches.values()):
+    found: dict[str, dict[str, Any]] = {}
+    for values in product(*switches.values()) if switches else ():
         given = dict(zip(switches, values))
         on = "".join(f"_{p}" for p, value in given.items() if value)
-        found.append(case(f"plain{on}", () if given.get("maximize") else DOUBLE, (7, 11), (3,), **given))
-        if not given.get("maximize"):
-            found.append(case(f"special{on}", () if on else DOUBLE, (300,), kind={"special": True}, **given))
-    found += [
-        case("subnormal", DOUBLE, (300,), kind={"scale": 2.0**-135}, **full),
-        case("squares_underflow", (), (300,), kind={"scale": 2.0**-70}, **full),
-        case("overflow", DOUBLE, (70,), kind={"scale": 2.0**120}, **full),
-        case("subnormal_hyperparameters", (), (70,), **{**full, **dict.fromkeys(numbers, 1e-40)}),
-        case("lr_overflows_float32", (), (9,), lr=1e300),
-        *(case(f"size_{n}", DOUBLE if n in (65, 1025) else (), (n,), **full) for n in (1, 15, 16, 17, 63, 65, 1025)),
-        *(case(f"size_{n}", (), (n,)) for n in (12287, 12288, 13000)),
-        case("threads", DOUBLE, (9001,), (3,), (8000,), (0,), (257,), **full),
-        case("no_elements", (), (0,), (3, 0)),
-        case("zeros", (), (20,), make=lambda seed, *shape: torch.zeros(shape), **full),
-        case("dim_0", DOUBLE, (), (), **full),
-        case("permuted", DOUBLE, (4, 5, 6), (7, 3), make=columns_first, **full),
-        case("gaps", (), (4, 5, 6), (7, 3), make=gaps, **full),
-        case("mixed_layouts", DOUBLE, (4, 5, 6), (7, 3), make=mixed_layouts, **full),
-        *(case(f"{p}_0", (), (9,), **{**full, p: 0.0}) for p in numbers if p not in switches),
-    ]
-    return found
+        reversed_ = given.get("maximize", False)
+        found[f"plain{on}"] = {"shapes": [(7, 11), (3,)], "double": not reversed_, **given}
+        if not reversed_:
+            found[f"special{on}"] = {"shapes": [(300,)], "special": True, "double": not on, **given}
+    found |= STEPS | {name: {**given, **most} for name, given in MOST_STEPS.items()}
+    found["subnormal_hyperparameters"] = {"shapes": [(70,)], **most, **dict.fromkeys(numbers, 1e-40)}
+    found |= {f"{p}_0": {"shapes": [(9,)], **most, p: 0.0} for p in numbers if p not in most and plain[p]}
+    found |= {name: {**found.get(name, {}), **given} for name, given in cases.items()}
+    return [case(name, given) for name, given in found.items()]
 
 
 KINDS: dict[str, Callable[..., list[Case]]] = {
     "binary": binary_cases,
     "loss": loss_cases,
-    "none": lambda op: [],
     "pointwise": pointwise_cases,
     "step": step_cases,
     "unary": unary_cases,
