@@ -198,9 +198,11 @@ def audit_cuda(session: nox.Session) -> None:
 
 @nox.session
 def golden(session: nox.Session) -> None:
-    """Write texts and lists of names, and record the golden bits of new cases; `-- --check` only compares."""
+    """Write imports, texts and lists of names, and record the golden bits of new cases; `-- --check` only compares."""
+    check = [word for word in session.posargs if word == "--check"]
+    session.run("python", "tools/imports.py", *check)  # what is installed has them
     install(session, backends=())
-    session.run("python", "tools/texts.py", *[word for word in session.posargs if word == "--check"])
+    session.run("python", "tools/texts.py", *check)
     session.run("python", "tools/golden.py", *session.posargs)
 
 

@@ -7,6 +7,7 @@ import inspect
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -161,6 +162,26 @@ def test_docs__pages_are_what_the_registry_says() -> None:
     command = [sys.executable, str(ROOT / "tools/texts.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_docs__packages_import_their_modules(tmp_path: Path) -> None:
+    """Nobody writes the line of a new module by hand, and none is missing."""
+    command = [sys.executable, str(ROOT / "tools/imports.py")]
+    done = subprocess.run([*command, "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = "repdl-core/src/repdl/ops", "repdl-nn/src/repdl/nn/modules", "repdl-optim/src/repdl/optim"
+    folders = [tmp_path / "packages" / name for name in names]
+    for name, folder in zip(names, folders):
+        shutil.copytree(ROOT / "packages" / name, folder)
+        (folder / "brand_new.py").write_text('__all__ = ["brand_new"]\n')
+        (folder / "_private.py").write_text('__all__ = ["private"]\n')
+        (folder / "no_names.py").write_text("")
+    assert subprocess.run([*command, "--check", "--root", str(tmp_path)], check=False).returncode == 1
+    subprocess.run([*command, "--root", str(tmp_path)], check=True)
+    for name, folder in zip(names, folders):
+        before = (ROOT / "packages" / name / "__init__.py").read_text().splitlines()
+        added = set((folder / "__init__.py").read_text().splitlines()) - set(before)
+        assert added == {f"from {name.partition('/src/')[2].replace('/', '.')}.brand_new import *"}
 
 
 TEXTS = {path.stem: path.read_text() for path in (ROOT / "packages/repdl-core/src/repdl/contract/v1").glob("*.md")}

@@ -35,7 +35,8 @@ def lists() -> dict[Path, dict[str, Iterable[str]]]:
     exact = {name for name, module in of.items() if module in ("unary", "pow") and name not in double}
     layers = {c for c in vars(modules).values() if isinstance(c, type) and issubclass(c, Layer) and c is not Layer}
     steps = [name for name in repdl.ops.__all__ if name in OPS and OPS[name].mutates]
-    optim = {"optimizers": repdl.optim.__all__, "their contracts": steps}
+    optimizers = [c.__name__ for c in vars(repdl.optim).values() if isinstance(c, type)]
+    optim = {"optimizers": optimizers, "their contracts": steps}
     files: dict[str, list[str]] = {}
     for layer in layers:
         files.setdefault(f"`{layer.__module__.rpartition('.')[2]}.py`", []).append(layer.__name__)
@@ -47,7 +48,7 @@ def lists() -> dict[Path, dict[str, Iterable[str]]]:
             "losses of elements": [name for name, module in of.items() if module == "losses"],
             "not in float64": of.keys() - double,
             "layers (repdl-nn)": [layer.__name__ for layer in layers],
-            "optimizers (repdl-optim)": repdl.optim.__all__,
+            "optimizers (repdl-optim)": optimizers,
             "their steps": steps,
         },
         ROOT / "packages/repdl-nn/README.md": dict(files),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from repdl.optim import adaptive, sgd
+from typing import TYPE_CHECKING
+
 from repdl.optim.adaptive import *
 from repdl.optim.sgd import *
 
-__all__ = [*adaptive.__all__, *sgd.__all__]
+if not TYPE_CHECKING:  # which exports what is imported with *
+    __all__ = sorted(name for name, value in list(vars().items()) if isinstance(value, type))
