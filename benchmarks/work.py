@@ -264,6 +264,34 @@ def optimizer_work() -> Iterator[Work]:
     yield Work("AdamW step, 1e7 parameters", adamw, ours, 1.0)
 
 
+def random_work(n: int = 10_000_000) -> Iterator[Work]:
+    """Draws of `n` elements: torch's generator of the device, and ours."""
+    draw, at = repdl.registry.functions, torch.tensor([1, 0, 0])
+    like, whole = rand(1)[0].expand(n), torch.zeros((), dtype=torch.int64).expand(n)
+    x, g, p = rand(n).requires_grad_(), rand(n), rand(n) + 0.5
+
+    def both(dropout: Call) -> None:
+        torch.autograd.grad(dropout(), x, g)
+
+    below = 1.0 - 2.0**-24
+    yield Work("rand 1e7", (lambda: torch.rand(n),), lambda: draw.uniform(like, at, 0.0, 1.0, below), 1.0)
+    yield Work("randn 1e7", (lambda: torch.randn(n),), lambda: draw.normal(like, at, 0.0, 1.0), 0.8)
+    yield Work(
+        "exponential 1e7", (lambda: torch.empty(n).exponential_(),), lambda: draw.exponential(like, at, 1.0), 0.0
+    )
+    yield Work("bernoulli 1e7", (lambda: torch.bernoulli(p),), lambda: draw.bernoulli(p, at), 1.0)
+    yield Work(
+        "dropout 1e7 with backward",
+        (lambda: both(lambda: F.dropout(x, 0.5)),),
+        lambda: both(lambda: draw.dropout(x, at, 0.5)),
+        1.0,
+    )
+    yield Work(
+        "randint 1e7", (lambda: torch.randint(0, 1000, (n,)),), lambda: draw.random_integers(whole, at, 0, 1000), 0.0
+    )
+    yield Work("randperm 1e7", (lambda: torch.randperm(n),), lambda: draw.random_permutation(whole, at), 0.5)
+
+
 def overhead_work() -> Iterator[Work]:
     a, b = rand(8, 8), rand(8, 8)
     yield Work("mm 8x8 call", (lambda: torch.mm(a, b),), lambda: ops.mm(a, b), 0.0, excess=15.0)
@@ -278,5 +306,5 @@ def overhead_work() -> Iterator[Work]:
 
 GROUPS = {
     "mm": mm_work, "conv": conv_work, "reduction": reduction_work, "normalisation": normalisation_work,
-    "elementwise": elementwise_work, "optimizer": optimizer_work, "overhead": overhead_work,
+    "elementwise": elementwise_work, "optimizer": optimizer_work, "random": random_work, "overhead": overhead_work,
 }  # fmt: skip

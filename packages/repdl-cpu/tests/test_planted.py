@@ -29,7 +29,7 @@ BEST = repdl_cpu.get_isa()
 CONVOLUTIONS = ["conv2d", "conv2d_grad_input", "conv2d_grad_weight", "micro_kernel"]
 UNITS = {
     "matmul": ["matmul", "micro_kernel"], "conv2d": CONVOLUTIONS, "double": ["gemm_double"], "norm_double": ["norm_double"],
-    "elementwise": ["pointwise"], "activation": ["pointwise"], "adam_step": ["step"], "sgd_step": ["step"],
+    "random": ["draw", "normal", "permutation"], "elementwise": ["pointwise"], "activation": ["pointwise"], "adam_step": ["step"], "sgd_step": ["step"],
 }  # fmt: skip
 """Family -> the translation units of its float kernels, if they are not one of its name."""
 NOT_KERNELS = {
@@ -73,6 +73,7 @@ BOUNDS = "test_bounds.py -k "
 STEPS = "test_threads.py -k step"
 ENVIRONMENT = "test_environment.py -k first_call"
 TEAM = "test_pool.py -k on_a_team"
+DRAWS = "test_draws.py -k threads"
 
 BUGS = {
     # Products
@@ -304,6 +305,20 @@ BUGS = {
     "max_pool_first_tap": Bug("pool/max_pool2d.cpp", {"(need + dilation - 1) / dilation": "need / dilation"}, "max_pool2d"),
     "max_pool_last_nan": Bug("pool/max_pool2d.cpp", {"value > best[z] || value != value;": "value > best[z] || (value != value && best[z] == best[z]);"}, "max_pool2d"),
     "pad_order": Bug("pool/pad.cpp", {"for (std::int64_t o = 0; o < padded; ++o) {": "for (std::int64_t o = padded; o-- > 0;) {"}, "pad"),
+    # Random numbers
+    "counter_off_by_one": Bug("random/words.hpp", {"Lanes::set1(batch.block) + Lanes::first()": "Lanes::set1(batch.block + 1) + Lanes::first()"}, "random"),
+    "counter_of_32_bits": Bug("random/words.hpp", {"{{counter, high_word(counter), third, fourth}}": "{{counter, Lanes::set1(0), third, fourth}}"}, "random"),
+    "streams_overlap": Bug("include/repdl/random/position.hpp", {"static_cast<std::uint32_t>(stream >> 32 << 16) | static_cast<std::uint32_t>(plane)": "static_cast<std::uint32_t>(plane)"}, "random"),
+    "philox_a_round_less": Bug("include/repdl/random/philox.hpp", {"round < 10": "round < 9"}, "random"),
+    "draw_starts_at_its_block": Bug("random/words.hpp", {"skip = static_cast<std::int64_t>(number % 4);": "skip = 0;"}, "random"),
+    "dropout_reads_the_first_batch": Bug("random/draw.cpp", {"x[batch.element + j]...": "x[j]..."}, "random", DRAWS),
+    "integers_keep_a_rejected_one": Bug("random/draw.cpp", {"if (rejected == 0) return;": "if (true) return;"}, "random"),
+    "integers_attempts_of_one_plane": Bug("include/repdl/random/draws.hpp", {"plane <= spawn_plane - step; plane += step)": "plane <= spawn_plane - step; plane += 0 * step)"}, "random"),
+    "uniform_reaches_high": Bug("include/repdl/random/draws.hpp", {"x > limit ? limit : x;": "x;"}, "random", "test_parity.py -k TestCpu and uniform_"),
+    "normal_of_the_next_pair": Bug("random/normal.cpp", {"random::angle(words[2 * j + 1])": "random::angle(words[2 * j])"}, "random", "test_parity.py -k TestCpu and normal__"),
+    "permutation_ties_by_index": Bug("random/permutation.cpp", {"second(a) < second(b)": "a < b"}, "random", DRAWS),
+    "permutation_shares_start_at_zero": Bug("random/permutation.cpp", {"in_batches(at, s * share,": "in_batches(at, s * share + (s > 2),"}, "random", DRAWS),
+    "permutation_last_digit": Bug("random/permutation.cpp", {"pass < passes": "pass < passes - (bits < 24)"}, "random", DRAWS),
     # Doubles
     "double_second_piece": Bug("gemm/gemm_double.cpp", {"k0 < end; k0 += double_piece": "k0 < end - (k0 > 0); k0 += double_piece"}, "double", "test_parity.py -k double_products"),
     "double_nan": Bug("gemm/gemm_double.cpp", {"= canonical(result);": "= result;"}, "double", "test_parity.py -k (matmul or linear) and f64"),

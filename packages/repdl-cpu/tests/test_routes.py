@@ -25,6 +25,7 @@ import repdl_cpu
 from repdl.backend import get_backend
 from repdl.registry import OPS, implementations
 from repdl.testing import ODD_CONTRACTS, Case, assert_same_bits, cases, check_golden, covers, run_on, uniform
+from repdl.testing.draws import large_draws
 from repdl.testing.dtypes import in_dtype
 
 CHUNKS = "dot_chunk=4,sum_lanes=64,sum_block=1024"
@@ -366,6 +367,8 @@ def take_routes(width: int) -> None:
             matmul_gemv("values")
             pointwise_strides()
             split_k()
+            for op, args, _ in large_draws(300_000):
+                on("cpu", op, *args)
             for shape in BLOCKS:
                 large(*shape)
             for case in covered:

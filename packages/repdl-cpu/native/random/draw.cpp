@@ -5,6 +5,7 @@
 //     out[i] = f(block m / 4)[m mod 4]     a function of a block
 #include <tuple>
 
+#include "base/routes.hpp"
 #include "random/words.hpp"
 #include "repdl/random/draws.hpp"
 
@@ -15,7 +16,7 @@ using random::Position;
 
 constexpr std::int64_t draw_grain = 1 << 14;  // elements worth a thread
 
-// The compiler vectorises the loop over a piece. Constructors of F round: they run where the environment is IEEE's.
+// The compiler vectorises the loop over a batch. Constructors of F round: they run where the environment is IEEE's.
 template <class F, class... X, class... Options>
 void of_words(const Tensor& position, int plane, const Tensor& output, const Run& run, std::tuple<const X*...> operands,
               const Options&... options) {
@@ -24,16 +25,35 @@ void of_words(const Tensor& position, int plane, const Tensor& output, const Run
   parallel_for(output.count(), draw_grain, run.threads, [&](std::int64_t begin, std::int64_t end) {
     const F f(options...);
     alignas(64) std::uint32_t words[words_at_once];
-    in_pieces(at, begin, end, [&](const Piece& piece) {
-      fill_words(at, piece, plane, words);
+    in_batches(at, begin, end, [&](const Batch& batch) {
+      fill_words(at, batch, plane, words);
       std::apply(
           [&](const X*... x) {
-            T* __restrict out = output.as<T>() + piece.element;
-            const std::uint32_t* __restrict word = words + piece.skip;
+            T* __restrict out = output.as<T>() + batch.element;
+            const std::uint32_t* __restrict word = words + batch.skip;
             const F g = f;
-            for (std::int64_t j = 0; j < piece.count; ++j) out[j] = g(word[j], x[piece.element + j]...);
+            for (std::int64_t j = 0; j < batch.count; ++j) out[j] = g(word[j], x[batch.element + j]...);
           },
           operands);
+    });
+  });
+}
+
+// The same of 64 bits a number.
+template <class F, class... Options>
+void of_wide_words(const Tensor& position, const Tensor& output, const Run& run, const Options&... options) {
+  using T = typename F::Element;
+  const Position at(position);
+  parallel_for(output.count(), draw_grain, run.threads, [&](std::int64_t begin, std::int64_t end) {
+    const F f(options...);
+    alignas(64) std::uint32_t high[words_at_once], low[words_at_once];
+    in_batches(at, begin, end, [&](const Batch& batch) {
+      fill_words(at, batch, 0, high);
+      fill_words(at, batch, 1, low);
+      T* __restrict out = output.as<T>() + batch.element;
+      const F g = f;
+      for (std::int64_t j = 0; j < batch.count; ++j)
+        out[j] = g(random::wide(high[batch.skip + j], low[batch.skip + j]));
     });
   });
 }
@@ -64,11 +84,7 @@ void uniform(const Tensor&, const Tensor& position, double low, double high, dou
 
 void wide_uniform(const Tensor&, const Tensor& position, double low, double high, double limit, const Tensor& output,
                   const Run& run) {
-  of_blocks<random::WideUniform>(position, output, run, low, high, limit);
-}
-
-void normal(const Tensor&, const Tensor& position, double mean, double std, const Tensor& output, const Run& run) {
-  of_blocks<random::Normal>(position, output, run, mean, std);
+  of_wide_words<random::WideUniform>(position, output, run, low, high, limit);
 }
 
 void exponential(const Tensor&, const Tensor& position, double lambd, const Tensor& output, const Run& run) {
@@ -95,15 +111,36 @@ void dropout(const Tensor& input, const Tensor& position, double p, const Tensor
   of_words<random::Dropout<T>>(position, 0, output, run, std::tuple<const T*>(input.as<T>()), p);
 }
 
+// Rejections are looked for a batch at a time, so that the compiler vectorises the rest.
 void random_integers(const Tensor&, const Tensor& position, std::int64_t low, std::int64_t high, const Tensor& output,
                      const Run& run) {
-  of_blocks<random::Integers>(position, output, run, low, high);
+  const random::Integers integers(low, high);
+  if (!integers.narrow) return of_blocks<random::Integers>(position, output, run, low, high);
+  const Position at(position);
+  parallel_for(output.count(), draw_grain, run.threads, [&](std::int64_t begin, std::int64_t end) {
+    alignas(64) std::uint32_t words[words_at_once];
+    in_batches(at, begin, end, [&](const Batch& batch) {
+      fill_words(at, batch, 0, words);
+      std::int64_t* __restrict out = output.as<std::int64_t>() + batch.element;
+      const std::uint32_t* __restrict word = words + batch.skip;
+      const random::Integers f = integers;
+      unsigned rejected = 0;
+      for (std::int64_t j = 0; j < batch.count; ++j) {
+        const random::Integers::Attempt attempt = f(word[j]);
+        out[j] = attempt.value;
+        rejected |= !attempt.accepted;
+      }
+      if (rejected == 0) return;
+      REPDL_ROUTE("integers: another attempt");
+      for (std::int64_t j = 0; j < batch.count; ++j)
+        if (!f(word[j]).accepted) out[j] = f.again(at, at.offset + static_cast<std::uint64_t>(batch.element + j));
+    });
+  });
 }
 
 const AddKernel word_kernel = add_kernel<&random_words>("random_words", DType::float32);
 const AddKernel integer_kernel = add_kernel<&random_integers>("random_integers", DType::float32);
 const AddKernel uniform_kernels = add_kernels<&uniform, &wide_uniform>("uniform");
-const AddKernel normal_kernel = add_kernel<&normal>("normal", DType::float32);
 const AddKernel exponential_kernel = add_kernel<&exponential>("exponential", DType::float32);
 const AddKernel truncated_normal_kernel = add_kernel<&truncated_normal>("truncated_normal", DType::float32);
 const AddKernel bernoulli_kernels = add_kernels<&bernoulli<float>, &bernoulli<double>>("bernoulli", Layout::rows);

@@ -113,29 +113,29 @@ inline Lanes operator^(Lanes a, std::uint64_t b) { return a ^ Lanes::set1(b); }
 constexpr std::int64_t blocks_at_once = 256, words_at_once = 4 * blocks_at_once;
 
 // Elements in a row, whose words are those of `blocks` blocks from `block` on, but for the first `skip`.
-struct Piece {
+struct Batch {
   std::int64_t element, count, blocks, skip;
   std::uint64_t block;
 };
 
-// Calls body(piece) for the pieces of elements [begin, end) of a draw at a position.
+// Calls body(batch) for the batches of elements [begin, end) of a draw at a position.
 template <class Body>
-void in_pieces(const random::Position& at, std::int64_t begin, std::int64_t end, const Body& body) {
+void in_batches(const random::Position& at, std::int64_t begin, std::int64_t end, const Body& body) {
   while (begin < end) {
     const std::uint64_t number = at.offset + static_cast<std::uint64_t>(begin);
     const std::int64_t skip = static_cast<std::int64_t>(number % 4);
     const std::int64_t count = std::min(end - begin, words_at_once - skip);
-    body(Piece{begin, count, (skip + count + 3) / 4, skip, number / 4});
+    body(Batch{begin, count, (skip + count + 3) / 4, skip, number / 4});
     begin += count;
   }
 }
 
-// The words of a piece's blocks; up to words_at_once are written.
-inline void fill_words(const random::Position& at, const Piece& piece, int plane, std::uint32_t* words) {
+// The words of a batch's blocks; up to words_at_once are written.
+inline void fill_words(const random::Position& at, const Batch& batch, int plane, std::uint32_t* words) {
   const std::uint32_t k0 = static_cast<std::uint32_t>(at.seed), k1 = static_cast<std::uint32_t>(at.seed >> 32);
   const Lanes third = Lanes::set1(at.third()), fourth = Lanes::set1(at.fourth(plane));
-  Lanes counter = Lanes::set1(piece.block) + Lanes::first();
-  for (std::int64_t b = 0; b < piece.blocks; b += Lanes::width) {
+  Lanes counter = Lanes::set1(batch.block) + Lanes::first();
+  for (std::int64_t b = 0; b < batch.blocks; b += Lanes::width) {
     store(random::philox<Lanes>({{counter, high_word(counter), third, fourth}}, k0, k1), words + 4 * b);
     counter = counter + Lanes::set1(Lanes::width);
   }

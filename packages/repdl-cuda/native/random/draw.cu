@@ -2,7 +2,7 @@
 // four numbers; the position is read by the host.
 //
 //   for i < n:  (n) -> (n), m = offset + i
-//     out[i] = f(word(m, plane), x[i])     a function of a word
+//     out[i] = f(word(m, plane), x[i])     a function of a word, or of 64 bits
 //     out[i] = f(block m / 4)[m mod 4]     a function of a block
 #include "base/launch.hpp"
 #include "repdl/random/draws.hpp"
@@ -49,6 +49,17 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <class F, class T, class... Options>
+__global__ void __launch_bounds__(threads)
+    draw_wide_words(Position at, T* out, std::int64_t count, Options... options) {
+  const Four of(at);
+  const F f(options...);
+  const random::Block<std::uint64_t> high = at.words(of.block, 0), low = at.words(of.block, 1);
+#pragma unroll
+  for (int j = 0; j < 4; ++j)
+    if (of.has(j, count)) out[of.first + j] = f(random::wide(high.word[j], low.word[j]));
+}
+
+template <class F, class T, class... Options>
 __global__ void __launch_bounds__(threads) draw_blocks(Position at, T* out, std::int64_t count, Options... options) {
   const Four of(at);
   if (of.first >= count) return;
@@ -70,6 +81,14 @@ void of_words(const Tensor& position, int plane, const Tensor& output, const Run
   using T = typename F::Element;
   const Position at(position);
   launch(run.op, draw_words<F, T, Options...>, {grid(at, output.count())}, threads, 0, stream_of(run), at, plane,
+         output.as<T>(), output.count(), options...);
+}
+
+template <class F, class... Options>
+void of_wide_words(const Tensor& position, const Tensor& output, const Run& run, Options... options) {
+  using T = typename F::Element;
+  const Position at(position);
+  launch(run.op, draw_wide_words<F, T, Options...>, {grid(at, output.count())}, threads, 0, stream_of(run), at,
          output.as<T>(), output.count(), options...);
 }
 
@@ -105,7 +124,7 @@ void uniform(const Tensor&, const Tensor& position, double low, double high, dou
 
 void wide_uniform(const Tensor&, const Tensor& position, double low, double high, double limit, const Tensor& output,
                   const Run& run) {
-  of_blocks<random::WideUniform>(position, output, run, low, high, limit);
+  of_wide_words<random::WideUniform>(position, output, run, low, high, limit);
 }
 
 void normal(const Tensor&, const Tensor& position, double mean, double std, const Tensor& output, const Run& run) {

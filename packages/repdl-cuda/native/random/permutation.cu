@@ -29,29 +29,27 @@ struct Pairs {
 
 __global__ void __launch_bounds__(threads) fill_keys(Position at, Pairs pairs, std::int64_t n, std::int64_t size) {
   const std::int64_t t = thread_index(), first = 4 * t - static_cast<std::int64_t>(at.offset % 4);
-  std::uint64_t four[4];
-  random::Keys()(at, at.offset / 4 + static_cast<std::uint64_t>(t), four);
+  const std::uint64_t block = at.offset / 4 + static_cast<std::uint64_t>(t);
+  const random::Block<std::uint64_t> high = at.words(block, 0), low = at.words(block, 1);
+#pragma unroll
   for (int j = 0; j < 4; ++j) {
     const std::int64_t i = first + j;
     if (i < 0 || i >= size) continue;
-    pairs.key[i] = i < n ? four[j] : ~std::uint64_t{0};
+    pairs.key[i] = i < n ? random::wide(high.word[j], low.word[j]) : ~std::uint64_t{0};
     pairs.index[i] = i;
   }
 }
 
-// One step: ascending runs of `run` elements become those of twice as many, first by comparing an element with
-// its mirror image (distance 0), then with the one `distance` on.
-__global__ void __launch_bounds__(threads)
-    merge_step(Pairs pairs, std::int64_t half, std::int64_t run, std::int64_t distance) {
-  const std::int64_t t = thread_index();
-  if (t >= half) return;
-  if (distance == 0) {
-    const std::int64_t begin = t / run * 2 * run, i = t % run;
-    pairs.order(begin + i, begin + 2 * run - 1 - i);
-  } else {
-    const std::int64_t a = t / distance * 2 * distance + t % distance;
-    pairs.order(a, a + distance);
-  }
+// Of two ascending runs the smaller half, then the larger: an element is compared with its mirror image.
+__global__ void __launch_bounds__(threads) split_runs(Pairs pairs, std::int64_t half, std::int64_t run) {
+  const std::int64_t t = thread_index(), begin = t / run * 2 * run, i = t % run;
+  if (t < half) pairs.order(begin + i, begin + 2 * run - 1 - i);
+}
+
+// The same of a half, whose elements are compared with those `distance` on.
+__global__ void __launch_bounds__(threads) split_half(Pairs pairs, std::int64_t half, std::int64_t distance) {
+  const std::int64_t t = thread_index(), a = t / distance * 2 * distance + t % distance;
+  if (t < half) pairs.order(a, a + distance);
 }
 
 __global__ void __launch_bounds__(threads) copy_indices(Pairs pairs, std::int64_t* out, std::int64_t n) {
@@ -68,11 +66,13 @@ void random_permutation(const Tensor&, const Tensor& position, const Tensor& out
   const Pairs pairs{run.workspace<std::uint64_t>(size), run.workspace<std::int64_t>(size)};
   const Stream stream = stream_of(run);
   launch(run.op, fill_keys, {ceil_div(ceil_div(size + 3, 4), threads)}, threads, 0, stream, at, pairs, n, size);
-  for (std::int64_t sorted = 1; sorted < size; sorted *= 2)
-    for (std::int64_t distance = 0, next = sorted / 2; distance == 0 || distance >= 1; distance = next, next /= 2) {
-      launch(run.op, merge_step, {ceil_div(size / 2, threads)}, threads, 0, stream, pairs, size / 2, sorted, distance);
-      if (next == 0) break;
-    }
+  const std::int64_t half = size / 2;
+  const Grid pairwise{ceil_div(half, threads)};
+  for (std::int64_t sorted = 1; sorted < size; sorted *= 2) {
+    launch(run.op, split_runs, pairwise, threads, 0, stream, pairs, half, sorted);
+    for (std::int64_t distance = sorted / 2; distance > 0; distance /= 2)
+      launch(run.op, split_half, pairwise, threads, 0, stream, pairs, half, distance);
+  }
   launch(run.op, copy_indices, {ceil_div(n, threads)}, threads, 0, stream, pairs, output.as<std::int64_t>(), n);
 }
 

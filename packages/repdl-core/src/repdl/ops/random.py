@@ -14,6 +14,8 @@ __all__: list[str] = []
 
 PLANES = 65536
 """How many words a number has."""
+MOST = 2**32
+"""The longest permutation: the indices have a word on their way."""
 
 
 def _check_words(like: torch.Tensor, plane: int) -> None:
@@ -26,9 +28,17 @@ def _check_integers(like: torch.Tensor, low: int, high: int) -> None:
 
 draw("random_words", "int plane", check_options=_check_words, integers=torch.int32, family="random")
 draw("random_integers", "int low, int high", check_options=_check_integers, integers=torch.int64, family="random")
+
+
+def _check_permutation(like: torch.Tensor) -> None:
+    op = "random_permutation"
+    check_dim(op, 1, like=like)
+    check(op, like.numel() <= MOST, lambda: f"like has {like.numel()} elements, expected at most 2**32")
+
+
 draw(
     "random_permutation",
-    check_options=lambda like: check_dim("random_permutation", 1, like=like),
+    check_options=_check_permutation,
     integers=torch.int64,
     family="random",
 )

@@ -98,16 +98,15 @@ struct Dropout {
   REPDL_HD T operator()(std::uint32_t word, T x) const { return canonical(mul(x, word < below ? T(0) : scale)); }
 };
 
-// ---- functions of a block: its four elements
+// ---- functions of 64 bits
 
 struct WideUniform : Interval<double> {
   using Element = double;
   using Interval<double>::Interval;
-  REPDL_HD void operator()(const Position& at, std::uint64_t block, double* four) const {
-    const Block<std::uint64_t> high = at.words(block, 0), low = at.words(block, 1);
-    for (int j = 0; j < 4; ++j) four[j] = Interval<double>::operator()(half_open(wide(high.word[j], low.word[j])));
-  }
+  REPDL_HD double operator()(std::uint64_t x64) const { return Interval<double>::operator()(half_open(x64)); }
 };
+
+// ---- functions of a block: its four elements
 
 struct Normal {
   using Element = float;
@@ -127,59 +126,54 @@ struct Normal {
 };
 
 // [low, low + size) by rejection of what would make some numbers more likely (Lemire, ACM TOMACS 29(1), 2019).
-class Integers {
- public:
+struct Integers {
   using Element = std::int64_t;
+  std::uint64_t low, size, rejected;
+  bool narrow;  // a word is enough
 
-  REPDL_HD Integers(std::int64_t low, std::int64_t high)
-      : low_(static_cast<std::uint64_t>(low)), size_(static_cast<std::uint64_t>(high) - low_) {
+  REPDL_HD Integers(std::int64_t from, std::int64_t to)
+      : low(static_cast<std::uint64_t>(from)), size(static_cast<std::uint64_t>(to) - low) {
     const std::uint64_t two_32 = std::uint64_t{1} << 32;
-    narrow_ = size_ <= two_32;
-    rejected_ = narrow_ ? (two_32 - size_) % size_ : (0 - size_) % size_;
-  }
-  REPDL_HD void operator()(const Position& at, std::uint64_t block, std::int64_t* four) const {
-    const Block<std::uint64_t> first = at.words(block, 0);
-    Block<std::uint64_t> second{};
-    if (!narrow_) second = at.words(block, 1);
-    for (int j = 0; j < 4; ++j) {
-      std::uint64_t quotient;
-      const std::uint64_t number = 4 * block + static_cast<std::uint64_t>(j);
-      bool done = narrow_ ? accept(static_cast<std::uint32_t>(first.word[j]), quotient)
-                          : accept_wide(wide(first.word[j], second.word[j]), quotient);
-      const int step = narrow_ ? 1 : 2;
-      for (int plane = second_attempt; !done && plane <= spawn_plane - step; plane += step)
-        done = narrow_ ? accept(at.word(number, plane), quotient)
-                       : accept_wide(wide(at.word(number, plane), at.word(number, plane + 1)), quotient);
-      four[j] = static_cast<std::int64_t>(low_ + quotient);
-    }
+    narrow = size <= two_32;
+    rejected = narrow ? (two_32 - size) % size : (0 - size) % size;
   }
 
- private:
-  REPDL_HD bool accept(std::uint32_t word, std::uint64_t& quotient) const {
-    // size = 2**32 is a product of at most 64 bits too
-    const std::uint64_t m = word * size_;
-    quotient = m >> 32;
-    return static_cast<std::uint32_t>(m) >= rejected_;
+  // The integer of a word or of 64 bits, and whether it is accepted.
+  struct Attempt {
+    std::int64_t value;
+    bool accepted;
+  };
+  REPDL_HD Attempt operator()(std::uint32_t word) const {
+    const std::uint64_t m = word * size;  // below 2**64 for size = 2**32 too
+    return {static_cast<std::int64_t>(low + (m >> 32)), static_cast<std::uint32_t>(m) >= rejected};
   }
-  REPDL_HD bool accept_wide(std::uint64_t word, std::uint64_t& quotient) const {
-    // the 128 bits of word * size, in halves
-    const std::uint64_t a = word >> 32, b = static_cast<std::uint32_t>(word);
-    const std::uint64_t c = size_ >> 32, d = static_cast<std::uint32_t>(size_);
+  REPDL_HD Attempt operator()(std::uint64_t x64) const {
+    // the 128 bits of the product, in halves
+    const std::uint64_t a = x64 >> 32, b = static_cast<std::uint32_t>(x64);
+    const std::uint64_t c = size >> 32, d = static_cast<std::uint32_t>(size);
     const std::uint64_t middle = a * d + (b * d >> 32), other = b * c + static_cast<std::uint32_t>(middle);
-    quotient = a * c + (middle >> 32) + (other >> 32);
-    return word * size_ >= rejected_;
+    const std::uint64_t high = a * c + (middle >> 32) + (other >> 32);
+    return {static_cast<std::int64_t>(low + high), x64 * size >= rejected};
   }
 
-  std::uint64_t low_, size_, rejected_;
-  bool narrow_;
-};
+  // The attempts after the first one, of which the last is taken in any case.
+  REPDL_HD std::int64_t again(const Position& at, std::uint64_t n) const {
+    Attempt attempt{0, false};
+    const int step = narrow ? 1 : 2;
+    for (int plane = second_attempt; !attempt.accepted && plane <= spawn_plane - step; plane += step)
+      attempt = narrow ? (*this)(at.word(n, plane)) : (*this)(wide(at.word(n, plane), at.word(n, plane + 1)));
+    return attempt.value;
+  }
 
-// The keys of a permutation.
-struct Keys {
-  using Element = std::uint64_t;
-  REPDL_HD void operator()(const Position& at, std::uint64_t block, std::uint64_t* four) const {
-    const Block<std::uint64_t> high = at.words(block, 0), low = at.words(block, 1);
-    for (int j = 0; j < 4; ++j) four[j] = wide(high.word[j], low.word[j]);
+  REPDL_HD void operator()(const Position& at, std::uint64_t block, std::int64_t* four) const {
+    const Block<std::uint64_t> high = at.words(block, 0);
+    Block<std::uint64_t> low_half{};
+    if (!narrow) low_half = at.words(block, 1);
+    for (int j = 0; j < 4; ++j) {
+      const Attempt attempt =
+          narrow ? (*this)(static_cast<std::uint32_t>(high.word[j])) : (*this)(wide(high.word[j], low_half.word[j]));
+      four[j] = attempt.accepted ? attempt.value : again(at, 4 * block + static_cast<std::uint64_t>(j));
+    }
   }
 };
 

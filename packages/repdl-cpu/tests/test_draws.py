@@ -1,0 +1,73 @@
+"""Draws by the CPU's kernels: known answers of Philox, and the same bits on every ISA with every number of threads."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+import repdl
+import repdl_cpu
+from repdl.backend import get_backend
+from repdl.registry import OPS, implementations
+from repdl.testing import assert_same_bits
+from repdl.testing.draws import large_draws
+
+NATIVE = Path(os.environ.get("REPDL_CPU_TEST_NATIVE", Path(__file__).parents[1] / "native"))
+CONTRACT = Path(__file__).parents[1] / "contract/include"
+MARCH = {"baseline": [], "avx2": ["-march=x86-64-v3"], "avx512": ["-march=x86-64-v4"]}
+KNOWN = [
+    ("0 0 0 0 0 0", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+    (" ".join(["ffffffff"] * 6), "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+    ("243f6a88 85a308d3 13198a2e 03707344 a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
+]
+"""Counter and key, block: philox4x32-10 of Random123's kat_vectors."""
+
+
+@pytest.mark.skipif(not NATIVE.is_dir(), reason="no source tree of repdl-cpu here")
+@pytest.mark.parametrize("isa", [isa for isa in MARCH if isa in repdl_cpu.supported_isas()])
+def test_draws__known_answers(isa: str, tmp_path: Path) -> None:
+    compiler = os.environ.get("CXX", "c++")
+    assert shutil.which(compiler), "needs a C++ compiler: c++, or $CXX"
+    program = tmp_path / isa
+    include = [f"-I{NATIVE}", f"-I{NATIVE / 'include'}", f"-I{CONTRACT}"]
+    source = Path(__file__).parent / "native/philox.cpp"
+    flags = ["-std=c++17", "-O1", "-ffp-contract=off", *MARCH[isa]]
+    subprocess.run([compiler, *flags, *include, str(source), "-o", str(program)], check=True)
+    for given, block in KNOWN:
+        run = subprocess.run([str(program), *given.split()], capture_output=True, text=True, check=True)
+        lines = [line.strip() for line in run.stdout.splitlines()]
+        assert len(lines) == 1 + {"avx512": 8, "avx2": 4}.get(isa, len(lines) - 1) >= 2
+        assert set(lines) == {block}
+
+
+N = 200_003
+"""More than the shares of seven threads need; about five of so many words are equal to another."""
+
+
+@pytest.mark.parametrize("number", range(len(large_draws(0))), ids=lambda i: f"{i}_{large_draws(0)[i][0]}")
+def test_draws__on_every_isa_with_every_number_of_threads(number: int) -> None:
+    op, args, quick = large_draws(N)[number]
+    before = repdl.config.state.threads
+    kernel = get_backend("cpu").ops[op]
+    expected = implementations(get_backend("reference"))[op](*args) if quick else None
+    try:
+        for isa in reversed(repdl_cpu.supported_isas()):
+            for threads in (1, 2, 3, 7):
+                repdl.set_num_threads(threads)
+                with repdl_cpu.use_isa(isa):
+                    actual = kernel(*args)
+                expected = actual if expected is None else expected
+                assert_same_bits(actual, expected, f"{op} on {isa} with {threads} threads")
+    finally:
+        repdl.config.state.threads = before
+
+
+def test_draws__those_tried_are_all() -> None:
+    drawing = {op.name for op in OPS.values() if "position" in op.host}
+    assert {op for op, _, _ in large_draws(0)} == drawing
+    assert {args[0].dtype for op, args, _ in large_draws(0) if op == "dropout"} == {torch.float32, torch.float64}
