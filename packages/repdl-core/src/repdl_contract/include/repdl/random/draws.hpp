@@ -196,8 +196,8 @@ class TruncatedNormal {
     low_ = static_cast<float>(low);
     high_ = static_cast<float>(high);
     width_ = static_cast<float>(high - low);
-    top_ = static_cast<float>(low > 0.0 ? low : 0.0);
-    rate_ = static_cast<float>((low + std::sqrt(mul(low, low) + 4.0)) / 2.0);
+    top_ = low < 0.0 ? 0.0f : low_;
+    rate_ = static_cast<float>(mul(0.5, low + std::sqrt(mul(low, low) + 4.0)));
   }
   REPDL_HD void operator()(const Position& at, std::uint64_t block, float* four) const {
     for (int j = 0; j < 4; ++j) four[j] = one(at, 4 * block + static_cast<std::uint64_t>(j));

@@ -25,7 +25,6 @@ REPDL_HD_INLINE std::uint64_t high_word(std::uint64_t a) { return a >> 32; }
 template <class Lane>
 REPDL_HD_INLINE Block<Lane> philox(Block<Lane> counter, std::uint32_t k0, std::uint32_t k1) {
   Block<Lane> c = counter;
-#pragma GCC unroll 10
   for (int round = 0; round < 10; ++round) {
     const Lane p = product(c.word[0], 0xd2511f53u), q = product(c.word[2], 0xcd9e8d57u);
     c = {{high_word(q) ^ c.word[1] ^ std::uint64_t{k0}, q, high_word(p) ^ c.word[3] ^ std::uint64_t{k1}, p}};
