@@ -128,8 +128,9 @@ def test_statistics__uniform(n: int) -> None:
 
 
 @SIZES
-def test_statistics__normal(n: int) -> None:
-    z = numbers("normal", n, 0.0, 1.0)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_statistics__normal(n: int, dtype: torch.dtype) -> None:
+    z = numbers("normal", n, 0.0, 1.0, dtype=dtype)
     kolmogorov_smirnov(z, phi, "normal")
     mean_is(z, 0, 1, "normal")
     mean_is(z**2, 1, math.sqrt(2), "its variance")
@@ -143,8 +144,9 @@ def test_statistics__normal(n: int) -> None:
 
 
 @SIZES
-def test_statistics__exponential(n: int) -> None:
-    e = numbers("exponential", n, 2.0)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_statistics__exponential(n: int, dtype: torch.dtype) -> None:
+    e = numbers("exponential", n, 2.0, dtype=dtype)
     kolmogorov_smirnov(e, lambda x: 1 - np.exp(-2 * x), "exponential")
     mean_is(e, 0.5, 0.5, "exponential")
     mean_is((e - 0.5) ** 2, 0.25, math.sqrt(8 / 16), "its variance")

@@ -91,6 +91,10 @@ void exponential(const Tensor&, const Tensor& position, double lambd, const Tens
   of_words<random::Exponential>(position, 0, output, run, std::tuple<>(), lambd);
 }
 
+void wide_exponential(const Tensor&, const Tensor& position, double lambd, const Tensor& output, const Run& run) {
+  of_wide_words<random::WideExponential>(position, output, run, lambd);
+}
+
 void truncated_normal(const Tensor&, const Tensor& position, double mean, double std, double a, double b,
                       const Tensor& output, const Run& run) {
   of_blocks<random::TruncatedNormal>(position, output, run, mean, std, a, b);
@@ -141,7 +145,7 @@ void random_integers(const Tensor&, const Tensor& position, std::int64_t low, st
 const AddKernel word_kernel = add_kernel<&random_words>("random_words", DType::float32);
 const AddKernel integer_kernel = add_kernel<&random_integers>("random_integers", DType::float32);
 const AddKernel uniform_kernels = add_kernels<&uniform, &wide_uniform>("uniform");
-const AddKernel exponential_kernel = add_kernel<&exponential>("exponential", DType::float32);
+const AddKernel exponential_kernels = add_kernels<&exponential, &wide_exponential>("exponential");
 const AddKernel truncated_normal_kernel = add_kernel<&truncated_normal>("truncated_normal", DType::float32);
 const AddKernel bernoulli_kernels = add_kernels<&bernoulli<float>, &bernoulli<double>>("bernoulli", Layout::rows);
 const AddKernel bernoulli_scalar_kernels =

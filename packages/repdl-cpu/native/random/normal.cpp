@@ -59,7 +59,29 @@ void normal(const Tensor&, const Tensor& position, double mean, double std, cons
   });
 }
 
-const AddKernel normal_kernel = add_kernel<&normal>("normal", DType::float32);
+void wide_normal(const Tensor&, const Tensor& position, double mean, double std, const Tensor& output, const Run& run) {
+  const Position at(position);
+  parallel_for(output.count(), 1 << 12, run.threads, [&](std::int64_t begin, std::int64_t end) {
+    const random::WideNormal of(mean, std);
+    alignas(64) std::uint32_t high[words_at_once], low[words_at_once];
+    alignas(64) double z[words_at_once];
+    in_batches(at, begin, end, [&](const Batch& batch) {
+      fill_words(at, batch, random::pairs_plane, high);
+      fill_words(at, batch, random::pairs_plane + 1, low);
+      const random::WideNormal f = of;
+      for (std::int64_t j = 0; j < 4 * batch.blocks; j += 2) {
+        const double r = random::radius(random::wide(high[j], low[j]));
+        const random::Direction d = random::direction(random::wide(high[j + 1], low[j + 1]));
+        z[j] = f.of(r * d.cosine);
+        z[j + 1] = f.of(r * d.sine);
+      }
+      std::memcpy(output.as<double>() + batch.element, z + batch.skip,
+                  static_cast<std::size_t>(batch.count) * sizeof(double));
+    });
+  });
+}
+
+const AddKernel normal_kernels = add_kernels<&normal, &wide_normal>("normal");
 
 }  // namespace
 }  // namespace repdl::cpu

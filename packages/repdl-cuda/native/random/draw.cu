@@ -131,8 +131,16 @@ void normal(const Tensor&, const Tensor& position, double mean, double std, cons
   of_blocks<random::Normal>(position, output, run, mean, std);
 }
 
+void wide_normal(const Tensor&, const Tensor& position, double mean, double std, const Tensor& output, const Run& run) {
+  of_blocks<random::WideNormal>(position, output, run, mean, std);
+}
+
 void exponential(const Tensor&, const Tensor& position, double lambd, const Tensor& output, const Run& run) {
   of_words<random::Exponential>(position, 0, output, run, lambd);
+}
+
+void wide_exponential(const Tensor&, const Tensor& position, double lambd, const Tensor& output, const Run& run) {
+  of_wide_words<random::WideExponential>(position, output, run, lambd);
 }
 
 void truncated_normal(const Tensor&, const Tensor& position, double mean, double std, double a, double b,
@@ -158,8 +166,8 @@ void dropout(const Tensor& input, const Tensor& position, double p, const Tensor
 const AddKernel word_kernel = add_kernel<&random_words>("random_words", DType::float32);
 const AddKernel integer_kernel = add_kernel<&random_integers>("random_integers", DType::float32);
 const AddKernel uniform_kernels = add_kernels<&uniform, &wide_uniform>("uniform");
-const AddKernel normal_kernel = add_kernel<&normal>("normal", DType::float32);
-const AddKernel exponential_kernel = add_kernel<&exponential>("exponential", DType::float32);
+const AddKernel normal_kernels = add_kernels<&normal, &wide_normal>("normal");
+const AddKernel exponential_kernels = add_kernels<&exponential, &wide_exponential>("exponential");
 const AddKernel truncated_normal_kernel = add_kernel<&truncated_normal>("truncated_normal", DType::float32);
 const AddKernel bernoulli_kernels = add_kernels<&bernoulli<float>, &bernoulli<double>>("bernoulli", Layout::rows);
 const AddKernel bernoulli_scalar_kernels =

@@ -53,8 +53,8 @@ def _check_truncated_normal(like: torch.Tensor, mean: float, std: float, a: floa
 
 
 draw("uniform", "float low, float high, float limit", check_options=_check_uniform, dtypes=ANY, family=FAMILY)
-draw("normal", "float mean, float std", check_options=_check_normal, dtypes=SINGLES, family=FAMILY)
-draw("exponential", "float lambd", check_options=_check_exponential, dtypes=SINGLES, family=FAMILY)
+draw("normal", "float mean, float std", check_options=_check_normal, dtypes=ANY, family=FAMILY)
+draw("exponential", "float lambd", check_options=_check_exponential, dtypes=ANY, family=FAMILY)
 draw(
     "truncated_normal", "float mean, float std, float a, float b",
     check_options=_check_truncated_normal, dtypes=SINGLES, family=FAMILY,

@@ -14,6 +14,8 @@ from repdl.reference.random import FIRST_ATTEMPT, SPAWN, Wide, Words, numbers, w
 PAIRS = 2
 """The plane of the pairs of the normal distribution."""
 SINGLE = np.zeros((), np.float32)
+LN_2 = float.fromhex("0x1.62e42fefa2p-1"), float.fromhex("0x1.9ef35793c7673p-41")
+"""ln 2 to 40 bits, and the rest."""
 
 
 def half_open(position: torch.Tensor, number: Wide, plane: int, like: Array) -> Array:
@@ -38,8 +40,46 @@ def radius(word: Words) -> Array:
     return np.sqrt(np.float32(-2.0) * exact.log(left_open(word)))
 
 
-def standard_normal(position: torch.Tensor, number: Wide) -> Array:
+def log_double(x: Array) -> Array:
+    """log(x) of normal positive doubles, as the text writes it out."""
+    root = np.uint64(0x3FE6A09E667F3BCD)  # sqrt(1/2)
+    shifted = x.view(np.uint64) + (np.uint64(0x3FF0000000000000) - root)
+    n = (shifted >> np.uint64(52)).astype(np.float64) - 1023.0
+    f = ((shifted & np.uint64(0x000FFFFFFFFFFFFF)) + root).view(np.float64) - 1.0
+    s = f / (2.0 + f)
+    z, half = s * s, (0.5 * f) * f
+    p = np.full_like(z, 2 / 25)
+    for k in range(11, 0, -1):
+        p = fma(p, z, np.asarray(2 / (2 * k + 1)))
+    tail = half - s * fma(z, p, half)
+    return fma(n, np.asarray(LN_2[0]), f - fma(-n, np.asarray(LN_2[1]), tail))
+
+
+def direction(turn: Wide) -> tuple[Array, Array]:
+    """Cosine and sine of the angle of `turn` 2**-64 turns."""
+    quarter = ((turn + np.uint64(1 << 61)) >> np.uint64(62)) % np.uint64(4)
+    a = (turn << np.uint64(2)).view(np.int64).astype(np.float64) * (math.pi / 2 * 2.0**-64)
+    z = a * a
+    p, q = (np.full_like(z, x) for x in (1 / math.factorial(17), -1 / math.factorial(18)))
+    for k in range(7, 0, -1):
+        p = fma(p, z, np.asarray((-1) ** k / math.factorial(2 * k + 1)))
+        q = fma(q, z, np.asarray((-1) ** (k + 1) / math.factorial(2 * k + 2)))
+    sine, cosine = fma(a * z, p, a), fma(z * z, q, fma(np.asarray(-0.5), z, np.asarray(1.0)))
+    x, y = np.where(quarter & np.uint64(1), sine, cosine), np.where(quarter & np.uint64(1), cosine, sine)
+    left, below = (quarter + np.uint64(1)) & np.uint64(2), quarter & np.uint64(2)
+    return np.where(left, -x, x), np.where(below, -y, y)
+
+
+def wide_left_open(x64: Wide) -> Array:
+    return fma(x64.astype(np.float64), np.asarray(2.0**-64), np.asarray(2.0**-65))
+
+
+def standard_normal(position: torch.Tensor, number: Wide, like: Array = SINGLE) -> Array:
     first = number & ~np.uint64(1)
+    if like.dtype == np.float64:
+        r = np.sqrt(-2.0 * log_double(wide_left_open(wide_words(position, first, PAIRS))))
+        cosine, sine = direction(wide_words(position, first + np.uint64(1), PAIRS))
+        return np.where(number & np.uint64(1), r * sine, r * cosine)
     r = radius(words(position, first, PAIRS))
     t = angle(words(position, first + np.uint64(1), PAIRS))
     return np.where(number & np.uint64(1), r * exact.sin(t), r * exact.cos(t))
@@ -62,16 +102,22 @@ def uniform(like: torch.Tensor, position: torch.Tensor, low: float, high: float,
 
 
 def normal(like: torch.Tensor, position: torch.Tensor, mean: float, std: float) -> torch.Tensor:
-    z = standard_normal(position, numbers(position, like.numel()))
+    one = _like(like)
+    z = standard_normal(position, numbers(position, like.numel()), one)
     with np.errstate(all="ignore"):
-        x = fma(z, rounded(std, SINGLE), rounded(mean, SINGLE))
+        x = fma(z, rounded(std, one), rounded(mean, one))
     return to_torch(x.reshape(like.shape))
 
 
 def exponential(like: torch.Tensor, position: torch.Tensor, lambd: float) -> torch.Tensor:
-    e = standard_exponential(words(position, numbers(position, like.numel()), 0))
+    one, n = _like(like), numbers(position, like.numel())
+    if one.dtype == np.float64:
+        v = wide_left_open(wide_words(position, n, 0))
+        e = np.where(v == 1, 2.0**-54, -log_double(v))
+    else:
+        e = standard_exponential(words(position, n, 0))
     with np.errstate(all="ignore"):
-        x = e / rounded(lambd, SINGLE)
+        x = e / rounded(lambd, one)
     return to_torch(x.reshape(like.shape))
 
 

@@ -9,6 +9,7 @@
 #include "repdl/exact/cos.hpp"
 #include "repdl/exact/exp.hpp"
 #include "repdl/exact/log.hpp"
+#include "repdl/random/double_functions.hpp"
 #include "repdl/random/position.hpp"
 
 namespace repdl::random {
@@ -21,6 +22,7 @@ REPDL_HD inline float half_open(std::uint32_t word) { return mul(static_cast<flo
 REPDL_HD inline double half_open(std::uint64_t word) { return mul(static_cast<double>(word >> 11), 0x1p-53); }
 // In (0, 1].
 REPDL_HD inline float left_open(std::uint32_t word) { return fma(static_cast<float>(word), 0x1p-32f, 0x1p-33f); }
+REPDL_HD inline double left_open(std::uint64_t x64) { return fma(static_cast<double>(x64), 0x1p-64, 0x1p-65); }
 // In [-pi, pi]; 0x1.921fb6p-30f is pi * 2**-31.
 REPDL_HD inline float angle(std::uint32_t word) {
   return mul(static_cast<float>(static_cast<std::int32_t>(word)), 0x1.921fb6p-30f);
@@ -33,6 +35,11 @@ REPDL_HD inline float standard_exponential(std::uint32_t word) {
   const float v = left_open(word);
   return minus_log(v, exact::log(v));
 }
+REPDL_HD inline double standard_exponential(std::uint64_t x64) {
+  const double v = left_open(x64);
+  return v == 1.0 ? 0x1p-54 : -log_double(v);
+}
+REPDL_HD inline double radius(std::uint64_t x64) { return std::sqrt(mul(-2.0, log_double(left_open(x64)))); }
 // What a word is below with probability p, 0 for NaN.
 REPDL_HD inline std::uint64_t threshold(double p) {
   return p >= 1.0 ? std::uint64_t{1} << 32 : p > 0.0 ? static_cast<std::uint64_t>(mul(p, 0x1p+32)) : 0;
@@ -106,14 +113,27 @@ struct WideUniform : Interval<double> {
   REPDL_HD double operator()(std::uint64_t x64) const { return Interval<double>::operator()(half_open(x64)); }
 };
 
+struct WideExponential {
+  using Element = double;
+  double rate;
+
+  REPDL_HD explicit WideExponential(double lambd) : rate(lambd) {}
+  REPDL_HD double operator()(std::uint64_t x64) const { return standard_exponential(x64) / rate; }
+};
+
 // ---- functions of a block: its four elements
 
-struct Normal {
-  using Element = float;
-  float mean, std;
+template <class T>
+struct Scaled {  // a standard normal number, by mean and standard deviation
+  T mean, std;
 
-  REPDL_HD Normal(double m, double s) : mean(static_cast<float>(m)), std(static_cast<float>(s)) {}
-  REPDL_HD float of(float z) const { return canonical(fma(z, std, mean)); }
+  REPDL_HD Scaled(double m, double s) : mean(static_cast<T>(m)), std(static_cast<T>(s)) {}
+  REPDL_HD T of(T z) const { return canonical(fma(z, std, mean)); }
+};
+
+struct Normal : Scaled<float> {
+  using Element = float;
+  using Scaled<float>::Scaled;
   REPDL_HD void operator()(const Position& at, std::uint64_t block, float* four) const {
     const Block<std::uint64_t> words = at.words(block, pairs_plane);
     for (int j = 0; j < 4; j += 2) {
@@ -121,6 +141,20 @@ struct Normal {
       const float t = angle(static_cast<std::uint32_t>(words.word[j + 1]));
       four[j] = of(mul(r, exact::cos(t)));
       four[j + 1] = of(mul(r, exact::sin(t)));
+    }
+  }
+};
+
+struct WideNormal : Scaled<double> {
+  using Element = double;
+  using Scaled<double>::Scaled;
+  REPDL_HD void operator()(const Position& at, std::uint64_t block, double* four) const {
+    const Block<std::uint64_t> high = at.words(block, pairs_plane), low = at.words(block, pairs_plane + 1);
+    for (int j = 0; j < 4; j += 2) {
+      const double r = radius(wide(high.word[j], low.word[j]));
+      const Direction d = direction(wide(high.word[j + 1], low.word[j + 1]));
+      four[j] = of(mul(r, d.cosine));
+      four[j + 1] = of(mul(r, d.sine));
     }
   }
 };

@@ -44,7 +44,7 @@ REPDL_HD inline std::uint64_t wide(std::uint64_t high, std::uint64_t low) {
   return high << 32 | static_cast<std::uint32_t>(low);
 }
 
-constexpr int pairs_plane = 2;     // of the normal distribution
+constexpr int pairs_plane = 2;     // of the normal distribution; in double the one after it too
 constexpr int second_attempt = 3;  // and the planes of those after it
 constexpr int spawn_plane = 65535;
 
