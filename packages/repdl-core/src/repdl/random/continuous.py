@@ -49,7 +49,7 @@ def rand(*size: Any, generator: Generator | None = None, out: Tensor | None = No
 
 
 def randn(*size: Any, generator: Generator | None = None, out: Tensor | None = None, **options: Any) -> Tensor:
-    """Normal with mean 0 and standard deviation 1: float32 or halves.
+    """Normal with mean 0 and standard deviation 1: float32, float64 or halves.
 
     Args:
         size: integers, or a sequence of them.
@@ -197,7 +197,7 @@ def uniform_(tensor: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: 
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with normal numbers, in place: float32 or halves; returns the tensor.
+    """Fill with normal numbers, in place: float32, float64 or halves; returns the tensor.
 
     Raises:
         OutOfRangeError, UnsupportedError: if `std` is negative, or a number not finite; nothing is drawn.
@@ -239,7 +239,7 @@ def trunc_normal_(
 
 
 def exponential_(tensor: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with exponential numbers of the rate `lambd`, in place: float32 or halves; returns the tensor.
+    """Fill with exponential numbers of the rate `lambd`, in place: float32, float64 or halves; returns the tensor.
 
     Raises:
         OutOfRangeError, UnsupportedError: unless 0 < lambd < inf; nothing is drawn.
