@@ -217,20 +217,46 @@ class Residual(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.conv, self.norm = nn.Conv2d(channels, channels, 3, padding=1, bias=False), nn.BatchNorm2d(channels)
+        self.relu = nn.ReLU(inplace=True)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return repdl.ops.relu(repdl.ops.add(x, self.norm(self.conv(x))))
+        out = self.norm(self.conv(x))
+        out += x
+        return self.relu(out)
 
 
-class ResNet(nn.Module):
+def resnet() -> nn.Module:
+    stem = [nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)]
+    return nn.Sequential(*stem, Residual(4), Residual(4), nn.AdaptiveAvgPool2d((1, 1)), nn.Flatten(), nn.Linear(4, 3))
+
+
+class SqueezeExcitation(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.pool, self.gate = nn.AdaptiveAvgPool2d(1), nn.Sigmoid()
+        self.fc1, self.act, self.fc2 = nn.Conv2d(channels, 2, 1), nn.SiLU(), nn.Conv2d(2, channels, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return repdl.ops.mul(x, self.gate(self.fc2(self.act(self.fc1(self.pool(x))))))
+
+
+def efficientnet() -> nn.Module:
+    block = [nn.Conv2d(4, 4, 3, padding=1, groups=4), nn.BatchNorm2d(4), nn.SiLU(), SqueezeExcitation(4)]
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(4, 3)]
+    return nn.Sequential(nn.Conv2d(1, 4, 3, 2), nn.BatchNorm2d(4), nn.SiLU(), *block, *head)
+
+
+class UNet(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2))
-        self.blocks = nn.Sequential(Residual(4), Residual(4))
-        self.head = nn.Linear(4, 3)
+        self.down, self.pool = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU()), nn.MaxPool2d(2)
+        self.middle, self.up = nn.Conv2d(4, 6, 3, padding=1), nn.ConvTranspose2d(6, 4, 2, stride=2)
+        self.last, self.head = nn.Conv2d(8, 3, 3, padding=1), nn.AdaptiveAvgPool2d(1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(repdl.ops.mean(self.blocks(self.stem(x)), (2, 3)))
+        down = self.down(x)
+        joined = torch.cat([self.up(self.middle(self.pool(down))), down], dim=1)
+        return self.head(self.last(joined)).flatten(1)
 
 
 def vgg(*classifier: nn.Module) -> nn.Module:
@@ -254,16 +280,11 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "MLP, also with batch normalisation": mlp,
     "LeNet": lenet,
     "VGG with batch normalisation and dropout, without its adaptive pooling": lambda: vgg(nn.Flatten(), nn.Dropout()),
-    "ResNet whose own `forward` adds with `repdl.ops.add` and pools with `repdl.ops.mean`": ResNet,
-    "ResNet as torchvision has it": lambda: nn.Sequential(
-        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Linear(4, 3)
-    ),
+    "ResNet as torchvision has it": resnet,
     "VGG as torchvision has it": lambda: vgg(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Dropout()),
     "MobileNet": lambda: nn.Sequential(nn.Conv2d(4, 4, 3, groups=4), nn.BatchNorm2d(4), nn.ReLU6(), nn.Dropout(0.2)),
-    "EfficientNet": lambda: nn.Sequential(
-        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.SiLU(), nn.AdaptiveAvgPool2d(1), nn.Sigmoid(), nn.Dropout(0.2)
-    ),
-    "U-Net": lambda: nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.ConvTranspose2d(4, 1, 2)),
+    "EfficientNet whose squeeze and excitation multiplies with `repdl.ops.mul`": efficientnet,
+    "U-Net": UNet,
     "Transformer: BERT, GPT, ViT": lambda: nn.Sequential(
         nn.Embedding(9, 4), nn.LayerNorm(4), nn.MultiheadAttention(4, 2), nn.Linear(4, 4), nn.GELU(), nn.Dropout(0.1)
     ),

@@ -98,6 +98,8 @@ def test_coverage__source_tree(family: str) -> None:
 
 # torch's parameter names, of functions that can't be inspected; None: torch.nn.functional's function of that name can.
 UNARY, BINARY = ("input",), ("input", "other")
+TRANSPOSED = ("input", "weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")
+AVERAGED = ("input", "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
 TORCH: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys((name for name in repdl.ops.__all__ if name not in STEPS), None),
     **dict.fromkeys(elementwise.UNARY, UNARY),
@@ -107,7 +109,11 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(("mm", "bmm"), ("input", "mat2")),
     **dict.fromkeys(("sum", "mean"), ("input", "dim", "keepdim", "dtype")),
     "addmm": ("input", "mat1", "mat2", "beta", "alpha"),
-    "conv2d": ("input", "weight", "bias", "stride", "padding", "dilation", "groups"),
+    **dict.fromkeys(("conv1d", "conv2d"), ("input", "weight", "bias", "stride", "padding", "dilation", "groups")),
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d"), TRANSPOSED),
+    "adaptive_avg_pool1d": ("input", "output_size"),
+    "avg_pool1d": AVERAGED,
+    "avg_pool2d": (*AVERAGED, "divisor_override"),
     "div": (*BINARY, "rounding_mode"),
     "gelu": ("input", "approximate"),
     "linear": ("input", "weight", "bias"),
@@ -120,7 +126,10 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     "softplus": ("input", "beta", "threshold"),
     "where": ("condition", "input", "other"),
     "feature_dropout": ("input", "p", "train"),
-    "max_pool2d": ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"),
+    **dict.fromkeys(
+        ("max_pool1d", "max_pool2d"),
+        ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"),
+    ),
 }
 ADDED = {
     "mm": ("transA", "transB"),
@@ -169,6 +178,8 @@ def test_coverage__parameter_names_are_torchs(name: str) -> None:
 def test_coverage__numpys_names_where_torch_takes_them() -> None:
     for name in TORCH:
         mine, theirs = getattr(repdl.ops, name), getattr(torch, name, None)
+        if theirs is None:  # torch.nn.functional's take no other names
+            continue
         aliases = {alias for of, alias in (("dim", "axis"), ("keepdim", "keepdims")) if of in parameters(name)}
         assert aliases <= parameters(name).keys(), name
         if not aliases:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from repdl import nn
+from repdl.errors import UnsupportedError
 
 pytest.importorskip("expecttest", reason="torch's module database needs it")
 from torch.testing._internal.common_modules import module_db
@@ -20,6 +21,9 @@ INFOS = {info.module_cls.__name__: info for info in module_db if info.module_cls
 DROPOUTS = {name for name in LAYERS if "Dropout" in name}
 WITHOUT = {"Layer", "Hardsigmoid", *DROPOUTS}
 """Layers of which the database has no samples."""
+
+REFUSES = {"AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AvgPool1d", "AvgPool2d"}
+"""Layers that refuse some of the samples: windows that overlap, or of several sizes."""
 
 BOUND = 2.0**-13
 """Of the largest element of a result: samples have few terms, none far above the others."""
@@ -82,7 +86,11 @@ def test_samples__as_torch(name: str, training: bool) -> None:
             exact = copy.deepcopy(theirs).double()
             inputs = [detached(i) for i in inputs]
             expected = results(exact, [double(i) for i in inputs], {k: double(v) for k, v in named.items()})
-            actual = results(ours, inputs, named)
+            try:
+                actual = results(ours, inputs, named)
+            except UnsupportedError:
+                assert name in REFUSES
+                continue
         assert len(actual) == len(expected)
         for a, e in zip(actual, expected):
             assert a.shape == e.shape

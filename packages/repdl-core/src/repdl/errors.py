@@ -172,6 +172,14 @@ def as_pair(op: str, name: str, value: Any) -> list[int]:
     return pair
 
 
+def as_row(op: str, name: str, value: Any, height: int) -> list[int]:
+    """An option of a 1-D function, one integer or a sequence of one, as that of images of height 1."""
+    if isinstance(value, (list, tuple)):
+        check(op, len(value) == 1, lambda: f"{name} is {value}, expected one integer")
+        value = value[0]
+    return [height, as_int(op, name, value)]
+
+
 def as_float(op: str, name: str, value: Any) -> float:
     """`value` as a double: a real Python or numpy number; no string, no complex number.
 

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 from repdl.ops.activation import *
 from repdl.ops.adam_step import *
 from repdl.ops.addmm import *
+from repdl.ops.avg_pool import *
 from repdl.ops.batch_norm import *
 from repdl.ops.cast import *
+from repdl.ops.conv1d import *
 from repdl.ops.conv2d import *
+from repdl.ops.conv_transpose import *
 from repdl.ops.cross_entropy import *
 from repdl.ops.distributions import *
 from repdl.ops.dropout import *
@@ -25,6 +28,7 @@ from repdl.ops.linear import *
 from repdl.ops.losses import *
 from repdl.ops.matmul import *
 from repdl.ops.max import *
+from repdl.ops.max_pool1d import *
 from repdl.ops.max_pool2d import *
 from repdl.ops.nll_loss import *
 from repdl.ops.pad import *

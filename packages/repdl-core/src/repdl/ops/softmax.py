@@ -148,10 +148,9 @@ def softmin(
     _stacklevel: int | torch.dtype = 3,
     dtype: torch.dtype | None = None,
     *,
-    axis: int | None = None,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """`softmax(-input, dim)`, any shape, float32 or halves. `axis` is another name of `dim`.
+    """`softmax(-input, dim)`, any shape, float32 or halves.
 
     Raises:
         ShapeError: if `dim` does not exist.
@@ -160,7 +159,7 @@ def softmin(
 
     Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmin.html
     """
-    position, dtype = _options("softmin", input, dim, _stacklevel, dtype, axis)
+    position, dtype = _options("softmin", input, dim, _stacklevel, dtype, None)
     negative = _ops.neg(in_dtype("softmin", input, dtype))
     return given(_softmax(negative, position, contract_name(contract)), dtype)
 
