@@ -1,17 +1,16 @@
-"""What is particular to adam_step: Adam in float64, layouts, errors that change nothing."""
+"""What is particular to adam_step: Adam in float64, and forbidden rewrites."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repdl import ops
-from repdl.testing import assert_same_bits, uniform
-from repdl.testing.oracle import U, assert_rejected, assert_within
+from repdl.testing import uniform
+from repdl.testing.oracle import U, assert_within
 
 B1, B2, EPS = 0.9, 0.999, 1e-8
 
@@ -66,29 +65,6 @@ def test_adam_step__agrees_with_torch(
             assert_within(t, optimizer.state[e][name], steps * 12 * U * 16, name)
 
 
-def lists() -> dict[str, Any]:
-    names = ("params", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs")
-    return {name: [uniform(2 * i, 3).abs(), uniform(2 * i + 1, 2, 2).abs()] for i, name in enumerate(names)}
-
-
-OPTIONS: dict[str, Any] = {"lr": 0.1, "beta1": B1, "beta2": B2, "eps": EPS, "amsgrad": True, **corrections(3)}
-
-
-def test_adam_step__layout_does_not_change_the_bits() -> None:
-    expected = lists()
-    ops.adam_step(**expected, **OPTIONS)
-    layouts = (
-        lambda t: t.t().contiguous().t(),
-        lambda t: torch.stack([t, t], -1)[..., 0],
-        lambda t: torch.cat([t, t])[t.shape[0] :],
-    )
-    for shift in range(3):
-        actual = {k: [layouts[(i + shift) % 3](t) for t in v] for i, (k, v) in enumerate(lists().items())}
-        ops.adam_step(**actual, **OPTIONS)
-        for name in actual:
-            assert_same_bits(actual[name], expected[name], name)
-
-
 def test_adam_step__forbidden_rewrite_square_in_a_fused_multiply_add() -> None:
     # g * g rounds to 1 + 2**-11 before it is scaled and added.
     g, v = torch.tensor([1 + 2.0**-12]), [torch.tensor([-(1 + 2.0**-11)])]
@@ -123,41 +99,3 @@ def test_adam_step__forbidden_rewrite_eps_inside_the_root() -> None:
         bias_correction2=1.0,
     )
     assert p[0].item() == -1
-
-
-CHANGES = {
-    "shape": (lambda t: uniform(1, 4), ValueError, "shape"),
-    "float64": (lambda t: t.double(), TypeError, "float64"),
-    "float16": (lambda t: t.half(), TypeError, "float16"),
-    "device": (lambda t: t.to("meta"), ValueError, "meta"),
-    "sparse": (lambda t: t.to_sparse(), NotImplementedError, "layout"),
-    "broadcast": (lambda t: t[:1], ValueError, "shape"),
-}
-
-
-@pytest.mark.parametrize("which", list(lists()))
-@pytest.mark.parametrize("change", CHANGES)
-def test_adam_step__rejects_and_changes_nothing(which: str, change: str) -> None:
-    args = lists()
-    function, kind, words = CHANGES[change]
-    args[which][1] = function(args[which][1])
-    kept = [t for tensors in args.values() for t in tensors if t.layout is torch.strided and t.device.type == "cpu"]
-    assert_rejected(lambda: ops.adam_step(**args, **OPTIONS), kind, "adam_step: ", words, tensors=kept)
-    ops.adam_step(**lists(), **OPTIONS)
-
-
-@pytest.mark.parametrize("which", list(lists()))
-def test_adam_step__rejects_lists_and_shared_memory(which: str) -> None:
-    args = lists()
-    del args[which][1]
-    kept = [t for tensors in args.values() for t in tensors]
-    assert_rejected(lambda: ops.adam_step(**args, **OPTIONS), ValueError, "adam_step: ", "len", tensors=kept)
-    if which != "grads":
-        args = lists()
-        args[which] = [args[which][0][:1].expand(3), args[which][1]]
-        kept = [t for tensors in args.values() for t in tensors]
-        assert_rejected(lambda: ops.adam_step(**args, **OPTIONS), ValueError, "adam_step: ", which, tensors=kept)
-        args = lists()
-        args[which][0] = args["grads"][0]
-        kept = [t for tensors in args.values() for t in tensors]
-        assert_rejected(lambda: ops.adam_step(**args, **OPTIONS), ValueError, "adam_step: ", "share", tensors=kept)
