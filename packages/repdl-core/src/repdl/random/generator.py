@@ -208,8 +208,8 @@ class Generator:
 
     def _child(self, block: int) -> Generator:
         """Of four words: the seed, high word first, and the stream, whose low half is the high half of the last."""
-        position = torch.tensor([*self._numbers[:_OFFSET].tolist(), 4 * block])
-        found = registry.functions.random_words(torch.empty(4, dtype=torch.int32), position, _PLANE)
+        position = torch.tensor([*self._numbers[:_OFFSET].tolist(), 4 * block], device="cpu")
+        found = registry.functions.random_words(torch.empty(4, dtype=torch.int32, device="cpu"), position, _PLANE)
         a, b, c, d = (word % 2**32 for word in found.tolist())
         return Generator(a << 32 | b, stream=c << 16 | d >> 16)
 

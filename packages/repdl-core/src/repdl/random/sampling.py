@@ -39,7 +39,8 @@ class EpochSampler(Sampler[int]):
         """All indices of this epoch: `randperm` in stream 2**47 + epoch of the seed; 0, 1, ... without shuffling."""
         if not self.shuffle:
             return list(range(len(self)))
-        order: list[int] = randperm(len(self), generator=Generator(self.seed, stream=_FIRST + self.epoch)).tolist()
+        own = Generator(self.seed, stream=_FIRST + self.epoch)
+        order: list[int] = randperm(len(self), generator=own, device="cpu").tolist()
         return order
 
     def __iter__(self) -> Iterator[int]:
