@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 from repdl import random
 from repdl.errors import ArgumentError, DTypeError, OutOfRangeError, RepDLError, ShapeError, UnsupportedError
 from repdl.random import Generator
+from repdl.random import generator as generators
 
 
 @pytest.fixture(autouse=True)
@@ -365,6 +366,16 @@ def test_workers__default_generator() -> None:
 
 def _child(queue: Any) -> None:
     queue.put(random.rand(3).tolist())
+
+
+def test_workers__a_fork_while_another_thread_draws() -> None:
+    """The child would wait for the lock for ever."""
+    context, queue = multiprocessing.get_context("fork"), multiprocessing.get_context("fork").Queue()
+    with generators._lock:
+        child = context.Process(target=_child, args=(queue,))
+        child.start()
+        assert len(queue.get(timeout=60)) == 3
+    child.join()
 
 
 def test_workers__a_forked_child_goes_on_from_the_same_state() -> None:

@@ -32,6 +32,17 @@ _NO_TASK = -1
 _MODES = _C._TorchDispatchModeKey
 
 _lock = threading.Lock()
+
+
+def _unlock() -> None:
+    """In a forked child: the thread that held the lock may not be there."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
+
 _library = torch.library.Library("repdl", "FRAGMENT")
 
 
