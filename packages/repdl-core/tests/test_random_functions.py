@@ -137,6 +137,16 @@ def test_random__moments() -> None:
         assert abs(cauchy.quantile(quantile) - expected) < 20 / math.sqrt(n)
 
 
+def test_random__float64_draws_are_no_float32_ones() -> None:
+    for draw in (
+        random.randn(50, dtype=torch.float64, generator=g()),
+        random.normal(torch.zeros(50, dtype=torch.float64), 1.0, generator=g()),
+        random.exponential_(torch.empty(50, dtype=torch.float64), generator=g()),
+        random.rand(50, dtype=torch.float64, generator=g()),
+    ):
+        assert (draw != draw.float().double()).sum() > 45
+
+
 def test_random__formulas_of_words() -> None:
     """What the text says, in numpy, of the words of planes 0 and 1."""
     n = 200
@@ -289,6 +299,9 @@ BAD: list[tuple[Callable[[Generator], Any], type[RepDLError], str]] = [
     (lambda g: random.multinomial(torch.tensor([1.0, -1.0]), 1, generator=g), OutOfRangeError, r"input\[1\] is -1"),
     (lambda g: random.multinomial(torch.ones(2, 2, 2), 1, generator=g), ShapeError, "dim"),
     (lambda g: random.multinomial(torch.ones(3, dtype=torch.int64), 1, generator=g), DTypeError, "dtype"),
+    (lambda g: random.log_normal_(torch.empty(2, dtype=torch.float64), generator=g), UnsupportedError, "is float64"),
+    (lambda g: random.cauchy_(torch.empty(2, dtype=torch.float64), generator=g), UnsupportedError, "is float64"),
+    (lambda g: random.trunc_normal_(torch.empty(2, dtype=torch.float64), generator=g), UnsupportedError, "is float64"),
     (lambda g: random.poisson(torch.ones(3), g), UnsupportedError, "not available yet; expected one of rand"),
     (lambda g: random.binomial(torch.ones(3), torch.ones(3), g), UnsupportedError, "not available yet"),
 ]

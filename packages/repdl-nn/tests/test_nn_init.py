@@ -86,6 +86,11 @@ def test_init__orthogonal() -> None:
         assert (product - 4 * torch.eye(len(product))).abs().max() < 40 * 2.0**-24 * 4
 
 
+def test_init__orthogonal_in_float64() -> None:
+    w = init.orthogonal_(torch.empty(12, 7, dtype=torch.float64), generator=Generator(1))
+    assert (w.T @ w - torch.eye(7, dtype=torch.float64)).abs().max() < 40 * 2.0**-53
+
+
 def test_init__orthogonal_is_the_factor_of_what_is_drawn() -> None:
     drawn = random.randn(9, 5, generator=Generator(1))
     q, r = torch.linalg.qr(drawn.double())

@@ -261,7 +261,7 @@ def log_normal_(tensor: Tensor, mean: float = 1.0, std: float = 2.0, *, generato
     name = "log_normal_"
     writable(name, tensor)
     mean, std = _fill.finite(name, "mean", mean), _fill.positive(name, "std", std)
-    _fill.takes(name, "normal", tensor.dtype)
+    _fill.takes(name, "exp", tensor.dtype)
     if tensor.is_meta:
         return tensor
     like = _fill.blank(tensor.shape, torch.float32, tensor.device)
@@ -279,7 +279,7 @@ def cauchy_(tensor: Tensor, median: float = 0.0, sigma: float = 1.0, *, generato
     name = "cauchy_"
     writable(name, tensor)
     median, sigma = _fill.finite(name, "median", median), _fill.positive(name, "sigma", sigma)
-    _fill.takes(name, "normal", tensor.dtype)
+    _fill.takes(name, "sin", tensor.dtype)
     if tensor.is_meta:
         return tensor
     (word,) = _fill.words(name, tensor.shape, tensor.device, generator, 1)

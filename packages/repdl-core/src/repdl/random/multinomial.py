@@ -117,8 +117,8 @@ def _product_high(upper: Tensor, lower: Tensor, total: Tensor) -> Tensor:
 
 def _without(rows: Tensor, pattern: Tensor, samples: int, generator: Generator | None) -> Tensor:
     """The categories with the smallest exponential / weight: the order in which clocks of those rates first ring."""
-    like = _fill.blank(rows.shape, torch.float32, rows.device)
-    clocks = cast(_fill.draw("multinomial", "exponential", like, generator, 1.0), rows.dtype)
+    like = _fill.blank(rows.shape, rows.dtype, rows.device)
+    clocks = _fill.draw("multinomial", "exponential", like, generator, 1.0)
     times = ops.div(clocks, rows, "v1").view(pattern.dtype)  # patterns of numbers above 0 sort as they do
     never = torch.iinfo(pattern.dtype).max
     return torch.where(pattern > 0, times, never).sort(dim=1, stable=True).indices[:, :samples]

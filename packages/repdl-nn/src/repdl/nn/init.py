@@ -181,8 +181,8 @@ def orthogonal_(
 ) -> Tensor:
     """Fill with a (semi-)orthogonal matrix times `gain`: `(out, in, ...)`, seen as `(out, in * ...)`.
 
-    The factor Q, with the signs of R's diagonal, of a matrix of normal numbers, float32 or halves; for more columns
-    than rows that of its transpose. A half is computed in float32 and rounded once.
+    The factor Q, with the signs of R's diagonal, of a matrix of normal numbers, any floating-point dtype; for more
+    columns than rows that of its transpose. A half is computed in float32 and rounded once.
 
     Raises:
         ShapeError, UnsupportedError: for less than 2 dimensions, or another dtype; nothing is drawn.
