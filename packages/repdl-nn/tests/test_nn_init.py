@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 from collections.abc import Iterator
@@ -160,6 +161,23 @@ def test_layers__who_draws_their_initial_values(make: Any) -> None:
     default.reset_parameters()
     assert_same_bits(given.weight, default.weight)
     assert make(bias=False).bias is None and make(device="meta").weight.is_meta
+
+
+def test_layers__none_draws_from_torch_where_a_generator_is_given() -> None:
+    """Of all layers; whoever adds one that draws has to say so in its `reset_parameters`."""
+    layers = [c for c in vars(nn).values() if isinstance(c, type) and issubclass(c, nn.Layer) and c is not nn.Layer]
+    drawing = set()
+    for layer in layers:
+        for args in ((), (2,), (2, 2), (2, 2, 2)):
+            state, generator = torch.get_rng_state(), Generator(1)
+            with contextlib.suppress(TypeError):
+                layer(*args, generator=generator)
+                break
+        else:
+            raise AssertionError(f"how is {layer.__name__} made?")
+        assert torch.equal(torch.get_rng_state(), state), layer.__name__
+        drawing |= {layer.__name__} if generator.offset else set()
+    assert drawing >= {"Linear", "Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"}
 
 
 def test_layers__generator_of_torch_is_refused() -> None:

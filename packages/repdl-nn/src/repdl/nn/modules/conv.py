@@ -8,19 +8,10 @@ import torch
 from torch.nn.modules.conv import _ConvNd
 
 from repdl.nn import functional as F
-from repdl.nn.init import reset_affine
-from repdl.nn.modules.layer import Layer
+from repdl.nn.modules.layer import Affine
 
 
-class _ReproducibleConv(Layer, _ConvNd):
-    def reset_parameters(self) -> None:
-        """Draw weight and bias (see `Layer`)."""
-        generator = self._draws()
-        if generator is None:
-            super().reset_parameters()
-        else:
-            reset_affine(self.weight, self.bias, generator)
-
+class _ReproducibleConv(Affine, _ConvNd):
     def _padded(self, input: torch.Tensor) -> tuple[torch.Tensor, str | Sequence[int]]:
         """The input, padded where the mode is not zeros, and the padding that is left to the convolution."""
         if self.padding_mode == "zeros":

@@ -8,6 +8,7 @@ import torch
 from torch.fx import Proxy
 
 from repdl.contract import Contract, as_contract
+from repdl.nn.init import reset_affine
 from repdl.random import Generator, default_generator, initialises
 from repdl.random.generator import chosen
 
@@ -71,6 +72,21 @@ class Layer(torch.nn.Module):
         if self.contract is None:
             return text
         return f"{text}, contract={self.contract!r}" if text else f"contract={self.contract!r}"
+
+
+class Affine(Layer):
+    """A layer with a weight and a bias, both drawn anew by `reset_parameters`."""
+
+    weight: torch.nn.Parameter
+    bias: torch.nn.Parameter | None
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias (see `Layer`)."""
+        generator = self._draws()
+        if generator is None:
+            super().reset_parameters()  # type: ignore[misc]
+        else:
+            reset_affine(self.weight, self.bias, generator)
 
 
 def canonical(contract: Contract | str | None) -> str | None:

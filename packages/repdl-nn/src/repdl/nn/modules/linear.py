@@ -5,11 +5,10 @@ from __future__ import annotations
 import torch
 
 from repdl.nn import functional as F
-from repdl.nn.init import reset_affine
-from repdl.nn.modules.layer import Layer
+from repdl.nn.modules.layer import Affine
 
 
-class Linear(Layer, torch.nn.Linear):
+class Linear(Affine, torch.nn.Linear):
     """`input @ weight.T + bias`: `(..., in_features) -> (..., out_features)`, any floating-point dtype.
 
     Arguments and initialisation are those of `torch.nn.Linear`, and keywords `contract` and `generator`.
@@ -20,14 +19,6 @@ class Linear(Layer, torch.nn.Linear):
 
     Contract: linear v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html
     """
-
-    def reset_parameters(self) -> None:
-        """Draw weight and bias (see `Layer`)."""
-        generator = self._draws()
-        if generator is None:
-            super().reset_parameters()
-        else:
-            reset_affine(self.weight, self.bias, generator)
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """`(..., in_features) -> (..., out_features)`."""
