@@ -198,5 +198,30 @@ def test_dropout__a_recomputation_that_would_differ_raises(function: Function) -
 def test_dropout__compiled_around_a_checkpoint_raises() -> None:
     torch._dynamo.reset()
     function = torch.compile(lambda x: checkpoint(block, x, use_reentrant=False), backend="aot_eager")
-    with pytest.raises(UnsupportedError, match="torch.compile inside of the checkpoint rather than around it"):
+    with pytest.raises(UnsupportedError, match="around the checkpoint, .* context_fn=repdl.random.save_positions"):
         results(function)
+
+
+def test_dropout__saved_positions() -> None:
+    """The same gradients compiled around the checkpoint, without torch's state, and of another generator."""
+    options: dict[str, Any] = {"use_reentrant": False, "context_fn": random.save_positions}
+
+    def kept(x: torch.Tensor) -> torch.Tensor:
+        return block(checkpoint(block, x, **options))  # type: ignore[no-any-return]
+
+    plain = results(lambda x: block(block(x)))
+    for backend in ("eager", "aot_eager", "inductor"):
+        torch._dynamo.reset()
+        for a, b in zip(results(torch.compile(kept, backend=backend, fullgraph=True)), plain):
+            assert torch.equal(a, b)
+    for a, b in zip(results(lambda x: block(checkpoint(block, x, preserve_rng_state=False, **options))), plain):
+        assert torch.equal(a, b)
+
+    def own(x: torch.Tensor, generator: Generator) -> torch.Tensor:
+        return ops.mul(ops.dropout(x, generator=generator), ops.dropout(x, generator=generator))
+
+    found = []
+    for run in (own, lambda x, generator: checkpoint(own, x, generator, **options)):
+        generator = Generator(4)
+        found.append(results(lambda x, run=run, generator=generator: run(x, generator)))  # type: ignore[misc]
+    assert all(torch.equal(a, b) for a, b in zip(*found))

@@ -7,6 +7,7 @@ first. Without `generator=` they draw from the default generator, which `manual_
 from __future__ import annotations
 
 from repdl.random import checkpointing
+from repdl.random.checkpointing import *
 from repdl.random.continuous import *
 from repdl.random.discrete import *
 from repdl.random.generator import *

@@ -54,8 +54,8 @@ def _advance(now: NDArray[np.int64], count: int) -> torch.Tensor:
             raise UnsupportedError(
                 "repdl.random: a draw during a backward pass, of a generator whose state is not that of the forward "
                 "pass, so a recomputation (torch.utils.checkpoint) would draw other numbers than the forward did; "
-                "expected preserve_rng_state=True and the default generator, torch.compile inside of the "
-                "checkpoint rather than around it, or a draw before the backward pass"
+                "expected preserve_rng_state=True and the default generator; where torch.compile is around the "
+                "checkpoint, or for another generator, context_fn=repdl.random.save_positions"
             )
         offset = int(now[_OFFSET])
         check_range(
