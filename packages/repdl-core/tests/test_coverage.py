@@ -113,6 +113,9 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(("conv_transpose1d", "conv_transpose2d"), TRANSPOSED),
     "adaptive_avg_pool1d": ("input", "output_size"),
     "avg_pool1d": AVERAGED,
+    "scaled_dot_product_attention": (
+        *("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa"),
+    ),
     "avg_pool2d": (*AVERAGED, "divisor_override"),
     "div": (*BINARY, "rounding_mode"),
     "gelu": ("input", "approximate"),
@@ -136,6 +139,7 @@ ADDED = {
     **dict.fromkeys(("max", "mean", "sum"), ("axis", "keepdims")),
     **dict.fromkeys(("softmax", "log_softmax"), ("axis",)),
     **dict.fromkeys((name for name in repdl.ops.__all__ if "dropout" in name), ("generator",)),
+    "scaled_dot_product_attention": ("generator",),
 }
 """Parameters that torch's schemas do not name: kept from the prototype, or numpy's names, which torch takes too."""
 

@@ -66,7 +66,9 @@ def test_replay__has_the_bits_of_the_function(family: str) -> None:
         replayed += function.recordings - before
         names = [argument.name for argument in registry.OPS[case.op].overload._schema.arguments]
         host = registry.OPS[case.op].host
-        others = tuple(a // 2 if name in host else other_values(a, generator) for name, a in zip(names, args))
+        others = tuple(
+            a // 2 if name in host and a is not None else other_values(a, generator) for name, a in zip(names, args)
+        )
         if registry.OPS[case.op].mutates:
             actual, expected = others, copy.deepcopy(others)
             assert function(*actual) is function.__wrapped__(*expected) is None
@@ -82,7 +84,8 @@ def test_replay__has_the_bits_of_the_function(family: str) -> None:
 def test_replay__is_before_every_public_function() -> None:
     without = {name for name in ops.__all__ if not hasattr(getattr(ops, name), "recordings")}
     updates = {name for name, op in registry.OPS.items() if op.mutates and op.distribution == "repdl-core"}
-    assert without == updates
+    draw = {name for name in ops.__all__ if "dropout" in name}
+    assert without == updates | draw
     assert all(hasattr(getattr(registry.functions, name), "recordings") for name in updates)
 
 
@@ -321,6 +324,7 @@ def test_replay__outputs_are_tensors_of_torch() -> None:
 
 
 def test_replay__settings() -> None:
+    torch.manual_seed(0)
     a, b = x(1, 3000), x(3000, 1)
     values = {}
     for contract in ("v1", "sequential", "v1"):

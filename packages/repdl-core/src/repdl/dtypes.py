@@ -78,7 +78,8 @@ class Storage:
         for i in self._data:
             self._expect(args, i, (storage,), f"{first}.dtype")
         for i in self._bools:
-            check_dtype(self.op, (torch.bool,), **{self.names[i]: args[i]})
+            if args[i] is not None:
+                check_dtype(self.op, (torch.bool,), **{self.names[i]: args[i]})
         wide = torch.float32 if storage in HALF else storage
         for i in self._statistics:
             self._expect(args, i, (wide,), f"that of the arithmetic on {_name(storage)}")

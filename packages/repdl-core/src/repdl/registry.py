@@ -203,6 +203,7 @@ def composite(
     check: Callable[..., None],
     dtypes: Dtypes,
     autocast: autocasts.Lists | None = None,
+    host: Iterable[str] = (),
     family: str | None = None,
     namespace: str = "repdl",
     distribution: str = "repdl-core",
@@ -220,7 +221,8 @@ def composite(
         NameTakenError: if another project has an op or a family of that name.
     """
     library, overload = _declare(name, schema, family or name, namespace)
-    device_of = _device_reader(name, overload._schema)
+    host = frozenset(host)
+    device_of = _device_reader(name, overload._schema, host)
     storage = Storage(name, overload._schema, dtypes)
 
     def run(*args: Any) -> torch.Tensor:
@@ -233,7 +235,7 @@ def composite(
     for device, lower in (autocast or {}).items():
         library.impl(name, opaque(autocasts.kernel(overload, device, lower)), autocasts.KEYS[device])
     OPS[name] = Op(
-        name, family or name, schema, check, run, overload, distribution, storage, True, run, frozenset(calls)
+        name, family or name, schema, check, run, overload, distribution, storage, True, run, frozenset(calls), host
     )
     return _function(name, overload)
 
@@ -371,7 +373,7 @@ def _device_reader(op: str, schema: Any, host: frozenset[str] = frozenset()) -> 
                     f"move them with .to({str(device)!r})"
                 )
         for i in on_host:
-            if args[i].device.type not in ("cpu", "meta"):
+            if args[i] is not None and args[i].device.type not in ("cpu", "meta"):
                 raise DeviceError(
                     f"{op}: {names[i]} is on {args[i].device}, expected cpu, whatever the device of the others: "
                     f"its values are read before a kernel starts; move it with .cpu()"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from repdl.ops.activation import *
 from repdl.ops.adam_step import *
 from repdl.ops.addmm import *
+from repdl.ops.attention import *
 from repdl.ops.avg_pool import *
 from repdl.ops.batch_norm import *
 from repdl.ops.cast import *
