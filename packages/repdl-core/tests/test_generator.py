@@ -108,6 +108,7 @@ def test_generator__bad_arguments_change_nothing() -> None:
         (lambda: generator.set_state(torch.tensor([0, 0, -1, 0])), OutOfRangeError, r"state\[2\], the offset"),
         (lambda: generator.set_state(torch.tensor([0, 0, 0, -1])), OutOfRangeError, r"state\[3\], the spawned"),
         (lambda: generator.set_state([0, 0, 0, 0]), ArgumentError, "expected a tensor that get_state returned"),
+        (lambda: generator.position(-1), OutOfRangeError, "count is -1"),
         (lambda: generator.spawn(-1), OutOfRangeError, "n is -1"),
         (lambda: generator.fork(-1), OutOfRangeError, "worker_id is -1"),
     ]
@@ -121,7 +122,9 @@ def test_generator__end_of_a_stream() -> None:
     generator = Generator(0).set_state(torch.tensor([0, 0, 2**63 - 11, 0]))
     random.rand(4, generator=generator)
     state = generator.get_state()
-    with pytest.raises(OutOfRangeError, match="offset is 9223372036854775801, expected"):
+    with pytest.raises(
+        OutOfRangeError, match="count is 7, expected 0 to 6, as the generator's offset is 9223372036854775801"
+    ):
         random.rand(7, generator=generator)
     assert torch.equal(generator.get_state(), state)
     random.rand(6, generator=generator)
@@ -302,7 +305,7 @@ def test_compile__draws_anew_with_the_bits_of_eager(backend: str) -> None:
         assert random.get_state().tolist() == [2, 0, 42, 0]
     assert all(torch.equal(a, b) for a, b in zip(*results)) and not torch.equal(results[1][0], results[1][1])
     random.set_state(torch.tensor([2, 0, 2**63 - 8, 0]))
-    with pytest.raises(OutOfRangeError, match="offset is"):
+    with pytest.raises(OutOfRangeError, match="as the generator's offset is"):
         torch.compile(function, backend=backend, fullgraph=True)(torch.ones(7))
 
 

@@ -60,10 +60,10 @@ def _advance(now: NDArray[np.int64], count: int) -> torch.Tensor:
         offset = int(now[_OFFSET])
         check_range(
             "repdl.random",
-            offset <= NUMBERS - 1 - count,
+            0 <= count <= NUMBERS - 1 - offset,
             lambda: (
-                f"the generator's offset is {offset}, expected 2**63 - 1 - {count} at most, as {count} numbers are "
-                f"drawn; go on with a generator of another stream (spawn)"
+                f"count is {count}, expected 0 to {NUMBERS - 1 - offset}, as the generator's offset is {offset}; go on "
+                f"with a generator of another stream (spawn)"
             ),
         )
         position = torch.from_numpy(now[:_SPAWNS].copy())
@@ -169,7 +169,7 @@ class Generator:
         """`[seed, stream, offset]` of a draw of `count` elements; the generator goes on after them.
 
         Raises:
-            OutOfRangeError: if the stream has not that many numbers left.
+            OutOfRangeError: if `count` is negative, or the stream has not that many numbers left.
             UnsupportedError: in a backward pass, unless `torch.utils.checkpoint` restored the state; in a worker
                 of a `DataLoader`, of a generator from outside; under `torch.vmap`.
         """

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sized
 from typing import Any
 
 from torch.utils.data import Sampler
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
-from repdl.errors import ArgumentError, as_int, check, check_bool, check_range
+from repdl.errors import ArgumentError, UnsupportedError, as_int, check, check_bool, check_range
 from repdl.random.discrete import randperm
 from repdl.random.generator import STREAMS, Generator, checked_seed
 
@@ -30,6 +32,7 @@ class EpochSampler(Sampler[int]):
         self.epoch = 0
         self._next = 0  # where the next iteration begins
         self._given = 0  # how many indices of the epoch were given out
+        self._ahead = False  # whether that is more than the training has seen
 
     def __len__(self) -> int:
         """How many indices an epoch has."""
@@ -45,7 +48,7 @@ class EpochSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         begin, self._next = self._next, 0
-        self._given = begin
+        self._given, self._ahead = begin, _taken_in_advance()
         for index in self.order()[begin:]:
             self._given += 1
             yield index
@@ -60,7 +63,7 @@ class EpochSampler(Sampler[int]):
         check_range(
             "set_epoch", 0 <= epoch < _FIRST, lambda: f"epoch is {epoch}, expected an integer from 0 to 2**47 - 1"
         )
-        self.epoch, self._next, self._given = epoch, 0, 0
+        self.epoch, self._next, self._given, self._ahead = epoch, 0, 0, False
 
     def state_dict(self, seen: int | None = None) -> dict[str, Any]:
         """What `load_state_dict` needs to go on in the middle of an epoch.
@@ -71,7 +74,13 @@ class EpochSampler(Sampler[int]):
 
         Raises:
             OutOfRangeError: if `seen` is none of an epoch.
+            UnsupportedError: if `seen` is None and a `DataLoader` with workers has begun the epoch.
         """
+        if seen is None and self._ahead:
+            raise UnsupportedError(
+                "state_dict: seen is None, and a DataLoader with workers takes examples in advance; expected the "
+                "number that the training has used in this epoch"
+            )
         seen = self._given if seen is None else as_int("state_dict", "seen", seen)
         check_range("state_dict", 0 <= seen <= len(self), lambda: f"seen is {seen}, expected 0 to {len(self)}")
         return {
@@ -100,6 +109,18 @@ class EpochSampler(Sampler[int]):
         check_range(name, 0 <= seen <= len(self), lambda: f"seen is {seen}, expected 0 to {len(self)}")
         self.set_epoch(state_dict["epoch"])
         self._next = self._given = seen
+
+
+def _taken_in_advance() -> bool:
+    """Whether a `DataLoader` with workers asks for the indices: it has `BatchSampler`, or nothing, in between."""
+    frame = sys._getframe(2)
+    for _ in range(4):
+        if isinstance(frame.f_locals.get("self"), _MultiProcessingDataLoaderIter):
+            return True
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return False
 
 
 def sampler(data_source: Sized, seed: int, shuffle: bool = True) -> EpochSampler:
