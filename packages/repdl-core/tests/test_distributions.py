@@ -103,6 +103,21 @@ def test_distributions__one_number_an_element_in_every_way() -> None:
     assert torch.equal(double.float(), expected)
 
 
+def test_distributions__poisson() -> None:
+    assert functions.poisson(torch.zeros(100), position()).eq(0).all()
+    rate = torch.full((300,), 40.0, requires_grad=True)
+    x = functions.poisson(rate, position())
+    assert torch.equal(x, x.detach().round()) and 15 < float(x.detach().min()) < float(x.detach().max()) < 80
+    (grad,) = torch.autograd.grad(x.sum(), rate)
+    assert torch.equal(grad, torch.zeros(300)), "as torch.poisson"
+    seed, stream, offset = position().tolist()
+    parts = (
+        functions.poisson(rate[:7], position()),
+        functions.poisson(rate[7:], torch.tensor([seed, stream, offset + 7])),
+    )
+    assert_same_bits(torch.cat(parts), x)
+
+
 def test_distributions__truncated_normals_are_inside() -> None:
     for a, b in ((-2.0, 2.0), (0.3, 0.31), (5.0, math.inf), (-math.inf, -6.0), (-1.0, 40.0), (2.0, 2.0)):
         x = functions.truncated_normal(like(2000), position(), 0.5, 1.25, a, b)
@@ -130,6 +145,14 @@ def test_distributions__errors(name: str) -> None:
     given, message = WRONG[name]
     with pytest.raises(RepDLError, match=f"{name.strip()}: .*{message}"):
         getattr(functions, name.strip())(like(3), position(), *given)
+
+
+@pytest.mark.parametrize("value", [-0.1, 2.0**41, math.inf, math.nan])
+def test_distributions__wrong_rates_are_named(value: float) -> None:
+    rate = torch.full((2, 3), 0.5, dtype=torch.float64)
+    rate[0, 1] = value
+    with pytest.raises(RepDLError, match=r"poisson: rate\[0, 1\] is .*, expected a rate from 0 to 2\*\*40"):
+        functions.poisson(rate, position())
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.5, math.nan])

@@ -171,6 +171,34 @@ def test_statistics__bernoulli_and_dropout(n: int) -> None:
     mean_is(kept, 1.0, math.sqrt(1.25**2 * 0.8 - 1), "dropout keeps the mean")
 
 
+def poisson_probabilities(rate: float, most: int) -> Numbers:
+    """Of 0, 1, ... most - 1, and of all above."""
+    p = np.array([math.exp(k * math.log(rate) - rate - math.lgamma(k + 1)) for k in range(most)])
+    return np.concatenate([p, [1 - p.sum()]])
+
+
+@SIZES
+def test_statistics__poisson(n: int) -> None:
+    """Both methods, on both sides of the rate where one gives way to the other, and large rates."""
+    for rate in (0.1, 3.0, 29.5, 30.0, 200.0):
+        x = functions.poisson(torch.full((n // 4,), rate), at(13)).numpy()
+        spread = 4.5 * math.sqrt(rate) + 2
+        first, last = max(0, int(rate - spread)), int(rate + spread)
+        p = poisson_probabilities(rate, last)
+        p = np.concatenate([[p[: first + 1].sum()], p[first + 1 :]])
+        counts = np.bincount((x.astype(int) - first).clip(0, last - first), minlength=len(p)).astype(float)
+        keep = p * len(x) > 6
+        counts, p = np.append(counts[keep], counts[~keep].sum()), np.append(p[keep], p[~keep].sum())
+        if p[-1] * len(x) <= 6:
+            counts, p = counts[:-1], p[:-1]
+        chi_square(counts, p / p.sum(), f"Poisson of {rate}")
+    for rate in (1e4, 2.0**40):
+        x = functions.poisson(torch.full((n // 4,), rate, dtype=torch.float64), at(14)).numpy()
+        mean_is(x, rate, math.sqrt(rate), f"Poisson of {rate}")
+        mean_is((x - rate) ** 2, rate, math.sqrt(rate + 2 * rate**2), f"its variance, of {rate}")
+    kolmogorov_smirnov((x - rate) / math.sqrt(rate), phi, "nearly normal")
+
+
 @SIZES
 def test_statistics__integers(n: int) -> None:
     whole = like(n, dtype=torch.int64)

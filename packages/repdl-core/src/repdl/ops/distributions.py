@@ -6,7 +6,6 @@ The registered ops are what `repdl.random` is built of; they have no public func
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 
@@ -65,31 +64,37 @@ draw(
 )  # fmt: skip
 
 
-def _check_probabilities(p: torch.Tensor, position: torch.Tensor) -> None:
-    check_place("bernoulli", p.numel(), position)
-    if p.device.type != "cpu" or p.numel() == 0:  # the host waits for no device
+def _check_within(op: str, name: str, values: torch.Tensor, most: float, expected: str) -> None:
+    """Raise unless every element is from 0 to `most`. Only on the CPU: the host waits for no device."""
+    if values.device.type != "cpu" or values.numel() == 0:
         return
-    low, high = p.aminmax()  # NaN where one is
-    if low >= 0 and high <= 1:
+    low, high = values.aminmax()  # NaN where one is
+    if low >= 0 and high <= most:
         return
-    wrong = ~((p >= 0) & (p <= 1))
-    where = tuple(int(i) for i in wrong.nonzero()[0])
-    check_range("bernoulli", False, f"p{list(where)} is {float(p[where])}, expected a probability, 0 to 1")
+    where = tuple(int(i) for i in (~((values >= 0) & (values <= most))).nonzero()[0])
+    check_range(op, False, f"{name}{list(where)} is {float(values[where])}, expected {expected}")
 
 
-def _setup_bernoulli(ctx: Any, inputs: Any, output: Any) -> None:
-    pass
+def _define_of(op: str, name: str, most: float, expected: str) -> None:
+    """Register an op `(Tensor <name>, Tensor position) -> Tensor`, a draw for each element of `name`."""
+
+    def check_values(values: torch.Tensor, position: torch.Tensor) -> None:
+        check_place(op, values.numel(), position)
+        _check_within(op, name, values, most, expected)
+
+    registry.define(
+        op,
+        f"(Tensor {name}, Tensor {POSITION}) -> Tensor",
+        check=lambda values, position: check_position(op, position),
+        check_values=check_values,
+        fake=lambda values, position: torch.empty_like(values),
+        setup_context=lambda ctx, inputs, output: None,
+        backward=lambda ctx, grad: (torch.zeros_like(grad), None),  # as torch: a step function's
+        dtypes=Dtypes(integers=(POSITION,)),
+        host=(POSITION,),
+        family=FAMILY,
+    )
 
 
-registry.define(
-    "bernoulli",
-    f"(Tensor p, Tensor {POSITION}) -> Tensor",
-    check=lambda p, position: check_position("bernoulli", position),
-    check_values=_check_probabilities,
-    fake=lambda p, position: torch.empty_like(p),
-    setup_context=_setup_bernoulli,
-    backward=lambda ctx, grad: (torch.zeros_like(grad), None),  # as torch: a step function's
-    dtypes=Dtypes(integers=(POSITION,)),
-    host=(POSITION,),
-    family=FAMILY,
-)
+_define_of("bernoulli", "p", 1.0, "a probability, 0 to 1")
+_define_of("poisson", "rate", 2.0**40, "a rate from 0 to 2**40")

@@ -172,7 +172,63 @@ def bernoulli_scalar(like: torch.Tensor, position: torch.Tensor, p: float) -> to
     return to_torch(happens(position, np.full(like.shape, p)).astype(_like(like).dtype))
 
 
+def inside(word: Words) -> Array:
+    """In (0, 1), exactly."""
+    return np.asarray((word.astype(np.float64) + 0.5) * 2.0**-32)
+
+
+def _arrivals(position: torch.Tensor, n: Wide, rate: Array) -> Array:
+    total, count, left = np.zeros(n.size), np.zeros(n.size), np.arange(n.size)
+    for plane in range(FIRST_ATTEMPT, SPAWN):
+        total[left] = total[left] - log_double(inside(words(position, n[left], plane)))
+        left = left[total[left] <= rate[left]]
+        count[left] += 1
+        if not left.size:
+            break
+    return count
+
+
+def _stirling(k: Array) -> Array:
+    """log(k!) - k log(k) + k."""
+    square = k * k
+    series = (1 / 12 - (1 / 360 - (1 / 1260) / square) / square) / k
+    return np.asarray(0.5 * log_double(k) + (float.fromhex("0x1.d67f1c864beb5p-1") + series))
+
+
+def _transformed(position: torch.Tensor, n: Wide, rate: Array) -> Array:
+    result, left = np.zeros(n.size), np.arange(n.size)
+    root_b = 0.931 + 2.53 * np.sqrt(rate)
+    root_a = 0.02483 * root_b - 0.059
+    for plane in range(FIRST_ATTEMPT, SPAWN - 1, 2):
+        if not left.size:
+            break
+        mu, b, a = rate[left], root_b[left], root_a[left]
+        u = inside(words(position, n[left], plane)) - 0.5
+        v = inside(words(position, n[left], plane + 1))
+        s = 0.5 - np.abs(u)
+        k = np.floor(((2.0 * a) / s + b) * u + mu + 0.43)
+        quick = (s >= 0.07) & (v <= 0.9277 - 3.6224 / (b - 2.0))
+        possible = ~((k < 1) | ((s < 0.013) & (v > s)))
+        whole = np.where(k < 1, 1.0, k)
+        density = whole * log_double(mu / whole) + (whole - mu) - _stirling(whole)
+        slow = log_double((v * (1.1239 + 1.1328 / (b - 3.4))) / (a / (s * s) + b)) <= density
+        result[left] = k
+        left = left[~(quick | (possible & slow))]
+    return result
+
+
+def poisson(rate: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+    x = to_numpy(rate)
+    wide, n = x.reshape(-1).astype(np.float64), numbers(position, x.size)
+    large = wide >= 30
+    result = np.zeros(x.size)
+    result[large] = _transformed(position, n[large], wide[large])
+    result[~large] = _arrivals(position, n[~large], wide[~large])
+    return to_torch(result.reshape(x.shape).astype(x.dtype))
+
+
 OPS = {
+    "poisson": poisson,
     "uniform": uniform,
     "normal": normal,
     "exponential": exponential,

@@ -30,6 +30,7 @@ def large_draws(n: int) -> list[Draw]:
         *(("bernoulli_scalar", (like, at, 0.3), True) for like in (single, double)),
         *(("bernoulli", (tensor, at), True) for tensor in (p, p.double())),
         *(("dropout", (tensor, at, 0.4), True) for tensor in (x, x.double())),
+        *(("poisson", (tensor * 64, at), True) for tensor in (p, p.double())),
         *(("normal", (like, at, 0.5, 2.0), False) for like in (single, double)),
         *(("exponential", (like, at, 2.0), False) for like in (single, double)),
         ("truncated_normal", (single, at, 0.0, 1.0, -1.0, 3.0), False),

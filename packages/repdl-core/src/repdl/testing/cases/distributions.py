@@ -57,6 +57,13 @@ def _probabilities() -> torch.Tensor:
     return p
 
 
+def _rates() -> torch.Tensor:
+    """From 0 to 2**36, on both sides of 30."""
+    x = uniform(5, 7, 12).abs() * torch.exp2(torch.arange(12) * 3.0 - 1.0)
+    x[0, :4] = torch.tensor([0.0, 2.0**-149, 29.75, 30.0])
+    return x
+
+
 CASES = [
     *(
         Case(op, name, lambda op=op, name=name: (like(7, 9), position(), *OPTIONS[op][name]), dtypes=EVERY)
@@ -75,6 +82,10 @@ CASES = [
     Case("bernoulli", "permuted", lambda: (_probabilities().t(), position()), dtypes=EVERY),
     Case("bernoulli", "expanded", lambda: (uniform(3, 5, 1).abs().expand(5, 4), position()), dtypes=EVERY),
     Case("bernoulli", "ends", lambda: (torch.tensor([0.0, 1.0, -0.0, 2.0**-149]).repeat(9), position())),
+    *(Case("poisson", name, lambda n=name: (_rates()[:5], position(n)), dtypes=DOUBLE) for name in PLACES),
+    Case("poisson", "permuted", lambda: (_rates()[:, :5].t(), position()), dtypes=EVERY),
+    Case("poisson", "one", lambda: (torch.tensor(3.5), position())),
+    Case("poisson", "empty", lambda: (torch.zeros(0, 2), position()), dtypes=EVERY),
     Case("bernoulli", "one", lambda: (torch.tensor(0.5), position())),
     Case("bernoulli", "empty", lambda: (torch.zeros(0, 2), position()), dtypes=EVERY),
 ]
