@@ -302,7 +302,9 @@ BAD: list[tuple[Callable[[Generator], Any], type[RepDLError], str]] = [
     (lambda g: random.log_normal_(torch.empty(2, dtype=torch.float64), generator=g), UnsupportedError, "is float64"),
     (lambda g: random.cauchy_(torch.empty(2, dtype=torch.float64), generator=g), UnsupportedError, "is float64"),
     (lambda g: random.trunc_normal_(torch.empty(2, dtype=torch.float64), generator=g), UnsupportedError, "is float64"),
-    (lambda g: random.poisson(torch.ones(3), g), UnsupportedError, "not available yet; expected one of rand"),
+    (lambda g: random.poisson(torch.tensor([1.0, -2.0]), g), OutOfRangeError, r"input\[1\] is -2.0, expected a rate"),
+    (lambda g: random.poisson(torch.tensor([NAN]), g), OutOfRangeError, r"input\[0\] is nan, expected a rate"),
+    (lambda g: random.poisson(torch.ones(3, dtype=torch.int64), g), UnsupportedError, "dtype is int64"),
     (lambda g: random.binomial(torch.ones(3), torch.ones(3), g), UnsupportedError, "not available yet"),
 ]
 

@@ -22,9 +22,9 @@ from repdl.testing import ODD_CONTRACTS, Case, assert_same_bits, cases, check_pa
 
 Function = Callable[..., Any]
 
-WHOLE = {"bernoulli", "bernoulli_scalar", "random_integers", "random_permutation", "random_words"}
+WHOLE = {"bernoulli", "bernoulli_scalar", "poisson", "random_integers", "random_permutation", "random_words"}
 """Draws of whole numbers."""
-DRAWS = {op for op in OPS if OPS[op].host and OPS[op].differentiable is None} | {"bernoulli"}
+DRAWS = {op for op in OPS if OPS[op].host and OPS[op].differentiable is None} | {"bernoulli", "poisson"}
 """Ops that no value of a tensor but the position and probabilities reaches."""
 NEVER_NAN = {"sign", "exponential", "truncated_normal", "uniform", *WHOLE}  # sign(NaN) is 0, as torch has it
 # The results nearest to 0 are far from subnormal.

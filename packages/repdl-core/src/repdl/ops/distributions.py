@@ -64,7 +64,7 @@ draw(
 )  # fmt: skip
 
 
-def _check_within(op: str, name: str, values: torch.Tensor, most: float, expected: str) -> None:
+def check_within(op: str, name: str, values: torch.Tensor, most: float, expected: str) -> None:
     """Raise unless every element is from 0 to `most`. Only on the CPU: the host waits for no device."""
     if values.device.type != "cpu" or values.numel() == 0:
         return
@@ -80,7 +80,7 @@ def _define_of(op: str, name: str, most: float, expected: str) -> None:
 
     def check_values(values: torch.Tensor, position: torch.Tensor) -> None:
         check_place(op, values.numel(), position)
-        _check_within(op, name, values, most, expected)
+        check_within(op, name, values, most, expected)
 
     registry.define(
         op,
@@ -96,5 +96,8 @@ def _define_of(op: str, name: str, most: float, expected: str) -> None:
     )
 
 
+RATES = 2.0**40, "a rate from 0 to 2**40"
+"""Up to which the logarithm of a double tells counts apart."""
+
 _define_of("bernoulli", "p", 1.0, "a probability, 0 to 1")
-_define_of("poisson", "rate", 2.0**40, "a rate from 0 to 2**40")
+_define_of("poisson", "rate", *RATES)

@@ -9,6 +9,7 @@ import torch
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError, as_int, check, check_range, check_tensor
 from repdl.numbers import FORMATS
 from repdl.ops._number import constant, floating
+from repdl.ops.distributions import RATES, check_within
 from repdl.random import _fill
 from repdl.random._fill import Options, Tensor, writable
 from repdl.random.continuous import laid_out
@@ -255,18 +256,25 @@ def geometric_(tensor: Tensor, p: float, *, generator: Generator | None = None) 
 
 def _unavailable(name: str) -> NoReturn:
     raise UnsupportedError(
-        f"{name}: not available yet; expected one of rand, randn, randint, randperm, bernoulli, multinomial, normal, "
-        f"uniform_, normal_, trunc_normal_, exponential_, cauchy_, log_normal_, geometric_, bernoulli_, random_"
+        f"{name}: not available yet; expected one of rand, randn, randint, randperm, bernoulli, poisson, multinomial, "
+        f"normal, uniform_, normal_, trunc_normal_, exponential_, cauchy_, log_normal_, geometric_, bernoulli_, random_"
     )
 
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Not available yet.
+    """Poisson numbers of the rates that `input` has: float32, float64 or halves. The gradient is 0, as of steps.
 
     Raises:
-        UnsupportedError: always; it says which functions there are.
+        OutOfRangeError, UnsupportedError: if a rate is not in [0, 2**40], or of another dtype; nothing is drawn.
+
+    Contract: distributions v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.poisson.html
     """
-    _unavailable("poisson")
+    name = "poisson"
+    check_tensor(name, input=input)
+    _fill.takes(name, name, input.dtype)
+    if not torch.compiler.is_compiling():
+        check_within(name, "input", input.detach(), *RATES)
+    return _fill.draw(name, name, input, generator)
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
