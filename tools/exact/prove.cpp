@@ -47,10 +47,15 @@ std::uint32_t bits_of(float x) {
 
 namespace pointwise = repdl::pointwise;
 
-// As CPU kernels call it: a plain loop that the compiler vectorises.
+// As CPU kernels call it: a loop that the compiler vectorises.
 template <template <class> class F>
 void loop(const float* x, float* y, int n) {
-  for (int i = 0; i < n; ++i) y[i] = F<float>()(x[i]);
+  using Paths = typename pointwise::PathsOf<F<float>>::type;
+  if constexpr (std::is_void_v<Paths>) {
+    for (int i = 0; i < n; ++i) y[i] = F<float>()(x[i]);
+  } else {
+    repdl::exact::evaluate(Paths(), x, y, n);
+  }
 }
 
 // The same for a function of a whole Vec.

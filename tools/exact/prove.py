@@ -32,7 +32,10 @@ INCLUDE = HERE.parents[1] / "packages/repdl-core/src/repdl_contract/include"
 NATIVE = HERE.parents[1] / "packages/repdl-cpu/native"
 HARD = HERE / "hard.json"
 PAGE = HERE.parents[1] / "docs/exact-functions.md"
-STRUCT = re.compile(r'struct \w+ : (\w+) \{\s+static constexpr auto op = "(\w+)";\s+REPDL_HD T operator\(\)\(T x\)')
+STRUCT = re.compile(
+    r'struct \w+ : (\w+) \{\s+static constexpr auto op = "(\w+)";\s+'
+    r"(?:using Paths = \S+\s+)?REPDL_HD T operator\(\)\(T x\)"
+)
 """Of a function of one tensor: its kind, `Exact` where there is one of a whole Vec, and its name."""
 KINDS = {name: kind for kind, name in STRUCT.findall((INCLUDE / "repdl/pointwise/exact.hpp").read_text())}
 PRECISELY: dict[str, Callable[[gmpy2.mpfr], gmpy2.mpfr]] = {

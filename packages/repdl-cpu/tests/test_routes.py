@@ -337,14 +337,16 @@ def test_routes__pointwise() -> None:
 def pointwise_strides() -> None:
     """Operands that no loop takes as they are, longer than the blocks that vectors copy."""
     x, y, z = (uniform(seed, 1300, special=True)[::2] for seed in (1, 2, 3))
-    for op, args in {
-        "exp": (x,),
-        "neg": (x,),
-        "gelu_backward": (x, y.contiguous(), "none"),
-        "silu_backward": (x.contiguous(), y[:1].expand(650)),
-        "mul": (x, y, "v1"),
-        "maximum_backward": (x, y, z),
-    }.items():
+    for op, *args in (
+        ("exp", x),
+        ("neg", x),
+        ("tan", x),
+        ("tan", x.contiguous() * 2.0**20),
+        ("gelu_backward", x, y.contiguous(), "none"),
+        ("silu_backward", x.contiguous(), y[:1].expand(650)),
+        ("mul", x, y, "v1"),
+        ("maximum_backward", x, y, z),
+    ):
         for dtype in (torch.float32, torch.float64):
             if OPS[op].takes(dtype):
                 given = tuple(in_dtype(a, dtype) if isinstance(a, torch.Tensor) else a for a in args)

@@ -92,6 +92,13 @@ class Row<F, std::index_sequence<I...>> {
   void run(const F& f, T* out, std::int64_t n) const {
     using One = std::integral_constant<std::int64_t, 1>;
     using Zero = std::integral_constant<std::int64_t, 0>;
+    using Paths = typename pointwise::PathsOf<F>::type;
+    if constexpr (!std::is_void_v<Paths>) {
+      if (dense()) {
+        REPDL_ROUTE("pointwise: two paths");
+        return exact::evaluate(Paths(), at<0>(), out, n);
+      }
+    }
     if (dense()) return loop(f, out, n, std::conditional_t<I == I, One, One>()...);
     if constexpr (count == 2) {
       if (each_is({1, 0})) {

@@ -131,6 +131,7 @@ struct Sin : Exact {
 template <class T>
 struct Tan : Scalars {
   static constexpr auto op = "tan";
+  using Paths = exact::Tan;
   REPDL_HD T operator()(T x) const { return exact::tan(x); }
 };
 

@@ -33,7 +33,7 @@ struct Arithmetic {  // float and double; compilers vectorise it
 struct Vectors {  // float, and vectors: calls exact functions
   static constexpr bool doubles = false, vectors = true, costly = true;
 };
-struct Scalars {  // float: calls exact functions that have no vector form
+struct Scalars {  // float: calls exact functions that have no vector form; PathsOf says which has two paths
   static constexpr bool doubles = false, vectors = false, costly = true;
 };
 struct Exact : Vectors {};  // one exact function, whose NaN is the one NaN already
@@ -58,6 +58,16 @@ struct OptionsOf {
 template <class F>
 struct OptionsOf<F, std::void_t<typename F::Options>> {
   using type = typename F::Options;
+};
+
+// F::Paths: of one exact function with two paths (exact/two_paths.hpp), so that a loop can take the quick one first.
+template <class F, class = void>
+struct PathsOf {
+  using type = void;
+};
+template <class F>
+struct PathsOf<F, std::void_t<typename F::Paths>> {
+  using type = typename F::Paths;
 };
 
 template <class F>
