@@ -59,6 +59,7 @@ def test_random__torchs_options() -> None:
         assert function(*args, device="cpu", layout=torch.strided, pin_memory=False).device.type == "cpu"
         assert function(*args, device="meta").is_meta
     assert random.rand(3, requires_grad=True).requires_grad and random.rand().shape == ()
+    assert random.rand(size=(2, 3)).shape == random.randn(size=torch.Size([2, 3])).shape == (2, 3)
     for dtype in (torch.float64, torch.bfloat16):
         torch.set_default_dtype(dtype)
         try:
@@ -215,6 +216,8 @@ def test_random__multinomial() -> None:
     given_3 = first[first[:, 0] == 3, 1]  # then 1 is twice as likely as 0
     assert abs((given_3 == 1).float().mean() - 2 / 3) < 0.04
     assert random.multinomial(weights[0].bfloat16(), 2).shape == (2,)
+    for replacement in (True, False):
+        assert random.multinomial(weights[:0], 2, replacement).shape == (0, 2)
     out = torch.empty(2, dtype=torch.int64)
     assert random.multinomial(weights[0], 2, generator=g(), out=out) is out
     tiny = torch.tensor([1e-40, 1e-45, 0.0])  # 1 / weight is infinite: 0 still comes never
@@ -233,6 +236,8 @@ def test_random__multinomial() -> None:
 NAN, INF = float("nan"), float("inf")
 BAD: list[tuple[Callable[[Generator], Any], type[RepDLError], str]] = [
     (lambda g: random.rand(-1, generator=g), ShapeError, r"rand: size is \[-1\]"),
+    (lambda g: random.rand(2, names=("N",), generator=g), ArgumentError, "rand: got names, expected no others"),
+    (lambda g: random.rand(2, size=(3,), generator=g), ArgumentError, "rand: got size"),
     (lambda g: random.rand(2.5, generator=g), ArgumentError, "size"),
     (lambda g: random.rand(2, dtype=torch.int64, generator=g), UnsupportedError, "dtype is int64, expected"),
     (lambda g: random.rand(2, layout=torch.sparse_coo, generator=g), UnsupportedError, "layout"),

@@ -45,8 +45,10 @@ def blank(size: Sequence[int], dtype: torch.dtype, device: Any) -> Tensor:
     return torch.empty((), dtype=dtype, device=device).expand(list(size))
 
 
-def sizes(name: str, size: Sequence[Any]) -> list[int]:
-    """`rand(2, 3)` and `rand((2, 3))` alike, as integers that are not negative."""
+def sizes(name: str, size: Sequence[Any], options: dict[str, Any] | None = None) -> list[int]:
+    """`rand(2, 3)`, `rand((2, 3))` and `rand(size=(2, 3))` alike, as integers that are not negative."""
+    if options and "size" in options and not size:
+        size = (options.pop("size"),)
     if len(size) == 1 and isinstance(size[0], (tuple, list, torch.Size)):
         size = size[0]
     found = [as_int(name, f"size[{i}]", n) for i, n in enumerate(size)]
@@ -69,7 +71,13 @@ class Options:
         device: Any = None,
         requires_grad: bool = False,
         pin_memory: bool | None = False,
+        **others: Any,
     ) -> None:
+        if others:
+            raise ArgumentError(
+                f"{name}: got {', '.join(others)}, expected no others than generator, out, dtype, layout, device, "
+                f"requires_grad and pin_memory"
+            )
         if out is not None:
             check_tensor(name, out=out)
         if layout not in (None, torch.strided):

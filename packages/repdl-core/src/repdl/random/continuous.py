@@ -43,7 +43,8 @@ def rand(*size: Any, generator: Generator | None = None, out: Tensor | None = No
 
     Contract: distributions v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.rand.html
     """
-    shape, asked = _fill.sizes("rand", size), Options("rand", "uniform", None, out=out, **options)
+    shape = _fill.sizes("rand", size, options)
+    asked = Options("rand", "uniform", None, out=out, **options)
     bounds = _fill.bounds("rand", 0.0, 1.0, asked.dtype)
     return asked.finished(_fill.draw("rand", "uniform", asked.blank(shape), generator, *bounds))
 
@@ -60,7 +61,8 @@ def randn(*size: Any, generator: Generator | None = None, out: Tensor | None = N
 
     Contract: distributions v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.randn.html
     """
-    shape, asked = _fill.sizes("randn", size), Options("randn", "normal", None, out=out, **options)
+    shape = _fill.sizes("randn", size, options)
+    asked = Options("randn", "normal", None, out=out, **options)
     return asked.finished(_fill.draw("randn", "normal", asked.blank(shape), generator, 0.0, 1.0))
 
 
