@@ -306,7 +306,6 @@ BAD: list[tuple[Callable[[Generator], Any], type[RepDLError], str]] = [
     (lambda g: random.multinomial(torch.ones(3, dtype=torch.int64), 1, generator=g), DTypeError, "dtype"),
     (lambda g: random.log_normal_(torch.empty(2, dtype=torch.float64), generator=g), UnsupportedError, "is float64"),
     (lambda g: random.cauchy_(torch.empty(2, dtype=torch.float64), generator=g), UnsupportedError, "is float64"),
-    (lambda g: random.trunc_normal_(torch.empty(2, dtype=torch.float64), generator=g), UnsupportedError, "is float64"),
     (lambda g: random.poisson(torch.tensor([1.0, -2.0]), g), OutOfRangeError, r"input\[1\] is -2.0, expected a rate"),
     (lambda g: random.poisson(torch.tensor([NAN]), g), OutOfRangeError, r"input\[0\] is nan, expected a rate"),
     (lambda g: random.poisson(torch.ones(3, dtype=torch.int64), g), UnsupportedError, "dtype is int64"),

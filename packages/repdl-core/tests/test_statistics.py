@@ -153,10 +153,11 @@ def test_statistics__exponential(n: int, dtype: torch.dtype) -> None:
 
 
 @SIZES
-def test_statistics__truncated_normal(n: int) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_statistics__truncated_normal(n: int, dtype: torch.dtype) -> None:
     """Each way of rejection: normal, uniform on either side of 0 and across, the tail, and mirrored ones."""
     for low, high in ((-2.0, 2.0), (0.4, 3.0), (-0.5, 0.7), (1.0, 1.5), (2.0, 9.0), (-9.0, -3.0), (-math.inf, -1.0)):
-        z = numbers("truncated_normal", n // 10, 0.5, 2.0, 0.5 + 2 * low, 0.5 + 2 * high)
+        z = numbers("truncated_normal", n // 10, 0.5, 2.0, 0.5 + 2 * low, 0.5 + 2 * high, dtype=dtype)
         first, last = phi(np.array([low, high]).clip(-9, 9))
         kolmogorov_smirnov((z - 0.5) / 2, lambda x: (phi(x) - first) / (last - first), f"{low} to {high}")
 

@@ -68,6 +68,6 @@ def test_draws__on_every_isa_with_every_number_of_threads(number: int) -> None:
 
 
 def test_draws__those_tried_are_all() -> None:
-    drawing = {op.name for op in OPS.values() if "position" in op.host}
+    drawing = {op.name for op in OPS.values() if "position" in op.host and op.formula is None}
     assert {op for op, _, _ in large_draws(0)} == drawing
     assert {args[0].dtype for op, args, _ in large_draws(0) if op == "dropout"} == {torch.float32, torch.float64}

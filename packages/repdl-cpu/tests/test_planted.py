@@ -318,6 +318,7 @@ BUGS = {
     "uniform_reaches_high": Bug("include/repdl/random/draws.hpp", {"x > limit ? limit : x;": "x;"}, "random", "test_parity.py -k TestCpu and uniform_"),
     "normal_of_the_next_pair": Bug("random/normal.cpp", {"random::angle(words[2 * j + 1])": "random::angle(words[2 * j])"}, "random", "test_parity.py -k TestCpu and normal__"),
     "normal_double_low_half": Bug("random/normal.cpp", {"fill_words(at, batch, random::pairs_plane + 1, low);": "fill_words(at, batch, random::pairs_plane, low);"}, "random", "test_parity.py -k TestCpu and normal__ and f64"),
+    "truncated_normal_double_words_twice": Bug("include/repdl/random/draws.hpp", {"wide(at.word(n, plane + 2), at.word(n, plane + 3))": "wide(w, x)"}, "random", "test_parity.py -k TestCpu and truncated_normal__ and f64"),
     "poisson_of_one_number": Bug("random/poisson.cpp", {"number = at.offset + static_cast<std::uint64_t>(i);": "number = at.offset;"}, "random", "test_parity.py -k TestCpu and poisson_"),
     "poisson_squeeze": Bug("include/repdl/random/poisson.hpp", {"if (s >= 0.07 && v <= inner) break;": "if (s >= 0.07) break;"}, "random", "test_parity.py -k TestCpu and poisson_"),
     "permutation_ties_by_index": Bug("random/permutation.cpp", {"second(a) < second(b)": "a < b"}, "random", DRAWS),

@@ -95,9 +95,10 @@ void wide_exponential(const Tensor&, const Tensor& position, double lambd, const
   of_wide_words<random::WideExponential>(position, output, run, lambd);
 }
 
+template <class T>
 void truncated_normal(const Tensor&, const Tensor& position, double mean, double std, double a, double b,
                       const Tensor& output, const Run& run) {
-  of_blocks<random::TruncatedNormal>(position, output, run, mean, std, a, b);
+  of_blocks<random::TruncatedNormal<T>>(position, output, run, mean, std, a, b);
 }
 
 template <class T>
@@ -146,7 +147,8 @@ const AddKernel word_kernel = add_kernel<&random_words>("random_words", DType::f
 const AddKernel integer_kernel = add_kernel<&random_integers>("random_integers", DType::float32);
 const AddKernel uniform_kernels = add_kernels<&uniform, &wide_uniform>("uniform");
 const AddKernel exponential_kernels = add_kernels<&exponential, &wide_exponential>("exponential");
-const AddKernel truncated_normal_kernel = add_kernel<&truncated_normal>("truncated_normal", DType::float32);
+const AddKernel truncated_normal_kernels =
+    add_kernels<&truncated_normal<float>, &truncated_normal<double>>("truncated_normal");
 const AddKernel bernoulli_kernels = add_kernels<&bernoulli<float>, &bernoulli<double>>("bernoulli", Layout::rows);
 const AddKernel bernoulli_scalar_kernels =
     add_kernels<&bernoulli_scalar<float>, &bernoulli_scalar<double>>("bernoulli_scalar");

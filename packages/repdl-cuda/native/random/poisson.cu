@@ -11,8 +11,7 @@ namespace {
 constexpr int threads = 128;
 
 template <class T>
-__global__ void __launch_bounds__(threads)
-    draw_counts(random::Position at, const T* rate, T* out, std::int64_t count) {
+__global__ void __launch_bounds__(threads) draw_counts(random::Position at, const T* rate, T* out, std::int64_t count) {
   const std::int64_t i = thread_index();
   if (i >= count) return;
   const std::uint64_t number = at.offset + static_cast<std::uint64_t>(i);

@@ -10,7 +10,7 @@ import math
 import torch
 
 from repdl import registry
-from repdl.dtypes import SINGLE, Dtypes
+from repdl.dtypes import Dtypes
 from repdl.errors import check, check_range
 from repdl.ops._position import POSITION, check_place, check_position, check_probability, draw
 
@@ -18,7 +18,6 @@ __all__: list[str] = []
 
 FAMILY = "distributions"
 ANY = Dtypes(integers=(POSITION,), shapes=("like",))
-SINGLES = Dtypes(SINGLE, integers=(POSITION,), shapes=("like",))
 
 
 def _check_uniform(like: torch.Tensor, low: float, high: float, limit: float) -> None:
@@ -56,7 +55,7 @@ draw("normal", "float mean, float std", check_options=_check_normal, dtypes=ANY,
 draw("exponential", "float lambd", check_options=_check_exponential, dtypes=ANY, family=FAMILY)
 draw(
     "truncated_normal", "float mean, float std, float a, float b",
-    check_options=_check_truncated_normal, dtypes=SINGLES, family=FAMILY,
+    check_options=_check_truncated_normal, dtypes=ANY, family=FAMILY,
 )  # fmt: skip
 draw(
     "bernoulli_scalar", "float p",

@@ -219,7 +219,7 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill with normal numbers that lie in [a, b], in place: float32 or halves; returns the tensor.
+    """Fill with normal numbers that lie in [a, b], in place: float32, float64 or halves; returns the tensor.
 
     Raises:
         OutOfRangeError, UnsupportedError: unless std > 0 and a <= b, mean and std finite; nothing is drawn.

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from repdl.reference import exact
 from repdl.reference.arithmetic import Array, fma, rounded, to_numpy, to_torch
 from repdl.reference.random import FIRST_ATTEMPT, SPAWN, Wide, Words, numbers, wide_words, words
 
+Bits = NDArray[Any]
+"""Words, or 64 bits of two of them: uint32 or uint64."""
 PAIRS = 2
 """The plane of the pairs of the normal distribution."""
-SINGLE = np.zeros((), np.float32)
 LN_2 = float.fromhex("0x1.62e42fefa2p-1"), float.fromhex("0x1.9ef35793c7673p-41")
 """ln 2 to 40 bits, and the rest."""
 
@@ -23,21 +26,6 @@ def half_open(position: torch.Tensor, number: Wide, plane: int, like: Array) -> 
     if like.dtype == np.float64:
         return (wide_words(position, number, plane) >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return (words(position, number, plane) >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
-
-
-def left_open(word: Words) -> Array:
-    """In (0, 1]: from 2**-33 on, with nearly 24 bits everywhere."""
-    return fma(word.astype(np.float32), np.float32(2.0**-32), np.float32(2.0**-33))
-
-
-def angle(word: Words) -> Array:
-    """In [-pi, pi]."""
-    return word.view(np.int32).astype(np.float32) * np.float32(math.pi * 2.0**-31)
-
-
-def radius(word: Words) -> Array:
-    """The length of a pair of normal numbers."""
-    return np.sqrt(np.float32(-2.0) * exact.log(left_open(word)))
 
 
 def log_double(x: Array) -> Array:
@@ -70,24 +58,51 @@ def direction(turn: Wide) -> tuple[Array, Array]:
     return np.where(left, -x, x), np.where(below, -y, y)
 
 
-def wide_left_open(x64: Wide) -> Array:
-    return fma(x64.astype(np.float64), np.asarray(2.0**-64), np.asarray(2.0**-65))
+def left_open(bits: Bits) -> Array:
+    """In (0, 1], with nearly all bits of the dtype everywhere: from 2**-33 on of a word, from 2**-65 on of 64 bits."""
+    if bits.dtype == np.uint64:
+        return fma(bits.astype(np.float64), np.asarray(2.0**-64), np.asarray(2.0**-65))
+    return fma(bits.astype(np.float32), np.float32(2.0**-32), np.float32(2.0**-33))
 
 
-def standard_normal(position: torch.Tensor, number: Wide, like: Array = SINGLE) -> Array:
+def log(v: Array) -> Array:
+    return log_double(v) if v.dtype == np.float64 else exact.log(v)
+
+
+def angle(word: Words) -> Array:
+    """In [-pi, pi]."""
+    return word.view(np.int32).astype(np.float32) * np.float32(math.pi * 2.0**-31)
+
+
+def cosine(bits: Bits) -> Array:
+    return direction(bits)[0] if bits.dtype == np.uint64 else exact.cos(angle(bits))
+
+
+def sine(bits: Bits) -> Array:
+    return direction(bits)[1] if bits.dtype == np.uint64 else exact.sin(angle(bits))
+
+
+def radius(bits: Bits) -> Array:
+    """The length of a pair of normal numbers."""
+    v = left_open(bits)
+    return np.asarray(np.sqrt(v.dtype.type(-2.0) * log(v)))
+
+
+def standard_exponential(bits: Bits) -> Array:
+    v = left_open(bits)
+    return np.where(v == 1, v.dtype.type(2.0**-54 if v.dtype == np.float64 else 2.0**-25), -log(v))
+
+
+def bits_of(position: torch.Tensor, number: Wide, plane: int, like: Array) -> Bits:
+    """A word, in float64 two as 64 bits."""
+    return (wide_words if like.dtype == np.float64 else words)(position, number, plane)
+
+
+def standard_normal(position: torch.Tensor, number: Wide, like: Array) -> Array:
     first = number & ~np.uint64(1)
-    if like.dtype == np.float64:
-        r = np.sqrt(-2.0 * log_double(wide_left_open(wide_words(position, first, PAIRS))))
-        cosine, sine = direction(wide_words(position, first + np.uint64(1), PAIRS))
-        return np.where(number & np.uint64(1), r * sine, r * cosine)
-    r = radius(words(position, first, PAIRS))
-    t = angle(words(position, first + np.uint64(1), PAIRS))
-    return np.where(number & np.uint64(1), r * exact.sin(t), r * exact.cos(t))
-
-
-def standard_exponential(word: Words) -> Array:
-    v = left_open(word)
-    return np.where(v == 1, np.float32(2.0**-25), -exact.log(v))
+    r = radius(bits_of(position, first, PAIRS, like))
+    turn = bits_of(position, first + np.uint64(1), PAIRS, like)
+    return np.where(number & np.uint64(1), r * sine(turn), r * cosine(turn))
 
 
 def _like(like: torch.Tensor) -> Array:
@@ -111,11 +126,7 @@ def normal(like: torch.Tensor, position: torch.Tensor, mean: float, std: float) 
 
 def exponential(like: torch.Tensor, position: torch.Tensor, lambd: float) -> torch.Tensor:
     one, n = _like(like), numbers(position, like.numel())
-    if one.dtype == np.float64:
-        v = wide_left_open(wide_words(position, n, 0))
-        e = np.where(v == 1, 2.0**-54, -log_double(v))
-    else:
-        e = standard_exponential(words(position, n, 0))
+    e = standard_exponential(bits_of(position, n, 0, one))
     with np.errstate(all="ignore"):
         x = e / rounded(lambd, one)
     return to_torch(x.reshape(like.shape))
@@ -124,35 +135,42 @@ def exponential(like: torch.Tensor, position: torch.Tensor, lambd: float) -> tor
 def truncated_normal(
     like: torch.Tensor, position: torch.Tensor, mean: float, std: float, a: float, b: float
 ) -> torch.Tensor:
-    n = numbers(position, like.numel())
+    one, n = _like(like), numbers(position, like.numel())
     low, high = (a - mean) / std, (b - mean) / std
     mirrored = low + high < 0 if high - low < math.inf else high < math.inf
     if mirrored:
         low, high = -high, -low
     rate = (low + math.sqrt(low * low + 4.0)) / 2.0
-    lo, hi, width, top, at = (rounded(x, SINGLE) for x in (low, high, high - low, max(low, 0.0), rate))
-    result, left = np.zeros(n.size, dtype=np.float32), np.arange(n.size)
-    minus_half = np.float32(-0.5)
-    for plane in range(FIRST_ATTEMPT, SPAWN - 1, 2):
-        first, second = (words(position, n[left], p) for p in (plane, plane + 1))
+    lo, hi, width, top, at = (rounded(x, one) for x in (low, high, high - low, max(low, 0.0), rate))
+    planes = 2 if one.dtype == np.float64 else 1
+
+    def happen(bits: Bits, q: Array) -> np.ndarray:
+        """Events of the probabilities exp(-q / 2)."""
+        if q.dtype == np.float64:
+            return np.asarray(standard_exponential(bits) >= 0.5 * q)
+        return np.asarray(left_open(bits) <= exact.exp(np.float32(-0.5) * q))
+
+    result, left = np.zeros(n.size, dtype=one.dtype), np.arange(n.size)
+    for plane in range(FIRST_ATTEMPT, SPAWN - 2 * planes + 1, 2 * planes):
+        first, second = (bits_of(position, n[left], p, one) for p in (plane, plane + planes))
         with np.errstate(all="ignore"):
             if low < 0.5 and high - low > 2.0:
-                z = radius(first) * exact.cos(angle(second))
+                z = radius(first) * cosine(second)
                 accepted = (z >= lo) & (z <= hi)
             elif low * (high - low) <= 1.0:
-                z = np.minimum(fma(half_open(position, n[left], plane, SINGLE), width, lo), hi)
-                accepted = left_open(second) <= exact.exp(minus_half * ((z - top) * (z + top)))
+                z = np.minimum(fma(half_open(position, n[left], plane, one), width, lo), hi)
+                accepted = happen(second, (z - top) * (z + top))
             else:
                 z = lo + standard_exponential(first) / at
                 d = z - at
-                accepted = (z <= hi) & (left_open(second) <= exact.exp(minus_half * (d * d)))
+                accepted = (z <= hi) & happen(second, d * d)
         result[left] = z
         left = left[~accepted]
         if not left.size:
             break
     with np.errstate(all="ignore"):
-        x = fma(-result if mirrored else result, rounded(std, SINGLE), rounded(mean, SINGLE))
-    x = np.minimum(np.maximum(x, rounded(a, SINGLE)), rounded(b, SINGLE))
+        x = fma(-result if mirrored else result, rounded(std, one), rounded(mean, one))
+    x = np.minimum(np.maximum(x, rounded(a, one)), rounded(b, one))
     return to_torch(x.reshape(like.shape))
 
 

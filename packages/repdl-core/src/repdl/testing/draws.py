@@ -33,5 +33,5 @@ def large_draws(n: int) -> list[Draw]:
         *(("poisson", (tensor * 64, at), True) for tensor in (p, p.double())),
         *(("normal", (like, at, 0.5, 2.0), False) for like in (single, double)),
         *(("exponential", (like, at, 2.0), False) for like in (single, double)),
-        ("truncated_normal", (single, at, 0.0, 1.0, -1.0, 3.0), False),
+        *(("truncated_normal", (like, at, 0.0, 1.0, -1.0, 3.0), False) for like in (single, double)),
     ]

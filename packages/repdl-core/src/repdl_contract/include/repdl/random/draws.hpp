@@ -211,14 +211,20 @@ struct Integers {
   }
 };
 
+// The cosine of a direction, and whether an event of probability exp(-q / 2) happens: of a word, or of 64 bits.
+REPDL_HD inline float cosine(std::uint32_t word) { return exact::cos(angle(word)); }
+REPDL_HD inline double cosine(std::uint64_t x64) { return direction(x64).cosine; }
+REPDL_HD inline bool happens(std::uint32_t word, float q) { return left_open(word) <= exact::exp(mul(-0.5f, q)); }
+REPDL_HD inline bool happens(std::uint64_t x64, double q) { return standard_exponential(x64) >= mul(0.5, q); }
+
 // A normal number between a and b, by the way of rejection that accepts often there.
+template <class T>
 class TruncatedNormal {
  public:
-  using Element = float;
+  using Element = T;
 
   REPDL_HD TruncatedNormal(double mean, double std, double a, double b)
-      : mean_(static_cast<float>(mean)), std_(static_cast<float>(std)), a_(static_cast<float>(a)),
-        b_(static_cast<float>(b)) {
+      : mean_(static_cast<T>(mean)), std_(static_cast<T>(std)), a_(static_cast<T>(a)), b_(static_cast<T>(b)) {
     double low = (a - mean) / std, high = (b - mean) / std;
     mirrored_ = high - low < HUGE_VAL ? low + high < 0.0 : high < HUGE_VAL;
     if (mirrored_) {
@@ -227,43 +233,53 @@ class TruncatedNormal {
       high = swapped;
     }
     way_ = low < 0.5 && high - low > 2.0 ? Way::normal : mul(low, high - low) <= 1.0 ? Way::uniform : Way::tail;
-    low_ = static_cast<float>(low);
-    high_ = static_cast<float>(high);
-    width_ = static_cast<float>(high - low);
-    top_ = low < 0.0 ? 0.0f : low_;
-    rate_ = static_cast<float>(mul(0.5, low + std::sqrt(mul(low, low) + 4.0)));
+    low_ = static_cast<T>(low);
+    high_ = static_cast<T>(high);
+    width_ = static_cast<T>(high - low);
+    top_ = low < 0.0 ? T(0) : low_;
+    rate_ = static_cast<T>(mul(0.5, low + std::sqrt(mul(low, low) + 4.0)));
   }
-  REPDL_HD void operator()(const Position& at, std::uint64_t block, float* four) const {
+  REPDL_HD void operator()(const Position& at, std::uint64_t block, T* four) const {
     for (int j = 0; j < 4; ++j) four[j] = one(at, 4 * block + static_cast<std::uint64_t>(j));
   }
 
  private:
   enum class Way { normal, uniform, tail };
 
-  REPDL_HD float one(const Position& at, std::uint64_t number) const {
-    float z = 0;
-    for (int plane = second_attempt; plane < spawn_plane - 1; plane += 2)
-      if (accept(at.word(number, plane), at.word(number, plane + 1), z)) break;
-    float x = fma(mirrored_ ? -z : z, std_, mean_);
+  // An attempt has two words, or two of 64 bits.
+  REPDL_HD T one(const Position& at, std::uint64_t n) const {
+    constexpr int planes = sizeof(T) == 8 ? 4 : 2;
+    T z = 0;
+    for (int plane = second_attempt; plane + planes <= spawn_plane; plane += planes) {
+      const std::uint32_t w = at.word(n, plane), x = at.word(n, plane + 1);
+      bool accepted;
+      if constexpr (planes == 2)
+        accepted = accept(w, x, z);
+      else
+        accepted = accept(wide(w, x), wide(at.word(n, plane + 2), at.word(n, plane + 3)), z);
+      if (accepted) break;
+    }
+    T x = fma(mirrored_ ? -z : z, std_, mean_);
     x = x < a_ ? a_ : x;
     return x > b_ ? b_ : x;
   }
-  REPDL_HD bool accept(std::uint32_t first, std::uint32_t second, float& z) const {
+  template <class Bits>
+  REPDL_HD bool accept(Bits first, Bits second, T& z) const {
     if (way_ == Way::normal) {
-      z = mul(radius(first), exact::cos(angle(second)));
+      z = mul(radius(first), cosine(second));
       return z >= low_ && z <= high_;
     }
     if (way_ == Way::uniform) {
       z = fma(half_open(first), width_, low_);
       z = z > high_ ? high_ : z;
-      return left_open(second) <= exact::exp(mul(-0.5f, mul(z - top_, z + top_)));
+      return happens(second, mul(z - top_, z + top_));
     }
     z = low_ + standard_exponential(first) / rate_;
-    const float d = z - rate_;
-    return z <= high_ && left_open(second) <= exact::exp(mul(-0.5f, mul(d, d)));
+    const T d = z - rate_;
+    return z <= high_ && happens(second, mul(d, d));
   }
 
-  float mean_, std_, a_, b_, low_, high_, width_, top_, rate_;
+  T mean_, std_, a_, b_, low_, high_, width_, top_, rate_;
   bool mirrored_;
   Way way_;
 };
