@@ -6,6 +6,7 @@ import copy
 import io
 import multiprocessing
 import pickle
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -144,14 +145,19 @@ def test_generator__threads_draw_nothing_twice() -> None:
     generator, found = Generator(0), []
 
     def draw() -> None:
-        found.extend(int(generator.position(3)[2]) for _ in range(300))
+        found.extend(int(generator.position(3)[2]) for _ in range(4000))
 
     threads = [threading.Thread(target=draw) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(found) == list(range(0, 3600, 3))
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert sorted(found) == list(range(0, 48000, 3))
 
 
 def test_generator__of_torch_is_refused() -> None:

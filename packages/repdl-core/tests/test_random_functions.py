@@ -14,7 +14,8 @@ import torch
 import repdl
 from repdl import ops, random
 from repdl.errors import ArgumentError, DTypeError, OutOfRangeError, RepDLError, ShapeError, UnsupportedError
-from repdl.random import Generator
+from repdl.random import Generator, _fill
+from repdl.random.multinomial import _product_high
 from repdl.testing import assert_same_bits
 
 FAST = "cpu" in (name for name, row in repdl.backends().items() if row.error is None)
@@ -220,8 +221,8 @@ def test_random__multinomial() -> None:
         assert random.multinomial(weights[:0], 2, replacement).shape == (0, 2)
     out = torch.empty(2, dtype=torch.int64)
     assert random.multinomial(weights[0], 2, generator=g(), out=out) is out
-    tiny = torch.tensor([1e-40, 1e-45, 0.0])  # 1 / weight is infinite: 0 still comes never
-    assert random.multinomial(tiny, 2).sort().values.tolist() == [0, 1]
+    tiny = torch.tensor([0.0, 1e-40, 1e-45])  # 1 / weight is infinite: 0 still comes never
+    assert random.multinomial(tiny, 2).sort().values.tolist() == [1, 2]
     # The integer weights of the text, and the exact product of 64 bits by their sum.
     x = np.stack(ops_words(1000, 2)).astype(np.uint32).astype(object)
     w = [1, 2, 0, 5]
@@ -231,6 +232,20 @@ def test_random__multinomial() -> None:
         int(np.searchsorted(bounds, ((int(a) << 32 | int(b)) * int(bounds[-1])) >> 64, side="right")) for a, b in x.T
     ]
     assert random.multinomial(weights[0], 1000, True, generator=g()).tolist() == picks
+
+
+def test_random__multinomial_at_the_ends_of_its_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The product of 64 bits, and the lowest and the highest word: no category without a weight."""
+    totals, xs = [1, 2**32 - 1, 2**61 + 12345, 2**62 - 1], [0, 1, 2**32 - 1, 2**32, 2**63 + 7, 2**64 - 1]
+    for total in totals:
+        upper, lower = torch.tensor([x >> 32 for x in xs]), torch.tensor([x % 2**32 for x in xs])
+        found = _product_high(upper, lower, torch.tensor(total))
+        assert found.tolist() == [x * total >> 64 for x in xs]
+    weights = torch.tensor([0.0, 1.0, 0.0, 2.0, 0.0])
+    for word, category in ((0, 1), (-1, 3)):
+        words = [torch.full((1, 4), word, dtype=torch.int32)] * 2
+        monkeypatch.setattr(_fill, "words", lambda *_, words=words: words)
+        assert random.multinomial(weights, 4, True).tolist() == [category] * 4
 
 
 NAN, INF = float("nan"), float("inf")
