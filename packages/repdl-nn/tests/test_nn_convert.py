@@ -309,13 +309,13 @@ def test_convert__not_strict_warns_once_and_keeps():
 
 @pytest.mark.filterwarnings("ignore:from_torch_module")
 def test_convert__not_strict_leaves_what_is_below():
-    model = torch.nn.TransformerEncoderLayer(4, 2, 8)
+    model = torch.nn.AdaptiveLogSoftmaxWithLoss(4, 10, [2])
     converted = repdl.from_torch_module(model, strict=False)
-    assert type(converted.linear1) is torch.nn.Linear and converted.linear1 is not model.linear1
+    assert type(converted.head) is torch.nn.Linear and converted.head is not model.head
 
 
 def test_convert__modules_below_an_unsupported_one_are_not_listed():
-    assert "linear1" not in _refused(torch.nn.TransformerEncoderLayer(4, 2, 8), "TransformerEncoderLayer")
+    assert "head: Linear" not in _refused(torch.nn.AdaptiveLogSoftmaxWithLoss(4, 10, [2]), "AdaptiveLogSoftmaxWithLoss")
 
 
 def test_convert__error_leaves_the_source_alone():

@@ -168,9 +168,10 @@ def test_layers__none_draws_from_torch_where_a_generator_is_given() -> None:
     layers = [c for c in vars(nn).values() if isinstance(c, type) and issubclass(c, nn.Layer) and c is not nn.Layer]
     drawing = set()
     for layer in layers:
-        for args in ((), (2,), (2, 2), (2, 2, 2)):
+        parts = nn.TransformerEncoderLayer(2, 2, 2), nn.TransformerDecoderLayer(2, 2, 2)
+        for args in ((), (2,), (2, 2), (2, 2, 2), *((part, 1) for part in parts)):
             state, generator = torch.get_rng_state(), Generator(1)
-            with contextlib.suppress(TypeError):
+            with contextlib.suppress(TypeError, AttributeError):
                 layer(*args, generator=generator)
                 break
         else:

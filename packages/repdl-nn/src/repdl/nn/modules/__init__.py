@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from repdl.nn.modules.activation import *
+from repdl.nn.modules.attention import *
 from repdl.nn.modules.batchnorm import *
 from repdl.nn.modules.containers import *
 from repdl.nn.modules.conv import *
@@ -16,6 +17,7 @@ from repdl.nn.modules.loss import *
 from repdl.nn.modules.normalization import *
 from repdl.nn.modules.padding import *
 from repdl.nn.modules.pooling import *
+from repdl.nn.modules.transformer import *
 
 if not TYPE_CHECKING:  # which exports what is imported with *
     __all__ = sorted(name for name, value in list(vars().items()) if isinstance(value, type))

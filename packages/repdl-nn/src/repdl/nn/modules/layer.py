@@ -49,7 +49,10 @@ class Layer(torch.nn.Module):
         contract = canonical(contract)
         chosen(type(self).__name__, generator)
         object.__setattr__(self, "generator", generator)  # for reset_parameters, which torch's constructor calls
+        before = torch.default_generator.get_state() if self._draws() is not None else None
         super().__init__(*args, **kwargs)
+        if before is not None:  # torch's constructors of parts may have drawn what is replaced
+            torch.default_generator.set_state(before)
         self.contract = contract
 
     def _draws(self) -> Generator | None:
