@@ -56,33 +56,26 @@ __global__ void __launch_bounds__(grid_sum_threads, 2)
   if (threadIdx.x % warpSize == 0) to(output, index, sum);
 }
 
-// The same for 32 contiguous outputs: thread (c, r) has the lanes r, r + 8, ... of column c.
+// f(0) + ... + f(n - 1) as one block, for each of 32 columns; thread (c, r) calls f for column c, if `inside`, and has
+// the lanes r, r + 8, ... of it. All threads call it; those with r = 0 have the result. Before it is called again
+// they have to meet.
 template <class V>
 struct ColumnLanes {
   V lane[64][column_tile + 1];
 };
-template <class V, int N, class Element, class Finish>
-__global__ void __launch_bounds__(column_tile* column_rows, 2)
-    sum_columns(Element element, PartialOr<V, Finish> to, Shape<N> kept, Shape<N> reduced, SumOrder order) {
+template <class V, class F>
+__device__ V column_block_sum(std::int64_t n, bool inside, const SumOrder& order, F&& f) {
   auto& lanes = shared<ColumnLanes<V>>().lane;
-  const std::int64_t n = reduced.count, width = kept.inner_size();
-  const std::int64_t tiles = (width + column_tile - 1) / column_tile;
-  const std::int64_t index = blockIdx.x % to.count, tile = blockIdx.x / to.count;
-  const std::int64_t column = tile % tiles * column_tile + threadIdx.x, output = tile / tiles * width + column;
-  const std::int64_t begin = index * order.block;
-  const std::int64_t count = n - begin < order.block ? n - begin : order.block;
   const int c = threadIdx.x, r = threadIdx.y;
-  const bool inside = column < width;
   V sum[column_lanes];
 #pragma unroll
   for (int q = 0; q < column_lanes; ++q) sum[q] = V(0);
   if (inside) {
-    const auto from = kept.offsets(output);
-    for (std::int64_t i = 0; i < count; i += order.lanes) {
+    for (std::int64_t i = 0; i < n; i += order.lanes) {
 #pragma unroll
       for (int q = 0; q < column_lanes; ++q) {
         const int lane = r + q * column_rows;
-        if (lane < order.lanes && i + lane < count) sum[q] += element(from + reduced.offsets(begin + i + lane));
+        if (lane < order.lanes && i + lane < n) sum[q] += f(i + lane);
       }
     }
   }
@@ -92,7 +85,24 @@ __global__ void __launch_bounds__(column_tile* column_rows, 2)
     __syncthreads();
     for (int lane = r; lane < half; lane += column_rows) lanes[lane][c] += lanes[lane + half][c];
   }
-  if (inside && r == 0) to(output, index, lanes[0][c]);
+  return lanes[0][c];
+}
+
+// The same for 32 contiguous outputs.
+template <class V, int N, class Element, class Finish>
+__global__ void __launch_bounds__(column_tile* column_rows, 2)
+    sum_columns(Element element, PartialOr<V, Finish> to, Shape<N> kept, Shape<N> reduced, SumOrder order) {
+  const std::int64_t n = reduced.count, width = kept.inner_size();
+  const std::int64_t tiles = (width + column_tile - 1) / column_tile;
+  const std::int64_t index = blockIdx.x % to.count, tile = blockIdx.x / to.count;
+  const std::int64_t column = tile % tiles * column_tile + threadIdx.x, output = tile / tiles * width + column;
+  const std::int64_t begin = index * order.block;
+  const std::int64_t count = n - begin < order.block ? n - begin : order.block;
+  const bool inside = column < width;
+  const auto from = kept.offsets(inside ? output : 0);
+  const V sum = column_block_sum<V>(count, inside, order,
+                                    [&](std::int64_t i) { return element(from + reduced.offsets(begin + i)); });
+  if (inside && threadIdx.y == 0) to(output, index, sum);
 }
 
 // Partial sum g of output o = the tree over partial[o, 32 g ... ], at most 32 of them.
