@@ -261,6 +261,23 @@ class UNet(nn.Module):
         return self.head(self.last(joined)).flatten(1)
 
 
+class Transformer(nn.Module):
+    """Pixels of 17 greys are tokens; the first attends to those before it, the second to all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(17, 4, padding_idx=0), nn.Embedding(16, 4)
+        self.attention, self.norm = nn.MultiheadAttention(4, 2, dropout=0.1, batch_first=True), nn.LayerNorm(4)
+        self.encoder, self.head = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), nn.Linear(64, 3)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        at = (images[:, 0, ::2, ::2] * 16).long().flatten(1)
+        x = self.tokens(at) + self.places(torch.arange(16).expand_as(at))
+        causal = torch.ones(16, 16, dtype=torch.bool).triu(1)
+        x = self.norm(x + self.attention(x, x, x, need_weights=False, attn_mask=causal)[0])
+        return self.head(self.encoder(x).flatten(1))
+
+
 def vgg(*classifier: nn.Module) -> nn.Module:
     features = [nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)]
     features += [nn.Conv2d(4, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2)]
@@ -287,9 +304,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "MobileNet": lambda: nn.Sequential(nn.Conv2d(4, 4, 3, groups=4), nn.BatchNorm2d(4), nn.ReLU6(), nn.Dropout(0.2)),
     "EfficientNet whose squeeze and excitation multiplies with `repdl.ops.mul`": efficientnet,
     "U-Net": UNet,
-    "Transformer: BERT, GPT, ViT": lambda: nn.Sequential(
-        nn.Embedding(9, 4), nn.LayerNorm(4), nn.MultiheadAttention(4, 2), nn.Linear(4, 4), nn.GELU(), nn.Dropout(0.1)
-    ),
+    "Transformer: BERT, GPT, ViT": Transformer,
     "LSTM, GRU": lambda: nn.ModuleList([nn.LSTM(2, 3), nn.GRU(2, 3)]),
 }
 CONVERTS = rows("| model | converts |")

@@ -305,6 +305,9 @@ BUGS = {
     # Windows
     "max_pool_first_tap": Bug("pool/max_pool2d.cpp", {"(need + dilation - 1) / dilation": "need / dilation"}, "max_pool2d"),
     "max_pool_last_nan": Bug("pool/max_pool2d.cpp", {"value > best[z] || value != value;": "value > best[z] || (value != value && best[z] == best[z]);"}, "max_pool2d"),
+    "index_sum_terms_descending": Bug(
+        "reduce/index_sum.cpp", {"for (std::int64_t i = 0; i < n; ++i) places_": "for (std::int64_t i = n; i-- > 0;) places_"}, "index_sum",
+    ),
     "pad_order": Bug("pool/pad.cpp", {"for (std::int64_t o = 0; o < padded; ++o) {": "for (std::int64_t o = padded; o-- > 0;) {"}, "pad"),
     # Random numbers
     "counter_off_by_one": Bug("random/words.hpp", {"Lanes::set1(batch.block) + Lanes::first()": "Lanes::set1(batch.block + 1) + Lanes::first()"}, "random"),

@@ -38,6 +38,7 @@ class Dtypes:
         integers: arguments that are no floating-point tensors, which the op checks itself.
         bools: arguments that are tensors of bools.
         shapes: arguments that say sizes, dtype and device, and are never read.
+        moves: the op moves elements and computes nothing: implementations see half storage as it is.
     """
 
     supported: tuple[torch.dtype, ...] = ALL
@@ -47,6 +48,7 @@ class Dtypes:
     integers: tuple[str, ...] = ()
     bools: tuple[str, ...] = ()
     shapes: tuple[str, ...] = ()
+    moves: bool = False
 
 
 class Storage:
@@ -119,6 +121,8 @@ class Storage:
 
     def run(self, implementation: Callable[..., Any], cast: Callable[..., torch.Tensor], args: Sequence[Any]) -> Any:
         """What `implementation` gives for half storage: widen, compute, round once."""
+        if self.dtypes.moves:
+            return implementation(*args)
         wide = list(args)
         for i in self.floats:
             if args[i] is not None and args[i].dtype in HALF:

@@ -24,6 +24,7 @@ from repdl.ops.distributions import *
 from repdl.ops.dropout import *
 from repdl.ops.elementwise import *
 from repdl.ops.group_norm import *
+from repdl.ops.index_sum import *
 from repdl.ops.layer_norm import *
 from repdl.ops.linear import *
 from repdl.ops.losses import *

@@ -109,10 +109,18 @@ def _new(cls: type[torch.nn.Module], counterpart: type[torch.nn.Module]) -> torc
     return made.__new__(made)
 
 
+def _without_options(module: torch.nn.Module) -> str | None:
+    """Why a module has options that its counterpart refuses when it is called, or None."""
+    options = {name: getattr(module, name) for name in ("max_norm", "sparse")}
+    found = [f"{name}={value}" for name, value in options.items() if value not in (None, False)]
+    return f"has no counterpart with {', '.join(found)}" if found else None
+
+
+_CHECKS: dict[str, Check] = {"Embedding": _without_options}
 for _name in modules.__all__:  # type: ignore[attr-defined]
     _class = getattr(modules, _name)
     if isinstance(_class, type) and issubclass(_class, Layer) and _class is not Layer:
-        register_conversion(getattr(torch.nn, _name), _class)
+        register_conversion(getattr(torch.nn, _name), _class, check=_CHECKS.get(_name))
 for _name in ("Identity", "Flatten", "Unflatten", "PixelShuffle", "PixelUnshuffle", "ChannelShuffle"):
     register_conversion(getattr(torch.nn, _name), keep)
 for _name in ("ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d"):

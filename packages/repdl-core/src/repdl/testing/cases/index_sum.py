@@ -1,0 +1,70 @@
+"""Cases of index_sum: numbers of terms around the lanes and the block, widths, layouts. Cases of embedding: shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from repdl.testing.cases import DOUBLE, EVERY, Case
+from repdl.testing.inputs import index, uniform
+
+
+def _sum(n: int, width: int, size: int, **kind: Any) -> tuple[Any, ...]:
+    return uniform(1, n, width, **kind), index(2, size, n), size
+
+
+def _one_row(n: int, width: int) -> tuple[Any, ...]:
+    """Terms of row 1 of three, every other one between terms of row 2."""
+    at = torch.full((2 * n,), 2)
+    at[::2] = 1
+    return uniform(1, 2 * n, width), at, 3
+
+
+def _cancelling() -> tuple[Any, ...]:
+    # Terms 0, 64 and 128 of row 1 are one lane, wherever they lie: 2**25 meets 1 first, and the 1 is lost.
+    at = torch.ones(200, dtype=torch.int64)
+    at[1:199:40] = 0
+    place = (at == 1).nonzero().flatten()
+    x = torch.zeros(200, 1)
+    x[place[0]], x[place[64]], x[place[128]] = 2.0**25, 1.0, -(2.0**25)
+    return x, at, 2
+
+
+def _rows(shape: tuple[int, ...], width: int, size: int, padding: int = -1, **kind: Any) -> tuple[Any, ...]:
+    return uniform(1, size, width, **kind), index(2, size, *shape), padding, False
+
+
+CASES = [
+    *(
+        Case("index_sum", f"terms_{n}", lambda n=n: _one_row(n, 3), dtypes=DOUBLE if n in (65, 1025) else ())
+        for n in (1, 2, 63, 64, 65, 255, 257, 1023, 1024, 1025, 2049, 3100)
+    ),
+    *(
+        Case("index_sum", f"width_{d}", lambda d=d: _sum(150, d, 7), dtypes=EVERY if d in (1, 65) else ())
+        for d in (1, 4, 16, 31, 32, 33, 64, 65, 130)
+    ),
+    Case("index_sum", "wide", lambda: _sum(12, 4200, 3)),
+    Case("index_sum", "all_equal", lambda: (uniform(1, 1300, 5), torch.full((1300,), 2), 4), dtypes=EVERY),
+    Case("index_sum", "all_different", lambda: (uniform(1, 40, 5), torch.arange(39, -1, -1), 41), dtypes=DOUBLE),
+    Case("index_sum", "many_rows", lambda: _sum(500, 2, 3000)),
+    Case("index_sum", "special", lambda: _sum(300, 9, 40, special=True), dtypes=EVERY),
+    Case("index_sum", "subnormal", lambda: _sum(300, 9, 4, scale=2.0**-140), dtypes=DOUBLE),
+    Case("index_sum", "negative_zeros", lambda: (torch.full((5, 3), -0.0), torch.tensor([1, 1, 1, 1, 2]), 4)),
+    Case("index_sum", "overflow", lambda: (torch.full((130, 3), 3e38), torch.arange(130) % 2, 2), dtypes=DOUBLE),
+    Case("index_sum", "transposed", lambda: (uniform(1, 9, 140).t(), index(2, 5, 280)[::2], 5), dtypes=EVERY),
+    Case("index_sum", "expanded", lambda: (uniform(1, 1, 9).expand(140, 9), index(2, 5, 140), 5)),
+    Case("index_sum", "no_terms", lambda: _sum(0, 3, 4), dtypes=EVERY),
+    Case("index_sum", "no_columns", lambda: _sum(6, 0, 4)),
+    Case("index_sum", "no_rows", lambda: (uniform(1, 0, 3), torch.zeros(0, dtype=torch.int64), 0)),
+    Case("index_sum", "lanes_not_reordered", _cancelling),
+    Case("embedding", "flat", lambda: _rows((30,), 7, 11), dtypes=EVERY),
+    Case("embedding", "batch", lambda: _rows((3, 5, 2), 16, 11, 4), dtypes=EVERY),
+    Case("embedding", "one", lambda: _rows((), 9, 11)),
+    Case("embedding", "long", lambda: _rows((900,), 70, 11), dtypes=DOUBLE),
+    Case("embedding", "special", lambda: _rows((60,), 9, 11, special=True), dtypes=EVERY),
+    Case("embedding", "transposed", lambda: (uniform(1, 7, 11).t(), index(2, 11, 5, 4).t(), -1, False), dtypes=EVERY),
+    Case("embedding", "no_indices", lambda: _rows((0, 3), 7, 11), dtypes=EVERY),
+    Case("embedding", "no_columns", lambda: _rows((4,), 0, 11)),
+    Case("embedding", "no_rows", lambda: (uniform(1, 0, 3), torch.zeros(2, 0, dtype=torch.int64), -1, False)),
+]
