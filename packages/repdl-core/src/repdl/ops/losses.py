@@ -124,7 +124,8 @@ def _kl_div(input: Tensor, target: Tensor, log_target: bool, c: str) -> Tensor:
         return _ops.mul(_ops.exp(target), _ops.sub(target, input, c), c)  # type: ignore[no-any-return]
     # 0 log 0 is 0, and its derivative finite: log 1 in its place.
     # As torch's comparison, but for subnormals that it may take for 0; the sign of NaN is 0 too.
-    zero = (_ops.sign(target.detach()) == 0) & ~target.detach().isnan()
+    values = target.detach()
+    zero = (_ops.sign(values) == 0) & (values == values)
     positive = _ops.where(zero, _number(1.0, target), target, c)
     entropy = _ops.mul(target, _ops.log(positive), c)
     return _ops.sub(entropy, _ops.mul(target, input, c), c)  # type: ignore[no-any-return]

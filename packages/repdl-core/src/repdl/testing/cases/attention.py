@@ -42,6 +42,11 @@ def _strided() -> tuple[Any, ...]:
     return query, key, value, *_options(causal=True)
 
 
+def _subnormal() -> tuple[Any, ...]:
+    query, key, value = uniform(1, 2, 7, 8, scale=2.0**-128), uniform(2, 2, 9, 8, scale=2.0**126), uniform(3, 2, 9, 5)
+    return query, key, value * 2.0**-130, *_options(bias=torch.arange(9.0) * -12)
+
+
 POSITION = torch.tensor([7, 3, 2**33 + 1])
 
 ARGUMENTS = {
@@ -59,6 +64,7 @@ ARGUMENTS = {
     "long": lambda: (*_operands(2, length=40, keys=300, size=64), *_options(causal=True)),
     "strided": _strided,
     "special": lambda: (*_operands(2, special=True), *_options(mask=_hidden())),
+    "subnormal": _subnormal,
     "no_keys": lambda: (*_operands(2, keys=0), *_options()),
     "empty": lambda: (*_operands(0), *_options()),
 }
@@ -68,6 +74,7 @@ CASES = [
     *(
         Case("attention_weights", name, lambda make=make: (*make()[:2], *make()[3:]), dtypes=EVERY)
         for name, make in ARGUMENTS.items()
-        if name in ("plain", "causal", "hidden", "bias", "dropout", "shared", "special", "strided", "empty")
+        if name
+        in ("plain", "causal", "hidden", "bias", "dropout", "shared", "special", "strided", "subnormal", "empty")
     ),
 ]

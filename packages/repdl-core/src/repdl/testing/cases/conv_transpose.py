@@ -41,6 +41,11 @@ def _without_bias() -> tuple[Any, ...]:
     return image, weight, None, *options
 
 
+def _subnormal() -> tuple[Any, ...]:
+    image, weight, _, *options = _arguments("stride_padding")
+    return image * 2.0**-130, weight, None, *options
+
+
 CASES = [
     *(
         Case("conv_transpose2d", name, lambda name=name: _arguments(name), dtypes=EVERY if name == "stride" else DOUBLE)
@@ -49,5 +54,6 @@ CASES = [
     Case("conv_transpose2d", "no_bias", _without_bias, dtypes=EVERY),
     Case("conv_transpose2d", "strided", _strided, dtypes=DOUBLE),
     Case("conv_transpose2d", "special", lambda: _arguments("plain", special=True), dtypes=EVERY),
+    Case("conv_transpose2d", "subnormal", _subnormal),
     Case("conv_transpose2d", "empty", lambda: (uniform(1, 0, 3, 4, 4), *_arguments("plain")[1:])),
 ]
