@@ -159,15 +159,15 @@ def number(value: float | torch.Tensor) -> float:
     return as_double(item(value) if isinstance(value, torch.Tensor) else value)
 
 
-def by_stage(group: Group, stage: Callable[[torch.Tensor], Hashable]) -> dict[Hashable, list[torch.Tensor]]:
+def by_stage(group: Group, stage: Callable[[torch.Tensor], Hashable] | None) -> dict[Any, list[torch.Tensor]]:
     """The parameters of a group that have a gradient, by device, dtype and stage.
 
-    One call of an op serves one device, one dtype, and one stage: steps taken so far, say.
+    One call of an op serves one device, one dtype, and one stage: steps taken so far, say; None: all have the same.
     """
-    stages: dict[Hashable, list[torch.Tensor]] = {}
+    stages: dict[Any, list[torch.Tensor]] = {}
     for param in group["params"]:
         if param.grad is not None:
-            key = param.device, param.dtype, stage(param)
+            key = param.device, param.dtype, None if stage is None else stage(param)
             if key not in stages:
                 stages[key] = []
             stages[key].append(param)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 
@@ -29,22 +28,25 @@ class SGD(ReproducibleOptimizer, torch.optim.SGD):
     def _calls(self, group: Group) -> Iterator[Call]:
         momentum = number(group["momentum"])
 
-        def buffer(param: torch.Tensor) -> torch.Tensor | None:
-            return self.state.get(param, {}).get("momentum_buffer") if momentum != 0 else None
+        def is_first(param: torch.Tensor) -> bool:
+            return self.state.get(param, {}).get("momentum_buffer") is None
 
-        for params in by_stage(group, lambda param: buffer(param) is None).values():
-            buffers: list[Any] = [buffer(param) for param in params]
+        for (*_, first), params in by_stage(group, is_first if momentum != 0 else None).items():
+            buffers: list[torch.Tensor] = []
             state: list[tuple[torch.Tensor, State]] = []
-            first = buffers[0] is None
-            if first and momentum != 0:
+            if momentum == 0:
+                first = True
+            elif first:
                 buffers = [torch.empty_like(param) for param in params]  # the op fills them
                 state = [(param, {"momentum_buffer": new}) for param, new in zip(params, buffers)]
+            else:
+                buffers = [self.state[param]["momentum_buffer"] for param in params]
             yield Call(
                 "sgd_step",
                 (
                     params,
                     [param.grad for param in params],
-                    buffers if momentum != 0 else [],
+                    buffers,
                     number(group["lr"]),
                     number(group["weight_decay"]),
                     momentum,
