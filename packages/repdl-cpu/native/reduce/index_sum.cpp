@@ -13,7 +13,7 @@
 namespace repdl::cpu {
 namespace {
 
-constexpr std::int64_t grain = 1 << 14;  // elements worth a thread
+constexpr std::int64_t terms_a_thread = 1 << 14;  // elements worth a thread
 
 // The terms of each row: those of row k are i = place[j] for begin[k] <= j < begin[k + 1], ascending.
 class Terms {
@@ -58,7 +58,7 @@ void index_sum(const Tensor& values, const Tensor& index, std::int64_t size, con
   const std::int64_t wanted = (width + run.threads - 1) / run.threads;
   const std::int64_t tile = std::clamp<std::int64_t>((wanted + 63) / 64 * 64, 64, max_sum_columns);
   const std::int64_t tiles = (width + tile - 1) / tile, work = n + size;
-  const std::int64_t least = std::max<std::int64_t>(1, grain / std::min(width, tile));
+  const std::int64_t least = std::max<std::int64_t>(1, terms_a_thread / std::min(width, tile));
   parallel_for(tiles * work, least, run.threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin / work; t * work < end; ++t) {
       const std::int64_t first = t * tile, columns = std::min(tile, width - first);
@@ -86,7 +86,7 @@ void embedding(const Tensor& weight, const Tensor& index, std::int64_t, bool, co
   const char* from = weight.as<char>();
   char* to = output.as<char>();
   if (row == 0) return;
-  parallel_for(index.count(), std::max<std::int64_t>(1, grain / width), run.threads,
+  parallel_for(index.count(), std::max<std::int64_t>(1, terms_a_thread / width), run.threads,
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t i = begin; i < end; ++i)
                    std::memcpy(to + i * row, from + at[i] * row, static_cast<std::size_t>(row));

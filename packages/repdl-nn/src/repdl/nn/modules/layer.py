@@ -80,8 +80,8 @@ class Layer(torch.nn.Module):
 class Affine(Layer):
     """A layer with a weight and a bias, both drawn anew by `reset_parameters`."""
 
-    weight: torch.nn.Parameter
-    bias: torch.nn.Parameter | None
+    weight: Any  # which torch's classes declare differently
+    bias: Any
 
     def reset_parameters(self) -> None:
         """Draw weight and bias (see `Layer`)."""
