@@ -14,7 +14,9 @@ from repdl import nn
 from repdl.errors import UnsupportedError
 
 pytest.importorskip("expecttest", reason="torch's module database needs it")
-from torch.testing._internal.common_modules import module_db
+with pytest.MonkeyPatch.context() as patch:  # torch's module would freeze flags for all tests of the process
+    patch.setattr(torch.backends, "disable_global_flags", lambda: None)
+    from torch.testing._internal.common_modules import module_db
 
 LAYERS = {name for name, value in vars(nn).items() if isinstance(value, type) and issubclass(value, nn.Layer)}
 INFOS = {info.module_cls.__name__: info for info in module_db if info.module_cls.__name__ in LAYERS}
