@@ -85,7 +85,7 @@ __device__ V column_block_sum(std::int64_t n, bool inside, const SumOrder& order
     __syncthreads();
     for (int lane = r; lane < half; lane += column_rows) lanes[lane][c] += lanes[lane + half][c];
   }
-  return lanes[0][c];
+  return r == 0 ? lanes[0][c] : V(0);  // which the others would read while it is written
 }
 
 // The same for 32 contiguous outputs.
