@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import repdl
+from repdl.nn import init
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.environment import DIRECTIONS, can_flush, flush_denormal, rounding
 
@@ -52,6 +53,17 @@ FORWARD: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "batch_norm": lambda x: ops.batch_norm(x, None, None, training=True, eps=1e-3),
     "layer_norm": lambda x: ops.layer_norm(x, (5,), eps=1e-3),
     "gelu tanh": lambda x: ops.gelu(x, "tanh"),
+    "alpha_dropout": lambda x: ops.alpha_dropout(x, 0.3, True, generator=repdl.random.Generator(1)),
+    "uniform": lambda x: repdl.random.uniform_(x.clone(), -0.1, 0.7, generator=repdl.random.Generator(1)),
+    "normal": lambda x: repdl.random.normal_(x.clone(), 0.1, 0.3, generator=repdl.random.Generator(1)),
+    "cauchy": lambda x: repdl.random.cauchy_(x.clone(), 0.1, 0.3, generator=repdl.random.Generator(1)),
+    "multinomial": lambda x: repdl.random.multinomial(ops.abs(x), 3, generator=repdl.random.Generator(1)),
+    "xavier": lambda x: init.xavier_normal_(x.clone(), 1.7, generator=repdl.random.Generator(1)),
+    "kaiming": lambda x: init.kaiming_uniform_(x.clone(), 0.3, generator=repdl.random.Generator(1)),
+    "kaiming tanh": lambda x: init.kaiming_normal_(x.clone(), nonlinearity="tanh", generator=repdl.random.Generator(1)),
+    "attention": lambda x: ops.scaled_dot_product_attention(x, Y, Y, scale=0.3),
+    "attention scale": lambda x: ops.scaled_dot_product_attention(x, Y, Y),
+    "avg_pool": lambda x: ops.avg_pool2d(x.view(1, 6, 5), (2, 5), divisor_override=7),
 }
 """Calls with a number in them."""
 

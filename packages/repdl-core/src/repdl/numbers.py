@@ -6,6 +6,7 @@ conversions and torch's `full`, `to` and `item` then do so too. Integer arithmet
 
 from __future__ import annotations
 
+import math
 import struct
 import sys
 from decimal import Decimal
@@ -102,6 +103,31 @@ def ratio(numerator: int, denominator: int) -> float:
     whole, rest = divmod(abs(numerator) << shift, denominator)
     # One bit more says whether the quotient is inexact, which is all that rounding needs to know.
     return from_pattern(encode(whole << 1 | (rest > 0), -shift - 1) | (numerator < 0) << 63)
+
+
+def add(a: float, b: float) -> float:
+    """`a + b` of two finite doubles, rounded once."""
+    return as_double(Fraction(a) + Fraction(b))
+
+
+def mul(a: float, b: float) -> float:
+    """`a * b` of two finite doubles, rounded once."""
+    return as_double(Fraction(a) * Fraction(b))
+
+
+def div(a: float, b: float) -> float:
+    """`a / b` of two finite doubles, b not 0, rounded once."""
+    return as_double(Fraction(a) / Fraction(b))
+
+
+def sqrt(value: float) -> float:
+    """The square root of a finite double that is not negative, rounded once."""
+    magnitude, exponent = decode(pattern_of(value))
+    shift = 128 + exponent % 2  # 64 bits or more of the root, of an even power of two
+    square = magnitude << shift
+    root = math.isqrt(square)
+    # One bit more says whether the root is inexact, which is all that rounding needs to know.
+    return from_pattern(encode(root << 1 | (root * root < square), (exponent - shift) // 2 - 1))
 
 
 def as_double(value: Any) -> float:

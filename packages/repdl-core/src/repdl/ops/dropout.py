@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
@@ -12,6 +11,7 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.errors import as_float, check, check_bool, check_dim, check_dtype, check_range, check_tensor
+from repdl.numbers import add, difference, div, mul, sqrt
 from repdl.ops._number import constant
 from repdl.ops._position import POSITION, check_place, check_position, check_probability
 from repdl.random._fill import writable
@@ -203,8 +203,7 @@ def alpha_dropout(
     kept = _dropout(input, position, p)
     if p == 1:
         return _stored(input, kept, inplace)
-    # dropout scales what it keeps by 1 / (1 - p)
-    kept = _ops.mul(kept, constant(_selu(p) * (1 - p), input.dtype, input.device), "v1")
+    kept = _ops.mul(kept, constant(_alpha(p)[0], input.dtype, input.device), "v1")
     return _stored(input, _ops.add(kept, _shift(input, position, p), "v1"), inplace)
 
 
@@ -235,7 +234,7 @@ def feature_alpha_dropout(
     noise = _dropout(ones, position, p)
     if p == 1:
         return _stored(input, _scaled(input, noise, inplace, contract), inplace)
-    noise = _ops.mul(noise, constant(_selu(p) * (1 - p), input.dtype, input.device), "v1")
+    noise = _ops.mul(noise, constant(_alpha(p)[0], input.dtype, input.device), "v1")
     kept = _scaled(input, noise, inplace, contract)
     return _stored(input, _ops.add(kept, _shift(ones, position, p), contract_name(contract)), inplace)
 
@@ -297,14 +296,20 @@ _SELU = 1.7580993408473766
 """Scale times alpha of SELU: minus its value at -inf."""
 
 
-def _selu(p: float) -> float:
-    """By what alpha_dropout multiplies what it keeps; operations on doubles, each correctly rounded."""
-    return 1 / math.sqrt((_SELU * _SELU * p + 1) * (1 - p))
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _alpha(p: float) -> tuple[float, float, float]:
+    """What alpha_dropout multiplies the result of dropout by, and what it adds where an element is kept and where
+    it is dropped: with scale = 1 / sqrt((_SELU * _SELU * p + 1) * (1 - p)), in doubles, scale * (1 - p), as dropout
+    scales what it keeps by 1 / (1 - p), scale * _SELU * p and scale * _SELU * (p - 1)."""
+    spread = add(mul(mul(_SELU, _SELU), p), 1.0)
+    scale = div(1.0, sqrt(mul(spread, difference(1.0, p))))
+    size = mul(scale, _SELU)
+    return mul(scale, difference(1.0, p)), mul(size, p), mul(size, difference(p, 1.0))
 
 
 def _shift(like: Tensor, position: Tensor, p: float) -> Tensor:
-    """What alpha_dropout adds: scale * _SELU * p, where something was dropped scale * _SELU * (p - 1)."""
-    size, dtype, device = _selu(p) * _SELU, like.dtype, like.device
-    kept, lost = constant(size * p, dtype, device), constant(size * (p - 1), dtype, device)
+    """What alpha_dropout adds."""
+    _, *sizes = _alpha(p)
+    kept, lost = (constant(size, like.dtype, like.device) for size in sizes)
     dropped = _ops.bernoulli_scalar(like.detach(), position, p)
     return torch.where(dropped != 0, lost, kept)
