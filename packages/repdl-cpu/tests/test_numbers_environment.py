@@ -13,7 +13,6 @@ import pytest
 import torch
 
 import repdl
-from repdl.nn import init
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.environment import DIRECTIONS, can_flush, flush_denormal, rounding
 
@@ -58,9 +57,6 @@ FORWARD: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "normal": lambda x: repdl.random.normal_(x.clone(), 0.1, 0.3, generator=repdl.random.Generator(1)),
     "cauchy": lambda x: repdl.random.cauchy_(x.clone(), 0.1, 0.3, generator=repdl.random.Generator(1)),
     "multinomial": lambda x: repdl.random.multinomial(ops.abs(x), 3, generator=repdl.random.Generator(1)),
-    "xavier": lambda x: init.xavier_normal_(x.double(), 1.7, generator=repdl.random.Generator(1)),
-    "kaiming": lambda x: init.kaiming_uniform_(x.double(), 0.3, generator=repdl.random.Generator(1)),
-    "kaiming tanh": lambda x: init.kaiming_normal_(x.clone(), nonlinearity="tanh", generator=repdl.random.Generator(1)),
     "attention": lambda x: ops.scaled_dot_product_attention(x, Y, Y, scale=0.3),
     "attention scale": lambda x: ops.scaled_dot_product_attention(x, Y, Y),
     "avg_pool": lambda x: ops.avg_pool2d(x.view(1, 6, 5), (2, 5), divisor_override=7),

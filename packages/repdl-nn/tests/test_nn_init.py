@@ -18,6 +18,7 @@ from repdl.nn import init
 from repdl.nn.householder import orthogonal_columns
 from repdl.random import Generator
 from repdl.testing import assert_same_bits
+from repdl.testing.environment import DIRECTIONS, rounding
 
 DRAWING = (
     "uniform_",
@@ -191,3 +192,22 @@ def test_layers__dropout_draws_from_its_generator() -> None:
     layer = nn.Dropout(0.5, generator=Generator(1))
     assert torch.equal(layer(x), ops.dropout(x, 0.5, generator=Generator(1))) and "p=0.5" in repr(layer)
     assert not torch.equal(layer(x), ops.dropout(x, 0.5, generator=Generator(1)))
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_init__bounds_do_not_see_the_rounding_mode(direction: str) -> None:
+    """In float64, where a bound's last bit shows in the numbers drawn."""
+
+    def draws() -> list[torch.Tensor]:
+        empty = torch.empty(6, 5, dtype=torch.float64)
+        return [
+            init.xavier_normal_(empty.clone(), 1.7, generator=Generator(1)),
+            init.kaiming_uniform_(empty.clone(), 0.3, generator=Generator(1)),
+            init.kaiming_normal_(empty.clone(), nonlinearity="tanh", generator=Generator(1)),
+        ]
+
+    expected = draws()
+    with rounding(direction):
+        actual = draws()
+    for got, wanted in zip(actual, expected, strict=True):
+        assert_same_bits(got, wanted, direction)
