@@ -234,26 +234,27 @@ def changed(tensors: Sequence[torch.Tensor]) -> None:
         THREAD.tape.changed += tensors
 
 
+def _taped(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Tape]:
+    """The result of a call, and what happened in it."""
+    tape = THREAD.tape = Tape()
+    try:
+        return function(*args, **kwargs), tape
+    finally:
+        THREAD.tape = None
+
+
 def _record(function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool) -> tuple[Any, Any]:
     """The result of a call, and its recording or None. C calls this."""
     tensors = _unique(_tensors(args, tuple(kwargs.values())))
     versions = [-1 if t.is_inference() else t._version for t in tensors]
-    tape = THREAD.tape = Tape()
-    try:
-        result = function(*args, **kwargs)
-    finally:
-        THREAD.tape = None
+    result, tape = _taped(function, args, kwargs)
     tape.refused |= versions != [-1 if t.is_inference() else t._version for t in tensors]
     return result, tape.recording(tensors, result, differentiates)
 
 
 def _record_update(function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool) -> tuple[Any, Any]:
     """The same for `replayed_update`."""
-    tape = THREAD.tape = Tape()
-    try:
-        result = function(*args, **kwargs)
-    finally:
-        THREAD.tape = None
+    result, tape = _taped(function, args, kwargs)
     return result, None if kwargs or differentiates else tape.update(args)
 
 

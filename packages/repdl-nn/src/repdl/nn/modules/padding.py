@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from repdl.errors import check_dim
@@ -9,7 +11,34 @@ from repdl.nn import functional as F
 from repdl.nn.modules.layer import Layer
 
 
-class ReflectionPad1d(Layer, torch.nn.ReflectionPad1d):
+class _Pad(Layer):
+    _mode: str
+    padding: Sequence[int]
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """The last dimensions longer by the padding."""
+        return F.pad(input, self.padding, self._mode, contract=self.contract)
+
+
+class _ReflectionPad(_Pad):
+    _mode = "reflect"
+
+
+class _ReplicationPad(_Pad):
+    _mode = "replicate"
+
+
+class _CircularPad(_Pad):
+    _mode = "circular"
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """The last dimensions longer by the padding."""
+        sides = len(self.padding) // 2
+        check_dim(type(self).__name__, (sides + 1, sides + 2), input=input)
+        return super().forward(input)
+
+
+class ReflectionPad1d(_ReflectionPad, torch.nn.ReflectionPad1d):
     """Padding by reflection at the edges: `(N, C, L)` or `(C, L)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.ReflectionPad1d`, and keyword `contract`.
@@ -21,12 +50,8 @@ class ReflectionPad1d(Layer, torch.nn.ReflectionPad1d):
     Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ReflectionPad1d.html
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """The last dimensions longer by the padding."""
-        return F.pad(input, self.padding, "reflect", contract=self.contract)
 
-
-class ReflectionPad2d(Layer, torch.nn.ReflectionPad2d):
+class ReflectionPad2d(_ReflectionPad, torch.nn.ReflectionPad2d):
     """Padding by reflection at the edges: `(N, C, H, W)` or `(C, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.ReflectionPad2d`, and keyword `contract`.
@@ -38,12 +63,8 @@ class ReflectionPad2d(Layer, torch.nn.ReflectionPad2d):
     Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ReflectionPad2d.html
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """The last dimensions longer by the padding."""
-        return F.pad(input, self.padding, "reflect", contract=self.contract)
 
-
-class ReflectionPad3d(Layer, torch.nn.ReflectionPad3d):
+class ReflectionPad3d(_ReflectionPad, torch.nn.ReflectionPad3d):
     """Padding by reflection at the edges: `(N, C, D, H, W)` or `(C, D, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.ReflectionPad3d`, and keyword `contract`.
@@ -55,12 +76,8 @@ class ReflectionPad3d(Layer, torch.nn.ReflectionPad3d):
     Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ReflectionPad3d.html
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """The last dimensions longer by the padding."""
-        return F.pad(input, self.padding, "reflect", contract=self.contract)
 
-
-class ReplicationPad1d(Layer, torch.nn.ReplicationPad1d):
+class ReplicationPad1d(_ReplicationPad, torch.nn.ReplicationPad1d):
     """Padding by repetition of the edges: `(N, C, L)` or `(C, L)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.ReplicationPad1d`, and keyword `contract`.
@@ -72,12 +89,8 @@ class ReplicationPad1d(Layer, torch.nn.ReplicationPad1d):
     Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ReplicationPad1d.html
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """The last dimensions longer by the padding."""
-        return F.pad(input, self.padding, "replicate", contract=self.contract)
 
-
-class ReplicationPad2d(Layer, torch.nn.ReplicationPad2d):
+class ReplicationPad2d(_ReplicationPad, torch.nn.ReplicationPad2d):
     """Padding by repetition of the edges: `(N, C, H, W)` or `(C, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.ReplicationPad2d`, and keyword `contract`.
@@ -89,12 +102,8 @@ class ReplicationPad2d(Layer, torch.nn.ReplicationPad2d):
     Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ReplicationPad2d.html
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """The last dimensions longer by the padding."""
-        return F.pad(input, self.padding, "replicate", contract=self.contract)
 
-
-class ReplicationPad3d(Layer, torch.nn.ReplicationPad3d):
+class ReplicationPad3d(_ReplicationPad, torch.nn.ReplicationPad3d):
     """Padding by repetition of the edges: `(N, C, D, H, W)` or `(C, D, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.ReplicationPad3d`, and keyword `contract`.
@@ -106,12 +115,8 @@ class ReplicationPad3d(Layer, torch.nn.ReplicationPad3d):
     Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ReplicationPad3d.html
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """The last dimensions longer by the padding."""
-        return F.pad(input, self.padding, "replicate", contract=self.contract)
 
-
-class CircularPad1d(Layer, torch.nn.CircularPad1d):
+class CircularPad1d(_CircularPad, torch.nn.CircularPad1d):
     """Padding by going around: `(N, C, L)` or `(C, L)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.CircularPad1d`, and keyword `contract`.
@@ -123,13 +128,8 @@ class CircularPad1d(Layer, torch.nn.CircularPad1d):
     Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.CircularPad1d.html
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """The last dimensions longer by the padding."""
-        check_dim("CircularPad1d", (2, 3), input=input)
-        return F.pad(input, self.padding, "circular", contract=self.contract)
 
-
-class CircularPad2d(Layer, torch.nn.CircularPad2d):
+class CircularPad2d(_CircularPad, torch.nn.CircularPad2d):
     """Padding by going around: `(N, C, H, W)` or `(C, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.CircularPad2d`, and keyword `contract`.
@@ -141,13 +141,8 @@ class CircularPad2d(Layer, torch.nn.CircularPad2d):
     Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.CircularPad2d.html
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """The last dimensions longer by the padding."""
-        check_dim("CircularPad2d", (3, 4), input=input)
-        return F.pad(input, self.padding, "circular", contract=self.contract)
 
-
-class CircularPad3d(Layer, torch.nn.CircularPad3d):
+class CircularPad3d(_CircularPad, torch.nn.CircularPad3d):
     """Padding by going around: `(N, C, D, H, W)` or `(C, D, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.CircularPad3d`, and keyword `contract`.
@@ -158,11 +153,6 @@ class CircularPad3d(Layer, torch.nn.CircularPad3d):
 
     Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.CircularPad3d.html
     """
-
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """The last dimensions longer by the padding."""
-        check_dim("CircularPad3d", (4, 5), input=input)
-        return F.pad(input, self.padding, "circular", contract=self.contract)
 
 
 __all__ = [
