@@ -9,7 +9,6 @@ import itertools
 import pickle
 import sys
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from repdl import ops, registry, replay
 from repdl.backend import BACKENDS, get_backend
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits
+from repdl.testing.replaying import is_replayed
 
 pytestmark = pytest.mark.skipif(replay._native() is None, reason="torch < 2.10 has no DLPack exchange API")
 
@@ -39,12 +39,8 @@ def other_values(argument: Any, generator: torch.Generator) -> Any:
     return memory.as_strided(argument.shape, argument.stride(), argument.storage_offset())
 
 
-def is_replayed(function: Any, *args: Any, **kwargs: Any) -> bool:
-    """Whether calls with these arguments are run from a recording."""
-    replay.EPOCH.end()
-    for _ in range(2):
-        function(*args, **kwargs)
-    return bool(function.recordings)
+def x(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape) + 3
 
 
 BY_FAMILY: dict[str, list[Case]] = {}
@@ -89,166 +85,6 @@ def test_replay__is_before_every_public_function() -> None:
     assert all(hasattr(getattr(registry.functions, name), "recordings") for name in updates)
 
 
-def derivative(function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[torch.Tensor]:
-    """The output and the gradients of a function."""
-    args = tuple(a.detach().requires_grad_() if isinstance(a, torch.Tensor) else a for a in args)
-    output = function(*args, **kwargs)
-    tensors = [a for a in args if isinstance(a, torch.Tensor)]
-    return [output, *torch.autograd.grad(output, tensors, torch.linspace(-1, 1, output.numel()).view_as(output))]
-
-
-def x(*shape: int) -> torch.Tensor:
-    return torch.randn(*shape) + 3
-
-
-CALLS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
-    "mm": (ops.mm, lambda: (x(8, 8), x(8, 8))),
-    "add": (ops.add, lambda: (x(5, 7), x(7))),
-    "linear": (ops.linear, lambda: (x(3, 8), x(4, 8), x(4))),
-    "relu": (ops.relu, lambda: (x(4, 4),)),
-    "exp": (ops.exp, lambda: (x(4, 4),)),
-    "gelu": (ops.gelu, lambda: (x(4, 4),)),
-    "softmax": (ops.softmax, lambda: (x(4, 4), 1)),
-    "sum": (ops.sum, lambda: (x(4, 4), 1)),
-    "layer_norm": (ops.layer_norm, lambda: (x(4, 8), [8], x(8), x(8))),
-    "conv2d": (ops.conv2d, lambda: (x(2, 3, 8, 8), x(4, 3, 3, 3), x(4))),
-    "max_pool2d": (ops.max_pool2d, lambda: (x(2, 3, 8, 8), 2)),
-    "lerp": (ops.lerp, lambda: (x(4), x(4), 0.3)),
-    "pow": (ops.pow, lambda: (x(4), 3)),
-}
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_replay__derivatives(name: str) -> None:
-    function, make = CALLS[name]
-    plain: Any = function
-    torch.manual_seed(0)
-    for _ in range(3):
-        args = make()
-        actual, expected = derivative(function, *args), derivative(plain.__wrapped__, *args)
-        for a, e in zip(actual, expected):
-            assert_same_bits(a.detach(), e.detach(), name)
-
-
-@pytest.mark.parametrize("family", BY_FAMILY)
-def test_replay__has_the_derivative_of_the_op(family: str) -> None:
-    seen = set()
-    for case in BY_FAMILY[family]:
-        args = case.args()
-        wanted = [i for i, a in enumerate(args) if isinstance(a, torch.Tensor) and a.is_floating_point()]
-        if case.op in seen or not registry.OPS[case.op].differentiable or not all(args[i].numel() for i in wanted):
-            continue
-        seen.add(case.op)
-        function: Any = getattr(registry.functions, case.op)
-        for which in itertools.islice(itertools.product((True, False), repeat=len(wanted)), 4):
-            needed = dict(zip(wanted, which))
-            given = [a.detach().requires_grad_(needed[i]) if i in needed else a for i, a in enumerate(args)]
-            tensors = [given[i] for i in wanted if needed[i]]
-            grads = []
-            for call in (function, function, function, function.__wrapped__):
-                outputs = call(*given)
-                output = outputs if isinstance(outputs, torch.Tensor) else outputs[0]
-                if not output.requires_grad:  # an operand without a derivative
-                    break
-                grad = torch.linspace(-1, 1, output.numel()).view_as(output).to(output.dtype)
-                grads.append(torch.autograd.grad(output, tensors, grad, allow_unused=True))
-            for actual in grads[:-1]:
-                for a, e in zip(actual, grads[-1]):
-                    assert (a is None) == (e is None), str(case)
-                    if a is not None:
-                        assert_same_bits(a, e, str(case))
-    assert seen or not any(registry.OPS[case.op].differentiable for case in BY_FAMILY[family])
-
-
-def test_replay__derivatives_are_recorded() -> None:
-    for name in ("mm", "add", "linear", "relu", "softmax", "layer_norm", "conv2d"):
-        function, make = CALLS[name]
-        args = [a.requires_grad_() if isinstance(a, torch.Tensor) else a for a in make()]
-        for _ in range(5):
-            output = function(*args)
-            output.backward(torch.ones(output.shape))
-        assert output.grad_fn.shared.derivative.recordings == 1, name
-
-
-def test_replay__saved_tensors_are_checked_and_freed() -> None:
-    a, b = x(3, 3).requires_grad_(), x(3, 3)
-    for _ in range(4):
-        ops.mm(a, b).backward(b)
-    output = ops.mm(a, b)
-    b.add_(1)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        output.backward(a.detach())
-    output = ops.mm(a, b)
-    output.backward(b)
-    with pytest.raises(RuntimeError, match="second time"):
-        output.backward(b)
-
-
-def sgd(params: Any, grads: Any, buffers: Any, lr: float, momentum: float) -> None:
-    registry.functions.sgd_step(params, grads, buffers, lr, 0.01, momentum, 0.0, False, False, False)
-
-
-def test_replay__updates() -> None:
-    function: Any = registry.functions.sgd_step
-    replay.EPOCH.end()
-    params = [x(4, 5), x(7), x(()).requires_grad_()]
-    buffers = [torch.zeros(4, 5), torch.zeros(7), torch.zeros(())]
-    expected_params, expected_buffers = ([t.detach().clone() for t in ts] for ts in (params, buffers))
-    same = x(7)
-    with torch.no_grad():
-        for n in range(5):  # numbers are others at each call
-            grads = [x(4, 5), same, x(())]
-            sgd(params, grads, buffers, 0.1 / (n + 1), 0.9 - n / 10)
-            args = 0.1 / (n + 1), 0.01, 0.9 - n / 10, 0.0, False, False, False
-            function.__wrapped__(expected_params, grads, expected_buffers, *args)
-            for a, e in zip((*params, *buffers), (*expected_params, *expected_buffers)):
-                assert_same_bits(a.detach(), e.detach(), "updated")
-                assert a._version == e._version == n + 1
-        assert function.recordings == 1
-        sgd(params, grads, [], 0.1, 0.0)
-        for _ in range(3):
-            with pytest.raises(repdl.RepDLError, match="momentum_buffers"):
-                sgd(params, grads, buffers, 0.1, 0.0)
-            with pytest.raises(repdl.RepDLError, match="momentum_buffers"):
-                sgd(params, grads, [], 0.1, 0.9)
-
-
-def test_replay__updates_look_where_memory_lies() -> None:
-    def call(param: torch.Tensor, grad: torch.Tensor, buffer: torch.Tensor) -> None:
-        sgd([param], [grad], [buffer], 0.1, 0.9)
-
-    for _ in range(3):
-        call(x(10), x(10), x(10))
-    memory = x(40)
-    before = memory.clone()
-    for first, second, third in ((0, 5, 20), (0, 20, 5), (20, 0, 9), (0, 0, 20), (0, 20, 0)):
-        with pytest.raises(repdl.RepDLError, match="share memory"):
-            call(*(memory[i : i + 10] for i in (first, second, third)))
-        assert torch.equal(memory, before)
-    call(memory[:10], memory[10:20], memory[20:30])
-    assert not torch.equal(memory[:10], before[:10])
-    assert torch.equal(memory[10:20], before[10:20])
-    for _ in range(4):  # a gradient of other strides, which is copied
-        param, grad, buffer = x(4, 5), x(5, 4).t(), x(4, 5)
-        expected = [t.clone() for t in (param, buffer)]
-        call(param, grad, buffer)
-        sgd([expected[0]], [grad.contiguous()], [expected[1]], 0.1, 0.9)
-        assert_same_bits([param, buffer], expected, "copied gradient")
-
-
-def test_replay__is_taken_with_and_without_gradients() -> None:
-    for name in ("mm", "add", "linear", "exp", "softmax"):
-        function, make = CALLS[name]
-        args = make()
-        assert is_replayed(function, *args), name
-        assert is_replayed(function, *(a.requires_grad_() if isinstance(a, torch.Tensor) else a for a in args)), name
-    half = x(4, 4).bfloat16()
-    assert is_replayed(ops.mm, half, half.clone())
-    assert is_replayed(ops.add, x(4), 2.5)
-    assert is_replayed(ops.matmul, x(2, 3, 4), x(4, 5))  # by a view of its input
-    assert is_replayed(ops.mean, x(3, 4))
-
-
 def test_replay__numbers_belong_to_the_signature() -> None:
     a = x(4)
     for number in (1.0, 2.0, 1, True, float("nan"), 2.0, -0.0, 0.0, 2.0):
@@ -274,15 +110,40 @@ def test_replay__same_tensor_twice_and_shared_memory() -> None:
         assert_same_bits(ops.mul(first, second), first * second, "mul")
 
 
-def test_replay__classes_are_checked_at_every_call() -> None:
-    logits, target = x(4, 3), torch.tensor([0, 1, 2, 0])
-    for _ in range(4):
-        ops.cross_entropy(logits, target)
-        ops.nll_loss(logits, target)
-    wrong = torch.tensor([0, 1, 7, 0])
-    for function in (ops.cross_entropy, ops.nll_loss):
-        with pytest.raises(repdl.RepDLError):
-            function(logits, wrong)
+@pytest.mark.parametrize("function", [ops.cross_entropy, ops.nll_loss])
+def test_replay__classes_are_checked_at_every_call(function: Any) -> None:
+    logits = x(4, 3).requires_grad_()
+    for _ in range(5):
+        function(logits, torch.tensor([0, 1, -100, 2])).backward()
+    for wrong in (3, -1, 7, -101, 2**40, -(2**63)):
+        for place in range(4):
+            target = torch.tensor([0, 1, -100, 2])
+            target[place] = wrong
+            with pytest.raises(repdl.RepDLError, match=rf"target\[{place}\] is {wrong}, expected a class from 0 to 2"):
+                function(logits, target)
+    losses = function(logits, torch.tensor([-100] * 4), reduction="none")
+    assert losses.tolist() == [0.0] * 4
+
+
+def test_replay__classes_changed_before_the_derivative_are_checked() -> None:
+    """Memory that autograd does not see change."""
+    for _ in range(5):
+        logits, target = x(4, 3).requires_grad_(), torch.tensor([0, 1, 2, 0])
+        loss = ops.cross_entropy(logits, target)
+        target.numpy()[2] = 3
+        with pytest.raises(repdl.RepDLError, match=r"cross_entropy_backward: target\[2\] is 3"):
+            loss.backward()
+
+
+def test_replay__checks_of_a_range_do_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits, target = x(4, 3), torch.tensor([0, 1, 2, -7])
+    assert is_replayed(ops.cross_entropy, logits, target, ignore_index=-7)
+    calls: list[Any] = []
+    monkeypatch.setattr(torch.Tensor, "flatten", lambda self: calls.append(self) or self.reshape(-1))  # where it reads
+    ops.cross_entropy(logits, target, ignore_index=-7)
+    assert not calls
+    ops.cross_entropy.__wrapped__(logits, target, ignore_index=-7)  # type: ignore[attr-defined]
+    assert len(calls) == 1
 
 
 def test_replay__running_statistics_move_at_every_call() -> None:
@@ -427,24 +288,6 @@ def test_replay__errors_after_a_recording() -> None:
     with pytest.raises(TypeError):
         ops.mm(a, b, wrong=1)  # type: ignore[call-arg]
     assert ops.mm(a, b).shape == (3, 5)
-
-
-def test_replay__gradients_go_on_and_off() -> None:
-    a, b = x(3, 3), x(3, 3)
-    weight = torch.nn.Parameter(x(3, 3))
-    for _ in range(3):
-        assert not ops.mm(a, b).requires_grad
-        assert ops.mm(a, weight).requires_grad
-        with torch.no_grad():
-            assert not ops.mm(a, weight).requires_grad
-        assert ops.mm(weight, b).requires_grad
-    weight.requires_grad_(False)
-    assert not ops.mm(a, weight).requires_grad
-    once, twice = (t.clone().requires_grad_() for t in (a, b))
-    for _ in range(3):
-        (grad,) = torch.autograd.grad(ops.mm(once, twice).sum(), once, create_graph=True)
-        (second,) = torch.autograd.grad(ops.sum(grad), twice)
-        assert_same_bits(second, torch.full((3, 3), 3.0), "second derivative")
 
 
 def test_replay__threads() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch.autograd.function import _SingleLevelFunction
 from torch.utils import _pytree as pytree
 
 from repdl.backend import BACKENDS
-from repdl.replay import EPOCH, THREAD, forward_of_recording, refuse, replayed
+from repdl.replay import EPOCH, THREAD, node_of_recording, refuse, replayed
 
 Function = Callable[..., Any]
 
@@ -111,19 +112,12 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
             ctx.needs_input_grad = needs
         return (*result, None) if isinstance(result, tuple) else (result, None)
 
-    def replay_gradients(ctx: Any, *grads: Any) -> Any:
-        derivative = ctx.shared.derivative
-        if EPOCH.has_scopes:
-            with BACKENDS.use(""):
-                return derivative(*grads, *ctx.saved_tensors)
-        return derivative(*grads, *ctx.saved_tensors)
-
     # Of one level, as the ops of torch: torch.func's transforms are layers of the dispatcher,
     # and each of them makes a node of its own here.
     members = {"forward": staticmethod(opaque(forward)), "backward": staticmethod(opaque(gradients))}
     function = type(f"{name}_with_derivative", (_SingleLevelFunction,), members)
     apply = (supports_tensorlist(function) if lists else function).apply  # type: ignore[union-attr]
-    members = {"forward": forward_of_recording(), "backward": staticmethod(opaque(replay_gradients))}
+    members = node_of_recording()
     replay_apply = type(f"{name}_replayed", (_SingleLevelFunction,), members).apply  # type: ignore[attr-defined]
 
     def autograd(keyset: Any, *args: Any) -> Any:
@@ -204,7 +198,8 @@ class _Shared:
         def derivative(*given: Any) -> Any:
             grads, rest = given[:count], given[count:]
             context = SimpleNamespace(**known, needs_input_grad=needs, saved_tensors=rest)
-            result = backward(context, *grads)
+            with BACKENDS.use("") if EPOCH.has_scopes else nullcontext():
+                result = backward(context, *grads)
             return (*(result[i] for i in wanted), None) if isinstance(result, tuple) else (result, None)
 
         self.derivative = replayed(derivative)

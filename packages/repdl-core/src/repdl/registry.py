@@ -22,7 +22,7 @@ from repdl.backend import BACKENDS, Backend
 from repdl.derivative import autograd_kernel, batching_rule, opaque
 from repdl.dtypes import HALF, Dtypes, Storage
 from repdl.errors import DeviceError, NameTakenError, UnsupportedError
-from repdl.replay import changed, checked, replayed, replayed_update
+from repdl.replay import Within, changed, checked, replayed, replayed_update
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def define(
     *,
     check: Callable[..., None],
     fake: Callable[..., Any],
-    check_values: Callable[..., None] | None = None,
+    check_values: Callable[..., Within | None] | None = None,
     setup_context: Callable[..., None] | None = None,
     backward: Callable[..., Any] | None = None,
     dtypes: Dtypes | None = None,
@@ -94,7 +94,8 @@ def define(
         schema: arguments and returns as `torch.library` spells them; the contract, where
             the op has an order, is a last argument `str contract`.
         check: raises for arguments outside the contract; runs before any kernel, fake ones too.
-        check_values: the same where the values of tensors decide; not run on fake tensors.
+        check_values: the same where the values of tensors decide; not run on fake tensors. Returns `Within` bounds
+            (`repdl.replay`) if nothing else is asked of the values, else None.
         fake: returns empty outputs of the right shape and dtype.
         setup_context, backward: as in `torch.library.register_autograd`. Without them
             the op is marked as not differentiable and a backward through it raises,
@@ -143,8 +144,7 @@ def define(
                 break
         check(*args)
         if check_values is not None:
-            check_values(*args)
-            checked(check_values, args)
+            checked(check_values, args, check_values(*args))
         if dtype in HALF and storage is not None:
             implementation = serve(name, device, single)
             result = storage.run(implementation, serve("cast", device, single), args)

@@ -54,6 +54,13 @@ class _Epoch:
 EPOCH = _Epoch()
 
 
+Within = tuple[torch.Tensor, int, int, int]
+"""An int64 tensor, two bounds and a value: every element is at least the first and less than the second, or the value.
+
+What a check of values returns if that is all that it asks for.
+"""
+
+
 class Tape:
     """What happened in one call of a function."""
 
@@ -61,7 +68,7 @@ class Tape:
         self.steps: list[tuple[Any, Sequence[Any], Sequence[torch.Tensor], int, int]] = []
         self.constants: list[torch.Tensor] = []
         self.derivatives: list[tuple[Callable[..., Any], Sequence[torch.Tensor], Any, Any]] = []
-        self.checks: list[tuple[Callable[..., None], Sequence[Any]]] = []
+        self.checks: list[tuple[Callable[..., Any], Sequence[Any], Within | None]] = []
         self.changed: list[torch.Tensor] = []
         self.refused = False
 
@@ -90,8 +97,10 @@ class Tape:
         sources = [*tensors, *written, *self.constants]
         given = _tensors(*(arguments for _, arguments, _, _, _ in self.steps))
         places = {id(t): _place(t, sources) for t in (*given, *written)}
-        checks = tuple((check, _template(arguments, tensors)) for check, arguments in self.checks)
-        if None in places.values() or any(template is None for _, template in checks):
+        checks = tuple(
+            (c, _template(arguments, tensors), _range(within, tensors)) for c, arguments, within in self.checks
+        )
+        if None in places.values() or any(template is None for _, template, _ in checks):
             return None
         steps = tuple(
             (kernel, tuple(arguments), tuple(outputs), tuple(places[id(t)] for t in _tensors(arguments, outputs)), *at)
@@ -188,6 +197,17 @@ def _template(arguments: Sequence[Any], tensors: Sequence[torch.Tensor]) -> tupl
     return tuple((index, None if index >= 0 else a) for index, a in pairs)
 
 
+def _range(within: Within | None, tensors: Sequence[torch.Tensor]) -> tuple[int, int, int, int, int] | None:
+    """(number of a tensor, how many values, bounds, value): C looks at them; None: the check itself does."""
+    if within is None:
+        return None
+    tensor, low, end, other = within
+    index = _index(tensor, tensors)
+    if index < 0 or tensor.device.type != "cpu" or tensor.dtype != torch.int64 or not tensor.is_contiguous():
+        return None
+    return index, tensor.numel(), low, end, other
+
+
 def _place(tensor: torch.Tensor, sources: Sequence[torch.Tensor]) -> tuple[int, int] | None:
     """Where the memory of a tensor is: number of a source, and bytes from there; None: in none, or more than one."""
     index = _index(tensor, sources)
@@ -216,10 +236,11 @@ THREAD = _Thread()
 """`tape`: where this thread records a call, if it does."""
 
 
-def checked(check: Callable[..., None], arguments: Sequence[Any]) -> None:
-    """Where a check has read the values of tensors: it is part of a recording."""
+def checked(check: Callable[..., Any], arguments: Sequence[Any], within: Within | None) -> None:
+    """Where a check has read the values of tensors: it is part of a recording, and called again unless it holds that
+    they are `within`."""
     if THREAD.tape is not None:
-        THREAD.tape.checks.append((check, arguments))
+        THREAD.tape.checks.append((check, arguments, within))
 
 
 def refuse() -> None:
@@ -258,10 +279,11 @@ def _record_update(function: Callable[..., Any], args: Any, kwargs: Any, differe
     return result, None if kwargs or differentiates else tape.update(args)
 
 
-def forward_of_recording() -> Any:
-    """`forward` of a node of autograd whose arguments are the tensors of a recorded call, and its recording."""
+def node_of_recording() -> dict[str, Any]:
+    """`forward` and `backward` of a node of autograd whose arguments are the tensors of a recorded call, and its
+    recording."""
     native = _native()
-    return None if native is None else staticmethod(native.Recording.forward)
+    return {} if native is None else {n: staticmethod(getattr(native.Recording, n)) for n in ("forward", "backward")}
 
 
 @functools.cache

@@ -18,6 +18,7 @@ from repdl.errors import (
     check_tensor,
     check_tensor_or_none,
 )
+from repdl.replay import Within
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -67,18 +68,18 @@ def check_reduction(op: str, reduction: str) -> None:
     check(op, reduction in REDUCTIONS, lambda: f"reduction is {reduction!r}, expected one of {', '.join(REDUCTIONS)}")
 
 
-def check_targets(op: str, target: torch.Tensor, classes: int, ignore_index: int) -> None:
-    """Raise unless every target is a class or `ignore_index`; reads the values."""
-    count = target.numel()
+def check_targets(op: str, target: torch.Tensor, classes: int, ignore_index: int) -> Within:
+    """Raise unless every target is a class or `ignore_index`, which is returned; reads the values."""
+    within, count = (target, 0, classes, ignore_index), target.numel()
     if count == 0:
-        return
+        return within
     if count <= 128:  # a list costs less than a call of torch
         values = target.flatten().tolist()
         low, high = min(values), max(values)
     else:
         low, high = (int(t) for t in target.aminmax())
     if low >= 0 and high < classes:
-        return
+        return within
     wrong = ((target < 0) | (target >= classes)) & (target != ignore_index)
     if wrong.any():
         where = tuple(int(i) for i in wrong.nonzero()[0])
@@ -90,9 +91,10 @@ def check_targets(op: str, target: torch.Tensor, classes: int, ignore_index: int
                 f"or ignore_index = {ignore_index}"
             ),
         )
+    return within
 
 
-def class_loss_checks(op: str) -> tuple[Callable[..., None], Callable[..., None]]:
+def class_loss_checks(op: str) -> tuple[Callable[..., None], Callable[..., Within]]:
     """The checks `check` and `check_values` of an op of class indices, for `registry.define`."""
 
     def check_arguments(
@@ -112,8 +114,8 @@ def class_loss_checks(op: str) -> tuple[Callable[..., None], Callable[..., None]
         reduction: str,
         ignore_index: int,
         contract: str,
-    ) -> None:
-        check_targets(op, target, input.shape[1], ignore_index)
+    ) -> Within:
+        return check_targets(op, target, input.shape[1], ignore_index)
 
     return check_arguments, check_values
 

@@ -27,7 +27,7 @@ from repdl.ops.nll_loss import nll_loss
 from repdl.ops.softmax import log_softmax
 from repdl.ops.sum import mean, sum
 from repdl.ops.unary import neg
-from repdl.replay import replayed
+from repdl.replay import Within, replayed
 
 __all__ = ["cross_entropy"]
 
@@ -104,8 +104,8 @@ def _check_values_backward(
     reduction: str,
     ignore_index: int,
     contract: str,
-) -> None:
-    check_targets("cross_entropy_backward", target, input.shape[1], ignore_index)
+) -> Within:
+    return check_targets("cross_entropy_backward", target, input.shape[1], ignore_index)
 
 
 def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:

@@ -12,7 +12,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dtype, check_size
 from repdl.ops._loss import check_arguments, check_deprecated, check_no_grad, check_targets, class_loss_checks
-from repdl.replay import replayed
+from repdl.replay import Within, replayed
 
 __all__ = ["nll_loss"]
 
@@ -83,8 +83,8 @@ def _check_values_backward(
     reduction: str,
     ignore_index: int,
     contract: str,
-) -> None:
-    check_targets("nll_loss_backward", target, classes, ignore_index)
+) -> Within:
+    return check_targets("nll_loss_backward", target, classes, ignore_index)
 
 
 def _fake_backward(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.fx import Proxy
+from torch.fx import Proxy, _symbolic_trace
 
 from repdl.contract import Contract, as_contract
 from repdl.nn.init import reset_affine
@@ -63,10 +63,11 @@ class Layer(torch.nn.Module):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # torch.fx takes the layers of torch.nn as leaves, by the name of their module: ours as well.
-        for value in args if not kwargs else (*args, *kwargs.values()):
-            if isinstance(value, Proxy):
-                tracer = value.tracer
-                return tracer.create_proxy("call_module", tracer.path_of_module(self), args, kwargs)  # type: ignore[attr-defined]
+        if _symbolic_trace._is_fx_tracing_flag:
+            for value in (*args, *kwargs.values()):
+                if isinstance(value, Proxy):
+                    tracer = value.tracer
+                    return tracer.create_proxy("call_module", tracer.path_of_module(self), args, kwargs)  # type: ignore[attr-defined]
         return call(self, *args, **kwargs)
 
     def extra_repr(self) -> str:

@@ -17,7 +17,10 @@ class Recording {
   // What `repdl.replay` found out about a call, as it passes it to `Recording(...)`.
   Recording(PyObject* checks, PyObject* steps, PyObject* fresh, PyObject* constants, PyObject* results,
             PyObject* gradient, PyObject* spans, PyObject* changed) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(checks); ++i) checks_.emplace_back(PyTuple_GET_ITEM(checks, i));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(checks); ++i) {
+      PyObject* check = PyTuple_GET_ITEM(checks, i);
+      checks_.push_back({Callee(check), Range(PyTuple_GET_ITEM(check, 2))});
+    }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); ++i) add_step(PyTuple_GET_ITEM(steps, i));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fresh); ++i) fresh_.emplace_back(PyTuple_GET_ITEM(fresh, i));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) {
@@ -53,7 +56,8 @@ class Recording {
   // Runs the kernels. `tensor` and `seen` are the tensors of the call, `numbers` of the signature. Null, with nothing
   // done and no error of Python, where the function itself has something to say about where the tensors lie.
   Ref run(PyObject* const* tensor, const DLTensor* seen, int count, const double* numbers) const {
-    for (const Callee& check : checks_) check.call(tensor, nullptr);
+    for (const auto& [check, range] : checks_)
+      if (!range.holds(seen)) check.call(tensor, nullptr);
     void* base[Signature::most_tensors + 2 * most];
     std::size_t bases = 0;
     for (int i = 0; i < count; ++i) base[bases++] = static_cast<std::byte*>(seen[i].data) + seen[i].byte_offset;
@@ -187,6 +191,31 @@ class Recording {
     std::vector<std::pair<std::ptrdiff_t, Ref>> arguments_;
   };
 
+  // What a check asks of the values of a tensor, if that is all.
+  class Range {
+   public:
+    // (index of a tensor, how many values, bounds, value) or None
+    explicit Range(PyObject* range) {
+      if (range == Py_None) return;
+      std::int64_t* places[] = {&tensor_, &count_, &low_, &end_, &other_};
+      for (Py_ssize_t i = 0; i < 5; ++i) *places[i] = number(PyTuple_GET_ITEM(range, i));
+    }
+
+    // Whether it is known to come out well. Values lie one after the other, in the memory of the host.
+    bool holds(const DLTensor* seen) const {
+      if (tensor_ < 0) return false;
+      const DLTensor& tensor = seen[tensor_];
+      const auto* value =
+          reinterpret_cast<const std::int64_t*>(static_cast<std::byte*>(tensor.data) + tensor.byte_offset);
+      bool holds = true;
+      for (std::int64_t i = 0; i < count_; ++i) holds &= (value[i] >= low_ && value[i] < end_) || value[i] == other_;
+      return holds;
+    }
+
+   private:
+    std::int64_t tensor_ = -1, count_ = 0, low_ = 0, end_ = 0, other_ = 0;
+  };
+
   struct Step {
     const KeptFunctions* functions = nullptr;
     void* kept = nullptr;
@@ -251,7 +280,7 @@ class Recording {
   Ref shared_;                                    // what the derivative needs
   std::vector<Span> spans_;                       // what may share no memory
   std::vector<std::size_t> changed_;              // tensors of the call
-  std::vector<Callee> checks_;                    // of the values of tensors
+  std::vector<std::pair<Callee, Range>> checks_;  // of the values of tensors
   std::vector<Callee> gradient_;                  // the autograd function, if there is one
   std::ptrdiff_t item_ = -1;                      // of its output which is the result; -1: all
 };
@@ -277,6 +306,25 @@ inline PyObject* forward_recording(PyObject*, PyObject* const* given, Py_ssize_t
         Ref output = recording.run(given + 1, seen, count, nullptr);
         recording.set_up(given[0], given + 1, count, output.get());
         return output.release();
+      },
+      static_cast<PyObject*>(nullptr));
+}
+
+// Recording.backward(context, *gradients): its derivative, a function of gradients and of what forward saved
+inline PyObject* backward_recording(PyObject*, PyObject* const* given, Py_ssize_t all) {
+  return guarded(
+      [&]() -> PyObject* {
+        const TorchState& state = TorchState::get();
+        const Ref saved = checked(PyObject_GetAttr(given[0], state.saved_tensors));
+        const Ref shared = checked(PyObject_GetAttr(given[0], state.shared));
+        const Ref derivative = checked(PyObject_GetAttr(shared.get(), state.derivative));
+        PyObject* arguments[2 * Signature::most_tensors];
+        std::size_t count = 0;
+        const Py_ssize_t gradients = all - 1, tensors = PyTuple_GET_SIZE(saved.get());
+        if (gradients + tensors > 2 * Signature::most_tensors) throw std::logic_error("Recording: number of tensors");
+        for (Py_ssize_t i = 0; i < gradients; ++i) arguments[count++] = given[1 + i];
+        for (Py_ssize_t i = 0; i < tensors; ++i) arguments[count++] = PyTuple_GET_ITEM(saved.get(), i);
+        return PyObject_Vectorcall(derivative.get(), arguments, count, nullptr);
       },
       static_cast<PyObject*>(nullptr));
 }
@@ -308,6 +356,8 @@ inline void free_recording(PyObject* self) {
 
 inline PyObject* recording_type() {
   static PyMethodDef methods[] = {
+      {"backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(backward_recording)),
+       METH_FASTCALL | METH_STATIC, "backward(context, *gradients): the derivative of what forward ran"},
       {"forward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(forward_recording)),
        METH_FASTCALL | METH_STATIC, "forward(context, *tensors, recording): run it below a node of autograd"},
       {nullptr, nullptr, 0, nullptr},

@@ -49,8 +49,9 @@ struct TorchState {
   PyObject* increment_version;  // of an iterable of tensors
   // What each answers where nothing of the kind is at work.
   std::vector<std::pair<Question, PyObject*>> quiet;
-  PyObject *forward_ad, *forward_level;             // the names of a module
-  PyObject *to_save, *non_differentiable, *shared;  // attributes of a context of autograd
+  PyObject *forward_ad, *forward_level;                             // the names of a module
+  PyObject *to_save, *saved_tensors, *non_differentiable, *shared;  // attributes of a context of autograd
+  PyObject* derivative;                                             // one of `shared`
 
   static const TorchState& get() {
     static const TorchState& state = *new TorchState;  // never destroyed: Python ends before static objects do
@@ -93,6 +94,8 @@ struct TorchState {
     forward_ad = find("torch.autograd.forward_ad", {"__dict__"});
     for (auto [place, name] : {std::pair{&forward_level, "_current_level"},
                                {&to_save, "to_save"},
+                               {&saved_tensors, "saved_tensors"},
+                               {&derivative, "derivative"},
                                {&non_differentiable, "non_differentiable"},
                                {&shared, "shared"}})
       *place = checked(PyUnicode_InternFromString(name)).release();

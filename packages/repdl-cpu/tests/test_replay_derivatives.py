@@ -1,0 +1,148 @@
+"""Derivatives of calls that are run again, and calls with gradients."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from repdl import ops, registry, replay
+from repdl.testing.cases import Case, cases
+from repdl.testing.compare import assert_same_bits
+from repdl.testing.replaying import is_replayed
+
+pytestmark = pytest.mark.skipif(replay._native() is None, reason="torch < 2.10 has no DLPack exchange API")
+
+
+def x(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape) + 3
+
+
+BY_FAMILY: dict[str, list[Case]] = {}
+for one in cases():
+    BY_FAMILY.setdefault(registry.OPS[one.op].family, []).append(one)
+
+
+def derivative(function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[torch.Tensor]:
+    """The output and the gradients of a function."""
+    args = tuple(a.detach().requires_grad_() if isinstance(a, torch.Tensor) else a for a in args)
+    output = function(*args, **kwargs)
+    tensors = [a for a in args if isinstance(a, torch.Tensor)]
+    return [output, *torch.autograd.grad(output, tensors, torch.linspace(-1, 1, output.numel()).view_as(output))]
+
+
+CALLS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
+    "mm": (ops.mm, lambda: (x(8, 8), x(8, 8))),
+    "add": (ops.add, lambda: (x(5, 7), x(7))),
+    "linear": (ops.linear, lambda: (x(3, 8), x(4, 8), x(4))),
+    "relu": (ops.relu, lambda: (x(4, 4),)),
+    "exp": (ops.exp, lambda: (x(4, 4),)),
+    "gelu": (ops.gelu, lambda: (x(4, 4),)),
+    "softmax": (ops.softmax, lambda: (x(4, 4), 1)),
+    "sum": (ops.sum, lambda: (x(4, 4), 1)),
+    "layer_norm": (ops.layer_norm, lambda: (x(4, 8), [8], x(8), x(8))),
+    "conv2d": (ops.conv2d, lambda: (x(2, 3, 8, 8), x(4, 3, 3, 3), x(4))),
+    "max_pool2d": (ops.max_pool2d, lambda: (x(2, 3, 8, 8), 2)),
+    "lerp": (ops.lerp, lambda: (x(4), x(4), 0.3)),
+    "pow": (ops.pow, lambda: (x(4), 3)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_replay__derivatives(name: str) -> None:
+    function, make = CALLS[name]
+    plain: Any = function
+    torch.manual_seed(0)
+    for _ in range(3):
+        args = make()
+        actual, expected = derivative(function, *args), derivative(plain.__wrapped__, *args)
+        for a, e in zip(actual, expected):
+            assert_same_bits(a.detach(), e.detach(), name)
+
+
+@pytest.mark.parametrize("family", BY_FAMILY)
+def test_replay__has_the_derivative_of_the_op(family: str) -> None:
+    seen = set()
+    for case in BY_FAMILY[family]:
+        args = case.args()
+        wanted = [i for i, a in enumerate(args) if isinstance(a, torch.Tensor) and a.is_floating_point()]
+        if case.op in seen or not registry.OPS[case.op].differentiable or not all(args[i].numel() for i in wanted):
+            continue
+        seen.add(case.op)
+        function: Any = getattr(registry.functions, case.op)
+        for which in itertools.islice(itertools.product((True, False), repeat=len(wanted)), 4):
+            needed = dict(zip(wanted, which))
+            given = [a.detach().requires_grad_(needed[i]) if i in needed else a for i, a in enumerate(args)]
+            tensors = [given[i] for i in wanted if needed[i]]
+            grads = []
+            for call in (function, function, function, function.__wrapped__):
+                outputs = call(*given)
+                output = outputs if isinstance(outputs, torch.Tensor) else outputs[0]
+                if not output.requires_grad:  # an operand without a derivative
+                    break
+                grad = torch.linspace(-1, 1, output.numel()).view_as(output).to(output.dtype)
+                grads.append(torch.autograd.grad(output, tensors, grad, allow_unused=True))
+            for actual in grads[:-1]:
+                for a, e in zip(actual, grads[-1]):
+                    assert (a is None) == (e is None), str(case)
+                    if a is not None:
+                        assert_same_bits(a, e, str(case))
+    assert seen or not any(registry.OPS[case.op].differentiable for case in BY_FAMILY[family])
+
+
+def test_replay__derivatives_are_recorded() -> None:
+    for name in ("mm", "add", "linear", "relu", "softmax", "layer_norm", "conv2d"):
+        function, make = CALLS[name]
+        args = [a.requires_grad_() if isinstance(a, torch.Tensor) else a for a in make()]
+        for _ in range(5):
+            output = function(*args)
+            output.backward(torch.ones(output.shape))
+        assert output.grad_fn.shared.derivative.recordings == 1, name
+
+
+def test_replay__saved_tensors_are_checked_and_freed() -> None:
+    a, b = x(3, 3).requires_grad_(), x(3, 3)
+    for _ in range(4):
+        ops.mm(a, b).backward(b)
+    output = ops.mm(a, b)
+    b.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.backward(a.detach())
+    output = ops.mm(a, b)
+    output.backward(b)
+    with pytest.raises(RuntimeError, match="second time"):
+        output.backward(b)
+
+
+def test_replay__is_taken_with_and_without_gradients() -> None:
+    for name in ("mm", "add", "linear", "exp", "softmax"):
+        function, make = CALLS[name]
+        args = make()
+        assert is_replayed(function, *args), name
+        assert is_replayed(function, *(a.requires_grad_() if isinstance(a, torch.Tensor) else a for a in args)), name
+    half = x(4, 4).bfloat16()
+    assert is_replayed(ops.mm, half, half.clone())
+    assert is_replayed(ops.add, x(4), 2.5)
+    assert is_replayed(ops.matmul, x(2, 3, 4), x(4, 5))  # by a view of its input
+    assert is_replayed(ops.mean, x(3, 4))
+
+
+def test_replay__gradients_go_on_and_off() -> None:
+    a, b = x(3, 3), x(3, 3)
+    weight = torch.nn.Parameter(x(3, 3))
+    for _ in range(3):
+        assert not ops.mm(a, b).requires_grad
+        assert ops.mm(a, weight).requires_grad
+        with torch.no_grad():
+            assert not ops.mm(a, weight).requires_grad
+        assert ops.mm(weight, b).requires_grad
+    weight.requires_grad_(False)
+    assert not ops.mm(a, weight).requires_grad
+    once, twice = (t.clone().requires_grad_() for t in (a, b))
+    for _ in range(3):
+        (grad,) = torch.autograd.grad(ops.mm(once, twice).sum(), once, create_graph=True)
+        (second,) = torch.autograd.grad(ops.sum(grad), twice)
+        assert_same_bits(second, torch.full((3, 3), 3.0), "second derivative")

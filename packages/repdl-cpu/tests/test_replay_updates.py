@@ -1,0 +1,70 @@
+"""Steps of optimizers that are run again: for other numbers and memory too, with every check of memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import repdl
+from repdl import registry, replay
+from repdl.testing.compare import assert_same_bits
+
+pytestmark = pytest.mark.skipif(replay._native() is None, reason="torch < 2.10 has no DLPack exchange API")
+
+
+def x(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape) + 3
+
+
+def sgd(params: Any, grads: Any, buffers: Any, lr: float, momentum: float) -> None:
+    registry.functions.sgd_step(params, grads, buffers, lr, 0.01, momentum, 0.0, False, False, False)
+
+
+def test_replay__updates() -> None:
+    function: Any = registry.functions.sgd_step
+    replay.EPOCH.end()
+    params = [x(4, 5), x(7), x(()).requires_grad_()]
+    buffers = [torch.zeros(4, 5), torch.zeros(7), torch.zeros(())]
+    expected_params, expected_buffers = ([t.detach().clone() for t in ts] for ts in (params, buffers))
+    same = x(7)
+    with torch.no_grad():
+        for n in range(5):  # numbers are others at each call
+            grads = [x(4, 5), same, x(())]
+            sgd(params, grads, buffers, 0.1 / (n + 1), 0.9 - n / 10)
+            args = 0.1 / (n + 1), 0.01, 0.9 - n / 10, 0.0, False, False, False
+            function.__wrapped__(expected_params, grads, expected_buffers, *args)
+            for a, e in zip((*params, *buffers), (*expected_params, *expected_buffers)):
+                assert_same_bits(a.detach(), e.detach(), "updated")
+                assert a._version == e._version == n + 1
+        assert function.recordings == 1
+        sgd(params, grads, [], 0.1, 0.0)
+        for _ in range(3):
+            with pytest.raises(repdl.RepDLError, match="momentum_buffers"):
+                sgd(params, grads, buffers, 0.1, 0.0)
+            with pytest.raises(repdl.RepDLError, match="momentum_buffers"):
+                sgd(params, grads, [], 0.1, 0.9)
+
+
+def test_replay__updates_look_where_memory_lies() -> None:
+    def call(param: torch.Tensor, grad: torch.Tensor, buffer: torch.Tensor) -> None:
+        sgd([param], [grad], [buffer], 0.1, 0.9)
+
+    for _ in range(3):
+        call(x(10), x(10), x(10))
+    memory = x(40)
+    before = memory.clone()
+    for first, second, third in ((0, 5, 20), (0, 20, 5), (20, 0, 9), (0, 0, 20), (0, 20, 0)):
+        with pytest.raises(repdl.RepDLError, match="share memory"):
+            call(*(memory[i : i + 10] for i in (first, second, third)))
+        assert torch.equal(memory, before)
+    call(memory[:10], memory[10:20], memory[20:30])
+    assert not torch.equal(memory[:10], before[:10])
+    assert torch.equal(memory[10:20], before[10:20])
+    for _ in range(4):  # a gradient of other strides, which is copied
+        param, grad, buffer = x(4, 5), x(5, 4).t(), x(4, 5)
+        expected = [t.clone() for t in (param, buffer)]
+        call(param, grad, buffer)
+        sgd([expected[0]], [grad.contiguous()], [expected[1]], 0.1, 0.9)
+        assert_same_bits([param, buffer], expected, "copied gradient")
