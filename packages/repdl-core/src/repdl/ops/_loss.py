@@ -13,11 +13,11 @@ from repdl.errors import (
     check,
     check_dim,
     check_dtype,
-    check_range,
     check_size,
     check_tensor,
     check_tensor_or_none,
 )
+from repdl.ops._index import check_index
 from repdl.replay import Within
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -68,33 +68,19 @@ def check_reduction(op: str, reduction: str) -> None:
     check(op, reduction in REDUCTIONS, lambda: f"reduction is {reduction!r}, expected one of {', '.join(REDUCTIONS)}")
 
 
-def check_targets(op: str, target: torch.Tensor, classes: int, ignore_index: int) -> Within:
-    """Raise unless every target is a class or `ignore_index`, which is returned; reads the values."""
-    within, count = (target, 0, classes, ignore_index), target.numel()
-    if count == 0:
-        return within
-    if count <= 128:  # a list costs less than a call of torch
-        values = target.flatten().tolist()
-        low, high = min(values), max(values)
-    else:
-        low, high = (int(t) for t in target.aminmax())
-    if low >= 0 and high < classes:
-        return within
-    wrong = ((target < 0) | (target >= classes)) & (target != ignore_index)
-    if wrong.any():
-        where = tuple(int(i) for i in wrong.nonzero()[0])
-        check_range(
-            op,
-            False,
-            lambda: (
-                f"target{list(where)} is {int(target[where])}, expected a class from 0 to {classes - 1} "
-                f"or ignore_index = {ignore_index}"
-            ),
-        )
-    return within
+def check_targets(op: str, target: torch.Tensor, classes: int, ignore_index: int) -> Within | None:
+    """Raise unless every target is a class or `ignore_index`; reads the values."""
+    return check_index(
+        op,
+        target,
+        classes,
+        name="target",
+        expected=lambda: f"a class from 0 to {classes - 1} or ignore_index = {ignore_index}",
+        ignored=ignore_index,
+    )
 
 
-def class_loss_checks(op: str) -> tuple[Callable[..., None], Callable[..., Within]]:
+def class_loss_checks(op: str) -> tuple[Callable[..., None], Callable[..., Within | None]]:
     """The checks `check` and `check_values` of an op of class indices, for `registry.define`."""
 
     def check_arguments(
@@ -114,7 +100,7 @@ def class_loss_checks(op: str) -> tuple[Callable[..., None], Callable[..., Withi
         reduction: str,
         ignore_index: int,
         contract: str,
-    ) -> Within:
+    ) -> Within | None:
         return check_targets(op, target, input.shape[1], ignore_index)
 
     return check_arguments, check_values

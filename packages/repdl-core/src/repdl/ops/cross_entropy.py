@@ -104,7 +104,7 @@ def _check_values_backward(
     reduction: str,
     ignore_index: int,
     contract: str,
-) -> Within:
+) -> Within | None:
     return check_targets("cross_entropy_backward", target, input.shape[1], ignore_index)
 
 

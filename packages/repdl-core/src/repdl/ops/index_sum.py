@@ -22,22 +22,11 @@ from repdl.errors import (
     check_size,
     check_tensor,
 )
+from repdl.ops._index import check_index
 from repdl.ops.cast import narrowed
 from repdl.replay import replayed
 
 __all__ = ["embedding"]
-
-
-def _check_index(op: str, index: torch.Tensor, size: int) -> None:
-    """Raise unless every index is one of a row; reads the values."""
-    if index.numel() == 0:
-        return
-    low, high = (int(t) for t in index.aminmax())
-    if low >= 0 and high < size:
-        return
-    where = tuple(int(i) for i in ((index < 0) | (index >= size)).nonzero()[0])
-    at = f"index{list(where)}" if where else "index"
-    check_range(op, False, lambda: f"{at} is {int(index[where])}, expected 0 to {size - 1}, a row of {size}")
 
 
 def _check_sum(values: torch.Tensor, index: torch.Tensor, size: int, contract: str) -> None:
@@ -62,7 +51,7 @@ _index_sum = registry.define(
     "index_sum",
     "(Tensor values, Tensor index, int size, str contract) -> Tensor",
     check=_check_sum,
-    check_values=lambda values, index, size, contract: _check_index("index_sum", index, size),
+    check_values=lambda values, index, size, contract: check_index("index_sum", index, size),
     fake=lambda values, index, size, contract: values.new_empty((size, values.shape[1])),
     setup_context=_setup_sum,
     backward=_sum_backward,
@@ -109,7 +98,7 @@ _embedding = registry.define(
     "embedding",
     "(Tensor weight, Tensor index, int padding_idx, bool scale_grad_by_freq, str contract) -> Tensor",
     check=_check,
-    check_values=lambda weight, index, padding, by_freq, contract: _check_index("embedding", index, weight.shape[0]),
+    check_values=lambda weight, index, padding, by_freq, contract: check_index("embedding", index, weight.shape[0]),
     fake=lambda weight, index, padding, by_freq, contract: weight.new_empty((*index.shape, weight.shape[1])),
     setup_context=_setup_context,
     backward=_backward,

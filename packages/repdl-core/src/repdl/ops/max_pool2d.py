@@ -11,7 +11,8 @@ from repdl import layout, registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, as_pair, check, check_bool, check_dim, check_dtype, check_size, check_tensor
-from repdl.replay import replayed
+from repdl.ops._index import check_index
+from repdl.replay import Within, replayed
 
 __all__ = ["max_pool2d"]
 
@@ -129,15 +130,8 @@ def _check_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Seque
     check(op, len(input_size) == 2, lambda: f"input_size has {len(input_size)} values, expected 2 (height, width)")
 
 
-def _check_values_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Sequence[int]) -> None:
-    if indices.numel():
-        low, high = (int(i) for i in indices.aminmax())
-        last = input_size[0] * input_size[1] - 1
-        check(
-            "max_pool2d_backward",
-            low >= 0 and high <= last,
-            lambda: f"indices are {low} to {high}, expected 0 to {last}",
-        )
+def _check_values_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Sequence[int]) -> Within | None:
+    return check_index("max_pool2d_backward", indices, input_size[0] * input_size[1], name="indices")
 
 
 _max_pool2d_backward = registry.define(

@@ -83,7 +83,7 @@ def _check_values_backward(
     reduction: str,
     ignore_index: int,
     contract: str,
-) -> Within:
+) -> Within | None:
     return check_targets("nll_loss_backward", target, classes, ignore_index)
 
 

@@ -1,0 +1,90 @@
+"""Indices: the one check of their values, and the places that they name in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch._C import _functorch
+
+from repdl.errors import check_dtype, check_range
+from repdl.replay import Within
+
+FEW = 128
+"""Up to so many values a list costs less than a call of torch."""
+
+
+def check_index(
+    op: str,
+    index: torch.Tensor,
+    size: int,
+    *,
+    name: str = "index",
+    expected: Callable[[], str] | None = None,
+    ignored: int | None = None,
+) -> Within | None:
+    """Raise unless every index is from 0 to size - 1, or `ignored`; reads the values. Returns that as bounds.
+
+    `expected` says what was, in place of the range.
+    """
+    count = index.numel()
+    other = 0 if ignored is None else ignored  # 0 is in range, but of an empty one
+    within = None if ignored is None and size == 0 else (index, 0, size, other)
+    if count == 0:
+        return within
+    if count <= FEW:
+        values = index.flatten().tolist()
+        low, high = min(values), max(values)
+    else:
+        low, high = (int(t) for t in index.aminmax())
+    if low >= 0 and high < size:
+        return within
+    wrong = (index < 0) | (index >= size)
+    if ignored is not None:
+        wrong &= index != ignored
+        if not wrong.any():
+            return within
+    where = tuple(int(i) for i in wrong.nonzero()[0])
+    at = f"{name}{list(where)}" if where else name
+    what = f"0 to {size - 1}, one of {size}" if expected is None else expected()
+    check_range(op, False, lambda: f"{at} is {int(index[where])}, expected {what}")
+    return None
+
+
+def is_readable(tensor: torch.Tensor) -> bool:
+    """Whether the values can be looked at: not while compiling, under vmap, or of a tensor without any."""
+    return (
+        not torch.compiler.is_compiling()
+        and type(tensor) is torch.Tensor
+        and not tensor.is_meta
+        and not _functorch.is_batchedtensor(tensor)
+    )
+
+
+def as_index(op: str, index: torch.Tensor, size: int, *, name: str = "index") -> torch.Tensor:
+    """An index of int64 or int32, as int64 and of rows that exist.
+
+    Where the values can't be read now, what is out of range becomes -1, which every op refuses when it runs.
+    """
+    check_dtype(op, (torch.int64, torch.int32), **{name: index})
+    if is_readable(index):
+        check_index(op, index, size, name=name)
+        return index.long()
+    index = index.long()
+    return torch.where((index >= 0) & (index < size), index, -1)
+
+
+def places(index: torch.Tensor, dim: int, shape: Sequence[int]) -> torch.Tensor:
+    """Which element of a tensor of `shape`, counted in row-major order, each element of `index` names in `dim`.
+
+    Its other coordinates are its own, or 0 where the tensor has size 1 and is repeated. -1 stays -1.
+    """
+    place, stride = torch.zeros((), dtype=torch.int64, device=index.device), 1
+    for d in range(len(shape) - 1, -1, -1):
+        if d == dim:
+            place = place + index * stride
+        elif shape[d] != 1:
+            steps = torch.arange(index.shape[d], device=index.device) * stride
+            place = place + steps.view(-1, *(1 for _ in shape[d + 1 :]))
+        stride = stride * shape[d]
+    return torch.where(index < 0, -1, place)
