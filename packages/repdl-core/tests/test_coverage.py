@@ -129,6 +129,14 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     "softplus": ("input", "beta", "threshold"),
     "where": ("condition", "input", "other"),
     "feature_dropout": ("input", "p", "train"),
+    "bincount": ("input", "weights", "minlength"),
+    "gather": ("input", "dim", "index", "sparse_grad"),
+    "index_add": ("input", "dim", "index", "source", "alpha"),
+    "index_put": ("input", "indices", "values", "accumulate"),
+    "index_select": ("input", "dim", "index"),
+    "scatter_add": ("input", "dim", "index", "src"),
+    "scatter_reduce": ("input", "dim", "index", "src", "reduce", "include_self"),
+    "take_along_dim": ("input", "indices", "dim"),
     **dict.fromkeys(
         ("max_pool1d", "max_pool2d"),
         ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"),
@@ -182,8 +190,8 @@ def test_coverage__parameter_names_are_torchs(name: str) -> None:
 def test_coverage__numpys_names_where_torch_takes_them() -> None:
     for name in TORCH:
         mine, theirs = getattr(repdl.ops, name), getattr(torch, name, None)
-        if theirs is None:  # torch.nn.functional's take no other names
-            continue
+        if theirs is None or {"index", "indices"} & parameters(name).keys():
+            continue  # torch.nn.functional's take no other names, and those of indices not here
         aliases = {alias for of, alias in (("dim", "axis"), ("keepdim", "keepdims")) if of in parameters(name)}
         assert aliases <= parameters(name).keys(), name
         if not aliases:

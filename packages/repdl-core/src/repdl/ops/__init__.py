@@ -23,6 +23,7 @@ from repdl.ops.cross_entropy import *
 from repdl.ops.distributions import *
 from repdl.ops.dropout import *
 from repdl.ops.elementwise import *
+from repdl.ops.gather import *
 from repdl.ops.group_norm import *
 from repdl.ops.index_sum import *
 from repdl.ops.layer_norm import *
@@ -38,6 +39,7 @@ from repdl.ops.pow import *
 from repdl.ops.random import *
 from repdl.ops.rms_norm import *
 from repdl.ops.rmsprop_step import *
+from repdl.ops.scatter import *
 from repdl.ops.sgd_step import *
 from repdl.ops.softmax import *
 from repdl.ops.sum import *

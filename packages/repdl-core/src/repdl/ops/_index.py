@@ -22,10 +22,11 @@ def check_index(
     name: str = "index",
     expected: Callable[[], str] | None = None,
     ignored: int | None = None,
+    given: torch.Tensor | None = None,
 ) -> Within | None:
     """Raise unless every index is from 0 to size - 1, or `ignored`; reads the values. Returns that as bounds.
 
-    `expected` says what was, in place of the range.
+    `expected` says what was, in place of the range; `given` has the values to show, in place of those of `index`.
     """
     count = index.numel()
     other = 0 if ignored is None else ignored  # 0 is in range, but of an empty one
@@ -47,7 +48,7 @@ def check_index(
     where = tuple(int(i) for i in wrong.nonzero()[0])
     at = f"{name}{list(where)}" if where else name
     what = f"0 to {size - 1}, one of {size}" if expected is None else expected()
-    check_range(op, False, lambda: f"{at} is {int(index[where])}, expected {what}")
+    check_range(op, False, lambda: f"{at} is {int((index if given is None else given)[where])}, expected {what}")
     return None
 
 
@@ -61,17 +62,22 @@ def is_readable(tensor: torch.Tensor) -> bool:
     )
 
 
-def as_index(op: str, index: torch.Tensor, size: int, *, name: str = "index") -> torch.Tensor:
-    """An index of int64 or int32, as int64 and of rows that exist.
+def as_index(op: str, index: torch.Tensor, size: int, *, name: str = "index", wraps: bool = False) -> torch.Tensor:
+    """An index of int64 or int32, as int64 and of rows that exist; with `wraps` -1 is the last one, and so on.
 
     Where the values can't be read now, what is out of range becomes -1, which every op refuses when it runs.
     """
-    check_dtype(op, (torch.int64, torch.int32), **{name: index})
-    if is_readable(index):
-        check_index(op, index, size, name=name)
-        return index.long()
+    if index.numel():  # torch takes an index without elements of any dtype
+        check_dtype(op, (torch.int64, torch.int32), **{name: index})
     index = index.long()
-    return torch.where((index >= 0) & (index < size), index, -1)
+    at = torch.where(index < 0, index + size, index) if wraps else index
+    if not is_readable(index):
+        return torch.where((at >= 0) & (at < size), at, -1)
+    if wraps:
+        check_index(op, at, size, name=name, expected=lambda: f"{-size} to {size - 1}", given=index)
+    else:
+        check_index(op, at, size, name=name)
+    return at
 
 
 def places(index: torch.Tensor, dim: int, shape: Sequence[int]) -> torch.Tensor:

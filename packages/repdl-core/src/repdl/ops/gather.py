@@ -1,0 +1,147 @@
+"""Functions that select elements by index; the derivative of a selection is `index_sum`."""
+
+from __future__ import annotations
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import ALL
+from repdl.errors import UnsupportedError, check, check_bool, check_dim, check_dtype, check_tensor
+from repdl.ops._index import as_index, places
+from repdl.ops._reduce import normalize_dim
+
+__all__ = ["gather", "index_select", "take_along_dim"]
+
+Tensor = torch.Tensor
+
+
+def is_whole(tensor: Tensor) -> bool:
+    """Whether a tensor is of integers or bools, on which torch's own functions are exact."""
+    return not tensor.is_floating_point() and not tensor.is_complex()
+
+
+def elements(input: Tensor, place: Tensor, contract: str) -> Tensor:
+    """The elements of `input` at `place`, counted in row-major order."""
+    return registry.functions.embedding(input.reshape(-1, 1), place, -1, False, contract).squeeze(-1)  # type: ignore[no-any-return]
+
+
+def at_least_1d(tensor: Tensor) -> Tensor:
+    """A 0-D tensor as a vector of one element."""
+    return tensor if tensor.dim() else tensor.unsqueeze(0)
+
+
+def check_places(op: str, index: Tensor, dim: int, **tensors: Tensor) -> None:
+    """Raise unless an index has as many dimensions as each tensor, and no more elements in each but `dim`."""
+    for name, tensor in tensors.items():
+        check_dim(op, index.dim(), **{name: tensor})
+        for d, (n, most) in enumerate(zip(index.shape, tensor.shape)):
+            check(
+                op,
+                d == dim or n <= most,
+                lambda: f"index.shape[{d}] is {n}, expected at most {most} (= {name}.shape[{d}])",
+            )
+
+
+def gather(
+    input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, contract: Contract | str | None = None
+) -> Tensor:
+    """Elements along `dim`: `(A, B, C), (a, K, c) -> (a, K, c)` for `dim=1`, a <= A, c <= C, as int64 or int32 says.
+
+    `output[i, j, k] = input[i, index[i, j, k], k]`, of any floating-point dtype, of integers and bools. The
+    derivative with respect to `input` is the sum over equal indices, in ascending row-major order of `index`.
+
+    Raises:
+        ShapeError: if the dimensions of `index` do not fit those of `input`.
+        OutOfRangeError: if an index is not from 0 to the size of `dim` less one, or `dim` does not exist.
+        UnsupportedError: for `sparse_grad`.
+        DTypeError: if `index` is of no integer dtype, or `input` of none of the contract.
+
+    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.gather.html
+    """
+    op, name = "gather", contract_name(contract)
+    check_tensor(op, input=input, index=index)
+    check_bool(op, sparse_grad=sparse_grad)
+    if sparse_grad:
+        raise UnsupportedError(f"{op}: sparse_grad is True, expected False: gradients are dense")
+    dim = normalize_dim(op, dim, input.dim())
+    source, at = at_least_1d(input), at_least_1d(index)
+    if at.numel():
+        check_places(op, at, dim, input=source)
+    at = as_index(op, at, source.shape[dim] if source.dim() == at.dim() else 0)
+    if is_whole(input):
+        return torch.gather(source, dim, at).view(index.shape)
+    check_dtype(op, ALL, input=input)
+    if not index.numel():
+        at, source = at.reshape(index.shape), source.reshape(-1)
+        return elements(source, at, name)
+    return elements(source, places(at, dim, source.shape), name).view(index.shape)
+
+
+def take_along_dim(
+    input: Tensor, indices: Tensor, dim: int | None = None, *, contract: Contract | str | None = None
+) -> Tensor:
+    """Elements along `dim`, `input` and `indices` broadcast in the others: `(A, B), (1, K) -> (A, K)` for `dim=1`.
+
+    Any floating-point dtype, integers and bools. Without `dim`, elements of the flat `input` at the flat `indices`.
+    The derivative with respect to `input` is the sum over equal indices, in ascending row-major order of the output.
+
+    Raises:
+        ShapeError: if both have not the same number of dimensions, or do not broadcast.
+        OutOfRangeError: if an index is not from -size to size - 1 of `dim`, without `dim` from 0 to size - 1; or
+            `dim` does not exist.
+        DTypeError: if `indices` is not int64, or `input` of no dtype of the contract.
+
+    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.take_along_dim.html
+    """
+    op, name = "take_along_dim", contract_name(contract)
+    check_tensor(op, input=input, indices=indices)
+    check_dtype(op, (torch.int64,), indices=indices)
+    wraps = dim is not None
+    if dim is None:
+        input, indices, dim = input.reshape(-1), indices.reshape(-1), 0
+    dim = normalize_dim(op, dim, input.dim())
+    check_dim(op, input.dim(), indices=indices)
+    source, at = at_least_1d(input), at_least_1d(indices)
+    for d, (n, k) in enumerate(zip(source.shape, at.shape)):
+        check(
+            op,
+            d == dim or n == k or 1 in (n, k),
+            lambda: f"indices.shape[{d}] is {k}, expected {n} (= input.shape[{d}]) or 1",
+        )
+    shape = [k if d == dim or n == 1 else n for d, (n, k) in enumerate(zip(source.shape, at.shape))]
+    at = as_index(op, at.expand(shape), source.shape[dim], name="indices", wraps=wraps)
+    if is_whole(input):
+        repeated = source.expand([*shape[:dim], source.shape[dim], *shape[dim + 1 :]])
+        return torch.gather(repeated, dim, at).view(shape if input.dim() else ())
+    check_dtype(op, ALL, input=input)
+    return elements(source, places(at, dim, source.shape), name).view(shape if input.dim() else ())
+
+
+def index_select(input: Tensor, dim: int, index: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """Slices of `dim`: `(A, B, C), (K) -> (A, K, C)` for `dim=1`, of int64 or int32 indices.
+
+    Any floating-point dtype, integers and bools. The derivative with respect to `input` is the sum over equal
+    indices, in ascending order.
+
+    Raises:
+        ShapeError: if `index` has more than one dimension.
+        OutOfRangeError: if an index is not from 0 to the size of `dim` less one, or `dim` does not exist.
+        DTypeError: if `index` is of no integer dtype, or `input` of none of the contract.
+
+    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.index_select.html
+    """
+    op, name = "index_select", contract_name(contract)
+    check_tensor(op, input=input, index=index)
+    dim = normalize_dim(op, dim, input.dim())
+    check_dim(op, (0, 1), index=index)
+    source, at = at_least_1d(input), at_least_1d(index)
+    check(op, input.dim() > 0 or at.shape[0] == 1, lambda: f"index.shape is {tuple(index.shape)}, expected 1 element")
+    at = as_index(op, at, source.shape[dim])
+    if is_whole(input):
+        return torch.index_select(input, dim, at)
+    check_dtype(op, ALL, input=input)
+    table = source.movedim(dim, 0)
+    rows = registry.functions.embedding(table.reshape(table.shape[0], table[:1].numel()), at, -1, False, name)
+    output = rows.view(at.shape[0], *table.shape[1:]).movedim(0, dim)
+    return output.contiguous() if input.dim() else output.squeeze(0)

@@ -1,0 +1,110 @@
+"""Functions on the samples of torch's own op database: against torch in float64, and its bad inputs."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from repdl import ops
+from repdl.errors import RepDLError, UnsupportedError
+from repdl.testing import assert_same_bits
+from repdl.testing.oracle import OLDER, assert_multilinear
+
+pytest.importorskip("expecttest", reason="torch's op database needs it")
+with pytest.MonkeyPatch.context() as patch:  # torch's module would freeze flags for all tests of the process
+    patch.setattr(torch.backends, "disable_global_flags", lambda: None)
+    from torch.testing._internal.common_methods_invocations import op_db
+
+LINEAR = {
+    "gather": 40,
+    "index_select": 40,
+    "take_along_dim": 40,
+    "index_add": 40,
+    "index_put": 40,
+    "scatter_add": 40,
+    "scatter_reduce sum": 40,
+    "scatter_reduce mean": 40,
+}
+"""Functions that are linear in all of their tensors together, and at most how many roundings a term goes through."""
+
+MOST = 40
+"""Samples of a function that are tried: evenly chosen where there are more."""
+
+INFOS = {f"{info.name} {info.variant_test_name}".strip(): info for info in op_db}
+UNTRIED = {"bincount"}
+"""Functions of this kind whose samples have no floating-point results to compare."""
+
+
+def function(name: str) -> Callable[..., Any]:
+    return getattr(ops, name.split()[0].removeprefix("nn.functional."))  # type: ignore[no-any-return]
+
+
+def samples(name: str) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
+    torch.manual_seed(0)
+    info = INFOS[name]
+    every = max(1, sum(1 for _ in info.sample_inputs("cpu", torch.float32)) // MOST)
+    torch.manual_seed(0)
+    for sample in itertools.islice(info.sample_inputs("cpu", torch.float32), 0, None, every):
+        yield sample.input, sample.args, sample.kwargs
+
+
+def split(arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[list[torch.Tensor], Callable[..., Any]]:
+    """The floating-point tensors of a call, and the arguments with others in their place."""
+    keys = [*range(len(arguments)), *named]
+    everything = {**dict(enumerate(arguments)), **named}
+    free = [k for k in keys if isinstance(everything[k], torch.Tensor) and everything[k].is_floating_point()]
+
+    def call(function: Callable[..., Any], *tensors: torch.Tensor) -> Any:
+        given = {**everything, **dict(zip(free, tensors))}
+        positional = [given[i] for i in range(len(arguments))]
+        return function(*positional, **{k: given[k] for k in named})
+
+    return [everything[k].detach() for k in free], call
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_samples__as_torch(name: str) -> None:
+    count = 0
+    for first, rest, named in samples(name):
+        tensors, call = split((first, *rest), named)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = INFOS[name].op
+            shape = call(expected, *tensors).shape
+            cotangent = torch.linspace(-1, 1, max(1, shape.numel()))[: shape.numel()].reshape(shape)
+            assert_multilinear(
+                lambda *t: call(function(name), *t), lambda *t: call(expected, *t), tensors, LINEAR[name], cotangent
+            )
+        count += 1
+    assert count > 0
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_samples__halves_are_rounded_once(name: str) -> None:
+    for first, rest, named in itertools.islice(samples(name), 8):
+        tensors, call = split((first, *rest), named)
+        for dtype in (torch.bfloat16, torch.float16):
+            halves = [t.to(dtype) for t in tensors]
+            wide = call(function(name), *(t.float() for t in halves))
+            assert_same_bits(call(function(name), *halves), ops.cast(wide, dtype), f"{name} {rest} {named}")
+
+
+@pytest.mark.parametrize("name", [n for n in LINEAR if INFOS[n].error_inputs_func])
+def test_samples__bad_input_raises(name: str) -> None:
+    if OLDER:
+        pytest.skip("the errors are those of a newer torch")
+    for error in INFOS[name].error_inputs("cpu"):
+        sample = error.sample_input
+        with pytest.raises((RepDLError, TypeError)):
+            function(name)(sample.input, *sample.args, **sample.kwargs)
+
+
+def test_samples__left_out() -> None:
+    for reduce in ("prod", "amax", "amin"):
+        with pytest.raises(UnsupportedError, match="expected sum or mean"):
+            ops.scatter_reduce(torch.ones(3), 0, torch.tensor([0]), torch.ones(1), reduce)
