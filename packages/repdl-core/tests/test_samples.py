@@ -29,6 +29,7 @@ LINEAR = {
     "scatter_add": 40,
     "scatter_reduce sum": 40,
     "scatter_reduce mean": 40,
+    "nn.functional.unfold": 40,
 }
 """Functions that are linear in all of their tensors together, and at most how many roundings a term goes through."""
 

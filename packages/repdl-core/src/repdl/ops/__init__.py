@@ -45,6 +45,7 @@ from repdl.ops.softmax import *
 from repdl.ops.sum import *
 from repdl.ops.ternary import *
 from repdl.ops.unary import *
+from repdl.ops.unfold import *
 from repdl.plugins import load
 
 

@@ -10,6 +10,7 @@ from repdl.nn.modules.batchnorm import *
 from repdl.nn.modules.containers import *
 from repdl.nn.modules.conv import *
 from repdl.nn.modules.dropout import *
+from repdl.nn.modules.fold import *
 from repdl.nn.modules.instancenorm import *
 from repdl.nn.modules.layer import *
 from repdl.nn.modules.linear import *

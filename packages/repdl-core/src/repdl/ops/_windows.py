@@ -1,0 +1,119 @@
+"""Windows over the last dimensions of a tensor, as rows of a table that are selected.
+
+A table has a row for each position of the windowed sides, in row-major order, and a column for everything else:
+`(N, C, H, W) -> (H * W, N * C)`. A window is a list of rows. So selecting windows is `embedding`, its derivative, and
+`fold`, is `index_sum`; both move or add whole rows, whatever the number of dimensions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from repdl import layout, registry
+from repdl.errors import as_int, as_ints, check
+
+Tensor = torch.Tensor
+_ops = registry.functions
+
+
+class Side(NamedTuple):
+    """The positions on one side that the windows have, `(O, K)`; `inside`: which of them exist, None: all."""
+
+    index: Tensor
+    inside: Tensor | None
+
+
+def side(size: int, count: int, kernel: int, stride: int, padding: int, dilation: int, device: torch.device) -> Side:
+    """`count` windows of `kernel` positions on a side of `size` that is padded."""
+    starts = torch.arange(count, device=device).unsqueeze(1) * stride - padding
+    index = starts + torch.arange(kernel, device=device) * dilation
+    fits = padding == 0 and (count - 1) * stride + dilation * (kernel - 1) < size
+    return Side(index, None if fits else (index >= 0) & (index < size))
+
+
+def adaptive_side(size: int, count: int, device: torch.device) -> Side:
+    """`count` windows that cover a side of `size`: window i from `floor(i * size / count)` to
+    `ceil((i + 1) * size / count)`. They have as many positions as the longest; those behind an end repeat its last."""
+    i = torch.arange(count, device=device).unsqueeze(1)
+    start, end = i * size // count, ((i + 1) * size + count - 1) // count
+    rest = size % count
+    longest = size // count + (0 if rest == 0 else 1 if count % rest == 0 else 2)
+    index = start + torch.arange(longest, device=device)
+    return Side(index.minimum(end - 1), index < end if rest else None)
+
+
+def rows(sides: Sequence[Side], sizes: Sequence[int]) -> tuple[Tensor, Tensor | None]:
+    """The rows of each window, `(O, K)`, and which of them exist, None: all; both in row-major order.
+
+    Those that do not exist are some number.
+    """
+    dims, stride = len(sides), 1
+    place: Any = 0
+    inside: Any = None
+    for d in range(dims - 1, -1, -1):
+        shape = [1] * (2 * dims)
+        shape[d], shape[dims + d] = sides[d].index.shape
+        place = place + sides[d].index.view(shape) * stride
+        exists = sides[d].inside
+        if exists is not None:
+            inside = exists.view(shape) if inside is None else inside & exists.view(shape)
+        stride = stride * sizes[d]
+    windows = math.prod([s.index.shape[0] for s in sides])
+    if inside is not None:
+        inside = inside.expand(place.shape).reshape(windows, -1)
+    return place.reshape(windows, -1), inside
+
+
+def table(input: Tensor, dims: int) -> Tensor:
+    """`(..., *sides) -> (positions, columns)`."""
+    lead, sides = input.shape[: input.dim() - dims], input.shape[input.dim() - dims :]
+    return input.reshape(math.prod(lead), math.prod(sides)).t()
+
+
+def untable(rows: Tensor, like: Tensor, sides: Sequence[int]) -> Tensor:
+    """`(positions, columns) -> (..., *sides)` with the other dimensions, and the memory format, of `like`."""
+    lead = like.shape[: like.dim() - len(sides)]
+    return rows.t().reshape(*lead, *sides).contiguous(memory_format=layout.memory_format(like))
+
+
+def select(table: Tensor, place: Tensor, contract: str) -> Tensor:
+    """Rows of a table: `(P, D), (...) -> (..., D)`."""
+    return _ops.embedding(table, place, -1, False, contract)  # type: ignore[no-any-return]
+
+
+def window_sums(table: Tensor, place: Tensor, inside: Tensor | None, contract: str) -> Tensor:
+    """The sum of each window, `(P, D), (O, K) -> (O, D)`, over the rows that exist, in their order."""
+    if inside is None:
+        return _ops.sum(select(table, place, contract), [1], False, contract)  # type: ignore[no-any-return]
+    # What does not exist is a row behind the last one, and a term of a window behind the last one.
+    longer = torch.nn.functional.pad(table, (0, 0, 0, 1))
+    terms = select(longer, torch.where(inside, place, table.shape[0]).reshape(-1), contract)
+    count = place.shape[0]
+    owner = torch.arange(count, device=place.device).unsqueeze(1)
+    owner = torch.where(inside, owner, count).reshape(-1)
+    return _ops.index_sum(terms, owner, count + 1, contract).narrow(0, 0, count)  # type: ignore[no-any-return]
+
+
+def per_side(op: str, name: str, value: Any, dims: int) -> list[int]:
+    """One integer, or a sequence of one or of `dims`, as one for each side."""
+    given = as_ints(op, name, value) if isinstance(value, (list, tuple)) else [as_int(op, name, value)]
+    if len(given) == 1:
+        given = given * dims
+    check(op, len(given) == dims, lambda: f"{name} is {value}, expected one integer or {dims}, one for each side")
+    return given
+
+
+def strides(op: str, value: Any, kernel: list[int]) -> list[int]:
+    """The option stride, the kernel size by default."""
+    default = value is None or (isinstance(value, (list, tuple)) and not value)
+    return kernel if default else per_side(op, "stride", value, len(kernel))
+
+
+def check_least(op: str, least: int, **options: Sequence[int]) -> None:
+    """Raise unless each number of the options is at least `least`."""
+    for name, values in options.items():
+        check(op, min(values) >= least, lambda: f"{name} is {tuple(values)}, expected at least {least}")
