@@ -8,7 +8,7 @@ import torch
 from torch._C import _functorch
 
 from repdl.errors import check_dtype, check_range
-from repdl.replay import Within
+from repdl.replay import Within, refuse
 
 FEW = 128
 """Up to so many values a list costs less than a call of torch."""
@@ -73,6 +73,7 @@ def as_index(op: str, index: torch.Tensor, size: int, *, name: str = "index", wr
     at = torch.where(index < 0, index + size, index) if wraps else index
     if not is_readable(index):
         return torch.where((at >= 0) & (at < size), at, -1)
+    refuse()
     if wraps:
         check_index(op, at, size, name=name, expected=lambda: f"{-size} to {size - 1}", given=index)
     else:

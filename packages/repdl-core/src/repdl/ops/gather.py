@@ -10,6 +10,7 @@ from repdl.dtypes import ALL
 from repdl.errors import UnsupportedError, check, check_bool, check_dim, check_dtype, check_tensor
 from repdl.ops._index import as_index, places
 from repdl.ops._reduce import normalize_dim
+from repdl.replay import replayed
 
 __all__ = ["gather", "index_select", "take_along_dim"]
 
@@ -43,6 +44,7 @@ def check_places(op: str, index: Tensor, dim: int, **tensors: Tensor) -> None:
             )
 
 
+@replayed
 def gather(
     input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, contract: Contract | str | None = None
 ) -> Tensor:
@@ -78,6 +80,7 @@ def gather(
     return elements(source, places(at, dim, source.shape), name).view(index.shape)
 
 
+@replayed
 def take_along_dim(
     input: Tensor, indices: Tensor, dim: int | None = None, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -118,6 +121,7 @@ def take_along_dim(
     return elements(source, places(at, dim, source.shape), name).view(shape if input.dim() else ())
 
 
+@replayed
 def index_select(input: Tensor, dim: int, index: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """Slices of `dim`: `(A, B, C), (K) -> (A, K, C)` for `dim=1`, of int64 or int32 indices.
 

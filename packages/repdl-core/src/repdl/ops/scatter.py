@@ -30,7 +30,7 @@ from repdl.ops._reduce import normalize_dim
 from repdl.ops.cast import narrowed, widened
 from repdl.ops.elementwise import add
 from repdl.ops.gather import at_least_1d, check_places, elements, is_whole
-from repdl.replay import refuse
+from repdl.replay import refuse, replayed
 
 __all__ = ["bincount", "index_add", "index_put", "scatter_add", "scatter_reduce"]
 
@@ -60,6 +60,7 @@ def _added(table: Tensor, index: Tensor, terms: Tensor, alpha: float, contract: 
     return narrowed(add(table, total, alpha=alpha, contract=contract), storage)
 
 
+@replayed
 def index_add(
     input: Tensor,
     dim: int,
@@ -122,6 +123,7 @@ def _terms(op: str, input: Tensor, dim: int, index: Tensor, src: Tensor) -> tupl
     return dim, as_index(op, at, to.shape[dim]), terms[tuple(slice(n) for n in at.shape)]
 
 
+@replayed
 def scatter_add(
     input: Tensor, dim: int, index: Tensor, src: Tensor, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -150,6 +152,7 @@ def scatter_add(
     return _added(input.reshape(-1, 1), place, terms.reshape(-1, 1), 1.0, name).view(input.shape)
 
 
+@replayed
 def scatter_reduce(
     input: Tensor,
     dim: int,
@@ -231,6 +234,7 @@ def _indexed(op: str, input: Tensor, indices: Sequence[Tensor | None]) -> tuple[
     return torch.ops.aten.index(numbers, at), rest
 
 
+@replayed
 def index_put(
     input: Tensor,
     indices: Sequence[Tensor | None],
@@ -296,6 +300,7 @@ def _replaced(table: Tensor, index: Tensor, terms: Tensor, contract: str) -> Ten
     return both[source] if is_whole(table) else _ops.embedding(both, source, -1, False, contract)
 
 
+@replayed
 def bincount(
     input: Tensor, weights: Tensor | None = None, minlength: int = 0, *, contract: Contract | str | None = None
 ) -> Tensor:

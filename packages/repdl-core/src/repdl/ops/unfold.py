@@ -12,6 +12,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor
 from repdl.ops._windows import check_least, per_side, rows, select, side, table
+from repdl.replay import replayed
 
 __all__ = ["fold", "unfold"]
 
@@ -63,6 +64,7 @@ def _windows(
     return rows(sides, padded)[0]
 
 
+@replayed
 def unfold(
     input: Tensor,
     kernel_size: Ints,
@@ -103,6 +105,7 @@ def unfold(
     return output if input.dim() == 4 else output.squeeze(0)
 
 
+@replayed
 def fold(
     input: Tensor,
     output_size: Ints,
