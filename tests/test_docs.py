@@ -248,6 +248,27 @@ def efficientnet() -> nn.Module:
     return nn.Sequential(nn.Conv2d(1, 4, 3, 2), nn.BatchNorm2d(4), nn.SiLU(), *block, *head)
 
 
+class Inverted(nn.Module):
+    """An inverted residual block."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        wide = 2 * channels
+        expand = [nn.Conv2d(channels, wide, 1, bias=False), nn.BatchNorm2d(wide), nn.ReLU6(inplace=True)]
+        depthwise = [nn.Conv2d(wide, wide, 3, padding=1, groups=wide, bias=False), nn.BatchNorm2d(wide), nn.ReLU6(True)]
+        self.conv = nn.Sequential(
+            *expand, *depthwise, nn.Conv2d(wide, channels, 1, bias=False), nn.BatchNorm2d(channels)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.conv(x)
+
+
+def mobilenet() -> nn.Module:
+    stem = [nn.Conv2d(1, 4, 3, 2, 1, bias=False), nn.BatchNorm2d(4), nn.ReLU6(inplace=True)]
+    return nn.Sequential(*stem, Inverted(4), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.2), nn.Linear(4, 3))
+
+
 class UNet(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -301,7 +322,7 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "VGG with batch normalisation and dropout, without its adaptive pooling": lambda: vgg(nn.Flatten(), nn.Dropout()),
     "ResNet as torchvision has it": resnet,
     "VGG as torchvision has it": lambda: vgg(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Dropout()),
-    "MobileNet": lambda: nn.Sequential(nn.Conv2d(4, 4, 3, groups=4), nn.BatchNorm2d(4), nn.ReLU6(), nn.Dropout(0.2)),
+    "MobileNet": mobilenet,
     "EfficientNet whose squeeze and excitation multiplies with `repdl.ops.mul`": efficientnet,
     "U-Net": UNet,
     "Transformer: BERT, GPT, ViT": Transformer,

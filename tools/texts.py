@@ -32,6 +32,7 @@ def lists() -> dict[Path, dict[str, Iterable[str]]]:
     """README -> first cell of a row of a table -> the names that the second one begins with."""
     double = {name for name in repdl.ops.__all__ if name not in OPS or OPS[name].takes(torch.float64)}
     of = {name: getattr(repdl.ops, name).__module__.removeprefix("repdl.ops.") for name in repdl.ops.__all__}
+    losses = ("likelihoods", "losses", "margins")
     exact = {name for name, module in of.items() if module in ("unary", "pow") and name not in double}
     layers = {c for c in vars(modules).values() if isinstance(c, type) and issubclass(c, Layer) and c is not Layer}
     steps = [name for name in repdl.ops.__all__ if name in OPS and OPS[name].mutates]
@@ -44,8 +45,8 @@ def lists() -> dict[Path, dict[str, Iterable[str]]]:
         ROOT / "README.md": {
             "arithmetic": [n for n, m in of.items() if m in ("elementwise", "ternary", "unary") and n not in exact],
             "[exact functions](docs/exact-functions.md), correctly rounded": exact,
-            "activations": [name for name, module in of.items() if module == "activation"],
-            "losses of elements": [name for name, module in of.items() if module == "losses"],
+            "activations": [name for name, module in of.items() if module in ("activation", "rectifiers", "smooth")],
+            "losses of elements": [name for name, module in of.items() if module in losses],
             "not in float64": of.keys() - double,
             "layers (repdl-nn)": [layer.__name__ for layer in layers],
             "optimizers (repdl-optim)": optimizers,
@@ -73,7 +74,10 @@ def dtypes(family: str) -> str:
     line = f"float32{', float64' * (torch.float64 in fewest)}; halves by storage (`cast.md`)"
     if len({*map(frozenset, sets.values())}) > 1:
         line += f"; float64 too but for {', '.join(f'`{op}`' for op in sorted(sets) if sets[op] == fewest)}"
-    return line
+    integers = dict.fromkeys(
+        name for op in OPS.values() if op.family == family and op.storage for name in op.storage.dtypes.integers
+    )
+    return line + (f"; int64 {', '.join(integers)}" if integers else "")
 
 
 def pages() -> dict[Path, str]:

@@ -49,8 +49,14 @@ def _target(x: torch.Tensor) -> torch.Tensor:
     return TARGET if x.device.type == "cpu" else torch.zeros(4, dtype=torch.int64, device=x.device)
 
 
-ACTIVATIONS = ("elu", "hardsigmoid", "gelu", "silu", "hardswish", "leaky_relu", "softplus")
-LOSSES = ("mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss", "binary_cross_entropy_with_logits", "kl_div")
+ACTIVATIONS = (
+    *("celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid"),
+    *("mish", "relu6", "selu", "silu", "softplus", "softshrink", "softsign", "tanhshrink"),
+)
+LOSSES = (
+    *("mse_loss", "l1_loss", "huber_loss", "smooth_l1_loss", "binary_cross_entropy_with_logits", "kl_div"),
+    *("poisson_nll_loss", "soft_margin_loss", "hinge_embedding_loss", "multilabel_soft_margin_loss"),
+)
 CALLS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     **{name: (getattr(ops, name), getattr(torch, name), ((4, 6),)) for name in UNARY},
     **{name: (getattr(ops, name), getattr(F, name), ((4, 6),)) for name in ACTIVATIONS},
@@ -89,6 +95,14 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[tuple[int, 
         ((4, 3),),
     ),
     "probabilities": (ops.cross_entropy, F.cross_entropy, ((4, 3), (4, 3))),
+    "prelu": (ops.prelu, F.prelu, ((4, 6), (6,))),
+    "gaussian_nll_loss": (ops.gaussian_nll_loss, F.gaussian_nll_loss, ((4, 6),) * 3),
+    "margin_ranking_loss": (ops.margin_ranking_loss, F.margin_ranking_loss, ((4, 6),) * 3),
+    "multi_margin_loss": (
+        lambda x: ops.multi_margin_loss(x, _target(x)),
+        lambda x: F.multi_margin_loss(x, _target(x)),
+        ((4, 3),),
+    ),
     "max_pool2d": (lambda x: ops.max_pool2d(x, 2), lambda x: F.max_pool2d(x, 2), ((2, 3, 4, 4),)),
 }
 """Ours, torch's, and the shapes of their operands."""

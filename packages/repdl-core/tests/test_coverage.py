@@ -127,6 +127,9 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     "clamp": ("input", "min", "max"),
     "lerp": ("input", "end", "weight"),
     "softplus": ("input", "beta", "threshold"),
+    **dict.fromkeys(("hardshrink", "softshrink"), ("input", "lambd")),
+    "logsigmoid": UNARY,
+    "prelu": ("input", "weight"),
     "where": ("condition", "input", "other"),
     "feature_dropout": ("input", "p", "train"),
     "bincount": ("input", "weights", "minlength"),
@@ -147,9 +150,12 @@ ADDED = {
     **dict.fromkeys(("max", "mean", "sum"), ("axis", "keepdims")),
     **dict.fromkeys(("softmax", "log_softmax"), ("axis",)),
     **dict.fromkeys((name for name in repdl.ops.__all__ if "dropout" in name), ("generator",)),
-    "scaled_dot_product_attention": ("generator",),
+    **dict.fromkeys(("scaled_dot_product_attention", "rrelu", "gumbel_softmax"), ("generator",)),
 }
 """Parameters that torch's schemas do not name: kept from the prototype, or numpy's names, which torch takes too."""
+
+ATEN = {"logsigmoid": "log_sigmoid"}
+"""Names that torch's functions have in its schemas."""
 
 
 def parameters(name: str) -> dict[str, inspect.Parameter]:
@@ -208,7 +214,7 @@ def test_coverage__numpys_names_where_torch_takes_them() -> None:
 def test_coverage__the_written_table_is_torchs(name: str) -> None:
     """torch's schemas know the names of the table, where its Python functions have no signature."""
     spelled = {"self": "input"}
-    schemas = torch._C._jit_get_schemas_for_operator(f"aten::{name}")
+    schemas = torch._C._jit_get_schemas_for_operator(f"aten::{ATEN.get(name, name)}")
     known = {spelled.get(argument.name, argument.name) for schema in schemas for argument in schema.arguments}
     table = TORCH[name]
     assert table is not None

@@ -27,8 +27,10 @@ from repdl.ops.gather import *
 from repdl.ops.group_norm import *
 from repdl.ops.index_sum import *
 from repdl.ops.layer_norm import *
+from repdl.ops.likelihoods import *
 from repdl.ops.linear import *
 from repdl.ops.losses import *
+from repdl.ops.margins import *
 from repdl.ops.matmul import *
 from repdl.ops.max import *
 from repdl.ops.max_pool1d import *
@@ -37,10 +39,12 @@ from repdl.ops.nll_loss import *
 from repdl.ops.pad import *
 from repdl.ops.pow import *
 from repdl.ops.random import *
+from repdl.ops.rectifiers import *
 from repdl.ops.rms_norm import *
 from repdl.ops.rmsprop_step import *
 from repdl.ops.scatter import *
 from repdl.ops.sgd_step import *
+from repdl.ops.smooth import *
 from repdl.ops.softmax import *
 from repdl.ops.sum import *
 from repdl.ops.ternary import *

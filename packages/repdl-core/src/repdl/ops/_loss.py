@@ -17,8 +17,8 @@ from repdl.errors import (
     check_tensor,
     check_tensor_or_none,
 )
-from repdl.ops._index import check_index
-from repdl.replay import Within
+from repdl.ops._index import check_index, is_readable
+from repdl.replay import Within, refuse
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -78,6 +78,20 @@ def check_targets(op: str, target: torch.Tensor, classes: int, ignore_index: int
         expected=lambda: f"a class from 0 to {classes - 1} or ignore_index = {ignore_index}",
         ignored=ignore_index,
     )
+
+
+def check_classes(op: str, target: torch.Tensor, classes: int, least: int = 0) -> None:
+    """Raise unless every target is a class, or at least `least`; reads the values, if they can be read."""
+    if is_readable(target) and target.dtype is torch.int64:
+        refuse()
+        check_index(
+            op,
+            target - least,
+            classes - least,
+            name="target",
+            expected=lambda: f"{least} to {classes - 1}",
+            given=target,
+        )
 
 
 def class_loss_checks(op: str) -> tuple[Callable[..., None], Callable[..., Within | None]]:

@@ -34,6 +34,7 @@ def pointwise(
     autocast: Lists | None = None,
     same_shape: tuple[str, ...] = (),
     check_options: Callable[..., None] | None = None,
+    check_values: Callable[..., None] | None = None,
     order: str = "",
     backward: str = "",
     tried: Sequence[tuple[Any, ...]] | Tried = ((),),
@@ -51,6 +52,7 @@ def pointwise(
         same_shape: of the op of a derivative: the operands, which do not broadcast, in the order in
             which their strides decide those of the output.
         check_options: raises for options, its arguments, that the op does not take.
+        check_values: the same for values of tensors, with all arguments; not run on fake tensors.
         order: the contract text: every operation of an element, in order, each of one rounding. Without it
             the page of the family says it, and its module of cases has the cases.
         backward: what the text says of the derivative.
@@ -113,6 +115,7 @@ def pointwise(
         f"({rest}",
         family=family,
         check=check_arguments,
+        check_values=check_values,
         fake=fake,
         setup_context=setup_context if derivative else None,
         backward=derive if derivative else None,

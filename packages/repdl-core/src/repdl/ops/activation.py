@@ -10,7 +10,8 @@ from repdl import registry
 from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import as_float, check, check_bool, check_tensor
+from repdl.errors import as_float, check, check_tensor
+from repdl.ops._inplace import applied
 from repdl.ops._number import constant
 from repdl.ops._pointwise import below, pointwise
 from repdl.ops.unary import _add, _div, _mul, _sub
@@ -223,7 +224,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: C
     contract_name(contract)
     check_tensor("elu", input=input)
     factor = as_float("elu", "alpha", alpha)
-    return _inplace("elu", lambda x: _elu(x, factor), input, inplace)
+    return applied("elu", lambda x: _elu(x, factor), input, inplace)
 
 
 @replayed
@@ -255,7 +256,7 @@ def silu(input: Tensor, inplace: bool = False, *, contract: Contract | str | Non
     """
     contract_name(contract)
     check_tensor("silu", input=input)
-    return _inplace("silu", _silu, input, inplace)
+    return applied("silu", _silu, input, inplace)
 
 
 @replayed
@@ -267,7 +268,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False, *, contract: Contract | st
     """
     contract_name(contract)
     check_tensor("hardsigmoid", input=input)
-    return _inplace("hardsigmoid", _hardsigmoid, input, inplace)
+    return applied("hardsigmoid", _hardsigmoid, input, inplace)
 
 
 @replayed
@@ -279,7 +280,7 @@ def hardswish(input: Tensor, inplace: bool = False, *, contract: Contract | str 
     """
     contract_name(contract)
     check_tensor("hardswish", input=input)
-    return _inplace("hardswish", _hardswish, input, inplace)
+    return applied("hardswish", _hardswish, input, inplace)
 
 
 @replayed
@@ -296,7 +297,7 @@ def leaky_relu(
     contract_name(contract)
     check_tensor("leaky_relu", input=input)
     slope = as_float("leaky_relu", "negative_slope", negative_slope)
-    return _inplace("leaky_relu", lambda x: _leaky_relu(x, slope), input, inplace)
+    return applied("leaky_relu", lambda x: _leaky_relu(x, slope), input, inplace)
 
 
 @replayed
@@ -315,11 +316,3 @@ def softplus(
     check_tensor("softplus", input=input)
     numbers = as_float("softplus", "beta", beta), as_float("softplus", "threshold", threshold)
     return _softplus(input, *numbers)  # type: ignore[no-any-return]
-
-
-def _inplace(op: str, function: Callable[[Tensor], Tensor], input: Tensor, inplace: bool) -> Tensor:
-    """`function(input)`, which with `inplace` goes into `input`; its derivative then has a copy of that."""
-    check_bool(op, inplace=inplace)
-    if not inplace:
-        return function(input)
-    return input.copy_(function(input.clone() if torch.is_grad_enabled() else input))

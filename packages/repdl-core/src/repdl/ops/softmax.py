@@ -1,7 +1,8 @@
-"""softmax and log_softmax, and their backwards."""
+"""softmax and log_softmax, their backwards, and what follows from them: softmin, gumbel_softmax."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +12,15 @@ from repdl import registry
 from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import UnsupportedError, as_int, check, check_size, check_tensor
+from repdl.errors import UnsupportedError, as_float, as_int, check, check_bool, check_dtype, check_size, check_tensor
+from repdl.ops._number import constant
 from repdl.ops._reduce import as_numpy, given, in_dtype, normalize_dim
+from repdl.ops.cast import cast, narrowed
+from repdl.random._fill import blank, draw
+from repdl.random.generator import Generator, chosen
 from repdl.replay import replayed
 
-__all__ = ["log_softmax", "softmax", "softmin"]
+__all__ = ["gumbel_softmax", "log_softmax", "softmax", "softmin"]
 
 _ops = registry.functions
 
@@ -186,3 +191,46 @@ def log_softmax(
     """
     position, dtype = _options("log_softmax", input, dim, _stacklevel, dtype, axis)
     return given(_log_softmax(in_dtype("log_softmax", input, dtype), position, contract_name(contract)), dtype)
+
+
+def gumbel_softmax(
+    logits: torch.Tensor,
+    tau: float = 1,
+    hard: bool = False,
+    eps: float = 1e-10,
+    dim: int = -1,
+    *,
+    generator: Generator | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """`softmax((logits + n) / tau, dim)` with a draw n from the Gumbel distribution, any shape, float32 or halves.
+
+    With `hard` it is 1 at the largest element of each row, the first of equal ones, and 0 elsewhere, up to a
+    rounding, with the derivative of the soft one. `eps` has no effect, as in torch.
+
+    Raises:
+        ShapeError: if `dim` does not exist; nothing is drawn.
+        DTypeError: if `logits` is of no dtype of the contract.
+        UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
+
+    Contract: softmax v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gumbel_softmax.html
+    """
+    op, name = "gumbel_softmax", contract_name(contract)
+    check_tensor(op, logits=logits)
+    check_bool(op, hard=hard)
+    check_dtype(op, SINGLE, logits=logits)
+    chosen(op, generator)
+    position, temperature = normalize_dim(op, dim, logits.dim()), as_float(op, "tau", tau)
+    if eps != 1e-10:
+        warnings.warn("gumbel_softmax: eps is deprecated by torch and has no effect", stacklevel=2)
+    wide = narrowed(logits, torch.float32)
+    like = blank(logits.shape, torch.float32, logits.device)
+    noise = _ops.neg(_ops.log(draw(op, "exponential", like, generator, 1.0)))
+    scaled = _ops.div(_ops.add(wide, noise, name), constant(temperature, wide.dtype, wide.device), name)
+    soft = _softmax(scaled, position, name)
+    if hard and soft.numel():
+        highest = _ops.max_dim(soft.detach(), position, True)[1]
+        ones = torch.zeros_like(soft).scatter_(position, highest, 1.0)
+        soft = _ops.add(_ops.sub(ones, soft.detach(), name), soft, name)
+    return cast(soft, logits.dtype)

@@ -114,7 +114,136 @@ def softplus_backward(grad: torch.Tensor, input: torch.Tensor, beta: float, thre
         return to_torch(np.where(z > rounded(threshold, x), g, g * exact.sigmoid(z)))
 
 
+SELU, SELU_ALPHA = np.float32(1.0507009873554805), np.float32(1.7580993408473766)
+
+
+def celu(input: torch.Tensor, alpha: float) -> torch.Tensor:
+    x = to_numpy(input)
+    with np.errstate(all="ignore"):
+        a = rounded(alpha, x)
+        return to_torch(np.where(x > 0, x, exact.expm1(x / a) * a))
+
+
+def celu_backward(grad: torch.Tensor, input: torch.Tensor, alpha: float) -> torch.Tensor:
+    g, x = to_numpy(grad), to_numpy(input)
+    with np.errstate(all="ignore"):
+        return to_torch(np.where(x > 0, g, g * exact.exp(x / rounded(alpha, x))))
+
+
+def selu(input: torch.Tensor) -> torch.Tensor:
+    x = to_numpy(input)
+    with np.errstate(all="ignore"):
+        return to_torch(np.where(x > 0, x * SELU, exact.expm1(x) * SELU_ALPHA))
+
+
+def selu_backward(grad: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
+    g, x = to_numpy(grad), to_numpy(input)
+    with np.errstate(all="ignore"):
+        return to_torch(g * np.where(x > 0, SELU, exact.exp(x) * SELU_ALPHA))
+
+
+def logsigmoid(input: torch.Tensor) -> torch.Tensor:
+    x = to_numpy(input)
+    with np.errstate(all="ignore"):
+        return to_torch(np.where(x < 0, x, ZERO) - exact.log1p(exact.exp(-np.abs(x))))
+
+
+def _mish_gate(x: Array) -> Array:
+    return exact.tanh(exact.log1p(exact.exp(x)))
+
+
+def mish(input: torch.Tensor) -> torch.Tensor:
+    x = to_numpy(input)
+    with np.errstate(all="ignore"):
+        return to_torch(x * _mish_gate(x))
+
+
+def mish_backward(grad: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
+    g, x = to_numpy(grad), to_numpy(input)
+    with np.errstate(all="ignore"):
+        t = _mish_gate(x)
+        return to_torch(g * (t + (x * exact.sigmoid(x)) * (ONE - t * t)))
+
+
+def softsign(input: torch.Tensor) -> torch.Tensor:
+    x = to_numpy(input)
+    with np.errstate(all="ignore"):
+        return to_torch(x / (number(1, x) + np.abs(x)))
+
+
+def tanhshrink(input: torch.Tensor) -> torch.Tensor:
+    x = to_numpy(input)
+    with np.errstate(all="ignore"):
+        return to_torch(x - exact.tanh(x))
+
+
+def hardtanh(input: torch.Tensor, min_val: float, max_val: float) -> torch.Tensor:
+    x = to_numpy(input)
+    low, high = rounded(min_val, x), rounded(max_val, x)
+    return to_torch(np.where(x < low, low, np.where(x > high, high, x)))
+
+
+def hardtanh_backward(grad: torch.Tensor, input: torch.Tensor, min_val: float, max_val: float) -> torch.Tensor:
+    g, x = to_numpy(grad), to_numpy(input)
+    return to_torch(np.where((x <= rounded(min_val, x)) | (x >= rounded(max_val, x)), ZERO, g))
+
+
+def threshold(input: torch.Tensor, threshold: float, value: float) -> torch.Tensor:
+    x = to_numpy(input)
+    return to_torch(np.where(x <= rounded(threshold, x), rounded(value, x), x))
+
+
+def threshold_backward(grad: torch.Tensor, input: torch.Tensor, threshold: float) -> torch.Tensor:
+    g, x = to_numpy(grad), to_numpy(input)
+    return to_torch(np.where(x <= rounded(threshold, x), ZERO, g))
+
+
+def _shrinks(x: Array, lambd: float) -> Array:
+    bound = rounded(lambd, x)
+    return (x >= -bound) & (x <= bound)
+
+
+def hardshrink(input: torch.Tensor, lambd: float) -> torch.Tensor:
+    x = to_numpy(input)
+    return to_torch(np.where(_shrinks(x, lambd), ZERO, x))
+
+
+def hardshrink_backward(grad: torch.Tensor, input: torch.Tensor, lambd: float) -> torch.Tensor:
+    g, x = to_numpy(grad), to_numpy(input)
+    return to_torch(np.where(_shrinks(x, lambd), ZERO, g))
+
+
+def softshrink(input: torch.Tensor, lambd: float) -> torch.Tensor:
+    x = to_numpy(input)
+    bound = rounded(lambd, x)
+    with np.errstate(all="ignore"):
+        return to_torch(np.where(x > bound, x - bound, np.where(x < -bound, x + bound, x * ZERO)))
+
+
+def prelu(input: torch.Tensor, weight: torch.Tensor, contract: str) -> torch.Tensor:
+    x, w = to_numpy(input), to_numpy(weight)
+    with np.errstate(all="ignore"):
+        return to_torch(np.where(x > 0, x, w * x))
+
+
 OPS = {
+    "celu": celu,
+    "celu_backward": celu_backward,
+    "selu": selu,
+    "selu_backward": selu_backward,
+    "logsigmoid": logsigmoid,
+    "mish": mish,
+    "mish_backward": mish_backward,
+    "softsign": softsign,
+    "tanhshrink": tanhshrink,
+    "hardtanh": hardtanh,
+    "hardtanh_backward": hardtanh_backward,
+    "threshold": threshold,
+    "threshold_backward": threshold_backward,
+    "hardshrink": hardshrink,
+    "hardshrink_backward": hardshrink_backward,
+    "softshrink": softshrink,
+    "prelu": prelu,
     "elu": elu,
     "elu_backward": elu_backward,
     "hardsigmoid": hardsigmoid,

@@ -176,34 +176,63 @@ def broadcast_cases(
     ]
 
 
-def loss_cases(op: str, tried: Sequence[tuple[Any, ...]], probabilities: bool) -> list[Case]:
+def loss_cases(op: str, tried: Sequence[tuple[Any, ...]], operands: tuple[str, ...]) -> list[Case]:
     """Special values, reductions, layouts, for each of the options that are tried.
 
     Args:
-        probabilities: whether targets are not negative.
+        operands: what the first tensors hold: "any"; "size", which special values alone have a sign in; "unit",
+            numbers from 0 to 1; "variance", not negative; "sign", 1 or -1.
     """
 
-    def target(seed: int, *shape: int) -> torch.Tensor:
-        return uniform(seed, *shape).abs() if probabilities else uniform(seed, *shape)
+    def make(seed: int, *shape: int, kind: str) -> torch.Tensor:
+        x = uniform(seed, *shape)
+        if kind == "sign":
+            return torch.where(x < 0, -1.0, 1.0)
+        return x if kind == "any" else x.abs()
 
-    def tiny(x: torch.Tensor) -> torch.Tensor:
-        return x * 2.0**-67  # exact; squares are subnormal
+    def all_of(*shape: int) -> tuple[torch.Tensor, ...]:
+        return tuple(make(1 + k, *shape, kind=kind) for k, kind in enumerate(operands))
 
-    def special() -> tuple[torch.Tensor, torch.Tensor]:
+    def tiny() -> tuple[torch.Tensor, ...]:
+        factors = (1.0 if kind == "sign" else 2.0**-67 for kind in operands)  # exact; squares are subnormal
+        return tuple(x * factor for x, factor in zip(all_of(300), factors))
+
+    def special() -> list[torch.Tensor]:
         x = torch.tensor([*SPECIAL, 2.0, -1.0, 0.5])
-        return x.unsqueeze(1), x
+        within = {"unit": (x >= 0) & (x <= 1), "variance": ~(x < 0)}
+        found = [x[within.get(kind, slice(None))] for kind in operands]
+        return [t.reshape(-1, *[1] * (len(operands) - 1 - k)) for k, t in enumerate(found)]
+
+    def transposed() -> tuple[torch.Tensor, ...]:
+        first, *others = operands
+        return make(1, 40, 30, kind=first).t(), *(make(2 + k, 30, 40, kind=kind) for k, kind in enumerate(others))
 
     return [
         case
         for i, o in enumerate(tried)
         for case in (
             Case(op, f"special_{i}", lambda o=o: (*special(), *o, "none"), dtypes=EVERY),
-            Case(op, f"values_{i}", lambda o=o: (uniform(1, 1037), target(2, 1037), *o, "mean"), dtypes=EVERY),
-            Case(op, f"sum_{i}", lambda o=o: (uniform(1, 40, 30).t(), target(2, 30, 40), *o, "sum")),
-            Case(op, f"subnormal_{i}", lambda o=o: (tiny(uniform(1, 300)), tiny(target(2, 300)), *o, "none")),
-            Case(op, f"empty_{i}", lambda o=o: (uniform(1, 0, 5), target(2, 0, 5), *o, "mean")),
-            Case(op, f"dim_0_{i}", lambda o=o: (uniform(1), target(2), *o, "sum")),
+            Case(op, f"values_{i}", lambda o=o: (*all_of(1037), *o, "mean"), dtypes=EVERY),
+            Case(op, f"sum_{i}", lambda o=o: (*transposed(), *o, "sum")),
+            Case(op, f"subnormal_{i}", lambda o=o: (*tiny(), *o, "none")),
+            Case(op, f"empty_{i}", lambda o=o: (*all_of(0, 5), *o, "mean")),
+            Case(op, f"dim_0_{i}", lambda o=o: (*all_of(), *o, "sum")),
         )
+    ]
+
+
+def glu_cases(op: str) -> list[Case]:
+    """Special values against each other, dimensions, layouts."""
+
+    def special() -> torch.Tensor:
+        return torch.stack(torch.broadcast_tensors(*special_pairs()), 1).flatten(1)
+
+    return [
+        Case(op, "special", lambda: (special(), 1), dtypes=EVERY),
+        Case(op, "values", lambda: (uniform(1, 5, 34, scale=4.0), 1), dtypes=EVERY),
+        Case(op, "first_dim", lambda: (uniform(2, 6, 5, 3), 0)),
+        Case(op, "strided", lambda: (uniform(3, 8, 20)[::2, 1::3].t(), 1)),
+        Case(op, "empty", lambda: (uniform(1, 0, 4), 0)),
     ]
 
 
@@ -297,10 +326,12 @@ def step_cases(
 
 KINDS: dict[str, Callable[..., list[Case]]] = {
     "binary": binary_cases,
+    "glu": glu_cases,
     "loss": loss_cases,
     "pointwise": pointwise_cases,
     "step": step_cases,
     "unary": unary_cases,
+    "written": lambda op: [],  # in the module of the family
 }
 """What a row calls its kind -> what makes its cases of the op and of what the row says besides."""
 

@@ -1,11 +1,34 @@
-"""Cases of the losses of elements beside those of their rows."""
+"""Cases of the losses of elements and rows beside those of their rows."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 
 from repdl.testing.cases import EVERY, Case
-from repdl.testing.inputs import uniform
+from repdl.testing.generated import some_specials
+from repdl.testing.inputs import index, uniform
+
+REDUCTIONS = ("none", "mean", "sum")
+
+
+def _labels() -> torch.Tensor:
+    """(7, 5): classes up to the first -1, twice the same, one, none, all."""
+    lists = [[0, 2, -1, 3, 1], [4, 4, -1, -1, 0], [1, -1, 0, 0, 0], [-1, 1, 2, 3, 4], [4, 3, 2, 1, 0]]
+    return torch.tensor([*lists, [2, 0, 1, -1, -1], [3, -1, -1, -1, -1]])
+
+
+def _special_rows() -> tuple[Any, ...]:
+    x, y = torch.broadcast_tensors(some_specials().unsqueeze(1), some_specials())
+    return x, y, None, "none"
+
+
+def _probabilities() -> tuple[torch.Tensor, torch.Tensor]:
+    """Each special probability, and neighbours of the ends, with each special target."""
+    x = torch.tensor([0.0, 1.0, 0.5, 2.0**-149, 2.0**-126, 1.0 - 2.0**-24, 2.0**-24, 1e-30, 0.1])
+    return x.unsqueeze(1), some_specials()
+
 
 CASES = [
     Case(
@@ -28,4 +51,57 @@ CASES = [
         lambda: (torch.arange(97) * 0.25 + 80.0, torch.ones(97), None, None, "none"),
     ),
     Case("kl_div", "subnormal", lambda: (uniform(1, 300), uniform(2, 300, scale=2.0**-127).abs(), False, "none")),
-]
+    Case("binary_cross_entropy_elements", "special", _probabilities, dtypes=EVERY),
+    Case("binary_cross_entropy_elements", "values", lambda: (uniform(1, 1037).abs(), uniform(2, 1037)), dtypes=EVERY),
+    Case(
+        "binary_cross_entropy_elements", "strided", lambda: (uniform(1, 30, 9).abs()[::2, 1::3], uniform(2, 3, 15).t())
+    ),
+    Case("binary_cross_entropy_elements", "empty", lambda: (uniform(1, 0, 5), uniform(2, 0, 5))),
+    Case("binary_cross_entropy_elements", "dim_0", lambda: (uniform(1).abs(), uniform(2))),
+    Case(
+        "binary_cross_entropy", "weight_0",
+        lambda: (uniform(1, 20, 30).abs(), uniform(2, 20, 30).abs(), uniform(3, 30), "mean"), dtypes=EVERY,
+    ),
+    *(
+        Case("nll_variance", f"{name}_{i}", lambda m=make, e=least: (m(), e), dtypes=EVERY)
+        for i, least in enumerate((1e-6, 0.25, 1e-40))
+        for name, make in {
+            "special": lambda: some_specials()[~(some_specials() < 0)],
+            "values": lambda: uniform(1, 1037).abs(),
+            "strided": lambda: uniform(2, 30, 9).abs()[::2, 1::3],
+            "empty": lambda: uniform(2, 0, 5),
+        }.items()
+    ),
+    *(
+        Case("multilabel_soft_margin_loss", name, make, dtypes=EVERY if name == "special" else ())
+        for name, make in {
+            **{r: lambda r=r: (uniform(1, 9, 70, scale=4.0), uniform(2, 9, 70).abs(), None, r) for r in REDUCTIONS},
+            "weight": lambda: (uniform(1, 5, 7), uniform(2, 5, 7).abs(), uniform(3, 7), "mean"),
+            "special": lambda: _special_rows(),
+            "transposed": lambda: (uniform(1, 7, 5).t(), uniform(2, 5, 7).abs(), None, "none"),
+            "dim_1": lambda: (uniform(1, 7), uniform(2, 7).abs(), None, "none"),
+            "empty": lambda: (uniform(1, 0, 7), uniform(2, 0, 7), None, "mean"),
+        }.items()
+    ),
+    *(
+        Case("multi_margin_loss", name, make, dtypes=EVERY if name in ("special", "p_2") else ())
+        for name, make in {
+            **{r: lambda r=r: (uniform(1, 9, 70), index(2, 70, 9), 1, 1.0, None, r) for r in REDUCTIONS},
+            "p_2": lambda: (uniform(1, 9, 7), index(2, 7, 9), 2, 0.3, None, "none"),
+            "weight": lambda: (uniform(1, 9, 7), index(2, 7, 9), 2, 1.0, uniform(3, 7), "mean"),
+            "special": lambda: (uniform(1, 40, 5, special=True), index(2, 5, 40), 1, 1.0, None, "none"),
+            "transposed": lambda: (uniform(1, 7, 9).t(), index(2, 7, 9), 1, 1.0, None, "none"),
+            "empty": lambda: (uniform(1, 0, 7), index(2, 7, 0), 1, 1.0, None, "mean"),
+        }.items()
+    ),
+    *(
+        Case("multilabel_margin_loss", name, make, dtypes=EVERY if name in ("special", "none") else ())
+        for name, make in {
+            **{r: lambda r=r: (uniform(1, 7, 5), _labels(), r) for r in REDUCTIONS},
+            "special": lambda: (uniform(1, 7, 5, special=True), _labels(), "none"),
+            "transposed": lambda: (uniform(1, 5, 7).t(), _labels(), "none"),
+            "many": lambda: (uniform(1, 2, 40), index(2, 41, 2, 40) - 1, "sum"),
+            "empty": lambda: (uniform(1, 0, 5), _labels()[:0], "mean"),
+        }.items()
+    ),
+]  # fmt: skip

@@ -1,10 +1,9 @@
-"""Activations, Softmax and its relatives."""
+"""Activations: functions of an element, and of halves."""
 
 from __future__ import annotations
 
 import torch
 
-from repdl.errors import check_dim
 from repdl.nn import functional as F
 from repdl.nn.modules.layer import Layer
 
@@ -171,97 +170,258 @@ class Tanh(Layer, torch.nn.Tanh):
         return F.tanh(input)
 
 
-class Softmax(Layer, torch.nn.Softmax):
-    """`exp(input) / sum(exp(input))` over `dim`, any shape, float32 or halves.
+class CELU(Layer, torch.nn.CELU):
+    """`input` where it is above 0, else `alpha * expm1(input / alpha)`, any shape, float32 or halves.
 
-    Arguments are those of `torch.nn.Softmax`, and keyword `contract`. `dim=None` is
-    torch's old rule: dimension 0 of inputs of 0, 1 and 3 dimensions, 1 of others.
+    Arguments are those of `torch.nn.CELU`, and keyword `contract`, of which no bit depends here.
 
     Raises:
-        ShapeError: if the input has no dimension `dim`.
         DTypeError: if the dtype is not that of the contract.
 
-    Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Softmax.html
+    Contract: activation v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.CELU.html
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Same shape as the input."""
-        return F.softmax(input, _dim(self.dim, input), contract=self.contract)
+        return F.celu(input, self.alpha, self.inplace)
 
 
-class LogSoftmax(Layer, torch.nn.LogSoftmax):
-    """`input - log(sum(exp(input)))` over `dim`, any shape, float32 or halves.
+class GLU(Layer, torch.nn.GLU):
+    """`a * sigmoid(b)`, a and b the halves along `dim`, of an even size, float32 or halves.
 
-    Arguments are those of `torch.nn.LogSoftmax`, and keyword `contract`. `dim=None` is
-    torch's old rule: dimension 0 of inputs of 0, 1 and 3 dimensions, 1 of others.
+    Arguments are those of `torch.nn.GLU`, and keyword `contract`, of which no bit depends here.
 
     Raises:
-        ShapeError: if the input has no dimension `dim`.
+        ShapeError: if the input has no dimension `dim`, or its size is odd.
         DTypeError: if the dtype is not that of the contract.
 
-    Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LogSoftmax.html
+    Contract: activation v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.GLU.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """`(..., 2 N, ...) -> (..., N, ...)`."""
+        return F.glu(input, self.dim, contract=self.contract)
+
+
+class Hardshrink(Layer, torch.nn.Hardshrink):
+    """0 where `-lambd <= input <= lambd`, else `input`, any shape, any floating-point dtype.
+
+    Arguments are those of `torch.nn.Hardshrink`, and keyword `contract`, of which no bit depends here.
+
+    Raises:
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: activation v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardshrink.html
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Same shape as the input."""
-        return F.log_softmax(input, _dim(self.dim, input), contract=self.contract)
+        return F.hardshrink(input, self.lambd)
 
 
-class Softmin(Layer, torch.nn.Softmin):
-    """`exp(-input) / sum(exp(-input))` over `dim`, any shape, float32 or halves.
+class Hardtanh(Layer, torch.nn.Hardtanh):
+    """`input`, or the bound that it is beyond, any shape, any floating-point dtype.
 
-    Arguments are those of `torch.nn.Softmin`, and keyword `contract`.
-    `dim=None` is as in `Softmax`.
+    Arguments are those of `torch.nn.Hardtanh`, and keyword `contract`, of which no bit depends here.
 
     Raises:
-        ShapeError: if the input has no dimension `dim`.
         DTypeError: if the dtype is not that of the contract.
 
-    Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Softmin.html
+    Contract: activation v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Hardtanh.html
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Same shape as the input."""
-        return F.softmin(input, _dim(self.dim, input), contract=self.contract)
+        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
 
-class Softmax2d(Layer, torch.nn.Softmax2d):
-    """Softmax over the channels of `(N, C, H, W)` or `(C, H, W)`, float32 or halves.
+class LogSigmoid(Layer, torch.nn.LogSigmoid):
+    """`log(sigmoid(input))` without its underflow, any shape, float32 or halves.
 
-    Arguments are those of `torch.nn.Softmax2d`, and keyword `contract`.
+    Arguments are those of `torch.nn.LogSigmoid`, and keyword `contract`, of which no bit depends here.
 
     Raises:
-        ShapeError: if the input has neither three nor four dimensions.
         DTypeError: if the dtype is not that of the contract.
 
-    Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Softmax2d.html
+    Contract: activation v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LogSigmoid.html
     """
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Same shape as the input."""
-        check_dim("Softmax2d", (3, 4), input=input)
-        return F.softmax(input, -3, contract=self.contract)
+        return F.logsigmoid(input)
 
 
-def _dim(dim: int | None, input: torch.Tensor) -> int:
-    if dim is None:
-        return 0 if input.dim() in (0, 1, 3) else 1
-    return dim
+class Mish(Layer, torch.nn.Mish):
+    """`input * tanh(softplus(input))`, any shape, float32 or halves.
+
+    Arguments are those of `torch.nn.Mish`, and keyword `contract`, of which no bit depends here.
+
+    Raises:
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: activation v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Mish.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input."""
+        return F.mish(input, self.inplace)
+
+
+class PReLU(Layer, torch.nn.PReLU):
+    """`input` where it is above 0, else `weight * input`, a weight or one a channel, any floating-point dtype.
+
+    Arguments are those of `torch.nn.PReLU`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if the channels are not those of the weight.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: activation v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.PReLU.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input."""
+        return F.prelu(input, self.weight, contract=self.contract)
+
+
+class RReLU(Layer, torch.nn.RReLU):
+    """`input` where it is above 0, else times a slope, drawn in training, any shape, any floating-point dtype.
+
+    Arguments are those of `torch.nn.RReLU`, and keywords `generator`, whose numbers are drawn
+    in training (None: the default one), and `contract`, of which no bit depends here.
+
+    Raises:
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: activation v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.RReLU.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input."""
+        return F.rrelu(
+            input, self.lower, self.upper, self.training, self.inplace, generator=self.generator, contract=self.contract
+        )
+
+
+class ReLU6(Layer, torch.nn.ReLU6):
+    """`min(max(input, 0), 6)`, any shape, any floating-point dtype.
+
+    Arguments are those of `torch.nn.ReLU6`, and keyword `contract`, of which no bit depends here.
+
+    Raises:
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: activation v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ReLU6.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input."""
+        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+
+class SELU(Layer, torch.nn.SELU):
+    """`scale * elu(input, alpha)` with the constants that keep mean 0 and variance 1, any shape, float32 or halves.
+
+    Arguments are those of `torch.nn.SELU`, and keyword `contract`, of which no bit depends here.
+
+    Raises:
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: activation v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.SELU.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input."""
+        return F.selu(input, self.inplace)
+
+
+class Softshrink(Layer, torch.nn.Softshrink):
+    """`input` by `lambd` nearer to 0, or 0, any shape, any floating-point dtype.
+
+    Arguments are those of `torch.nn.Softshrink`, and keyword `contract`, of which no bit depends here.
+
+    Raises:
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: activation v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Softshrink.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input."""
+        return F.softshrink(input, self.lambd)
+
+
+class Softsign(Layer, torch.nn.Softsign):
+    """`input / (1 + |input|)`, any shape, any floating-point dtype.
+
+    Arguments are those of `torch.nn.Softsign`, and keyword `contract`, of which no bit depends here.
+
+    Raises:
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: activation v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Softsign.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input."""
+        return F.softsign(input)
+
+
+class Tanhshrink(Layer, torch.nn.Tanhshrink):
+    """`input - tanh(input)`, any shape, float32 or halves.
+
+    Arguments are those of `torch.nn.Tanhshrink`, and keyword `contract`, of which no bit depends here.
+
+    Raises:
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: activation v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Tanhshrink.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input."""
+        return F.tanhshrink(input)
+
+
+class Threshold(Layer, torch.nn.Threshold):
+    """`input` where it is above `threshold`, else `value`, any shape, any floating-point dtype.
+
+    Arguments are those of `torch.nn.Threshold`, and keyword `contract`, of which no bit depends here.
+
+    Raises:
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: activation v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Threshold.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input."""
+        return F.threshold(input, self.threshold, self.value, self.inplace)
 
 
 __all__ = [
+    "CELU",
     "ELU",
     "GELU",
+    "GLU",
+    "SELU",
+    "Hardshrink",
     "Hardsigmoid",
     "Hardswish",
+    "Hardtanh",
     "LeakyReLU",
-    "LogSoftmax",
+    "LogSigmoid",
+    "Mish",
+    "PReLU",
+    "RReLU",
     "ReLU",
+    "ReLU6",
     "SiLU",
     "Sigmoid",
-    "Softmax",
-    "Softmax2d",
-    "Softmin",
     "Softplus",
+    "Softshrink",
+    "Softsign",
     "Tanh",
+    "Tanhshrink",
+    "Threshold",
 ]

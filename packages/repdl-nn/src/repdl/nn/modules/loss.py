@@ -174,13 +174,221 @@ class SmoothL1Loss(Layer, torch.nn.SmoothL1Loss):
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta, contract=self.contract)
 
 
+class BCELoss(Layer, torch.nn.BCELoss):
+    """Binary cross entropy of probabilities `input` and `target`, any shape, float32 or halves.
+
+    Reduced to its mean, sum, or not.
+
+    Arguments are those of `torch.nn.BCELoss`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if shapes differ, or the weight does not broadcast.
+        OutOfRangeError: if an element of `input` is not from 0 to 1.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.BCELoss.html
+    """
+
+    def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """A scalar, or with `reduction='none'` the loss of each element."""
+        return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction, contract=self.contract)
+
+
+class GaussianNLLLoss(Layer, torch.nn.GaussianNLLLoss):
+    """Negative log likelihood of `target` from a normal distribution, float32 or halves.
+
+    Reduced to its mean, sum, or not.
+
+    Arguments are those of `torch.nn.GaussianNLLLoss`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if the shapes do not fit together.
+        OutOfRangeError: if an element of `var` is below 0.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.GaussianNLLLoss.html
+    """
+
+    def forward(self, input: torch.Tensor, target: torch.Tensor, var: torch.Tensor | float) -> torch.Tensor:
+        """A scalar, or with `reduction='none'` the loss of each element."""
+        return F.gaussian_nll_loss(
+            input, target, var, full=self.full, eps=self.eps, reduction=self.reduction, contract=self.contract
+        )
+
+
+class HingeEmbeddingLoss(Layer, torch.nn.HingeEmbeddingLoss):
+    """`input` where `target` is 1, `max(0, margin - input)` where it is -1, any floating-point dtype.
+
+    Reduced to its mean, sum, or not.
+
+    Arguments are those of `torch.nn.HingeEmbeddingLoss`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.HingeEmbeddingLoss.html
+    """
+
+    def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """A scalar, or with `reduction='none'` the loss of each element."""
+        return F.hinge_embedding_loss(
+            input, target, margin=self.margin, reduction=self.reduction, contract=self.contract
+        )
+
+
+class MarginRankingLoss(Layer, torch.nn.MarginRankingLoss):
+    """`max(0, -target * (input1 - input2) + margin)`, any floating-point dtype.
+
+    Reduced to its mean, sum, or not.
+
+    Arguments are those of `torch.nn.MarginRankingLoss`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MarginRankingLoss.html
+    """
+
+    def forward(self, input1: torch.Tensor, input2: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """A scalar, or with `reduction='none'` the loss of each element."""
+        return F.margin_ranking_loss(
+            input1, input2, target, margin=self.margin, reduction=self.reduction, contract=self.contract
+        )
+
+
+class MultiLabelMarginLoss(Layer, torch.nn.MultiLabelMarginLoss):
+    """`sum(max(0, 1 - (input[y] - input[j]))) / C`: `(N, C), (N, C)` or `(C), (C)`, any floating-point dtype.
+
+    Reduced to its mean, sum, or not.
+
+    Arguments are those of `torch.nn.MultiLabelMarginLoss`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if the shapes do not fit together.
+        OutOfRangeError: if a target is no class.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiLabelMarginLoss.html
+    """
+
+    def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """A scalar, or with `reduction='none'` the loss of each row."""
+        return F.multilabel_margin_loss(input, target, reduction=self.reduction, contract=self.contract)
+
+
+class MultiLabelSoftMarginLoss(Layer, torch.nn.MultiLabelSoftMarginLoss):
+    """Binary cross entropy of `sigmoid(input)` and `target`, the mean over classes: `(..., C)`, float32 or halves.
+
+    Reduced to its mean, sum, or not.
+
+    Arguments are those of `torch.nn.MultiLabelSoftMarginLoss`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiLabelSoftMarginLoss.html
+    """
+
+    def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """A scalar, or with `reduction='none'` the loss of each row."""
+        return F.multilabel_soft_margin_loss(
+            input, target, weight=self.weight, reduction=self.reduction, contract=self.contract
+        )
+
+
+class MultiMarginLoss(Layer, torch.nn.MultiMarginLoss):
+    """`sum(max(0, margin - input[y] + input[j]) ** p) / C`: `(N, C), (N)` or `(C), ()`, any floating-point dtype.
+
+    Reduced to its mean, sum, or not.
+
+    Arguments are those of `torch.nn.MultiMarginLoss`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if the shapes do not fit together.
+        OutOfRangeError: if a target is no class.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiMarginLoss.html
+    """
+
+    def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """A scalar, or with `reduction='none'` the loss of each row."""
+        return F.multi_margin_loss(
+            input,
+            target,
+            p=self.p,
+            margin=self.margin,
+            weight=self.weight,
+            reduction=self.reduction,
+            contract=self.contract,
+        )
+
+
+class PoissonNLLLoss(Layer, torch.nn.PoissonNLLLoss):
+    """Negative log likelihood of counts `target` from a Poisson distribution of the rate `input`, float32 or halves.
+
+    Reduced to its mean, sum, or not.
+
+    Arguments are those of `torch.nn.PoissonNLLLoss`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.PoissonNLLLoss.html
+    """
+
+    def forward(self, log_input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """A scalar, or with `reduction='none'` the loss of each element."""
+        return F.poisson_nll_loss(
+            log_input,
+            target,
+            log_input=self.log_input,
+            full=self.full,
+            eps=self.eps,
+            reduction=self.reduction,
+            contract=self.contract,
+        )
+
+
+class SoftMarginLoss(Layer, torch.nn.SoftMarginLoss):
+    """`log(1 + exp(-target * input))`, finite where torch's overflows, float32 or halves.
+
+    Reduced to its mean, sum, or not.
+
+    Arguments are those of `torch.nn.SoftMarginLoss`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.SoftMarginLoss.html
+    """
+
+    def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        """A scalar, or with `reduction='none'` the loss of each element."""
+        return F.soft_margin_loss(input, target, reduction=self.reduction, contract=self.contract)
+
+
 __all__ = [
+    "BCELoss",
     "BCEWithLogitsLoss",
     "CrossEntropyLoss",
+    "GaussianNLLLoss",
+    "HingeEmbeddingLoss",
     "HuberLoss",
     "KLDivLoss",
     "L1Loss",
     "MSELoss",
+    "MarginRankingLoss",
+    "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
     "NLLLoss",
+    "PoissonNLLLoss",
     "SmoothL1Loss",
+    "SoftMarginLoss",
 ]

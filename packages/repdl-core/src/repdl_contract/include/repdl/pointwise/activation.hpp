@@ -173,7 +173,161 @@ struct SoftplusBackward : Vectors {
   }
 };
 
-using Activations = List<Elu, EluBackward, Silu, SiluBackward, Gelu, GeluBackward, Hardsigmoid, Hardswish,
-                         HardswishBackward, LeakyRelu, LeakyReluBackward, Softplus, SoftplusBackward>;
+template <class T>
+struct Celu : Vectors {
+  static constexpr auto op = "celu";
+  using Options = std::tuple<double>;
+  T alpha;
+
+  REPDL_HD explicit Celu(double alpha) : alpha(constant<T>(alpha)) {}
+  REPDL_HD T operator()(T x) const { return select(constant<T>(0.0) < x, x, mul(expm1(x / alpha), alpha)); }
+};
+
+template <class T>
+struct CeluBackward : Vectors {
+  static constexpr auto op = "celu_backward";
+  using Options = std::tuple<double>;
+  T alpha;
+
+  REPDL_HD explicit CeluBackward(double alpha) : alpha(constant<T>(alpha)) {}
+  REPDL_HD T operator()(T grad, T x) const { return select(constant<T>(0.0) < x, grad, mul(grad, exp(x / alpha))); }
+};
+
+struct SeluConstants : Vectors {
+  static constexpr double scale = 1.0507009873554805, scale_alpha = 1.7580993408473766;
+};
+
+template <class T>
+struct Selu : SeluConstants {
+  static constexpr auto op = "selu";
+  REPDL_HD T operator()(T x) const {
+    return select(constant<T>(0.0) < x, mul(x, constant<T>(scale)), mul(expm1(x), constant<T>(scale_alpha)));
+  }
+};
+
+template <class T>
+struct SeluBackward : SeluConstants {
+  static constexpr auto op = "selu_backward";
+  REPDL_HD T operator()(T grad, T x) const {
+    const T slope = select(constant<T>(0.0) < x, constant<T>(scale), mul(exp(x), constant<T>(scale_alpha)));
+    return mul(grad, slope);
+  }
+};
+
+template <class T>
+struct LogSigmoid : Vectors {
+  static constexpr auto op = "logsigmoid";
+  REPDL_HD T operator()(T x) const {
+    const T zero = constant<T>(0.0), below = select(x < zero, x, zero);
+    return below - log1p(exp(select(x < zero, x, zero - x)));
+  }
+};
+
+template <class T>
+struct Mish : Vectors {
+  static constexpr auto op = "mish";
+  REPDL_HD T operator()(T x) const { return mul(x, tanh(log1p(exp(x)))); }
+};
+
+template <class T>
+struct MishBackward : Vectors {
+  static constexpr auto op = "mish_backward";
+  REPDL_HD T operator()(T grad, T x) const {
+    const T t = tanh(log1p(exp(x)));
+    return mul(grad, t + mul(mul(x, sigmoid(x)), constant<T>(1.0) - mul(t, t)));
+  }
+};
+
+template <class T>
+struct Tanhshrink : Vectors {
+  static constexpr auto op = "tanhshrink";
+  REPDL_HD T operator()(T x) const { return x - tanh(x); }
+};
+
+template <class T>
+struct Softsign : Arithmetic {
+  static constexpr auto op = "softsign";
+  REPDL_HD T operator()(T x) const { return x / (T(1) + (x < T(0) ? -x : x)); }
+};
+
+template <class T>
+struct Prelu : Arithmetic {
+  static constexpr auto op = "prelu";
+  REPDL_HD T operator()(T x, T weight) const { return x > T(0) ? x : mul(weight, x); }
+};
+
+// Two bounds, or one and what stands in place of what is not above it.
+template <class T>
+struct Bounds : Arithmetic {
+  using Options = std::tuple<double, double>;
+  T low, high;
+
+  REPDL_HD Bounds(double low, double high) : low(constant<T>(low)), high(constant<T>(high)) {}
+};
+
+template <class T>
+struct Hardtanh : Bounds<T> {
+  static constexpr auto op = "hardtanh";
+  using Bounds<T>::Bounds;
+  REPDL_HD T operator()(T x) const { return x < this->low ? this->low : x > this->high ? this->high : x; }
+};
+
+template <class T>
+struct HardtanhBackward : Bounds<T> {
+  static constexpr auto op = "hardtanh_backward";
+  using Bounds<T>::Bounds;
+  REPDL_HD T operator()(T grad, T x) const { return x <= this->low || x >= this->high ? T(0) : grad; }
+};
+
+template <class T>
+struct Threshold : Bounds<T> {
+  static constexpr auto op = "threshold";
+  using Bounds<T>::Bounds;
+  REPDL_HD T operator()(T x) const { return x <= this->low ? this->high : x; }
+};
+
+template <class T>
+struct Bound : Arithmetic {
+  using Options = std::tuple<double>;
+  T bound;
+
+  REPDL_HD explicit Bound(double bound) : bound(constant<T>(bound)) {}
+};
+
+template <class T>
+struct ThresholdBackward : Bound<T> {
+  static constexpr auto op = "threshold_backward";
+  using Bound<T>::Bound;
+  REPDL_HD T operator()(T grad, T x) const { return x <= this->bound ? T(0) : grad; }
+};
+
+template <class T>
+struct Hardshrink : Bound<T> {
+  static constexpr auto op = "hardshrink";
+  using Bound<T>::Bound;
+  REPDL_HD T operator()(T x) const { return x >= -this->bound && x <= this->bound ? T(0) : x; }
+};
+
+template <class T>
+struct HardshrinkBackward : Bound<T> {
+  static constexpr auto op = "hardshrink_backward";
+  using Bound<T>::Bound;
+  REPDL_HD T operator()(T grad, T x) const { return x >= -this->bound && x <= this->bound ? T(0) : grad; }
+};
+
+template <class T>
+struct Softshrink : Bound<T> {
+  static constexpr auto op = "softshrink";
+  using Bound<T>::Bound;
+  REPDL_HD T operator()(T x) const {
+    return x > this->bound ? x - this->bound : x < -this->bound ? x + this->bound : mul(x, T(0));
+  }
+};
+
+using Activations =
+    List<Celu, CeluBackward, Elu, EluBackward, Gelu, GeluBackward, Hardshrink, HardshrinkBackward, Hardsigmoid,
+         Hardswish, HardswishBackward, Hardtanh, HardtanhBackward, LeakyRelu, LeakyReluBackward, LogSigmoid, Mish,
+         MishBackward, Prelu, Selu, SeluBackward, Silu, SiluBackward, Softplus, SoftplusBackward, Softshrink, Softsign,
+         Tanhshrink, Threshold, ThresholdBackward>;
 
 }  // namespace repdl::pointwise

@@ -4,12 +4,13 @@
 #include "repdl/pointwise/activation.hpp"
 #include "repdl/pointwise/arithmetic.hpp"
 #include "repdl/pointwise/exact.hpp"
+#include "repdl/pointwise/loss.hpp"
 
 namespace repdl::pointwise {
 
 template <template <class> class... A, template <class> class... B>
 List<A..., B...> operator+(List<A...>, List<B...>);
 
-using Functions = decltype(Activations() + ArithmeticFunctions() + ExactFunctions());
+using Functions = decltype(Activations() + ArithmeticFunctions() + ExactFunctions() + Losses());
 
 }  // namespace repdl::pointwise

@@ -1,0 +1,19 @@
+"""The option `inplace` of functions of an element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from repdl.errors import check_bool
+
+Tensor = torch.Tensor
+
+
+def applied(op: str, function: Callable[[Tensor], Tensor], input: Tensor, inplace: bool) -> Tensor:
+    """`function(input)`, which with `inplace` goes into `input`; its derivative then has a copy of that."""
+    check_bool(op, inplace=inplace)
+    if not inplace:
+        return function(input)
+    return input.copy_(function(input.clone() if torch.is_grad_enabled() else input))
