@@ -25,6 +25,8 @@ BACKENDS = [name for name, info in repdl.backends().items() if info.error is Non
 PACKAGES = Path(__file__).parents[2]
 STEPS = {"cast", *(op.name for op in OPS.values() if op.mutates)}
 """Public functions that torch has under no such name."""
+PYTHON = {"norm", "cdist", "tensordot", "chain_matmul", "einsum"}
+"""Functions of torch that are written in Python: they have a signature, and take no other names."""
 NEVER_EMPTY = {"max"}
 """Ops that torch refuses on an empty input; the backward of one takes none either."""
 
@@ -120,7 +122,34 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     "div": (*BINARY, "rounding_mode"),
     "gelu": ("input", "approximate"),
     "linear": ("input", "weight", "bias"),
-    "max": ("input", "dim", "keepdim", "other"),
+    **dict.fromkeys(("max", "min"), ("input", "dim", "keepdim", "other")),
+    **dict.fromkeys(("fmax", "fmin", "inner", "vdot", "kron"), BINARY),
+    **dict.fromkeys(("amax", "amin", "aminmax", "argmax", "argmin", "logsumexp"), ("input", "dim", "keepdim")),
+    **dict.fromkeys(("median", "nanmedian"), ("input", "dim", "keepdim")),
+    **dict.fromkeys(("nansum", "nanmean", "prod"), ("input", "dim", "keepdim", "dtype")),
+    **dict.fromkeys(("var", "std", "var_mean", "std_mean"), ("input", "dim", "unbiased", "keepdim", "correction")),
+    "norm": ("input", "p", "dim", "keepdim", "out", "dtype"),
+    "vector_norm": ("x", "ord", "dim", "keepdim", "dtype"),
+    "cdist": ("x1", "x2", "p", "compute_mode"),
+    **dict.fromkeys(("cumsum", "cumprod"), ("input", "dim", "dtype")),
+    **dict.fromkeys(("cummax", "cummin"), ("input", "dim")),
+    **dict.fromkeys(("sort", "argsort"), ("input", "dim", "descending", "stable")),
+    "msort": ("input",),
+    "topk": ("input", "k", "dim", "largest", "sorted"),
+    "kthvalue": ("input", "k", "dim", "keepdim"),
+    "diff": ("input", "n", "dim", "prepend", "append"),
+    "trace": ("input",),
+    "cross": (*BINARY, "dim"),
+    "einsum": ("equation", "operands"),
+    **dict.fromkeys(("baddbmm", "addbmm"), ("input", "batch1", "batch2", "beta", "alpha")),
+    "addmv": ("input", "mat", "vec", "beta", "alpha"),
+    "addr": ("input", "vec1", "vec2", "beta", "alpha"),
+    "mv": ("input", "vec"),
+    "dot": ("input", "tensor"),
+    "outer": ("input", "vec2"),
+    "tensordot": ("a", "b", "dims", "out"),
+    "multi_dot": ("tensors",),
+    "chain_matmul": ("matrices", "out"),
     "pow": ("input", "exponent"),
     "addcdiv": ("input", "tensor1", "tensor2", "value"),
     "addcmul": ("input", "tensor1", "tensor2", "value"),
@@ -147,8 +176,20 @@ TORCH: dict[str, tuple[str, ...] | None] = {
 }
 ADDED = {
     "mm": ("transA", "transB"),
-    **dict.fromkeys(("max", "mean", "sum"), ("axis", "keepdims")),
-    **dict.fromkeys(("softmax", "log_softmax"), ("axis",)),
+    **dict.fromkeys(
+        (
+            *("max", "min", "mean", "sum", "amax", "amin", "aminmax", "argmax", "argmin", "logsumexp", "median"),
+            *("nanmedian", "nansum", "nanmean", "prod", "var", "std", "var_mean", "std_mean", "kthvalue"),
+        ),
+        ("axis", "keepdims"),
+    ),
+    **dict.fromkeys(
+        (
+            *("softmax", "log_softmax", "cumsum", "cumprod", "cummax", "cummin", "sort", "argsort", "topk", "cross"),
+            "diff",
+        ),
+        ("axis",),
+    ),
     **dict.fromkeys((name for name in repdl.ops.__all__ if "dropout" in name), ("generator",)),
     **dict.fromkeys(("scaled_dot_product_attention", "rrelu", "gumbel_softmax"), ("generator",)),
 }
@@ -196,7 +237,7 @@ def test_coverage__parameter_names_are_torchs(name: str) -> None:
 def test_coverage__numpys_names_where_torch_takes_them() -> None:
     for name in TORCH:
         mine, theirs = getattr(repdl.ops, name), getattr(torch, name, None)
-        if theirs is None or {"index", "indices"} & parameters(name).keys():
+        if theirs is None or name in PYTHON or {"index", "indices"} & parameters(name).keys():
             continue  # torch.nn.functional's take no other names, and those of indices not here
         aliases = {alias for of, alias in (("dim", "axis"), ("keepdim", "keepdims")) if of in parameters(name)}
         assert aliases <= parameters(name).keys(), name
@@ -204,18 +245,25 @@ def test_coverage__numpys_names_where_torch_takes_them() -> None:
             continue
         x = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
         options = {"axis": 1, **({"keepdims": True} if "keepdims" in aliases else {})}
-        for actual, expected in zip(mine(x, **options), theirs(x, **options)):
+        args = {"kthvalue": (x, 1), "topk": (x, 1), "cross": (x.new_ones(2, 3), x.new_ones(2, 3))}.get(name, (x,))
+        for actual, expected in zip(mine(*args, **options), theirs(*args, **options)):
             torch.testing.assert_close(actual, expected)
         with pytest.raises(repdl.RepDLError, match="dim is 0 and axis is 1, expected one of them"):
-            mine(x, 0, **options)
+            mine(*args, dim=0, **options)
 
 
 @pytest.mark.parametrize("name", sorted(name for name, table in TORCH.items() if table))
 def test_coverage__the_written_table_is_torchs(name: str) -> None:
     """torch's schemas know the names of the table, where its Python functions have no signature."""
-    spelled = {"self": "input"}
-    schemas = torch._C._jit_get_schemas_for_operator(f"aten::{ATEN.get(name, name)}")
-    known = {spelled.get(argument.name, argument.name) for schema in schemas for argument in schema.arguments}
     table = TORCH[name]
     assert table is not None
-    assert set(table) - {"return_indices"} <= known
+    spelled = {"self": "x" if table[0] == "x" else "input"}
+    schemas = [
+        schema
+        for aten in (ATEN.get(name, name), f"linalg_{name}")
+        for schema in torch._C._jit_get_schemas_for_operator(f"aten::{aten}")
+    ]
+    known = {spelled.get(argument.name, argument.name) for schema in schemas for argument in schema.arguments}
+    if name in PYTHON:
+        known |= inspect.signature(getattr(torch, name)).parameters.keys()
+    assert set(table) - {"return_indices"} <= known | ({"equation", "operands"} if name == "einsum" else set())

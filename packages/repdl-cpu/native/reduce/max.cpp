@@ -60,29 +60,47 @@ void max_dim(const Tensor& input, std::int64_t, bool, const Tensor& values, cons
   max_of_rows(input.as<T>(), values.as<T>(), indices.as<std::int64_t>(), values.count(), rows_of(input).n, run.threads);
 }
 
+// The maximum of each row of the last dimension: (rows, n) -> (rows).
 template <class T>
-void max_backward(const Tensor& grads, const Tensor& input, const Tensor& output, const Tensor& result,
-                  const Run& run) {
-  const T *grad = grads.as<T>(), *x = input.as<T>(), *y = output.as<T>();
-  T* out = result.as<T>();
-  const std::int64_t n = input.count();
-  std::int64_t ties = 0;
-  T each = 0;
-  const T max = *y;
-  const auto tied = [max](T value) { return value == max || (value != value && max != max); };
-  parallel_for(1, 1, 1, [&](std::int64_t, std::int64_t) {
-    for (std::int64_t i = 0; i < n; ++i) ties += tied(x[i]);
-    each = canonical(*grad / static_cast<T>(ties));
-  });
-  parallel_for(n, 1 << 15, run.threads, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) out[i] = tied(x[i]) ? each : T(0);
-  });
+void amax(const Tensor& input, const Tensor& output, const Run& run) {
+  max_of_rows(input.as<T>(), output.as<T>(), nullptr, output.count(), input.size[input.dims - 1], run.threads);
+}
+
+// out[i, j] = grad[i] / ties where x[i, j] is y[i], else +0; ties is how many of row i are.
+template <class T>
+void share(const T* grad, const T* x, const T* y, T* out, std::int64_t rows, std::int64_t n, int threads) {
+  parallel_for(rows, std::max<std::int64_t>(1, (1 << 15) / (n + 1)), threads,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = begin; i < end; ++i) {
+                   const T largest = y[i], *row = x + i * n;
+                   const auto tied = [largest](T v) { return v == largest || (v != v && largest != largest); };
+                   std::int64_t ties = 0;
+                   for (std::int64_t j = 0; j < n; ++j) ties += tied(row[j]);
+                   const T each = canonical(grad[i] / static_cast<T>(ties));
+                   for (std::int64_t j = 0; j < n; ++j) out[i * n + j] = tied(row[j]) ? each : T(0);
+                 }
+               });
+}
+
+template <class T>
+void amax_backward(const Tensor& grad, const Tensor& input, const Tensor& output, const Tensor& result,
+                   const Run& run) {
+  share(grad.as<T>(), input.as<T>(), output.as<T>(), result.as<T>(), output.count(), input.size[input.dims - 1],
+        run.threads);
+}
+
+template <class T>
+void max_backward(const Tensor& grad, const Tensor& input, const Tensor& output, const Tensor& result, const Run& run) {
+  share(grad.as<T>(), input.as<T>(), output.as<T>(), result.as<T>(), 1, input.count(), run.threads);
 }
 
 const AddKernel max_kernels = add_kernels<&max<float>, &max<double>>("max", Layout::rows);
 const AddKernel max_dim_kernels = add_kernels<&max_dim<float>, &max_dim<double>>("max_dim", Layout::last);
 const AddKernel max_backward_kernels =
     add_kernels<&max_backward<float>, &max_backward<double>>("max_backward", Layout::rows);
+const AddKernel amax_kernels = add_kernels<&amax<float>, &amax<double>>("amax", Layout::rows);
+const AddKernel amax_backward_kernels =
+    add_kernels<&amax_backward<float>, &amax_backward<double>>("amax_backward", Layout::rows);
 
 }  // namespace
 }  // namespace repdl::cpu

@@ -90,24 +90,33 @@ __device__ bool tied(T value, T max) {
   return value == max || (value != value && max != max);
 }
 
-__global__ void no_ties(unsigned long long* ties) { *ties = 0; }
+__global__ void __launch_bounds__(threads) no_ties(unsigned long long* ties, std::int64_t rows) {
+  const std::int64_t i = thread_index();
+  if (i < rows) ties[i] = 0;
+}
 
+// ties[row] += how many of segment s of the row are its largest: whole numbers, in any order.
 template <class T>
-__global__ void __launch_bounds__(threads)
-    count_ties(const T* x, const T* y, unsigned long long* ties, std::int64_t n) {
-  const T max = *y;
+__global__ void __launch_bounds__(threads) count_ties(const T* x, const T* y, unsigned long long* ties,
+                                                      std::int64_t rows, std::int64_t n, std::int64_t segments) {
+  const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / warpSize;
+  if (task >= rows * segments) return;
+  const std::int64_t i = task / segments;
+  const T max = y[i];
+  const std::int64_t begin = task % segments * segment, end = n - begin < segment ? n : begin + segment;
   unsigned long long mine = 0;
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * threads;
-  for (std::int64_t i = thread_index(); i < n; i += step) mine += tied(x[i], max);
-  if (mine) atomicAdd(ties, mine);
+  for (std::int64_t j = begin + threadIdx.x % warpSize; j < end; j += warpSize) mine += tied(x[i * n + j], max);
+  if (mine) atomicAdd(ties + i, mine);
 }
 
 template <class T>
 __global__ void __launch_bounds__(threads)
-    share_grad(const T* grad, const T* x, const T* y, const unsigned long long* ties, T* to, std::int64_t n) {
+    share_grad(const T* grad, const T* x, const T* y, const unsigned long long* ties, T* to, std::int64_t rows,
+               std::int64_t n) {
   const std::int64_t i = thread_index();
-  if (i >= n) return;
-  to[i] = tied(x[i], *y) ? canonical(*grad / static_cast<T>(*ties)) : T(0);
+  if (i >= rows * n) return;
+  const std::int64_t row = i / n;
+  to[i] = tied(x[i], y[row]) ? canonical(grad[row] / static_cast<T>(ties[row])) : T(0);
 }
 
 // The largest of each row; `indices` may be null.
@@ -132,22 +141,44 @@ void max_dim(const Tensor& input, std::int64_t, bool, const Tensor& values, cons
   max_of_rows<T>(input, values.as<T>(), indices.as<std::int64_t>(), values.count(), rows_of(input).n, run);
 }
 
+// (rows, n) -> (rows)
+template <class T>
+void amax(const Tensor& input, const Tensor& output, const Run& run) {
+  max_of_rows<T>(input, output.as<T>(), nullptr, output.count(), input.size[input.dims - 1], run);
+}
+
+// Of each row the gradient, shared by the elements that are its largest.
+template <class T>
+void share(const Tensor& grad, const Tensor& input, const Tensor& output, const Tensor& result, std::int64_t rows,
+           std::int64_t n, const Run& run) {
+  const Stream stream = stream_of(run);
+  const std::int64_t segments = ceil_div(n, segment);
+  auto* ties = run.workspace<unsigned long long>(rows);
+  launch(run.op, no_ties, {ceil_div(rows, threads)}, threads, 0, stream, ties, rows);
+  launch(run.op, count_ties<T>, {ceil_div(rows * segments, warps)}, threads, 0, stream, input.as<T>(), output.as<T>(),
+         ties, rows, n, segments);
+  launch(run.op, share_grad<T>, {ceil_div(rows * n, threads)}, threads, 0, stream, grad.as<T>(), input.as<T>(),
+         output.as<T>(), ties, result.as<T>(), rows, n);
+}
+
+template <class T>
+void amax_backward(const Tensor& grad, const Tensor& input, const Tensor& output, const Tensor& result,
+                   const Run& run) {
+  share<T>(grad, input, output, result, output.count(), input.size[input.dims - 1], run);
+}
+
 template <class T>
 void max_backward(const Tensor& grad, const Tensor& input, const Tensor& output, const Tensor& result, const Run& run) {
-  const Stream stream = stream_of(run);
-  const std::int64_t n = input.count(), blocks = ceil_div(n, threads);
-  auto* ties = run.workspace<unsigned long long>(1);
-  launch(run.op, no_ties, {1}, 1, 0, stream, ties);
-  launch(run.op, count_ties<T>, {std::min<std::int64_t>(blocks, 8 * multiprocessors(run.op, stream))}, threads, 0,
-         stream, input.as<T>(), output.as<T>(), ties, n);
-  launch(run.op, share_grad<T>, {blocks}, threads, 0, stream, grad.as<T>(), input.as<T>(), output.as<T>(), ties,
-         result.as<T>(), n);
+  share<T>(grad, input, output, result, 1, input.count(), run);
 }
 
 const AddKernel max_kernels = add_kernels<&max<float>, &max<double>>("max", Layout::rows);
 const AddKernel max_dim_kernels = add_kernels<&max_dim<float>, &max_dim<double>>("max_dim", Layout::last);
 const AddKernel max_backward_kernels =
     add_kernels<&max_backward<float>, &max_backward<double>>("max_backward", Layout::rows);
+const AddKernel amax_kernels = add_kernels<&amax<float>, &amax<double>>("amax", Layout::rows);
+const AddKernel amax_backward_kernels =
+    add_kernels<&amax_backward<float>, &amax_backward<double>>("amax_backward", Layout::rows);
 
 }  // namespace
 }  // namespace repdl::cuda

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from repdl.ops.activation import *
 from repdl.ops.adam_step import *
 from repdl.ops.addmm import *
+from repdl.ops.amax import *
 from repdl.ops.attention import *
 from repdl.ops.avg_pool import *
 from repdl.ops.batch_norm import *
@@ -20,8 +21,10 @@ from repdl.ops.conv1d import *
 from repdl.ops.conv2d import *
 from repdl.ops.conv_transpose import *
 from repdl.ops.cross_entropy import *
+from repdl.ops.diff import *
 from repdl.ops.distributions import *
 from repdl.ops.dropout import *
+from repdl.ops.einsum import *
 from repdl.ops.elementwise import *
 from repdl.ops.gather import *
 from repdl.ops.group_norm import *
@@ -29,6 +32,7 @@ from repdl.ops.index_sum import *
 from repdl.ops.layer_norm import *
 from repdl.ops.likelihoods import *
 from repdl.ops.linear import *
+from repdl.ops.logsumexp import *
 from repdl.ops.losses import *
 from repdl.ops.margins import *
 from repdl.ops.matmul import *
@@ -36,20 +40,26 @@ from repdl.ops.max import *
 from repdl.ops.max_pool1d import *
 from repdl.ops.max_pool2d import *
 from repdl.ops.nll_loss import *
+from repdl.ops.norm import *
 from repdl.ops.pad import *
 from repdl.ops.pow import *
+from repdl.ops.prod import *
+from repdl.ops.products import *
 from repdl.ops.random import *
 from repdl.ops.rectifiers import *
 from repdl.ops.rms_norm import *
 from repdl.ops.rmsprop_step import *
+from repdl.ops.scan import *
 from repdl.ops.scatter import *
 from repdl.ops.sgd_step import *
 from repdl.ops.smooth import *
 from repdl.ops.softmax import *
+from repdl.ops.sort import *
 from repdl.ops.sum import *
 from repdl.ops.ternary import *
 from repdl.ops.unary import *
 from repdl.ops.unfold import *
+from repdl.ops.var import *
 from repdl.plugins import load
 
 

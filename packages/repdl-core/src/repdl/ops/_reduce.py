@@ -47,6 +47,20 @@ def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> l
     return [1 if i in dims else n for i, n in enumerate(shape) if keepdim or i not in dims]
 
 
+def is_whole(dtype: torch.dtype) -> bool:
+    """Whether a dtype is of integers or bools, on which torch's own functions are exact."""
+    return not dtype.is_floating_point and not dtype.is_complex
+
+
+def rows_of(input: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
+    """`input` with `dims` (ascending) as one last dimension, in row-major order: data movement."""
+    kept = [d for d in range(input.dim()) if d not in dims]
+    size = 1
+    for d in dims:
+        size *= input.shape[d]
+    return input.permute([*kept, *dims]).reshape([*(input.shape[d] for d in kept), size])
+
+
 def as_numpy(op: str, dim: Any, keepdim: bool, axis: Any, keepdims: bool | None) -> tuple[Any, bool]:
     """`dim` and `keepdim`, which may go by numpy's names, as in torch."""
     check(op, axis is None or dim is None, lambda: f"dim is {dim} and axis is {axis}, expected one of them")

@@ -22,11 +22,13 @@ _ops = registry.functions
 def _check(
     input: torch.Tensor, mat1: torch.Tensor, mat2: torch.Tensor, beta: float, alpha: float, contract: str
 ) -> None:
-    check_dim("addmm", 2, mat1=mat1, mat2=mat2)
-    if mat1.shape[1] != mat2.shape[0]:
-        check_size("addmm", "mat1.shape[1]", mat1.shape[1], mat2.shape[0], "mat2.shape[0]")
-    shape = (mat1.shape[0], mat2.shape[1])
-    fits = input.dim() <= 2 and all(a in (1, b) for a, b in zip(reversed(input.shape), reversed(shape)))
+    check_dim("addmm", (2, 3), mat1=mat1, mat2=mat2)
+    check_dim("addmm", mat1.dim(), mat2=mat2)
+    check_size("addmm", "mat2.shape[:-2]", tuple(mat2.shape[:-2]), tuple(mat1.shape[:-2]), "mat1.shape[:-2]")
+    if mat1.shape[-1] != mat2.shape[-2]:
+        check_size("addmm", "mat1.shape[-1]", mat1.shape[-1], mat2.shape[-2], "mat2.shape[-2]")
+    shape = (*mat1.shape[:-1], mat2.shape[-1])
+    fits = input.dim() <= len(shape) and all(a in (1, b) for a, b in zip(reversed(input.shape), reversed(shape)))
     check("addmm", fits, lambda: f"input.shape is {tuple(input.shape)}, expected a shape that broadcasts to {shape}")
 
 
@@ -51,13 +53,28 @@ _op = composite(
 )
 
 
-def _number(name: str, value: float, input: torch.Tensor) -> float:
+def _number(op: str, name: str, value: float, input: torch.Tensor) -> float:
     """beta or alpha as a double; an integer that is none is rounded once to the dtype of the arithmetic."""
     if isinstance(value, torch.Tensor) and value.dim() == 0 and not value.requires_grad:
         value = item(value)
     if isinstance(value, int) and not -(2**53) <= value <= 2**53:
         return rounded(value, torch.float64 if input.dtype is torch.float64 else torch.float32)
-    return as_float("addmm", name, value)
+    return as_float(op, name, value)
+
+
+def added(
+    op: str,
+    input: torch.Tensor,
+    mat1: torch.Tensor,
+    mat2: torch.Tensor,
+    beta: float,
+    alpha: float,
+    contract: Contract | str | None,
+) -> torch.Tensor:
+    """`beta * input + alpha * (mat1 @ mat2)` of matrices, or of batches of them, for the function `op`."""
+    name = contract_name(contract)
+    beta, alpha = (_number(op, n, v, input) for n, v in (("beta", beta), ("alpha", alpha)))
+    return _op(input, mat1, mat2, beta, alpha, name)  # type: ignore[no-any-return]
 
 
 @replayed
@@ -81,7 +98,6 @@ def addmm(
 
     Contract: addmm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.addmm.html
     """
-    name = contract_name(contract)
     check_tensor("addmm", input=input, mat1=mat1, mat2=mat2)
-    beta, alpha = (_number(n, v, input) for n, v in (("beta", beta), ("alpha", alpha)))
-    return _op(input, mat1, mat2, beta, alpha, name)  # type: ignore[no-any-return]
+    check_dim("addmm", 2, mat1=mat1, mat2=mat2)
+    return added("addmm", input, mat1, mat2, beta, alpha, contract)

@@ -1,4 +1,4 @@
-"""max: over all dimensions or over one, and the elementwise maximum of two tensors."""
+"""max and min: over all dimensions or over one, and of two tensors."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from repdl.contract import Contract
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_range, check_size, check_tensor
 from repdl.ops._number import floating
-from repdl.ops._reduce import as_numpy, normalize_dim, reduced_shape
+from repdl.ops._order import order
+from repdl.ops._reduce import as_numpy, is_whole, normalize_dim, reduced_shape
 from repdl.ops.cast import narrowed, widened
-from repdl.ops.elementwise import maximum
+from repdl.ops.elementwise import maximum, minimum
 from repdl.replay import replayed
 
-__all__ = ["max"]
+__all__ = ["max", "min"]
+
+_ops = registry.functions
 
 
-def _check_max(input: torch.Tensor) -> None:
+def _check_max(input: torch.Tensor, op: str = "max") -> None:
     check(
-        "max",
+        op,
         input.numel() > 0,
         lambda: f"input has no elements (shape {tuple(input.shape)}), expected one at least",
     )
@@ -50,15 +53,15 @@ def _check_max_backward(grad: torch.Tensor, input: torch.Tensor, output: torch.T
 
 def _setup_max_backward(ctx: Any, inputs: Any, output: Any) -> None:
     _, input, largest = inputs
-    ctx.save_for_backward((input == largest) | (input.isnan() & largest.isnan()))
+    ctx.save_for_backward(order(input) == order(largest))
 
 
 def _max_twice(ctx: Any, cotangent: torch.Tensor) -> Any:
     (ties,) = ctx.saved_tensors
     storage, (wide,) = widened(cotangent)
-    total = registry.functions.sum(torch.where(ties, wide, 0.0), list(range(ties.dim())), False, "v1")
+    total = _ops.sum(torch.where(ties, wide, 0.0), list(range(ties.dim())), False, "v1")
     count = floating(ties.sum(), wide.dtype)
-    return narrowed(registry.functions.div(total, count, "v1"), storage), None, None
+    return narrowed(_ops.div(total, count, "v1"), storage), None, None
 
 
 _max_backward: Callable[..., torch.Tensor] = registry.define(
@@ -116,6 +119,30 @@ _max_dim = registry.define(
 )
 
 
+def _over_dim(op: str, input: torch.Tensor, dim: int, keepdim: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Values and first indices of max or min over one dimension."""
+    position = normalize_dim(op, dim, input.dim())
+    if input.dim():
+        size = input.shape[position]
+        check_range(op, size > 0, lambda: f"input.shape[{position}] is 0, expected 1 or more to take a {op}imum of")
+    if is_whole(input.dtype):
+        # torch.max leaves open which of equal elements it takes, torch.argmax takes the first.
+        indices = getattr(torch, f"arg{op}")(input.to(torch.int64), position, keepdim)
+        return getattr(torch, f"a{op}")(input, position, keepdim), indices
+    if op == "max":
+        return _max_dim(input, position, keepdim)  # type: ignore[no-any-return]
+    values, indices = _max_dim(_ops.neg(input), position, keepdim)
+    return _ops.neg(values), indices
+
+
+def _of_all(op: str, input: torch.Tensor) -> torch.Tensor:
+    """max or min over all dimensions."""
+    _check_max(input, op)
+    if is_whole(input.dtype):
+        return getattr(torch, op)(input)  # type: ignore[no-any-return]
+    return _max(input) if op == "max" else _ops.neg(_max(_ops.neg(input)))  # type: ignore[no-any-return]
+
+
 @replayed
 def max(
     input: torch.Tensor,
@@ -146,15 +173,41 @@ def max(
         other, dim = dim, None
     if other is not None:
         return maximum(input, other, contract=contract)
-    whole = not input.is_floating_point() and not input.is_complex()
     if dim is None:
-        _check_max(input)
-        return torch.max(input) if whole else _max(input)
-    position = normalize_dim("max", dim, input.dim())
-    if whole:
-        _check_max_dim(input, position, keepdim)
-        # torch.max leaves open which of equal elements it takes, torch.argmax takes the first.
-        indices = torch.argmax(input.to(torch.int64), position, keepdim)
-        return torch.return_types.max((torch.amax(input, position, keepdim), indices))  # type: ignore[no-any-return,attr-defined]
-    values, indices = _max_dim(input, position, keepdim)
-    return torch.return_types.max((values, indices))  # type: ignore[no-any-return,attr-defined]
+        return _of_all("max", input)
+    return torch.return_types.max(_over_dim("max", input, dim, keepdim))  # type: ignore[no-any-return,attr-defined]
+
+
+@replayed
+def min(
+    input: torch.Tensor,
+    dim: int | torch.Tensor | None = None,
+    keepdim: bool = False,
+    *,
+    other: torch.Tensor | None = None,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor | Sequence[torch.Tensor]:
+    """The smallest element: `min(input)`, `min(input, dim)` or `min(input, other)`, of floats or integers.
+
+    `-max(-input)`: over a dimension a named tuple `(values, indices)`, the index that of the first of equal
+    elements. NaN is smaller than everything. The gradient of `min(input)` is shared equally between equal
+    elements, that of `min(input, dim)` goes to the index.
+
+    Raises:
+        ShapeError: if there is no element to take a minimum of, or `dim` does not exist.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.min.html
+    """
+    check_tensor("min", input=input)
+    dim, keepdim = as_numpy("min", dim, keepdim, axis, keepdims)
+    check_bool("min", keepdim=keepdim)
+    if isinstance(dim, torch.Tensor):
+        other, dim = dim, None
+    if other is not None:
+        return minimum(input, other, contract=contract)
+    if dim is None:
+        return _of_all("min", input)
+    return torch.return_types.min(_over_dim("min", input, dim, keepdim))  # type: ignore[no-any-return,attr-defined]

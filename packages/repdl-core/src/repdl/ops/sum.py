@@ -19,13 +19,14 @@ from repdl.errors import (
 )
 from repdl.ops._broadcast import expand_to
 from repdl.ops._number import constant
-from repdl.ops._reduce import as_numpy, given, in_dtype, normalize_dims, reduced_shape
+from repdl.ops._reduce import as_numpy, given, in_dtype, is_whole, normalize_dims, reduced_shape
 from repdl.replay import replayed
 
 __all__ = ["mean", "sum"]
 
 
-def _check_dims(op: str, input: torch.Tensor, dim: Sequence[int]) -> None:
+def check_dims(op: str, input: torch.Tensor, dim: Sequence[int]) -> None:
+    """Raise unless `dim` has ascending dimensions of `input`."""
     ndim = input.dim()
     check(
         op,
@@ -53,7 +54,7 @@ def _backward(ctx: Any, grad: torch.Tensor) -> Any:
 _op = registry.define(
     "sum",
     "(Tensor input, int[] dim, bool keepdim, str contract) -> Tensor",
-    check=lambda input, dim, keepdim, contract: _check_dims("sum", input, dim),
+    check=lambda input, dim, keepdim, contract: check_dims("sum", input, dim),
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
@@ -75,14 +76,10 @@ _mean = registry.composite(
     "(Tensor input, int[] dim, bool keepdim, str contract) -> Tensor",
     _mean_formula,
     calls=("sum", "div"),
-    check=lambda input, dim, keepdim, contract: _check_dims("mean", input, dim),
+    check=lambda input, dim, keepdim, contract: check_dims("mean", input, dim),
     dtypes=Dtypes(),
     family="sum",
 )
-
-
-def _is_whole(dtype: torch.dtype) -> bool:
-    return not dtype.is_floating_point and not dtype.is_complex
 
 
 @replayed
@@ -112,7 +109,7 @@ def sum(
     dim, keepdim = as_numpy("sum", dim, keepdim, axis, keepdims)
     check_bool("sum", keepdim=keepdim)
     dims, name = normalize_dims("sum", dim, input.dim()), contract_name(contract)
-    if _is_whole(dtype or input.dtype) and not input.is_complex():
+    if is_whole(dtype or input.dtype) and not input.is_complex():
         return torch.sum(input, dims, keepdim, dtype=dtype)  # exact, in any order
     return given(_op(in_dtype("sum", input, dtype), dims, keepdim, name), dtype)
 

@@ -20,7 +20,7 @@ from repdl.ops._pointwise import below, pointwise
 from repdl.ops.elementwise import Operand, on_one_device, promoted
 from repdl.replay import replayed
 
-__all__ = ["addcdiv", "addcmul", "clamp", "lerp", "where"]
+__all__ = ["addcdiv", "addcmul", "clamp", "fmax", "fmin", "lerp", "where"]
 
 Tensor = torch.Tensor
 _ops = registry.functions
@@ -237,3 +237,44 @@ def addcdiv(
     if given is None:
         raise DTypeError("addcdiv: the operands are integers, expected a floating-point dtype; cast one first")
     return _addcdiv(*given, as_float("addcdiv", "value", value), name)  # type: ignore[no-any-return]
+
+
+def _known(op: str, input: Tensor, other: Tensor, contract: Contract | str | None) -> Tensor:
+    """fmax or fmin."""
+    check_tensor(op, input=input, other=other)
+    name, pair = contract_name(contract), promoted(op, input=input, other=other)
+    if pair is None:
+        return getattr(torch, op)(input, other)  # type: ignore[no-any-return]
+    x, y = pair
+    beyond = below(x, y, name) if op == "fmax" else below(y, x, name)
+    return _where(y.detach().isnan() | ~(beyond | x.detach().isnan()), x, y, name)
+
+
+@replayed
+def fmax(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """The larger of two elements, broadcast, any dtype; of a number and NaN the number, `input` of equal ones.
+
+    `where(y is NaN or not (x < y or x is NaN), x, y)`, whose gradient goes to the one that is taken.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.fmax.html
+    """
+    return _known("fmax", input, other, contract)
+
+
+@replayed
+def fmin(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """The smaller of two elements, broadcast, any dtype; of a number and NaN the number, `input` of equal ones.
+
+    `where(y is NaN or not (x > y or x is NaN), x, y)`, whose gradient goes to the one that is taken.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.fmin.html
+    """
+    return _known("fmin", input, other, contract)

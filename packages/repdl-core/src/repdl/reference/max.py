@@ -38,4 +38,19 @@ def max_dim(input: torch.Tensor, dim: int, keepdim: bool) -> tuple[torch.Tensor,
     return to_torch(values), torch.from_numpy(np.array(index, dtype=np.int64))
 
 
-OPS = {"max": max, "max_backward": max_backward, "max_dim": max_dim}
+def amax(input: torch.Tensor) -> torch.Tensor:
+    x = to_numpy(input)
+    index = _first_largest(x) if x.size else np.zeros(x.shape[:-1], np.int64)
+    return to_torch(np.take_along_axis(x, index[..., None], -1)[..., 0])
+
+
+def amax_backward(grad: torch.Tensor, input: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    x, y = to_numpy(input), to_numpy(output)[..., None]
+    share = np.where(np.isnan(y), np.isnan(x), x == y)
+    counts = np.vectorize(lambda n: number(int(n), x), otypes=[x.dtype])(share.sum(-1)) if x.size else y[..., 0]
+    with np.errstate(all="ignore"):
+        each = to_numpy(grad) / counts
+    return to_torch(np.where(share, each[..., None], ZERO))
+
+
+OPS = {"amax": amax, "amax_backward": amax_backward, "max": max, "max_backward": max_backward, "max_dim": max_dim}

@@ -45,4 +45,5 @@ CASES = [
     Case("addmm", "alpha_after_the_product", lambda: (torch.zeros(1), torch.tensor([[2.0**-100]]), torch.tensor([[2.0**-60]]), 1.0, 2.0**100)),
     # Fused with the product of beta, the sum would be 2**-24.
     Case("addmm", "beta_not_fused", lambda: (torch.tensor([[1 + 2.0**-12]]), torch.tensor([[-(1 + 2.0**-11)]]), torch.ones(1, 1), 1 + 2.0**-12, 1.0)),
+    Case("addmm", "batch", lambda: (uniform(1, 3, 1, 11), uniform(2, 3, 7, 30), uniform(3, 3, 30, 11), 0.5, 2.0), dtypes=EVERY),
 ]  # fmt: skip

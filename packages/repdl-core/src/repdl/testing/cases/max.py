@@ -24,6 +24,10 @@ def _backward(x: torch.Tensor, grad: float = 0.7) -> tuple[torch.Tensor, ...]:
     return torch.tensor(grad), x, torch.ops.aten.max(x)
 
 
+def _rows_backward(x: torch.Tensor, scale: float = 1.0) -> tuple[torch.Tensor, ...]:
+    return uniform(9, *x.shape[:-1]) * scale, x, torch.ops.aten.amax(x, -1)
+
+
 CASES = [
     *(Case("max", f"row_{i}", lambda row=row: (torch.tensor(row),)) for i, row in enumerate(ROWS)),
     *(
@@ -52,4 +56,21 @@ CASES = [
     Case("max_dim", "empty", lambda: (uniform(4, 0, 3), 1, False), dtypes=EVERY),
     Case("max_dim", "strided", lambda: (uniform(5, 30, 9)[::2, 1::3], 0, False), dtypes=EVERY),
     Case("max_dim", "expanded", lambda: (uniform(5, 1, 9).expand(4, 9), 0, False), dtypes=DOUBLE),
+    Case("amax", "rows", lambda: (torch.tensor(ROWS),), dtypes=EVERY),
+    *(
+        Case("amax", f"size_{n}", lambda n=n: (uniform(1, 3, n),), dtypes=DOUBLE if n == 65 else ())
+        for n in (1, 15, 16, 63, 64, 65, 4095, 4096, 4097, 9000)
+    ),
+    Case("amax", "one_row", lambda: (uniform(2, 700, special=True),)),
+    Case("amax", "strided", lambda: (uniform(5, 30, 9)[::2, 1::3],), dtypes=EVERY),
+    Case("amax", "permuted", lambda: (uniform(2, 5, 6, 7).permute(2, 0, 1),), dtypes=DOUBLE),
+    Case("amax", "empty", lambda: (uniform(4, 0, 3),), dtypes=EVERY),
+    Case("amax", "no_rows_of_none", lambda: (uniform(4, 2, 0, 0),)),
+    Case("amax_backward", "rows", lambda: _rows_backward(torch.tensor(ROWS)), dtypes=EVERY),
+    Case("amax_backward", "values", lambda: _rows_backward(uniform(1, 7, 9)), dtypes=EVERY),
+    Case("amax_backward", "long", lambda: _rows_backward(uniform(1, 3, 9000))),
+    Case("amax_backward", "ties", lambda: _rows_backward(torch.ones(4, 3, 7)), dtypes=DOUBLE),
+    Case("amax_backward", "grad_subnormal", lambda: _rows_backward(torch.ones(7, 3), 2.0**-140)),
+    Case("amax_backward", "transposed", lambda: _rows_backward(uniform(1, 7, 9).t()), dtypes=EVERY),
+    Case("amax_backward", "empty", lambda: (uniform(1, 0), uniform(4, 0, 3), uniform(1, 0)), dtypes=EVERY),
 ]

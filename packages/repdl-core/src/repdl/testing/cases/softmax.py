@@ -81,4 +81,28 @@ CASES = [
         )
         for op in ("softmax", "log_softmax")
     ),
+    *(
+        Case(
+            "logsumexp",
+            f"dims_{''.join(map(str, d))}",
+            lambda d=d: (uniform(2, 9, 10, 11, scale=8.0), list(d), True),
+            dtypes=EVERY,
+        )
+        for d in ((0,), (2,), (0, 2), (0, 1, 2))
+    ),
+    Case("logsumexp", "special", lambda: (uniform(7, 60, 4, special=True), [1], False), dtypes=EVERY),
+    Case(
+        "logsumexp",
+        "infinite",
+        lambda: (
+            torch.tensor([[float("inf"), 1.0], [-float("inf"), -float("inf")], [float("inf"), -float("inf")]]),
+            [1],
+            False,
+        ),
+    ),
+    Case("logsumexp", "large", lambda: (uniform(7, 5, 40, scale=256.0), [1], False)),
+    Case("logsumexp", "strided", lambda: (uniform(5, 20, 40)[::3, 1::3], [1], False), dtypes=EVERY),
+    Case("logsumexp", "empty", lambda: (uniform(6, 0, 3), [1], False), dtypes=EVERY),
+    Case("logsumexp", "no_terms", lambda: (uniform(6, 3, 0), [1], False)),
+    Case("logsumexp", "of_a_number", lambda: (torch.tensor(2.0), [], False)),
 ]

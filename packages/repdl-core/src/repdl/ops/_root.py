@@ -1,0 +1,23 @@
+"""The square root as norms and deviations need it."""
+
+from __future__ import annotations
+
+import torch
+
+from repdl import registry
+from repdl.ops._number import constant
+from repdl.ops._order import order
+
+_ops = registry.functions
+
+
+def root(x: torch.Tensor, contract: str) -> torch.Tensor:
+    """`sqrt(x)` whose derivative at 0 is 0, as torch's norms and deviations have it."""
+    return at_zero(x, 0.0, _ops.sqrt, contract)
+
+
+def at_zero(x: torch.Tensor, value: float, function: object, contract: str) -> torch.Tensor:
+    """`function(x)`, or `value` where x is a zero; there, no gradient comes back."""
+    zero = order(x) == 0
+    safe = _ops.where(zero, constant(1.0, x.dtype, x.device), x, contract)
+    return _ops.where(zero, constant(value, x.dtype, x.device), function(safe), contract)  # type: ignore[operator, no-any-return]

@@ -1,0 +1,162 @@
+"""The order of elements: sorting, the largest k, medians, and the least and largest over dimensions."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from repdl import ops
+from repdl.ops._order import order
+from repdl.testing import assert_same_bits, uniform
+from repdl.testing.environment import can_flush, flush_denormal
+from repdl.testing.inputs import integers
+from repdl.testing.oracle import assert_rejected
+
+NAN, INF = float("nan"), float("inf")
+ROW = [1.0, -0.0, NAN, 0.0, -INF, 1e-45, -1e-45, 2.0, INF, 1.0, -1.0, 0.0]
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+
+
+def coarse(*shape: int) -> torch.Tensor:
+    """Few different numbers, so that there are ties; NaN and both zeros among them."""
+    pool = torch.tensor([-1.0, -0.0, 0.0, 2.0, NAN, INF, -INF])
+    n = torch.Size(shape).numel()
+    return pool[torch.from_numpy((integers(3, n) % 7).astype("int64"))].reshape(shape)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_order__is_that_of_the_numbers(dtype: torch.dtype) -> None:
+    x = torch.tensor([-INF, -1.0, -(2.0**-24), -0.0, 0.0, 2.0**-24, 1.0, INF, NAN]).to(dtype)
+    keys = order(x)
+    assert (keys[1:] >= keys[:-1]).all() and (keys[3] == keys[4]) and (keys.diff() != 0).sum() == 7
+    assert order(-x[-1:]) == keys[-1]  # a NaN with a sign
+    assert torch.equal(order(torch._neg_view(x)), order(-x))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sort__is_torchs_stable_one(dtype: torch.dtype) -> None:
+    for x in (torch.tensor(ROW), coarse(4, 30), coarse(5, 6, 7).permute(2, 0, 1), torch.tensor(3.0), torch.ones(2, 0)):
+        x = x.to(dtype)
+        for dim in range(max(x.dim(), 1)):
+            for descending in (False, True):
+                ours = ops.sort(x, dim, descending)
+                theirs = torch.sort(x, dim=dim, descending=descending, stable=True)
+                assert torch.equal(ours.indices, theirs.indices)
+                assert_same_bits(ours.values, theirs.values)
+                assert torch.equal(ops.argsort(x, dim, descending), theirs.indices)
+                if x.dim() and x.shape[dim] > 2:
+                    top = ops.topk(x, 3, dim, largest=descending)
+                    assert torch.equal(top.indices, theirs.indices.narrow(dim, 0, 3))
+    assert ops.sort(torch.tensor([3, 1, 2], dtype=torch.uint8)).indices.tolist() == [1, 2, 0]
+
+
+@pytest.mark.skipif(not can_flush(), reason="this processor cannot flush subnormals")
+def test_sort__whatever_the_thread_makes_of_subnormals() -> None:
+    x = torch.tensor([[3e-45, 0.0, 1e-45, -1e-45], [0.0, 1e-45, 1e-45, 1e-45]])
+    functions = (
+        ops.argsort,
+        lambda t: ops.argmax(t, 1),
+        lambda t: ops.argmin(t, 1),
+        lambda t: ops.topk(t, 2).indices,
+        lambda t: ops.median(t, 1).indices,
+        lambda t: ops.cummax(t, 1).indices,
+        lambda t: ops.amax(t, 1),
+        lambda t: ops.fmin(t, t.flip(1)),
+        lambda t: torch.autograd.grad(ops.amax(t, 1), t, torch.ones(2)),
+        lambda t: torch.autograd.grad(ops.max(t), t),
+    )
+    for number, function in enumerate(functions):
+        leaf = x.clone().requires_grad_()
+        expected = function(leaf)
+        with flush_denormal():
+            actual = function(leaf)
+        assert_same_bits(actual, expected, f"function {number}")
+
+
+def test_median__is_torchs() -> None:
+    for x in (coarse(4, 9), coarse(4, 8), uniform(1, 3, 5), torch.tensor(2.0), torch.tensor([[NAN, NAN], [1.0, NAN]])):
+        for ours, theirs in ((ops.median, torch.median), (ops.nanmedian, torch.nanmedian)):
+            found, exact = ours(x, -1, True), theirs(x, -1, True)
+            assert torch.equal(found.values.nan_to_num(5.0), exact.values.nan_to_num(5.0)), x
+            taken = x.gather(-1, found.indices) if x.dim() else x
+            assert torch.equal(taken.nan_to_num(5.0), found.values.nan_to_num(5.0)), x
+            assert torch.equal(ours(x).nan_to_num(5.0), theirs(x).nan_to_num(5.0))
+    assert ops.median(torch.tensor([2.0, 1.0, 1.0, 3.0]), 0).indices.item() == 2  # sorted: index 1, 2, 0, 3
+    assert ops.median(torch.tensor([NAN, 1.0, NAN]), 0).indices.item() == 0
+    assert ops.median(torch.ones(0)).isnan()
+    assert ops.kthvalue(torch.tensor([2.0, 1.0, 1.0, 3.0]), 2).indices.item() == 2
+
+
+def test_sort__gradients_are_moved() -> None:
+    x, grad = coarse(4, 9).nan_to_num(9.0), uniform(1, 4, 9)
+    leaf = x.requires_grad_()
+    for ours, theirs in (
+        (lambda t: ops.sort(t, 1).values, lambda t: torch.sort(t, dim=1, stable=True).values),
+        (lambda t: ops.sort(t, 0, True).values, lambda t: torch.sort(t, dim=0, descending=True, stable=True).values),
+    ):
+        (a,), (b,) = (torch.autograd.grad(f(leaf), leaf, grad) for f in (ours, theirs))
+        assert_same_bits(a, b)
+    y = uniform(2, 4, 9).double().requires_grad_()
+    for function in (lambda t: ops.topk(t, 3).values, lambda t: ops.median(t, 0).values, ops.nanmedian, ops.msort):
+        assert torch.autograd.gradcheck(function, y)
+
+
+def test_amax__shares_the_gradient_equally() -> None:
+    x = torch.tensor([[1.0, 3.0, 3.0, 3.0], [-0.0, 0.0, -1.0, -2.0], [NAN, 1.0, NAN, INF]], requires_grad=True)
+    weight = torch.tensor([1.0, 1.0, 8.0])
+    (grad,) = torch.autograd.grad(ops.amax(x, 1), x, weight)
+    third = torch.tensor(1.0) / 3
+    assert_same_bits(grad, torch.tensor([[0, third, third, third], [0.5, 0.5, 0, 0], [4.0, 0, 4.0, 0]]))
+    y = uniform(1, 3, 4, 5).double().requires_grad_()
+    for function in (lambda t: ops.amax(t, (0, 2)), lambda t: ops.amin(t, 1, True), lambda t: ops.aminmax(t, dim=0)):
+        assert torch.autograd.gradcheck(function, y)
+        assert torch.autograd.gradgradcheck(function, y)
+
+
+def test_amin__is_torchs_but_for_nan_and_zeros() -> None:
+    x = coarse(5, 6, 7)
+    for name in ("min", "max"):
+        of_all, over = getattr(ops, name), getattr(ops, f"a{name}")
+        for dim in range(3):
+            ours, theirs = of_all(x, dim), getattr(torch, name)(x, dim)
+            assert torch.equal(ours.indices, theirs.indices)
+            assert torch.equal(getattr(ops, f"arg{name}")(x, dim), theirs.indices)
+            assert torch.equal(ours.values.nan_to_num(5.0), theirs.values.nan_to_num(5.0))
+            assert_same_bits(over(x, dim), ours.values)  # of equal zeros the first one, NaN the canonical one
+        assert_same_bits(over(x), of_all(x))
+        assert getattr(ops, f"arg{name}")(x, keepdim=True).shape == (1, 1, 1)
+    assert isinstance(ops.min(x, 1), torch.return_types.min)
+    assert_same_bits(ops.min(x, x.flip(0)), ops.minimum(x, x.flip(0)))
+    assert ops.min(torch.tensor([3, 1, 1]), 0).indices.item() == 1
+    assert ops.aminmax(torch.tensor([3, 1, 2])) == (torch.tensor(1), torch.tensor(3))
+
+
+def test_fmax__takes_the_number_and_gives_it_the_gradient() -> None:
+    a = torch.tensor([1.0, NAN, 2.0, NAN, -0.0, INF], requires_grad=True)
+    b = torch.tensor([2.0, 1.0, NAN, NAN, 0.0, INF], requires_grad=True)
+    for ours, theirs in ((ops.fmax, torch.fmax), (ops.fmin, torch.fmin)):
+        assert torch.equal(ours(a, b).nan_to_num(7.0), theirs(a, b).nan_to_num(7.0))
+        for x, y in zip(*(torch.autograd.grad(f(a, b).sum(), (a, b)) for f in (ours, theirs))):
+            assert torch.equal(x, y)
+    assert ops.fmax(torch.tensor([1, 3]), torch.tensor([2, 2])).tolist() == [2, 3]
+
+
+def test_sort__rejects() -> None:
+    x = uniform(1, 2, 3)
+    for name in ("sort", "argsort"):
+        ours, theirs = getattr(ops, name), getattr(torch, name)
+        assert_rejected(lambda: ours(x, 2), IndexError, f"{name}: dim is 2", by_torch=lambda: theirs(x, 2))
+        assert_rejected(lambda: ours(x, 0, 1), TypeError, f"{name}: descending")
+    for k in (-1, 4):
+        assert_rejected(lambda: ops.topk(x, k), ValueError, f"topk: k is {k}", by_torch=lambda: torch.topk(x, k))
+    assert_rejected(lambda: ops.kthvalue(x, 0), ValueError, "kthvalue: k", by_torch=lambda: torch.kthvalue(x, 0))
+    empty = x[:, :0]
+    for name in ("amax", "amin", "argmax", "argmin", "median", "min"):
+        ours, theirs = getattr(ops, name), getattr(torch, name)
+        assert_rejected(
+            lambda: ours(empty, 1), IndexError, f"{name}: input.shape[1] is 0", by_torch=lambda: theirs(empty, 1)
+        )
+    for name in ("amax", "amin", "argmax", "argmin", "min", "aminmax"):
+        assert_rejected(
+            lambda: getattr(ops, name)(empty), ValueError, name, by_torch=lambda: getattr(torch, name)(empty)
+        )
