@@ -86,7 +86,7 @@ def test_coverage__source_tree(family: str) -> None:
     """A test file, and each op by name in the sources of each backend or in the headers that they share."""
     assert (PACKAGES / f"repdl-core/tests/test_{family}.py").is_file()
     headers = PACKAGES / "repdl-core/src/repdl_contract/include/repdl"
-    shared = headers / "pointwise", headers / "step"
+    shared = headers / "cell", headers / "pointwise", headers / "step"
     for backend in ("cpu", "cuda"):
         folders = (*shared, PACKAGES / f"repdl-{backend}/native", PACKAGES / f"repdl-{backend}/src")
         files_ = [
@@ -113,6 +113,9 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     "addmm": ("input", "mat1", "mat2", "beta", "alpha"),
     **dict.fromkeys(("conv1d", "conv2d"), ("input", "weight", "bias", "stride", "padding", "dilation", "groups")),
     **dict.fromkeys(("conv_transpose1d", "conv_transpose2d"), TRANSPOSED),
+    **dict.fromkeys(
+        ("gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"), ("input", "hx", "w_ih", "w_hh", "b_ih", "b_hh")
+    ),
     "adaptive_avg_pool1d": ("input", "output_size"),
     "avg_pool1d": AVERAGED,
     "scaled_dot_product_attention": (

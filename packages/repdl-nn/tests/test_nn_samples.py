@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._pytree import tree_leaves, tree_map
 
 from repdl import nn
 from repdl.errors import UnsupportedError
@@ -54,15 +55,16 @@ def double(value: Any) -> Any:
     return value
 
 
-def tensors(args: Any, kwargs: Any) -> list[torch.Tensor]:
-    return [t for t in (*args, *kwargs.values()) if isinstance(t, torch.Tensor) and t.requires_grad]
+def tensors(*values: Any) -> list[torch.Tensor]:
+    """The tensors in tuples, lists, dictionaries and packed sequences."""
+    return [t for t in tree_leaves(values) if isinstance(t, torch.Tensor)]
 
 
 def results(module: torch.nn.Module, args: Any, kwargs: Any) -> list[torch.Tensor]:
     """Outputs, the gradients of inputs and parameters, and buffers."""
     output = module(*args, **kwargs)
-    outputs = [output] if isinstance(output, torch.Tensor) else list(output)
-    wanted = [*tensors(args, kwargs), *(p for p in module.parameters() if p.requires_grad)]
+    outputs = tensors(output)
+    wanted = [t for t in (*tensors(args, kwargs), *module.parameters()) if t.requires_grad]
     grads: list[torch.Tensor] = []
     if outputs[0].requires_grad:
         cotangent = torch.linspace(-1, 1, outputs[0].numel(), dtype=torch.float64).reshape(outputs[0].shape)
@@ -86,8 +88,8 @@ def test_samples__as_torch(name: str, training: bool) -> None:
             theirs = getattr(torch.nn, name)(*args, **kwargs).train(training)
             theirs.load_state_dict(ours.state_dict())
             exact = copy.deepcopy(theirs).double()
-            inputs = [detached(i) for i in inputs]
-            expected = results(exact, [double(i) for i in inputs], {k: double(v) for k, v in named.items()})
+            inputs = tree_map(detached, inputs)
+            expected = results(exact, tree_map(double, inputs), tree_map(double, named))
             try:
                 actual = results(ours, inputs, named)
             except UnsupportedError:

@@ -164,18 +164,12 @@ def define(
         result = fake(*args)
         return result if storage is None else storage.outputs(args, result, _fake_cast)
 
-    library.impl(name, opaque(kernel), "CompositeExplicitAutograd")
-    torch.library.register_fake(f"{namespace}::{name}", fake_kernel, lib=library)
     differentiable = True if backward is not None else None if mutable or constant else False
     if constant:
         setup_context, backward = _constant_context, _no_gradients(len(overload._schema.arguments))
     elif differentiable is False:
         setup_context, backward = _no_context, _raising_backward(name)
-    if backward is not None:
-        autograd = autograd_kernel(overload, kernel, setup_context, autocasts.without(backward))
-        library.impl(name, autograd, "Autograd", with_keyset=True)
-        if not mutable:
-            torch.library.register_vmap(overload, batching_rule(overload), lib=library)
+    _install(library, overload, kernel, fake_kernel, setup_context, backward, bool(mutable))
     for device, dtype in (autocast or {}).items():
         library.impl(name, opaque(autocasts.kernel(overload, device, dtype)), autocasts.KEYS[device])
     OPS[name] = Op(
@@ -197,11 +191,14 @@ functions = _Functions()
 def composite(
     name: str,
     schema: str,
-    formula: Callable[..., torch.Tensor],
+    formula: Callable[..., Any],
     *,
     calls: Iterable[str],
     check: Callable[..., None],
     dtypes: Dtypes,
+    fake: Callable[..., Any] | None = None,
+    setup_context: Callable[..., None] | None = None,
+    backward: Callable[..., Any] | None = None,
     autocast: autocasts.Lists | None = None,
     host: Iterable[str] = (),
     family: str | None = None,
@@ -215,6 +212,8 @@ def composite(
 
     Args:
         calls: the names of the ops that the formula calls, beside `cast`.
+        fake, setup_context, backward: of a formula whose derivative has an order of its own, which autograd would
+            not give it, a sum over all steps, say: as of `define`, all three.
         The others: as of `define`.
 
     Raises:
@@ -225,17 +224,32 @@ def composite(
     device_of = _device_reader(name, overload._schema, host)
     storage = Storage(name, overload._schema, dtypes)
 
-    def run(*args: Any) -> torch.Tensor:
+    def run(*args: Any) -> Any:
         device_of(args)
         dtype = storage.check(args)
         check(*args)
         return storage.run(formula, functions.cast, args) if dtype in HALF else formula(*args)
 
-    library.impl(name, run, "CompositeImplicitAutograd")
+    def kernel(*args: Any) -> Any:
+        with torch.no_grad():
+            return run(*args)
+
+    def fake_kernel(*args: Any) -> Any:
+        device_of(args)
+        storage.check(args)
+        check(*args)
+        return fake(*args)  # type: ignore[misc]
+
+    if backward is None:
+        library.impl(name, run, "CompositeImplicitAutograd")
+    else:
+        _install(library, overload, kernel, fake_kernel, setup_context, backward)
     for device, lower in (autocast or {}).items():
         library.impl(name, opaque(autocasts.kernel(overload, device, lower)), autocasts.KEYS[device])
     OPS[name] = Op(
-        name, family or name, schema, check, run, overload, distribution, storage, True, run, frozenset(calls), host
+        *(name, family or name, schema, check, fake or run, overload, distribution, storage, True, run),
+        calls=frozenset(calls),
+        host=host,
     )
     return _function(name, overload)
 
@@ -246,6 +260,27 @@ def _function(
     function = overload if fast is None else fast(overload)
     setattr(functions, name, function)
     return function  # type: ignore[no-any-return]
+
+
+def _install(
+    library: torch.library.Library,
+    overload: Any,
+    kernel: Callable[..., Any],
+    fake_kernel: Callable[..., Any],
+    setup_context: Callable[..., None] | None,
+    backward: Callable[..., Any] | None,
+    mutates: bool = False,
+) -> None:
+    """Tell torch what an op computes, on real and on fake tensors, and its derivative."""
+    name = overload._opname
+    library.impl(name, opaque(kernel), "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{overload.namespace}::{name}", fake_kernel, lib=library)
+    if backward is None:
+        return
+    autograd = autograd_kernel(overload, kernel, setup_context, autocasts.without(backward))
+    library.impl(name, autograd, "Autograd", with_keyset=True)
+    if not mutates:
+        torch.library.register_vmap(overload, batching_rule(overload), lib=library)
 
 
 def _declare(name: str, schema: str, family: str, namespace: str) -> tuple[torch.library.Library, Any]:

@@ -18,35 +18,9 @@
 #include "repdl/pointwise/entry.hpp"
 #include "repdl/pointwise/pass.hpp"
 #include "simd/row_loop.hpp"
-
-namespace repdl::pointwise {
-
-template <>
-struct Constant<cpu::Vec> {
-  static cpu::Vec of(double value) { return cpu::Vec::set1(static_cast<float>(value)); }
-};
-
-#if defined(__AVX512F__)
-template <>
-struct Constant<cpu::Draft> {
-  static cpu::Draft of(double value) { return cpu::drafted(Constant<cpu::Vec>::of(value)); }
-};
-#endif
-
-}  // namespace repdl::pointwise
+#include "simd/vectors.hpp"
 
 namespace repdl::cpu {
-
-[[gnu::always_inline]] inline Vec mul(Vec a, Vec b) { return a * b; }
-
-#if defined(__AVX512F__)
-[[gnu::always_inline]] inline Draft mul(Draft a, Draft b) { return a * b; }
-
-using Drafts = Draft;  // two at a time, for which there are registers
-#else
-using Drafts = Vec;  // none
-#endif
-
 namespace {
 
 // The operands of F at one place: their addresses and the strides along the innermost dimension.

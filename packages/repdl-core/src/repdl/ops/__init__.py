@@ -17,6 +17,7 @@ from repdl.ops.attention import *
 from repdl.ops.avg_pool import *
 from repdl.ops.batch_norm import *
 from repdl.ops.cast import *
+from repdl.ops.cell import *
 from repdl.ops.conv1d import *
 from repdl.ops.conv2d import *
 from repdl.ops.conv_transpose import *
@@ -47,6 +48,7 @@ from repdl.ops.prod import *
 from repdl.ops.products import *
 from repdl.ops.random import *
 from repdl.ops.rectifiers import *
+from repdl.ops.recurrent import *
 from repdl.ops.rms_norm import *
 from repdl.ops.rmsprop_step import *
 from repdl.ops.scan import *

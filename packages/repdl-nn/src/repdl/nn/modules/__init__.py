@@ -18,6 +18,7 @@ from repdl.nn.modules.loss import *
 from repdl.nn.modules.normalization import *
 from repdl.nn.modules.padding import *
 from repdl.nn.modules.pooling import *
+from repdl.nn.modules.recurrent import *
 from repdl.nn.modules.softmax import *
 from repdl.nn.modules.sparse import *
 from repdl.nn.modules.transformer import *

@@ -1,0 +1,406 @@
+"""Layers of an RNN, an LSTM, a GRU: the steps of one direction over a batch of sequences, one op each.
+
+The rows of a batch are packed as in torch's PackedSequence: those of step 0 first, then those of step 1, and so
+on; sequences are sorted by length, so that step t has the first `batch_sizes[t]` of them. A batch without padding
+is the case of equal sizes. The derivative is one of the layer, as that of a weight is one sum over all steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.autocast import LOWER
+from repdl.dtypes import ALL, SINGLE, Dtypes
+from repdl.errors import check, check_dim, check_size
+from repdl.ops.cell import gru_gradients, lstm_gradients
+from repdl.ops.unary import _mul, _sub
+
+__all__: list[str] = []
+
+Tensor = torch.Tensor
+State = tuple[Tensor, ...]
+_ops = registry.functions
+
+
+def _order(sizes: Sequence[int], reverse: bool) -> list[int]:
+    """The steps in the order in which they are taken."""
+    return list(range(len(sizes)))[:: -1 if reverse else 1]
+
+
+def _blocks(packed: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
+    """The rows of each step."""
+    return packed.split(list(sizes))
+
+
+def _walk(
+    initial: State, order: Sequence[int], sizes: Sequence[int], step: Callable[[int, State], State]
+) -> tuple[Tensor, ...]:
+    """Take the steps from states (batch, ...), whose rows join when their sequence begins, and the states at its end.
+
+    Sizes rise or fall along `order`: a sequence whose rows leave does not come back.
+    """
+    state = tuple(s.narrow(0, 0, sizes[order[0]]) for s in initial)
+    left: list[State] = []
+    for t in order:
+        before, now = state[0].shape[0], sizes[t]
+        if now > before:
+            state = tuple(torch.cat((s, i.narrow(0, before, now - before))) for s, i in zip(state, initial))
+        elif now < before:
+            left.append(tuple(s.narrow(0, now, before - now) for s in state))
+            state = tuple(s.narrow(0, 0, now) for s in state)
+        state = step(t, state)
+    return tuple(torch.cat(parts) for parts in zip(state, *reversed(left))) if left else state
+
+
+def _before(packed: Tensor, initial: Tensor, sizes: Sequence[int], reverse: bool) -> list[Tensor]:
+    """What the step of each block of rows began with, from what the steps made of it."""
+    blocks, rows = _blocks(packed, sizes), list(sizes)
+    if reverse:
+        later = [
+            b if b.shape[0] == n else torch.cat((b, initial.narrow(0, b.shape[0], n - b.shape[0])))
+            for b, n in zip(blocks[1:], rows)
+        ]
+        return [*later, initial.narrow(0, 0, rows[-1])]
+    return [initial.narrow(0, 0, rows[0]), *(b.narrow(0, 0, n) for b, n in zip(blocks, rows[1:]))]
+
+
+def _per_step(sizes: Sequence[int]) -> list[Any]:
+    """What each step gives, in the order in which rows are packed."""
+    return [None] * len(sizes)
+
+
+def _joined(blocks: Sequence[Tensor]) -> Tensor:
+    return torch.cat(list(blocks))
+
+
+def _none(like: Tensor, columns: int) -> Tensor:
+    """What a layer gives in place of what it does not save."""
+    return like.new_empty((0, columns))
+
+
+def _check_layer(
+    op: str,
+    gates: int,
+    input: Tensor,
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    sizes: Sequence[int],
+) -> int:
+    """Raise unless these fit together; returns the size of an element of the gates."""
+    check_dim(op, 2, input=input, hidden=hidden, weight=weight)
+    check_dim(op, 1, bias=bias)
+    check(op, len(sizes) > 0, "batch_sizes is empty, expected one size a step, of at least one step")
+    falls = min(sizes) >= 0 and all(a >= b for a, b in pairwise(sizes))
+    check(op, falls, lambda: f"batch_sizes is {list(sizes)[:20]}, expected sizes that do not rise")
+    check_size(op, "input.shape[0]", input.shape[0], sum(sizes), "the sum of batch_sizes")
+    check_size(op, "hidden.shape[0]", hidden.shape[0], sizes[0], "batch_sizes[0]")
+    check_size(op, "weight.shape[1]", weight.shape[1], hidden.shape[1], "hidden.shape[1]")
+    check_size(op, "input.shape[1]", input.shape[1], weight.shape[0], "weight.shape[0]")
+    rows = weight.shape[0]
+    check(op, rows % gates == 0, lambda: f"weight.shape[0] is {rows}, expected a multiple of {gates}")
+    if bias is not None:
+        check_size(op, "bias.shape[0]", bias.shape[0], weight.shape[0], "weight.shape[0]")
+    return rows // gates
+
+
+def _product(before: Tensor, weight: Tensor, bias: Tensor | None, contract: str) -> Any:
+    """What a step added to its input, where a derivative is differentiated; no other one reads it."""
+    return _ops.linear(before, weight, bias, contract) if torch.is_grad_enabled() else None
+
+
+def _weight_gradients(
+    ctx: Any, index: int, grads: Tensor, before: Sequence[Tensor], contract: str
+) -> tuple[Tensor | None, Tensor | None]:
+    """Of weight and bias, arguments `index` and the next: one product and one sum over all rows."""
+    weight = _ops.matmul(grads, _joined(before), True, False, contract) if ctx.needs_input_grad[index] else None
+    bias = _ops.sum(grads, [0], False, contract) if ctx.needs_input_grad[index + 1] else None
+    return weight, bias
+
+
+# RNN
+
+
+def _activated(sums: Tensor, nonlinearity: str) -> Tensor:
+    return _ops.tanh(sums) if nonlinearity == "tanh" else _ops.relu(sums)  # type: ignore[no-any-return]
+
+
+def _check_rnn(
+    input: Tensor,
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    batch_sizes: Sequence[int],
+    reverse: bool,
+    nonlinearity: str,
+    contract: str,
+) -> None:
+    kinds = "tanh", "relu"
+    check("rnn_layer", nonlinearity in kinds, lambda: f"nonlinearity is {nonlinearity!r}, expected 'tanh' or 'relu'")
+    _check_layer("rnn_layer", 1, input, hidden, weight, bias, batch_sizes)
+
+
+def _rnn(
+    input: Tensor,
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    sizes: Sequence[int],
+    reverse: bool,
+    nonlinearity: str,
+    c: str,
+) -> tuple[Tensor, Tensor]:
+    rows = _blocks(input, sizes)
+    made = _per_step(sizes)
+
+    def step(t: int, state: State) -> State:
+        made[t] = _activated(_ops.add(rows[t], _ops.linear(state[0], weight, bias, c), c), nonlinearity)
+        return (made[t],)
+
+    (last,) = _walk((hidden,), _order(sizes, reverse), sizes, step)
+    return _joined(made), last
+
+
+def _setup_rnn(ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, ctx.sizes, ctx.reverse, ctx.nonlinearity, ctx.contract = inputs
+    ctx.save_for_backward(*tensors, output[0])
+
+
+def _backward_rnn(ctx: Any, grad: Tensor, grad_last: Tensor) -> Any:
+    *tensors, output = ctx.saved_tensors
+    _, hidden, weight, _ = tensors
+    sizes, reverse, c = ctx.sizes, ctx.reverse, ctx.contract
+    if torch.is_grad_enabled():  # a derivative of this one goes through the steps
+        output, _ = _rnn(*tensors, sizes, reverse, ctx.nonlinearity, c)  # type: ignore[call-arg]
+    grads, outputs = _blocks(grad, sizes), _blocks(output, sizes)
+    to_sums = _per_step(sizes)
+
+    def step(t: int, state: State) -> State:
+        whole, y = _ops.add(grads[t], state[0], c), outputs[t]
+        slope = _ops.relu_backward(whole, y) if ctx.nonlinearity == "relu" else _mul(whole, _sub(1, _mul(y, y)))
+        to_sums[t] = slope
+        return (_ops.matmul(slope, weight, False, False, c),)
+
+    (to_hidden,) = _walk((grad_last,), _order(sizes, not reverse), sizes, step)
+    to_input = _joined(to_sums)
+    weights = _weight_gradients(ctx, 2, to_input, _before(output, hidden, sizes, reverse), c)
+    return to_input, to_hidden, *weights, None, None, None, None
+
+
+rnn_layer: Callable[..., tuple[Tensor, Tensor]] = registry.composite(
+    "rnn_layer",
+    "(Tensor input, Tensor hidden, Tensor weight, Tensor? bias, int[] batch_sizes, bool reverse, str nonlinearity, "
+    "str contract) -> (Tensor, Tensor)",
+    _rnn,
+    calls=("add", "linear", "matmul", "mul", "relu", "relu_backward", "sub", "sum", "tanh"),
+    check=_check_rnn,
+    fake=lambda input, hidden, *rest: (input.new_empty(input.shape), hidden.new_empty(hidden.shape)),
+    setup_context=_setup_rnn,
+    backward=_backward_rnn,
+    dtypes=Dtypes(ALL, moves=True),
+    autocast=LOWER,
+    family="recurrent",
+)
+
+
+# LSTM
+
+
+def _check_lstm(
+    input: Tensor,
+    hidden: Tensor,
+    cell: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    projection: Tensor | None,
+    batch_sizes: Sequence[int],
+    reverse: bool,
+    saves: bool,
+    contract: str,
+) -> None:
+    op = "lstm_layer"
+    size = _check_layer(op, 4, input, hidden, weight, bias, batch_sizes)
+    check_dim(op, 2, cell=cell, projection=projection)
+    check_size(op, "cell.shape", tuple(cell.shape), (batch_sizes[0], size), "batch_sizes[0], weight.shape[0] / 4")
+    if projection is None:
+        check_size(op, "hidden.shape[1]", hidden.shape[1], size, "weight.shape[0] / 4")
+    else:
+        source = "hidden.shape[1], weight.shape[0] / 4"
+        check_size(op, "projection.shape", tuple(projection.shape), (hidden.shape[1], size), source)
+
+
+def _lstm(
+    input: Tensor,
+    hidden: Tensor,
+    cell: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    projection: Tensor | None,
+    sizes: Sequence[int],
+    reverse: bool,
+    saves: bool,
+    c: str,
+) -> tuple[Tensor, ...]:
+    rows = _blocks(input, sizes)
+    outputs, cells, gates = (_per_step(sizes) for _ in range(3))
+
+    def step(t: int, state: State) -> State:
+        output, cells[t], gates[t] = _ops.lstm_gates(rows[t], _ops.linear(state[0], weight, bias, c), state[1])
+        outputs[t] = output if projection is None else _ops.linear(output, projection, None, c)
+        return outputs[t], cells[t]
+
+    last = _walk((hidden, cell), _order(sizes, reverse), sizes, step)
+    if saves:
+        return _joined(outputs), *last, _joined(cells), _joined(gates)
+    return _joined(outputs), *last, _none(cell, cell.shape[1]), _none(cell, input.shape[1])
+
+
+def _fake_lstm(input: Tensor, hidden: Tensor, cell: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    saved = input.shape[0] if rest[5] else 0
+    shapes = ((input.shape[0], hidden.shape[1]), hidden.shape, cell.shape)
+    return tuple(input.new_empty(s) for s in (*shapes, (saved, cell.shape[1]), (saved, input.shape[1])))
+
+
+def _setup_lstm(ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, ctx.sizes, ctx.reverse, ctx.saves, ctx.contract = inputs
+    made, _, _, cells, gates = output
+    ctx.mark_non_differentiable(cells, gates)
+    ctx.save_for_backward(*tensors, made, cells, gates)
+
+
+def _backward_lstm(ctx: Any, grad: Tensor, grad_hidden: Tensor, grad_cell: Tensor, *_saved: Any) -> Any:
+    *tensors, output, cells, gates = ctx.saved_tensors
+    input, hidden, cell, weight, bias, projection = tensors
+    sizes, reverse, c = ctx.sizes, ctx.reverse, ctx.contract
+    if torch.is_grad_enabled() or not ctx.saves:
+        output, _, _, cells, gates = _lstm(*tensors, sizes, reverse, True, c)  # type: ignore[call-arg]
+    before, cells_before = (_before(*of, sizes, reverse) for of in ((output, hidden), (cells, cell)))
+    rows, grads, of_cells, of_gates = (_blocks(t, sizes) for t in (input, grad, cells, gates))
+    to_sums, to_outputs = (_per_step(sizes) for _ in range(2))
+
+    def step(t: int, state: State) -> State:
+        to_outputs[t] = whole = _ops.add(grads[t], state[0], c)
+        if projection is not None:
+            whole = _ops.matmul(whole, projection, False, False, c)
+        sums = rows[t], _product(before[t], weight, bias, c)
+        to_sums[t], to_cell = lstm_gradients(whole, state[1], *sums, cells_before[t], of_gates[t], of_cells[t])
+        return _ops.matmul(to_sums[t], weight, False, False, c), to_cell
+
+    to_hidden, to_cell = _walk((grad_hidden, grad_cell), _order(sizes, not reverse), sizes, step)
+    to_input = _joined(to_sums)
+    weights = _weight_gradients(ctx, 3, to_input, before, c)
+    to_projection = None
+    if projection is not None and ctx.needs_input_grad[5]:
+        if torch.is_grad_enabled():  # gates are no function of anything
+            gates = _ops.sigmoid(_ops.add(input, _ops.linear(_joined(before), weight, bias, c), c))
+        projected = _mul(gates.chunk(4, 1)[3], _ops.tanh(cells))
+        to_projection = _ops.matmul(_joined(to_outputs), projected, True, False, c)
+    return to_input, to_hidden, to_cell, *weights, to_projection, None, None, None, None
+
+
+lstm_layer: Callable[..., tuple[Tensor, ...]] = registry.composite(
+    "lstm_layer",
+    "(Tensor input, Tensor hidden, Tensor cell, Tensor weight, Tensor? bias, Tensor? projection, int[] batch_sizes, "
+    "bool reverse, bool saves, str contract) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _lstm,
+    calls=("add", "linear", "lstm_gates", "lstm_gates_backward", "matmul", "mul", "sigmoid", "sub", "sum", "tanh"),
+    check=_check_lstm,
+    fake=_fake_lstm,
+    setup_context=_setup_lstm,
+    backward=_backward_lstm,
+    dtypes=Dtypes(SINGLE, moves=True),
+    autocast=LOWER,
+    family="recurrent",
+)
+
+
+# GRU
+
+
+def _check_gru(
+    input: Tensor,
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    batch_sizes: Sequence[int],
+    reverse: bool,
+    saves: bool,
+    contract: str,
+) -> None:
+    size = _check_layer("gru_layer", 3, input, hidden, weight, bias, batch_sizes)
+    check_size("gru_layer", "hidden.shape[1]", hidden.shape[1], size, "weight.shape[0] / 3")
+
+
+def _gru(
+    input: Tensor,
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    sizes: Sequence[int],
+    reverse: bool,
+    saves: bool,
+    c: str,
+) -> tuple[Tensor, ...]:
+    rows = _blocks(input, sizes)
+    outputs, gates = (_per_step(sizes) for _ in range(2))
+
+    def step(t: int, state: State) -> State:
+        outputs[t], gates[t] = _ops.gru_gates(rows[t], _ops.linear(state[0], weight, bias, c), state[0])
+        return (outputs[t],)
+
+    (last,) = _walk((hidden,), _order(sizes, reverse), sizes, step)
+    return _joined(outputs), last, _joined(gates) if saves else _none(hidden, 4 * hidden.shape[1])
+
+
+def _fake_gru(input: Tensor, hidden: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    rows, size = input.shape[0], hidden.shape[1]
+    shapes = (rows, size), hidden.shape, (rows if rest[4] else 0, 4 * size)
+    return tuple(input.new_empty(s) for s in shapes)
+
+
+def _setup_gru(ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, ctx.sizes, ctx.reverse, ctx.saves, ctx.contract = inputs
+    ctx.mark_non_differentiable(output[2])
+    ctx.save_for_backward(*tensors, output[0], output[2])
+
+
+def _backward_gru(ctx: Any, grad: Tensor, grad_hidden: Tensor, _gates: Any) -> Any:
+    *tensors, output, gates = ctx.saved_tensors
+    input, hidden, weight, bias = tensors
+    sizes, reverse, c = ctx.sizes, ctx.reverse, ctx.contract
+    if torch.is_grad_enabled() or not ctx.saves:
+        output, _, gates = _gru(*tensors, sizes, reverse, True, c)  # type: ignore[call-arg]
+    before = _before(output, hidden, sizes, reverse)
+    rows, grads, of_gates = (_blocks(t, sizes) for t in (input, grad, gates))
+    to_rows, to_products = (_per_step(sizes) for _ in range(2))
+
+    def step(t: int, state: State) -> State:
+        whole = _ops.add(grads[t], state[0], c)
+        sums = rows[t], _product(before[t], weight, bias, c)
+        to_rows[t], to_products[t], kept = gru_gradients(whole, *sums, before[t], of_gates[t])
+        return (_ops.add(kept, _ops.matmul(to_products[t], weight, False, False, c), c),)
+
+    (to_hidden,) = _walk((grad_hidden,), _order(sizes, not reverse), sizes, step)
+    weights = _weight_gradients(ctx, 2, _joined(to_products), before, c)
+    return _joined(to_rows), to_hidden, *weights, None, None, None, None
+
+
+gru_layer: Callable[..., tuple[Tensor, ...]] = registry.composite(
+    "gru_layer",
+    "(Tensor input, Tensor hidden, Tensor weight, Tensor? bias, int[] batch_sizes, bool reverse, bool saves, "
+    "str contract) -> (Tensor, Tensor, Tensor)",
+    _gru,
+    calls=("add", "gru_gates", "gru_gates_backward", "linear", "matmul", "mul", "sigmoid", "sub", "sum", "tanh"),
+    check=_check_gru,
+    fake=_fake_gru,
+    setup_context=_setup_gru,
+    backward=_backward_gru,
+    dtypes=Dtypes(SINGLE, moves=True),
+    autocast=LOWER,
+    family="recurrent",
+)

@@ -1,0 +1,68 @@
+// The functions of cells as kernels: a backend brings the loop, and has them all.
+#pragma once
+
+#include <iterator>
+
+#include "repdl/backend.hpp"
+#include "repdl/cell/cells.hpp"
+
+namespace repdl::cell {
+
+// Where the values of an element lie: value v of element e in row r at in[v] + r * in_row[v] + e.
+template <class F>
+struct Values {
+  static constexpr int inputs = total(F::inputs), outputs = total(F::outputs);
+
+  const float* in[inputs];
+  float* out[outputs];
+  std::int64_t in_row[inputs], out_row[outputs];
+  std::int64_t rows, size;
+};
+
+// F as a function of tensors, row-major: inputs, outputs, where to run.
+template <class Loop, template <class> class F,
+          class = std::make_index_sequence<std::size(F<float>::inputs) + std::size(F<float>::outputs)>>
+struct Entry;
+template <class Loop, template <class> class F, std::size_t... I>
+struct Entry<Loop, F, std::index_sequence<I...>> {
+  using Function = F<float>;
+
+  template <std::size_t>
+  using Each = const Tensor&;
+
+  static void run(Each<I>... tensors, const Run& run) {
+    const Tensor* all[] = {&tensors...};
+    Values<Function> values;
+    const Tensor& first = *all[0];
+    values.size = first.size[first.dims - 1] / Function::inputs[0];
+    if (first.count() == 0) return;
+    values.rows = first.count() / first.size[first.dims - 1];
+    place(all, Function::inputs, values.size, values.in, values.in_row);
+    place(all + std::size(Function::inputs), Function::outputs, values.size, values.out, values.out_row);
+    Loop::template run<F>(values, run);
+  }
+
+  template <class Counts, class Address, int n>
+  static void place(const Tensor* const* tensors, const Counts& counts, std::int64_t size, Address* (&at)[n],
+                    std::int64_t (&row)[n]) {
+    int v = 0;
+    for (const int count : counts) {
+      float* const data = (*tensors++)->template as<float>();
+      for (int j = 0; j < count; ++j, ++v) {
+        at[v] = data + j * size;
+        row[v] = count * size;
+      }
+    }
+  }
+};
+
+// Enters every function of the list into the table of this module, with
+//     template <template <class> class F> static void Loop::run(const Values<F<float>>& values, const Run& run);
+// for its loop; there is at least one element.
+template <class Loop, template <class> class... F>
+AddKernel add_cells(pointwise::List<F...>) {
+  (add_kernel<&Entry<Loop, F>::run>(F<float>::op, DType::float32, Layout::rows), ...);
+  return {};
+}
+
+}  // namespace repdl::cell

@@ -1,0 +1,37 @@
+// What functions of the shared headers need on vectors (repdl/pointwise/function.hpp): constants and products.
+//
+//   Drafts   two of these at a time, for which there are registers; Vec where a target has none
+#pragma once
+
+#include "repdl/pointwise/function.hpp"
+#include "simd/simd_mask.hpp"
+
+namespace repdl::pointwise {
+
+template <>
+struct Constant<cpu::Vec> {
+  static cpu::Vec of(double value) { return cpu::Vec::set1(static_cast<float>(value)); }
+};
+
+#if defined(__AVX512F__)
+template <>
+struct Constant<cpu::Draft> {
+  static cpu::Draft of(double value) { return cpu::drafted(Constant<cpu::Vec>::of(value)); }
+};
+#endif
+
+}  // namespace repdl::pointwise
+
+namespace repdl::cpu {
+
+[[gnu::always_inline]] inline Vec mul(Vec a, Vec b) { return a * b; }
+
+#if defined(__AVX512F__)
+[[gnu::always_inline]] inline Draft mul(Draft a, Draft b) { return a * b; }
+
+using Drafts = Draft;  // two at a time, for which there are registers
+#else
+using Drafts = Vec;  // none
+#endif
+
+}  // namespace repdl::cpu

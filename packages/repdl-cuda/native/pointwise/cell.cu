@@ -1,0 +1,37 @@
+// The loop around every function of a recurrent cell (repdl/cell/cells.hpp).
+//
+//   for r < rows, e < size:
+//     out[:, r, e] = f(in[:, r, e])
+#include "base/launch.hpp"
+#include "repdl/cell/entry.hpp"
+
+namespace repdl::cuda {
+namespace {
+
+constexpr int threads = 256;
+
+template <class F>
+__global__ void __launch_bounds__(threads) cell_elements(cell::Values<F> values) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads + threadIdx.x;
+  if (i >= values.rows * values.size) return;
+  const std::int64_t row = i / values.size, e = i % values.size;
+  float x[cell::Values<F>::inputs], y[cell::Values<F>::outputs];
+#pragma unroll
+  for (int v = 0; v < cell::Values<F>::inputs; ++v) x[v] = values.in[v][row * values.in_row[v] + e];
+  F()(x, y);
+#pragma unroll
+  for (int v = 0; v < cell::Values<F>::outputs; ++v) values.out[v][row * values.out_row[v] + e] = canonical(y[v]);
+}
+
+struct CellLoop {
+  template <template <class> class F>
+  static void run(const cell::Values<F<float>>& values, const Run& run) {
+    const std::int64_t blocks = ceil_div(values.rows * values.size, threads);
+    launch(run.op, cell_elements<F<float>>, {blocks}, threads, 0, stream_of(run), values);
+  }
+};
+
+const AddKernel cell_kernels = cell::add_cells<CellLoop>(cell::Cells());
+
+}  // namespace
+}  // namespace repdl::cuda
