@@ -67,6 +67,7 @@ class Backends:
         self._failed: dict[str, BaseException] = {}
         self._added: dict[tuple[str, str], Implementation] = {}  # op, backend -> one that `implement` brought
         self._chosen: dict[tuple[str, str, torch.dtype, str], Implementation] = {}
+        self.formulas: dict[str, Implementation] = {}  # of ops that backends need no kernel for
         self._setting = Setting("repdl.backend", os.environ.get("REPDL_BACKEND", ""))
         self._discovered = False
         self._lock = threading.RLock()
@@ -90,10 +91,13 @@ class Backends:
         with self._lock:
             candidates = [self._asked(op, device, asked)] if asked else self._for_device(op, device)
             having = [backend for backend in candidates if op in self.kernels(backend)]
-            if not having:
+            if not having and op not in self.formulas:
                 names = " or ".join(backend.name for backend in candidates)
                 raise BackendError(f"{op}: not implemented by {names} for {device} tensors")
             able = [backend for backend in having if self.has_kernel(backend, op, dtype)]
+            if op in self.formulas and candidates[0] not in able:
+                self._chosen[op, device, dtype, asked] = self.formulas[op]
+                return self.formulas[op]
             if not able:
                 raise _no_kernel(op, having, dtype)
             if able[0].priority < 0 and not asked:

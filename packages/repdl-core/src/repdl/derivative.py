@@ -205,6 +205,23 @@ class _Shared:
         self.derivative = replayed(derivative)
 
 
+def of_formula(
+    formula: Function, args: Sequence[Any], wanted: Sequence[bool], grads: Sequence[torch.Tensor]
+) -> list[torch.Tensor | None]:
+    """The derivative of a formula over registered ops, for a backward function: of each of `args` that is `wanted`."""
+    refuse()
+    again = grad_enabled()
+    with enable_grad():
+        given = list(args)
+        for i, value in enumerate(args):
+            if wanted[i]:
+                given[i] = value.view_as(value) if again and value.requires_grad else value.detach().requires_grad_()
+        outputs = formula(*given)
+    inputs = [value for value, is_wanted in zip(given, wanted) if is_wanted]
+    found = iter(torch.autograd.grad(outputs, inputs, grads, create_graph=again, allow_unused=True))
+    return [next(found) if is_wanted else None for is_wanted in wanted]
+
+
 def batching_rule(overload: Any) -> Function:
     """vmap of an op: one call an example, so that each has the bits that it has alone."""
 

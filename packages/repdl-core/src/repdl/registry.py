@@ -30,7 +30,8 @@ class Op:
     """One registered op: `name` as in `torch.ops.repdl.<name>`, `family` as in the
     names of its files (contract text, reference, kernels, tests). `differentiable` is
     None for an op that changes its arguments or is constant, of which nobody asks a derivative.
-    `formula` is what a composite op computes by the ops that it `calls`: a backend with those has it.
+    `formula` is what an op computes by the ops that it `calls`: a backend with those has it, and may have a kernel
+    with the same bits besides.
     `host` has the arguments whose values the host reads, on the CPU wherever the others are."""
 
     name: str
@@ -84,6 +85,8 @@ def define(
     updates: bool = False,
     host: Iterable[str] = (),
     constant: bool = False,
+    formula: Callable[..., Any] | None = None,
+    calls: Iterable[str] = (),
     family: str | None = None,
     namespace: str = "repdl",
     distribution: str = "repdl-core",
@@ -108,6 +111,7 @@ def define(
             floating-point number is at most whether it is 0 (`repdl.replay.replayed_update`).
         host: tensors whose values the host reads before a kernel starts: they are on the CPU always.
         constant: the result depends on the values of no floating-point tensor, and requires no gradient.
+        formula, calls: what a backend without a kernel of the op computes, as of `composite`. A kernel has its bits.
         family: the name of its files; by default the name of the op.
         namespace: the one in `torch.ops`, and the import package of its files (`repdl.families`).
         distribution: whose op it is. Outside projects pass their own, as with `namespace`.
@@ -172,8 +176,13 @@ def define(
     _install(library, overload, kernel, fake_kernel, setup_context, backward, bool(mutable))
     for device, dtype in (autocast or {}).items():
         library.impl(name, opaque(autocasts.kernel(overload, device, dtype)), autocasts.KEYS[device])
+    whole = None
+    if formula is not None:
+        BACKENDS.formulas[name] = torch.no_grad()(formula)
+        whole = _of_any_storage(formula, storage)
     OPS[name] = Op(
-        name, family or name, schema, check, fake, overload, distribution, storage, differentiable, host=host
+        *(name, family or name, schema, check, fake, overload, distribution, storage, differentiable),
+        *(whole, frozenset(calls), host),
     )
     return _function(name, overload, replayed_update if updates else replayed if not mutable else None)
 
@@ -224,11 +233,13 @@ def composite(
     device_of = _device_reader(name, overload._schema, host)
     storage = Storage(name, overload._schema, dtypes)
 
+    compute = _of_any_storage(formula, storage)
+
     def run(*args: Any) -> Any:
         device_of(args)
-        dtype = storage.check(args)
+        storage.check(args)
         check(*args)
-        return storage.run(formula, functions.cast, args) if dtype in HALF else formula(*args)
+        return compute(*args)  # type: ignore[no-any-return]
 
     def kernel(*args: Any) -> Any:
         with torch.no_grad():
@@ -252,6 +263,18 @@ def composite(
         host=host,
     )
     return _function(name, overload)
+
+
+def _of_any_storage(formula: Callable[..., Any], storage: Storage | None) -> Callable[..., Any]:
+    """A formula that sees float32 and float64 only, for half storage too."""
+    if storage is None:
+        return formula
+
+    def compute(*args: Any) -> Any:
+        half = storage.storage_dtype(args) in HALF
+        return storage.run(formula, functions.cast, args) if half else formula(*args)
+
+    return compute
 
 
 def _function(
@@ -321,6 +344,7 @@ def undefine(name: str) -> None:
     torch keeps the schema for the rest of the process.
     """
     OPS.pop(name)
+    BACKENDS.formulas.pop(name, None)
     BACKENDS.forget(name)
 
 

@@ -1,4 +1,4 @@
-"""Attention: products, a softmax and a mask, in formulas over registered ops."""
+"""Attention: products, a softmax and a mask, in formulas over registered ops, or in one (_attention.py)."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from repdl.errors import (
     check_tensor_or_none,
 )
 from repdl.layout import broadcast_shapes
+from repdl.ops._attention import as_heads, fits, weights_of
 from repdl.ops._number import constant
 from repdl.ops._position import POSITION
 from repdl.random.generator import Generator, chosen
@@ -88,6 +89,12 @@ def _check(
         check(_OP, fits, lambda: f"attn_mask.shape is {shape}, expected a shape that broadcasts to {scores}")
 
 
+def _factor(query: Tensor, scale: float | None) -> Tensor:
+    """What scores are multiplied by."""
+    size = constant(query.shape[-1] if scale is None else scale, query.dtype, query.device)
+    return _ops.rsqrt(size) if scale is None else size  # type: ignore[no-any-return]
+
+
 def _weights(
     query: Tensor,
     key: Tensor,
@@ -100,31 +107,15 @@ def _weights(
     enable_gqa: bool,
     c: str,
 ) -> Tensor:
-    def number(value: float) -> Tensor:
-        return constant(value, query.dtype, query.device)
-
-    factor = _ops.rsqrt(number(query.shape[-1])) if scale is None else number(scale)
     groups = _groups(query, key, enable_gqa)
     scores = _ops.matmul(_grouped(query, groups), key, False, True, c)
     if groups > 1:
         scores = scores.reshape(*scores.shape[:-3], query.shape[-3], query.shape[-2], key.shape[-2])
-    scores = _ops.mul(scores, factor, c)
-    if is_causal:
-        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-    if mask is not None:
-        scores = _ops.where(mask, scores, number(-math.inf), c)
-    if bias is not None:
-        scores = _ops.add(scores, bias, c)
-    if is_causal or (mask is None and bias is None):
-        weights = _ops.softmax(scores, scores.dim() - 1, c)
-    else:  # a row that sees no key has no weights, and passes no gradient on
-        hidden = (scores.detach() == -math.inf).all(-1, keepdim=True)
-        visible = _ops.where(hidden, number(0.0), scores, c)
-        weights = _ops.where(hidden, number(0.0), _ops.softmax(visible, scores.dim() - 1, c), c)
+    weights = weights_of(scores, bias, mask, _factor(query, scale), is_causal, c)
     return weights if position is None else _ops.dropout(weights, position, dropout_p)  # type: ignore[no-any-return]
 
 
-_CALLS = ("add", "dropout", "matmul", "mul", "rsqrt", "softmax", "where")
+_CALLS = ("add", "dropout", "matmul", "mul", "rsqrt", "softmax", "where")  # attention's own too, where that is called
 _OPTIONS = (
     "Tensor? bias, Tensor? mask, Tensor? position, float dropout_p, bool is_causal, float? scale, bool enable_gqa, "
     "str contract) -> Tensor"
@@ -152,8 +143,13 @@ def _check_attention(query: Tensor, key: Tensor, value: Tensor, *options: Any) -
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, *options: Any) -> Tensor:
-    *_, enable_gqa, c = options
+    bias, mask, position, _, is_causal, scale, enable_gqa, c = options
     groups = _groups(query, key, enable_gqa)
+    if position is None and fits(query, key, value):
+        operands = _grouped(query, groups), key, value, bias, mask
+        factor, length = _factor(query, scale), query.shape[-2]
+        output = _ops.attention(*(as_heads(t) for t in operands), factor, is_causal, length, c)
+        return output.reshape(*query.shape[:-1], value.shape[-1])  # type: ignore[no-any-return]
     weights = _weights(query, key, *options)
     output = _ops.matmul(_grouped(weights, groups), value, False, False, c)
     if groups == 1:

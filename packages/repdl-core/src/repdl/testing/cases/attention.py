@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -69,7 +70,63 @@ ARGUMENTS = {
     "empty": lambda: (*_operands(0), *_options()),
 }
 
+
+def _heads(
+    rows: int = 19, keys: int = 23, size: int = 12, values: int = 7, heads: int = 2, length: int | None = None,
+    causal: bool = False, factor: float = 0.3, bias: Any = None, mask: Any = None, scale: float = 2.0, **kind: Any,
+) -> tuple[Any, ...]:  # fmt: skip
+    shapes = (rows, size), (keys, size), (keys, values)
+    tensors = (uniform(i, 2, heads, *shape, scale=scale, **kind) for i, shape in enumerate(shapes, 1))
+    return *tensors, bias, mask, torch.tensor(factor), causal, length or rows
+
+
+def _seen() -> torch.Tensor:
+    mask = uniform(9, 2, 1, 19, 23) > -0.2
+    mask[1, 0, 3] = False
+    return mask
+
+
+def _underflow() -> tuple[Any, ...]:
+    query, key, value, *options = _heads(rows=60, keys=300, causal=True)
+    return query * 2.0**-60, key, -value.abs() * 2.0**-140, *options
+
+
+def _columns() -> tuple[Any, ...]:
+    query, key, value, *options = _heads(causal=True)
+    return *(t.transpose(-1, -2).contiguous().transpose(-1, -2) for t in (query, key, value)), *options
+
+
+HEADS: dict[str, Callable[[], tuple[Any, ...]]] = {
+    "plain": _heads,
+    "causal": lambda: _heads(causal=True),
+    "causal_long": lambda: _heads(rows=270, keys=300, size=5, values=3, heads=1, causal=True),
+    "causal_few_keys": lambda: _heads(rows=40, keys=9, causal=True),
+    "shared": lambda: _heads(rows=38, length=19, mask=uniform(9, 1, 4, 19, 23) > 0),
+    "shared_causal": lambda: _heads(rows=300, keys=70, length=100, heads=1, causal=True),
+    "mask": lambda: _heads(mask=_seen()),
+    "bias": lambda: _heads(bias=uniform(8, 2, 1, 1, 23)),
+    "negative": lambda: _heads(causal=True, factor=-0.7),
+    "special": lambda: _heads(special=True),
+    "special_causal": lambda: _heads(special=True, causal=True),
+    "infinite_factor": lambda: _heads(causal=True, factor=float("inf")),
+    "large": lambda: _heads(rows=9, keys=12, causal=True, scale=1e19),
+    "underflow": _underflow,
+    "strided": _columns,
+    "empty": lambda: (*(t[:0] for t in _heads()[:3]), *_heads()[3:]),
+}
+
+
+def _with_grad(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    query, _, value, *_ = arguments
+    return uniform(7, *query.shape[:3], value.shape[3]), *arguments
+
+
 CASES = [
+    *(Case("attention", name, make, dtypes=EVERY) for name, make in HEADS.items()),
+    *(
+        Case("attention_backward", name, lambda make=make: _with_grad(make()), dtypes=EVERY)
+        for name, make in HEADS.items()
+    ),
     *(Case("scaled_dot_product_attention", name, make, dtypes=EVERY) for name, make in ARGUMENTS.items()),
     *(
         Case("attention_weights", name, lambda make=make: (*make()[:2], *make()[3:]), dtypes=EVERY)

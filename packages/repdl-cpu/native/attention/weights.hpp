@@ -1,0 +1,79 @@
+// Weights of attention, a block of queries at a time (attention.md, steps 1 to 5).
+#pragma once
+
+#include "attention/mask.hpp"
+#include "attention/operands.hpp"
+#include "reduce/softmax.hpp"
+
+namespace repdl::cpu::attention {
+
+// What a head needs besides its operands. A head of keys has several of queries, their rows one below the other.
+struct Options {
+  Mask mask;
+  float factor;
+  bool causal;
+  std::int64_t length, keys;   // queries of a head, keys
+  std::int64_t heads, shared;  // of keys, and how many of queries share one
+  Contract contract;
+
+  Options(const Tensor& query, const Tensor& key, const Tensor& bias, const Tensor& mask, const Tensor& factor,
+          bool causal, std::int64_t length, const Contract& contract)
+      : mask(bias, mask), factor(*factor.as<float>()), causal(causal), length(length), keys(key.size[2]),
+        heads(key.size[1]), shared(query.size[2] / length), contract(contract) {}
+
+  // How many keys row r sees: those that come after them have no weight.
+  std::int64_t seen(std::int64_t r) const { return causal ? std::min(r % length + 1, keys) : keys; }
+
+  // How many any of the rows from r on sees.
+  std::int64_t seen(std::int64_t r, std::int64_t rows) const {
+    return r % length + rows > length ? seen(length - 1) : seen(r + rows - 1);
+  }
+};
+
+enum class RowKind : char { plain, hidden, nan };
+
+// Rows of one head, from `first` on.
+struct Rows {
+  const Options& options;
+  std::int64_t head, first, count;
+
+  std::int64_t batch() const { return head / options.heads; }
+  std::int64_t query_head(std::int64_t i) const {
+    return head % options.heads * options.shared + (first + i) / options.length;
+  }
+  std::int64_t query(std::int64_t i) const { return (first + i) % options.length; }
+  std::int64_t seen(std::int64_t i) const { return options.seen(first + i); }
+};
+
+inline bool all_minus_infinity(const float* x, std::int64_t n) {
+  return row_max(x, n) == -std::numeric_limits<float>::infinity() && !has_nan(x, n);
+}
+
+// Scores (count, limit), as products, become weights; `limit` keys are at least what the rows see. A row with a NaN is
+// NaN throughout, for the keys beyond `limit` too; one that a mask hides is +0.
+inline void to_weights(float* scores, std::int64_t ld, std::int64_t limit, const Rows& rows, RowKind* kind) {
+  const Options& options = rows.options;
+  for (std::int64_t i = 0; i < rows.count; ++i) {
+    float* x = scores + i * ld;
+    const std::int64_t seen = rows.seen(i);
+    options.mask.apply(x, options.factor, seen, rows.batch(), rows.query_head(i), rows.query(i));
+    kind[i] = RowKind::plain;
+    float beyond = 0.0f;
+    if (options.mask.given() && all_minus_infinity(x, seen)) {
+      kind[i] = RowKind::hidden;
+      std::fill_n(x, seen, 0.0f);
+    } else {
+      const float sum =
+          exp_row(x, seen, options.contract, [x](std::int64_t j, auto part, Vec e) { part.store(x + j, e); }).sum;
+      if (sum != sum) {
+        kind[i] = RowKind::nan;
+        beyond = canonical(sum);
+      }
+      row_loop(seen,
+               [=](std::int64_t j, auto part) { part.store(x + j, canonical(part.load(x + j) / Vec::set1(sum))); });
+    }
+    std::fill(x + seen, x + limit, beyond);
+  }
+}
+
+}  // namespace repdl::cpu::attention
