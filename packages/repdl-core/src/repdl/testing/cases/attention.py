@@ -91,6 +91,13 @@ def _underflow() -> tuple[Any, ...]:
     return query * 2.0**-60, key, -value.abs() * 2.0**-140, *options
 
 
+def _smallest(of: int) -> tuple[Any, ...]:
+    """Products with keys (1) or values (2) that round to -0, to which the keys that are not seen add +0."""
+    arguments = list(_heads(rows=60, keys=300, causal=True))
+    arguments[of] = torch.full_like(arguments[of], -(2.0**-149))
+    return tuple(arguments)
+
+
 def _columns() -> tuple[Any, ...]:
     query, key, value, *options = _heads(causal=True)
     return *(t.transpose(-1, -2).contiguous().transpose(-1, -2) for t in (query, key, value)), *options
@@ -111,6 +118,8 @@ HEADS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "infinite_factor": lambda: _heads(causal=True, factor=float("inf")),
     "large": lambda: _heads(rows=9, keys=12, causal=True, scale=1e19),
     "underflow": _underflow,
+    "smallest_keys": lambda: _smallest(1),
+    "smallest_values": lambda: _smallest(2),
     "strided": _columns,
     "empty": lambda: (*(t[:0] for t in _heads()[:3]), *_heads()[3:]),
 }
