@@ -133,3 +133,93 @@ def test_attention__bad_arguments(shapes: Any, options: Any, error: type[Excepti
     with pytest.raises(DTypeError):
         ops.scaled_dot_product_attention(*(t.double() for t in operands(*SHAPES)))
     assert torch.equal(repdl.random.default_generator.get_state(), state)
+
+
+LENGTHS = (9, 55, 56, 57, 255, 256, 257, 511, 513, 1023, 1025, 1100)
+
+
+@pytest.mark.parametrize("size", [16, 64])
+def test_attention__a_query_has_the_same_bits_whatever_comes_after_it(size: int) -> None:
+    """One pass over a sequence, causal; a token at a time with the keys before it; and pieces of it."""
+    query, key, value = (t.detach() for t in operands((1, 2, 1100, size), (1, 2, 1100, size), (1, 2, 1100, 24)))
+    whole = ops.scaled_dot_product_attention(query, key, value, is_causal=True)
+    for n in LENGTHS:
+        one = ops.scaled_dot_product_attention(query[:, :, n - 1 : n], key[:, :, :n], value[:, :, :n])
+        assert torch.equal(one, whole[:, :, n - 1 : n])
+        shorter = ops.scaled_dot_product_attention(*(t[:, :, :n] for t in (query, key, value)), is_causal=True)
+        assert torch.equal(shorter, whole[:, :, :n])
+        first = max(0, n - 70)  # a piece of a prompt, with a mask of bools and with one that is added
+        seen = torch.arange(n) <= torch.arange(first, n).unsqueeze(1)
+        for mask in (seen, torch.where(seen, 0.0, -torch.inf)):
+            piece = ops.scaled_dot_product_attention(query[:, :, first:n], key[:, :, :n], value[:, :, :n], mask)
+            assert torch.equal(piece, whole[:, :, first:n])
+        padded = torch.ones(1, 1, 1, 1100, dtype=torch.bool)
+        padded[..., n:] = False
+        assert torch.equal(ops.scaled_dot_product_attention(query[:, :, n - 1 : n], key, value, padded), one)
+
+
+def test_attention__what_is_not_seen_may_not_be_infinite() -> None:
+    """The product of +0 and an infinity is NaN: a value that no query sees reaches all of them."""
+    query, key, value = (t.detach() for t in operands((1, 1, 20, 8), (1, 1, 20, 8), (1, 1, 20, 8)))
+    before = ops.scaled_dot_product_attention(query, key, value, is_causal=True)
+    value[..., 19, 0] = torch.inf
+    after = ops.scaled_dot_product_attention(query, key, value, is_causal=True)
+    assert after[..., 0].isnan()[..., :19].all() and torch.equal(after[..., :19, 1:], before[..., :19, 1:])
+    value[..., 19, 0], key[..., 19, 0] = 0.0, torch.inf  # a key that is not seen is as if it were not there
+    assert torch.equal(
+        ops.scaled_dot_product_attention(query, key, value, is_causal=True)[..., :19, :], before[..., :19, :]
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"attn_mask": torch.rand(12, 15) > 0.2}])
+def test_attention__second_derivatives(options: dict[str, Any]) -> None:
+    tensors = operands((1, 2, 12, 4), (1, 2, 15, 4), (1, 2, 15, 3))
+    wide = [t.detach().double().requires_grad_() for t in tensors]
+
+    def second(function: Any, given: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        output = function(*given, **options)
+        first = torch.autograd.grad(output.square().sum(), given, create_graph=True)
+        total = sum((g.square().sum() for g in first), torch.zeros(()))
+        return torch.autograd.grad(total, given)
+
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        expected = second(F.scaled_dot_product_attention, wide)
+    for actual, exact in zip(second(ops.scaled_dot_product_attention, tensors), expected):
+        assert (actual - exact).abs().max() <= 2.0**-18 * exact.abs().max()
+
+
+def test_attention__an_added_mask_has_a_gradient() -> None:
+    tensors = operands((2, 2, 12, 4), (2, 2, 15, 4), (2, 2, 15, 3))
+    bias = torch.randn(2, 1, 12, 15, requires_grad=True)
+    wide = [t.detach().double().requires_grad_() for t in (*tensors, bias)]
+    output = ops.scaled_dot_product_attention(*tensors, bias)
+    expected = F.scaled_dot_product_attention(*wide)
+    grad = torch.randn(output.shape)
+    grads = torch.autograd.grad(output, [*tensors, bias], grad)
+    for a, e in zip(grads, torch.autograd.grad(expected, wide, grad.double())):
+        assert (a.double() - e).abs().max() <= 8 * BOUND
+    for a, e in zip(
+        grads, torch.autograd.grad(ops.scaled_dot_product_attention(*tensors, bias.detach()), tensors, grad)
+    ):
+        assert torch.equal(a, e)
+
+
+def test_attention__transforms() -> None:
+    query, key, value = (t.detach() for t in operands((3, 2, 12, 4), (3, 2, 15, 4), (3, 2, 15, 3)))
+
+    def loss(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return ops.sum(ops.square(ops.scaled_dot_product_attention(query, key, value, is_causal=True)))
+
+    grads = torch.func.vmap(torch.func.grad(loss))(query, key, value)
+    for i in range(3):
+        one = query[i].clone().requires_grad_()
+        (expected,) = torch.autograd.grad(loss(one, key[i], value[i]), one)
+        assert torch.equal(grads[i], expected)
+
+
+def test_attention__a_backend_without_a_kernel_computes_the_formula() -> None:
+    tensors = [t.detach() for t in operands((1, 2, 12, 4), (1, 2, 15, 4), (1, 2, 15, 3))]
+    expected = ops.scaled_dot_product_attention(*tensors, is_causal=True)
+    assert "attention" not in repdl.backend.get_backend("reference").ops
+    with repdl.use_backend("reference"):
+        assert torch.equal(ops.scaled_dot_product_attention(*tensors, is_causal=True), expected)

@@ -29,6 +29,7 @@ BEST = repdl_cpu.get_isa()
 CONVOLUTIONS = ["conv2d", "conv2d_grad_input", "conv2d_grad_weight", "micro_kernel"]
 UNITS = {
     "matmul": ["matmul", "micro_kernel"], "conv2d": CONVOLUTIONS, "double": ["gemm_double"], "norm_double": ["norm_double"],
+    "attention": ["attention", "attention_backward", "micro_kernel"],
     "random": ["draw", "normal", "permutation", "poisson"], "elementwise": ["pointwise"], "activation": ["pointwise"], "adam_step": ["step"], "sgd_step": ["step"],
 }  # fmt: skip
 """Family -> the translation units of its float kernels, if they are not one of its name."""
@@ -310,6 +311,14 @@ BUGS = {
     "group_norm_over_batch_elements": Bug("norm/group_norm.cpp", {"if (i + e >= end_) move(i + e);": "if (i + e > end_) move(i + e);"}, "group_norm"),
     "batch_norm_momentum": Bug("norm/batch_norm.cpp", {"keep = static_cast<T>(1.0 - momentum);": "keep = T(1) - static_cast<T>(momentum);"}, "batch_norm"),
     "batch_norm_tail_not_fused": Bug("norm/batch_norm.cpp", {"canonical(fma((from[i] - mean) * invstd, weight, bias))": "canonical((from[i] - mean) * invstd * weight + bias)"}, "batch_norm"),
+    # Attention
+    "attention_keeps_a_minus_zero": Bug("attention/attention.cpp", {"if (!has_minus_zero(out, count * columns)) return;": "return;"}, "attention"),
+    "attention_leaves_out_infinities": Bug("attention/attention.cpp", {"options.causal && std::isfinite(value_.largest())": "options.causal"}, "attention"),
+    "attention_sees_a_key_too_few": Bug("attention/weights.hpp", {"return r % length + rows > length ? seen(length - 1)": "return r % length + rows > length + 1 ? seen(length - 1)"}, "attention"),
+    "attention_hides_nan": Bug("attention/weights.hpp", {"== -std::numeric_limits<float>::infinity() && !has_nan(x, n)": "== -std::numeric_limits<float>::infinity()"}, "attention"),
+    "attention_backward_keeps_a_minus_zero": Bug("attention/attention_backward.cpp", {"if (!has_minus_zero(out, rows.count * columns)) return;": "return;"}, "attention"),
+    "attention_backward_forgets_nan": Bug("attention/attention_backward.cpp", {"return limit == options_.keys || std::find": "return true || std::find"}, "attention"),
+    "attention_backward_chunks_in_a_row": Bug("attention/attention_backward.cpp", {"part.load(left + i) + part.load(sum + i)": "part.load(sum + i)"}, "attention"),
     # Windows
     "max_pool_first_tap": Bug("pool/max_pool2d.cpp", {"(need + dilation - 1) / dilation": "need / dilation"}, "max_pool2d"),
     "max_pool_last_nan": Bug("pool/max_pool2d.cpp", {"value > best[z] || value != value;": "value > best[z] || (value != value && best[z] == best[z]);"}, "max_pool2d"),
