@@ -122,9 +122,9 @@ def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _backward(ctx: Any, grad: Tensor) -> Any:
     tensors, options = ctx.saved_tensors, (ctx.is_causal, ctx.length, ctx.contract)
-    wanted = ctx.needs_input_grad[:6]
+    wanted = ctx.needs_input_grad
     if wanted[3] or wanted[5]:  # of the weights all at once
-        return *of_formula(lambda *t: _formula(*t, *options), tensors, wanted, [grad]), None, None, None
+        return tuple(of_formula(_formula, (*tensors, *options), wanted, [grad]))
     return *_ops.attention_backward(grad, *tensors, *options), *[None] * 6
 
 
@@ -187,12 +187,8 @@ def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _twice(ctx: Any, *cotangents: Tensor) -> Any:
-    options = ctx.is_causal, ctx.length, ctx.contract
-    wanted = ctx.needs_input_grad[:7]
-    return (
-        *of_formula(lambda *t: _formula_backward(*t, *options), ctx.saved_tensors, wanted, cotangents),
-        *[None] * 3,
-    )
+    args = *ctx.saved_tensors, ctx.is_causal, ctx.length, ctx.contract
+    return tuple(of_formula(_formula_backward, args, ctx.needs_input_grad, cotangents))
 
 
 attention_backward: Callable[..., tuple[Tensor, Tensor, Tensor]] = registry.define(
