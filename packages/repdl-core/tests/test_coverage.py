@@ -117,11 +117,12 @@ TORCH: dict[str, tuple[str, ...] | None] = {
         ("gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"), ("input", "hx", "w_ih", "w_hh", "b_ih", "b_hh")
     ),
     "adaptive_avg_pool1d": ("input", "output_size"),
+    **{f"adaptive_max_pool{d}d": ("input", "output_size", "return_indices") for d in (1, 2, 3)},
     "avg_pool1d": AVERAGED,
     "scaled_dot_product_attention": (
         *("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa"),
     ),
-    "avg_pool2d": (*AVERAGED, "divisor_override"),
+    **dict.fromkeys(("avg_pool2d", "avg_pool3d"), (*AVERAGED, "divisor_override")),
     "div": (*BINARY, "rounding_mode"),
     "gelu": ("input", "approximate"),
     "linear": ("input", "weight", "bias"),
@@ -173,7 +174,7 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     "scatter_reduce": ("input", "dim", "index", "src", "reduce", "include_self"),
     "take_along_dim": ("input", "indices", "dim"),
     **dict.fromkeys(
-        ("max_pool1d", "max_pool2d"),
+        ("max_pool1d", "max_pool2d", "max_pool3d"),
         ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"),
     ),
 }

@@ -36,6 +36,15 @@ def test_func__grad_of_grad() -> None:
     assert_same_bits(grad(lambda x: repdl.ops.sum(grad(loss)(x)))(A), second)
 
 
+def test_func__grad_of_what_is_broadcast_in_a_derivative() -> None:
+    def squares(x: torch.Tensor) -> torch.Tensor:
+        rows = repdl.ops.sum(repdl.ops.mul(x, x), 1)
+        return repdl.ops.sum(repdl.ops.mul(rows, rows))
+
+    assert_same_bits(grad(squares)(A), by_backward(squares, A))
+    assert_same_bits(vmap(grad(squares))(A[None])[0], by_backward(squares, A))
+
+
 def test_func__vjp() -> None:
     output, pull = vjp(lambda x: repdl.ops.mm(x, B), A)
     cotangent = uniform(3, 4, 5)

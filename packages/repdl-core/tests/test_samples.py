@@ -30,10 +30,15 @@ LINEAR = {
     "scatter_reduce sum": 40,
     "scatter_reduce mean": 40,
     "nn.functional.unfold": 40,
+    **{f"nn.functional.{kind}_pool{d}d": 300 for kind in ("avg", "adaptive_avg") for d in (1, 2, 3)},
+    **{f"nn.functional.max_unpool{d}d grad": 40 for d in (1, 2, 3)},
 }
 """Functions that are linear in all of their tensors together, and at most how many roundings a term goes through."""
 
-MOST = 40
+SELECTING = {f"nn.functional.{kind}_pool{d}d": 40 for kind in ("max", "adaptive_max") for d in (1, 2, 3)}
+"""Functions that select elements, in which no two are equal, and at most how many terms a gradient has."""
+
+MOST = 24
 """Samples of a function that are tried: evenly chosen where there are more."""
 
 INFOS = {f"{info.name} {info.variant_test_name}".strip(): info for info in op_db}
@@ -85,6 +90,22 @@ def test_samples__as_torch(name: str) -> None:
     assert count > 0
 
 
+@pytest.mark.parametrize("name", SELECTING)
+def test_samples__selected_as_torch(name: str) -> None:
+    """Values and indices are torch's, bit for bit."""
+    for first, rest, named in samples(name):
+        rest, named = rest[:1] if "adaptive" in name else rest, {**named, "return_indices": True}
+        results = []
+        for run in (function(name), getattr(torch.nn.functional, name.rpartition(".")[2])):
+            leaf = first.detach().clone().requires_grad_()
+            values, indices = run(leaf, *rest, **named)
+            (grad,) = torch.autograd.grad(values, leaf, torch.linspace(1, 2, values.numel()).view(values.shape))
+            results.append((values.detach(), indices, grad))
+        (values, indices, grad), (their_values, their_indices, their_grad) = results
+        assert_same_bits([values, indices], [their_values, their_indices], f"{name} {rest} {named}")
+        torch.testing.assert_close(grad, their_grad, rtol=2 * SELECTING[name] * 2.0**-24, atol=0)
+
+
 @pytest.mark.parametrize("name", LINEAR)
 def test_samples__halves_are_rounded_once(name: str) -> None:
     for first, rest, named in itertools.islice(samples(name), 8):
@@ -95,7 +116,7 @@ def test_samples__halves_are_rounded_once(name: str) -> None:
             assert_same_bits(call(function(name), *halves), ops.cast(wide, dtype), f"{name} {rest} {named}")
 
 
-@pytest.mark.parametrize("name", [n for n in LINEAR if INFOS[n].error_inputs_func])
+@pytest.mark.parametrize("name", [n for n in {**LINEAR, **SELECTING} if INFOS[n].error_inputs_func])
 def test_samples__bad_input_raises(name: str) -> None:
     if OLDER:
         pytest.skip("the errors are those of a newer torch")

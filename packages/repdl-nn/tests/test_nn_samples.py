@@ -12,7 +12,6 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from repdl import nn
-from repdl.errors import UnsupportedError
 
 pytest.importorskip("expecttest", reason="torch's module database needs it")
 with pytest.MonkeyPatch.context() as patch:  # torch's module would freeze flags for all tests of the process
@@ -22,11 +21,9 @@ with pytest.MonkeyPatch.context() as patch:  # torch's module would freeze flags
 LAYERS = {name for name, value in vars(nn).items() if isinstance(value, type) and issubclass(value, nn.Layer)}
 INFOS = {info.module_cls.__name__: info for info in module_db if info.module_cls.__name__ in LAYERS}
 DROPOUTS = {name for name in LAYERS if "Dropout" in name}
-WITHOUT = {"Layer", "Fold", "Hardsigmoid", "RReLU", "TransformerDecoder", "Unfold", *DROPOUTS}
+UNPOOLS = {name for name in LAYERS if "Unpool" in name}
+WITHOUT = {"Layer", "Fold", "Hardsigmoid", "RReLU", "TransformerDecoder", "Unfold", *UNPOOLS, *DROPOUTS}
 """Layers of which the database has no samples."""
-
-REFUSES = {"AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AvgPool1d", "AvgPool2d"}
-"""Layers that refuse some of the samples: windows that overlap, or of several sizes."""
 
 BOUND = 2.0**-13
 """Of the largest element of a result: samples have few terms, none far above the others."""
@@ -90,11 +87,7 @@ def test_samples__as_torch(name: str, training: bool) -> None:
             exact = copy.deepcopy(theirs).double()
             inputs = tree_map(detached, inputs)
             expected = results(exact, tree_map(double, inputs), tree_map(double, named))
-            try:
-                actual = results(ours, inputs, named)
-            except UnsupportedError:
-                assert name in REFUSES
-                continue
+            actual = results(ours, inputs, named)
         assert len(actual) == len(expected)
         for a, e in zip(actual, expected):
             assert a.shape == e.shape

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from repdl.ops.activation import *
 from repdl.ops.adam_step import *
+from repdl.ops.adaptive_max_pool import *
 from repdl.ops.addmm import *
 from repdl.ops.amax import *
 from repdl.ops.attention import *
@@ -35,11 +36,14 @@ from repdl.ops.likelihoods import *
 from repdl.ops.linear import *
 from repdl.ops.logsumexp import *
 from repdl.ops.losses import *
+from repdl.ops.lp_pool import *
 from repdl.ops.margins import *
 from repdl.ops.matmul import *
 from repdl.ops.max import *
 from repdl.ops.max_pool1d import *
 from repdl.ops.max_pool2d import *
+from repdl.ops.max_pool3d import *
+from repdl.ops.max_unpool import *
 from repdl.ops.nll_loss import *
 from repdl.ops.norm import *
 from repdl.ops.pad import *

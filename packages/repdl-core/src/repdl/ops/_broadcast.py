@@ -24,10 +24,16 @@ def sum_to(grad: torch.Tensor, shape: Sequence[int], contract: str) -> torch.Ten
 
 
 class _Expand(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, shape: Sequence[int], contract: str) -> torch.Tensor:
-        ctx.shape, ctx.contract = tensor.shape, contract
+    def forward(tensor: torch.Tensor, shape: Sequence[int], contract: str) -> torch.Tensor:
         return tensor.expand(shape)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        tensor, _, ctx.contract = inputs
+        ctx.shape = tensor.shape
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> Any:

@@ -21,9 +21,9 @@ _ops = registry.functions
 
 
 class Side(NamedTuple):
-    """The positions on one side that the windows have, `(O, K)`; `inside`: which of them exist, None: all."""
+    """The positions on one side that the windows have, `at`, (O, K); `inside`: which of them exist, None: all."""
 
-    index: Tensor
+    at: Tensor
     inside: Tensor | None
 
 
@@ -56,13 +56,13 @@ def rows(sides: Sequence[Side], sizes: Sequence[int]) -> tuple[Tensor, Tensor | 
     inside: Any = None
     for d in range(dims - 1, -1, -1):
         shape = [1] * (2 * dims)
-        shape[d], shape[dims + d] = sides[d].index.shape
-        place = place + sides[d].index.view(shape) * stride
+        shape[d], shape[dims + d] = sides[d].at.shape
+        place = place + sides[d].at.view(shape) * stride
         exists = sides[d].inside
         if exists is not None:
             inside = exists.view(shape) if inside is None else inside & exists.view(shape)
         stride = stride * sizes[d]
-    windows = math.prod([s.index.shape[0] for s in sides])
+    windows = math.prod([s.at.shape[0] for s in sides])
     if inside is not None:
         inside = inside.expand(place.shape).reshape(windows, -1)
     return place.reshape(windows, -1), inside

@@ -269,7 +269,7 @@ def index_put(
     size = math.prod(input.shape[: input.dim() - len(rest)])
     table, terms = input.reshape(size, columns), terms.reshape(place.shape[0], columns)
     if not accumulate:
-        output = _replaced(table, place, terms, name)
+        output = replaced(table, place, terms, name)
     elif is_whole(input):
         output = torch.index_put(table, (place,), terms, accumulate=True)
     else:
@@ -289,7 +289,7 @@ def _broadcast(op: str, values: Tensor, shape: Sequence[int], contract: str) -> 
     return values.reshape(-1)[place] if is_whole(values) else elements(values, place, contract)
 
 
-def _replaced(table: Tensor, index: Tensor, terms: Tensor, contract: str) -> Tensor:
+def replaced(table: Tensor, index: Tensor, terms: Tensor, contract: str) -> Tensor:
     """`table` with rows replaced, by the last one of those with the same index."""
     own = torch.arange(table.shape[0], device=index.device)
     last = torch.full_like(own, -1).scatter_reduce(
