@@ -214,7 +214,6 @@ def test_embedding__rejects_types_and_shapes() -> None:
 
 def test_embedding__left_out() -> None:
     weight, at = uniform(1, 5, 3), torch.tensor([0, 1])
-    assert_rejected(lambda: ops.embedding(at, weight, max_norm=1.0), UnsupportedError, "max_norm is 1.0")
     assert_rejected(lambda: ops.embedding(at, weight, sparse=True), UnsupportedError, "sparse is True")
 
 

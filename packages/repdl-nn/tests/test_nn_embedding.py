@@ -66,10 +66,33 @@ def test_embedding__converts():
         assert repdl.digest(twin) == repdl.digest(converted)
 
 
-@pytest.mark.parametrize("options", [{"sparse": True}, {"max_norm": 1.0}])
-def test_embedding__left_out(options):
-    name = next(iter(options))
-    with pytest.raises(UnsupportedError, match=f"Embedding, has no counterpart with {name}="):
-        repdl.from_torch_module(torch.nn.Embedding(5, 3, **options))
-    with pytest.raises(UnsupportedError, match=f"embedding: {name} is"):
-        nn.Embedding(5, 3, **options)(AT)
+@pytest.mark.parametrize("layer", ["Embedding", "EmbeddingBag"])
+def test_embedding__left_out(layer):
+    with pytest.raises(UnsupportedError, match=f"{layer}, has no counterpart with sparse=True"):
+        repdl.from_torch_module(getattr(torch.nn, layer)(5, 3, sparse=True))
+    with pytest.raises(UnsupportedError, match="sparse is True"):
+        getattr(nn, layer)(5, 3, sparse=True)(AT)
+
+
+@pytest.mark.parametrize("layer", ["Embedding", "EmbeddingBag"])
+def test_embedding__max_norm_changes_the_table_as_torch(layer):
+    theirs = getattr(torch.nn, layer)(5, 3, max_norm=1.0, norm_type=2.0)
+    ours = repdl.from_torch_module(theirs)
+    for module in (ours, theirs):
+        module(AT[:, :2])
+    torch.testing.assert_close(ours.weight, theirs.weight)
+    assert_same_bits(ours.weight[[0, 3]].detach(), theirs.weight[[0, 3]].detach())
+    assert ours.weight[[1, 2, 4]].detach().norm(dim=1).max() < 1 + 1e-6
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_embedding_bag__converts(mode):
+    model = torch.nn.EmbeddingBag(5, 3, mode=mode, padding_idx=1)
+    converted = repdl.from_torch_module(model)
+    assert type(converted) is nn.EmbeddingBag
+    for module in (converted, model):
+        module(AT).backward(torch.arange(6.0).view(2, 3))
+    torch.testing.assert_close(converted(AT), model(AT))
+    torch.testing.assert_close(converted.weight.grad, model.weight.grad)
+    drawn = nn.EmbeddingBag(500, 8, padding_idx=3, generator=random.Generator(1))
+    assert_same_bits(drawn.weight, nn.Embedding(500, 8, padding_idx=3, generator=random.Generator(1)).weight)

@@ -28,6 +28,7 @@ from repdl.ops.distributions import *
 from repdl.ops.dropout import *
 from repdl.ops.einsum import *
 from repdl.ops.elementwise import *
+from repdl.ops.embedding_bag import *
 from repdl.ops.gather import *
 from repdl.ops.group_norm import *
 from repdl.ops.index_sum import *

@@ -10,7 +10,6 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import HALF, Dtypes
 from repdl.errors import (
-    ArgumentError,
     DTypeError,
     UnsupportedError,
     as_int,
@@ -22,7 +21,8 @@ from repdl.errors import (
     check_size,
     check_tensor,
 )
-from repdl.ops._index import check_index
+from repdl.ops._index import as_index, check_index
+from repdl.ops._renorm import check_norm, renorm
 from repdl.ops.cast import narrowed
 from repdl.replay import replayed
 
@@ -125,14 +125,15 @@ def embedding(
         input: indices of rows, from 0 to V - 1.
         weight: the table, (V, D).
         padding_idx: a row, from -V to V - 1, that gets no gradient; None: every row gets one.
-        max_norm: None; `norm_type` is that of `max_norm`.
+        max_norm, norm_type: each row that is selected, and whose `norm_type`-norm is above `max_norm`, is multiplied
+            by `max_norm / (norm + 1e-7)` first, in place; None: no row is.
         scale_grad_by_freq: divide the gradient of each row by how often it is selected.
         sparse: False: gradients are dense.
 
     Raises:
         ShapeError: if `weight` is not 2-D.
         OutOfRangeError: if an index or `padding_idx` is no row.
-        UnsupportedError: for `max_norm`, which changes the table in a forward pass, and for `sparse`.
+        UnsupportedError: for `sparse`.
         DTypeError: if `input` is of no integer dtype, or `weight` of none of the contract.
 
     Contract: index_sum v1.
@@ -147,13 +148,7 @@ def embedding(
             f"of rows; convert it first, for example input.long()"
         )
     check_dim(op, 2, weight=weight)
-    if max_norm is not None:
-        raise UnsupportedError(
-            f"{op}: max_norm is {max_norm}, expected None: rows that a forward pass rescales have no contract; "
-            f"rescale the table between steps"
-        )
-    if not isinstance(norm_type, (int, float)):
-        raise ArgumentError(f"{op}: norm_type is {norm_type!r}, expected a real number")
+    most, norm = check_norm(op, max_norm, norm_type)
     if sparse:
         raise UnsupportedError(f"{op}: sparse is True, expected False: gradients are dense; use sparse=False")
     padding, size = -1, weight.shape[0]
@@ -161,4 +156,6 @@ def embedding(
         padding = as_int(op, "padding_idx", padding_idx)
         check_range(op, -size <= padding < size, lambda: f"padding_idx is {padding}, expected {-size} to {size - 1}")
         padding %= size
+    if most is not None:
+        renorm(weight, as_index(op, input, size), most, norm, name)
     return _embedding(weight, input.long(), padding, scale_grad_by_freq, name)  # type: ignore[no-any-return]

@@ -109,14 +109,12 @@ def _new(cls: type[torch.nn.Module], counterpart: type[torch.nn.Module]) -> torc
     return made.__new__(made)
 
 
-def _without_options(module: torch.nn.Module) -> str | None:
-    """Why a module has options that its counterpart refuses when it is called, or None."""
-    options = {name: getattr(module, name) for name in ("max_norm", "sparse")}
-    found = [f"{name}={value}" for name, value in options.items() if value not in (None, False)]
-    return f"has no counterpart with {', '.join(found)}" if found else None
+def _sparse(module: torch.nn.Module) -> str | None:
+    """Why a table has no counterpart: its gradients are sparse; or None."""
+    return "has no counterpart with sparse=True" if getattr(module, "sparse", False) else None
 
 
-_CHECKS: dict[str, Check] = {"Embedding": _without_options}
+_CHECKS: dict[str, Check] = {"Embedding": _sparse, "EmbeddingBag": _sparse}
 for _name in modules.__all__:  # type: ignore[attr-defined]
     _class = getattr(modules, _name)
     if isinstance(_class, type) and issubclass(_class, Layer) and _class is not Layer:
