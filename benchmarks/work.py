@@ -292,6 +292,28 @@ def random_work(n: int = 10_000_000) -> Iterator[Work]:
     yield Work("randperm 1e7", (lambda: torch.randperm(n),), lambda: draw.random_permutation(whole, at), 0.5)
 
 
+def attention_work() -> Iterator[Work]:
+    for shape in ((8, 8, 512, 64), (1, 12, 2048, 64)):
+        tensors = [rand(*shape) * 4 for _ in range(3)]
+        leaves, g = [t.clone().requires_grad_() for t in tensors], rand(*shape)
+        for causal in (False, True):
+            name = f"attention {shape}{' causal' if causal else ''}"
+
+            def forward(f: Any, tensors: list[torch.Tensor] = tensors, causal: bool = causal) -> None:
+                f(*tensors, is_causal=causal)
+
+            def both(f: Any, leaves: Any = leaves, g: torch.Tensor = g, causal: bool = causal) -> None:
+                torch.autograd.grad(f(*leaves, is_causal=causal), leaves, g)
+
+            for call, label in ((forward, name), (both, f"{name} with backward")):
+                yield Work(
+                    label,
+                    (lambda f=call: f(F.scaled_dot_product_attention),),
+                    lambda f=call: f(ops.scaled_dot_product_attention),
+                    0.9,
+                )
+
+
 def overhead_work() -> Iterator[Work]:
     a, b = rand(8, 8), rand(8, 8)
     yield Work("mm 8x8 call", (lambda: torch.mm(a, b),), lambda: ops.mm(a, b), 0.0, excess=15.0)
@@ -306,5 +328,6 @@ def overhead_work() -> Iterator[Work]:
 
 GROUPS = {
     "mm": mm_work, "conv": conv_work, "reduction": reduction_work, "normalisation": normalisation_work,
-    "elementwise": elementwise_work, "optimizer": optimizer_work, "random": random_work, "overhead": overhead_work,
+    "attention": attention_work, "elementwise": elementwise_work, "optimizer": optimizer_work, "random": random_work,
+    "overhead": overhead_work,
 }  # fmt: skip
