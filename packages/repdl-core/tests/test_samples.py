@@ -30,6 +30,7 @@ LINEAR = {
     "scatter_reduce sum": 40,
     "scatter_reduce mean": 40,
     "nn.functional.unfold": 40,
+    **{f"nn.functional.interpolate {mode}": 300 for mode in ("nearest", "nearest-exact", "area")},
     **{f"nn.functional.{kind}_pool{d}d": 300 for kind in ("avg", "adaptive_avg") for d in (1, 2, 3)},
     **{f"nn.functional.max_unpool{d}d grad": 40 for d in (1, 2, 3)},
 }
@@ -37,6 +38,9 @@ LINEAR = {
 
 SELECTING = {f"nn.functional.{kind}_pool{d}d": 40 for kind in ("max", "adaptive_max") for d in (1, 2, 3)}
 """Functions that select elements, in which no two are equal, and at most how many terms a gradient has."""
+
+RESAMPLING = [f"nn.functional.interpolate {mode}" for mode in ("linear", "bilinear", "bicubic", "trilinear")]
+"""Linear functions whose positions torch rounds, to doubles here: a weight of 0 can be 2**-50 there, or here."""
 
 MOST = 24
 """Samples of a function that are tried: evenly chosen where there are more."""
@@ -88,6 +92,20 @@ def test_samples__as_torch(name: str) -> None:
             )
         count += 1
     assert count > 0
+
+
+@pytest.mark.parametrize("name", RESAMPLING)
+def test_samples__resampled_as_torch(name: str) -> None:
+    """A weight is below 1.1, a term passes through at most 15 roundings, an element gets at most 1024 terms."""
+    for first, rest, named in samples(name):
+        leaf, exact = (t.detach().clone().requires_grad_() for t in (first, first.double()))
+        actual, expected = function(name)(leaf, *rest, **named), INFOS[name].op(exact, *rest, **named)
+        g = torch.linspace(-1, 1, actual.numel()).view(actual.shape)
+        (a,), (e,) = torch.autograd.grad(actual, leaf, g), torch.autograd.grad(expected, exact, g.double())
+        terms = max(1.0, actual.numel() / leaf.numel())
+        for one, other, size in ((actual, expected, leaf.abs().max()), (a, e, 8 * terms)):
+            assert one.shape == other.shape, f"{rest} {named}"
+            assert (one.double() - other).abs().max() <= 64 * 2.0**-24 * float(size), f"{rest} {named}"
 
 
 @pytest.mark.parametrize("name", SELECTING)

@@ -21,7 +21,7 @@ with pytest.MonkeyPatch.context() as patch:  # torch's module would freeze flags
 LAYERS = {name for name, value in vars(nn).items() if isinstance(value, type) and issubclass(value, nn.Layer)}
 INFOS = {info.module_cls.__name__: info for info in module_db if info.module_cls.__name__ in LAYERS}
 DROPOUTS = {name for name in LAYERS if "Dropout" in name}
-UNPOOLS = {name for name in LAYERS if "Unpool" in name}
+UNPOOLS = {name for name in LAYERS if "Unpool" in name or "Upsampl" in name}
 WITHOUT = {"Layer", "EmbeddingBag", "Fold", "Hardsigmoid", "RReLU", "TransformerDecoder", "Unfold", *UNPOOLS, *DROPOUTS}
 """Layers of which the database has no samples."""
 

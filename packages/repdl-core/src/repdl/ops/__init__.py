@@ -32,6 +32,7 @@ from repdl.ops.embedding_bag import *
 from repdl.ops.gather import *
 from repdl.ops.group_norm import *
 from repdl.ops.index_sum import *
+from repdl.ops.interpolate import *
 from repdl.ops.layer_norm import *
 from repdl.ops.likelihoods import *
 from repdl.ops.linear import *

@@ -22,6 +22,7 @@ from repdl.nn.modules.recurrent import *
 from repdl.nn.modules.softmax import *
 from repdl.nn.modules.sparse import *
 from repdl.nn.modules.transformer import *
+from repdl.nn.modules.upsampling import *
 
 if not TYPE_CHECKING:  # which exports what is imported with *
     __all__ = sorted(name for name, value in list(vars().items()) if isinstance(value, type))
