@@ -168,12 +168,18 @@ def define(
         result = fake(*args)
         return result if storage is None else storage.outputs(args, result, _fake_cast)
 
+    library.impl(name, opaque(kernel), "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{namespace}::{name}", fake_kernel, lib=library)
     differentiable = True if backward is not None else None if mutable or constant else False
     if constant:
         setup_context, backward = _constant_context, _no_gradients(len(overload._schema.arguments))
     elif differentiable is False:
         setup_context, backward = _no_context, _raising_backward(name)
-    _install(library, overload, kernel, fake_kernel, setup_context, backward, bool(mutable))
+    if backward is not None:
+        autograd = autograd_kernel(overload, kernel, setup_context, autocasts.without(backward))
+        library.impl(name, autograd, "Autograd", with_keyset=True)
+        if not mutable:
+            torch.library.register_vmap(overload, batching_rule(overload), lib=library)
     for device, dtype in (autocast or {}).items():
         library.impl(name, opaque(autocasts.kernel(overload, device, dtype)), autocasts.KEYS[device])
     whole = None
@@ -228,39 +234,41 @@ def composite(
     Raises:
         NameTakenError: if another project has an op or a family of that name.
     """
+    if backward is not None:
+        assert fake is not None
+        return define(
+            *(name, schema),
+            check=check,
+            fake=fake,
+            setup_context=setup_context,
+            backward=backward,
+            dtypes=dtypes,
+            autocast=autocast,
+            host=host,
+            formula=formula,
+            calls=calls,
+            family=family,
+            namespace=namespace,
+            distribution=distribution,
+        )
     library, overload = _declare(name, schema, family or name, namespace)
     host = frozenset(host)
     device_of = _device_reader(name, overload._schema, host)
     storage = Storage(name, overload._schema, dtypes)
-
     compute = _of_any_storage(formula, storage)
 
     def run(*args: Any) -> Any:
         device_of(args)
         storage.check(args)
         check(*args)
-        return compute(*args)  # type: ignore[no-any-return]
+        return compute(*args)
 
-    def kernel(*args: Any) -> Any:
-        with torch.no_grad():
-            return run(*args)
-
-    def fake_kernel(*args: Any) -> Any:
-        device_of(args)
-        storage.check(args)
-        check(*args)
-        return fake(*args)  # type: ignore[misc]
-
-    if backward is None:
-        library.impl(name, run, "CompositeImplicitAutograd")
-    else:
-        _install(library, overload, kernel, fake_kernel, setup_context, backward)
+    library.impl(name, run, "CompositeImplicitAutograd")
     for device, lower in (autocast or {}).items():
         library.impl(name, opaque(autocasts.kernel(overload, device, lower)), autocasts.KEYS[device])
     OPS[name] = Op(
-        *(name, family or name, schema, check, fake or run, overload, distribution, storage, True, run),
-        calls=frozenset(calls),
-        host=host,
+        *(name, family or name, schema, check, run, overload, distribution, storage, True, run),
+        *(frozenset(calls), host),
     )
     return _function(name, overload)
 
@@ -283,27 +291,6 @@ def _function(
     function = overload if fast is None else fast(overload)
     setattr(functions, name, function)
     return function  # type: ignore[no-any-return]
-
-
-def _install(
-    library: torch.library.Library,
-    overload: Any,
-    kernel: Callable[..., Any],
-    fake_kernel: Callable[..., Any],
-    setup_context: Callable[..., None] | None,
-    backward: Callable[..., Any] | None,
-    mutates: bool = False,
-) -> None:
-    """Tell torch what an op computes, on real and on fake tensors, and its derivative."""
-    name = overload._opname
-    library.impl(name, opaque(kernel), "CompositeExplicitAutograd")
-    torch.library.register_fake(f"{overload.namespace}::{name}", fake_kernel, lib=library)
-    if backward is None:
-        return
-    autograd = autograd_kernel(overload, kernel, setup_context, autocasts.without(backward))
-    library.impl(name, autograd, "Autograd", with_keyset=True)
-    if not mutates:
-        torch.library.register_vmap(overload, batching_rule(overload), lib=library)
 
 
 def _declare(name: str, schema: str, family: str, namespace: str) -> tuple[torch.library.Library, Any]:
