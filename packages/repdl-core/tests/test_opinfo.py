@@ -1,0 +1,88 @@
+"""Functions on a few samples of torch's database of ops: what differs stands in docs/coverage.md, with a reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from repdl import ops
+from repdl.testing import opinfo
+
+pytest.importorskip("expecttest", reason="torch's database of ops needs it")
+
+PAGE = Path(__file__).parents[3] / "docs/coverage.md"
+in_checkout = pytest.mark.skipif(not PAGE.is_file(), reason="no docs here")
+
+
+def tables() -> tuple[dict[str, str], set[str]]:
+    """Function -> its row, and the differences on the page."""
+    functions, differences = PAGE.read_text().split("## Functions")[1].split("## Differences")
+    rows = {name: line for line in functions.splitlines() if (name := re.match(r"\| `(\w+)`", line)) is not None}
+    return (
+        {match[1]: line for match, line in rows.items()},
+        {f"{c[1].strip()[1:-1]}: {c[4].strip()}" for line in differences.splitlines() if (c := line.split("|"))[3:]},
+    )
+
+
+@in_checkout
+def test_opinfo__the_page_has_every_function_and_a_reason_for_every_difference() -> None:
+    rows, _ = tables()
+    assert rows.keys() == set(ops.__all__), "run tools/coverage.py"
+    for line in PAGE.read_text().split("## Differences")[1].splitlines()[4:]:
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        assert len(cells) == 5 and all(cells), f"without a reason (repdl.testing.opinfo.REASONS): {line}"
+    for name, line in rows.items():
+        counts = [cell.strip() for cell in line.split("|")[2:-1]]
+        assert len(counts) == 9 and all(re.fullmatch(r"\d+/\d+|-", c) for c in counts), line
+        assert counts[0] == "-" or opinfo.entries(name), line
+
+
+@in_checkout
+def test_opinfo__functions_agree_with_torch_but_for_what_the_page_says() -> None:
+    """Three samples of each entry in float32, one in bfloat16, and all bad input."""
+    _, known = tables()
+    found = 0
+    for name in ops.__all__:
+        for most, dtype in ((3, torch.float32), (1, torch.bfloat16)):
+            report = opinfo.report(name, most, (dtype,))
+            found += sum(count.agreed for count in report.dtypes[str(dtype).removeprefix("torch.")])
+            for difference in report.differences():
+                assert f"{name}: {difference.what}" in known, f"{name}, {dtype}: {difference}; run tools/coverage.py"
+    assert found > 500
+
+
+def test_opinfo__entries_are_those_of_the_functions_name() -> None:
+    of = {name: {info.name for info in opinfo.entries(name)} for name in ops.__all__}
+    assert of["relu"] == {"nn.functional.relu"} and of["vector_norm"] == {"linalg.vector_norm"} and of["max"] == {"max"}
+    assert len([name for name in of if of[name]]) > 100
+
+
+PLANTED: dict[str, tuple[Callable[..., Any], str]] = {
+    "a shape": (lambda x: torch.sum(x, 0, keepdim=True), "shape"),
+    "a dtype": (lambda x: torch.sum(x, 0).double(), "dtype"),
+    "a number": (lambda x: torch.sum(x, 0) * 1.001, "beyond the bound"),
+    "infinity": (lambda x: torch.sum(x, 0) / 0, "other infinities"),
+    "NaN": (lambda x: torch.sum(x, 0) * float("nan"), "other NaN"),
+    "an error": (lambda x: x[5], "IndexError"),
+    "a gradient": (lambda x: torch.sum(x.detach() + (x - x.detach()) * 2, 0), "gradient: beyond the bound"),
+    "no gradient": (lambda x: torch.sum(x.detach(), 0), "gradient: no gradient"),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_opinfo__sees_what_differs(name: str) -> None:
+    wrong, said = PLANTED[name]
+    sample = SimpleNamespace(input=torch.ones(3, 2, requires_grad=True), args=(), kwargs={})
+    info = SimpleNamespace(op=lambda x: torch.sum(x, 0))
+    right = opinfo.compare(lambda x: ops.sum(x, 0), info, sample, torch.float32)
+    assert right == opinfo.Outcome(None, None, True)
+    outcome = opinfo.compare(wrong, info, sample, torch.float32)
+    assert outcome is not None
+    difference = outcome.result or f"gradient: {outcome.gradient}"
+    assert said in difference
