@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from repdl import ops
 from repdl.errors import UnsupportedError
+from repdl.ops.avg_pool import MANY
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.oracle import assert_rejected, gamma
 
@@ -116,6 +117,18 @@ def test_avg_pool__windows_side_by_side_have_the_bits_of_others() -> None:
     table = ops.avg_pool2d(x, 4, 4, 0, True, True, 16)
     assert_same_bits(ops.avg_pool2d(x, 4), table)
     assert_same_bits(ops.avg_pool2d(x, 4, (2, 4))[:, :, ::2], table)
+
+
+def test_avg_pool__copied_windows_have_the_bits_of_a_view() -> None:
+    x = (uniform(1, 40, 3, 12, 14) * 2.0 ** (torch.arange(14) * 7 % 12)).requires_grad_()
+    assert x.numel() >= MANY
+    for kernel in ((2, 2), (3, 2), (4, 4)):
+        whole = ops.avg_pool2d(x, kernel)
+        assert_same_bits(whole[3:5].detach(), ops.avg_pool2d(x[3:5].detach(), kernel))
+        g = uniform(2, *whole.shape, special=True)
+        (grad,) = torch.autograd.grad(whole, x, g)
+        part = x[3:5].detach().requires_grad_()
+        assert_same_bits(grad[3:5], torch.autograd.grad(ops.avg_pool2d(part, kernel), part, g[3:5])[0])
 
 
 def test_avg_pool__halves_are_rounded_once() -> None:

@@ -1,6 +1,6 @@
 """Averages over windows: the sum of the elements that exist, in row-major order, divided once.
 
-Windows side by side are a view of the input; others are rows of a table (`repdl.ops._windows`).
+Windows side by side are parts of the input; others are rows of a table (`repdl.ops._windows`).
 """
 
 from __future__ import annotations
@@ -44,14 +44,24 @@ Ints = int | Sequence[int]
 _ops = registry.functions
 
 
+FEW, MANY = 16, 1 << 14
+"""Windows of up to so many elements, in an input of at least so many, are copied, a copy for each of these: sums over
+short runs far from each other cost more. No bit depends on it."""
+
+
 def _tiles(input: Tensor, counts: Sequence[int], kernel: Sequence[int]) -> tuple[Tensor, list[int]]:
-    """A view with `counts` windows of `kernel` elements side by side, and the dimensions that a window has in it."""
+    """`counts` windows of `kernel` elements side by side, a view of the input or a copy, and the dimensions of a
+    window in it."""
     lead = input.dim() - len(counts)
     shape = list(input.shape[:lead])
     for d, (count, n) in enumerate(zip(counts, kernel)):
         input = input.narrow(lead + d, 0, count * n)
         shape += [count, n]
-    return input.reshape(shape), list(range(lead + 1, len(shape), 2))
+    view, inner = input.reshape(shape), list(range(lead + 1, len(shape), 2))
+    if 1 < math.prod(kernel) <= FEW and input.numel() >= MANY:
+        first = list(range(len(inner)))
+        return view.movedim(inner, first).contiguous(), first
+    return view, inner
 
 
 def _products(columns: Sequence[Tensor]) -> Tensor:
