@@ -156,3 +156,12 @@ def test_transformer__made_directly() -> None:
     assert all(torch.equal(a, b) for a, b in zip(ours.state_dict().values(), theirs.state_dict().values()))
     with pytest.raises(UnsupportedError, match="activation"):
         nn.TransformerEncoderLayer(8, 2, 16, activation=torch.tanh)(torch.zeros(2, 2, 8))
+
+
+def test_transformer__a_call_changes_no_attribute():
+    """torch's function stays the activation, which copies and pickles as torch's layer."""
+    layer = repdl.from_torch_module(torch.nn.TransformerEncoderLayer(4, 2, 8, activation="gelu").eval())
+    before = dict(vars(layer))
+    assert layer.activation is torch.nn.functional.gelu
+    layer(torch.ones(3, 2, 4))
+    assert vars(layer) == before and layer.activation is torch.nn.functional.gelu

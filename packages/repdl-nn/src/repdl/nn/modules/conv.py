@@ -3,24 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from repdl.nn import functional as F
 from repdl.nn.modules.layer import Affine
 
 
-class _ReproducibleConv(Affine, _ConvNd):
-    def _padded(self, input: torch.Tensor) -> tuple[torch.Tensor, str | Sequence[int]]:
-        """The input, padded where the mode is not zeros, and the padding that is left to the convolution."""
-        if self.padding_mode == "zeros":
-            return input, self.padding
-        # Movement of data only; its gradient adds, and is therefore an op of the contract.
-        return F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), (0,) * len(self.kernel_size)
+class _Convolution(Affine, _ConvNd):
+    _function: str
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """`(N, C, ...) -> (N, O, ...)`."""
+        padding: str | Sequence[int] = self.padding
+        if self.padding_mode != "zeros":
+            # Movement of data only; its gradient adds, and is therefore an op of the contract.
+            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            padding = (0,) * len(self.kernel_size)
+        options = (self.stride, padding, self.dilation, self.groups)
+        function = getattr(F, self._function)
+        return function(input, self.weight, self.bias, *options, contract=self.contract)  # type: ignore[no-any-return]
 
 
-class Conv1d(_ReproducibleConv, torch.nn.Conv1d):
+class _TransposedConvolution(Affine, _ConvTransposeNd):
+    _function: str
+
+    def forward(self, input: torch.Tensor, output_size: Sequence[int] | None = None) -> torch.Tensor:
+        """`(N, C, ...) -> (N, O, ...)`, of `output_size` where that is given."""
+        sizes: Any = (self.stride, self.padding, self.kernel_size)
+        dilation: Any = self.dilation
+        output_padding = self._output_padding(input, output_size, *sizes, len(self.kernel_size), dilation)  # type: ignore[arg-type]
+        options = (self.stride, self.padding, output_padding, self.groups, self.dilation)
+        function = getattr(F, self._function)
+        return function(input, self.weight, self.bias, *options, contract=self.contract)  # type: ignore[no-any-return]
+
+
+class Conv1d(_Convolution, torch.nn.Conv1d):
     """1-D convolution: `(N, C, L)` or `(C, L)` to `(N, O, OL)` or `(O, OL)`, any floating-point dtype.
 
     Arguments and initialisation are those of `torch.nn.Conv1d`, and keywords `contract` and `generator`.
@@ -32,22 +52,10 @@ class Conv1d(_ReproducibleConv, torch.nn.Conv1d):
     Contract: conv2d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv1d.html
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """`(N, C, L) -> (N, O, OL)`."""
-        input, padding = self._padded(input)
-        return F.conv1d(
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            padding,
-            self.dilation,
-            self.groups,
-            contract=self.contract,
-        )
+    _function = "conv1d"
 
 
-class Conv2d(_ReproducibleConv, torch.nn.Conv2d):
+class Conv2d(_Convolution, torch.nn.Conv2d):
     """2-D convolution: `(N, C, H, W)` or `(C, H, W)` to `(N, O, OH, OW)` or `(O, OH, OW)`, any floating-point dtype.
 
     Arguments and initialisation are those of `torch.nn.Conv2d`, and keywords `contract` and `generator`.
@@ -59,22 +67,10 @@ class Conv2d(_ReproducibleConv, torch.nn.Conv2d):
     Contract: conv2d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv2d.html
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """`(N, C, H, W) -> (N, O, OH, OW)`."""
-        input, padding = self._padded(input)
-        return F.conv2d(
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            padding,
-            self.dilation,
-            self.groups,
-            contract=self.contract,
-        )
+    _function = "conv2d"
 
 
-class ConvTranspose1d(_ReproducibleConv, torch.nn.ConvTranspose1d):
+class ConvTranspose1d(_TransposedConvolution, torch.nn.ConvTranspose1d):
     """Transposed 1-D convolution: `(N, C, L)` or `(C, L)` to the same with O, OL, any floating-point dtype.
 
     Arguments and initialisation are those of `torch.nn.ConvTranspose1d`, and keywords `contract` and `generator`.
@@ -86,31 +82,10 @@ class ConvTranspose1d(_ReproducibleConv, torch.nn.ConvTranspose1d):
     Contract: conv_transpose v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose1d.html
     """
 
-    def forward(self, input: torch.Tensor, output_size: Sequence[int] | None = None) -> torch.Tensor:
-        """`(N, C, L) -> (N, O, OL)`, of `output_size` where that is given."""
-        output_padding = self._output_padding(
-            input,
-            output_size,  # type: ignore[arg-type]
-            self.stride,  # type: ignore[arg-type]
-            self.padding,  # type: ignore[arg-type]
-            self.kernel_size,  # type: ignore[arg-type]
-            1,
-            self.dilation,  # type: ignore[arg-type]
-        )
-        return F.conv_transpose1d(
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,  # type: ignore[arg-type]
-            output_padding,
-            self.groups,
-            self.dilation,
-            contract=self.contract,
-        )
+    _function = "conv_transpose1d"
 
 
-class ConvTranspose2d(_ReproducibleConv, torch.nn.ConvTranspose2d):
+class ConvTranspose2d(_TransposedConvolution, torch.nn.ConvTranspose2d):
     """Transposed 2-D convolution: `(N, C, H, W)` or `(C, H, W)` to the same with O, OH, OW, any floating-point dtype.
 
     Arguments and initialisation are those of `torch.nn.ConvTranspose2d`, and keywords `contract` and `generator`.
@@ -122,28 +97,7 @@ class ConvTranspose2d(_ReproducibleConv, torch.nn.ConvTranspose2d):
     Contract: conv_transpose v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose2d.html
     """
 
-    def forward(self, input: torch.Tensor, output_size: Sequence[int] | None = None) -> torch.Tensor:
-        """`(N, C, H, W) -> (N, O, OH, OW)`, of `output_size` where that is given."""
-        output_padding = self._output_padding(
-            input,
-            output_size,  # type: ignore[arg-type]
-            self.stride,  # type: ignore[arg-type]
-            self.padding,  # type: ignore[arg-type]
-            self.kernel_size,  # type: ignore[arg-type]
-            2,
-            self.dilation,  # type: ignore[arg-type]
-        )
-        return F.conv_transpose2d(
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,  # type: ignore[arg-type]
-            output_padding,
-            self.groups,
-            self.dilation,
-            contract=self.contract,
-        )
+    _function = "conv_transpose2d"
 
 
 __all__ = ["Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"]

@@ -11,8 +11,15 @@ from repdl.nn.modules.layer import Layer
 class _Dropout(Layer):
     """Its generator draws at each call: the one given to the constructor, or the default one."""
 
+    _function: str
     p: float
     inplace: bool
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input; the input itself in eval mode."""
+        function = getattr(F, self._function)
+        options = {"generator": self.generator, "contract": self.contract}
+        return function(input, self.p, self.training, self.inplace, **options)  # type: ignore[no-any-return]
 
 
 class Dropout(_Dropout, torch.nn.Dropout):
@@ -28,9 +35,7 @@ class Dropout(_Dropout, torch.nn.Dropout):
     Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout.html
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Same shape as the input; the input itself in eval mode."""
-        return F.dropout(input, self.p, self.training, self.inplace, generator=self.generator, contract=self.contract)
+    _function = "dropout"
 
 
 class Dropout1d(_Dropout, torch.nn.Dropout1d):
@@ -46,9 +51,7 @@ class Dropout1d(_Dropout, torch.nn.Dropout1d):
     Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout1d.html
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Same shape as the input; the input itself in eval mode."""
-        return F.dropout1d(input, self.p, self.training, self.inplace, generator=self.generator, contract=self.contract)
+    _function = "dropout1d"
 
 
 class Dropout2d(_Dropout, torch.nn.Dropout2d):
@@ -64,9 +67,7 @@ class Dropout2d(_Dropout, torch.nn.Dropout2d):
     Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout2d.html
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Same shape as the input; the input itself in eval mode."""
-        return F.dropout2d(input, self.p, self.training, self.inplace, generator=self.generator, contract=self.contract)
+    _function = "dropout2d"
 
 
 class Dropout3d(_Dropout, torch.nn.Dropout3d):
@@ -82,9 +83,7 @@ class Dropout3d(_Dropout, torch.nn.Dropout3d):
     Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout3d.html
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Same shape as the input; the input itself in eval mode."""
-        return F.dropout3d(input, self.p, self.training, self.inplace, generator=self.generator, contract=self.contract)
+    _function = "dropout3d"
 
 
 class AlphaDropout(_Dropout, torch.nn.AlphaDropout):
@@ -100,11 +99,7 @@ class AlphaDropout(_Dropout, torch.nn.AlphaDropout):
     Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AlphaDropout.html
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Same shape as the input; the input itself in eval mode."""
-        return F.alpha_dropout(
-            input, self.p, self.training, self.inplace, generator=self.generator, contract=self.contract
-        )
+    _function = "alpha_dropout"
 
 
 class FeatureAlphaDropout(_Dropout, torch.nn.FeatureAlphaDropout):
@@ -120,11 +115,7 @@ class FeatureAlphaDropout(_Dropout, torch.nn.FeatureAlphaDropout):
     Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.FeatureAlphaDropout.html
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Same shape as the input; the input itself in eval mode."""
-        return F.feature_alpha_dropout(
-            input, self.p, self.training, self.inplace, generator=self.generator, contract=self.contract
-        )
+    _function = "feature_alpha_dropout"
 
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]

@@ -47,16 +47,19 @@ class _TransformerLayer(_Made):
     """Residual blocks, which torch's class has as methods."""
 
     activation: Any
+    _last_dropout: str
 
-    def _activated(self) -> None:
-        """Replace the activation, a function of torch, by RepDL's; a module is a layer like others."""
-        if self.activation in _ACTIVATIONS:
-            self.activation = _ACTIVATIONS[self.activation]
-        elif not isinstance(self.activation, torch.nn.Module) and not self.activation.__module__.startswith("repdl."):
+    def _ff_block(self, x: Tensor) -> Tensor:
+        """The feed-forward block; torch's functions relu and gelu stand for RepDL's."""
+        activation = _ACTIVATIONS.get(self.activation, self.activation)
+        module = getattr(activation, "__module__", None) or ""
+        if not isinstance(activation, torch.nn.Module) and not module.startswith("repdl."):
             raise UnsupportedError(
                 f"{type(self).__name__}: activation is {self.activation!r}, expected relu, gelu, a function of "
                 f"repdl.nn.functional or a module"
             )
+        last = getattr(self, self._last_dropout)
+        return last(self.linear2(self.dropout(activation(self.linear1(x)))))  # type: ignore[no-any-return]
 
     def _sum(self, x: Tensor, y: Tensor) -> Tensor:
         return ops.add(x, y, contract=self.contract)
@@ -77,6 +80,8 @@ class TransformerEncoderLayer(_TransformerLayer, torch.nn.TransformerEncoderLaye
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerEncoderLayer.html
     """
 
+    _last_dropout = "dropout2"
+
     def forward(
         self,
         src: Tensor,
@@ -85,7 +90,6 @@ class TransformerEncoderLayer(_TransformerLayer, torch.nn.TransformerEncoderLaye
         is_causal: bool = False,
     ) -> Tensor:
         """Same shape as `src`; masks as in `MultiheadAttention`."""
-        self._activated()
         mask = src_mask, src_key_padding_mask, is_causal and src_mask is not None
         if self.norm_first:
             x = self._sum(src, self._sa_block(self.norm1(src), *mask))
@@ -109,6 +113,8 @@ class TransformerDecoderLayer(_TransformerLayer, torch.nn.TransformerDecoderLaye
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.TransformerDecoderLayer.html
     """
 
+    _last_dropout = "dropout3"
+
     def forward(
         self,
         tgt: Tensor,
@@ -121,7 +127,6 @@ class TransformerDecoderLayer(_TransformerLayer, torch.nn.TransformerDecoderLaye
         memory_is_causal: bool = False,
     ) -> Tensor:
         """Same shape as `tgt`; masks as in `MultiheadAttention`."""
-        self._activated()
         own = tgt_mask, tgt_key_padding_mask, tgt_is_causal and tgt_mask is not None
         other = memory, memory_mask, memory_key_padding_mask, memory_is_causal and memory_mask is not None
         if self.norm_first:
