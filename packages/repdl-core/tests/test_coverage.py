@@ -162,6 +162,7 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     "softplus": ("input", "beta", "threshold"),
     **dict.fromkeys(("hardshrink", "softshrink"), ("input", "lambd")),
     "logsigmoid": UNARY,
+    "bilinear": ("input1", "input2", "weight", "bias"),
     "prelu": ("input", "weight"),
     "where": ("condition", "input", "other"),
     "feature_dropout": ("input", "p", "train"),

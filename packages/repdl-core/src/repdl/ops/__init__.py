@@ -17,6 +17,7 @@ from repdl.ops.amax import *
 from repdl.ops.attention import *
 from repdl.ops.avg_pool import *
 from repdl.ops.batch_norm import *
+from repdl.ops.bilinear import *
 from repdl.ops.cast import *
 from repdl.ops.cell import *
 from repdl.ops.conv1d import *
@@ -36,6 +37,7 @@ from repdl.ops.interpolate import *
 from repdl.ops.layer_norm import *
 from repdl.ops.likelihoods import *
 from repdl.ops.linear import *
+from repdl.ops.local_response_norm import *
 from repdl.ops.logsumexp import *
 from repdl.ops.losses import *
 from repdl.ops.lp_pool import *

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -28,6 +30,11 @@ def _probabilities() -> tuple[torch.Tensor, torch.Tensor]:
     """Each special probability, and neighbours of the ends, with each special target."""
     x = torch.tensor([0.0, 1.0, 0.5, 2.0**-149, 2.0**-126, 1.0 - 2.0**-24, 2.0**-24, 1e-30, 0.1])
     return x.unsqueeze(1), some_specials()
+
+
+def _of_each(make: Callable[[str], tuple[Any, ...]]) -> dict[str, Callable[[], tuple[Any, ...]]]:
+    """A case for each reduction."""
+    return {r: partial(make, r) for r in REDUCTIONS}
 
 
 CASES = [
@@ -75,7 +82,7 @@ CASES = [
     *(
         Case("multilabel_soft_margin_loss", name, make, dtypes=EVERY if name == "special" else ())
         for name, make in {
-            **{r: lambda r=r: (uniform(1, 9, 70, scale=4.0), uniform(2, 9, 70).abs(), None, r) for r in REDUCTIONS},
+            **_of_each(lambda r: (uniform(1, 9, 70, scale=4.0), uniform(2, 9, 70).abs(), None, r)),
             "weight": lambda: (uniform(1, 5, 7), uniform(2, 5, 7).abs(), uniform(3, 7), "mean"),
             "special": lambda: _special_rows(),
             "transposed": lambda: (uniform(1, 7, 5).t(), uniform(2, 5, 7).abs(), None, "none"),
@@ -86,7 +93,7 @@ CASES = [
     *(
         Case("multi_margin_loss", name, make, dtypes=EVERY if name in ("special", "p_2") else ())
         for name, make in {
-            **{r: lambda r=r: (uniform(1, 9, 70), index(2, 70, 9), 1, 1.0, None, r) for r in REDUCTIONS},
+            **_of_each(lambda r: (uniform(1, 9, 70), index(2, 70, 9), 1, 1.0, None, r)),
             "p_2": lambda: (uniform(1, 9, 7), index(2, 7, 9), 2, 0.3, None, "none"),
             "weight": lambda: (uniform(1, 9, 7), index(2, 7, 9), 2, 1.0, uniform(3, 7), "mean"),
             "special": lambda: (uniform(1, 40, 5, special=True), index(2, 5, 40), 1, 1.0, None, "none"),
@@ -97,7 +104,7 @@ CASES = [
     *(
         Case("multilabel_margin_loss", name, make, dtypes=EVERY if name in ("special", "none") else ())
         for name, make in {
-            **{r: lambda r=r: (uniform(1, 7, 5), _labels(), r) for r in REDUCTIONS},
+            **_of_each(lambda r: (uniform(1, 7, 5), _labels(), r)),
             "special": lambda: (uniform(1, 7, 5, special=True), _labels(), "none"),
             "transposed": lambda: (uniform(1, 5, 7).t(), _labels(), "none"),
             "many": lambda: (uniform(1, 2, 40), index(2, 41, 2, 40) - 1, "sum"),

@@ -1,11 +1,13 @@
-"""Linear."""
+"""Linear and Bilinear."""
 
 from __future__ import annotations
 
 import torch
 
+from repdl import numbers
 from repdl.nn import functional as F
-from repdl.nn.modules.layer import Affine
+from repdl.nn import init
+from repdl.nn.modules.layer import Affine, Layer
 
 
 class Linear(Affine, torch.nn.Linear):
@@ -25,4 +27,33 @@ class Linear(Affine, torch.nn.Linear):
         return F.linear(input, self.weight, self.bias, contract=self.contract)
 
 
-__all__ = ["Linear"]
+class Bilinear(Layer, torch.nn.Bilinear):
+    """`input1 @ weight[o] @ input2 + bias[o]`: `(..., in1_features), (..., in2_features) -> (..., out_features)`.
+
+    Any floating-point dtype. Arguments and initialisation are those of `torch.nn.Bilinear`, and keywords `contract`
+    and `generator`.
+
+    Raises:
+        ShapeError: if the inputs do not fit together, or to the weight.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: bilinear v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Bilinear.html
+    """
+
+    def reset_parameters(self) -> None:
+        """Draw weight and bias (see `Layer`): uniform in [-b, b), b = 1 / sqrt(in1_features)."""
+        generator = self._draws()
+        if generator is None:
+            super().reset_parameters()
+            return
+        bound = numbers.div(1.0, numbers.sqrt(float(self.weight.shape[1])))
+        for parameter in (self.weight, self.bias):
+            if parameter is not None:
+                init.uniform_(parameter, -bound, bound, generator=generator)
+
+    def forward(self, input1: torch.Tensor, input2: torch.Tensor) -> torch.Tensor:
+        """`(..., in1_features), (..., in2_features) -> (..., out_features)`."""
+        return F.bilinear(input1, input2, self.weight, self.bias, contract=self.contract)
+
+
+__all__ = ["Bilinear", "Linear"]

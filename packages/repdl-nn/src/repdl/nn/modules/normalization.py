@@ -59,4 +59,22 @@ class RMSNorm(Layer, torch.nn.RMSNorm):
         return F.rms_norm(input, self.normalized_shape, self.weight, self.eps, contract=self.contract)
 
 
-__all__ = ["GroupNorm", "LayerNorm", "RMSNorm"]
+class LocalResponseNorm(Layer, torch.nn.LocalResponseNorm):
+    """`input / (k + alpha * m) ** beta`, m the mean square of `size` neighbouring channels: `(N, C, ...)`.
+
+    float32 or halves. Arguments are those of `torch.nn.LocalResponseNorm`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if the input has less than three dimensions.
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: local_response_norm v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LocalResponseNorm.html
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Same shape as the input."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k, contract=self.contract)
+
+
+__all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]

@@ -1,4 +1,4 @@
-"""Padding that repeats elements; that by a constant is torch's own."""
+"""Padding by a constant or by elements that are repeated."""
 
 from __future__ import annotations
 
@@ -36,6 +36,14 @@ class _CircularPad(_Pad):
         sides = len(self.padding) // 2
         check_dim(type(self).__name__, (sides + 1, sides + 2), input=input)
         return super().forward(input)
+
+
+class _ConstantPad(_Pad):
+    value: float
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """The last dimensions longer by the padding."""
+        return F.pad(input, self.padding, "constant", self.value, contract=self.contract)
 
 
 class ReflectionPad1d(_ReflectionPad, torch.nn.ReflectionPad1d):
@@ -155,14 +163,98 @@ class CircularPad3d(_CircularPad, torch.nn.CircularPad3d):
     """
 
 
+class ConstantPad1d(_ConstantPad, torch.nn.ConstantPad1d):
+    """Padding by `value`: `(N, C, L)` or `(C, L)`, any floating-point dtype.
+
+    Arguments are those of `torch.nn.ConstantPad1d`, and keyword `contract`, of which no bit depends here.
+
+    Raises:
+        ShapeError: if negative padding cuts more than there is.
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ConstantPad1d.html
+    """
+
+
+class ConstantPad2d(_ConstantPad, torch.nn.ConstantPad2d):
+    """Padding by `value`: `(N, C, H, W)` or `(C, H, W)`, any floating-point dtype.
+
+    Arguments are those of `torch.nn.ConstantPad2d`, and keyword `contract`, of which no bit depends here.
+
+    Raises:
+        ShapeError: if negative padding cuts more than there is.
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ConstantPad2d.html
+    """
+
+
+class ConstantPad3d(_ConstantPad, torch.nn.ConstantPad3d):
+    """Padding by `value`: `(N, C, D, H, W)` or `(C, D, H, W)`, any floating-point dtype.
+
+    Arguments are those of `torch.nn.ConstantPad3d`, and keyword `contract`, of which no bit depends here.
+
+    Raises:
+        ShapeError: if negative padding cuts more than there is.
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ConstantPad3d.html
+    """
+
+
+class ZeroPad1d(_ConstantPad, torch.nn.ZeroPad1d):
+    """Padding by zeros: `(N, C, L)` or `(C, L)`, any floating-point dtype.
+
+    Arguments are those of `torch.nn.ZeroPad1d`, and keyword `contract`, of which no bit depends here.
+
+    Raises:
+        ShapeError: if negative padding cuts more than there is.
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ZeroPad1d.html
+    """
+
+
+class ZeroPad2d(_ConstantPad, torch.nn.ZeroPad2d):
+    """Padding by zeros: `(N, C, H, W)` or `(C, H, W)`, any floating-point dtype.
+
+    Arguments are those of `torch.nn.ZeroPad2d`, and keyword `contract`, of which no bit depends here.
+
+    Raises:
+        ShapeError: if negative padding cuts more than there is.
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ZeroPad2d.html
+    """
+
+
+class ZeroPad3d(_ConstantPad, torch.nn.ZeroPad3d):
+    """Padding by zeros: `(N, C, D, H, W)` or `(C, D, H, W)`, any floating-point dtype.
+
+    Arguments are those of `torch.nn.ZeroPad3d`, and keyword `contract`, of which no bit depends here.
+
+    Raises:
+        ShapeError: if negative padding cuts more than there is.
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ZeroPad3d.html
+    """
+
+
 __all__ = [
     "CircularPad1d",
     "CircularPad2d",
     "CircularPad3d",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
     "ReflectionPad1d",
     "ReflectionPad2d",
     "ReflectionPad3d",
     "ReplicationPad1d",
     "ReplicationPad2d",
     "ReplicationPad3d",
+    "ZeroPad1d",
+    "ZeroPad2d",
+    "ZeroPad3d",
 ]

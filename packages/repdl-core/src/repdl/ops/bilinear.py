@@ -1,0 +1,77 @@
+"""bilinear: a formula over two products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
+from repdl.errors import check, check_dim, check_size, check_tensor, check_tensor_or_none
+from repdl.registry import composite
+from repdl.replay import replayed
+
+__all__ = ["bilinear"]
+
+Tensor = torch.Tensor
+_ops = registry.functions
+
+
+def _check(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None, contract: str) -> None:
+    op = "bilinear"
+    check_dim(op, 3, weight=weight)
+    check(op, input1.dim() > 0, "input1 is 0-D, expected 1-D or more")
+    check_size(op, "input2.shape[:-1]", tuple(input2.shape[:-1]), tuple(input1.shape[:-1]), "input1.shape[:-1]")
+    for i, input in enumerate((input1, input2), 1):
+        check_size(op, f"input{i}.shape[-1]", input.shape[-1], weight.shape[i], f"weight.shape[{i}]")
+    if bias is not None:
+        check_size(op, "bias.shape", tuple(bias.shape), tuple(weight.shape[:1]), "weight.shape[:1]")
+
+
+def _formula(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None, c: str) -> Tensor:
+    outputs, features1, features2 = weight.shape
+    rows = input1.shape[:-1].numel()
+    matrix = weight.permute(1, 0, 2).reshape(features1, outputs * features2)
+    inner = _ops.matmul(input1.reshape(rows, features1), matrix, False, False, c)
+    columns = input2.reshape(rows, features2, 1)
+    result = _ops.matmul(inner.view(rows, outputs, features2), columns, False, False, c).squeeze(2)
+    result = result if bias is None else _ops.add(result, bias, c)
+    return result.view(*input1.shape[:-1], outputs)  # type: ignore[no-any-return]
+
+
+_op: Callable[..., Tensor] = composite(
+    "bilinear",
+    "(Tensor input1, Tensor input2, Tensor weight, Tensor? bias, str contract) -> Tensor",
+    _formula,
+    calls=("matmul", "add"),
+    check=_check,
+    dtypes=Dtypes(),
+    autocast={"cuda": None},
+)
+
+
+@replayed
+def bilinear(
+    input1: Tensor,
+    input2: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`input1 @ weight[o] @ input2 + bias[o]`: `(..., I), (..., J), (O, I, J) -> (..., O)`, any floating-point dtype.
+
+    The products of `input1` and `weight`, O * J a row, are kept for the backward pass.
+
+    Raises:
+        ShapeError: if the shapes do not fit together.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: bilinear v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.bilinear.html
+    """
+    name = contract_name(contract)
+    check_tensor("bilinear", input1=input1, input2=input2, weight=weight)
+    check_tensor_or_none("bilinear", bias=bias)
+    return _op(input1, input2, weight, bias, name)
