@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
 import torch
+from torch.nn.modules.lazy import LazyModuleMixin
 
 import repdl
 from repdl import nn
 from repdl.errors import UnsupportedError
-from repdl.nn import conversions
+from repdl.nn import conversions, convert
 
 
 class Soft(torch.nn.Upsample):
@@ -109,3 +111,38 @@ def test_register_conversion__wrong_classes():
 
 def test_supported__names_every_layer():
     assert {"Linear", "Conv2d", "BatchNorm1d", "CrossEntropyLoss"} <= set(conversions.supported())
+
+
+PENDING = {
+    *("AdaptiveAvgPool3d", "AdaptiveLogSoftmaxWithLoss", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d"),
+    *("AvgPool3d", "CTCLoss", "Conv3d", "ConvTranspose3d", "CosineEmbeddingLoss", "CosineSimilarity", "EmbeddingBag"),
+    *("GRU", "GRUCell", "LPPool1d", "LPPool2d", "LPPool3d", "LSTM", "LSTMCell", "MaxPool3d", "MaxUnpool1d"),
+    *("MaxUnpool2d", "MaxUnpool3d", "PairwiseDistance", "RNN", "RNNCell", "TripletMarginLoss"),
+    *("TripletMarginWithDistanceLoss", "Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"),
+}
+"""Classes that may be without a counterpart, and without a reason."""
+
+
+def test_left_out__every_class_of_torch_is_known():
+    """Each converts, is a container or wrapper, is lazy, or is left out with its reason, which is raised."""
+    classes = {name: value for name, value in vars(torch.nn).items() if isinstance(value, type)}
+    modules = {name: c for name, c in classes.items() if issubclass(c, torch.nn.Module)}
+    modules = {name: c for name, c in modules.items() if c.forward is not torch.nn.Module.forward}  # others are bases
+    holds = {c.__name__ for c in convert._CONTAINERS} | convert._WRAPPERS.keys()
+    without = {name for name, c in modules.items() if conversions.find(c) is None and name not in holds}
+    lazy = {name for name in without if issubclass(modules[name], LazyModuleMixin)}
+    assert without - lazy - conversions.LEFT_OUT.keys() <= PENDING
+    for name in conversions.LEFT_OUT.keys() & modules.keys():  # an older torch lacks some
+        assert name in without, name
+        module = modules[name].__new__(modules[name])
+        torch.nn.Module.__init__(module)
+        with pytest.raises(UnsupportedError, match=re.escape(f"{name}, {conversions.LEFT_OUT[name]}")):
+            repdl.from_torch_module(module)
+
+
+def test_functional__has_what_moves_data():
+    """torch's functions that compute nothing, and the layers over them: the same objects."""
+    for name in ("channel_shuffle", "one_hot", "pixel_shuffle", "pixel_unshuffle"):
+        assert getattr(nn.functional, name) is getattr(torch.nn.functional, name)
+    for name in ("ChannelShuffle", "Flatten", "Identity", "PixelShuffle", "PixelUnshuffle", "Unflatten"):
+        assert getattr(nn, name) is getattr(torch.nn, name)

@@ -23,6 +23,16 @@ class Conversion:
     check: Check | None = None
 
 
+LEFT_OUT = {
+    "CrossMapLRN2d": "is left out; LocalResponseNorm computes the same",
+    "FractionalMaxPool2d": "is left out: its windows are drawn by torch's generator",
+    "FractionalMaxPool3d": "is left out: its windows are drawn by torch's generator",
+    "LinearCrossEntropyLoss": "is left out; Linear and CrossEntropyLoss compute the same",
+    "RNNBase": "is the base of RNN, LSTM and GRU; use one of them",
+    "SyncBatchNorm": "is left out: its statistics depend on how many processes there are; use BatchNorm",
+}
+"""Classes of torch.nn that deliberately have no counterpart, and why."""
+
 _table: dict[type[torch.nn.Module], Conversion] = {}
 _combined: dict[tuple[type, type], type[torch.nn.Module]] = {}
 
@@ -121,10 +131,9 @@ for _name in modules.__all__:  # type: ignore[attr-defined]
         register_conversion(getattr(torch.nn, _name), _class, check=_CHECKS.get(_name))
 for _name in ("Identity", "Flatten", "Unflatten", "PixelShuffle", "PixelUnshuffle", "ChannelShuffle"):
     register_conversion(getattr(torch.nn, _name), keep)
-for _name in ("ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d"):
-    register_conversion(getattr(torch.nn, _name), keep)
 
 __all__ = [
+    "LEFT_OUT",
     "Check",
     "Conversion",
     "Convert",

@@ -171,7 +171,7 @@ def _class_problem(module: torch.nn.Module) -> str | None:
     if any(_is_torchs(c) for c in forward_of):
         theirs = next(c for c in cls.__mro__ if _is_torchs(c))
     if theirs is cls:
-        return "has no reproducible counterpart"
+        return conversions.LEFT_OUT.get(cls.__name__, "has no reproducible counterpart")
     if theirs is not None:
         return f"derives from torch's {theirs.__name__}, which has no reproducible counterpart"
     if not any(child is not None for child in module._modules.values()):

@@ -1,7 +1,35 @@
-"""torch's own classes: containers, and layers without arithmetic."""
+"""torch's own classes: containers, and layers that only move data."""
 
 from __future__ import annotations
 
-from torch.nn import Flatten, Identity, Module, ModuleDict, ModuleList, Parameter, Sequential, Unflatten
+from torch.nn import (
+    ChannelShuffle,
+    Flatten,
+    Identity,
+    Module,
+    ModuleDict,
+    ModuleList,
+    Parameter,
+    ParameterDict,
+    ParameterList,
+    PixelShuffle,
+    PixelUnshuffle,
+    Sequential,
+    Unflatten,
+)
 
-__all__ = ["Flatten", "Identity", "Module", "ModuleDict", "ModuleList", "Parameter", "Sequential", "Unflatten"]
+__all__ = [
+    "ChannelShuffle",
+    "Flatten",
+    "Identity",
+    "Module",
+    "ModuleDict",
+    "ModuleList",
+    "Parameter",
+    "ParameterDict",
+    "ParameterList",
+    "PixelShuffle",
+    "PixelUnshuffle",
+    "Sequential",
+    "Unflatten",
+]
