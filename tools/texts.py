@@ -32,7 +32,7 @@ def lists() -> dict[Path, dict[str, Iterable[str]]]:
     """README -> first cell of a row of a table -> the names that the second one begins with."""
     double = {name for name in repdl.ops.__all__ if name not in OPS or OPS[name].takes(torch.float64)}
     of = {name: getattr(repdl.ops, name).__module__.removeprefix("repdl.ops.") for name in repdl.ops.__all__}
-    losses = ("likelihoods", "losses", "margins")
+    losses = ("embedding_losses", "likelihoods", "losses", "margins")
     exact = {name for name, module in of.items() if module in ("unary", "pow") and name not in double}
     layers = {c for c in vars(modules).values() if isinstance(c, type) and issubclass(c, Layer) and c is not Layer}
     steps = [name for name in repdl.ops.__all__ if name in OPS and OPS[name].mutates]

@@ -162,6 +162,8 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     "softplus": ("input", "beta", "threshold"),
     **dict.fromkeys(("hardshrink", "softshrink"), ("input", "lambd")),
     "logsigmoid": UNARY,
+    "cosine_similarity": ("x1", "x2", "dim", "eps"),
+    "pairwise_distance": ("x1", "x2", "p", "eps", "keepdim"),
     "bilinear": ("input1", "input2", "weight", "bias"),
     "prelu": ("input", "weight"),
     "where": ("condition", "input", "other"),
@@ -242,8 +244,12 @@ def test_coverage__parameter_names_are_torchs(name: str) -> None:
 def test_coverage__numpys_names_where_torch_takes_them() -> None:
     for name in TORCH:
         mine, theirs = getattr(repdl.ops, name), getattr(torch, name, None)
-        if theirs is None or name in PYTHON or {"index", "indices"} & parameters(name).keys():
-            continue  # torch.nn.functional's take no other names, and those of indices not here
+        if (
+            theirs is None
+            or name in (*PYTHON, "cosine_similarity", "pairwise_distance")
+            or {"index", "indices"} & parameters(name).keys()
+        ):
+            continue  # torch.nn.functional's take no other names; those of indices and distances not here
         aliases = {alias for of, alias in (("dim", "axis"), ("keepdim", "keepdims")) if of in parameters(name)}
         assert aliases <= parameters(name).keys(), name
         if not aliases:

@@ -180,6 +180,39 @@ def test_margins__against_torch(reduction: str) -> None:
             assert_within(mine, theirs, 100 * U * 8, name)  # sums of up to 60 terms below 8, 8 roundings each
 
 
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_embedding_losses__against_torch(reduction: str) -> None:
+    """Values and derivatives: cosine_embedding_loss, triplet_margin_loss, and that with a distance of one's own."""
+    a, b, c = (uniform(i, 6, 5) for i in (1, 2, 3))
+    sign = torch.tensor([1, -1, -1, 1, -1, 1])
+    calls: dict[str, Any] = {
+        "cosine": lambda m, x, y, z: m.cosine_embedding_loss(x, y, sign, 0.1, reduction=reduction),
+        "one": lambda m, x, y, z: m.cosine_embedding_loss(x[1], y[1], sign[1], reduction=reduction),
+        "triplet": lambda m, x, y, z: m.triplet_margin_loss(x, y, z, reduction=reduction),
+        "swap": lambda m, x, y, z: m.triplet_margin_loss(x, y, z, 0.7, swap=True, reduction=reduction),
+        "p": lambda m, x, y, z: m.triplet_margin_loss(x, y, z, p=1, reduction=reduction),
+        "distance": lambda m, x, y, z: m.triplet_margin_with_distance_loss(
+            x, y, z, distance_function=lambda s, t: 1 - m.cosine_similarity(s, t), swap=True, reduction=reduction
+        ),
+        "no distance": lambda m, x, y, z: m.triplet_margin_with_distance_loss(x, y, z, margin=0.5, reduction=reduction),
+    }
+    for name, call in calls.items():
+        results = []
+        for module, dtype in ((ops, torch.float32), (F, torch.float64)):
+            leaves = [t.to(dtype).requires_grad_() for t in (a, b, c)]
+            loss = call(module, *leaves)
+            grads = torch.autograd.grad(loss.sum(), leaves, allow_unused=True)
+            results.append([loss.detach(), *(g for g in grads if g is not None)])
+        for mine, theirs in zip(*results):
+            assert_within(mine, theirs, 40 * U * 16, name)  # quotients by norms of 0.5 and more
+    with pytest.raises(ShapeError, match="margin is 0.0, expected a number above 0"):
+        ops.triplet_margin_loss(a, b, c, 0.0)
+    with pytest.raises(ShapeError, match=r"triplet_margin_loss: negative.dim\(\) is 1"):
+        ops.triplet_margin_loss(a, b, c[0])
+    with pytest.raises(ShapeError, match=r"target.shape is \(5,\), expected \(6,\)"):
+        ops.cosine_embedding_loss(a, b, sign[:5])
+
+
 def test_margins__errors() -> None:
     x, target = uniform(1, 4, 3), torch.tensor([0, 2, 1, 0])
     with pytest.raises(OutOfRangeError, match=r"multi_margin_loss: target\[1\] is 3, expected 0 to 2"):
@@ -252,7 +285,7 @@ class Recorder(TorchDispatchMode):
 
 @pytest.mark.parametrize(
     "name", [*LOSSES, "binary_cross_entropy", "gaussian_nll_loss", "margin_ranking_loss", "multi_margin_loss",
-             "multilabel_margin_loss"]
+             "multilabel_margin_loss", "cosine_embedding_loss"]
 )  # fmt: skip
 def test_losses__call_the_ops_that_they_name(name: str) -> None:
     with Recorder() as recorder:

@@ -22,7 +22,12 @@ LAYERS = {name for name, value in vars(nn).items() if isinstance(value, type) an
 INFOS = {info.module_cls.__name__: info for info in module_db if info.module_cls.__name__ in LAYERS}
 DROPOUTS = {name for name in LAYERS if "Dropout" in name}
 UNPOOLS = {name for name in LAYERS if "Unpool" in name or "Upsampl" in name}
-WITHOUT = {"Layer", "EmbeddingBag", "Fold", "Hardsigmoid", "RReLU", "TransformerDecoder", "Unfold", *UNPOOLS, *DROPOUTS}
+WITHOUT = {
+    *("CosineSimilarity", "EmbeddingBag", "Fold", "Hardsigmoid", "Layer", "PairwiseDistance", "RReLU", "Unfold"),
+    *("TransformerDecoder", "TripletMarginLoss", "TripletMarginWithDistanceLoss"),
+    *UNPOOLS,
+    *DROPOUTS,
+}
 """Layers of which the database has no samples."""
 
 BOUND = 2.0**-13

@@ -25,11 +25,13 @@ from repdl.ops.conv2d import *
 from repdl.ops.conv_transpose import *
 from repdl.ops.cross_entropy import *
 from repdl.ops.diff import *
+from repdl.ops.distance import *
 from repdl.ops.distributions import *
 from repdl.ops.dropout import *
 from repdl.ops.einsum import *
 from repdl.ops.elementwise import *
 from repdl.ops.embedding_bag import *
+from repdl.ops.embedding_losses import *
 from repdl.ops.gather import *
 from repdl.ops.group_norm import *
 from repdl.ops.index_sum import *

@@ -32,6 +32,14 @@ def _probabilities() -> tuple[torch.Tensor, torch.Tensor]:
     return x.unsqueeze(1), some_specials()
 
 
+def _signs(n: int) -> torch.Tensor:
+    return torch.where(uniform(3, n) < 0, -1.0, 1.0)
+
+
+def _triplet(*shape: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return uniform(1, *shape), uniform(2, *shape), uniform(3, *shape)
+
+
 def _of_each(make: Callable[[str], tuple[Any, ...]]) -> dict[str, Callable[[], tuple[Any, ...]]]:
     """A case for each reduction."""
     return {r: partial(make, r) for r in REDUCTIONS}
@@ -109,6 +117,29 @@ CASES = [
             "transposed": lambda: (uniform(1, 5, 7).t(), _labels(), "none"),
             "many": lambda: (uniform(1, 2, 40), index(2, 41, 2, 40) - 1, "sum"),
             "empty": lambda: (uniform(1, 0, 5), _labels()[:0], "mean"),
+        }.items()
+    ),
+    *(
+        Case("cosine_embedding_loss", name, make, dtypes=EVERY if name in ("special", "mean") else ())
+        for name, make in {
+            **_of_each(lambda r: (uniform(1, 9, 70), uniform(2, 9, 70), _signs(9), 0.1, r)),
+            "special": lambda: (uniform(1, 40, 3, special=True), uniform(2, 40, 3), _signs(40), 0.0, "none"),
+            "zeros": lambda: (torch.zeros(4, 3), uniform(2, 4, 3), _signs(4), 0.5, "none"),
+            "transposed": lambda: (uniform(1, 7, 9).t(), uniform(2, 9, 7), _signs(9), 0.0, "none"),
+            "dim_1": lambda: (uniform(1, 7), uniform(2, 7), torch.tensor(-1.0), 0.0, "mean"),
+            "empty": lambda: (uniform(1, 0, 7), uniform(2, 0, 7), _signs(0), 0.0, "mean"),
+        }.items()
+    ),
+    *(
+        Case("triplet_margin_loss", name, make, dtypes=EVERY if name in ("special", "mean") else ())
+        for name, make in {
+            **_of_each(lambda r: (*_triplet(9, 70), 1.0, 2.0, 1e-6, False, r)),
+            "swap": lambda: (*_triplet(9, 7), 0.5, 2.0, 1e-6, True, "none"),
+            "p_1": lambda: (*_triplet(9, 7), 0.5, 1.0, 1e-6, True, "none"),
+            "p_3": lambda: (*_triplet(9, 7), 0.5, 3.0, 1e-6, False, "none"),
+            "special": lambda: (uniform(1, 40, 3, special=True), uniform(2, 40, 3), uniform(3, 1, 3), 1.0, 2.0, 1e-6, True, "none"),
+            "transposed": lambda: (uniform(1, 7, 9).t(), uniform(2, 9, 7), uniform(3, 9, 7), 1.0, 2.0, 1e-6, False, "none"),
+            "empty": lambda: (*_triplet(0, 7), 1.0, 2.0, 1e-6, False, "mean"),
         }.items()
     ),
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from repdl.nn.modules.attention import *
 from repdl.nn.modules.batchnorm import *
 from repdl.nn.modules.containers import *
 from repdl.nn.modules.conv import *
+from repdl.nn.modules.distance import *
 from repdl.nn.modules.dropout import *
 from repdl.nn.modules.fold import *
 from repdl.nn.modules.instancenorm import *
