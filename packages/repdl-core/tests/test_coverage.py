@@ -111,8 +111,10 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(("mm", "bmm"), ("input", "mat2")),
     **dict.fromkeys(("sum", "mean"), ("input", "dim", "keepdim", "dtype")),
     "addmm": ("input", "mat1", "mat2", "beta", "alpha"),
-    **dict.fromkeys(("conv1d", "conv2d"), ("input", "weight", "bias", "stride", "padding", "dilation", "groups")),
-    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d"), TRANSPOSED),
+    **dict.fromkeys(
+        ("conv1d", "conv2d", "conv3d"), ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
+    ),
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), TRANSPOSED),
     **dict.fromkeys(
         ("gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"), ("input", "hx", "w_ih", "w_hh", "b_ih", "b_hh")
     ),

@@ -1,4 +1,4 @@
-"""Conv2d against torch: every option, outputs and gradients, errors."""
+"""Convolutions against torch: every option, outputs and gradients, errors; lazy modules."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 
+import repdl
 from repdl import nn
-from repdl.errors import ShapeError
+from repdl.errors import ShapeError, UnsupportedError
 
 # The longest dot product is that of the weight's gradient, 2 images of 9 by 10 positions:
 # K = 180 products in [-1, 1], within K * K * 2**-24.
@@ -58,3 +59,49 @@ def test_conv2d__wrong_channels():
 def test_conv2d__kernel_larger_than_input():
     with pytest.raises(ShapeError, match="kernel is larger"):
         nn.Conv2d(1, 1, 5)(torch.ones(1, 1, 4, 4))
+
+
+SIDES = {1: (9,), 2: (9, 10), 3: (5, 6, 7)}
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same'")
+def test_conv__every_padding_mode_and_number_of_sides(compare, uniform):
+    # At most 2 images of 210 positions, products in [-1, 1]: within K * K * 2**-24.
+    bound = 420 * 420 * 2.0**-24
+    for dims, sides in SIDES.items():
+        for mode in ("zeros", "reflect", "replicate", "circular"):
+            for padding in (1, "same", (2,) * dims):
+                options = {"kernel_size": (3, 2, 4)[:dims], "padding": padding, "padding_mode": mode, "groups": 2}
+                for batch in ((2,), ()):
+                    layer, reference = (getattr(of, f"Conv{dims}d")(4, 6, **options) for of in (nn, torch.nn))
+                    compare(layer, reference, uniform(*batch, 4, *sides), tolerance=bound)
+        options = {"stride": 2, "padding": 1, "groups": 2, "dilation": 2}
+        for x in (uniform(2, 4, *sides), uniform(4, *sides)):
+            layer, reference = (getattr(of, f"ConvTranspose{dims}d")(4, 6, 3, **options) for of in (nn, torch.nn))
+            compare(layer, reference, x, tolerance=bound)
+            size = [n + 1 for n in layer(x).shape[-dims:]]
+            assert layer(x, output_size=size).shape == reference(x, output_size=size).shape
+
+
+LAZY = {
+    "LazyLinear": ((5,), (4, 7)),
+    **{f"LazyConv{d}d": ((5, 2), (2, 3, *SIDES[d])) for d in SIDES},
+    **{f"LazyConvTranspose{d}d": ((5, 2), (2, 3, *SIDES[d])) for d in SIDES},
+    **{f"LazyBatchNorm{d}d": ((), (2, 3, *SIDES[d])) for d in SIDES},
+    **{f"LazyInstanceNorm{d}d": ((), (2, 3, *SIDES[d])) for d in SIDES},
+}
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules are a new feature")
+def test_lazy__converted_once_they_have_their_sizes(uniform):
+    """Before, a conversion says what to do; strict=False leaves them as they are."""
+    for name, (args, shape) in LAZY.items():
+        model = torch.nn.Sequential(getattr(torch.nn, name)(*args))
+        with pytest.raises(UnsupportedError, match=f"0: {name}, is lazy; pass one input through the model first"):
+            repdl.from_torch_module(model)
+        x = uniform(*shape)
+        model(x)
+        converted = repdl.from_torch_module(model)
+        assert type(converted[0]) is getattr(nn, name.removeprefix("Lazy"))
+        assert list(converted.state_dict()) == list(model.state_dict())
+        assert (converted.eval()(x) - model.eval()(x)).detach().abs().max() <= 2.0**-18

@@ -10,7 +10,7 @@ and an implementation takes exactly the arguments of the schema, already checked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -350,9 +350,14 @@ def implementations(backend: Backend) -> dict[str, Callable[..., Any]]:
     composites = {
         name: _on_backend(backend, op.formula)
         for name, op in OPS.items()
-        if op.formula is not None and op.calls <= found.keys()
+        if op.formula is not None and _is_computed(op, found.keys())
     }
     return {**composites, **found}
+
+
+def _is_computed(op: Op, kernels: Collection[str]) -> bool:
+    """Whether a backend with these kernels has the op, as a formula over others if not as one of them."""
+    return op.name in kernels or (op.formula is not None and all(_is_computed(OPS[n], kernels) for n in op.calls))
 
 
 def _on_backend(backend: Backend, formula: Callable[..., Any]) -> Callable[..., Any]:

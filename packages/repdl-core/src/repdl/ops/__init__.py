@@ -22,6 +22,7 @@ from repdl.ops.cast import *
 from repdl.ops.cell import *
 from repdl.ops.conv1d import *
 from repdl.ops.conv2d import *
+from repdl.ops.conv3d import *
 from repdl.ops.conv_transpose import *
 from repdl.ops.cross_entropy import *
 from repdl.ops.diff import *

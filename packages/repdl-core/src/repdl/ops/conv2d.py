@@ -11,67 +11,15 @@ from repdl import layout, registry
 from repdl.autocast import LOWER
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import (
-    UnsupportedError,
-    as_int,
-    as_pair,
-    check,
-    check_dim,
-    check_size,
-    check_tensor,
-    check_tensor_or_none,
-)
+from repdl.errors import as_int, check_dim, check_size, check_tensor, check_tensor_or_none
+from repdl.ops._convolution import as_sides, check_geometry, check_options, named_padding, output_size
 from repdl.replay import replayed
 
 __all__ = ["conv2d"]
 
 
-def output_size(size: int, kernel: int, stride: int, padding: int, dilation: int) -> int:
-    """Number of positions of a dilated kernel on a padded side of length `size`."""
-    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-
-
-def _check_options(stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int) -> None:
-    for name, values, least in (("stride", stride, 1), ("padding", padding, 0), ("dilation", dilation, 1)):
-        check("conv2d", len(values) == 2, lambda: f"{name} has {len(values)} values, expected 2 (height, width)")
-        check("conv2d", min(values) >= least, lambda: f"{name} is {tuple(values)}, expected at least {least}")
-    check("conv2d", groups >= 1, lambda: f"groups is {groups}, expected a positive integer")
-
-
-def _check_geometry(
-    input_shape: Sequence[int],
-    weight_shape: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-) -> list[int]:
-    """Raise unless the shapes fit together; returns the output shape."""
-    _check_options(stride, padding, dilation, groups)
-    channels, out_channels = input_shape[1], weight_shape[0]
-    if channels % groups or channels // groups != weight_shape[1]:
-        check_size("conv2d", "input.shape[1]", channels, weight_shape[1] * groups, "weight.shape[1] * groups")
-    check(
-        "conv2d",
-        out_channels > 0 and out_channels % groups == 0,
-        lambda: f"weight.shape[0] is {out_channels}, expected a positive multiple of groups = {groups}",
-    )
-    shape = [input_shape[0], out_channels]
-    for axis, side in ((0, "height"), (1, "width")):
-        size, kernel = input_shape[2 + axis], weight_shape[2 + axis]
-        check("conv2d", kernel > 0, lambda: f"weight {side} is 0, expected a positive kernel size")
-        check("conv2d", size > 0, lambda: f"input {side} is 0, expected a positive size")
-        n = output_size(size, kernel, stride[axis], padding[axis], dilation[axis])
-        check(
-            "conv2d",
-            size + 2 * padding[axis] >= dilation[axis] * (kernel - 1) + 1,
-            lambda: (
-                f"the kernel is larger than the padded input: {side} {dilation[axis] * (kernel - 1) + 1} > "
-                f"{size + 2 * padding[axis]}; expected a smaller kernel or dilation, or more padding"
-            ),
-        )
-        shape.append(n)
-    return shape
+def _check_geometry(input_shape: Sequence[int], weight_shape: Sequence[int], *options: Any) -> list[int]:
+    return check_geometry("conv2d", input_shape, weight_shape, *options)
 
 
 def _check(
@@ -198,7 +146,7 @@ def _check_grad_weight(
     contract: str,
 ) -> None:
     check_dim("conv2d_grad_weight", 4, grad=grad, input=input)
-    _check_options(stride, padding, dilation, groups)
+    check_options("conv2d", 2, stride, padding, dilation, groups)
     weight_shape = [grad.shape[1], input.shape[1] // groups, *kernel_size]
     expected = _check_geometry(input.shape, weight_shape, stride, padding, dilation, groups)
     check_size("conv2d_grad_weight", "grad.shape", list(grad.shape), expected, "the output shape of conv2d")
@@ -266,22 +214,12 @@ def conv2d(
     check_tensor_or_none("conv2d", bias=bias)
     check_dim("conv2d", (3, 4), input=input)
     check_dim("conv2d", 4, weight=weight)
-    strides, dilations = as_pair("conv2d", "stride", stride), as_pair("conv2d", "dilation", dilation)
+    strides, dilations = (
+        as_sides("conv2d", name, value, 2) for name, value in (("stride", stride), ("dilation", dilation))
+    )
     groups = as_int("conv2d", "groups", groups)
     name = contract_name(contract)
     batch = input if input.dim() == 4 else input.unsqueeze(0)
-    if padding == "valid":
-        paddings = [0, 0]
-    elif padding == "same":
-        if strides != [1, 1]:
-            raise UnsupportedError(f"conv2d: padding is 'same' with stride {tuple(strides)}, expected stride 1")
-        total = [d * (k - 1) for d, k in zip(dilations, weight.shape[2:])]
-        paddings = [t // 2 for t in total]
-        if any(t % 2 for t in total):
-            batch = torch.nn.functional.pad(batch, (0, total[1] % 2, 0, total[0] % 2))
-    elif isinstance(padding, str):
-        raise UnsupportedError(f"conv2d: padding is {padding!r}, expected 'same', 'valid' or integers")
-    else:
-        paddings = as_pair("conv2d", "padding", padding)
+    batch, paddings = named_padding("conv2d", batch, weight.shape[2:], strides, padding, dilations)
     output = _op(batch, weight, bias, strides, paddings, dilations, groups, name)
     return output if input.dim() == 4 else output.squeeze(0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from repdl.ops.conv2d import output_size
+from repdl.ops._convolution import output_size
 from repdl.testing.cases import DOUBLE, EVERY, Case
 from repdl.testing.inputs import uniform
 

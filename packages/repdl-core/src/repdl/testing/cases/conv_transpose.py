@@ -1,4 +1,4 @@
-"""Cases of conv_transpose2d: every option, layouts, special values."""
+"""Cases of transposed convolutions: every option, layouts, special values."""
 
 from __future__ import annotations
 
@@ -46,6 +46,19 @@ def _subnormal() -> tuple[Any, ...]:
     return image * 2.0**-130, weight, None, *options
 
 
+def _volumes(name: str, special: bool = False) -> tuple[Any, ...]:
+    """The same with a depth of 4, whose kernel and options are those of the width."""
+    n, c, h, w, o, kh, kw, stride, padding, more, groups, dilation = GEOMETRIES[name]
+    operands = uniform(1, n, c, 4, h, w, special=special), uniform(2, c, o, kw, kh, kw), uniform(3, o * groups)
+    options = [[values[1], *values] for values in (stride, padding, more)]
+    return *operands, *options, groups, [dilation[1], *dilation]
+
+
+def _strided_volumes() -> tuple[Any, ...]:
+    volume, weight, _, *options = _volumes("stride_padding")
+    return volume.transpose(1, 4).contiguous().transpose(1, 4), weight.flip(2).transpose(2, 4), None, *options
+
+
 CASES = [
     *(
         Case("conv_transpose2d", name, lambda name=name: _arguments(name), dtypes=EVERY if name == "stride" else DOUBLE)
@@ -56,4 +69,11 @@ CASES = [
     Case("conv_transpose2d", "special", lambda: _arguments("plain", special=True), dtypes=EVERY),
     Case("conv_transpose2d", "subnormal", _subnormal),
     Case("conv_transpose2d", "empty", lambda: (uniform(1, 0, 3, 4, 4), *_arguments("plain")[1:])),
+    *(
+        Case("conv_transpose3d", name, lambda name=name: _volumes(name), dtypes=EVERY if name == "stride" else DOUBLE)
+        for name in GEOMETRIES
+    ),
+    Case("conv_transpose3d", "special", lambda: _volumes("stride_padding", special=True)),
+    Case("conv_transpose3d", "strided", lambda: _strided_volumes(), dtypes=DOUBLE),
+    Case("conv_transpose3d", "empty", lambda: (uniform(1, 0, 3, 4, 4, 3), *_volumes("plain")[1:])),
 ]
