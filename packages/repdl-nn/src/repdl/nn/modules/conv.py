@@ -70,8 +70,7 @@ class Conv2d(_Convolution, torch.nn.Conv2d):
     _function = "conv2d"
 
 
-class ConvTranspose1d(_TransposedConvolution, torch.nn.ConvTranspose1d):
-class Conv3d(_ReproducibleConv, torch.nn.Conv3d):
+class Conv3d(_Convolution, torch.nn.Conv3d):
     """3-D convolution: `(N, C, D, H, W)` to `(N, O, OD, OH, OW)`, or both without N, any floating-point dtype.
 
     Arguments and initialisation are those of `torch.nn.Conv3d`, and keywords `contract` and `generator`.
@@ -83,22 +82,10 @@ class Conv3d(_ReproducibleConv, torch.nn.Conv3d):
     Contract: conv3d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Conv3d.html
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """`(N, C, D, H, W) -> (N, O, OD, OH, OW)`."""
-        input, padding = self._padded(input)
-        return F.conv3d(
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            padding,
-            self.dilation,
-            self.groups,
-            contract=self.contract,
-        )
+    _function = "conv3d"
 
 
-class ConvTranspose1d(_ReproducibleConv, torch.nn.ConvTranspose1d):
+class ConvTranspose1d(_TransposedConvolution, torch.nn.ConvTranspose1d):
     """Transposed 1-D convolution: `(N, C, L)` or `(C, L)` to the same with O, OL, any floating-point dtype.
 
     Arguments and initialisation are those of `torch.nn.ConvTranspose1d`, and keywords `contract` and `generator`.
@@ -128,7 +115,7 @@ class ConvTranspose2d(_TransposedConvolution, torch.nn.ConvTranspose2d):
     _function = "conv_transpose2d"
 
 
-class ConvTranspose3d(_ReproducibleConv, torch.nn.ConvTranspose3d):
+class ConvTranspose3d(_TransposedConvolution, torch.nn.ConvTranspose3d):
     """Transposed 3-D convolution: `(N, C, D, H, W)` or `(C, D, H, W)` to the same with O, OD, OH, OW, any dtype.
 
     Arguments and initialisation are those of `torch.nn.ConvTranspose3d`, and keywords `contract` and `generator`.
@@ -140,28 +127,7 @@ class ConvTranspose3d(_ReproducibleConv, torch.nn.ConvTranspose3d):
     Contract: conv_transpose v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.ConvTranspose3d.html
     """
 
-    def forward(self, input: torch.Tensor, output_size: Sequence[int] | None = None) -> torch.Tensor:
-        """`(N, C, D, H, W) -> (N, O, OD, OH, OW)`, of `output_size` where that is given."""
-        output_padding = self._output_padding(
-            input,
-            output_size,  # type: ignore[arg-type]
-            self.stride,  # type: ignore[arg-type]
-            self.padding,  # type: ignore[arg-type]
-            self.kernel_size,  # type: ignore[arg-type]
-            3,
-            self.dilation,  # type: ignore[arg-type]
-        )
-        return F.conv_transpose3d(
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,  # type: ignore[arg-type]
-            output_padding,
-            self.groups,
-            self.dilation,
-            contract=self.contract,
-        )
+    _function = "conv_transpose3d"
 
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
