@@ -18,6 +18,8 @@ from pathlib import Path
 import torch
 
 import repdl
+from repdl.audit import KINDS, Kind
+from repdl.audit.kinds import TORCH
 from repdl.nn import modules
 from repdl.nn.modules import Layer
 from repdl.registry import OPS
@@ -80,6 +82,15 @@ def dtypes(family: str) -> str:
     return line + (f"; int64 {', '.join(integers)}" if integers else "")
 
 
+def kinds() -> str:
+    """The end of the page about torch's ops: those of each kind."""
+    text = [f"## The table\n\nOps of torch {TORCH} by name, in all their overloads.\n"]
+    for kind in Kind:
+        names = ", ".join(f"`{name}`" for name in sorted(KINDS) if KINDS[name] is kind)
+        text += [f"### {kind.name.capitalize()}\n\n{kind.value}\n\n{names}\n"]
+    return "\n".join(text)
+
+
 def pages() -> dict[Path, str]:
     """Every page that rows are part of, as it should be."""
     found: dict[Path, str] = {}
@@ -92,6 +103,8 @@ def pages() -> dict[Path, str]:
             written = path.read_text(encoding="utf-8").partition(f"\n{HEADING}")[0]
             written = re.sub(r"^- Dtypes: .*?(?=[.;] [A-Zb]|\.$)", f"- Dtypes: {dtypes(family)}", written, flags=re.M)
             found[path] = "\n".join([written, HEADING.rstrip(), *texts, ""])
+    ops = ROOT / "docs/torch-ops.md"
+    found[ops] = ops.read_text(encoding="utf-8").partition("## The table\n")[0] + kinds()
     for path, rows in lists().items():
         found[path] = path.read_text(encoding="utf-8")
         for first, names in rows.items():

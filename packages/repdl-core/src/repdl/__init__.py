@@ -15,6 +15,7 @@ __path__ = extend_path(__path__, __name__)
 __version__ = "0.1.0"
 
 from repdl import ops, random, utils
+from repdl.audit import audit
 from repdl.backend import Backend, backends, set_backend, use_backend
 from repdl.config import get_num_threads, set_num_threads
 from repdl.contract import Contract, get_contract, set_contract, use_contract
@@ -50,6 +51,7 @@ __all__ = [
     "Contract",
     "RepDLError",
     "__version__",
+    "audit",
     "backends",
     "digest",
     "get_contract",

@@ -22,15 +22,10 @@ from repdl.errors import BackendError
 from repdl.families import Family, families
 from repdl.plugins import plugins
 from repdl.registry import OPS, implementations
+from repdl.utils import table
 
 if TYPE_CHECKING:
     from repdl.testing.check import Report
-
-
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as columns of even width."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
 
 
 def shown(details: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
 
 import torch
@@ -31,3 +32,9 @@ def get_hash(x: torch.Tensor | torch.nn.Module) -> str:
 def print_hash(x: torch.Tensor | torch.nn.Module) -> None:
     """Print `get_hash(x)`."""
     print(get_hash(x))
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as columns of even width."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)

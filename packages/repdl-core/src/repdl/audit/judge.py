@@ -1,0 +1,314 @@
+"""What is known of the bits of one call of an op: its kind, and what the arguments say beyond it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import _disable_current_modes
+
+from repdl.audit.kinds import Kind, kind_of, plain_name
+from repdl.registry import OPS
+
+
+class Verdict(Enum):
+    """What is known of the bits of a call; only `DRAWN` and `REFUSED` differ between machines."""
+
+    REGISTERED = "registered"
+    MOVED = "moves data"
+    EXACT = "exact"
+    ROUNDED = "one rounding"
+    DRAWN = "torch's random numbers"
+    REFUSED = "not reproducible"
+
+    @property
+    def ok(self) -> bool:
+        """Whether the bits are the same on every machine."""
+        return self not in (Verdict.DRAWN, Verdict.REFUSED)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict and its reason."""
+
+    verdict: Verdict
+    reason: str
+
+
+Arguments = Mapping[str, Any]
+Condition = Callable[[Arguments, Any], "str | None"]
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_HALF = (torch.float16, torch.bfloat16)
+_FLOATS = (torch.float32, torch.float64, *_HALF)
+_DEVICES = ("cpu", "cuda", "meta")
+_SIGN_OF_ZERO = "which of +0 and -0 it gives depends on the processor"
+_ZEROS = _names("relu clamp clamp_min clamp_max hardtanh max maximum min minimum fmax fmin amax amin aminmax")
+_REASONS = {
+    Kind.MOVES: "moves data",
+    Kind.EXACT: "exact",
+    Kind.INTEGER: "exact for integers",
+    Kind.ROUNDS: "one rounding of IEEE 754",
+    Kind.DRAWS: "draws from torch's generator, whose numbers depend on device, version and threads",
+    Kind.REFUSED: "no contract gives its roundings and their order",
+}
+
+
+def judge(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Judgement:
+    """What is known of the bits of a call of an op, which gave `result`."""
+    if is_registered(op):
+        return Judgement(Verdict.REGISTERED, "an op of the registry")
+    name = plain_name(op)
+    kind = kind_of(name)
+    if kind is None:
+        return Judgement(Verdict.REFUSED, "not in the table of torch's ops (docs/torch-ops.md): nothing is known of it")
+    if kind is Kind.DRAWS:
+        return Judgement(Verdict.DRAWN, _REASONS[kind])
+    if kind is Kind.REFUSED:
+        return Judgement(Verdict.REFUSED, _REASONS[kind])
+    arguments = dict(zip((a.name for a in op._schema.arguments), args)) | dict(kwargs)
+    tensors = [*_tensors(arguments.values()), *_tensors((result,))]
+    return _judge_known(name, kind, arguments, tensors, result)
+
+
+def _judge_known(name: str, kind: Kind, arguments: Arguments, tensors: list[torch.Tensor], result: Any) -> Judgement:
+    numeric = {t.dtype for t in tensors}
+    fractional = any(dtype.is_floating_point or dtype.is_complex for dtype in numeric)
+    if kind is Kind.INTEGER and fractional:
+        return Judgement(Verdict.REFUSED, _SIGN_OF_ZERO if name in _ZEROS else _REASONS[Kind.REFUSED])
+    condition = _CONDITIONS.get(name)
+    problem = None if condition is None else condition(arguments, result)
+    if kind is Kind.EXACT and any(d.is_complex for d in numeric) and name not in _ON_COMPLEX:
+        problem = "computes with complex numbers"
+    if kind is Kind.ROUNDS and fractional and problem is None:
+        converts = name in _CONVERSIONS
+        if converts and len(numeric) == 1:
+            kind = Kind.MOVES
+        else:
+            problem = _rounding_problem(tensors, converts)
+    if problem is not None:
+        return Judgement(Verdict.REFUSED, problem)
+    verdict = {Kind.MOVES: Verdict.MOVED, Kind.ROUNDS: Verdict.ROUNDED}.get(kind, Verdict.EXACT)
+    if kind is Kind.ROUNDS and not fractional:
+        return Judgement(Verdict.EXACT, _REASONS[Kind.INTEGER])
+    return Judgement(verdict, _REASONS[kind])
+
+
+def is_registered(op: Any) -> bool:
+    """Whether an op is RepDL's own, or one of another project in its registry."""
+    if not isinstance(op, OpOverload):
+        return False
+    if op.namespace == "repdl":
+        return True
+    known = OPS.get(op._opname)
+    return known is not None and known.overload is op
+
+
+# What torch's arithmetic gives once, as IEEE 754 says.
+
+
+def _rounding_problem(tensors: Iterable[torch.Tensor], converts: bool) -> str | None:
+    """Why an operation of one rounding on these tensors is none after all, or None."""
+    for tensor in tensors:
+        dtype = tensor.dtype
+        if dtype.is_complex:
+            return "computes with complex numbers"
+        if dtype.is_floating_point and dtype not in _FLOATS:
+            return f"computes in {_shown(dtype)}"
+        if tensor.layout is not torch.strided:
+            return f"computes with tensors of layout {str(tensor.layout).removeprefix('torch.')}"
+        if tensor.device.type not in _DEVICES:
+            return f"nothing is known of the arithmetic of {tensor.device.type}"
+    if not converts:
+        dtypes = {t.dtype for t in tensors if t.dtype.is_floating_point}
+        if len(dtypes) > 1 and dtypes & {*_HALF}:
+            return f"computes with {' and '.join(sorted(_shown(d) for d in dtypes))}, rounded in an order of torch's"
+    if not _is_ieee():
+        return "this thread flushes subnormal numbers or does not round to nearest, and torch's ops follow it"
+    return None
+
+
+# Not constants in a function, where the compiler of Python would compute with them.
+_SMALLEST, _HALF_STEP, _MOST_OF_A_STEP = 2.0**-1074, 2.0**-53, 1.5 * 2.0**-53
+
+
+def _is_ieee() -> bool:
+    """Whether this thread rounds to nearest even and keeps subnormal numbers."""
+    one = _SMALLEST * 2.0**1000 * 2.0**74
+    return (
+        one == 1.0
+        and one + _HALF_STEP == 1.0
+        and -one - _HALF_STEP == -1.0
+        and one + _MOST_OF_A_STEP > 1.0
+        and -one - _MOST_OF_A_STEP < -1.0
+    )
+
+
+def _alpha(arguments: Arguments, result: Any) -> str | None:
+    """Of `add`, `sub`, `rsub`."""
+    if isinstance(result, torch.Tensor) and not (result.is_floating_point() or result.is_complex()):
+        return None
+    if arguments.get("alpha", 1) in (0, 1, -1):
+        return _number(arguments, result)
+    return "multiplies by alpha and adds, with one rounding or two as the processor does it"
+
+
+def _quotient(arguments: Arguments, result: Any) -> str | None:
+    """Of `div`."""
+    mode, other = arguments.get("rounding_mode"), arguments["other"]
+    if mode is not None and result.dtype.is_floating_point:
+        return f"div(rounding_mode={mode!r}) rounds more than once"
+    number = other if isinstance(other, (int, float)) else None
+    if number is None and other.dim() == 0 and other.device != result.device:
+        number = other.item()
+    if number is not None and mode is None and not _is_power_of_two(number):
+        return "divides by a number, which torch on a GPU does by multiplying with its reciprocal"
+    return _number(arguments, result)
+
+
+def _is_power_of_two(number: float) -> bool:
+    return (
+        number == 0
+        or not math.isfinite(number)
+        or (abs(math.frexp(number)[0]) == 0.5 and 2**-125 < abs(number) < 2**125)
+    )
+
+
+def _number(arguments: Arguments, result: Any) -> str | None:
+    """A number beside tensors of halves: torch takes it in float32 or in the half, as the op and the device do."""
+    if isinstance(result, torch.Tensor) and result.dtype in _HALF:
+        for value in (arguments.get("self"), arguments.get("other")):
+            if isinstance(value, (int, float)):
+                with _disable_current_modes():
+                    held = torch.tensor(value, dtype=result.dtype).item()
+                if held != value and not math.isnan(value):
+                    return f"computes with the number {value}, which {_shown(result.dtype)} does not hold"
+    return None
+
+
+def _range(arguments: Arguments, result: Any) -> str | None:
+    """Of `arange` and `range`."""
+    if not result.dtype.is_floating_point:
+        integers = all(isinstance(arguments.get(n, 0), int) for n in ("start", "end", "step"))
+        return None if integers else "computes integers from floating-point numbers"
+    exact = 2 / torch.finfo(result.dtype).eps
+    for name in ("start", "step", "end"):
+        value = float(arguments.get(name, 0))
+        if (name != "end" and not value.is_integer()) or abs(value) > exact:
+            return "computes start + i * step with one rounding or two as the processor does it"
+    return None
+
+
+def _conversion(arguments: Arguments, result: Any) -> str | None:
+    """Of `_to_copy` and `copy`: what differs is a number beyond the integers, and float64 to a half."""
+    sources = list(_tensors((arguments.get("src", arguments.get("self")),)))
+    for source, made in zip(sources, _tensors((result,))):
+        if source.dtype is torch.float64 and made.dtype in _HALF:
+            return f"rounds float64 to float32 and then to {_shown(made.dtype)}, or once, as the device does it"
+        if not source.dtype.is_floating_point or made.dtype.is_floating_point or made.dtype.is_complex:
+            continue
+        if made.dtype is not torch.bool and _is_real(source):
+            with _disable_current_modes(), torch.no_grad():
+                limits, values = torch.iinfo(made.dtype), source.detach().trunc().double()
+                if not bool(((values >= limits.min) & (values < limits.max + 1.0)).all()):
+                    return f"converts numbers that {_shown(made.dtype)} does not hold, or NaN: undefined in C++"
+    return None
+
+
+# Where several values would go to one place.
+
+
+def _writes(arguments: Arguments, result: Any) -> str | None:
+    """Of `index_put` and `put`."""
+    indices, values = arguments.get("indices", arguments.get("index")), arguments.get("values", arguments.get("source"))
+    if arguments.get("accumulate", False):
+        return None if not values.dtype.is_floating_point else "sums the values of equal indices in an order of torch's"
+    if values.numel() == 1 or not all(_is_real(i) for i in _tensors((indices,))):
+        return None
+    with _disable_current_modes(), torch.no_grad():
+        place = arguments["self"]
+        numbers = torch.arange(place.numel(), device=place.device).view(place.shape)
+        reached = (
+            numbers[tuple(slice(None) if i is None else i for i in indices)]
+            if isinstance(indices, (list, tuple))
+            else numbers.take(indices)
+        )
+        return _repeated(reached.flatten(), 0)
+
+
+def _copies_by_index(arguments: Arguments, result: Any) -> str | None:
+    """Of `index_copy`."""
+    index = arguments["index"]
+    return _repeated(index.flatten(), 0) if _is_real(index) else None
+
+
+def _scatters(arguments: Arguments, result: Any) -> str | None:
+    """Of `scatter`."""
+    if arguments.get("reduce") is not None:
+        return _REASONS[Kind.REFUSED] if result.dtype.is_floating_point else None
+    index = arguments["index"]
+    return _repeated(index, arguments["dim"]) if "src" in arguments and _is_real(index) and index.dim() else None
+
+
+def _repeated(index: torch.Tensor, dim: int) -> str | None:
+    """A reason, if some number is twice in a row along `dim`."""
+    with _disable_current_modes(), torch.no_grad():
+        ordered = index.detach().sort(dim).values
+        length = ordered.shape[dim]
+        twice = length > 1 and bool((ordered.narrow(dim, 1, length - 1) == ordered.narrow(dim, 0, length - 1)).any())
+    return "writes several values to one place, of which any may stay" if twice else None
+
+
+def _is_stable(arguments: Arguments, result: Any) -> str | None:
+    """Of `sort`."""
+    return None if arguments.get("stable") else "the order of equal values is not fixed without stable=True"
+
+
+def _to_integers(arguments: Arguments, result: Any) -> str | None:
+    """Of `round`."""
+    return "multiplies and divides by a power of ten" if arguments.get("decimals", 0) else None
+
+
+_CONDITIONS: dict[str, Condition] = {
+    **dict.fromkeys(("add", "sub", "rsub"), _alpha),
+    **dict.fromkeys(("mul", "reciprocal"), _number),
+    "div": _quotient,
+    **dict.fromkeys(("arange", "range"), _range),
+    **dict.fromkeys(("_to_copy", "copy", "_foreach_copy"), _conversion),
+    **dict.fromkeys(("index_put", "_index_put_impl", "_unsafe_index_put", "put"), _writes),
+    "index_copy": _copies_by_index,
+    "scatter": _scatters,
+    "sort": _is_stable,
+    "round": _to_integers,
+}
+_CONVERSIONS = frozenset({"_to_copy", "copy", "_foreach_copy"})
+_ON_COMPLEX = _names("eq ne equal all any where isnan isinf nonzero count_nonzero neg isin")
+
+
+def _shown(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _is_real(tensor: torch.Tensor) -> bool:
+    """Whether values can be read."""
+    return type(tensor) in (torch.Tensor, torch.nn.Parameter) and not tensor.is_meta
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
+
+
+__all__ = ["Judgement", "Verdict", "is_registered", "judge"]

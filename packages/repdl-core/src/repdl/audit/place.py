@@ -1,0 +1,109 @@
+"""Where in the user's program an op is called: the module, and the line of its source.
+
+Both are read off the frames of Python: the innermost call of a module, and the innermost line that is neither torch's
+nor RepDL's. In a backward pass there are none, as autograd calls the ops; there the place is that of the forward op
+whose derivative it is, found by the number that autograd gave to both.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+
+_LIBRARIES = frozenset({"torch", "functorch", "repdl", "repdl_cpu", "repdl_cuda", "contextlib"})
+_FUNCTIONS = frozenset({"torch.nn.functional", "torch.functional", "torch._tensor"})
+_CALL = torch.nn.Module._call_impl.__code__
+_ENGINE = frozenset({"_engine_run_backward", "run_backward"})
+
+
+@dataclass(frozen=True)
+class Place:
+    """A module, by the path of its name; a line; and the function of torch that the line calls, if Python has it."""
+
+    module: str = ""
+    file: str = ""
+    line: int = 0
+    called: str = ""
+
+    @property
+    def source(self) -> str:
+        """The text of the line."""
+        return linecache.getline(self.file, self.line).strip() if self.file else ""
+
+    def or_of(self, other: Place) -> Place:
+        """This place, and of another what this one does not say."""
+        found = self if self.file else other
+        return Place(self.module or other.module, found.file, found.line, found.called)
+
+    def __str__(self) -> str:
+        if not self.file:
+            return ""
+        near = os.path.relpath(self.file) if os.path.isabs(self.file) else self.file
+        return f"{self.file if near.startswith('..') else near}:{self.line}"
+
+
+class Modules:
+    """The paths of modules, below a root or the outermost one that is called."""
+
+    def __init__(self, root: torch.nn.Module | None = None) -> None:
+        self._root = None if root is None else _paths(root)  # not the module: graphs of autograd may hold this
+        self._outermost: dict[torch.nn.Module, dict[int, str]] = {}
+
+    def path(self, calls: list[torch.nn.Module]) -> str:
+        """Of the innermost of the modules in `calls`, which are ordered from the inside."""
+        if not calls:
+            return ""
+        known = self._root
+        if known is None:
+            outermost = calls[-1]
+            if outermost not in self._outermost:
+                self._outermost[outermost] = _paths(outermost)
+            known = self._outermost[outermost]
+        for module in calls:
+            if id(module) in known:
+                inside = type(calls[0]).__name__ if module is not calls[0] else ""
+                return ".".join(filter(None, (known[id(module)], inside)))
+        return type(calls[0]).__name__
+
+
+def _paths(root: torch.nn.Module) -> dict[int, str]:
+    return {id(module): name for name, module in root.named_modules()}
+
+
+def here(modules: Modules, in_backward: bool) -> Place:
+    """The place of the op that is called now, without a file if autograd's engine calls it."""
+    frame: FrameType | None = sys._getframe(1)
+    file, line, called, calls = "", 0, "", []
+    while frame is not None:
+        code = frame.f_code
+        module = str(frame.f_globals.get("__name__", ""))
+        library = module.partition(".")[0]
+        if in_backward and code.co_name in _ENGINE and library == "torch":
+            break
+        if code is _CALL:
+            calls.append(frame.f_locals["self"])
+        if library not in _LIBRARIES and not file:
+            file, line = code.co_filename, frame.f_lineno
+        elif not file and module in _FUNCTIONS:
+            called = code.co_name
+        frame = frame.f_back
+    return Place(modules.path(calls), file, line, called)
+
+
+def sequence_number() -> int:
+    """The number that autograd gives to the next node of this thread."""
+    return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]
+
+
+def current_node() -> Any:
+    """The node that autograd computes in this thread, or None."""
+    return torch._C._current_autograd_node()
+
+
+__all__ = ["Modules", "Place", "current_node", "here", "sequence_number"]

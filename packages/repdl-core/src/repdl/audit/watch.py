@@ -1,0 +1,125 @@
+"""Every op of torch that a thread reaches, noted with its place and verdict."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from repdl.audit.judge import is_registered, judge
+from repdl.audit.kinds import kind_of, plain_name
+from repdl.audit.place import Modules, Place, current_node, here, sequence_number
+from repdl.audit.remedy import remedy
+from repdl.audit.report import Report, Row
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+class _Thread(threading.local):
+    depth = 0
+
+
+_THREAD = _Thread()
+
+
+def watching() -> bool:
+    """Whether this thread's ops are watched already."""
+    return _THREAD.depth > 0
+
+
+class Watch(TorchDispatchMode):
+    """A mode of torch that notes the ops below autograd, those of backward passes that begin in it included.
+
+    It changes no result. What a registered op computes is its own affair, and not seen.
+
+    Args:
+        root: the module whose names the paths of modules begin at; None: the outermost that is called.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, root: torch.nn.Module | None = None) -> None:
+        super().__init__()
+        self._first = sequence_number()
+        self._modules = Modules(root)
+        self._rows: dict[Row, int] = {}
+        self._made: dict[int, Place] = {}  # number of a node of autograd, from the first -> where it was made
+        self._results: list[weakref.ref[torch.Tensor]] = []
+        self._lock = threading.Lock()  # autograd's threads come here too
+
+    def of_later_call(self, first: int) -> Watch:
+        """A watch for the backward pass of a call that was not watched, whose nodes are numbered from `first`.
+
+        It has no rows, and looks for places where this one's call had them.
+        """
+        later = Watch.__new__(Watch)
+        super(Watch, later).__init__()
+        later._first, later._modules, later._made = first, self._modules, self._made
+        later._rows, later._results, later._lock = {}, [], threading.Lock()
+        return later
+
+    def __enter__(self) -> Watch:
+        _THREAD.depth += 1
+        return super().__enter__()  # type: ignore[no-any-return]
+
+    def __exit__(self, *error: Any) -> None:
+        _THREAD.depth -= 1
+        super().__exit__(*error)
+
+    def __torch_dispatch__(
+        self, op: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if self._is_composed(op):  # under inference_mode torch decomposes below the modes
+            with self:
+                result = op.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        result = op(*args, **kwargs)
+        self._note(op, args, kwargs, result)
+        return result
+
+    @staticmethod
+    def _is_composed(op: Any) -> bool:
+        known = not isinstance(op, torch._ops.OpOverload) or is_registered(op) or kind_of(plain_name(op)) is not None
+        return not known
+
+    def _note(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        judgement = judge(op, args, kwargs, result)
+        node = current_node()
+        place, derivative = here(self._modules, node is not None), ""
+        if node is not None:
+            derivative = node.name()
+            place = place.or_of(self._where_made(node._sequence_nr() - self._first))
+        if node is None or torch.is_grad_enabled():
+            self._made.setdefault(sequence_number() - 1 - self._first, place)
+        if node is None and torch.is_grad_enabled():
+            self._results += [weakref.ref(value) for value in pytree.tree_leaves(result) if _is_tensor(value)]
+        advice = None if judgement.verdict.ok else remedy(op, place.called, derivative)
+        row = Row(str(op), judgement.verdict, judgement.reason, place, derivative, advice)
+        with self._lock:
+            self._rows[row] = self._rows.get(row, 0) + 1
+
+    def _where_made(self, number: int) -> Place:
+        """The place of the forward op that made a node of autograd, as far as it was seen."""
+        if number not in self._made and number >= 0:  # torch.func numbers nodes of its own before the op
+            number = min((other for other in self._made if other > number), default=-1)
+        return self._made.get(number, Place())
+
+    def results(self) -> list[torch.Tensor]:
+        """What ops of the forward pass gave that still exists: results of the call, and what it left elsewhere."""
+        return [value for reference in self._results if (value := reference()) is not None]
+
+    def report(self) -> Report:
+        """What was noted."""
+        with self._lock:
+            return Report(tuple(row.counted(count) for row, count in self._rows.items()))
+
+
+__all__ = ["Watch", "watching"]
