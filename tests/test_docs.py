@@ -88,6 +88,11 @@ def test_docs__snippets_run(name: str, tmp_path: Path, monkeypatch: pytest.Monke
         output(code)
 
 
+def test_docs__snippets_about_torchs_ops_run() -> None:
+    for code in blocks((ROOT / "docs/torch-ops.md").read_text()):
+        assert "2 rows not reproducible" in output(code)
+
+
 @pytest.mark.parametrize("name", READMES)
 def test_docs__installs_from_folders_that_exist(name: str) -> None:
     """Nothing is on an index: `pip install repdl-...` would find nothing, or a stranger's."""

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+import repdl
 from repdl import nn
 
 pytest.importorskip("expecttest", reason="torch's module database needs it")
@@ -102,6 +103,16 @@ def test_samples__as_torch(name: str, training: bool) -> None:
                 assert error.abs().max() <= BOUND * max(1.0, float(largest.max())), (args, kwargs)
         count += 1
     assert count > 0
+
+
+@every_layer
+def test_samples__reach_nothing_of_torchs(name: str) -> None:
+    """Beside registered ops a layer moves data and compares, forward and backward."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, about sizes that broadcast
+        for (args, kwargs), (inputs, named) in [*samples(name, True)][:2]:
+            report = repdl.audit(getattr(nn, name)(*args, **kwargs), *inputs, **named)
+            assert report.ok, [str(row) for row in report.refused]
 
 
 @every_layer

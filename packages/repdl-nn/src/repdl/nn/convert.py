@@ -20,6 +20,7 @@ from torch.nn.utils import parametrize
 from repdl.contract import Contract
 from repdl.errors import UnsupportedError
 from repdl.nn import conversions
+from repdl.nn.first_calls import FirstCalls, needs_check
 from repdl.nn.modules import Layer
 from repdl.nn.modules.layer import canonical
 
@@ -60,12 +61,19 @@ def from_torch_module(model: M, *, strict: bool = True, contract: Contract | str
     number is drawn.
 
     Subclasses of a layer are converted unless they override its forward pass. A module
-    of your own that has submodules keeps its `forward`, and its submodules are converted;
-    what that `forward` computes by itself is not examined.
+    of your own that has submodules keeps its `forward`, and its submodules are converted.
+
+    What a `forward` or a hook of your own computes by itself is checked when it is called: the first call of the
+    result in each mode (training or not, gradients enabled or not) and the first backward pass from it raise an
+    `UnsupportedError` that lists every op of torch they reached, with module path and line, that is not registered,
+    data movement, exact or a single rounding (docs/torch-ops.md). The check changes no result. It is of calls of the
+    model, not of methods beside `forward` (`repdl.audit(model.encode, x)` looks at those), and of what the first calls
+    reach, not of another branch that a later one takes. A copy of the model and an unpickled one are checked anew.
+    Under `torch.compile` nothing is checked, and a warning says so unless the model was called before in that mode.
 
     Args:
         model: any module, a single layer included. Layers of RepDL in it stay.
-        strict: False turns the error into one warning with the same list, and leaves the
+        strict: False turns the errors into warnings with the same lists, and leaves the
             modules listed as they are.
         contract: the contract of every converted layer; None is the process-wide one.
 
@@ -97,6 +105,8 @@ def from_torch_module(model: M, *, strict: bool = True, contract: Contract | str
     result = replaced.get(id(result), result)  # type: ignore[assignment]
     for module in list(result.modules()):
         _replace_children(module, replaced)
+    if skipped or needs_check(result):
+        FirstCalls(strict).attach(result)
     return result
 
 

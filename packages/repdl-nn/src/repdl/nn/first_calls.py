@@ -1,0 +1,229 @@
+"""The check of a converted model's first calls: which ops of torch its own code reaches.
+
+`from_torch_module` examines modules, not what their `forward` computes by itself. So the first call in each mode
+(training or not, gradients enabled or not) is watched (`repdl.audit`), and so is the first backward pass from its
+results. What stays afterwards are two hooks of the model that look whether its mode is known.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+from repdl.audit import Report, Watch, watching
+from repdl.audit.place import sequence_number
+from repdl.errors import UnsupportedError
+from repdl.nn.backward_watch import BackwardWatch
+from repdl.nn.modules import Layer
+
+Mode = tuple[bool, bool]
+"""Training or not, gradients enabled or not."""
+
+
+_CALL_IMPL = torch.nn.Module._call_impl.__code__
+
+
+class _Call:
+    """A first call that is under way: Python's frame of it, which no other call has."""
+
+    def __init__(self, check: FirstCalls, watch: Watch, frame: FrameType, mode: Mode) -> None:
+        self.check, self.watch, self.mode = check, watch, mode
+        self.frame: FrameType | None = frame
+        self.outer = frame.f_back
+        self.first = sequence_number()
+        with check._lock:
+            check._running += 1
+        watch.__enter__()
+
+    def is_over(self) -> bool:
+        """Whether its frame is left, as after an interrupt, which calls no hooks."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame is not self.outer:
+            frame = frame.f_back
+        return frame is None
+
+    def leave(self) -> None:
+        """Watch no more."""
+        self.frame = self.outer = None  # which have the call among their variables
+        if _get_current_dispatch_mode() is self.watch:
+            self.watch.__exit__(None, None, None)
+        with self.check._lock:
+            self.check._running -= 1
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.calls: list[_Call] = []
+
+
+_THREAD = _Thread()
+_numbers = itertools.count()
+_known: weakref.WeakValueDictionary[str, FirstCalls] = weakref.WeakValueDictionary()
+
+
+class FirstCalls:
+    """The hooks of a converted model, and the modes that they have seen.
+
+    One hook stays, before each call; the one after it is there while a mode is not finished. A copy of a model
+    and one that is unpickled begin anew: they may be called on another machine, by another torch.
+
+    Args:
+        strict: whether what is not reproducible raises; else it is a warning.
+    """
+
+    def __init__(self, strict: bool) -> None:
+        self.strict = strict
+        self.number = str(next(_numbers))
+        self._watches: dict[Mode, Watch] = {}  # of the modes whose forward pass was seen
+        self._nodes: dict[Mode, int] = {}  # and how many nodes of autograd it made
+        self._partly: set[Mode] = set()  # and a backward pass to some leaves (torch.autograd.grad)
+        self._finished: set[Mode] = set()  # and one to all leaves, where there is one
+        self._running = 0
+        self._lock = threading.Lock()  # threads call a model, or replicas of it, at the same time
+        _known[self.number] = self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FirstCalls, (self.strict,)
+
+    def attach(self, model: torch.nn.Module) -> None:
+        """Watch the first calls of `model`, and those of its parts as calls of it only."""
+        for module in model.modules():
+            for hooks in (module._forward_pre_hooks, module._forward_hooks):
+                for key in [k for k, hook in hooks.items() if isinstance(getattr(hook, "__self__", None), FirstCalls)]:
+                    del hooks[key]
+        model.register_forward_pre_hook(self.before, prepend=True)
+
+    def before(self, model: torch.nn.Module, args: Any) -> None:
+        """Before a call of the model."""
+        if torch.compiler.is_compiling():
+            _compiled(self.number, model.training, torch.is_grad_enabled())
+            return
+        mode = model.training, torch.is_grad_enabled()
+        if mode in self._watches:
+            return
+        calls = _THREAD.calls
+        while calls and calls[-1].is_over():
+            calls.pop().leave()
+        if watching():
+            return  # as part of what is watched
+        calls.append(_Call(self, Watch(model), sys._getframe(1), mode))
+        with self._lock:
+            if self.after not in model._forward_hooks.values():
+                model.register_forward_hook(self.after, always_call=True, with_kwargs=True)
+
+    def after(self, model: torch.nn.Module, args: Any, kwargs: Any, result: Any) -> None:
+        """After a call of the model, or an exception in it."""
+        if torch.compiler.is_compiling():
+            return
+        calls, frame = _THREAD.calls, sys._getframe(1)
+        call = calls[-1] if calls else None
+        raised = frame.f_code is _CALL_IMPL  # hooks are called from there where `forward` has raised
+        mode, results = (model.training, torch.is_grad_enabled()), []
+        if call is not None and call.check is self and frame is (call.outer if raised else call.frame):
+            calls.pop().leave()
+            mode, results = call.mode, call.watch.results()
+            if not raised:
+                self._complain(type(model).__name__, call.watch.report(), mode, "forward")
+                self._nodes[mode], self._watches[mode] = sequence_number() - call.first, call.watch
+        if raised or mode not in self._watches:
+            return
+        if mode[1] and mode not in self._finished:
+            if not watching():
+                self._await_backward(type(model).__name__, mode, (args, kwargs), (result, results))
+        else:
+            self._finished.add(mode)
+            self._tidy(model)
+
+    def _await_backward(self, name: str, mode: Mode, arguments: Any, results: Any) -> None:
+        # What waits holds nothing of the call, neither tensors nor frames: they would hold what waits.
+        first = sequence_number() - self._nodes[mode]
+
+        def begin(complete: bool) -> Watch | None:
+            known = mode in self._finished or (not complete and mode in self._partly)
+            return None if known else self._watches[mode].of_later_call(first)
+
+        def end(complete: bool, report: Report) -> None:
+            self._complain(name, report, mode, "backward")
+            (self._finished if complete else self._partly).add(mode)
+
+        BackwardWatch(begin, end).attach(_tensors(results), _tensors(arguments))
+
+    def _tidy(self, model: torch.nn.Module) -> None:
+        """Take `after` out of the hooks while there is nothing to be seen."""
+        with self._lock:
+            if not self._running and self._watches.keys() <= self._finished:
+                for key in [k for k, hook in model._forward_hooks.items() if hook == self.after]:
+                    del model._forward_hooks[key]
+                    model._forward_hooks_always_called.pop(key, None)
+
+    def _complain(self, name: str, report: Report, mode: Mode, part: str) -> None:
+        """Raise or warn if the report has something that is not reproducible."""
+        if report.ok:
+            return
+        message = _message(name, report, f"{part} pass of its first call in {'training' if mode[0] else 'eval'} mode")
+        if self.strict:
+            raise UnsupportedError(message)
+        place = report.refused[0].place
+        warnings.warn_explicit(message, UserWarning, place.file or name, place.line)
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors in arguments or results of a model."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
+    elif isinstance(value, Mapping):
+        yield from _tensors(tuple(value.values()))
+    elif is_dataclass(value):
+        yield from _tensors(tuple(vars(value).values()))
+
+
+def _message(name: str, report: Report, what: str) -> str:
+    count = len(report.refused)
+    head = f"{name}, converted by from_torch_module: in the {what} "
+    head += f"{count} {'ops are' if count > 1 else 'op is'} not reproducible:"
+    remedy = (
+        "Only registered ops, data movement, exact operations and single roundings give the same bits on every "
+        "machine: call functions of repdl.ops (or repdl.nn.functional) there. repdl.audit(model, ...) shows all ops of "
+        "a call; from_torch_module(strict=False) makes this a warning."
+    )
+    return "\n".join([head, *(f"  {row}" for row in report.refused), remedy])
+
+
+def needs_check(model: torch.nn.Module) -> bool:
+    """Whether a converted model has code that is neither torch's containers' nor RepDL's: a `forward` or a hook."""
+    for module in model.modules():
+        if module._forward_pre_hooks or module._forward_hooks or module._backward_hooks or module._backward_pre_hooks:
+            return True
+        owner = next(c for c in type(module).__mro__ if "forward" in vars(c))
+        if not isinstance(module, Layer) and owner.__module__.partition(".")[0] != "torch":
+            return True
+    return False
+
+
+@torch._dynamo.assume_constant_result
+def _compiled(number: str, training: bool, gradients: bool) -> None:
+    """While torch.compile traces a call. What it makes of the model is not watched, so its mode should be known."""
+    check = _known.get(number)
+    if check is not None and (training, gradients) not in check._watches:
+        mode = "training" if training else "eval"
+        warnings.warn(
+            f"a model converted by from_torch_module is compiled before its first call in {mode} mode, which checks "
+            "what its own code computes: call it once, forward and backward, before torch.compile, or see repdl.audit",
+            stacklevel=2,
+        )
+
+
+__all__ = ["FirstCalls", "needs_check"]
