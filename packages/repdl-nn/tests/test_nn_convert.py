@@ -291,19 +291,19 @@ Unknown = functools.partial(torch.nn.FractionalMaxPool2d, 2, 1)
 
 
 def test_convert__error_lists_every_module():
-    model = torch.nn.Sequential(torch.nn.LSTM(2, 2), torch.nn.ReLU(), torch.nn.Sequential(Unknown()))
-    message = _refused(model, "2 modules", "0: LSTM", "2.0: FractionalMaxPool2d", "Supported:", "register_conversion")
+    model = torch.nn.Sequential(torch.nn.FractionalMaxPool3d(2, 1), torch.nn.ReLU(), torch.nn.Sequential(Unknown()))
+    message = _refused(model, "2 modules", "0: FractionalMaxPool3d", "2.0: FractionalMaxPool2d", "Supported:", "register_conversion")
     assert "1: ReLU" not in message
 
 
 def test_convert__not_strict_warns_once_and_keeps():
-    model = torch.nn.Sequential(Unknown(), torch.nn.ReLU(), torch.nn.LSTM(2, 2))
+    model = torch.nn.Sequential(Unknown(), torch.nn.ReLU(), torch.nn.FractionalMaxPool3d(2, 1))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         converted = repdl.from_torch_module(model, strict=False)
     assert len(caught) == 1
-    assert all(name in str(caught[0].message) for name in ("0: FractionalMaxPool2d", "2: LSTM"))
-    assert [type(m) for m in converted] == [torch.nn.FractionalMaxPool2d, nn.ReLU, torch.nn.LSTM]
+    assert all(name in str(caught[0].message) for name in ("0: FractionalMaxPool2d", "2: FractionalMaxPool3d"))
+    assert [type(m) for m in converted] == [torch.nn.FractionalMaxPool2d, nn.ReLU, torch.nn.FractionalMaxPool3d]
     assert caught[0].filename == __file__
 
 
