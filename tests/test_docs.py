@@ -211,6 +211,7 @@ def test_docs__layers_cite_the_text_of_what_they_call() -> None:
         (cited,) = re.findall(r"Contract: (\w+) v1", layer.__doc__)
         methods = [method for base in layer.__mro__ if issubclass(base, Layer) for method in vars(base).values()]
         called = {n for method in methods if inspect.isfunction(method) for n in method.__code__.co_names}
+        called.add(getattr(layer, "_function", ""))
         texts = [getattr(repdl.ops, n).__doc__ for n in called & set(repdl.ops.__all__)]
         if layer.__module__.endswith(".transformer"):  # its parts call what it cites
             continue
