@@ -4,7 +4,8 @@
     python examples/models.py vit gpt --threads 2
 
 They are written with torch.nn, converted by `repdl.from_torch_module`, and trained for 20 steps on numbers drawn
-by `repdl.random`. Functions in a forward are those of `repdl.nn.functional`.
+by `repdl.random`. Functions in a forward are those of `repdl.nn.functional`; so is an addition that broadcasts, whose
+derivative is a sum.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch import nn
 
 import repdl
 import repdl.nn.functional as F
+from repdl import ops
 
 RECORDED = Path(__file__).with_name("recorded_models.json")
 SEED, STEPS = 2024, 20
@@ -71,7 +73,7 @@ class ViT(nn.Module):
         x = self.patches(images).flatten(2).transpose(1, 2)
         first = self.token(torch.zeros(len(x), 1, dtype=torch.int64))
         x = torch.cat((first, x), 1)
-        return self.head(self.encoder(x + self.place(torch.arange(x.shape[1])))[:, 0])  # type: ignore[no-any-return]
+        return self.head(self.encoder(ops.add(x, self.place(torch.arange(x.shape[1]))))[:, 0])  # type: ignore[no-any-return]
 
 
 class GPT(nn.Module):
@@ -101,7 +103,7 @@ class GPT(nn.Module):
         self.head.weight = self.token.weight
 
     def forward(self, tokens: Tensor) -> Tensor:
-        x = self.token(tokens) + self.place(torch.arange(tokens.shape[1]))
+        x = ops.add(self.token(tokens), self.place(torch.arange(tokens.shape[1])))
         return self.head(self.norm(self.blocks(x))).flatten(0, 1)  # type: ignore[no-any-return]
 
 
@@ -117,7 +119,7 @@ class BERT(nn.Module):
         self.head = nn.Linear(width, tokens)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        x = self.norm(self.token(tokens) + self.place(torch.arange(tokens.shape[1])))
+        x = self.norm(ops.add(self.token(tokens), self.place(torch.arange(tokens.shape[1]))))
         return self.head(self.encoder(x, src_key_padding_mask=tokens == 0)).flatten(0, 1)  # type: ignore[no-any-return]
 
 
@@ -161,11 +163,11 @@ class VAE(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         mean, log_variance = self.encoder(x).chunk(2, 1)
-        deviation = repdl.ops.exp(repdl.ops.mul(log_variance, 0.5))
+        deviation = ops.exp(ops.mul(log_variance, 0.5))
         z = mean + deviation * repdl.random.randn(mean.shape)
-        terms = repdl.ops.exp(log_variance) + mean * mean - log_variance - 1
-        divergence = repdl.ops.mul(repdl.ops.sum(terms), 0.5)
-        return repdl.ops.div(self.likelihood(self.decoder(z), x) + divergence, len(x))
+        terms = ops.exp(log_variance) + mean * mean - log_variance - 1
+        divergence = ops.mul(ops.sum(terms), 0.5)
+        return ops.div(self.likelihood(self.decoder(z), x) + divergence, len(x))
 
 
 def redrawn(model: nn.Module) -> nn.Module:
