@@ -107,6 +107,20 @@ class GPT(nn.Module):
         return self.head(self.norm(self.blocks(x))).flatten(0, 1)  # type: ignore[no-any-return]
 
 
+class Recurrent(nn.Module):
+    """A language model of two layers of LSTM, with dropout between them."""
+
+    def __init__(self, tokens: int = 40, width: int = 48) -> None:
+        super().__init__()
+        self.token = nn.Embedding(tokens, width)
+        self.lstm = nn.LSTM(width, width, num_layers=2, dropout=0.1, batch_first=True)
+        self.dropout, self.head = nn.Dropout(0.1), nn.Linear(width, tokens)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        output, _ = self.lstm(self.dropout(self.token(tokens)))
+        return self.head(self.dropout(output)).flatten(0, 1)  # type: ignore[no-any-return]
+
+
 class BERT(nn.Module):
     """An encoder that says which tokens were hidden from it; texts end where padding begins."""
 
@@ -225,6 +239,7 @@ TASKS = {
     "resnet18": Task(resnet18, lambda: _images(32), _classified),
     "vit": Task(ViT, lambda: _images(16), _classified),
     "gpt": Task(GPT, _texts, _classified),
+    "lstm": Task(Recurrent, _texts, _classified, 0.03),
     "bert": Task(BERT, _hidden, _classified),
     "unet": Task(UNet, _masks, lambda m, b: F.cross_entropy(m(b[0]), b[1])),
     "vae": Task(VAE, _pixels, lambda m, b: m(b[0])),
