@@ -160,3 +160,21 @@ def test_sort__rejects() -> None:
         assert_rejected(
             lambda: getattr(ops, name)(empty), ValueError, name, by_torch=lambda: getattr(torch, name)(empty)
         )
+
+
+def test_sort__compiled() -> None:
+    """Of those that are more than registered ops: the same bits in one graph, and the same gradients."""
+    functions = {
+        "sort": lambda t: ops.sort(t, 1).values,
+        "median": ops.nanmedian,
+        "std": lambda t: ops.std(t, 1),
+        "einsum": lambda t: ops.einsum("ij,kj->ik", t, t),
+    }
+    for name, function in functions.items():
+        x, other = uniform(1, 4, 7).requires_grad_(), uniform(1, 4, 7).requires_grad_()
+        expected = function(x)
+        actual = torch.compile(function, fullgraph=True, backend="aot_eager", dynamic=True)(other)
+        assert_same_bits(actual, expected, name)
+        cotangent = uniform(2, *expected.shape)
+        (a,), (e,) = torch.autograd.grad(actual, other, cotangent), torch.autograd.grad(expected, x, cotangent)
+        assert_same_bits(a, e, name)

@@ -19,7 +19,9 @@ def order(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.dtype not in ALL:
         return tensor
     integer = _INTEGERS[tensor.dtype.itemsize]
-    plain = tensor.detach().resolve_neg() if tensor.is_neg() else tensor.detach()
+    plain = tensor.detach()
+    if torch.compiler.is_compiling() or plain.is_neg():  # Dynamo can't ask, and resolves what is none, too
+        plain = plain.resolve_neg()
     bits = plain.view(integer)
     most = torch.iinfo(integer).max
     size = bits & most
