@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import repdl
 from repdl import ops
 from repdl.ops._order import order
 from repdl.testing import assert_same_bits, uniform
@@ -178,3 +179,27 @@ def test_sort__compiled() -> None:
         cotangent = uniform(2, *expected.shape)
         (a,), (e,) = torch.autograd.grad(actual, other, cotangent), torch.autograd.grad(expected, x, cotangent)
         assert_same_bits(a, e, name)
+
+
+def test_sort__reaches_no_op_of_torch_that_rounds() -> None:
+    functions = {
+        "sort": lambda t: ops.sort(t, 1).values,
+        "topk": lambda t: ops.topk(t, 2).values,
+        "median": lambda t: ops.median(t, 1).values,
+        "nanmedian": ops.nanmedian,
+        "cummin": lambda t: ops.cummin(t, 1).values,
+        "amin": lambda t: ops.amin(t, 0),
+        "var": lambda t: ops.var(t, 1),
+        "std": ops.std,
+        "norm": lambda t: ops.vector_norm(t, 3),
+        "logsumexp": lambda t: ops.logsumexp(t, (0, 1)),
+        "prod": lambda t: ops.prod(t, 1),
+        "cumprod": lambda t: ops.cumprod(t, 1),
+        "nanmean": ops.nanmean,
+        "einsum": lambda t: ops.einsum("ij,kj,ii->ik", t, t, t[:, :4]),
+        "cdist": lambda t: ops.cdist(t, t.flip(0)),
+        "cross": lambda t: ops.cross(t[:, :3], t[:, 3:6], 1),
+    }
+    for name, function in functions.items():
+        report = repdl.audit(function, uniform(1, 4, 7).requires_grad_())
+        assert report.ok, f"{name}: {report}"

@@ -292,7 +292,9 @@ Unknown = functools.partial(torch.nn.FractionalMaxPool2d, 2, 1)
 
 def test_convert__error_lists_every_module():
     model = torch.nn.Sequential(torch.nn.FractionalMaxPool3d(2, 1), torch.nn.ReLU(), torch.nn.Sequential(Unknown()))
-    message = _refused(model, "2 modules", "0: FractionalMaxPool3d", "2.0: FractionalMaxPool2d", "Supported:", "register_conversion")
+    message = _refused(
+        model, "2 modules", "0: FractionalMaxPool3d", "2.0: FractionalMaxPool2d", "Supported:", "register_conversion"
+    )
     assert "1: ReLU" not in message
 
 

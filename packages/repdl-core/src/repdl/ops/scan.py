@@ -170,6 +170,18 @@ def cumprod(
     return _scanned("cumprod", input, dim, dtype, _cumprod)
 
 
+def _running(extreme: Callable[..., torch.Tensor], numbers: torch.Tensor, dim: int) -> torch.Tensor:
+    """The extreme of the first 1, 2, ... integers: of 2, 4, ... that end at each.
+
+    torch's cummax may take another index of equal elements on another device.
+    """
+    size, step = numbers.shape[dim], 1
+    while step < size:
+        later = extreme(numbers.narrow(dim, step, size - step), numbers.narrow(dim, 0, size - step))
+        numbers, step = torch.cat([numbers.narrow(dim, 0, step), later], dim), 2 * step
+    return numbers
+
+
 def _extremes(op: str, input: torch.Tensor, dim: int | None, axis: int | None, contract: str) -> Any:
     """The last largest (or smallest) element so far, and its index: comparisons of integers, and data movement."""
     check_tensor(op, input=input)
@@ -181,10 +193,10 @@ def _extremes(op: str, input: torch.Tensor, dim: int | None, axis: int | None, c
     keys = order(values).to(torch.int64)
     if op == "cummin" and input.is_floating_point():
         keys = torch.where(values.detach().isnan(), torch.iinfo(torch.int64).min, keys)
-    running = getattr(torch, op)(keys, position).values
+    running = _running(torch.maximum if op == "cummax" else torch.minimum, keys, position)
     n, ndim = values.shape[position], values.dim()
     steps = torch.arange(n, device=input.device).reshape([n if d == position else 1 for d in range(ndim)])
-    indices = torch.cummax(torch.where(keys == running, steps, 0), position).values
+    indices = _running(torch.maximum, torch.where(keys == running, steps, 0), position)
     return gather(values, position, indices, contract=contract), indices
 
 
