@@ -256,8 +256,9 @@ def test_allowed__single_roundings_are_those_of_ieee_754(dtype: torch.dtype) -> 
             assert bool(same.all())
 
 
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="other processors have one maximum of both zeros")
 def test_refused__signs_of_zero_depend_on_the_place() -> None:
-    """Why `maximum` is refused: vectors and what is left over after them disagree. (Elsewhere they may agree.)"""
+    """Why `maximum` is refused: vectors and what is left over after them disagree."""
     zeros = torch.zeros(37)
     found = torch.maximum(zeros, -zeros).signbit()
     other = torch.maximum(-zeros, zeros).signbit()
