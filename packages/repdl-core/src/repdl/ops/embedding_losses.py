@@ -14,9 +14,9 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import ArgumentError, as_float, check, check_bool, check_dim, check_size, check_tensor
 from repdl.ops._element_loss import number, operands, reduced
-from repdl.ops._loss import check_deprecated, check_no_grad, check_reduction
+from repdl.ops._loss import check_deprecated, check_reduction
 from repdl.ops._pointwise import broadcast_shape
-from repdl.ops.distance import pairwise_distance
+from repdl.ops.distance import pairwise_distance as pairwise_distance  # which registers the op
 from repdl.registry import OPS, composite
 from repdl.replay import replayed
 from repdl.rows import ROWS, Row, Tried, item
@@ -165,7 +165,7 @@ def cosine_embedding_loss(
 
     Raises:
         ShapeError: if the shapes do not fit together, or for another `reduction`.
-        UnsupportedError: for a derivative with respect to `target`, and for what torch deprecates.
+        UnsupportedError: for what torch deprecates.
 
     Contract: losses v1.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.cosine_embedding_loss.html
@@ -173,8 +173,7 @@ def cosine_embedding_loss(
     op, name = "cosine_embedding_loss", contract_name(contract)
     input1, input2, target = operands(op, input1=input1, input2=input2, target=target)
     check_deprecated(op, size_average, reduce)
-    check_no_grad(op, target=target)
-    return _cosine_embedding_op(input1, input2, target, as_float(op, "margin", margin), reduction, name)
+    return _cosine_embedding_op(input1, input2, target.detach(), as_float(op, "margin", margin), reduction, name)
 
 
 @replayed
@@ -241,10 +240,7 @@ def triplet_margin_with_distance_loss(
     size = as_float(op, "margin", margin)
     check(op, size > 0, lambda: f"margin is {size}, expected a number above 0")
     if distance_function is None:
-
-        def distance_function(x: Tensor, y: Tensor) -> Tensor:
-            return pairwise_distance(x, y, contract=name)  # type: ignore[no-any-return]
-
+        return triplet_margin_loss(anchor, positive, negative, size, swap=swap, reduction=reduction, contract=name)
     if not callable(distance_function):
         raise ArgumentError(f"{op}: distance_function is {distance_function!r}, expected a function of two tensors")
     return _of_distances(anchor, positive, negative, distance_function, size, swap, reduction, name)

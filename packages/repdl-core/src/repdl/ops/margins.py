@@ -51,8 +51,8 @@ def _positive_part(x: Tensor) -> Tensor:
 def _hinge_embedding(input: Tensor, target: Tensor, margin: float, c: str) -> Tensor:
     zero = number(0.0, input)
     beyond = _positive_part(_ops.sub(number(margin, input), input, c))
-    apart = _ops.where(target.detach() != 1, beyond, zero, c)
-    return _ops.add(apart, _ops.where(target.detach() != -1, input, zero, c), c)  # type: ignore[no-any-return]
+    apart = _ops.where(target != 1, beyond, zero, c)
+    return _ops.add(apart, _ops.where(target != -1, input, zero, c), c)  # type: ignore[no-any-return]
 
 
 def _margin_ranking(input1: Tensor, input2: Tensor, target: Tensor, margin: float, c: str) -> Tensor:
@@ -248,7 +248,7 @@ def hinge_embedding_loss(
 
     Raises:
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
-        UnsupportedError: for a derivative with respect to `target`, and for what torch deprecates.
+        UnsupportedError: for what torch deprecates.
 
     Contract: losses v1.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.hinge_embedding_loss.html
@@ -256,8 +256,7 @@ def hinge_embedding_loss(
     op, name = "hinge_embedding_loss", contract_name(contract)
     input, target = operands(op, input=input, target=target)
     check_deprecated(op, size_average, reduce)
-    check_no_grad(op, target=target)
-    return _hinge_embedding_op(input, target, as_float(op, "margin", margin), reduction, name)  # type: ignore[no-any-return]
+    return _hinge_embedding_op(input, target.detach(), as_float(op, "margin", margin), reduction, name)  # type: ignore[no-any-return]
 
 
 @replayed
@@ -348,12 +347,12 @@ def multi_margin_loss(
     check_deprecated(op, size_average, reduce)
     check_no_grad(op, weight=weight)
     p, margin = as_int(op, "p", p), as_float(op, "margin", margin)
-    check_dim(op, (1, 2), input=input)
+    check_dim(op, (0, 1, 2), input=input)
     check_dim(op, (0, 1), target=target)
-    check_classes(op, target, input.shape[-1])
+    check_classes(op, target, input.shape[-1] if input.dim() else 1)
     if input.dim() == 2:
         return _multi_margin_op(input, target, p, margin, weight, reduction, name)  # type: ignore[no-any-return]
-    loss = _multi_margin_op(input.unsqueeze(0), target.reshape(-1), p, margin, weight, reduction, name)
+    loss = _multi_margin_op(input.reshape(1, -1), target.reshape(-1), p, margin, weight, reduction, name)
     return loss.reshape(()) if reduction == "none" and target.dim() == 0 else loss  # type: ignore[no-any-return]
 
 
@@ -383,12 +382,12 @@ def multilabel_margin_loss(
     op, name = "multilabel_margin_loss", contract_name(contract)
     check_tensor(op, input=input, target=target)
     check_deprecated(op, size_average, reduce)
-    check_dim(op, (1, 2), input=input)
+    check_dim(op, (0, 1, 2), input=input)
     check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
-    check_classes(op, target, input.shape[-1], least=-1)
+    check_classes(op, target, input.shape[-1] if input.dim() else 1, least=-1)
     if input.dim() == 2:
         return _multilabel_margin_op(input, target, reduction, name)  # type: ignore[no-any-return]
-    loss = _multilabel_margin_op(input.unsqueeze(0), target.unsqueeze(0), reduction, name)
+    loss = _multilabel_margin_op(input.reshape(1, -1), target.reshape(1, -1), reduction, name)
     return loss.reshape(())  # type: ignore[no-any-return]
 
 
