@@ -25,6 +25,7 @@ from repdl.ops.conv2d import *
 from repdl.ops.conv3d import *
 from repdl.ops.conv_transpose import *
 from repdl.ops.cross_entropy import *
+from repdl.ops.ctc_loss import *
 from repdl.ops.diff import *
 from repdl.ops.distance import *
 from repdl.ops.distributions import *

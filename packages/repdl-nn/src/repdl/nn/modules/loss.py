@@ -377,6 +377,41 @@ class SoftMarginLoss(Layer, torch.nn.SoftMarginLoss):
         return F.soft_margin_loss(input, target, reduction=self.reduction, contract=self.contract)
 
 
+class CTCLoss(Layer, torch.nn.CTCLoss):
+    """Connectionist temporal classification: `(T, N, C), (N, S), (N), (N)`, float32 or halves.
+
+    Reduced to its mean, sum, or not; `F.ctc_loss` says what its derivative is.
+
+    Arguments are those of `torch.nn.CTCLoss`, and keyword `contract`.
+
+    Raises:
+        ShapeError: if shapes or lengths do not fit together.
+        OutOfRangeError: if a length is too large, or a target or the blank no class.
+        DTypeError: if the dtype is not that of the contract.
+
+    Contract: ctc_loss v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.CTCLoss.html
+    """
+
+    def forward(
+        self,
+        log_probs: torch.Tensor,
+        targets: torch.Tensor,
+        input_lengths: torch.Tensor,
+        target_lengths: torch.Tensor,
+    ) -> torch.Tensor:
+        """A scalar, or with `reduction='none'` the loss of each example."""
+        return F.ctc_loss(
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            self.blank,
+            self.reduction,
+            self.zero_infinity,
+            contract=self.contract,
+        )
+
+
 class CosineEmbeddingLoss(Layer, torch.nn.CosineEmbeddingLoss):
     """1 - cosine of rows where `target` is 1, `max(0, cosine - margin)` where it is -1, any floating-point dtype.
 
@@ -476,6 +511,7 @@ def _distance(x: torch.Tensor, y: torch.Tensor, *, given: tuple[Any, ...], contr
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
+    "CTCLoss",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "GaussianNLLLoss",

@@ -1,0 +1,41 @@
+"""Cases of ctc_loss: lengths, repeated targets, impossible ones, special values, layouts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from repdl.testing.cases import EVERY, Case
+from repdl.testing.inputs import index, uniform
+
+
+def _arguments(reduction: str, zero_infinity: bool = False, **tensors: Any) -> tuple[Any, ...]:
+    """T = 9, N = 5, C = 4, S = 4: the third has no target, the fourth no input, the fifth one that is too short."""
+    given = {
+        "log_probs": uniform(1, 9, 5, 4) - 1.5,
+        "targets": torch.tensor([[1, 2, 3, 1], [2, 2, 1, 1], [1, 1, 1, 1], [3, 0, 0, 0], [2, 2, 2, 2]]),
+        "input_lengths": torch.tensor([9, 8, 7, 0, 6]),
+        "target_lengths": torch.tensor([4, 3, 0, 1, 4]),
+        **tensors,
+    }
+    return (*given.values(), 0, reduction, zero_infinity)
+
+
+CASES = [
+    *(Case("ctc_loss", r, lambda r=r: _arguments(r), dtypes=EVERY if r == "none" else ()) for r in ("none", "sum")),
+    *(Case("ctc_loss", f"zero_infinity_{r}", lambda r=r: _arguments(r, True), dtypes=EVERY) for r in ("mean", "none")),
+    Case("ctc_loss", "special", lambda: _arguments("none", log_probs=uniform(1, 9, 5, 4, special=True)), dtypes=EVERY),
+    Case("ctc_loss", "transposed", lambda: _arguments("none", log_probs=uniform(1, 4, 5, 9).permute(2, 1, 0) - 1.5)),
+    Case(
+        "ctc_loss", "blank",
+        lambda: (
+            uniform(1, 30, 3, 20) * 4, index(2, 19, 3, 10), torch.tensor([30, 25, 20]), torch.tensor([10, 7, 1]), 19,
+            "none", False,
+        ),
+    ),
+    Case(
+        "ctc_loss", "empty",
+        lambda: (uniform(1, 4, 0, 3), index(2, 3, 0, 2), index(3, 3, 0), index(4, 3, 0), 0, "mean", False),
+    ),
+]  # fmt: skip
