@@ -242,6 +242,14 @@ def test_check__hooks_of_the_model() -> None:
     assert "aten.exp.default in 0, " in refusal(lambda: repdl.from_torch_module(model)(x))
 
 
+def test_check__a_layer_of_ones_own() -> None:
+    class Own(repdl.nn.Linear):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:
+            return torch.tanh(super().forward(input))
+
+    assert "aten.tanh.default, " in refusal(lambda: repdl.from_torch_module(Own(4, 4))(x))
+
+
 def test_check__what_is_before_and_after_the_model_is_not_its_own() -> None:
     model, scale = converted(fine), torch.ones(4, requires_grad=True)
     (model(x.exp() * scale) * scale).mean().backward()

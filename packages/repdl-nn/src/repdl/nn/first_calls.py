@@ -24,7 +24,6 @@ from repdl.audit import Report, Watch, watching
 from repdl.audit.place import sequence_number
 from repdl.errors import UnsupportedError
 from repdl.nn.backward_watch import BackwardWatch
-from repdl.nn.modules import Layer
 
 Mode = tuple[bool, bool]
 """Training or not, gradients enabled or not."""
@@ -208,7 +207,7 @@ def needs_check(model: torch.nn.Module) -> bool:
         if module._forward_pre_hooks or module._forward_hooks or module._backward_hooks or module._backward_pre_hooks:
             return True
         owner = next(c for c in type(module).__mro__ if "forward" in vars(c))
-        if not isinstance(module, Layer) and owner.__module__.partition(".")[0] != "torch":
+        if owner.__module__.partition(".")[0] not in ("torch", "repdl"):
             return True
     return False
 
