@@ -110,6 +110,13 @@ def test_interpolate__compiled(name: str, dynamic: bool) -> None:
         assert_same_bits(*(torch.autograd.grad(o, x, uniform(2, *o.shape))[0] for o in (actual, expected)))
 
 
+def test_interpolate__several_in_one_graph() -> None:
+    torch._dynamo.reset()
+    function = lambda t: ops.interpolate(ops.interpolate(t, **OPTIONS["bicubic"]), **OPTIONS["bilinear"])
+    x = uniform(1, 2, 3, 7, 6)
+    assert_same_bits(torch.compile(function, backend="aot_eager", fullgraph=True)(x), function(x))
+
+
 def test_interpolate__same_size_is_a_copy() -> None:
     x = uniform(1, 2, 3, 7, 6, special=True)
     for options in ({"mode": "bilinear"}, {"mode": "bicubic", "align_corners": True}, {"mode": "nearest"}):

@@ -35,6 +35,7 @@ from repdl.ops.elementwise import *
 from repdl.ops.embedding_bag import *
 from repdl.ops.embedding_losses import *
 from repdl.ops.gather import *
+from repdl.ops.grid_sample import *
 from repdl.ops.group_norm import *
 from repdl.ops.index_sum import *
 from repdl.ops.interpolate import *
