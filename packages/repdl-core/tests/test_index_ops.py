@@ -55,6 +55,12 @@ def test_index_ops__derivatives(name: str) -> None:
 
 
 @every_function
+def test_index_ops__audit(name: str) -> None:
+    report = repdl.audit(of(name), *xy())
+    assert report.ok, report
+
+
+@every_function
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_index_ops__compiled(name: str, dynamic: bool) -> None:
     torch._dynamo.reset()

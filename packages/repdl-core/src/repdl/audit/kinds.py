@@ -70,7 +70,8 @@ _NAMES = {
         __ilshift__ __irshift__ __lshift__ __rshift__ _aminmax _int_mm _unique _unique2 addbmm addcmul addmm addmv
         addr amax amin aminmax baddbmm bincount bitwise_left_shift bitwise_right_shift bmm clamp clamp_max clamp_min
         cumprod cumsum dot floor_divide fmax fmin fmod gcd hardtanh index_add lcm max maximum min minimum mm mv nansum
-        pow prod relu remainder scatter_add sum trace unique_consecutive unique_dim unique_dim_consecutive vdot
+        pow prod relu remainder scatter_add scatter_reduce sum trace unique_consecutive unique_dim
+        unique_dim_consecutive vdot
     """,
     Kind.ROUNDS: "_foreach_copy _to_copy add arange copy div mul range reciprocal rsub sub",
     Kind.DRAWS: """
@@ -181,7 +182,7 @@ _NAMES = {
         quantized_batch_norm quantized_gru quantized_lstm quantized_max_pool1d quantized_max_pool2d
         quantized_max_pool3d rad2deg reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward
         renorm replication_pad1d_backward replication_pad2d_backward replication_pad3d_backward resize_as_sparse
-        rrelu_with_noise_backward rsqrt scatter_reduce segment_reduce sigmoid sigmoid_backward silu silu_backward sin
+        rrelu_with_noise_backward rsqrt segment_reduce sigmoid sigmoid_backward silu silu_backward sin
         sinc sinh slow_conv3d_forward slow_conv_dilated2d slow_conv_dilated3d slow_conv_transpose2d
         slow_conv_transpose3d smooth_l1_loss smooth_l1_loss_backward soft_margin_loss soft_margin_loss_backward
         softmax softplus softplus_backward softshrink softshrink_backward sparse_compressed_tensor sparse_coo_tensor
