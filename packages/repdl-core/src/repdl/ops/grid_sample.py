@@ -54,7 +54,12 @@ def _position(x: Tensor, size: int, padding_mode: str, align: bool, contract: st
     else:
         scaled = _ops.mul(shifted, number(size), contract)
         position = _ops.mul(_ops.sub(scaled, number(1), contract), number(0.5), contract)
-    return position if padding_mode == "zeros" else clamp(position, 0, size - 1, contract=contract)  # type: ignore[no-any-return]
+    if padding_mode == "zeros":
+        return position  # type: ignore[no-any-return]
+    # As clamp, but for the derivative, which is 0 at both ends; the sign is right whatever the environment.
+    above = _ops.sign(position.detach()) > 0
+    edge = torch.where(above, number(size - 1), number(0))
+    return torch.where(above & (position.detach() < size - 1), position, edge)
 
 
 def _neighbours(position: Tensor, size: int, mode: str, contract: str) -> tuple[Tensor, Tensor | None]:
