@@ -170,7 +170,7 @@ def test_layers__none_draws_from_torch_where_a_generator_is_given() -> None:
     drawing = set()
     for layer in layers:
         parts = nn.TransformerEncoderLayer(2, 2, 2), nn.TransformerDecoderLayer(2, 2, 2)
-        for args in ((), (2,), (2, 2), (2, 2, 2), *((part, 1) for part in parts)):
+        for args in ((), (2,), (2, 2), (2, 2, 2), (8, 12, [4, 7]), *((part, 1) for part in parts)):
             state, generator = torch.get_rng_state(), Generator(1)
             with contextlib.suppress(TypeError, AttributeError):
                 layer(*args, generator=generator)

@@ -25,7 +25,7 @@ DROPOUTS = {name for name in LAYERS if "Dropout" in name}
 UNPOOLS = {name for name in LAYERS if "Unpool" in name or "Upsampl" in name}
 WITHOUT = {
     *("CosineSimilarity", "EmbeddingBag", "Fold", "Hardsigmoid", "Layer", "PairwiseDistance", "RReLU", "Unfold"),
-    *("TransformerDecoder", "TripletMarginLoss", "TripletMarginWithDistanceLoss"),
+    *("AdaptiveLogSoftmaxWithLoss", "TransformerDecoder", "TripletMarginLoss", "TripletMarginWithDistanceLoss"),
     *UNPOOLS,
     *DROPOUTS,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from repdl.nn.modules.activation import *
+from repdl.nn.modules.adaptive import *
 from repdl.nn.modules.attention import *
 from repdl.nn.modules.batchnorm import *
 from repdl.nn.modules.containers import *
