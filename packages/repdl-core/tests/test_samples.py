@@ -36,13 +36,16 @@ LINEAR = {
 }
 """Functions that are linear in all of their tensors together, and at most how many roundings a term goes through."""
 
-SELECTING = {f"nn.functional.{kind}_pool{d}d": 40 for kind in ("max", "adaptive_max") for d in (1, 2, 3)}
+SELECTING = {
+    **{f"nn.functional.adaptive_max_pool{d}d": 40 for d in (1, 2, 3)},
+    "nn.functional.max_pool3d": 40,
+}
 """Functions that select elements, in which no two are equal, and at most how many terms a gradient has."""
 
 RESAMPLING = [f"nn.functional.interpolate {mode}" for mode in ("linear", "bilinear", "bicubic", "trilinear")]
 """Linear functions whose positions torch rounds, to doubles here: a weight of 0 can be 2**-50 there, or here."""
 
-MOST = 24
+MOST = 12
 """Samples of a function that are tried: evenly chosen where there are more."""
 
 INFOS = {f"{info.name} {info.variant_test_name}".strip(): info for info in op_db}
@@ -56,10 +59,8 @@ def function(name: str) -> Callable[..., Any]:
 
 def samples(name: str) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
     torch.manual_seed(0)
-    info = INFOS[name]
-    every = max(1, sum(1 for _ in info.sample_inputs("cpu", torch.float32)) // MOST)
-    torch.manual_seed(0)
-    for sample in itertools.islice(info.sample_inputs("cpu", torch.float32), 0, None, every):
+    found = list(INFOS[name].sample_inputs("cpu", torch.float32))
+    for sample in found[:: max(1, len(found) // MOST)]:
         yield sample.input, sample.args, sample.kwargs
 
 
