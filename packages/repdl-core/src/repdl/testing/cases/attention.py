@@ -98,6 +98,12 @@ def _smallest(of: int) -> tuple[Any, ...]:
     return tuple(arguments)
 
 
+def _nan_rows() -> tuple[Any, ...]:
+    query, *others = _heads(mask=_seen())
+    query[:, :, 4] = torch.nan  # every score of a row that is seen
+    return query, *others
+
+
 def _columns() -> tuple[Any, ...]:
     query, key, value, *options = _heads(causal=True)
     return *(t.transpose(-1, -2).contiguous().transpose(-1, -2) for t in (query, key, value)), *options
@@ -110,7 +116,13 @@ HEADS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "causal_few_keys": lambda: _heads(rows=40, keys=9, causal=True),
     "shared": lambda: _heads(rows=38, length=19, mask=uniform(9, 1, 4, 19, 23) > 0),
     "shared_causal": lambda: _heads(rows=300, keys=70, length=100, heads=1, causal=True),
+    # Blocks of 56, 48 and 256 rows end one row after a head of queries does.
+    **{
+        f"shared_causal_{n}": lambda n=n: _heads(rows=2 * n, keys=n + 3, size=3, heads=1, length=n, causal=True)
+        for n in (47, 55, 255)
+    },
     "mask": lambda: _heads(mask=_seen()),
+    "mask_nan": _nan_rows,
     "bias": lambda: _heads(bias=uniform(8, 2, 1, 1, 23)),
     "negative": lambda: _heads(causal=True, factor=-0.7),
     "special": lambda: _heads(special=True),
