@@ -9,6 +9,7 @@ import itertools
 import pickle
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -39,6 +40,16 @@ def other_values(argument: Any, generator: torch.Generator) -> Any:
     return memory.as_strided(argument.shape, argument.stride(), argument.storage_offset())
 
 
+def error_of(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
+    """What a call raises; "" where it does not, or changes its arguments."""
+    try:
+        if not any(isinstance(a, list) for a in args):
+            function(*args)
+    except repdl.RepDLError as error:
+        return str(error)
+    return ""
+
+
 def x(*shape: int) -> torch.Tensor:
     return torch.randn(*shape) + 3
 
@@ -65,6 +76,10 @@ def test_replay__has_the_bits_of_the_function(family: str) -> None:
         others = tuple(
             a // 2 if name in host and a is not None else other_values(a, generator) for name, a in zip(names, args)
         )
+        refused = error_of(function.__wrapped__, others)
+        if refused:  # values of others' places are wrong where these are
+            assert error_of(function, others) == refused
+            continue
         if registry.OPS[case.op].mutates:
             actual, expected = others, copy.deepcopy(others)
             assert function(*actual) is function.__wrapped__(*expected) is None
@@ -74,14 +89,16 @@ def test_replay__has_the_bits_of_the_function(family: str) -> None:
         assert_same_bits(actual, expected, str(case))
         outputs = zip(*((x,) if isinstance(x, torch.Tensor) else x for x in (actual, expected)))
         assert all(a.stride() == e.stride() and a.dtype == e.dtype for a, e in outputs), str(case)
-    assert replayed > 0 or not of_family
+    assert replayed > 0 or all(registry.OPS[case.op].formula is not None for case in of_family)
 
 
 def test_replay__is_before_every_public_function() -> None:
     without = {name for name in ops.__all__ if not hasattr(getattr(ops, name), "recordings")}
     updates = {name for name, op in registry.OPS.items() if op.mutates and op.distribution == "repdl-core"}
-    draw = {name for name in ops.__all__ if "dropout" in name}
-    assert without == updates | draw
+    draw = {name for name in ops.__all__ if "dropout" in name or name in ("gumbel_softmax", "rrelu")}
+    by_order = {"argsort", "cummax", "cummin", "kthvalue", "median", "msort", "nanmedian", "sort", "topk"}  # torch's
+    others = {"ctc_loss", "triplet_margin_with_distance_loss"}  # reads lengths; calls a function
+    assert without == updates | draw | by_order | others
     assert all(hasattr(getattr(registry.functions, name), "recordings") for name in updates)
 
 

@@ -22,6 +22,7 @@ __all__ = ["diff", "nanmean", "nansum"]
 _ops = registry.functions
 
 
+@replayed
 def diff(
     input: torch.Tensor,
     n: int = 1,

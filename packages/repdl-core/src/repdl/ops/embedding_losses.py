@@ -130,7 +130,8 @@ ROWS["triplet_margin_loss"] = Row(
     item(
         "triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction, contract) -> loss",
         "of each row: `maximum((margin + d(a, p)) - n, 0)`, d the `pairwise_distance` of `distance.md`, n = `d(a, n)`, "
-        "with swap `minimum(d(a, n), d(p, n))`",
+        "with swap `minimum(d(a, n), d(p, n))`; "
+        "`triplet_margin_with_distance_loss(anchor, positive, negative)` is that of a caller's d",
     ),
     Tried("written"),
 )

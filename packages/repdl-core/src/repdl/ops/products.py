@@ -361,6 +361,7 @@ def _chain(op: str, tensors: list[Tensor], contract: Contract | str | None) -> T
     return product(0, len(tensors) - 1).reshape(shape)
 
 
+@replayed
 def chain_matmul(*matrices: Tensor, out: None = None, contract: Contract | str | None = None) -> Tensor:
     """`multi_dot` of matrices; one is returned as it is.
 
