@@ -29,13 +29,26 @@ DRAWS = {op for op in OPS if OPS[op].host and OPS[op].differentiable is None} | 
 NEVER_NAN = {"sign", "exponential", "truncated_normal", "uniform", *WHOLE}  # sign(NaN) is 0, as torch has it
 # The results nearest to 0 are far from subnormal.
 NEVER_SUBNORMAL = {
-    *("cos", "div_floor", "div_trunc", "hardsigmoid", "log", "log10", "log2", "log_softmax", "rsqrt", "sign", "sqrt"),
+    *(
+        "cos",
+        "div_floor",
+        "div_trunc",
+        "hardsigmoid",
+        "log",
+        "log10",
+        "log2",
+        "log_softmax",
+        "rsqrt",
+        "sign",
+        "sqrt",
+        "tanhshrink",
+    ),
     *WHOLE,
 }
 # The results are equal, rounded.
 SUBNORMAL_ARGUMENT_IS_ZERO = {
     *("cos", "exp", "exp2", "hardsigmoid", "huber_loss", "log_softmax", "mse_loss", "sigmoid", "smooth_l1_loss"),
-    *("softmax", "square", *DRAWS),
+    *("logsigmoid", "softmax", "square", "tanhshrink", *DRAWS),
 }
 
 
@@ -122,6 +135,8 @@ def matmul_with(dot: Function) -> dict[str, Function]:
 
 REFERENCE = implementations(get_backend("reference"))
 NOT_IN_PLACE = {op for op in REFERENCE if not OPS[op].mutates}
+FORMULAS = {op for op in NOT_IN_PLACE if OPS[op].formula is not None and op not in get_backend("cpu").ops}
+"""Ops without a kernel: what could flush a subnormal number is a kernel of another op, with cases of its own."""
 
 
 @cache
@@ -232,12 +247,12 @@ def test_meta__negative_nan() -> None:
 
 
 def test_meta__flush_to_zero() -> None:
-    missing = NOT_IN_PLACE - caught_after(flush).keys() - NEVER_SUBNORMAL
+    missing = NOT_IN_PLACE - caught_after(flush).keys() - NEVER_SUBNORMAL - FORMULAS
     assert not missing, f"no case of {sorted(missing)} has a subnormal output"
 
 
 def test_meta__subnormal_arguments_as_zero() -> None:
-    missing = NOT_IN_PLACE - caught_before(flush).keys() - SUBNORMAL_ARGUMENT_IS_ZERO
+    missing = NOT_IN_PLACE - caught_before(flush).keys() - SUBNORMAL_ARGUMENT_IS_ZERO - FORMULAS
     assert not missing, f"no case of {sorted(missing)} has a subnormal argument that counts"
 
 

@@ -315,6 +315,8 @@ BUGS = {
     "attention_keeps_a_minus_zero": Bug("attention/attention.cpp", {"if (!has_minus_zero(out, count * columns)) return;": "return;"}, "attention"),
     "attention_leaves_out_infinities": Bug("attention/attention.cpp", {"options.causal && std::isfinite(value_.largest())": "options.causal"}, "attention"),
     "attention_sees_a_key_too_few": Bug("attention/weights.hpp", {"return r % length + rows > length ? seen(length - 1)": "return r % length + rows > length + 1 ? seen(length - 1)"}, "attention"),
+    "attention_mask_of_a_large_number": Bug("attention/mask.hpp", {"hidden = -std::numeric_limits<float>::infinity()": "hidden = -1e30f"}, "attention"),
+    "attention_all_is_finite": Bug("attention/operands.hpp", {"is_finite &= x <= std::numeric_limits<float>::max();": "is_finite &= true;"}, "attention"),
     "attention_hides_nan": Bug("attention/weights.hpp", {"== -std::numeric_limits<float>::infinity() && !has_nan(x, n)": "== -std::numeric_limits<float>::infinity()"}, "attention"),
     "attention_backward_keeps_a_minus_zero": Bug("attention/attention_backward.cpp", {"if (!has_minus_zero(out, rows.count * columns)) return;": "return;"}, "attention"),
     "attention_backward_forgets_nan": Bug("attention/attention_backward.cpp", {"return limit == options_.keys || std::find": "return true || std::find"}, "attention"),

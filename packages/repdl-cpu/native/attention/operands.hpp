@@ -39,7 +39,7 @@ struct Matrix {
 class Panels {
  public:
   Panels(const StridedPacker& packer, std::int64_t n, std::int64_t K)
-      : K_(K), width_(static_cast<int>(vectors(n)) * Vec::width), n_(n),
+      : K_(K), width_(static_cast<int>(vectors(n)) * Vec::width),
         packed_((n + width_ - 1) / width_ * width_ * K + pack_slack) {
     for (std::int64_t j = 0; j < n; j += width_)
       packer.pack(j, std::min<std::int64_t>(width_, n - j), width_, 0, K, packed_.data() + j * K);
@@ -76,7 +76,6 @@ class Panels {
  private:
   std::int64_t K_;
   int width_;
-  std::int64_t n_;
   Scratch<float> packed_;
 };
 

@@ -115,6 +115,13 @@ def _formula(
     return _ops.matmul(weights, value, False, False, c)  # type: ignore[no-any-return]
 
 
+def _whole(op: str) -> Callable[..., Any]:
+    """The formula of an op, for half storage too."""
+    formula = registry.OPS[op].formula
+    assert formula is not None
+    return formula
+
+
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
     *tensors, ctx.is_causal, ctx.length, ctx.contract = inputs
     ctx.save_for_backward(*tensors)
@@ -124,7 +131,7 @@ def _backward(ctx: Any, grad: Tensor) -> Any:
     tensors, options = ctx.saved_tensors, (ctx.is_causal, ctx.length, ctx.contract)
     wanted = ctx.needs_input_grad
     if wanted[3] or wanted[5]:  # of the weights all at once
-        return tuple(of_formula(_formula, (*tensors, *options), wanted, [grad]))
+        return tuple(of_formula(_whole("attention"), (*tensors, *options), wanted, [grad]))
     return *_ops.attention_backward(grad, *tensors, *options), *[None] * 6
 
 
@@ -188,7 +195,7 @@ def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _twice(ctx: Any, *cotangents: Tensor) -> Any:
     args = *ctx.saved_tensors, ctx.is_causal, ctx.length, ctx.contract
-    return tuple(of_formula(_formula_backward, args, ctx.needs_input_grad, cotangents))
+    return tuple(of_formula(_whole("attention_backward"), args, ctx.needs_input_grad, cotangents))
 
 
 attention_backward: Callable[..., tuple[Tensor, Tensor, Tensor]] = registry.define(

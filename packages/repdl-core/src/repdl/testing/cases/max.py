@@ -71,6 +71,7 @@ CASES = [
     Case("amax_backward", "long", lambda: _rows_backward(uniform(1, 3, 9000))),
     Case("amax_backward", "ties", lambda: _rows_backward(torch.ones(4, 3, 7)), dtypes=DOUBLE),
     Case("amax_backward", "grad_subnormal", lambda: _rows_backward(torch.ones(7, 3), 2.0**-140)),
+    Case("amax_backward", "grad_nan", lambda: _rows_backward(torch.ones(7, 3), torch.nan)),
     Case("amax_backward", "transposed", lambda: _rows_backward(uniform(1, 7, 9).t()), dtypes=EVERY),
     Case("amax_backward", "empty", lambda: (uniform(1, 0), uniform(4, 0, 3), uniform(1, 0)), dtypes=EVERY),
 ]

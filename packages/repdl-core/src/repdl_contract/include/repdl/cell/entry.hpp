@@ -48,7 +48,7 @@ struct Entry<Loop, F, std::index_sequence<I...>> {
     int v = 0;
     for (const int count : counts) {
       float* const data = (*tensors++)->template as<float>();
-      for (int j = 0; j < count; ++j, ++v) {
+      for (int j = 0; j < count && v < n; ++j, ++v) {
         at[v] = data + j * size;
         row[v] = count * size;
       }
