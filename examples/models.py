@@ -141,7 +141,7 @@ class UNet(nn.Module):
     """A U-Net (https://arxiv.org/abs/1505.04597) of three levels, with transposed convolutions."""
 
     @staticmethod
-    def double(channels: int, out: int) -> nn.Module:
+    def block(channels: int, out: int) -> nn.Module:
         layers: list[nn.Module] = []
         for first in (channels, out):
             layers += [nn.Conv2d(first, out, 3, padding=1), nn.GroupNorm(2, out), nn.SiLU()]
@@ -149,10 +149,10 @@ class UNet(nn.Module):
 
     def __init__(self, width: int = 8) -> None:
         super().__init__()
-        self.down = nn.ModuleList(UNet.double(a, b) for a, b in ((3, width), (width, 2 * width)))
-        self.bottom = UNet.double(2 * width, 4 * width)
+        self.down = nn.ModuleList(UNet.block(a, b) for a, b in ((3, width), (width, 2 * width)))
+        self.bottom = UNet.block(2 * width, 4 * width)
         self.up = nn.ModuleList(nn.ConvTranspose2d(2 * n, n, 2, 2) for n in (2 * width, width))
-        self.join = nn.ModuleList(UNet.double(2 * n, n) for n in (2 * width, width))
+        self.join = nn.ModuleList(UNet.block(2 * n, n) for n in (2 * width, width))
         self.pool, self.head = nn.MaxPool2d(2), nn.Conv2d(width, 2, 1)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -42,15 +42,16 @@ class BackwardWatch:
         """Wait for a backward pass that comes to the outputs of a call, and let it go where it leaves by the inputs."""
         self._stop_at(inputs)
         for output in outputs:
-            node = output.grad_fn
+            node: Any = output.grad_fn  # torch declares its metadata, a dictionary, as a method
             if node is not None and self._key not in node.metadata:
                 node.metadata[self._key] = _WAITS
                 node.register_prehook(self._start)
 
     def _stop_at(self, tensors: Iterable[torch.Tensor | None]) -> None:
         for tensor in tensors:
-            if tensor is not None and tensor.grad_fn is not None:
-                tensor.grad_fn.metadata.setdefault(self._key, _OUTSIDE)
+            node: Any = None if tensor is None else tensor.grad_fn
+            if node is not None:
+                node.metadata.setdefault(self._key, _OUTSIDE)
 
     def _start(self, grads: Any) -> None:
         node = current_node()

@@ -212,7 +212,7 @@ def needs_check(model: torch.nn.Module) -> bool:
     return False
 
 
-@torch._dynamo.assume_constant_result
+@torch._dynamo.assume_constant_result  # type: ignore[untyped-decorator]
 def _compiled(number: str, training: bool, gradients: bool) -> None:
     """While torch.compile traces a call. What it makes of the model is not watched, so its mode should be known."""
     check = _known.get(number)

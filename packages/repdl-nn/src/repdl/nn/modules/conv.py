@@ -34,7 +34,8 @@ class _TransposedConvolution(Affine, _ConvTransposeNd):
         """`(N, C, ...) -> (N, O, ...)`, of `output_size` where that is given."""
         sizes: Any = (self.stride, self.padding, self.kernel_size)
         dilation: Any = self.dilation
-        output_padding = self._output_padding(input, output_size, *sizes, len(self.kernel_size), dilation)  # type: ignore[arg-type]
+        choose: Any = self._output_padding  # whose types are those of lists
+        output_padding = choose(input, output_size, *sizes, len(self.kernel_size), dilation)
         options = (self.stride, self.padding, output_padding, self.groups, self.dilation)
         function = getattr(F, self._function)
         return function(input, self.weight, self.bias, *options, contract=self.contract)  # type: ignore[no-any-return]

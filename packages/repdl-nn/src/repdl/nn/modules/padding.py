@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -13,7 +13,7 @@ from repdl.nn.modules.layer import Layer
 
 class _Pad(Layer):
     _mode: str
-    padding: Sequence[int]
+    padding: Any  # which torch's classes declare differently
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """The last dimensions longer by the padding."""

@@ -68,9 +68,9 @@ class LPPool1d(Layer, torch.nn.LPPool1d):
 
     def forward(self, input: Tensor) -> Tensor:
         """`(N, C, L) -> (N, C, OL)`."""
-        return F.lp_pool1d(
-            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode, contract=self.contract
-        )
+        size: Any = self.kernel_size
+        step: Any = self.stride
+        return F.lp_pool1d(input, float(self.norm_type), size, step, self.ceil_mode, contract=self.contract)
 
 
 class MaxPool1d(Layer, torch.nn.MaxPool1d):

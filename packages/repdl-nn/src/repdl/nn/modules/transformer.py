@@ -51,15 +51,16 @@ class _TransformerLayer(_Made):
 
     def _ff_block(self, x: Tensor) -> Tensor:
         """The feed-forward block; torch's functions relu and gelu stand for RepDL's."""
-        activation = _ACTIVATIONS.get(self.activation, self.activation)
+        activation: Any = _ACTIVATIONS.get(self.activation, self.activation)
         module = getattr(activation, "__module__", None) or ""
         if not isinstance(activation, torch.nn.Module) and not module.startswith("repdl."):
             raise UnsupportedError(
                 f"{type(self).__name__}: activation is {self.activation!r}, expected relu, gelu, a function of "
                 f"repdl.nn.functional or a module"
             )
+        parts: Any = self
         last = getattr(self, self._last_dropout)
-        return last(self.linear2(self.dropout(activation(self.linear1(x)))))  # type: ignore[no-any-return]
+        return last(parts.linear2(parts.dropout(activation(parts.linear1(x)))))  # type: ignore[no-any-return]
 
     def _sum(self, x: Tensor, y: Tensor) -> Tensor:
         return ops.add(x, y, contract=self.contract)
