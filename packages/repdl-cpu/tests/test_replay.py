@@ -10,6 +10,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -100,6 +101,13 @@ def test_replay__is_before_every_public_function() -> None:
     others = {"ctc_loss", "triplet_margin_with_distance_loss"}  # reads lengths; calls a function
     assert without == updates | draw | by_order | others
     assert all(hasattr(getattr(registry.functions, name), "recordings") for name in updates)
+
+
+def test_replay__a_module_of_an_older_kit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = SimpleNamespace(__name__="old_backend", Call=object, Recording=object)
+    monkeypatch.setattr(replay, "entry_points", lambda group: [SimpleNamespace(load=lambda: old)])
+    with pytest.warns(UserWarning, match="old_backend was built with an older kit"):
+        assert replay._native.__wrapped__() is None
 
 
 def test_replay__numbers_belong_to_the_signature() -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
@@ -294,9 +295,17 @@ def _native() -> Any:
             module = point.load()
         except Exception:  # the backend that it belongs to reports why
             continue
-        if hasattr(module, "Call"):
-            module.Call.define_call(_traced)
-            return module
+        if not hasattr(module, "Call"):
+            continue
+        if not hasattr(module.Recording, "backward"):
+            warnings.warn(
+                f"repdl: {module.__name__} was built with an older kit than this repdl-core, so it does not make calls "
+                f"fast; build it again",
+                stacklevel=2,
+            )
+            continue
+        module.Call.define_call(_traced)
+        return module
     return None
 
 

@@ -19,11 +19,6 @@ _ops = registry.functions
 _FEW = 8  # rows against which a product reads a matrix in place, so that nothing is gained by packing it
 
 
-def _hidden(scores: Tensor) -> Tensor:
-    """Rows that see no key."""
-    return (scores.detach() == -math.inf).all(-1, keepdim=True)
-
-
 def weights_of(
     scores: Tensor, bias: Tensor | None, mask: Tensor | None, factor: Tensor, is_causal: bool, c: str
 ) -> Tensor:
@@ -42,7 +37,7 @@ def weights_of(
     if is_causal or (mask is None and bias is None):
         return _ops.softmax(scores, scores.dim() - 1, c)  # type: ignore[no-any-return]
     # A row that sees no key has no weights, and passes no gradient on.
-    hidden, nothing = _hidden(scores), number(0.0)
+    hidden, nothing = (scores.detach() == -math.inf).all(-1, keepdim=True), number(0.0)
     weights = _ops.softmax(_ops.where(hidden, nothing, scores, c), scores.dim() - 1, c)
     return _ops.where(hidden, nothing, weights, c)  # type: ignore[no-any-return]
 
@@ -189,10 +184,6 @@ def _formula_backward(
     )
 
 
-def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
-    _setup_context(ctx, inputs, output)
-
-
 def _twice(ctx: Any, *cotangents: Tensor) -> Any:
     args = *ctx.saved_tensors, ctx.is_causal, ctx.length, ctx.contract
     return tuple(of_formula(_whole("attention_backward"), args, ctx.needs_input_grad, cotangents))
@@ -203,7 +194,7 @@ attention_backward: Callable[..., tuple[Tensor, Tensor, Tensor]] = registry.defi
     f"(Tensor grad, Tensor query, Tensor key, Tensor value, {_OPTIONS} -> (Tensor, Tensor, Tensor)",
     check=_check_backward,
     fake=lambda grad, query, key, value, *_: tuple(t.new_empty(t.shape) for t in (query, key, value)),
-    setup_context=_setup_backward,
+    setup_context=_setup_context,
     backward=_twice,
     dtypes=_DTYPES,
     formula=_formula_backward,

@@ -75,6 +75,22 @@ _amax_backward: Callable[..., torch.Tensor] = registry.define(
 )
 
 
+def _amax_or_amin(
+    op: str,
+    input: torch.Tensor,
+    dim: Any,
+    keepdim: bool,
+    axis: Any,
+    keepdims: bool | None,
+    contract: Contract | str | None,
+) -> torch.Tensor:
+    contract_name(contract)
+    check_tensor(op, input=input)
+    chosen, keepdim = as_numpy(op, dim if dim != () else None, keepdim, axis, keepdims)
+    check_bool(op, keepdim=keepdim)
+    return _extreme(op, input, chosen, keepdim)
+
+
 def _extreme(op: str, input: torch.Tensor, dim: Any, keepdim: bool) -> torch.Tensor:
     """amax or amin of a tensor of floats or integers."""
     dims = normalize_dims(op, dim, input.dim())
@@ -108,11 +124,7 @@ def amax(
 
     Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.amax.html
     """
-    contract_name(contract)
-    check_tensor("amax", input=input)
-    chosen, keepdim = as_numpy("amax", dim if dim != () else None, keepdim, axis, keepdims)
-    check_bool("amax", keepdim=keepdim)
-    return _extreme("amax", input, chosen, keepdim)
+    return _amax_or_amin("amax", input, dim, keepdim, axis, keepdims, contract)
 
 
 @replayed
@@ -135,11 +147,7 @@ def amin(
 
     Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.amin.html
     """
-    contract_name(contract)
-    check_tensor("amin", input=input)
-    chosen, keepdim = as_numpy("amin", dim if dim != () else None, keepdim, axis, keepdims)
-    check_bool("amin", keepdim=keepdim)
-    return _extreme("amin", input, chosen, keepdim)
+    return _amax_or_amin("amin", input, dim, keepdim, axis, keepdims, contract)
 
 
 @replayed
@@ -172,8 +180,20 @@ def aminmax(
     return torch.return_types.aminmax((low, high))  # type: ignore[no-any-return,attr-defined]
 
 
-def _index(op: str, input: torch.Tensor, dim: int | None, keepdim: bool) -> torch.Tensor:
+def _index(
+    op: str,
+    input: torch.Tensor,
+    dim: int | None,
+    keepdim: bool,
+    axis: int | None,
+    keepdims: bool | None,
+    contract: Contract | str | None,
+) -> torch.Tensor:
     """Of the first largest element, or the first smallest one."""
+    contract_name(contract)
+    check_tensor(op, input=input)
+    dim, keepdim = as_numpy(op, dim, keepdim, axis, keepdims)
+    check_bool(op, keepdim=keepdim)
     rows, position = (input.reshape(-1), 0) if dim is None else (input, normalize_dim(op, dim, input.dim()))
     what = f"input.shape[{position}]" if dim is not None else "input.numel()"
     check_range(
@@ -205,11 +225,7 @@ def argmax(
 
     Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.argmax.html
     """
-    contract_name(contract)
-    check_tensor("argmax", input=input)
-    dim, keepdim = as_numpy("argmax", dim, keepdim, axis, keepdims)
-    check_bool("argmax", keepdim=keepdim)
-    return _index("argmax", input, dim, keepdim)
+    return _index("argmax", input, dim, keepdim, axis, keepdims, contract)
 
 
 @replayed
@@ -230,8 +246,4 @@ def argmin(
 
     Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.argmin.html
     """
-    contract_name(contract)
-    check_tensor("argmin", input=input)
-    dim, keepdim = as_numpy("argmin", dim, keepdim, axis, keepdims)
-    check_bool("argmin", keepdim=keepdim)
-    return _index("argmin", input, dim, keepdim)
+    return _index("argmin", input, dim, keepdim, axis, keepdims, contract)

@@ -9,17 +9,12 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import UnsupportedError, check, check_bool, check_dim, check_dtype, check_tensor
 from repdl.ops._index import as_index, places
-from repdl.ops._reduce import normalize_dim
+from repdl.ops._reduce import is_whole, normalize_dim
 from repdl.replay import replayed
 
 __all__ = ["gather", "index_select", "take_along_dim"]
 
 Tensor = torch.Tensor
-
-
-def is_whole(tensor: Tensor) -> bool:
-    """Whether a tensor is of integers or bools, on which torch's own functions are exact."""
-    return not tensor.is_floating_point() and not tensor.is_complex()
 
 
 def elements(input: Tensor, place: Tensor, contract: str) -> Tensor:
@@ -71,7 +66,7 @@ def gather(
     if at.numel():
         check_places(op, at, dim, input=source)
     at = as_index(op, at, source.shape[dim] if source.dim() == at.dim() else 0)
-    if is_whole(input):
+    if is_whole(input.dtype):
         return torch.gather(source, dim, at).view(index.shape)
     check_dtype(op, ALL, input=input)
     if not index.numel():
@@ -114,7 +109,7 @@ def take_along_dim(
         )
     shape = [k if d == dim or n == 1 else n for d, (n, k) in enumerate(zip(source.shape, at.shape))]
     at = as_index(op, at.expand(shape), source.shape[dim], name="indices", wraps=wraps)
-    if is_whole(input):
+    if is_whole(input.dtype):
         repeated = source.expand([*shape[:dim], source.shape[dim], *shape[dim + 1 :]])
         return torch.gather(repeated, dim, at).view(shape if input.dim() else ())
     check_dtype(op, ALL, input=input)
@@ -142,7 +137,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, contract: Contract |
     source, at = at_least_1d(input), at_least_1d(index)
     check(op, input.dim() > 0 or at.shape[0] == 1, lambda: f"index.shape is {tuple(index.shape)}, expected 1 element")
     at = as_index(op, at, source.shape[dim])
-    if is_whole(input):
+    if is_whole(input.dtype):
         return torch.index_select(input, dim, at)
     check_dtype(op, ALL, input=input)
     table = source.movedim(dim, 0)

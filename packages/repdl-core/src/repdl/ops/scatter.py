@@ -26,10 +26,10 @@ from repdl.errors import (
 )
 from repdl.ops._index import as_index, check_index, places
 from repdl.ops._number import constant, floating
-from repdl.ops._reduce import normalize_dim
+from repdl.ops._reduce import is_whole, normalize_dim
 from repdl.ops.cast import narrowed, widened
 from repdl.ops.elementwise import add
-from repdl.ops.gather import at_least_1d, check_places, elements, is_whole
+from repdl.ops.gather import at_least_1d, check_places, elements
 from repdl.replay import refuse, replayed
 
 __all__ = ["bincount", "index_add", "index_put", "scatter_add", "scatter_reduce"]
@@ -41,7 +41,7 @@ _ops = registry.functions
 def _check_pair(op: str, input: Tensor, name: str, other: Tensor) -> None:
     if other.dtype is not input.dtype:
         raise DTypeError(f"{op}: {name}.dtype is {other.dtype}, expected {input.dtype} (= input.dtype)")
-    if not is_whole(input):
+    if not is_whole(input.dtype):
         check_dtype(op, ALL, input=input)
 
 
@@ -96,7 +96,7 @@ def index_add(
     shape = [at.shape[0] if d == dim else n for d, n in enumerate(to.shape)]
     check_size(op, "source.shape", list(terms.shape), shape, "input.shape with the length of index in dim")
     at = as_index(op, at, to.shape[dim])
-    if is_whole(input):
+    if is_whole(input.dtype):
         return torch.index_add(input, dim, at, source, alpha=alpha)
     table, terms = to.movedim(dim, 0), terms.movedim(dim, 0)
     columns = math.prod(table.shape[1:])
@@ -146,7 +146,7 @@ def scatter_add(
     dim, at, terms = _terms(op, input, dim, index, src)
     if not at.numel():
         return input.clone()
-    if is_whole(input):
+    if is_whole(input.dtype):
         return torch.scatter_add(at_least_1d(input), dim, at, terms).view(input.shape)
     place = places(at, dim, at_least_1d(input).shape).reshape(-1)
     return _added(input.reshape(-1, 1), place, terms.reshape(-1, 1), 1.0, name).view(input.shape)
@@ -181,12 +181,12 @@ def scatter_reduce(
     modes = ("sum", "mean", "prod", "amax", "amin")
     check(op, reduce in modes, lambda: f"reduce is {reduce!r}, expected one of {', '.join(modes)}")
     dim, at, terms = _terms(op, input, dim, index, src)
-    if not is_whole(input) and reduce not in ("sum", "mean"):
+    if not is_whole(input.dtype) and reduce not in ("sum", "mean"):
         raise UnsupportedError(f"{op}: reduce is {reduce!r}, expected sum or mean, of floating-point tensors")
     if not at.numel():
         return input.clone()
     to = at_least_1d(input)
-    if is_whole(input):
+    if is_whole(input.dtype):
         output = torch.scatter_reduce(to, dim, at, terms, reduce, include_self=include_self)
         return output.view(input.shape)
     storage, (table, terms) = widened(input.reshape(-1, 1), terms.reshape(-1, 1))
@@ -270,7 +270,7 @@ def index_put(
     table, terms = input.reshape(size, columns), terms.reshape(place.shape[0], columns)
     if not accumulate:
         output = replaced(table, place, terms, name)
-    elif is_whole(input):
+    elif is_whole(input.dtype):
         output = torch.index_put(table, (place,), terms, accumulate=True)
     else:
         output = _added(table, place, terms, 1.0, name)
@@ -286,7 +286,7 @@ def _broadcast(op: str, values: Tensor, shape: Sequence[int], contract: str) -> 
         place = place.expand(shape)
     except RuntimeError:
         check(op, False, lambda: f"values.shape is {tuple(values.shape)}, expected one that broadcasts to {shape}")
-    return values.reshape(-1)[place] if is_whole(values) else elements(values, place, contract)
+    return values.reshape(-1)[place] if is_whole(values.dtype) else elements(values, place, contract)
 
 
 def replaced(table: Tensor, index: Tensor, terms: Tensor, contract: str) -> Tensor:
@@ -297,7 +297,7 @@ def replaced(table: Tensor, index: Tensor, terms: Tensor, contract: str) -> Tens
     )
     source = torch.where(last >= 0, last + table.shape[0], own)
     both = torch.cat([table, terms])
-    return both[source] if is_whole(table) else _ops.embedding(both, source, -1, False, contract)
+    return both[source] if is_whole(table.dtype) else _ops.embedding(both, source, -1, False, contract)
 
 
 @replayed

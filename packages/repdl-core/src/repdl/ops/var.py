@@ -47,6 +47,12 @@ _var: Callable[..., Tensor] = registry.composite(
 )
 
 
+def _std(input: Tensor, dims: list[int], correction: float, keepdim: bool, contract: str) -> Tensor:
+    """`sqrt(var(x))`, of halves rounded once."""
+    dtype, (wide,) = widened(input)
+    return narrowed(root(_var(wide, dims, correction, keepdim, contract), contract), dtype)
+
+
 def _given(
     op: str,
     input: Tensor,
@@ -125,8 +131,7 @@ def std(
     Contract: var v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.std.html
     """
     dims, left, keepdim = _given("std", input, dim, unbiased, keepdim, correction, axis, keepdims)
-    name, (dtype, (wide,)) = contract_name(contract), widened(input)
-    return narrowed(root(_var(wide, dims, left, keepdim, name), name), dtype)
+    return _std(input, dims, left, keepdim, contract_name(contract))
 
 
 @replayed
@@ -175,6 +180,5 @@ def std_mean(
     Contract: var v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.std_mean.html
     """
     dims, left, keepdim = _given("std_mean", input, dim, unbiased, keepdim, correction, axis, keepdims)
-    name, (dtype, (wide,)) = contract_name(contract), widened(input)
-    deviation = narrowed(root(_var(wide, dims, left, keepdim, name), name), dtype)
-    return deviation, _ops.mean(input, dims, keepdim, name)
+    name = contract_name(contract)
+    return _std(input, dims, left, keepdim, name), _ops.mean(input, dims, keepdim, name)

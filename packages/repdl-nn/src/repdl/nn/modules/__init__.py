@@ -17,6 +17,7 @@ from repdl.nn.modules.instancenorm import *
 from repdl.nn.modules.layer import *
 from repdl.nn.modules.linear import *
 from repdl.nn.modules.loss import *
+from repdl.nn.modules.margin_loss import *
 from repdl.nn.modules.normalization import *
 from repdl.nn.modules.padding import *
 from repdl.nn.modules.pooling import *

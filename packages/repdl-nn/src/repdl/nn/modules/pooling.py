@@ -12,7 +12,81 @@ from repdl.nn.modules.layer import Layer
 Tensor = torch.Tensor
 
 
-class AvgPool1d(Layer, torch.nn.AvgPool1d):
+class _Pool(Layer):
+    _function: str
+
+    def _pooled(self, *arguments: Any, **options: Any) -> Any:
+        return getattr(F, self._function)(*arguments, **options, contract=self.contract)
+
+
+class _AvgPool(_Pool):
+    kernel_size: Any  # which torch's classes declare differently, as the others below
+    stride: Any
+    padding: Any
+    ceil_mode: bool
+    count_include_pad: bool
+    divisor_override: int | None = None  # AvgPool1d has none
+
+    def forward(self, input: Tensor) -> Tensor:
+        """`(N, C, *sides) -> (N, C, *windows)`."""
+        options = {} if self.divisor_override is None else {"divisor_override": self.divisor_override}
+        window = self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
+        return self._pooled(input, *window, **options)  # type: ignore[no-any-return]
+
+
+class _AdaptiveAvgPool(_Pool):
+    output_size: Any
+
+    def forward(self, input: Tensor) -> Tensor:
+        """`(N, C, *sides) -> (N, C, *output_size)`."""
+        return self._pooled(input, self.output_size)  # type: ignore[no-any-return]
+
+
+class _LPPool(_Pool):
+    norm_type: float
+    kernel_size: Any
+    stride: Any
+    ceil_mode: bool
+
+    def forward(self, input: Tensor) -> Tensor:
+        """`(N, C, *sides) -> (N, C, *windows)`."""
+        return self._pooled(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)  # type: ignore[no-any-return]
+
+
+class _MaxPool(_Pool):
+    kernel_size: Any
+    stride: Any
+    padding: Any
+    dilation: Any
+    ceil_mode: bool
+    return_indices: bool
+
+    def forward(self, input: Tensor) -> Any:
+        """`(N, C, *sides) -> (N, C, *windows)`, and the indices if `return_indices`."""
+        window = self.kernel_size, self.stride, self.padding, self.dilation
+        return self._pooled(input, *window, self.ceil_mode, self.return_indices)
+
+
+class _AdaptiveMaxPool(_Pool):
+    output_size: Any
+    return_indices: bool
+
+    def forward(self, input: Tensor) -> Any:
+        """`(N, C, *sides) -> (N, C, *output_size)`, and the indices if `return_indices`."""
+        return self._pooled(input, self.output_size, self.return_indices)
+
+
+class _MaxUnpool(_Pool):
+    kernel_size: Any
+    stride: Any
+    padding: Any
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: list[int] | None = None) -> Tensor:
+        """`(N, C, *windows) -> (N, C, *sides)`."""
+        return self._pooled(input, indices, self.kernel_size, self.stride, self.padding, output_size)  # type: ignore[no-any-return]
+
+
+class AvgPool1d(_AvgPool, torch.nn.AvgPool1d):
     """Mean of each window: `(N, C, L)` or `(C, L)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.AvgPool1d`, and keyword `contract`.
@@ -24,20 +98,10 @@ class AvgPool1d(Layer, torch.nn.AvgPool1d):
     Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool1d.html
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """`(N, C, L) -> (N, C, OL)`."""
-        return F.avg_pool1d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            contract=self.contract,
-        )
+    _function = "avg_pool1d"
 
 
-class AdaptiveAvgPool1d(Layer, torch.nn.AdaptiveAvgPool1d):
+class AdaptiveAvgPool1d(_AdaptiveAvgPool, torch.nn.AdaptiveAvgPool1d):
     """Mean of each of `output_size` windows: `(N, C, L)` or `(C, L)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.AdaptiveAvgPool1d`, and keyword `contract`.
@@ -49,12 +113,10 @@ class AdaptiveAvgPool1d(Layer, torch.nn.AdaptiveAvgPool1d):
     Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool1d.html
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """`(N, C, L) -> (N, C, OL)`."""
-        return F.adaptive_avg_pool1d(input, self.output_size, contract=self.contract)
+    _function = "adaptive_avg_pool1d"
 
 
-class LPPool1d(Layer, torch.nn.LPPool1d):
+class LPPool1d(_LPPool, torch.nn.LPPool1d):
     """The p-norm of each window, p = `norm_type`: `(N, C, L)` or `(C, L)`, float32, bfloat16 and float16.
 
     Arguments are those of `torch.nn.LPPool1d`, and keyword `contract`.
@@ -66,14 +128,10 @@ class LPPool1d(Layer, torch.nn.LPPool1d):
     Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool1d.html
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """`(N, C, L) -> (N, C, OL)`."""
-        size: Any = self.kernel_size
-        step: Any = self.stride
-        return F.lp_pool1d(input, float(self.norm_type), size, step, self.ceil_mode, contract=self.contract)
+    _function = "lp_pool1d"
 
 
-class MaxPool1d(Layer, torch.nn.MaxPool1d):
+class MaxPool1d(_MaxPool, torch.nn.MaxPool1d):
     """Maximum of each window: `(N, C, L)` or `(C, L)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.MaxPool1d`, and keyword `contract`, of which no bit depends here.
@@ -85,14 +143,10 @@ class MaxPool1d(Layer, torch.nn.MaxPool1d):
     Contract: max_pool2d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool1d.html
     """
 
-    def forward(self, input: Tensor) -> Any:
-        """`(N, C, L) -> (N, C, OL)`, and the indices if `return_indices`."""
-        return F.max_pool1d(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
-        )
+    _function = "max_pool1d"
 
 
-class AdaptiveMaxPool1d(Layer, torch.nn.AdaptiveMaxPool1d):
+class AdaptiveMaxPool1d(_AdaptiveMaxPool, torch.nn.AdaptiveMaxPool1d):
     """Maximum of each of `output_size` windows: `(N, C, L)` or `(C, L)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.AdaptiveMaxPool1d`, and keyword `contract`.
@@ -104,12 +158,10 @@ class AdaptiveMaxPool1d(Layer, torch.nn.AdaptiveMaxPool1d):
     Contract: max_pool2d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool1d.html
     """
 
-    def forward(self, input: Tensor) -> Any:
-        """`(N, C, L) -> (N, C, OL)`, and the indices if `return_indices`."""
-        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices, contract=self.contract)
+    _function = "adaptive_max_pool1d"
 
 
-class MaxUnpool1d(Layer, torch.nn.MaxUnpool1d):
+class MaxUnpool1d(_MaxUnpool, torch.nn.MaxUnpool1d):
     """Maxima back at their places, 0 elsewhere: `(N, C, L)` or `(C, L)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.MaxUnpool1d`, and keyword `contract`.
@@ -122,14 +174,10 @@ class MaxUnpool1d(Layer, torch.nn.MaxUnpool1d):
     Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool1d.html
     """
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: list[int] | None = None) -> Tensor:
-        """`(N, C, L) -> (N, C, OL)`."""
-        return F.max_unpool1d(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size, contract=self.contract
-        )
+    _function = "max_unpool1d"
 
 
-class AvgPool2d(Layer, torch.nn.AvgPool2d):
+class AvgPool2d(_AvgPool, torch.nn.AvgPool2d):
     """Mean of each window: `(N, C, H, W)` or `(C, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.AvgPool2d`, and keyword `contract`.
@@ -141,21 +189,10 @@ class AvgPool2d(Layer, torch.nn.AvgPool2d):
     Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool2d.html
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """`(N, C, H, W) -> (N, C, OH, OW)`."""
-        return F.avg_pool2d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-            contract=self.contract,
-        )
+    _function = "avg_pool2d"
 
 
-class AdaptiveAvgPool2d(Layer, torch.nn.AdaptiveAvgPool2d):
+class AdaptiveAvgPool2d(_AdaptiveAvgPool, torch.nn.AdaptiveAvgPool2d):
     """Mean of each of `output_size` windows: `(N, C, H, W)` or `(C, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.AdaptiveAvgPool2d`, and keyword `contract`.
@@ -167,12 +204,10 @@ class AdaptiveAvgPool2d(Layer, torch.nn.AdaptiveAvgPool2d):
     Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool2d.html
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """`(N, C, H, W) -> (N, C, OH, OW)`."""
-        return F.adaptive_avg_pool2d(input, self.output_size, contract=self.contract)
+    _function = "adaptive_avg_pool2d"
 
 
-class LPPool2d(Layer, torch.nn.LPPool2d):
+class LPPool2d(_LPPool, torch.nn.LPPool2d):
     """The p-norm of each window, p = `norm_type`: `(N, C, H, W)` or `(C, H, W)`, float32, bfloat16 and float16.
 
     Arguments are those of `torch.nn.LPPool2d`, and keyword `contract`.
@@ -184,14 +219,10 @@ class LPPool2d(Layer, torch.nn.LPPool2d):
     Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool2d.html
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """`(N, C, H, W) -> (N, C, OH, OW)`."""
-        return F.lp_pool2d(
-            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode, contract=self.contract
-        )
+    _function = "lp_pool2d"
 
 
-class MaxPool2d(Layer, torch.nn.MaxPool2d):
+class MaxPool2d(_MaxPool, torch.nn.MaxPool2d):
     """Maximum of each window: `(N, C, H, W)` or `(C, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.MaxPool2d`, and keyword `contract`, of which no bit depends here.
@@ -203,14 +234,10 @@ class MaxPool2d(Layer, torch.nn.MaxPool2d):
     Contract: max_pool2d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool2d.html
     """
 
-    def forward(self, input: Tensor) -> Any:
-        """`(N, C, H, W) -> (N, C, OH, OW)`, and the indices if `return_indices`."""
-        return F.max_pool2d(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
-        )
+    _function = "max_pool2d"
 
 
-class AdaptiveMaxPool2d(Layer, torch.nn.AdaptiveMaxPool2d):
+class AdaptiveMaxPool2d(_AdaptiveMaxPool, torch.nn.AdaptiveMaxPool2d):
     """Maximum of each of `output_size` windows: `(N, C, H, W)` or `(C, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.AdaptiveMaxPool2d`, and keyword `contract`.
@@ -222,12 +249,10 @@ class AdaptiveMaxPool2d(Layer, torch.nn.AdaptiveMaxPool2d):
     Contract: max_pool2d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool2d.html
     """
 
-    def forward(self, input: Tensor) -> Any:
-        """`(N, C, H, W) -> (N, C, OH, OW)`, and the indices if `return_indices`."""
-        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices, contract=self.contract)
+    _function = "adaptive_max_pool2d"
 
 
-class MaxUnpool2d(Layer, torch.nn.MaxUnpool2d):
+class MaxUnpool2d(_MaxUnpool, torch.nn.MaxUnpool2d):
     """Maxima back at their places, 0 elsewhere: `(N, C, H, W)` or `(C, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.MaxUnpool2d`, and keyword `contract`.
@@ -240,14 +265,10 @@ class MaxUnpool2d(Layer, torch.nn.MaxUnpool2d):
     Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool2d.html
     """
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: list[int] | None = None) -> Tensor:
-        """`(N, C, H, W) -> (N, C, OH, OW)`."""
-        return F.max_unpool2d(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size, contract=self.contract
-        )
+    _function = "max_unpool2d"
 
 
-class AvgPool3d(Layer, torch.nn.AvgPool3d):
+class AvgPool3d(_AvgPool, torch.nn.AvgPool3d):
     """Mean of each window: `(N, C, D, H, W)` or `(C, D, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.AvgPool3d`, and keyword `contract`.
@@ -259,21 +280,10 @@ class AvgPool3d(Layer, torch.nn.AvgPool3d):
     Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool3d.html
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """`(N, C, D, H, W) -> (N, C, OD, OH, OW)`."""
-        return F.avg_pool3d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.ceil_mode,
-            self.count_include_pad,
-            self.divisor_override,
-            contract=self.contract,
-        )
+    _function = "avg_pool3d"
 
 
-class AdaptiveAvgPool3d(Layer, torch.nn.AdaptiveAvgPool3d):
+class AdaptiveAvgPool3d(_AdaptiveAvgPool, torch.nn.AdaptiveAvgPool3d):
     """Mean of each of `output_size` windows: `(N, C, D, H, W)` or `(C, D, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.AdaptiveAvgPool3d`, and keyword `contract`.
@@ -285,12 +295,10 @@ class AdaptiveAvgPool3d(Layer, torch.nn.AdaptiveAvgPool3d):
     Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool3d.html
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """`(N, C, D, H, W) -> (N, C, OD, OH, OW)`."""
-        return F.adaptive_avg_pool3d(input, self.output_size, contract=self.contract)
+    _function = "adaptive_avg_pool3d"
 
 
-class LPPool3d(Layer, torch.nn.LPPool3d):
+class LPPool3d(_LPPool, torch.nn.LPPool3d):
     """The p-norm of each window, p = `norm_type`: `(N, C, D, H, W)` or `(C, D, H, W)`, float32, bfloat16 and float16.
 
     Arguments are those of `torch.nn.LPPool3d`, and keyword `contract`.
@@ -302,14 +310,10 @@ class LPPool3d(Layer, torch.nn.LPPool3d):
     Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LPPool3d.html
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        """`(N, C, D, H, W) -> (N, C, OD, OH, OW)`."""
-        return F.lp_pool3d(
-            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode, contract=self.contract
-        )
+    _function = "lp_pool3d"
 
 
-class MaxPool3d(Layer, torch.nn.MaxPool3d):
+class MaxPool3d(_MaxPool, torch.nn.MaxPool3d):
     """Maximum of each window: `(N, C, D, H, W)` or `(C, D, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.MaxPool3d`, and keyword `contract`, of which no bit depends here.
@@ -321,14 +325,10 @@ class MaxPool3d(Layer, torch.nn.MaxPool3d):
     Contract: max_pool2d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxPool3d.html
     """
 
-    def forward(self, input: Tensor) -> Any:
-        """`(N, C, D, H, W) -> (N, C, OD, OH, OW)`, and the indices if `return_indices`."""
-        return F.max_pool3d(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
-        )
+    _function = "max_pool3d"
 
 
-class AdaptiveMaxPool3d(Layer, torch.nn.AdaptiveMaxPool3d):
+class AdaptiveMaxPool3d(_AdaptiveMaxPool, torch.nn.AdaptiveMaxPool3d):
     """Maximum of each of `output_size` windows: `(N, C, D, H, W)` or `(C, D, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.AdaptiveMaxPool3d`, and keyword `contract`.
@@ -340,12 +340,10 @@ class AdaptiveMaxPool3d(Layer, torch.nn.AdaptiveMaxPool3d):
     Contract: max_pool2d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveMaxPool3d.html
     """
 
-    def forward(self, input: Tensor) -> Any:
-        """`(N, C, D, H, W) -> (N, C, OD, OH, OW)`, and the indices if `return_indices`."""
-        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices, contract=self.contract)
+    _function = "adaptive_max_pool3d"
 
 
-class MaxUnpool3d(Layer, torch.nn.MaxUnpool3d):
+class MaxUnpool3d(_MaxUnpool, torch.nn.MaxUnpool3d):
     """Maxima back at their places, 0 elsewhere: `(N, C, D, H, W)` or `(C, D, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.MaxUnpool3d`, and keyword `contract`.
@@ -358,11 +356,7 @@ class MaxUnpool3d(Layer, torch.nn.MaxUnpool3d):
     Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MaxUnpool3d.html
     """
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: list[int] | None = None) -> Tensor:
-        """`(N, C, D, H, W) -> (N, C, OD, OH, OW)`."""
-        return F.max_unpool3d(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size, contract=self.contract
-        )
+    _function = "max_unpool3d"
 
 
 __all__ = [

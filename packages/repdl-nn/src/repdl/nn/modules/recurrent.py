@@ -37,6 +37,8 @@ class _Uniform(Layer):
 class _Recurrent(_Uniform):
     """Layers of steps, of which a class says what one direction of a layer computes."""
 
+    hidden_size: int
+
     def _steps(
         self,
         gates: Tensor,
@@ -134,6 +136,11 @@ class _Recurrent(_Uniform):
             rows = torch.cat(outputs, 1) if len(outputs) > 1 else outputs[0]
         return rows, tuple(torch.stack(parts) for parts in zip(*last))
 
+    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+        """Outputs of the last layer, and the last hidden states of all, from hidden states or from zeros."""
+        output, (hidden,) = self._run(input, None if hx is None else (hx,), (self.hidden_size,))
+        return output, hidden
+
     def _weights(self, suffix: str) -> dict[str, Any]:
         names = "weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"
         return {name: getattr(self, f"{name}_{suffix}", None) for name in names}
@@ -144,7 +151,7 @@ def _saves(*tensors: Tensor | None) -> bool:
     return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
 
-class RNN(_Recurrent, torch.nn.RNN):
+class RNN(_Recurrent, torch.nn.RNN):  # type: ignore[misc]
     """Layers of `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`: `(L, N, I)` to `(L, N, D * H)` and `(D * layers, N, H)`.
 
     Arguments and initialisation are those of `torch.nn.RNN`, and keywords `contract` and `generator`, which dropout
@@ -170,13 +177,8 @@ class RNN(_Recurrent, torch.nn.RNN):
     ) -> States:
         return rnn_layer(gates, *state, weight, bias, sizes, reverse, self.nonlinearity, contract_name(self.contract))
 
-    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:  # type: ignore[override]
-        """Outputs of the last layer, and the last hidden states of all, from hidden states or from zeros."""
-        output, (hidden,) = self._run(input, None if hx is None else (hx,), (self.hidden_size,))
-        return output, hidden
 
-
-class GRU(_Recurrent, torch.nn.GRU):
+class GRU(_Recurrent, torch.nn.GRU):  # type: ignore[misc]
     """Layers of gated recurrent units: `(L, N, I)` to `(L, N, D * H)` and `(D * layers, N, H)`, float32 or halves.
 
     Arguments and initialisation are those of `torch.nn.GRU`, and keywords `contract` and `generator`, which dropout
@@ -202,11 +204,6 @@ class GRU(_Recurrent, torch.nn.GRU):
     ) -> States:
         tensors = gates, *state, weight, bias
         output, hidden, _ = gru_layer(*tensors, sizes, reverse, _saves(*tensors), contract_name(self.contract))
-        return output, hidden
-
-    def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]:  # type: ignore[override]
-        """Outputs of the last layer, and the last hidden states of all, from hidden states or from zeros."""
-        output, (hidden,) = self._run(input, None if hx is None else (hx,), (self.hidden_size,))
         return output, hidden
 
 
