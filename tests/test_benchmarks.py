@@ -49,12 +49,14 @@ def test_cuda_kernels__calls(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {name: rows[name] for name in BOUNDS} == BOUNDS
 
 
-def test_mixed__compares() -> None:
-    command = [sys.executable, FOLDER / "mixed.py", "--rounds", "1", "--seconds", "0.01", "--only", "lenet"]
+@pytest.mark.parametrize(("script", "names"), [("mixed", ["lenet"]), ("models", ["lstm, step", "lstm, inference"])])
+def test_models__compared(script: str, names: list[str]) -> None:
+    model = names[0].split(",")[0]
+    command = [sys.executable, FOLDER / f"{script}.py", "--rounds", "1", "--seconds", "0.01", "--only", model]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert re.search(
-        r"^lenet, 2 threads: torch [\d.]+ ms, repdl [\d.]+ ms, repdl / torch [\d.]+$", done.stdout, re.M
-    ), done.stderr
+    figures = r"2 threads: torch [\d.]+ ms, repdl [\d.]+ ms, repdl / torch [\d.]+"
+    for name in names:
+        assert re.search(f"^{name}, {figures}$", done.stdout, re.M), done.stderr
 
 
 def cpuinfo(vendor: str, family: int, model: int) -> str:

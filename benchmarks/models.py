@@ -1,0 +1,109 @@
+"""Time of training steps and of inference of whole models against plain torch, in one process.
+
+    python benchmarks/models.py [--threads 2] [--rounds 15] [--only resnet18,gpt,lstm]
+
+ResNet-18 on 16 images of 64x64, a decoder like GPT-2 (4 layers, width 256, 8 texts of 128 tokens) and a language
+model of two layers of LSTM (width 256, 16 texts of 32 tokens): those of examples/models.py. A step is the forward
+pass, cross entropy, the backward pass and Adam; inference is the forward pass of the first image or text. Each side
+has its own modules, functions and optimizer; they take turns. Prints milliseconds and the median of the rounds'
+ratios, ours to torch's: 1.0 is as fast, more is slower.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from mixed import turn
+from torch import nn
+
+import repdl
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+import models as examples
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+TOKENS = 1000
+
+
+def _images() -> Batch:
+    return torch.randn(16, 3, 64, 64), torch.randint(10, (16,))
+
+
+def _texts(batch: int, length: int) -> Batch:
+    tokens = torch.randint(TOKENS, (batch, length + 1))
+    return tokens[:, :-1].contiguous(), tokens[:, 1:].flatten()
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Batch]]] = {
+    "resnet18": (lambda: examples.resnet18(64), _images),
+    "gpt": (lambda: examples.GPT(TOKENS, 128, 256, 4, 4), lambda: _texts(8, 128)),
+    "lstm": (lambda: examples.Recurrent(TOKENS, 256), lambda: _texts(16, 32)),
+}
+FUNCTIONS = {"torch": (torch.nn.functional, torch), "repdl": (repdl.nn.functional, repdl.ops)}
+"""What `F` and `ops` are in the models' forward."""
+ADAM = {"torch": torch.optim.Adam, "repdl": repdl.optim.Adam}
+
+
+def step(side: str, model: nn.Module, batch: Batch) -> Callable[[], None]:
+    """A training step."""
+    optimizer = ADAM[side](model.parameters(), lr=0.001)
+    cross_entropy = FUNCTIONS[side][0].cross_entropy
+
+    def call() -> None:
+        loss = cross_entropy(model(batch[0]), batch[1])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return call
+
+
+def inference(side: str, model: nn.Module, batch: Batch) -> Callable[[], None]:
+    """A forward pass of one image or text."""
+    model, first = copy.deepcopy(model).eval(), batch[0][:1]
+
+    def call() -> None:
+        with torch.inference_mode():
+            model(first)
+
+    return call
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=2, metavar="N")
+    parser.add_argument("--rounds", type=int, default=15, metavar="N")
+    parser.add_argument("--seconds", type=float, default=0.5, metavar="S", help="of a turn")
+    parser.add_argument("--only", default=",".join(MODELS), help="names, with commas between")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    repdl.set_num_threads(args.threads)
+    torch.manual_seed(0)
+    print(f"cpu backend: {dict(repdl.backends()['cpu'].details)}")
+    for name in args.only.split(","):
+        make, draw = MODELS[name]
+        plain, batch = make(), draw()
+        sides = {"torch": plain, "repdl": repdl.from_torch_module(plain)}
+        for work in step, inference:
+            calls = {side: work(side, model, batch) for side, model in sides.items()}
+            times: dict[str, list[float]] = {side: [] for side in sides}
+            for number in range(args.rounds):
+                for side in sorted(sides, reverse=bool(number % 2)):
+                    examples.F, examples.ops = FUNCTIONS[side]  # type: ignore[assignment]
+                    times[side].append(turn(calls[side], args.seconds))
+            ratio = statistics.median(ours / theirs for ours, theirs in zip(times["repdl"], times["torch"]))
+            torchs, ours = (statistics.median(times[side]) for side in ("torch", "repdl"))
+            print(
+                f"{name}, {work.__name__}, {args.threads} threads:"
+                f" torch {torchs:.2f} ms, repdl {ours:.2f} ms, repdl / torch {ratio:.3f}"
+            )
+
+
+if __name__ == "__main__":
+    main()
