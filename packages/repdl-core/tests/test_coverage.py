@@ -178,6 +178,12 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     "scatter_add": ("input", "dim", "index", "src"),
     "scatter_reduce": ("input", "dim", "index", "src", "reduce", "include_self"),
     "take_along_dim": ("input", "indices", "dim"),
+    "index": ("input", "indices"),
+    "take": ("input", "index"),
+    **dict.fromkeys(("expand", "broadcast_to"), ("input", "size")),
+    "repeat": ("input", "repeats"),
+    "tile": ("input", "dims"),
+    "repeat_interleave": ("input", "repeats", "dim", "output_size"),
     **dict.fromkeys(
         ("max_pool1d", "max_pool2d", "max_pool3d"),
         ("input", "kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"),
@@ -195,7 +201,7 @@ ADDED = {
     **dict.fromkeys(
         (
             *("softmax", "log_softmax", "cumsum", "cumprod", "cummax", "cummin", "sort", "argsort", "topk", "cross"),
-            "diff",
+            *("diff", "repeat_interleave"),
         ),
         ("axis",),
     ),
@@ -258,7 +264,12 @@ def test_coverage__numpys_names_where_torch_takes_them() -> None:
             continue
         x = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
         options = {"axis": 1, **({"keepdims": True} if "keepdims" in aliases else {})}
-        args = {"kthvalue": (x, 1), "topk": (x, 1), "cross": (x.new_ones(2, 3), x.new_ones(2, 3))}.get(name, (x,))
+        args = {
+            "kthvalue": (x, 1),
+            "topk": (x, 1),
+            "repeat_interleave": (x, 2),
+            "cross": (x.new_ones(2, 3), x.new_ones(2, 3)),
+        }.get(name, (x,))
         for actual, expected in zip(mine(*args, **options), theirs(*args, **options)):
             torch.testing.assert_close(actual, expected)
         with pytest.raises(repdl.RepDLError, match="dim is 0 and axis is 1, expected one of them"):

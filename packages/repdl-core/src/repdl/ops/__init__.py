@@ -34,6 +34,7 @@ from repdl.ops.einsum import *
 from repdl.ops.elementwise import *
 from repdl.ops.embedding_bag import *
 from repdl.ops.embedding_losses import *
+from repdl.ops.expand import *
 from repdl.ops.gather import *
 from repdl.ops.grid_sample import *
 from repdl.ops.group_norm import *

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
 from torch._C import _functorch
 
-from repdl.errors import check_dtype, check_range
+from repdl.errors import check, check_dtype, check_range, check_size, check_tensor_or_none
 from repdl.replay import Within, refuse
 
 FEW = 128
@@ -95,3 +96,36 @@ def places(index: torch.Tensor, dim: int, shape: Sequence[int]) -> torch.Tensor:
             place = place + steps.view(-1, *(1 for _ in shape[d + 1 :]))
         stride = stride * shape[d]
     return torch.where(index < 0, -1, place)
+
+
+def indexed(op: str, input: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, Sequence[int]]:
+    """The rows that `input[indices]` reads, and the sizes of a row."""
+    check(op, len(indices) > 0, "indices is empty, expected one tensor at least")
+    at: list[torch.Tensor | None] = []
+    d = 0
+    for i, index in enumerate(indices):
+        what = f"indices[{i}]"
+        check_tensor_or_none(op, **{what: index})
+        if index is None:
+            at.append(None)
+            d += 1
+            continue
+        check_dtype(op, (torch.int64, torch.int32, torch.bool, torch.uint8), **{what: index})
+        mask = index.dtype in (torch.bool, torch.uint8)
+        used = index.dim() if mask else 1
+        check_range(
+            op,
+            d + used <= input.dim(),
+            lambda: f"indices is for {d + used} dimensions, expected at most {input.dim()}",
+        )
+        if mask:
+            check_size(op, f"{what}.shape", list(index.shape), list(input.shape[d : d + used]), f"input.shape[{d}:]")
+            at.append(index.bool())
+        else:
+            rows = as_index(op, index, input.shape[d], name=what, wraps=True)
+            at.append(torch.where(rows < 0, input.shape[d], rows))  # the size: torch refuses it, where -1 is the last
+        d += used
+    rest = input.shape[d:] if None not in at else input.shape[:0]
+    lead = input.shape[: input.dim() - len(rest)]
+    numbers = torch.arange(math.prod(lead), device=input.device).view(lead)
+    return torch.ops.aten.index(numbers, at), rest

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import UnsupportedError, check, check_bool, check_dim, check_dtype, check_tensor
-from repdl.ops._index import as_index, places
+from repdl.ops._index import as_index, indexed, places
 from repdl.ops._reduce import is_whole, normalize_dim
 from repdl.replay import replayed
 
-__all__ = ["gather", "index_select", "take_along_dim"]
+__all__ = ["gather", "index", "index_select", "take", "take_along_dim"]
 
 Tensor = torch.Tensor
 
@@ -144,3 +146,53 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, contract: Contract |
     rows = registry.functions.embedding(table.reshape(table.shape[0], table[:1].numel()), at, -1, False, name)
     output = rows.view(at.shape[0], *table.shape[1:]).movedim(0, dim)
     return output.contiguous() if input.dim() else output.squeeze(0)
+
+
+@replayed
+def index(input: Tensor, indices: Sequence[Tensor | None], *, contract: Contract | str | None = None) -> Tensor:
+    """`input[indices]`: `(A, B, C), [(K), (K)] -> (K, C)`, any floating-point dtype, integers and bools.
+
+    The derivative with respect to `input` is the sum over equal indices, in ascending row-major order of the output.
+
+    Args:
+        indices: tensors of int64 or int32, from -size to size - 1, masks of bools, or None for a whole dimension.
+
+    Raises:
+        ShapeError: if there is no index, or a mask does not fit.
+        OutOfRangeError: if an index does not exist.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/tensor_view.html
+    """
+    op, name = "index", contract_name(contract)
+    check_tensor(op, input=input)
+    if not is_whole(input.dtype):
+        check_dtype(op, ALL, input=input)
+    at, rest = indexed(op, input, indices)
+    lead = input.shape[: input.dim() - len(rest)]
+    table = input.reshape(lead.numel(), torch.Size(rest).numel())
+    if is_whole(input.dtype):
+        return table[at].view(*at.shape, *rest)
+    return registry.functions.embedding(table, at, -1, False, name).view(*at.shape, *rest)  # type: ignore[no-any-return]
+
+
+@replayed
+def take(input: Tensor, index: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """Elements of `input` as a vector, in row-major order: `(A, B), (K, L) -> (K, L)`, of int64 indices.
+
+    Any floating-point dtype, integers and bools. The derivative with respect to `input` is the sum over equal indices,
+    in ascending row-major order of `index`.
+
+    Raises:
+        OutOfRangeError: if an index is not from -n to n - 1, n the number of elements.
+        DTypeError: if `index` is not int64, or `input` of no dtype of the contract.
+
+    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.take.html
+    """
+    op, name = "take", contract_name(contract)
+    check_tensor(op, input=input, index=index)
+    check_dtype(op, (torch.int64,), index=index)
+    if not is_whole(input.dtype):
+        check_dtype(op, ALL, input=input)
+    at = as_index(op, index, input.numel(), wraps=True)
+    return input.reshape(-1)[at] if is_whole(input.dtype) else elements(input, at, name)

@@ -19,12 +19,11 @@ from repdl.errors import (
     check_bool,
     check_dim,
     check_dtype,
-    check_range,
     check_size,
     check_tensor,
     check_tensor_or_none,
 )
-from repdl.ops._index import as_index, check_index, places
+from repdl.ops._index import as_index, check_index, indexed, places
 from repdl.ops._number import constant, floating
 from repdl.ops._reduce import is_whole, normalize_dim
 from repdl.ops.cast import narrowed, widened
@@ -201,39 +200,6 @@ def scatter_reduce(
     return narrowed(total, storage).view(input.shape)
 
 
-def _indexed(op: str, input: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, Sequence[int]]:
-    """The rows that `input[indices]` reads, and the sizes of a row."""
-    check(op, len(indices) > 0, "indices is empty, expected one tensor at least")
-    at: list[Tensor | None] = []
-    d = 0
-    for i, index in enumerate(indices):
-        what = f"indices[{i}]"
-        check_tensor_or_none(op, **{what: index})
-        if index is None:
-            at.append(None)
-            d += 1
-            continue
-        check_dtype(op, (torch.int64, torch.int32, torch.bool, torch.uint8), **{what: index})
-        mask = index.dtype in (torch.bool, torch.uint8)
-        used = index.dim() if mask else 1
-        check_range(
-            op,
-            d + used <= input.dim(),
-            lambda: f"indices is for {d + used} dimensions, expected at most {input.dim()}",
-        )
-        if mask:
-            check_size(op, f"{what}.shape", list(index.shape), list(input.shape[d : d + used]), f"input.shape[{d}:]")
-            at.append(index.bool())
-        else:
-            rows = as_index(op, index, input.shape[d], name=what, wraps=True)
-            at.append(torch.where(rows < 0, input.shape[d], rows))  # the size: torch refuses it, where -1 is the last
-        d += used
-    rest = input.shape[d:] if None not in at else input.shape[:0]
-    lead = input.shape[: input.dim() - len(rest)]
-    numbers = torch.arange(math.prod(lead), device=input.device).view(lead)
-    return torch.ops.aten.index(numbers, at), rest
-
-
 @replayed
 def index_put(
     input: Tensor,
@@ -262,7 +228,7 @@ def index_put(
     check_tensor(op, input=input, values=values)
     check_bool(op, accumulate=accumulate)
     _check_pair(op, input, "values", values)
-    row, rest = _indexed(op, input, indices)
+    row, rest = indexed(op, input, indices)
     shape = (*row.shape, *rest)
     terms = _broadcast(op, values, shape, name)
     place, columns = row.reshape(-1), math.prod(rest)

@@ -123,9 +123,10 @@ def entries(name: str) -> list[Any]:
 
 
 def counterparts(name: str) -> list[Any]:
-    """torch's functions of that name."""
+    """torch's functions of that name, or else the method of tensors."""
     modules = (torch, torch.nn.functional, torch.linalg)
-    return [getattr(module, name) for module in modules if hasattr(module, name)]
+    found = [getattr(module, name) for module in modules if hasattr(module, name)]
+    return found or [method for method in (getattr(torch.Tensor, name, None),) if method is not None]
 
 
 class Skipped(Exception):
