@@ -176,6 +176,7 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     "index_put": ("input", "indices", "values", "accumulate"),
     "index_select": ("input", "dim", "index"),
     "scatter_add": ("input", "dim", "index", "src"),
+    "index_reduce": ("input", "dim", "index", "source", "reduce", "include_self"),
     "scatter_reduce": ("input", "dim", "index", "src", "reduce", "include_self"),
     "take_along_dim": ("input", "indices", "dim"),
     "index": ("input", "indices"),

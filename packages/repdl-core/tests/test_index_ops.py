@@ -12,6 +12,7 @@ import repdl
 from repdl import ops
 from repdl.errors import UnsupportedError
 from repdl.ops._index import FEW
+from repdl.ops._index_reduce import MODES
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.inputs import floats, index
 from repdl.testing.oracle import assert_rejected
@@ -28,6 +29,14 @@ FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "scatter_add": lambda x, y, m: m.scatter_add(x, 1, AT[:, :5], y),
     "scatter_reduce sum": lambda x, y, m: m.scatter_reduce(x, 1, AT[:, :5], y, "sum", include_self=False),
     "scatter_reduce mean": lambda x, y, m: m.scatter_reduce(x, 1, AT[:, :5], y, "mean"),
+    **{
+        f"scatter_reduce {mode}{'' if own else ', alone'}": lambda x, y, m, mode=mode, own=own: m.scatter_reduce(
+            x, 1, AT[:, :5], y, mode, include_self=own
+        )
+        for mode in ("amax", "amin", "prod")
+        for own in (True, False)
+    },
+    "index_reduce": lambda x, y, m: m.index_reduce(x, 1, ROWS[:5], y, "prod"),
     "index_put": lambda x, y, m: m.index_put(x, (None, ROWS[:2]), y[:, :2]),
     "index_put accumulate": lambda x, y, m: m.index_put(x, (torch.tensor(1), ROWS[:5]), y[0], accumulate=True),
 }
@@ -111,6 +120,41 @@ def test_index_ops__order_of_sums(contract: str) -> None:
     assert_same_bits(scaled[0], ops.add(x[0], ops.sum(y[at == 0], 0, contract=contract), alpha=-0.3))
 
 
+def test_index_ops__products_and_extremes_are_those_of_the_elements() -> None:
+    """Groups of every size up to 40, one element after the other by the functions of one row."""
+    at = torch.cat([torch.full((n,), n) for n in range(41)])
+    at = at[torch.argsort(uniform(1, len(at)), stable=True)]
+    x, y = uniform(2, 41, 2), uniform(3, len(at), 2)
+    y[::7], y[3::11] = 0.0, float("nan")
+    for own in (True, False):
+        for mode in ("prod", "amax", "amin"):
+            result = ops.index_reduce(x, 0, at, y, mode, include_self=own)
+            for n in range(41):
+                mine = y[at == n]
+                if mode == "prod":
+                    expected = ops.prod(mine, 0)
+                    expected = ops.mul(x[n], expected) if own else expected
+                else:
+                    expected = getattr(ops, mode)(torch.cat([x[n : n + 1], mine]) if own else mine, 0) if n else x[n]
+                assert_same_bits(result[n], expected if n else x[n], f"{mode} {own} {n}")
+
+
+def test_index_ops__extremes_share_their_gradient() -> None:
+    x = torch.tensor([2.0, 5.0, 1.0, 0.0]).requires_grad_()
+    y = torch.tensor([2.0, 2.0, 4.0, float("nan"), float("nan"), 1.0]).requires_grad_()
+    at, g = torch.tensor([0, 0, 1, 2, 2, 0]), torch.tensor([3.0, 5.0, 7.0, 11.0])
+    for own, to_x, to_y in (
+        (True, [1.0, 5.0, 0.0, 11.0], [1.0, 1.0, 0.0, 3.5, 3.5, 0.0]),
+        (False, [0.0, 0.0, 0.0, 11.0], [1.5, 1.5, 5.0, 3.5, 3.5, 0.0]),
+    ):
+        grads = torch.autograd.grad(ops.scatter_reduce(x, 0, at, y, "amax", include_self=own), (x, y), g)
+        assert [t.tolist() for t in grads] == [to_x, to_y]
+    zeros = torch.tensor([0.0, -0.0])
+    for mode in ("amax", "amin"):
+        found = ops.scatter_reduce(zeros, 0, torch.tensor([0, 1]), -zeros, mode)
+        assert_same_bits(found, zeros, "of equal zeros the first")
+
+
 def test_index_ops__elements_without_terms_keep_their_bits() -> None:
     x, at = floats(0x80000000, 0x00000000, 0x00000001, 0x80000001, 0xFF800000, 0x3F800000), torch.tensor([5])
     one = torch.ones(1)
@@ -120,7 +164,7 @@ def test_index_ops__elements_without_terms_keep_their_bits() -> None:
         ops.scatter_add(x, 0, at, one),
         ops.index_put(x, (at,), one, accumulate=True),
         ops.index_put(x, (at,), one),
-        *(ops.scatter_reduce(x, 0, at, one, mode, include_self=s) for mode in ("sum", "mean") for s in (True, False)),
+        *(ops.scatter_reduce(x, 0, at, one, mode, include_self=s) for mode in MODES for s in (True, False)),
     ):
         assert_same_bits(result[:5], x[:5])
 
@@ -267,6 +311,8 @@ def test_index_ops__rejects() -> None:
         (lambda: ops.scatter_add(x, 0, place, y[:, :2]), ValueError, "index.shape[1] is 3, expected at most 2"),
         (lambda: ops.scatter_add(x, 0, place, y.half()), TypeError, "src.dtype"),
         (lambda: ops.scatter_reduce(x, 0, place, y, "max"), ValueError, "reduce is 'max'"),
+        (lambda: ops.index_reduce(x, 0, at, y, "sum"), ValueError, "reduce is 'sum', expected one of mean"),
+        (lambda: ops.index_reduce(x, 0, at, y[:1], "amax"), ValueError, "source.shape is [1, 3], expected [2, 3]"),
         (lambda: ops.index_put(x, (), y), ValueError, "indices is empty"),
         (lambda: ops.index_put(x, (at, at, at), y), IndexError, "indices is for 3 dimensions, expected at most 2"),
         (lambda: ops.index_put(x, (at.bool(),), y), ValueError, "indices[0].shape is [2], expected [4]"),

@@ -211,6 +211,7 @@ def composite(
     calls: Iterable[str],
     check: Callable[..., None],
     dtypes: Dtypes,
+    check_values: Callable[..., Within | None] | None = None,
     fake: Callable[..., Any] | None = None,
     setup_context: Callable[..., None] | None = None,
     backward: Callable[..., Any] | None = None,
@@ -228,7 +229,8 @@ def composite(
     Args:
         calls: the names of the ops that the formula calls, beside `cast`.
         fake, setup_context, backward: of a formula whose derivative has an order of its own, which autograd would
-            not give it, a sum over all steps, say: as of `define`, all three.
+            not give it, a sum over all steps, say: as of `define`, all three. So is `check_values`, which only such
+            a formula has.
         The others: as of `define`.
 
     Raises:
@@ -239,6 +241,7 @@ def composite(
         return define(
             *(name, schema),
             check=check,
+            check_values=check_values,
             fake=fake,
             setup_context=setup_context,
             backward=backward,

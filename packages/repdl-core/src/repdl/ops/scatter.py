@@ -12,7 +12,6 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import (
     DTypeError,
-    UnsupportedError,
     as_float,
     as_int,
     check,
@@ -24,14 +23,13 @@ from repdl.errors import (
     check_tensor_or_none,
 )
 from repdl.ops._index import as_index, check_index, indexed, places
-from repdl.ops._number import constant, floating
+from repdl.ops._index_reduce import MODES, added, reduced
+from repdl.ops._number import floating
 from repdl.ops._reduce import is_whole, normalize_dim
-from repdl.ops.cast import narrowed, widened
-from repdl.ops.elementwise import add
 from repdl.ops.gather import at_least_1d, check_places, elements
 from repdl.replay import refuse, replayed
 
-__all__ = ["bincount", "index_add", "index_put", "scatter_add", "scatter_reduce"]
+__all__ = ["bincount", "index_add", "index_put", "index_reduce", "scatter_add", "scatter_reduce"]
 
 Tensor = torch.Tensor
 _ops = registry.functions
@@ -44,19 +42,16 @@ def _check_pair(op: str, input: Tensor, name: str, other: Tensor) -> None:
         check_dtype(op, ALL, input=input)
 
 
-def _touched(index: Tensor, rows: int) -> Tensor:
-    """Which rows have a term, as a column."""
-    flags = torch.zeros(rows, dtype=torch.bool, device=index.device)
-    return flags.index_fill(0, index, True).unsqueeze(1) if rows else flags.unsqueeze(1)
-
-
-def _added(table: Tensor, index: Tensor, terms: Tensor, alpha: float, contract: str) -> Tensor:
-    """`table + alpha * index_sum(terms)`; to rows without terms the zero is added that changes no bit."""
-    storage, (table, terms) = widened(table, terms)
-    total = _ops.index_sum(terms, index, table.shape[0], contract)
-    nothing = constant(math.copysign(0.0, -math.copysign(1.0, alpha)), total.dtype, total.device)
-    total = torch.where(_touched(index, table.shape[0]), total, nothing)
-    return narrowed(add(table, total, alpha=alpha, contract=contract), storage)
+def _slices(op: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[int, Tensor, Tensor]:
+    """`dim`, the index as it is checked, and `source`, both at least 1-D."""
+    check_tensor(op, input=input, index=index, source=source)
+    dim = normalize_dim(op, dim, input.dim())
+    check_dim(op, (0, 1), index=index)
+    _check_pair(op, input, "source", source)
+    to, at, terms = at_least_1d(input), at_least_1d(index), at_least_1d(source)
+    shape = [at.shape[0] if d == dim else n for d, n in enumerate(to.shape)]
+    check_size(op, "source.shape", list(terms.shape), shape, "input.shape with the length of index in dim")
+    return dim, as_index(op, at, to.shape[dim]), terms
 
 
 @replayed
@@ -87,19 +82,12 @@ def index_add(
     Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.index_add.html
     """
     op, name = "index_add", contract_name(contract)
-    check_tensor(op, input=input, index=index, source=source)
-    dim = normalize_dim(op, dim, input.dim())
-    check_dim(op, (0, 1), index=index)
-    _check_pair(op, input, "source", source)
-    to, at, terms = at_least_1d(input), at_least_1d(index), at_least_1d(source)
-    shape = [at.shape[0] if d == dim else n for d, n in enumerate(to.shape)]
-    check_size(op, "source.shape", list(terms.shape), shape, "input.shape with the length of index in dim")
-    at = as_index(op, at, to.shape[dim])
+    dim, at, terms = _slices(op, input, dim, index, source)
     if is_whole(input.dtype):
         return torch.index_add(input, dim, at, source, alpha=alpha)
-    table, terms = to.movedim(dim, 0), terms.movedim(dim, 0)
+    table, terms = at_least_1d(input).movedim(dim, 0), terms.movedim(dim, 0)
     columns = math.prod(table.shape[1:])
-    output = _added(
+    output = added(
         table.reshape(table.shape[0], columns),
         at,
         terms.reshape(terms.shape[0], columns),
@@ -148,7 +136,7 @@ def scatter_add(
     if is_whole(input.dtype):
         return torch.scatter_add(at_least_1d(input), dim, at, terms).view(input.shape)
     place = places(at, dim, at_least_1d(input).shape).reshape(-1)
-    return _added(input.reshape(-1, 1), place, terms.reshape(-1, 1), 1.0, name).view(input.shape)
+    return added(input.reshape(-1, 1), place, terms.reshape(-1, 1), 1.0, name).view(input.shape)
 
 
 @replayed
@@ -162,42 +150,75 @@ def scatter_reduce(
     include_self: bool = True,
     contract: Contract | str | None = None,
 ) -> Tensor:
-    """Sum or mean of the elements of `src` with the same place along `dim`, as in `scatter_add`.
+    """Elements of `src` with the same place along `dim`, as in `scatter_add`, reduced to one.
 
-    'sum': `input + s`; 'mean': `(input + s) / (n + 1)`, n the number of elements of the place. Without `include_self`
-    s and `s / n`. Places without any keep their element. Integers and bools are torch's, in every mode.
+    'sum': `input + s`; 'mean': `(input + s) / (n + 1)`, n the number of elements of the place; 'prod': `input * p`, p
+    their product; 'amax' and 'amin': the first of the largest or smallest ones, `input` before the others, which share
+    the gradient equally. Without `include_self` s, `s / n`, p, and the extreme of `src` alone. Places without any keep
+    their element. Integers and bools are torch's, in every mode.
 
     Raises:
-        ShapeError: if the sizes do not fit.
+        ShapeError: if the sizes do not fit, or `reduce` is no mode.
         OutOfRangeError: if an index is not from 0 to the size of `dim` less one, or `dim` does not exist.
-        UnsupportedError: for 'prod', 'amax' and 'amin' of floating-point tensors.
         DTypeError: if `src` has another dtype than `input`, or this is none of the contract.
 
     Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.scatter_reduce.html
     """
     op, name = "scatter_reduce", contract_name(contract)
     check_bool(op, include_self=include_self)
-    modes = ("sum", "mean", "prod", "amax", "amin")
-    check(op, reduce in modes, lambda: f"reduce is {reduce!r}, expected one of {', '.join(modes)}")
+    check(op, reduce in MODES, lambda: f"reduce is {reduce!r}, expected one of {', '.join(MODES)}")
     dim, at, terms = _terms(op, input, dim, index, src)
-    if not is_whole(input.dtype) and reduce not in ("sum", "mean"):
-        raise UnsupportedError(f"{op}: reduce is {reduce!r}, expected sum or mean, of floating-point tensors")
     if not at.numel():
         return input.clone()
     to = at_least_1d(input)
     if is_whole(input.dtype):
         output = torch.scatter_reduce(to, dim, at, terms, reduce, include_self=include_self)
         return output.view(input.shape)
-    storage, (table, terms) = widened(input.reshape(-1, 1), terms.reshape(-1, 1))
-    place, rows = places(at, dim, to.shape).reshape(-1), table.shape[0]
-    total = _added(table, place, terms, 1.0, name) if include_self else _ops.index_sum(terms, place, rows, name)
-    if reduce == "mean":
-        count = torch.full((rows,), int(include_self), dtype=torch.int64, device=place.device)
-        count = count.index_add(0, place, torch.ones_like(place)).clamp(min=1)
-        total = _ops.div(total, floating(count, total.dtype).unsqueeze(1), name)
-    if not include_self:
-        total = torch.where(_touched(place, rows), total, table)
-    return narrowed(total, storage).view(input.shape)
+    place = places(at, dim, to.shape).reshape(-1)
+    return reduced(input.reshape(-1, 1), place, terms.reshape(-1, 1), reduce, include_self, name).view(input.shape)
+
+
+@replayed
+def index_reduce(
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """Slices of `source` with the same index, reduced as by `scatter_reduce`: `(A, B), (K), (K, B) -> (A, B)`.
+
+    Any floating-point dtype, for `dim=0`. Integers and bools are torch's.
+
+    Args:
+        index: (K), int64 or int32: the slice of `input` that each slice of `source` is for.
+        source: of the sizes of `input`, but K in `dim`.
+        reduce: 'prod', 'mean', 'amax' or 'amin'.
+        include_self: whether the slices of `input` count.
+
+    Raises:
+        ShapeError: if the sizes do not fit, or `reduce` is no mode.
+        OutOfRangeError: if an index is not from 0 to the size of `dim` less one, or `dim` does not exist.
+        DTypeError: if `source` has another dtype than `input`, or this is none of the contract.
+
+    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_reduce.html
+    """
+    op, name = "index_reduce", contract_name(contract)
+    check_bool(op, include_self=include_self)
+    check(op, reduce in MODES[1:], lambda: f"reduce is {reduce!r}, expected one of {', '.join(MODES[1:])}")
+    dim, at, terms = _slices(op, input, dim, index, source)
+    if is_whole(input.dtype):
+        to = at_least_1d(input)
+        place = at.view([-1 if d == dim else 1 for d in range(to.dim())]).expand(terms.shape)
+        return torch.scatter_reduce(to, dim, place, terms, reduce, include_self=include_self).view(input.shape)
+    table, slices = at_least_1d(input).movedim(dim, 0), terms.movedim(dim, 0)
+    columns = math.prod(table.shape[1:])
+    rows = slices.reshape(slices.shape[0], columns)
+    output = reduced(table.reshape(table.shape[0], columns), at, rows, reduce, include_self, name)
+    return output.view(table.shape).movedim(0, dim).contiguous().view(input.shape)
 
 
 @replayed
@@ -239,7 +260,7 @@ def index_put(
     elif is_whole(input.dtype):
         output = torch.index_put(table, (place,), terms, accumulate=True)
     else:
-        output = _added(table, place, terms, 1.0, name)
+        output = added(table, place, terms, 1.0, name)
     return output.view(input.shape)
 
 

@@ -1,4 +1,4 @@
-"""Cases of index_sum: numbers of terms around the lanes and the block, widths, layouts. Cases of embedding: shapes."""
+"""Cases of index_sum: numbers of terms around the lanes and the block, widths, layouts. Cases of the others: shapes, ties."""
 
 from __future__ import annotations
 
@@ -67,4 +67,16 @@ CASES = [
     Case("embedding", "no_indices", lambda: _rows((0, 3), 7, 11), dtypes=EVERY),
     Case("embedding", "no_columns", lambda: _rows((4,), 0, 11)),
     Case("embedding", "no_rows", lambda: (uniform(1, 0, 3), torch.zeros(2, 0, dtype=torch.int64), -1, False)),
+    *(
+        case
+        for op in ("index_amax", "index_prod")
+        for case in (
+            Case(op, "special", lambda: _sum(120, 5, 9, special=True), dtypes=EVERY),
+            Case(op, "ties", lambda: ((uniform(1, 90, 4) * 3).round(), index(2, 5, 90), 7), dtypes=DOUBLE),
+            Case(op, "all_equal", lambda: (1 + uniform(1, 77, 5) / 8, torch.full((77,), 2), 4)),
+            Case(op, "transposed", lambda: (uniform(1, 9, 40).t(), index(2, 5, 80)[::2], 5), dtypes=DOUBLE),
+            Case(op, "no_terms", lambda: _sum(0, 3, 4), dtypes=EVERY),
+            Case(op, "no_rows", lambda: (uniform(1, 0, 3), torch.zeros(0, dtype=torch.int64), 0)),
+        )
+    ),
 ]
