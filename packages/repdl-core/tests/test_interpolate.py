@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from typing import Any
 
@@ -25,6 +26,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "bicubic": {"size": (14, 4), "mode": "bicubic"},
     "bicubic, corners": {"scale_factor": 2, "mode": "bicubic", "align_corners": True},
     "area": {"size": (5, 9), "mode": "area"},
+    "bilinear, smoothed": {"size": (3, 9), "mode": "bilinear", "antialias": True},
+    "bicubic, smoothed": {"scale_factor": (0.4, 1.7), "mode": "bicubic", "antialias": True},
+    "bicubic, smoothed, corners": {"size": (3, 2), "mode": "bicubic", "antialias": True, "align_corners": True},
 }
 """Of images (N, C, 7, 6)."""
 DIGESTS = {
@@ -32,6 +36,8 @@ DIGESTS = {
     "bilinear by factors": "4cd92366af017a076f1b5014c73c5c89b5085e3237f741e146edf1ab5962bec7",
     "bilinear, corners": "b62f3ada76c6b0c69331213ce639682d27ca32a58a5dcd98912d38bc5b3e4e8b",
     "bicubic": "9b66f8da5e7cc83bc5993ca4d438ddb3249607caa1aa4e6edab840cc12d36600",
+    "bilinear, smoothed": "d36600b41f9b452f3e9d255a362a6c0576d48e49802f5d3d2bffc4b0e3c094c5",
+    "bicubic, smoothed": "62454739f6f06d933fbd4afc1bbf7cc2bed8ad60d4780dc440e0a9ce54a7ea02",
 }
 """Of the outputs and gradients of uniform(1, 2, 3, 7, 6), under v1."""
 
@@ -98,7 +104,10 @@ def test_interpolate__batch_slice_layout_and_vmap(name: str) -> None:
     assert_same_bits(torch.func.vmap(torch.func.grad(loss))(x)[1], torch.autograd.grad(loss(leaf), leaf)[0])
 
 
-@pytest.mark.parametrize(("name", "dynamic"), [("bicubic", False), ("nearest by factors", False), ("bilinear", True)])
+@pytest.mark.parametrize(
+    ("name", "dynamic"),
+    [("bicubic", False), ("nearest by factors", False), ("bilinear", True), ("bilinear, smoothed", True)],
+)
 def test_interpolate__compiled(name: str, dynamic: bool) -> None:
     torch._dynamo.reset()
     function = lambda t: ops.interpolate(t, **OPTIONS[name])
@@ -117,9 +126,34 @@ def test_interpolate__several_in_one_graph() -> None:
     assert_same_bits(torch.compile(function, backend="aot_eager", fullgraph=True)(x), function(x))
 
 
+def test_interpolate__smoothed_as_torch() -> None:
+    """In float64, where torch rounds positions too: weights are off by some 2**-50, of up to 17 elements below 1."""
+    x = uniform(1, 2, 3, 17, 12).double().requires_grad_()
+    for mode, align in itertools.product(("bilinear", "bicubic"), (False, True)):
+        sizes: tuple[Any, ...] = ({"size": (5, 9)}, {"size": (1, 31)}, {"scale_factor": (0.37, 1.7)})
+        for size in sizes:
+            options = {"mode": mode, "align_corners": align, "antialias": True, **size}
+            ours, theirs = ops.interpolate(x, **options), F.interpolate(x, **options)
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=2.0**-44)
+            g = uniform(2, *ours.shape).double()
+            grads = (torch.autograd.grad(o, x, g)[0] for o in (ours, theirs))
+            torch.testing.assert_close(*grads, rtol=0, atol=2.0**-42)
+
+
+def test_interpolate__smoothed_elements_do_not_meet_the_padding_of_shorter_ones() -> None:
+    x = torch.ones(1, 1, 8, 8)
+    x[..., 0] = float("inf")
+    assert torch.equal(ops.interpolate(x, (8, 3), mode="bilinear", antialias=True).isnan().sum(), torch.tensor(0))
+
+
 def test_interpolate__same_size_is_a_copy() -> None:
     x = uniform(1, 2, 3, 7, 6, special=True)
-    for options in ({"mode": "bilinear"}, {"mode": "bicubic", "align_corners": True}, {"mode": "nearest"}):
+    for options in (
+        {"mode": "bilinear"},
+        {"mode": "bicubic", "align_corners": True},
+        {"mode": "nearest"},
+        {"mode": "bicubic", "antialias": True},
+    ):
         assert_same_bits(ops.interpolate(x, (7, 6), **options), x)
 
 
@@ -134,6 +168,8 @@ def test_interpolate__rejects() -> None:
         (x, {"scale_factor": 0.01}, "size is (0, 0)"),
         (x, {"size": 3, "recompute_scale_factor": True}, "recompute_scale_factor is True"),
         (x, {"size": 3, "align_corners": True}, "align_corners is True with mode 'nearest'"),
+        (x, {"size": 3, "antialias": True}, "antialias is True with mode 'nearest'"),
+        (x[0], {"size": 3, "antialias": True, "mode": "linear"}, "antialias is True with mode 'linear'"),
         (x, {"size": 3, "mode": "linear"}, "expected 3 dimensions"),
         (x, {"size": 3, "mode": "cubic"}, "mode is 'cubic'"),
         (x[0, 0], {"size": 3}, "input.dim() is 2"),
@@ -143,7 +179,7 @@ def test_interpolate__rejects() -> None:
         by_torch = lambda: F.interpolate(input, **options)
         assert_rejected(lambda: ops.interpolate(input, **options), ValueError, words, by_torch=by_torch)
     assert_rejected(
-        lambda: ops.interpolate(x, 3, mode="bilinear", antialias=True), UnsupportedError, "antialias is True"
+        lambda: ops.interpolate(x, 3, mode="lanczos", antialias=True), UnsupportedError, "mode is 'lanczos'"
     )
     assert_rejected(lambda: ops.interpolate(x.long(), 3), TypeError, "input.dtype is int64")
     assert_rejected(lambda: ops.interpolate(x, 3.5), TypeError, "size")  # type: ignore[arg-type]

@@ -145,9 +145,10 @@ def reduced(table: Tensor, index: Tensor, terms: Tensor, reduce: str, include_se
     elif reduce == "prod":
         total = _index_prod(terms, index, size, contract)
         total = _ops.mul(table, total, contract) if include_self else total
+    elif include_self:
+        total = added(table, index, terms, 1.0, contract)
     else:
-        total = added(table, index, terms, 1.0, contract) if include_self else None
-        total = _ops.index_sum(terms, index, size, contract) if total is None else total
+        total = _ops.index_sum(terms, index, size, contract)
     if reduce == "mean":
         count = torch.full((size,), int(include_self), dtype=torch.int64, device=index.device)
         count = count.index_add(0, index, torch.ones_like(index)).clamp(min=1)

@@ -17,7 +17,6 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import (
     DTypeError,
-    UnsupportedError,
     as_ints,
     check,
     check_bool,
@@ -30,7 +29,7 @@ from repdl.numbers import as_double
 from repdl.ops._number import constant
 from repdl.ops._windows import select
 from repdl.ops.cast import cast, narrowed, widened
-from repdl.ops.elementwise import div
+from repdl.ops.elementwise import add, div
 from repdl.ops.matmul import bmm
 from repdl.ops.ternary import clamp
 from repdl.replay import replayed
@@ -56,23 +55,87 @@ def _position(x: Tensor, size: int, padding_mode: str, align: bool, contract: st
         position = _ops.mul(_ops.sub(scaled, number(1), contract), number(0.5), contract)
     if padding_mode == "zeros":
         return position  # type: ignore[no-any-return]
+    if padding_mode == "reflection":
+        position = _reflected(position, size, align, contract)
     # As clamp, but for the derivative, which is 0 at both ends; the sign is right whatever the environment.
     above = _ops.sign(position.detach()) > 0
     edge = torch.where(above, number(size - 1), number(0))
     return torch.where(above & (position.detach() < size - 1), position, edge)
 
 
+def _reflected(position: Tensor, size: int, align: bool, contract: str) -> Tensor:
+    """Positions mirrored at the middles of the elements at the edges, or at the edges, until they are between them."""
+
+    def number(value: float) -> Tensor:
+        return constant(value, position.dtype, position.device)
+
+    span = size - 1 if align else size
+    if span == 0:
+        return torch.zeros_like(position)
+    low = number(0.0 if align else -0.5)
+    distance = _ops.sub(position, low, contract)
+    below = _ops.sign(distance.detach()) < 0
+    distance = _ops.where(below, _ops.neg(distance), distance, contract)
+    turns = div(distance.detach(), float(span), rounding_mode="floor", contract=contract)
+    half = div(turns, 2.0, rounding_mode="floor", contract=contract)
+    rest = add(distance, turns, alpha=-span, contract=contract)
+    odd = add(turns, half, alpha=-2, contract=contract) != 0
+    return _ops.add(_ops.where(odd, _ops.sub(number(span), rest, contract), rest, contract), low, contract)  # type: ignore[no-any-return]
+
+
+def _inside(at: Tensor, size: int, padding_mode: str, align: bool) -> Tensor:
+    """The elements that stand for those beyond the edges, of bicubic: whole positions, which are padded themselves."""
+    if padding_mode == "reflection":
+        last = size - 1
+        if align:
+            at = torch.where(at < 0, -at, at) % max(2 * last, 1)
+            at = torch.where(at > last, 2 * last - at, at)
+        else:
+            at = at % (2 * size)
+            at = torch.where(at > last, 2 * size - 1 - at, at)
+    return at if padding_mode == "zeros" else at.clamp(0, size - 1)
+
+
+_FAR = 2**30
+"""Beyond it, positions of bicubic are as far."""
+
+
+def _cubic(t: Tensor, contract: str) -> Tensor:
+    """The weights of the elements around, `(...) -> (..., 4)`: Keys's convolution with a = -3/4."""
+
+    def number(value: float) -> Tensor:
+        return constant(value, t.dtype, t.device)
+
+    def mul(a: Tensor, b: Tensor | float) -> Tensor:
+        return _ops.mul(a, b if isinstance(b, Tensor) else number(b), contract)  # type: ignore[no-any-return]
+
+    def plus(a: Tensor, b: float) -> Tensor:
+        return _ops.add(a, number(b), contract)  # type: ignore[no-any-return]
+
+    def near(x: Tensor) -> Tensor:
+        return plus(mul(mul(plus(mul(x, 1.25), -2.25), x), x), 1.0)
+
+    def far(x: Tensor) -> Tensor:
+        return plus(mul(plus(mul(plus(mul(x, -0.75), 3.75), x), -6.0), x), 3.0)
+
+    s = _ops.sub(number(1.0), t, contract)
+    return torch.stack([far(plus(t, 1.0)), near(t), near(s), far(plus(s, 1.0))], -1)
+
+
 def _neighbours(position: Tensor, size: int, mode: str, contract: str) -> tuple[Tensor, Tensor | None]:
-    """The elements around a position, `(...) -> (..., 2)`, which may not exist, with their weights, `1 - t` and t; or
-    the nearest one, `(..., 1)`, without."""
+    """The elements around a position, `(...) -> (..., 2)`, which may not exist, with their weights, `1 - t` and t; for
+    bicubic (..., 4), with those of the convolution; or the nearest one, `(..., 1)`, without."""
 
     def numbers(*values: float) -> Tensor:
         return torch.stack([constant(v, position.dtype, position.device) for v in values])
 
     floor = div(position.detach(), 1.0, rounding_mode="floor", contract=contract)
     rest = _ops.sub(position, floor, contract)
-    # Integers, if not too far away: NaN and -2 have no neighbour that exists.
-    at = clamp(torch.where(floor == floor, floor, -2), -2, size).long().unsqueeze(-1)
+    # Integers, if not too far away: NaN and the least have no neighbour that exists.
+    least, most = (-_FAR, _FAR) if mode == "bicubic" else (-2, size)
+    at = clamp(torch.where(floor == floor, floor, least), least, most).long().unsqueeze(-1)
+    if mode == "bicubic":
+        return torch.cat([at - 1, at, at + 1, at + 2], -1), _cubic(rest, contract)
     if mode == "bilinear":
         signed = _ops.mul(rest.unsqueeze(-1), numbers(-1, 1), contract)
         return torch.cat([at, at + 1], -1), _ops.add(numbers(1, 0), signed, contract)
@@ -95,13 +158,12 @@ def grid_sample(
     Args:
         input: (N, C, H, W) or (N, C, D, H, W).
         grid: positions from -1 to 1 as (x, y) or (x, y, z), of the dtype of `input`.
-        mode: 'bilinear' (also of volumes) or 'nearest'; ties go to the even element.
-        padding_mode: 'zeros' around the input, or 'border', its last elements.
+        mode: 'bilinear' (also of volumes), 'nearest', whose ties go to the even element, or 'bicubic' (of images).
+        padding_mode: 'zeros' around the input, 'border', its last elements, or 'reflection' at them.
         align_corners: whether -1 and 1 are the middles of the elements at the edge (True) or the edge (False, None).
 
     Raises:
-        ShapeError: if the sizes do not fit.
-        UnsupportedError: for the mode 'bicubic' and the padding 'reflection'.
+        ShapeError: if the sizes do not fit, or for 'bicubic' of a volume.
         DTypeError: if `input` is of no dtype of the contract, or `grid` of another one.
 
     Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.grid_sample.html
@@ -109,14 +171,15 @@ def grid_sample(
     op, name = "grid_sample", contract_name(contract)
     check_tensor(op, input=input, grid=grid)
     check(op, mode in MODES, lambda: f"mode is {mode!r}, expected one of {', '.join(MODES)}")
-    check(op, padding_mode in PADDINGS, lambda: f"padding_mode is {padding_mode!r}, expected zeros or border")
-    if mode == "bicubic" or padding_mode == "reflection":
-        raise UnsupportedError(
-            f"{op}: mode is {mode!r} and padding_mode {padding_mode!r}, expected bilinear or nearest, zeros or border"
-        )
+    check(
+        op, padding_mode in PADDINGS, lambda: f"padding_mode is {padding_mode!r}, expected one of {', '.join(PADDINGS)}"
+    )
     if align_corners is not None:
         check_bool(op, align_corners=align_corners)
     check_dim(op, (4, 5), input=input)
+    check(
+        op, mode != "bicubic" or input.dim() == 4, "mode is 'bicubic' and input.dim() 5, expected bilinear or nearest"
+    )
     check_dim(op, input.dim(), grid=grid)
     check_dtype(op, ALL, input=input)
     if grid.dtype is not input.dtype:
@@ -133,8 +196,11 @@ def grid_sample(
     exists, weights = torch.ones_like(rows, dtype=torch.bool), None
     for d in range(dims):  # a coordinate of the grid is that of the last side first
         x = places[..., dims - 1 - d].reshape(batch, -1)
-        position = _position(x, sizes[d], padding_mode, bool(align_corners), name)
+        padding = "zeros" if mode == "bicubic" else padding_mode
+        position = _position(x, sizes[d], padding, bool(align_corners), name)
         at, parts = _neighbours(position, sizes[d], mode, name)
+        if mode == "bicubic":
+            at = _inside(at, sizes[d], padding_mode, bool(align_corners))
         inside = (at >= 0) & (at < sizes[d])
         rows = (rows.unsqueeze(-1) * sizes[d] + at.unsqueeze(-2)).flatten(2)
         exists = (exists.unsqueeze(-1) & inside.unsqueeze(-2)).flatten(2)

@@ -44,18 +44,19 @@ Taps = tuple[tuple[int, ...], tuple[Fraction, ...]]
 """Positions in the input, and their weights."""
 
 
+def _keys(x: Fraction, a: Fraction) -> Fraction:
+    """Keys's convolution of |x|, which is 0 from 2 on."""
+    if x <= 1:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a if x < 2 else Fraction(0)
+
+
 def _cubic(position: Fraction, last: int) -> Taps:
-    """Keys's convolution with a = -3/4; positions beyond the edge are those at it."""
+    """With a = -3/4; positions beyond the edge are those at it."""
     a, at = Fraction(-3, 4), position.__floor__()
-
-    def weight(x: Fraction) -> Fraction:
-        if x <= 1:
-            return ((a + 2) * x - (a + 3)) * x * x + 1
-        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-
     t = position - at
     near = tuple(min(max(at + i, 0), last) for i in (-1, 0, 1, 2))
-    return near, (weight(t + 1), weight(t), weight(1 - t), weight(2 - t))
+    return near, (_keys(t + 1, a), _keys(t, a), _keys(1 - t, a), _keys(2 - t, a))
 
 
 def _linear(position: Fraction, last: int) -> Taps:
@@ -79,6 +80,34 @@ def _positions(mode: str, size: int, count: int, factor: float | None, align: bo
     return [(i + half) * scale - back for i in range(count)]
 
 
+def _smoothed(mode: str, size: int, scale: Fraction, number: int) -> Taps:
+    """Element `number` with antialias: those around it, as far as the filter reaches that is as wide as the scale."""
+    half, width = Fraction(1, 2), max(scale, Fraction(1))
+    center, reach = scale * (number + half), width * (2 if mode == "bicubic" else 1)
+    first, end = max((center - reach + half).__floor__(), 0), min((center + reach + half).__floor__(), size)
+    distances = [abs(j - center + half) / width for j in range(first, end)]
+    if mode == "bicubic":
+        weights = [_keys(x, -half) for x in distances]
+    else:
+        weights = [max(1 - x, Fraction(0)) for x in distances]
+    total = sum(weights)
+    return tuple(range(first, end)), tuple(w / total for w in weights)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _smoothed_taps(mode: str, size: int, count: int, factor: float | None, align: bool) -> tuple[Tensor, Tensor]:
+    """As `_taps`, with antialias; what an element has less than another is position `size`, which is a zero."""
+    if align:
+        scale = Fraction(size - 1, count - 1) if count > 1 else Fraction(0)
+    else:
+        scale = Fraction(size, count) if factor is None else 1 / Fraction(factor)
+    taps = [_smoothed(mode, size, scale, i) for i in range(count)]
+    most = max(len(at) for at, _ in taps)
+    places = [[*at, *[size] * (most - len(at))] for at, _ in taps]
+    weights = [[*map(as_double, weights), *[0.0] * (most - len(weights))] for _, weights in taps]
+    return torch.tensor(places), torch.tensor(weights, dtype=torch.float64)
+
+
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _taps(mode: str, size: int, count: int, factor: float | None, align: bool) -> tuple[Tensor, Tensor]:
     """Positions in the input, `(O, T)`, and their weights as doubles, of the elements of a side."""
@@ -88,10 +117,12 @@ def _taps(mode: str, size: int, count: int, factor: float | None, align: bool) -
     return torch.tensor([at for at, _ in taps]), torch.tensor(weights, dtype=torch.float64)
 
 
-def _resampled(input: Tensor, dim: int, at: Tensor, weights: Tensor, contract: str) -> Tensor:
-    """One side: the sum of weighted elements, in ascending order of positions."""
+def _resampled(input: Tensor, dim: int, at: Tensor, weights: Tensor, with_zero: bool, contract: str) -> Tensor:
+    """One side: the sum of weighted elements, in ascending order of positions; perhaps a zero behind the last one."""
     side = input.movedim(dim, 0)
-    terms = select(side.reshape(side.shape[0], -1), at, contract)
+    columns = side.reshape(side.shape[0], -1)
+    columns = torch.nn.functional.pad(columns, (0, 0, 0, 1)) if with_zero else columns
+    terms = select(columns, at, contract)
     factors = cast(weights.to(input.device), input.dtype).unsqueeze(2)
     total = _ops.sum(_ops.mul(terms, factors, contract), [1], False, contract)
     return total.view(-1, *side.shape[1:]).movedim(0, dim)  # type: ignore[no-any-return]
@@ -133,11 +164,11 @@ def interpolate(
             sides that they are for. Positions are exact, where torch rounds them to float32.
         align_corners: for the latter: whether the elements at the corners lie on each other.
         recompute_scale_factor: whether positions follow from the sizes, and not from `scale_factor`.
-        antialias: False.
+        antialias: whether 'bilinear' or 'bicubic' weigh every element that an element of a smaller output covers.
 
     Raises:
         ShapeError: if sizes, factors or the mode do not fit the input.
-        UnsupportedError: for `antialias`.
+        UnsupportedError: for the mode 'lanczos'.
         DTypeError: if `input` is of no dtype of the contract.
 
     Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html
@@ -147,14 +178,19 @@ def interpolate(
     check_dim(op, (3, 4, 5), input=input)
     check_dtype(op, ALL, input=input)
     check_bool(op, antialias=antialias)
-    if antialias:
-        raise UnsupportedError(f"{op}: antialias is True, expected False: it has no contract")
+    if mode == "lanczos":
+        raise UnsupportedError(f"{op}: mode is 'lanczos', expected one of {', '.join(MODES)}")
     dims = input.dim() - 2
     check(op, mode in MODES, lambda: f"mode is {mode!r}, expected one of {', '.join(MODES)}")
     check(
         op,
         dims in _SIDES.get(mode, (dims,)),
         lambda: f"mode is {mode!r} with input.dim() = {input.dim()}, expected {_SIDES[mode][0] + 2} dimensions",
+    )
+    check(
+        op,
+        not antialias or mode in ("bilinear", "bicubic"),
+        lambda: f"antialias is True with mode {mode!r}, expected bilinear or bicubic",
     )
     check(
         op,
@@ -177,7 +213,8 @@ def interpolate(
     check(op, min(counts) > 0, lambda: f"size is {tuple(counts)}, expected at least 1")
     if mode == "area":
         return _AREA[dims - 1](input, counts, contract=name)
-    taps = [_taps(mode, n, c, f, bool(align_corners)) for n, c, f in zip(sizes, counts, factors)]
+    find = _smoothed_taps if antialias else _taps
+    taps = [find(mode, n, c, f, bool(align_corners)) for n, c, f in zip(sizes, counts, factors)]
     if mode.startswith("nearest"):
         place, _ = rows([Side(at.to(input.device), None) for at, _ in taps], sizes)
         return untable(select(table(input, dims), place.squeeze(1), name), input, counts)
@@ -185,5 +222,5 @@ def interpolate(
     for d in range(dims - 1, -1, -1):
         if counts[d] != sizes[d] or factors[d] not in (None, 1):
             at, weights = (t.to(input.device) for t in taps[d])
-            output = _resampled(output, d + 2, at, weights, name)
+            output = _resampled(output, d + 2, at, weights, antialias, name)
     return narrowed(output, storage).contiguous(memory_format=layout.memory_format(input))
