@@ -88,6 +88,40 @@ def test_audit__what_torch_computes_is_named_with_module_and_line() -> None:
     assert backward["MmBackward0"].module == "blocks.0" and backward["MmBackward0"].remedy == "repdl.ops.mm"
 
 
+def test_audit__remedies_of_what_torch_composes_in_cxx() -> None:
+    """`F.linear` is `aten.mm` below, and its remedy is `repdl.ops.linear`."""
+    q, image = torch.ones(2, 3, 4, 4), torch.ones(1, 1, 4)
+    calls: dict[str, Callable[[], Any]] = {
+        "linear": lambda: F.linear(x, x),
+        "matmul": lambda: q @ q.transpose(-1, -2),
+        "bmm": lambda: torch.bmm(q[0], q[1]),
+        "mm": lambda: x @ x,
+        "einsum": lambda: torch.einsum("bhij,bhkj->bhik", q, q),
+        "conv1d": lambda: F.conv1d(image, image),
+        "conv_transpose2d": lambda: F.conv_transpose2d(q, torch.ones(3, 1, 2, 2)),
+    }
+    for function, call in calls.items():
+        assert {row.remedy for row in repdl.audit(call).refused} == {f"repdl.ops.{function}"}
+
+
+def test_audit__a_whole_step_of_training() -> None:
+    """Loss, hooks of parameters and optimizer are seen where `backward` is called in what is audited."""
+    layer = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.5)
+
+    def step(own: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        optimizer.zero_grad()
+        with torch.profiler.record_function("forward"):
+            own(repdl.ops.linear(x, layer.weight, layer.bias)).backward()
+        optimizer.step()
+
+    (update,) = repdl.audit(step, repdl.ops.mean).refused
+    assert update.op == "aten.add_.Tensor" and update.line.endswith(line_of(step, "optimizer.step()"))
+    layer.weight.register_hook(lambda gradient: gradient.exp())
+    found = {row.op for row in repdl.audit(step, torch.mean).refused}
+    assert found >= {"aten.mean.default", "aten.exp.default"}
+
+
 def test_audit__table() -> None:
     text = str(repdl.audit(Model(Attention()), x))
     first, *rows, last = text.splitlines()

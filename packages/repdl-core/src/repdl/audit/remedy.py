@@ -26,18 +26,24 @@ _RENAMED = {
     "prelu_kernel": "prelu",
     "safe_softmax": "softmax",
 }
+_PRODUCTS = {"linear", "bilinear", "matmul", "einsum", "tensordot", "inner", "outer", "multi_dot", "chain_matmul"}
+_CONVOLUTIONS = {f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3)}
 _PARTS = re.compile(r"^_+|_$|(_with_indices|_forward|_data|_backward|_for_cpu)+$")
 
 
-def remedy(op: Any, called: str, derivative: str) -> str | None:
+def remedy(op: Any, called: str, derivative: str, source: str = "") -> str | None:
     """The function of RepDL for an op, or for the function that the user called, or None.
 
     Args:
         op: the op.
         called: the function of Python that reached it, such as `softmax` of `F.softmax`.
         derivative: the name of the node of autograd that reached it, such as `MulBackward0`.
+        source: the line, which names functions of C++ that several ops are composed of, such as `F.linear`.
     """
     name = op.name().partition("::")[2].partition(".")[0]
+    written = _written(name, source)
+    if written is not None:
+        return f"repdl.ops.{written}"
     node = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", derivative.partition("Backward")[0]).lower()
     for wanted in [node, called, name] if derivative else [called, name]:
         plain = _PARTS.sub("", wanted)
@@ -49,6 +55,15 @@ def remedy(op: Any, called: str, derivative: str) -> str | None:
     if "convolution" in name:
         return "repdl.ops.conv2d"
     return "repdl.ops.scaled_dot_product_attention" if "scaled_dot_product" in name else None
+
+
+def _written(name: str, source: str) -> str | None:
+    """What a line calls a product or a convolution that torch makes of other ops, if that is all it can mean."""
+    family = _CONVOLUTIONS if "convolution" in name else _PRODUCTS if name in ("mm", "bmm", "addmm", "mv") else set()
+    found = family & set(re.findall(r"(\w+)\(", source))
+    if len(found) == 1:
+        return found.pop()
+    return "matmul" if name == "bmm" and not found and re.search(r"\S @ |@=", source) else None
 
 
 __all__ = ["remedy"]

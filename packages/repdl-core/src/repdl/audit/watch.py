@@ -101,7 +101,7 @@ class Watch(TorchDispatchMode):
             self._made.setdefault(sequence_number() - 1 - self._first, place)
         if node is None and torch.is_grad_enabled():
             self._results += [weakref.ref(value) for value in pytree.tree_leaves(result) if _is_tensor(value)]
-        advice = None if judgement.verdict.ok else remedy(op, place.called, derivative)
+        advice = None if judgement.verdict.ok else remedy(op, place.called, derivative, place.source)
         row = Row(str(op), judgement.verdict, judgement.reason, place, derivative, advice)
         with self._lock:
             self._rows[row] = self._rows.get(row, 0) + 1
