@@ -62,6 +62,11 @@ class Square(torch.nn.Module):
         return x * x
 
 
+class Mean(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mean()
+
+
 def _refused(model: torch.nn.Module, *words: str) -> str:
     with pytest.raises(UnsupportedError) as caught:
         repdl.from_torch_module(model)
@@ -310,11 +315,11 @@ def test_convert__not_strict_warns_once_and_keeps():
 
 
 @pytest.mark.filterwarnings("ignore:from_torch_module")
-class Holder(torch.nn.LSTM):
+class Holder(torch.nn.FractionalMaxPool2d):
     """A class of its own, with a layer below it that torch's has not."""
 
     def __init__(self) -> None:
-        super().__init__(4, 3)
+        super().__init__(2, 1)
         self.head = torch.nn.Linear(4, 3)
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
@@ -338,7 +343,20 @@ def test_convert__error_leaves_the_source_alone():
 
 
 def test_convert__subclass_that_overrides_forward():
-    _refused(torch.nn.Sequential(Doubled(2, 2)), "0: Doubled, overrides forward of Linear")
+    """It is checked when it is called, and what it calls of its base is the reproducible layer's."""
+    model = torch.nn.Sequential(Doubled(2, 2))
+    converted = repdl.from_torch_module(model)
+    x, weight, bias = torch.ones(3, 2), model[0].weight, model[0].bias
+    assert torch.equal(converted(x), repdl.ops.linear(x, weight, bias) * 2)
+    assert not repdl.audit(model, x).ok and repdl.audit(converted, x).ok
+    assert type(pickle.loads(pickle.dumps(converted))[0]) is type(converted[0]) is not Doubled
+
+    class Own(torch.nn.Linear):
+        def forward(self, input: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.linear(input, self.weight)
+
+    with pytest.raises(UnsupportedError, match=r"aten\.mm\.default, .*use repdl\.ops\.linear"):
+        repdl.from_torch_module(Own(2, 2))(x)
 
 
 def test_convert__subclass_that_overrides_part_of_the_forward_pass():
@@ -359,7 +377,10 @@ def test_convert__forward_replaced_on_the_instance():
 
 
 def test_convert__own_module_without_submodules():
-    _refused(torch.nn.Sequential(Square()), "0: Square", "register_conversion(Square, repdl.nn.keep)")
+    """It needs no registration: what it computes is checked when it is called."""
+    converted = repdl.from_torch_module(torch.nn.Sequential(Square(), Mean()))
+    with pytest.raises(UnsupportedError, match=r"1 op is not .*\n  aten\.mean\.default in 1, .*use repdl\.ops\.mean"):
+        converted(torch.ones(2))
 
 
 def test_convert__subclass_of_unsupported_layer():

@@ -92,7 +92,8 @@ def check_of(model: torch.nn.Module) -> FirstCalls:
 
 
 def finished(model: torch.nn.Module) -> set[tuple[bool, bool]]:
-    return check_of(model)._finished
+    """The modes of the calls whose check is over: training or not, gradients enabled or not."""
+    return {(kind[0], kind[1]) for kind in check_of(model)._finished}
 
 
 def step(model: torch.nn.Module) -> None:
@@ -145,6 +146,54 @@ def test_check__each_mode() -> None:
     assert "aten.bernoulli_" in refusal(lambda: model(x)), "not once only"
     with torch.no_grad():
         refusal(lambda: model(x))
+
+
+class Branches(torch.nn.Module):
+    """A forward with a branch that is torch's own, which some arguments take."""
+
+    def __init__(self, takes: Callable[..., bool]) -> None:
+        super().__init__()
+        self.layer, self.takes = torch.nn.Linear(4, 4), takes
+
+    def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        h = self.layer(args[0].float())
+        return F.softmax(h, -1) if self.takes(*args, **kwargs) else h
+
+
+def test_check__branches_that_a_later_call_takes() -> None:
+    """A call whose arguments are of another kind is a first call, too."""
+    cases: list[tuple[Callable[..., bool], tuple[Any, ...], dict[str, Any]]] = [
+        (lambda x, flag=False: flag, (x, True), {}),
+        (lambda x, flag=False: flag, (x,), {"flag": True}),
+        (lambda x, how="": how == "probabilities", (x,), {"how": "probabilities"}),
+        (lambda x, past=None: past is not None, (x, x), {}),
+        (lambda x, past=None: past is not None, (x,), {"past": [(x, x)]}),
+        (lambda x: len(x) == 1, (x[:1],), {}),
+        (lambda x: x.dim() == 3, (x[None],), {}),
+        (lambda x: x.dtype is torch.bfloat16, (x.bfloat16(),), {}),
+        (lambda x: x.requires_grad, (x.clone().requires_grad_(),), {}),
+    ]
+    for takes, args, kwargs in cases:
+        model = repdl.from_torch_module(Branches(takes))
+        for _ in range(2):
+            model(x).sum().backward()
+        assert "_softmax" in refusal(lambda: model(*args, **kwargs))
+
+    model = repdl.from_torch_module(Branches(lambda x: torch.is_autocast_enabled("cpu")))
+    model(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert "_softmax" in refusal(lambda: model(x))
+
+
+def test_check__kinds_of_calls_are_few() -> None:
+    """Other sizes and numbers are no other kind, and what is called with ever new strings is not watched forever."""
+    model = repdl.from_torch_module(Branches(lambda x, *_: False))
+    for size in range(2, 9):
+        model(torch.ones(size, 4), size, float(size)).sum().backward()
+    assert len(check_of(model)._finished) == 1
+    for name in range(100):
+        model(x, str(name))
+    assert len(check_of(model)._watches) == 64
 
 
 def test_check__backward_alone() -> None:
@@ -237,7 +286,10 @@ def test_check__results_in_containers_and_beside_the_result() -> None:
 
 def test_check__hooks_of_the_model() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
-    assert not repdl.from_torch_module(model)._forward_pre_hooks, "layers alone have nothing to check"
+    assert not repdl.from_torch_module(model[0])._forward_pre_hooks, "a layer alone has nothing to check"
+    later = repdl.from_torch_module(model)
+    later[0].register_forward_hook(lambda module, args, output: output.softmax(-1))
+    assert "aten._softmax.default in 0" in refusal(lambda: later(x))
     model[0].register_forward_hook(lambda module, args, output: output.exp())
     assert "aten.exp.default in 0, " in refusal(lambda: repdl.from_torch_module(model)(x))
 
@@ -250,6 +302,7 @@ def test_check__a_layer_of_ones_own() -> None:
     assert "aten.tanh.default, " in refusal(lambda: repdl.from_torch_module(Own(4, 4))(x))
 
 
+@pytest.mark.filterwarnings("ignore:the loss")
 def test_check__what_is_before_and_after_the_model_is_not_its_own() -> None:
     model, scale = converted(fine), torch.ones(4, requires_grad=True)
     (model(x.exp() * scale) * scale).mean().backward()
@@ -257,6 +310,43 @@ def test_check__what_is_before_and_after_the_model_is_not_its_own() -> None:
     first, second = converted(fine), converted(scaled)
     assert "Model, converted" in refusal(lambda: second(first(x)).sum().backward())
     assert finished(first) <= {(True, True)} and finished(second) == set()
+
+
+def test_check__loss_of_torch_is_a_warning() -> None:
+    """What a training loop computes of the results is no part of the model, and decides what is trained."""
+    labels, scale = torch.tensor([0, 1, 2, 3]), torch.ones(4, requires_grad=True)
+    ops = repdl.ops
+    losses: list[tuple[Callable[[torch.Tensor], torch.Tensor], str]] = [
+        (lambda y: F.cross_entropy(y, labels), "torch's log_softmax, nll_loss have"),
+        (lambda y: ops.sum(F.relu(y)) + y.mean(), "torch's mean, relu have"),
+        (lambda y: ops.mean(y * scale), "torch's mul has"),
+        (lambda y: ops.sum(y.gather(1, labels[:, None])), "torch's gather has"),
+        (lambda y: y.sum().log(), "torch's log, sum have"),
+    ]
+    for own in (torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()), Model(fine)):
+        for loss, text in losses:
+            model = repdl.from_torch_module(own)
+            with pytest.warns(UserWarning, match=f"the loss .* of {type(own).__name__}, .*{text}") as caught:
+                loss(model(x)).backward()
+            assert caught[0].filename == __file__
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                loss(model(x)).backward()
+
+
+def test_check__losses_that_are_fine() -> None:
+    """A sum, whose derivative is exact, single roundings, masks, and what torch computed before the model."""
+    labels, before = torch.tensor([0, 1, 2, 3]), torch.nn.Linear(4, 4)
+    losses: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        lambda y: y.sum(),
+        lambda y: repdl.ops.cross_entropy(y / 2 + y * y, labels) * 0.5,
+        lambda y: repdl.ops.sum(y[y > 0] - 1),
+        lambda y: repdl.ops.sum(torch.cat([y, y.t()]).reshape(8, 4)),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for loss in losses:
+            loss(converted(fine)(before(x))).backward()
 
 
 def test_check__not_strict() -> None:
@@ -273,12 +363,15 @@ def test_check__not_strict() -> None:
 
 
 def test_check__layers_that_were_left_as_they_are() -> None:
-    class Doubled(torch.nn.Linear):
-        def forward(self, input: torch.Tensor) -> torch.Tensor:
-            return 2 * super().forward(input)
+    class Computed(torch.nn.Linear):
+        weight = property(lambda self: torch.ones(4, 4))
+
+        def __init__(self) -> None:
+            torch.nn.Module.__init__(self)
+            self.bias = torch.nn.Parameter(torch.ones(4))
 
     with pytest.warns(UserWarning, match="can't be converted"):
-        model = repdl.from_torch_module(torch.nn.Sequential(torch.nn.Linear(4, 4), Doubled(4, 4)), strict=False)
+        model = repdl.from_torch_module(torch.nn.Sequential(torch.nn.Linear(4, 4), Computed()), strict=False)
     with pytest.warns(UserWarning, match=r"not reproducible:\n  aten\.addmm.* in 1, "):
         model(x)
 
@@ -434,7 +527,7 @@ def test_check__torch_func() -> None:
     again = copy.deepcopy(model)
     parameters = {name: p.detach() for name, p in again.named_parameters()}
     assert torch.equal(torch.func.grad(loss(again))(parameters)["layer.weight"], expected)
-    assert check_of(again)._partly == {(True, True)}
+    assert {kind[:2] for kind in check_of(again)._partly} == {(True, True)}
     assert "aten.sum" in refusal(lambda: torch.func.grad(loss(bad))(dict(bad.named_parameters())))
     assert torch.equal(torch.func.vmap(converted(fine))(x.expand(2, 4, 4))[0].isnan(), x.isnan())
 

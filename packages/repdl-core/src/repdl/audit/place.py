@@ -83,17 +83,30 @@ def here(modules: Modules, in_backward: bool) -> Place:
     while frame is not None:
         code = frame.f_code
         module = str(frame.f_globals.get("__name__", ""))
-        library = module.partition(".")[0]
-        if in_backward and code.co_name in _ENGINE and library == "torch":
+        if in_backward and is_engine(frame):
             break
         if code is _CALL:
             calls.append(frame.f_locals["self"])
-        if library not in _LIBRARIES and not file:
+        if not file and not is_library(frame):
             file, line = code.co_filename, frame.f_lineno
         elif not file and module in _FUNCTIONS:
             called = code.co_name
         frame = frame.f_back
     return Place(modules.path(calls), file, line, called)
+
+
+def is_engine(frame: FrameType) -> bool:
+    """Whether a frame is that in which torch calls autograd's engine, with the roots of a pass as `t_outputs`."""
+    return frame.f_code.co_name in _ENGINE and _library(frame) == "torch"
+
+
+def is_library(frame: FrameType) -> bool:
+    """Whether a frame is of torch or RepDL, and not of the user's program."""
+    return _library(frame) in _LIBRARIES
+
+
+def _library(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def sequence_number() -> int:
@@ -106,4 +119,4 @@ def current_node() -> Any:
     return torch._C._current_autograd_node()
 
 
-__all__ = ["Modules", "Place", "current_node", "here", "sequence_number"]
+__all__ = ["Modules", "Place", "current_node", "here", "is_engine", "is_library", "sequence_number"]

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import _pop_mode, _push_mode
 
 from repdl.audit import Report, Watch
 from repdl.audit.place import current_node
+from repdl.nn.outside import Outside, outside
 
 _OUTSIDE, _WAITS, _ENTERED, _LEFT = "outside", "waits", "entered", "left"
 
@@ -27,10 +28,16 @@ class BackwardWatch:
         begin: called when the pass begins, with whether it is one to all leaves, as `backward()` is and
             `torch.autograd.grad` is not; gives what notes the ops, or None: the pass is not of interest.
         end: called at its end, with that and the report; what it raises, `backward` raises.
+        came: called at the beginning of one to all leaves, with what is not reproducible of what it has come through.
     """
 
-    def __init__(self, begin: Callable[[bool], Watch | None], end: Callable[[bool, Report], None]) -> None:
-        self._begin, self._report = begin, end
+    def __init__(
+        self,
+        begin: Callable[[bool], Watch | None],
+        end: Callable[[bool, Report], None],
+        came: Callable[[Outside], None],
+    ) -> None:
+        self._begin, self._report, self._came = begin, end, came
         self._watch: Watch | None = None
         self._complete = False
         self._task = -1  # the pass whose end calls `_end`
@@ -62,6 +69,9 @@ class BackwardWatch:
             self._watch = self._begin(self._complete)
             if self._watch is None:
                 return
+            found = outside(lambda node: self._key in node.metadata) if self._complete else None
+            if found is not None:
+                self._came(found)
         self._hook(node)
         self._enter(grads)  # hooks that are added now are not called any more
 
@@ -114,7 +124,7 @@ class BackwardWatch:
     def _derive(self, grad_inputs: Iterable[torch.Tensor | None], grads: Iterable[torch.Tensor | None]) -> None:
         """Watch the nodes that a node has made in computing, too: a later pass computes the derivatives of this one."""
         if self._next is None:
-            self._next = BackwardWatch(self._begin, self._report)
+            self._next = BackwardWatch(self._begin, self._report, self._came)
             self._next._key, self._next._watch, self._next._complete = self._key, self._watch, self._complete
         self._next._stop_at(grads)
         for grad in grad_inputs:

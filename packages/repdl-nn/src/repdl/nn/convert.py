@@ -20,7 +20,7 @@ from torch.nn.utils import parametrize
 from repdl.contract import Contract
 from repdl.errors import UnsupportedError
 from repdl.nn import conversions
-from repdl.nn.first_calls import FirstCalls, needs_check
+from repdl.nn.first_calls import FirstCalls, has_code
 from repdl.nn.modules import Layer
 from repdl.nn.modules.layer import canonical
 
@@ -34,7 +34,6 @@ _CONTAINERS = (
     torch.nn.ParameterDict,
 )
 _PASSES = (
-    "forward",
     "__call__",
     "_wrapped_call_impl",
     "_call_impl",
@@ -60,16 +59,19 @@ def from_torch_module(model: M, *, strict: bool = True, contract: Contract | str
     copied, a hook that is a closure still refers to what it refers to, and no random
     number is drawn.
 
-    Subclasses of a layer are converted unless they override its forward pass. A module
-    of your own that has submodules keeps its `forward`, and its submodules are converted.
+    A module of your own keeps its `forward`, and its submodules are converted. So does a
+    subclass of a layer, whose `super().forward` is then that of the reproducible layer;
+    it can't override other parts of the forward pass.
 
-    What a `forward` or a hook of your own computes by itself is checked when it is called: the first call of the
-    result in each mode (training or not, gradients enabled or not) and the first backward pass from it raise an
-    `UnsupportedError` that lists every op of torch they reached, with module path and line, that is not registered,
-    data movement, exact or a single rounding (docs/torch-ops.md). The check changes no result. It is of calls of the
-    model, not of methods beside `forward` (`repdl.audit(model.encode, x)` looks at those), and of what the first calls
-    reach, not of another branch that a later one takes. A copy of the model and an unpickled one are checked anew.
-    Under `torch.compile` nothing is checked, and a warning says so unless the model was called before in that mode.
+    What a `forward` or a hook of your own computes by itself is checked when it is called: the first call of each kind
+    and the first backward pass from it raise an `UnsupportedError` that lists every op of torch they reached, with
+    module path and line, that is not registered, data movement, exact or a single rounding (docs/torch-ops.md). Of one
+    kind are calls in the same mode (training, gradients enabled, autocast) with arguments alike: tensors in dtype,
+    number of dimensions, sizes of 0 and 1 and whether they require gradients; flags, strings and None in value; others
+    in type. A backward pass from a loss that torch's own ops computed warns. The check changes no result. It does not
+    see methods beside `forward` (`repdl.audit(model.encode, x)` looks at those), nor a branch on anything else; README
+    lists what is not checked. A copy of the model and an unpickled one are checked anew. Under `torch.compile` nothing
+    is checked, and a warning says so unless a model with code of its own was called before in that mode.
 
     Args:
         model: any module, a single layer included. Layers of RepDL in it stay.
@@ -105,8 +107,9 @@ def from_torch_module(model: M, *, strict: bool = True, contract: Contract | str
     result = replaced.get(id(result), result)  # type: ignore[assignment]
     for module in list(result.modules()):
         _replace_children(module, replaced)
-    if skipped or needs_check(result):
-        FirstCalls(strict).attach(result)
+    code = bool(skipped) or has_code(result)
+    if code or not isinstance(result, Layer):
+        FirstCalls(strict, code).attach(result)
     return result
 
 
@@ -152,7 +155,7 @@ def _message(unsupported: list[tuple[str, torch.nn.Module, str]]) -> str:
     ]
     count = f"{len(lines)} module{'s' if len(lines) > 1 else ''}"
     remedy = (
-        f"Supported: {', '.join(conversions.supported())}; containers; modules of your own with submodules. "
+        f"Supported: {', '.join(conversions.supported())}; containers; modules of your own. "
         "Add others with repdl.nn.register_conversion; strict=False leaves those listed as they are."
     )
     return "\n".join([f"from_torch_module: {count} can't be converted:", *lines, remedy])
@@ -184,11 +187,6 @@ def _class_problem(module: torch.nn.Module) -> str | None:
         return conversions.LEFT_OUT.get(cls.__name__, "has no reproducible counterpart")
     if theirs is not None:
         return f"derives from torch's {theirs.__name__}, which has no reproducible counterpart"
-    if not any(child is not None for child in module._modules.values()):
-        return (
-            "has a forward of its own, which can't be checked, and no submodules; if it only moves data or "
-            f"calls repdl.ops, repdl.nn.register_conversion({cls.__name__}, repdl.nn.keep) admits it"
-        )
     return None
 
 

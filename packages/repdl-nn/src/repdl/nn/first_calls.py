@@ -1,8 +1,8 @@
 """The check of a converted model's first calls: which ops of torch its own code reaches.
 
-`from_torch_module` examines modules, not what their `forward` computes by itself. So the first call in each mode
-(training or not, gradients enabled or not) is watched (`repdl.audit`), and so is the first backward pass from its
-results. What stays afterwards are two hooks of the model that look whether its mode is known.
+`from_torch_module` examines modules, not what their `forward` computes by itself. So the first call of each kind
+(`call_kind.py`: training or not, gradients enabled or not, which arguments) is watched (`repdl.audit`), and so is the
+first backward pass from its results. What stays afterwards is a hook of the model that looks whether the kind is known.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from repdl.audit import Report, Watch, watching
 from repdl.audit.place import sequence_number
 from repdl.errors import UnsupportedError
 from repdl.nn.backward_watch import BackwardWatch
+from repdl.nn.call_kind import Kind, call_kind
+from repdl.nn.outside import Outside
 
-Mode = tuple[bool, bool]
-"""Training or not, gradients enabled or not."""
-
-
+_MOST = 64
+"""So many kinds of calls are looked at; a model that is called with ever new strings has more."""
 _CALL_IMPL = torch.nn.Module._call_impl.__code__
 
 
 class _Call:
     """A first call that is under way: Python's frame of it, which no other call has."""
 
-    def __init__(self, check: FirstCalls, watch: Watch, frame: FrameType, mode: Mode) -> None:
-        self.check, self.watch, self.mode = check, watch, mode
+    def __init__(self, check: FirstCalls, watch: Watch, frame: FrameType, kind: Kind) -> None:
+        self.check, self.watch, self.kind = check, watch, kind
         self.frame: FrameType | None = frame
         self.outer = frame.f_back
         self.first = sequence_number()
@@ -63,6 +63,7 @@ class _Call:
 class _Thread(threading.local):
     def __init__(self) -> None:
         self.calls: list[_Call] = []
+        self.awaited: dict[str, Kind] = {}  # number of a check -> the kind of a call whose backward pass is awaited
 
 
 _THREAD = _Thread()
@@ -71,28 +72,29 @@ _known: weakref.WeakValueDictionary[str, FirstCalls] = weakref.WeakValueDictiona
 
 
 class FirstCalls:
-    """The hooks of a converted model, and the modes that they have seen.
+    """The hooks of a converted model, and the kinds of calls that they have seen.
 
-    One hook stays, before each call; the one after it is there while a mode is not finished. A copy of a model
+    One hook stays, before each call; the one after it is there while a kind is not finished. A copy of a model
     and one that is unpickled begin anew: they may be called on another machine, by another torch.
 
     Args:
         strict: whether what is not reproducible raises; else it is a warning.
+        code: whether the model has code of its own; if not, hooks may come, and losses.
     """
 
-    def __init__(self, strict: bool) -> None:
-        self.strict = strict
+    def __init__(self, strict: bool, code: bool) -> None:
+        self.strict, self.code = strict, code
         self.number = str(next(_numbers))
-        self._watches: dict[Mode, Watch] = {}  # of the modes whose forward pass was seen
-        self._nodes: dict[Mode, int] = {}  # and how many nodes of autograd it made
-        self._partly: set[Mode] = set()  # and a backward pass to some leaves (torch.autograd.grad)
-        self._finished: set[Mode] = set()  # and one to all leaves, where there is one
+        self._watches: dict[Kind, Watch] = {}  # of the kinds whose forward pass was seen
+        self._nodes: dict[Kind, int] = {}  # and how many nodes of autograd it made
+        self._partly: set[Kind] = set()  # and a backward pass to some leaves (torch.autograd.grad)
+        self._finished: set[Kind] = set()  # and one to all leaves, where there is one
         self._running = 0
         self._lock = threading.Lock()  # threads call a model, or replicas of it, at the same time
         _known[self.number] = self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FirstCalls, (self.strict,)
+        return FirstCalls, (self.strict, self.code)
 
     def attach(self, model: torch.nn.Module) -> None:
         """Watch the first calls of `model`, and those of its parts as calls of it only."""
@@ -100,22 +102,27 @@ class FirstCalls:
             for hooks in (module._forward_pre_hooks, module._forward_hooks):
                 for key in [k for k, hook in hooks.items() if isinstance(getattr(hook, "__self__", None), FirstCalls)]:
                     del hooks[key]
-        model.register_forward_pre_hook(self.before, prepend=True)
+        model.register_forward_pre_hook(self.before, prepend=True, with_kwargs=True)
 
-    def before(self, model: torch.nn.Module, args: Any) -> None:
+    def before(self, model: torch.nn.Module, args: Any, kwargs: Any) -> None:
         """Before a call of the model."""
         if torch.compiler.is_compiling():
             _compiled(self.number, model.training, torch.is_grad_enabled())
             return
-        mode = model.training, torch.is_grad_enabled()
-        if mode in self._watches:
+        kind = call_kind(model.training, args, kwargs)
+        if kind in self._finished:
+            return
+        if kind in self._watches:
+            _THREAD.awaited[self.number] = kind
+            return
+        if len(self._watches) >= _MOST:
             return
         calls = _THREAD.calls
         while calls and calls[-1].is_over():
             calls.pop().leave()
         if watching():
             return  # as part of what is watched
-        calls.append(_Call(self, Watch(model), sys._getframe(1), mode))
+        calls.append(_Call(self, Watch(model), sys._getframe(1), kind))
         with self._lock:
             if self.after not in model._forward_hooks.values():
                 model.register_forward_hook(self.after, always_call=True, with_kwargs=True)
@@ -127,35 +134,38 @@ class FirstCalls:
         calls, frame = _THREAD.calls, sys._getframe(1)
         call = calls[-1] if calls else None
         raised = frame.f_code is _CALL_IMPL  # hooks are called from there where `forward` has raised
-        mode, results = (model.training, torch.is_grad_enabled()), []
+        kind, results = _THREAD.awaited.pop(self.number, None), []
         if call is not None and call.check is self and frame is (call.outer if raised else call.frame):
             calls.pop().leave()
-            mode, results = call.mode, call.watch.results()
+            kind, results = call.kind, call.watch.results()
             if not raised:
-                self._complain(type(model).__name__, call.watch.report(), mode, "forward")
-                self._nodes[mode], self._watches[mode] = sequence_number() - call.first, call.watch
-        if raised or mode not in self._watches:
+                self._complain(type(model).__name__, call.watch.report(), kind, "forward")
+                self._nodes[kind], self._watches[kind] = sequence_number() - call.first, call.watch
+        if raised or kind not in self._watches:
             return
-        if mode[1] and mode not in self._finished:
+        if kind[1] and kind not in self._finished:
             if not watching():
-                self._await_backward(type(model).__name__, mode, (args, kwargs), (result, results))
+                self._await_backward(type(model).__name__, kind, (args, kwargs), (result, results))
         else:
-            self._finished.add(mode)
+            self._finished.add(kind)
             self._tidy(model)
 
-    def _await_backward(self, name: str, mode: Mode, arguments: Any, results: Any) -> None:
+    def _await_backward(self, name: str, kind: Kind, arguments: Any, results: Any) -> None:
         # What waits holds nothing of the call, neither tensors nor frames: they would hold what waits.
-        first = sequence_number() - self._nodes[mode]
+        first = sequence_number() - self._nodes[kind]
 
         def begin(complete: bool) -> Watch | None:
-            known = mode in self._finished or (not complete and mode in self._partly)
-            return None if known else self._watches[mode].of_later_call(first)
+            known = kind in self._finished or (not complete and kind in self._partly)
+            return None if known else self._watches[kind].of_later_call(first)
 
         def end(complete: bool, report: Report) -> None:
-            self._complain(name, report, mode, "backward")
-            (self._finished if complete else self._partly).add(mode)
+            self._complain(name, report, kind, "backward")
+            (self._finished if complete else self._partly).add(kind)
 
-        BackwardWatch(begin, end).attach(_tensors(results), _tensors(arguments))
+        def came(found: Outside) -> None:
+            warnings.warn_explicit(_of_the_loss(name, found), UserWarning, found.file, found.line)
+
+        BackwardWatch(begin, end, came).attach(_tensors(results), _tensors(arguments))
 
     def _tidy(self, model: torch.nn.Module) -> None:
         """Take `after` out of the hooks while there is nothing to be seen."""
@@ -165,11 +175,13 @@ class FirstCalls:
                     del model._forward_hooks[key]
                     model._forward_hooks_always_called.pop(key, None)
 
-    def _complain(self, name: str, report: Report, mode: Mode, part: str) -> None:
+    def _complain(self, name: str, report: Report, kind: Kind, part: str) -> None:
         """Raise or warn if the report has something that is not reproducible."""
         if report.ok:
             return
-        message = _message(name, report, f"{part} pass of its first call in {'training' if mode[0] else 'eval'} mode")
+        message = _message(
+            name, report, f"{part} pass of its first call of this kind in {'training' if kind[0] else 'eval'} mode"
+        )
         if self.strict:
             raise UnsupportedError(message)
         place = report.refused[0].place
@@ -201,7 +213,17 @@ def _message(name: str, report: Report, what: str) -> str:
     return "\n".join([head, *(f"  {row}" for row in report.refused), remedy])
 
 
-def needs_check(model: torch.nn.Module) -> bool:
+def _of_the_loss(name: str, found: Outside) -> str:
+    one = len(found.names) == 1
+    return (
+        f"the loss computed of the results of {name}, converted by from_torch_module, is not reproducible, nor is "
+        f"what is trained with it: torch's {', '.join(found.names)} {'has' if one else 'have'} other bits on other "
+        "machines. Call functions of repdl.ops (or repdl.nn.functional) there, or layers of repdl.nn; repdl.audit of a "
+        "function that does a whole step of training shows all ops, with their lines."
+    )
+
+
+def has_code(model: torch.nn.Module) -> bool:
     """Whether a converted model has code that is neither torch's containers' nor RepDL's: a `forward` or a hook."""
     for module in model.modules():
         if module._forward_pre_hooks or module._forward_hooks or module._backward_hooks or module._backward_pre_hooks:
@@ -216,7 +238,7 @@ def needs_check(model: torch.nn.Module) -> bool:
 def _compiled(number: str, training: bool, gradients: bool) -> None:
     """While torch.compile traces a call. What it makes of the model is not watched, so its mode should be known."""
     check = _known.get(number)
-    if check is not None and (training, gradients) not in check._watches:
+    if check is not None and check.code and (training, gradients) not in {kind[:2] for kind in check._watches}:
         mode = "training" if training else "eval"
         warnings.warn(
             f"a model converted by from_torch_module is compiled before its first call in {mode} mode, which checks "
@@ -225,4 +247,4 @@ def _compiled(number: str, training: bool, gradients: bool) -> None:
         )
 
 
-__all__ = ["FirstCalls", "needs_check"]
+__all__ = ["FirstCalls", "has_code"]
