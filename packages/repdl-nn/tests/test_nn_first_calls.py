@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch._inductor.config
 import torch.nn.functional as F
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 from torch.utils.checkpoint import checkpoint
@@ -545,6 +546,22 @@ def test_check__compiled() -> None:
         warnings.simplefilter("error")
         torch.compiler.reset()
         torch.compile(model, backend="eager", fullgraph=True)(x).sum().backward()
+    torch.compiler.reset()
+
+
+def test_check__compiled_with_halves() -> None:
+    """What is fused keeps float32 between two ops: other bits than without torch.compile."""
+    for dtype in (torch.float32, torch.bfloat16):
+        model = repdl.from_torch_module(Model(fine).to(dtype))
+        model(x.to(dtype))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            torch.compiler.reset()
+            torch.compile(model, backend="eager")(x.to(dtype))
+            with torch._inductor.config.patch(emulate_precision_casts=True):
+                torch.compiler.reset()
+                torch.compile(model, backend="eager")(x.to(dtype))
+        assert ["halves" in str(warning.message) for warning in caught] == [True] * (dtype is torch.bfloat16)
     torch.compiler.reset()
 
 

@@ -48,8 +48,8 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_HALF = (torch.float16, torch.bfloat16)
-_FLOATS = (torch.float32, torch.float64, *_HALF)
+HALF = (torch.float16, torch.bfloat16)
+_FLOATS = (torch.float32, torch.float64, *HALF)
 _DEVICES = ("cpu", "cuda", "meta")
 _SIGN_OF_ZERO = "which of +0 and -0 it gives depends on the processor"
 _ZEROS = _names("relu clamp clamp_min clamp_max hardtanh max maximum min minimum fmax fmin amax amin aminmax")
@@ -132,7 +132,7 @@ def _rounding_problem(tensors: Iterable[torch.Tensor], converts: bool) -> str | 
             return f"nothing is known of the arithmetic of {tensor.device.type}"
     if not converts:
         dtypes = {t.dtype for t in tensors if t.dtype.is_floating_point}
-        if len(dtypes) > 1 and dtypes & {*_HALF}:
+        if len(dtypes) > 1 and dtypes & {*HALF}:
             return f"computes with {' and '.join(sorted(_shown(d) for d in dtypes))}, rounded in an order of torch's"
     if not _is_ieee():
         return "this thread flushes subnormal numbers or does not round to nearest, and torch's ops follow it"
@@ -140,7 +140,7 @@ def _rounding_problem(tensors: Iterable[torch.Tensor], converts: bool) -> str | 
 
 
 # Not constants in a function, where the compiler of Python would compute with them.
-_SMALLEST, _HALF_STEP, _MOST_OF_A_STEP = 2.0**-1074, 2.0**-53, 1.5 * 2.0**-53
+_SMALLEST, HALF_STEP, _MOST_OF_A_STEP = 2.0**-1074, 2.0**-53, 1.5 * 2.0**-53
 
 
 def _is_ieee() -> bool:
@@ -148,8 +148,8 @@ def _is_ieee() -> bool:
     one = _SMALLEST * 2.0**1000 * 2.0**74
     return (
         one == 1.0
-        and one + _HALF_STEP == 1.0
-        and -one - _HALF_STEP == -1.0
+        and one + HALF_STEP == 1.0
+        and -one - HALF_STEP == -1.0
         and one + _MOST_OF_A_STEP > 1.0
         and -one - _MOST_OF_A_STEP < -1.0
     )
@@ -187,7 +187,7 @@ def _is_power_of_two(number: float) -> bool:
 
 def _number(arguments: Arguments, result: Any) -> str | None:
     """A number beside tensors of halves: torch takes it in float32 or in the half, as the op and the device do."""
-    if isinstance(result, torch.Tensor) and result.dtype in _HALF:
+    if isinstance(result, torch.Tensor) and result.dtype in HALF:
         for value in (arguments.get("self"), arguments.get("other")):
             if isinstance(value, (int, float)):
                 with _disable_current_modes():
@@ -214,7 +214,7 @@ def _conversion(arguments: Arguments, result: Any) -> str | None:
     """Of `_to_copy` and `copy`: what differs is a number beyond the integers, and float64 to a half."""
     sources = list(_tensors((arguments.get("src", arguments.get("self")),)))
     for source, made in zip(sources, _tensors((result,))):
-        if source.dtype is torch.float64 and made.dtype in _HALF:
+        if source.dtype is torch.float64 and made.dtype in HALF:
             return f"rounds float64 to float32 and then to {_shown(made.dtype)}, or once, as the device does it"
         if not source.dtype.is_floating_point or made.dtype.is_floating_point or made.dtype.is_complex:
             continue
@@ -313,4 +313,4 @@ def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield from _tensors(value)
 
 
-__all__ = ["Judgement", "Verdict", "is_registered", "judge"]
+__all__ = ["HALF", "Judgement", "Verdict", "is_registered", "judge"]

@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from repdl.audit.judge import is_registered, judge
+from repdl.audit.judge import HALF, Verdict, is_registered, judge
 from repdl.audit.kinds import kind_of, plain_name
 from repdl.audit.place import Modules, Place, current_node, here, sequence_number
 from repdl.audit.remedy import remedy
@@ -52,6 +52,8 @@ class Watch(TorchDispatchMode):
         self._made: dict[int, Place] = {}  # number of a node of autograd, from the first -> where it was made
         self._results: list[weakref.ref[torch.Tensor]] = []
         self._lock = threading.Lock()  # autograd's threads come here too
+        self.fuses = False
+        """Whether single roundings were seen that torch.compile leaves out where it fuses: of halves, and on GPUs."""
 
     def of_later_call(self, first: int) -> Watch:
         """A watch for the backward pass of a call that was not watched, whose nodes are numbered from `first`.
@@ -61,7 +63,7 @@ class Watch(TorchDispatchMode):
         later = Watch.__new__(Watch)
         super(Watch, later).__init__()
         later._first, later._modules, later._made = first, self._modules, self._made
-        later._rows, later._results, later._lock = {}, [], threading.Lock()
+        later._rows, later._results, later._lock, later.fuses = {}, [], threading.Lock(), False
         return later
 
     def __enter__(self) -> Watch:
@@ -92,6 +94,9 @@ class Watch(TorchDispatchMode):
 
     def _note(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         judgement = judge(op, args, kwargs, result)
+        if judgement.verdict is Verdict.ROUNDED:
+            tensors = filter(_is_tensor, pytree.tree_leaves(result))
+            self.fuses |= any(tensor.dtype in HALF or tensor.is_cuda for tensor in tensors)
         node = current_node()
         place, derivative = here(self._modules, node is not None), ""
         if node is not None:

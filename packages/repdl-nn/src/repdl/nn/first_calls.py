@@ -89,6 +89,7 @@ class FirstCalls:
         self._nodes: dict[Kind, int] = {}  # and how many nodes of autograd it made
         self._partly: set[Kind] = set()  # and a backward pass to some leaves (torch.autograd.grad)
         self._finished: set[Kind] = set()  # and one to all leaves, where there is one
+        self._fuses = False  # see `Watch.fuses`
         self._running = 0
         self._lock = threading.Lock()  # threads call a model, or replicas of it, at the same time
         _known[self.number] = self
@@ -138,6 +139,7 @@ class FirstCalls:
         if call is not None and call.check is self and frame is (call.outer if raised else call.frame):
             calls.pop().leave()
             kind, results = call.kind, call.watch.results()
+            self._fuses |= call.watch.fuses
             if not raised:
                 self._complain(type(model).__name__, call.watch.report(), kind, "forward")
                 self._nodes[kind], self._watches[kind] = sequence_number() - call.first, call.watch
@@ -238,11 +240,23 @@ def has_code(model: torch.nn.Module) -> bool:
 def _compiled(number: str, training: bool, gradients: bool) -> None:
     """While torch.compile traces a call. What it makes of the model is not watched, so its mode should be known."""
     check = _known.get(number)
-    if check is not None and check.code and (training, gradients) not in {kind[:2] for kind in check._watches}:
+    if check is None or not check.code:
+        return
+    if (training, gradients) not in {kind[:2] for kind in check._watches}:
         mode = "training" if training else "eval"
         warnings.warn(
             f"a model converted by from_torch_module is compiled before its first call in {mode} mode, which checks "
             "what its own code computes: call it once, forward and backward, before torch.compile, or see repdl.audit",
+            stacklevel=2,
+        )
+    from torch._inductor import config  # which takes a second to import
+
+    if check._fuses and not getattr(config, "emulate_precision_casts", False):
+        warnings.warn(
+            "a model converted by from_torch_module adds or multiplies halves, or on a GPU, by torch's own ops, which "
+            "torch.compile fuses: it leaves out roundings, so that the bits are others than without. Call functions of "
+            "repdl.ops there (add, mul, ...), which it leaves as they are, or, for halves on a CPU, set "
+            "torch._inductor.config.emulate_precision_casts = True",
             stacklevel=2,
         )
 
