@@ -94,6 +94,8 @@ FINE: dict[str, Callable[[], Any]] = {
     "halves": lambda: (h + h) * h / h,
     "halves and numbers that they hold": lambda: h * 0.5 + 3,
     "double": lambda: f.double() * f,
+    "squares": lambda: (f**2, f.square(), f.clone().pow_(2.0), h**2, i**3),
+    "masks": lambda: f.clone().index_put_((f < 0,), f[f < 0], accumulate=True),
     "conversions": lambda: (f.bfloat16(), f.half(), f.double(), i.float(), f.bool(), f.long(), f.to(torch.int8)),
     "integers": lambda: (i.sum(), i.cumsum(0), i.view(3, 4) @ i.view(4, 3), i.clamp(1, 3), i.amax(), i // 3, i**2),
     "comparisons": lambda: (f < 0, (f == f).all(), torch.where(f < 0, f, -f), f.isnan(), f.argmax()),
@@ -129,6 +131,8 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
     "relu": ("+0 and -0", lambda: F.relu(f)),
     "clamp": ("+0 and -0", lambda: f.clamp(0, 1)),
     "maximum": ("+0 and -0", lambda: torch.maximum(f, f)),
+    "cubes": ("no contract", lambda: f**3),
+    "powers of tensors": ("no contract", lambda: f ** torch.tensor(2)),
     "sqrt": ("no contract", lambda: f.abs().sqrt()),
     "sort": ("stable", lambda: torch.sort(f)),
     "round, decimals": ("power of ten", lambda: torch.round(f, decimals=2)),
@@ -139,6 +143,10 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
     "index_copy, twice": ("one place", lambda: torch.zeros(12).index_copy_(0, i % 3, f)),
     "scatter, twice": ("one place", lambda: torch.zeros(3).scatter_(0, i % 3, f)),
     "scatter_add": ("no contract", lambda: torch.zeros(12).scatter_add_(0, i, f)),
+    "index_put of two masks, accumulate": (
+        "equal indices",
+        lambda: torch.zeros(12, 12).index_put_((f < 0, f < 0), f[f < 0], accumulate=True),
+    ),
     "complex": ("complex", lambda: torch.complex(f, f) * torch.complex(f, f)),
     "float8": ("float8", lambda: f.to(torch.float8_e4m3fn)),
     "linspace": ("no contract", lambda: torch.linspace(0, 1, 5)),
@@ -153,6 +161,12 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
 def test_judge__fine(name: str) -> None:
     report = repdl.audit(FINE[name])
     assert report.rows and report.ok, [str(row) for row in report.refused]
+
+
+def test_judge__derivatives_of_squares_and_masks() -> None:
+    x = torch.linspace(-3, 3, 12, requires_grad=True)
+    assert repdl.audit(lambda x: (x**2 + x.square()) * 0.5, x).ok
+    assert repdl.audit(lambda x: x[x > 0] * 2, x).ok and not repdl.audit(lambda x: x[i], x).ok
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -203,6 +217,8 @@ def numbers(dtype: torch.dtype, count: int, seed: int) -> torch.Tensor:
 
 ALLOWED: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "arithmetic": lambda a, b: [a + b, a - b, a * b, a / b, a.reciprocal(), torch.add(a, b, alpha=-1), 1 - a],
+    "squares": lambda a, b: [a**2, a.square(), a.pow(1)],
+    "masks": lambda a, b: [a.index_put((a < b,), b[a < b], accumulate=True)],
     "numbers": lambda a, b: [a + 3, a * 0.75, a / 8, -a],
     "signs": lambda a, b: [a.abs(), a.sign(), a.copysign(b), a.signbit(), torch.heaviside(a, b)],
     "integers": lambda a, b: [a.floor(), a.ceil(), a.round(), a.trunc(), a.frac()],
@@ -248,6 +264,7 @@ def test_allowed__same_bits_whatever_processor_torch_takes_this_for() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_allowed__single_roundings_are_those_of_ieee_754(dtype: torch.dtype) -> None:
     a, b = numbers(dtype, 4001, 3), numbers(dtype, 4001, 4)
+    assert torch.equal((a**2).nan_to_num(1.0), (a * a).nan_to_num(1.0))
     x, y = a.numpy(), b.numpy()
     with np.errstate(all="ignore"):
         for ours, theirs in ((a + b, x + y), (a - b, x - y), (a * b, x * y), (a / b, x / y)):

@@ -51,6 +51,7 @@ def _names(text: str) -> frozenset[str]:
 HALF = (torch.float16, torch.bfloat16)
 _FLOATS = (torch.float32, torch.float64, *HALF)
 _DEVICES = ("cpu", "cuda", "meta")
+COMPLEX = "computes with complex numbers; registered ops take their real and imaginary parts"
 _SIGN_OF_ZERO = "which of +0 and -0 it gives depends on the processor"
 _ZEROS = _names("relu clamp clamp_min clamp_max hardtanh max maximum min minimum fmax fmin amax amin aminmax")
 _REASONS = {
@@ -83,6 +84,8 @@ def judge(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
 
 
 def _judge_known(name: str, kind: Kind, arguments: Arguments, tensors: list[torch.Tensor], result: Any) -> Judgement:
+    if name == "pow" and _is_square(arguments["exponent"]):
+        kind = Kind.ROUNDS
     numeric = {t.dtype for t in tensors}
     fractional = any(dtype.is_floating_point or dtype.is_complex for dtype in numeric)
     if kind is Kind.INTEGER and fractional:
@@ -90,7 +93,7 @@ def _judge_known(name: str, kind: Kind, arguments: Arguments, tensors: list[torc
     condition = _CONDITIONS.get(name)
     problem = None if condition is None else condition(arguments, result)
     if kind is Kind.EXACT and any(d.is_complex for d in numeric) and name not in _ON_COMPLEX:
-        problem = "computes with complex numbers"
+        problem = COMPLEX
     if kind is Kind.ROUNDS and fractional and problem is None:
         converts = name in _CONVERSIONS
         if converts and len(numeric) == 1:
@@ -123,7 +126,7 @@ def _rounding_problem(tensors: Iterable[torch.Tensor], converts: bool) -> str | 
     for tensor in tensors:
         dtype = tensor.dtype
         if dtype.is_complex:
-            return "computes with complex numbers"
+            return COMPLEX
         if dtype.is_floating_point and dtype not in _FLOATS:
             return f"computes in {_shown(dtype)}"
         if tensor.layout is not torch.strided:
@@ -197,6 +200,11 @@ def _number(arguments: Arguments, result: Any) -> str | None:
     return None
 
 
+def _is_square(exponent: Any) -> bool:
+    """Of `pow`: whether it is `x * x`, or `x` in its derivative; torch multiplies, on CPUs and GPUs alike."""
+    return isinstance(exponent, (int, float)) and exponent in (1, 2)
+
+
 def _range(arguments: Arguments, result: Any) -> str | None:
     """Of `arange` and `range`."""
     if not result.dtype.is_floating_point:
@@ -233,7 +241,11 @@ def _writes(arguments: Arguments, result: Any) -> str | None:
     """Of `index_put` and `put`."""
     indices, values = arguments.get("indices", arguments.get("index")), arguments.get("values", arguments.get("source"))
     if arguments.get("accumulate", False):
-        return None if not values.dtype.is_floating_point else "sums the values of equal indices in an order of torch's"
+        if not values.dtype.is_floating_point:
+            return None
+        if _is_mask(indices):
+            return _rounding_problem((arguments["self"], values), False)
+        return "sums the values of equal indices in an order of torch's"
     if values.numel() == 1 or not all(_is_real(i) for i in _tensors((indices,))):
         return None
     with _disable_current_modes(), torch.no_grad():
@@ -245,6 +257,12 @@ def _writes(arguments: Arguments, result: Any) -> str | None:
             else numbers.take(indices)
         )
         return _repeated(reached.flatten(), 0)
+
+
+def _is_mask(indices: Any) -> bool:
+    """Whether indices are one mask, which reaches no place twice."""
+    given = [index for index in indices if index is not None] if isinstance(indices, (list, tuple)) else []
+    return len(given) == 1 and given[0].dtype is torch.bool
 
 
 def _copies_by_index(arguments: Arguments, result: Any) -> str | None:
@@ -313,4 +331,4 @@ def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield from _tensors(value)
 
 
-__all__ = ["HALF", "Judgement", "Verdict", "is_registered", "judge"]
+__all__ = ["COMPLEX", "HALF", "Judgement", "Verdict", "is_registered", "judge"]

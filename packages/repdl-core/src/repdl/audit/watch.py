@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from repdl.audit.judge import HALF, Verdict, is_registered, judge
+from repdl.audit.judge import COMPLEX, HALF, Verdict, is_registered, judge
 from repdl.audit.kinds import kind_of, plain_name
 from repdl.audit.place import Modules, Place, current_node, here, sequence_number
 from repdl.audit.remedy import remedy
@@ -106,7 +106,8 @@ class Watch(TorchDispatchMode):
             self._made.setdefault(sequence_number() - 1 - self._first, place)
         if node is None and torch.is_grad_enabled():
             self._results += [weakref.ref(value) for value in pytree.tree_leaves(result) if _is_tensor(value)]
-        advice = None if judgement.verdict.ok else remedy(op, place.called, derivative, place.source)
+        helpless = judgement.verdict.ok or judgement.reason is COMPLEX
+        advice = None if helpless else remedy(op, place.called, derivative, place.source)
         row = Row(str(op), judgement.verdict, judgement.reason, place, derivative, advice)
         with self._lock:
             self._rows[row] = self._rows.get(row, 0) + 1

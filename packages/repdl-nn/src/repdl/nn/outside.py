@@ -74,6 +74,8 @@ def _is_refused(name: str, node: Any) -> bool:
     """Whether the op of a node is not reproducible, or its derivative a sum in an order of torch's."""
     if name in _SUMS:
         return True
+    if name == "pow" and getattr(node, "_saved_exponent", None) == 2:
+        return False
     names = (name, f"_{name}", f"native_{name}", f"{name}_forward", f"_{name}_forward")
     kind = next((KINDS[n] for n in names if n in KINDS), None)
     return kind in (Kind.REFUSED, Kind.INTEGER) or (kind is Kind.ROUNDS and _is_broadcast(node))
