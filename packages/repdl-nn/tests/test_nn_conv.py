@@ -9,7 +9,7 @@ import torch
 
 import repdl
 from repdl import nn
-from repdl.errors import ShapeError, UnsupportedError
+from repdl.errors import ShapeError
 
 # The longest dot product is that of the weight's gradient, 2 images of 9 by 10 positions:
 # K = 180 products in [-1, 1], within K * K * 2**-24.
@@ -94,14 +94,17 @@ LAZY = {
 
 @pytest.mark.filterwarnings("ignore:Lazy modules are a new feature")
 def test_lazy__converted_once_they_have_their_sizes(uniform):
-    """Before, a conversion says what to do; strict=False leaves them as they are."""
+    """Or before, and then the first input gives them."""
     for name, (args, shape) in LAZY.items():
         model = torch.nn.Sequential(getattr(torch.nn, name)(*args))
-        with pytest.raises(UnsupportedError, match=f"0: {name}, is lazy; pass one input through the model first"):
-            repdl.from_torch_module(model)
         x = uniform(*shape)
+        early = repdl.from_torch_module(model)
         model(x)
+        early.load_state_dict(model.state_dict())
+        early.eval()(x)
+        assert type(early[0]) is getattr(nn, name.removeprefix("Lazy"))
         converted = repdl.from_torch_module(model)
         assert type(converted[0]) is getattr(nn, name.removeprefix("Lazy"))
         assert list(converted.state_dict()) == list(model.state_dict())
+        assert torch.equal(converted.eval()(x), early(x))
         assert (converted.eval()(x) - model.eval()(x)).detach().abs().max() <= 2.0**-18

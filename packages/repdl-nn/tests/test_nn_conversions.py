@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from torch.nn.modules.lazy import LazyModuleMixin
 
 import repdl
 from repdl import nn
 from repdl.errors import UnsupportedError
-from repdl.nn import conversions, convert
+from repdl.nn import conversions, convert, left_out
 
 
 class Soft(torch.nn.Upsample):
@@ -114,19 +113,18 @@ def test_supported__names_every_layer():
 
 
 def test_left_out__every_class_of_torch_is_known():
-    """Each converts, is a container or wrapper, is lazy, or is left out with its reason, which is raised."""
+    """Each converts, is a container or wrapper, or is left out with its reason, which is raised."""
     classes = {name: value for name, value in vars(torch.nn).items() if isinstance(value, type)}
     modules = {name: c for name, c in classes.items() if issubclass(c, torch.nn.Module)}
     modules = {name: c for name, c in modules.items() if c.forward is not torch.nn.Module.forward}  # others are bases
     holds = {c.__name__ for c in convert._CONTAINERS} | convert._WRAPPERS.keys()
     without = {name for name, c in modules.items() if conversions.find(c) is None and name not in holds}
-    lazy = {name for name in without if issubclass(modules[name], LazyModuleMixin)}
-    assert without - lazy == conversions.LEFT_OUT.keys() & modules.keys()
-    for name in conversions.LEFT_OUT.keys() & modules.keys():  # an older torch lacks some
+    assert without == left_out.LAYERS.keys() & modules.keys()
+    for name in left_out.LAYERS.keys() & modules.keys():  # an older torch lacks some
         assert name in without, name
         module = modules[name].__new__(modules[name])
         torch.nn.Module.__init__(module)
-        with pytest.raises(UnsupportedError, match=re.escape(f"{name}, {conversions.LEFT_OUT[name]}")):
+        with pytest.raises(UnsupportedError, match=re.escape(f"{name}, {left_out.LAYERS[name]}")):
             repdl.from_torch_module(module)
 
 

@@ -9,7 +9,7 @@ import warnings
 
 import pytest
 import torch
-from torch.nn.utils import parametrizations, prune, weight_norm
+from torch.nn.utils import parametrize
 
 import repdl
 from repdl import nn
@@ -60,6 +60,11 @@ class OwnConv(torch.nn.Conv2d):
 class Square(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * x
+
+
+class Centred(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x - x.mean()
 
 
 class Mean(torch.nn.Module):
@@ -387,23 +392,14 @@ def test_convert__subclass_of_unsupported_layer():
     _refused(type("Mine", (torch.nn.FractionalMaxPool2d,), {})(2, 1), "derives from torch's FractionalMaxPool2d")
 
 
-def test_convert__parametrization():
-    model = torch.nn.Sequential(parametrizations.orthogonal(torch.nn.Linear(2, 2)))
-    _refused(model, "0: ParametrizedLinear, has parametrizations")
-
-
-@pytest.mark.filterwarnings("ignore:.*weight_norm", "ignore:from_torch_module")
-def test_convert__weight_norm_hook():
-    model = torch.nn.Sequential(weight_norm(torch.nn.Linear(2, 2)), torch.nn.ReLU())
-    _refused(model, "0: Linear, has its weight recomputed by torch's WeightNorm")
-    converted = repdl.from_torch_module(model, strict=False)
-    assert type(converted[0]) is torch.nn.Linear and type(converted[1]) is nn.ReLU
-    assert torch.equal(converted(torch.ones(1, 2)), model(torch.ones(1, 2)))
-
-
-def test_convert__pruning():
-    model = prune.l1_unstructured(torch.nn.Linear(4, 4), "weight", 0.5)
-    _refused(model, "recomputed by torch's L1Unstructured")
+def test_convert__own_parametrization():
+    """It is checked as any code of one's own. Those of torch convert (test_nn_parametrizations.py)."""
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    parametrize.register_parametrization(model[0], "weight", Square())
+    repdl.from_torch_module(model)(torch.ones(1, 2))
+    parametrize.register_parametrization(model[0], "weight", Centred())
+    with pytest.raises(UnsupportedError, match=r"aten\.mean\.default in 0\.parametrizations\.weight\.1, "):
+        repdl.from_torch_module(model)(torch.ones(1, 2))
 
 
 def test_convert__parameter_hook():
@@ -413,9 +409,10 @@ def test_convert__parameter_hook():
 
 
 @pytest.mark.filterwarnings("ignore:Lazy modules")
-def test_convert__lazy():
-    model = torch.nn.LazyLinear(2)
-    _refused(model, "LazyLinear, is lazy")
+def test_convert__lazy_subclass():
+    """What it becomes is its own to say; torch's own classes become RepDL's layers (test_nn_lazy.py)."""
+    model = type("Mine", (torch.nn.LazyLinear,), {})(2)
+    _refused(model, "Mine, is lazy")
     model(torch.ones(1, 3))
     assert type(repdl.from_torch_module(model)) is nn.Linear
 

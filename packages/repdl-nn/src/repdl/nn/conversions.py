@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn.utils import parametrizations as torch_parametrizations
+from torch.nn.utils.parametrize import ParametrizationList, is_parametrized, type_before_parametrizations
 
 from repdl.nn import modules
 from repdl.nn.modules import Layer
+from repdl.nn.utils import parametrizations
 
 Convert = Callable[[torch.nn.Module, "str | None"], torch.nn.Module]
 Check = Callable[[torch.nn.Module], "str | None"]
@@ -22,16 +25,6 @@ class Conversion:
     convert: type[torch.nn.Module] | Convert
     check: Check | None = None
 
-
-LEFT_OUT = {
-    "CrossMapLRN2d": "is left out; LocalResponseNorm computes the same",
-    "FractionalMaxPool2d": "is left out: its windows are drawn by torch's generator",
-    "FractionalMaxPool3d": "is left out: its windows are drawn by torch's generator",
-    "LinearCrossEntropyLoss": "is left out; Linear and CrossEntropyLoss compute the same",
-    "RNNBase": "is the base of RNN, LSTM and GRU; use one of them",
-    "SyncBatchNorm": "is left out: its statistics depend on how many processes there are; use BatchNorm",
-}
-"""Classes of torch.nn that deliberately have no counterpart, and why."""
 
 _table: dict[type[torch.nn.Module], Conversion] = {}
 _combined: dict[tuple[type, type], type[torch.nn.Module]] = {}
@@ -82,22 +75,35 @@ def find(cls: type[torch.nn.Module]) -> tuple[type[torch.nn.Module], Conversion]
 
 def supported() -> list[str]:
     """The names of the registered classes, sorted."""
-    return sorted({cls.__name__ for cls in _table})
+    return sorted({cls.__name__.removeprefix("_") for cls in _table})
 
 
 def apply(module: torch.nn.Module, contract: str | None) -> torch.nn.Module:
     """Convert one module, in place where its counterpart is a class; returns the result."""
-    found = find(type(module))
-    if found is None or isinstance(module, Layer):
+    cls = type_before_parametrizations(module)
+    found = find(cls)
+    if isinstance(module, Layer):
+        return module
+    if found is None:
+        _become(module, cls)
         return module
     base, conversion = found
     if not isinstance(conversion.convert, type):
+        _become(module, cls)
         return conversion.convert(module, contract)
-    exact = type(module) is base
-    module.__class__ = conversion.convert if exact else combine(type(module), conversion.convert)
+    _become(module, conversion.convert if cls is base else combine(cls, conversion.convert))
     if isinstance(module, Layer):
         module.contract = contract
     return module
+
+
+def _become(module: torch.nn.Module, cls: type[torch.nn.Module]) -> None:
+    """Give a module the class `cls`. One with parametrizations has a class of its own over it, with a property for
+    each: anew for each module, since removing a parametrization changes the class."""
+    if is_parametrized(module):
+        own = {k: v for k, v in vars(type(module)).items() if k not in ("__dict__", "__weakref__", "__doc__")}
+        cls = type(f"Parametrized{cls.__name__}", (cls,), own)
+    module.__class__ = cls
 
 
 def combine(cls: type[torch.nn.Module], counterpart: type[torch.nn.Module]) -> type[torch.nn.Module]:
@@ -131,9 +137,11 @@ for _name in modules.__all__:  # type: ignore[attr-defined]
         register_conversion(getattr(torch.nn, _name), _class, check=_CHECKS.get(_name))
 for _name in ("Identity", "Flatten", "Unflatten", "PixelShuffle", "PixelUnshuffle", "ChannelShuffle"):
     register_conversion(getattr(torch.nn, _name), keep)
+for _name in ("WeightNorm", "SpectralNorm", "Orthogonal"):
+    register_conversion(getattr(torch_parametrizations, f"_{_name}"), getattr(parametrizations, _name))
+register_conversion(ParametrizationList, keep)
 
 __all__ = [
-    "LEFT_OUT",
     "Check",
     "Conversion",
     "Convert",

@@ -19,10 +19,11 @@ from torch.nn.utils import parametrize
 
 from repdl.contract import Contract
 from repdl.errors import UnsupportedError
-from repdl.nn import conversions
+from repdl.nn import conversions, left_out
 from repdl.nn.first_calls import FirstCalls, has_code
 from repdl.nn.modules import Layer
 from repdl.nn.modules.layer import canonical
+from repdl.nn.utils import hooks
 
 M = TypeVar("M", bound=torch.nn.Module)
 
@@ -100,6 +101,7 @@ def from_torch_module(model: M, *, strict: bool = True, contract: Contract | str
         # Children come before their parents here.
         _replace_children(module, replaced)
         converted = conversions.apply(module, name)
+        hooks.convert(converted, name)
         if isinstance(converted, Layer) and name is not None:
             converted.contract = name
         if converted is not module:
@@ -169,12 +171,12 @@ def _wrapper_problem(module: torch.nn.Module) -> str | None:
 
 def _class_problem(module: torch.nn.Module) -> str | None:
     """Why the class of `module` has no reproducible counterpart, or None."""
-    cls = type(module)
+    cls = parametrize.type_before_parametrizations(module)
     if isinstance(module, Layer) or cls is torch.nn.Module:
         return None
-    if isinstance(module, LazyModuleMixin):
-        return "is lazy; pass one input through the model first"
     found = conversions.find(cls)
+    if isinstance(module, LazyModuleMixin) and (found is None or found[0] is not cls):
+        return "is lazy; pass one input through the model first"
     if found is not None:
         return _conversion_problem(module, *found)
     forward_of = [c for c in cls.__mro__ if "forward" in vars(c) and c not in (torch.nn.Module, *_CONTAINERS)]
@@ -184,7 +186,7 @@ def _class_problem(module: torch.nn.Module) -> str | None:
     if any(_is_torchs(c) for c in forward_of):
         theirs = next(c for c in cls.__mro__ if _is_torchs(c))
     if theirs is cls:
-        return conversions.LEFT_OUT.get(cls.__name__, "has no reproducible counterpart")
+        return left_out.LAYERS.get(cls.__name__, "has no reproducible counterpart")
     if theirs is not None:
         return f"derives from torch's {theirs.__name__}, which has no reproducible counterpart"
     return None
@@ -198,7 +200,7 @@ def _conversion_problem(
     module: torch.nn.Module, base: type[torch.nn.Module], conversion: conversions.Conversion
 ) -> str | None:
     """Why a module whose class, or base class, is registered can't be converted, or None."""
-    cls, convert = type(module), conversion.convert
+    cls, convert = parametrize.type_before_parametrizations(module), conversion.convert
     if cls is not base:
         for name in _PASSES:
             if getattr(cls, name, None) is not getattr(base, name, None):
@@ -222,10 +224,8 @@ def _conversion_problem(
 
 def _copy_problem(module: torch.nn.Module, registered: set[int]) -> str | None:
     """What `module` holds that a converted copy can't keep, or None."""
-    if parametrize.is_parametrized(module):
-        return "has parametrizations; torch.nn.utils.parametrize.remove_parametrizations makes them permanent"
     for hook in module._forward_pre_hooks.values():
-        if type(hook).__module__.startswith("torch.nn.utils."):
+        if type(hook).__module__.startswith("torch.nn.utils.") and not hooks.known(hook):
             return f"has its weight recomputed by torch's {type(hook).__name__}; remove that first"
     for name in ("forward", "__call__", "_call_impl"):
         if name in vars(module):
@@ -281,6 +281,9 @@ def _prepared(model: torch.nn.Module) -> dict[int, Any]:
         own = copy.deepcopy(storage, memo)
         data.set_(own, parameter.storage_offset(), parameter.shape, parameter.stride())
         memo[id(parameter)] = torch.nn.Parameter(data, parameter.requires_grad)
+    for buffer in model.buffers():
+        if isinstance(buffer, torch.nn.UninitializedBuffer):
+            memo[id(buffer)] = torch.nn.UninitializedBuffer(device=buffer.device, dtype=buffer.dtype)
     for module in model.modules():
         for value in vars(module).values():
             if isinstance(value, torch.Tensor) and not value.is_leaf:

@@ -20,6 +20,29 @@ def orthogonal_columns(matrix: Tensor, contract: str) -> Tensor:
     Contract: distributions v1. Source: https://doi.org/10.1145/320941.320947
     """
     rows, columns = matrix.shape
+    reflections, signs = _reduced(matrix, contract)
+    q = torch.eye(rows, columns, dtype=matrix.dtype, device=matrix.device)
+    for j in reversed(range(columns)):
+        _reflect(q[j:, j:], *reflections[j], contract)
+    return torch.where(torch.stack(signs), q, ops.neg(q))
+
+
+def packed(matrix: Tensor, contract: str) -> Tensor:
+    """The reflections of `orthogonal_columns` as one matrix: `(M, N) -> (M, N)`, M >= N.
+
+    Column j has v / v[0] below the diagonal, and on it the sign of R's diagonal, -1 where r has the sign plus.
+    """
+    reflections, signs = _reduced(matrix, contract)
+    result = torch.zeros_like(matrix)
+    for j, ((v, _), negative) in enumerate(zip(reflections, signs)):
+        result[j + 1 :, j : j + 1] = ops.div(v[1:], v[0, 0], contract=contract)
+        result[j, j] = torch.where(negative, 1.0, -1.0)
+    return result
+
+
+def _reduced(matrix: Tensor, contract: str) -> tuple[list[tuple[Tensor, Tensor]], list[Tensor]]:
+    """v and t * v of each column, and whether r is negative."""
+    columns = matrix.shape[1]
     work, reflections, signs = matrix.clone(), [], []
     for j in range(columns):
         x = work[j:, j : j + 1].clone()
@@ -32,10 +55,7 @@ def orthogonal_columns(matrix: Tensor, contract: str) -> Tensor:
         signs.append(negative)
         if j + 1 < columns:
             _reflect(work[j:, j + 1 :], v, scaled, contract)
-    q = torch.eye(rows, columns, dtype=matrix.dtype, device=matrix.device)
-    for j in reversed(range(columns)):
-        _reflect(q[j:, j:], *reflections[j], contract)
-    return torch.where(torch.stack(signs), q, ops.neg(q))
+    return reflections, signs
 
 
 def _square_sum(x: Tensor, contract: str) -> Tensor:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.init import calculate_gain, constant_, dirac_, eye_, ones_, zeros_
@@ -17,6 +18,7 @@ from torch.nn.init import calculate_gain, constant_, dirac_, eye_, ones_, zeros_
 from repdl import numbers, ops, random
 from repdl.contract import Contract, contract_name
 from repdl.errors import check, check_dim, check_range, check_tensor
+from repdl.nn import left_out
 from repdl.nn.householder import orthogonal_columns
 from repdl.random import Generator
 from repdl.random._fill import finite, takes
@@ -260,3 +262,23 @@ def reset_affine(weight: Tensor, bias: Tensor | None, generator: Generator) -> N
         if fan_in > 0:
             bound = numbers.div(1.0, numbers.sqrt(float(fan_in)))
             uniform_(bias, -bound, bound, generator=generator)
+
+
+def _deprecated(function: Callable[..., Tensor]) -> None:
+    """The name without an underscore that torch gave a function first."""
+    name = function.__name__[:-1]
+
+    def called(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(f"{name} is deprecated, as in torch; call {name}_", FutureWarning, stacklevel=2)
+        return function(*args, **kwargs)
+
+    called.__name__ = called.__qualname__ = name
+    called.__doc__ = f"`{name}_`, under the name that torch gave it first."
+    globals()[name] = called
+
+
+for _name in [name for name in __all__ if name.endswith("_") and hasattr(torch.nn.init, name[:-1])]:
+    _deprecated(globals()[_name])
+
+if not TYPE_CHECKING:
+    __getattr__ = left_out.attribute("nn.init")

@@ -15,6 +15,7 @@ from repdl.nn.modules.dropout import *
 from repdl.nn.modules.fold import *
 from repdl.nn.modules.instancenorm import *
 from repdl.nn.modules.layer import *
+from repdl.nn.modules.lazy import *
 from repdl.nn.modules.linear import *
 from repdl.nn.modules.loss import *
 from repdl.nn.modules.margin_loss import *

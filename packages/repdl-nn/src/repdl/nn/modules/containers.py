@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from torch.nn import (
+    Buffer,
     ChannelShuffle,
+    Container,
     Flatten,
     Identity,
     Module,
@@ -16,10 +18,14 @@ from torch.nn import (
     PixelUnshuffle,
     Sequential,
     Unflatten,
+    UninitializedBuffer,
+    UninitializedParameter,
 )
 
 __all__ = [
+    "Buffer",
     "ChannelShuffle",
+    "Container",
     "Flatten",
     "Identity",
     "Module",
@@ -32,4 +38,6 @@ __all__ = [
     "PixelUnshuffle",
     "Sequential",
     "Unflatten",
+    "UninitializedBuffer",
+    "UninitializedParameter",
 ]

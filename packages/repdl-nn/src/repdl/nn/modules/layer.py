@@ -48,12 +48,12 @@ class Layer(torch.nn.Module):
     ) -> None:
         contract = canonical(contract)
         chosen(type(self).__name__, generator)
-        object.__setattr__(self, "generator", generator)  # for reset_parameters, which torch's constructor calls
+        object.__setattr__(self, "contract", contract)  # for what torch's constructor calls, reset_parameters
+        object.__setattr__(self, "generator", generator)
         before = torch.default_generator.get_state() if self._draws() is not None else None
         super().__init__(*args, **kwargs)
         if before is not None:  # torch's constructors of parts may have drawn what is replaced
             torch.default_generator.set_state(before)
-        self.contract = contract
 
     def _draws(self) -> Generator | None:
         """The generator that `reset_parameters` draws from; None: torch's own code initialises the layer."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from repdl.errors import ArgumentError, ShapeError
 from repdl.nn import functional as F
 from repdl.nn import init
 from repdl.nn.modules.layer import Layer
+from repdl.nn.packing import moved_rows, stable_positions
 from repdl.ops.recurrent import gru_layer, lstm_layer, rnn_layer
 
 Tensor = torch.Tensor
@@ -57,13 +58,13 @@ class _Recurrent(_Uniform):
         self._update_flat_weights()  # type: ignore[operator]
         name = type(self).__name__
         if isinstance(input, PackedSequence):
-            rows, batch_sizes, order, back = input
-            self.check_input(rows, batch_sizes)  # type: ignore[operator]
-            sizes, batched = batch_sizes.tolist(), True
+            self.check_input(input.data, input.batch_sizes)  # type: ignore[operator]
+            sizes, batched = input.batch_sizes.tolist(), True
+            rows, order, back, restore = self._stable(input, sizes)
         else:
             if input.dim() not in (2, 3):
                 raise ShapeError(f"{name}: input.dim() is {input.dim()}, expected 3, or 2 without a batch")
-            order = back = batch_sizes = None
+            order = back = None
             batched = input.dim() == 3
             batch = input if batched else input.unsqueeze(0 if self.batch_first else 1)
             self.check_input(batch, None)  # type: ignore[operator]
@@ -76,11 +77,28 @@ class _Recurrent(_Uniform):
         if back is not None:
             last = tuple(ops.index_select(s, 1, back, contract=self.contract) for s in last)
         if isinstance(input, PackedSequence):
-            return PackedSequence(rows, batch_sizes, order, back), last
+            return input._replace(data=restore(rows)), last
         output = rows.reshape(len(sizes), sizes[0], rows.shape[-1])
         if not batched:
             return output.squeeze(1), tuple(s.squeeze(1) for s in last)
         return output.transpose(0, 1) if self.batch_first else output, last
+
+    def _stable(
+        self, input: PackedSequence, sizes: list[int]
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Callable[[Tensor], Tensor]]:
+        """Rows and both orders as a stable sort gives them, and what brings rows back as they were.
+
+        Sums over rows, and dropout, have the order of rows, which torch's sort does not fix for equal lengths.
+        """
+        rows, _, order, back = input
+        positions = None if order is None else stable_positions(sizes, order.tolist())
+        if order is None or positions is None:
+            return rows, order, back, lambda rows: rows
+        moved = torch.tensor(moved_rows(sizes, positions), device=rows.device)
+        inverse = moved.argsort()
+        order = order[torch.tensor(positions, device=order.device)]
+        rows = ops.index_select(rows, 0, moved, contract=self.contract)
+        return rows, order, order.argsort(), lambda rows: ops.index_select(rows, 0, inverse, contract=self.contract)
 
     def _initial(
         self,

@@ -1,0 +1,60 @@
+"""The functions of `torch.nn.utils`: those that compute are formulas of the contract, the others torch's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch.nn.utils import (
+    convert_conv2d_weight_memory_format,
+    convert_conv3d_weight_memory_format,
+    parameters_to_vector,
+    vector_to_parameters,
+)
+
+from repdl.nn import left_out
+from repdl.nn.utils import parametrizations, parametrize, prune, rnn, stateless
+from repdl.nn.utils.clip_grad import (
+    clip_grad_norm,
+    clip_grad_norm_,
+    clip_grad_value_,
+    clip_grads_with_norm_,
+    get_total_norm,
+)
+from repdl.nn.utils.fusion import (
+    fuse_conv_bn_eval,
+    fuse_conv_bn_weights,
+    fuse_linear_bn_eval,
+    fuse_linear_bn_weights,
+)
+from repdl.nn.utils.init import skip_init
+from repdl.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
+from repdl.nn.utils.weight_norm import remove_weight_norm, weight_norm
+
+if not TYPE_CHECKING:
+    __getattr__ = left_out.attribute("nn.utils")
+
+__all__ = [
+    "clip_grad_norm",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "convert_conv2d_weight_memory_format",
+    "convert_conv3d_weight_memory_format",
+    "fuse_conv_bn_eval",
+    "fuse_conv_bn_weights",
+    "fuse_linear_bn_eval",
+    "fuse_linear_bn_weights",
+    "get_total_norm",
+    "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "prune",
+    "remove_spectral_norm",
+    "remove_weight_norm",
+    "rnn",
+    "skip_init",
+    "spectral_norm",
+    "stateless",
+    "vector_to_parameters",
+    "weight_norm",
+]
