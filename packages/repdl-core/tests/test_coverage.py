@@ -129,6 +129,9 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     "gelu": ("input", "approximate"),
     "linear": ("input", "weight", "bias"),
     **dict.fromkeys(("max", "min"), ("input", "dim", "keepdim", "other")),
+    **dict.fromkeys(("hypot", "logaddexp", "logaddexp2", "xlogy", "fmod", "remainder", "floor_divide"), BINARY),
+    "logit": ("input", "eps"),
+    "sinc": UNARY,
     **dict.fromkeys(("fmax", "fmin", "inner", "vdot", "kron"), BINARY),
     **dict.fromkeys(("amax", "amin", "aminmax", "argmax", "argmin", "logsumexp"), ("input", "dim", "keepdim")),
     **dict.fromkeys(("median", "nanmedian"), ("input", "dim", "keepdim")),
@@ -138,7 +141,8 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     "vector_norm": ("x", "ord", "dim", "keepdim", "dtype"),
     "cdist": ("x1", "x2", "p", "compute_mode"),
     **dict.fromkeys(("cumsum", "cumprod"), ("input", "dim", "dtype")),
-    **dict.fromkeys(("cummax", "cummin"), ("input", "dim")),
+    **dict.fromkeys(("cummax", "cummin", "logcumsumexp"), ("input", "dim")),
+    "linspace": ("start", "end", "steps", "dtype", "device"),
     **dict.fromkeys(("sort", "argsort"), ("input", "dim", "descending", "stable")),
     "msort": ("input",),
     "topk": ("input", "k", "dim", "largest", "sorted"),
@@ -202,11 +206,12 @@ ADDED = {
     **dict.fromkeys(
         (
             *("softmax", "log_softmax", "cumsum", "cumprod", "cummax", "cummin", "sort", "argsort", "topk", "cross"),
-            *("diff", "repeat_interleave"),
+            *("diff", "repeat_interleave", "logcumsumexp"),
         ),
         ("axis",),
     ),
     **dict.fromkeys((name for name in repdl.ops.__all__ if "dropout" in name), ("generator",)),
+    "linspace": ("requires_grad",),
     **dict.fromkeys(("scaled_dot_product_attention", "rrelu", "gumbel_softmax"), ("generator",)),
 }
 """Parameters that torch's schemas do not name: kept from the prototype, or numpy's names, which torch takes too."""

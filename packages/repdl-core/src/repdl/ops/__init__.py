@@ -35,6 +35,7 @@ from repdl.ops.elementwise import *
 from repdl.ops.embedding_bag import *
 from repdl.ops.embedding_losses import *
 from repdl.ops.expand import *
+from repdl.ops.formulas import *
 from repdl.ops.gather import *
 from repdl.ops.grid_sample import *
 from repdl.ops.group_norm import *
@@ -43,6 +44,7 @@ from repdl.ops.interpolate import *
 from repdl.ops.layer_norm import *
 from repdl.ops.likelihoods import *
 from repdl.ops.linear import *
+from repdl.ops.linspace import *
 from repdl.ops.local_response_norm import *
 from repdl.ops.logsumexp import *
 from repdl.ops.losses import *
@@ -63,6 +65,7 @@ from repdl.ops.products import *
 from repdl.ops.random import *
 from repdl.ops.rectifiers import *
 from repdl.ops.recurrent import *
+from repdl.ops.remainder import *
 from repdl.ops.rms_norm import *
 from repdl.ops.rmsprop_step import *
 from repdl.ops.scan import *

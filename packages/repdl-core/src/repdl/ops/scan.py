@@ -1,4 +1,4 @@
-"""Running sums and products, and the recurrence behind the latter: cumsum, cumprod, cummax, cummin."""
+"""Running sums, products, extremes and sums of exponentials, and the recurrence behind products."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from repdl import registry
 from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
-from repdl.dtypes import Dtypes
+from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check, check_size, check_tensor
 from repdl.ops._number import constant
 from repdl.ops._order import order
@@ -18,7 +18,7 @@ from repdl.ops._reduce import as_numpy, given, in_dtype, is_whole, normalize_dim
 from repdl.ops.gather import at_least_1d, gather
 from repdl.replay import replayed
 
-__all__ = ["cummax", "cummin", "cumprod", "cumsum"]
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
 _ops = registry.functions
 
@@ -104,6 +104,27 @@ _cumprod: Callable[..., torch.Tensor] = registry.composite(
 )
 
 
+def _sums_of_exp(input: torch.Tensor, dim: int, contract: str) -> torch.Tensor:
+    """Of the last 2, 4, ... elements that end at each: two halves joined, or all of fewer."""
+    size, step, sums = input.shape[dim], 1, input
+    while step < size:
+        later, before = sums.narrow(dim, step, size - step), sums.narrow(dim, 0, size - step)
+        sums = torch.cat([sums.narrow(dim, 0, step), _ops.logaddexp(later, before, contract)], dim)
+        step *= 2
+    return sums.clone() if step == 1 else sums
+
+
+_logcumsumexp: Callable[..., torch.Tensor] = registry.composite(
+    "logcumsumexp",
+    "(Tensor input, int dim, str contract) -> Tensor",
+    _sums_of_exp,
+    calls=("logaddexp",),
+    check=lambda input, dim, contract: _check_dim("logcumsumexp", input, dim),
+    dtypes=Dtypes(SINGLE),
+    family="scan",
+)
+
+
 def _scanned(
     op: str, input: torch.Tensor, dim: int | None, dtype: torch.dtype | None, run: Callable[..., torch.Tensor]
 ) -> torch.Tensor:
@@ -168,6 +189,30 @@ def cumprod(
     check_tensor("cumprod", input=input)
     dim, _ = as_numpy("cumprod", dim, False, axis, None)
     return _scanned("cumprod", input, dim, dtype, _cumprod)
+
+
+@replayed
+def logcumsumexp(
+    input: torch.Tensor, dim: int | None = None, *, axis: int | None = None, contract: Contract | str | None = None
+) -> torch.Tensor:
+    """`log(exp(x_0) + ... + exp(x_i))` for each i along `dim`, without overflow; any shape, float32 and halves.
+
+    `logaddexp` of elements, then of what is of two, of four, and so on: as many roundings as the logarithm of i.
+
+    Raises:
+        ShapeError: if `dim` does not exist.
+        UnsupportedError: if `dim` is None.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: scan v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.logcumsumexp.html
+    """
+    op, name = "logcumsumexp", contract_name(contract)
+    check_tensor(op, input=input)
+    dim, _ = as_numpy(op, dim, False, axis, None)
+    if dim is None:
+        raise UnsupportedError(f"{op}: dim is None, expected the dimension to go along")
+    position = normalize_dim(op, dim, input.dim())
+    return _logcumsumexp(at_least_1d(input), position, name).reshape(input.shape)
 
 
 def _running(extreme: Callable[..., torch.Tensor], numbers: torch.Tensor, dim: int) -> torch.Tensor:

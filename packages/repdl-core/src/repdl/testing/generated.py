@@ -221,6 +221,26 @@ def loss_cases(op: str, tried: Sequence[tuple[Any, ...]], operands: tuple[str, .
     ]
 
 
+def formula_cases(op: str, tensors: int, tried: Sequence[tuple[Any, ...]]) -> list[Case]:
+    """Few cases, of what is a formula of ops with cases of their own: special values, sizes, layouts."""
+    makes: dict[str, Callable[[], tuple[torch.Tensor, ...]]] = {
+        "special": special_pairs if tensors == 2 else lambda: (specials(),),
+        "values": lambda: tuple(uniform(1 + k, 137, scale=8.0) for k in range(tensors)),
+        "transposed": lambda: (uniform(1, 9, 40).t(), uniform(2, 9))[:tensors],
+        "empty": lambda: (uniform(1, 0, 5), uniform(2, 5))[:tensors],
+    }
+    return [
+        Case(
+            op,
+            name if len(tried) == 1 else f"{name}_{i}",
+            lambda m=make, o=o: (*m(), *o),
+            dtypes=EVERY if (name, i) == ("special", 0) else (),
+        )
+        for i, o in enumerate(tried)
+        for name, make in makes.items()
+    ]
+
+
 def glu_cases(op: str) -> list[Case]:
     """Special values against each other, dimensions, layouts."""
 
@@ -326,6 +346,7 @@ def step_cases(
 
 KINDS: dict[str, Callable[..., list[Case]]] = {
     "binary": binary_cases,
+    "formula": formula_cases,
     "glu": glu_cases,
     "loss": loss_cases,
     "pointwise": pointwise_cases,
