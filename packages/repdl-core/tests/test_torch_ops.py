@@ -163,9 +163,12 @@ def test_judge__fine(name: str) -> None:
     assert report.rows and report.ok, [str(row) for row in report.refused]
 
 
-def test_judge__derivatives_of_squares_and_masks() -> None:
+def test_judge__derivatives_of_squares_windows_and_masks() -> None:
     x = torch.linspace(-3, 3, 12, requires_grad=True)
     assert repdl.audit(lambda x: (x**2 + x.square()) * 0.5, x).ok
+    assert repdl.audit(lambda x: x.unfold(0, 3, 3) * 2, x).ok and repdl.audit(lambda x: x.unfold(0, 2, 3) * 2, x).ok
+    (row,) = repdl.audit(lambda x: x.unfold(0, 3, 2) * 2, x).refused
+    assert row.op == "aten.unfold_backward.default" and row.remedy is None, "F.unfold is another function"
     assert repdl.audit(lambda x: x[x > 0] * 2, x).ok and not repdl.audit(lambda x: x[i], x).ok
 
 
@@ -218,6 +221,7 @@ def numbers(dtype: torch.dtype, count: int, seed: int) -> torch.Tensor:
 ALLOWED: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "arithmetic": lambda a, b: [a + b, a - b, a * b, a / b, a.reciprocal(), torch.add(a, b, alpha=-1), 1 - a],
     "squares": lambda a, b: [a**2, a.square(), a.pow(1)],
+    "windows": lambda a, b: [aten.unfold_backward(a.view(-1, 4), [len(a)], 0, 4, 4)],
     "masks": lambda a, b: [a.index_put((a < b,), b[a < b], accumulate=True)],
     "numbers": lambda a, b: [a + 3, a * 0.75, a / 8, -a],
     "signs": lambda a, b: [a.abs(), a.sign(), a.copysign(b), a.signbit(), torch.heaviside(a, b)],
@@ -242,7 +246,7 @@ def digests() -> list[str]:
 
 def test_allowed__ops_are_what_the_table_allows() -> None:
     for name, call in ALLOWED.items():
-        a, b = torch.tensor([1.5, -2.0]), torch.tensor([2.0, 0.5])
+        a, b = torch.tensor([1.5, -2.0, 1, 0]), torch.tensor([2.0, 0.5, 1, 0])
         report = repdl.audit(call, a, b)
         assert report.ok, (name, [str(row) for row in report.refused])
 

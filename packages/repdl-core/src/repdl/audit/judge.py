@@ -76,16 +76,16 @@ def judge(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
         return Judgement(Verdict.REFUSED, "not in the table of torch's ops (docs/torch-ops.md): nothing is known of it")
     if kind is Kind.DRAWS:
         return Judgement(Verdict.DRAWN, _REASONS[kind])
+    arguments = dict(zip((a.name for a in op._schema.arguments), args)) | dict(kwargs)
+    if name in _ONCE and _ONCE[name](arguments):
+        kind = Kind.ROUNDS
     if kind is Kind.REFUSED:
         return Judgement(Verdict.REFUSED, _REASONS[kind])
-    arguments = dict(zip((a.name for a in op._schema.arguments), args)) | dict(kwargs)
     tensors = [*_tensors(arguments.values()), *_tensors((result,))]
     return _judge_known(name, kind, arguments, tensors, result)
 
 
 def _judge_known(name: str, kind: Kind, arguments: Arguments, tensors: list[torch.Tensor], result: Any) -> Judgement:
-    if name == "pow" and _is_square(arguments["exponent"]):
-        kind = Kind.ROUNDS
     numeric = {t.dtype for t in tensors}
     fractional = any(dtype.is_floating_point or dtype.is_complex for dtype in numeric)
     if kind is Kind.INTEGER and fractional:
@@ -200,9 +200,19 @@ def _number(arguments: Arguments, result: Any) -> str | None:
     return None
 
 
-def _is_square(exponent: Any) -> bool:
+def _is_square(arguments: Arguments) -> bool:
     """Of `pow`: whether it is `x * x`, or `x` in its derivative; torch multiplies, on CPUs and GPUs alike."""
+    exponent = arguments["exponent"]
     return isinstance(exponent, (int, float)) and exponent in (1, 2)
+
+
+def _is_apart(arguments: Arguments) -> bool:
+    """Of `unfold_backward`: whether windows have no element in common, so that each gets one number."""
+    return bool(arguments["step"] >= arguments["size"])
+
+
+_ONCE: dict[str, Callable[[Arguments], bool]] = {"pow": _is_square, "unfold_backward": _is_apart}
+"""What rounds once in some calls, and several times in others."""
 
 
 def _range(arguments: Arguments, result: Any) -> str | None:

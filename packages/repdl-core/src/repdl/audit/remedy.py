@@ -25,6 +25,8 @@ _RENAMED = {
     "rsub": "sub",
     "prelu_kernel": "prelu",
     "safe_softmax": "softmax",
+    "linalg_cross": "cross",
+    "linalg_vector_norm": "vector_norm",
 }
 _PRODUCTS = {"linear", "bilinear", "matmul", "einsum", "tensordot", "inner", "outer", "multi_dot", "chain_matmul"}
 _CONVOLUTIONS = {f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3)}
@@ -45,6 +47,8 @@ def remedy(op: Any, called: str, derivative: str, source: str = "") -> str | Non
     if written is not None:
         return f"repdl.ops.{written}"
     node = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", derivative.partition("Backward")[0]).lower()
+    if node == "unfold":
+        return None  # of a tensor: windows as a view, which those of F.unfold are not
     for wanted in [node, called, name] if derivative else [called, name]:
         plain = _PARTS.sub("", wanted)
         for candidate in (wanted, plain, _PARTS.sub("", plain), _RENAMED.get(plain, "")):
