@@ -17,6 +17,7 @@ import pytest
 import torch
 import torch._inductor.config
 import torch.nn.functional as F
+from torch.overrides import _get_current_function_mode
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 from torch.utils.checkpoint import checkpoint
 
@@ -105,7 +106,7 @@ def step(model: torch.nn.Module) -> None:
 def refusal(call: Callable[[], Any]) -> str:
     with pytest.raises(UnsupportedError) as caught:
         call()
-    assert _get_current_dispatch_mode() is None
+    assert _get_current_dispatch_mode() is None and _get_current_function_mode() is None
     return str(caught.value)
 
 
@@ -293,6 +294,42 @@ def test_check__hooks_of_the_model() -> None:
     assert "aten._softmax.default in 0" in refusal(lambda: later(x))
     model[0].register_forward_hook(lambda module, args, output: output.exp())
     assert "aten.exp.default in 0, " in refusal(lambda: repdl.from_torch_module(model)(x))
+
+
+def test_check__hooks_of_tensors() -> None:
+    """Autograd calls them before those of nodes."""
+
+    def scaled_gradient(model: Model, q: torch.Tensor) -> torch.Tensor:
+        q.register_hook(lambda gradient: gradient / gradient.norm())
+        return model.act(q)
+
+    def clip(parameter: torch.Tensor) -> None:
+        assert parameter.grad is not None
+        parameter.grad.clamp_(-1, 1)
+
+    model = converted(scaled_gradient)
+    output = model(x)
+    found = refusal(lambda: output.sum().backward())
+    assert (
+        "backward pass" in found and "aten.linalg_vector_norm" in found and line_of(scaled_gradient, "norm()") in found
+    )
+
+    hooks: list[tuple[str, Callable[[torch.Tensor], Any]]] = [
+        ("register_hook", lambda gradient: gradient.clamp(-1, 1)),
+        ("register_post_accumulate_grad_hook", clip),
+        ("register_hook", lambda gradient: gradient * 0.5),
+    ]
+    for name, hook in hooks:
+        model = converted(fine)
+        getattr(model.layer.bias, name)(hook)
+        registered = model.layer.bias._backward_hooks or model.layer.bias._post_accumulate_grad_hooks
+        output = model(x)
+        if hook is hooks[-1][1]:
+            output.sum().backward()
+            step(model)
+        else:
+            assert "aten.clamp" in refusal(lambda: output.sum().backward())
+        assert registered is not None and [*registered.values()] == [hook]
 
 
 def test_check__a_layer_of_ones_own() -> None:

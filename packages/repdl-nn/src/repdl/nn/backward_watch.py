@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import _pop_mode, _push_mode
 from repdl.audit import Report, Watch
 from repdl.audit.place import current_node
 from repdl.nn.outside import Outside, outside
+from repdl.nn.tensor_hooks import LeafHooks
 
 _OUTSIDE, _WAITS, _ENTERED, _LEFT = "outside", "waits", "entered", "left"
 
@@ -39,6 +40,7 @@ class BackwardWatch:
     ) -> None:
         self._begin, self._report, self._came = begin, end, came
         self._watch: Watch | None = None
+        self._leaves: LeafHooks | None = None
         self._complete = False
         self._task = -1  # the pass whose end calls `_end`
         self._ended = False
@@ -69,6 +71,7 @@ class BackwardWatch:
             self._watch = self._begin(self._complete)
             if self._watch is None:
                 return
+            self._leaves = LeafHooks(self._watch)
             found = outside(lambda node: self._key in node.metadata) if self._complete else None
             if found is not None:
                 self._came(found)
@@ -97,7 +100,10 @@ class BackwardWatch:
         """Give the hooks to a node and to those below it."""
         for below in list(self._below(node)) if self._is_new(node) else ():
             # A node that accumulates into a leaf belongs to the leaf, and lives on; what it does is one addition.
-            if not hasattr(below, "variable"):
+            if hasattr(below, "variable"):
+                if self._leaves is not None:
+                    self._leaves.replace(below.variable)
+            else:
                 below.metadata[self._key] = _LEFT
                 below.register_prehook(self._enter)
                 below.register_hook(self._leave)
@@ -134,6 +140,8 @@ class BackwardWatch:
     def _end(self) -> None:
         if not self._ended and self._watch is not None:
             self._ended = True
+            if self._leaves is not None:
+                self._leaves.restore()
             self._report(self._complete, self._watch.report())
 
 

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch.overrides import _get_current_function_mode
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from repdl.audit import Report, Watch, watching
@@ -26,6 +27,7 @@ from repdl.errors import UnsupportedError
 from repdl.nn.backward_watch import BackwardWatch
 from repdl.nn.call_kind import Kind, call_kind
 from repdl.nn.outside import Outside
+from repdl.nn.tensor_hooks import CallHooks
 
 _MOST = 64
 """So many kinds of calls are looked at; a model that is called with ever new strings has more."""
@@ -35,14 +37,17 @@ _CALL_IMPL = torch.nn.Module._call_impl.__code__
 class _Call:
     """A first call that is under way: Python's frame of it, which no other call has."""
 
-    def __init__(self, check: FirstCalls, watch: Watch, frame: FrameType, kind: Kind) -> None:
-        self.check, self.watch, self.kind = check, watch, kind
+    def __init__(self, check: FirstCalls, model: torch.nn.Module, frame: FrameType, kind: Kind) -> None:
+        self.check, self.watch, self.kind = check, Watch(model), kind
+        name = type(model).__name__
+        self.hooks = CallHooks(lambda report: check._complain(name, report, kind, "backward"))
         self.frame: FrameType | None = frame
         self.outer = frame.f_back
         self.first = sequence_number()
         with check._lock:
             check._running += 1
-        watch.__enter__()
+        self.hooks.__enter__()
+        self.watch.__enter__()
 
     def is_over(self) -> bool:
         """Whether its frame is left, as after an interrupt, which calls no hooks."""
@@ -56,6 +61,8 @@ class _Call:
         self.frame = self.outer = None  # which have the call among their variables
         if _get_current_dispatch_mode() is self.watch:
             self.watch.__exit__(None, None, None)
+        if _get_current_function_mode() is self.hooks:
+            self.hooks.__exit__(None, None, None)
         with self.check._lock:
             self.check._running -= 1
 
@@ -123,7 +130,7 @@ class FirstCalls:
             calls.pop().leave()
         if watching():
             return  # as part of what is watched
-        calls.append(_Call(self, Watch(model), sys._getframe(1), kind))
+        calls.append(_Call(self, model, sys._getframe(1), kind))
         with self._lock:
             if self.after not in model._forward_hooks.values():
                 model.register_forward_hook(self.after, always_call=True, with_kwargs=True)
