@@ -7,7 +7,6 @@ import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch.nn.utils import parametrize
@@ -255,12 +254,25 @@ def test_orthogonal__assignment_and_base():
 
 def test_orthogonal__solve_eliminates_in_order():
     """A step of the elimination by hand."""
-    m, b = np.array([[3, 1], [-1, 7]], dtype=np.float32), np.array([[1], [2]], dtype=np.float32)
+    m, b = torch.tensor([[3.0, 1.0], [-1.0, 7.0]]), torch.tensor([[1.0], [2.0]])
     f = m[1, 0] / m[0, 0]
     last = (b[1, 0] - f * b[0, 0]) / (m[1, 1] - f * m[0, 1])
     first = (b[0, 0] - m[0, 1] * last) / m[0, 0]
-    solved = orthogonal_maps.solve(torch.from_numpy(m), torch.from_numpy(b), "v1")
-    assert_same_bits(solved, torch.tensor([[float(first)], [float(last)]]))
+    assert_same_bits(orthogonal_maps.solve(m, b, "v1"), torch.stack([first, last]).view(2, 1))
+
+
+def test_compile__as_called(uniform):
+    """Whole graphs; how often matrix_exp halves follows from values, which a graph does not know."""
+    x = uniform(2, 4)
+    for name in ("weight_norm", "spectral_norm"):
+        layer = CALLS[name](nn.utils, _linear(nn.Linear)).eval()
+        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+        outputs = compiled(x), layer(x)
+        assert_same_bits(*(y.detach() for y in outputs))
+        gradients = [torch.autograd.grad(y.sum(), list(layer.parameters())) for y in outputs]
+        for a, b in zip(*gradients):
+            assert_same_bits(a, b)
+        torch._dynamo.reset()
 
 
 def test_errors():
@@ -306,3 +318,15 @@ def test_orthogonal__user_model_keeps_its_class_of_its_own():
     nn.utils.parametrize.remove_parametrizations(converted, "weight")
     assert type(converted) is Holder and torch.equal(model.weight, torch.eye(2) * 3)
     converted(torch.ones(1, 2)).sum().backward()
+
+
+def test_convert__layers_of_repdl_with_torchs_arithmetic():
+    """A layer stays, what torch put on it is converted; removal leaves the layer it was copied from whole."""
+    layer = torch.nn.utils.parametrizations.spectral_norm(_linear(nn.Linear))
+    hooked = torch.nn.utils.weight_norm(_linear(nn.Linear))
+    converted = repdl.from_torch_module(torch.nn.Sequential(layer, torch.nn.utils.weight_norm(nn.Linear(6, 2)))).eval()
+    assert repdl.audit(converted, torch.ones(1, 4)).ok
+    assert isinstance(converted[0].parametrizations.weight[0], nn.utils.parametrizations.SpectralNorm)
+    nn.utils.parametrize.remove_parametrizations(converted[0], "weight")
+    assert layer.eval().weight.shape == (6, 4) and type(converted[0]) is nn.Linear
+    assert not repdl.audit(hooked, torch.ones(1, 4)).ok  # which was not converted

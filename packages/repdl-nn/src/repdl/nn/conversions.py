@@ -82,9 +82,7 @@ def apply(module: torch.nn.Module, contract: str | None) -> torch.nn.Module:
     """Convert one module, in place where its counterpart is a class; returns the result."""
     cls = type_before_parametrizations(module)
     found = find(cls)
-    if isinstance(module, Layer):
-        return module
-    if found is None:
+    if found is None or isinstance(module, Layer):
         _become(module, cls)
         return module
     base, conversion = found

@@ -42,7 +42,8 @@ def matrix_exp(x: Tensor, contract: str) -> Tensor:
 
     c is the largest of `sum(abs(A), 0)`, s the least integer not below 0 with c < 2**(s - 1), 0 if c is not finite.
     B = `A * 2**-s`; P = I, then for i = m, m - 1, ... 1 `P = I + (B @ P) / i`, m = 8, in float64 14; and s times
-    `P = P @ P`. s counts as a constant to the derivative, which is that of the other operations.
+    `P = P @ P`. s counts as a constant to the derivative, which is that of the other operations. It follows from
+    values, so that a graph of `torch.compile` ends here.
     """
     a = _skew(x, contract)
     s = _halvings(a.detach(), contract)

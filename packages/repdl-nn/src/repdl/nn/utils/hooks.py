@@ -31,7 +31,8 @@ def convert(module: torch.nn.Module, contract: str | None) -> None:
         for each in (hook, *getattr(hook, "_pruning_methods", ())):
             if known(each):
                 each.__class__ = COUNTERPARTS[type(each)]
-                each.contract = contract
+        if isinstance(hook, (SpectralNorm, WeightNorm)) and contract is not None:
+            hook.contract = contract
         if isinstance(hook, WeightNorm):  # which has left a weight of torch's
             hook(module, None)
 

@@ -50,7 +50,6 @@ class BasePruningMethod(torchs.BasePruningMethod):
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.utils.prune.BasePruningMethod.html
     """
 
-    contract: str | None = None
     generator: Generator | None = None
 
     def apply_mask(self, module: Module) -> Tensor:
