@@ -602,6 +602,22 @@ def test_check__compiled_with_halves() -> None:
     torch.compiler.reset()
 
 
+def test_check__remedies_of_the_rest_of_a_step() -> None:
+    """Functions of torch.nn.utils and optimizers have theirs in packages that repdl-core does not need."""
+    optim = pytest.importorskip("repdl.optim")
+    model = repdl.from_torch_module(torch.nn.Sequential(torch.nn.Linear(4, 4)))
+    optimizers = [torch.optim.Adam(model.parameters()), torch.optim.Rprop(model.parameters())]
+    remedies = ["repdl.optim.Adam", "repdl.optim.Rprop" if hasattr(optim, "Rprop") else None]
+
+    def clip() -> None:
+        step(model)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+
+    assert {row.remedy for row in repdl.audit(clip).refused} == {"repdl.nn.utils.clip_grad_norm_"}
+    for optimizer, remedy in zip(optimizers, remedies, strict=True):
+        assert {row.remedy for row in repdl.audit(optimizer.step).refused} == {remedy}
+
+
 def test_check__audit_of_a_converted_model() -> None:
     model = converted(products)
     report = repdl.audit(model, x)

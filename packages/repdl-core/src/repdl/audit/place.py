@@ -24,7 +24,10 @@ _ENGINE = frozenset({"_engine_run_backward", "run_backward"})
 
 @dataclass(frozen=True)
 class Place:
-    """A module, by the path of its name; a line; and the function of torch that the line calls, if Python has it."""
+    """A module, by the path of its name; a line; and the function of torch that the line calls, if Python has it.
+
+    Functions of torch.nn.functional go by their names, others as `nn.utils.clip_grad_norm_` and `optim.Adam`.
+    """
 
     module: str = ""
     file: str = ""
@@ -89,10 +92,22 @@ def here(modules: Modules, in_backward: bool) -> Place:
             calls.append(frame.f_locals["self"])
         if not file and not is_library(frame):
             file, line = code.co_filename, frame.f_lineno
-        elif not file and module in _FUNCTIONS:
-            called = code.co_name
+        elif not file:
+            called = _called(frame, module) or called
         frame = frame.f_back
     return Place(modules.path(calls), file, line, called)
+
+
+def _called(frame: FrameType, module: str) -> str:
+    """What a frame of torch says of the function that the program calls; "" if nothing."""
+    name = frame.f_code.co_name
+    if module in _FUNCTIONS:
+        return name
+    if module.startswith("torch.nn.utils.") and hasattr(torch.nn.utils, name):
+        return f"nn.utils.{name}"
+    if module.startswith("torch.optim.") and name == "step":
+        return f"optim.{type(frame.f_locals.get('self')).__name__}"
+    return ""
 
 
 def is_engine(frame: FrameType) -> bool:

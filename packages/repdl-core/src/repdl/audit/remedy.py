@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from typing import Any
 
 from repdl import ops, random
@@ -42,6 +43,8 @@ def remedy(op: Any, called: str, derivative: str, source: str = "") -> str | Non
         derivative: the name of the node of autograd that reached it, such as `MulBackward0`.
         source: the line, which names functions of C++ that several ops are composed of, such as `F.linear`.
     """
+    if "." in called and not derivative:
+        return _of_another_package(called)
     name = op.name().partition("::")[2].partition(".")[0]
     written = _written(name, source)
     if written is not None:
@@ -59,6 +62,16 @@ def remedy(op: Any, called: str, derivative: str, source: str = "") -> str | Non
     if "convolution" in name:
         return "repdl.ops.conv2d"
     return "repdl.ops.scaled_dot_product_attention" if "scaled_dot_product" in name else None
+
+
+def _of_another_package(called: str) -> str | None:
+    """A function of `repdl.nn.utils` or an optimizer of `repdl.optim`, if they are installed and have it."""
+    module, _, name = called.rpartition(".")
+    try:
+        found = hasattr(import_module(f"repdl.{module}"), name)
+    except ModuleNotFoundError:
+        return None
+    return f"repdl.{called}" if found else None
 
 
 def _written(name: str, source: str) -> str | None:
