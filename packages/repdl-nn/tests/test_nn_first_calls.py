@@ -187,6 +187,33 @@ def test_check__branches_that_a_later_call_takes() -> None:
         assert "_softmax" in refusal(lambda: model(x))
 
 
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    __slots__ = ("mask", "x")
+    x: torch.Tensor
+    mask: torch.Tensor | None
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_check__arguments_of_any_kind() -> None:
+    model = repdl.from_torch_module(Branches(lambda x, batch: isinstance(batch, Batch) and batch.mask is not None))
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    for batch in (
+        Batch(x, None),
+        Batch,
+        nested,
+        nested.layout,
+        {1: [x]},
+        [x] * 100,
+        torch.ones(0),
+        object(),
+        x.to_sparse(),
+    ):
+        model(x, batch)
+        model(x, batch)
+    assert "_softmax" in refusal(lambda: model(x, Batch(x, x)))
+
+
 def test_check__kinds_of_calls_are_few() -> None:
     """Other sizes and numbers are no other kind, and what is called with ever new strings is not watched forever."""
     model = repdl.from_torch_module(Branches(lambda x, *_: False))

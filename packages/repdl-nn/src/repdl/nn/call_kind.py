@@ -8,7 +8,7 @@ the model itself remembers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from itertools import islice
 from typing import Any
 
@@ -29,7 +29,7 @@ def call_kind(training: bool, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
 
 def _kind(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        shape = value.shape
+        shape = () if value.is_nested else value.shape
         sizes = len(shape) if min(shape, default=2) > 1 else tuple([min(size, 2) for size in shape])
         return value.dtype, value.requires_grad, sizes
     if value is None or isinstance(value, (bool, str)):
@@ -38,8 +38,8 @@ def _kind(value: Any) -> Any:
         return type(value), *[_kind(item) for item in value[:_MOST]]
     if isinstance(value, Mapping):
         return type(value), *[(key, _kind(item)) for key, item in islice(value.items(), _MOST)]
-    if is_dataclass(value):
-        return type(value), *[_kind(item) for item in vars(value).values()]
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value), *[_kind(getattr(value, field.name, None)) for field in fields(value)]
     return type(value)
 
 

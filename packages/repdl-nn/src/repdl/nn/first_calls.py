@@ -13,7 +13,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from types import FrameType
 from typing import Any
 
@@ -206,8 +206,8 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(item)
     elif isinstance(value, Mapping):
         yield from _tensors(tuple(value.values()))
-    elif is_dataclass(value):
-        yield from _tensors(tuple(vars(value).values()))
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield from _tensors([getattr(value, field.name, None) for field in fields(value)])
 
 
 def _message(name: str, report: Report, what: str) -> str:
