@@ -128,6 +128,14 @@ def test_check__forward_all_at_once_with_op_module_and_line() -> None:
     assert "use repdl.ops.softmax" in second and "2 ops are not reproducible" in text
 
 
+def test_check__blocks_alike_share_a_line() -> None:
+    blocks = torch.nn.Sequential(*(Model(products) for _ in range(3)))
+    text = refusal(lambda: repdl.from_torch_module(blocks)(x))
+    first, second = [line for line in text.splitlines() if line.startswith("  aten.")]
+    assert "aten.mm.default (3 times) in 0 and 2 other modules, " in first and "2 ops are not" in text
+    assert "aten._softmax.default (3 times) in 0 and 2 other modules, " in second
+
+
 @pytest.mark.parametrize(
     ("own", "op", "text"),
     [(mean, "aten.mean.default", "q.mean()"), (dropout, "aten.bernoulli_.float", "F.dropout")],

@@ -12,8 +12,8 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
 from types import FrameType
 from typing import Any
 
@@ -21,7 +21,7 @@ import torch
 from torch.overrides import _get_current_function_mode
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from repdl.audit import Report, Watch, watching
+from repdl.audit import Report, Row, Watch, watching
 from repdl.audit.place import sequence_number
 from repdl.errors import UnsupportedError
 from repdl.nn.backward_watch import BackwardWatch
@@ -89,7 +89,7 @@ class FirstCalls:
         code: whether the model has code of its own; if not, hooks may come, and losses.
     """
 
-    def __init__(self, strict: bool, code: bool) -> None:
+    def __init__(self, strict: bool, code: bool = True) -> None:
         self.strict, self.code = strict, code
         self.number = str(next(_numbers))
         self._watches: dict[Kind, Watch] = {}  # of the kinds whose forward pass was seen
@@ -211,7 +211,8 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def _message(name: str, report: Report, what: str) -> str:
-    count = len(report.refused)
+    rows = _merged(report.refused)
+    count = len(rows)
     head = f"{name}, converted by from_torch_module: in the {what} "
     head += f"{count} {'ops are' if count > 1 else 'op is'} not reproducible:"
     remedy = (
@@ -219,7 +220,22 @@ def _message(name: str, report: Report, what: str) -> str:
         "machine: call functions of repdl.ops (or repdl.nn.functional) there. repdl.audit(model, ...) shows all ops of "
         "a call; from_torch_module(strict=False) makes this a warning."
     )
-    return "\n".join([head, *(f"  {row}" for row in report.refused), remedy])
+    return "\n".join([head, *(f"  {row}" for row in rows), remedy])
+
+
+def _merged(rows: Iterable[Row]) -> list[Row]:
+    """One row for each op of a line, in whichever of a model's blocks it is."""
+    found: dict[Row, list[Row]] = {}
+    for row in rows:
+        found.setdefault(replace(row, place=replace(row.place, module=""), count=0), []).append(row)
+    merged = []
+    for alike in found.values():
+        first, others = alike[0], len(alike) - 1
+        also = f" and {others} other module{'s' if others > 1 else ''}" if others else ""
+        module = (first.module or "the model") + also if also else first.module
+        place = replace(first.place, module=module)
+        merged.append(replace(first, place=place, count=sum(row.count for row in alike)))
+    return merged
 
 
 def _of_the_loss(name: str, found: Outside) -> str:
