@@ -18,6 +18,7 @@ MODULES = (
     "nn",
     "nn.functional",
     "nn.init",
+    "nn.modules",
     "nn.parallel",
     "nn.parameter",
     "nn.utils",
@@ -109,9 +110,11 @@ def test_modules__have_torchs_private_bases():
     from repdl.nn.common_types import _size_2_t
     from repdl.nn.modules.batchnorm import _BatchNorm
     from repdl.nn.modules.conv import _ConvNd
+    from repdl.nn.modules.loss import _Loss, _WeightedLoss
     from repdl.nn.modules.utils import _pair
 
     assert isinstance(nn.BatchNorm2d(2), _BatchNorm) and isinstance(nn.Conv2d(1, 1, 1), _ConvNd)
+    assert isinstance(nn.MSELoss(), _Loss) and isinstance(nn.NLLLoss(), _WeightedLoss)
     assert _pair(3) == (3, 3) and _size_2_t is not None and nn.modules.utils._pair is _pair
 
 

@@ -165,3 +165,27 @@ def test_transformer__a_call_changes_no_attribute():
     assert layer.activation is torch.nn.functional.gelu
     layer(torch.ones(3, 2, 4))
     assert vars(layer) == before and layer.activation is torch.nn.functional.gelu
+
+
+def test_multi_head_attention_forward__is_the_layer(uniform):
+    """Of a layer's parameters, given one by one; against torch's function, too."""
+    options = {"kdim": 5, "vdim": 3, "add_bias_kv": True, "add_zero_attn": True}
+    for kwargs in ({}, {"bias": False}, options):
+        layer = nn.MultiheadAttention(8, 2, **kwargs, generator=repdl.random.Generator(0)).eval()
+        query, key, value = uniform(4, 3, 8), uniform(6, 3, layer.kdim), uniform(6, 3, layer.vdim)
+        separate = not layer._qkv_same_embed_dim
+        parameters = layer.in_proj_weight, layer.in_proj_bias, layer.bias_k, layer.bias_v, layer.add_zero_attn
+        named = {f"{x}_proj_weight": getattr(layer, f"{x}_proj_weight") for x in "qkv"} if separate else {}
+        mask = torch.arange(24).view(4, 6) % 5 == 4
+        named.update(use_separate_proj_weight=separate, attn_mask=mask, training=False)
+        args = query, key, value, 8, 2, *parameters, 0.5, layer.out_proj.weight, layer.out_proj.bias
+        ours = nn.functional.multi_head_attention_forward(*args, **named)
+        theirs = torch.nn.functional.multi_head_attention_forward(*args, **named)
+        for a, b, c in zip(ours, layer(query, key, value, attn_mask=mask), theirs):
+            assert torch.equal(a, b) and torch.allclose(a, c, atol=1e-6)
+        gradients = [torch.autograd.grad(y[0].sum(), layer.out_proj.weight)[0] for y in (ours, theirs)]
+        assert torch.allclose(*gradients, atol=1e-5)
+    with pytest.raises(UnsupportedError, match="static_k"):
+        nn.functional.multi_head_attention_forward(*args, **named, static_k=key)
+    with pytest.raises(ValueError, match="embed_dim_to_check"):
+        nn.functional.multi_head_attention_forward(*args[:3], 9, *args[4:], **named)

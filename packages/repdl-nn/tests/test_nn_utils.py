@@ -166,6 +166,15 @@ def test_fuse__formula():
     assert_same_bits(fused[1].detach(), (bias - mean) * k + shift)
 
 
+def test_fuse__halves_beside_float32():
+    conv, bn = nn.Conv2d(1, 2, 1, dtype=torch.bfloat16).eval(), nn.BatchNorm2d(2).eval()
+    bn.running_var.copy_(torch.tensor([0.3, 1.7]))
+    fused = utils.fuse_conv_bn_eval(conv, bn)
+    assert fused.weight.dtype is torch.bfloat16 and fused.bias.dtype is torch.bfloat16
+    k = torch.tensor(1.0) / (bn.running_var + torch.tensor(1e-5)).sqrt()
+    assert_same_bits(fused.weight.detach(), (conv.weight.float() * k.view(2, 1, 1, 1)).bfloat16().detach())
+
+
 def test_fuse__errors():
     conv, bn = nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2)
     with pytest.raises(RuntimeError, match="expected both in eval mode"):

@@ -28,8 +28,15 @@ IN_PLACE = ("celu_", "elu_", "hardtanh_", "leaky_relu_", "relu_", "rrelu_", "sel
 WITH_INDICES = tuple(f"{kind}max_pool{n}d_with_indices" for kind in ("", "adaptive_") for n in (1, 2, 3))
 """Functions with `return_indices=True`."""
 
-OTHER_NAMES = (*IN_PLACE, *WITH_INDICES, "upsample", "upsample_bilinear", "upsample_nearest")
-"""Functions of `repdl.ops` under other names."""
+OTHER_NAMES = (
+    *IN_PLACE,
+    *WITH_INDICES,
+    "multi_head_attention_forward",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
+)
+"""What functions and layers compute, under other names."""
 
 
 def _set(name: str, base: str, option: str) -> None:
@@ -48,6 +55,13 @@ for _name in IN_PLACE:
     _set(_name, _name.removesuffix("_"), "inplace")
 for _name in WITH_INDICES:
     _set(_name, _name.removesuffix("_with_indices"), "return_indices")
+
+
+def multi_head_attention_forward(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
+    """What `MultiheadAttention` computes, of parameters that are given, with the arguments of torch's function."""
+    from repdl.nn.modules.attention import multi_head_attention_forward as forward  # whose layers call this module
+
+    return forward(*args, **kwargs)
 
 
 def upsample(

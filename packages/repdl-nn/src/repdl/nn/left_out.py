@@ -19,6 +19,7 @@ _PARALLEL = "is left out: it sums gradients in an order that depends on how many
 _QUANTIZED = "is left out: RepDL has no quantised arithmetic"
 _LINEAR_LOSS = "is left out; Linear and CrossEntropyLoss compute the same"
 _LOW_PRECISION = "is left out: RepDL has no products of scaled or grouped low-precision matrices; use repdl.ops.mm"
+_CONTAINER = "holds torch's own classes; import them from repdl.nn"
 _RECURRENT = "is the base of RNN, LSTM and GRU; use one of them"
 _BY_AUTOGRAD = "is left out: torch.autograd.grad of repdl.nn.functional.conv1d, conv2d and conv3d computes the same"
 
@@ -48,6 +49,12 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "grad": _BY_AUTOGRAD,
         **dict.fromkeys(("intrinsic", "qat", "quantizable", "quantized"), _QUANTIZED),
     },
+    "nn.modules": {
+        "LinearCrossEntropyOptions": _LINEAR_LOSS,
+        **dict.fromkeys(("channelshuffle", "container", "flatten", "module", "pixelshuffle"), _CONTAINER),
+        "linear_cross_entropy_options": _LINEAR_LOSS,
+        "rnn": "is repdl.nn.modules.recurrent",
+    },
     "nn.functional": {
         "assert_int_or_pair": "is a check of torch's own",
         "conv_tbc": "is left out; conv1d of input.permute(1, 2, 0) and weight.permute(2, 1, 0) computes the same",
@@ -55,7 +62,6 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "grad": _BY_AUTOGRAD,
         **dict.fromkeys(("grouped_mm", "scaled_grouped_mm", "scaled_mm", "ScalingType", "SwizzleType"), _LOW_PRECISION),
         "linear_cross_entropy": "is left out; linear and cross_entropy compute the same",
-        "multi_head_attention_forward": "is left out; repdl.nn.MultiheadAttention computes the same",
         "pdist": "is left out; cdist(x, x) has its numbers, at torch.triu_indices(n, n, 1)",
     },
     "nn.parallel": dict.fromkeys(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from repdl.nn import left_out
 from repdl.nn.modules.activation import *
 from repdl.nn.modules.adaptive import *
 from repdl.nn.modules.attention import *
@@ -29,4 +30,5 @@ from repdl.nn.modules.transformer import *
 from repdl.nn.modules.upsampling import *
 
 if not TYPE_CHECKING:  # which exports what is imported with *
+    __getattr__ = left_out.attribute("nn.modules")
     __all__ = sorted(name for name, value in list(vars().items()) if isinstance(value, type))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import torch
 
 from repdl import ops
-from repdl.errors import ShapeError, UnsupportedError, check_dim, check_dtype, check_size
+from repdl.contract import Contract
+from repdl.errors import ShapeError, UnsupportedError, check, check_dim, check_dtype, check_size
 from repdl.nn import functional as F
 from repdl.nn import init
-from repdl.nn.modules.layer import Layer
+from repdl.nn.modules.layer import Layer, canonical
 from repdl.ops.attention import attention_weights
+from repdl.random import Generator
+from repdl.random.generator import chosen
 
 Tensor = torch.Tensor
 
@@ -181,6 +185,76 @@ class MultiheadAttention(Layer, torch.nn.MultiheadAttention):
         if mask is not None and added:
             mask = torch.nn.functional.pad(mask, (0, added), value=mask.dtype is torch.bool)
         return k, v, mask
+
+
+def multi_head_attention_forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+    *,
+    generator: Generator | None = None,
+    contract: Contract | str | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """What a `MultiheadAttention` with these parameters computes: `(L, N, E), (S, N, K), (S, N, V)` to `(L, N, E)`.
+
+    Raises:
+        ShapeError: if sizes or masks do not fit together.
+        UnsupportedError: for `static_k` or `static_v`, or `is_causal` without `attn_mask`.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: attention v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html
+    """
+    name = "multi_head_attention_forward"
+    if static_k is not None or static_v is not None:
+        raise UnsupportedError(f"{name}: static_k or static_v is given, expected None; project keys and values outside")
+    check_size(name, "query.shape[-1]", query.shape[-1], embed_dim_to_check, "embed_dim_to_check")
+    check(name, query.shape[-1] % num_heads == 0, lambda: f"num_heads is {num_heads}, expected a divisor of E")
+    chosen(name, generator)
+    layer = MultiheadAttention.__new__(MultiheadAttention)
+    torch.nn.Module.__init__(layer)
+    weights = {"q_proj_weight": q_proj_weight, "k_proj_weight": k_proj_weight, "v_proj_weight": v_proj_weight}
+    layer.__dict__.update(
+        weights,
+        in_proj_weight=in_proj_weight,
+        in_proj_bias=in_proj_bias,
+        bias_k=bias_k,
+        bias_v=bias_v,
+        out_proj=SimpleNamespace(weight=out_proj_weight, bias=out_proj_bias),
+        embed_dim=embed_dim_to_check,
+        num_heads=num_heads,
+        head_dim=embed_dim_to_check // num_heads,
+        add_zero_attn=add_zero_attn,
+        dropout=dropout_p,
+        training=training,
+        batch_first=False,
+        _qkv_same_embed_dim=not use_separate_proj_weight,
+        generator=generator,
+        contract=canonical(contract),
+    )
+    options = key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal
+    return layer.forward(query, key, value, *options)
 
 
 def _shared(move: Callable[[Tensor], Tensor], *tensors: Tensor) -> list[Tensor]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import torch
+from torch.nn.modules.loss import _Loss as _Loss  # from which programs derive losses of their own
+from torch.nn.modules.loss import _WeightedLoss as _WeightedLoss
 
 from repdl.nn import functional as F
 from repdl.nn.modules.layer import Layer

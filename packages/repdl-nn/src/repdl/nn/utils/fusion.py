@@ -38,7 +38,8 @@ def fuse_conv_bn_weights(
 
     With k = `bn_w * (1 / sqrt(bn_rv + eps))`, for each output channel: `conv_w * k` and
     `(conv_b - bn_rm) * k + bn_b`, each operation rounded once; a `bn_w` of None is 1, `conv_b` and `bn_b` are 0. The
-    results have the dtypes of `conv_w` and `conv_b`. Their products are not those of the two layers, rounded otherwise.
+    results are then rounded to the dtypes of `conv_w` and `conv_b`: halves beside float32 are widened before. What the
+    fused layer computes has other roundings than the two layers.
 
     Raises:
         ShapeError, DTypeError, DeviceError: if the tensors do not fit together.
@@ -135,7 +136,7 @@ def _fused(
     offset = ops.mul(ops.sub(beginning, mean, contract=name), factor, contract=name)
     if shift is not None:
         offset = ops.add(offset, shift, contract=name)
-    product = ops.mul(weight, ops.cast(factor, weight.dtype).reshape(shape), contract=name)
+    product = ops.cast(ops.mul(weight, factor.reshape(shape), contract=name), weight.dtype)
     dtype = weight.dtype if bias is None else bias.dtype
     return (
         Parameter(product, weight.requires_grad),
