@@ -143,6 +143,15 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(("cumsum", "cumprod"), ("input", "dim", "dtype")),
     **dict.fromkeys(("cummax", "cummin", "logcumsumexp"), ("input", "dim")),
     "linspace": ("start", "end", "steps", "dtype", "device"),
+    **dict.fromkeys(("quantile", "nanquantile"), ("input", "q", "dim", "keepdim", "interpolation")),
+    "mode": ("input", "dim", "keepdim"),
+    "cov": ("input", "correction", "fweights", "aweights"),
+    "corrcoef": ("input",),
+    **dict.fromkeys(("trapezoid", "cumulative_trapezoid"), ("y", "x", "dx", "dim")),
+    "matrix_norm": ("A", "ord", "dim", "keepdim", "dtype"),
+    "dist": (*BINARY, "p"),
+    "renorm": ("input", "p", "dim", "maxnorm"),
+    "vecdot": ("x", "y", "dim"),
     **dict.fromkeys(("sort", "argsort"), ("input", "dim", "descending", "stable")),
     "msort": ("input",),
     "topk": ("input", "k", "dim", "largest", "sorted"),
@@ -200,6 +209,7 @@ ADDED = {
         (
             *("max", "min", "mean", "sum", "amax", "amin", "aminmax", "argmax", "argmin", "logsumexp", "median"),
             *("nanmedian", "nansum", "nanmean", "prod", "var", "std", "var_mean", "std_mean", "kthvalue"),
+            *("mode", "quantile", "nanquantile"),
         ),
         ("axis", "keepdims"),
     ),
@@ -260,7 +270,8 @@ def test_coverage__numpys_names_where_torch_takes_them() -> None:
         mine, theirs = getattr(repdl.ops, name), getattr(torch, name, None)
         if (
             theirs is None
-            or name in (*PYTHON, "cosine_similarity", "pairwise_distance")
+            or name
+            in (*PYTHON, "cosine_similarity", "pairwise_distance", "renorm", "trapezoid", "cumulative_trapezoid")
             or {"index", "indices"} & parameters(name).keys()
         ):
             continue  # torch.nn.functional's take no other names; those of indices and distances not here
@@ -274,6 +285,8 @@ def test_coverage__numpys_names_where_torch_takes_them() -> None:
             "kthvalue": (x, 1),
             "topk": (x, 1),
             "repeat_interleave": (x, 2),
+            "quantile": (x, 0.3),
+            "nanquantile": (x, 0.3),
             "cross": (x.new_ones(2, 3), x.new_ones(2, 3)),
         }.get(name, (x,))
         for actual, expected in zip(mine(*args, **options), theirs(*args, **options)):
@@ -287,7 +300,7 @@ def test_coverage__the_written_table_is_torchs(name: str) -> None:
     """torch's schemas know the names of the table, where its Python functions have no signature."""
     table = TORCH[name]
     assert table is not None
-    spelled = {"self": "x" if table[0] == "x" else "input"}
+    spelled = {"self": table[0] if table[0] in ("A", "x") else "input"}
     schemas = [
         schema
         for aten in (ATEN.get(name, name), f"linalg_{name}")

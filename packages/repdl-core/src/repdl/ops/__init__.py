@@ -24,6 +24,7 @@ from repdl.ops.conv1d import *
 from repdl.ops.conv2d import *
 from repdl.ops.conv3d import *
 from repdl.ops.conv_transpose import *
+from repdl.ops.cov import *
 from repdl.ops.cross_entropy import *
 from repdl.ops.ctc_loss import *
 from repdl.ops.diff import *
@@ -51,6 +52,7 @@ from repdl.ops.losses import *
 from repdl.ops.lp_pool import *
 from repdl.ops.margins import *
 from repdl.ops.matmul import *
+from repdl.ops.matrix_norm import *
 from repdl.ops.max import *
 from repdl.ops.max_pool1d import *
 from repdl.ops.max_pool2d import *
@@ -62,6 +64,7 @@ from repdl.ops.pad import *
 from repdl.ops.pow import *
 from repdl.ops.prod import *
 from repdl.ops.products import *
+from repdl.ops.quantile import *
 from repdl.ops.random import *
 from repdl.ops.rectifiers import *
 from repdl.ops.recurrent import *
@@ -76,6 +79,7 @@ from repdl.ops.softmax import *
 from repdl.ops.sort import *
 from repdl.ops.sum import *
 from repdl.ops.ternary import *
+from repdl.ops.trapezoid import *
 from repdl.ops.unary import *
 from repdl.ops.unfold import *
 from repdl.ops.var import *

@@ -215,7 +215,7 @@ def logcumsumexp(
     return _logcumsumexp(at_least_1d(input), position, name).reshape(input.shape)
 
 
-def _running(extreme: Callable[..., torch.Tensor], numbers: torch.Tensor, dim: int) -> torch.Tensor:
+def running(extreme: Callable[..., torch.Tensor], numbers: torch.Tensor, dim: int) -> torch.Tensor:
     """The extreme of the first 1, 2, ... integers: of 2, 4, ... that end at each.
 
     torch's cummax may take another index of equal elements on another device.
@@ -238,10 +238,10 @@ def _extremes(op: str, input: torch.Tensor, dim: int | None, axis: int | None, c
     keys = order(values).to(torch.int64)
     if op == "cummin" and input.is_floating_point():
         keys = torch.where(values.detach().isnan(), torch.iinfo(torch.int64).min, keys)
-    running = _running(torch.maximum if op == "cummax" else torch.minimum, keys, position)
+    extremes = running(torch.maximum if op == "cummax" else torch.minimum, keys, position)
     n, ndim = values.shape[position], values.dim()
     steps = torch.arange(n, device=input.device).reshape([n if d == position else 1 for d in range(ndim)])
-    indices = _running(torch.maximum, torch.where(keys == running, steps, 0), position)
+    indices = running(torch.maximum, torch.where(keys == extremes, steps, 0), position)
     return gather(values, position, indices, contract=contract), indices
 
 

@@ -40,6 +40,7 @@ REASONS = (
     ("refused: .*", ".*", "the error says it"),
     (".*takes no out=.*", ".*", "results are new tensors"),
     ("other integers", "argsort|sort|topk", "of equal elements torch's unstable sort takes any, RepDL the first"),
+    ("other integers", "mode", "of equal elements torch takes any, RepDL the last"),
     ("beyond the bound", "multi_dot|chain_matmul|einsum", "each product is rounded to the half, as torch does"),
     ("accepted, where torch says: .* n dims .*", ".*", "rows are made first, which have less dimensions"),
     ("raises RuntimeError, .*", "a?min|aminmax", "the number of dimensions, 64 at most"),
@@ -57,6 +58,7 @@ REASONS = (
     ),
     ("beyond the bound", "triplet_margin_with_distance_loss", "distances of one's own are rounded to the half"),
     ("gradient: other NaN", "poisson_nll_loss", "torch's derivative by a target of 0 is NaN"),
+    ("gradient: beyond the bound", "cov", "weights of the samples are float32, and so is their gradient"),
     ("gradient: beyond the bound", "addcmul|div", "a product of the derivative is rounded to the half"),
     ("gradient: other infinities", "pow|tan", "a power in the derivative is beyond float16"),
 )
