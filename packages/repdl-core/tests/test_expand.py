@@ -93,6 +93,30 @@ def test_expand__audit_names_the_functions() -> None:
         assert [row.remedy for row in report.refused] == [f"repdl.ops.{name}"], report
 
 
+def test_expand__what_stays_torchs_own_is_reproducible_forward_and_backward() -> None:
+    """Data movement and exact functions have no counterpart, and need none."""
+    mask, at = uniform(3, 4, 5) > 0, torch.tensor([2, 0])
+    calls: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+        "index_copy": lambda x, y: x.index_copy(0, at, y[:2]),
+        "index_fill": lambda x, y: x.index_fill(0, at, 1.0),
+        "masked_fill": lambda x, y: x.masked_fill(mask, 0.0),
+        "masked_scatter": lambda x, y: x.masked_scatter(mask, y),
+        "masked_select": lambda x, y: x.masked_select(mask),
+        "nan_to_num": lambda x, y: x.nan_to_num(),
+        "frac": lambda x, y: x.frac(),
+        "copysign": lambda x, y: x.copysign(y),
+        "heaviside": lambda x, y: x * torch.heaviside(x.detach(), y.detach()),
+        "count_nonzero": lambda x, y: x * x.count_nonzero(),
+        "rot90": lambda x, y: x.rot90().clone(),
+        "scatter": lambda x, y: x.scatter(1, at.expand(4, 2), y[:, :2]),
+        "block_diag": lambda x, y: torch.block_diag(x, y),
+    }
+    for name, call in calls.items():
+        x, y = (uniform(k, 4, 5).requires_grad_() for k in (1, 2))
+        report = repdl.audit(call, x, y)
+        assert call(x, y).requires_grad and report.ok, f"{name}: {report}"
+
+
 def test_expand__index_takes_masks() -> None:
     x = uniform(1, 4, 5).requires_grad_()
     mask = x.detach() > 0
