@@ -6,6 +6,7 @@
 
 #include "base/threads.hpp"
 #include "gemm/gemv.hpp"
+#include "gemm/product.hpp"
 #include "gemm/row_gemm.hpp"
 #include "gemm/skinny_gemm.hpp"
 #include "repdl/shape/products.hpp"
@@ -13,7 +14,7 @@
 namespace repdl::cpu {
 namespace {
 
-// Which kernel computes a block of C; no bit depends on it.
+// Which kernel computes a product; no bit depends on it.
 enum class MatmulRoute { gemv, row, skinny, packed };
 
 MatmulRoute matmul_route(std::int64_t rows, std::int64_t columns, std::int64_t K, std::int64_t b_k,
@@ -23,6 +24,25 @@ MatmulRoute matmul_route(std::int64_t rows, std::int64_t columns, std::int64_t K
   if (rows <= max_skinny_rows && columns >= Vec::width && b_k == 1) return MatmulRoute::skinny;
   return MatmulRoute::packed;
 }
+
+}  // namespace
+
+void product(std::int64_t rows, std::int64_t columns, std::int64_t K, std::int64_t chunk, const StridedPacker& a,
+             const StridedPacker& b, const Output& out) {
+  switch (matmul_route(rows, columns, K, b.inner, b.outer, chunk)) {
+    case MatmulRoute::gemv:
+      REPDL_ROUTE("matmul: gemv");
+      return gemv(a.data, a.inner, b.data, b.outer, columns, K, chunk, out.column_bias, out.data);
+    case MatmulRoute::row: return row_gemm(rows, a.data, a.outer, a.inner, b.data, b.inner, columns, K, chunk, out);
+    case MatmulRoute::skinny:
+      return skinny_gemm(rows, a.data, a.outer, a.inner, b.data, b.outer, columns, K, chunk, out);
+    case MatmulRoute::packed:
+      REPDL_ROUTE("matmul: packed");
+      return gemm(rows, columns, K, chunk, a, b, out, Tiling(rows, columns, K));
+  }
+}
+
+namespace {
 
 // What threads share: whole products, or the rows or columns of each.
 enum class MatmulShare { products, rows, columns };
@@ -47,19 +67,7 @@ class MatmulOperands {
     const float* b = b_ + b_batch_[static_cast<std::size_t>(index)] + j * args_.b_column;
     Output out{c_ + (index * args_.m + i) * args_.n + j, args_.n};
     if (bias_) out.column_bias = bias_ + j;
-    switch (matmul_route(rows, columns, args_.k, args_.b_k, args_.b_column, chunk_)) {
-      case MatmulRoute::gemv:
-        REPDL_ROUTE("matmul: gemv");
-        return gemv(a, args_.a_k, b, args_.b_column, columns, args_.k, chunk_, out.column_bias, out.data);
-      case MatmulRoute::row:
-        return row_gemm(rows, a, args_.a_row, args_.a_k, b, args_.b_k, columns, args_.k, chunk_, out);
-      case MatmulRoute::skinny:
-        return skinny_gemm(rows, a, args_.a_row, args_.a_k, b, args_.b_column, columns, args_.k, chunk_, out);
-      case MatmulRoute::packed:
-        REPDL_ROUTE("matmul: packed");
-        return gemm(rows, columns, args_.k, chunk_, StridedPacker{a, args_.a_row, args_.a_k},
-                    StridedPacker{b, args_.b_column, args_.b_k}, out, Tiling(rows, columns, args_.k));
-    }
+    product(rows, columns, args_.k, chunk_, {a, args_.a_row, args_.a_k}, {b, args_.b_column, args_.b_k}, out);
   }
 
  private:

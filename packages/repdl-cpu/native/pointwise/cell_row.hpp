@@ -1,0 +1,52 @@
+// A function of a recurrent cell (repdl/cell/cells.hpp) on some elements of a row, for kernels that have it in a loop.
+#pragma once
+
+#include <array>
+
+#include "exact/sigmoid_vec.hpp"
+#include "exact/tanh_vec.hpp"
+#include "repdl/cell/cells.hpp"
+#include "simd/row_loop.hpp"
+#include "simd/vectors.hpp"
+
+namespace repdl::cpu {
+
+// Value v of element e, of an input at in[v][e], of an output at out[v][e]; an output may be an input.
+template <class F>
+struct CellRow {
+  std::array<const float*, cell::total(F::inputs)> in;
+  std::array<float*, cell::total(F::outputs)> out;
+};
+
+template <template <class> class F>
+void cell_row(const CellRow<F<float>>& row, std::int64_t n) {
+  constexpr int inputs = cell::total(F<float>::inputs), outputs = cell::total(F<float>::outputs);
+  const auto in = row.in;
+  const auto out = row.out;
+  const auto one = [=](std::int64_t i, auto part) __attribute__((always_inline)) {
+    Vec x[inputs], y[outputs];
+    for (int v = 0; v < inputs; ++v) x[v] = part.load(in[v] + i);
+    F<Vec>()(x, y);
+    for (int v = 0; v < outputs; ++v) part.store(out[v] + i, canonical(y[v]));
+  };
+  if constexpr (std::is_same_v<Drafts, Vec>) {
+    row_loop(n, one);
+  } else {
+    const auto both = [=](std::int64_t i) __attribute__((always_inline)) {
+      Drafts x[2][inputs], y[2][outputs];
+      bool decided = true;
+      for (int k = 0; k < 2; ++k) {
+        for (int v = 0; v < inputs; ++v) x[k][v] = drafted(Vec::load(in[v] + i + k * Vec::width));
+        F<Drafts>()(x[k], y[k]);
+        for (int v = 0; v < outputs; ++v) decided &= all(y[k][v].decided);
+      }
+      if (!decided) return false;
+      for (int k = 0; k < 2; ++k)
+        for (int v = 0; v < outputs; ++v) canonical(y[k][v].value).store(out[v] + i + k * Vec::width);
+      return true;
+    };
+    row_loop(n, both, one);
+  }
+}
+
+}  // namespace repdl::cpu
