@@ -99,6 +99,18 @@ def steps(op: str) -> Iterator[tuple[Any, ...]]:
         yield step_arguments(op, lambda i, n=n: [uniform(i, n).abs()])
 
 
+def layers(op: str) -> Iterator[tuple[Any, ...]]:
+    """The weight in place and packed; states that are projected to one column more."""
+    gates = {"lstm_layer": 4, "gru_layer": 3, "rnn_layer": 1}[op]
+    for n, sizes in product(FEW, ([1], [2] * 5, [5, 5, 1, 1, 1])):
+        x, bias, options = uniform(1, sum(sizes), gates * n), uniform(5, gates * n), [sizes, n % 2 == 0]
+        if op == "lstm_layer":
+            states = uniform(2, sizes[0], n + 1), uniform(3, sizes[0], n)
+            yield x, *states, uniform(4, gates * n, n + 1), bias, uniform(6, n + 1, n), *options, True
+        else:
+            yield x, uniform(2, sizes[0], n), uniform(4, gates * n, n), bias, *options, "tanh" if gates == 1 else True
+
+
 def pools() -> Iterator[tuple[Any, ...]]:
     for n in FEW:
         yield uniform(1, 1, 1, 5, n), [3, 3], [1, 1], [1, 1], [1, 1], False
@@ -130,6 +142,7 @@ AWKWARD: dict[str, Callable[[], Iterator[tuple[Any, ...]]]] = {
     "pow": rows(0.7),
     "cast": rows(torch.bfloat16),
     "max_pool2d": pools,
+    **{op: lambda op=op: layers(op) for op in ("lstm_layer", "gru_layer", "rnn_layer")},
 }  # fmt: skip
 
 

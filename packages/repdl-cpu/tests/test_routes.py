@@ -22,7 +22,7 @@ import torch
 
 import repdl
 import repdl_cpu
-from repdl.backend import get_backend
+from repdl.backend import BACKENDS, get_backend
 from repdl.registry import OPS, implementations
 from repdl.testing import ODD_CONTRACTS, Case, assert_same_bits, cases, check_golden, covers, run_on, uniform
 from repdl.testing.draws import large_draws
@@ -56,7 +56,7 @@ def operands(kind: str, first: Sequence[int], second: Sequence[int]) -> tuple[to
     a, b = uniform(1, *first), uniform(2, *second)
     if kind == "special":
         for x, step in ((a, 43), (b, 61)):
-            places = torch.arange(5, x.numel(), step)
+            places = torch.arange(min(5, x.numel()), x.numel(), step)
             x.view(-1)[places] = SPECIAL[places % len(SPECIAL)]
     return a, b
 
@@ -212,6 +212,43 @@ def convolutions(kind: str, contract: str, width: int) -> None:
         check("conv2d", args, expected[..., :n], f"one channel, {n} columns {contract}")
 
 
+# ---- Recurrent layers: the weight in place or packed, few rows over several panels, threads that share rows
+
+
+LAYERS = {"lstm_layer": 4, "gru_layer": 3, "rnn_layer": 1}
+BATCHES = [[1], [2] * 3, [5, 2], [1] * 5, [2] * 5, [3, 3, 2, 1, 1, 1], [15, 13, 2, 1, 1]]
+"""Weight in place, and packed: rows of one tile and of several, that end at different steps."""
+
+
+def layer(
+    op: str, kind: str, sizes: list[int], size: int, width: int, reverse: bool, contract: str, saves: bool = True
+) -> tuple[Any, ...]:
+    """The arguments of a layer of `size` elements, its states of `width` columns."""
+    gates, bias = LAYERS[op], uniform(5, LAYERS[op] * size) if size % 2 else None
+    hidden, weight = operands(kind, (sizes[0], width), (gates * size, width))
+    args = [uniform(1, sum(sizes), gates * size, special=kind == "special"), hidden]
+    if op == "lstm_layer":
+        args += [uniform(3, sizes[0], size)]
+    args += [weight, bias]
+    if op == "lstm_layer":
+        args += [uniform(6, width, size) if width != size else None]
+    return *args, sizes, reverse, ("tanh" if width % 3 else "relu") if op == "rnn_layer" else saves, contract
+
+
+def check_layer(op: str, *given: Any) -> None:
+    """The kernel of a layer against its formula, step by step on the kernels of this file's other tests."""
+    args = layer(op, *given)
+    assert_same_bits(on("cpu", op, *args), BACKENDS.formulas[op](*args), f"{op} {given}")
+
+
+def layers(kind: str, contract: str, width: int) -> None:
+    for n, size in enumerate((1, width, 2 * width - 1, 2 * width, 2 * width + 1, 4 * width + 3)):
+        for m, sizes in enumerate(BATCHES):
+            for op in LAYERS:
+                check_layer(op, kind, sizes, size, size, (n + m) % 2 == 0, contract, m % 3 > 0)
+            check_layer("lstm_layer", kind, sizes, size, size + 2, (n + m) % 2 == 1, contract)
+
+
 # ---- Gradients of weights: columns in registers, runs of pixels in place, packed; split k
 
 
@@ -268,6 +305,7 @@ def test_routes__bits(kind: str, contract: str, isa: str) -> None:
             matmul_rows(kind, contract, width)
             convolutions(kind, contract, width)
             grad_weights(kind, contract)
+            layers(kind, contract, width)
             if contract == "v1":
                 matmul_gemv(kind)
 
@@ -366,6 +404,7 @@ def take_routes(width: int) -> None:
                 matmul_rows("values", contract, width)
                 convolutions("values", contract, width)
                 grad_weights("values", contract)
+                layers("values", contract, width)
             matmul_gemv("values")
             pointwise_strides()
             split_k()

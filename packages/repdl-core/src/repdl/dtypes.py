@@ -38,8 +38,8 @@ class Dtypes:
         integers: arguments that are no floating-point tensors, which the op checks itself.
         bools: arguments that are tensors of bools.
         shapes: arguments that say sizes, dtype and device, and are never read.
-        moves: implementations see half storage as it is: the op moves elements and computes nothing, or is a
-            formula whose ops round.
+        moves: half storage is computed as it is: the op moves elements and computes nothing, or has a formula
+            whose ops round, which then computes it in every backend.
     """
 
     supported: tuple[torch.dtype, ...] = ALL

@@ -123,6 +123,9 @@ def define(
     host = frozenset(host)
     device_of = _device_reader(name, overload._schema, host)
     storage = None if dtypes is None else Storage(name, overload._schema, dtypes)
+    if formula is not None:
+        BACKENDS.formulas[name] = torch.no_grad()(formula)
+    halves = _of_halves(name, storage)
     floats = () if storage is None else storage.floats
     single, serve = torch.float32, BACKENDS.serve
     lists = [i for i, argument in enumerate(overload._schema.arguments) if str(argument.type) == "List[Tensor]"]
@@ -150,7 +153,7 @@ def define(
         if check_values is not None:
             checked(check_values, args, check_values(*args))
         if dtype in HALF and storage is not None:
-            implementation = serve(name, device, single)
+            implementation = halves or serve(name, device, single)
             result = storage.run(implementation, serve("cast", device, single), args)
         else:
             result = serve(name, device, dtype)(*args)
@@ -182,10 +185,7 @@ def define(
             torch.library.register_vmap(overload, batching_rule(overload), lib=library)
     for device, dtype in (autocast or {}).items():
         library.impl(name, opaque(autocasts.kernel(overload, device, dtype)), autocasts.KEYS[device])
-    whole = None
-    if formula is not None:
-        BACKENDS.formulas[name] = torch.no_grad()(formula)
-        whole = _of_any_storage(formula, storage)
+    whole = None if formula is None else _of_any_storage(formula, storage)
     OPS[name] = Op(
         *(name, family or name, schema, check, fake, overload, distribution, storage, differentiable),
         *(whole, frozenset(calls), host),
@@ -288,6 +288,12 @@ def _of_any_storage(formula: Callable[..., Any], storage: Storage | None) -> Cal
     return compute
 
 
+def _of_halves(op: str, storage: Storage | None) -> Callable[..., Any] | None:
+    """The formula that computes an op on half storage even where a backend has a kernel: its ops round, each of them,
+    and the kernel would round what the whole gives."""
+    return BACKENDS.formulas.get(op) if storage is not None and storage.dtypes.moves else None
+
+
 def _function(
     name: str, overload: Any, fast: Callable[[Any], Callable[..., Any]] | None = replayed
 ) -> Callable[..., Any]:
@@ -383,7 +389,9 @@ def _any_dtype(backend: Backend, op: str, function: Callable[..., Any]) -> Calla
         dtype = storage.storage_dtype(args)
         with BACKENDS.use(backend.name):
             if dtype in HALF:
-                return storage.run(function, BACKENDS.serve("cast", backend.device, torch.float32), args)
+                return storage.run(
+                    _of_halves(op, storage) or function, BACKENDS.serve("cast", backend.device, torch.float32), args
+                )
             return BACKENDS.serve(op, backend.device, dtype)(*args)
 
     return run

@@ -3,6 +3,7 @@
 The rows of a batch are packed as in torch's PackedSequence: those of step 0 first, then those of step 1, and so
 on; sequences are sorted by length, so that step t has the first `batch_sizes[t]` of them. A batch without padding
 is the case of equal sizes. The derivative is one of the layer, as that of a weight is one sum over all steps.
+A formula is what an op computes, step by step; a backend may have a kernel of all steps for float32.
 """
 
 from __future__ import annotations
