@@ -157,7 +157,9 @@ def test_texts__every_link_leads_to_a_text() -> None:
 def test_texts__a_backend_claims_float64_for_what_takes_it(name: str) -> None:
     backend = get_backend(name)
     ours = {op for op in backend.ops if op in OURS and accepted(op)}
-    assert set(backend.float64) & ours == {op for op in ours if DOUBLE in accepted(op)}
+    takes = {op for op in ours if DOUBLE in accepted(op)}
+    left = {op for op in takes if OPS[op].formula is not None}  # to the formula, where there is no kernel
+    assert takes - left <= set(backend.float64) & ours <= takes
 
 
 def derivative_error(op: str) -> str:

@@ -59,6 +59,7 @@ def _cases(op: str, gates: int, states: int = 1, options: Sequence[Any] = ()) ->
         "strided": lambda: _strided(of(PACKED)()),
         "special": of(PACKED, special=True),
         "subnormal": of(EQUAL, scale=2.0**-130),
+        "subnormal_sums": of(PACKED, scale=2.0**-130, bias=False),
         "no_rows": of([0, 0]),
     }
     if states == 2:
