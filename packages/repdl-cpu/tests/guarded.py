@@ -15,7 +15,7 @@ import torch
 from conftest import replace_module
 
 import repdl_cpu
-from repdl.backend import get_backend
+from repdl.backend import get_backend, has_kernel
 from repdl.dtypes import HALF
 from repdl.registry import OPS
 from repdl.testing import Case, assert_same_bits, cases, covers, run, uniform
@@ -170,7 +170,10 @@ def main(families: list[str]) -> None:
         case
         for family in families
         for case in (*cases(family), *awkward(family))
-        if covers(case, "cpu") and case.op in ops and case.derived not in HALF
+        if covers(case, "cpu")
+        and case.op in ops
+        and case.derived not in HALF
+        and has_kernel(get_backend("cpu"), case.op, case.derived or torch.float32)
     ]
     for isa in repdl_cpu.supported_isas():
         with repdl_cpu.use_isa(isa):
