@@ -314,6 +314,66 @@ def attention_work() -> Iterator[Work]:
                 )
 
 
+def _with_gradient(
+    name: str, x: torch.Tensor, theirs: Call, ours: Call, bound: float = 0.9, backward: str = "backward"
+) -> Iterator[Work]:
+    """A function of x forward, and its derivative alone."""
+    yield Work(name, (lambda: theirs(x),), lambda: ours(x), bound)
+    leaf = x.clone(memory_format=torch.preserve_format).requires_grad_()
+    outputs = [f(leaf) for f in (theirs, ours)]
+    g = rand(*outputs[0].shape)
+    calls = [lambda y=y: torch.autograd.grad(y, leaf, g, retain_graph=True) for y in outputs]
+    yield Work(f"{name} {backward}", (calls[0],), calls[1], bound)
+
+
+def window_work() -> Iterator[Work]:
+    """Resizing and pooling."""
+    for shape in ((8, 64, 32, 32), (1, 3, 224, 224)):
+        for mode in ("nearest", "bilinear"):
+            yield from _with_gradient(
+                f"interpolate {shape} x2 {mode}",
+                rand(*shape),
+                lambda x, mode=mode: F.interpolate(x, scale_factor=2.0, mode=mode),
+                lambda x, mode=mode: ops.interpolate(x, scale_factor=2.0, mode=mode),
+            )
+    x = rand(16, 64, 32, 32)
+    for stride in (1, 2):
+        for padding in (0, 1):
+            yield from _with_gradient(
+                f"avg_pool2d {tuple(x.shape)} 3x3 /{stride} padding {padding}",
+                x,
+                lambda x, s=stride, p=padding: F.avg_pool2d(x, 3, s, p),
+                lambda x, s=stride, p=padding: ops.avg_pool2d(x, 3, s, p),
+            )
+
+
+def index_work(n: int = 100_000) -> Iterator[Work]:
+    """Sums of `n` rows by index. torch adds them as they come; the contract's order needs them sorted."""
+    for rows in (1000, 100_000):
+        index = torch.randint(rows, (n,))
+        x, terms = rand(rows), rand(n)
+        yield Work(
+            f"scatter_add {n} to {rows}",
+            (lambda x=x, i=index, t=terms: torch.scatter_add(x, 0, i, t),),
+            lambda x=x, i=index, t=terms: ops.scatter_add(x, 0, i, t),
+            0.0,
+        )
+        for width in (1, 16, 128):
+            table, values = rand(rows, width), rand(n, width)
+            yield Work(
+                f"index_add {n} to {rows} x {width}",
+                (lambda t=table, i=index, v=values: torch.index_add(t, 0, i, v),),
+                lambda t=table, i=index, v=values: ops.index_add(t, 0, i, v),
+                0.0 if width == 1 else 0.9,
+            )
+            yield from _with_gradient(
+                f"embedding {n} of {rows} x {width}",
+                table,
+                lambda t, i=index: F.embedding(i, t),
+                lambda t, i=index: ops.embedding(i, t),
+            )
+
+
 def overhead_work() -> Iterator[Work]:
     a, b = rand(8, 8), rand(8, 8)
     yield Work("mm 8x8 call", (lambda: torch.mm(a, b),), lambda: ops.mm(a, b), 0.0, excess=15.0)
@@ -328,6 +388,6 @@ def overhead_work() -> Iterator[Work]:
 
 GROUPS = {
     "mm": mm_work, "conv": conv_work, "reduction": reduction_work, "normalisation": normalisation_work,
-    "attention": attention_work, "elementwise": elementwise_work, "optimizer": optimizer_work, "random": random_work,
+    "attention": attention_work, "elementwise": elementwise_work, "optimizer": optimizer_work, "random": random_work, "windows": window_work, "indices": index_work,
     "overhead": overhead_work,
 }  # fmt: skip

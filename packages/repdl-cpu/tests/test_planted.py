@@ -30,6 +30,7 @@ CONVOLUTIONS = ["conv2d", "conv2d_grad_input", "conv2d_grad_weight", "micro_kern
 UNITS = {
     "matmul": ["matmul", "micro_kernel"], "conv2d": CONVOLUTIONS, "double": ["gemm_double"], "norm_double": ["norm_double"],
     "attention": ["attention", "attention_backward", "micro_kernel"], "recurrent": ["recurrent", "matmul", "micro_kernel"],
+    "interpolate": ["nearest", "resample"],
     "random": ["draw", "normal", "permutation", "poisson"], "elementwise": ["pointwise"], "activation": ["pointwise"], "adam_step": ["step"], "sgd_step": ["step"],
 }  # fmt: skip
 """Family -> the translation units of its float kernels, if they are not one of its name."""
@@ -78,6 +79,7 @@ ENVIRONMENT = "test_environment.py -k first_call"
 TEAM = "test_pool.py -k on_a_team"
 DRAWS = "test_draws.py -k threads"
 LAYERS = "test_recurrent.py -k threads and {best}"
+RESIZED = "test_parity.py -k TestCpu and (nearest or resample) and {best}"
 
 BUGS = {
     # Products
@@ -348,7 +350,18 @@ BUGS = {
     "max_pool_first_tap": Bug("pool/max_pool2d.cpp", {"(need + dilation - 1) / dilation": "need / dilation"}, "max_pool2d"),
     "max_pool_last_nan": Bug("pool/max_pool2d.cpp", {"value > best[z] || value != value;": "value > best[z] || (value != value && best[z] == best[z]);"}, "max_pool2d"),
     "index_sum_terms_descending": Bug(
-        "reduce/index_sum.cpp", {"for (std::int64_t i = 0; i < n; ++i) places_": "for (std::int64_t i = n; i-- > 0;) places_"}, "index_sum",
+        "reduce/index_sum.cpp", {"for (std::int64_t i = 0; i < n; ++i) put": "for (std::int64_t i = n; i-- > 0;) put"}, "index_sum",
+    ),
+    "index_sum_adds_to_untouched_rows": Bug("reduce/index_sum.cpp", {"terms.count(from + k) == 0 ? none : sum": "sum"}, "index_sum"),
+    "few_terms_keep_a_minus_zero": Bug("reduce/few_terms.hpp", {" + V::zero()).store(out + c, rest);": ").store(out + c, rest);"}, "interpolate", RESIZED),
+    "images_copy_is_contiguous": Bug("pool/images.hpp", {"tensor.stride[nth(0)] * bytes;": "bytes;"}, "interpolate", RESIZED),
+    "windows_descending": Bug("pool/side_lists.hpp", {"for (std::int64_t o = 0; o < count(); ++o)\n      for": "for (std::int64_t o = count(); o-- > 0;)\n      for"}, "avg_pool"),
+    "windows_of_the_plane_before": Bug("pool/window_sums.hpp", {"(!whole_ || plane_[slot] != plane)": "(!whole_ || plane_[slot] < 0)"}, "avg_pool"),
+    "nearest_of_the_first_depths": Bug("pool/nearest.cpp", {"(row / rows * in.side[0] + d)": "(row / rows + d)"}, "interpolate", RESIZED),
+    "avg_pool_lengths_of_the_first_side": Bug("pool/avg_pool.cpp", {"product * lengths[next + o]": "product * lengths[o]"}, "avg_pool"),
+    "resample_first_side_first": Bug(
+        "pool/resample.cpp",
+        {"std::reverse(named.begin(), named.end());\n": "", "  std::reverse(terms.begin(), terms.end());\n": ""}, "interpolate", RESIZED,
     ),
     "pad_order": Bug("pool/pad.cpp", {"for (std::int64_t o = 0; o < padded; ++o) {": "for (std::int64_t o = padded; o-- > 0;) {"}, "pad"),
     # Random numbers

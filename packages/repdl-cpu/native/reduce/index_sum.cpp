@@ -1,32 +1,46 @@
-// The sum of the rows of equal index (index_sum.md, sum.hpp), and the selection of rows.
+// The sum of the rows of equal index (index_sum.md, sum.hpp), what it is added to, and the selection of rows.
 //
 //   for k < size:  (n, width), (n) -> (size, width)
 //     out[k] = sum of values[i] over the i with index[i] = k, i ascending
+//   for k < size:  (size, width), (n), (n, width) -> (size, width)
+//     out[k] = fma(alpha, that sum, x[k]), with alpha = 1 x[k] + that sum
 //   for i < n:  (rows, width), (n) -> (n, width)
 //     out[i] = weight[index[i]], bytes that are moved
+//
+// A stable counting sort by index comes first: of the places of terms, or of narrow terms themselves.
 #include <cstring>
+#include <limits>
 
+#include "pool/images.hpp"
+#include "reduce/few_terms.hpp"
 #include "reduce/sum.hpp"
 #include "repdl/backend.hpp"
 #include "repdl/contract/arithmetic.hpp"
+#include "repdl/pointwise/arithmetic.hpp"
+#include "simd/row_loop.hpp"
 
 namespace repdl::cpu {
 namespace {
 
 constexpr std::int64_t terms_a_thread = 1 << 14;  // elements worth a thread
+constexpr std::int64_t narrow_bytes = 64;         // of a row: a cache line
+constexpr std::int64_t rows_a_block = 1024;       // of narrow sums, which are finished together
 
-// The terms of each row: those of row k are i = place[j] for begin[k] <= j < begin[k + 1], ascending.
+// Terms sorted by row: those of row k are begin(k) <= j < begin(k) + count(k). `Place` counts them.
+template <class Place>
 class Terms {
  public:
-  Terms(const std::int64_t* index, std::int64_t n, std::int64_t size) : places_(n + 1), begins_(size + 2) {
-    std::int64_t* next = begins_.data() + 1;  // next[k]: first the number of terms, then where the next one goes
-    std::fill(begins_.data(), begins_.data() + size + 2, 0);
+  // put(i, j): term i is number j of the sorted ones; i ascending.
+  template <class Put>
+  Terms(const std::int64_t* index, std::int64_t n, std::int64_t size, const Put& put) : begins_(size + 2) {
+    Place* next = begins_.data() + 1;  // next[k]: first the number of terms, then where the next one goes
+    std::fill(begins_.data(), begins_.data() + size + 2, Place(0));
     for (std::int64_t i = 0; i < n; ++i) ++next[index[i] + 1];
     for (std::int64_t k = 0; k < size; ++k) next[k + 1] += next[k];
-    for (std::int64_t i = 0; i < n; ++i) places_.data()[next[index[i]]++] = i;  // next[k] is begin[k + 1] afterwards
+    for (std::int64_t i = 0; i < n; ++i) put(i, next[index[i]]++);  // next[k] is begin(k + 1) afterwards
   }
 
-  const std::int64_t* place(std::int64_t k) const { return places_.data() + begins_.data()[k]; }
+  std::int64_t begin(std::int64_t k) const { return begins_.data()[k]; }
   std::int64_t count(std::int64_t k) const { return begins_.data()[k + 1] - begins_.data()[k]; }
 
   // The first row at which as many as `work` rows and terms lie before it: shares of threads are as long as their work.
@@ -34,7 +48,7 @@ class Terms {
     std::int64_t low = 0, high = size;
     while (low < high) {
       const std::int64_t middle = (low + high) / 2;
-      if (begins_.data()[middle] + middle < work)
+      if (begin(middle) + middle < work)
         low = middle + 1;
       else
         high = middle;
@@ -43,40 +57,173 @@ class Terms {
   }
 
  private:
-  Scratch<std::int64_t> places_, begins_;
+  Scratch<Place> begins_;
 };
 
+// The sum of n numbers in memory; those behind them are read, and count for nothing, up to a vector.
 template <class T>
-void index_sum(const Tensor& values, const Tensor& index, std::int64_t size, const Contract& contract,
-               const Tensor& output, const Run& run) {
-  const std::int64_t n = index.count(), width = output.size[1];
-  if (size == 0 || width == 0) return;
-  const Terms terms(index.as<std::int64_t>(), n, size);
-  const T* x = values.as<T>();
-  T* out = output.as<T>();
+T short_row(const T* x, std::int64_t n, const Contract& contract) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (n <= Vec::width && fits_lanes(n, contract)) return fold(Vec::load(x, static_cast<int>(n))) + 0.0f;
+  }
+  return sum_row(x, n, 1, contract);
+}
+
+// What becomes of the sums, which are canonical: nothing, or they are added to the rows of x.
+struct Sums {
+  template <class Place, class T>
+  void rows(const Terms<Place>&, std::int64_t, std::int64_t, T*) const {}
+  template <class T>
+  void row(std::int64_t, std::int64_t, std::int64_t, T*) const {}
+};
+
+// A row without terms gets the zero that changes no bit.
+template <class T>
+struct AddedTo {
+  const T* x;
+  std::int64_t width;
+  double alpha;
+  T nothing = std::copysign(T(0), std::signbit(alpha) ? T(1) : T(-1));
+
+  // Rows from .. until at `to`.
+  template <class Place>
+  void rows(const Terms<Place>& terms, std::int64_t from, std::int64_t until, T* to) const {
+    if (width == 1) {
+      const auto total = [&terms, from, to, none = nothing](std::int64_t k) {
+        const T sum = to[k];  // loaded in any case, so that no branch decides
+        return terms.count(from + k) == 0 ? none : sum;
+      };
+      return add(x + from, until - from, total, to);
+    }
+    for (std::int64_t k = from; k < until; ++k) row(terms.count(k), k * width, width, to + (k - from) * width);
+  }
+
+  // Elements of a row that has so many terms, the first of them number `first` of x.
+  void row(std::int64_t count, std::int64_t first, std::int64_t columns, T* to) const {
+    if (count == 0)
+      add(x + first, columns, [&](std::int64_t) { return nothing; }, to);
+    else
+      add(x + first, columns, [&](std::int64_t c) { return to[c]; }, to);
+  }
+
+ private:
+  template <class Total>
+  void add(const T* from, std::int64_t n, const Total& total, T* to) const {
+    if (alpha == 1) {
+      for (std::int64_t i = 0; i < n; ++i) to[i] = canonical(from[i] + total(i));
+    } else {
+      const pointwise::AddAlpha<T> scaled(alpha);
+      for (std::int64_t i = 0; i < n; ++i) to[i] = canonical(scaled(from[i], total(i)));
+    }
+  }
+};
+
+template <class Place, class T, class Finish>
+void sum_narrow(const T* x, const std::int64_t* index, std::int64_t n, std::int64_t size, std::int64_t width,
+                const Contract& contract, int threads, const Finish& finish, T* out) {
+  REPDL_ROUTE("index_sum: narrow", sizeof(T));
+  const Scratch<T> scratch(n * width + max_lanes);
+  T* sorted = scratch.data();
+  const Terms<Place> terms(index, n, size, [=](std::int64_t i, std::int64_t j) {
+    if (width == 1)
+      sorted[j] = x[i];
+    else
+      for (std::int64_t c = 0; c < width; ++c) sorted[j * width + c] = x[i * width + c];
+  });
+  const std::int64_t work = n + size;
+  parallel_for(work, std::max<std::int64_t>(1, terms_a_thread / width), threads,
+               [&](std::int64_t from, std::int64_t to) {
+                 const std::int64_t last = to < work ? terms.row_at(to, size) : size;
+                 for (std::int64_t k = terms.row_at(from, size), block = k; k < last; ++k) {
+                   const std::int64_t count = terms.count(k);
+                   const T* first = sorted + terms.begin(k) * width;
+                   T* row = out + k * width;
+                   if (width == 1) {
+                     row[0] = canonical(short_row(first, count, contract));
+                   } else if (fits_lanes(count, contract)) {
+                     const T* term[max_lanes];
+                     for (std::int64_t i = 0; i < count; ++i) term[i] = first + i * width;
+                     fold_terms(count, width, RowTerms<T>{term}, row);
+                   } else {
+                     sum_columns(count, width, true, [=](std::int64_t i) { return first + i * width; }, row, contract);
+                     for (std::int64_t c = 0; c < width; ++c) row[c] = canonical(row[c]);
+                   }
+                   if (k + 1 < last && k + 1 - block < rows_a_block) continue;
+                   finish.rows(terms, block, k + 1, out + block * width);
+                   block = k + 1;
+                 }
+               });
+}
+
+template <class Place, class T, class Finish>
+void sum_wide(const T* x, const std::int64_t* index, std::int64_t n, std::int64_t size, std::int64_t width,
+              const Contract& contract, int threads, const Finish& finish, T* out) {
+  const Scratch<Place> scratch(n + 1);
+  Place* places = scratch.data();
+  const Terms<Place> terms(index, n, size, [=](std::int64_t i, std::int64_t j) { places[j] = static_cast<Place>(i); });
   // Tiles of columns for all threads, but of a cache line at least: then no row is too long for one thread.
-  const std::int64_t wanted = (width + run.threads - 1) / run.threads;
+  const std::int64_t wanted = (width + threads - 1) / threads;
   const std::int64_t tile = std::clamp<std::int64_t>((wanted + 63) / 64 * 64, 64, max_sum_columns);
   const std::int64_t tiles = (width + tile - 1) / tile, work = n + size;
   const std::int64_t least = std::max<std::int64_t>(1, terms_a_thread / std::min(width, tile));
-  parallel_for(tiles * work, least, run.threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(tiles * work, least, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin / work; t * work < end; ++t) {
       const std::int64_t first = t * tile, columns = std::min(tile, width - first);
       const std::int64_t from = terms.row_at(std::max<std::int64_t>(0, begin - t * work), size);
       const std::int64_t until = end < (t + 1) * work ? terms.row_at(end - t * work, size) : size;
       for (std::int64_t k = from; k < until; ++k) {
-        const std::int64_t* place = terms.place(k);
+        const Place* place = places + terms.begin(k);
+        const std::int64_t count = terms.count(k);
         T* to = out + k * width + first;
-        sum_columns(
-            terms.count(k), columns, false, [=](std::int64_t i) { return x + place[i] * width + first; }, to, contract);
-        for (std::int64_t c = 0; c < columns; ++c) to[c] = canonical(to[c]);
+        const auto row = [=](std::int64_t i) { return x + static_cast<std::int64_t>(place[i]) * width + first; };
+        if (fits_lanes(count, contract)) {
+          const T* term[max_lanes];
+          for (std::int64_t i = 0; i < count; ++i) term[i] = row(i);
+          fold_terms(count, columns, RowTerms<T>{term}, to);
+        } else {
+          sum_columns(count, columns, false, row, to, contract);
+          for (std::int64_t c = 0; c < columns; ++c) to[c] = canonical(to[c]);
+        }
+        finish.row(count, k * width + first, columns, to);
       }
     }
   });
 }
 
-std::int64_t bytes_of(DType dtype) {
-  return dtype == DType::float64 ? 8 : dtype == DType::float32 ? 4 : 2;  // no other dtype gets here
+template <class T, class Finish>
+void sum_terms(const Tensor& values, const Tensor& index, const Contract& contract, const Tensor& output,
+               const Run& run, const Finish& finish) {
+  const std::int64_t n = index.count(), size = output.size[0], width = output.size[1];
+  if (size == 0 || width == 0) return;
+  const T* x = values.as<T>();
+  const auto* at = index.as<std::int64_t>();
+  T* out = output.as<T>();
+  const bool narrow = width * static_cast<std::int64_t>(sizeof(T)) < narrow_bytes;
+  if (n < std::numeric_limits<std::uint32_t>::max()) {
+    if (narrow) return sum_narrow<std::uint32_t>(x, at, n, size, width, contract, run.threads, finish, out);
+    return sum_wide<std::uint32_t>(x, at, n, size, width, contract, run.threads, finish, out);
+  }
+  sum_wide<std::int64_t>(x, at, n, size, width, contract, run.threads, finish, out);
+}
+
+template <class T>
+void index_sum(const Tensor& values, const Tensor& index, std::int64_t, const Contract& contract, const Tensor& output,
+               const Run& run) {
+  sum_terms<T>(values, index, contract, output, run, Sums{});
+}
+
+template <class T>
+void add_index_sum(const Tensor& input, const Tensor& index, const Tensor& values, double alpha,
+                   const Contract& contract, const Tensor& output, const Run& run) {
+  sum_terms<T>(values, index, contract, output, run, AddedTo<T>{input.as<T>(), output.size[1], alpha});
+}
+
+// to[i] = from[at[i]], rows of one element.
+template <class T>
+void select_elements(const void* from, const std::int64_t* at, std::int64_t n, void* to) {
+  const T* source = static_cast<const T*>(from);
+  T* target = static_cast<T*>(to);
+  for (std::int64_t i = 0; i < n; ++i) target[i] = source[at[i]];
 }
 
 void embedding(const Tensor& weight, const Tensor& index, std::int64_t, bool, const Contract&, const Tensor& output,
@@ -86,14 +233,19 @@ void embedding(const Tensor& weight, const Tensor& index, std::int64_t, bool, co
   const char* from = weight.as<char>();
   char* to = output.as<char>();
   if (row == 0) return;
-  parallel_for(index.count(), std::max<std::int64_t>(1, terms_a_thread / width), run.threads,
-               [&](std::int64_t begin, std::int64_t end) {
-                 for (std::int64_t i = begin; i < end; ++i)
-                   std::memcpy(to + i * row, from + at[i] * row, static_cast<std::size_t>(row));
-               });
+  const auto select = [&](std::int64_t begin, std::int64_t end) {
+    if (row == 2) return select_elements<std::uint16_t>(from, at + begin, end - begin, to + begin * row);
+    if (row == 4) return select_elements<std::uint32_t>(from, at + begin, end - begin, to + begin * row);
+    if (row == 8) return select_elements<std::uint64_t>(from, at + begin, end - begin, to + begin * row);
+    for (std::int64_t i = begin; i < end; ++i)
+      std::memcpy(to + i * row, from + at[i] * row, static_cast<std::size_t>(row));
+  };
+  parallel_for(index.count(), std::max<std::int64_t>(1, terms_a_thread / width), run.threads, select);
 }
 
 const AddKernel index_sum_kernels = add_kernels<&index_sum<float>, &index_sum<double>>("index_sum", Layout::rows);
+const AddKernel add_index_sum_kernels =
+    add_kernels<&add_index_sum<float>, &add_index_sum<double>>("add_index_sum", Layout::rows);
 const AddKernel embedding_kernels = add_kernels<&embedding, &embedding>("embedding", Layout::rows);
 
 }  // namespace

@@ -87,15 +87,19 @@ def places(index: torch.Tensor, dim: int, shape: Sequence[int]) -> torch.Tensor:
 
     Its other coordinates are its own, or 0 where the tensor has size 1 and is repeated. -1 stays -1.
     """
-    place, stride = torch.zeros((), dtype=torch.int64, device=index.device), 1
+    if len(shape) == 1:
+        return index
+    place, stride = None, 1
     for d in range(len(shape) - 1, -1, -1):
         if d == dim:
-            place = place + index * stride
+            own = index if stride == 1 else index * stride
+            place = own if place is None else own + place
         elif shape[d] != 1:
-            steps = torch.arange(index.shape[d], device=index.device) * stride
-            place = place + steps.view(-1, *(1 for _ in shape[d + 1 :]))
+            steps = (torch.arange(index.shape[d], device=index.device) * stride).view(-1, *(1 for _ in shape[d + 1 :]))
+            place = steps if place is None else place + steps
         stride = stride * shape[d]
-    return torch.where(index < 0, -1, place)
+    assert place is not None
+    return place if is_readable(index) else torch.where(index < 0, -1, place)  # -1 is refused before, where it can be
 
 
 def indexed(op: str, input: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, Sequence[int]]:

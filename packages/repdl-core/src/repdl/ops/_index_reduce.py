@@ -117,13 +117,53 @@ def touched(index: Tensor, rows: int) -> Tensor:
     return flags.index_fill(0, index, True).unsqueeze(1) if rows else flags.unsqueeze(1)
 
 
-def added(table: Tensor, index: Tensor, terms: Tensor, alpha: float, contract: str) -> Tensor:
-    """`table + alpha * index_sum(terms)`; to rows without terms the zero is added that changes no bit."""
-    storage, (table, terms) = widened(table, terms)
-    total = _ops.index_sum(terms, index, table.shape[0], contract)
+def _check_sum(input: Tensor, index: Tensor, values: Tensor, alpha: float, contract: str) -> None:
+    op = "add_index_sum"
+    check_dtype(op, (torch.int64,), index=index)
+    check_dim(op, 2, input=input, values=values)
+    check_dim(op, 1, index=index)
+    check_size(op, "index.shape[0]", index.shape[0], values.shape[0], "values.shape[0]")
+    check_size(op, "values.shape[1]", values.shape[1], input.shape[1], "input.shape[1]")
+
+
+def _sum_formula(input: Tensor, index: Tensor, values: Tensor, alpha: float, contract: str) -> Tensor:
+    """To rows without terms the zero is added that changes no bit."""
+    total = _ops.index_sum(values, index, input.shape[0], contract)
     nothing = constant(math.copysign(0.0, -math.copysign(1.0, alpha)), total.dtype, total.device)
-    total = torch.where(touched(index, table.shape[0]), total, nothing)
-    return narrowed(add(table, total, alpha=alpha, contract=contract), storage)
+    total = torch.where(touched(index, input.shape[0]), total, nothing)
+    return add(input, total, alpha=alpha, contract=contract)
+
+
+def _setup_sum(ctx: Any, inputs: Any, output: Any) -> None:
+    _, index, _, ctx.alpha, ctx.contract = inputs
+    ctx.save_for_backward(index)
+
+
+def _sum_backward(ctx: Any, grad: Tensor) -> Any:
+    (index,) = ctx.saved_tensors
+    storage, (grad,) = widened(grad)
+    terms = None
+    if ctx.needs_input_grad[2]:
+        scaled = grad
+        if ctx.alpha != 1:
+            scaled = _ops.mul(grad, constant(ctx.alpha, grad.dtype, grad.device), ctx.contract)
+        terms = narrowed(_ops.embedding(scaled, index, -1, False, ctx.contract), storage)
+    return narrowed(grad, storage), None, terms, None, None
+
+
+added: Callable[..., Tensor] = registry.define(
+    "add_index_sum",
+    "(Tensor input, Tensor index, Tensor values, float alpha, str contract) -> Tensor",
+    check=_check_sum,
+    check_values=lambda input, index, values, alpha, c: check_index("add_index_sum", index, input.shape[0]),
+    fake=lambda input, index, values, alpha, contract: input.new_empty(input.shape),
+    setup_context=_setup_sum,
+    backward=_sum_backward,
+    dtypes=Dtypes(integers=("index",)),
+    formula=_sum_formula,
+    calls=("add", "add_alpha", "index_sum"),
+    family="index_sum",
+)
 
 
 def _extreme(reduce: str, values: Tensor, index: Tensor, size: int) -> Tensor:

@@ -1,26 +1,29 @@
 """Averages over windows: the sum of the elements that exist, in row-major order, divided once.
 
-Windows side by side are parts of the input; others are rows of a table (`repdl.ops._windows`).
+Windows side by side are parts of the input; others are those of the op, which gets them as numbers: what a call
+depends on beside its tensors are numbers (`repdl.replay`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import Any, NamedTuple
 
 import torch
 
-from repdl import registry
+from repdl import layout, registry
 from repdl.contract import Contract, contract_name
-from repdl.dtypes import ALL
-from repdl.errors import as_int, check, check_bool, check_dim, check_dtype, check_tensor
+from repdl.dtypes import ALL, Dtypes
+from repdl.errors import as_int, check, check_bool, check_dim, check_dtype, check_size, check_tensor
 from repdl.ops._number import constant, floating
 from repdl.ops._windows import (
-    adaptive_side,
+    Side,
     check_least,
     per_side,
     rows,
-    side,
+    select,
     strides,
     table,
     untable,
@@ -64,30 +67,153 @@ def _tiles(input: Tensor, counts: Sequence[int], kernel: Sequence[int]) -> tuple
     return view, inner
 
 
-def _products(columns: Sequence[Tensor]) -> Tensor:
-    """The products of one number of each column, in row-major order, `(O, 1)`."""
-    total = columns[0]
-    for column in columns[1:]:
+class _Side(NamedTuple):
+    """The windows on one side: where each begins and ends, and what it counts for in the divisor."""
+
+    starts: list[int]
+    stops: list[int]
+    lengths: list[int]
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _side(size: int, count: int, kernel: int, stride: int, padding: int, length: int | None) -> _Side:
+    """`count` windows of a padded side of `size`; a length of 0: that of each in the input, None: with the padding."""
+    starts = [i * stride - padding for i in range(count)]
+    stops = [min(start + kernel, size + padding) for start in starts]
+    inside = [max(start, 0) for start in starts], [min(stop, size) for stop in stops]
+    first, last = (starts, stops) if length is None else inside
+    return _Side(*inside, [length or stop - start for start, stop in zip(first, last)])
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _adaptive_side(size: int, count: int) -> _Side:
+    starts = [i * size // count for i in range(count)]
+    stops = [((i + 1) * size + count - 1) // count for i in range(count)]
+    return _Side(starts, stops, [stop - start for start, stop in zip(starts, stops)])
+
+
+def _pooled(input: Tensor, sides: Sequence[_Side], contract: str) -> Tensor:
+    """The average of windows; `input` may be one image."""
+    images = input if input.dim() == len(sides) + 2 else input.unsqueeze(0)
+    numbers = [[n for side in sides for n in side[i]] for i in range(3)]
+    output = _op(images, *numbers, [len(side.starts) for side in sides], contract)
+    return output if images is input else output.squeeze(0)  # type: ignore[no-any-return]
+
+
+def _check_windows(
+    op: str, starts: list[int], stops: list[int], lengths: list[int], counts: Sequence[int], sizes: Sequence[int]
+) -> None:
+    check(op, min(*counts, *sizes) > 0, lambda: f"sides are {tuple(sizes)} and {tuple(counts)}, expected at least 1")
+    for name, numbers in (("starts", starts), ("stops", stops), ("lengths", lengths)):
+        check_size(op, f"len({name})", len(numbers), sum(counts), "the number of windows of all sides")
+    first = 0
+    for count, size in zip(counts, sizes):
+        for start, stop in zip(starts[first : first + count], stops[first : first + count]):
+            check(
+                op,
+                0 <= start <= stop <= size,
+                lambda: f"a window goes from {start} to {stop} of a side, expected numbers from 0 to {size}, ascending",
+            )
+        first += count
+    check(op, 0 not in lengths, "a length is 0, expected another number: sums are divided by it")
+
+
+def _check(
+    input: Tensor, starts: list[int], stops: list[int], lengths: list[int], size: list[int], contract: str
+) -> None:
+    check_dim("avg_pool", (3, 4, 5), input=input)
+    check_size("avg_pool", "len(size)", len(size), input.dim() - 2, "input.dim() - 2")
+    _check_windows("avg_pool", starts, stops, lengths, size, input.shape[2:])
+
+
+def _check_backward(
+    grad: Tensor, starts: list[int], stops: list[int], lengths: list[int], size: list[int], contract: str
+) -> None:
+    check_dim("avg_pool_backward", (3, 4, 5), grad=grad)
+    check_size("avg_pool_backward", "len(size)", len(size), grad.dim() - 2, "grad.dim() - 2")
+    _check_windows("avg_pool_backward", starts, stops, lengths, grad.shape[2:], size)
+
+
+def _by(lengths: list[int], counts: Sequence[int], like: Tensor) -> Tensor:
+    """The product of the lengths of each window, rounded once, `(O, 1)`."""
+    total = torch.ones(1, dtype=torch.int64)
+    for column in torch.tensor(lengths, dtype=torch.int64).split(counts):
         total = (total.unsqueeze(1) * column).reshape(-1)
-    return total.unsqueeze(1)
+    return floating(total, like.dtype).unsqueeze(1).to(like.device)
 
 
-def _counts(
-    counts: Sequence[int],
-    sizes: Sequence[int],
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    with_padding: bool,
-    device: torch.device,
+def _windows(
+    starts: list[int], stops: list[int], counts: Sequence[int], sizes: Sequence[int], device: torch.device
+) -> tuple[Tensor, Tensor | None]:
+    """The rows of each window, and which of them it has."""
+    sides, first = [], 0
+    for count in counts:
+        start, stop = (torch.tensor(x[first : first + count], device=device).unsqueeze(1) for x in (starts, stops))
+        longest = int((stop - start).max())
+        at = start + torch.arange(longest, device=device)
+        whole = bool((stop - start == longest).all())
+        sides.append(Side(at.minimum(stop - 1).clamp(min=0), None if whole else at < stop))
+        first += count
+    return rows(sides, sizes)
+
+
+def _formula(
+    input: Tensor, starts: list[int], stops: list[int], lengths: list[int], size: list[int], contract: str
 ) -> Tensor:
-    """How many elements each window has; with padding, those too, up to the end of the padded side."""
-    columns = []
-    for count, n, k, s, p in zip(counts, sizes, kernel, stride, padding):
-        start = torch.arange(count, device=device) * s - p
-        end = (start + k).clamp(max=n + p)
-        columns.append(end - start if with_padding else end.clamp(max=n) - start.clamp(min=0))
-    return _products(columns)
+    place, inside = _windows(starts, stops, size, input.shape[2:], input.device)
+    total = window_sums(table(input, len(size)), place, inside, contract)
+    return untable(_ops.div(total, _by(lengths, size, input), contract), input, size)
+
+
+def _backward_formula(
+    grad: Tensor, starts: list[int], stops: list[int], lengths: list[int], size: list[int], contract: str
+) -> Tensor:
+    counts, elements = list(grad.shape[2:]), math.prod(size)
+    place, inside = _windows(starts, stops, counts, size, grad.device)
+    quotients = _ops.div(table(grad, len(size)), _by(lengths, counts, grad), contract)
+    owner = torch.arange(place.shape[0], device=grad.device).unsqueeze(1).expand(place.shape)
+    terms = select(quotients, owner.reshape(-1), contract)
+    if inside is not None:  # what is in no window is a term of an element behind the last one
+        place = torch.where(inside, place, elements)
+    total = _ops.index_sum(terms, place.reshape(-1), elements + 1, contract).narrow(0, 0, elements)
+    return untable(total, grad, size)
+
+
+def _resized(images: Tensor, *rest: Any) -> Tensor:
+    """An output with the sides of the next-to-last argument."""
+    return layout.images([*images.shape[:2], *rest[-2]], images).empty(images)
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    input, *ctx.numbers, _, ctx.contract = inputs
+    ctx.sides = list(input.shape[2:])
+
+
+_SCHEMA = "int[] starts, int[] stops, int[] lengths, int[] size, str contract) -> Tensor"
+
+_op: Callable[..., Tensor] = registry.define(
+    "avg_pool",
+    f"(Tensor input, {_SCHEMA}",
+    check=_check,
+    fake=_resized,
+    setup_context=_setup_context,
+    backward=lambda ctx, grad: (_op_backward(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 5),
+    dtypes=Dtypes(),
+    formula=_formula,
+    calls=("div", "embedding", "index_sum", "sum"),
+)
+_op_backward: Callable[..., Tensor] = registry.define(
+    "avg_pool_backward",
+    f"(Tensor grad, {_SCHEMA}",
+    check=_check_backward,
+    fake=_resized,
+    setup_context=_setup_context,
+    backward=lambda ctx, grad: (_op(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 5),
+    dtypes=Dtypes(),
+    formula=_backward_formula,
+    calls=("div", "embedding", "index_sum"),
+    family="avg_pool",
+)
 
 
 def _average(
@@ -134,15 +260,11 @@ def _average(
         storage, (wide,) = widened(windows)
         total = _ops.sum(wide, inner, False, contract)
         return narrowed(_ops.div(total, constant(divisor, total.dtype, total.device), contract), storage)
-    storage, (wide,) = widened(input)
-    sides = [side(n, c, k, s, p, 1, input.device) for n, c, k, s, p in zip(sizes, counts, kernel, step, padded)]
-    total = window_sums(table(wide, dims), *rows(sides, sizes), contract)
-    if divisor is None and not whole:
-        many = _counts(counts, sizes, kernel, step, padded, count_include_pad, input.device)
-        by = floating(many, total.dtype)
-    else:
-        by = constant(math.prod(kernel) if divisor is None else divisor, total.dtype, total.device)
-    return narrowed(untable(_ops.div(total, by, contract), input, counts), storage)
+    lengths: list[int | None] = [None if count_include_pad else 0] * dims
+    if divisor is not None:
+        lengths = [divisor, *[1] * (dims - 1)]
+    given = zip(sizes, counts, kernel, step, padded, lengths)
+    return _pooled(input, [_side(*(x if x is None else index(x) for x in side)) for side in given], contract)
 
 
 def _adaptive(
@@ -155,13 +277,7 @@ def _adaptive(
     if not any(n % c for c, n in zip(counts, sizes)):
         windows, inner = _tiles(input, counts, [n // c for c, n in zip(counts, sizes)])
         return _ops.mean(windows, inner, False, contract)  # type: ignore[no-any-return]
-    storage, (wide,) = widened(input)
-    sides = [adaptive_side(n, c, input.device) for n, c in zip(sizes, counts)]
-    total = window_sums(table(wide, dims), *rows(sides, sizes), contract)
-    lengths = [s.at.shape[1] + torch.zeros_like(s.at[:, 0]) if s.inside is None else s.inside.sum(1) for s in sides]
-    return narrowed(
-        untable(_ops.div(total, floating(_products(lengths), total.dtype), contract), input, counts), storage
-    )
+    return _pooled(input, [_adaptive_side(index(n), index(c)) for n, c in zip(sizes, counts)], contract)
 
 
 def adaptive_sizes(op: str, dims: int, input: Tensor, output_size: Ints | Sequence[int | None] | None) -> list[int]:
@@ -204,7 +320,7 @@ def avg_pool1d(
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
         DTypeError: if `input` is of no dtype of the contract.
 
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool1d.html
+    Contract: avg_pool v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool1d.html
     """
     return _average(
         "avg_pool1d",
@@ -247,7 +363,7 @@ def avg_pool2d(
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
         DTypeError: if `input` is of no dtype of the contract.
 
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool2d.html
+    Contract: avg_pool v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool2d.html
     """
     return _average(
         "avg_pool2d",
@@ -290,7 +406,7 @@ def avg_pool3d(
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
         DTypeError: if `input` is of no dtype of the contract.
 
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool3d.html
+    Contract: avg_pool v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool3d.html
     """
     return _average(
         "avg_pool3d",
@@ -322,7 +438,7 @@ def adaptive_avg_pool1d(
         ShapeError: if a size is negative, or the input has none.
         DTypeError: if `input` is of no dtype of the contract.
 
-    Contract: sum v1.
+    Contract: avg_pool v1.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_avg_pool1d.html
     """
     return _adaptive("adaptive_avg_pool1d", 1, input, output_size, contract_name(contract))
@@ -344,7 +460,7 @@ def adaptive_avg_pool2d(
         ShapeError: if a size is negative, or the input has none.
         DTypeError: if `input` is of no dtype of the contract.
 
-    Contract: sum v1.
+    Contract: avg_pool v1.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_avg_pool2d.html
     """
     return _adaptive("adaptive_avg_pool2d", 2, input, output_size, contract_name(contract))
@@ -366,7 +482,7 @@ def adaptive_avg_pool3d(
         ShapeError: if a size is negative, or the input has none.
         DTypeError: if `input` is of no dtype of the contract.
 
-    Contract: sum v1.
+    Contract: avg_pool v1.
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_avg_pool3d.html
     """
     return _adaptive("adaptive_avg_pool3d", 3, input, output_size, contract_name(contract))

@@ -1,21 +1,25 @@
 """interpolate: elements, or sums of weighted elements, at positions that are exact fractions.
 
 Where an output element lies in the input is a rational number, computed in integers; a weight is rounded to a double
-and from that to the dtype. Sides are done one after the other, from the last one on.
+and from that to the dtype. Sides are done one after the other, from the last one on. The ops get positions and weights
+as integers, weights as the bits of doubles: what a call depends on beside its tensors are numbers (`repdl.replay`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cache
 from operator import index
+from struct import pack, unpack
 from typing import Any
 
 import torch
 
 from repdl import layout, registry
 from repdl.contract import Contract, contract_name
-from repdl.dtypes import ALL
+from repdl.dtypes import ALL, Dtypes
 from repdl.errors import (
     UnsupportedError,
     as_float,
@@ -24,6 +28,7 @@ from repdl.errors import (
     check_bool,
     check_dim,
     check_dtype,
+    check_size,
     check_tensor,
 )
 from repdl.numbers import as_double
@@ -94,38 +99,232 @@ def _smoothed(mode: str, size: int, scale: Fraction, number: int) -> Taps:
     return tuple(range(first, end)), tuple(w / total for w in weights)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _smoothed_taps(mode: str, size: int, count: int, factor: float | None, align: bool) -> tuple[Tensor, Tensor]:
-    """As `_taps`, with antialias; what an element has less than another is position `size`, which is a zero."""
-    if align:
-        scale = Fraction(size - 1, count - 1) if count > 1 else Fraction(0)
+@cache
+def _computed_taps(
+    mode: str, size: int, count: int, factor: float | None, align: bool, antialias: bool
+) -> tuple[list[list[int]], list[list[int]]]:
+    if antialias:
+        if align:
+            scale = Fraction(size - 1, count - 1) if count > 1 else Fraction(0)
+        else:
+            scale = Fraction(size, count) if factor is None else 1 / Fraction(factor)
+        taps = [_smoothed(mode, size, scale, i) for i in range(count)]
     else:
-        scale = Fraction(size, count) if factor is None else 1 / Fraction(factor)
-    taps = [_smoothed(mode, size, scale, i) for i in range(count)]
-    most = max(len(at) for at, _ in taps)
-    places = [[*at, *[size] * (most - len(at))] for at, _ in taps]
-    weights = [[*map(as_double, weights), *[0.0] * (most - len(weights))] for _, weights in taps]
-    return torch.tensor(places), torch.tensor(weights, dtype=torch.float64)
+        kind = _nearest if mode.startswith("nearest") else _cubic if mode == "bicubic" else _linear
+        taps = [kind(position, size - 1) for position in _positions(mode, size, count, factor, align)]
+    return [list(at) for at, _ in taps], [[_bits(as_double(w)) for w in weights] for _, weights in taps]
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _taps(mode: str, size: int, count: int, factor: float | None, align: bool) -> tuple[Tensor, Tensor]:
-    """Positions in the input, `(O, T)`, and their weights as doubles, of the elements of a side."""
-    kind = _nearest if mode.startswith("nearest") else _cubic if mode == "bicubic" else _linear
-    taps = [kind(position, size - 1) for position in _positions(mode, size, count, factor, align)]
-    weights = [[as_double(w) for w in weights] for _, weights in taps]
-    return torch.tensor([at for at, _ in taps]), torch.tensor(weights, dtype=torch.float64)
+def _taps(
+    mode: str, sizes: list[int], counts: list[int], factors: list[float | None], align: bool, antialias: bool
+) -> tuple[list[int], list[int]]:
+    """Positions in the input of the elements of each side, in row-major order, and the bits of their weights.
+
+    With antialias, what an element has less than another is a position behind the last one, which is no element.
+    """
+    sides = [_computed_taps(mode, *side, align, antialias) for side in zip(sizes, counts, factors)]
+    most = max((len(at) for places, _ in sides for at in places), default=0)
+    places = [i for (all_at, _), n in zip(sides, sizes) for at in all_at for i in (*at, *[n] * (most - len(at)))]
+    return places, [w for _, rows in sides for row in rows for w in (*row, *[0] * (most - len(row)))]
 
 
-def _resampled(input: Tensor, dim: int, at: Tensor, weights: Tensor, with_zero: bool, contract: str) -> Tensor:
-    """One side: the sum of weighted elements, in ascending order of positions; perhaps a zero behind the last one."""
-    side = input.movedim(dim, 0)
-    columns = side.reshape(side.shape[0], -1)
-    columns = torch.nn.functional.pad(columns, (0, 0, 0, 1)) if with_zero else columns
-    terms = select(columns, at, contract)
-    factors = cast(weights.to(input.device), input.dtype).unsqueeze(2)
-    total = _ops.sum(_ops.mul(terms, factors, contract), [1], False, contract)
-    return total.view(-1, *side.shape[1:]).movedim(0, dim)  # type: ignore[no-any-return]
+def _bits(value: float) -> int:
+    return unpack("<q", pack("<d", value))[0]  # type: ignore[no-any-return]
+
+
+def _check_images(
+    op: str, name: str, images: Tensor, at: list[int], counts: Sequence[int], ends: Sequence[int]
+) -> None:
+    """Raise unless `at` has as many positions for each of `counts` elements of a side, all less than its end."""
+    check_dim(op, (3, 4, 5), **{name: images})
+    taps = len(at) // max(sum(counts), 1)
+    check(op, len(at) == taps * sum(counts), lambda: f"at has {len(at)} positions, expected as many of each element")
+    first = 0
+    for count, end in zip(counts, ends):
+        here = at[first : first + taps * count]
+        check(
+            op,
+            not here or 0 <= min(here) <= max(here) < end,
+            lambda: f"at has positions from {min(here)} to {max(here)} of a side, expected 0 to {end - 1}",
+        )
+        first += taps * count
+
+
+def _check_sides(op: str, name: str, images: Tensor, size: list[int]) -> None:
+    check_dim(op, (3, 4, 5), **{name: images})
+    check_size(op, "len(size)", len(size), images.dim() - 2, f"{name}.dim() - 2")
+    check(op, min(size) > 0, lambda: f"size is {tuple(size)}, expected at least 1")
+
+
+def _check_nearest(input: Tensor, at: list[int], size: list[int], contract: str) -> None:
+    _check_sides("nearest", "input", input, size)
+    check_size("nearest", "len(at)", len(at), sum(size), "sum(size)")
+    _check_images("nearest", "input", input, at, size, input.shape[2:])
+
+
+def _check_nearest_backward(grad: Tensor, at: list[int], size: list[int], contract: str) -> None:
+    op = "nearest_backward"
+    _check_sides(op, "grad", grad, size)
+    check_size(op, "len(at)", len(at), sum(grad.shape[2:]), "sum(grad.shape[2:])")
+    _check_images(op, "grad", grad, at, grad.shape[2:], size)
+
+
+def _place(at: list[int], counts: Sequence[int], sizes: Sequence[int], device: torch.device) -> Tensor:
+    """The row of a table of positions that each output is, (O)."""
+    sides = torch.tensor(at, device=device).split([int(n) for n in counts])
+    return rows([Side(positions.unsqueeze(1), None) for positions in sides], sizes)[0].squeeze(1)
+
+
+def _nearest_formula(input: Tensor, at: list[int], size: list[int], contract: str) -> Tensor:
+    place = _place(at, size, input.shape[2:], input.device)
+    return untable(select(table(input, len(size)), place, contract), input, size)
+
+
+def _nearest_backward_formula(grad: Tensor, at: list[int], size: list[int], contract: str) -> Tensor:
+    place = _place(at, grad.shape[2:], size, grad.device)
+    total = _ops.index_sum(table(grad, len(size)), place, math.prod(size), contract)
+    return untable(total, grad, size)
+
+
+def _resized(images: Tensor, *rest: Any) -> Tensor:
+    """An output with the sides of the next-to-last argument."""
+    return layout.images([*images.shape[:2], *rest[-2]], images).empty(images)
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    input, *ctx.numbers, _, ctx.contract = inputs
+    ctx.sides = list(input.shape[2:])
+
+
+_nearest_op: Callable[..., Tensor] = registry.define(
+    "nearest",
+    "(Tensor input, int[] at, int[] size, str contract) -> Tensor",
+    check=_check_nearest,
+    fake=_resized,
+    setup_context=_setup_context,
+    backward=lambda ctx, grad: (_nearest_backward_op(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 3),
+    dtypes=Dtypes(moves=True),
+    formula=_nearest_formula,
+    calls=("embedding",),
+    family="interpolate",
+)
+_nearest_backward_op: Callable[..., Tensor] = registry.define(
+    "nearest_backward",
+    "(Tensor grad, int[] at, int[] size, str contract) -> Tensor",
+    check=_check_nearest_backward,
+    fake=_resized,
+    setup_context=_setup_context,
+    backward=lambda ctx, grad: (_nearest_op(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 3),
+    dtypes=Dtypes(),
+    formula=_nearest_backward_formula,
+    calls=("index_sum",),
+    family="interpolate",
+)
+
+
+def _check_weighted(op: str, name: str, images: Tensor, at: list[int], weights: list[int], sides: list[int]) -> None:
+    check_dim(op, (3, 4, 5), **{name: images})
+    dims = images.dim() - 2
+    check(
+        op,
+        sides == sorted(set(sides)) and all(0 <= d < dims for d in sides),
+        lambda: f"sides is {sides}, expected some of 0 to {dims - 1}, ascending",
+    )
+    check_size(op, "len(weights)", len(weights), len(at), "len(at)")
+
+
+def _check_resample(
+    input: Tensor, at: list[int], weights: list[int], sides: list[int], size: list[int], contract: str
+) -> None:
+    op = "resample"
+    _check_weighted(op, "input", input, at, weights, sides)
+    _check_sides(op, "input", input, size)
+    _check_images(op, "input", input, at, [size[d] for d in sides], [input.shape[2 + d] + 1 for d in sides])
+    for d, n in enumerate(size):
+        if d not in sides:
+            check_size(op, f"size[{d}]", n, input.shape[2 + d], "that of the input, as sides has it not")
+
+
+def _check_resample_backward(
+    grad: Tensor, at: list[int], weights: list[int], sides: list[int], size: list[int], contract: str
+) -> None:
+    op = "resample_backward"
+    _check_weighted(op, "grad", grad, at, weights, sides)
+    _check_sides(op, "grad", grad, size)
+    _check_images(op, "grad", grad, at, [grad.shape[2 + d] for d in sides], [size[d] + 1 for d in sides])
+    for d, n in enumerate(size):
+        if d not in sides:
+            check_size(op, f"size[{d}]", n, grad.shape[2 + d], "that of the gradient, as sides has it not")
+
+
+def _terms(at: list[int], weights: list[int], counts: Sequence[int], like: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Positions and weights of each side, (O, T)."""
+    numbers = [int(n) for n in counts]
+    taps = len(at) // max(sum(numbers), 1)
+    places = torch.tensor(at, dtype=torch.int64).view(-1, taps).to(like.device).split(numbers)
+    factors = torch.tensor(weights, dtype=torch.int64).view(torch.float64).to(like.device)
+    return list(zip(places, cast(factors, like.dtype).view(-1, taps).split(numbers)))
+
+
+def _resample_formula(
+    input: Tensor, at: list[int], weights: list[int], sides: list[int], size: list[int], contract: str
+) -> Tensor:
+    """One side after the other: the sum of weighted elements, in ascending order of positions.
+
+    Terms that are no elements are zeros behind the others, which change no lane.
+    """
+    output, terms = input, _terms(at, weights, [size[d] for d in sides], input) if sides else []
+    for d, (place, factors) in list(zip(sides, terms))[::-1]:
+        side = output.movedim(d + 2, 0)
+        table = torch.nn.functional.pad(side.reshape(side.shape[0], -1), (0, 0, 0, 1))  # and a zero, for no element
+        elements = select(table, place, contract)
+        total = _ops.sum(_ops.mul(elements, factors.unsqueeze(2), contract), [1], False, contract)
+        output = total.view(size[d], *side.shape[1:]).movedim(0, d + 2)
+    return _as_images(output, input)
+
+
+def _resample_backward_formula(
+    grad: Tensor, at: list[int], weights: list[int], sides: list[int], size: list[int], contract: str
+) -> Tensor:
+    output, terms = grad, _terms(at, weights, [grad.shape[d + 2] for d in sides], grad) if sides else []
+    for d, (place, factors) in zip(sides, terms):
+        side = output.movedim(d + 2, 0)
+        values = _ops.mul(side.reshape(side.shape[0], 1, -1), factors.unsqueeze(2), contract)
+        total = _ops.index_sum(values.flatten(0, 1), place.reshape(-1), size[d] + 1, contract).narrow(0, 0, size[d])
+        output = total.view(size[d], *side.shape[1:]).movedim(0, d + 2)
+    return _as_images(output, grad)
+
+
+def _as_images(output: Tensor, like: Tensor) -> Tensor:
+    stored = output.contiguous(memory_format=layout.memory_format(like))
+    return stored.clone() if stored is like else stored
+
+
+_resample_op: Callable[..., Tensor] = registry.define(
+    "resample",
+    "(Tensor input, int[] at, int[] weights, int[] sides, int[] size, str contract) -> Tensor",
+    check=_check_resample,
+    fake=_resized,
+    setup_context=_setup_context,
+    backward=lambda ctx, grad: (_resample_backward_op(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 5),
+    dtypes=Dtypes(),
+    formula=_resample_formula,
+    calls=("embedding", "mul", "sum"),
+    family="interpolate",
+)
+_resample_backward_op: Callable[..., Tensor] = registry.define(
+    "resample_backward",
+    "(Tensor grad, int[] at, int[] weights, int[] sides, int[] size, str contract) -> Tensor",
+    check=_check_resample_backward,
+    fake=_resized,
+    setup_context=_setup_context,
+    backward=lambda ctx, grad: (_resample_op(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 5),
+    dtypes=Dtypes(),
+    formula=_resample_backward_formula,
+    calls=("index_sum", "mul"),
+    family="interpolate",
+)
 
 
 def _each(op: str, name: str, value: Any, dims: int, read: Callable[[str, str, Any], Any]) -> list[Any]:
@@ -171,7 +370,7 @@ def interpolate(
         UnsupportedError: for the mode 'lanczos'.
         DTypeError: if `input` is of no dtype of the contract.
 
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html
+    Contract: interpolate v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html
     """
     op, name = "interpolate", contract_name(contract)
     check_tensor(op, input=input)
@@ -213,14 +412,14 @@ def interpolate(
     check(op, min(counts) > 0, lambda: f"size is {tuple(counts)}, expected at least 1")
     if mode == "area":
         return _AREA[dims - 1](input, counts, contract=name)
-    find = _smoothed_taps if antialias else _taps
-    taps = [find(mode, n, c, f, bool(align_corners)) for n, c, f in zip(sizes, counts, factors)]
+    sides = [d for d in range(dims) if counts[d] != sizes[d] or factors[d] not in (None, 1)]
     if mode.startswith("nearest"):
-        place, _ = rows([Side(at.to(input.device), None) for at, _ in taps], sizes)
-        return untable(select(table(input, dims), place.squeeze(1), name), input, counts)
-    storage, (output,) = widened(input)
-    for d in range(dims - 1, -1, -1):
-        if counts[d] != sizes[d] or factors[d] not in (None, 1):
-            at, weights = (t.to(input.device) for t in taps[d])
-            output = _resampled(output, d + 2, at, weights, antialias, name)
-    return narrowed(output, storage).contiguous(memory_format=layout.memory_format(input))
+        sides = list(range(dims))
+    chosen = ([x[d] for d in sides] for x in (sizes, counts, factors))
+    at, weights = _taps(mode, *chosen, bool(align_corners), antialias)
+    if mode.startswith("nearest"):
+        return _nearest_op(input, at, counts, name)  # type: ignore[no-any-return]
+    if not sides:
+        storage, (output,) = widened(input)
+        return narrowed(output, storage).contiguous(memory_format=layout.memory_format(input))
+    return _resample_op(input, at, weights, sides, counts, name)  # type: ignore[no-any-return]

@@ -35,6 +35,10 @@ def _rows(shape: tuple[int, ...], width: int, size: int, padding: int = -1, **ki
     return uniform(1, size, width, **kind), index(2, size, *shape), padding, False
 
 
+def _added(n: int, width: int, size: int, alpha: float = 1.0, **kind: Any) -> tuple[Any, ...]:
+    return uniform(3, size, width, **kind), index(2, size, n), uniform(1, n, width, **kind), alpha
+
+
 CASES = [
     *(
         Case("index_sum", f"terms_{n}", lambda n=n: _one_row(n, 3), dtypes=DOUBLE if n in (65, 1025) else ())
@@ -79,4 +83,24 @@ CASES = [
             Case(op, "no_rows", lambda: (uniform(1, 0, 3), torch.zeros(0, dtype=torch.int64), 0)),
         )
     ),
+    *(
+        Case("add_index_sum", f"width_{d}", lambda d=d: _added(150, d, 40), dtypes=EVERY if d in (1, 16) else ())
+        for d in (1, 2, 15, 16, 33, 130)
+    ),
+    *(
+        Case("add_index_sum", f"terms_of_width_{d}", lambda d=d: _added(5000, d, 30), dtypes=DOUBLE if d == 1 else ())
+        for d in (1, 3, 20)
+    ),
+    Case("add_index_sum", "many_rows", lambda: _added(1500, 1, 3000), dtypes=DOUBLE),
+    Case("add_index_sum", "alpha", lambda: _added(70, 1, 40, -0.3), dtypes=EVERY),
+    Case("add_index_sum", "alpha_of_rows", lambda: _added(70, 20, 40, 2.5), dtypes=DOUBLE),
+    Case("add_index_sum", "special", lambda: _added(60, 1, 50, special=True), dtypes=EVERY),
+    Case("add_index_sum", "special_rows", lambda: _added(60, 18, 50, -1.5, special=True), dtypes=DOUBLE),
+    Case("add_index_sum", "minus_zero", lambda: (torch.full((5, 1), -0.0), index(2, 3, 4), torch.zeros(4, 1), -2.0)),
+    Case("add_index_sum", "subnormal", lambda: _added(60, 3, 20, scale=2.0**-130), dtypes=DOUBLE),
+    Case("add_index_sum", "strided", lambda: (uniform(3, 4, 7).t(), index(2, 7, 30), uniform(1, 4, 30).t(), 1.0)),
+    Case("add_index_sum", "no_terms", lambda: _added(0, 3, 20), dtypes=EVERY),
+    Case("add_index_sum", "no_rows", lambda: (uniform(3, 0, 2), index(2, 1, 0), uniform(1, 0, 2), 1.0)),
+    Case("index_sum", "narrow_many_terms", lambda: _sum(5000, 1, 3), dtypes=DOUBLE),
+    Case("index_sum", "narrow_special", lambda: _sum(300, 1, 100, special=True), dtypes=EVERY),
 ]

@@ -1,0 +1,109 @@
+// Sums of few terms (sum.md), many columns at once: as many as there are lanes at most, so that each is a lane.
+//
+//   if (fits_lanes(n, contract)) fold_terms<T>(n, columns, term, out);
+//     out[c] = the sum of term.at(i, load)[c] over i < n, canonical
+//
+// A lane of one term is +0 + x, which is x but for -0, and no sum of lanes is -0: the lanes are the terms
+// themselves here, and +0 is added to the result, which has the same bits.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/routes.hpp"
+#include "reduce/sum.hpp"
+#include "simd/simd.hpp"
+#include "simd/simd_double.hpp"
+
+namespace repdl::cpu {
+
+inline bool fits_lanes(std::int64_t n, const Contract& contract) {
+  return n <= contract.sum_lanes && (contract.sum_block == 0 || n <= contract.sum_block);
+}
+
+// Lane j after the folds by 64, 32, ..., half.
+template <class V, int count, int half, int j, class Lane>
+[[gnu::always_inline]] inline V folded_lane(const Lane& lane) {
+  if constexpr (half >= count)
+    return lane(j);
+  else if constexpr (j + half < count)
+    return folded_lane<V, count, 2 * half, j>(lane) + folded_lane<V, count, 2 * half, j + half>(lane);
+  else
+    return folded_lane<V, count, 2 * half, j>(lane);
+}
+
+constexpr int most_unrolled_terms = 16;
+
+template <class T, int count, class Term>
+void fold_terms_of(std::int64_t columns, const Term& term, T* out) {
+  using V = VecOf<T>;
+  std::int64_t c = 0;
+  for (; c + V::width <= columns; c += V::width)
+    canonical(folded_lane<V, count, 1, 0>([&](int i) { return term(i, c, V::width); }) + V::zero()).store(out + c);
+  const int rest = static_cast<int>(columns - c);
+  if (rest > 0)
+    canonical(folded_lane<V, count, 1, 0>([&](int i) { return term(i, c, rest); }) + V::zero()).store(out + c, rest);
+}
+
+template <class T, int count, class Term>
+void fold_unrolled(int n, std::int64_t columns, const Term& term, T* out) {
+  if (n == count) return fold_terms_of<T, count>(columns, term, out);
+  if constexpr (count < most_unrolled_terms) fold_unrolled<T, count + 1>(n, columns, term, out);
+}
+
+// term(i, c, n): columns c .. c + n of term i, at most as many as a vector has.
+template <class T, class Term>
+void fold_terms(std::int64_t n, std::int64_t columns, const Term& term, T* out) {
+  using V = VecOf<T>;
+  if (n == 0) return std::fill(out, out + columns, T(0));
+  if (n <= most_unrolled_terms) {
+    REPDL_ROUTE("few terms: unrolled", sizeof(T));
+    return fold_unrolled<T, 1>(static_cast<int>(n), columns, term, out);
+  }
+  REPDL_ROUTE("few terms: lanes in memory", sizeof(T));
+  for (std::int64_t c = 0; c < columns; c += V::width) {
+    const int width = static_cast<int>(std::min<std::int64_t>(V::width, columns - c));
+    V lane[max_lanes];
+    for (int i = 0; i < n; ++i) lane[i] = term(i, c, width);
+    std::int64_t filled = n;
+    fold_lanes(max_lanes, [&](std::int64_t half) {
+      for (std::int64_t j = 0; j + half < filled; ++j) lane[j] = lane[j] + lane[j + half];
+      filled = std::min(filled, half);
+    });
+    canonical(lane[0] + V::zero()).store(out + c, width);
+  }
+}
+
+// Rows in memory.
+template <class T>
+struct RowTerms {
+  const T* const* row;
+
+  VecOf<T> operator()(std::int64_t i, std::int64_t c, int n) const {
+    return n == VecOf<T>::width ? VecOf<T>::load(row[i] + c) : VecOf<T>::load(row[i] + c, n);
+  }
+};
+
+// Rows in memory, each multiplied by a number.
+template <class T>
+struct WeightedTerms {
+  const T* const* row;
+  const T* weight;
+
+  VecOf<T> operator()(std::int64_t i, std::int64_t c, int n) const {
+    return RowTerms<T>{row}(i, c, n) * VecOf<T>::set1(weight[i]);
+  }
+};
+
+// out[c] = the sum of row[i][c] over i < n, canonical, however many there are.
+template <class T>
+void sum_rows(std::int64_t n, std::int64_t columns, const T* const* row, T* out, const Contract& contract) {
+  if (fits_lanes(n, contract)) return fold_terms(n, columns, RowTerms<T>{row}, out);
+  for (std::int64_t c = 0; c < columns; c += max_sum_columns) {
+    const std::int64_t width = std::min(max_sum_columns, columns - c);
+    sum_columns(n, width, false, [=](std::int64_t i) { return row[i] + c; }, out + c, contract);
+    for (std::int64_t i = c; i < c + width; ++i) out[i] = canonical(out[i]);
+  }
+}
+
+}  // namespace repdl::cpu
