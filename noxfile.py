@@ -245,7 +245,7 @@ def bench(session: nox.Session) -> None:
     session.run(*kernels, "--json", f"{folder}/avx2.json", env=avx2 | {"ONEDNN_MAX_CPU_ISA": "AVX2"})
     session.run("python", "benchmarks/mnist.py")
     session.run("python", "benchmarks/mixed.py")
-    session.run("python", "benchmarks/models.py")
+    session.run("python", "benchmarks/whole_models.py")
 
 
 @nox.session(name="bench-cuda")
