@@ -54,7 +54,7 @@ _DEVICES = ("cpu", "cuda", "meta")
 COMPLEX = "computes with complex numbers; registered ops take their real and imaginary parts"
 _SIGN_OF_ZERO = "which of +0 and -0 it gives depends on the processor"
 _ZEROS = _names("relu clamp clamp_min clamp_max hardtanh max maximum min minimum fmax fmin amax amin aminmax")
-_REASONS = {
+REASONS = {
     Kind.MOVES: "moves data",
     Kind.EXACT: "exact",
     Kind.INTEGER: "exact for integers",
@@ -75,12 +75,12 @@ def judge(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
     if kind is None:
         return Judgement(Verdict.REFUSED, "not in the table of torch's ops (docs/torch-ops.md): nothing is known of it")
     if kind is Kind.DRAWS:
-        return Judgement(Verdict.DRAWN, _REASONS[kind])
+        return Judgement(Verdict.DRAWN, REASONS[kind])
     arguments = dict(zip((a.name for a in op._schema.arguments), args)) | dict(kwargs)
     if name in _ONCE and _ONCE[name](arguments):
         kind = Kind.ROUNDS
     if kind is Kind.REFUSED:
-        return Judgement(Verdict.REFUSED, _REASONS[kind])
+        return Judgement(Verdict.REFUSED, REASONS[kind])
     tensors = [*_tensors(arguments.values()), *_tensors((result,))]
     return _judge_known(name, kind, arguments, tensors, result)
 
@@ -89,8 +89,8 @@ def _judge_known(name: str, kind: Kind, arguments: Arguments, tensors: list[torc
     numeric = {t.dtype for t in tensors}
     fractional = any(dtype.is_floating_point or dtype.is_complex for dtype in numeric)
     if kind is Kind.INTEGER and fractional:
-        return Judgement(Verdict.REFUSED, _SIGN_OF_ZERO if name in _ZEROS else _REASONS[Kind.REFUSED])
-    condition = _CONDITIONS.get(name)
+        return Judgement(Verdict.REFUSED, _SIGN_OF_ZERO if name in _ZEROS else REASONS[Kind.REFUSED])
+    condition = CONDITIONS.get(name)
     problem = None if condition is None else condition(arguments, result)
     if kind is Kind.EXACT and any(d.is_complex for d in numeric) and name not in _ON_COMPLEX:
         problem = COMPLEX
@@ -104,8 +104,8 @@ def _judge_known(name: str, kind: Kind, arguments: Arguments, tensors: list[torc
         return Judgement(Verdict.REFUSED, problem)
     verdict = {Kind.MOVES: Verdict.MOVED, Kind.ROUNDS: Verdict.ROUNDED}.get(kind, Verdict.EXACT)
     if kind is Kind.ROUNDS and not fractional:
-        return Judgement(Verdict.EXACT, _REASONS[Kind.INTEGER])
-    return Judgement(verdict, _REASONS[kind])
+        return Judgement(Verdict.EXACT, REASONS[Kind.INTEGER])
+    return Judgement(verdict, REASONS[kind])
 
 
 def is_registered(op: Any) -> bool:
@@ -284,7 +284,7 @@ def _copies_by_index(arguments: Arguments, result: Any) -> str | None:
 def _scatters(arguments: Arguments, result: Any) -> str | None:
     """Of `scatter`."""
     if arguments.get("reduce") is not None:
-        return _REASONS[Kind.REFUSED] if result.dtype.is_floating_point else None
+        return REASONS[Kind.REFUSED] if result.dtype.is_floating_point else None
     index = arguments["index"]
     return _repeated(index, arguments["dim"]) if "src" in arguments and _is_real(index) and index.dim() else None
 
@@ -308,7 +308,7 @@ def _to_integers(arguments: Arguments, result: Any) -> str | None:
     return "multiplies and divides by a power of ten" if arguments.get("decimals", 0) else None
 
 
-_CONDITIONS: dict[str, Condition] = {
+CONDITIONS: dict[str, Condition] = {
     **dict.fromkeys(("add", "sub", "rsub"), _alpha),
     **dict.fromkeys(("mul", "reciprocal"), _number),
     "div": _quotient,
@@ -341,4 +341,4 @@ def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield from _tensors(value)
 
 
-__all__ = ["COMPLEX", "HALF", "Judgement", "Verdict", "is_registered", "judge"]
+__all__ = ["COMPLEX", "CONDITIONS", "HALF", "REASONS", "Judgement", "Verdict", "is_registered", "judge"]

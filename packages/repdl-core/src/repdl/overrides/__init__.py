@@ -1,0 +1,11 @@
+"""torch's own ops, computed by RepDL: `repdl.enable`.
+
+`functions` says which function of RepDL computes which op, `binding` how arguments and forms of ops become theirs,
+`draws` what random numbers are, `refusal` what happens with all others, `switch` puts them into torch's dispatcher.
+"""
+
+from __future__ import annotations
+
+from repdl.overrides.switch import disable, enable, enabled
+
+__all__ = ["disable", "enable", "enabled"]

@@ -1,0 +1,112 @@
+"""From the arguments of torch's schemas to those of RepDL's functions, in each form that an op has."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from repdl.errors import UnsupportedError
+from repdl.overrides.functions import Row
+
+Tensor = torch.Tensor
+Function = Callable[..., Any]
+_REDUCTIONS = "none", "mean", "sum"
+
+
+def bound(name: str, row: Row, schema: Any) -> Function:
+    """The row's function, taking what the dispatcher gives for a schema; outputs that are given are left out."""
+    given = [a for a in schema.arguments if not a.is_out]
+    parameters = [p for p in inspect.signature(row.function).parameters.values() if p.name != "contract"]
+    known = {p.name for p in parameters}
+    any_name = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    targets: list[tuple[str, Any]] = []
+    for index, argument in enumerate(given):
+        target = row.renamed.get(argument.name, argument.name)
+        if index == 0 and target not in known:
+            target = parameters[0].name
+        targets.append((target if target in known or any_name else "", argument))
+    plan = {a.name: (t, _conversion(a)) for t, a in targets}
+    positional = [a.name for a in given if not a.kwarg_only]
+    direct = all(
+        target == parameter.name and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        for (target, argument), parameter in zip(targets, parameters)
+        if not argument.kwarg_only
+    )
+    if direct and len(positional) <= len(parameters) and not any(c for _, c in plan.values()) and all(
+        t for t, _ in targets
+    ):
+        return row.function
+    unknown = {a.name: a.default_value for t, a in targets if not t}
+    function = row.function
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values = dict(zip(positional, args), **kwargs)
+        ours = {}
+        for key, value in values.items():
+            target, conversion = plan[key]
+            if target:
+                ours[target] = value if conversion is None else conversion(value)
+            elif key not in row.ignored and value != unknown[key]:
+                raise UnsupportedError(f"{name}: {key} is {value}, expected {unknown[key]}")
+        return function(**ours)
+
+    return call
+
+
+def _conversion(argument: Any) -> Function | None:
+    if argument.name == "reduction" and str(argument.type) == "int":
+        return lambda value: _REDUCTIONS[value]
+    if argument.name == "stride":
+        return lambda value: value or None
+    return None
+
+
+def in_place(function: Function) -> Function:
+    """The form whose result goes into the first argument."""
+
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        tracked = torch.is_grad_enabled() and any(
+            isinstance(a, Tensor) and a.requires_grad for a in (self, *args, *kwargs.values())
+        )
+        result = function(self.clone() if tracked else self, *args, **kwargs)
+        if result.shape != self.shape:
+            raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the shape {list(result.shape)}")
+        if not torch.can_cast(result.dtype, self.dtype):
+            raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {self.dtype}")
+        return self.copy_(result)
+
+    return call
+
+
+def into(function: Function, outputs: Sequence[str]) -> Function:
+    """The form that writes into given tensors."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = [kwargs.pop(name) for name in outputs]
+        with torch.no_grad():
+            results = function(*args, **kwargs)
+            for place, value in zip(given, results if len(given) > 1 else (results,)):
+                if place.shape != value.shape:
+                    place.resize_(value.shape)
+                place.copy_(value)
+        return given[0] if len(given) == 1 else tuple(given)
+
+    return call
+
+
+def for_each(packet: Any, lists: Sequence[bool], returns: bool) -> Function:
+    """The form on lists of tensors; `lists` says which positional arguments are lists with an element for each."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        count = len(args[0])
+        columns = [a if is_list else [a] * count for a, is_list in zip(args, lists)]
+        results = [packet(*row, **kwargs) for row in zip(*columns)]
+        return results if returns else None
+
+    return call
+
+
+__all__ = ["bound", "for_each", "in_place", "into"]

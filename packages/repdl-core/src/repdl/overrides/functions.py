@@ -1,0 +1,235 @@
+"""Which function of RepDL computes an op of torch while `repdl.enable()` holds.
+
+A row stands for all overloads of a name, for its form in place and for the one that writes into given memory. The
+arguments of torch's schema go to ours by their names; what differs is said in the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from repdl import ops
+from repdl.errors import UnsupportedError
+
+Tensor = torch.Tensor
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A function, and how torch's arguments become its.
+
+    Attributes:
+        function: of RepDL, with names of arguments that are torch's but for `renamed`.
+        renamed: names of torch's schema, and ours.
+        ignored: arguments of torch's schema that say nothing of the result.
+    """
+
+    function: Function
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+
+
+def _same(names: str) -> dict[str, Row]:
+    return {name: Row(getattr(ops, name)) for name in names.split()}
+
+
+def _elu(input: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Tensor:
+    if input_scale != 1 or scale not in (1, 1.0507009873554805):
+        raise UnsupportedError(f"elu: scale is {scale} and input_scale {input_scale}, expected 1, or those of selu")
+    return ops.elu(input, alpha) if scale == 1 else ops.selu(input)
+
+
+def _rsub(input: Tensor, other: Any, alpha: float = 1) -> Tensor:
+    return ops.sub(other, input, alpha=alpha)
+
+
+
+def _clamp_min(input: Tensor, min: Any) -> Tensor:
+    return ops.clamp(input, min)
+
+
+def _clamp_max(input: Tensor, max: Any) -> Tensor:
+    return ops.clamp(input, None, max)
+
+
+def _embedding(
+    weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Tensor:
+    place = None if padding_idx == -1 else padding_idx
+    return ops.embedding(indices, weight, place, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+
+
+_MODES = "sum", "mean", "max"
+
+
+def _embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    output = ops.embedding_bag(
+        indices,
+        weight,
+        offsets,
+        scale_grad_by_freq=scale_grad_by_freq,
+        mode=_MODES[mode],
+        sparse=sparse,
+        per_sample_weights=per_sample_weights,
+        include_last_offset=include_last_offset,
+        padding_idx=padding_idx,
+    )
+    nothing = indices.new_empty(0)
+    return output, nothing, nothing, nothing
+
+
+def _cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    return ops.cross_entropy(
+        input, target, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
+    )
+
+
+def _max_pool_with_indices(function: Function) -> Function:
+    def pool(
+        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        return function(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)  # type: ignore[no-any-return]
+
+    return pool
+
+
+def _adaptive_max_pool(function: Function) -> Function:
+    def pool(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
+        return function(input, output_size, return_indices=True)  # type: ignore[no-any-return]
+
+    return pool
+
+
+def _max_unpool2d(input: Tensor, indices: Tensor, output_size: Any) -> Tensor:
+    return ops.max_unpool2d(input, indices, [1, 1], [1, 1], 0, output_size)
+
+
+def _log_sigmoid_forward(input: Tensor) -> tuple[Tensor, Tensor]:
+    return ops.logsigmoid(input), input.new_empty(0)
+
+
+def _norm(
+    input: Tensor, p: float | None = None, dim: Any = None, keepdim: bool = False, dtype: torch.dtype | None = None
+) -> Tensor:
+    return ops.vector_norm(input, 2 if p is None else p, dim or None, keepdim, dtype=dtype)
+
+
+def _upsample(mode: str) -> Function:
+    def upsample(
+        input: Tensor,
+        output_size: Any = None,
+        align_corners: bool | None = None,
+        scale_factors: Any = None,
+        **scales: float | None,
+    ) -> Tensor:
+        factors = scale_factors or [s for s in scales.values() if s is not None] or None
+        size = None if factors and output_size is None else output_size
+        corners = align_corners if mode not in ("nearest", "nearest-exact") else None
+        if size is not None and factors:  # torch's own functions give both where scale_factor was given
+            return ops.interpolate(input, None, factors, mode, corners)
+        return ops.interpolate(input, size, None if size is not None else factors, mode, corners)
+
+    return upsample
+
+
+def _grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+    mode, padding = ("bilinear", "nearest", "bicubic")[interpolation_mode], ("zeros", "border", "reflection")[padding_mode]
+    return ops.grid_sample(input, grid, mode, padding, align_corners)
+
+
+def _col2im(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
+    return ops.fold(input, output_size, kernel_size, dilation, padding, stride)
+
+
+def _batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    return ops.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+_CUDNN = ("cudnn_enabled", "cudnn_enable")
+
+FUNCTIONS: dict[str, Row] = {
+    **_same("""
+        adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d add addbmm addcdiv addcmul addmm addmv addr amax
+        amin aminmax avg_pool1d avg_pool2d avg_pool3d baddbmm bilinear binary_cross_entropy
+        binary_cross_entropy_with_logits bmm celu chain_matmul clamp conv1d conv2d conv3d conv_transpose1d
+        conv_transpose2d conv_transpose3d cos cosine_embedding_loss cosine_similarity cross ctc_loss cummax cummin
+        cumprod cumsum diff div dot einsum erf exp exp2 expm1 fmax fmin gelu glu hardshrink hardsigmoid hardswish hardtanh
+        hinge_embedding_loss huber_loss index_add inner kl_div kron kthvalue l1_loss leaky_relu lerp linear log
+        log10 log1p log2 log_softmax logsumexp margin_ranking_loss matmul max max_pool1d max_pool2d max_pool3d maximum mean
+        median min minimum mish mm mse_loss msort mul multi_margin_loss multilabel_margin_loss mv nanmean nanmedian nansum
+        nll_loss outer pad pairwise_distance poisson_nll_loss pow prelu prod reciprocal relu relu6 rms_norm rsqrt
+        scatter_add scatter_reduce selu sigmoid silu sin smooth_l1_loss soft_margin_loss softmax softplus softshrink
+        sort sqrt square std std_mean sub sum take_along_dim tan tanh topk trace triplet_margin_loss var var_mean vdot
+    """),
+    **{name: Row(getattr(ops, name), ignored=_CUDNN) for name in ("group_norm", "layer_norm")},
+    "batch_norm": Row(_batch_norm, ignored=_CUDNN),
+    "instance_norm": Row(ops.instance_norm, ignored=_CUDNN),
+    "rsub": Row(_rsub),
+    "clamp_min": Row(_clamp_min),
+    "clamp_max": Row(_clamp_max),
+    "cdist": Row(ops.cdist, ignored=("compute_mode",)),
+    "elu": Row(_elu),
+    "embedding": Row(_embedding),
+    "embedding_bag": Row(_embedding_bag),
+    "cross_entropy_loss": Row(_cross_entropy),
+    "nll_loss_nd": Row(ops.nll_loss),
+    "nll_loss2d": Row(ops.nll_loss),
+    "max_pool2d_with_indices": Row(_max_pool_with_indices(ops.max_pool2d)),
+    "max_pool3d_with_indices": Row(_max_pool_with_indices(ops.max_pool3d)),
+    "max_pool1d_with_indices": Row(_max_pool_with_indices(ops.max_pool1d)),
+    "adaptive_max_pool1d": Row(_adaptive_max_pool(ops.adaptive_max_pool1d)),
+    "adaptive_max_pool2d": Row(_adaptive_max_pool(ops.adaptive_max_pool2d)),
+    "adaptive_max_pool3d": Row(_adaptive_max_pool(ops.adaptive_max_pool3d)),
+    "max_unpool2d": Row(_max_unpool2d),
+    "log_sigmoid_forward": Row(_log_sigmoid_forward),
+    "log_sigmoid": Row(ops.logsigmoid),
+    "norm": Row(_norm),
+    "linalg_vector_norm": Row(ops.vector_norm, renamed={"ord": "ord"}),
+    "im2col": Row(ops.unfold),
+    "col2im": Row(_col2im),
+    "grid_sampler": Row(_grid_sampler),
+    "upsample_nearest1d": Row(_upsample("nearest")),
+    "upsample_nearest2d": Row(_upsample("nearest")),
+    "upsample_nearest3d": Row(_upsample("nearest")),
+    "_upsample_nearest_exact1d": Row(_upsample("nearest-exact")),
+    "_upsample_nearest_exact2d": Row(_upsample("nearest-exact")),
+    "_upsample_nearest_exact3d": Row(_upsample("nearest-exact")),
+    "upsample_linear1d": Row(_upsample("linear")),
+    "upsample_bilinear2d": Row(_upsample("bilinear")),
+    "upsample_bicubic2d": Row(_upsample("bicubic")),
+    "upsample_trilinear3d": Row(_upsample("trilinear")),
+}
+"""By torch's name, without the underscore of its form in place."""
+
+__all__ = ["FUNCTIONS", "Row"]

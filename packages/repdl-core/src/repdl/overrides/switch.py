@@ -1,0 +1,231 @@
+"""`repdl.enable`: torch's own ops give the bits of RepDL's, or raise.
+
+Kernels for the ops of torch are put at two keys of its dispatcher, autograd's and the device's, in all threads. What
+moves data or is exact stays torch's, with the derivatives that torch gives to it, which are ops again. An op that
+torch composes of others needs nothing, unless RepDL has a function of its own for it.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import _C
+
+from repdl.audit.judge import CONDITIONS, REASONS
+from repdl.audit.kinds import Kind, kind_of, plain_name
+from repdl.contract import Contract, get_contract, set_contract
+from repdl.errors import ArgumentError
+from repdl.overrides.binding import bound, for_each, in_place, into
+from repdl.overrides.draws import DRAWS, MADE_OF_DRAWS
+from repdl.overrides.functions import FUNCTIONS
+from repdl.overrides.refusal import Refusals
+from repdl.overrides.torchs import TorchKernel
+from repdl.registry import OPS
+
+Function = Callable[..., Any]
+_LISTS = "_foreach_"
+_ON_UNCOVERED = "raise", "warn"
+_NOT_COMPUTING = frozenset({"repdl", "prim", "prims", "profiler", "debugprims", "rngprims"})
+"""Namespaces of ops that compute nothing, or by ops of `aten`."""
+_UNKNOWN = "not in the table of torch's ops (docs/torch-ops.md): nothing is known of it"
+_lock = threading.RLock()
+
+
+class _Session:
+    """The kernels that are put into torch while its settings hold."""
+
+    def __init__(self, contract: Contract | str | None, on_uncovered: str) -> None:
+        self.settings = contract, on_uncovered
+        self._refusals = Refusals(on_uncovered)
+        self._contract, self._fast_path = get_contract(), torch.backends.mha.get_fastpath_enabled()
+        self._libraries: dict[str, torch.library.Library] = {}
+        try:
+            if contract is not None:
+                set_contract(contract)
+            torch.backends.mha.set_fastpath_enabled(False)
+            devices = ("CPU", "CUDA") if torch.cuda.is_available() else ("CPU",)
+            kernels = [(op, d, k) for op in _ops() for d in devices for k in self._kernels(op, d)]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that torch's kernels are replaced
+                for op, device, (key, kernel, with_keyset) in kernels:
+                    self._library(op.namespace).impl(
+                        op.name().partition("::")[2], kernel, key + device, with_keyset=with_keyset
+                    )
+        except BaseException:
+            self.end()
+            raise
+
+    def _library(self, namespace: str) -> torch.library.Library:
+        if namespace not in self._libraries:
+            self._libraries[namespace] = torch.library.Library(namespace, "IMPL")
+        return self._libraries[namespace]
+
+    def end(self) -> None:
+        """Torch's kernels are torch's again."""
+        while self._libraries:
+            self._libraries.popitem()[1]._destroy()
+        set_contract(self._contract)
+        torch.backends.mha.set_fastpath_enabled(self._fast_path)
+
+    def _kernels(self, op: Any, device: str) -> Iterator[tuple[str, Function, bool]]:
+        """What is put at the key of autograd, and at that of the device."""
+        if not _C._dispatch_has_computed_kernel_for_dispatch_key(op.name(), device):
+            return
+        name = plain_name(op)
+        kind, function = kind_of(name), _function(op)
+        if function is not None:
+            exact = kind in (Kind.INTEGER, Kind.ROUNDS, Kind.MOVES, Kind.EXACT) and name != "div"
+            yield "Autograd", _chosen(function, _below_autograd(op) if exact else None), False
+            yield "", _without_gradients(_chosen(function, TorchKernel(op, device) if exact else None)), False
+        elif _is_composed(op) or name in MADE_OF_DRAWS:
+            return
+        elif name in CONDITIONS or kind is Kind.INTEGER:
+            yield "", self._refusals.judged(op, TorchKernel(op, device)), True
+        elif kind not in (Kind.MOVES, Kind.EXACT):
+            reason = _UNKNOWN if kind is None else REASONS[kind]
+            for key in "Autograd", "":
+                yield key, self._refusals.kernel(op, TorchKernel(op, key + device), reason), True
+
+
+def _ops() -> Iterator[Any]:
+    """All ops of all namespaces that may compute, and are not in RepDL's registry."""
+    registered = {op.overload for op in OPS.values()}
+    for name in _C._dispatch_get_all_op_names():
+        namespace, _, rest = name.partition("::")
+        if namespace in _NOT_COMPUTING or rest.startswith("sym_"):
+            continue
+        packet, _, overload = rest.partition(".")
+        op = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+        if op not in registered:
+            yield op
+
+
+def _is_composed(op: Any) -> bool:
+    return bool(_C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd"))
+
+
+def _function(op: Any) -> Function | None:
+    """What computes an op, with the arguments of its schema, or None."""
+    if op.namespace != "aten":
+        return None
+    raw, name = op._schema.name.partition("::")[2], plain_name(op)
+    if name.startswith(_LISTS):
+        return _of_lists(op, raw.removeprefix(_LISTS), name.removeprefix(_LISTS))
+    outputs = [a.name for a in op._schema.arguments if a.is_out]
+    if raw in DRAWS and not outputs:
+        return DRAWS[raw]
+    row = FUNCTIONS.get(name)
+    function = DRAWS.get(name) if row is None else bound(name, row, op._schema)
+    if function is None:
+        return None
+    return into(function, outputs) if outputs else in_place(function) if raw != name else function
+
+
+def _of_lists(op: Any, raw: str, name: str) -> Function | None:
+    if name not in FUNCTIONS and kind_of(name) not in (Kind.MOVES, Kind.EXACT):
+        return None
+    arguments = op._schema.arguments
+    if any(a.is_out for a in arguments) or not hasattr(torch.ops.aten, raw):
+        return None
+    lists = ["[]" in str(a.type) or "List" in str(a.type) for a in arguments if not a.kwarg_only]
+    return for_each(getattr(torch.ops.aten, raw), lists, bool(op._schema.returns))
+
+
+def _has_fraction(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.is_floating_point() or value.is_complex()
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_fraction, value))
+    return isinstance(value, torch.dtype) and (value.is_floating_point or value.is_complex)
+
+
+def _chosen(function: Function, otherwise: Function | None) -> Function:
+    """The function, for floating-point tensors only if torch's own kernel is exact for others."""
+    if otherwise is None:
+        return function
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if any(map(_has_fraction, args)) or any(map(_has_fraction, kwargs.values())):
+            return function(*args, **kwargs)
+        return otherwise(*args, **kwargs)
+
+    return call
+
+
+def _without_gradients(function: Function) -> Function:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return function(*args, **kwargs)
+        with torch.no_grad():
+            return function(*args, **kwargs)
+
+    return call
+
+
+def _below_autograd(op: Any) -> Function:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with _C._AutoDispatchBelowAutograd():
+            return op(*args, **kwargs)
+
+    return call
+
+
+class _State:
+    session: _Session | None = None
+
+
+_state = _State()
+
+
+def enable(contract: Contract | str | None = None, on_uncovered: str = "raise") -> None:
+    """Make torch's ops reproducible, in all threads, until `disable`.
+
+    Every op of torch that the program reaches, in the forward and the backward pass and in optimizers, is computed by
+    RepDL's function for it, with the bits that a converted model has; what moves data or is exact stays torch's;
+    anything else raises. Random numbers are those of `repdl.random` from the seed of torch's generators.
+
+    Args:
+        contract: the contract to compute by; None: the one that is set.
+        on_uncovered: "raise", or "warn", which says where the result is not reproducible any more.
+
+    Raises:
+        ArgumentError: if `on_uncovered` is neither.
+        UnsupportedError: from any op of torch that is not reproducible, naming op, module, line and what to use instead.
+    """
+    if on_uncovered not in _ON_UNCOVERED:
+        raise ArgumentError(f"enable: on_uncovered is {on_uncovered!r}, expected one of {_ON_UNCOVERED}")
+    with _lock:
+        if _state.session is not None:
+            _state.session.end()
+        _state.session = _Session(contract, on_uncovered)
+
+
+def disable() -> None:
+    """Torch's ops are torch's again; nothing happens if they are already."""
+    with _lock:
+        if _state.session is not None:
+            _state.session.end()
+            _state.session = None
+
+
+@contextmanager
+def enabled(contract: Contract | str | None = None, on_uncovered: str = "raise") -> Iterator[None]:
+    """`enable` for a `with` block. At its end everything is as before, in an outer block too."""
+    with _lock:
+        outer = _state.session
+        enable(contract, on_uncovered)
+    try:
+        yield
+    finally:
+        with _lock:
+            disable()
+            if outer is not None:
+                enable(*outer.settings)
+
+
+__all__ = ["disable", "enable", "enabled"]

@@ -1,0 +1,46 @@
+"""Torch's own kernels, called where an op has another one now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import _C
+
+Function = Callable[..., Any]
+
+
+class TorchKernel:
+    """The kernel that torch had for an op at a key of its dispatcher, before another one was put there."""
+
+    def __init__(self, op: Any, key: str) -> None:
+        self._kernel = torch.library.get_kernel(op, key)
+        self._tensors = [i for i, a in enumerate(op._schema.arguments) if str(a.type) == "Tensor" and not a.kwarg_only]
+        self._keys = _C.DispatchKeySet(getattr(_C.DispatchKey, key))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call(self._keys, args, kwargs)
+
+    def call(self, keyset: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result, for the keys that the dispatcher gave."""
+        if any(not isinstance(args[i], torch.Tensor) for i in self._tensors if i < len(args)):
+            args = tuple(_tensor(a, args) if i in self._tensors else a for i, a in enumerate(args))
+        return self._kernel.call_boxed(keyset, *args, **kwargs)
+
+
+def _tensor(value: Any, args: tuple[Any, ...]) -> Any:
+    """A tensor of a number, which the dispatcher takes out of the tensor that torch's parser had made of it."""
+    if isinstance(value, torch.Tensor):
+        return value
+    with torch.utils._python_dispatch._disable_current_modes():
+        made = torch.scalar_tensor(value, dtype=_DTYPES[type(value)])
+        dtypes = [a.dtype for a in args if isinstance(a, torch.Tensor)]
+        if type(value) is int and dtypes and not dtypes[0].is_floating_point and dtypes[0] is not torch.bool:
+            return made.to(dtypes[0])  # whose dtype the result has
+    return made
+
+
+_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+
+__all__ = ["TorchKernel"]
