@@ -7,10 +7,12 @@ torch composes of others needs nothing, unless RepDL has a function of its own f
 
 from __future__ import annotations
 
+import functools
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from typing import Any
 
 import torch
@@ -22,7 +24,7 @@ from repdl.contract import Contract, get_contract, set_contract
 from repdl.errors import ArgumentError
 from repdl.overrides.binding import bound, for_each, in_place, into
 from repdl.overrides.draws import DRAWS, MADE_OF_DRAWS
-from repdl.overrides.functions import FUNCTIONS
+from repdl.overrides.functions import FUNCTIONS, Row
 from repdl.overrides.refusal import Refusals
 from repdl.overrides.torchs import TorchKernel
 from repdl.registry import OPS
@@ -105,6 +107,15 @@ def _ops() -> Iterator[Any]:
             yield op
 
 
+@functools.cache
+def _rows() -> Mapping[str, Row]:
+    """Those of core, and of entry points `repdl.overrides`."""
+    found = dict(FUNCTIONS)
+    for point in entry_points(group="repdl.overrides"):
+        found.update(point.load())
+    return found
+
+
 def _is_composed(op: Any) -> bool:
     return bool(_C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd"))
 
@@ -119,7 +130,7 @@ def _function(op: Any) -> Function | None:
     outputs = [a.name for a in op._schema.arguments if a.is_out]
     if raw in DRAWS and not outputs:
         return DRAWS[raw]
-    row = FUNCTIONS.get(name)
+    row = _rows().get(name)
     function = DRAWS.get(name) if row is None else bound(name, row, op._schema)
     if function is None:
         return None
@@ -127,7 +138,7 @@ def _function(op: Any) -> Function | None:
 
 
 def _of_lists(op: Any, raw: str, name: str) -> Function | None:
-    if name not in FUNCTIONS and kind_of(name) not in (Kind.MOVES, Kind.EXACT):
+    if name not in _rows() and kind_of(name) not in (Kind.MOVES, Kind.EXACT):
         return None
     arguments = op._schema.arguments
     if any(a.is_out for a in arguments) or not hasattr(torch.ops.aten, raw):
