@@ -49,7 +49,9 @@ def test_cuda_kernels__calls(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {name: rows[name] for name in BOUNDS} == BOUNDS
 
 
-@pytest.mark.parametrize(("script", "names"), [("mixed", ["lenet"]), ("whole_models", ["lstm, step", "lstm, inference"])])
+@pytest.mark.parametrize(
+    ("script", "names"), [("mixed", ["lenet"]), ("whole_models", ["lstm, step", "lstm, inference"])]
+)
 def test_models__compared(script: str, names: list[str]) -> None:
     model = names[0].split(",")[0]
     command = [sys.executable, FOLDER / f"{script}.py", "--rounds", "1", "--seconds", "0.01", "--only", model]

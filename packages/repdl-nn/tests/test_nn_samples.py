@@ -82,7 +82,9 @@ def results(module: torch.nn.Module, args: Any, kwargs: Any) -> list[torch.Tenso
     wanted = [t for t in (*tensors(args, kwargs), *module.parameters()) if t.requires_grad]
     grads: list[torch.Tensor] = []
     if outputs[0].requires_grad:
-        cotangent = torch.linspace(-1, 1, outputs[0].numel(), dtype=torch.float64).reshape(outputs[0].shape)
+        count = outputs[0].numel()
+        cotangent = torch.tensor([2 * i / max(count - 1, 1) - 1 for i in range(count)], dtype=torch.float64)
+        cotangent = cotangent.reshape(outputs[0].shape)
         found = torch.autograd.grad(outputs[0], wanted, cotangent.to(outputs[0].dtype), allow_unused=True)
         grads = [g if g is not None else torch.zeros(()) for g in found]
     return [*(t.detach() for t in outputs), *grads, *module.buffers()]
@@ -117,6 +119,32 @@ def test_samples__as_torch(name: str, training: bool) -> None:
                 assert error.abs().max() <= BOUND * max(1.0, float(largest.max())), (args, kwargs)
         count += 1
     assert count > 0
+
+
+def same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.dtype is b.dtype and a.shape == b.shape and torch.equal(a.nan_to_num(7), b.nan_to_num(7))
+
+
+COMPOSED = {"LocalResponseNorm", "LPPool1d", "LPPool2d", "LPPool3d", "Softsign", "Tanhshrink"}
+"""Layers that torch's Python composes of functions, each with its derivative, where RepDL's is one op."""
+
+
+@pytest.mark.parametrize("name", sorted(INFOS.keys() - COMPOSED))
+@pytest.mark.parametrize("training", [True, False])
+def test_samples__torchs_layers_have_the_same_bits_under_enable(name: str, training: bool) -> None:
+    calls, expected = [], []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, about sizes that broadcast
+        for (args, kwargs), (inputs, named) in samples(name, training):
+            ours = getattr(nn, name)(*args, **kwargs).train(training)
+            theirs = getattr(torch.nn, name)(*args, **kwargs).train(training)
+            theirs.load_state_dict(copy.deepcopy(ours.state_dict()))
+            calls.append((theirs, inputs, named))
+            expected.append(results(ours, inputs, named))
+        with repdl.enabled():
+            actual = [results(*call) for call in calls]
+    for call, e, a in zip(calls, expected, actual):
+        assert len(a) == len(e) and all(map(same, a, e)), call
 
 
 @every_layer

@@ -21,6 +21,7 @@ from repdl.config import get_num_threads, set_num_threads
 from repdl.contract import Contract, get_contract, set_contract, use_contract
 from repdl.digest import digest
 from repdl.errors import RepDLError
+from repdl.overrides import disable, enable, enabled
 
 _OPTIONAL = {"nn": "repdl-nn", "optim": "repdl-optim"}
 
@@ -54,6 +55,9 @@ __all__ = [
     "audit",
     "backends",
     "digest",
+    "disable",
+    "enable",
+    "enabled",
     "get_contract",
     "get_num_threads",
     "ops",

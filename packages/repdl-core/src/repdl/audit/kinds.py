@@ -210,8 +210,8 @@ _LISTS = "_foreach_"
 
 
 def plain_name(op: Any) -> str:
-    """The name of an op of `aten` as `KINDS` has it, or "" for one of another namespace."""
-    namespace, _, name = op.name().partition("::")
+    """The name of an op of `aten` as `KINDS` has it, or "" for one of another namespace; of an overload or its name."""
+    namespace, _, name = (op if isinstance(op, str) else op.name()).partition("::")
     name = name.partition(".")[0]
     if namespace != "aten":
         return ""

@@ -35,8 +35,11 @@ def bound(name: str, row: Row, schema: Any) -> Function:
         for (target, argument), parameter in zip(targets, parameters)
         if not argument.kwarg_only
     )
-    if direct and len(positional) <= len(parameters) and not any(c for _, c in plan.values()) and all(
-        t for t, _ in targets
+    if (
+        direct
+        and len(positional) <= len(parameters)
+        and not any(c for _, c in plan.values())
+        and all(t for t, _ in targets)
     ):
         return row.function
     unknown = {a.name: a.default_value for t, a in targets if not t}

@@ -48,7 +48,6 @@ def _rsub(input: Tensor, other: Any, alpha: float = 1) -> Tensor:
     return ops.sub(other, input, alpha=alpha)
 
 
-
 def _clamp_min(input: Tensor, min: Any) -> Tensor:
     return ops.clamp(input, min)
 
@@ -108,7 +107,12 @@ def _cross_entropy(
 
 def _max_pool_with_indices(function: Function) -> Function:
     def pool(
-        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        input: Tensor,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
     ) -> tuple[Tensor, Tensor]:
         return function(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)  # type: ignore[no-any-return]
 
@@ -154,9 +158,20 @@ def _upsample(mode: str) -> Function:
     return upsample
 
 
-def _grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
-    mode, padding = ("bilinear", "nearest", "bicubic")[interpolation_mode], ("zeros", "border", "reflection")[padding_mode]
+def _grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    mode, padding = (
+        ("bilinear", "nearest", "bicubic")[interpolation_mode],
+        ("zeros", "border", "reflection")[padding_mode],
+    )
     return ops.grid_sample(input, grid, mode, padding, align_corners)
+
+
+def _pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
+    if mode == "constant" or not input.is_floating_point():
+        return torch.ops.aten.pad.default.decompose(input, pad, mode, value)  # type: ignore[no-any-return]
+    return ops.pad(input, pad, mode, value)
 
 
 def _col2im(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
@@ -188,7 +203,7 @@ FUNCTIONS: dict[str, Row] = {
         hinge_embedding_loss huber_loss index_add inner kl_div kron kthvalue l1_loss leaky_relu lerp linear log
         log10 log1p log2 log_softmax logsumexp margin_ranking_loss matmul max max_pool1d max_pool2d max_pool3d maximum mean
         median min minimum mish mm mse_loss msort mul multi_margin_loss multilabel_margin_loss mv nanmean nanmedian nansum
-        nll_loss outer pad pairwise_distance poisson_nll_loss pow prelu prod reciprocal relu relu6 rms_norm rsqrt
+        nll_loss outer pairwise_distance poisson_nll_loss pow prelu prod reciprocal relu relu6 rms_norm rsqrt
         scatter_add scatter_reduce selu sigmoid silu sin smooth_l1_loss soft_margin_loss softmax softplus softshrink
         sort sqrt square std std_mean sub sum take_along_dim tan tanh topk trace triplet_margin_loss var var_mean vdot
     """),
@@ -216,6 +231,7 @@ FUNCTIONS: dict[str, Row] = {
     "log_sigmoid": Row(ops.logsigmoid),
     "norm": Row(_norm),
     "linalg_vector_norm": Row(ops.vector_norm, renamed={"ord": "ord"}),
+    "pad": Row(_pad),
     "im2col": Row(ops.unfold),
     "col2im": Row(_col2im),
     "grid_sampler": Row(_grid_sampler),

@@ -14,7 +14,7 @@ from repdl.audit.place import Modules, Place, current_node, here
 from repdl.audit.remedy import remedy
 from repdl.audit.report import Row
 from repdl.errors import UnsupportedError
-from repdl.overrides.torchs import TorchKernel
+from repdl.overrides.torchs import TorchKernel, overload
 
 Function = Callable[..., Any]
 
@@ -36,11 +36,13 @@ class Refusals:
             raise UnsupportedError(message)
         warnings.warn_explicit(message, UserWarning, place.file or "torch", place.line)
 
-    def kernel(self, op: Any, original: TorchKernel, reason: str) -> Function:
+    def kernel(self, name: str, device: str, reason: str) -> Function:
         """In place of the kernel of an op that is refused."""
+        original = None if self._raises else TorchKernel(overload(name), device)
 
         def call(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-            self.met(op, reason)
+            self.met(overload(name), reason)
+            assert original is not None
             return original.call(keyset, args, kwargs)
 
         return call

@@ -26,7 +26,7 @@ from repdl.overrides.binding import bound, for_each, in_place, into
 from repdl.overrides.draws import DRAWS, MADE_OF_DRAWS
 from repdl.overrides.functions import FUNCTIONS, Row
 from repdl.overrides.refusal import Refusals
-from repdl.overrides.torchs import TorchKernel
+from repdl.overrides.torchs import TorchKernel, overload
 from repdl.registry import OPS
 
 Function = Callable[..., Any]
@@ -43,21 +43,18 @@ class _Session:
 
     def __init__(self, contract: Contract | str | None, on_uncovered: str) -> None:
         self.settings = contract, on_uncovered
-        self._refusals = Refusals(on_uncovered)
         self._contract, self._fast_path = get_contract(), torch.backends.mha.get_fastpath_enabled()
         self._libraries: dict[str, torch.library.Library] = {}
         try:
             if contract is not None:
                 set_contract(contract)
             torch.backends.mha.set_fastpath_enabled(False)
-            devices = ("CPU", "CUDA") if torch.cuda.is_available() else ("CPU",)
-            kernels = [(op, d, k) for op in _ops() for d in devices for k in self._kernels(op, d)]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # that torch's kernels are replaced
-                for op, device, (key, kernel, with_keyset) in kernels:
-                    self._library(op.namespace).impl(
-                        op.name().partition("::")[2], kernel, key + device, with_keyset=with_keyset
-                    )
+                for device in ("CPU", "CUDA") if torch.cuda.is_available() else ("CPU",):
+                    for name, key, kernel, with_keyset in _kernels(device, on_uncovered):
+                        namespace, _, rest = name.partition("::")
+                        self._library(namespace).impl(rest, kernel, key, with_keyset=with_keyset)
         except BaseException:
             self.end()
             raise
@@ -74,37 +71,49 @@ class _Session:
         set_contract(self._contract)
         torch.backends.mha.set_fastpath_enabled(self._fast_path)
 
-    def _kernels(self, op: Any, device: str) -> Iterator[tuple[str, Function, bool]]:
-        """What is put at the key of autograd, and at that of the device."""
-        if not _C._dispatch_has_computed_kernel_for_dispatch_key(op.name(), device):
-            return
-        name = plain_name(op)
-        kind, function = kind_of(name), _function(op)
-        if function is not None:
-            exact = kind in (Kind.INTEGER, Kind.ROUNDS, Kind.MOVES, Kind.EXACT) and name != "div"
-            yield "Autograd", _chosen(function, _below_autograd(op) if exact else None), False
-            yield "", _without_gradients(_chosen(function, TorchKernel(op, device) if exact else None)), False
-        elif _is_composed(op) or name in MADE_OF_DRAWS:
-            return
-        elif name in CONDITIONS or kind is Kind.INTEGER:
-            yield "", self._refusals.judged(op, TorchKernel(op, device)), True
-        elif kind not in (Kind.MOVES, Kind.EXACT):
-            reason = _UNKNOWN if kind is None else REASONS[kind]
-            for key in "Autograd", "":
-                yield key, self._refusals.kernel(op, TorchKernel(op, key + device), reason), True
+
+Kernel = tuple[str, str, Function, bool]
+"""The name of an op, a key of the dispatcher, what is put there, and whether it asks for the keys of the call."""
+_found: dict[tuple[str, str], tuple[list[str], list[Kernel]]] = {}
 
 
-def _ops() -> Iterator[Any]:
-    """All ops of all namespaces that may compute, and are not in RepDL's registry."""
-    registered = {op.overload for op in OPS.values()}
-    for name in _C._dispatch_get_all_op_names():
-        namespace, _, rest = name.partition("::")
-        if namespace in _NOT_COMPUTING or rest.startswith("sym_"):
-            continue
-        packet, _, overload = rest.partition(".")
-        op = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
-        if op not in registered:
-            yield op
+def _kernels(device: str, on_uncovered: str) -> list[Kernel]:
+    """What is put into torch, found out once for the ops that there are."""
+    names = _C._dispatch_get_all_op_names()
+    known, kernels = _found.get((device, on_uncovered), ([], []))
+    if known != names:
+        refusals, registered = Refusals(on_uncovered), {op.overload.name() for op in OPS.values()}
+        kernels = [kernel for name in names if name not in registered for kernel in _of(name, device, refusals)]
+        _found[device, on_uncovered] = names, kernels
+    return kernels
+
+
+def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
+    """The kernels of an op at the keys of a device, while all of them are torch's."""
+    namespace, _, rest = name.partition("::")
+    if namespace in _NOT_COMPUTING or rest.startswith("sym_"):
+        return
+    if not _C._dispatch_has_computed_kernel_for_dispatch_key(name, device):
+        return
+    plain = plain_name(name)
+    kind = kind_of(plain)
+    function = _function(name, plain) if namespace == "aten" else None
+    if function is not None:
+        exact = kind in (Kind.INTEGER, Kind.ROUNDS, Kind.MOVES, Kind.EXACT) and plain != "div"
+        op = overload(name)
+        yield name, f"Autograd{device}", _chosen(function, _below_autograd(op) if exact else None), False
+        yield name, device, _without_gradients(_chosen(function, TorchKernel(op, device) if exact else None)), False
+    elif _is_composed(name) or plain in MADE_OF_DRAWS:
+        return
+    elif plain in CONDITIONS or kind is Kind.INTEGER:
+        op = overload(name)
+        yield name, device, refusals.judged(op, TorchKernel(op, device)), True
+    elif kind not in (Kind.MOVES, Kind.EXACT):
+        yield name, device, refusals.kernel(name, device, _UNKNOWN if kind is None else REASONS[kind]), True
+
+
+def _is_composed(name: str) -> bool:
+    return bool(_C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"))
 
 
 @functools.cache
@@ -116,35 +125,32 @@ def _rows() -> Mapping[str, Row]:
     return found
 
 
-def _is_composed(op: Any) -> bool:
-    return bool(_C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd"))
-
-
-def _function(op: Any) -> Function | None:
-    """What computes an op, with the arguments of its schema, or None."""
-    if op.namespace != "aten":
+def _function(name: str, plain: str) -> Function | None:
+    """What computes an op of `aten`, with the arguments of its schema, or None."""
+    raw = name.partition("::")[2].partition(".")[0]
+    if plain.startswith(_LISTS):
+        return _of_lists(name, raw.removeprefix(_LISTS), plain.removeprefix(_LISTS))
+    row = _rows().get(plain)
+    if row is None and plain not in DRAWS and raw not in DRAWS:
         return None
-    raw, name = op._schema.name.partition("::")[2], plain_name(op)
-    if name.startswith(_LISTS):
-        return _of_lists(op, raw.removeprefix(_LISTS), name.removeprefix(_LISTS))
-    outputs = [a.name for a in op._schema.arguments if a.is_out]
+    schema = overload(name)._schema
+    outputs = [a.name for a in schema.arguments if a.is_out]
     if raw in DRAWS and not outputs:
         return DRAWS[raw]
-    row = _rows().get(name)
-    function = DRAWS.get(name) if row is None else bound(name, row, op._schema)
+    function = DRAWS.get(plain) if row is None else bound(plain, row, schema)
     if function is None:
         return None
-    return into(function, outputs) if outputs else in_place(function) if raw != name else function
+    return into(function, outputs) if outputs else in_place(function) if raw != plain else function
 
 
-def _of_lists(op: Any, raw: str, name: str) -> Function | None:
-    if name not in _rows() and kind_of(name) not in (Kind.MOVES, Kind.EXACT):
+def _of_lists(name: str, raw: str, plain: str) -> Function | None:
+    if plain not in _rows() and kind_of(plain) not in (Kind.MOVES, Kind.EXACT):
         return None
-    arguments = op._schema.arguments
-    if any(a.is_out for a in arguments) or not hasattr(torch.ops.aten, raw):
+    schema = overload(name)._schema
+    if any(a.is_out for a in schema.arguments) or not hasattr(torch.ops.aten, raw):
         return None
-    lists = ["[]" in str(a.type) or "List" in str(a.type) for a in arguments if not a.kwarg_only]
-    return for_each(getattr(torch.ops.aten, raw), lists, bool(op._schema.returns))
+    lists = [isinstance(a.type, torch.ListType) for a in schema.arguments if not a.kwarg_only]
+    return for_each(getattr(torch.ops.aten, raw), lists, bool(schema.returns))
 
 
 def _has_fraction(value: Any) -> bool:

@@ -11,6 +11,13 @@ from torch import _C
 Function = Callable[..., Any]
 
 
+def overload(name: str) -> Any:
+    """The op of a name such as `aten::add.Tensor`."""
+    namespace, _, rest = name.partition("::")
+    packet, _, which = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), packet), which or "default")
+
+
 class TorchKernel:
     """The kernel that torch had for an op at a key of its dispatcher, before another one was put there."""
 
@@ -43,4 +50,4 @@ def _tensor(value: Any, args: tuple[Any, ...]) -> Any:
 
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
-__all__ = ["TorchKernel"]
+__all__ = ["TorchKernel", "overload"]

@@ -80,11 +80,12 @@ class MultiheadAttention(Layer, torch.nn.MultiheadAttention):
             raise UnsupportedError(f"{name}: is_causal is True without attn_mask, expected the mask, as in torch")
         single = query.dim() == 2
         if single:
-            q, k, v = self._projected(*_shared(lambda t: t.unsqueeze(0), query, key, value))
+            q, k, v = self._projected(query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1))
         elif self.batch_first:
-            q, k, v = self._projected(query, key, value)
-        else:
             q, k, v = self._projected(*_shared(lambda t: t.transpose(0, 1), query, key, value))
+        else:
+            q, k, v = self._projected(query, key, value)
+        q, k, v = (t.transpose(0, 1) for t in (q, k, v))
         batch, keys = q.shape[0], k.shape[1]
         mask = self._mask(name, attn_mask, key_padding_mask, q, keys, single)
         k, v, mask = self._extended(k, v, mask)
@@ -103,16 +104,17 @@ class MultiheadAttention(Layer, torch.nn.MultiheadAttention):
             weights = weights.squeeze(0) if single else weights
         else:
             output = F.scaled_dot_product_attention(q, k, v, mask, **options)  # type: ignore[arg-type]
-        output = output.transpose(1, 2).reshape(batch, -1, self.embed_dim)
+        output = output.permute(2, 0, 1, 3).reshape(-1, batch, self.embed_dim)
         output = F.linear(output, self.out_proj.weight, self.out_proj.bias, contract=self.contract)
         if single:
-            return output.squeeze(0), weights
-        return output if self.batch_first else output.transpose(0, 1), weights
+            return output.squeeze(1), weights
+        return output.transpose(0, 1) if self.batch_first else output, weights
 
     def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, key and value, (N, L, E) and (N, S, E), as the heads see them."""
+        """Query, key and value, (L, N, E) and (S, N, E), as the heads see them: in this order their rows make the
+        gradients of weights, whatever `batch_first` says."""
         check_size("MultiheadAttention", "key.shape", tuple(key.shape[:2]), tuple(value.shape[:2]), "value.shape")
-        check_size("MultiheadAttention", "batch size of the query", query.shape[0], key.shape[0], "the key's")
+        check_size("MultiheadAttention", "batch size of the query", query.shape[1], key.shape[1], "the key's")
 
         def linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
             return F.linear(input, weight, bias, contract=self.contract)
