@@ -195,17 +195,18 @@ _CUDNN = ("cudnn_enabled", "cudnn_enable")
 
 FUNCTIONS: dict[str, Row] = {
     **_same("""
-        adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d add addbmm addcdiv addcmul addmm addmv addr amax
-        amin aminmax avg_pool1d avg_pool2d avg_pool3d baddbmm bilinear binary_cross_entropy
+        adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d add addbmm addcdiv addcmul addmm addmv addr
+        amax amin aminmax avg_pool1d avg_pool2d avg_pool3d baddbmm bilinear binary_cross_entropy
         binary_cross_entropy_with_logits bmm celu chain_matmul clamp conv1d conv2d conv3d conv_transpose1d
-        conv_transpose2d conv_transpose3d cos cosine_embedding_loss cosine_similarity cross ctc_loss cummax cummin
-        cumprod cumsum diff div dot einsum erf exp exp2 expm1 fmax fmin gelu glu hardshrink hardsigmoid hardswish hardtanh
-        hinge_embedding_loss huber_loss index_add inner kl_div kron kthvalue l1_loss leaky_relu lerp linear log
-        log10 log1p log2 log_softmax logsumexp margin_ranking_loss matmul max max_pool1d max_pool2d max_pool3d maximum mean
-        median min minimum mish mm mse_loss msort mul multi_margin_loss multilabel_margin_loss mv nanmean nanmedian nansum
-        nll_loss outer pairwise_distance poisson_nll_loss pow prelu prod reciprocal relu relu6 rms_norm rsqrt
-        scatter_add scatter_reduce selu sigmoid silu sin smooth_l1_loss soft_margin_loss softmax softplus softshrink
-        sort sqrt square std std_mean sub sum take_along_dim tan tanh topk trace triplet_margin_loss var var_mean vdot
+        conv_transpose2d conv_transpose3d cos cosine_embedding_loss cosine_similarity cross ctc_loss cummax
+        cummin cumprod cumsum diff div dot einsum erf exp exp2 expm1 fmax fmin gelu glu hardshrink hardsigmoid
+        hardswish hardtanh hinge_embedding_loss huber_loss index_add inner kl_div kron kthvalue l1_loss
+        leaky_relu lerp linear log log10 log1p log2 log_softmax logsumexp margin_ranking_loss matmul max
+        max_pool1d max_pool2d max_pool3d maximum mean median min minimum mish mm mse_loss msort mul
+        multi_margin_loss multilabel_margin_loss mv nanmean nanmedian nansum nll_loss outer pairwise_distance
+        poisson_nll_loss pow prelu prod reciprocal relu relu6 rms_norm rsqrt scatter_add scatter_reduce selu
+        sigmoid silu sin smooth_l1_loss soft_margin_loss softmax softplus softshrink sort sqrt square std
+        std_mean sub sum take_along_dim tan tanh topk trace triplet_margin_loss var var_mean vdot
     """),
     **{name: Row(getattr(ops, name), ignored=_CUDNN) for name in ("group_norm", "layer_norm")},
     "batch_norm": Row(_batch_norm, ignored=_CUDNN),

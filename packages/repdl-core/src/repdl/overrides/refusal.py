@@ -10,7 +10,7 @@ import torch
 
 from repdl.audit.judge import Verdict, judge
 from repdl.audit.kinds import plain_name
-from repdl.audit.place import Modules, Place, current_node, here
+from repdl.audit.place import Modules, current_node, here
 from repdl.audit.remedy import remedy
 from repdl.audit.report import Row
 from repdl.errors import UnsupportedError

@@ -212,7 +212,7 @@ def enable(contract: Contract | str | None = None, on_uncovered: str = "raise") 
 
     Raises:
         ArgumentError: if `on_uncovered` is neither.
-        UnsupportedError: from any op of torch that is not reproducible, naming op, module, line and what to use instead.
+        UnsupportedError: from any op of torch that is not reproducible, naming op, module, line and what to use.
     """
     if on_uncovered not in _ON_UNCOVERED:
         raise ArgumentError(f"enable: on_uncovered is {on_uncovered!r}, expected one of {_ON_UNCOVERED}")
