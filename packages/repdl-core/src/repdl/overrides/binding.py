@@ -100,13 +100,25 @@ def into(function: Function, outputs: Sequence[str]) -> Function:
     return call
 
 
-def for_each(packet: Any, lists: Sequence[bool], returns: bool) -> Function:
-    """The form on lists of tensors; `lists` says which positional arguments are lists with an element for each."""
+def for_each(packet: Any, lists: Sequence[bool], keyword: str | None, returns: bool) -> Function:
+    """The form on lists of tensors.
+
+    Args:
+        packet: the op, all its overloads.
+        lists: which positional arguments are lists with an element for each tensor.
+        keyword: the name that the last positional argument has in the op, if that takes it by name only.
+        returns: whether the results are returned.
+    """
+    count = len(lists)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        count = len(args[0])
-        columns = [a if is_list else [a] * count for a, is_list in zip(args, lists)]
-        results = [packet(*row, **kwargs) for row in zip(*columns)]
+        columns = [a if is_list else [a] * len(args[0]) for a, is_list in zip(args, lists)]
+        if keyword is None or len(args) < count:
+            results = [packet(*row, **kwargs) for row in zip(*columns)]
+        else:
+            if isinstance(args[-1], Tensor):
+                columns[-1] = args[-1].tolist()
+            results = [packet(*row, **{keyword: last}) for *row, last in zip(*columns)]
         return results if returns else None
 
     return call

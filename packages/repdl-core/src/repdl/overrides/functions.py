@@ -195,7 +195,7 @@ _CUDNN = ("cudnn_enabled", "cudnn_enable")
 
 FUNCTIONS: dict[str, Row] = {
     **_same("""
-        adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d add addbmm addcdiv addcmul addmm addmv addr
+        abs adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d add addbmm addcdiv addcmul addmm addmv addr
         amax amin aminmax avg_pool1d avg_pool2d avg_pool3d baddbmm bilinear binary_cross_entropy
         binary_cross_entropy_with_logits bmm celu chain_matmul clamp conv1d conv2d conv3d conv_transpose1d
         conv_transpose2d conv_transpose3d cos cosine_embedding_loss cosine_similarity cross ctc_loss cummax

@@ -6,10 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from repdl.audit.judge import Verdict, judge
-from repdl.audit.kinds import plain_name
 from repdl.audit.place import Modules, current_node, here
 from repdl.audit.remedy import remedy
 from repdl.audit.report import Row
@@ -49,33 +46,15 @@ class Refusals:
 
     def judged(self, op: Any, original: TorchKernel) -> Function:
         """In place of the kernel of an op that is reproducible for some arguments only."""
-        source = _CONVERSIONS.get(plain_name(op))
 
         def call(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             result = original.call(keyset, args, kwargs)
-            if source is not None and _is_harmless(args[source], result.dtype):
-                return result
             judgement = judge(op, args, kwargs, result)
             if not judgement.verdict.ok:
                 self.met(op, judgement.reason)
             return result
 
         return call
-
-
-_CONVERSIONS = {"copy": 1, "_to_copy": 0}
-"""The argument that is converted, if its dtype is another one."""
-_HALF = torch.float16, torch.bfloat16
-
-
-def _is_harmless(value: Any, made: torch.dtype) -> bool:
-    """Whether a conversion can't go wrong, so that values need no look."""
-    if not isinstance(value, torch.Tensor):
-        return True
-    source = value.dtype
-    if source is made or not source.is_floating_point or made is torch.bool:
-        return True
-    return made.is_floating_point and not (source is torch.float64 and made in _HALF)
 
 
 __all__ = ["Refusals"]

@@ -23,6 +23,7 @@ from repdl.audit.kinds import Kind, kind_of, plain_name
 from repdl.contract import Contract, get_contract, set_contract
 from repdl.errors import ArgumentError
 from repdl.overrides.binding import bound, for_each, in_place, into
+from repdl.overrides.conversions import SOURCES, defined
 from repdl.overrides.draws import DRAWS, MADE_OF_DRAWS
 from repdl.overrides.functions import FUNCTIONS, Row
 from repdl.overrides.refusal import Refusals
@@ -105,7 +106,10 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
         yield name, device, _without_gradients(_chosen(function, TorchKernel(op, device) if exact else None)), False
     elif _is_composed(name) or plain in MADE_OF_DRAWS:
         return
-    elif plain in CONDITIONS or kind is Kind.INTEGER:
+    elif plain in SOURCES:
+        op = overload(name)
+        yield name, device, defined(op, TorchKernel(op, device)), True
+    elif plain in CONDITIONS or plain == "sgn" or kind is Kind.INTEGER:
         op = overload(name)
         yield name, device, refusals.judged(op, TorchKernel(op, device)), True
     elif kind not in (Kind.MOVES, Kind.EXACT):
@@ -150,7 +154,8 @@ def _of_lists(name: str, raw: str, plain: str) -> Function | None:
     if any(a.is_out for a in schema.arguments) or not hasattr(torch.ops.aten, raw):
         return None
     lists = [isinstance(a.type, torch.ListType) for a in schema.arguments if not a.kwarg_only]
-    return for_each(getattr(torch.ops.aten, raw), lists, bool(schema.returns))
+    keyword = "value" if plain in ("addcmul", "addcdiv") else None
+    return for_each(getattr(torch.ops.aten, raw), lists, keyword, bool(schema.returns))
 
 
 def _has_fraction(value: Any) -> bool:
