@@ -95,7 +95,7 @@ def main() -> None:
             times: dict[str, list[float]] = {side: [] for side in sides}
             for number in range(args.rounds):
                 for side in sorted(sides, reverse=bool(number % 2)):
-                    examples.F, examples.ops = FUNCTIONS[side]  # type: ignore[assignment]
+                    examples.F, examples.ops = FUNCTIONS[side]  # type: ignore[attr-defined]
                     times[side].append(turn(calls[side], args.seconds))
             ratio = statistics.median(ours / theirs for ours, theirs in zip(times["repdl"], times["torch"]))
             torchs, ours = (statistics.median(times[side]) for side in ("torch", "repdl"))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import copy
+import os
+import re
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +18,10 @@ import torch.nn.functional as F
 
 import repdl
 from repdl import ops
+from repdl.audit.kinds import Kind, kind_of
 from repdl.errors import ArgumentError, UnsupportedError
+from repdl.overrides.draws import DRAWS
+from repdl.overrides.functions import FUNCTIONS
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +124,7 @@ def test_enable__refuses_what_is_not_reproducible() -> None:
             amsgrad=False, maximize=False,
         ),
         lambda x: torch._foreach_lgamma([x]),
-        lambda x: torch.fmod(x, x),
+        lambda x: torch.digamma(x),
         lambda x: x.unique(),
         lambda x: torch.add(x.to_sparse(), x.to_sparse()),
         lambda x: torch.complex(x, x).abs(),
@@ -282,3 +289,58 @@ def test_enable__transforms() -> None:
         each = torch.vmap(torch.func.grad(lambda w, row: (row * w).sum().tanh()), in_dims=(None, 0))(w, x)
     assert same(grad, torch.func.grad(lambda w: ops.sum(ops.tanh(ops.mv(x, w))))(w))
     assert same(each[1], torch.func.grad(lambda w: ops.tanh(ops.sum(ops.mul(x[1], w))))(w))
+
+
+PROGRAM = """
+import sys
+import torch
+torch.manual_seed(0)
+print(sys.argv[1:], torch.randn(2).tolist())
+torch.ones(2).lgamma()
+"""
+
+
+@pytest.mark.parametrize("way", ["run", "module", "environment"])
+def test_enable__programs_that_are_not_edited(tmp_path: Path, way: str) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    first = repdl.random.randn(2, generator=repdl.random.Generator(0)).tolist()
+    start = "from repdl.overrides.program import start; start(); import runpy; runpy.run_path('program.py')"
+    command, variables = {
+        "run": (["-m", "repdl", "run", "program.py", "--epochs", "3"], {}),
+        "module": (["-m", "repdl", "run", "-m", "program", "--epochs", "3"], {}),
+        "environment": (["-c", start, "--epochs", "3"], {"REPDL_ENABLE": "1"}),
+    }[way]
+    done = subprocess.run(
+        [sys.executable, *command],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | variables,
+        check=False,
+    )
+    assert done.stdout == f"['--epochs', '3'] {first}\n", done.stderr
+    assert done.returncode == 1
+    assert re.search(r"not reproducible: aten.lgamma.default, .*program.py:6 `torch.ones\(2\).lgamma\(\)`", done.stderr)
+
+
+def test_enable__an_environment_that_is_not_understood_ends_the_process() -> None:
+    start = "from repdl.overrides.program import start; start()"
+    done = subprocess.run(
+        [sys.executable, "-c", start],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"REPDL_ENABLE": "yes"},
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "REPDL_ENABLE is 'yes', expected 0, 1, raise or warn" in done.stderr
+
+
+def test_enable__functions_of_every_name_that_torch_has() -> None:
+    """A function of RepDL with the name of an op of torch computes it, unless torch's moves data."""
+    names = {n.partition("::")[2].partition(".")[0] for n in torch._C._dispatch_get_all_op_names() if n[:6] == "aten::"}
+    public = {n for n, value in vars(ops).items() if callable(value) and n[0] != "_"}
+    missing = {n for n in public if n in names and n not in FUNCTIONS and n not in DRAWS}
+    moves = {n for n in missing if kind_of(n) in (Kind.MOVES, Kind.EXACT)}
+    composed = {"argsort", "expand", "broadcast_to", "repeat_interleave", "tensordot", "tile"}
+    assert missing - moves <= composed

@@ -20,6 +20,8 @@ import repdl
 from repdl.backend import backends, get_backend
 from repdl.errors import BackendError
 from repdl.families import Family, families
+from repdl.overrides.program import run_program
+from repdl.overrides.switch import ON_UNCOVERED
 from repdl.plugins import plugins
 from repdl.registry import OPS, implementations
 from repdl.utils import table
@@ -246,6 +248,16 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("family", metavar="FAMILY", nargs="+", type=family_name, help="a family of ops, or an op of it")
     one.add_argument("--into", metavar="FOLDER", type=Path, required=True, help="the folder of FAMILY.json")
     one.add_argument("--check", action="store_true", help="write nothing; a digest that is not there is wrong too")
+    one = command(
+        "run", "run a program of torch with every op reproducible, or stopped",
+        "As `repdl.enable()` in its first line: `repdl run train.py --epochs 3`, `repdl run -m package.train`. "
+        "An op that is not reproducible raises an error, which names it and its line.",
+    )  # fmt: skip
+    one.add_argument("-m", dest="is_module", action="store_true", help="PROGRAM is the name of a module")
+    one.add_argument("--contract", metavar="NAME", help="the contract to compute by; default: v1")
+    one.add_argument("--on-uncovered", choices=ON_UNCOVERED, default="raise", help="default: raise")
+    one.add_argument("program", metavar="PROGRAM", help="a file")
+    one.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="the program's own")
     return top
 
 
@@ -268,6 +280,9 @@ def run(args: argparse.Namespace) -> int:
         return contract(args.op)
     if args.command == "check":
         return check(args.backend, args.family)
+    if args.command == "run":
+        run_program(args.program, args.arguments, args.is_module, args.contract, args.on_uncovered)
+        return 0
     return golden(args.family, args.into, args.check)
 
 

@@ -130,6 +130,10 @@ def _max_unpool2d(input: Tensor, indices: Tensor, output_size: Any) -> Tensor:
     return ops.max_unpool2d(input, indices, [1, 1], [1, 1], 0, output_size)
 
 
+def _max_unpool3d(input: Tensor, indices: Tensor, output_size: Any, stride: Any, padding: Any) -> Tensor:
+    return ops.max_unpool3d(input, indices, [1, 1, 1], [1, 1, 1], 0, output_size)
+
+
 def _log_sigmoid_forward(input: Tensor) -> tuple[Tensor, Tensor]:
     return ops.logsigmoid(input), input.new_empty(0)
 
@@ -195,18 +199,20 @@ _CUDNN = ("cudnn_enabled", "cudnn_enable")
 
 FUNCTIONS: dict[str, Row] = {
     **_same("""
-        abs adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d add addbmm addcdiv addcmul addmm addmv addr
-        amax amin aminmax avg_pool1d avg_pool2d avg_pool3d baddbmm bilinear binary_cross_entropy
-        binary_cross_entropy_with_logits bmm celu chain_matmul clamp conv1d conv2d conv3d conv_transpose1d
-        conv_transpose2d conv_transpose3d cos cosine_embedding_loss cosine_similarity cross ctc_loss cummax
-        cummin cumprod cumsum diff div dot einsum erf exp exp2 expm1 fmax fmin gelu glu hardshrink hardsigmoid
-        hardswish hardtanh hinge_embedding_loss huber_loss index_add inner kl_div kron kthvalue l1_loss
-        leaky_relu lerp linear log log10 log1p log2 log_softmax logsumexp margin_ranking_loss matmul max
-        max_pool1d max_pool2d max_pool3d maximum mean median min minimum mish mm mse_loss msort mul
+        abs adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d add addbmm addcdiv addcmul addmm addmv
+        addr amax amin aminmax avg_pool1d avg_pool2d avg_pool3d baddbmm bilinear binary_cross_entropy
+        binary_cross_entropy_with_logits bincount bmm celu chain_matmul clamp conv1d conv2d conv3d
+        conv_transpose1d conv_transpose2d conv_transpose3d cos cosine_embedding_loss cosine_similarity cross
+        ctc_loss cummax cummin cumprod cumsum diff div dot einsum erf exp exp2 expm1 floor_divide fmax fmin fmod
+        gelu glu gru_cell hardshrink hardsigmoid hardswish hardtanh hinge_embedding_loss huber_loss hypot
+        index_add index_reduce inner kl_div kron kthvalue l1_loss leaky_relu lerp linear log log10
+        log1p log2 log_softmax logaddexp logaddexp2 logcumsumexp logit logsumexp lstm_cell margin_ranking_loss
+        matmul max max_pool1d max_pool2d max_pool3d maximum mean median min minimum mish mm mse_loss msort mul
         multi_margin_loss multilabel_margin_loss mv nanmean nanmedian nansum nll_loss outer pairwise_distance
-        poisson_nll_loss pow prelu prod reciprocal relu relu6 rms_norm rsqrt scatter_add scatter_reduce selu
-        sigmoid silu sin smooth_l1_loss soft_margin_loss softmax softplus softshrink sort sqrt square std
-        std_mean sub sum take_along_dim tan tanh topk trace triplet_margin_loss var var_mean vdot
+        poisson_nll_loss pow prelu prod reciprocal relu relu6 remainder rms_norm rnn_relu_cell rnn_tanh_cell
+        rsqrt scatter_add scatter_reduce selu sigmoid silu sin sinc smooth_l1_loss soft_margin_loss softmax
+        softplus softshrink sort sqrt square std std_mean sub sum take_along_dim tan tanh threshold topk trace
+        triplet_margin_loss var var_mean vdot xlogy
     """),
     **{name: Row(getattr(ops, name), ignored=_CUDNN) for name in ("group_norm", "layer_norm")},
     "batch_norm": Row(_batch_norm, ignored=_CUDNN),
@@ -228,6 +234,8 @@ FUNCTIONS: dict[str, Row] = {
     "adaptive_max_pool2d": Row(_adaptive_max_pool(ops.adaptive_max_pool2d)),
     "adaptive_max_pool3d": Row(_adaptive_max_pool(ops.adaptive_max_pool3d)),
     "max_unpool2d": Row(_max_unpool2d),
+    "linspace": Row(ops.linspace, ignored=("layout", "pin_memory")),
+    "max_unpool3d": Row(_max_unpool3d),
     "log_sigmoid_forward": Row(_log_sigmoid_forward),
     "log_sigmoid": Row(ops.logsigmoid),
     "norm": Row(_norm),

@@ -32,7 +32,7 @@ from repdl.registry import OPS
 
 Function = Callable[..., Any]
 _LISTS = "_foreach_"
-_ON_UNCOVERED = "raise", "warn"
+ON_UNCOVERED = "raise", "warn"
 _NOT_COMPUTING = frozenset({"repdl", "prim", "prims", "profiler", "debugprims", "rngprims"})
 """Namespaces of ops that compute nothing, or by ops of `aten`."""
 _UNKNOWN = "not in the table of torch's ops (docs/torch-ops.md): nothing is known of it"
@@ -219,8 +219,8 @@ def enable(contract: Contract | str | None = None, on_uncovered: str = "raise") 
         ArgumentError: if `on_uncovered` is neither.
         UnsupportedError: from any op of torch that is not reproducible, naming op, module, line and what to use.
     """
-    if on_uncovered not in _ON_UNCOVERED:
-        raise ArgumentError(f"enable: on_uncovered is {on_uncovered!r}, expected one of {_ON_UNCOVERED}")
+    if on_uncovered not in ON_UNCOVERED:
+        raise ArgumentError(f"enable: on_uncovered is {on_uncovered!r}, expected one of {ON_UNCOVERED}")
     with _lock:
         if _state.session is not None:
             _state.session.end()
@@ -250,4 +250,4 @@ def enabled(contract: Contract | str | None = None, on_uncovered: str = "raise")
                 enable(*outer.settings)
 
 
-__all__ = ["disable", "enable", "enabled"]
+__all__ = ["ON_UNCOVERED", "disable", "enable", "enabled"]
