@@ -6,6 +6,7 @@ import copy
 import os
 import re
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
