@@ -283,6 +283,36 @@ def test_enable__autocast() -> None:
             assert same(F.linear(x, w), expected)
 
 
+def test_enable__derivatives_of_what_moves_data() -> None:
+    x, index = values(6, 5).requires_grad_(), torch.tensor([3, 1, 3, 0, 3])
+    calls = [
+        lambda t: t[index],
+        lambda t: t[:, index[:2]],
+        lambda t: t.take(index),
+        lambda t: t.unfold(0, 3, 1),
+        lambda t: t.index_select(1, index),
+        lambda t: t.gather(0, index.unsqueeze(0)),
+        lambda t: t.expand(3, 6, 5),
+        lambda t: t.repeat(2, 2),
+        lambda t: t.repeat_interleave(2, 0),
+        lambda t: t.as_strided((4, 3), (1, 1)),
+        lambda t: F.pad(t.unsqueeze(0), (2, 2), "reflect"),
+        lambda t: torch.cat([t, t]).roll(1).flip(0),
+    ]
+    for call in calls:
+        with repdl.enabled():
+            y = call(x)
+            (found,) = torch.autograd.grad(y, x, torch.ones_like(y))
+        (expected,) = torch.autograd.grad(call(x), x, torch.ones_like(y))
+        assert torch.equal(found, expected)  # small integers
+    with repdl.enabled():
+        given = torch.zeros(4)
+        given[torch.tensor([1, 1, 2])] = torch.tensor([1.0, 2.0, 3.0])
+        assert given.tolist() == [0, 2, 3, 0]
+        given.index_put_((torch.tensor([1, 1]),), torch.tensor(1.0), accumulate=True)
+        assert given.tolist() == [0, 4, 3, 0]
+
+
 def test_enable__transforms() -> None:
     x, w = values(4, 6), values(6)
     with repdl.enabled():

@@ -127,7 +127,4 @@ DRAWS: dict[str, Callable[..., Any]] = {
 }
 """By torch's name; those that end in an underscore write into their first argument themselves."""
 
-MADE_OF_DRAWS = frozenset({"rand", "randn", "randint", "rand_like", "randn_like", "randint_like"})
-"""torch allocates a tensor and fills it by one of `DRAWS`."""
-
-__all__ = ["DRAWS", "MADE_OF_DRAWS", "drawn"]
+__all__ = ["DRAWS", "drawn"]

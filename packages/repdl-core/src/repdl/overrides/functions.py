@@ -126,12 +126,12 @@ def _adaptive_max_pool(function: Function) -> Function:
     return pool
 
 
-def _max_unpool2d(input: Tensor, indices: Tensor, output_size: Any) -> Tensor:
-    return ops.max_unpool2d(input, indices, [1, 1], [1, 1], 0, output_size)
+def _max_unpool(function: Function, dims: int) -> Function:
+    def unpool(input: Tensor, indices: Tensor, output_size: Any, stride: Any = None, padding: Any = None) -> Tensor:
+        windows = [size - n + 1 for size, n in zip(output_size, input.shape[-dims:])]  # which give that size
+        return function(input, indices, windows, 1)  # type: ignore[no-any-return]
 
-
-def _max_unpool3d(input: Tensor, indices: Tensor, output_size: Any, stride: Any, padding: Any) -> Tensor:
-    return ops.max_unpool3d(input, indices, [1, 1, 1], [1, 1, 1], 0, output_size)
+    return unpool
 
 
 def _log_sigmoid_forward(input: Tensor) -> tuple[Tensor, Tensor]:
@@ -178,6 +178,31 @@ def _pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = 
     return ops.pad(input, pad, mode, value)
 
 
+def _index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    return ops.index_put(input, indices, values, accumulate)
+
+
+def _put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    return ops.index_put(input.reshape(-1), (index.reshape(-1),), source.reshape(-1), accumulate).view_as(input)
+
+
+def _unfold_backward(grad_in: Tensor, input_sizes: Any, dim: int, size: int, step: int) -> Tensor:
+    if not input_sizes:
+        return grad_in.reshape(())
+    dim = dim % len(input_sizes)
+    places = torch.arange(grad_in.shape[dim]).unsqueeze(1) * step + torch.arange(size)  # of the elements of a window
+    windows = grad_in.movedim(-1, dim + 1).flatten(dim, dim + 1)
+    return ops.index_add(grad_in.new_zeros(input_sizes), dim, places.reshape(-1).to(grad_in.device), windows)
+
+
+def _cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
+    return ops.cdist(x1, x2, p)
+
+
+def _einsum(equation: str, tensors: Any) -> Tensor:
+    return ops.einsum(equation, *tensors)
+
+
 def _col2im(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
     return ops.fold(input, output_size, kernel_size, dilation, padding, stride)
 
@@ -202,16 +227,17 @@ FUNCTIONS: dict[str, Row] = {
         abs adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d add addbmm addcdiv addcmul addmm addmv
         addr amax amin aminmax avg_pool1d avg_pool2d avg_pool3d baddbmm bilinear binary_cross_entropy
         binary_cross_entropy_with_logits bincount bmm celu chain_matmul clamp conv1d conv2d conv3d
-        conv_transpose1d conv_transpose2d conv_transpose3d cos cosine_embedding_loss cosine_similarity cross
-        ctc_loss cummax cummin cumprod cumsum diff div dot einsum erf exp exp2 expm1 floor_divide fmax fmin fmod
-        gelu glu gru_cell hardshrink hardsigmoid hardswish hardtanh hinge_embedding_loss huber_loss hypot
-        index_add index_reduce inner kl_div kron kthvalue l1_loss leaky_relu lerp linear log log10
-        log1p log2 log_softmax logaddexp logaddexp2 logcumsumexp logit logsumexp lstm_cell margin_ranking_loss
-        matmul max max_pool1d max_pool2d max_pool3d maximum mean median min minimum mish mm mse_loss msort mul
-        multi_margin_loss multilabel_margin_loss mv nanmean nanmedian nansum nll_loss outer pairwise_distance
-        poisson_nll_loss pow prelu prod reciprocal relu relu6 remainder rms_norm rnn_relu_cell rnn_tanh_cell
-        rsqrt scatter_add scatter_reduce selu sigmoid silu sin sinc smooth_l1_loss soft_margin_loss softmax
-        softplus softshrink sort sqrt square std std_mean sub sum take_along_dim tan tanh threshold topk trace
+        conv_transpose1d conv_transpose2d conv_transpose3d corrcoef cos cosine_embedding_loss cosine_similarity
+        cov cross ctc_loss cummax cummin cumprod cumsum cumulative_trapezoid diff dist div dot erf exp exp2
+        expm1 floor_divide fmax fmin fmod gelu glu gru_cell hardshrink hardsigmoid hardswish hardtanh
+        hinge_embedding_loss huber_loss hypot index_add index_reduce inner kl_div kron kthvalue l1_loss
+        leaky_relu lerp linear log log10 log1p log2 log_softmax logaddexp logaddexp2 logcumsumexp logit
+        logsumexp lstm_cell margin_ranking_loss matmul max max_pool1d max_pool2d max_pool3d maximum mean median
+        min minimum mish mm mode mse_loss msort mul multi_margin_loss multilabel_margin_loss mv nanmean
+        nanmedian nanquantile nansum nll_loss outer pairwise_distance poisson_nll_loss pow prelu prod quantile
+        reciprocal relu relu6 remainder renorm rms_norm rnn_relu_cell rnn_tanh_cell rsqrt scatter_add
+        scatter_reduce selu sigmoid silu sin sinc smooth_l1_loss soft_margin_loss softmax softplus softshrink
+        sort sqrt square std std_mean sub sum take_along_dim tan tanh threshold topk trace trapezoid
         triplet_margin_loss var var_mean vdot xlogy
     """),
     **{name: Row(getattr(ops, name), ignored=_CUDNN) for name in ("group_norm", "layer_norm")},
@@ -220,7 +246,7 @@ FUNCTIONS: dict[str, Row] = {
     "rsub": Row(_rsub),
     "clamp_min": Row(_clamp_min),
     "clamp_max": Row(_clamp_max),
-    "cdist": Row(ops.cdist, ignored=("compute_mode",)),
+    "cdist": Row(_cdist, ignored=("compute_mode",)),
     "elu": Row(_elu),
     "embedding": Row(_embedding),
     "embedding_bag": Row(_embedding_bag),
@@ -233,13 +259,19 @@ FUNCTIONS: dict[str, Row] = {
     "adaptive_max_pool1d": Row(_adaptive_max_pool(ops.adaptive_max_pool1d)),
     "adaptive_max_pool2d": Row(_adaptive_max_pool(ops.adaptive_max_pool2d)),
     "adaptive_max_pool3d": Row(_adaptive_max_pool(ops.adaptive_max_pool3d)),
-    "max_unpool2d": Row(_max_unpool2d),
+    "max_unpool2d": Row(_max_unpool(ops.max_unpool2d, 2)),
     "linspace": Row(ops.linspace, ignored=("layout", "pin_memory")),
-    "max_unpool3d": Row(_max_unpool3d),
+    "max_unpool3d": Row(_max_unpool(ops.max_unpool3d, 3)),
     "log_sigmoid_forward": Row(_log_sigmoid_forward),
     "log_sigmoid": Row(ops.logsigmoid),
     "norm": Row(_norm),
     "linalg_vector_norm": Row(ops.vector_norm, renamed={"ord": "ord"}),
+    "einsum": Row(_einsum, ignored=("path",)),
+    "index_put": Row(_index_put),
+    "_unsafe_index_put": Row(_index_put),
+    "_index_put_impl": Row(_index_put, ignored=("unsafe",)),
+    "put": Row(_put),
+    "unfold_backward": Row(_unfold_backward),
     "pad": Row(_pad),
     "im2col": Row(ops.unfold),
     "col2im": Row(_col2im),

@@ -24,7 +24,7 @@ from repdl.contract import Contract, get_contract, set_contract
 from repdl.errors import ArgumentError
 from repdl.overrides.binding import bound, for_each, in_place, into
 from repdl.overrides.conversions import SOURCES, defined
-from repdl.overrides.draws import DRAWS, MADE_OF_DRAWS
+from repdl.overrides.draws import DRAWS
 from repdl.overrides.functions import FUNCTIONS, Row
 from repdl.overrides.refusal import Refusals
 from repdl.overrides.torchs import TorchKernel, overload
@@ -35,6 +35,8 @@ _LISTS = "_foreach_"
 ON_UNCOVERED = "raise", "warn"
 _NOT_COMPUTING = frozenset({"repdl", "prim", "prims", "profiler", "debugprims", "rngprims"})
 """Namespaces of ops that compute nothing, or by ops of `aten`."""
+_COMPOSED = frozenset({"rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "allclose"})
+"""Ops that torch composes of others without saying so to its dispatcher: numbers are drawn into an empty tensor."""
 _UNKNOWN = "not in the table of torch's ops (docs/torch-ops.md): nothing is known of it"
 _lock = threading.RLock()
 
@@ -104,7 +106,7 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
         op = overload(name)
         yield name, f"Autograd{device}", _chosen(function, _below_autograd(op) if exact else None), False
         yield name, device, _without_gradients(_chosen(function, TorchKernel(op, device) if exact else None)), False
-    elif _is_composed(name) or plain in MADE_OF_DRAWS:
+    elif _is_composed(name) or plain in _COMPOSED:
         return
     elif plain in SOURCES:
         op = overload(name)

@@ -283,7 +283,7 @@ def _prepared(model: torch.nn.Module) -> dict[int, Any]:
         memo[id(parameter)] = torch.nn.Parameter(data, parameter.requires_grad)
     for buffer in model.buffers():
         if isinstance(buffer, torch.nn.UninitializedBuffer):
-            memo[id(buffer)] = torch.nn.UninitializedBuffer(device=buffer.device, dtype=buffer.dtype)
+            memo[id(buffer)] = torch.nn.UninitializedBuffer(device=buffer.device, dtype=buffer.dtype)  # type: ignore[call-arg]
     for module in model.modules():
         for value in vars(module).values():
             if isinstance(value, torch.Tensor) and not value.is_leaf:

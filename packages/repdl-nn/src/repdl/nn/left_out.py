@@ -106,7 +106,7 @@ def stands_for(torchs: type) -> type:
     return _LeftOut(torchs.__name__, (), names)
 
 
-def _derived(cls: type, **kwargs: Any) -> NoReturn:
+def _derived(cls: type, /, **kwargs: Any) -> NoReturn:
     raise UnsupportedError(cls.reason)  # type: ignore[attr-defined]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch.nn.parameter import (
+from torch.nn.parameter import (  # type: ignore[attr-defined]
     Buffer,
     Parameter,
     UninitializedBuffer,

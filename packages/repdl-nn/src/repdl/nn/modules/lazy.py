@@ -33,7 +33,7 @@ class _Lazy(torch.nn.Module):
 
     def initialize_parameters(self, input: torch.Tensor, *args: Any, **kwargs: Any) -> None:
         """Take the number of inputs from the first input, or from parameters that a state has brought."""
-        super().initialize_parameters(input, *args, **kwargs)  # type: ignore[operator]
+        super().initialize_parameters(input, *args, **kwargs)  # type: ignore[misc,operator]
         weight: Any = getattr(self, "weight", None)
         if getattr(self, "num_features", None) == 0:
             self.num_features = input.shape[1] if weight is None else weight.shape[0]

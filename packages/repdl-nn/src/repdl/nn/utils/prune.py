@@ -107,7 +107,7 @@ class L1Unstructured(_Counted, torchs.L1Unstructured):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """`default_mask` with 0 for those."""
         sizes = ops.abs(t.detach()).reshape(-1)
-        return _without(default_mask, ops.topk(sizes, self._count(t.numel()), largest=False).indices)
+        return _without(default_mask, ops.topk(sizes, self._count(t.numel()), largest=False)[1])
 
 
 class RandomUnstructured(_Counted, torchs.RandomUnstructured):
@@ -139,7 +139,7 @@ class LnStructured(_Counted, torchs.LnStructured):
         size = t.shape[dim]
         order = 2.0 if self.n == "fro" else as_float("ln_structured", "n", float(self.n))
         norms = ops.vector_norm(t.detach(), order, [d for d in range(t.dim()) if d != dim])
-        kept = ops.topk(norms, size - self._count(size)).indices
+        kept = ops.topk(norms, size - self._count(size))[1]
         left = torch.ones(size, dtype=torch.bool, device=t.device).index_fill(0, kept, False)
         return default_mask.clone().index_fill_(dim, left.nonzero().squeeze(1), 0)
 
@@ -159,9 +159,9 @@ class RandomStructured(_Counted, torchs.RandomStructured):
         return default_mask.clone().index_fill_(dim, order[: self._count(t.shape[dim])], 0)
 
     @classmethod
-    def apply(
+    def apply(  # type: ignore[override]
         cls, module: Module, name: str, amount: float, dim: int = -1, *, generator: Generator | None = None
-    ) -> Any:  # type: ignore[override]
+    ) -> Any:
         """Mask the parameter `name` of `module`."""
         apply: Any = torchs.BasePruningMethod.apply  # which takes any arguments
         return _contained(apply.__func__(cls, module, name, amount, dim, generator=generator), module, name)
@@ -293,7 +293,7 @@ def global_unstructured(
     scores = {} if importance_scores is None else importance_scores
     if not isinstance(scores, Mapping):
         raise ArgumentError(f"{op}: importance_scores is {type(scores).__name__}, expected a dictionary")
-    if pruning_method.PRUNING_TYPE != "unstructured":
+    if pruning_method.PRUNING_TYPE != "unstructured":  # type: ignore[attr-defined]
         raise ArgumentError(f"{op}: {pruning_method.__name__} leaves out slices, expected an unstructured method")
     ours = globals().get(pruning_method.__name__, pruning_method)
     if not issubclass(ours, BasePruningMethod):
