@@ -315,7 +315,7 @@ def attention_work() -> Iterator[Work]:
 
 
 def _with_gradient(
-    name: str, x: torch.Tensor, theirs: Call, ours: Call, bound: float = 0.9, backward: str = "backward"
+    name: str, x: torch.Tensor, theirs: Any, ours: Any, bound: float = 0.9, backward: str = "backward"
 ) -> Iterator[Work]:
     """A function of x forward, and its derivative alone."""
     yield Work(name, (lambda: theirs(x),), lambda: ours(x), bound)
@@ -333,8 +333,8 @@ def window_work() -> Iterator[Work]:
             yield from _with_gradient(
                 f"interpolate {shape} x2 {mode}",
                 rand(*shape),
-                lambda x, mode=mode: F.interpolate(x, scale_factor=2.0, mode=mode),
-                lambda x, mode=mode: ops.interpolate(x, scale_factor=2.0, mode=mode),
+                lambda x, mode=mode: F.interpolate(x, scale_factor=[2.0, 2.0], mode=mode),
+                lambda x, mode=mode: ops.interpolate(x, scale_factor=[2.0, 2.0], mode=mode),
             )
     x = rand(16, 64, 32, 32)
     for stride in (1, 2):

@@ -95,7 +95,7 @@ class AvgPool1d(_AvgPool, torch.nn.AvgPool1d):
         ShapeError: if a window does not fit the input.
         DTypeError: if the dtype is not that of the contract.
 
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool1d.html
+    Contract: avg_pool v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool1d.html
     """
 
     _function = "avg_pool1d"
@@ -110,7 +110,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool, torch.nn.AdaptiveAvgPool1d):
         ShapeError: if a size is negative, or the input has none.
         DTypeError: if the dtype is not that of the contract.
 
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool1d.html
+    Contract: avg_pool v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool1d.html
     """
 
     _function = "adaptive_avg_pool1d"
@@ -186,7 +186,7 @@ class AvgPool2d(_AvgPool, torch.nn.AvgPool2d):
         ShapeError: if a window does not fit the input.
         DTypeError: if the dtype is not that of the contract.
 
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool2d.html
+    Contract: avg_pool v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool2d.html
     """
 
     _function = "avg_pool2d"
@@ -201,7 +201,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool, torch.nn.AdaptiveAvgPool2d):
         ShapeError: if a size is negative, or the input has none.
         DTypeError: if the dtype is not that of the contract.
 
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool2d.html
+    Contract: avg_pool v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool2d.html
     """
 
     _function = "adaptive_avg_pool2d"
@@ -277,7 +277,7 @@ class AvgPool3d(_AvgPool, torch.nn.AvgPool3d):
         ShapeError: if a window does not fit the input.
         DTypeError: if the dtype is not that of the contract.
 
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool3d.html
+    Contract: avg_pool v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AvgPool3d.html
     """
 
     _function = "avg_pool3d"
@@ -292,7 +292,7 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool, torch.nn.AdaptiveAvgPool3d):
         ShapeError: if a size is negative, or the input has none.
         DTypeError: if the dtype is not that of the contract.
 
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool3d.html
+    Contract: avg_pool v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.AdaptiveAvgPool3d.html
     """
 
     _function = "adaptive_avg_pool3d"
