@@ -39,7 +39,7 @@ class Upsample(_Upsample, torch.nn.Upsample):
         ShapeError: if sizes, factors or the mode do not fit the input.
         DTypeError: if the dtype is not that of the contract.
 
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Upsample.html
+    Contract: interpolate v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Upsample.html
     """
 
 
@@ -52,7 +52,7 @@ class UpsamplingNearest2d(_Upsample, torch.nn.UpsamplingNearest2d):
         ShapeError: if sizes, factors or the mode do not fit the input.
         DTypeError: if the dtype is not that of the contract.
 
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.UpsamplingNearest2d.html
+    Contract: interpolate v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.UpsamplingNearest2d.html
     """
 
 
@@ -65,7 +65,7 @@ class UpsamplingBilinear2d(_Upsample, torch.nn.UpsamplingBilinear2d):
         ShapeError: if sizes, factors or the mode do not fit the input.
         DTypeError: if the dtype is not that of the contract.
 
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.UpsamplingBilinear2d.html
+    Contract: interpolate v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.UpsamplingBilinear2d.html
     """
 
 
