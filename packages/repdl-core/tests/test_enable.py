@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import re
@@ -311,6 +312,51 @@ def test_enable__derivatives_of_what_moves_data() -> None:
         assert given.tolist() == [0, 2, 3, 0]
         given.index_put_((torch.tensor([1, 1]),), torch.tensor(1.0), accumulate=True)
         assert given.tolist() == [0, 4, 3, 0]
+
+
+def test_enable__what_is_compiled_runs_uncompiled() -> None:
+    x = values(1000)
+    compiled = torch.compile(lambda t: t.sum() * 3, backend="eager", fullgraph=True)
+    compiled(x)
+    with repdl.enabled():
+        assert same(compiled(x), ops.mul(ops.sum(x), 3))
+    assert torch._dynamo.eval_frame._stance.stance == "default"
+
+
+def test_enable__scaled_gradients() -> None:
+    def scaled(scaler: Any, weight: torch.Tensor, factor: float) -> None:
+        optimizer.zero_grad()
+        scaler.scale((weight * factor).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    found = []
+    for context in (contextlib.nullcontext(), repdl.enabled()):
+        weight = values(5).requires_grad_()
+        optimizer = torch.optim.SGD([weight], lr=0.5)
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2)
+        with context:
+            for factor in (0.5, 1e38, 0.25, 0.125, 2.0):
+                scaled(scaler, weight, factor)
+        found.append((weight.detach(), scaler.get_scale()))
+    assert same(found[0][0], found[1][0]) and found[0][1] == found[1][1]  # all numbers are powers of two
+
+
+@pytest.mark.parametrize("layout", ["sparse", "csr", "quantized", "nested", "mkldnn"])
+def test_enable__refuses_other_layouts(layout: str) -> None:
+    x = values(3, 3)
+    made: Any = {
+        "sparse": x.to_sparse,
+        "csr": x.to_sparse_csr,
+        "quantized": lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8),
+        "nested": lambda: torch.nested.nested_tensor([x, x]),
+        "mkldnn": x.to_mkldnn,
+    }[layout]
+    for inference in (False, True):
+        with torch.inference_mode(inference):
+            tensor = made()
+            with repdl.enabled(), pytest.raises(repdl.RepDLError):
+                tensor * tensor if layout != "quantized" else torch.relu(tensor)
 
 
 def test_enable__transforms() -> None:

@@ -27,6 +27,7 @@ from repdl.overrides.conversions import SOURCES, defined
 from repdl.overrides.draws import DRAWS
 from repdl.overrides.functions import FUNCTIONS, Row
 from repdl.overrides.refusal import Refusals
+from repdl.overrides.scaling import unscale, update_scale
 from repdl.overrides.torchs import TorchKernel, overload
 from repdl.registry import OPS
 
@@ -35,8 +36,15 @@ _LISTS = "_foreach_"
 ON_UNCOVERED = "raise", "warn"
 _NOT_COMPUTING = frozenset({"repdl", "prim", "prims", "profiler", "debugprims", "rngprims"})
 """Namespaces of ops that compute nothing, or by ops of `aten`."""
+_LAYOUTS = "SparseCPU", "SparseCsrCPU", "QuantizedCPU", "NestedTensorCPU", "MkldnnCPU"
 _COMPOSED = frozenset({"rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "allclose"})
 """Ops that torch composes of others without saying so to its dispatcher: numbers are drawn into an empty tensor."""
+_WHOLE: dict[str, Function] = {
+    **{raw: function for raw, function in DRAWS.items() if raw.endswith("_")},
+    "_amp_foreach_non_finite_check_and_unscale_": unscale,
+    "_amp_update_scale_": update_scale,
+}
+"""By torch's own name of an op that changes its arguments: what does that itself."""
 _UNKNOWN = "not in the table of torch's ops (docs/torch-ops.md): nothing is known of it"
 _lock = threading.RLock()
 
@@ -47,11 +55,14 @@ class _Session:
     def __init__(self, contract: Contract | str | None, on_uncovered: str) -> None:
         self.settings = contract, on_uncovered
         self._contract, self._fast_path = get_contract(), torch.backends.mha.get_fastpath_enabled()
+        self._stance: Any = None
         self._libraries: dict[str, torch.library.Library] = {}
         try:
             if contract is not None:
                 set_contract(contract)
             torch.backends.mha.set_fastpath_enabled(False)
+            # Code that torch.compile makes calls no kernels of the dispatcher.
+            self._stance = torch.compiler.set_stance("force_eager")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # that torch's kernels are replaced
                 for device in ("CPU", "CUDA") if torch.cuda.is_available() else ("CPU",):
@@ -73,6 +84,8 @@ class _Session:
             self._libraries.popitem()[1]._destroy()
         set_contract(self._contract)
         torch.backends.mha.set_fastpath_enabled(self._fast_path)
+        if self._stance is not None:
+            self._stance.__exit__(None, None, None)
 
 
 Kernel = tuple[str, str, Function, bool]
@@ -86,7 +99,10 @@ def _kernels(device: str, on_uncovered: str) -> list[Kernel]:
     known, kernels = _found.get((device, on_uncovered), ([], []))
     if known != names:
         refusals, registered = Refusals(on_uncovered), {op.overload.name() for op in OPS.values()}
-        kernels = [kernel for name in names if name not in registered for kernel in _of(name, device, refusals)]
+        kernels = []
+        for name in names:
+            if name not in registered:
+                kernels += [*_of(name, device, refusals), *_of_layouts(name, refusals)]
         _found[device, on_uncovered] = names, kernels
     return kernels
 
@@ -118,6 +134,15 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
         yield name, device, refusals.kernel(name, device, _UNKNOWN if kind is None else REASONS[kind]), True
 
 
+def _of_layouts(name: str, refusals: Refusals) -> Iterator[Kernel]:
+    """Refusals of an op at the keys of tensors that are not plain memory."""
+    plain = plain_name(name)
+    if plain and kind_of(plain) not in (Kind.MOVES, Kind.EXACT):
+        for key in _LAYOUTS:
+            if _C._dispatch_has_kernel_for_dispatch_key(name, key):
+                yield name, key, refusals.kernel(name, key, f"computes with tensors of another layout ({key})"), True
+
+
 def _is_composed(name: str) -> bool:
     return bool(_C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"))
 
@@ -137,12 +162,12 @@ def _function(name: str, plain: str) -> Function | None:
     if plain.startswith(_LISTS):
         return _of_lists(name, raw.removeprefix(_LISTS), plain.removeprefix(_LISTS))
     row = _rows().get(plain)
-    if row is None and plain not in DRAWS and raw not in DRAWS:
+    if row is None and plain not in DRAWS and raw not in _WHOLE:
         return None
     schema = overload(name)._schema
     outputs = [a.name for a in schema.arguments if a.is_out]
-    if raw in DRAWS and not outputs:
-        return DRAWS[raw]
+    if raw in _WHOLE:
+        return None if outputs else _WHOLE[raw]
     function = DRAWS.get(plain) if row is None else bound(plain, row, schema)
     if function is None:
         return None
@@ -150,7 +175,7 @@ def _function(name: str, plain: str) -> Function | None:
 
 
 def _of_lists(name: str, raw: str, plain: str) -> Function | None:
-    if plain not in _rows() and kind_of(plain) not in (Kind.MOVES, Kind.EXACT):
+    if plain not in _rows() and plain not in SOURCES and kind_of(plain) not in (Kind.MOVES, Kind.EXACT):
         return None
     schema = overload(name)._schema
     if any(a.is_out for a in schema.arguments) or not hasattr(torch.ops.aten, raw):
@@ -211,7 +236,8 @@ def enable(contract: Contract | str | None = None, on_uncovered: str = "raise") 
 
     Every op of torch that the program reaches, in the forward and the backward pass and in optimizers, is computed by
     RepDL's function for it, with the bits that a converted model has; what moves data or is exact stays torch's;
-    anything else raises. Random numbers are those of `repdl.random` from the seed of torch's generators.
+    anything else raises. Random numbers are those of `repdl.random` from the seed of torch's generators. What
+    `torch.compile` has compiled or would compile runs uncompiled.
 
     Args:
         contract: the contract to compute by; None: the one that is set.

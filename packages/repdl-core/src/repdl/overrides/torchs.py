@@ -22,9 +22,10 @@ class TorchKernel:
     """The kernel that torch had for an op at a key of its dispatcher, before another one was put there."""
 
     def __init__(self, op: Any, key: str) -> None:
-        self._kernel = torch.library.get_kernel(op, key)
+        place = _C._dispatch_key_parse(key)
+        self._kernel = torch.library.get_kernel(op, place)
         self._tensors = [i for i, a in enumerate(op._schema.arguments) if str(a.type) == "Tensor" and not a.kwarg_only]
-        self._keys = _C.DispatchKeySet(getattr(_C.DispatchKey, key))
+        self._keys = _C.DispatchKeySet(place)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.call(self._keys, args, kwargs)
