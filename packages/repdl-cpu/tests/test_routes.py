@@ -345,6 +345,7 @@ NEVER = {
     # Pieces of a row of at least four positions, as even as they can be, are never shorter (ImageProduct, RunOperand).
     *(f"tile, A in place {rows} {vectors}" for rows in (1, 2, 3) for vectors in (1, 2, 3, 4)),
     *(f"tile: transposed {rows}" for rows in (1, 2, 3)),
+    "nearest: doubles 2",  # halves take the formula: an op that moves has its formula compute them
     "threads: nested",  # a guard: no part of a kernel's work calls parallel_for today
     "threads: inside a team",  # a guard: Python is in no region of OpenMP (tests/native/pool.cpp is)
     *({"threads: torch's team"} if repdl.backends()["cpu"].details["team"] == "repdl-cpu" else ()),

@@ -97,6 +97,9 @@ CASES = [
     Case("add_index_sum", "special", lambda: _added(60, 1, 50, special=True), dtypes=EVERY),
     Case("add_index_sum", "special_rows", lambda: _added(60, 18, 50, -1.5, special=True), dtypes=DOUBLE),
     Case("add_index_sum", "minus_zero", lambda: (torch.full((5, 1), -0.0), index(2, 3, 4), torch.zeros(4, 1), -2.0)),
+    Case(
+        "add_index_sum", "minus_zero_stays", lambda: (torch.full((9, 1), -0.0), index(2, 3, 4), torch.zeros(4, 1), 1.0)
+    ),
     Case("add_index_sum", "subnormal", lambda: _added(60, 3, 20, scale=2.0**-130), dtypes=DOUBLE),
     Case("add_index_sum", "strided", lambda: (uniform(3, 4, 7).t(), index(2, 7, 30), uniform(1, 4, 30).t(), 1.0)),
     Case("add_index_sum", "no_terms", lambda: _added(0, 3, 20), dtypes=EVERY),
