@@ -33,7 +33,10 @@ def blocks(text: str) -> list[str]:
 
 def output(code: str) -> str:
     with contextlib.redirect_stdout(io.StringIO()) as stream, repdl.random.fork_rng(), torch.random.fork_rng():
-        exec(code, {"__name__": "__main__"})
+        try:
+            exec(code, {"__name__": "__main__"})
+        finally:
+            repdl.disable()
     return stream.getvalue()
 
 
@@ -47,17 +50,22 @@ def names(text: str) -> list[str]:
     return re.findall(r"`([A-Za-z_]\w*)`", text)
 
 
-# The first snippet.
+def printed(code: str) -> str:
+    """What the last line says that it prints."""
+    return code.rpartition("# ")[2].strip()
 
-FIRST = blocks(README)[0]
-EXPECTED = FIRST.rpartition("# ")[2].strip()
+
+# The first snippets.
+
+FIRST = blocks(README)[:2]
 
 
-def test_docs__first_snippet_prints_what_it_says() -> None:
-    assert re.fullmatch("[0-9a-f]{64}", EXPECTED)
-    assert output(FIRST).strip() == EXPECTED
+@pytest.mark.parametrize("code", FIRST)
+def test_docs__first_snippets_print_what_they_say(code: str) -> None:
+    assert re.fullmatch("[0-9a-f]{64}", printed(code))
+    assert output(code).strip() == printed(code)
     with repdl.use_backend("reference"):
-        assert output(FIRST).strip() == EXPECTED
+        assert output(code).strip() == printed(code)
 
 
 @pytest.mark.parametrize("level", ["default", "avx512"])
@@ -65,20 +73,22 @@ def test_docs__snippet_of_random_numbers_prints_what_it_says(level: str) -> None
     (code,) = [block for block in blocks(README) if "seed_everything" in block]
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": level}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == code.rpartition("# ")[2].strip(), done.stderr
+    assert done.stdout.strip() == printed(code), done.stderr
 
 
+@pytest.mark.parametrize("code", FIRST)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_docs__first_snippet_does_not_depend_on_torchs_numbers(seed: int) -> None:
+def test_docs__first_snippets_do_not_depend_on_torchs_numbers(seed: int, code: str) -> None:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        assert output(FIRST).strip() == EXPECTED
+        assert output(code).strip() == printed(code)
 
 
-def test_docs__first_snippet_on_a_processor_that_torch_takes_for_another() -> None:
+@pytest.mark.parametrize("code", FIRST)
+def test_docs__first_snippets_on_a_processor_that_torch_takes_for_another(code: str) -> None:
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": "default", "REPDL_CPU_ISA": "baseline"}
-    done = subprocess.run([sys.executable, "-c", FIRST], env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == EXPECTED, done.stderr
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == printed(code), done.stderr
 
 
 @pytest.mark.parametrize("name", READMES)
