@@ -14,10 +14,10 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -35,9 +35,7 @@ SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "i
 def transformers() -> Any:
     """The package; nothing is downloaded."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    import transformers
-
-    return transformers
+    return import_module("transformers")
 
 
 def _of_tokens(model: nn.Module) -> Program:
@@ -199,4 +197,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,6 +8,7 @@ generator that torch itself has drawn from before begins at the first number of 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,11 +30,31 @@ _BYTES = 5056
 _lock = threading.Lock()
 
 
+def _unlock() -> None:
+    """In a forked child: the thread that held the lock may not be there."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
+
+
 class _Thread(threading.local):
     generator: Generator | None = None
+    draws = False
 
 
 _THREAD = _Thread()
+
+
+@contextmanager
+def _drawing_now() -> Iterator[None]:
+    _THREAD.draws = True
+    try:
+        yield
+    finally:
+        _THREAD.draws = False
 
 
 @contextmanager
@@ -42,7 +63,9 @@ def drawn(given: torch.Generator | None) -> Iterator[Generator]:
     source = torch.default_generator if given is None else given
     if source.device.type != "cpu":
         raise UnsupportedError(f"repdl.enable: a generator on {source.device}, expected one on the CPU")
-    with _lock:
+    if _THREAD.draws:
+        raise UnsupportedError("repdl.enable: a draw from torch's generator within another one of the same thread")
+    with _lock, _drawing_now():
         state = source.get_state()
         words = state.numpy().view(np.uint64)
         if len(words) * 8 != _BYTES:

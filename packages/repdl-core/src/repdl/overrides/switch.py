@@ -199,6 +199,9 @@ def _chosen(function: Function, otherwise: Function | None) -> Function:
         return function
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        first = args[0] if args else None
+        if isinstance(first, torch.Tensor) and first.is_floating_point():  # most calls
+            return function(*args, **kwargs)
         if any(map(_has_fraction, args)) or any(map(_has_fraction, kwargs.values())):
             return function(*args, **kwargs)
         return otherwise(*args, **kwargs)

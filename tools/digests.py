@@ -1,6 +1,6 @@
 """Write docs/programs.md: digests and times of examples/programs.py under several settings.
 
-python tools/programs.py        # needs transformers, all ISA levels of repdl-cpu, and some minutes
+python tools/digests.py        # needs transformers, all ISA levels of repdl-cpu, and some minutes
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -70,15 +71,13 @@ def mean(found: dict[str, tuple[str, float]]) -> float:
 def main() -> None:
     ours, theirs = digests(ENABLED), digests(PLAIN, "--plain")
     one, two = times(1), times(2)
-    import transformers
-
     lines = [
         "# Programs of other projects under `repdl.enable()`",
         "",
         "`examples/programs.py` trains small models of the `transformers` package and of torch, unmodified, for 10 "
-        "steps: torch's own initial values, dropout, AdamW, clipping and schedule, from `torch.manual_seed(0)`. Written by "
-        f"`tools/programs.py` on {date.today()}, torch {torch.__version__.partition('+')[0]}, transformers "
-        f"{transformers.__version__}, repdl-cpu: {shown(repdl.backends()['cpu'].details)}.",
+        "steps: torch's own initial values, dropout, AdamW, clipping and schedule, from `torch.manual_seed(0)`. "
+        f"Written by `tools/digests.py` on {date.today()}, torch {torch.__version__.partition('+')[0]}, transformers "
+        f"{version('transformers')}, repdl-cpu: {shown(repdl.backends()['cpu'].details)}.",
         "",
         "## Digests of the trained model",
         "",
