@@ -36,7 +36,7 @@ PLAIN = [("avx512", "avx512", 1), ("avx512", "avx512", 2), ("avx512", "avx2", 1)
 def run(isa: str, capability: str, threads: int, *options: str) -> list[str]:
     """The lines that the example prints."""
     environment = {**os.environ, "REPDL_CPU_ISA": isa, "ATEN_CPU_CAPABILITY": capability}
-    command = [sys.executable, ROOT / "examples/programs.py", "--threads", str(threads), *options]
+    command = [sys.executable, str(ROOT / "examples/programs.py"), "--threads", str(threads), *options]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
