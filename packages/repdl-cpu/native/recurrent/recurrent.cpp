@@ -16,7 +16,7 @@ namespace {
 // input, hidden -> output
 template <class T>
 struct RnnTanh {
-  static constexpr int inputs[] = {1, 1}, outputs[] = {1};
+  static constexpr int inputs[2] = {1, 1}, outputs[1] = {1};
   void operator()(const T (&x)[2], T (&y)[1]) const {
     using exact::tanh;
     y[0] = tanh(x[0] + x[1]);
@@ -24,7 +24,7 @@ struct RnnTanh {
 };
 template <class T>
 struct RnnRelu {
-  static constexpr int inputs[] = {1, 1}, outputs[] = {1};
+  static constexpr int inputs[2] = {1, 1}, outputs[1] = {1};
   void operator()(const T (&x)[2], T (&y)[1]) const {
     const T sum = x[0] + x[1], zero = pointwise::constant<T>(0.0);
     y[0] = select(sum < zero, zero, sum);

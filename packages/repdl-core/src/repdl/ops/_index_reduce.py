@@ -131,7 +131,7 @@ def _sum_formula(input: Tensor, index: Tensor, values: Tensor, alpha: float, con
     total = _ops.index_sum(values, index, input.shape[0], contract)
     nothing = constant(math.copysign(0.0, -math.copysign(1.0, alpha)), total.dtype, total.device)
     total = torch.where(touched(index, input.shape[0]), total, nothing)
-    return add(input, total, alpha=alpha, contract=contract)
+    return add(input, total, alpha=alpha, contract=contract).contiguous()
 
 
 def _setup_sum(ctx: Any, inputs: Any, output: Any) -> None:

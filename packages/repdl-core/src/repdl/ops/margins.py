@@ -135,8 +135,8 @@ _multilabel_soft_op: Callable[..., Tensor] = composite(
 
 def _elements_at(input: Tensor, index: Tensor, c: str) -> Tensor:
     """`(N, C), (N, K) -> (N, K)`: of each row the elements of these indices; one that is none raises."""
-    within = torch.where((index >= 0) & (index < input.shape[1]), index, -1)
-    return elements(input, places(within, 1, input.shape), c)
+    within = (index >= 0) & (index < input.shape[1])
+    return elements(input, torch.where(within, places(index, 1, input.shape), -1), c)
 
 
 def _multi_margin(
