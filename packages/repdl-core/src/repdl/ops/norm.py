@@ -62,7 +62,7 @@ _norm: Callable[..., torch.Tensor] = registry.composite(
     "vector_norm",
     "(Tensor x, float ord, int[] dim, bool keepdim, str contract) -> Tensor",
     _formula,
-    calls=("sum", "square", "sqrt", "where", "abs", "amax", "neg", "sign", "pow"),
+    calls=("sum", "square", "add", "sqrt", "where", "abs", "amax", "neg", "sign", "pow"),
     check=_check,
     dtypes=Dtypes(),
     autocast=FLOAT32_ON_CUDA,

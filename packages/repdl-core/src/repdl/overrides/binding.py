@@ -77,7 +77,7 @@ def in_place(function: Function) -> Function:
         result = function(self.clone() if tracked else self, *args, **kwargs)
         if result.shape != self.shape:
             raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the shape {list(result.shape)}")
-        if not torch.can_cast(result.dtype, self.dtype):
+        if result.dtype is not self.dtype and not torch.can_cast(result.dtype, self.dtype):
             raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {self.dtype}")
         return self.copy_(result)
 

@@ -32,20 +32,18 @@ class TorchKernel:
 
     def call(self, keyset: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result, for the keys that the dispatcher gave."""
-        if any(not isinstance(args[i], torch.Tensor) for i in self._tensors if i < len(args)):
-            args = tuple(_tensor(a, args) if i in self._tensors else a for i, a in enumerate(args))
+        for i in self._tensors:
+            if i < len(args) and not isinstance(args[i], torch.Tensor):
+                args = (*args[:i], _tensor(args[i], args), *args[i + 1 :])
         return self._kernel.call_boxed(keyset, *args, **kwargs)
 
 
 def _tensor(value: Any, args: tuple[Any, ...]) -> Any:
     """A tensor of a number, which the dispatcher takes out of the tensor that torch's parser had made of it."""
-    if isinstance(value, torch.Tensor):
-        return value
-    with torch.utils._python_dispatch._disable_current_modes():
-        made = torch.scalar_tensor(value, dtype=_DTYPES[type(value)])
-        dtypes = [a.dtype for a in args if isinstance(a, torch.Tensor)]
-        if type(value) is int and dtypes and not dtypes[0].is_floating_point and dtypes[0] is not torch.bool:
-            return made.to(dtypes[0])  # whose dtype the result has
+    made = torch.scalar_tensor(value, dtype=_DTYPES[type(value)])
+    dtypes = [a.dtype for a in args if isinstance(a, torch.Tensor)]
+    if type(value) is int and dtypes and not dtypes[0].is_floating_point and dtypes[0] is not torch.bool:
+        return made.to(dtypes[0])  # whose dtype the result has
     return made
 
 
