@@ -149,7 +149,7 @@ def _is_composed(name: str) -> bool:
 
 @functools.cache
 def _rows() -> Mapping[str, Row]:
-    """Those of core, and of entry points `repdl.overrides`."""
+    """Those of core, and of entry points `repdl.overrides`, whose names may be those of an op in place."""
     found = dict(FUNCTIONS)
     for point in entry_points(group="repdl.overrides"):
         found.update(point.load())
@@ -161,6 +161,8 @@ def _function(name: str, plain: str) -> Function | None:
     raw = name.partition("::")[2].partition(".")[0]
     if plain.startswith(_LISTS):
         return _of_lists(name, raw.removeprefix(_LISTS), plain.removeprefix(_LISTS))
+    if raw.endswith("_") and raw in _rows():
+        return _rows()[raw].function  # which changes its arguments itself
     row = _rows().get(plain)
     if row is None and plain not in DRAWS and raw not in _WHOLE:
         return None
@@ -178,11 +180,14 @@ def _of_lists(name: str, raw: str, plain: str) -> Function | None:
     if plain not in _rows() and plain not in SOURCES and kind_of(plain) not in (Kind.MOVES, Kind.EXACT):
         return None
     schema = overload(name)._schema
-    if any(a.is_out for a in schema.arguments) or not hasattr(torch.ops.aten, raw):
+    op = getattr(torch.ops.aten, raw, None)
+    if op is None and raw != plain and hasattr(torch.ops.aten, plain):
+        op = in_place(getattr(torch.ops.aten, plain))  # as there is no maximum_
+    if op is None or any(a.is_out for a in schema.arguments):
         return None
     lists = [isinstance(a.type, torch.ListType) for a in schema.arguments if not a.kwarg_only]
     keyword = "value" if plain in ("addcmul", "addcdiv") else None
-    return for_each(getattr(torch.ops.aten, raw), lists, keyword, bool(schema.returns))
+    return for_each(op, lists, keyword, bool(schema.returns))
 
 
 def _has_fraction(value: Any) -> bool:

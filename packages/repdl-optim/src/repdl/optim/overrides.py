@@ -1,0 +1,90 @@
+"""torch's fused optimizer steps while `repdl.enable()` holds: RepDL's steps, which have the bits of single ops too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from repdl import ops
+from repdl.optim.power import bias_correction
+from repdl.overrides.functions import Row
+
+Tensors = Sequence[Tensor]
+
+
+def _unscaled(grads: Tensors, grad_scale: Tensor | None, found_inf: Tensor | None) -> bool:
+    """Divide gradients by the scale of a GradScaler, in place; whether all of them are finite."""
+    if found_inf is not None and bool(found_inf != 0):
+        return False
+    if grad_scale is not None:
+        for grad in grads:
+            grad.copy_(ops.div(grad, grad_scale))
+    return True
+
+
+def adam(decoupled: bool) -> Callable[..., None]:
+    """`_fused_adam_`, or `_fused_adamw_`."""
+
+    def step(
+        params: Tensors,
+        grads: Tensors,
+        exp_avgs: Tensors,
+        exp_avg_sqs: Tensors,
+        max_exp_avg_sqs: Tensors,
+        state_steps: Tensors,
+        *,
+        lr: Any,
+        beta1: float,
+        beta2: float,
+        grad_scale: Tensor | None = None,
+        found_inf: Tensor | None = None,
+        **options: Any,
+    ) -> None:
+        if not _unscaled(grads, grad_scale, found_inf):
+            return
+        columns = [params, grads, exp_avgs, exp_avg_sqs, *([max_exp_avg_sqs] if max_exp_avg_sqs else [])]
+        stages: dict[float, list[int]] = {}
+        for place, count in enumerate(state_steps):
+            stages.setdefault(float(count), []).append(place)
+        for count, places in stages.items():
+            corrections = (bias_correction(beta, int(count)) for beta in (beta1, beta2))
+            ops.adam_step(
+                *([column[i] for i in places] for column in columns),
+                lr=float(lr),
+                beta1=beta1,
+                beta2=beta2,
+                **dict(zip(("bias_correction1", "bias_correction2"), corrections)),
+                decoupled_weight_decay=decoupled,
+                **options,
+            )
+
+    return step
+
+
+def sgd(
+    params: Tensors,
+    grads: Tensors,
+    momentum_buffers: Tensors,
+    *,
+    lr: Any,
+    is_first_step: bool,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    **options: Any,
+) -> None:
+    """`_fused_sgd_`."""
+    if _unscaled(grads, grad_scale, found_inf):
+        buffers = momentum_buffers if options["momentum"] else []
+        ops.sgd_step(params, grads, buffers, lr=float(lr), first=is_first_step, **options)
+
+
+FUNCTIONS: Mapping[str, Row] = {
+    "_fused_adam_": Row(adam(decoupled=False)),
+    "_fused_adamw_": Row(adam(decoupled=True)),
+    "_fused_sgd_": Row(sgd),
+}
+"""By torch's name, for `repdl.overrides`: the functions change their arguments themselves."""
+
+__all__ = ["FUNCTIONS"]
