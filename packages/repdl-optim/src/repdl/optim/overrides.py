@@ -48,14 +48,16 @@ def adam(decoupled: bool) -> Callable[..., None]:
         stages: dict[float, list[int]] = {}
         for place, count in enumerate(state_steps):
             stages.setdefault(float(count), []).append(place)
-        for count, places in stages.items():
-            corrections = (bias_correction(beta, int(count)) for beta in (beta1, beta2))
+        for number, places in stages.items():
+            first, second = (bias_correction(beta, int(number)) for beta in (beta1, beta2))
+            param, grad, average, square, *most = ([column[i] for i in places] for column in columns)
             ops.adam_step(
-                *([column[i] for i in places] for column in columns),
+                *(param, grad, average, square, most[0] if most else ()),
                 lr=float(lr),
                 beta1=beta1,
                 beta2=beta2,
-                **dict(zip(("bias_correction1", "bias_correction2"), corrections)),
+                bias_correction1=first,
+                bias_correction2=second,
                 decoupled_weight_decay=decoupled,
                 **options,
             )
