@@ -24,7 +24,7 @@ def bound(name: str, row: Row, schema: Any) -> Function:
     any_name = any(p.kind is p.VAR_KEYWORD for p in parameters)
     targets: list[tuple[str, Any]] = []
     for index, argument in enumerate(given):
-        target = row.renamed.get(argument.name, argument.name)
+        target = argument.name
         if index == 0 and target not in known:
             target = parameters[0].name
         targets.append((target if target in known or any_name else "", argument))

@@ -6,8 +6,8 @@ arguments of torch's schema go to ours by their names; what differs is said in t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,13 +24,11 @@ class Row:
     """A function, and how torch's arguments become its.
 
     Attributes:
-        function: of RepDL, with names of arguments that are torch's but for `renamed`.
-        renamed: names of torch's schema, and ours.
+        function: of RepDL, with the names of arguments that torch's schema has, but for the first.
         ignored: arguments of torch's schema that say nothing of the result.
     """
 
     function: Function
-    renamed: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
 
 
@@ -265,7 +263,7 @@ FUNCTIONS: dict[str, Row] = {
     "log_sigmoid_forward": Row(_log_sigmoid_forward),
     "log_sigmoid": Row(ops.logsigmoid),
     "norm": Row(_norm),
-    "linalg_vector_norm": Row(ops.vector_norm, renamed={"ord": "ord"}),
+    "linalg_vector_norm": Row(ops.vector_norm),
     "einsum": Row(_einsum, ignored=("path",)),
     "index_put": Row(_index_put),
     "_unsafe_index_put": Row(_index_put),
