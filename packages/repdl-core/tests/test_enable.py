@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -192,16 +191,6 @@ def test_enable__nothing_is_left_behind() -> None:
     assert (x.sum(), torch.backends.mha.get_fastpath_enabled(), repdl.get_contract()) == before
     x.lgamma()
     repdl.disable()
-
-
-def test_enable__is_quick() -> None:
-    repdl.enable()
-    repdl.disable()
-    begin = time.process_time()
-    for _ in range(5):
-        repdl.enable()
-        repdl.disable()
-    assert time.process_time() - begin < 5 * 1.0  # a gross bound: 0.1 s each where nothing else runs
 
 
 def test_enable__numbers_of_a_seed() -> None:

@@ -1,7 +1,8 @@
 """torch's own ops, computed by RepDL: `repdl.enable`.
 
 `functions` says which function of RepDL computes which op, `binding` how arguments and forms of ops become theirs,
-`draws` what random numbers are, `refusal` what happens with all others, `switch` puts them into torch's dispatcher.
+`draws` what random numbers are, `refusal` what happens with all others; `kernels` makes of it what `switch` puts into
+torch's dispatcher.
 """
 
 from __future__ import annotations

@@ -1,0 +1,188 @@
+"""Which kernels are put into torch's dispatcher while `repdl.enable()` holds.
+
+An op that RepDL has a function for gets it at two keys, autograd's and the device's. What moves data or is exact stays
+torch's, with the derivatives that torch gives to it, which are ops again. An op that torch composes of others needs
+nothing, unless RepDL has a function of its own for it. All others are refused.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import entry_points
+from typing import Any
+
+import torch
+from torch import _C
+
+from repdl.audit.judge import CONDITIONS, REASONS
+from repdl.audit.kinds import Kind, kind_of, plain_name
+from repdl.overrides.binding import bound, for_each, in_place, into
+from repdl.overrides.conversions import SOURCES, defined
+from repdl.overrides.draws import DRAWS
+from repdl.overrides.functions import FUNCTIONS, Row
+from repdl.overrides.refusal import Refusals
+from repdl.overrides.scaling import unscale, update_scale
+from repdl.overrides.torchs import TorchKernel, overload
+from repdl.registry import OPS
+
+Function = Callable[..., Any]
+_LISTS = "_foreach_"
+_NOT_COMPUTING = frozenset({"repdl", "prim", "prims", "profiler", "debugprims", "rngprims"})
+"""Namespaces of ops that compute nothing, or by ops of `aten`."""
+_LAYOUTS = "SparseCPU", "SparseCsrCPU", "QuantizedCPU", "NestedTensorCPU", "MkldnnCPU"
+_COMPOSED = frozenset({"rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "allclose"})
+"""Ops that torch composes of others without saying so to its dispatcher: numbers are drawn into an empty tensor."""
+_WHOLE: dict[str, Function] = {
+    **{raw: function for raw, function in DRAWS.items() if raw.endswith("_")},
+    "_amp_foreach_non_finite_check_and_unscale_": unscale,
+    "_amp_update_scale_": update_scale,
+}
+"""By torch's own name of an op that changes its arguments: what does that itself."""
+_UNKNOWN = "not in the table of torch's ops (docs/torch-ops.md): nothing is known of it"
+
+Kernel = tuple[str, str, Function, bool]
+"""The name of an op, a key of the dispatcher, what is put there, and whether it asks for the keys of the call."""
+_found: dict[tuple[str, str], tuple[list[str], list[Kernel]]] = {}
+
+
+def kernels(device: str, on_uncovered: str) -> list[Kernel]:
+    """What is put into torch, found out once for the ops that there are."""
+    names = _C._dispatch_get_all_op_names()
+    known, found = _found.get((device, on_uncovered), ([], []))
+    if known != names:
+        refusals, registered = Refusals(on_uncovered), {op.overload.name() for op in OPS.values()}
+        found = []
+        for name in names:
+            if name not in registered:
+                found += [*_of(name, device, refusals), *_of_layouts(name, refusals)]
+        _found[device, on_uncovered] = names, found
+    return found
+
+
+def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
+    """The kernels of an op at the keys of a device, while all of them are torch's."""
+    namespace, _, rest = name.partition("::")
+    if namespace in _NOT_COMPUTING or rest.startswith("sym_"):
+        return
+    if not _C._dispatch_has_computed_kernel_for_dispatch_key(name, device):
+        return
+    plain = plain_name(name)
+    kind = kind_of(plain)
+    function = _function(name, plain) if namespace == "aten" else None
+    if function is not None:
+        exact = kind in (Kind.INTEGER, Kind.ROUNDS, Kind.MOVES, Kind.EXACT) and plain != "div"
+        op = overload(name)
+        yield name, f"Autograd{device}", _chosen(function, _below_autograd(op) if exact else None), False
+        yield name, device, _without_gradients(_chosen(function, TorchKernel(op, device) if exact else None)), False
+    elif _is_composed(name) or plain in _COMPOSED:
+        return
+    elif plain in SOURCES:
+        op = overload(name)
+        yield name, device, defined(op, TorchKernel(op, device)), True
+    elif plain in CONDITIONS or plain == "sgn" or kind is Kind.INTEGER:
+        op = overload(name)
+        yield name, device, refusals.judged(op, TorchKernel(op, device)), True
+    elif kind not in (Kind.MOVES, Kind.EXACT):
+        yield name, device, refusals.kernel(name, device, _UNKNOWN if kind is None else REASONS[kind]), True
+
+
+def _of_layouts(name: str, refusals: Refusals) -> Iterator[Kernel]:
+    """Refusals of an op at the keys of tensors that are not plain memory."""
+    plain = plain_name(name)
+    if plain and kind_of(plain) not in (Kind.MOVES, Kind.EXACT):
+        for key in _LAYOUTS:
+            if _C._dispatch_has_kernel_for_dispatch_key(name, key):
+                yield name, key, refusals.kernel(name, key, f"computes with tensors of another layout ({key})"), True
+
+
+def _is_composed(name: str) -> bool:
+    return bool(_C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"))
+
+
+@functools.cache
+def _rows() -> Mapping[str, Row]:
+    """Those of core, and of entry points `repdl.overrides`, whose names may be those of an op in place."""
+    found = dict(FUNCTIONS)
+    for point in entry_points(group="repdl.overrides"):
+        found.update(point.load())
+    return found
+
+
+def _function(name: str, plain: str) -> Function | None:
+    """What computes an op of `aten`, with the arguments of its schema, or None."""
+    raw = name.partition("::")[2].partition(".")[0]
+    if plain.startswith(_LISTS):
+        return _of_lists(name, raw.removeprefix(_LISTS), plain.removeprefix(_LISTS))
+    if raw.endswith("_") and raw in _rows():
+        return _rows()[raw].function  # which changes its arguments itself
+    row = _rows().get(plain)
+    if row is None and plain not in DRAWS and raw not in _WHOLE:
+        return None
+    schema = overload(name)._schema
+    outputs = [a.name for a in schema.arguments if a.is_out]
+    if raw in _WHOLE:
+        return None if outputs else _WHOLE[raw]
+    function = DRAWS.get(plain) if row is None else bound(plain, row, schema)
+    if function is None:
+        return None
+    return into(function, outputs) if outputs else in_place(function) if raw != plain else function
+
+
+def _of_lists(name: str, raw: str, plain: str) -> Function | None:
+    if plain not in _rows() and plain not in SOURCES and kind_of(plain) not in (Kind.MOVES, Kind.EXACT):
+        return None
+    schema = overload(name)._schema
+    op = getattr(torch.ops.aten, raw, None)
+    if op is None and raw != plain and hasattr(torch.ops.aten, plain):
+        op = in_place(getattr(torch.ops.aten, plain))  # as there is no maximum_
+    if op is None or any(a.is_out for a in schema.arguments):
+        return None
+    lists = [isinstance(a.type, torch.ListType) for a in schema.arguments if not a.kwarg_only]
+    keyword = "value" if plain in ("addcmul", "addcdiv") else None
+    return for_each(op, lists, keyword, bool(schema.returns))
+
+
+def _has_fraction(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.is_floating_point() or value.is_complex()
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_fraction, value))
+    return isinstance(value, torch.dtype) and (value.is_floating_point or value.is_complex)
+
+
+def _chosen(function: Function, otherwise: Function | None) -> Function:
+    """The function, for floating-point tensors only if torch's own kernel is exact for others."""
+    if otherwise is None:
+        return function
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        first = args[0] if args else None
+        if isinstance(first, torch.Tensor) and first.is_floating_point():  # most calls
+            return function(*args, **kwargs)
+        if any(map(_has_fraction, args)) or any(map(_has_fraction, kwargs.values())):
+            return function(*args, **kwargs)
+        return otherwise(*args, **kwargs)
+
+    return call
+
+
+def _without_gradients(function: Function) -> Function:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return function(*args, **kwargs)
+        with torch.no_grad():
+            return function(*args, **kwargs)
+
+    return call
+
+
+def _below_autograd(op: Any) -> Function:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with _C._AutoDispatchBelowAutograd():
+            return op(*args, **kwargs)
+
+    return call
+
+
+__all__ = ["Kernel", "kernels"]
