@@ -21,7 +21,6 @@ import repdl
 from repdl import ops
 from repdl.audit.kinds import Kind, kind_of
 from repdl.errors import ArgumentError, UnsupportedError
-from repdl.overrides.draws import DRAWS
 from repdl.overrides.functions import FUNCTIONS
 
 
@@ -388,7 +387,56 @@ def test_enable__functions_of_every_name_that_torch_has() -> None:
     """A function of RepDL with the name of an op of torch computes it, unless torch's moves data."""
     names = {n.partition("::")[2].partition(".")[0] for n in torch._C._dispatch_get_all_op_names() if n[:6] == "aten::"}
     public = {n for n, value in vars(ops).items() if callable(value) and n[0] != "_"}
-    missing = {n for n in public if n in names and n not in FUNCTIONS and n not in DRAWS}
+    missing = {n for n in public if n in names and n not in FUNCTIONS}
     moves = {n for n in missing if kind_of(n) in (Kind.MOVES, Kind.EXACT)}
     composed = {"argsort", "expand", "broadcast_to", "repeat_interleave", "tensordot", "tile"}
     assert missing - moves <= composed
+
+
+def test_enable__order_of_equal_integers() -> None:
+    i = torch.arange(300) % 3  # so many that torch's unstable sort does not keep their order
+    for values in (i, i.to(torch.uint8), i > 1):
+        expected = torch.sort(values, stable=True)
+        with repdl.enabled():
+            found = [torch.sort(values), values.msort(), values.argsort(), torch.sort(values, stable=False)]
+            out = torch.sort(values, out=(torch.empty_like(values), torch.empty_like(i)))
+        assert torch.equal(found[0][1], expected[1]) and torch.equal(found[1], expected[0])
+        assert torch.equal(found[2], expected[1]) and torch.equal(found[3][1], expected[1])
+        assert torch.equal(out[1], expected[1]) and torch.equal(out[0], expected[0])
+    with repdl.enabled():
+        assert i.topk(4).indices.tolist() == [2, 5, 8, 11]
+        assert (i.kthvalue(1).indices, i.kthvalue(100).indices, i.kthvalue(101).indices) == (0, 297, 1)
+        assert i.max(0).indices == 2 and i.min(0).indices == 0 and i.argmax() == 2
+        assert i.mode().indices == ops.mode(i)[1] and i.median(0).indices == ops.median(i, 0)[1]
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool, torch.float32])
+def test_enable__last_of_several_values_of_one_place(dtype: torch.dtype) -> None:
+    index, values = torch.arange(40_000) % 2, (torch.arange(40_000) == 39_999).to(dtype)
+    with repdl.enabled():
+        for write in (
+            lambda place: place.index_put_((index,), values),
+            lambda place: place.put_(index, values),
+            lambda place: torch.ops.aten._index_put_impl_(place, [index], values),
+            lambda place: torch.index_put(place, (index,), values),
+            lambda place: torch.ops.aten._unsafe_index_put(place, [index], values),
+        ):
+            assert write(torch.ones(2, dtype=dtype)).tolist() == [0, 1]
+        summed = torch.zeros(2, dtype=dtype).index_put_((index,), values, accumulate=True)
+    assert summed.tolist() == [0, 1]
+
+
+def test_enable__integers_with_a_number_that_has_a_fraction() -> None:
+    i = torch.arange(1, 100)
+    x = i.to(torch.float32)
+    with repdl.enabled():
+        for found, expected in (
+            (i**0.3, ops.pow(x, 0.3)),
+            (0.3**i, ops.pow(0.3, x)),
+            (i * 0.3, ops.mul(x, 0.3)),
+            (i + 0.3, ops.add(x, 0.3)),
+            (0.3 - i, ops.sub(0.3, x)),
+            (i % 0.3, ops.remainder(x, 0.3)),
+            (i / 0.3, ops.div(x, 0.3)),
+        ):
+            assert same(found, expected)

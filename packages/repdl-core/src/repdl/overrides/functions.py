@@ -1,7 +1,8 @@
 """Which function of RepDL computes an op of torch while `repdl.enable()` holds.
 
-A row stands for all overloads of a name, for its form in place and for the one that writes into given memory. The
-arguments of torch's schema go to ours by their names; what differs is said in the row.
+A row stands for all overloads of a name, for its form in place and for the one that writes into given memory; one whose
+name ends in an underscore for that form in place alone, and its function changes its arguments itself. The arguments of
+torch's schema go to ours by their names; what differs is said in the row.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import torch
 
 from repdl import ops
 from repdl.errors import UnsupportedError
+from repdl.overrides.draws import DRAWS
+from repdl.overrides.scaling import unscale, update_scale
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]
@@ -26,14 +29,27 @@ class Row:
     Attributes:
         function: of RepDL, with the names of arguments that torch's schema has, but for the first.
         ignored: arguments of torch's schema that say nothing of the result.
+        integers: for which arguments it computes integers and booleans too, though torch's own arithmetic is exact:
+            results with a fraction, and what depends on an order.
+        as_given: whether it takes what the dispatcher gives, by position and by name.
     """
 
     function: Function
     ignored: tuple[str, ...] = ()
+    integers: Callable[..., bool] = lambda *args, **kwargs: False
+    as_given: bool = False
 
 
 def _same(names: str) -> dict[str, Row]:
     return {name: Row(getattr(ops, name)) for name in names.split()}
+
+
+def _always(*args: Any, **kwargs: Any) -> bool:
+    return True
+
+
+def _unless_stable(*args: Any, stable: bool | None = None, **kwargs: Any) -> bool:
+    return not stable
 
 
 def _elu(input: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Tensor:
@@ -221,12 +237,15 @@ def _batch_norm(
 _CUDNN = ("cudnn_enabled", "cudnn_enable")
 
 FUNCTIONS: dict[str, Row] = {
+    **{name: Row(function, as_given=True) for name, function in DRAWS.items()},
+    "_amp_foreach_non_finite_check_and_unscale_": Row(unscale, as_given=True),
+    "_amp_update_scale_": Row(update_scale, as_given=True),
     **_same("""
         abs adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d add addbmm addcdiv addcmul addmm addmv
         addr amax amin aminmax avg_pool1d avg_pool2d avg_pool3d baddbmm bilinear binary_cross_entropy
         binary_cross_entropy_with_logits bincount bmm celu chain_matmul clamp conv1d conv2d conv3d
         conv_transpose1d conv_transpose2d conv_transpose3d corrcoef cos cosine_embedding_loss cosine_similarity
-        cov cross ctc_loss cummax cummin cumprod cumsum cumulative_trapezoid diff dist div dot erf exp exp2
+        cov cross ctc_loss cummax cummin cumprod cumsum cumulative_trapezoid diff dist dot erf exp exp2
         expm1 floor_divide fmax fmin fmod gelu glu gru_cell hardshrink hardsigmoid hardswish hardtanh
         hinge_embedding_loss huber_loss hypot index_add index_reduce inner kl_div kron kthvalue l1_loss
         leaky_relu lerp linear log log10 log1p log2 log_softmax logaddexp logaddexp2 logcumsumexp logit
@@ -235,12 +254,14 @@ FUNCTIONS: dict[str, Row] = {
         nanmedian nanquantile nansum nll_loss outer pairwise_distance poisson_nll_loss pow prelu prod quantile
         reciprocal relu relu6 remainder renorm rms_norm rnn_relu_cell rnn_tanh_cell rsqrt scatter_add
         scatter_reduce selu sigmoid silu sin sinc smooth_l1_loss soft_margin_loss softmax softplus softshrink
-        sort sqrt square std std_mean sub sum take_along_dim tan tanh threshold topk trace trapezoid
+        sqrt square std std_mean sub sum take_along_dim tan tanh threshold topk trace trapezoid
         triplet_margin_loss var var_mean vdot xlogy
     """),
     **{name: Row(getattr(ops, name), ignored=_CUDNN) for name in ("group_norm", "layer_norm")},
     "batch_norm": Row(_batch_norm, ignored=_CUDNN),
     "instance_norm": Row(ops.instance_norm, ignored=_CUDNN),
+    "div": Row(ops.div, integers=_always),
+    "sort": Row(ops.sort, integers=_unless_stable),
     "rsub": Row(_rsub),
     "clamp_min": Row(_clamp_min),
     "clamp_max": Row(_clamp_max),
@@ -265,10 +286,10 @@ FUNCTIONS: dict[str, Row] = {
     "norm": Row(_norm),
     "linalg_vector_norm": Row(ops.vector_norm),
     "einsum": Row(_einsum, ignored=("path",)),
-    "index_put": Row(_index_put),
-    "_unsafe_index_put": Row(_index_put),
-    "_index_put_impl": Row(_index_put, ignored=("unsafe",)),
-    "put": Row(_put),
+    "index_put": Row(_index_put, integers=_always),
+    "_unsafe_index_put": Row(_index_put, integers=_always),
+    "_index_put_impl": Row(_index_put, ignored=("unsafe",), integers=_always),
+    "put": Row(_put, integers=_always),
     "unfold_backward": Row(_unfold_backward),
     "pad": Row(_pad),
     "im2col": Row(ops.unfold),
@@ -285,6 +306,6 @@ FUNCTIONS: dict[str, Row] = {
     "upsample_bicubic2d": Row(_upsample("bicubic")),
     "upsample_trilinear3d": Row(_upsample("trilinear")),
 }
-"""By torch's name, without the underscore of its form in place."""
+"""By torch's name."""
 
 __all__ = ["FUNCTIONS", "Row"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -19,10 +20,8 @@ from repdl.audit.judge import CONDITIONS, REASONS
 from repdl.audit.kinds import Kind, kind_of, plain_name
 from repdl.overrides.binding import bound, for_each, in_place, into
 from repdl.overrides.conversions import SOURCES, defined
-from repdl.overrides.draws import DRAWS
 from repdl.overrides.functions import FUNCTIONS, Row
 from repdl.overrides.refusal import Refusals
-from repdl.overrides.scaling import unscale, update_scale
 from repdl.overrides.torchs import TorchKernel, overload
 from repdl.registry import OPS
 
@@ -33,12 +32,6 @@ _NOT_COMPUTING = frozenset({"repdl", "prim", "prims", "profiler", "debugprims", 
 _LAYOUTS = "SparseCPU", "SparseCsrCPU", "QuantizedCPU", "NestedTensorCPU", "MkldnnCPU"
 _COMPOSED = frozenset({"rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "allclose"})
 """Ops that torch composes of others without saying so to its dispatcher: numbers are drawn into an empty tensor."""
-_WHOLE: dict[str, Function] = {
-    **{raw: function for raw, function in DRAWS.items() if raw.endswith("_")},
-    "_amp_foreach_non_finite_check_and_unscale_": unscale,
-    "_amp_update_scale_": update_scale,
-}
-"""By torch's own name of an op that changes its arguments: what does that itself."""
 _UNKNOWN = "not in the table of torch's ops (docs/torch-ops.md): nothing is known of it"
 
 Kernel = tuple[str, str, Function, bool]
@@ -69,12 +62,12 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
         return
     plain = plain_name(name)
     kind = kind_of(plain)
-    function = _function(name, plain) if namespace == "aten" else None
-    if function is not None:
-        exact = kind in (Kind.INTEGER, Kind.ROUNDS, Kind.MOVES, Kind.EXACT) and plain != "div"
+    row = _row(name, plain) if namespace == "aten" else None
+    if row is not None:
+        exact = kind in (Kind.INTEGER, Kind.ROUNDS, Kind.MOVES, Kind.EXACT)
         op = overload(name)
-        yield name, f"Autograd{device}", _chosen(function, _below_autograd(op) if exact else None), False
-        yield name, device, _without_gradients(_chosen(function, TorchKernel(op, device) if exact else None)), False
+        yield name, f"Autograd{device}", _chosen(row, _below_autograd(op) if exact else None), False
+        yield name, device, _without_gradients(_chosen(row, TorchKernel(op, device) if exact else None)), False
     elif _is_composed(name) or plain in _COMPOSED:
         return
     elif plain in SOURCES:
@@ -102,31 +95,30 @@ def _is_composed(name: str) -> bool:
 
 @functools.cache
 def _rows() -> Mapping[str, Row]:
-    """Those of core, and of entry points `repdl.overrides`, whose names may be those of an op in place."""
+    """Those of core, and of entry points `repdl.overrides`."""
     found = dict(FUNCTIONS)
     for point in entry_points(group="repdl.overrides"):
         found.update(point.load())
     return found
 
 
-def _function(name: str, plain: str) -> Function | None:
+def _row(name: str, plain: str) -> Row | None:
     """What computes an op of `aten`, with the arguments of its schema, or None."""
     raw = name.partition("::")[2].partition(".")[0]
     if plain.startswith(_LISTS):
-        return _of_lists(name, raw.removeprefix(_LISTS), plain.removeprefix(_LISTS))
-    if raw.endswith("_") and raw in _rows():
-        return _rows()[raw].function  # which changes its arguments itself
-    row = _rows().get(plain)
-    if row is None and plain not in DRAWS and raw not in _WHOLE:
+        function = _of_lists(name, raw.removeprefix(_LISTS), plain.removeprefix(_LISTS))
+        return function and Row(function)
+    row = _rows().get(raw) or _rows().get(plain)
+    if row is None:
         return None
     schema = overload(name)._schema
     outputs = [a.name for a in schema.arguments if a.is_out]
-    if raw in _WHOLE:
-        return None if outputs else _WHOLE[raw]
-    function = DRAWS.get(plain) if row is None else bound(plain, row, schema)
-    if function is None:
-        return None
-    return into(function, outputs) if outputs else in_place(function) if raw != plain else function
+    function = row.function if row.as_given else bound(plain, row, schema)
+    if outputs:
+        function = into(function, outputs)
+    elif raw not in _rows():
+        function = in_place(function)
+    return replace(row, function=function)
 
 
 def _of_lists(name: str, raw: str, plain: str) -> Function | None:
@@ -148,11 +140,14 @@ def _has_fraction(value: Any) -> bool:
         return value.is_floating_point() or value.is_complex()
     if isinstance(value, (list, tuple)):
         return any(map(_has_fraction, value))
-    return isinstance(value, torch.dtype) and (value.is_floating_point or value.is_complex)
+    if isinstance(value, torch.dtype):
+        return value.is_floating_point or value.is_complex
+    return isinstance(value, (float, complex))
 
 
-def _chosen(function: Function, otherwise: Function | None) -> Function:
-    """The function, for floating-point tensors only if torch's own kernel is exact for others."""
+def _chosen(row: Row, otherwise: Function | None) -> Function:
+    """The function of a row, but for integers and booleans of which torch's own kernel is exact."""
+    function, integers = row.function, row.integers
     if otherwise is None:
         return function
 
@@ -160,7 +155,7 @@ def _chosen(function: Function, otherwise: Function | None) -> Function:
         first = args[0] if args else None
         if isinstance(first, torch.Tensor) and first.is_floating_point():  # most calls
             return function(*args, **kwargs)
-        if any(map(_has_fraction, args)) or any(map(_has_fraction, kwargs.values())):
+        if any(map(_has_fraction, args)) or any(map(_has_fraction, kwargs.values())) or integers(*args, **kwargs):
             return function(*args, **kwargs)
         return otherwise(*args, **kwargs)
 

@@ -41,10 +41,10 @@ class TorchKernel:
 def _tensor(value: Any, args: tuple[Any, ...]) -> Any:
     """A tensor of a number, which the dispatcher takes out of the tensor that torch's parser had made of it."""
     made = torch.scalar_tensor(value, dtype=_DTYPES[type(value)])
-    dtypes = [a.dtype for a in args if isinstance(a, torch.Tensor)]
-    if type(value) is int and dtypes and not dtypes[0].is_floating_point and dtypes[0] is not torch.bool:
-        return made.to(dtypes[0])  # whose dtype the result has
-    return made
+    for dtype in (a.dtype for a in args if isinstance(a, torch.Tensor)):
+        if torch.result_type(torch.empty(0, dtype=dtype), value) is dtype:
+            return made.to(dtype)  # which the result has
+    return made.to(torch.get_default_dtype()) if type(value) is float else made
 
 
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}

@@ -83,10 +83,10 @@ def sgd(
 
 
 FUNCTIONS: Mapping[str, Row] = {
-    "_fused_adam_": Row(adam(decoupled=False)),
-    "_fused_adamw_": Row(adam(decoupled=True)),
-    "_fused_sgd_": Row(sgd),
+    "_fused_adam_": Row(adam(decoupled=False), as_given=True),
+    "_fused_adamw_": Row(adam(decoupled=True), as_given=True),
+    "_fused_sgd_": Row(sgd, as_given=True),
 }
-"""By torch's name, for `repdl.overrides`: the functions change their arguments themselves."""
+"""By torch's name, for `repdl.overrides`."""
 
 __all__ = ["FUNCTIONS"]
