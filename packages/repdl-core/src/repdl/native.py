@@ -88,7 +88,7 @@ def _implementation(native: Native, op: Op, example: Kernel) -> Callable[..., An
     has_order = op.has_order
     # A kernel whose order no contract changes does not take it.
     unused = has_order and example.arguments < len(schema.arguments) + len(schema.returns)
-    several, empty, plain = len(schema.returns) > 1, op.fake, example.layout == "strided"
+    several, empty, plain = len(schema.returns) > 1, op.fake, example.layout in ("strided", "in_place")
     kernels, run, fresh, float64 = native.kernels, native.run, native.fresh, torch.float64
 
     def call(*args: Any) -> Any:
@@ -205,6 +205,7 @@ def _lists(op: Op) -> Form:
 
 _FORMS: dict[str, Callable[[Op], Form]] = {
     "strided": _strided,
+    "in_place": _strided,
     "flat": _flat,
     "rows": _rows,
     "last": _last,

@@ -13,11 +13,12 @@ one, and with torch < 2.10, functions are called as they are.
 from __future__ import annotations
 
 import functools
+import math
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
@@ -62,18 +63,37 @@ What a check of values returns if that is all that it asks for.
 """
 
 
+class Numbers(NamedTuple):
+    """Where the numbers of a call go, if other ones may take their place.
+
+    Attributes:
+        steps: for each kernel, of the floating-point numbers among its arguments: the index of one of the call, or -1
+            and the value; empty: all are as they were.
+        constants: indices of a constant and of the number that it is, and the size of its dtype.
+    """
+
+    steps: tuple[tuple[tuple[int, float], ...], ...] = ()
+    constants: tuple[tuple[int, int, int], ...] = ()
+
+
 class Tape:
     """What happened in one call of a function."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[Any, Sequence[Any], Sequence[torch.Tensor], int, int]] = []
         self.constants: list[torch.Tensor] = []
+        self.values: list[Any] = []
         self.derivatives: list[tuple[Callable[..., Any], Sequence[torch.Tensor], Any, Any]] = []
         self.checks: list[tuple[Callable[..., Any], Sequence[Any], Within | None]] = []
         self.changed: list[torch.Tensor] = []
         self.refused = False
 
-    def recording(self, tensors: Sequence[torch.Tensor], result: Any, differentiates: bool) -> Any:
+    def add_constant(self, tensor: torch.Tensor, value: Any) -> None:
+        """A number became a 0-D tensor."""
+        self.constants.append(tensor)
+        self.values.append(value)
+
+    def recording(self, tensors: Sequence[torch.Tensor], result: Any, differentiates: bool, numbers: Numbers) -> Any:
         """A `Recording` of the call, or None where running the kernels again is not all that it does."""
         if self.refused or self.changed or not self._has_kept():
             return None
@@ -88,11 +108,11 @@ class Tape:
         several = type(result) is tuple  # not one of torch.return_types
         results = result if several else (result,)
         written = [output for _, _, outputs, _, _ in self.steps for output in outputs]
-        numbers = [_result(r, tensors, written) for r in results]
+        indices = [_result(r, tensors, written) for r in results]
         fresh = self._fresh(
-            written, {n: r for n, r in zip(numbers, results) if n is not None and n >= 0}, differentiates
+            written, {n: r for n, r in zip(indices, results) if n is not None and n >= 0}, differentiates
         )
-        made = [n for n in numbers if n is None or n >= 0]
+        made = [n for n in indices if n is None or n >= 0]
         if None in made or len(set(made)) < len(made) or fresh is None or (differentiates and len(made) < len(results)):
             return None
         sources = [*tensors, *written, *self.constants]
@@ -103,12 +123,37 @@ class Tape:
         )
         if None in places.values() or any(template is None for _, template, _ in checks):
             return None
-        steps = tuple(
-            (kernel, tuple(arguments), tuple(outputs), tuple(places[id(t)] for t in _tensors(arguments, outputs)), *at)
-            for kernel, arguments, outputs, *at in self.steps
+        steps = self._steps(places, numbers)
+        where = tuple(indices) if several else indices[0]
+        constants = tuple(self.constants)
+        return _native().Recording(checks, steps, fresh, constants, numbers.constants, where, gradient, (), ())
+
+    def _steps(self, places: Mapping[int, tuple[int, int] | None], numbers: Numbers) -> tuple[Any, ...]:
+        return tuple(
+            (
+                *(kernel, tuple(arguments), tuple(outputs)),
+                *(tuple(places[id(t)] for t in _tensors(arguments, outputs)), given, *at),
+            )
+            for (kernel, arguments, outputs, *at), given in zip(self.steps, numbers.steps or ((),) * len(self.steps))
         )
-        where = tuple(numbers) if several else numbers[0]
-        return _native().Recording(checks, steps, fresh, tuple(self.constants), where, gradient, (), ())
+
+    def recording_in_place(self, tensors: Sequence[torch.Tensor], result: Any, numbers: Numbers) -> Any:
+        """A `Recording` of a call whose result goes into its first tensor, or None."""
+        if self.refused or self.changed or self.derivatives or self.checks or len(self.steps) != 1:
+            return None
+        ((kernel, arguments, outputs, *_),) = self.steps
+        first, given = tensors[0], _unique(_tensors(arguments))
+        if kernel.layout != "in_place" or not self._has_kept() or outputs[0] is not result or not _alike(result, first):
+            return None
+        sources = [*tensors, *self.constants]
+        places = {id(outputs[0]): (0, 0), **{id(t): _place(t, sources) for t in given}}
+        if None in places.values() or len(self.constants) > _native().MOST_TENSORS:
+            return None
+        spans = tuple((i, _extent(t), i == 0) for i, t in enumerate(tensors) if (i, 0) in places.values())
+        if len(spans) < sum(place[0] < len(tensors) for place in {*places.values()}):  # type: ignore[index]
+            return None  # one at an offset in another
+        steps, constants = self._steps(places, numbers), tuple(self.constants)
+        return _native().Recording((), steps, (), constants, numbers.constants, -2, None, spans, (0,))
 
     def _gradient(self, tensors: Sequence[torch.Tensor], result: Any) -> Any:
         """The autograd function of the one op that a call is, its tensors, which of its outputs is the result, and what
@@ -140,7 +185,8 @@ class Tape:
         if self.refused or len(self.steps) != 1 or self.derivatives or self.checks or not self._has_kept():
             return None
         kernel, arguments, outputs, *at = self.steps[0]
-        if outputs or kernel.layout != "lists" or _numbers(arguments) != _numbers(args):
+        numbers = _numbers(arguments)
+        if outputs or kernel.layout != "lists" or numbers != _numbers(args):
             return None
         tensors, given = _unique(_flat(args)), _flat(arguments)
         places = [(_index(t, tensors), 0) for t in given]
@@ -148,8 +194,8 @@ class Tape:
         if (-1, 0) in places or len(changed) < len(self.changed):
             return None  # a tensor was copied
         spans = tuple((i, t.nbytes, i in changed) for (i, _), t in zip(places, given))
-        step = kernel, tuple(arguments), (), tuple(places), *at
-        return _native().Recording((), (step,), (), (), -1, None, spans, changed)
+        step = kernel, tuple(arguments), (), tuple(places), tuple(enumerate(value for _, value in numbers)), *at
+        return _native().Recording((), (step,), (), (), (), -1, None, spans, changed)
 
     def _has_kept(self) -> bool:
         """Whether all kernels are built with this version of the kit."""
@@ -184,6 +230,17 @@ def _unique(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 def _numbers(values: Sequence[Any]) -> list[tuple[int, float]]:
     return [(i, value) for i, value in enumerate(values) if type(value) is float]
+
+
+def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.dtype is b.dtype and a.shape == b.shape and a.stride() == b.stride()
+
+
+def _extent(tensor: torch.Tensor) -> int:
+    """Bytes from the first element of a tensor to the end of its last one."""
+    if tensor.numel() == 0:
+        return 0
+    return tensor.itemsize * (1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride())))
 
 
 def _index(value: Any, tensors: Sequence[torch.Tensor]) -> int:
@@ -233,6 +290,7 @@ class _Thread(threading.local):
     tape: Tape | None = None
 
 
+_SCALARS = torch.float32, torch.float64
 THREAD = _Thread()
 """`tape`: where this thread records a call, if it does."""
 
@@ -265,19 +323,80 @@ def _taped(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, T
         THREAD.tape = None
 
 
-def _record(function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool) -> tuple[Any, Any]:
-    """The result of a call, and its recording or None. C calls this."""
+def _record(
+    function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool, has_free_numbers: bool
+) -> tuple[Any, Any]:
+    """The result of a call, and its recording, None, or False: not with other numbers. C calls this."""
     tensors = _unique(_tensors(args, tuple(kwargs.values())))
     versions = [-1 if t.is_inference() else t._version for t in tensors]
     result, tape = _taped(function, args, kwargs)
     tape.refused |= versions != [-1 if t.is_inference() else t._version for t in tensors]
-    return result, tape.recording(tensors, result, differentiates)
+    numbers = _free_numbers(function, args, kwargs, tape) if has_free_numbers else Numbers()
+    return result, numbers and tape.recording(tensors, result, differentiates, numbers)
 
 
-def _record_update(function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool) -> tuple[Any, Any]:
+def _record_update(
+    function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool, has_free_numbers: bool
+) -> tuple[Any, Any]:
     """The same for `replayed_update`."""
     result, tape = _taped(function, args, kwargs)
     return result, None if kwargs or differentiates else tape.update(args)
+
+
+def _record_in_place(
+    function: Callable[..., Any],
+    write: Callable[[torch.Tensor, Any], torch.Tensor],
+    args: Any,
+    kwargs: Any,
+    has_free_numbers: bool,
+) -> tuple[Any, Any]:
+    """The same for `replayed_in_place`."""
+    tensors = _unique(_tensors(args, tuple(kwargs.values())))
+    result, tape = _taped(function, args, kwargs)
+    numbers = _free_numbers(function, args, kwargs, tape) if has_free_numbers else Numbers()
+    recording = numbers and tape.recording_in_place(tensors, result, numbers)
+    return write(args[0], result), recording
+
+
+def _free_numbers(function: Callable[..., Any], args: Any, kwargs: Any, tape: Tape) -> Numbers | bool:
+    """Where the numbers of a call went, found out with others in their place; False if that can't be said."""
+    values = *args, *kwargs.values()
+    given = [value for value in values if type(value) is float]
+    if any(type(v) is float for value in values if isinstance(value, (list, tuple)) for v in value):
+        return False
+    is_free = _native().Call.is_free
+    others = [math.copysign(0.61 + n / 64, v) if is_free(v) else v for n, v in enumerate(given)]
+    if others == given:
+        return Numbers()
+    left = iter(others)
+    changed = [next(left) if type(value) is float else value for value in args]
+    named = {name: next(left) if type(value) is float else value for name, value in kwargs.items()}
+    _, other = _taped(function, changed, named)
+    if len(other.steps) != len(tape.steps) or len(other.constants) != len(tape.constants) or other.refused:
+        return False
+    index = {value: n for n, value in enumerate(others) if value != given[n]}
+    used: set[int] = set()
+
+    def place(value: Any, before: Any) -> int | None:
+        """The number of the call that a value is; -1: none; None: it is computed from one."""
+        n = index.get(value, -1) if type(value) is float else -1
+        used.add(n)
+        return n if before == (value if n < 0 else given[n]) or value is before else None
+
+    steps = []
+    for (kernel, arguments, outputs, *at), (other_kernel, others_, _, *other_at) in zip(tape.steps, other.steps):
+        pairs = [(place(b, a), a) for a, b in zip(arguments, others_) if not isinstance(a, (torch.Tensor, list))]
+        if kernel is not other_kernel or at != other_at or any(n is None for n, _ in pairs):
+            return False
+        steps.append(tuple((n, a) for n, a in pairs if type(a) is float))
+    constants = []
+    for i, (tensor, a, b) in enumerate(zip(tape.constants, tape.values, other.values)):
+        n = place(b, a)
+        if n is None or (n >= 0 and (tensor.device.type != "cpu" or tensor.dtype not in _SCALARS)):
+            return False
+        if n >= 0:
+            constants.append((i, n, tensor.itemsize))
+    return index.keys() == {others[n] for n in used if n >= 0} and Numbers(tuple(steps), tuple(constants))
 
 
 def node_of_recording() -> dict[str, Any]:
@@ -297,7 +416,7 @@ def _native() -> Any:
             continue
         if not hasattr(module, "Call"):
             continue
-        if not hasattr(module.Recording, "backward"):
+        if not hasattr(module, "Choice"):
             warnings.warn(
                 f"repdl: {module.__name__} was built with an older kit than this repdl-core, so it does not make calls "
                 f"fast; build it again",
@@ -323,9 +442,36 @@ def replayed(function: Function) -> Function:
     return _replayed(function, _record, False)
 
 
+def replayed_numbers(function: Function) -> Function:
+    """The same for a function that sees no more of a floating-point number than its sign, and whether it is 0 or 1, is
+    finite and a normal number: recordings hold for other numbers too."""
+    return _replayed(function, _record, True)
+
+
 def replayed_update(function: Function) -> Function:
-    """The same for an op that updates lists of tensors in place, and of a number checks at most whether it is 0."""
+    """The same for an op that updates lists of tensors in place."""
     return _replayed(function, _record_update, True)
+
+
+def replayed_in_place(
+    function: Function, compute: Callable[..., Any], write: Callable[[torch.Tensor, Any], torch.Tensor]
+) -> Function:
+    """The same for a function that writes into its first argument what `compute` returns; `write` does that."""
+
+    def record(
+        function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool, has_free_numbers: bool
+    ) -> tuple[Any, Any]:
+        if differentiates:
+            return function(*args, **kwargs), None
+        return _record_in_place(compute, write, args, kwargs, has_free_numbers)
+
+    return _replayed(function, record, True)
+
+
+def choice(function: Function, otherwise: Function) -> Function:
+    """`function` for calls whose first argument is a plain floating-point tensor, which `otherwise` does as well."""
+    native = _native()
+    return otherwise if native is None else native.Choice(function, otherwise)  # type: ignore[no-any-return]
 
 
 def _replayed(function: Function, record: Callable[..., Any], has_free_numbers: bool) -> Function:

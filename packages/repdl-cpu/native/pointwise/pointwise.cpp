@@ -68,7 +68,7 @@ class Row<F, std::index_sequence<I...>> {
     using Zero = std::integral_constant<std::int64_t, 0>;
     using Paths = typename pointwise::PathsOf<F>::type;
     if constexpr (!std::is_void_v<Paths>) {
-      if (dense()) {
+      if (dense() && at<0>() != out) {
         REPDL_ROUTE("pointwise: two paths");
         return exact::evaluate(Paths(), at<0>(), out, n);
       }
@@ -134,6 +134,8 @@ class Row<F, std::index_sequence<I...>> {
 };
 
 struct Loop {
+  static constexpr Layout layout = Layout::in_place;
+
   template <template <class> class F, class T, std::size_t N, class... Options>
   static void run(const std::array<const Tensor*, N>& operands, const Tensor& output, const Run& run,
                   const Options&... options) {

@@ -25,7 +25,7 @@ def constant(value: float, dtype: torch.dtype, device: torch.device) -> torch.Te
     """A number as a 0-D tensor, rounded once to the floating-point `dtype`."""
     tensor = _constant(value, dtype, device)
     if THREAD.tape is not None:
-        THREAD.tape.constants.append(tensor)
+        THREAD.tape.add_constant(tensor, value)
     return tensor
 
 

@@ -48,7 +48,7 @@ inline const char* name_of(DType dtype) {
 }
 
 inline PyObject* get_layout(PyObject* self, void*) {
-  constexpr const char* names[] = {"strided", "rows", "last", "flat", "lists"};
+  constexpr const char* names[] = {"strided", "in_place", "rows", "last", "flat", "lists"};
   return PyUnicode_FromString(names[static_cast<int>(kernel_of(self).layout)]);
 }
 
@@ -56,7 +56,7 @@ inline PyObject* get_arguments(PyObject* self, void*) { return PyLong_FromSize_t
 
 inline PyObject* kernel_type() {
   static PyGetSetDef getters[] = {
-      {"layout", get_layout, nullptr, "strided, rows, last, flat or lists", nullptr},
+      {"layout", get_layout, nullptr, "strided, in_place, rows, last, flat or lists", nullptr},
       {"arguments", get_arguments, nullptr, "number of arguments and outputs", nullptr},
       {"kept_2", get_kept, nullptr, "how a call is kept and run again, for repdl/python/call.hpp", nullptr},
       {nullptr, nullptr, nullptr, nullptr, nullptr},

@@ -26,14 +26,15 @@ struct Entry<Loop, F, T, std::index_sequence<I...>, std::tuple<Options...>> {
 template <class Loop, template <class> class F, class T>
 void add_function() {
   using Operands = std::make_index_sequence<Parameters<F<T>>::count>;
-  add_kernel<&Entry<Loop, F, T, Operands, typename OptionsOf<F<T>>::type>::run>(F<T>::op, dtype_of<T>);
+  add_kernel<&Entry<Loop, F, T, Operands, typename OptionsOf<F<T>>::type>::run>(F<T>::op, dtype_of<T>, Loop::layout);
 }
 
 // Enters every function of the list into the table of this module, with
 //     template <template <class> class F, class T, std::size_t N, class... Options>
 //     static void Loop::run(const std::array<const Tensor*, N>& operands, const Tensor& output, const Run& run,
 //                           const Options&... options);
-// for its loop. Operands broadcast to the output, which has no gaps (pass.hpp).
+// for its loop, and `Loop::layout`: strided, or in_place. Operands broadcast to the output, which has no gaps
+// (pass.hpp).
 template <class Loop, template <class> class... F>
 AddKernel add_functions(List<F...>) {
   (add_function<Loop, F, float>(), ...);

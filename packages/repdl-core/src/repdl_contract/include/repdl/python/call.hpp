@@ -9,13 +9,14 @@
 #include <cstddef>
 #include <unordered_map>
 
+#include "repdl/python/choice.hpp"
 #include "repdl/python/recording.hpp"
 
 namespace repdl::python {
 
 struct Entry {
   std::vector<std::int64_t> signature;
-  Ref recording;      // None: not to be run again
+  Ref recording;      // None: not to be run again; False: its numbers are not free
   bool seen = false;  // a call is recorded when it is seen again
 };
 
@@ -65,7 +66,7 @@ inline bool has_epoch(CallObject& call) {
   return true;
 }
 
-// record(function, arguments, named, differentiates) -> (result, recording or None)
+// record(function, arguments, named, differentiates, has_free_numbers) -> (result, recording, None or False)
 inline Ref record_call(CallObject& call, const Signature& signature, PyObject* const* given, Py_ssize_t count,
                        PyObject* names) {
   const Ref arguments = checked(PyTuple_New(count)), named = checked(PyDict_New());
@@ -79,7 +80,8 @@ inline Ref record_call(CallObject& call, const Signature& signature, PyObject* c
   const Ref before(call.seen_epoch);  // kept, so that no later one has its address
   recorders().push_back(PyThreadState_Get());
   Ref pair(PyObject_CallFunctionObjArgs(call.record, call.function, arguments.get(), named.get(),
-                                        signature.differentiates() ? Py_True : Py_False, nullptr));
+                                        signature.differentiates() ? Py_True : Py_False,
+                                        signature.numbers() != nullptr ? Py_True : Py_False, nullptr));
   recorders().erase(std::find(recorders().begin(), recorders().end(), PyThreadState_Get()));
   if (!pair) throw PythonError{};
   PyObject *result = PyTuple_GET_ITEM(pair.get(), 0), *recording = PyTuple_GET_ITEM(pair.get(), 1);
@@ -93,16 +95,23 @@ inline Ref record_call(CallObject& call, const Signature& signature, PyObject* c
 
 // The result of the fast way; null where the function is to be called.
 inline Ref call_fast(CallObject& call, PyObject* const* given, Py_ssize_t count, PyObject* names) {
-  Signature signature(call.has_free_numbers);
-  if (!signature.read(given, count, names) || TorchState::get().is_quiet() != 1) {
+  Signature signature;
+  bool has_free_numbers = call.has_free_numbers;
+  if (!signature.read(given, count, names, has_free_numbers) || TorchState::get().is_quiet() != 1) {
     PyErr_Clear();
     return Ref();
   }
-  Entry& entry = entry_of(call, signature);
-  PyObject* recording = entry.recording.get();
+  // A derivative keeps numbers, so that they are part of the signature.
+  if (has_free_numbers && signature.differentiates()) signature.read(given, count, names, has_free_numbers = false);
+  Entry* entry = &entry_of(call, signature);
+  if (entry->recording.get() == Py_False) {
+    signature.read(given, count, names, false);
+    entry = &entry_of(call, signature);
+  }
+  PyObject* recording = entry->recording.get();
   if (recording == nullptr) {
-    if (entry.seen) return record_call(call, signature, given, count, names);
-    entry.seen = true;
+    if (entry->seen) return record_call(call, signature, given, count, names);
+    entry->seen = true;
     return Ref();
   }
   if (recording == Py_None) return Ref();
@@ -189,12 +198,17 @@ inline PyObject* define_call(PyObject* type, PyObject* function) {
   Py_RETURN_NONE;
 }
 
+// Call.is_free(number): whether a signature with free numbers is without it.
+inline PyObject* is_free(PyObject*, PyObject* number) {
+  return PyBool_FromLong(Signature::is_free(PyFloat_AsDouble(number)));
+}
+
 // How many calls are recorded.
 inline PyObject* get_recordings(PyObject* self, void*) {
   CallObject& call = *reinterpret_cast<CallObject*>(self);
   long count = 0;
   if (has_epoch(call))
-    for (const auto& [hash, entry] : *call.entries) count += entry.recording && entry.recording.get() != Py_None;
+    for (const auto& [hash, entry] : *call.entries) count += entry.recording && !PyBool_Check(entry.recording.get()) && entry.recording.get() != Py_None;
   return PyLong_FromLong(count);
 }
 
@@ -214,6 +228,7 @@ inline PyObject* call_type() {
   static PyMethodDef methods[] = {
       {"__reduce__", reduce_call, METH_NOARGS, nullptr},
       {"define_call", define_call, METH_O | METH_CLASS, "define_call(function): show it as __call__ of the type"},
+      {"is_free", is_free, METH_O | METH_STATIC, "is_free(number): whether a signature with free numbers is without it"},
       {nullptr, nullptr, 0, nullptr},
   };
   static PyType_Slot slots[] = {
@@ -235,10 +250,10 @@ inline PyObject* call_type() {
   return type;
 }
 
-// Adds `Call`, `Recording` and how many new tensors or constants one has to a module, where torch has what they need.
+// Adds `Call`, `Choice`, `Recording` and how many new tensors or constants one has to a module, where torch has what they need.
 inline void add_call(PyObject* module) {
   if (Torch::get().exchange == nullptr) return;
-  for (auto [name, type] : {std::pair{"Call", call_type()}, {"Recording", recording_type()}}) {
+  for (auto [name, type] : {std::pair{"Call", call_type()}, {"Choice", choice_type()}, {"Recording", recording_type()}}) {
     Py_XINCREF(type);
     if (type == nullptr || PyModule_AddObject(module, name, type) != 0) throw PythonError{};
   }

@@ -15,7 +15,7 @@ class Recording {
   static constexpr std::size_t most = 32;  // new tensors, or constants
 
   // What `repdl.replay` found out about a call, as it passes it to `Recording(...)`.
-  Recording(PyObject* checks, PyObject* steps, PyObject* fresh, PyObject* constants, PyObject* results,
+  Recording(PyObject* checks, PyObject* steps, PyObject* fresh, PyObject* constants, PyObject* free, PyObject* results,
             PyObject* gradient, PyObject* spans, PyObject* changed) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(checks); ++i) {
       PyObject* check = PyTuple_GET_ITEM(checks, i);
@@ -28,6 +28,12 @@ class Recording {
       constants_.push_back(owned(PyTuple_GET_ITEM(constants, i)));
     }
     if (fresh_.size() > most || constants_.size() > most) throw std::logic_error("Recording: too many tensors");
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(free); ++i) {
+      const auto item = [&](Py_ssize_t k) {
+        return static_cast<std::size_t>(number(PyTuple_GET_ITEM(PyTuple_GET_ITEM(free, i), k)));
+      };
+      free_.push_back({item(0), item(1), item(2) == sizeof(double)});
+    }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(spans); ++i) {
       PyObject* span = PyTuple_GET_ITEM(spans, i);
       spans_.push_back({static_cast<std::size_t>(number(PyTuple_GET_ITEM(span, 0))), number(PyTuple_GET_ITEM(span, 1)),
@@ -64,7 +70,16 @@ class Recording {
     if (!spans_.empty() && is_shared(base)) return Ref();
     Ref made[most];
     for (std::size_t i = 0; i < fresh_.size(); ++i) made[i] = fresh_[i].make(&base[bases++]);
-    for (void* address : constant_addresses_) base[bases++] = address;
+    std::uint64_t pattern[most];
+    for (const FreeConstant& constant : free_)
+      pattern[constant.index] = constant.is_double ? bits_of(numbers[constant.number])
+                                                   : rounded_bits(bits_of(numbers[constant.number]));
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < constant_addresses_.size(); ++i) {
+      const bool is_free = next < free_.size() && free_[next].index == i;
+      base[bases++] = is_free ? &pattern[i] : constant_addresses_[i];
+      next += is_free;
+    }
     void* stream = nullptr;
     constexpr int cpu = 1;
     if (seen[0].device_type != cpu &&
@@ -74,7 +89,13 @@ class Recording {
       void* addresses[most_addresses];
       for (std::size_t k = 0; k < step.places.size(); ++k)
         addresses[k] = static_cast<std::byte*>(base[step.places[k].first]) + step.places[k].second;
-      if (step.functions->run(step.kept, addresses, numbers, step.threads, step.device, stream, tensor[0]) != 0)
+      double given[Kept::most];
+      for (std::size_t k = 0; k < step.numbers.size(); ++k) {
+        const auto& [index, value] = step.numbers[k];
+        given[k] = index < 0 ? value : numbers[index];
+      }
+      if (step.functions->run(step.kept, addresses, step.numbers.empty() ? nullptr : given, step.threads, step.device,
+                              stream, tensor[0]) != 0)
         throw PythonError{};
     }
     if (!changed_.empty()) tell_autograd(tensor);
@@ -221,6 +242,7 @@ class Recording {
     void* kept = nullptr;
     int threads = 1, device = 0;
     std::vector<std::pair<std::size_t, std::ptrdiff_t>> places;  // source of memory, bytes from there
+    std::vector<std::pair<std::ptrdiff_t, double>> numbers;      // which of the signature, or -1 and a value; or none
 
     Step() = default;
     Step(Step&& other) noexcept { *this = std::move(other); }
@@ -230,6 +252,7 @@ class Recording {
       std::swap(threads, other.threads);
       std::swap(device, other.device);
       std::swap(places, other.places);
+      std::swap(numbers, other.numbers);
       return *this;
     }
     ~Step() {
@@ -237,7 +260,7 @@ class Recording {
     }
   };
 
-  // (kernel, arguments, outputs, places, threads, device)
+  // (kernel, arguments, outputs, places, numbers, threads, device)
   void add_step(PyObject* tuple) {
     const auto item = [tuple](Py_ssize_t i) { return PyTuple_GET_ITEM(tuple, i); };
     const Ref capsule = checked(PyObject_GetAttrString(item(0), kept_attribute));
@@ -254,8 +277,15 @@ class Recording {
     }
     if (tensors > most_addresses) throw std::logic_error("Recording: too many tensors");
     if (tensors != step.places.size()) throw std::logic_error("Recording: a place for each tensor is expected");
-    step.threads = static_cast<int>(number(item(4)));
-    step.device = static_cast<int>(number(item(5)));
+    PyObject* numbers = item(4);
+    if (PyTuple_GET_SIZE(numbers) > static_cast<Py_ssize_t>(Kept::most))
+      throw std::logic_error("Recording: too many numbers");
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); ++i) {
+      PyObject* pair = PyTuple_GET_ITEM(numbers, i);
+      step.numbers.emplace_back(number(PyTuple_GET_ITEM(pair, 0)), PyFloat_AsDouble(PyTuple_GET_ITEM(pair, 1)));
+    }
+    step.threads = static_cast<int>(number(item(5)));
+    step.device = static_cast<int>(number(item(6)));
     steps_.push_back(std::move(step));
   }
 
@@ -272,8 +302,29 @@ class Recording {
 
   std::vector<Step> steps_;
   std::vector<Fresh> fresh_;
+  // A 0-D constant that is a number of the call.
+  struct FreeConstant {
+    std::size_t index, number;
+    bool is_double;  // else float
+  };
+
+  static std::uint64_t bits_of(double number) {
+    std::uint64_t bits;
+    std::copy_n(reinterpret_cast<const char*>(&number), sizeof bits, reinterpret_cast<char*>(&bits));
+    return bits;
+  }
+
+  // The bits of a float, the nearest to a double that is among a float's normal numbers: in integers, whatever the
+  // thread's floating-point environment.
+  static std::uint64_t rounded_bits(std::uint64_t bits) {
+    const std::uint64_t sign = bits >> 63 << 31, size = bits & ~(std::uint64_t{1} << 63);
+    const std::uint64_t scaled = size - (std::uint64_t{1023 - 127} << 52);
+    return sign | (scaled + 0x0FFFFFFF + (scaled >> 29 & 1)) >> 29;
+  }
+
   std::vector<Ref> constants_;
   std::vector<void*> constant_addresses_;
+  std::vector<FreeConstant> free_;  // in their order
   std::vector<std::ptrdiff_t> results_;  // index of a new tensor; -1: None; -2, -3, ...: tensors of the call
   bool several_ = false;
   std::vector<std::ptrdiff_t> saved_, constant_;  // of autograd: tensors of the call, then outputs; -1: None
@@ -329,17 +380,17 @@ inline PyObject* backward_recording(PyObject*, PyObject* const* given, Py_ssize_
       static_cast<PyObject*>(nullptr));
 }
 
-// Recording(checks, steps, fresh, constants, results, gradient, spans, changed)
+// Recording(checks, steps, fresh, constants, free, results, gradient, spans, changed)
 inline PyObject* new_recording(PyTypeObject* type, PyObject* arguments, PyObject*) {
   return guarded(
       [&]() -> PyObject* {
-        PyObject *checks, *steps, *fresh, *constants, *results, *gradient, *spans, *changed;
-        if (!PyArg_ParseTuple(arguments, "O!O!O!O!OOO!O!", &PyTuple_Type, &checks, &PyTuple_Type, &steps, &PyTuple_Type,
-                              &fresh, &PyTuple_Type, &constants, &results, &gradient, &PyTuple_Type, &spans,
-                              &PyTuple_Type, &changed))
+        PyObject *checks, *steps, *fresh, *constants, *free, *results, *gradient, *spans, *changed;
+        if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!OOO!O!", &PyTuple_Type, &checks, &PyTuple_Type, &steps,
+                              &PyTuple_Type, &fresh, &PyTuple_Type, &constants, &PyTuple_Type, &free, &results,
+                              &gradient, &PyTuple_Type, &spans, &PyTuple_Type, &changed))
           return nullptr;
         auto recording =
-            std::make_unique<Recording>(checks, steps, fresh, constants, results, gradient, spans, changed);
+            std::make_unique<Recording>(checks, steps, fresh, constants, free, results, gradient, spans, changed);
         Ref self = checked(PyType_GenericAlloc(type, 0));
         reinterpret_cast<RecordingObject*>(self.get())->recording = recording.release();
         return self.release();

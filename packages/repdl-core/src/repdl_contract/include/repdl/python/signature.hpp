@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "repdl/python/arguments.hpp"
 
@@ -106,13 +107,14 @@ class Signature {
  public:
   static constexpr int most_words = 1024, most_tensors = 64, most_numbers = 16;
 
-  // Of an op for whose checks a floating-point number is 0 or is not, the numbers themselves are no part of it.
-  explicit Signature(bool has_free_numbers) : has_free_numbers_(has_free_numbers) {}
-
-  // False where the arguments are not all tensors, numbers, texts and the like that torch has nothing to add to.
-  // Python's error may be set then, and means no more.
-  bool read(PyObject* const* arguments, Py_ssize_t positional, PyObject* names) {
+  // Of a call; with free numbers, those that `is_free` are no part of it. False where the arguments are not all
+  // tensors, numbers, texts and the like that torch has nothing to add to. Python's error may be set then, and means no
+  // more.
+  bool read(PyObject* const* arguments, Py_ssize_t positional, PyObject* names, bool has_free_numbers) {
     const TorchState& state = TorchState::get();
+    has_free_numbers_ = has_free_numbers;
+    any_grad_ = false;
+    words_ = tensors_ = numbers_ = 0;
     grad_mode_ = state.is_grad_enabled.ask().get() == Py_True;
     const Ref threads = state.threads.ask();
     if (!threads) return false;
@@ -145,11 +147,17 @@ class Signature {
   PyObject* const* tensors_begin() const { return tensor_.data(); }
   const DLTensor* seen_begin() const { return seen_.data(); }
 
-  // The numbers that are no part of it, in the order of the arguments; null where all are.
+  // A number of which a function sees its sign and no more: neither 0 nor 1 nor beyond a float's normal numbers.
+  static bool is_free(double number) {
+    const double size = std::fabs(number);
+    return size > 0x1p-126 && size < 0x1p127 && size != 1;
+  }
+
+  // The floating-point numbers, in the order of the arguments; null where all are part of it.
   const double* numbers() const { return has_free_numbers_ ? number_.data() : nullptr; }
 
  private:
-  enum Tag { none, boolean, integer, real, characters, sequence, dtype, plain_tensor, same_tensor };
+  enum Tag { none, boolean, integer, real, free_real, characters, sequence, dtype, plain_tensor, same_tensor };
 
   template <class... Words>
   bool add(Words... words) {
@@ -173,7 +181,7 @@ class Signature {
       if (has_free_numbers_) {
         if (numbers_ == most_numbers) return false;
         number_[numbers_++] = number;
-        return add(real, number != 0);
+        if (is_free(number)) return add(free_real, number < 0);
       }
       std::int64_t bits;
       static_assert(sizeof bits == sizeof number);
@@ -232,8 +240,7 @@ class Signature {
     return true;
   }
 
-  const bool has_free_numbers_;
-  bool grad_mode_ = false, any_grad_ = false;
+  bool has_free_numbers_ = false, grad_mode_ = false, any_grad_ = false;
   int words_ = 0, tensors_ = 0, numbers_ = 0;
   std::array<std::int64_t, most_words> word_;  // the first `words_`
   std::array<PyObject*, most_tensors> tensor_;
