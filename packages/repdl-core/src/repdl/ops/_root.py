@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import _C
 
 from repdl import registry
 from repdl.ops._number import constant
@@ -13,7 +14,8 @@ _ops = registry.functions
 
 def root(x: torch.Tensor, contract: str) -> torch.Tensor:
     """`sqrt(x)` whose derivative at 0 is 0, as torch's norms and deviations have it."""
-    if not torch.is_grad_enabled():  # the same bits: +0 for both zeros
+    if not (x.requires_grad and torch.is_grad_enabled()) and not _C._are_functorch_transforms_active():
+        # The same bits: +0 for both zeros.
         return _ops.add(_ops.sqrt(x), constant(0.0, x.dtype, x.device), contract)  # type: ignore[no-any-return]
     return at_zero(x, 0.0, _ops.sqrt, contract)
 

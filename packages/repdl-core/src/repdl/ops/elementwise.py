@@ -27,7 +27,7 @@ from repdl.errors import (
 from repdl.numbers import rounded
 from repdl.ops._number import constant, floating, item
 from repdl.ops._pointwise import pointwise
-from repdl.replay import replayed
+from repdl.replay import replayed, replayed_numbers
 from repdl.rows import Tried
 
 __all__ = ["add", "div", "maximum", "minimum", "mul", "sub"]
@@ -233,10 +233,11 @@ def _scaled_op(
     if isinstance(alpha, int) and not -(2**24) <= alpha <= 2**24:  # rounded once, not by way of a double
         single = pair[0].dtype is not torch.float64
         alpha = rounded(as_int(op, "alpha", alpha), torch.float32 if single else torch.float64)
-    return _add_alpha(*pair, sign * as_float(op, "alpha", alpha), name)  # type: ignore[no-any-return]
+    number = as_float(op, "alpha", alpha)
+    return _add_alpha(*pair, number if sign > 0 else -number, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@replayed_numbers
 def add(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None) -> torch.Tensor:
     """`input + alpha * other`, broadcast, any floating-point dtype, rounded once.
 
@@ -249,7 +250,7 @@ def add(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract 
     return _scaled_op("add", _add, 1, input, other, alpha, contract)
 
 
-@replayed
+@replayed_numbers
 def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None) -> torch.Tensor:
     """`input - alpha * other`, broadcast, any floating-point dtype, rounded once.
 
@@ -267,7 +268,7 @@ def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract 
     return _scaled_op("sub", _sub, -1, input, other, alpha, contract)
 
 
-@replayed
+@replayed_numbers
 def mul(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
     """`input * other`, broadcast, any floating-point dtype, rounded once.
 
@@ -282,7 +283,7 @@ def mul(input: Operand, other: Operand, *, contract: Contract | str | None = Non
     return torch.mul(input, other) if pair is None else _mul(*pair, name)  # type: ignore[arg-type]
 
 
-@replayed
+@replayed_numbers
 def div(
     input: Operand,
     other: Operand,

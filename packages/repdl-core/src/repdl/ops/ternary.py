@@ -18,7 +18,7 @@ from repdl.numbers import difference
 from repdl.ops._number import constant
 from repdl.ops._pointwise import below, pointwise
 from repdl.ops.elementwise import Operand, on_one_device, promoted
-from repdl.replay import replayed
+from repdl.replay import replayed, replayed_numbers
 
 __all__ = ["addcdiv", "addcmul", "clamp", "fmax", "fmin", "lerp", "where"]
 
@@ -178,7 +178,7 @@ def clamp(
     return result
 
 
-@replayed
+@replayed_numbers
 def lerp(input: Tensor, end: Tensor, weight: Tensor | float, *, contract: Contract | str | None = None) -> Tensor:
     """`fma(end, weight, input * (1 - weight))`, broadcast, any floating-point dtype.
 
@@ -199,7 +199,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float, *, contract: Contra
     return _lerp(input, end, as_float("lerp", "weight", weight), name)  # type: ignore[no-any-return]
 
 
-@replayed
+@replayed_numbers
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1, contract: Contract | str | None = None
 ) -> Tensor:
@@ -219,7 +219,7 @@ def addcmul(
     return _addcmul(*given, as_float("addcmul", "value", value), name)  # type: ignore[no-any-return]
 
 
-@replayed
+@replayed_numbers
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1, contract: Contract | str | None = None
 ) -> Tensor:

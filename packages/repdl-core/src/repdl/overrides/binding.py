@@ -10,6 +10,7 @@ import torch
 
 from repdl.errors import UnsupportedError
 from repdl.overrides.functions import Row
+from repdl.replay import replayed_in_place
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]
@@ -30,22 +31,20 @@ def bound(name: str, row: Row, schema: Any) -> Function:
         targets.append((target if target in known or any_name else "", argument))
     plan = {a.name: (t, _conversion(a)) for t, a in targets}
     positional = [a.name for a in given if not a.kwarg_only]
-    direct = all(
-        target == parameter.name and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-        for (target, argument), parameter in zip(targets, parameters)
-        if not argument.kwarg_only
-    )
-    if (
-        direct
-        and len(positional) <= len(parameters)
-        and not any(c for _, c in plan.values())
-        and all(t for t, _ in targets)
-    ):
-        return row.function
     unknown = {a.name: a.default_value for t, a in targets if not t}
     function = row.function
+    direct = 0  # how many arguments are the function's first ones, as they are
+    for (target, argument), parameter in zip(targets, parameters):
+        known_place = target == parameter.name and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        if argument.kwarg_only or not known_place or _conversion(argument):
+            break
+        direct += 1
+    if direct == len(positional) and all(t == a.name and not _conversion(a) for t, a in targets[direct:]):
+        return function
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs and len(args) <= direct:
+            return function(*args)
         values = dict(zip(positional, args), **kwargs)
         ours = {}
         for key, value in values.items():
@@ -70,18 +69,20 @@ def _conversion(argument: Any) -> Function | None:
 def in_place(function: Function) -> Function:
     """The form whose result goes into the first argument."""
 
-    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        tracked = torch.is_grad_enabled() and any(
-            isinstance(a, Tensor) and a.requires_grad for a in (self, *args, *kwargs.values())
-        )
-        result = function(self.clone() if tracked else self, *args, **kwargs)
+    def write(self: Tensor, result: Tensor) -> Tensor:
         if result.shape != self.shape:
             raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the shape {list(result.shape)}")
         if result.dtype is not self.dtype and not torch.can_cast(result.dtype, self.dtype):
             raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {self.dtype}")
         return self.copy_(result)
 
-    return call
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        tracked = torch.is_grad_enabled() and any(
+            isinstance(a, Tensor) and a.requires_grad for a in (self, *args, *kwargs.values())
+        )
+        return write(self, function(self.clone() if tracked else self, *args, **kwargs))
+
+    return replayed_in_place(call, function, write)
 
 
 def into(function: Function, outputs: Sequence[str]) -> Function:

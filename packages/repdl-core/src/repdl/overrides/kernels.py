@@ -24,6 +24,7 @@ from repdl.overrides.functions import FUNCTIONS, Row
 from repdl.overrides.refusal import Refusals
 from repdl.overrides.torchs import TorchKernel, overload
 from repdl.registry import OPS
+from repdl.replay import choice
 
 Function = Callable[..., Any]
 _LISTS = "_foreach_"
@@ -152,14 +153,11 @@ def _chosen(row: Row, otherwise: Function | None) -> Function:
         return function
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        first = args[0] if args else None
-        if isinstance(first, torch.Tensor) and first.is_floating_point():  # most calls
-            return function(*args, **kwargs)
         if any(map(_has_fraction, args)) or any(map(_has_fraction, kwargs.values())) or integers(*args, **kwargs):
             return function(*args, **kwargs)
         return otherwise(*args, **kwargs)
 
-    return call
+    return choice(function, call)
 
 
 def _without_gradients(function: Function) -> Function:
