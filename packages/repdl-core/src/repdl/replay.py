@@ -162,7 +162,7 @@ class Tape:
             return None
         apply, arguments, output, shared = self.derivatives[0]
         item = _index(result, output) if isinstance(output, tuple) and output is not result else -1
-        template = _template(arguments, tensors)
+        template = _template(arguments, tensors, self.constants)
         return None if template is None or (item < 0 and output is not result) else (apply, template, item, shared)
 
     def _fresh(
@@ -247,10 +247,12 @@ def _index(value: Any, tensors: Sequence[torch.Tensor]) -> int:
     return next((i for i, t in enumerate(tensors) if t is value), -1)
 
 
-def _template(arguments: Sequence[Any], tensors: Sequence[torch.Tensor]) -> tuple[tuple[int, Any], ...] | None:
+def _template(
+    arguments: Sequence[Any], tensors: Sequence[torch.Tensor], constants: Sequence[torch.Tensor] = ()
+) -> tuple[tuple[int, Any], ...] | None:
     """Arguments as (number of a tensor, None) or (-1, constant); None where one is a tensor of its own."""
     pairs = [(_index(a, tensors), a) for a in arguments]
-    if any(index < 0 and isinstance(a, torch.Tensor) for index, a in pairs):
+    if any(index < 0 and isinstance(a, torch.Tensor) and _index(a, constants) < 0 for index, a in pairs):
         return None
     return tuple((index, None if index >= 0 else a) for index, a in pairs)
 

@@ -57,7 +57,7 @@ def fits(query: Tensor, key: Tensor, value: Tensor) -> bool:
 
 def as_heads(tensor: Tensor | None) -> Tensor | None:
     """(..., rows, columns) -> (batch, heads, rows, columns)."""
-    return None if tensor is None else tensor[(None,) * (4 - tensor.dim())]
+    return tensor if tensor is None or tensor.dim() == 4 else tensor[(None,) * (4 - tensor.dim())]
 
 
 def _check(

@@ -6,6 +6,7 @@ registered ops, whose kernels set the environment themselves.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -21,11 +22,22 @@ _INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torc
 """Those whose values are all doubles."""
 
 
-def constant(value: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """A number as a 0-D tensor, rounded once to the floating-point `dtype`."""
-    tensor = _constant(value, dtype, device)
-    if THREAD.tape is not None:
-        THREAD.tape.add_constant(tensor, value)
+def constant(
+    value: float,
+    dtype: torch.dtype,
+    device: torch.device,
+    function: Callable[[torch.Tensor], torch.Tensor] | None = None,
+) -> torch.Tensor:
+    """A number as a 0-D tensor, rounded once to the floating-point `dtype`, or what `function` makes of that."""
+    tape, THREAD.tape = THREAD.tape, None  # a call that is run again has it, and does not compute it
+    try:
+        tensor = _constant(value, dtype, device)
+        if function is not None:
+            tensor = function(tensor)
+    finally:
+        THREAD.tape = tape
+    if tape is not None:
+        tape.add_constant(tensor, value if function is None else None)
     return tensor
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from repdl import registry
@@ -10,7 +12,9 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import as_float, check, check_dim, check_size, check_tensor
 from repdl.numbers import is_zero, rounded
+from repdl.ops._broadcast import sum_to
 from repdl.ops._number import constant, item
+from repdl.ops.cast import narrowed, widened
 from repdl.registry import composite
 from repdl.replay import replayed
 
@@ -32,14 +36,44 @@ def _check(
     check("addmm", fits, lambda: f"input.shape is {tuple(input.shape)}, expected a shape that broadcasts to {shape}")
 
 
+def _scaled(tensor: torch.Tensor, number: float, contract: str) -> torch.Tensor:
+    if number == 1:
+        return tensor
+    return _ops.mul(tensor, constant(number, tensor.dtype, tensor.device), contract)  # type: ignore[no-any-return]
+
+
 def _formula(
     input: torch.Tensor, mat1: torch.Tensor, mat2: torch.Tensor, beta: float, alpha: float, contract: str
 ) -> torch.Tensor:
-    def scaled(tensor: torch.Tensor, number: float) -> torch.Tensor:
-        return tensor if number == 1 else _ops.mul(tensor, constant(number, tensor.dtype, tensor.device), contract)
+    product = _scaled(_ops.matmul(mat1, mat2, False, False, contract), alpha, contract)
+    if is_zero(beta):
+        return product
+    return _ops.add(_scaled(input, beta, contract), product, contract)  # type: ignore[no-any-return]
 
-    product = scaled(_ops.matmul(mat1, mat2, False, False, contract), alpha)
-    return product if is_zero(beta) else _ops.add(scaled(input, beta), product, contract)  # type: ignore[no-any-return]
+
+def _fake(
+    input: torch.Tensor, mat1: torch.Tensor, mat2: torch.Tensor, beta: float, alpha: float, contract: str
+) -> torch.Tensor:
+    return mat1.new_empty((*mat1.shape[:-1], mat2.shape[-1]))
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    input, mat1, mat2, ctx.beta, ctx.alpha, ctx.contract = inputs
+    ctx.shape = input.shape
+    ctx.save_for_backward(mat1, mat2)
+
+
+def _backward(ctx: Any, grad: torch.Tensor) -> Any:
+    dtype, (grad, mat1, mat2) = widened(grad, *ctx.saved_tensors)
+    needed, grads = ctx.needs_input_grad, [None, None, None]
+    if needed[0] and not is_zero(ctx.beta):
+        grads[0] = _scaled(sum_to(grad, ctx.shape, ctx.contract), ctx.beta, ctx.contract)
+    product = _scaled(grad, ctx.alpha, ctx.contract)
+    if needed[1]:
+        grads[1] = _ops.matmul(product, mat2, False, True, ctx.contract)
+    if needed[2]:
+        grads[2] = _ops.matmul(mat1, product, True, False, ctx.contract)
+    return *(None if g is None else narrowed(g, dtype) for g in grads), None, None, None
 
 
 _op = composite(
@@ -48,6 +82,9 @@ _op = composite(
     _formula,
     calls=("matmul", "mul", "add"),
     check=_check,
+    fake=_fake,
+    setup_context=_setup_context,
+    backward=_backward,
     dtypes=Dtypes(),
     autocast=LOWER,
 )

@@ -91,8 +91,9 @@ def _check(
 
 def _factor(query: Tensor, scale: float | None) -> Tensor:
     """What scores are multiplied by."""
-    size = constant(query.shape[-1] if scale is None else scale, query.dtype, query.device)
-    return _ops.rsqrt(size) if scale is None else size  # type: ignore[no-any-return]
+    if scale is None:
+        return constant(query.shape[-1], query.dtype, query.device, _ops.rsqrt)
+    return constant(scale, query.dtype, query.device)
 
 
 def _weights(
@@ -149,7 +150,8 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, *options: Any) -> Tens
         operands = _grouped(query, groups), key, value, bias, mask
         factor, length = _factor(query, scale), query.shape[-2]
         output = _ops.attention(*(as_heads(t) for t in operands), factor, is_causal, length, c)
-        return output.reshape(*query.shape[:-1], value.shape[-1])  # type: ignore[no-any-return]
+        shape = *query.shape[:-1], value.shape[-1]
+        return output if output.shape == shape else output.reshape(shape)  # type: ignore[no-any-return]
     weights = _weights(query, key, *options)
     output = _ops.matmul(_grouped(weights, groups), value, False, False, c)
     if groups == 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from repdl.errors import (
 from repdl.ops._broadcast import expand_to
 from repdl.ops._number import constant
 from repdl.ops._reduce import as_numpy, given, in_dtype, is_whole, normalize_dims, reduced_shape
+from repdl.ops.cast import narrowed, widened
 from repdl.replay import replayed
 
 __all__ = ["mean", "sum"]
@@ -64,11 +66,16 @@ _op = registry.define(
 
 
 def _mean_formula(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str) -> torch.Tensor:
-    count = 1
-    for d in dim:
-        count *= input.shape[d]
+    count = math.prod(input.shape[d] for d in dim)
     total = _op(input, dim, keepdim, contract)
     return registry.functions.div(total, constant(count, total.dtype, total.device), contract)  # type: ignore[no-any-return]
+
+
+def _mean_backward(ctx: Any, grad: torch.Tensor) -> Any:
+    dtype, (grad,) = widened(grad)
+    count = math.prod(ctx.shape[d] for d in ctx.dim)
+    each = registry.functions.div(grad, constant(count, grad.dtype, grad.device), ctx.contract)
+    return narrowed(_backward(ctx, each)[0], dtype), None, None, None
 
 
 _mean = registry.composite(
@@ -77,6 +84,9 @@ _mean = registry.composite(
     _mean_formula,
     calls=("sum", "div"),
     check=lambda input, dim, keepdim, contract: check_dims("mean", input, dim),
+    fake=_fake,
+    setup_context=_setup_context,
+    backward=_mean_backward,
     dtypes=Dtypes(),
     family="sum",
 )

@@ -22,8 +22,8 @@ from repdl.errors import UnsupportedError
 from repdl.random.generator import Generator
 
 Tensor = torch.Tensor
-_SEED, _LEFT, _NEXT, _STATE = 0, 1, 2, 3  # 64-bit words of the state of a generator of the CPU
-_MARK = np.array([0x5265_7044, 0x4C2D_6472, 0x6177_732E], dtype=np.uint64)
+_LEFT, _STATE = 1, 3  # the seed, what is left, the next one, the state: 64-bit words of the state of a generator of the CPU
+_MARK = [0x5265_7044, 0x4C2D_6472, 0x6177_732E]
 """Behind the two words of the offset, in the state of torch's Mersenne Twister, which never draws meanwhile."""
 _FRESH = 1 << 32 | 1  # the words of a state are all to be made anew
 _BYTES = 5056
@@ -49,15 +49,6 @@ _THREAD = _Thread()
 
 
 @contextmanager
-def _drawing_now() -> Iterator[None]:
-    _THREAD.draws = True
-    try:
-        yield
-    finally:
-        _THREAD.draws = False
-
-
-@contextmanager
 def drawn(given: torch.Generator | None) -> Iterator[Generator]:
     """A generator of RepDL where torch's is, which goes on with it."""
     source = torch.default_generator if given is None else given
@@ -65,23 +56,25 @@ def drawn(given: torch.Generator | None) -> Iterator[Generator]:
         raise UnsupportedError(f"repdl.enable: a generator on {source.device}, expected one on the CPU")
     if _THREAD.draws:
         raise UnsupportedError("repdl.enable: a draw from torch's generator within another one of the same thread")
-    with _lock, _drawing_now():
+    with _lock:
         state = source.get_state()
         words = state.numpy().view(np.uint64)
         if len(words) * 8 != _BYTES:
             raise UnsupportedError(f"repdl.enable: a generator of torch {torch.__version__} has an unknown state")
-        place = words[_STATE : _STATE + 5]
-        offset = int(place[0]) << 32 | int(place[1]) if (place[2:] == _MARK).all() else 0
+        seed, _, _, high, low, *mark = words[: _STATE + 5].tolist()
+        offset = high << 32 | low if mark == _MARK else 0
         generator = _THREAD.generator
         if generator is None:
             generator = _THREAD.generator = Generator()
-        seed = int(words[_SEED])
         generator._set([(seed ^ 1 << 63) - (1 << 63), 0, offset, 0])
-        yield generator
+        _THREAD.draws = True
+        try:
+            yield generator
+        finally:
+            _THREAD.draws = False
         if generator.offset != offset:
             offset = generator.offset
-            words[_LEFT], words[_NEXT] = _FRESH, 0
-            place[0], place[1], place[2:] = offset >> 32, offset & 0xFFFFFFFF, _MARK
+            words[_LEFT : _STATE + 5] = _FRESH, 0, offset >> 32, offset & 0xFFFFFFFF, *_MARK
             source.set_state(state)
 
 
