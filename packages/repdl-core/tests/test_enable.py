@@ -22,6 +22,7 @@ from repdl import ops
 from repdl.audit.kinds import Kind, kind_of
 from repdl.errors import ArgumentError, UnsupportedError
 from repdl.overrides.functions import FUNCTIONS
+from repdl.overrides.kernels import kernels
 
 
 @pytest.fixture(autouse=True)
@@ -329,6 +330,23 @@ def test_enable__refuses_other_layouts(layout: str) -> None:
                 tensor * tensor if layout != "quantized" else torch.relu(tensor)
 
 
+def test_enable__refuses_quantized_ops_of_other_namespaces() -> None:
+    x = torch.quantize_per_tensor(values(3, 3), 0.1, 0, torch.qint8)
+    torch.ops.quantized.add(x, x, 0.1, 0)
+    with repdl.enabled(), pytest.raises(UnsupportedError, match="quantized.add"):
+        torch.ops.quantized.add(x, x, 0.1, 0)
+
+
+def test_enable__refuses_other_layouts_on_gpus() -> None:
+    with torch.library._scoped_library("repdl_tests", "FRAGMENT") as library:
+        library.define("of_layouts(Tensor x) -> Tensor")
+        keys = ["SparseCUDA", "SparseCsrCUDA", "QuantizedCUDA", "NestedTensorCUDA"]
+        for key in keys:
+            library.impl("of_layouts", lambda x: x, key)
+        refused = [key for name, key, *_ in kernels("CUDA", "raise") if name == "repdl_tests::of_layouts"]
+    assert refused == keys
+
+
 def test_enable__transforms() -> None:
     x, w = values(4, 6), values(6)
     with repdl.enabled():
@@ -440,3 +458,54 @@ def test_enable__integers_with_a_number_that_has_a_fraction() -> None:
             (i / 0.3, ops.div(x, 0.3)),
         ):
             assert same(found, expected)
+
+
+def test_enable__given_memory_is_checked_before_it_is_written() -> None:
+    x, kept = values(3).requires_grad_(), torch.full((3,), 7.0)
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: torch.mul(x, 2, out=kept), "mul.*don't support automatic differentiation"),
+        (lambda: torch.stack([x, x], out=torch.empty(2, 3)), "don't support automatic differentiation"),
+        (lambda: torch.mul(kept, 2, out=kept.clone().requires_grad_()), "don't support automatic differentiation"),
+        (lambda: torch.mul(kept, 0.5, out=torch.zeros(5, dtype=torch.int64)), "result type .* can't be cast"),
+        (lambda: torch.sort(kept, out=(kept, torch.zeros(3, dtype=torch.bool))), "result type .* can't be cast"),
+    ]
+    with repdl.enabled():
+        for call, message in calls:
+            with pytest.raises(RuntimeError, match=message):
+                call()
+        assert kept.tolist() == [7, 7, 7]
+        with torch.no_grad():
+            assert same(torch.mul(x, 2, out=torch.empty(3)), ops.mul(x.detach(), 2))
+        assert torch.mul(kept, 2, out=torch.empty(3, dtype=torch.float64)).tolist() == [14, 14, 14]
+
+
+def test_enable__lists_of_tensors_are_as_long_as_each_other() -> None:
+    x = [values(2), values(3)]
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: torch._foreach_add(x, x[:1]), "Tensor lists must have the same number of tensors, got 2 and 1"),
+        (lambda: torch._foreach_mul_(x, [0.5]), "the same number of elements, got 2 and 1"),
+        (lambda: torch._foreach_addcdiv(x, x, x, [1.0]), "the same number of elements, got 2 and 1"),
+        (lambda: torch._foreach_addcdiv(x, x, x, torch.ones(3)), "the same number of elements, got 2 and 3"),
+        (lambda: torch._foreach_lerp(x, x, x[:1]), "Tensor lists must have the same number of tensors, got 2 and 1"),
+        (lambda: torch._foreach_add([], 1.0), "Tensor list must have at least one tensor"),
+    ]
+    kept = [t.clone() for t in x]
+    with repdl.enabled():
+        for call, message in calls:
+            with pytest.raises(RuntimeError, match=message):
+                call()
+        assert all(map(same, x, kept))
+        assert same(torch._foreach_pow(2.0, x)[1], ops.pow(2.0, x[1]))
+        scaled = torch._foreach_addcdiv(x, x, x, torch.tensor([1.0, 2.0]))
+        assert same(scaled[1], ops.addcdiv(x[1], x[1], x[1], value=2.0))
+
+
+def test_enable__size_and_factors_of_interpolation_agree() -> None:
+    x = values(1, 2, 4, 5)
+    with repdl.enabled():
+        found = torch.ops.aten.upsample_nearest2d(x, [6, 7], 1.5, 1.5)
+        assert same(found, ops.interpolate(x, scale_factor=1.5))
+        with pytest.raises(UnsupportedError, match=r"output_size is \[6, 8\], expected \[6, 7\]"):
+            torch.ops.aten.upsample_nearest2d(x, [6, 8], 1.5, 1.5)
+        with pytest.raises(UnsupportedError, match="output_size"):
+            torch.ops.aten.upsample_bilinear2d(x, [9, 7], False, 1.5, 1.5)

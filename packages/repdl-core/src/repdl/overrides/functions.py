@@ -7,6 +7,7 @@ torch's schema go to ours by their names; what differs is said in the row.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -167,11 +168,17 @@ def _upsample(mode: str) -> Function:
         **scales: float | None,
     ) -> Tensor:
         factors = scale_factors or [s for s in scales.values() if s is not None] or None
-        size = None if factors and output_size is None else output_size
         corners = align_corners if mode not in ("nearest", "nearest-exact") else None
-        if size is not None and factors:  # torch's own functions give both where scale_factor was given
-            return ops.interpolate(input, None, factors, mode, corners)
-        return ops.interpolate(input, size, None if size is not None else factors, mode, corners)
+        if factors is None:
+            return ops.interpolate(input, output_size, None, mode, corners)
+        if output_size is not None:  # torch's own functions give both where scale_factor was given
+            made = [math.floor(n * factor) for n, factor in zip(input.shape[2:], factors)]
+            if list(output_size) != made:
+                raise UnsupportedError(
+                    f"interpolate: output_size is {list(output_size)}, expected {made}, which scale factors {factors} "
+                    f"give an input of shape {list(input.shape)}, or no factors"
+                )
+        return ops.interpolate(input, None, factors, mode, corners)
 
     return upsample
 
