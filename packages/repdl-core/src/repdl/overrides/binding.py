@@ -131,15 +131,15 @@ def for_each(packet: Any, lists: Sequence[bool], keyword: str | None, returns: b
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        named = keyword is not None and len(args) == len(lists)
+        named = keyword if len(args) == len(lists) else None
         is_list = [*lists]
-        if named and isinstance(args[-1], Tensor):
+        if named is not None and isinstance(args[-1], Tensor):
             args, is_list[-1] = (*args[:-1], args[-1].tolist()), True
         columns = [a for a, several in zip(args, is_list) if several]
         count = _length(columns)
         rows = zip(*(a if several else [a] * count for a, several in zip(args, is_list)))
-        if named:
-            results = [packet(*row, **{keyword: last}) for *row, last in rows]
+        if named is not None:
+            results = [packet(*row, **{named: last}) for *row, last in rows]
         else:
             results = [packet(*row, **kwargs) for row in rows]
         return results if returns else None
