@@ -19,7 +19,7 @@ import torch.nn.functional as F
 
 import repdl
 from repdl import ops
-from repdl.audit.kinds import Kind, kind_of
+from repdl.audit.kinds import Kind, kind_of, plain_name
 from repdl.errors import ArgumentError, UnsupportedError
 from repdl.overrides.functions import FUNCTIONS
 from repdl.overrides.kernels import kernels
@@ -167,6 +167,33 @@ def test_enable__refuses_in_other_threads_and_in_backward_passes() -> None:
             UnsupportedError, match=r"lgamma.*`return grad \* x.lgamma\(\)`, in the derivative CubedBackward"
         ):
             Cubed.apply(values(3).requires_grad_()).sum().backward()
+
+
+def test_enable__what_torch_computes_has_a_derivative() -> None:
+    """What torch computes forward has no derivative that is refused, where nobody could say the line of the program.
+
+    Autograd's C++ calls ops named after the forward one, or composes what the forward ones do.
+    """
+    known = {plain_name(name) for name in torch._C._dispatch_get_all_op_names()}
+    torchs = {n for n in known if kind_of(n) not in (None, Kind.DRAWS, Kind.REFUSED) and n not in FUNCTIONS}
+    assert "gather" in torchs
+    refused = {n for n in known if kind_of(n) is Kind.REFUSED and n not in FUNCTIONS}
+    assert "linalg_inv_ex" in refused
+    assert not {n for n in refused if re.sub("_backward.*", "", n) in torchs and "_backward" in n}
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize(("name", "mode"), [("reflection", "reflect"), ("replication", "replicate")])
+def test_enable__padding_by_torchs_own_ops(name: str, mode: str, dims: int) -> None:
+    x, padding = values(2, 3, *(4, 5, 3)[:dims]), [2, 1] * dims
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    weight = values(*ops.pad(x, padding, mode).shape)
+    ops.sum(ops.mul(ops.pad(a, padding, mode), weight)).backward()
+    with repdl.enabled():
+        (getattr(torch.ops.aten, f"{name}_pad{dims}d")(b, padding) * weight).sum().backward()
+        integers = getattr(torch.ops.aten, f"{name}_pad{dims}d")(torch.ones_like(x, dtype=torch.int64), padding)
+    assert a.grad is not None and same(a.grad, b.grad)
+    assert integers.shape == weight.shape
 
 
 def test_enable__warns_if_asked_to() -> None:

@@ -199,6 +199,13 @@ def _pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = 
     return ops.pad(input, pad, mode, value)
 
 
+def _padded(mode: str) -> Function:
+    def pad(input: Tensor, padding: Any) -> Tensor:
+        return ops.pad(input, padding, mode)
+
+    return pad
+
+
 def _index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     return ops.index_put(input, indices, values, accumulate)
 
@@ -299,6 +306,8 @@ FUNCTIONS: dict[str, Row] = {
     "put": Row(_put, integers=_always),
     "unfold_backward": Row(_unfold_backward),
     "pad": Row(_pad),
+    **{f"reflection_pad{n}d": Row(_padded("reflect")) for n in (1, 2, 3)},
+    **{f"replication_pad{n}d": Row(_padded("replicate")) for n in (1, 2, 3)},
     "im2col": Row(ops.unfold),
     "col2im": Row(_col2im),
     "grid_sampler": Row(_grid_sampler),
