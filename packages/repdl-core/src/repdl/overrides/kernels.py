@@ -8,7 +8,7 @@ nothing, unless RepDL has a function of its own for it. All others are refused.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any
@@ -40,22 +40,23 @@ _UNKNOWN = "not in the table of torch's ops (docs/torch-ops.md): nothing is know
 
 Kernel = tuple[str, str, Function, bool]
 """The name of an op, a key of the dispatcher, what is put there, and whether it asks for the keys of the call."""
-_found: dict[tuple[str, str], tuple[list[str], list[Kernel]]] = {}
+_found: dict[tuple[str, str, str], list[Kernel]] = {}
+"""Of torch's own ops, which stay what they are, by their name, device and what happens with uncovered ones."""
 
 
-def kernels(device: str, on_uncovered: str) -> list[Kernel]:
-    """What is put into torch, found out once for the ops that there are."""
-    names = _C._dispatch_get_all_op_names()
-    known, found = _found.get((device, on_uncovered), ([], []))
-    if known != names:
-        refusals, registered = Refusals(on_uncovered), {op.overload.name() for op in OPS.values()}
-        found = []
-        for name in names:
-            namespace, _, rest = name.partition("::")
-            if namespace not in _NOT_COMPUTING and not rest.startswith("sym_") and name not in registered:
-                found += [*_of(name, device, refusals), *_of_layouts(name, device, refusals)]
-        _found[device, on_uncovered] = names, found
-    return found
+def kernels(device: str, on_uncovered: str, names: Iterable[str]) -> Iterator[Kernel]:
+    """What is put into torch for the ops of these names, as torch's dispatcher gives them."""
+    refusals, registered = Refusals(on_uncovered), {op.overload.name() for op in OPS.values()}
+    for name in names:
+        namespace, _, rest = name.partition("::")
+        if namespace in _NOT_COMPUTING or rest.startswith("sym_") or name in registered:
+            continue
+        found = _found.get((name, device, on_uncovered))
+        if found is None:
+            found = [*_of(name, device, refusals), *_of_layouts(name, device, refusals)]
+            if namespace == "aten":
+                _found[name, device, on_uncovered] = found
+        yield from found
 
 
 def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
