@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import multiprocessing
 import os
 import re
 import subprocess
@@ -19,9 +20,11 @@ import torch.nn.functional as F
 
 import repdl
 from repdl import ops
-from repdl.audit.kinds import Kind, kind_of
-from repdl.errors import ArgumentError, UnsupportedError
+from repdl.audit.kinds import Kind, kind_of, plain_name
+from repdl.errors import ArgumentError, ContractError, UnsupportedError
+from repdl.overrides import switch
 from repdl.overrides.functions import FUNCTIONS
+from repdl.overrides.kernels import kernels
 
 
 @pytest.fixture(autouse=True)
@@ -166,6 +169,33 @@ def test_enable__refuses_in_other_threads_and_in_backward_passes() -> None:
             UnsupportedError, match=r"lgamma.*`return grad \* x.lgamma\(\)`, in the derivative CubedBackward"
         ):
             Cubed.apply(values(3).requires_grad_()).sum().backward()
+
+
+def test_enable__what_torch_computes_has_a_derivative() -> None:
+    """What torch computes forward has no derivative that is refused, where nobody could say the line of the program.
+
+    Autograd's C++ calls ops named after the forward one, or composes what the forward ones do.
+    """
+    known = {plain_name(name) for name in torch._C._dispatch_get_all_op_names()}
+    torchs = {n for n in known if kind_of(n) not in (None, Kind.DRAWS, Kind.REFUSED) and n not in FUNCTIONS}
+    assert "gather" in torchs
+    refused = {n for n in known if kind_of(n) is Kind.REFUSED and n not in FUNCTIONS}
+    assert "linalg_inv_ex" in refused
+    assert not {n for n in refused if re.sub("_backward.*", "", n) in torchs and "_backward" in n}
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize(("name", "mode"), [("reflection", "reflect"), ("replication", "replicate")])
+def test_enable__padding_by_torchs_own_ops(name: str, mode: str, dims: int) -> None:
+    x, padding = values(2, 3, *(4, 5, 3)[:dims]), [2, 1] * dims
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    weight = values(*ops.pad(x, padding, mode).shape)
+    ops.sum(ops.mul(ops.pad(a, padding, mode), weight)).backward()
+    with repdl.enabled():
+        (getattr(torch.ops.aten, f"{name}_pad{dims}d")(b, padding) * weight).sum().backward()
+        integers = getattr(torch.ops.aten, f"{name}_pad{dims}d")(torch.ones_like(x, dtype=torch.int64), padding)
+    assert a.grad is not None and same(a.grad, b.grad)
+    assert integers.shape == weight.shape
 
 
 def test_enable__warns_if_asked_to() -> None:
@@ -329,6 +359,27 @@ def test_enable__refuses_other_layouts(layout: str) -> None:
                 tensor * tensor if layout != "quantized" else torch.relu(tensor)
 
 
+def test_enable__refuses_quantized_ops_of_other_namespaces() -> None:
+    x = torch.quantize_per_tensor(values(3, 3), 0.1, 0, torch.qint8)
+    torch.ops.quantized.add(x, x, 0.1, 0)
+    with repdl.enabled(), pytest.raises(UnsupportedError, match="quantized.add"):
+        torch.ops.quantized.add(x, x, 0.1, 0)
+
+
+def test_enable__refuses_other_layouts_on_gpus() -> None:
+    with torch.library._scoped_library("repdl_tests", "FRAGMENT") as library:
+        library.define("of_layouts(Tensor x) -> Tensor")
+        keys = ["SparseCUDA", "SparseCsrCUDA", "QuantizedCUDA", "NestedTensorCUDA"]
+        for key in keys:
+            library.impl("of_layouts", lambda x: x, key)
+        refused = [
+            key
+            for name, key, *_ in kernels("CUDA", "raise", torch._C._dispatch_get_all_op_names())
+            if name == "repdl_tests::of_layouts"
+        ]
+    assert refused == keys
+
+
 def test_enable__transforms() -> None:
     x, w = values(4, 6), values(6)
     with repdl.enabled():
@@ -440,3 +491,264 @@ def test_enable__integers_with_a_number_that_has_a_fraction() -> None:
             (i / 0.3, ops.div(x, 0.3)),
         ):
             assert same(found, expected)
+
+
+def test_enable__given_memory_is_checked_before_it_is_written() -> None:
+    x, kept = values(3).requires_grad_(), torch.full((3,), 7.0)
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: torch.mul(x, 2, out=kept), "mul.*don't support automatic differentiation"),
+        (lambda: torch.stack([x, x], out=torch.empty(2, 3)), "don't support automatic differentiation"),
+        (lambda: torch.mul(kept, 2, out=kept.clone().requires_grad_()), "don't support automatic differentiation"),
+        (lambda: torch.mul(kept, 0.5, out=torch.zeros(5, dtype=torch.int64)), "result type .* can't be cast"),
+        (lambda: torch.sort(kept, out=(kept, torch.zeros(3, dtype=torch.bool))), "result type .* can't be cast"),
+    ]
+    with repdl.enabled():
+        for call, message in calls:
+            with pytest.raises(RuntimeError, match=message):
+                call()
+        assert kept.tolist() == [7, 7, 7]
+        with torch.no_grad():
+            assert same(torch.mul(x, 2, out=torch.empty(3)), ops.mul(x.detach(), 2))
+        assert torch.mul(kept, 2, out=torch.empty(3, dtype=torch.float64)).tolist() == [14, 14, 14]
+
+
+def test_enable__lists_of_tensors_are_as_long_as_each_other() -> None:
+    x = [values(2), values(3)]
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: torch._foreach_add(x, x[:1]), "Tensor lists must have the same number of tensors, got 2 and 1"),
+        (lambda: torch._foreach_mul_(x, [0.5]), "the same number of elements, got 2 and 1"),
+        (lambda: torch._foreach_addcdiv(x, x, x, [1.0]), "the same number of elements, got 2 and 1"),
+        (lambda: torch._foreach_addcdiv(x, x, x, torch.ones(3)), "the same number of elements, got 2 and 3"),
+        (lambda: torch._foreach_lerp(x, x, x[:1]), "Tensor lists must have the same number of tensors, got 2 and 1"),
+        (lambda: torch._foreach_add([], 1.0), "Tensor list must have at least one tensor"),
+    ]
+    kept = [t.clone() for t in x]
+    with repdl.enabled():
+        for call, message in calls:
+            with pytest.raises(RuntimeError, match=message):
+                call()
+        assert all(map(same, x, kept))
+        assert same(torch._foreach_pow(2.0, x)[1], ops.pow(2.0, x[1]))
+        scaled = torch._foreach_addcdiv(x, x, x, torch.tensor([1.0, 2.0]))
+        assert same(scaled[1], ops.addcdiv(x[1], x[1], x[1], value=2.0))
+
+
+def test_enable__size_and_factors_of_interpolation_agree() -> None:
+    x = values(1, 2, 4, 5)
+    with repdl.enabled():
+        found = torch.ops.aten.upsample_nearest2d(x, [6, 7], 1.5, 1.5)
+        assert same(found, ops.interpolate(x, scale_factor=1.5))
+        with pytest.raises(UnsupportedError, match=r"output_size is \[6, 8\], expected \[6, 7\]"):
+            torch.ops.aten.upsample_nearest2d(x, [6, 8], 1.5, 1.5)
+        with pytest.raises(UnsupportedError, match="output_size"):
+            torch.ops.aten.upsample_bilinear2d(x, [9, 7], False, 1.5, 1.5)
+
+
+def test_enable__a_block_that_cannot_begin_leaves_the_outer_one() -> None:
+    with repdl.enabled(contract="sequential"):
+        for arguments, error in (({"contract": "none"}, ContractError), ({"on_uncovered": "ignore"}, ArgumentError)):
+            with pytest.raises(error):
+                repdl.enable(**arguments)
+            with pytest.raises(error), repdl.enabled(**arguments):
+                pass
+        assert str(repdl.get_contract()) == "sequential"
+        with pytest.raises(UnsupportedError):
+            torch.ones(2).lgamma()
+    torch.ones(2).lgamma()
+
+
+def test_enable__a_session_that_fails_leaves_the_outer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = values(1000)
+    with repdl.enabled(contract="sequential"):
+
+        class Failing(switch._Session):
+            def _put_new(self) -> None:
+                super()._put_new()
+                if self.on_uncovered == "warn":
+                    raise MemoryError
+
+        monkeypatch.setattr(switch, "_Session", Failing)
+        with pytest.raises(MemoryError):
+            repdl.enable("v1", on_uncovered="warn")
+        assert same(x.sum(), ops.sum(x, contract="sequential"))
+        with pytest.raises(UnsupportedError):
+            x.lgamma()
+    x.lgamma()
+
+
+def test_enable__blocks_of_threads_overlap() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def run() -> None:
+        with repdl.enabled(contract="sequential", on_uncovered="warn"):
+            entered.set()
+            leave.wait()
+
+    before, thread = repdl.get_contract(), threading.Thread(target=run)
+    with repdl.enabled():
+        thread.start()
+        entered.wait()
+        assert str(repdl.get_contract()) == "sequential"
+        with pytest.warns(UserWarning, match="lgamma"):
+            torch.ones(2).lgamma()
+    with pytest.warns(UserWarning, match="lgamma"):
+        torch.ones(2).lgamma()  # the other block is still open
+    leave.set()
+    thread.join()
+    torch.ones(2).lgamma()
+    assert repdl.get_contract() == before
+
+
+def test_enable__an_earlier_block_that_ends_first() -> None:
+    first, second = repdl.enabled(contract="sequential"), repdl.enabled(contract="dot_chunk=2,sum_lanes=2,sum_block=2")
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert repdl.get_contract().dot_chunk == 2
+    with pytest.raises(UnsupportedError):
+        torch.ones(2).lgamma()
+    second.__exit__(None, None, None)
+    assert str(repdl.get_contract()) == "v1"
+    torch.ones(2).lgamma()
+
+
+def test_enable__disable_ends_every_block() -> None:
+    repdl.enable("sequential")
+    with repdl.enabled():
+        repdl.enable(on_uncovered="warn")
+        repdl.disable()
+        torch.ones(2).lgamma()
+        assert str(repdl.get_contract()) == "v1"
+    torch.ones(2).lgamma()
+
+
+def test_enable__the_default_contract_is_not_that_of_a_scope() -> None:
+    with repdl.use_contract("sequential"):
+        repdl.enable()
+        repdl.disable()
+    assert str(repdl.get_contract()) == "v1"
+
+
+def test_enable__inner_blocks_have_the_contract_that_is_set() -> None:
+    with repdl.enabled(contract="sequential"):
+        with repdl.enabled():
+            assert str(repdl.get_contract()) == "sequential"
+        repdl.set_contract("v1")
+        with repdl.enabled(contract="sequential"):
+            pass
+        assert str(repdl.get_contract()) == "v1"
+
+
+def test_enable__ops_that_python_registers_later_are_refused() -> None:
+    x = values(3)
+    with torch.library._scoped_library("repdl_tests", "FRAGMENT") as library, repdl.enabled():
+
+        @torch.library.custom_op("repdl_tests::doubled", mutates_args=())
+        def doubled(x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        library.define("tripled(Tensor x) -> Tensor")
+        library.impl("tripled", lambda x: x * 3, "CPU")
+        library.define("composed(Tensor x) -> Tensor")
+        library.impl("composed", lambda x: x * 4, "CompositeImplicitAutograd")
+        for op in (torch.ops.repdl_tests.doubled, torch.ops.repdl_tests.tripled, doubled):
+            with pytest.raises(UnsupportedError, match="repdl_tests"):
+                op(x)
+        library.impl("tripled", lambda x: x * 5, "CPU")  # again, on top of the refusal
+        with pytest.raises(UnsupportedError, match="repdl_tests.tripled"):
+            torch.ops.repdl_tests.tripled(x)
+        assert same(torch.ops.repdl_tests.composed(x), ops.mul(x, 4))
+        repdl.disable()
+        with repdl.enabled(on_uncovered="warn"):
+            library.impl("tripled", lambda x: x * 5, "CPU")
+            with pytest.warns(UserWarning, match="repdl_tests.tripled"):
+                assert same(torch.ops.repdl_tests.tripled(x), ops.mul(x, 5))
+        assert torch.equal(torch.ops.repdl_tests.doubled(x), x * 2)
+        assert torch.equal(torch.ops.repdl_tests.tripled(x), x * 5)
+
+
+def test_enable__kernels_that_python_puts_over_ours_wait() -> None:
+    x = values(1000)
+    with torch.library._scoped_library("aten", "IMPL") as library:
+        with repdl.enabled():
+            library.impl("sum", lambda x, dtype=None: x.new_zeros(()), "CPU")
+            assert same(x.sum(), ops.sum(x))
+        assert x.sum() == 0
+
+
+WORKERS = """
+import sys
+import torch
+import repdl
+from torch.utils.data import DataLoader, Dataset
+
+
+class Sums(Dataset):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        try:
+            return torch.ones(2).lgamma()
+        except repdl.errors.UnsupportedError:
+            return repdl.get_contract(), torch.linspace(0, 1, 1000).sum()
+
+
+if __name__ == "__main__":
+    x = torch.linspace(0, 1, 1000)
+    loader = DataLoader(Sums(), num_workers=1, batch_size=None, multiprocessing_context=sys.argv[1])
+    with repdl.enabled(contract="sequential"):
+        ((contract, total),) = list(loader)
+        assert str(contract) == "sequential"
+        assert torch.equal(total, torch.linspace(0, 1, 1000).sum())
+    (found,) = list(loader)
+    assert torch.is_tensor(found), found  # torch's lgamma
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_enable__workers_are_enabled(tmp_path: Path, method: str) -> None:
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip("not on this system")
+    (tmp_path / "program.py").write_text(WORKERS)
+    command = [sys.executable, "program.py", method]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+LOADS = """
+import sys
+import torch
+import repdl
+x = torch.ones(2)
+repdl.enable()
+if sys.argv[1] == "torch":
+    torch.ops.load_library(sys.argv[2])
+elif sys.argv[1] == "ctypes":
+    import ctypes
+    ctypes.CDLL(sys.argv[2])
+else:  # as a module of Python, whose code registers the ops before it is found to be none
+    from importlib.machinery import ExtensionFileLoader, ModuleSpec
+    loader = ExtensionFileLoader("libaoti_custom_ops", sys.argv[2])
+    try:
+        loader.create_module(ModuleSpec("libaoti_custom_ops", loader, origin=sys.argv[2]))
+    except ImportError:
+        pass
+    loader.exec_module(sys)
+try:
+    torch.ops.aoti_custom_ops.custom_add(x, x)
+except repdl.errors.UnsupportedError as error:
+    assert "aoti_custom_ops.custom_add" in str(error)
+    repdl.disable()
+    print(torch.ops.aoti_custom_ops.custom_add(x, x).tolist())
+"""
+
+
+@pytest.mark.parametrize("way", ["torch", "ctypes", "module"])
+def test_enable__ops_of_libraries_that_are_loaded_later_are_refused(tmp_path: Path, way: str) -> None:
+    library = Path(torch.__file__).parent / "lib/libaoti_custom_ops.so"
+    if not library.exists():
+        pytest.skip("this torch has no library of ops that it does not load")
+    command = [sys.executable, "-c", LOADS, way, str(library)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.stdout == "[2.0, 2.0]\n", done.stderr

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import io
 import multiprocessing
+import os
 import pickle
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from repdl import random
 from repdl.errors import ArgumentError, DTypeError, OutOfRangeError, RepDLError, ShapeError, UnsupportedError
 from repdl.random import Generator
 from repdl.random import generator as generators
+from repdl.random._lock import ForkLock
 
 
 @pytest.fixture(autouse=True)
@@ -398,3 +401,25 @@ def test_workers__a_forked_child_goes_on_from_the_same_state() -> None:
     found = queue.get(timeout=60)
     child.join()
     assert found == random.rand(3).tolist()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_lock__is_open_in_a_forked_child() -> None:
+    lock, held, done = ForkLock(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # ends a child that waits
+        with lock:
+            os._exit(0)
+    done.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0

@@ -184,7 +184,7 @@ def twice() -> Iterator[Any]:
         yield op, calls
     finally:
         registry.undefine("twice")
-        registry._libraries.pop("repdl_test")._destroy()
+        registry.LIBRARIES.pop("repdl_test")._destroy()
 
 
 def test_define__derivative_with_a_default_and_a_list() -> None:
@@ -229,7 +229,7 @@ def test_define__derivative_with_a_default_and_a_list() -> None:
     finally:
         for op in ("scaled", "total"):
             registry.undefine(op)
-        registry._libraries.pop("repdl_test_forms")._destroy()
+        registry.LIBRARIES.pop("repdl_test_forms")._destroy()
 
 
 def test_define__outside_op_with_autograd(twice: Any) -> None:
@@ -267,7 +267,7 @@ def test_define__a_name_that_is_taken(twice: Any, name: str, family: str | None,
             check=lambda input: None,
             fake=lambda input: torch.empty_like(input),
         )
-    assert before == registry.OPS and "repdl_test_taken" not in registry._libraries
+    assert before == registry.OPS and "repdl_test_taken" not in registry.LIBRARIES
 
 
 def test_define__without_a_derivative() -> None:
@@ -290,7 +290,7 @@ def test_define__without_a_derivative() -> None:
     finally:
         for name in names:
             registry.undefine(name)
-        registry._libraries.pop("repdl_test_alone")._destroy()
+        registry.LIBRARIES.pop("repdl_test_alone")._destroy()
 
 
 def test_define__check_runs_before_any_kernel(twice: Any) -> None:

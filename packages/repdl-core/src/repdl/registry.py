@@ -68,7 +68,8 @@ class Op:
 
 
 OPS: dict[str, Op] = {}
-_libraries: dict[str, torch.library.Library] = {}
+LIBRARIES: dict[str, torch.library.Library] = {}
+"""By namespace."""
 
 
 def define(
@@ -305,9 +306,9 @@ def _function(
 def _declare(name: str, schema: str, family: str, namespace: str) -> tuple[torch.library.Library, Any]:
     """Tell torch of an op: the library to put its kernels into, and its overload."""
     _check_names(name, family, namespace)
-    library = _libraries.get(namespace)
+    library = LIBRARIES.get(namespace)
     if library is None:
-        library = _libraries[namespace] = torch.library.Library(namespace, "FRAGMENT")
+        library = LIBRARIES[namespace] = torch.library.Library(namespace, "FRAGMENT")
     library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
     return library, getattr(getattr(torch.ops, namespace), name).default
 

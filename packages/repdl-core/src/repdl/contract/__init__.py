@@ -121,6 +121,11 @@ def contract_name(contract: Contract | str | None) -> str:
     return str(as_contract(contract))
 
 
+def default_contract() -> Contract:
+    """The process-wide default, whatever `use_contract` blocks are open."""
+    return Contract.parse(_setting.default or os.environ["REPDL_CONTRACT"])
+
+
 def set_contract(contract: Contract | str) -> None:
     """Make `contract` the process-wide default, in every thread; `use_contract` blocks go before it.
 
@@ -151,6 +156,7 @@ __all__ = [
     "Contract",
     "as_contract",
     "contract_name",
+    "default_contract",
     "get_contract",
     "sequential",
     "set_contract",

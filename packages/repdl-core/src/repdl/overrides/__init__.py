@@ -2,7 +2,7 @@
 
 `functions` says which function of RepDL computes which op, `binding` how arguments and forms of ops become theirs,
 `draws` what random numbers are, `refusal` what happens with all others; `kernels` makes of it what `switch` puts into
-torch's dispatcher.
+torch's dispatcher, `late` says what comes later, `children` takes it to new processes.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -72,8 +72,7 @@ def in_place(function: Function) -> Function:
     def write(self: Tensor, result: Tensor) -> Tensor:
         if result.shape != self.shape:
             raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the shape {list(result.shape)}")
-        if result.dtype is not self.dtype and not torch.can_cast(result.dtype, self.dtype):
-            raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {self.dtype}")
+        _check_cast(result, self)
         return self.copy_(result)
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -85,20 +84,41 @@ def in_place(function: Function) -> Function:
     return replayed_in_place(call, function, write)
 
 
-def into(function: Function, outputs: Sequence[str]) -> Function:
+def into(name: str, function: Function, outputs: Sequence[str]) -> Function:
     """The form that writes into given tensors."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = [kwargs.pop(name) for name in outputs]
+        if torch.is_grad_enabled() and any(t.requires_grad for t in _tensors((*args, *kwargs.values()))):
+            raise RuntimeError(
+                f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+                f"arguments requires grad."
+            )
+        given = [kwargs.pop(output) for output in outputs]
         with torch.no_grad():
             results = function(*args, **kwargs)
-            for place, value in zip(given, results if len(given) > 1 else (results,)):
+            results = results if len(given) > 1 else (results,)
+            for place, value in zip(given, results):
+                _check_cast(value, place)
+            for place, value in zip(given, results):
                 if place.shape != value.shape:
                     place.resize_(value.shape)
                 place.copy_(value)
         return given[0] if len(given) == 1 else tuple(given)
 
     return call
+
+
+def _check_cast(result: Tensor, place: Tensor) -> None:
+    if result.dtype is not place.dtype and not torch.can_cast(result.dtype, place.dtype):
+        raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {place.dtype}")
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
 
 
 def for_each(packet: Any, lists: Sequence[bool], keyword: str | None, returns: bool) -> Function:
@@ -110,19 +130,34 @@ def for_each(packet: Any, lists: Sequence[bool], keyword: str | None, returns: b
         keyword: the name that the last positional argument has in the op, if that takes it by name only.
         returns: whether the results are returned.
     """
-    count = len(lists)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        columns = [a if is_list else [a] * len(args[0]) for a, is_list in zip(args, lists)]
-        if keyword is None or len(args) < count:
-            results = [packet(*row, **kwargs) for row in zip(*columns)]
+        named = keyword if len(args) == len(lists) else None
+        is_list = [*lists]
+        if named is not None and isinstance(args[-1], Tensor):
+            args, is_list[-1] = (*args[:-1], args[-1].tolist()), True
+        columns = [a for a, several in zip(args, is_list) if several]
+        count = _length(columns)
+        rows = zip(*(a if several else [a] * count for a, several in zip(args, is_list)))
+        if named is not None:
+            results = [packet(*row, **{named: last}) for *row, last in rows]
         else:
-            if isinstance(args[-1], Tensor):
-                columns[-1] = args[-1].tolist()
-            results = [packet(*row, **{keyword: last}) for *row, last in zip(*columns)]
+            results = [packet(*row, **kwargs) for row in rows]
         return results if returns else None
 
     return call
+
+
+def _length(lists: Sequence[Sequence[Any]]) -> int:
+    """Of lists that are as long as each other."""
+    count = len(lists[0])
+    if count == 0:
+        raise RuntimeError("Tensor list must have at least one tensor.")
+    for other in lists[1:]:
+        if len(other) != count:
+            what = "tensors" if other and isinstance(other[0], Tensor) else "elements"
+            raise RuntimeError(f"Tensor lists must have the same number of {what}, got {count} and {len(other)}")
+    return count
 
 
 __all__ = ["bound", "for_each", "in_place", "into"]

@@ -8,7 +8,6 @@ generator that torch itself has drawn from before begins at the first number of 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ import torch
 
 from repdl import ops, random
 from repdl.errors import UnsupportedError
+from repdl.random._lock import ForkLock
 from repdl.random.generator import Generator
 
 Tensor = torch.Tensor
@@ -27,17 +27,7 @@ _MARK = [0x5265_7044, 0x4C2D_6472, 0x6177_732E]
 """Behind the two words of the offset, in the state of torch's Mersenne Twister, which never draws meanwhile."""
 _FRESH = 1 << 32 | 1  # the words of a state are all to be made anew
 _BYTES = 5056
-_lock = threading.Lock()
-
-
-def _unlock() -> None:
-    """In a forked child: the thread that held the lock may not be there."""
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unlock)
+_lock = ForkLock()
 
 
 class _Thread(threading.local):

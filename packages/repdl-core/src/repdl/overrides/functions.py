@@ -7,6 +7,7 @@ torch's schema go to ours by their names; what differs is said in the row.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -167,11 +168,17 @@ def _upsample(mode: str) -> Function:
         **scales: float | None,
     ) -> Tensor:
         factors = scale_factors or [s for s in scales.values() if s is not None] or None
-        size = None if factors and output_size is None else output_size
         corners = align_corners if mode not in ("nearest", "nearest-exact") else None
-        if size is not None and factors:  # torch's own functions give both where scale_factor was given
-            return ops.interpolate(input, None, factors, mode, corners)
-        return ops.interpolate(input, size, None if size is not None else factors, mode, corners)
+        if factors is None:
+            return ops.interpolate(input, output_size, None, mode, corners)
+        if output_size is not None:  # torch's own functions give both where scale_factor was given
+            made = [math.floor(n * factor) for n, factor in zip(input.shape[2:], factors)]
+            if list(output_size) != made:
+                raise UnsupportedError(
+                    f"interpolate: output_size is {list(output_size)}, expected {made}, which scale factors {factors} "
+                    f"give an input of shape {list(input.shape)}, or no factors"
+                )
+        return ops.interpolate(input, None, factors, mode, corners)
 
     return upsample
 
@@ -190,6 +197,13 @@ def _pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = 
     if mode == "constant" or not input.is_floating_point():
         return torch.ops.aten.pad.default.decompose(input, pad, mode, value)  # type: ignore[no-any-return]
     return ops.pad(input, pad, mode, value)
+
+
+def _padded(mode: str) -> Function:
+    def pad(input: Tensor, padding: Any) -> Tensor:
+        return ops.pad(input, padding, mode)
+
+    return pad
 
 
 def _index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
@@ -292,6 +306,8 @@ FUNCTIONS: dict[str, Row] = {
     "put": Row(_put, integers=_always),
     "unfold_backward": Row(_unfold_backward),
     "pad": Row(_pad),
+    **{f"reflection_pad{n}d": Row(_padded("reflect")) for n in (1, 2, 3)},
+    **{f"replication_pad{n}d": Row(_padded("replicate")) for n in (1, 2, 3)},
     "im2col": Row(ops.unfold),
     "col2im": Row(_col2im),
     "grid_sampler": Row(_grid_sampler),

@@ -8,7 +8,7 @@ nothing, unless RepDL has a function of its own for it. All others are refused.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any
@@ -30,35 +30,39 @@ Function = Callable[..., Any]
 _LISTS = "_foreach_"
 _NOT_COMPUTING = frozenset({"repdl", "prim", "prims", "profiler", "debugprims", "rngprims"})
 """Namespaces of ops that compute nothing, or by ops of `aten`."""
-_LAYOUTS = "SparseCPU", "SparseCsrCPU", "QuantizedCPU", "NestedTensorCPU", "MkldnnCPU"
+_LAYOUTS = {
+    "CPU": ("SparseCPU", "SparseCsrCPU", "QuantizedCPU", "NestedTensorCPU", "MkldnnCPU"),
+    "CUDA": ("SparseCUDA", "SparseCsrCUDA", "QuantizedCUDA", "NestedTensorCUDA"),
+}
+"""The keys of tensors that are not plain memory."""
 _COMPOSED = frozenset({"rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "allclose"})
 """Ops that torch composes of others without saying so to its dispatcher: numbers are drawn into an empty tensor."""
 _UNKNOWN = "not in the table of torch's ops (docs/torch-ops.md): nothing is known of it"
 
 Kernel = tuple[str, str, Function, bool]
 """The name of an op, a key of the dispatcher, what is put there, and whether it asks for the keys of the call."""
-_found: dict[tuple[str, str], tuple[list[str], list[Kernel]]] = {}
+_found: dict[tuple[str, str, str], list[Kernel]] = {}
+"""Of torch's own ops, which stay what they are, by their name, device and what happens with uncovered ones."""
 
 
-def kernels(device: str, on_uncovered: str) -> list[Kernel]:
-    """What is put into torch, found out once for the ops that there are."""
-    names = _C._dispatch_get_all_op_names()
-    known, found = _found.get((device, on_uncovered), ([], []))
-    if known != names:
-        refusals, registered = Refusals(on_uncovered), {op.overload.name() for op in OPS.values()}
-        found = []
-        for name in names:
-            if name not in registered:
-                found += [*_of(name, device, refusals), *_of_layouts(name, refusals)]
-        _found[device, on_uncovered] = names, found
-    return found
+def kernels(device: str, on_uncovered: str, names: Iterable[str]) -> Iterator[Kernel]:
+    """What is put into torch for the ops of these names, as torch's dispatcher gives them."""
+    refusals, registered = Refusals(on_uncovered), {op.overload.name() for op in OPS.values()}
+    for name in names:
+        namespace, _, rest = name.partition("::")
+        if namespace in _NOT_COMPUTING or rest.startswith("sym_") or name in registered:
+            continue
+        found = _found.get((name, device, on_uncovered))
+        if found is None:
+            found = [*_of(name, device, refusals), *_of_layouts(name, device, refusals)]
+            if namespace == "aten":
+                _found[name, device, on_uncovered] = found
+        yield from found
 
 
 def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
     """The kernels of an op at the keys of a device, while all of them are torch's."""
-    namespace, _, rest = name.partition("::")
-    if namespace in _NOT_COMPUTING or rest.startswith("sym_"):
-        return
+    namespace = name.partition("::")[0]
     if not _C._dispatch_has_computed_kernel_for_dispatch_key(name, device):
         return
     plain = plain_name(name)
@@ -81,13 +85,13 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
         yield name, device, refusals.kernel(name, device, _UNKNOWN if kind is None else REASONS[kind]), True
 
 
-def _of_layouts(name: str, refusals: Refusals) -> Iterator[Kernel]:
+def _of_layouts(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
     """Refusals of an op at the keys of tensors that are not plain memory."""
-    plain = plain_name(name)
-    if plain and kind_of(plain) not in (Kind.MOVES, Kind.EXACT):
-        for key in _LAYOUTS:
-            if _C._dispatch_has_kernel_for_dispatch_key(name, key):
-                yield name, key, refusals.kernel(name, key, f"computes with tensors of another layout ({key})"), True
+    if kind_of(plain_name(name)) in (Kind.MOVES, Kind.EXACT):
+        return
+    for key in _LAYOUTS[device]:
+        if _C._dispatch_has_kernel_for_dispatch_key(name, key):
+            yield name, key, refusals.kernel(name, key, f"computes with tensors of another layout ({key})"), True
 
 
 def _is_composed(name: str) -> bool:
@@ -116,7 +120,7 @@ def _row(name: str, plain: str) -> Row | None:
     outputs = [a.name for a in schema.arguments if a.is_out]
     function = row.function if row.as_given else bound(plain, row, schema)
     if outputs:
-        function = into(function, outputs)
+        function = into(plain, function, outputs)
     elif raw not in _rows():
         function = in_place(function)
     return replace(row, function=function)

@@ -2,66 +2,148 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
 import torch
+from torch import _C
 
-from repdl.contract import Contract, get_contract, set_contract
+from repdl.contract import Contract, as_contract, default_contract, set_contract
 from repdl.errors import ArgumentError
+from repdl.overrides.children import inheriting
 from repdl.overrides.kernels import kernels
+from repdl.overrides.late import Library, watched
+from repdl.random._lock import ForkLock
 
 ON_UNCOVERED = "raise", "warn"
-_lock = threading.RLock()
+_lock = ForkLock()
+_impl = Library.impl
 
 
 class _Session:
-    """The kernels that are put into torch while its settings hold."""
+    """The kernels that are in torch."""
 
-    def __init__(self, contract: Contract | str | None, on_uncovered: str) -> None:
-        self.settings = contract, on_uncovered
-        self._contract, self._fast_path = get_contract(), torch.backends.mha.get_fastpath_enabled()
-        self._stance: Any = None
-        self._libraries: dict[str, torch.library.Library] = {}
-        try:
-            if contract is not None:
-                set_contract(contract)
+    def __init__(self, on_uncovered: str) -> None:
+        self.on_uncovered, self._holds = on_uncovered, True
+        self._devices = ("CPU", "CUDA") if torch.cuda.is_available() else ("CPU",)
+        self._libraries: dict[str, Library] = {}
+        self._names: set[str] = set()
+        self._places: set[tuple[str, str]] = set()
+        with ExitStack() as stack:
+            stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
             torch.backends.mha.set_fastpath_enabled(False)
             # Code that torch.compile makes calls no kernels of the dispatcher.
-            self._stance = torch.compiler.set_stance("force_eager")
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that torch's kernels are replaced
-                for device in ("CPU", "CUDA") if torch.cuda.is_available() else ("CPU",):
-                    for name, key, kernel, with_keyset in kernels(device, on_uncovered):
-                        namespace, _, rest = name.partition("::")
-                        self._library(namespace).impl(rest, kernel, key, with_keyset=with_keyset)
-        except BaseException:
-            self.end()
-            raise
-
-    def _library(self, namespace: str) -> torch.library.Library:
-        if namespace not in self._libraries:
-            self._libraries[namespace] = torch.library.Library(namespace, "IMPL")
-        return self._libraries[namespace]
+            stack.push(torch.compiler.set_stance("force_eager"))
+            stack.enter_context(inheriting(_settings))
+            stack.callback(self._take_out)
+            stack.enter_context(watched(self._put_new, self._put_late))
+            self._put_new()
+            self._undone = stack.pop_all()
 
     def end(self) -> None:
         """Torch's kernels are torch's again."""
+        self._undone.close()
+
+    def _put_new(self) -> None:
+        """Into the ops that were not there before."""
+        with _lock:
+            names = [name for name in _C._dispatch_get_all_op_names() if name not in self._names]
+            self._names.update(names)
+            self._put(names)
+
+    def _put_late(self, name: str, key: str) -> None:
+        """Into an op that got a kernel at a key from somebody else, which must not be before ours."""
+        with _lock:
+            self._names.add(name)
+            self._places.discard((name, key))
+            self._put([name])
+
+    def _put(self, names: Iterable[str]) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that torch's kernels are replaced
+            for device in self._devices if self._holds else ():
+                for name, key, kernel, with_keyset in kernels(device, self.on_uncovered, names):
+                    if (name, key) not in self._places:
+                        self._places.add((name, key))
+                        namespace, _, rest = name.partition("::")
+                        _impl(self._library(namespace), rest, kernel, key, with_keyset=with_keyset)
+
+    def _library(self, namespace: str) -> Library:
+        if namespace not in self._libraries:
+            self._libraries[namespace] = Library(namespace, "IMPL")
+        return self._libraries[namespace]
+
+    def _take_out(self) -> None:
+        self._holds = False  # for a thread that has waited to say what came
         while self._libraries:
             self._libraries.popitem()[1]._destroy()
-        set_contract(self._contract)
-        torch.backends.mha.set_fastpath_enabled(self._fast_path)
-        if self._stance is not None:
-            self._stance.__exit__(None, None, None)
 
 
-class _State:
-    session: _Session | None = None
+@dataclass(eq=False)
+class _Block:
+    """What somebody asked for who has not said yet that it may end."""
+
+    contract: Contract
+    on_uncovered: str
 
 
-_state = _State()
+class _Switch:
+    """The blocks that are open. What the last of them asks for holds; they may end in any order."""
+
+    def __init__(self) -> None:
+        self._open: list[_Block] = []
+        self._session: _Session | None = None
+
+    def begin(self, contract: Contract | str | None, on_uncovered: str) -> _Block:
+        """Open a block; nothing happens if it can't be."""
+        if on_uncovered not in ON_UNCOVERED:
+            raise ArgumentError(f"enable: on_uncovered is {on_uncovered!r}, expected one of {ON_UNCOVERED}")
+        now = default_contract()
+        block = _Block(now if contract is None else as_contract(contract), on_uncovered)
+        if self._open:
+            self._open[-1].contract = now
+        else:
+            self._contract = now
+        self._open.append(block)
+        try:
+            self._settle()
+        except BaseException:
+            self.end(block)
+            raise
+        return block
+
+    def end(self, *blocks: _Block) -> None:
+        """Those of the blocks that are open are no longer."""
+        ended = [block for block in self._open if block in blocks]
+        self._open = [block for block in self._open if block not in blocks]
+        if ended:
+            self._settle()
+
+    def end_all(self) -> None:
+        self.end(*self._open)
+
+    def settings(self) -> tuple[str, str]:
+        """Of the block that holds, for another process."""
+        return str(default_contract()), self._open[-1].on_uncovered
+
+    def _settle(self) -> None:
+        wanted = self._open[-1] if self._open else None
+        if self._session is not None and (wanted is None or wanted.on_uncovered != self._session.on_uncovered):
+            self._session.end()
+            self._session = None
+        if wanted is not None and self._session is None:
+            self._session = _Session(wanted.on_uncovered)
+        set_contract(self._contract if wanted is None else wanted.contract)
+
+
+_switch = _Switch()
+
+
+def _settings() -> tuple[str, str]:
+    with _lock:
+        return _switch.settings()
 
 
 def enable(contract: Contract | str | None = None, on_uncovered: str = "raise") -> None:
@@ -78,37 +160,30 @@ def enable(contract: Contract | str | None = None, on_uncovered: str = "raise") 
 
     Raises:
         ArgumentError: if `on_uncovered` is neither.
+        ContractError: if `contract` names none. What held before holds in both cases.
         UnsupportedError: from any op of torch that is not reproducible, naming op, module, line and what to use.
     """
-    if on_uncovered not in ON_UNCOVERED:
-        raise ArgumentError(f"enable: on_uncovered is {on_uncovered!r}, expected one of {ON_UNCOVERED}")
     with _lock:
-        if _state.session is not None:
-            _state.session.end()
-        _state.session = _Session(contract, on_uncovered)
+        _switch.begin(contract, on_uncovered)
 
 
 def disable() -> None:
-    """Torch's ops are torch's again; nothing happens if they are already."""
+    """Torch's ops are torch's again, in all blocks that are open; nothing happens if they are already."""
     with _lock:
-        if _state.session is not None:
-            _state.session.end()
-            _state.session = None
+        _switch.end_all()
 
 
 @contextmanager
 def enabled(contract: Contract | str | None = None, on_uncovered: str = "raise") -> Iterator[None]:
-    """`enable` for a `with` block. At its end everything is as before, in an outer block too."""
+    """`enable` for a `with` block. At its end what holds is what the blocks ask for that are still open, in any thread:
+    as before it, where they are nested."""
     with _lock:
-        outer = _state.session
-        enable(contract, on_uncovered)
+        block = _switch.begin(contract, on_uncovered)
     try:
         yield
     finally:
         with _lock:
-            disable()
-            if outer is not None:
-                enable(*outer.settings)
+            _switch.end(block)
 
 
 __all__ = ["ON_UNCOVERED", "disable", "enable", "enabled"]

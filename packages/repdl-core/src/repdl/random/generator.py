@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +19,7 @@ from torch.utils.data import get_worker_info
 
 from repdl import registry
 from repdl.errors import ArgumentError, UnsupportedError, as_int, check_dtype, check_range, check_size
+from repdl.random._lock import ForkLock
 
 SEEDS, STREAMS, NUMBERS = 2**64, 2**48, 2**63
 DEFAULT_SEED = 67280421310721
@@ -31,18 +31,7 @@ _SEED, _STREAM, _OFFSET, _SPAWNS, _TASK = range(5)  # what the elements of a sta
 _NO_TASK = -1
 _MODES = _C._TorchDispatchModeKey
 
-_lock = threading.Lock()
-
-
-def _unlock() -> None:
-    """In a forked child: the thread that held the lock may not be there."""
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unlock)
-
+_lock = ForkLock()
 _library = torch.library.Library("repdl", "FRAGMENT")
 
 
