@@ -17,7 +17,7 @@ from torch.autograd.function import _SingleLevelFunction
 from torch.utils import _pytree as pytree
 
 from repdl.backend import BACKENDS
-from repdl.replay import EPOCH, THREAD, node_of_recording, refuse, replayed
+from repdl.replay import EPOCH, THREAD, as_node, node_of_recording, refuse, replayed
 
 Function = Callable[..., Any]
 
@@ -118,7 +118,7 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
     function = type(f"{name}_with_derivative", (_SingleLevelFunction,), members)
     apply = (supports_tensorlist(function) if lists else function).apply  # type: ignore[union-attr]
     members = node_of_recording()
-    replay_apply = type(f"{name}_replayed", (_SingleLevelFunction,), members).apply  # type: ignore[attr-defined]
+    replay_apply = as_node(type(f"{name}_replayed", (_SingleLevelFunction,), members))
 
     def autograd(keyset: Any, *args: Any) -> Any:
         plain = len(args) == arguments and not lists and _is_plain(keyset & _AFTER_AUTOGRAD)

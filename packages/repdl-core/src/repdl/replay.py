@@ -86,6 +86,7 @@ class Tape:
         self.derivatives: list[tuple[Callable[..., Any], Sequence[torch.Tensor], Any, Any]] = []
         self.checks: list[tuple[Callable[..., Any], Sequence[Any], Within | None]] = []
         self.changed: list[torch.Tensor] = []
+        self.copies: list[tuple[torch.Tensor, torch.Tensor]] = []
         self.refused = False
 
     def add_constant(self, tensor: torch.Tensor, value: Any) -> None:
@@ -125,8 +126,12 @@ class Tape:
             return None
         steps = self._steps(places, numbers)
         where = tuple(indices) if several else indices[0]
-        constants = tuple(self.constants)
-        return _native().Recording(checks, steps, fresh, constants, numbers.constants, where, gradient, (), ())
+        copies = [(_index(source, sources), _index(target, tensors), target.nbytes) for source, target in self.copies]
+        if any(source < 0 or target < 0 for source, target, _ in copies):
+            return None
+        changed = tuple(target for _, target, _ in copies)
+        rest = fresh, tuple(self.constants), numbers.constants, where, gradient, (), changed, tuple(copies)
+        return _native().Recording(checks, steps, *rest)
 
     def _steps(self, places: Mapping[int, tuple[int, int] | None], numbers: Numbers) -> tuple[Any, ...]:
         return tuple(
@@ -139,7 +144,7 @@ class Tape:
 
     def recording_in_place(self, tensors: Sequence[torch.Tensor], result: Any, numbers: Numbers) -> Any:
         """A `Recording` of a call whose result goes into its first tensor, or None."""
-        if self.refused or self.changed or self.derivatives or self.checks or len(self.steps) != 1:
+        if self.refused or self.changed or self.copies or self.derivatives or self.checks or len(self.steps) != 1:
             return None
         ((kernel, arguments, outputs, *_),) = self.steps
         first, given = tensors[0], _unique(_tensors(arguments))
@@ -153,7 +158,7 @@ class Tape:
         if len(spans) < sum(place[0] < len(tensors) for place in {*places.values()}):  # type: ignore[index]
             return None  # one at an offset in another
         steps, constants = self._steps(places, numbers), tuple(self.constants)
-        return _native().Recording((), steps, (), constants, numbers.constants, -2, None, spans, (0,))
+        return _native().Recording((), steps, (), constants, numbers.constants, -2, None, spans, (0,), ())
 
     def _gradient(self, tensors: Sequence[torch.Tensor], result: Any) -> Any:
         """The autograd function of the one op that a call is, its tensors, which of its outputs is the result, and what
@@ -182,7 +187,9 @@ class Tape:
 
     def update(self, args: Sequence[Any]) -> Any:
         """A `Recording` of an op that updates lists of tensors, which holds for other numbers too, or None."""
-        if self.refused or len(self.steps) != 1 or self.derivatives or self.checks or not self._has_kept():
+        if self.refused or self.copies or len(self.steps) != 1 or self.derivatives or self.checks:
+            return None
+        if not self._has_kept():
             return None
         kernel, arguments, outputs, *at = self.steps[0]
         numbers = _numbers(arguments)
@@ -195,7 +202,7 @@ class Tape:
             return None  # a tensor was copied
         spans = tuple((i, t.nbytes, i in changed) for (i, _), t in zip(places, given))
         step = kernel, tuple(arguments), (), tuple(places), tuple(enumerate(value for _, value in numbers)), *at
-        return _native().Recording((), (step,), (), (), (), -1, None, spans, changed)
+        return _native().Recording((), (step,), (), (), (), -1, None, spans, changed, ())
 
     def _has_kept(self) -> bool:
         """Whether all kernels are built with this version of the kit."""
@@ -310,6 +317,17 @@ def refuse() -> None:
         THREAD.tape.refused = True
 
 
+def store(source: torch.Tensor, target: torch.Tensor) -> None:
+    """Copy what a call has computed into one of its tensors."""
+    if THREAD.tape is not None:
+        plain = source.device.type == target.device.type == "cpu" and source.dtype is target.dtype
+        if plain and source.is_contiguous() and target.is_contiguous() and source.shape == target.shape:
+            THREAD.tape.copies.append((source, target))
+        else:
+            refuse()
+    target.copy_(source)
+
+
 def changed(tensors: Sequence[torch.Tensor]) -> None:
     """Where an op has changed its arguments."""
     if THREAD.tape is not None:
@@ -332,7 +350,10 @@ def _record(
     tensors = _unique(_tensors(args, tuple(kwargs.values())))
     versions = [-1 if t.is_inference() else t._version for t in tensors]
     result, tape = _taped(function, args, kwargs)
-    tape.refused |= versions != [-1 if t.is_inference() else t._version for t in tensors]
+    stored = {id(target) for _, target in tape.copies}
+    tape.refused |= any(
+        not t.is_inference() and t._version != version and id(t) not in stored for t, version in zip(tensors, versions)
+    )
     numbers = _free_numbers(function, args, kwargs, tape) if has_free_numbers else Numbers()
     return result, numbers and tape.recording(tensors, result, differentiates, numbers)
 
@@ -408,6 +429,15 @@ def node_of_recording() -> dict[str, Any]:
     return {} if native is None else {n: staticmethod(getattr(native.Recording, n)) for n in ("forward", "backward")}
 
 
+def as_node(function: Any) -> Any:
+    """`apply` of a function of autograd with those members, whose nodes call `backward` at once: torch's method of a
+    node looks first for what else it might call."""
+    native = _native()
+    if native is not None and hasattr(function, "_backward_cls"):
+        function._backward_cls.apply = native.Recording.node_method()
+    return function.apply
+
+
 @functools.cache
 def _native() -> Any:
     """The extension module with `Call` and `Recording`, or None."""
@@ -470,10 +500,15 @@ def replayed_in_place(
     return _replayed(function, record, True)
 
 
-def choice(function: Function, otherwise: Function) -> Function:
-    """`function` for calls whose first argument is a plain floating-point tensor, which `otherwise` does as well."""
+def choice(test: str, function: Callable[..., Any], otherwise: Function) -> Function:
+    """`function` for calls that pass a test in C, of plain tensors, which `otherwise` does as well.
+
+    Args:
+        test: "floating": a positional argument is a floating-point tensor; "copy" and "conversion": the kernels of
+            these ops of torch, called with the keys of the dispatcher, round each number once or not at all.
+    """
     native = _native()
-    return otherwise if native is None else native.Choice(function, otherwise)  # type: ignore[no-any-return]
+    return otherwise if native is None else native.Choice(test, function, otherwise)  # type: ignore[no-any-return]
 
 
 def _replayed(function: Function, record: Callable[..., Any], has_free_numbers: bool) -> Function:

@@ -21,7 +21,7 @@ from repdl.errors import (
 from repdl.ops._loss import check_no_grad
 from repdl.ops._norm_twice import Rows, narrow, twice, wide
 from repdl.ops._step import may_overlap
-from repdl.replay import refuse, replayed
+from repdl.replay import replayed, store
 
 __all__ = ["batch_norm"]
 
@@ -263,7 +263,6 @@ def batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps, contract_name(contract)
     )
     if training and running_mean is not None and running_var is not None and input.numel():
-        refuse()
-        running_mean.copy_(new_mean)
-        running_var.copy_(new_var)
+        store(new_mean, running_mean)
+        store(new_var, running_var)
     return output

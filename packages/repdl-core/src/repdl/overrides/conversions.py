@@ -9,10 +9,12 @@ import torch
 
 from repdl.audit.kinds import plain_name
 from repdl.overrides.torchs import TorchKernel
+from repdl.replay import choice
 
 Tensor = torch.Tensor
 SOURCES = {"copy": 1, "_to_copy": 0}
 """The argument that is converted."""
+_SINGLE = torch.float32, torch.float64
 
 
 def defined(op: Any, original: TorchKernel) -> Callable[..., Any]:
@@ -26,6 +28,8 @@ def defined(op: Any, original: TorchKernel) -> Callable[..., Any]:
     def call(keyset: Any, *args: Any, **kwargs: Any) -> Any:
         value = args[source]
         made = args[0].dtype if source else kwargs.get("dtype")
+        if made in _SINGLE and not source and isinstance(value, (bool, int, float)):
+            return torch.scalar_tensor(value, dtype=made)  # a number beside tensors
         if isinstance(value, Tensor) and made is not None and value.dtype is not made and value.is_floating_point():
             if value.dtype is torch.float64 and made.itemsize == 2 and made.is_floating_point:
                 value = value.to(torch.float32)
@@ -34,7 +38,8 @@ def defined(op: Any, original: TorchKernel) -> Callable[..., Any]:
             args = (*args[:source], value, *args[source + 1 :])
         return original.call(keyset, args, kwargs)
 
-    return call
+    test = "copy" if source else "conversion"
+    return choice(test, original.boxed, call)
 
 
 def _integers(value: Tensor, made: torch.dtype) -> Tensor:

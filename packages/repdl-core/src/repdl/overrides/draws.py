@@ -8,9 +8,7 @@ generator that torch itself has drawn from before begins at the first number of 
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -30,48 +28,44 @@ _BYTES = 5056
 _lock = ForkLock()
 
 
-class _Thread(threading.local):
-    generator: Generator | None = None
-    draws = False
+class TorchNumbers(Generator):
+    """Draws at the position that a generator of torch says, which goes on after them."""
+
+    def __init__(self, source: torch.Generator) -> None:
+        super().__init__(0)
+        self._source = source
+
+    def position(self, count: int) -> Tensor:
+        """As of `Generator`."""
+        with _lock:
+            state = self._source.get_state()
+            words = state.numpy().view(np.uint64)
+            if len(words) * 8 != _BYTES:
+                raise UnsupportedError(f"repdl.enable: a generator of torch {torch.__version__} has an unknown state")
+            seed, _, _, high, low, *mark = words[: _STATE + 5].tolist()
+            self._set([(seed ^ 1 << 63) - (1 << 63), 0, high << 32 | low if mark == _MARK else 0, 0])
+            position = super().position(count)
+            if count:
+                words[_LEFT : _STATE + 5] = _FRESH, 0, self.offset >> 32, self.offset & 0xFFFFFFFF, *_MARK
+                self._source.set_state(state)
+        return position
 
 
-_THREAD = _Thread()
+_default = TorchNumbers(torch.default_generator)
 
 
-@contextmanager
-def drawn(given: torch.Generator | None) -> Iterator[Generator]:
-    """A generator of RepDL where torch's is, which goes on with it."""
-    source = torch.default_generator if given is None else given
-    if source.device.type != "cpu":
-        raise UnsupportedError(f"repdl.enable: a generator on {source.device}, expected one on the CPU")
-    if _THREAD.draws:
-        raise UnsupportedError("repdl.enable: a draw from torch's generator within another one of the same thread")
-    with _lock:
-        state = source.get_state()
-        words = state.numpy().view(np.uint64)
-        if len(words) * 8 != _BYTES:
-            raise UnsupportedError(f"repdl.enable: a generator of torch {torch.__version__} has an unknown state")
-        seed, _, _, high, low, *mark = words[: _STATE + 5].tolist()
-        offset = high << 32 | low if mark == _MARK else 0
-        generator = _THREAD.generator
-        if generator is None:
-            generator = _THREAD.generator = Generator()
-        generator._set([(seed ^ 1 << 63) - (1 << 63), 0, offset, 0])
-        _THREAD.draws = True
-        try:
-            yield generator
-        finally:
-            _THREAD.draws = False
-        if generator.offset != offset:
-            offset = generator.offset
-            words[_LEFT : _STATE + 5] = _FRESH, 0, offset >> 32, offset & 0xFFFFFFFF, *_MARK
-            source.set_state(state)
+def torchs(given: torch.Generator | None) -> Generator:
+    """The numbers of a generator of torch, of its default one for None."""
+    if given is None or given is torch.default_generator:
+        return _default
+    if given.device.type != "cpu":
+        raise UnsupportedError(f"repdl.enable: a generator on {given.device}, expected one on the CPU")
+    return TorchNumbers(given)
 
 
 def _drawing(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, generator: torch.Generator | None = None, **kwargs: Any) -> Any:
-        with drawn(generator) as ours:
-            return function(*args, generator=ours, **kwargs)
+        return function(*args, generator=torchs(generator), **kwargs)
 
     return call
 
@@ -84,10 +78,7 @@ def _dropout(name: str) -> Callable[..., Any]:
     function = getattr(ops, name)
 
     def call(input: Tensor, p: float, train: bool) -> Tensor:
-        if not train or p == 0:
-            return function(input, p, train)  # type: ignore[no-any-return]
-        with drawn(None) as ours:
-            return function(input, p, train, generator=ours)  # type: ignore[no-any-return]
+        return function(input, p, train, generator=torchs(None))  # type: ignore[no-any-return]
 
     return call
 
@@ -103,11 +94,10 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    call = ops.scaled_dot_product_attention
+    options = attn_mask, dropout_p, is_causal, scale, enable_gqa
     if dropout_p == 0:
-        return call(query, key, value, attn_mask, 0.0, is_causal, scale, enable_gqa)
-    with drawn(None) as ours:
-        return call(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, generator=ours)
+        return ops.scaled_dot_product_attention(query, key, value, *options)
+    return ops.scaled_dot_product_attention(query, key, value, *options, generator=torchs(None))
 
 
 def _rrelu(
@@ -117,10 +107,7 @@ def _rrelu(
     training: bool = False,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    if not training:
-        return ops.rrelu(input, lower, upper)
-    with drawn(generator) as ours:
-        return ops.rrelu(input, lower, upper, training, generator=ours)
+    return ops.rrelu(input, lower, upper, training, generator=torchs(generator))
 
 
 DRAWS: dict[str, Callable[..., Any]] = {
@@ -133,4 +120,4 @@ DRAWS: dict[str, Callable[..., Any]] = {
 }
 """By torch's name; those that end in an underscore write into their first argument themselves."""
 
-__all__ = ["DRAWS", "drawn"]
+__all__ = ["DRAWS", "torchs"]

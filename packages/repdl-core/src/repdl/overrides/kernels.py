@@ -8,7 +8,7 @@ nothing, unless RepDL has a function of its own for it. All others are refused.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any
@@ -130,14 +130,25 @@ def _of_lists(name: str, raw: str, plain: str) -> Function | None:
     if plain not in _rows() and plain not in SOURCES and kind_of(plain) not in (Kind.MOVES, Kind.EXACT):
         return None
     schema = overload(name)._schema
-    op = getattr(torch.ops.aten, raw, None)
-    if op is None and raw != plain and hasattr(torch.ops.aten, plain):
-        op = in_place(getattr(torch.ops.aten, plain))  # as there is no maximum_
+    given = [a.type for a in schema.arguments if not a.kwarg_only]
+    keyword = "value" if plain in ("addcmul", "addcdiv") else None
+    op = _of_elements(raw, given[:3] if keyword else given)
+    if op is None and raw != plain and (op := _of_elements(plain, given)) is not None:
+        op = in_place(op)  # as there is no maximum_
     if op is None or any(a.is_out for a in schema.arguments):
         return None
-    lists = [isinstance(a.type, torch.ListType) for a in schema.arguments if not a.kwarg_only]
-    keyword = "value" if plain in ("addcmul", "addcdiv") else None
-    return for_each(op, lists, keyword, bool(schema.returns))
+    return for_each(op, [isinstance(t, torch.ListType) for t in given], keyword, bool(schema.returns))
+
+
+def _of_elements(name: str, given: Sequence[Any]) -> Any:
+    """The op of a name that takes elements of lists, or all of the name that torch may choose from."""
+    packet = getattr(torch.ops.aten, name, None)
+    wanted = [str(t.getElementType()) if isinstance(t, torch.ListType) else str(t) for t in given]
+    for overload in () if packet is None else packet.overloads():
+        op = getattr(packet, overload)
+        if wanted == [str(a.type) for a in op._schema.arguments if not a.kwarg_only]:
+            return op
+    return packet
 
 
 def _has_fraction(value: Any) -> bool:
@@ -161,7 +172,7 @@ def _chosen(row: Row, otherwise: Function | None) -> Function:
             return function(*args, **kwargs)
         return otherwise(*args, **kwargs)
 
-    return choice(function, call)
+    return choice("floating", function, call)
 
 
 def _without_gradients(function: Function) -> Function:

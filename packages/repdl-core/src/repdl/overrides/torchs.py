@@ -23,7 +23,7 @@ class TorchKernel:
 
     def __init__(self, op: Any, key: str) -> None:
         place = _C._dispatch_key_parse(key)
-        self._kernel = torch.library.get_kernel(op, place)
+        self.boxed = torch.library.get_kernel(op, place).call_boxed
         self._tensors = [i for i, a in enumerate(op._schema.arguments) if str(a.type) == "Tensor" and not a.kwarg_only]
         self._keys = _C.DispatchKeySet(place)
 
@@ -35,7 +35,7 @@ class TorchKernel:
         for i in self._tensors:
             if i < len(args) and not isinstance(args[i], torch.Tensor):
                 args = (*args[:i], _tensor(args[i], args), *args[i + 1 :])
-        return self._kernel.call_boxed(keyset, *args, **kwargs)
+        return self.boxed(keyset, *args, **kwargs)
 
 
 def _tensor(value: Any, args: tuple[Any, ...]) -> Any:

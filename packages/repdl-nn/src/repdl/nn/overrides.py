@@ -12,7 +12,7 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 
 from repdl.nn.modules.recurrent import GRU, LSTM, RNN
-from repdl.overrides.draws import drawn
+from repdl.overrides.draws import torchs
 from repdl.overrides.functions import Row
 
 Tensor = torch.Tensor
@@ -63,11 +63,8 @@ def _run(
     given = {f"{name}_l{number}{direction}": tensor for (number, direction, name), tensor in zip(places, params)}
     layer.__dict__["_weights"] = functools.partial(_weights, given)
     layer.training = train
-    if not (train and options["dropout"]):
-        return layer(input, hx)  # type: ignore[no-any-return]
-    with drawn(None) as ours:
-        layer.__dict__["generator"] = ours
-        return layer(input, hx)  # type: ignore[no-any-return]
+    layer.__dict__["generator"] = torchs(None)
+    return layer(input, hx)  # type: ignore[no-any-return]
 
 
 def _op(make: Callable[..., Layer], gates: int, states: int) -> Row:

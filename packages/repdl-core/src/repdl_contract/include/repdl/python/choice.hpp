@@ -1,46 +1,93 @@
-// A call of one of two functions: of the first one if the first argument is a plain floating-point tensor.
+// A call of one of two functions: of the first one if the arguments are plain tensors that pass a test.
 #pragma once
 
 #include <structmember.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <string_view>
 
 #include "repdl/python/signature.hpp"
 
 namespace repdl::python {
 
+using Test = bool (*)(PyObject* const* given, Py_ssize_t count, PyObject* names);
+
 struct ChoiceObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *function, *otherwise;
+  Test test;
 };
 
-inline bool is_floating_tensor(PyObject* object) {
+// Whether an object is a plain tensor of a dtype that kernels have, and that dtype.
+inline bool has_dtype(PyObject* object, DType& dtype) {
   const TorchState& state = TorchState::get();
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  if (type != state.tensor && type != state.parameter) return false;
   DLTensor seen;
-  if (Torch::get().exchange->tensor_from_object(object, &seen) != 0) {
-    PyErr_Clear();
-    return false;
+  if (type != state.tensor && type != state.parameter) return false;
+  try {
+    if (Torch::get().exchange->tensor_from_object(object, &seen) == 0) {
+      dtype = Arguments::dtype(seen);
+      return true;
+    }
+  } catch (const PythonError&) {
   }
-  enum { real = 2, brain = 4 };
-  return seen.code == real || seen.code == brain;
+  PyErr_Clear();
+  return false;
+}
+
+inline bool is_floating(DType dtype) { return dtype >= DType::bfloat16; }
+
+// (...): one of the positional arguments is a floating-point tensor.
+inline bool has_floating(PyObject* const* given, Py_ssize_t count, PyObject*) {
+  DType dtype;
+  return std::any_of(given, given + count, [&](PyObject* object) { return has_dtype(object, dtype) && is_floating(dtype); });
+}
+
+// Whether every number of one dtype becomes a number of the other one as IEEE 754 says, in one rounding.
+inline bool converts(DType from, DType to) {
+  if (!is_floating(from) || from == to || to == DType::boolean) return true;
+  return is_floating(to) && !(from == DType::float64 && (to == DType::bfloat16 || to == DType::float16));
+}
+
+// (keyset, target, source, ...)
+inline bool copies_plainly(PyObject* const* given, Py_ssize_t count, PyObject*) {
+  DType from, to;
+  return count >= 3 && has_dtype(given[1], to) && has_dtype(given[2], from) && converts(from, to);
+}
+
+// (keyset, source, dtype=..., ...)
+inline bool converts_plainly(PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  DType from;
+  if (count != 2 || names == nullptr || !has_dtype(given[1], from)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "dtype") == 0)
+      for (const auto& [object, to] : Torch::get().known)
+        if (object == given[count + i]) return converts(from, to);
+  return false;
 }
 
 inline PyObject* call_choice(PyObject* self, PyObject* const* given, std::size_t flags, PyObject* names) {
   const ChoiceObject& choice = *reinterpret_cast<ChoiceObject*>(self);
-  const bool first = PyVectorcall_NARGS(flags) > 0 && is_floating_tensor(given[0]);
+  const bool first = choice.test(given, PyVectorcall_NARGS(flags), names);
   return PyObject_Vectorcall(first ? choice.function : choice.otherwise, given, flags, names);
 }
 
-// Choice(function, otherwise)
+// Choice(test, function, otherwise)
 inline PyObject* new_choice(PyTypeObject* type, PyObject* arguments, PyObject*) {
+  const char* name;
   PyObject *function, *otherwise;
-  if (!PyArg_ParseTuple(arguments, "OO", &function, &otherwise)) return nullptr;
+  if (!PyArg_ParseTuple(arguments, "sOO", &name, &function, &otherwise)) return nullptr;
+  Test test = nullptr;
+  for (auto [known, candidate] :
+       {std::pair{"floating", has_floating}, {"copy", copies_plainly}, {"conversion", converts_plainly}})
+    if (std::string_view(name) == known) test = candidate;
+  if (test == nullptr) return PyErr_Format(PyExc_ValueError, "Choice: no test is called %s", name);
   PyObject* self = PyType_GenericAlloc(type, 0);
   if (self == nullptr) return nullptr;
   ChoiceObject& choice = *reinterpret_cast<ChoiceObject*>(self);
   choice.vectorcall = call_choice;
+  choice.test = test;
   for (auto [place, object] : {std::pair{&choice.function, function}, {&choice.otherwise, otherwise}}) {
     Py_INCREF(object);
     *place = object;
@@ -77,7 +124,7 @@ inline PyObject* choice_type() {
       {Py_tp_traverse, reinterpret_cast<void*>(traverse_choice)},
       {Py_tp_dealloc, reinterpret_cast<void*>(free_choice)},
       {Py_tp_members, members},
-      {Py_tp_doc, const_cast<char*>("One function for calls whose first argument is a floating-point tensor, and one for others.")},
+      {Py_tp_doc, const_cast<char*>("One function for calls whose arguments pass a test, and one for others.")},
       {0, nullptr},
   };
   static PyType_Spec spec = {"repdl.Choice", sizeof(ChoiceObject), 0,

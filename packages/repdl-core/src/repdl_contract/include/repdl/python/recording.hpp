@@ -16,7 +16,7 @@ class Recording {
 
   // What `repdl.replay` found out about a call, as it passes it to `Recording(...)`.
   Recording(PyObject* checks, PyObject* steps, PyObject* fresh, PyObject* constants, PyObject* free, PyObject* results,
-            PyObject* gradient, PyObject* spans, PyObject* changed) {
+            PyObject* gradient, PyObject* spans, PyObject* changed, PyObject* copies) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(checks); ++i) {
       PyObject* check = PyTuple_GET_ITEM(checks, i);
       checks_.push_back({Callee(check), Range(PyTuple_GET_ITEM(check, 2))});
@@ -41,6 +41,12 @@ class Recording {
     }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(changed); ++i)
       changed_.push_back(static_cast<std::size_t>(number(PyTuple_GET_ITEM(changed, i))));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(copies); ++i) {
+      const auto item = [&](Py_ssize_t k) {
+        return static_cast<std::size_t>(number(PyTuple_GET_ITEM(PyTuple_GET_ITEM(copies, i), k)));
+      };
+      copies_.push_back({item(0), item(1), item(2)});
+    }
     several_ = PyTuple_Check(results);
     if (several_)
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(results); ++i)
@@ -98,6 +104,9 @@ class Recording {
                               stream, tensor[0]) != 0)
         throw PythonError{};
     }
+    for (const Copy& copy : copies_)
+      std::copy_n(static_cast<const std::byte*>(base[copy.source]), copy.bytes,
+                  static_cast<std::byte*>(base[copy.target]));
     if (!changed_.empty()) tell_autograd(tensor);
     if (!several_) return result(tensor, made, results_[0]);
     Ref tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(results_.size())));
@@ -149,6 +158,11 @@ class Recording {
     std::size_t tensor;
     std::ptrdiff_t bytes;
     bool written;
+  };
+
+  // Of all of a source of memory into another one, on the host.
+  struct Copy {
+    std::size_t source, target, bytes;
   };
 
   // Whether a tensor that is written shares memory with another one (repdl.ops._step.check_memory).
@@ -331,6 +345,7 @@ class Recording {
   Ref shared_;                                    // what the derivative needs
   std::vector<Span> spans_;                       // what may share no memory
   std::vector<std::size_t> changed_;              // tensors of the call
+  std::vector<Copy> copies_;                      // after the kernels
   std::vector<std::pair<Callee, Range>> checks_;  // of the values of tensors
   std::vector<Callee> gradient_;                  // the autograd function, if there is one
   std::ptrdiff_t item_ = -1;                      // of its output which is the result; -1: all
@@ -380,17 +395,23 @@ inline PyObject* backward_recording(PyObject*, PyObject* const* given, Py_ssize_
       static_cast<PyObject*>(nullptr));
 }
 
-// Recording(checks, steps, fresh, constants, free, results, gradient, spans, changed)
+// Recording.node_method(): `backward` as a method of a node of autograd
+inline PyObject* node_method(PyObject* type, PyObject*) {
+  const Ref function(PyObject_GetAttrString(type, "backward"));
+  return function ? PyInstanceMethod_New(function.get()) : nullptr;
+}
+
+// Recording(checks, steps, fresh, constants, free, results, gradient, spans, changed, copies)
 inline PyObject* new_recording(PyTypeObject* type, PyObject* arguments, PyObject*) {
   return guarded(
       [&]() -> PyObject* {
-        PyObject *checks, *steps, *fresh, *constants, *free, *results, *gradient, *spans, *changed;
-        if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!OOO!O!", &PyTuple_Type, &checks, &PyTuple_Type, &steps,
+        PyObject *checks, *steps, *fresh, *constants, *free, *results, *gradient, *spans, *changed, *copies;
+        if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!OOO!O!O!", &PyTuple_Type, &checks, &PyTuple_Type, &steps,
                               &PyTuple_Type, &fresh, &PyTuple_Type, &constants, &PyTuple_Type, &free, &results,
-                              &gradient, &PyTuple_Type, &spans, &PyTuple_Type, &changed))
+                              &gradient, &PyTuple_Type, &spans, &PyTuple_Type, &changed, &PyTuple_Type, &copies))
           return nullptr;
-        auto recording =
-            std::make_unique<Recording>(checks, steps, fresh, constants, free, results, gradient, spans, changed);
+        auto recording = std::make_unique<Recording>(checks, steps, fresh, constants, free, results, gradient, spans,
+                                                     changed, copies);
         Ref self = checked(PyType_GenericAlloc(type, 0));
         reinterpret_cast<RecordingObject*>(self.get())->recording = recording.release();
         return self.release();
@@ -411,6 +432,7 @@ inline PyObject* recording_type() {
        METH_FASTCALL | METH_STATIC, "backward(context, *gradients): the derivative of what forward ran"},
       {"forward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(forward_recording)),
        METH_FASTCALL | METH_STATIC, "forward(context, *tensors, recording): run it below a node of autograd"},
+      {"node_method", node_method, METH_NOARGS | METH_CLASS, "backward as a method of a node of autograd"},
       {nullptr, nullptr, 0, nullptr},
   };
   static PyType_Slot slots[] = {
