@@ -180,8 +180,14 @@ def test_replay__running_statistics_move_at_every_call() -> None:
         ops.batch_norm(x(2, 3, 4, 4), mean, variance, training=True)
         seen.append(mean.clone())
     assert all(not torch.equal(a, b) for a, b in itertools.pairwise(seen))
-    assert not is_replayed(ops.batch_norm, x(2, 3, 4, 4), mean, variance, training=True)
-    assert is_replayed(ops.batch_norm, x(2, 3, 4, 4), mean, variance)
+    given, version = x(2, 3, 4, 4), mean._version
+    assert is_replayed(ops.batch_norm, given, mean, variance, training=True)
+    assert mean._version > version
+    again = mean.clone(), variance.clone()
+    output = ops.batch_norm(given, mean, variance, training=True)
+    expected = ops.batch_norm.__wrapped__(given, *again, training=True)  # type: ignore[attr-defined]
+    for a, b in zip((output, mean, variance), (expected, *again)):
+        assert_same_bits(a, b, "batch_norm run again")
 
 
 def test_replay__large_outputs_lie_in_huge_pages() -> None:

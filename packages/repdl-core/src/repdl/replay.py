@@ -18,9 +18,11 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import torch
+
+from repdl.free_numbers import Numbers, numbers_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -61,19 +63,6 @@ Within = tuple[torch.Tensor, int, int, int]
 
 What a check of values returns if that is all that it asks for.
 """
-
-
-class Numbers(NamedTuple):
-    """Where the numbers of a call go, if other ones may take their place.
-
-    Attributes:
-        steps: for each kernel, of the floating-point numbers among its arguments: the index of one of the call, or -1
-            and the value; empty: all are as they were.
-        constants: indices of a constant and of the number that it is, and the size of its dtype.
-    """
-
-    steps: tuple[tuple[tuple[int, float], ...], ...] = ()
-    constants: tuple[tuple[int, int, int], ...] = ()
 
 
 class Tape:
@@ -299,7 +288,6 @@ class _Thread(threading.local):
     tape: Tape | None = None
 
 
-_SCALARS = torch.float32, torch.float64
 THREAD = _Thread()
 """`tape`: where this thread records a call, if it does."""
 
@@ -355,7 +343,7 @@ def _record(
         not t.is_inference() and t._version != version and id(t) not in stored for t, version in zip(tensors, versions)
     )
     numbers = _free_numbers(function, args, kwargs, tape) if has_free_numbers else Numbers()
-    return result, numbers and tape.recording(tensors, result, differentiates, numbers)
+    return result, False if numbers is None else tape.recording(tensors, result, differentiates, numbers)
 
 
 def _record_update(
@@ -377,16 +365,16 @@ def _record_in_place(
     tensors = _unique(_tensors(args, tuple(kwargs.values())))
     result, tape = _taped(function, args, kwargs)
     numbers = _free_numbers(function, args, kwargs, tape) if has_free_numbers else Numbers()
-    recording = numbers and tape.recording_in_place(tensors, result, numbers)
+    recording = False if numbers is None else tape.recording_in_place(tensors, result, numbers)
     return write(args[0], result), recording
 
 
-def _free_numbers(function: Callable[..., Any], args: Any, kwargs: Any, tape: Tape) -> Numbers | bool:
-    """Where the numbers of a call went, found out with others in their place; False if that can't be said."""
+def _free_numbers(function: Callable[..., Any], args: Any, kwargs: Any, tape: Tape) -> Numbers | None:
+    """Where the numbers of a call went, found out with others in their place; None if that can't be said."""
     values = *args, *kwargs.values()
     given = [value for value in values if type(value) is float]
     if any(type(v) is float for value in values if isinstance(value, (list, tuple)) for v in value):
-        return False
+        return None
     is_free = _native().Call.is_free
     others = [math.copysign(0.61 + n / 64, v) if is_free(v) else v for n, v in enumerate(given)]
     if others == given:
@@ -394,32 +382,7 @@ def _free_numbers(function: Callable[..., Any], args: Any, kwargs: Any, tape: Ta
     left = iter(others)
     changed = [next(left) if type(value) is float else value for value in args]
     named = {name: next(left) if type(value) is float else value for name, value in kwargs.items()}
-    _, other = _taped(function, changed, named)
-    if len(other.steps) != len(tape.steps) or len(other.constants) != len(tape.constants) or other.refused:
-        return False
-    index = {value: n for n, value in enumerate(others) if value != given[n]}
-    used: set[int] = set()
-
-    def place(value: Any, before: Any) -> int | None:
-        """The number of the call that a value is; -1: none; None: it is computed from one."""
-        n = index.get(value, -1) if type(value) is float else -1
-        used.add(n)
-        return n if before == (value if n < 0 else given[n]) or value is before else None
-
-    steps = []
-    for (kernel, arguments, outputs, *at), (other_kernel, others_, _, *other_at) in zip(tape.steps, other.steps):
-        pairs = [(place(b, a), a) for a, b in zip(arguments, others_) if not isinstance(a, (torch.Tensor, list))]
-        if kernel is not other_kernel or at != other_at or any(n is None for n, _ in pairs):
-            return False
-        steps.append(tuple((n, a) for n, a in pairs if type(a) is float))
-    constants = []
-    for i, (tensor, a, b) in enumerate(zip(tape.constants, tape.values, other.values)):
-        n = place(b, a)
-        if n is None or (n >= 0 and (tensor.device.type != "cpu" or tensor.dtype not in _SCALARS)):
-            return False
-        if n >= 0:
-            constants.append((i, n, tensor.itemsize))
-    return index.keys() == {others[n] for n in used if n >= 0} and Numbers(tuple(steps), tuple(constants))
+    return numbers_of(given, others, tape, _taped(function, changed, named)[1])
 
 
 def node_of_recording() -> dict[str, Any]:

@@ -65,7 +65,8 @@ def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _backward(ctx: Any, grad: torch.Tensor) -> Any:
     dtype, (grad, mat1, mat2) = widened(grad, *ctx.saved_tensors)
-    needed, grads = ctx.needs_input_grad, [None, None, None]
+    needed = ctx.needs_input_grad
+    grads: list[torch.Tensor | None] = [None, None, None]
     if needed[0] and not is_zero(ctx.beta):
         grads[0] = _scaled(sum_to(grad, ctx.shape, ctx.contract), ctx.beta, ctx.contract)
     product = _scaled(grad, ctx.alpha, ctx.contract)

@@ -133,8 +133,9 @@ def _of_lists(name: str, raw: str, plain: str) -> Function | None:
     given = [a.type for a in schema.arguments if not a.kwarg_only]
     keyword = "value" if plain in ("addcmul", "addcdiv") else None
     op = _of_elements(raw, given[:3] if keyword else given)
-    if op is None and raw != plain and (op := _of_elements(plain, given)) is not None:
-        op = in_place(op)  # as there is no maximum_
+    if op is None and raw != plain:
+        single = _of_elements(plain, given)
+        op = single and in_place(single)  # as there is no maximum_
     if op is None or any(a.is_out for a in schema.arguments):
         return None
     return for_each(op, [isinstance(t, torch.ListType) for t in given], keyword, bool(schema.returns))
@@ -144,8 +145,8 @@ def _of_elements(name: str, given: Sequence[Any]) -> Any:
     """The op of a name that takes elements of lists, or all of the name that torch may choose from."""
     packet = getattr(torch.ops.aten, name, None)
     wanted = [str(t.getElementType()) if isinstance(t, torch.ListType) else str(t) for t in given]
-    for overload in () if packet is None else packet.overloads():
-        op = getattr(packet, overload)
+    for which in () if packet is None else packet.overloads():
+        op = getattr(packet, which)
         if wanted == [str(a.type) for a in op._schema.arguments if not a.kwarg_only]:
             return op
     return packet

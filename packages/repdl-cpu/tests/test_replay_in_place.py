@@ -1,0 +1,137 @@
+"""Ops that write their result into their first tensor, and numbers that are others at each call, run again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import repdl
+from repdl import ops, replay
+from repdl.overrides.binding import in_place
+from repdl.testing.compare import assert_same_bits
+
+pytestmark = pytest.mark.skipif(replay._native() is None, reason="torch < 2.10 has no DLPack exchange API")
+
+
+def x(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape) + 3
+
+
+CALLS: dict[str, Callable[[Callable[..., Any], torch.Tensor, float], Any]] = {
+    "add": lambda call, t, n: call(t, x(4, 5), alpha=n),
+    "mul": lambda call, t, n: call(t, n),
+    "div": lambda call, t, n: call(t, x(5)),
+    "lerp": lambda call, t, n: call(t, x(4, 5), n),
+    "addcmul": lambda call, t, n: call(t, t, x(4, 1), value=n),
+    "addcdiv": lambda call, t, n: call(t, x(4, 5), x(4, 5), value=-n),
+    "sqrt": lambda call, t, n: call(t),
+    "cos": lambda call, t, n: call(t),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_replay__in_place(name: str) -> None:
+    function = getattr(ops, name)
+    call: Any = in_place(function)
+    for number in (0.3, 0.7, 0.11, 1.0, 0.0, 1e300, -0.25, 0.9):
+        given = x(4, 5)
+        expected = given.clone()
+        torch.manual_seed(0)
+        assert CALLS[name](call, given, number) is given
+        torch.manual_seed(0)
+        expected = CALLS[name](function.__wrapped__, expected, number)
+        assert_same_bits(given, expected, f"{name} {number}")
+        assert given._version == 1
+    assert call.recordings >= 1
+    with torch.no_grad():
+        leaf = x(4, 5).requires_grad_()
+        before = leaf.detach().clone()
+        for _ in range(4):
+            torch.manual_seed(0)
+            CALLS[name](call, leaf, 0.3)
+            torch.manual_seed(0)
+            before = CALLS[name](function.__wrapped__, before, 0.3)
+            assert_same_bits(leaf.detach(), before, name)
+
+
+def test_replay__in_place_of_many_elements() -> None:
+    call: Any = in_place(ops.cos)
+    for n in (255, 256, 257, 5000, 200_000):
+        for _ in range(4):
+            given = torch.randn(n) * 1e6
+            expected = ops.cos(given)
+            call(given)
+            assert_same_bits(given, expected, f"cos of {n}")
+
+
+def test_replay__in_place_looks_where_memory_lies() -> None:
+    call: Any = in_place(ops.mul)
+    memory = x(40)
+    for start in (20, 20, 20, 5, 1, 0, 10):
+        given = memory.clone()
+        expected = given.clone()
+        expected[:10] = ops.mul(given[:10], given[start : start + 10].clone())
+        call(given[:10], given[start : start + 10])
+        assert_same_bits(given, expected, f"from {start} on")
+    wide = torch.ones(3).expand(4, 3)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="more than one element"):
+            call(wide, x(4, 3))
+        with pytest.raises(RuntimeError, match="doesn't match"):
+            call(x(3), x(4, 3))
+        with pytest.raises(RuntimeError, match="can't be cast"):
+            call(torch.arange(3), x(3))
+
+
+def test_replay__in_place_with_gradients() -> None:
+    call: Any = in_place(ops.mul)
+    for _ in range(4):
+        a, b = x(6).requires_grad_(), x(6).requires_grad_()
+        y = ops.add(a, 0.0)
+        call(y, b)
+        ops.sum(y).backward()
+        assert_same_bits(a.grad, b.detach(), "gradient")
+        with pytest.raises(RuntimeError, match="leaf"):
+            call(a, b)
+
+
+def test_replay__numbers_are_free() -> None:
+    function: Any = ops.mul
+    replay.EPOCH.end()
+    random.seed(0)
+    given = torch.ones(7)
+    numbers = [random.choice((-1, 1)) * random.random() * 2.0 ** random.randint(-130, 127) for _ in range(3000)]
+    edges = [2.0**-126, 2.0**-127, 2.0**127, 1 + 2.0**-24, 1 + 3 * 2.0**-24, 1 - 2.0**-25, 2.0**24 + 1]
+    for number in (*numbers, *edges, *(-e for e in edges)):
+        with np.errstate(over="ignore"):
+            expected = float(np.float32(number))
+        assert function(given, number)[3].item() == expected, number
+    assert function.recordings < 100  # of positive and of negative ones, and the few beyond
+
+
+def test_replay__numbers_that_are_computed_with() -> None:
+    @replay.replayed_numbers
+    def halved(input: torch.Tensor, number: float) -> torch.Tensor:
+        return ops.mul(input, number / 2)
+
+    given = x(5)
+    for number in (0.3, 0.7, 0.4, 0.9):
+        for _ in range(4):
+            assert_same_bits(halved(given, number), ops.mul(given, number / 2), f"{number}")
+
+
+def test_replay__enabled_optimizers_write_in_place() -> None:
+    model = torch.nn.Linear(5, 3)
+    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    addresses = [p.data_ptr() for p in model.parameters()]
+    with repdl.enabled():
+        for _ in range(5):
+            optimizer.zero_grad()
+            model(x(2, 5)).sum().backward()
+            optimizer.step()
+    assert addresses == [p.data_ptr() for p in model.parameters()]
