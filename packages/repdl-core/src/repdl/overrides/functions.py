@@ -30,27 +30,19 @@ class Row:
     Attributes:
         function: of RepDL, with the names of arguments that torch's schema has, but for the first.
         ignored: arguments of torch's schema that say nothing of the result.
-        integers: for which arguments it computes integers and booleans too, though torch's own arithmetic is exact:
-            results with a fraction, and what depends on an order.
+        integers: whether it computes integers and booleans too, though torch's own arithmetic is exact: the result has
+            a fraction, or depends on an order.
         as_given: whether it takes what the dispatcher gives, by position and by name.
     """
 
     function: Function
     ignored: tuple[str, ...] = ()
-    integers: Callable[..., bool] = lambda *args, **kwargs: False
+    integers: bool = False
     as_given: bool = False
 
 
 def _same(names: str) -> dict[str, Row]:
     return {name: Row(getattr(ops, name)) for name in names.split()}
-
-
-def _always(*args: Any, **kwargs: Any) -> bool:
-    return True
-
-
-def _unless_stable(*args: Any, stable: bool | None = None, **kwargs: Any) -> bool:
-    return not stable
 
 
 def _elu(input: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Tensor:
@@ -274,8 +266,8 @@ FUNCTIONS: dict[str, Row] = {
     **{name: Row(getattr(ops, name), ignored=_CUDNN) for name in ("group_norm", "layer_norm")},
     "batch_norm": Row(_batch_norm, ignored=_CUDNN),
     "instance_norm": Row(ops.instance_norm, ignored=_CUDNN),
-    "div": Row(ops.div, integers=_always),
-    "sort": Row(ops.sort, integers=_unless_stable),
+    "div": Row(ops.div, integers=True),
+    "sort": Row(ops.sort, integers=True),
     "rsub": Row(_rsub),
     "clamp_min": Row(_clamp_min),
     "clamp_max": Row(_clamp_max),
@@ -300,10 +292,10 @@ FUNCTIONS: dict[str, Row] = {
     "norm": Row(_norm),
     "linalg_vector_norm": Row(ops.vector_norm),
     "einsum": Row(_einsum, ignored=("path",)),
-    "index_put": Row(_index_put, integers=_always),
-    "_unsafe_index_put": Row(_index_put, integers=_always),
-    "_index_put_impl": Row(_index_put, ignored=("unsafe",), integers=_always),
-    "put": Row(_put, integers=_always),
+    "index_put": Row(_index_put, integers=True),
+    "_unsafe_index_put": Row(_index_put, integers=True),
+    "_index_put_impl": Row(_index_put, ignored=("unsafe",), integers=True),
+    "put": Row(_put, integers=True),
     "unfold_backward": Row(_unfold_backward),
     "pad": Row(_pad),
     **{f"reflection_pad{n}d": Row(_padded("reflect")) for n in (1, 2, 3)},

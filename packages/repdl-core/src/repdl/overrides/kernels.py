@@ -8,6 +8,7 @@ nothing, unless RepDL has a function of its own for it. All others are refused.
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import entry_points
@@ -70,8 +71,8 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
     if row is not None:
         exact = kind in (Kind.INTEGER, Kind.ROUNDS, Kind.MOVES, Kind.EXACT)
         op = overload(name)
-        yield name, f"Autograd{device}", _chosen(row, _below_autograd(op) if exact else None), False
-        yield name, device, _without_gradients(_chosen(row, TorchKernel(op, device) if exact else None)), False
+        yield name, f"Autograd{device}", _chosen(plain, row, _below_autograd(op) if exact else None), False
+        yield name, device, _without_gradients(_chosen(plain, row, TorchKernel(op, device) if exact else None)), False
     elif _is_composed(name) or plain in _COMPOSED:
         return
     elif plain in SOURCES:
@@ -149,8 +150,20 @@ def _has_fraction(value: Any) -> bool:
     return isinstance(value, (float, complex))
 
 
-def _chosen(row: Row, otherwise: Function | None) -> Function:
-    """The function of a row, but for integers and booleans of which torch's own kernel is exact."""
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.computing: set[str] = set()
+        """Ops on integers that functions of RepDL compute now."""
+
+
+_THREAD = _Thread()
+
+
+def _chosen(name: str, row: Row, otherwise: Function | None) -> Function:
+    """The function of a row, but for integers and booleans of which torch's own kernel is exact.
+
+    So it is where that function calls the op itself for integers.
+    """
     function, integers = row.function, row.integers
     if otherwise is None:
         return function
@@ -159,9 +172,14 @@ def _chosen(row: Row, otherwise: Function | None) -> Function:
         first = args[0] if args else None
         if isinstance(first, torch.Tensor) and first.is_floating_point():  # most calls
             return function(*args, **kwargs)
-        if any(map(_has_fraction, args)) or any(map(_has_fraction, kwargs.values())) or integers(*args, **kwargs):
+        fraction = any(map(_has_fraction, args)) or any(map(_has_fraction, kwargs.values()))
+        if not (fraction or integers) or name in _THREAD.computing:
+            return otherwise(*args, **kwargs)
+        _THREAD.computing.add(name)
+        try:
             return function(*args, **kwargs)
-        return otherwise(*args, **kwargs)
+        finally:
+            _THREAD.computing.discard(name)
 
     return call
 
