@@ -251,23 +251,22 @@ FUNCTIONS: dict[str, Row] = {
         addr amax amin aminmax avg_pool1d avg_pool2d avg_pool3d baddbmm bilinear binary_cross_entropy
         binary_cross_entropy_with_logits bincount bmm celu chain_matmul clamp conv1d conv2d conv3d
         conv_transpose1d conv_transpose2d conv_transpose3d corrcoef cos cosine_embedding_loss cosine_similarity
-        cov cross ctc_loss cummax cummin cumprod cumsum cumulative_trapezoid diff dist dot erf exp exp2
+        cov cross ctc_loss cummax cummin cumprod cumsum cumulative_trapezoid dist dot erf exp exp2
         expm1 floor_divide fmax fmin fmod gelu glu gru_cell hardshrink hardsigmoid hardswish hardtanh
         hinge_embedding_loss huber_loss hypot index_add index_reduce inner kl_div kron kthvalue l1_loss
         leaky_relu lerp linear log log10 log1p log2 log_softmax logaddexp logaddexp2 logcumsumexp logit
         logsumexp lstm_cell margin_ranking_loss matmul max max_pool1d max_pool2d max_pool3d maximum mean median
         min minimum mish mm mode mse_loss msort mul multi_margin_loss multilabel_margin_loss mv nanmean
-        nanmedian nanquantile nansum nll_loss outer pairwise_distance poisson_nll_loss pow prelu prod quantile
+        nanmedian nanquantile nansum nll_loss pairwise_distance poisson_nll_loss pow prelu prod quantile
         reciprocal relu relu6 remainder renorm rms_norm rnn_relu_cell rnn_tanh_cell rsqrt scatter_add
         scatter_reduce selu sigmoid silu sin sinc smooth_l1_loss soft_margin_loss softmax softplus softshrink
-        sqrt square std std_mean sub sum take_along_dim tan tanh threshold topk trace trapezoid
+        sqrt std std_mean sub sum take_along_dim tan tanh threshold topk trace trapezoid
         triplet_margin_loss var var_mean vdot xlogy
     """),
     **{name: Row(getattr(ops, name), ignored=_CUDNN) for name in ("group_norm", "layer_norm")},
     "batch_norm": Row(_batch_norm, ignored=_CUDNN),
     "instance_norm": Row(ops.instance_norm, ignored=_CUDNN),
-    "div": Row(ops.div, integers=True),
-    "sort": Row(ops.sort, integers=True),
+    **{name: Row(getattr(ops, name), integers=True) for name in ("diff", "div", "outer", "sort", "square")},
     "rsub": Row(_rsub),
     "clamp_min": Row(_clamp_min),
     "clamp_max": Row(_clamp_max),

@@ -69,10 +69,15 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
     kind = kind_of(plain)
     row = _row(name, plain) if namespace == "aten" else None
     if row is not None:
-        exact = kind in (Kind.INTEGER, Kind.ROUNDS, Kind.MOVES, Kind.EXACT)
         op = overload(name)
-        yield name, f"Autograd{device}", _chosen(plain, row, _below_autograd(op) if exact else None), False
-        yield name, device, _without_gradients(_chosen(plain, row, TorchKernel(op, device) if exact else None)), False
+        above: Function | None = None
+        below: Function | None = None
+        if kind in (Kind.INTEGER, Kind.ROUNDS, Kind.MOVES, Kind.EXACT):
+            above, below = _below_autograd(op), TorchKernel(op, device)
+        elif row.integers and _is_composed(name):
+            above = below = op.decompose
+        yield name, f"Autograd{device}", _chosen(plain, row, above), False
+        yield name, device, _without_gradients(_chosen(plain, row, below)), False
     elif _is_composed(name) or plain in _COMPOSED:
         return
     elif plain in SOURCES:
@@ -160,9 +165,9 @@ _THREAD = _Thread()
 
 
 def _chosen(name: str, row: Row, otherwise: Function | None) -> Function:
-    """The function of a row, but for integers and booleans of which torch's own kernel is exact.
+    """The function of a row, but for integers and booleans torch's own kernel, if it is exact for them.
 
-    So it is where that function calls the op itself for integers.
+    A row of integers has it too: its function may call the op itself.
     """
     function, integers = row.function, row.integers
     if otherwise is None:
