@@ -96,6 +96,7 @@ def test_enable__integers_stay_torchs() -> None:
         assert i.cumsum(0).tolist() == [0, 1, 3, 6, 10, 15]
         assert i.square().tolist() == [0, 1, 4, 9, 16, 25] and i.diff().tolist() == [1] * 5
         assert torch.outer(i, i)[5].tolist() == [0, 5, 10, 15, 20, 25]
+        assert torch.kron(i, i[:3])[-3:].tolist() == [0, 5, 10]
         version = i._version
         i.add_(1)
         assert i._version == version + 1

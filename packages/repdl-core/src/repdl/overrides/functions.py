@@ -253,7 +253,7 @@ FUNCTIONS: dict[str, Row] = {
         conv_transpose1d conv_transpose2d conv_transpose3d corrcoef cos cosine_embedding_loss cosine_similarity
         cov cross ctc_loss cummax cummin cumprod cumsum cumulative_trapezoid dist dot erf exp exp2
         expm1 floor_divide fmax fmin fmod gelu glu gru_cell hardshrink hardsigmoid hardswish hardtanh
-        hinge_embedding_loss huber_loss hypot index_add index_reduce inner kl_div kron kthvalue l1_loss
+        hinge_embedding_loss huber_loss hypot index_add index_reduce inner kl_div kthvalue l1_loss
         leaky_relu lerp linear log log10 log1p log2 log_softmax logaddexp logaddexp2 logcumsumexp logit
         logsumexp lstm_cell margin_ranking_loss matmul max max_pool1d max_pool2d max_pool3d maximum mean median
         min minimum mish mm mode mse_loss msort mul multi_margin_loss multilabel_margin_loss mv nanmean
@@ -266,7 +266,7 @@ FUNCTIONS: dict[str, Row] = {
     **{name: Row(getattr(ops, name), ignored=_CUDNN) for name in ("group_norm", "layer_norm")},
     "batch_norm": Row(_batch_norm, ignored=_CUDNN),
     "instance_norm": Row(ops.instance_norm, ignored=_CUDNN),
-    **{name: Row(getattr(ops, name), integers=True) for name in ("diff", "div", "outer", "sort", "square")},
+    **{name: Row(getattr(ops, name), integers=True) for name in ("diff", "div", "kron", "outer", "sort", "square")},
     "rsub": Row(_rsub),
     "clamp_min": Row(_clamp_min),
     "clamp_max": Row(_clamp_max),
