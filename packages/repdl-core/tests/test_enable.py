@@ -94,6 +94,9 @@ def test_enable__integers_stay_torchs() -> None:
         assert (i % 4).tolist() == [0, 1, 2, 3, 0, 1]
         assert torch.equal(i / 4, torch.tensor([0.0, 0.25, 0.5, 0.75, 1.0, 1.25]))
         assert i.cumsum(0).tolist() == [0, 1, 3, 6, 10, 15]
+        assert i.square().tolist() == [0, 1, 4, 9, 16, 25] and i.diff().tolist() == [1] * 5
+        assert torch.outer(i, i)[5].tolist() == [0, 5, 10, 15, 20, 25]
+        assert torch.kron(i, i[:3])[-3:].tolist() == [0, 5, 10]
         version = i._version
         i.add_(1)
         assert i._version == version + 1
@@ -182,6 +185,17 @@ def test_enable__what_torch_computes_has_a_derivative() -> None:
     refused = {n for n in known if kind_of(n) is Kind.REFUSED and n not in FUNCTIONS}
     assert "linalg_inv_ex" in refused
     assert not {n for n in refused if re.sub("_backward.*", "", n) in torchs and "_backward" in n}
+
+
+def test_enable__refuses_in_compiled_functions() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.lgamma() + 1
+
+    compiled = torch.compile(function, backend="eager")
+    compiled(values(3))
+    line = function.__code__.co_firstlineno + 1
+    with repdl.enabled(), pytest.raises(UnsupportedError, match=rf"lgamma.*test_enable.py:{line} "):
+        compiled(values(3))
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3])
@@ -489,8 +503,15 @@ def test_enable__integers_with_a_number_that_has_a_fraction() -> None:
             (0.3 - i, ops.sub(0.3, x)),
             (i % 0.3, ops.remainder(x, 0.3)),
             (i / 0.3, ops.div(x, 0.3)),
+            (i.clamp(1.5, 7.5), ops.clamp(x, 1.5, 7.5)),
+            (i.floor_divide(0.3), ops.floor_divide(x, 0.3)),
         ):
             assert same(found, expected)
+        assert torch.equal(i.div(3, rounding_mode="trunc"), i // 3)
+        assert torch.equal(i.addcmul(i, i, value=2), i + 2 * i * i)
+        for call in (lambda: i.add(i, alpha=0.5), lambda: i.clone().mul_(0.5)):
+            with pytest.raises(RuntimeError):
+                call()
 
 
 def test_enable__given_memory_is_checked_before_it_is_written() -> None:

@@ -9,6 +9,7 @@ import torch
 
 import repdl
 from repdl import ops
+from repdl.errors import UnsupportedError
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("Adam", {"lr": 0.1, "weight_decay": 0.01}),
@@ -59,3 +60,12 @@ def test_enable__scaled_gradients_of_a_fused_step() -> None:
                 scaler.update()
         found.append((weight.detach(), scaler.get_scale()))
     assert same(found[0][0], found[1][0]) and found[0][1] == found[1][1]
+
+
+def test_enable__refuses_a_fused_step_that_repdl_has_not() -> None:
+    weight = values(5).requires_grad_()
+    optimizer = torch.optim.Adagrad([weight], fused=True)
+    before, weight.grad = weight.detach().clone(), torch.ones(5)
+    with repdl.enabled(), pytest.raises(UnsupportedError, match=r"_fused_adagrad.*test_optim_enable.py:\d+ "):
+        optimizer.step()
+    assert same(weight.detach(), before)

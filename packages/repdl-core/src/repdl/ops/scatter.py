@@ -258,7 +258,7 @@ def index_put(
     if not accumulate:
         output = replaced(table, place, terms, name)
     elif is_whole(input.dtype):
-        output = torch.index_add(table, 0, place, terms)
+        output = torch.index_put(table, (place,), terms, accumulate=True)
     else:
         output = added(table, place, terms, 1.0, name)
     return output.view(input.shape)

@@ -1,4 +1,4 @@
-"""Processes that are started while `repdl.enable()` holds, by `multiprocessing`: workers of a DataLoader, say.
+"""Processes that `multiprocessing` starts while `repdl.enable()` holds: workers of a DataLoader, say.
 
 A forked one is what its parent is. One that begins anew gets its task as a pickle, which enables it first.
 """
@@ -10,14 +10,16 @@ from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+Start = tuple[Callable[..., None], tuple[str, ...]]
+
 
 @contextmanager
-def inheriting(settings: Callable[[], tuple[Any, ...]]) -> Iterator[None]:
-    """Until the end of the block processes that begin anew call `enable` with the settings of their start."""
+def begun_by(start: Callable[[], Start]) -> Iterator[None]:
+    """Until the end of the block, `start()` says which function a process that begins anew calls, and with what."""
 
     def reduce(process: Any) -> tuple[Any, ...]:
         state = process.__getstate__() if hasattr(process, "__getstate__") else process.__dict__  # Python 3.10
-        return _begun, (type(process), settings()), state
+        return _begun, (type(process), *start()), state
 
     BaseProcess.__reduce__ = reduce  # type: ignore[method-assign, assignment]
     try:
@@ -26,11 +28,9 @@ def inheriting(settings: Callable[[], tuple[Any, ...]]) -> Iterator[None]:
         del BaseProcess.__reduce__
 
 
-def _begun(kind: type[BaseProcess], settings: tuple[Any, ...]) -> BaseProcess:
-    from repdl.overrides.switch import enable  # which imports this file
-
-    enable(*settings)
+def _begun(kind: type[BaseProcess], function: Callable[..., None], arguments: tuple[str, ...]) -> BaseProcess:
+    function(*arguments)
     return kind.__new__(kind)
 
 
-__all__ = ["inheriting"]
+__all__ = ["Start", "begun_by"]

@@ -30,27 +30,19 @@ class Row:
     Attributes:
         function: of RepDL, with the names of arguments that torch's schema has, but for the first.
         ignored: arguments of torch's schema that say nothing of the result.
-        integers: for which arguments it computes integers and booleans too, though torch's own arithmetic is exact:
-            results with a fraction, and what depends on an order.
+        integers: whether it computes integers and booleans too, though torch's own arithmetic is exact: the result has
+            a fraction, or depends on an order.
         as_given: whether it takes what the dispatcher gives, by position and by name.
     """
 
     function: Function
     ignored: tuple[str, ...] = ()
-    integers: Callable[..., bool] = lambda *args, **kwargs: False
+    integers: bool = False
     as_given: bool = False
 
 
 def _same(names: str) -> dict[str, Row]:
     return {name: Row(getattr(ops, name)) for name in names.split()}
-
-
-def _always(*args: Any, **kwargs: Any) -> bool:
-    return True
-
-
-def _unless_stable(*args: Any, stable: bool | None = None, **kwargs: Any) -> bool:
-    return not stable
 
 
 def _elu(input: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Tensor:
@@ -259,23 +251,22 @@ FUNCTIONS: dict[str, Row] = {
         addr amax amin aminmax avg_pool1d avg_pool2d avg_pool3d baddbmm bilinear binary_cross_entropy
         binary_cross_entropy_with_logits bincount bmm celu chain_matmul clamp conv1d conv2d conv3d
         conv_transpose1d conv_transpose2d conv_transpose3d corrcoef cos cosine_embedding_loss cosine_similarity
-        cov cross ctc_loss cummax cummin cumprod cumsum cumulative_trapezoid diff dist dot erf exp exp2
+        cov cross ctc_loss cummax cummin cumprod cumsum cumulative_trapezoid dist dot erf exp exp2
         expm1 floor_divide fmax fmin fmod gelu glu gru_cell hardshrink hardsigmoid hardswish hardtanh
-        hinge_embedding_loss huber_loss hypot index_add index_reduce inner kl_div kron kthvalue l1_loss
+        hinge_embedding_loss huber_loss hypot index_add index_reduce inner kl_div kthvalue l1_loss
         leaky_relu lerp linear log log10 log1p log2 log_softmax logaddexp logaddexp2 logcumsumexp logit
         logsumexp lstm_cell margin_ranking_loss matmul max max_pool1d max_pool2d max_pool3d maximum mean median
         min minimum mish mm mode mse_loss msort mul multi_margin_loss multilabel_margin_loss mv nanmean
-        nanmedian nanquantile nansum nll_loss outer pairwise_distance poisson_nll_loss pow prelu prod quantile
+        nanmedian nanquantile nansum nll_loss pairwise_distance poisson_nll_loss pow prelu prod quantile
         reciprocal relu relu6 remainder renorm rms_norm rnn_relu_cell rnn_tanh_cell rsqrt scatter_add
         scatter_reduce selu sigmoid silu sin sinc smooth_l1_loss soft_margin_loss softmax softplus softshrink
-        sqrt square std std_mean sub sum take_along_dim tan tanh threshold topk trace trapezoid
+        sqrt std std_mean sub sum take_along_dim tan tanh threshold topk trace trapezoid
         triplet_margin_loss var var_mean vdot xlogy
     """),
     **{name: Row(getattr(ops, name), ignored=_CUDNN) for name in ("group_norm", "layer_norm")},
     "batch_norm": Row(_batch_norm, ignored=_CUDNN),
     "instance_norm": Row(ops.instance_norm, ignored=_CUDNN),
-    "div": Row(ops.div, integers=_always),
-    "sort": Row(ops.sort, integers=_unless_stable),
+    **{name: Row(getattr(ops, name), integers=True) for name in ("diff", "div", "kron", "outer", "sort", "square")},
     "rsub": Row(_rsub),
     "clamp_min": Row(_clamp_min),
     "clamp_max": Row(_clamp_max),
@@ -300,10 +291,10 @@ FUNCTIONS: dict[str, Row] = {
     "norm": Row(_norm),
     "linalg_vector_norm": Row(ops.vector_norm),
     "einsum": Row(_einsum, ignored=("path",)),
-    "index_put": Row(_index_put, integers=_always),
-    "_unsafe_index_put": Row(_index_put, integers=_always),
-    "_index_put_impl": Row(_index_put, ignored=("unsafe",), integers=_always),
-    "put": Row(_put, integers=_always),
+    "index_put": Row(_index_put, integers=True),
+    "_unsafe_index_put": Row(_index_put, integers=True),
+    "_index_put_impl": Row(_index_put, ignored=("unsafe",), integers=True),
+    "put": Row(_put, integers=True),
     "unfold_backward": Row(_unfold_backward),
     "pad": Row(_pad),
     **{f"reflection_pad{n}d": Row(_padded("reflect")) for n in (1, 2, 3)},

@@ -8,6 +8,7 @@ nothing, unless RepDL has a function of its own for it. All others are refused.
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import entry_points
@@ -69,10 +70,15 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
     kind = kind_of(plain)
     row = _row(name, plain) if namespace == "aten" else None
     if row is not None:
-        exact = kind in (Kind.INTEGER, Kind.ROUNDS, Kind.MOVES, Kind.EXACT)
         op = overload(name)
-        yield name, f"Autograd{device}", _chosen(row, _below_autograd(op) if exact else None), False
-        yield name, device, _without_gradients(_chosen(row, TorchKernel(op, device) if exact else None)), False
+        above: Function | None = None
+        below: Function | None = None
+        if kind in (Kind.INTEGER, Kind.ROUNDS, Kind.MOVES, Kind.EXACT):
+            above, below = _below_autograd(op), TorchKernel(op, device)
+        elif row.integers and _is_composed(name):
+            above = below = op.decompose
+        yield name, f"Autograd{device}", _chosen(plain, row, above), False
+        yield name, device, _without_gradients(_chosen(plain, row, below)), False
     elif _is_composed(name) or plain in _COMPOSED:
         return
     elif plain in SOURCES:
@@ -162,16 +168,33 @@ def _has_fraction(value: Any) -> bool:
     return isinstance(value, (float, complex))
 
 
-def _chosen(row: Row, otherwise: Function | None) -> Function:
-    """The function of a row, but for integers and booleans of which torch's own kernel is exact."""
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.computing: set[str] = set()
+        """Ops on integers that functions of RepDL compute now."""
+
+
+_THREAD = _Thread()
+
+
+def _chosen(name: str, row: Row, otherwise: Function | None) -> Function:
+    """The function of a row, but for integers and booleans torch's own kernel, if it is exact for them.
+
+    A row of integers has it too: its function may call the op itself.
+    """
     function, integers = row.function, row.integers
     if otherwise is None:
         return function
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if any(map(_has_fraction, args)) or any(map(_has_fraction, kwargs.values())) or integers(*args, **kwargs):
+        fraction = any(map(_has_fraction, args)) or any(map(_has_fraction, kwargs.values()))
+        if not (fraction or integers) or name in _THREAD.computing:
+            return otherwise(*args, **kwargs)
+        _THREAD.computing.add(name)
+        try:
             return function(*args, **kwargs)
-        return otherwise(*args, **kwargs)
+        finally:
+            _THREAD.computing.discard(name)
 
     return choice("floating", function, call)
 

@@ -12,7 +12,7 @@ from torch import _C
 
 from repdl.contract import Contract, as_contract, default_contract, set_contract
 from repdl.errors import ArgumentError
-from repdl.overrides.children import inheriting
+from repdl.overrides.children import Start, begun_by
 from repdl.overrides.kernels import kernels
 from repdl.overrides.late import Library, watched
 from repdl.random._lock import ForkLock
@@ -36,7 +36,7 @@ class _Session:
             torch.backends.mha.set_fastpath_enabled(False)
             # Code that torch.compile makes calls no kernels of the dispatcher.
             stack.push(torch.compiler.set_stance("force_eager"))
-            stack.enter_context(inheriting(_settings))
+            stack.enter_context(begun_by(_start))
             stack.callback(self._take_out)
             stack.enter_context(watched(self._put_new, self._put_late))
             self._put_new()
@@ -141,9 +141,9 @@ class _Switch:
 _switch = _Switch()
 
 
-def _settings() -> tuple[str, str]:
+def _start() -> Start:
     with _lock:
-        return _switch.settings()
+        return enable, _switch.settings()
 
 
 def enable(contract: Contract | str | None = None, on_uncovered: str = "raise") -> None:
