@@ -21,7 +21,7 @@ from torch import _C
 from repdl.audit.judge import CONDITIONS, REASONS
 from repdl.audit.kinds import Kind, kind_of, plain_name
 from repdl.contract import Contract, get_contract, set_contract
-from repdl.errors import ArgumentError
+from repdl.errors import ArgumentError, DTypeError, UnsupportedError
 from repdl.overrides.binding import bound, for_each, in_place, into
 from repdl.overrides.conversions import SOURCES, defined
 from repdl.overrides.draws import DRAWS
@@ -118,10 +118,9 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
     kind = kind_of(plain)
     function = _function(name, plain) if namespace == "aten" else None
     if function is not None:
-        exact = kind in (Kind.INTEGER, Kind.ROUNDS, Kind.MOVES, Kind.EXACT) and plain != "div"
-        op = overload(name)
-        yield name, f"Autograd{device}", _chosen(function, _below_autograd(op) if exact else None), False
-        yield name, device, _without_gradients(_chosen(function, TorchKernel(op, device) if exact else None)), False
+        above, below = _of_integers(name, device, function)
+        yield name, f"Autograd{device}", _chosen(function, above), False
+        yield name, device, _without_gradients(_chosen(function, below)), False
     elif _is_composed(name) or plain in _COMPOSED:
         return
     elif plain in SOURCES:
@@ -190,12 +189,34 @@ def _of_lists(name: str, raw: str, plain: str) -> Function | None:
     return for_each(op, lists, keyword, bool(schema.returns))
 
 
+def _of_integers(name: str, device: str, function: Function) -> tuple[Function | None, Function | None]:
+    """What torch itself computes exactly where nothing has a fraction, above autograd and below; None: nothing."""
+    op, plain = overload(name), plain_name(name)
+    if _is_composed(name):
+        return op.decompose, op.decompose
+    if kind_of(plain) not in (Kind.INTEGER, Kind.ROUNDS, Kind.MOVES, Kind.EXACT):
+        return None, None
+    above, below = _below_autograd(op), TorchKernel(op, device)
+    return (_whole(function, above), _whole(function, below)) if plain == "div" else (above, below)
+
+
+def _whole(function: Function, quotient: Function) -> Function:
+    """Of `div`: torch's quotient where that is an integer."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return (function if kwargs.get("rounding_mode") is None else quotient)(*args, **kwargs)
+
+    return call
+
+
 def _has_fraction(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
         return value.is_floating_point() or value.is_complex()
     if isinstance(value, (list, tuple)):
         return any(map(_has_fraction, value))
-    return isinstance(value, torch.dtype) and (value.is_floating_point or value.is_complex)
+    if isinstance(value, torch.dtype):
+        return value.is_floating_point or value.is_complex
+    return isinstance(value, (float, complex))
 
 
 def _chosen(function: Function, otherwise: Function | None) -> Function:
@@ -205,10 +226,13 @@ def _chosen(function: Function, otherwise: Function | None) -> Function:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         first = args[0] if args else None
-        if isinstance(first, torch.Tensor) and first.is_floating_point():  # most calls
-            return function(*args, **kwargs)
-        if any(map(_has_fraction, args)) or any(map(_has_fraction, kwargs.values())):
-            return function(*args, **kwargs)
+        try:
+            if isinstance(first, torch.Tensor) and first.is_floating_point():  # most calls
+                return function(*args, **kwargs)
+            if any(map(_has_fraction, args)) or any(map(_has_fraction, kwargs.values())):
+                return function(*args, **kwargs)
+        except DTypeError as error:  # as a TypeError it would be lost in an operator of Python
+            raise UnsupportedError(str(error)) from error
         return otherwise(*args, **kwargs)
 
     return call
