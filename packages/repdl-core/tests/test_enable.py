@@ -155,9 +155,6 @@ def test_enable__refuses_what_is_not_reproducible() -> None:
     [
         lambda x: torch.fft.fft(x),
         lambda x: x.lgamma(),
-        lambda x: torch.ops.aten._fused_adagrad_(
-            [x], [x], [x], [torch.tensor(1.0)], lr=0.1, lr_decay=0.0, weight_decay=0.0, eps=1e-8, maximize=False
-        ),
         lambda x: torch._foreach_lgamma([x]),
         lambda x: torch.digamma(x),
         lambda x: x.unique(),

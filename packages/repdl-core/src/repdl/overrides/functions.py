@@ -6,6 +6,7 @@ arguments of torch's schema go to ours by their names; what differs is said in t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -142,7 +143,7 @@ def _norm(
     return ops.vector_norm(input, 2 if p is None else p, dim or None, keepdim, dtype=dtype)
 
 
-def _upsample(mode: str) -> Function:
+def _upsample(mode: str, antialias: bool = False) -> Function:
     def upsample(
         input: Tensor,
         output_size: Any = None,
@@ -154,10 +155,25 @@ def _upsample(mode: str) -> Function:
         size = None if factors and output_size is None else output_size
         corners = align_corners if mode not in ("nearest", "nearest-exact") else None
         if size is not None and factors:  # torch's own functions give both where scale_factor was given
-            return ops.interpolate(input, None, factors, mode, corners)
-        return ops.interpolate(input, size, None if size is not None else factors, mode, corners)
+            made = [math.floor(n * factor) for n, factor in zip(input.shape[2:], factors)]
+            if made != list(size):
+                raise UnsupportedError(f"interpolate: size is {size}, expected {made} (= scale_factor {factors})")
+            return ops.interpolate(input, None, factors, mode, corners, antialias=antialias)
+        factors = None if size is not None else factors
+        return ops.interpolate(input, size, factors, mode, corners, antialias=antialias)
 
     return upsample
+
+
+def _linalg_cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
+    return ops.cross(input, other, dim)
+
+
+def _times(factor: float) -> Function:
+    def scaled(input: Tensor) -> Tensor:
+        return ops.mul(input, factor)
+
+    return scaled
 
 
 def _grid_sampler(
@@ -264,6 +280,9 @@ FUNCTIONS: dict[str, Row] = {
     "log_sigmoid": Row(ops.logsigmoid),
     "norm": Row(_norm),
     "linalg_vector_norm": Row(ops.vector_norm),
+    "linalg_cross": Row(_linalg_cross),
+    "deg2rad": Row(_times(math.pi / 180)),
+    "rad2deg": Row(_times(180 / math.pi)),
     "einsum": Row(_einsum, ignored=("path",)),
     "index_put": Row(_index_put),
     "_unsafe_index_put": Row(_index_put),
@@ -274,6 +293,7 @@ FUNCTIONS: dict[str, Row] = {
     "im2col": Row(ops.unfold),
     "col2im": Row(_col2im),
     "grid_sampler": Row(_grid_sampler),
+    "affine_grid_generator": Row(ops.affine_grid),
     "upsample_nearest1d": Row(_upsample("nearest")),
     "upsample_nearest2d": Row(_upsample("nearest")),
     "upsample_nearest3d": Row(_upsample("nearest")),
@@ -284,6 +304,8 @@ FUNCTIONS: dict[str, Row] = {
     "upsample_bilinear2d": Row(_upsample("bilinear")),
     "upsample_bicubic2d": Row(_upsample("bicubic")),
     "upsample_trilinear3d": Row(_upsample("trilinear")),
+    "_upsample_bilinear2d_aa": Row(_upsample("bilinear", antialias=True)),
+    "_upsample_bicubic2d_aa": Row(_upsample("bicubic", antialias=True)),
 }
 """By torch's name, without the underscore of its form in place."""
 
