@@ -119,7 +119,7 @@ def plot(rows: Rows) -> None:
     for column, start, title, colour, settings in sides:
         counts = [_marks(row[column]) for row in rows.values()]
         dots = [(start + n, place) for place, count in enumerate(counts) for n in range(count)]
-        axes.scatter(*zip(*dots), s=36, color=colour)
+        axes.scatter([x for x, _ in dots], [y for _, y in dots], s=36, color=colour)
         axes.text(start - 0.2, -1.9, title, color=colour, weight="bold")
         axes.text(start - 0.2, -1.0, f"{len(settings)} settings", color=grey, size=8)
     axes.set(xlim=(-0.6, 9.0), ylim=(len(rows) - 0.4, -2.4), xticks=[])
