@@ -166,7 +166,9 @@ def _upsample(mode: str, antialias: bool = False) -> Function:
 
 
 def _linalg_cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
-    return ops.cross(input, other, dim)
+    if input.is_floating_point() or other.is_floating_point():
+        return ops.cross(input, other, dim)
+    return input.roll(-1, dim) * other.roll(-2, dim) - input.roll(-2, dim) * other.roll(-1, dim)
 
 
 def _times(factor: float) -> Function:
