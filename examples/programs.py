@@ -1,12 +1,12 @@
 """Train models of other projects, unmodified, with torch's own initial values, dropout, optimizer and clipping.
 
-    pip install transformers
+    pip install transformers accelerate lightning
     python examples/programs.py                    # all of them, under repdl.enable()
     python examples/programs.py gpt2 llama --plain # by torch alone
     python examples/programs.py --time             # the time of a step, against torch alone
 
-Nothing here knows of RepDL but the lines that call `repdl.enable` and `repdl.digest`. docs/programs.md has what this
-prints under several settings.
+Nothing here knows of RepDL but the lines that call `repdl.enabled` and `repdl.digest`. examples/loops.py has programs
+whose whole loop is another project's. docs/programs.md has what this prints under several settings.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from loops import LOOPS, STEPS, TOKENS
 from torch import nn
 
 import repdl
 
-STEPS, TOKENS = 10, 99
 Loss = Callable[[], torch.Tensor]
 Program = tuple[nn.Module, Loss]
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
@@ -34,7 +34,6 @@ SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "i
 
 def transformers() -> Any:
     """The package; nothing is downloaded."""
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     return import_module("transformers")
 
 
@@ -152,9 +151,13 @@ def step(model: nn.Module, loss: Loss, optimizer: Any, schedule: Any) -> float:
 
 def trained(name: str) -> tuple[float, float, str]:
     """The first loss, the last one, and the digest of the model after some steps."""
-    program = made(name)
-    losses = [step(*program) for _ in range(STEPS)]
-    return losses[0], losses[-1], repdl.digest(program[0].state_dict())
+    if name in LOOPS:
+        torch.manual_seed(0)
+        losses, model = LOOPS[name]()
+    else:
+        program = made(name)
+        losses, model = [step(*program) for _ in range(STEPS)], program[0]
+    return losses[0], losses[-1], repdl.digest(model.state_dict())
 
 
 def time_ratio(name: str, rounds: int = 7) -> tuple[float, float]:
@@ -176,17 +179,20 @@ def time_ratio(name: str, rounds: int = 7) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"of {', '.join(PROGRAMS)}; default: all")
+    names = [*PROGRAMS, *LOOPS]
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"of {', '.join(names)}; default: all")
     parser.add_argument("--plain", action="store_true", help="by torch alone")
     parser.add_argument("--time", action="store_true", help="the time of a step in place of the digest")
     parser.add_argument("--threads", type=int)
     args = parser.parse_args()
-    if unknown := set(args.programs) - PROGRAMS.keys():
-        parser.error(f"unknown {sorted(unknown)}, expected some of {', '.join(PROGRAMS)}")
+    known = [*PROGRAMS] if args.time else names
+    if unknown := set(args.programs) - set(known):
+        parser.error(f"unknown {sorted(unknown)}, expected some of {', '.join(known)}")
     if args.threads:
         torch.set_num_threads(args.threads)
         repdl.set_num_threads(args.threads)
-    for name in args.programs or PROGRAMS:
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    for name in args.programs or known:
         if args.time:
             milliseconds, ratio = time_ratio(name)
             print(f"{name:12} torch {milliseconds:8.2f} ms, enabled / torch {ratio:.2f}", flush=True)

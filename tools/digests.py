@@ -1,10 +1,15 @@
-"""Write docs/programs.md: digests and times of examples/programs.py under several settings.
+"""Write docs/programs.md and its picture: digests and times of examples/programs.py under several settings.
 
-python tools/digests.py        # needs transformers, all ISA levels of repdl-cpu, and some minutes
+    python tools/digests.py                  # needs transformers, accelerate, lightning, matplotlib, some minutes
+    python tools/digests.py trainer workers  # these programs alone; the other rows and all times stay
+    python tools/digests.py --plot           # the picture alone, of the table that is there
+
+All ISA levels of repdl-cpu have to be installed.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 import re
@@ -20,7 +25,8 @@ import repdl
 from repdl.cli import shown
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs/programs.md"
+PAGE, PICTURE = ROOT / "docs/programs.md", ROOT / "docs/programs.svg"
+SAYS = "## Digests of the trained model", "## Time of a step, enabled / torch alone"
 ENABLED = [
     ("avx512", "avx512", 1),
     ("avx512", "default", 2),
@@ -68,29 +74,27 @@ def mean(found: dict[str, tuple[str, float]]) -> float:
     return math.exp(sum(math.log(ratio) for _, ratio in found.values()) / len(found))
 
 
-def main() -> None:
-    ours, theirs = digests(ENABLED), digests(PLAIN, "--plain")
+Rows = dict[str, tuple[str, str]]
+"""Of each program: its digests under `enable()`, and how many torch alone has, and which."""
+
+
+def table() -> Rows:
+    """The digests on the page."""
+    _, _, rest = PAGE.read_text().partition(SAYS[0])
+    cells = (line.strip("| ").split(" | ") for line in rest.partition(SAYS[1])[0].splitlines() if line[:2] == "| ")
+    return {name: (ours, theirs) for name, ours, theirs in [*cells][2:]}
+
+
+def made(programs: list[str]) -> Rows:
+    """The digests of these programs, or all."""
+    ours, theirs = digests(ENABLED, *programs), digests(PLAIN, "--plain", *programs)
+    return {name: (_short(ours[name]), f"{len(theirs[name])}: {_short(theirs[name])}") for name in ours}
+
+
+def times_table() -> list[str]:
+    """The section about times, measured."""
     one, two = times(1), times(2)
-    lines = [
-        "# Programs of other projects under `repdl.enable()`",
-        "",
-        "`examples/programs.py` trains small models of the `transformers` package and of torch, unmodified, for 10 "
-        "steps: torch's own initial values, dropout, AdamW, clipping and schedule, from `torch.manual_seed(0)`. "
-        f"Written by `tools/digests.py` on {date.today()}, torch {torch.__version__.partition('+')[0]}, transformers "
-        f"{version('transformers')}, repdl-cpu: {shown(repdl.backends()['cpu'].details)}.",
-        "",
-        "## Digests of the trained model",
-        "",
-        "Enabled: " + "; ".join(f"{isa}, torch as {cap}, {n} threads" for isa, cap, n in ENABLED) + ". "
-        "Torch alone: " + "; ".join(f"as {cap}, {n} threads" for _, cap, n in PLAIN) + ". "
-        "The first 12 digits of those that differ.",
-        "",
-        "| program | enabled | torch alone |",
-        "| --- | --- | --- |",
-        *(f"| {n} | {_short(ours[n])} | {len(theirs[n])}: {_short(theirs[n])} |" for n in ours),
-        "",
-        "## Time of a step, enabled / torch alone",
-        "",
+    return [
         "Milliseconds of torch, and the median ratio of 7 turns; more than 1 is slower. The models are so small that "
         "the cost of calls decides.",
         "",
@@ -99,8 +103,78 @@ def main() -> None:
         *(f"| {n} | {one[n][0]} | {one[n][1]:.2f} | {two[n][0]} | {two[n][1]:.2f} |" for n in one),
         f"| geometric mean | | {mean(one):.2f} | | {mean(two):.2f} |",
     ]
+
+
+def plot(rows: Rows) -> None:
+    """A dot for each digest that a program has, torch alone and enabled, readable on white and on black."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "repdl"  # the same file each time
+    from matplotlib import pyplot
+
+    grey = "#808080"
+    sides = ((1, 0.0, "torch alone", "#d9822b", PLAIN), (0, 6.0, "repdl.enable()", "#3b82d0", ENABLED))
+    figure, axes = pyplot.subplots(figsize=(6.4, 0.21 * len(rows) + 0.9))
+    for column, start, title, colour, settings in sides:
+        counts = [_marks(row[column]) for row in rows.values()]
+        dots = [(start + n, place) for place, count in enumerate(counts) for n in range(count)]
+        axes.scatter([x for x, _ in dots], [y for _, y in dots], s=36, color=colour)
+        axes.text(start - 0.2, -1.9, title, color=colour, weight="bold")
+        axes.text(start - 0.2, -1.0, f"{len(settings)} settings", color=grey, size=8)
+    axes.set(xlim=(-0.6, 9.0), ylim=(len(rows) - 0.4, -2.4), xticks=[])
+    axes.set_yticks(range(len(rows)), list(rows), color=grey, size=9)
+    axes.tick_params(length=0)
+    axes.set_xlabel("dots: the different digests of one training run, over processors and threads", color=grey, size=9)
+    for side in axes.spines.values():
+        side.set_visible(False)
+    figure.tight_layout()
+    figure.savefig(PICTURE, transparent=True, metadata={"Date": None})
+
+
+def _marks(cell: str) -> int:
+    return cell.count("`") // 2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM")
+    parser.add_argument("--plot", action="store_true", help="the picture alone")
+    args = parser.parse_args()
+    if args.plot:
+        plot(table())
+        return
+    rows = {**table(), **made(args.programs)} if args.programs else made([])
+    timed = PAGE.read_text().partition(SAYS[1])[2].split("\n")[2:-1] if args.programs else times_table()
+    lines = [
+        "# Programs of other projects under `repdl.enable()`",
+        "",
+        "`examples/programs.py` trains small models of the `transformers` package and of torch, unmodified, for 10 "
+        "steps: torch's own initial values, dropout, AdamW, clipping and schedule, from `torch.manual_seed(0)`. Of the "
+        "last four the whole loop is another project's: the `Trainer` of transformers, a loop of accelerate with "
+        "bfloat16 and gradients of two batches a step, the `Trainer` of lightning, and a `DataLoader` whose two worker "
+        f"processes draw noise. Written by `tools/digests.py` on {date.today()}, torch "
+        f"{torch.__version__.partition('+')[0]}, "
+        + "".join(f"{name} {version(name)}, " for name in ("transformers", "accelerate", "lightning"))
+        + f"repdl-cpu: {shown(repdl.backends()['cpu'].details)}.",
+        "",
+        SAYS[0],
+        "",
+        "Enabled: " + "; ".join(f"{isa}, torch as {cap}, {n} threads" for isa, cap, n in ENABLED) + ". "
+        "Torch alone: " + "; ".join(f"as {cap}, {n} threads" for _, cap, n in PLAIN) + ". "
+        f"The first 12 digits of those that differ. As a picture: [{PICTURE.name}]({PICTURE.name}).",
+        "",
+        "| program | enabled | torch alone |",
+        "| --- | --- | --- |",
+        *(f"| {name} | {ours} | {theirs} |" for name, (ours, theirs) in rows.items()),
+        "",
+        SAYS[1],
+        "",
+        *timed,
+    ]
     PAGE.write_text("\n".join(lines) + "\n")
-    wrong = [name for name, found in ours.items() if len(found) > 1]
+    plot(rows)
+    wrong = [name for name, (ours, _) in rows.items() if _marks(ours) > 1]
     if wrong:
         raise SystemExit(f"more than one digest: {', '.join(wrong)}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import multiprocessing
+import operator
 import os
 import re
 import subprocess
@@ -102,6 +103,39 @@ def test_enable__integers_stay_torchs() -> None:
         assert i._version == version + 1
 
 
+INTEGERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "a fraction": lambda i: torch.stack([i * 0.5, 0.5 * i, i + 0.5, 1.5 - i, i % 1.5, i // 1.5, i.bool() * 0.5]),
+    "trapezoid": lambda i: torch.trapezoid(i, dx=0.5),
+    "quotients": lambda i: torch.stack([torch.div(-i, 2, rounding_mode=mode) for mode in ("floor", "trunc")]),
+    "true quotient": lambda i: torch.div(-i, 2, rounding_mode=None),
+    "quotient in place": lambda i: i.clone().div_(2, rounding_mode="trunc"),
+    "products": lambda i: torch.cat([i.outer(i), i.square().unsqueeze(0), torch.kron(i, i).view(3, 3)]),
+    "matmul": lambda i: i.view(1, 3) @ i.view(3, 1),
+    "einsum": lambda i: torch.einsum("i,i->", i, i),
+    "diff": lambda i: i.diff(),
+    "means": lambda i: torch.zeros_like(i).scatter_reduce(0, i, i, "mean"),
+}
+"""Where a function of RepDL has the name of torch's, too."""
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_enable__integers_give_what_torch_gives(name: str) -> None:
+    i = torch.arange(3)
+    expected = INTEGERS[name](i)
+    for inference in (False, True):
+        with repdl.enabled(), torch.inference_mode(inference):
+            found = INTEGERS[name](i)
+        assert found.dtype is expected.dtype and torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv", "matmul", "pow"])
+def test_enable__operators_say_which_dtype_is_not_covered(name: str) -> None:
+    """Python would make another error of a TypeError."""
+    x = values(4).to(torch.float64 if name == "pow" else torch.complex64)
+    with repdl.enabled(), pytest.raises(UnsupportedError, match=r"dtype is (complex|float)64, expected float32"):
+        getattr(operator, name)(x, x)
+
+
 def test_enable__refuses_what_is_not_reproducible() -> None:
     class Model(torch.nn.Module):
         def __init__(self) -> None:
@@ -125,9 +159,6 @@ def test_enable__refuses_what_is_not_reproducible() -> None:
     [
         lambda x: torch.fft.fft(x),
         lambda x: x.lgamma(),
-        lambda x: torch.ops.aten._fused_adagrad_(
-            [x], [x], [x], [torch.tensor(1.0)], lr=0.1, lr_decay=0.0, weight_decay=0.0, eps=1e-8, maximize=False
-        ),
         lambda x: torch._foreach_lgamma([x]),
         lambda x: torch.digamma(x),
         lambda x: x.unique(),

@@ -108,6 +108,28 @@ def test_convert__what_torch_has_made(name):
 
 
 @pytest.mark.parametrize("name", CALLS)
+def test_enable__torchs_have_the_same_bits(name):
+    """Made and called under `repdl.enable()`; torch makes orthogonal weights by factorisations."""
+    x, layer = torch.randn(3, 4, generator=torch.Generator().manual_seed(4)), _linear(torch.nn.Linear)
+    if name in ("orthogonal", "matrix_exp", "cayley", "householder"):
+        with repdl.enabled(), pytest.raises(UnsupportedError, match="not reproducible"):
+            CALLS[name](torch.nn.utils, layer)(x)
+        return
+    with repdl.enabled():
+        torch.manual_seed(1)
+        theirs = CALLS[name](torch.nn.utils, layer)
+        _changed(theirs)
+    ours = repdl.from_torch_module(theirs)
+    found = []
+    for model in (ours, theirs):
+        with repdl.enabled():
+            output = model(x)
+            found.append([output, *torch.autograd.grad(output.square().sum(), list(model.parameters()))])
+    for a, b in zip(*found, strict=True):
+        assert_same_bits(a, b)
+
+
+@pytest.mark.parametrize("name", CALLS)
 def test_convert__removal(name):
     """Leaves a layer of RepDL with the weight it computed; the model it was made from keeps its own."""
     model = torch.nn.Sequential(CALLS[name](torch.nn.utils, _linear(torch.nn.Linear)))

@@ -11,6 +11,11 @@ import repdl
 from repdl import ops
 from repdl.errors import UnsupportedError
 
+pytest.importorskip("expecttest", reason="torch's database of optimizers needs it")
+with pytest.MonkeyPatch.context() as patch:  # torch's module would freeze flags for all tests of the process
+    patch.setattr(torch.backends, "disable_global_flags", lambda: None)
+    from torch.testing._internal.common_optimizers import optim_db
+
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("Adam", {"lr": 0.1, "weight_decay": 0.01}),
     ("Adam", {"lr": 0.1, "amsgrad": True, "maximize": True}),
@@ -62,10 +67,67 @@ def test_enable__scaled_gradients_of_a_fused_step() -> None:
     assert same(found[0][0], found[1][0]) and found[0][1] == found[1][1]
 
 
-def test_enable__refuses_a_fused_step_that_repdl_has_not() -> None:
-    weight = values(5).requires_grad_()
-    optimizer = torch.optim.Adagrad([weight], fused=True)
-    before, weight.grad = weight.detach().clone(), torch.ones(5)
-    with repdl.enabled(), pytest.raises(UnsupportedError, match=r"_fused_adagrad.*test_optim_enable.py:\d+ "):
-        optimizer.step()
-    assert same(weight.detach(), before)
+INFOS = {info.optim_cls.__name__: info for info in optim_db}
+ANOTHER_FORMULA = {"Adafactor", "Adagrad", "ASGD"}
+"""Of which torch's steps on lists round in another order than its single ones."""
+STEPS = 3
+BOUNDS = {"LBFGS": 2.0**-13, "Muon": 2.0**-13}
+BOUND = STEPS * 32 * 2.0**-24
+"""Of the largest parameter: a step has at most 32 roundings, each of 2**-24 of a number that is no larger. LBFGS and
+Muon make tens of products of one step."""
+
+
+def ways(name: str) -> dict[str, dict[str, bool]]:
+    known = INFOS[name].supported_impls
+    single = {"single": {"foreach": False}} if known else {"single": {}}
+    return single | {way: {way: True} for way in ("foreach", "fused") if way in known}
+
+
+def stepped(name: str, module: Any, options: dict[str, Any], dtype: torch.dtype) -> list[torch.Tensor]:
+    """Parameters after some steps down a quadratic function."""
+    shapes = ((3, 5), (4, 2)) if name == "Muon" else ((3, 5), (4, 2), (7,))
+    parameters = [values(*shape).to(dtype).requires_grad_() for shape in shapes]
+    options = {k: v.to(dtype) if isinstance(v, torch.Tensor) else v for k, v in options.items()}
+    options |= {"max_iter": 3} if name == "LBFGS" else {}
+    optimizer = getattr(module, name)(parameters, **options)
+
+    def loss() -> torch.Tensor:
+        optimizer.zero_grad()
+        total = torch.stack([(p * p * 0.15 + p * 0.1).sum() for p in parameters]).sum()
+        total.backward()
+        if name == "SparseAdam":
+            for parameter in parameters:
+                assert parameter.grad is not None
+                indices = torch.arange(len(parameter)).unsqueeze(0)
+                parameter.grad = torch.sparse_coo_tensor(indices, parameter.grad, parameter.shape)
+        return total
+
+    for _ in range(STEPS):
+        optimizer.step(loss)
+    return [parameter.detach() for parameter in parameters]
+
+
+@pytest.mark.parametrize("name", sorted(INFOS))
+def test_enable__every_optimizer_of_torch_with_each_of_its_options(name: str) -> None:
+    """One result for every way, by every backend, RepDL's own optimizer included, near the one in float64."""
+    for options in (given.kwargs for given in INFOS[name].optim_inputs_func("cpu")):
+        if INFOS[name].only_supports_sparse_grads:
+            with repdl.enabled(), pytest.raises(UnsupportedError, match="another layout"):
+                stepped(name, torch.optim, options, torch.float32)
+            continue
+        exact = stepped(name, torch.optim, {**options, **ways(name)["single"]}, torch.float64)
+        with repdl.enabled():
+            found = {
+                way: stepped(name, torch.optim, options | flags, torch.float32) for way, flags in ways(name).items()
+            }
+            with repdl.use_backend("reference"):
+                found["reference"] = stepped(name, torch.optim, options | ways(name)["single"], torch.float32)
+            if hasattr(repdl.optim, name):
+                found["repdl.optim"] = stepped(name, repdl.optim, options, torch.float32)
+        for way, result in found.items():
+            for ours, single, real in zip(result, found["single"], exact):
+                assert same(ours, single) or (way == "foreach" and name in ANOTHER_FORMULA), (options, way)
+                bound = BOUNDS.get(name, BOUND) * max(1.0, float(real.abs().max()))
+                assert (ours.double() - real).abs().max() <= bound, (options, way)
+        moved = max(float((a - values(*a.shape)).abs().max()) for a in found["single"])
+        assert moved > 2 * BOUNDS.get(name, BOUND), options

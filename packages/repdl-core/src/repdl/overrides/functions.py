@@ -151,7 +151,7 @@ def _norm(
     return ops.vector_norm(input, 2 if p is None else p, dim or None, keepdim, dtype=dtype)
 
 
-def _upsample(mode: str) -> Function:
+def _upsample(mode: str, antialias: bool = False) -> Function:
     def upsample(
         input: Tensor,
         output_size: Any = None,
@@ -162,7 +162,7 @@ def _upsample(mode: str) -> Function:
         factors = scale_factors or [s for s in scales.values() if s is not None] or None
         corners = align_corners if mode not in ("nearest", "nearest-exact") else None
         if factors is None:
-            return ops.interpolate(input, output_size, None, mode, corners)
+            return ops.interpolate(input, output_size, None, mode, corners, antialias=antialias)
         if output_size is not None:  # torch's own functions give both where scale_factor was given
             made = [math.floor(n * factor) for n, factor in zip(input.shape[2:], factors)]
             if list(output_size) != made:
@@ -170,9 +170,22 @@ def _upsample(mode: str) -> Function:
                     f"interpolate: output_size is {list(output_size)}, expected {made}, which scale factors {factors} "
                     f"give an input of shape {list(input.shape)}, or no factors"
                 )
-        return ops.interpolate(input, None, factors, mode, corners)
+        return ops.interpolate(input, None, factors, mode, corners, antialias=antialias)
 
     return upsample
+
+
+def _linalg_cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
+    if input.is_floating_point() or other.is_floating_point():
+        return ops.cross(input, other, dim)
+    return input.roll(-1, dim) * other.roll(-2, dim) - input.roll(-2, dim) * other.roll(-1, dim)
+
+
+def _times(factor: float) -> Function:
+    def scaled(input: Tensor) -> Tensor:
+        return ops.mul(input, factor)
+
+    return scaled
 
 
 def _grid_sampler(
@@ -290,6 +303,9 @@ FUNCTIONS: dict[str, Row] = {
     "log_sigmoid": Row(ops.logsigmoid),
     "norm": Row(_norm),
     "linalg_vector_norm": Row(ops.vector_norm),
+    "linalg_cross": Row(_linalg_cross),
+    "deg2rad": Row(_times(math.pi / 180)),
+    "rad2deg": Row(_times(180 / math.pi)),
     "einsum": Row(_einsum, ignored=("path",)),
     "index_put": Row(_index_put, integers=True),
     "_unsafe_index_put": Row(_index_put, integers=True),
@@ -302,6 +318,7 @@ FUNCTIONS: dict[str, Row] = {
     "im2col": Row(ops.unfold),
     "col2im": Row(_col2im),
     "grid_sampler": Row(_grid_sampler),
+    "affine_grid_generator": Row(ops.affine_grid),
     "upsample_nearest1d": Row(_upsample("nearest")),
     "upsample_nearest2d": Row(_upsample("nearest")),
     "upsample_nearest3d": Row(_upsample("nearest")),
@@ -312,6 +329,8 @@ FUNCTIONS: dict[str, Row] = {
     "upsample_bilinear2d": Row(_upsample("bilinear")),
     "upsample_bicubic2d": Row(_upsample("bicubic")),
     "upsample_trilinear3d": Row(_upsample("trilinear")),
+    "_upsample_bilinear2d_aa": Row(_upsample("bilinear", antialias=True)),
+    "_upsample_bicubic2d_aa": Row(_upsample("bicubic", antialias=True)),
 }
 """By torch's name."""
 

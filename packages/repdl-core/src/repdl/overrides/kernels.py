@@ -75,7 +75,7 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
         below: Function | None = None
         if kind in (Kind.INTEGER, Kind.ROUNDS, Kind.MOVES, Kind.EXACT):
             above, below = _below_autograd(op), TorchKernel(op, device)
-        elif row.integers and _is_composed(name):
+        elif _is_composed(name):
             above = below = op.decompose
         yield name, f"Autograd{device}", _chosen(plain, row, above), False
         yield name, device, _without_gradients(_chosen(plain, row, below)), False

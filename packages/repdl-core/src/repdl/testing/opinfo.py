@@ -12,6 +12,7 @@ import itertools
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -254,16 +255,37 @@ class Outcome:
     has_gradient: bool
 
 
-def compare(call: Callable[..., Any], info: Any, sample: Any, dtype: torch.dtype) -> Outcome | None:
-    """One sample; None where torch can't compute it in float64, or it draws random numbers."""
-    arguments = (sample.input, tuple(sample.args), dict(sample.kwargs))
-    exact_input, exact_args, exact_kwargs = _map(_double, arguments)
+@dataclass(frozen=True)
+class Expected:
+    """What torch gives for a sample: results and gradients in float64, None if it has none, and dtypes in its own."""
+
+    results: list[torch.Tensor]
+    gradients: list[torch.Tensor] | None
+    dtypes: list[torch.dtype]
+
+
+def expected(info: Any, sample: Any) -> Expected | None:
+    """None where torch can't compute the sample in float64."""
+    first, args, kwargs = _map(_double, (sample.input, tuple(sample.args), dict(sample.kwargs)))
     try:
-        exact = _tensors(info.op(exact_input, *exact_args, **exact_kwargs))
+        results = _tensors(info.op(first, *args, **kwargs))
     except Exception:
         return None
+    gradients: list[torch.Tensor] | None = None
+    with suppress(Exception):
+        gradients = _gradients(results, _tensors((first, args, kwargs))) or None
+    try:
+        with torch.no_grad():
+            dtypes = [t.dtype for t in _tensors(info.op(sample.input, *sample.args, **sample.kwargs))]
+    except Exception:
+        dtypes = []
+    return Expected(results, gradients, dtypes)
+
+
+def outcome(call: Callable[..., Any], sample: Any, exact: Expected, dtype: torch.dtype) -> Outcome | None:
+    """What a function makes of a sample; None where it draws random numbers."""
     bound, bound_of_gradient = BOUNDS[dtype]
-    first, args, kwargs = _map(_fresh, arguments)
+    first, args, kwargs = _map(_fresh, (sample.input, tuple(sample.args), dict(sample.kwargs)))
     try:
         actual = _tensors(call(first, *args, **kwargs))
     except RepDLError as error:
@@ -272,46 +294,37 @@ def compare(call: Callable[..., Any], info: Any, sample: Any, dtype: torch.dtype
         return None
     except Exception as error:
         return Outcome(f"{type(error).__name__}: {error}", None, False)
-    if len(actual) != len(exact):
-        return Outcome(f"{len(actual)} results instead of {len(exact)}", None, False)
-    differences = (_differ(a, e, bound) for a, e in zip(actual, exact))
+    if len(actual) != len(exact.results):
+        return Outcome(f"{len(actual)} results instead of {len(exact.results)}", None, False)
+    differences = (_differ(a, e, bound) for a, e in zip(actual, exact.results))
     result = next((d for d in differences if d is not None), None)
     if result is None:
-        result = _other_dtype(info, sample, actual)
-    try:
-        expected = _gradients(exact, _tensors((exact_input, exact_args, exact_kwargs)))
-    except Exception:
-        return Outcome(result, None, False)
-    if not expected or result is not None:
+        pairs = ((a.dtype, t) for a, t in zip(actual, exact.dtypes) if a.dtype != t)
+        result = next((f"dtype {a} instead of {t}" for a, t in pairs), None)
+    if exact.gradients is None or result is not None:
         return Outcome(result, None, False)
     try:
         grads = _gradients(actual, _tensors((first, args, kwargs)))
     except Exception as error:
         return Outcome(result, f"{type(error).__name__}: {str(error).splitlines()[0]}", True)
-    if len(grads) != len(expected):
+    if len(grads) != len(exact.gradients):
         return Outcome(result, "no gradient", True)
-    differences = (_differ(a, e, bound_of_gradient) for a, e in zip(grads, expected))
+    differences = (_differ(a, e, bound_of_gradient) for a, e in zip(grads, exact.gradients))
     return Outcome(result, next((d for d in differences if d is not None), None), True)
 
 
-def _other_dtype(info: Any, sample: Any, actual: Sequence[torch.Tensor]) -> str | None:
-    """Whether dtypes are those of torch, where torch computes the sample in its dtype."""
-    try:
-        with torch.no_grad():
-            theirs = _tensors(info.op(sample.input, *sample.args, **sample.kwargs))
-    except Exception:
-        return None
-    for a, t in zip(actual, theirs):
-        if a.dtype != t.dtype:
-            return f"dtype {a.dtype} instead of {t.dtype}"
-    return None
+def compare(call: Callable[..., Any], info: Any, sample: Any, dtype: torch.dtype) -> Outcome | None:
+    """One sample; None where torch can't compute it in float64, or it draws random numbers."""
+    exact = expected(info, sample)
+    return None if exact is None else outcome(call, sample, exact, dtype)
 
 
 def samples(info: Any, dtype: torch.dtype, most: int | None = None) -> Iterator[Any]:
     """The first samples of an entry, the same at each call."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        inputs = iter(info.sample_inputs("cpu", dtype, requires_grad=info.supports_autograd))
+        with_gradients = info.supports_autograd and dtype.is_floating_point
+        inputs = iter(info.sample_inputs("cpu", dtype, requires_grad=with_gradients))
         try:
             yield from itertools.islice(inputs, most)
         except Exception:  # some make no samples of a dtype that torch's op does not take

@@ -1,4 +1,4 @@
-"""What computes torch's ops of recurrent layers while `repdl.enable()` holds: RepDL's layers, with given weights."""
+"""What computes torch's ops of layers while `repdl.enable()` holds: recurrent ones, and norms of weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import Any
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
+from repdl.contract import contract_name
 from repdl.nn.modules.recurrent import GRU, LSTM, RNN
+from repdl.nn.utils.weight_norm import normed
 from repdl.overrides.draws import torchs
 from repdl.overrides.functions import Row
 
@@ -90,7 +92,12 @@ def _op(make: Callable[..., Layer], gates: int, states: int) -> Row:
     return Row(call)
 
 
+def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    return normed(v, g, dim, contract_name(None))
+
+
 FUNCTIONS: Mapping[str, Row] = {
+    "_weight_norm": Row(_weight_norm),
     "lstm": _op(LSTM, 4, 2),
     "gru": _op(GRU, 3, 1),
     "rnn_tanh": _op(functools.partial(RNN, nonlinearity="tanh"), 1, 1),

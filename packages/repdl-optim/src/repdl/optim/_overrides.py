@@ -82,7 +82,34 @@ def sgd(
         ops.sgd_step(params, grads, buffers, lr=float(lr), first=is_first_step, **options)
 
 
+def adagrad(
+    params: Tensors,
+    grads: Tensors,
+    state_sums: Tensors,
+    state_steps: Tensors,
+    *,
+    lr: Any,
+    lr_decay: float,
+    weight_decay: float,
+    eps: float,
+    maximize: bool,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+) -> None:
+    """`_fused_adagrad_`: the formula of torch's step of single tensors."""
+    if not _unscaled(grads, grad_scale, found_inf):
+        return
+    for param, given, total, count in zip(params, grads, state_sums, state_steps):
+        grad = ops.neg(given) if maximize else given
+        if weight_decay:
+            grad = ops.add(grad, param, alpha=weight_decay)
+        total.copy_(ops.addcmul(total, grad, grad))
+        rate = float(lr) / (1 + (float(count) - 1) * lr_decay)
+        param.copy_(ops.addcdiv(param, grad, ops.add(ops.sqrt(total), eps), value=-rate))
+
+
 FUNCTIONS: Mapping[str, Row] = {
+    "_fused_adagrad_": Row(adagrad, as_given=True),
     "_fused_adam_": Row(adam(decoupled=False), as_given=True),
     "_fused_adamw_": Row(adam(decoupled=True), as_given=True),
     "_fused_sgd_": Row(sgd, as_given=True),
