@@ -13,7 +13,9 @@ from typing import Any
 import torch
 
 from repdl import ops
+from repdl.contract import contract_name
 from repdl.errors import UnsupportedError
+from repdl.ops._renorm import check_norm, renorm
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]
@@ -59,6 +61,11 @@ def _embedding(
 ) -> Tensor:
     place = None if padding_idx == -1 else padding_idx
     return ops.embedding(indices, weight, place, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+
+
+def _embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    renorm(weight, indices, *check_norm("embedding_renorm_", max_norm, norm_type), contract_name(None))
+    return weight
 
 
 _MODES = "sum", "mean", "max"
@@ -142,7 +149,7 @@ def _norm(
     return ops.vector_norm(input, 2 if p is None else p, dim or None, keepdim, dtype=dtype)
 
 
-def _upsample(mode: str) -> Function:
+def _upsample(mode: str, antialias: bool = False) -> Function:
     def upsample(
         input: Tensor,
         output_size: Any = None,
@@ -154,8 +161,8 @@ def _upsample(mode: str) -> Function:
         size = None if factors and output_size is None else output_size
         corners = align_corners if mode not in ("nearest", "nearest-exact") else None
         if size is not None and factors:  # torch's own functions give both where scale_factor was given
-            return ops.interpolate(input, None, factors, mode, corners)
-        return ops.interpolate(input, size, None if size is not None else factors, mode, corners)
+            size = None
+        return ops.interpolate(input, size, None if size is not None else factors, mode, corners, antialias=antialias)
 
     return upsample
 
@@ -195,6 +202,10 @@ def _unfold_backward(grad_in: Tensor, input_sizes: Any, dim: int, size: int, ste
 
 def _cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
     return ops.cdist(x1, x2, p)
+
+
+def _linalg_cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
+    return ops.cross(input, other, dim)
 
 
 def _einsum(equation: str, tensors: Any) -> Tensor:
@@ -244,9 +255,11 @@ FUNCTIONS: dict[str, Row] = {
     "rsub": Row(_rsub),
     "clamp_min": Row(_clamp_min),
     "clamp_max": Row(_clamp_max),
+    "linalg_cross": Row(_linalg_cross),
     "cdist": Row(_cdist, ignored=("compute_mode",)),
     "elu": Row(_elu),
     "embedding": Row(_embedding),
+    "embedding_renorm_": Row(_embedding_renorm),
     "embedding_bag": Row(_embedding_bag),
     "cross_entropy_loss": Row(_cross_entropy),
     "nll_loss_nd": Row(ops.nll_loss),
@@ -284,6 +297,8 @@ FUNCTIONS: dict[str, Row] = {
     "upsample_bilinear2d": Row(_upsample("bilinear")),
     "upsample_bicubic2d": Row(_upsample("bicubic")),
     "upsample_trilinear3d": Row(_upsample("trilinear")),
+    "_upsample_bilinear2d_aa": Row(_upsample("bilinear", antialias=True)),
+    "_upsample_bicubic2d_aa": Row(_upsample("bicubic", antialias=True)),
 }
 """By torch's name, without the underscore of its form in place."""
 

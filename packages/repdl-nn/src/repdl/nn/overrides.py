@@ -1,4 +1,4 @@
-"""What computes torch's ops of recurrent layers while `repdl.enable()` holds: RepDL's layers, with given weights."""
+"""What computes torch's ops of recurrent layers and of weight_norm while `repdl.enable()` holds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import Any
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
+from repdl.contract import contract_name
 from repdl.nn.modules.recurrent import GRU, LSTM, RNN
+from repdl.nn.utils.weight_norm import normed
 from repdl.overrides.draws import drawn
 from repdl.overrides.functions import Row
 
@@ -26,7 +28,7 @@ def _weights(given: Mapping[str, Tensor], suffix: str) -> dict[str, Tensor | Non
 
 @functools.lru_cache(maxsize=64)
 def _layer(make: Callable[..., Layer], sizes: tuple[int, ...], options: tuple[tuple[str, Any], ...]) -> Layer:
-    """A layer without memory, for its checks and its loops."""
+    """A layer of RepDL without memory, for its checks and its loops."""
     layer = make(*sizes[:2], **dict(options), device="meta")
     layer._update_flat_weights = lambda: None  # type: ignore[method-assign]
     return layer
@@ -93,7 +95,12 @@ def _op(make: Callable[..., Layer], gates: int, states: int) -> Row:
     return Row(call)
 
 
+def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    return normed(v, g, dim, contract_name(None))
+
+
 FUNCTIONS: Mapping[str, Row] = {
+    "_weight_norm": Row(_weight_norm),
     "lstm": _op(LSTM, 4, 2),
     "gru": _op(GRU, 3, 1),
     "rnn_tanh": _op(functools.partial(RNN, nonlinearity="tanh"), 1, 1),
