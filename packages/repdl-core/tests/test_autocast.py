@@ -42,6 +42,7 @@ UNARY = (
     "square",
     "abs",
     "neg",
+    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "erfc", "erfinv", "sinh"),
 )
 
 

@@ -395,6 +395,33 @@ def test_enable__an_environment_that_is_not_understood_ends_the_process() -> Non
     assert "REPDL_ENABLE is 'yes', expected 0, 1, raise or warn" in done.stderr
 
 
+def test_enable__truncated_normal_numbers_by_erfinv() -> None:
+    """As timm and versions of torch before 2.10 draw them."""
+    low, high = -0.9544997, 0.9544997
+    with repdl.enabled():
+        torch.manual_seed(3)
+        x = torch.empty(500).uniform_(low, high).erfinv_().mul_(0.02 * 2**0.5).add_(0.1).clamp_(0.06, 0.14)
+        torch.manual_seed(3)
+        drawn = torch.empty(500).uniform_(low, high)
+    assert same(x, ops.clamp(ops.add(ops.mul(ops.erfinv(drawn), 0.02 * 2**0.5), 0.1), 0.06, 0.14))
+    assert 0.015 < x.std() < 0.02 and x.min() >= 0.06 and x.max() <= 0.14
+    with repdl.enabled():
+        torch.manual_seed(3)
+        y = torch.nn.init.trunc_normal_(torch.empty(500), std=0.02)
+        torch.manual_seed(3)
+        assert same(y, torch.nn.init.trunc_normal_(torch.empty(500), std=0.02)) and y.abs().max() > 0.03
+
+
+def test_enable__degrees() -> None:
+    x = values(40)
+    for function, factor in ((torch.deg2rad, 0.017453292519943295), (torch.rad2deg, 57.29577951308232)):
+        expected = function(x.double())
+        with repdl.enabled():
+            found, whole = function(x), function(torch.tensor([90]))
+        assert same(found, ops.mul(x, factor)) and torch.allclose(found.double(), expected, rtol=2.0**-22)
+        assert same(whole, ops.mul(torch.tensor([90.0]), factor))
+
+
 def test_enable__cross_products_along_the_last_dimension() -> None:
     x, y = values(3, 5, 3), values(3, 5, 3).flip(0)
     with repdl.enabled():
