@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from mpmath import atanh, chebyfit, erf, exp, log, mp, mpf, pi, sin, sqrt
+from mpmath import asin, atan, atanh, chebyfit, erf, erfc, erfinv, exp, expm1, log, mp, mpf, pi, sin, sqrt
 
 mp.prec = 200
 
@@ -47,6 +47,30 @@ def erf_ratio(w: mpf) -> mpf:
     return erf(x) / x if x > mpf(2) ** -50 else 2 / sqrt(pi)
 
 
+def atan_tail(z: mpf) -> mpf:
+    """With z = t**2: (atan(t) - t) / t**3"""
+    t = sqrt(abs(z))
+    return (atan(t) - t) / t**3 if t > mpf(2) ** -40 else -mpf(1) / 3
+
+
+def asin_tail(z: mpf) -> mpf:
+    """With z = s**2: (asin(s) - s) / s**3"""
+    s = sqrt(abs(z))
+    return (asin(s) - s) / s**3 if s > mpf(2) ** -40 else mpf(1) / 6
+
+
+def erfc_scaled(t: mpf) -> mpf:
+    """With x = 4 (1 + t) / (1 - t): exp(x**2) erfc(x)"""
+    x = max(mpf(0), 4 * (1 + t) / (1 - t))
+    return exp(x * x) * erfc(x)
+
+
+def erfinv_ratio(w: mpf) -> mpf:
+    """With x = sqrt(1 - exp(-w)): erfinv(x) / x"""
+    x = sqrt(-expm1(-abs(w)))
+    return erfinv(x) / x if abs(w) > mpf(2) ** -60 else sqrt(pi) / 2
+
+
 FITS: dict[str, tuple[Callable[[mpf], mpf], mpf, mpf, int]] = {
     "exp": (exp_tail, -log(2) / 2 * mpf("1.0001"), log(2) / 2 * mpf("1.0001"), 11),
     "log": (log_tail, mpf(0), (3 - 2 * sqrt(mpf(2))) ** 2 * mpf("1.0001"), 8),
@@ -54,6 +78,11 @@ FITS: dict[str, tuple[Callable[[mpf], mpf], mpf, mpf, int]] = {
     "pow": (exp2_tail, -mpf("0.5"), mpf("0.5"), 10),
     "sin": (sin_tail, mpf(0), (pi / 2) ** 2 * mpf("1.0001"), 8),
     "erf": (erf_ratio, -ERF_CENTRE, ERF_CENTRE, 29),
+    "atan": (atan_tail, mpf(0), (sqrt(mpf(2)) - 1) ** 2 * mpf("1.0001"), 12),
+    "asin": (asin_tail, mpf(0), mpf("0.25001"), 14),
+    "erfc": (erfc_scaled, -mpf(1), mpf("6.1") / mpf("14.1"), 23),
+    "erfinv": (erfinv_ratio, mpf(0), mpf("5.001"), 24),
+    "erfinv_far": (lambda v: erfinv_ratio((v + mpf("3.125")) ** 2), mpf("-0.889"), mpf("0.8685"), 24),
 }
 
 if __name__ == "__main__":

@@ -91,6 +91,19 @@ namespace libm {
 using namespace std;
 double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 double rsqrt(double x) { return 1 / sqrt(x); }
+// Two steps of Halley's method from Winitzki's formula; next to 0 the series.
+double erfinv(double x) {
+  constexpr double slope = 1.1283791670955126, a = 0.147;  // 2 / sqrt(pi)
+  if (fabs(x) < 0x1p-14) return x / slope * (1 + x * x / slope / slope / 3);
+  if (fabs(x) >= 1) return fabs(x) > 1 ? NAN : x * INFINITY;
+  const double w = log1p(-x * x), b = 2 / (M_PI * a) + w / 2, t = fabs(x);
+  double y = sqrt(-w / a / (sqrt(b * b - w / a) + b));
+  for (int i = 0; i < 2; ++i) {
+    const double error = (t < 0.75 ? erf(y) - t : (1 - t) - erfc(y)) / (slope * exp(-y * y));
+    y -= error / (1 + y * error);
+  }
+  return copysign(y, x);
+}
 }  // namespace libm
 
 struct Screen {

@@ -106,7 +106,7 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys((name for name in repdl.ops.__all__ if name not in STEPS), None),
     **dict.fromkeys(elementwise.UNARY, UNARY),
     "relu": None,
-    **dict.fromkeys(("mul", "maximum", "minimum", "matmul"), BINARY),
+    **dict.fromkeys(("atan2", "mul", "maximum", "minimum", "matmul"), BINARY),
     **dict.fromkeys(("add", "sub"), (*BINARY, "alpha")),
     **dict.fromkeys(("mm", "bmm"), ("input", "mat2")),
     **dict.fromkeys(("sum", "mean"), ("input", "dim", "keepdim", "dtype")),

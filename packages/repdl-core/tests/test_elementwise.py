@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repdl import ops
+from repdl.errors import ShapeError
 from repdl.registry import OPS
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.cases.elementwise import EXACT, UNARY
@@ -56,7 +57,7 @@ def test_exact_functions__within_half_an_ulp(op: str, a: list[float]) -> None:
     # function has an error of a few 2**-53.
     x = torch.tensor(a)
     exact = getattr(torch, op)(x.double())
-    exact = torch.where(exact > 3.4028235677973366e38, torch.tensor(INF, dtype=torch.float64), exact)
+    exact = torch.where(exact.abs() > 3.4028235677973366e38, exact * INF, exact)
     assert_within(getattr(ops, op)(x), exact, exact.abs() * U * (1 + 2.0**-20) + 2.0**-150, op)
 
 
@@ -67,7 +68,7 @@ def test_extremum__selects_as_torch(op: str) -> None:
     assert_same_bits(getattr(ops, op)(a, b) + 0.0, rounded(getattr(torch, op)(a, b).double()) + 0.0)
 
 
-@pytest.mark.parametrize("op", BINARY)
+@pytest.mark.parametrize("op", [*BINARY, "atan2"])
 @FEW
 @given(shape=shapes, ones=st.lists(st.booleans(), min_size=3, max_size=3), drop=st.integers(0, 3))
 def test_binary__broadcasts_and_its_gradients(op: str, shape: list[int], ones: list[bool], drop: int) -> None:
@@ -87,6 +88,8 @@ def test_binary__broadcasts_and_its_gradients(op: str, shape: list[int], ones: l
 
 UNARY_RANGE = {
     **dict.fromkeys(("log", "log10", "log2", "reciprocal", "rsqrt", "sqrt"), (0.5, 2.0)),
+    **dict.fromkeys(("acos", "asin", "atanh", "erfinv"), (-0.5, 0.5)),
+    "acosh": (1.5, 2.0),
     "log1p": (-0.5, 1.0),
 }
 
@@ -111,8 +114,8 @@ def test_unary__gradient_at_special_values_is_torchs(op: str) -> None:
     one, other = (derivatives(f, [x], torch.ones(7))[1] for f in (getattr(ops, op), getattr(torch, op)))
     assert torch.equal(one.isnan(), other.isnan())
     one, other = (g.nan_to_num(7.0, 8.0, 9.0) for g in (one, other))
-    if op in ("cos", "erf", "sin", "tanh"):
-        # torch's function of 1 may be an ulp off (U between 1/2 and 1), times at most 1.52 (tanh:
+    if op in ("asinh", "cos", "cosh", "erf", "erfc", "sin", "sinh", "tanh"):
+        # torch's function of 1 may be an ulp off (U between 1/2 and 1, 2 U up to 2), times at most 1.52 (tanh:
         # 1 - y * y with y = 0.76); then at most two roundings of U / 2 each, on either side.
         assert_within(one, other.double(), (1.52 + 1 + 0.76 + 1) * U, op)
     elif op == "tan":
@@ -129,6 +132,19 @@ def test_extremum__gradient_of_ties_and_nan_is_torchs(op: str) -> None:
     one, other = (derivatives(f, [a, b], torch.ones(8))[1:] for f in (getattr(ops, op), getattr(torch, op)))
     for x, y in zip(one, other):
         assert torch.equal(x, y)
+
+
+def test_atan2__values_and_gradients_as_torchs() -> None:
+    special = torch.tensor([0.0, -0.0, 1.0, -1.0, 2.0**-140, INF, -INF, NAN])
+    y, x = (t.contiguous() for t in torch.broadcast_tensors(special.unsqueeze(1), special))
+    ours, theirs = (derivatives(f, (y, x), torch.ones(8, 8)) for f in (ops.atan2, torch.atan2))
+    for one, other in zip(ours, theirs):
+        assert torch.equal(one.isnan(), other.isnan())
+        assert_within(one.nan_to_num(7, 8, 9), other.nan_to_num(7, 8, 9).double(), 4 * U, "atan2")
+    assert torch.equal(ours[0].signbit() & ~ours[0].isnan(), theirs[0].signbit() & ~theirs[0].isnan())
+    whole = torch.tensor([1, -2])
+    assert_same_bits(ops.atan2(whole, torch.tensor([3, 4])), ops.atan2(whole.float(), torch.tensor([3.0, 4.0])))
+    assert_rejected(lambda: ops.atan2(torch.ones(2), torch.ones(3)), ShapeError, "shapes that broadcast")
 
 
 @pytest.mark.parametrize("op", ROUNDED_ONCE)

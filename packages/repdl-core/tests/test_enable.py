@@ -479,6 +479,63 @@ def test_enable__an_environment_that_is_not_understood_ends_the_process() -> Non
     assert "REPDL_ENABLE is 'yes', expected 0, 1, raise or warn" in done.stderr
 
 
+def test_enable__truncated_normal_numbers_by_erfinv() -> None:
+    """As timm and versions of torch before 2.10 draw them."""
+    low, high = -0.9544997, 0.9544997
+    with repdl.enabled():
+        torch.manual_seed(3)
+        x = torch.empty(500).uniform_(low, high).erfinv_().mul_(0.02 * 2**0.5).add_(0.1).clamp_(0.06, 0.14)
+        torch.manual_seed(3)
+        drawn = torch.empty(500).uniform_(low, high)
+    assert same(x, ops.clamp(ops.add(ops.mul(ops.erfinv(drawn), 0.02 * 2**0.5), 0.1), 0.06, 0.14))
+    assert 0.015 < x.std() < 0.02 and x.min() >= 0.06 and x.max() <= 0.14
+    with repdl.enabled():
+        torch.manual_seed(3)
+        y = torch.nn.init.trunc_normal_(torch.empty(500), std=0.02)
+        torch.manual_seed(3)
+        assert same(y, torch.nn.init.trunc_normal_(torch.empty(500), std=0.02)) and y.abs().max() > 0.03
+
+
+def test_enable__degrees() -> None:
+    x = values(40)
+    for function, factor in ((torch.deg2rad, 0.017453292519943295), (torch.rad2deg, 57.29577951308232)):
+        expected = function(x.double())
+        with repdl.enabled():
+            found, whole = function(x), function(torch.tensor([90]))
+        assert same(found, ops.mul(x, factor)) and torch.allclose(found.double(), expected, rtol=2.0**-22)
+        assert same(whole, ops.mul(torch.tensor([90.0]), factor))
+
+
+def test_enable__cross_products_along_the_last_dimension() -> None:
+    x, y = values(3, 5, 3), values(3, 5, 3).flip(0)
+    with repdl.enabled():
+        assert same(torch.linalg.cross(x, y), ops.cross(x, y, -1))
+        assert same(torch.linalg.cross(x, y, dim=0), ops.cross(x, y, 0))
+        assert not same(torch.linalg.cross(x, y), ops.cross(x, y))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_enable__interpolates_with_antialias(mode: str) -> None:
+    x = values(2, 3, 9, 12)
+    for given in ({"size": (5, 4)}, {"scale_factor": 0.4}, {"size": (5, 20), "align_corners": True}):
+        a, b = (x.clone().requires_grad_() for _ in range(2))
+        expected = ops.interpolate(a, mode=mode, antialias=True, **given)
+        ops.sum(ops.square(expected)).backward()
+        with repdl.enabled():
+            found = F.interpolate(b, mode=mode, antialias=True, **given)
+            found.square().sum().backward()
+        assert same(found, expected) and a.grad is not None and same(a.grad, b.grad)
+
+
+def test_enable__tables_with_max_norm() -> None:
+    index = torch.tensor([[3, 1], [3, 0]])
+    ours, theirs = values(5, 7), values(5, 7)
+    expected = ops.embedding(index, ours, max_norm=1.5)
+    with repdl.enabled():
+        found = F.embedding(index, theirs, max_norm=1.5)
+    assert same(found, expected) and same(ours, theirs) and not same(ours, values(5, 7))
+
+
 def test_enable__functions_of_every_name_that_torch_has() -> None:
     """A function of RepDL with the name of an op of torch computes it, unless torch's moves data."""
     names = {n.partition("::")[2].partition(".")[0] for n in torch._C._dispatch_get_all_op_names() if n[:6] == "aten::"}

@@ -13,7 +13,21 @@ from hypothesis import strategies as st
 
 from repdl.reference import exact
 
+
+def erfinv(x: gmpy2.mpfr) -> gmpy2.mpfr:
+    """By bisection."""
+    if gmpy2.is_nan(x) or abs(x) >= 1 or x == 0:
+        return x if x == 0 else gmpy2.nan() if abs(x) != 1 else gmpy2.copy_sign(gmpy2.inf(), x)
+    size = abs(x)
+    low, high = size * 0.88, size * 4  # erfinv(x) / x is 0.886 at 0 and 3.84 next to 1
+    while high - low > low * gmpy2.exp2(-120):
+        middle = (low + high) / 2
+        low, high = (low, middle) if gmpy2.erf(middle) > size else (middle, high)
+    return gmpy2.copy_sign(low, x)
+
+
 MPFR: dict[str, Callable[..., gmpy2.mpfr]] = {
+    "erfinv": erfinv,
     "rsqrt": lambda x: 1 / gmpy2.sqrt(x),
     "sigmoid": lambda x: 1 / (1 + gmpy2.exp(-x)),
 }
@@ -95,7 +109,11 @@ def test_exact__all_exponents(name: str) -> None:
     + [("exp2", -151, 129), ("exp2", -150, -126), ("exp2", -0.01, 0.01), ("log1p", -1, 1), ("log1p", -1e-3, 1e-3)]
     + [("log2", 0.5, 2), ("log10", 0.5, 2), ("rsqrt", 0.25, 4), ("erf", -4, 4), ("erf", -0.01, 0.01)]
     + [(name, -size, size) for name in ("sin", "cos", "tan") for size in (1.6, 100, 2.0**20, 2.0**30, 3e38)]
-    + [("tanh", -10, 10), ("tanh", -0.01, 0.01)],
+    + [("tanh", -10, 10), ("tanh", -0.01, 0.01)]
+    + [(name, -1, 1) for name in ("acos", "asin", "atanh", "erfinv", "sinh", "cosh", "asinh", "atan")]
+    + [(name, 0.99, 1) for name in ("acos", "asin", "atanh", "erfinv")]
+    + [("acosh", 1, 1.01), ("acosh", 1, 1000), ("asinh", -1e6, 1e6), ("atan", -100, 100)]
+    + [("sinh", -90, 90), ("cosh", -90, 90), ("erfc", -4, 4), ("erfc", 9, 10.1), ("erfc", -0.01, 0.01)],
 )
 def test_exact__ranges(name: str, low: float, high: float) -> None:
     values = np.random.default_rng(1).uniform(low, high, 1000).astype(np.float32)
@@ -154,3 +172,18 @@ def test_exact__rounded_twice_is_caught() -> None:
         with gmpy2.context(precision=53):
             twice = np.float32(float(gmpy2.log(gmpy2.mpfr(x))))
         assert int(twice.view(np.uint32)) != rounded_by_mpfr(gmpy2.log, pattern)
+
+
+def test_exact__atan2() -> None:
+    special = np.array(SPECIAL, dtype=np.uint32).view(np.float32)
+    tiny = (np.arange(1, 40, 2) * 2.0**-149).astype(np.float32)  # quotients by 2 are midpoints
+    values = np.concatenate([special, tiny, -tiny, np.array([2, -2, 3, -7, 1e-3, 2.0**100], np.float32)])
+    y, x = (a.reshape(-1) for a in np.meshgrid(values, values))
+    got = exact.atan2(y, x).view(np.uint32)
+    for a, b, result in zip(y.tolist(), x.tolist(), got.tolist(), strict=True):
+        with gmpy2.context(precision=900):  # 2**-149 / 2**128, cubed, beside itself
+            precise = gmpy2.atan2(gmpy2.mpfr(a), gmpy2.mpfr(b))
+        with gmpy2.context(FLOAT32):
+            value = float(gmpy2.mpfr(precise, 24))
+        right = 0x7FC00000 if math.isnan(value) else int(np.float32(value).view(np.uint32))
+        assert result == right, f"atan2({a}, {b}) is 0x{result:08x}, not 0x{right:08x}"

@@ -352,3 +352,21 @@ def test_convert__layers_of_repdl_with_torchs_arithmetic():
     nn.utils.parametrize.remove_parametrizations(converted[0], "weight")
     assert layer.eval().weight.shape == (6, 4) and type(converted[0]) is nn.Linear
     assert not repdl.audit(hooked, torch.ones(1, 4)).ok  # which was not converted
+
+
+@pytest.mark.parametrize("dim", [0, 1, None])
+def test_weight_norm__of_torch_under_enable(dim: int | None) -> None:
+    x = repdl.random.randn(2, 3, 8, generator=repdl.random.Generator(1))
+    layers = [m.Conv1d(3, 4, 3) for m in (nn, torch.nn)]
+    layers[1].load_state_dict(layers[0].state_dict())
+    ours = nn.utils.parametrizations.weight_norm(layers[0], dim=dim)
+    expected = ours(x)
+    ops.sum(ops.square(expected)).backward()
+    with repdl.enabled():
+        theirs = torch.nn.utils.parametrizations.weight_norm(layers[1], dim=dim)
+        found = theirs(x)
+        found.square().sum().backward()
+    assert_same_bits(found.detach(), expected.detach())
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert a.grad is not None and b.grad is not None
+        assert_same_bits(a.grad, b.grad)

@@ -5,6 +5,7 @@ Those of one tensor are in `repdl.ops.unary`, with which they share the family e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
@@ -14,7 +15,7 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.dtypes import ALL
+from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import (
     ArgumentError,
     DTypeError,
@@ -30,7 +31,7 @@ from repdl.ops._pointwise import pointwise
 from repdl.replay import replayed, replayed_numbers
 from repdl.rows import Tried
 
-__all__ = ["add", "div", "maximum", "minimum", "mul", "sub"]
+__all__ = ["add", "atan2", "div", "maximum", "minimum", "mul", "sub"]
 
 Operand = torch.Tensor | float | int
 Function = Callable[..., torch.Tensor]
@@ -84,6 +85,31 @@ _div_floor: Callable[..., torch.Tensor] = _binary(
 _div_trunc: Callable[..., torch.Tensor] = _binary(
     "div_trunc", _flat, _flat, order="`input / other`, rounded, then without its fraction", backward="+0 and +0"
 )
+_atan2: Callable[..., torch.Tensor] = pointwise(
+    "atan2(Tensor input, Tensor other, str contract) -> Tensor",
+    {
+        "input": lambda g, input, other, contract: _turned(g, other, input, other, contract),
+        "other": lambda g, input, other, contract: _ops.neg(_turned(g, input, input, other, contract)),
+    },
+    family="elementwise",
+    dtypes=Dtypes(SINGLE),
+    order="the exact angle of the point (other, input), in [-pi, pi], rounded to nearest even; of input +0 or -0 it is "
+    "that zero where the sign bit of other is clear, else ±pi, rounded; for infinities the limits, of two ±pi / 4 or "
+    "±3 pi / 4",
+    backward="`g * (other * r)` and `-(g * (input * r))`, `r = 1 / (input * input + other * other)`, +0 where "
+    "that sum is 0",
+    tried=Tried("binary"),
+)
+
+
+def _turned(g: torch.Tensor, by: torch.Tensor, y: torch.Tensor, x: torch.Tensor, contract: str) -> torch.Tensor:
+    """`g * (by * (1 / (y * y + x * x)))`, as torch's with 0 for a quotient by 0."""
+    square = _add(_mul(y, y, contract), _mul(x, x, contract), contract)
+    zero = (_ops.sign(square.detach()) == 0) & ~square.detach().isnan()
+    divisor = _ops.where(zero, constant(math.inf, square.dtype, square.device), square, contract)
+    return _mul(g, _mul(by, _ops.reciprocal(divisor), contract), contract)
+
+
 _maximum: Callable[..., torch.Tensor] = _binary(
     "maximum",
     lambda g, input, other: _extremum_backward(g, input, other),
@@ -314,6 +340,22 @@ def div(
     if pair is None:
         return torch.div(input, other, rounding_mode=rounding_mode)  # type: ignore[arg-type]
     return (_div_floor if rounding_mode == "floor" else _div_trunc)(*pair, name)
+
+
+@replayed
+def atan2(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
+    """The angle of the point (`other`, `input`), broadcast, float32 and halves, correctly rounded to float32.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.atan2.html
+    """
+    check_tensor("atan2", input=input, other=other)
+    pair = operands("atan2", input, other, divides=True)
+    assert pair is not None
+    return _atan2(*pair, contract_name(contract))
 
 
 @replayed

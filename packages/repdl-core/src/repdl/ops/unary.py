@@ -25,8 +25,17 @@ from repdl.rows import Tried
 
 __all__ = [
     "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
     "cos",
+    "cosh",
     "erf",
+    "erfc",
+    "erfinv",
     "exp",
     "exp2",
     "expm1",
@@ -41,6 +50,7 @@ __all__ = [
     "sigmoid",
     "sign",
     "sin",
+    "sinh",
     "sqrt",
     "square",
     "tan",
@@ -49,7 +59,8 @@ __all__ = [
 
 Tensor = torch.Tensor
 _ops = registry.functions
-_LN_2, _LN_10, _ERF_SLOPE = 0.6931471805599453, 2.302585092994046, 1.1283791670955126  # 2 / sqrt(pi)
+_LN_2, _LN_10 = 0.6931471805599453, 2.302585092994046
+_ERF_SLOPE, _ERFINV_SLOPE = 1.1283791670955126, 0.886226925452758  # 2 / sqrt(pi) and its reciprocal
 
 
 class Unary(Protocol):
@@ -156,6 +167,68 @@ abs = _unary(
     backward="`g * sign(x)`",
     whole=True,
 )
+acos = _exact(
+    "acos",
+    "Arc cosine",
+    lambda g, input: _ops.neg(_mul(g, _ops.rsqrt(_sub(1, _mul(input, input))))),
+    value="angle whose cosine is x",
+    special="+0 for 1, NaN beyond ±1",
+    backward="`-(g * rsqrt(1 - x * x))`",
+    autocast=FLOAT32_ON_CUDA,
+    hard="328885a3 39826222 3f000000 3f000001 bf000001 3f7fffff bf7fffff bf800000 3f800001 00000001",
+    scale=1.0,
+)
+acosh = _exact(
+    "acosh",
+    "Inverse hyperbolic cosine",
+    lambda g, input: _mul(g, _ops.rsqrt(_sub(_mul(input, input), 1))),
+    value="log(x + sqrt(x² - 1))",
+    special="+0 for 1, NaN for x < 1, inf for inf",
+    backward="`g * rsqrt(x * x - 1)`",
+    hard="4bdd65a5 655890d3 6eb1a8ec 3f800000 3f800001 3f7fffff 7f7fffff 40000000",
+    magnitudes=500,
+)
+asin = _exact(
+    "asin",
+    "Arc sine",
+    lambda g, input: _mul(g, _ops.rsqrt(_sub(1, _mul(input, input)))),
+    value="angle whose sine is x",
+    special="a zero is kept; NaN beyond ±1",
+    backward="`g * rsqrt(1 - x * x)`",
+    autocast=FLOAT32_ON_CUDA,
+    hard="3f000000 3f000001 bf000001 3f7fffff bf7fffff bf800000 3f800001 00000001 807fffff",
+    scale=1.0,
+)
+asinh = _exact(
+    "asinh",
+    "Inverse hyperbolic sine",
+    lambda g, input: _mul(g, _ops.rsqrt(_add(_mul(input, input), 1))),
+    value="log(x + sqrt(x² + 1))",
+    special="a zero is kept; ±inf for ±inf",
+    backward="`g * rsqrt(x * x + 1)`",
+    hard="4bdd65a5 655890d3 6eb1a8ec cbdd65a5 3f800000 7f7fffff 00000001 807fffff 39800000",
+    magnitudes=500,
+)
+atan = _exact(
+    "atan",
+    "Arc tangent",
+    lambda g, input: _div(g, _add(_mul(input, input), 1)),
+    value="angle whose tangent is x",
+    special="a zero is kept; ±pi / 2, rounded, for ±inf",
+    backward="`g / (x * x + 1)`",
+    hard="3d8d6b23 bd8d6b23 3ed413cd 3ed413ce 401a827a 401a8279 4b800000 7f7fffff 00000001 807fffff",
+    magnitudes=500,
+)
+atanh = _exact(
+    "atanh",
+    "Inverse hyperbolic tangent",
+    lambda g, input: _div(g, _sub(1, _mul(input, input))),
+    value="log((1 + x) / (1 - x)) / 2",
+    special="a zero is kept; ±inf for ±1, NaN beyond",
+    backward="`g / (1 - x * x)`",
+    hard="3f7fffff bf7fffff 3f800001 3f000000 39800000 00000001 807fffff",
+    scale=1.0,
+)
 cos = _exact(
     "cos",
     "Cosine",
@@ -165,6 +238,16 @@ cos = _exact(
     hard="5f18b878 6115cb11 7908cd73 f908cd73 3fc90fdb 40490fdb 49800000 49800001 7f7fffff 00000001 c9800001 5f19af31",
     magnitudes=500,
 )
+cosh = _exact(
+    "cosh",
+    "Hyperbolic cosine",
+    lambda g, input: _mul(g, _ops.sinh(input)),
+    special="inf for ±inf",
+    backward="`g * sinh(x)`",
+    autocast=FLOAT32_ON_CUDA,
+    hard="42b2d4fc 42b2d4fd c2b2d4fd 39800000 39b504f3 00000001 42b40000",
+    scale=90.0,
+)
 erf = _exact(
     "erf",
     "Error function",
@@ -172,6 +255,27 @@ erf = _exact(
     special="a zero is kept; ±1 for ±inf",
     backward="`g * (exp(-(x * x)) * (2 / sqrt(pi)))`",
     hard="407ad446 407ad447 c07ad447 00000001 807fffff 3f800000 39800000",
+)
+erfc = _exact(
+    "erfc",
+    "`1 - erf(input)`",
+    lambda g, input: _mul(g, _mul(_ops.exp(_ops.neg(_mul(input, input))), -_ERF_SLOPE)),
+    value="1 - erf(x)",
+    special="2 for -inf, +0 for inf",
+    backward="`g * (exp(-(x * x)) * (-2 / sqrt(pi)))`",
+    hard="b76c9f62 4120ddfb 4120ddfc 41131ce0 c07ad446 33000000 b3800000 00000001 3f800000",
+    scale=11.0,
+)
+erfinv = _exact(
+    "erfinv",
+    "Inverse error function",
+    lambda g, y: _mul(g, _mul(_ops.exp(_mul(y, y)), _ERFINV_SLOPE)),
+    value="number whose erf is x",
+    special="a zero is kept; ±inf for ±1, NaN beyond",
+    backward="`g * (exp(y * y) * (sqrt(pi) / 2))`",
+    autocast=FLOAT32_ON_CUDA,
+    hard="3e28c827 be28c827 3f7fffff bf7fffff 3f7f22d5 3f7f22d6 3f800001 00000001 807fffff",
+    scale=1.0,
 )
 exp = _exact(
     "exp",
@@ -292,6 +396,16 @@ sin = _exact(
     backward="`g * cos(x)`",
     hard="46199998 c6199998 3fc90fdb 40490fdb 49800000 49800001 7f7fffff 00000001 c9800001 5f19af31",
     magnitudes=500,
+)
+sinh = _exact(
+    "sinh",
+    "Hyperbolic sine",
+    lambda g, input: _mul(g, _ops.cosh(input)),
+    special="a zero is kept; ±inf for ±inf",
+    backward="`g * cosh(x)`",
+    autocast=FLOAT32_ON_CUDA,
+    hard="3a1285ff ba1285ff 42b2d4fc 42b2d4fd c2b2d4fd 39800000 00000001 807fffff 42b40000",
+    scale=90.0,
 )
 sqrt = _unary(
     "sqrt",

@@ -15,7 +15,9 @@ from typing import Any
 import torch
 
 from repdl import ops
+from repdl.contract import contract_name
 from repdl.errors import UnsupportedError
+from repdl.ops._renorm import check_norm, renorm
 from repdl.overrides.draws import DRAWS
 from repdl.overrides.scaling import unscale, update_scale
 
@@ -68,6 +70,13 @@ def _embedding(
 ) -> Tensor:
     place = None if padding_idx == -1 else padding_idx
     return ops.embedding(indices, weight, place, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+
+
+def _embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    norm, p = check_norm("embedding_renorm_", max_norm, norm_type)
+    assert norm is not None
+    renorm(weight, indices, norm, p, contract_name(None))
+    return weight
 
 
 _MODES = "sum", "mean", "max"
@@ -232,6 +241,10 @@ def _cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
     return ops.cdist(x1, x2, p)
 
 
+def _times(number: float) -> Function:
+    return lambda input: ops.mul(input, number)
+
+
 def _einsum(equation: str, tensors: Any) -> Tensor:
     return ops.einsum(equation, *tensors)
 
@@ -260,21 +273,21 @@ FUNCTIONS: dict[str, Row] = {
     "_amp_foreach_non_finite_check_and_unscale_": Row(unscale, as_given=True),
     "_amp_update_scale_": Row(update_scale, as_given=True),
     **_same("""
-        abs adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d add addbmm addcdiv addcmul addmm addmv
-        addr amax amin aminmax avg_pool1d avg_pool2d avg_pool3d baddbmm bilinear binary_cross_entropy
-        binary_cross_entropy_with_logits bincount bmm celu chain_matmul clamp conv1d conv2d conv3d
-        conv_transpose1d conv_transpose2d conv_transpose3d corrcoef cos cosine_embedding_loss cosine_similarity
-        cov cross ctc_loss cummax cummin cumprod cumsum cumulative_trapezoid dist dot erf exp exp2
-        expm1 floor_divide fmax fmin fmod gelu glu gru_cell hardshrink hardsigmoid hardswish hardtanh
-        hinge_embedding_loss huber_loss hypot index_add index_reduce inner kl_div kthvalue l1_loss
-        leaky_relu lerp linear log log10 log1p log2 log_softmax logaddexp logaddexp2 logcumsumexp logit
-        logsumexp lstm_cell margin_ranking_loss matmul max max_pool1d max_pool2d max_pool3d maximum mean median
-        min minimum mish mm mode mse_loss msort mul multi_margin_loss multilabel_margin_loss mv nanmean
-        nanmedian nanquantile nansum nll_loss pairwise_distance poisson_nll_loss pow prelu prod quantile
-        reciprocal relu relu6 remainder renorm rms_norm rnn_relu_cell rnn_tanh_cell rsqrt scatter_add
-        scatter_reduce selu sigmoid silu sin sinc smooth_l1_loss soft_margin_loss softmax softplus softshrink
-        sqrt std std_mean sub sum take_along_dim tan tanh threshold topk trace trapezoid
-        triplet_margin_loss var var_mean vdot xlogy
+        abs acos acosh adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d add addbmm addcdiv
+        addcmul addmm addmv addr amax amin aminmax asin asinh atan atan2 atanh avg_pool1d avg_pool2d
+        avg_pool3d baddbmm bilinear binary_cross_entropy binary_cross_entropy_with_logits bincount bmm celu
+        chain_matmul clamp conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d corrcoef
+        cos cosh cosine_embedding_loss cosine_similarity cov cross ctc_loss cummax cummin cumprod cumsum
+        cumulative_trapezoid dist dot erf erfc erfinv exp exp2 expm1 floor_divide fmax fmin fmod gelu glu
+        gru_cell hardshrink hardsigmoid hardswish hardtanh hinge_embedding_loss huber_loss hypot index_add
+        index_reduce inner kl_div kthvalue l1_loss leaky_relu lerp linear log log10 log1p log2 log_softmax
+        logaddexp logaddexp2 logcumsumexp logit logsumexp lstm_cell margin_ranking_loss matmul max
+        max_pool1d max_pool2d max_pool3d maximum mean median min minimum mish mm mode mse_loss msort mul
+        multi_margin_loss multilabel_margin_loss mv nanmean nanmedian nanquantile nansum nll_loss
+        pairwise_distance poisson_nll_loss pow prelu prod quantile reciprocal relu relu6 remainder renorm
+        rms_norm rnn_relu_cell rnn_tanh_cell rsqrt scatter_add scatter_reduce selu sigmoid silu sin sinc
+        sinh smooth_l1_loss soft_margin_loss softmax softplus softshrink sqrt std std_mean sub sum
+        take_along_dim tan tanh threshold topk trace trapezoid triplet_margin_loss var var_mean vdot xlogy
     """),
     **{name: Row(getattr(ops, name), ignored=_CUDNN) for name in ("group_norm", "layer_norm")},
     "batch_norm": Row(_batch_norm, ignored=_CUDNN),
@@ -283,9 +296,13 @@ FUNCTIONS: dict[str, Row] = {
     "rsub": Row(_rsub),
     "clamp_min": Row(_clamp_min),
     "clamp_max": Row(_clamp_max),
+    "linalg_cross": Row(_linalg_cross),
+    "deg2rad": Row(_times(math.pi / 180)),
+    "rad2deg": Row(_times(180 / math.pi)),
     "cdist": Row(_cdist, ignored=("compute_mode",)),
     "elu": Row(_elu),
     "embedding": Row(_embedding),
+    "embedding_renorm_": Row(_embedding_renorm),
     "embedding_bag": Row(_embedding_bag),
     "cross_entropy_loss": Row(_cross_entropy),
     "nll_loss_nd": Row(ops.nll_loss),
@@ -303,7 +320,6 @@ FUNCTIONS: dict[str, Row] = {
     "log_sigmoid": Row(ops.logsigmoid),
     "norm": Row(_norm),
     "linalg_vector_norm": Row(ops.vector_norm),
-    "linalg_cross": Row(_linalg_cross),
     "deg2rad": Row(_times(math.pi / 180)),
     "rad2deg": Row(_times(180 / math.pi)),
     "einsum": Row(_einsum, ignored=("path",)),

@@ -43,6 +43,7 @@ UNARY: dict[str, Callable[..., Any]] = {
 }
 BINARY: dict[str, Callable[..., Any]] = {
     "add": np.add,
+    "atan2": exact.atan2,
     "sub": np.subtract,
     "mul": np.multiply,
     "div": np.divide,

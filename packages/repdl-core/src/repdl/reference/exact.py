@@ -166,3 +166,142 @@ sigmoid = correctly_rounded(lambda x: WIDE.divide(1, _one_plus_exp(WIDE.minus(x)
 
 tanh = correctly_rounded(lambda x: x if x == 0 else WIDE.subtract(1, WIDE.divide(2, _one_plus_exp(WIDE.add(x, x)))))
 """The hyperbolic tangent: the zero itself for either zero, -1 for -inf, 1 for inf."""
+
+
+HALF_PI = WIDE.divide(PI, 2)
+
+
+def _arctan(x: Decimal) -> Decimal:
+    """Beyond 1 by its reciprocal; then three halvings of the angle, and the series."""
+    if x.is_nan() or x == 0:
+        return x
+    if x.copy_abs() > 1:
+        return WIDE.subtract(HALF_PI.copy_sign(x), _arctan(WIDE.divide(1, x)))
+    for _ in range(3):
+        x = WIDE.divide(x, WIDE.add(1, WIDE.sqrt(WIDE.add(1, WIDE.multiply(x, x)))))
+    square = WIDE.multiply(x, x).copy_negate()
+    power = total = x
+    n = 1
+    while power.copy_abs() > x.copy_abs() * Decimal("1e-120"):
+        n += 2
+        power = WIDE.multiply(power, square)
+        total = WIDE.add(total, WIDE.divide(power, n))
+    return WIDE.multiply(8, total)
+
+
+def _cosine_ratio(x: Decimal) -> Decimal:
+    """sqrt((1 - x) (1 + x)), NaN beyond 1."""
+    return WIDE.sqrt(WIDE.multiply(WIDE.subtract(1, x), WIDE.add(1, x)))
+
+
+def _arcsin(x: Decimal) -> Decimal:
+    if x == 0:
+        return x
+    return HALF_PI.copy_sign(x) if x.copy_abs() == 1 else _arctan(WIDE.divide(x, _cosine_ratio(x)))
+
+
+def _arccos(x: Decimal) -> Decimal:
+    """From the half of the angle, whose tangent is sqrt((1 - x) / (1 + x))."""
+    if x == -1:
+        return PI
+    return WIDE.multiply(2, _arctan(WIDE.divide(_cosine_ratio(x), WIDE.add(1, x))))
+
+
+def _of_sign(function: Callable[[Decimal], Decimal]) -> Callable[[Decimal], Decimal]:
+    """An odd function, from one on positive numbers and NaN."""
+    return lambda x: x if x == 0 else function(x.copy_abs()).copy_sign(x)
+
+
+def _half_sum(x: Decimal, sign: int) -> Decimal:
+    """(exp(x) + sign exp(-x)) / 2"""
+    return WIDE.divide(WIDE.add(WIDE.exp(x), WIDE.multiply(sign, WIDE.exp(x.copy_negate()))), 2)
+
+
+acos = correctly_rounded(_arccos)
+"""The angle whose cosine is x: +0 for 1, NaN beyond 1."""
+
+asin = correctly_rounded(_arcsin)
+"""The angle whose sine is x: the zero itself for either zero, NaN beyond 1."""
+
+atan = correctly_rounded(_arctan)
+"""The angle whose tangent is x: the zero itself for either zero, half of pi for inf."""
+
+cosh = correctly_rounded(lambda x: _half_sum(x, 1))
+"""The hyperbolic cosine: inf for the infinities."""
+
+sinh = correctly_rounded(_of_sign(lambda x: _half_sum(x, -1)))
+"""The hyperbolic sine: the zero itself for either zero, the infinities themselves."""
+
+acosh = correctly_rounded(
+    lambda x: (
+        Decimal("nan")
+        if x.is_nan() or x < 1
+        else WIDE.ln(WIDE.add(x, WIDE.sqrt(WIDE.multiply(WIDE.subtract(x, 1), WIDE.add(x, 1)))))
+    )
+)
+"""The inverse of the hyperbolic cosine: +0 for 1, NaN below it."""
+
+asinh = correctly_rounded(_of_sign(lambda x: WIDE.ln(WIDE.add(x, WIDE.sqrt(WIDE.add(WIDE.multiply(x, x), 1))))))
+"""The inverse of the hyperbolic sine: the zero itself for either zero, the infinities themselves."""
+
+atanh = correctly_rounded(_of_sign(lambda x: WIDE.divide(WIDE.ln(WIDE.divide(WIDE.add(1, x), WIDE.subtract(1, x))), 2)))
+"""The inverse of the hyperbolic tangent: the zero itself for either zero, the infinities for 1 and -1, NaN beyond."""
+
+
+def _erfc(x: Decimal) -> Decimal:
+    """1 - erf(x), in 200 digits, as it is 1e-45 for the largest x whose result is not +0."""
+    if x.is_nan():
+        return x
+    if x.copy_abs() > 11:
+        return Decimal(2) if x < 0 else Decimal(0)
+    square = WIDE.multiply(x, x)
+    term = total = x
+    n = 0
+    while term.copy_abs() > Decimal("1e-120"):
+        n += 1
+        term = WIDE.divide(WIDE.multiply(term, WIDE.add(square, square)), 2 * n + 1)
+        total = WIDE.add(total, term)
+    factor = WIDE.multiply(WIDE.divide(2, WIDE.sqrt(PI)), WIDE.exp(square.copy_negate()))
+    return WIDE.subtract(1, WIDE.multiply(factor, total))
+
+
+def _erfinv(x: Decimal) -> Decimal:
+    """Newton's method from 0; erf is concave, so that no step goes beyond."""
+    if x.is_nan() or x >= 1:
+        return Decimal("inf") if x == 1 else Decimal("nan")
+    y = Decimal(0)
+    while True:
+        slope = CONTEXT.multiply(CONTEXT.divide(2, CONTEXT.sqrt(PI)), CONTEXT.exp(CONTEXT.multiply(y, y).copy_negate()))
+        step = CONTEXT.divide(CONTEXT.subtract(x, _erf(y)), slope)
+        y = CONTEXT.add(y, step)
+        if step.copy_abs() <= y * Decimal("1e-40"):
+            return y
+
+
+erfc = correctly_rounded(_erfc)
+"""1 - erf(x): 1 for either zero, 2 for -inf, +0 for inf."""
+
+erfinv = correctly_rounded(_of_sign(_erfinv))
+"""The inverse of the error function: the zero itself for either zero, the infinities for 1 and -1, NaN beyond."""
+
+
+def _angle(y: Decimal, x: Decimal) -> Decimal:
+    """That of the point (x, y)."""
+    if y.is_nan() or x.is_nan():
+        return Decimal("nan")
+    if y.is_infinite() and x.is_infinite():
+        y, x = Decimal(1).copy_sign(y), Decimal(1).copy_sign(x)
+    if y == 0:
+        return PI.copy_sign(y) if x.is_signed() else y
+    if x == 0 or y.is_infinite():
+        return HALF_PI.copy_sign(y)
+    acute = _arctan(WIDE.divide(y, x).copy_abs())
+    return (WIDE.subtract(PI, acute) if x < 0 else acute).copy_sign(y)
+
+
+def atan2(y: Array, x: Array) -> Array:
+    """The angle of (x, y), correctly rounded to float32; arrays of one shape."""
+    with np.errstate(all="ignore"):
+        values = [to_odd(_angle(Decimal(float(a)), Decimal(float(b)))) for a, b in zip(y.reshape(-1), x.reshape(-1))]
+        result = np.array(values, dtype=np.float64).astype(np.float32).reshape(y.shape)
+    return np.where(np.isnan(result), CANONICAL_NAN, result)

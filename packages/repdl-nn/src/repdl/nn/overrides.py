@@ -28,7 +28,7 @@ def _weights(given: Mapping[str, Tensor], suffix: str) -> dict[str, Tensor | Non
 
 @functools.lru_cache(maxsize=64)
 def _layer(make: Callable[..., Layer], sizes: tuple[int, ...], options: tuple[tuple[str, Any], ...]) -> Layer:
-    """A layer without memory, for its checks and its loops."""
+    """A layer of RepDL without memory, for its checks and its loops."""
     layer = make(*sizes[:2], **dict(options), device="meta")
     layer._update_flat_weights = lambda: None  # type: ignore[method-assign]
     return layer

@@ -30,7 +30,20 @@ def _near_integers() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.stack([a, a.nextafter(torch.tensor(0.0)), a.nextafter(2 * a)]), b
 
 
+def _near_midpoints() -> tuple[torch.Tensor, torch.Tensor]:
+    """Quotients that are midpoints of two subnormal numbers, or whose angle is one nearly, for all four quadrants."""
+    y = torch.cat([torch.arange(1.0, 200.0, 2.0) * 2.0**-149, torch.arange(1.0, 400.0, 3.0) * 2.0**-20])
+    x = torch.tensor([2.0, 4.0, 2.0**100, 1.0, 3.0, -2.0, -1.0]).unsqueeze(1)
+    return torch.cat([y, -y]), x
+
+
 CASES = [
+    Case("atan2", "near_midpoints", _near_midpoints),
+    Case(
+        "atan2",
+        "wide",
+        lambda: (floats(*range(0, 0x7F800000, 0x6000001)), floats(*range(1, 0x7F800000, 0x5000003)).unsqueeze(1)),
+    ),
     *(
         Case(op, "permuted", lambda: (uniform(2, 3, 4, 5).permute(2, 0, 1),), dtypes=DOUBLE)
         for op in ("exp", "relu", "sqrt")

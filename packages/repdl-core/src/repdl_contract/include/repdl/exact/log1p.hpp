@@ -1,7 +1,6 @@
 // log(1 + x), correctly rounded to float: proven on all 2**32 arguments by tools/exact/prove.py.
 //
-// 1 + x = 2**n (1 + f) in double. Where n = 0, f is x itself, however small; elsewhere 1 + x
-// is exact in double, or so large that its rounding does not matter.
+// Everything in double (logarithm.hpp).
 // log1p(+-0) = +-0, log1p(-1) = -inf, log1p(inf) = inf, log1p(x < -1) = NaN = 0x7fc00000.
 #pragma once
 
@@ -10,15 +9,7 @@
 namespace repdl::exact {
 
 REPDL_HD inline float log1p(float x) {
-  const Binade b = binade(1.0 + x);
-  const double f = b.n == 0.0 ? x : b.f;
-  const double tail = log_tail(f);
-
-  // high + low = n ln 2 + f without error but that of ln 2: |n ln 2| > |f|, or n = 0.
-  const double product = mul(b.n, 0x1.62e42fefa2p-1);  // exact: ln 2 to 40 bits, n to 8
-  const double high = product + f;
-  const double low = madd(b.n, 0x1.9ef35793c7673p-41, f - (high - product));  // the rest of ln 2
-  float result = static_cast<float>(high + (low - tail));
+  float result = static_cast<float>(log1p_double(x));
 
   // The nine arguments for which the double nearest to log(1 + x) is, or is too near, the midpoint
   // of two floats.

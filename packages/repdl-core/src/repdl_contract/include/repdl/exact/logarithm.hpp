@@ -38,4 +38,18 @@ REPDL_HD inline double log_tail(double f) {
   return half - mul(s, madd(z, p, half));
 }
 
+// log(1 + x) in double, of x > -1. Where n = 0, f is x itself, however small; elsewhere 1 + x is exact, or so large
+// that its rounding does not matter.
+REPDL_HD inline double log1p_double(double x) {
+  const Binade b = binade(1.0 + x);
+  const double f = b.n == 0.0 ? x : b.f;
+  const double tail = log_tail(f);
+
+  // high + low = n ln 2 + f without error but that of ln 2: |n ln 2| > |f|, or n = 0.
+  const double product = mul(b.n, 0x1.62e42fefa2p-1);  // exact: ln 2 to 40 bits, n to 8
+  const double high = product + f;
+  const double low = madd(b.n, 0x1.9ef35793c7673p-41, f - (high - product));  // the rest of ln 2
+  return high + (low - tail);
+}
+
 }  // namespace repdl::exact

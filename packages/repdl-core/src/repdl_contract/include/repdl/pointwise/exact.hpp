@@ -1,8 +1,18 @@
 // The correctly rounded functions (elementwise.md, pow.md) as pointwise functions.
 #pragma once
 
+#include "repdl/exact/acos.hpp"
+#include "repdl/exact/acosh.hpp"
+#include "repdl/exact/asin.hpp"
+#include "repdl/exact/asinh.hpp"
+#include "repdl/exact/atan.hpp"
+#include "repdl/exact/atan2.hpp"
+#include "repdl/exact/atanh.hpp"
 #include "repdl/exact/cos.hpp"
+#include "repdl/exact/cosh.hpp"
 #include "repdl/exact/erf.hpp"
+#include "repdl/exact/erfc.hpp"
+#include "repdl/exact/erfinv.hpp"
 #include "repdl/exact/exp.hpp"
 #include "repdl/exact/exp2.hpp"
 #include "repdl/exact/expm1.hpp"
@@ -14,6 +24,7 @@
 #include "repdl/exact/rsqrt.hpp"
 #include "repdl/exact/sigmoid.hpp"
 #include "repdl/exact/sin.hpp"
+#include "repdl/exact/sinh.hpp"
 #include "repdl/exact/tan.hpp"
 #include "repdl/exact/tanh.hpp"
 #include "repdl/pointwise/function.hpp"
@@ -150,7 +161,74 @@ struct PowTensor : Scalars {
   REPDL_HD T operator()(T base, T exponent) const { return exact::pow(base, exponent); }
 };
 
+template <class T>
+struct Acos : Scalars {
+  static constexpr auto op = "acos";
+  REPDL_HD T operator()(T x) const { return exact::acos(x); }
+};
+
+template <class T>
+struct Acosh : Scalars {
+  static constexpr auto op = "acosh";
+  REPDL_HD T operator()(T x) const { return exact::acosh(x); }
+};
+
+template <class T>
+struct Asin : Scalars {
+  static constexpr auto op = "asin";
+  REPDL_HD T operator()(T x) const { return exact::asin(x); }
+};
+
+template <class T>
+struct Asinh : Scalars {
+  static constexpr auto op = "asinh";
+  REPDL_HD T operator()(T x) const { return exact::asinh(x); }
+};
+
+template <class T>
+struct Atan : Scalars {
+  static constexpr auto op = "atan";
+  REPDL_HD T operator()(T x) const { return exact::atan(x); }
+};
+
+template <class T>
+struct Atanh : Scalars {
+  static constexpr auto op = "atanh";
+  REPDL_HD T operator()(T x) const { return exact::atanh(x); }
+};
+
+template <class T>
+struct Cosh : Scalars {
+  static constexpr auto op = "cosh";
+  REPDL_HD T operator()(T x) const { return exact::cosh(x); }
+};
+
+template <class T>
+struct Erfc : Scalars {
+  static constexpr auto op = "erfc";
+  REPDL_HD T operator()(T x) const { return exact::erfc(x); }
+};
+
+template <class T>
+struct Erfinv : Scalars {
+  static constexpr auto op = "erfinv";
+  REPDL_HD T operator()(T x) const { return exact::erfinv(x); }
+};
+
+template <class T>
+struct Sinh : Scalars {
+  static constexpr auto op = "sinh";
+  REPDL_HD T operator()(T x) const { return exact::sinh(x); }
+};
+
+template <class T>
+struct Atan2 : Scalars {
+  static constexpr auto op = "atan2";
+  REPDL_HD T operator()(T y, T x) const { return exact::atan2(y, x); }
+};
+
 using ExactFunctions =
-    List<Cos, Erf, Exp, Exp2, Expm1, Log, Log10, Log1p, Log2, Rsqrt, Sigmoid, Sin, Tan, Tanh, PowTensor>;
+    List<Acos, Acosh, Asin, Asinh, Atan, Atan2, Atanh, Cos, Cosh, Erf, Erfc, Erfinv, Exp, Exp2, Expm1, Log, Log10, Log1p,
+         Log2, PowTensor, Rsqrt, Sigmoid, Sin, Sinh, Tan, Tanh>;
 
 }  // namespace repdl::pointwise

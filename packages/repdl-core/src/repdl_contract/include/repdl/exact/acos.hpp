@@ -1,0 +1,4 @@
+// acos(x): shares everything with asin.
+#pragma once
+
+#include "repdl/exact/asin.hpp"

@@ -1,0 +1,4 @@
+// cosh(x): shares everything with sinh.
+#pragma once
+
+#include "repdl/exact/sinh.hpp"
