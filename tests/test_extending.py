@@ -102,9 +102,9 @@ def test_extending__check(printed: dict[str, str]) -> None:
 
 def test_extending__parity(printed: dict[str, str]) -> None:
     text = printed["pytest tests"]
-    for dtype in ("", "_bf16", "_f16"):
-        assert f"TestSumSquares::test_parity__op[sum_squares{dtype}] PASSED" in text
-    assert "TestMine::test_parity__op[matmul_bf16] PASSED" in text and "matmul_f64" not in text
+    for dtype in ("written", "bf16", "f16"):
+        assert f"TestSumSquares::test_parity__op[sum_squares__{dtype}] PASSED" in text
+    assert "TestMine::test_parity__op[matmul__bf16] PASSED" in text and "matmul__f64" not in text
     assert "FAILED" not in text and "SKIPPED" not in text
 
 

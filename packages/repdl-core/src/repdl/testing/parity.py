@@ -52,8 +52,8 @@ class ParityTests:
         groups: dict[str, list[Case]] = {}
         for case in known:
             if case.op in ops:
-                name = case.op if case.derived is None else f"{case.op}_{NAMES[case.derived]}"
-                groups.setdefault(name, []).append(case)
+                dtype = "written" if case.derived is None else NAMES[case.derived]
+                groups.setdefault(f"{case.op}__{dtype}", []).append(case)
         chosen = {name: group for name, group in groups.items() if any(covers(case, self.backend) for case in group)}
         metafunc.parametrize("of_op", chosen.values(), ids=chosen.keys())
 
