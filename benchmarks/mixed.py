@@ -12,14 +12,12 @@ ours to torch's: 1.0 is as fast, more is slower.
 
 from __future__ import annotations
 
-import argparse
 import copy
-import statistics
-import time
 from collections.abc import Callable
 
 import torch
 from torch import nn
+from turns import arguments, compare
 
 import repdl
 
@@ -93,30 +91,8 @@ def stepper(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> Cal
     return step
 
 
-def turn(step: Callable[[], None], seconds: float) -> float:
-    """Milliseconds a step, over so many seconds after 0.1 that do not count."""
-    begin = time.perf_counter()
-    while time.perf_counter() < begin + 0.1:
-        step()
-    times, begin = [], time.perf_counter()
-    while time.perf_counter() < begin + seconds:
-        before = time.perf_counter()
-        step()
-        times.append((time.perf_counter() - before) * 1e3)
-    return statistics.median(times)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=2, metavar="N")
-    parser.add_argument("--rounds", type=int, default=15, metavar="N")
-    parser.add_argument("--seconds", type=float, default=0.5, metavar="S", help="of a turn")
-    parser.add_argument("--only", default=",".join(MODELS), help="names, with commas between")
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    repdl.set_num_threads(args.threads)
-    torch.manual_seed(0)
-    print(f"cpu backend: {dict(repdl.backends()['cpu'].details)}")
+    args = arguments(__doc__, MODELS)
     for name in args.only.split(","):
         make, shape = MODELS[name]
         images, labels = torch.rand(shape), torch.randint(10, shape[:1])
@@ -125,13 +101,7 @@ def main() -> None:
             "torch": stepper(plain, images, labels),
             "repdl": stepper(repdl.from_torch_module(copy.deepcopy(plain), strict=False), images, labels),
         }
-        times: dict[str, list[float]] = {side: [] for side in steps}
-        for number in range(args.rounds):
-            for side in sorted(steps, reverse=bool(number % 2)):
-                times[side].append(turn(steps[side], args.seconds))
-        ratio = statistics.median(ours / theirs for ours, theirs in zip(times["repdl"], times["torch"]))
-        torchs, ours = (statistics.median(times[side]) for side in ("torch", "repdl"))
-        print(f"{name}, {args.threads} threads: torch {torchs:.2f} ms, repdl {ours:.2f} ms, repdl / torch {ratio:.3f}")
+        compare(name, steps, args)
 
 
 if __name__ == "__main__":

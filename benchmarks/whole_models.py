@@ -11,16 +11,14 @@ ratios, ours to torch's: 1.0 is as fast, more is slower.
 
 from __future__ import annotations
 
-import argparse
 import copy
-import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from mixed import turn
 from torch import nn
+from turns import arguments, compare
 
 import repdl
 
@@ -75,34 +73,19 @@ def inference(side: str, model: nn.Module, batch: Batch) -> Callable[[], None]:
     return call
 
 
+def use(side: str) -> None:
+    examples.F, examples.ops = FUNCTIONS[side]  # type: ignore[attr-defined]
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=2, metavar="N")
-    parser.add_argument("--rounds", type=int, default=15, metavar="N")
-    parser.add_argument("--seconds", type=float, default=0.5, metavar="S", help="of a turn")
-    parser.add_argument("--only", default=",".join(MODELS), help="names, with commas between")
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    repdl.set_num_threads(args.threads)
-    torch.manual_seed(0)
-    print(f"cpu backend: {dict(repdl.backends()['cpu'].details)}")
+    args = arguments(__doc__, MODELS)
     for name in args.only.split(","):
         make, draw = MODELS[name]
         plain, batch = make(), draw()
         sides = {"torch": plain, "repdl": repdl.from_torch_module(plain)}
         for work in step, inference:
             calls = {side: work(side, model, batch) for side, model in sides.items()}
-            times: dict[str, list[float]] = {side: [] for side in sides}
-            for number in range(args.rounds):
-                for side in sorted(sides, reverse=bool(number % 2)):
-                    examples.F, examples.ops = FUNCTIONS[side]  # type: ignore[attr-defined]
-                    times[side].append(turn(calls[side], args.seconds))
-            ratio = statistics.median(ours / theirs for ours, theirs in zip(times["repdl"], times["torch"]))
-            torchs, ours = (statistics.median(times[side]) for side in ("torch", "repdl"))
-            print(
-                f"{name}, {work.__name__}, {args.threads} threads:"
-                f" torch {torchs:.2f} ms, repdl {ours:.2f} ms, repdl / torch {ratio:.3f}"
-            )
+            compare(f"{name}, {work.__name__}", calls, args, before=use)
 
 
 if __name__ == "__main__":

@@ -102,8 +102,9 @@ def test_extending__check(printed: dict[str, str]) -> None:
 
 def test_extending__parity(printed: dict[str, str]) -> None:
     text = printed["pytest tests"]
-    assert text.count("TestSumSquares::test_parity__case[") == 6
-    assert "TestMine::test_parity__case[matmul__special_bf16] PASSED" in text
+    for dtype in ("written", "bf16", "f16"):
+        assert f"TestSumSquares::test_parity__op[sum_squares__{dtype}] PASSED" in text
+    assert "TestMine::test_parity__op[matmul__bf16] PASSED" in text and "matmul__f64" not in text
     assert "FAILED" not in text and "SKIPPED" not in text
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+import repdl
 from repdl import ops
-from repdl.testing import assert_same_bits, uniform
+from repdl.backend import get_backend
+from repdl.ops._root import root
+from repdl.testing import assert_same_bits, generated, uniform
+from repdl.testing.dtypes import in_dtype
 from repdl.testing.oracle import assert_rejected
 
 INF = float("inf")
@@ -25,6 +29,23 @@ def test_norm__gradients_at_zeros_are_torchs(order: float) -> None:
         (e,) = torch.autograd.grad(exact, theirs, weights.double(), allow_unused=True, materialize_grads=True)
         assert ((actual - exact).abs() <= 2.0**-20 * exact.abs()).all()
         assert ((a - e).abs() <= 2.0**-20 * e.abs().clamp(min=1)).all(), (a, e)
+
+
+def test_root__has_the_same_bits_with_and_without_gradients() -> None:
+    """Zeros of both signs, NaN, infinities, subnormal and negative numbers; it is two formulas."""
+    special = torch.cat([generated.specials(), uniform(1, 300).abs(), uniform(2, 300, scale=2.0**-130)])
+    for dtype in (torch.float32, torch.float64):
+        x = in_dtype(special, dtype)
+        for backend in repdl.backends():
+            if repdl.backends()[backend].error is None and get_backend(backend).device == "cpu":
+                with repdl.use_backend(backend):
+                    with torch.no_grad():
+                        without = root(x, "v1")
+                    for given in (x, x.clone().requires_grad_()):
+                        assert_same_bits(root(given, "v1").detach(), without, f"{backend}, {dtype}")
+                zeros = without[x == 0]
+                assert zeros.numel() >= 2 and not zeros.signbit().any()
+                assert ((without > 0) & (x < torch.finfo(dtype).tiny)).any(), "of a subnormal number"
 
 
 def test_norm__nan_counts() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -58,14 +58,14 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def test_parity_suite__the_reference_runs_once_a_contract(calls: list[str]) -> None:
-    Suite().test_parity__case(CASE)
+    Suite().test_parity__op([CASE])
     assert calls == [*CONTRACTS, *ODD_CONTRACTS]
 
 
 def test_parity_suite__names_case_contract_and_setting(calls: list[str]) -> None:
     MISTAKEN.update({("three", "v1"), ("one", "sequential"), ("two", ODD_CONTRACTS[1])})
     with pytest.raises(AssertionError) as caught:
-        Suite().test_parity__case(CASE)
+        Suite().test_parity__op([CASE])
     lines = str(caught.value).splitlines()
     expected = [("v1", "three"), ("sequential", "one"), (ODD_CONTRACTS[1], "two")]
     assert len(lines) == 3
@@ -79,16 +79,16 @@ def test_parity_suite__every_setting_is_compared(contract: str, calls: list[str]
         MISTAKEN.clear()
         MISTAKEN.add((name, contract))
         with pytest.raises(AssertionError, match=f"^sum__row_65 {contract} on mistaken, {name} output"):
-            Suite().test_parity__case(CASE)
+            Suite().test_parity__op([CASE])
 
 
 def test_parity_suite__recorded_bits(calls: list[str]) -> None:
     unrecorded = Case("sum", "unrecorded", CASE.make)
     with pytest.raises(AssertionError, match="^sum__unrecorded on reference: digests {.*}, recorded None$"):
-        Suite().test_parity__case(unrecorded)
+        Suite().test_parity__op([unrecorded])
     other = Case("sum", "row_65", lambda: (uniform(9, 2, 65), [1], False))
     with pytest.raises(AssertionError, match="^sum__row_65 on reference: digests {.*}, recorded {.*}$"):
-        Suite().test_parity__case(other)
+        Suite().test_parity__op([CASE, other])
 
 
 def test_parity_suite__an_exception_names_the_setting(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,16 +101,24 @@ def test_parity_suite__an_exception_names_the_setting(calls: list[str], monkeypa
     assert isinstance(caught.value.__cause__, ValueError)
 
 
+def test_parity_suite__a_case_that_raises_is_named(calls: list[str]) -> None:
+    wrong = Case("sum", "wrong", lambda: (1 / 0,))
+    with pytest.raises(AssertionError, match="^sum__wrong on reference: ZeroDivisionError: division by zero$"):
+        Suite().test_parity__op([CASE, wrong, CASE])
+
+
 def test_parity_suite__collects_what_the_backend_has(calls: list[str]) -> None:
     class Metafunc:
-        def parametrize(self, name: str, values: list[Case], ids: Any) -> None:
-            assert name == "case"
-            self.cases = values
+        def parametrize(self, name: str, values: Iterable[list[Case]], ids: Iterable[str]) -> None:
+            assert name == "of_op"
+            self.groups = dict(zip(ids, values, strict=True))
 
     metafunc = Metafunc()
     Suite().pytest_generate_tests(metafunc)
-    known = {case for case in cases("sum") if case.op == "sum" and case.derived is not torch.float64}
-    known |= {
-        case for case in cases() if OPS[case.op].formula is not None and not OPS[case.op].calls
-    }  # needs no kernel
-    assert {str(case) for case in metafunc.cases} == {str(case) for case in known}, "no kernel for float64 is claimed"
+    known = [case for case in cases("sum") if case.op == "sum" and case.derived is not torch.float64]
+    # A formula of no ops needs no kernel.
+    known += [case for case in cases() if OPS[case.op].formula is not None and not OPS[case.op].calls]
+    assert {str(case) for group in metafunc.groups.values() for case in group} == {str(case) for case in known}
+    assert {"sum__written", "sum__bf16", "sum__f16"} <= metafunc.groups.keys(), "no kernel for float64 is claimed"
+    for name, group in metafunc.groups.items():
+        assert {case.op for case in group} == {name.partition("__")[0]}

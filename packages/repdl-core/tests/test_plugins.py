@@ -181,6 +181,6 @@ def test_parity__of_other_projects(site: Site, printed: dict[str, str]) -> None:
     site.write("test_theirs.py", SUITE)
     status, text = site.python("-m", "pytest", "-v", "-p", "no:cacheprovider", "test_theirs.py")
     assert status == 0, text
-    assert "test_parity__case[twofold__special_f64] PASSED" in text
-    assert text.count("test_parity__case[twofold__") == 3
+    assert "test_parity__op[twofold__f64] PASSED" in text
+    assert text.count("test_parity__op[twofold") == 2
     assert "BrokenPluginWarning: odd-dist: the cases of paired failed to load: ModuleNotFoundError" in text

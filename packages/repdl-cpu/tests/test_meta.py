@@ -7,7 +7,7 @@ op that the mistake can touch have to show it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from repdl.registry import OPS, implementations
 from repdl.testing import ODD_CONTRACTS, Case, assert_same_bits, cases, check_parity, run_on
 
 Function = Callable[..., Any]
+Change = Callable[[torch.Tensor], torch.Tensor]
 
 WHOLE = {"bernoulli", "bernoulli_scalar", "poisson", "random_integers", "random_permutation", "random_words"}
 """Draws of whole numbers."""
@@ -38,6 +39,8 @@ NEVER_SUBNORMAL = {
         "log10",
         "log2",
         "log_softmax",
+        "logit",
+        "multilabel_margin_loss",
         "rsqrt",
         "sign",
         "sqrt",
@@ -45,10 +48,10 @@ NEVER_SUBNORMAL = {
     ),
     *WHOLE,
 }
-# The results are equal, rounded.
+# The results are equal, rounded: beside 1 (a margin of 1, too) or squared, a subnormal number is nothing.
 SUBNORMAL_ARGUMENT_IS_ZERO = {
     *("cos", "exp", "exp2", "hardsigmoid", "huber_loss", "log_softmax", "mse_loss", "sigmoid", "smooth_l1_loss"),
-    *("logsigmoid", "softmax", "square", "tanhshrink", *DRAWS),
+    *("logsigmoid", "multilabel_margin_loss", "sinc", "softmax", "square", "tanhshrink", "var", *DRAWS),
 }
 
 
@@ -56,7 +59,7 @@ SINGLE = [case for case in cases() if not case.derived]
 """The cases whose kernels are float32: the mistakes here are made in those."""
 
 
-def tensors(args: tuple[Any, ...], change: Callable[[torch.Tensor], torch.Tensor]) -> tuple[Any, ...]:
+def tensors(args: tuple[Any, ...], change: Change) -> tuple[Any, ...]:
     """The arguments, with `change` applied to each tensor, in lists too."""
     return tuple(
         [change(x) if isinstance(x, torch.Tensor) else x for x in a]
@@ -68,7 +71,7 @@ def tensors(args: tuple[Any, ...], change: Callable[[torch.Tensor], torch.Tensor
     )
 
 
-def outputs(result: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+def outputs(result: Any, change: Change) -> Any:
     """The result, with `change` applied to each of its tensors."""
     return tensors((result,), change)[0] if not isinstance(result, tuple) else tensors(result, change)
 
@@ -135,8 +138,6 @@ def matmul_with(dot: Function) -> dict[str, Function]:
 
 REFERENCE = implementations(get_backend("reference"))
 NOT_IN_PLACE = {op for op in REFERENCE if not OPS[op].mutates}
-FORMULAS = {op for op in NOT_IN_PLACE if OPS[op].formula is not None and op not in get_backend("cpu").ops}
-"""Ops without a kernel: what could flush a subnormal number is a kernel of another op, with cases of its own."""
 
 
 @cache
@@ -145,33 +146,37 @@ def right(case: Case) -> Any:
     return run_on(case, "v1", "reference")
 
 
-def caught(gives: Callable[[Case], Any], ops: Collection[str]) -> dict[str, list[str]]:
-    """Op -> its cases, of those ops, that fail where `gives` the outputs is what a backend does."""
-    failed: dict[str, list[str]] = {}
+def differs(case: Case, actual: Any) -> bool:
+    """Whether the parity checks fail where a backend gives these outputs."""
+    try:
+        assert_same_bits(actual, right(case), str(case))
+    except AssertionError:
+        return True
+    return False
+
+
+def differs_before(change: Change, case: Case) -> bool:
+    """Whether they fail where the reference is given changed tensors."""
+    args = case.args()
+    seen = tensors(args, change)
+    same = all(x is y for a, b in zip(args, seen) for x, y in (zip(a, b) if isinstance(a, list) else [(a, b)]))
+    return not same and differs(case, REFERENCE[case.op](*seen))
+
+
+def differs_after(change: Change, case: Case) -> bool:
+    """Whether they fail where the reference's outputs are changed."""
+    return differs(case, outputs(right(case), change))
+
+
+def unseen(mistake: Callable[[Case], bool], but: Collection[str] = ()) -> list[str]:
+    """The ops beside `but` of which no case shows the mistake."""
+    of_op: dict[str, list[Case]] = {op: [] for op in NOT_IN_PLACE.difference(but)}
     for case in SINGLE:
-        if case.op in ops:
-            try:
-                assert_same_bits(gives(case), right(case), str(case))
-            except AssertionError:
-                failed.setdefault(case.op, []).append(case.name)
-    return failed
-
-
-def caught_before(change: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, list[str]]:
-    """Those that fail where the reference is given changed tensors; what `change` leaves alone is not run again."""
-
-    def gives(case: Case) -> Any:
-        args = case.args()
-        seen = tensors(args, change)
-        same = all(x is y for a, b in zip(args, seen) for x, y in (zip(a, b) if isinstance(a, list) else [(a, b)]))
-        return right(case) if same else REFERENCE[case.op](*seen)
-
-    return caught(gives, NOT_IN_PLACE)
-
-
-def caught_after(change: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, list[str]]:
-    """Those that fail where the reference's outputs are changed."""
-    return caught(lambda case: outputs(right(case), change), NOT_IN_PLACE)
+        if case.op in of_op:
+            of_op[case.op].append(case)
+    for mine in of_op.values():  # those that show most before the others
+        mine.sort(key=lambda case: not case.name.startswith(("special", "subnormal")))
+    return sorted(op for op, mine in of_op.items() if not any(map(mistake, mine)))
 
 
 @pytest.fixture
@@ -180,7 +185,11 @@ def wrong() -> Iterator[Callable[[dict[str, Function]], dict[str, list[str]]]]:
 
     def check(ops: dict[str, Function]) -> dict[str, list[str]]:
         register_backend(Backend("wrong", "cpu", ops, priority=-1000))
-        return caught(lambda case: run_on(case, "v1", "wrong"), ops)
+        failed: dict[str, list[str]] = {}
+        for case in SINGLE:
+            if case.op in ops and differs(case, run_on(case, "v1", "wrong")):
+                failed.setdefault(case.op, []).append(case.name)
+        return failed
 
     yield check
     unregister_backend("wrong")
@@ -190,7 +199,8 @@ Check = Callable[[dict[str, Function]], dict[str, list[str]]]
 
 
 def test_meta__the_reference_itself_passes(wrong: Check) -> None:
-    assert wrong({op: REFERENCE[op] for op in NOT_IN_PLACE}) == {}
+    """As the backend that the tests below put mistakes into: of ops that have one each."""
+    assert wrong({op: REFERENCE[op] for op in ("cast", "conv2d", "linear", "matmul", "sum")}) == {}
     assert wrong(matmul_with(arithmetic.dot)) == {}
 
 
@@ -242,18 +252,18 @@ def test_meta__contract_ignored(wrong: Check, kept: int) -> None:
 
 
 def test_meta__negative_nan() -> None:
-    missing = NOT_IN_PLACE - caught_after(negative_nan).keys() - NEVER_NAN
-    assert not missing, f"no case of {sorted(missing)} has a NaN in its output"
+    missing = unseen(partial(differs_after, negative_nan), NEVER_NAN)
+    assert not missing, f"no case of {missing} has a NaN in its output"
 
 
 def test_meta__flush_to_zero() -> None:
-    missing = NOT_IN_PLACE - caught_after(flush).keys() - NEVER_SUBNORMAL - FORMULAS
-    assert not missing, f"no case of {sorted(missing)} has a subnormal output"
+    missing = unseen(partial(differs_after, flush), NEVER_SUBNORMAL)
+    assert not missing, f"no case of {missing} has a subnormal output"
 
 
 def test_meta__subnormal_arguments_as_zero() -> None:
-    missing = NOT_IN_PLACE - caught_before(flush).keys() - SUBNORMAL_ARGUMENT_IS_ZERO - FORMULAS
-    assert not missing, f"no case of {sorted(missing)} has a subnormal argument that counts"
+    missing = unseen(partial(differs_before, flush), SUBNORMAL_ARGUMENT_IS_ZERO)
+    assert not missing, f"no case of {missing} has a subnormal argument that counts"
 
 
 def test_meta__halves_truncated(wrong: Check) -> None:
@@ -276,5 +286,5 @@ def test_meta__halves_truncated(wrong: Check) -> None:
 
 
 def test_meta__strides_ignored() -> None:
-    missing = NOT_IN_PLACE - caught_before(ignore_strides).keys()
-    assert not missing, f"no case of {sorted(missing)} has an argument whose strides matter"
+    missing = unseen(partial(differs_before, ignore_strides))
+    assert not missing, f"no case of {missing} has an argument whose strides matter"

@@ -7,8 +7,11 @@ from typing import Any
 
 import torch
 
-from repdl.errors import UnsupportedError, as_int, as_ints, check, check_size
+from repdl import layout, registry
+from repdl.errors import UnsupportedError, as_int, as_ints, check, check_dim, check_size
 
+Tensor = torch.Tensor
+Ints = Sequence[int]
 _SIDES = ("depth", "height", "width")
 
 
@@ -102,3 +105,88 @@ def named_padding(
     if isinstance(padding, str):
         raise UnsupportedError(f"{op}: padding is {padding!r}, expected 'same', 'valid' or integers")
     return batch, as_sides(op, "padding", padding, dims)
+
+
+class Convolution:
+    """The checks, outputs and derivatives of convND and of its two gradients, of N sides.
+
+    Options are stride, padding, dilation, groups and the contract.
+    """
+
+    def __init__(self, dims: int) -> None:
+        self.dims, self.op = dims, f"conv{dims}d"
+
+    def _call(self, gradient: str, *args: Any) -> Tensor:
+        return getattr(registry.functions, f"{self.op}{gradient}")(*args)  # type: ignore[no-any-return]
+
+    def check(self, input: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> None:
+        check_dim(self.op, self.dims + 2, input=input, weight=weight)
+        check_dim(self.op, 1, bias=bias)
+        check_geometry(self.op, input.shape, weight.shape, *options[:4])
+        if bias is not None:
+            check_size(self.op, "bias.shape[0]", bias.shape[0], weight.shape[0], "weight.shape[0], out_channels")
+
+    def fake(self, input: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
+        sides = [output_size(*of) for of in zip(input.shape[2:], weight.shape[2:], *options[:3])]
+        return layout.images((input.shape[0], weight.shape[0], *sides), input, weight).empty(input)
+
+    def setup_context(self, ctx: Any, inputs: Any, output: Any) -> None:
+        input, weight, _bias, *ctx.options = inputs
+        ctx.format = layout.memory_format(input, weight)
+        ctx.save_for_backward(input, weight)
+
+    def backward(self, ctx: Any, grad: Tensor) -> Any:
+        input, weight = ctx.saved_tensors
+        grad_input = grad_weight = grad_bias = None
+        if ctx.needs_input_grad[0]:
+            grad_input = self._call("_grad_input", grad, weight, input.shape[2:], *ctx.options)
+            grad_input = grad_input.contiguous(memory_format=ctx.format)
+        if ctx.needs_input_grad[1]:
+            grad_weight = self._call("_grad_weight", grad, input, weight.shape[2:], *ctx.options)
+            grad_weight = grad_weight.contiguous(memory_format=ctx.format)
+        if ctx.needs_input_grad[2]:
+            grad_bias = registry.functions.sum(grad, [0, *range(2, grad.dim())], False, ctx.options[-1])
+        return grad_input, grad_weight, grad_bias, None, None, None, None, None
+
+    def setup_gradient(self, ctx: Any, inputs: Any, output: Any) -> None:
+        grad, other, _, *ctx.options = inputs
+        ctx.save_for_backward(grad, other)
+
+    def check_grad_input(self, grad: Tensor, weight: Tensor, input_size: Ints, *options: Any) -> None:
+        op = f"{self.op}_grad_input"
+        check_dim(op, self.dims + 2, grad=grad, weight=weight)
+        input_shape = [grad.shape[0], weight.shape[1] * options[3], *input_size]
+        expected = check_geometry(op, input_shape, weight.shape, *options[:4])
+        check_size(op, "grad.shape", list(grad.shape), expected, f"the output shape of {self.op}")
+
+    def fake_grad_input(self, grad: Tensor, weight: Tensor, input_size: Ints, *options: Any) -> Tensor:
+        return grad.new_empty((grad.shape[0], weight.shape[1] * options[3], *input_size))
+
+    def backward_grad_input(self, ctx: Any, grad_grad: Tensor) -> Any:
+        grad, weight = ctx.saved_tensors
+        to_grad = to_weight = None
+        if ctx.needs_input_grad[0]:
+            to_grad = self._call("", grad_grad, weight, None, *ctx.options)
+        if ctx.needs_input_grad[1]:
+            to_weight = self._call("_grad_weight", grad, grad_grad, weight.shape[2:], *ctx.options)
+        return to_grad, to_weight, None, None, None, None, None, None
+
+    def check_grad_weight(self, grad: Tensor, input: Tensor, kernel_size: Ints, *options: Any) -> None:
+        op = f"{self.op}_grad_weight"
+        check_dim(op, self.dims + 2, grad=grad, input=input)
+        check_options(op, self.dims, *options[:4])
+        weight_shape = [grad.shape[1], input.shape[1] // options[3], *kernel_size]
+        expected = check_geometry(op, input.shape, weight_shape, *options[:4])
+        check_size(op, "grad.shape", list(grad.shape), expected, f"the output shape of {self.op}")
+
+    def fake_grad_weight(self, grad: Tensor, input: Tensor, kernel_size: Ints, *options: Any) -> Tensor:
+        return grad.new_empty((grad.shape[1], input.shape[1] // options[3], *kernel_size))
+
+    def backward_grad_weight(self, ctx: Any, grad_grad: Tensor) -> Any:
+        grad, input = ctx.saved_tensors
+        to_grad = to_input = None
+        if ctx.needs_input_grad[0]:
+            to_grad = self._call("", input, grad_grad, None, *ctx.options)
+        if ctx.needs_input_grad[1]:
+            to_input = self._call("_grad_input", grad, grad_grad, input.shape[2:], *ctx.options)
+        return to_grad, to_input, None, None, None, None, None, None

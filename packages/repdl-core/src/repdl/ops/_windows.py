@@ -98,6 +98,25 @@ def window_sums(table: Tensor, place: Tensor, inside: Tensor | None, contract: s
     return _ops.index_sum(terms, owner, count + 1, contract).narrow(0, 0, count)  # type: ignore[no-any-return]
 
 
+def direction(
+    op: str, backward: bool, images: Tensor, size: Sequence[int]
+) -> tuple[str, str, Sequence[int], Sequence[int]]:
+    """Of an op on images to `size`, or its derivative: their names, and what the op has as sides after and before."""
+    sides = images.shape[2:]
+    return (f"{op}_backward", "grad", sides, size) if backward else (op, "input", size, sides)
+
+
+def resized(images: Tensor, *rest: Any) -> Tensor:
+    """An output of such an op: images with the sides of the next-to-last argument."""
+    return layout.images([*images.shape[:2], *rest[-2]], images).empty(images)
+
+
+def keep_sides(ctx: Any, inputs: Any, output: Any) -> None:
+    """What the derivative of such an op needs: `ctx.numbers`, `ctx.sides` of its input, `ctx.contract`."""
+    images, *ctx.numbers, _, ctx.contract = inputs
+    ctx.sides = list(images.shape[2:])
+
+
 def per_side(op: str, name: str, value: Any, dims: int) -> list[int]:
     """One integer, or a sequence of one or of `dims`, as one for each side."""
     given = as_ints(op, name, value) if isinstance(value, (list, tuple)) else [as_int(op, name, value)]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import index
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-from repdl import layout, registry
+from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.errors import as_int, check, check_bool, check_dim, check_dtype, check_size, check_tensor
@@ -21,7 +22,10 @@ from repdl.ops._number import constant, floating
 from repdl.ops._windows import (
     Side,
     check_least,
+    direction,
+    keep_sides,
     per_side,
+    resized,
     rows,
     select,
     strides,
@@ -100,38 +104,31 @@ def _pooled(input: Tensor, sides: Sequence[_Side], contract: str) -> Tensor:
     return output if images is input else output.squeeze(0)  # type: ignore[no-any-return]
 
 
-def _check_windows(
-    op: str, starts: list[int], stops: list[int], lengths: list[int], counts: Sequence[int], sizes: Sequence[int]
+def _check(
+    backward: bool,
+    images: Tensor,
+    starts: list[int],
+    stops: list[int],
+    lengths: list[int],
+    size: list[int],
+    contract: str,
 ) -> None:
+    op, name, counts, sizes = direction("avg_pool", backward, images, size)
+    check_dim(op, (3, 4, 5), **{name: images})
+    check_size(op, "len(size)", len(size), images.dim() - 2, f"{name}.dim() - 2")
     check(op, min(*counts, *sizes) > 0, lambda: f"sides are {tuple(sizes)} and {tuple(counts)}, expected at least 1")
-    for name, numbers in (("starts", starts), ("stops", stops), ("lengths", lengths)):
-        check_size(op, f"len({name})", len(numbers), sum(counts), "the number of windows of all sides")
+    for numbers, values in (("starts", starts), ("stops", stops), ("lengths", lengths)):
+        check_size(op, f"len({numbers})", len(values), sum(counts), "the number of windows of all sides")
     first = 0
-    for count, size in zip(counts, sizes):
+    for count, side in zip(counts, sizes):
         for start, stop in zip(starts[first : first + count], stops[first : first + count]):
             check(
                 op,
-                0 <= start <= stop <= size,
-                lambda: f"a window goes from {start} to {stop} of a side, expected numbers from 0 to {size}, ascending",
+                0 <= start <= stop <= side,
+                lambda: f"a window goes from {start} to {stop} of a side, expected numbers from 0 to {side}, ascending",
             )
         first += count
     check(op, 0 not in lengths, "a length is 0, expected another number: sums are divided by it")
-
-
-def _check(
-    input: Tensor, starts: list[int], stops: list[int], lengths: list[int], size: list[int], contract: str
-) -> None:
-    check_dim("avg_pool", (3, 4, 5), input=input)
-    check_size("avg_pool", "len(size)", len(size), input.dim() - 2, "input.dim() - 2")
-    _check_windows("avg_pool", starts, stops, lengths, size, input.shape[2:])
-
-
-def _check_backward(
-    grad: Tensor, starts: list[int], stops: list[int], lengths: list[int], size: list[int], contract: str
-) -> None:
-    check_dim("avg_pool_backward", (3, 4, 5), grad=grad)
-    check_size("avg_pool_backward", "len(size)", len(size), grad.dim() - 2, "grad.dim() - 2")
-    _check_windows("avg_pool_backward", starts, stops, lengths, grad.shape[2:], size)
 
 
 def _by(lengths: list[int], counts: Sequence[int], like: Tensor) -> Tensor:
@@ -179,24 +176,14 @@ def _backward_formula(
     return untable(total, grad, size)
 
 
-def _resized(images: Tensor, *rest: Any) -> Tensor:
-    """An output with the sides of the next-to-last argument."""
-    return layout.images([*images.shape[:2], *rest[-2]], images).empty(images)
-
-
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    input, *ctx.numbers, _, ctx.contract = inputs
-    ctx.sides = list(input.shape[2:])
-
-
 _SCHEMA = "int[] starts, int[] stops, int[] lengths, int[] size, str contract) -> Tensor"
 
 _op: Callable[..., Tensor] = registry.define(
     "avg_pool",
     f"(Tensor input, {_SCHEMA}",
-    check=_check,
-    fake=_resized,
-    setup_context=_setup_context,
+    check=partial(_check, False),
+    fake=resized,
+    setup_context=keep_sides,
     backward=lambda ctx, grad: (_op_backward(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 5),
     dtypes=Dtypes(),
     formula=_formula,
@@ -205,9 +192,9 @@ _op: Callable[..., Tensor] = registry.define(
 _op_backward: Callable[..., Tensor] = registry.define(
     "avg_pool_backward",
     f"(Tensor grad, {_SCHEMA}",
-    check=_check_backward,
-    fake=_resized,
-    setup_context=_setup_context,
+    check=partial(_check, True),
+    fake=resized,
+    setup_context=keep_sides,
     backward=lambda ctx, grad: (_op(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 5),
     dtypes=Dtypes(),
     formula=_backward_formula,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
-from repdl import layout, registry
+from repdl import registry
 from repdl.autocast import LOWER
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import as_int, check_dim, check_size, check_tensor, check_tensor_or_none
-from repdl.ops._convolution import as_sides, check_geometry, check_options, named_padding, output_size
+from repdl.errors import as_int, check_dim, check_tensor, check_tensor_or_none
+from repdl.ops._convolution import Convolution, as_sides, named_padding
 from repdl.replay import replayed
 
 __all__ = ["conv3d"]
@@ -21,6 +20,7 @@ Tensor = torch.Tensor
 Ints = Sequence[int]
 _ops = registry.functions
 _OP = "conv3d"
+_of = Convolution(3)
 
 
 def _as_images(x: Tensor) -> Tensor:
@@ -50,28 +50,6 @@ def _rest(stride: Ints, padding: Ints, dilation: Ints) -> tuple[Ints, Ints, Ints
     return list(stride[1:]), list(padding[1:]), list(dilation[1:])
 
 
-def _check(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    groups: int,
-    contract: str,
-) -> None:
-    check_dim(_OP, 5, input=input, weight=weight)
-    check_dim(_OP, 1, bias=bias)
-    check_geometry(_OP, input.shape, weight.shape, stride, padding, dilation, groups)
-    if bias is not None:
-        check_size(_OP, "bias.shape[0]", bias.shape[0], weight.shape[0], "weight.shape[0], out_channels")
-
-
-def _fake(input: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
-    sides = [output_size(*of) for of in zip(input.shape[2:], weight.shape[2:], *options[:3])]
-    return layout.images((input.shape[0], weight.shape[0], *sides), input, weight).empty(input)
-
-
 def _formula(
     input: Tensor,
     weight: Tensor,
@@ -82,29 +60,11 @@ def _formula(
     groups: int,
     contract: str,
 ) -> Tensor:
-    made = _fake(input, weight, bias, stride, padding, dilation)
+    made = _of.fake(input, weight, bias, stride, padding, dilation)
     slices = _slices(input, weight.shape[2], made.shape[2], *_depth(stride, padding, dilation))
     kernels = weight.reshape(weight.shape[0], -1, *weight.shape[3:])
     images = _ops.conv2d(slices, kernels, bias, *_rest(stride, padding, dilation), groups, contract)
     return made.copy_(_as_volumes(images, *made.shape[:3:2]))
-
-
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    input, weight, _bias, *ctx.options = inputs
-    ctx.format = layout.memory_format(input, weight)
-    ctx.save_for_backward(input, weight)
-
-
-def _backward(ctx: Any, grad: Tensor) -> Any:
-    input, weight = ctx.saved_tensors
-    grad_input = grad_weight = grad_bias = None
-    if ctx.needs_input_grad[0]:
-        grad_input = _grad_input(grad, weight, input.shape[2:], *ctx.options).contiguous(memory_format=ctx.format)
-    if ctx.needs_input_grad[1]:
-        grad_weight = _grad_weight(grad, input, weight.shape[2:], *ctx.options).contiguous(memory_format=ctx.format)
-    if ctx.needs_input_grad[2]:
-        grad_bias = _ops.sum(grad, [0, 2, 3, 4], False, ctx.options[-1])
-    return grad_input, grad_weight, grad_bias, None, None, None, None, None
 
 
 _SCHEMA = "int[] stride, int[] padding, int[] dilation, int groups, str contract) -> Tensor"
@@ -113,30 +73,13 @@ _op = registry.composite(
     f"(Tensor input, Tensor weight, Tensor? bias, {_SCHEMA}",
     _formula,
     calls=("conv2d", "sum"),
-    check=_check,
-    fake=_fake,
-    setup_context=_setup_context,
-    backward=_backward,
+    check=_of.check,
+    fake=_of.fake,
+    setup_context=_of.setup_context,
+    backward=_of.backward,
     dtypes=Dtypes(moves=True),
     autocast=LOWER,
 )
-
-
-def _check_grad_input(
-    grad: Tensor,
-    weight: Tensor,
-    input_size: Ints,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    groups: int,
-    contract: str,
-) -> None:
-    op = "conv3d_grad_input"
-    check_dim(op, 5, grad=grad, weight=weight)
-    input_shape = [grad.shape[0], weight.shape[1] * groups, *input_size]
-    expected = check_geometry(op, input_shape, weight.shape, stride, padding, dilation, groups)
-    check_size(op, "grad.shape", list(grad.shape), expected, "the output shape of conv3d")
 
 
 def _grad_input_formula(
@@ -169,53 +112,18 @@ def _grad_input_formula(
     return output
 
 
-def _setup_gradient(ctx: Any, inputs: Any, output: Any) -> None:
-    grad, other, _, *ctx.options = inputs
-    ctx.save_for_backward(grad, other)
-
-
-def _backward_grad_input(ctx: Any, grad_grad: Tensor) -> Any:
-    grad, weight = ctx.saved_tensors
-    to_grad = to_weight = None
-    if ctx.needs_input_grad[0]:
-        to_grad = _op(grad_grad, weight, None, *ctx.options)
-    if ctx.needs_input_grad[1]:
-        to_weight = _grad_weight(grad, grad_grad, weight.shape[2:], *ctx.options)
-    return to_grad, to_weight, None, None, None, None, None, None
-
-
-_grad_input = registry.composite(
+registry.composite(
     "conv3d_grad_input",
     f"(Tensor grad, Tensor weight, int[] input_size, {_SCHEMA}",
     _grad_input_formula,
     calls=("conv2d_grad_input",),
-    check=_check_grad_input,
-    fake=lambda grad, weight, input_size, *options: grad.new_empty(
-        (grad.shape[0], weight.shape[1] * options[3], *input_size)
-    ),
-    setup_context=_setup_gradient,
-    backward=_backward_grad_input,
+    check=_of.check_grad_input,
+    fake=_of.fake_grad_input,
+    setup_context=_of.setup_gradient,
+    backward=_of.backward_grad_input,
     dtypes=Dtypes(moves=True),
     family=_OP,
 )
-
-
-def _check_grad_weight(
-    grad: Tensor,
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints,
-    padding: Ints,
-    dilation: Ints,
-    groups: int,
-    contract: str,
-) -> None:
-    op = "conv3d_grad_weight"
-    check_dim(op, 5, grad=grad, input=input)
-    check_options(op, 3, stride, padding, dilation, groups)
-    weight_shape = [grad.shape[1], input.shape[1] // groups, *kernel_size]
-    expected = check_geometry(op, input.shape, weight_shape, stride, padding, dilation, groups)
-    check_size(op, "grad.shape", list(grad.shape), expected, "the output shape of conv3d")
 
 
 def _grad_weight_formula(
@@ -235,27 +143,15 @@ def _grad_weight_formula(
     return found.reshape(grad.shape[1], input.shape[1] // groups, *kernel_size)  # type: ignore[no-any-return]
 
 
-def _backward_grad_weight(ctx: Any, grad_grad: Tensor) -> Any:
-    grad, input = ctx.saved_tensors
-    to_grad = to_input = None
-    if ctx.needs_input_grad[0]:
-        to_grad = _op(input, grad_grad, None, *ctx.options)
-    if ctx.needs_input_grad[1]:
-        to_input = _grad_input(grad, grad_grad, input.shape[2:], *ctx.options)
-    return to_grad, to_input, None, None, None, None, None, None
-
-
-_grad_weight = registry.composite(
+registry.composite(
     "conv3d_grad_weight",
     f"(Tensor grad, Tensor input, int[] kernel_size, {_SCHEMA}",
     _grad_weight_formula,
     calls=("conv2d_grad_weight",),
-    check=_check_grad_weight,
-    fake=lambda grad, input, kernel_size, *options: grad.new_empty(
-        (grad.shape[1], input.shape[1] // options[3], *kernel_size)
-    ),
-    setup_context=_setup_gradient,
-    backward=_backward_grad_weight,
+    check=_of.check_grad_weight,
+    fake=_of.fake_grad_weight,
+    setup_context=_of.setup_gradient,
+    backward=_of.backward_grad_weight,
     dtypes=Dtypes(moves=True),
     family=_OP,
 )

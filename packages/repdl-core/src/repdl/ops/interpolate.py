@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from operator import index
 from struct import pack, unpack
 from typing import Any
@@ -32,7 +32,7 @@ from repdl.errors import (
     check_tensor,
 )
 from repdl.numbers import as_double
-from repdl.ops._windows import Side, rows, select, table, untable
+from repdl.ops._windows import Side, direction, keep_sides, resized, rows, select, table, untable
 from repdl.ops.avg_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from repdl.ops.cast import cast, narrowed, widened
 from repdl.replay import replayed
@@ -157,17 +157,11 @@ def _check_sides(op: str, name: str, images: Tensor, size: list[int]) -> None:
     check(op, min(size) > 0, lambda: f"size is {tuple(size)}, expected at least 1")
 
 
-def _check_nearest(input: Tensor, at: list[int], size: list[int], contract: str) -> None:
-    _check_sides("nearest", "input", input, size)
-    check_size("nearest", "len(at)", len(at), sum(size), "sum(size)")
-    _check_images("nearest", "input", input, at, size, input.shape[2:])
-
-
-def _check_nearest_backward(grad: Tensor, at: list[int], size: list[int], contract: str) -> None:
-    op = "nearest_backward"
-    _check_sides(op, "grad", grad, size)
-    check_size(op, "len(at)", len(at), sum(grad.shape[2:]), "sum(grad.shape[2:])")
-    _check_images(op, "grad", grad, at, grad.shape[2:], size)
+def _check_nearest(backward: bool, images: Tensor, at: list[int], size: list[int], contract: str) -> None:
+    op, name, counts, sizes = direction("nearest", backward, images, size)
+    _check_sides(op, name, images, size)
+    check_size(op, "len(at)", len(at), sum(counts), "sum(grad.shape[2:])" if backward else "sum(size)")
+    _check_images(op, name, images, at, counts, sizes)
 
 
 def _place(at: list[int], counts: Sequence[int], sizes: Sequence[int], device: torch.device) -> Tensor:
@@ -187,22 +181,12 @@ def _nearest_backward_formula(grad: Tensor, at: list[int], size: list[int], cont
     return untable(total, grad, size)
 
 
-def _resized(images: Tensor, *rest: Any) -> Tensor:
-    """An output with the sides of the next-to-last argument."""
-    return layout.images([*images.shape[:2], *rest[-2]], images).empty(images)
-
-
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    input, *ctx.numbers, _, ctx.contract = inputs
-    ctx.sides = list(input.shape[2:])
-
-
 _nearest_op: Callable[..., Tensor] = registry.define(
     "nearest",
     "(Tensor input, int[] at, int[] size, str contract) -> Tensor",
-    check=_check_nearest,
-    fake=_resized,
-    setup_context=_setup_context,
+    check=partial(_check_nearest, False),
+    fake=resized,
+    setup_context=keep_sides,
     backward=lambda ctx, grad: (_nearest_backward_op(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 3),
     dtypes=Dtypes(moves=True),
     formula=_nearest_formula,
@@ -212,9 +196,9 @@ _nearest_op: Callable[..., Tensor] = registry.define(
 _nearest_backward_op: Callable[..., Tensor] = registry.define(
     "nearest_backward",
     "(Tensor grad, int[] at, int[] size, str contract) -> Tensor",
-    check=_check_nearest_backward,
-    fake=_resized,
-    setup_context=_setup_context,
+    check=partial(_check_nearest, True),
+    fake=resized,
+    setup_context=keep_sides,
     backward=lambda ctx, grad: (_nearest_op(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 3),
     dtypes=Dtypes(),
     formula=_nearest_backward_formula,
@@ -223,7 +207,10 @@ _nearest_backward_op: Callable[..., Tensor] = registry.define(
 )
 
 
-def _check_weighted(op: str, name: str, images: Tensor, at: list[int], weights: list[int], sides: list[int]) -> None:
+def _check_resample(
+    backward: bool, images: Tensor, at: list[int], weights: list[int], sides: list[int], size: list[int], contract: str
+) -> None:
+    op, name, counts, sizes = direction("resample", backward, images, size)
     check_dim(op, (3, 4, 5), **{name: images})
     dims = images.dim() - 2
     check(
@@ -232,30 +219,12 @@ def _check_weighted(op: str, name: str, images: Tensor, at: list[int], weights: 
         lambda: f"sides is {sides}, expected some of 0 to {dims - 1}, ascending",
     )
     check_size(op, "len(weights)", len(weights), len(at), "len(at)")
-
-
-def _check_resample(
-    input: Tensor, at: list[int], weights: list[int], sides: list[int], size: list[int], contract: str
-) -> None:
-    op = "resample"
-    _check_weighted(op, "input", input, at, weights, sides)
-    _check_sides(op, "input", input, size)
-    _check_images(op, "input", input, at, [size[d] for d in sides], [input.shape[2 + d] + 1 for d in sides])
+    _check_sides(op, name, images, size)
+    _check_images(op, name, images, at, [counts[d] for d in sides], [sizes[d] + 1 for d in sides])
+    whose = "gradient" if backward else "input"
     for d, n in enumerate(size):
         if d not in sides:
-            check_size(op, f"size[{d}]", n, input.shape[2 + d], "that of the input, as sides has it not")
-
-
-def _check_resample_backward(
-    grad: Tensor, at: list[int], weights: list[int], sides: list[int], size: list[int], contract: str
-) -> None:
-    op = "resample_backward"
-    _check_weighted(op, "grad", grad, at, weights, sides)
-    _check_sides(op, "grad", grad, size)
-    _check_images(op, "grad", grad, at, [grad.shape[2 + d] for d in sides], [size[d] + 1 for d in sides])
-    for d, n in enumerate(size):
-        if d not in sides:
-            check_size(op, f"size[{d}]", n, grad.shape[2 + d], "that of the gradient, as sides has it not")
+            check_size(op, f"size[{d}]", n, images.shape[2 + d], f"that of the {whose}, as sides has it not")
 
 
 def _terms(at: list[int], weights: list[int], counts: Sequence[int], like: Tensor) -> list[tuple[Tensor, Tensor]]:
@@ -304,9 +273,9 @@ def _as_images(output: Tensor, like: Tensor) -> Tensor:
 _resample_op: Callable[..., Tensor] = registry.define(
     "resample",
     "(Tensor input, int[] at, int[] weights, int[] sides, int[] size, str contract) -> Tensor",
-    check=_check_resample,
-    fake=_resized,
-    setup_context=_setup_context,
+    check=partial(_check_resample, False),
+    fake=resized,
+    setup_context=keep_sides,
     backward=lambda ctx, grad: (_resample_backward_op(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 5),
     dtypes=Dtypes(),
     formula=_resample_formula,
@@ -316,9 +285,9 @@ _resample_op: Callable[..., Tensor] = registry.define(
 _resample_backward_op: Callable[..., Tensor] = registry.define(
     "resample_backward",
     "(Tensor grad, int[] at, int[] weights, int[] sides, int[] size, str contract) -> Tensor",
-    check=_check_resample_backward,
-    fake=_resized,
-    setup_context=_setup_context,
+    check=partial(_check_resample, True),
+    fake=resized,
+    setup_context=keep_sides,
     backward=lambda ctx, grad: (_resample_op(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 5),
     dtypes=Dtypes(),
     formula=_resample_backward_formula,

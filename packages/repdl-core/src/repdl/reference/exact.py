@@ -48,7 +48,7 @@ class correctly_rounded:
     """
 
     def __init__(self, function: Callable[[Decimal], Decimal]) -> None:
-        @lru_cache(maxsize=1 << 16)
+        @lru_cache(maxsize=1 << 20)
         def rounded(pattern: int) -> np.float32:
             value = function(Decimal(float(np.uint32(pattern).view(np.float32))))
             with np.errstate(all="ignore"):

@@ -12,8 +12,12 @@ from repdl.reference.arithmetic import to_numpy, to_torch
 def index_sum(values: torch.Tensor, index: torch.Tensor, size: int, contract: str) -> torch.Tensor:
     x, at = to_numpy(values), index.numpy()
     out = np.zeros((size, x.shape[1]), x.dtype)
-    for k in range(size):
-        out[k] = arithmetic.sum(x[np.flatnonzero(at == k)], contract)
+    ascending = np.argsort(at, kind="stable")
+    terms = np.bincount(at, minlength=size)
+    first = np.cumsum(terms) - terms
+    for n in np.unique(terms):  # all sums of n terms at once
+        k = np.flatnonzero(terms == n)
+        out[k] = arithmetic.sum(x[ascending[first[k] + np.arange(n)[:, None]]], contract)
     return to_torch(out)
 
 

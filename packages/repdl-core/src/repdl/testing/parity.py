@@ -17,6 +17,7 @@ from repdl.families import family_of
 from repdl.registry import OPS, implementations
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits, hex_digest
+from repdl.testing.dtypes import NAMES
 from repdl.testing.run import CONTRACTS, ODD_CONTRACTS, covers, run_on
 
 Setting = Callable[[], AbstractContextManager[object]]
@@ -31,9 +32,9 @@ def check_settings(case: Case, backend: str, contract: str, settings: Sequence[S
 class ParityTests:
     """The reference's bits under v1 in every setting and under other contracts; the recorded bits.
 
-    One test a case, for which the reference runs once a contract. The cases are those of every op
-    that the backend implements, other projects' ops included; the recorded bits, where the family
-    of the op has some.
+    One test for the cases of an op in a dtype, and for each of them the reference runs once a contract. The
+    cases are those of every op that the backend implements, other projects' ops included; the recorded
+    bits, where the family of the op has some.
     """
 
     backend: ClassVar[str]
@@ -45,13 +46,29 @@ class ParityTests:
     """Those under the other contracts: an order that is chosen meets few settings."""
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
-        """The parameter `case`."""
+        """The parameter `of_op`: the cases of an op as they are written, or as they are made of those in a dtype."""
         known = [case for family in self.families for case in cases(family)] if self.families else cases()
         ops = implementations(get_backend(self.backend))
-        chosen = [case for case in known if case.op in ops and covers(case, self.backend)]
-        metafunc.parametrize("case", chosen, ids=str)
+        groups: dict[str, list[Case]] = {}
+        for case in known:
+            if case.op in ops:
+                dtype = "written" if case.derived is None else NAMES[case.derived]
+                groups.setdefault(f"{case.op}__{dtype}", []).append(case)
+        chosen = {name: group for name, group in groups.items() if any(covers(case, self.backend) for case in group)}
+        metafunc.parametrize("of_op", chosen.values(), ids=chosen.keys())
 
-    def test_parity__case(self, case: Case) -> None:
+    def test_parity__op(self, of_op: Sequence[Case]) -> None:
+        found: list[AssertionError] = []
+        for case in of_op:
+            if covers(case, self.backend):
+                try:
+                    found += self._wrong(case)
+                except Exception as error:
+                    found.append(_raised(f"{case} on reference", error))
+        _raise(found)
+
+    def _wrong(self, case: Case) -> list[AssertionError]:
+        """An error for each setting in which the backend gives other bits, and for other bits than recorded."""
         found: list[AssertionError] = []
         digests = {}
         for contract in (*CONTRACTS, *ODD_CONTRACTS) if OPS[case.op].has_order else CONTRACTS[:1]:
@@ -65,7 +82,7 @@ class ParityTests:
             recorded = golden.get(str(case))
             if digests != recorded:
                 found.append(AssertionError(f"{case} on reference: digests {digests}, recorded {recorded}"))
-        _raise(found)
+        return found
 
 
 def _differences(
@@ -81,8 +98,13 @@ def _differences(
             except AssertionError as error:
                 found.append(error)
             except Exception as error:
-                found.append(AssertionError(f"{what}: {type(error).__name__}: {error}"))
-                found[-1].__cause__ = error
+                found.append(_raised(what, error))
+    return found
+
+
+def _raised(what: str, error: Exception) -> AssertionError:
+    found = AssertionError(f"{what}: {type(error).__name__}: {error}")
+    found.__cause__ = error
     return found
 
 

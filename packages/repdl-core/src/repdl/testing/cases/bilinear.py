@@ -20,6 +20,12 @@ CASES = [
         "bilinear", "transposed",
         lambda: (uniform(1, 7, 5).t(), uniform(2, 6, 5).t(), uniform(3, 6, 7, 4).permute(2, 1, 0), None),
     ),
+    Case(
+        "bilinear", "subnormal",
+        lambda: (
+            uniform(1, 5, 7, scale=2.0**-130), uniform(2, 5, 6), uniform(3, 4, 7, 6), uniform(4, 4, scale=2.0**-130),
+        ),
+    ),
     Case("bilinear", "dims", lambda: (uniform(1, 2, 3, 4), uniform(2, 2, 3, 5), uniform(3, 6, 4, 5), uniform(4, 6))),
     Case("bilinear", "dim_1", lambda: (uniform(1, 4), uniform(2, 5), uniform(3, 6, 4, 5), uniform(4, 6))),
     Case("bilinear", "empty", lambda: (uniform(1, 0, 4), uniform(2, 0, 5), uniform(3, 6, 4, 5), uniform(4, 6))),

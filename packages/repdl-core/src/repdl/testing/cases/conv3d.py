@@ -55,6 +55,16 @@ def _empty(op: str) -> tuple[Any, ...]:
     return first[:0], second[:0] if op == "conv3d_grad_weight" else second, *rest
 
 
+def _subnormal() -> tuple[Any, ...]:
+    x, weight, bias, *options = _arguments("conv3d", "plain")
+    return x * 2.0**-130, weight, bias * 2.0**-130, *options
+
+
+def _subnormal_grad() -> tuple[Any, ...]:
+    grad, *others = _arguments("conv3d_grad_weight", "plain")
+    return grad * 2.0**-130, *others
+
+
 def _without_bias() -> tuple[Any, ...]:
     x, weight, _, *options = _arguments("conv3d", "stride")
     return x, weight, None, *options
@@ -78,4 +88,6 @@ CASES = [
         for name, make in OTHERS.items()
     ),
     Case("conv3d", "no_bias", _without_bias, dtypes=EVERY),
+    Case("conv3d", "subnormal_bias", _subnormal),
+    Case("conv3d_grad_weight", "subnormal_grad", _subnormal_grad),
 ]

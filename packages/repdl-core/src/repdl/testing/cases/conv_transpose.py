@@ -54,6 +54,11 @@ def _volumes(name: str, special: bool = False) -> tuple[Any, ...]:
     return *operands, *options, groups, [dilation[1], *dilation]
 
 
+def _subnormal_volumes() -> tuple[Any, ...]:
+    volume, weight, bias, *options = _volumes("plain")
+    return volume * 2.0**-130, weight, bias * 2.0**-130, *options
+
+
 def _strided_volumes() -> tuple[Any, ...]:
     volume, weight, _, *options = _volumes("stride_padding")
     return volume.transpose(1, 4).contiguous().transpose(1, 4), weight.flip(2).transpose(2, 4), None, *options
@@ -75,5 +80,6 @@ CASES = [
     ),
     Case("conv_transpose3d", "special", lambda: _volumes("stride_padding", special=True)),
     Case("conv_transpose3d", "strided", lambda: _strided_volumes(), dtypes=DOUBLE),
+    Case("conv_transpose3d", "subnormal", _subnormal_volumes),
     Case("conv_transpose3d", "empty", lambda: (uniform(1, 0, 3, 4, 4, 3), *_volumes("plain")[1:])),
 ]

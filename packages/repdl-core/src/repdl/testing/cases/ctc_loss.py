@@ -26,6 +26,7 @@ CASES = [
     *(Case("ctc_loss", r, lambda r=r: _arguments(r), dtypes=EVERY if r == "none" else ()) for r in ("none", "sum")),
     *(Case("ctc_loss", f"zero_infinity_{r}", lambda r=r: _arguments(r, True), dtypes=EVERY) for r in ("mean", "none")),
     Case("ctc_loss", "special", lambda: _arguments("none", log_probs=uniform(1, 9, 5, 4, special=True)), dtypes=EVERY),
+    Case("ctc_loss", "subnormal", lambda: _arguments("none", log_probs=uniform(1, 9, 5, 4, scale=2.0**-130))),
     Case("ctc_loss", "transposed", lambda: _arguments("none", log_probs=uniform(1, 4, 5, 9).permute(2, 1, 0) - 1.5)),
     Case(
         "ctc_loss", "blank",

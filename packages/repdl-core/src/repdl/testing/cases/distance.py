@@ -27,6 +27,9 @@ CASES = [
     Case("cosine_similarity", "rows", lambda: (uniform(1, 9, 70), uniform(2, 9, 70), 1, 1e-8), dtypes=EVERY),
     Case("cosine_similarity", "special", lambda: (*_vectors(), 1, 1e-8), dtypes=EVERY),
     Case("cosine_similarity", "broadcast", lambda: (uniform(1, 5, 1, 7), uniform(2, 6, 1), 2, 1e-8)),
+    Case(
+        "cosine_similarity", "subnormal", lambda: (uniform(1, 9, 7, scale=2.0**-130), uniform(2, 9, 7), 1, 0.5),
+    ),
     Case("cosine_similarity", "transposed", lambda: (uniform(1, 7, 9).t(), uniform(2, 9, 7), 0, 0.5)),
     Case("cosine_similarity", "empty", lambda: (uniform(1, 0, 5), uniform(2, 0, 5), 1, 1e-8)),
     *(
@@ -38,6 +41,10 @@ CASES = [
     ),
     Case("pairwise_distance", "special", lambda: (*_vectors(), 2.0, 1e-6, True), dtypes=EVERY),
     Case("pairwise_distance", "broadcast", lambda: (uniform(1, 5, 1, 7), uniform(2, 6, 7), 2.0, 0.0, True)),
+    Case(
+        "pairwise_distance", "subnormal",
+        lambda: (uniform(1, 9, 7, scale=2.0**-130), uniform(2, 9, 7, scale=2.0**-130), 1.0, 0.0, False),
+    ),
     Case("pairwise_distance", "transposed", lambda: (uniform(1, 7, 9).t(), uniform(2, 7), 2.0, 1e-6, False)),
     Case("pairwise_distance", "empty", lambda: (uniform(1, 0, 5), uniform(2, 0, 5), 2.0, 1e-6, False)),
 ]  # fmt: skip

@@ -81,6 +81,7 @@ CASES = [
     Case("where", "numbers", lambda: (_some(1, 5, 7), torch.tensor(0.3), torch.tensor(-0.0))),
     Case("where", "empty", lambda: (_some(1, 0, 5), uniform(2, 5), uniform(3, 0, 5))),
     Case("where", "dim_0", lambda: (torch.tensor(False), uniform(2), uniform(3))),
+    Case("sinc", "subnormal", lambda: (uniform(1, 20, scale=2.0**125),)),  # its results are
     Case(
         "add_alpha", "fused", lambda: (torch.tensor([-1.0, 2.0**24]), torch.tensor([1 + 2.0**-23, 1.0]), 1 - 2.0**-24)
     ),

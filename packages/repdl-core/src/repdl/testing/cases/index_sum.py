@@ -79,6 +79,7 @@ CASES = [
             Case(op, "ties", lambda: ((uniform(1, 90, 4) * 3).round(), index(2, 5, 90), 7), dtypes=DOUBLE),
             Case(op, "all_equal", lambda: (1 + uniform(1, 77, 5) / 8, torch.full((77,), 2), 4)),
             Case(op, "transposed", lambda: (uniform(1, 9, 40).t(), index(2, 5, 80)[::2], 5), dtypes=DOUBLE),
+            Case(op, "subnormal", lambda: (uniform(1, 3, 4, scale=2.0**-130), torch.tensor([2, 0, 3]), 5)),
             Case(op, "no_terms", lambda: _sum(0, 3, 4), dtypes=EVERY),
             Case(op, "no_rows", lambda: (uniform(1, 0, 3), torch.zeros(0, dtype=torch.int64), 0)),
         )

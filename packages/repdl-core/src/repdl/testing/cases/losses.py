@@ -77,6 +77,18 @@ CASES = [
         "binary_cross_entropy", "weight_0",
         lambda: (uniform(1, 20, 30).abs(), uniform(2, 20, 30).abs(), uniform(3, 30), "mean"), dtypes=EVERY,
     ),
+    Case(
+        "gaussian_nll_loss", "subnormal_square",
+        lambda: (uniform(1, 30, scale=2.0**-63), uniform(2, 30, scale=2.0**-63), torch.ones(30), False, 1e-6, "none"),
+    ),
+    Case(
+        "gaussian_nll_loss", "subnormal_variance",
+        lambda: (
+            uniform(1, 30, scale=2.0**-66), uniform(2, 30, scale=2.0**-66), uniform(3, 30, scale=2.0**-130).abs(),
+            False, 1e-41, "none",
+        ),
+    ),
+    Case("soft_margin_loss", "subnormal", lambda: (torch.arange(97) * 0.25 + 80.0, torch.ones(97), "none")),
     Case("nll_variance", "subnormal", lambda: (torch.tensor([2e-39, 1e-41, 3.0]), 1e-40)),
     *(
         Case("nll_variance", f"{name}_{i}", lambda m=make, e=least: (m(), e), dtypes=EVERY)
@@ -94,6 +106,7 @@ CASES = [
             **_of_each(lambda r: (uniform(1, 9, 70, scale=4.0), uniform(2, 9, 70).abs(), None, r)),
             "weight": lambda: (uniform(1, 5, 7), uniform(2, 5, 7).abs(), uniform(3, 7), "mean"),
             "special": lambda: _special_rows(),
+            "subnormal": lambda: (uniform(1, 5, 7), uniform(2, 5, 7).abs(), uniform(3, 7, scale=2.0**-130), "none"),
             "transposed": lambda: (uniform(1, 7, 5).t(), uniform(2, 5, 7).abs(), None, "none"),
             "dim_1": lambda: (uniform(1, 7), uniform(2, 7).abs(), None, "none"),
             "empty": lambda: (uniform(1, 0, 7), uniform(2, 0, 7), None, "mean"),
@@ -106,6 +119,7 @@ CASES = [
             "p_2": lambda: (uniform(1, 9, 7), index(2, 7, 9), 2, 0.3, None, "none"),
             "weight": lambda: (uniform(1, 9, 7), index(2, 7, 9), 2, 1.0, uniform(3, 7), "mean"),
             "special": lambda: (uniform(1, 40, 5, special=True), index(2, 5, 40), 1, 1.0, None, "none"),
+            "subnormal": lambda: (uniform(1, 9, 7), index(2, 7, 9), 1, 1.0, uniform(3, 7, scale=2.0**-130), "none"),
             "transposed": lambda: (uniform(1, 7, 9).t(), index(2, 7, 9), 1, 1.0, None, "none"),
             "empty": lambda: (uniform(1, 0, 7), index(2, 7, 0), 1, 1.0, None, "mean"),
         }.items()
@@ -125,6 +139,7 @@ CASES = [
         for name, make in {
             **_of_each(lambda r: (uniform(1, 9, 70), uniform(2, 9, 70), _signs(9), 0.1, r)),
             "special": lambda: (uniform(1, 40, 3, special=True), uniform(2, 40, 3), _signs(40), 0.0, "none"),
+            "subnormal": lambda: (uniform(1, 9, 7, scale=2.0**-147), uniform(2, 9, 7), -torch.ones(9), 0.0, "none"),
             "zeros": lambda: (torch.zeros(4, 3), uniform(2, 4, 3), _signs(4), 0.5, "none"),
             "transposed": lambda: (uniform(1, 7, 9).t(), uniform(2, 9, 7), _signs(9), 0.0, "none"),
             "dim_1": lambda: (uniform(1, 7), uniform(2, 7), torch.tensor(-1.0), 0.0, "mean"),
@@ -139,6 +154,7 @@ CASES = [
             "p_1": lambda: (*_triplet(9, 7), 0.5, 1.0, 1e-6, True, "none"),
             "p_3": lambda: (*_triplet(9, 7), 0.5, 3.0, 1e-6, False, "none"),
             "special": lambda: (uniform(1, 40, 3, special=True), uniform(2, 40, 3), uniform(3, 1, 3), 1.0, 2.0, 1e-6, True, "none"),
+            "subnormal": lambda: (*(t * 2.0**-130 for t in _triplet(9, 7)), 1e-40, 1.0, 0.0, False, "none"),
             "transposed": lambda: (uniform(1, 7, 9).t(), uniform(2, 9, 7), uniform(3, 9, 7), 1.0, 2.0, 1e-6, False, "none"),
             "empty": lambda: (*_triplet(0, 7), 1.0, 2.0, 1e-6, False, "mean"),
         }.items()

@@ -15,6 +15,7 @@ CASES = [
     Case("prod", "special", lambda: (uniform(7, 60, 5, special=True),), dtypes=EVERY),
     Case("prod", "values", lambda: (uniform(7, 4, 5, 6),), dtypes=DOUBLE),
     Case("prod", "subnormal", lambda: (uniform(8, 40, 2, scale=2.0**-70),), dtypes=DOUBLE),
+    Case("prod", "subnormal_argument", lambda: (uniform(8, 3, 1, scale=2.0**-130),)),
     Case("prod", "transposed", lambda: (uniform(4, 9, 40).t(),), dtypes=EVERY),
     Case("prod", "strided", lambda: (uniform(5, 20, 40)[::3, 1::3],)),
     Case("prod", "empty", lambda: (uniform(6, 0, 3),), dtypes=EVERY),

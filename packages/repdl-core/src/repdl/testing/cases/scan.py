@@ -62,6 +62,7 @@ CASES = [
     Case("cumprod", "one", lambda: (uniform(6, 3, 1), 1)),
     Case("logcumsumexp", "values", lambda: (uniform(2, 3, 70, scale=30.0), 1), dtypes=EVERY),
     Case("logcumsumexp", "special", lambda: (uniform(3, 9, 20, special=True), 1)),
+    Case("logcumsumexp", "subnormal", lambda: (uniform(3, 9, 4, scale=2.0**-130), 1)),
     Case("logcumsumexp", "transposed", lambda: (uniform(4, 5, 33).t(), 0)),
     Case("logcumsumexp", "empty", lambda: (uniform(6, 3, 0), 1)),
 ]  # fmt: skip

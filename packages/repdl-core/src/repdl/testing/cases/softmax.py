@@ -105,4 +105,5 @@ CASES = [
     Case("logsumexp", "empty", lambda: (uniform(6, 0, 3), [1], False), dtypes=EVERY),
     Case("logsumexp", "no_terms", lambda: (uniform(6, 3, 0), [1], False)),
     Case("logsumexp", "of_a_number", lambda: (torch.tensor(2.0), [], False)),
+    Case("logsumexp", "subnormal", lambda: (uniform(1, 9, 1, scale=2.0**-130), [1], False)),
 ]
