@@ -131,8 +131,9 @@ def tests_newest(session: nox.Session) -> None:
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """The combinations of which `tests` takes a sample: torch.compile, dynamic shapes, one seed on all ISAs."""
+    """The combinations of which the others take a sample: torch.compile, dynamic shapes, ISAs, sizes of GPUs."""
     install(session, *TEST_TOOLS, *EXAMPLES)
+    install_cuda(session, "REPDL_CUDA_EMULATED=ON", "REPDL_CUDA_DEVICE=OFF")
     parallel(session, "-m", "nightly", *(session.posargs or ["packages", "tests"]))
 
 
