@@ -28,7 +28,7 @@ RULES = {
 LEGAL = (
     r"HFMA2(\.MMA)?(\.BF16(_V2)?)? \S+, -RZ, RZ, ",  # loads a constant
     r"HADD2\.F32 .*-RZ\b",  # a half becomes a float
-    r"FMNMX\.NAN R\d+, R\d+, -?(?!0+(\.0*)?,)[\d.]+(e[+-]?\d+)?, !?PT$",  # x > 40 ? 40 : x, of a number but 0
+    r"FMNMX\.NAN R\d+, R\d+(\.reuse)?, -?(?!0+(\.0*)?,)[\d.]+(e[+-]?\d+)?, !?PT$",  # x > 40 ? 40 : x, of a number but 0
 )
 _SEQUENCE = re.compile(r"MUFU\.(RCP|RSQ)|CALL")
 """Only beside these does ptxas write .FTZ: in the sequences of division and root, or before a call of one."""

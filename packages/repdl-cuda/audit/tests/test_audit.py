@@ -73,7 +73,7 @@ def test_audit__clamp_of_ptxas() -> None:
     """That to a number but 0, of a NaN too, and nothing else."""
     forms = {
         "FMNMX.NAN R5, R0, 40, PT": True,
-        "FMNMX.NAN R5, R0, -103.97208404541015625, !PT": True,
+        "FMNMX.NAN R5, R0.reuse, -103.97208404541015625, !PT": True,
         "FMNMX.NAN R5, R0, 1.5e-05, !PT": True,
         "FMNMX.NAN R5, R0, 0, !PT": False,
         "FMNMX.NAN R5, R0, -0, !PT": False,
