@@ -22,7 +22,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "gpu_first_hour", module)
     spec.loader.exec_module(module)
-    for name in ("PACKED", "WHEELS", "SITE", "START"):
+    for name in ("BUILD", "PACKED", "WHEELS", "SITE", "START"):
         monkeypatch.setattr(module, name, tmp_path / name)
     return module
 

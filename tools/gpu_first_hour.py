@@ -1,7 +1,7 @@
 """What a GPU is asked first, on a machine that is there for minutes and reaches no network.
 
-    python tools/gpu_first_hour.py pack --mnist DIR      # at home: what the machine lacks, into build/gpu
-    python tools/gpu_first_hour.py run 1 --into FOLDER   # there, with the checkout and build/gpu; then 2, then 3
+    python tools/gpu_first_hour.py pack --mnist DIR      # at home: what the machine lacks, into build/gpu/packed
+    python tools/gpu_first_hour.py run 1 --into FOLDER   # there, with the checkout and that; then 2, then 3
 
 The machine has Python, torch with CUDA, numpy, tqdm, pytest, pytest-xdist, scikit-build-core, pybind11, CMake, ninja
 and nvcc. repdl-cuda is built for its GPU alone, the pure packages are wheels of `pack`; without repdl-cpu the
@@ -9,7 +9,7 @@ reference backend computes what is on the CPU.
 
 Part 1 compares bits: golden cases, MNIST, what only a GPU can run, parity; and times products, sums and Adam. Part 2
 is speed: each tile, all benchmarks, a profile of two kernels. Part 3 is compute-sanitizer. Every stage has a limit of
-its own, and a part ends within --seconds. FOLDER/log.txt has all output and FOLDER/report.json what came out; both
+its own, and a part ends within --seconds. FOLDER/log_1.txt has all output and report_1.json what came out; both
 are written as it goes. --rehearse runs the same on the emulated kernels, a sample of it, and says what needs a GPU.
 """
 
@@ -31,8 +31,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 ROOT = Path(__file__).parents[1]
-PACKED = ROOT / "build/gpu"
-WHEELS, SITE, MNIST, START = (PACKED / name for name in ("wheels", "site", "mnist", "start.pt"))
+BUILD = ROOT / "build/gpu"
+"""What is made on the machine; `run` finds it there the next time."""
+PACKED = BUILD / "packed"
+"""What is brought there."""
+SITE = BUILD / "site"
+WHEELS, MNIST, START = (PACKED / name for name in ("wheels", "mnist", "start.pt"))
 PURE = [f"packages/repdl-{name}" for name in ("core", "nn", "optim")]
 TESTS = "packages/repdl-cuda/tests"
 PYTHON = sys.executable
@@ -86,7 +90,7 @@ def build(rehearse: bool) -> Stage:
         definitions = ["REPDL_CUDA_EMULATED=ON", "REPDL_CUDA_DEVICE=OFF"]
     else:
         definitions = [f"CMAKE_CUDA_ARCHITECTURES={of_gpu()}"]
-    settings = [f"build-dir={PACKED / 'build'}", *(f"cmake.define.{definition}" for definition in definitions)]
+    settings = [f"build-dir={BUILD / 'cuda'}", *(f"cmake.define.{definition}" for definition in definitions)]
     cuda = [*PIP, "--no-build-isolation", *(f"--config-settings={s}" for s in settings), "packages/repdl-cuda"]
     wheels = [str(wheel) for wheel in sorted(WHEELS.glob("*.whl"))]
     steps = " && ".join(" ".join(f"'{word}'" for word in step) for step in ([*PIP, *wheels], cuda))
@@ -95,7 +99,7 @@ def build(rehearse: bool) -> Stage:
 
 def benchmark(name: str, limit: int, *options: str, tile: int = 0) -> Stage:
     """Benchmarks whose rows end in the report."""
-    result = PACKED / f"{name.replace(' ', '_')}.json"
+    result = BUILD / f"{name.replace(' ', '_')}.json"
     command = [PYTHON, "benchmarks/cuda_kernels.py", "--json", str(result), *options]
     environment = {"REPDL_CUDA_TILE": str(tile)} if tile else {}
     return Stage(name, limit, [command], environment, needs_gpu=True, results=[result])
@@ -270,7 +274,7 @@ def run_part(part: int, into: Path, seconds: float, rehearse: bool) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    packing = commands.add_parser("pack", help="at home: what the machine lacks, into build/gpu")
+    packing = commands.add_parser("pack", help="at home: what the machine lacks, into build/gpu/packed")
     packing.add_argument("--mnist", type=Path, metavar="DIR", help="the four idx files; without them, digits")
     running = commands.add_parser("run", help="on the machine: build, then a part")
     running.add_argument("part", type=int, choices=PARTS)
