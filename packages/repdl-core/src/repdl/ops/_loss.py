@@ -84,10 +84,11 @@ def check_classes(op: str, target: torch.Tensor, classes: int, least: int = 0) -
     """Raise unless every target is a class, or at least `least`; reads the values, if they can be read."""
     if target.dtype is not torch.int64:
         return
-    refuse()
     what = f"a target is no class, from {least} to {classes - 1}"
-    left_to_device(op, target, lambda t: (t >= least) & (t < classes), what)
-    if is_readable(target):
+    if left_to_device(op, target, lambda t: (t >= least) & (t < classes), what):
+        refuse()
+    elif is_readable(target):
+        refuse()
         check_index(
             op,
             target - least,

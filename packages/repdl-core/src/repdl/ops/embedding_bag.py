@@ -49,9 +49,10 @@ def _begins(op: str, offsets: Tensor, count: int, has_end: bool) -> Tensor:
     begins = offsets.long()
     if not has_end:
         begins = torch.cat([begins, begins.new_full((1,), count)])
-    refuse()
-    left_to_device(op, begins, lambda b: _ascend(b, count), "offsets do not ascend from 0 to the length of input")
-    if is_readable(begins):
+    if left_to_device(op, begins, lambda b: _ascend(b, count), "offsets do not ascend from 0 to the length of input"):
+        refuse()
+    elif is_readable(begins):
+        refuse()
         values = begins.tolist()
         first, last = values[0], values[-1]
         check(op, first == 0 or len(values) == 1, lambda: f"offsets[0] is {first}, expected 0")
