@@ -86,7 +86,7 @@ def verdict(row: Row) -> str:
 
 
 def report(produced: Iterable[Row], path: Path | None, about: Mapping[str, Any], unit: str = "ms") -> list[Row]:
-    """Print each row when it is there; all of them, and what they are about, into a file."""
+    """Print each row when it is there, and write it to a file with those before it and what they are about."""
     print(f"{'work':45} {'torch ' + unit:>10} {'ours ' + unit:>10} {'ratio':>6} {'bound':>6}")
     rows = []
     for row in produced:
@@ -94,6 +94,6 @@ def report(produced: Iterable[Row], path: Path | None, about: Mapping[str, Any],
         shown = " ".join(f"{'' if n is None else format(n, '.3f'):>10}" for n in numbers)
         print(f"{row['work']:45} {shown} {row['ratio']:6.2f} {row['bound']:6.2f} {verdict(row)}", flush=True)
         rows.append(row)
-    if path:
-        path.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
+        if path:
+            path.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
     return rows

@@ -154,6 +154,20 @@ def test_digits__cuda_emulated(tmp_path: Path, contract: str) -> None:
     assert report["after_steps"] == {s: RECORDED["digits"][contract]["after_steps"][s] for s in ("1", "2")}
 
 
+@has_initial_bits
+@pytest.mark.parametrize("saved", [True, False])
+def test_digits__initial_state_of_a_file(tmp_path: Path, saved: bool) -> None:
+    """A run begins with it, whatever torch would initialise; a run with other bits so far fails."""
+    start = tmp_path / "start.pt"
+    subprocess.run([sys.executable, str(SCRIPT), "--save-start", str(start)], check=True, capture_output=True)
+    if not saved:  # the batches of another seed
+        torch.save(torch.load(start) | {"generator": torch.Generator().manual_seed(7).get_state()}, start)
+    command = [sys.executable, str(SCRIPT), "--steps", "2", "--start", str(start)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    says = "So far all hashes equal those recorded" if saved else "Differs from the recorded run in: step 1, step 2."
+    assert done.returncode == (0 if saved else 1) and says in done.stdout, done.stdout + done.stderr
+
+
 def test_digits__backend_that_cannot_be_used() -> None:
     command = [sys.executable, str(SCRIPT), "--backend", "abacus"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -13,6 +13,7 @@ import torch
 import repdl
 from repdl.backend import Backend, get_backend, register_backend, unregister_backend
 from repdl.cli import check, facts, main
+from repdl.registry import implementations
 
 REFERENCE = get_backend("reference").ops
 
@@ -36,6 +37,17 @@ def test_check__row_of_the_parity_table(capsys: pytest.CaptureFixture[str]) -> N
     assert machine.endswith("devices abacus")
     bad = row(lambda input: neg(input).abs(), 1, capsys)
     assert int(bad[5]) > 0 and bad[6] != digest
+
+
+def test_check__some_cases_of_each_op(capsys: pytest.CaptureFixture[str]) -> None:
+    register_backend(Backend("small", "cpu", {name: REFERENCE[name] for name in ("neg", "abs", "cast")}))
+    try:
+        ops = implementations(get_backend("small"))  # those of formulas too
+        for most in (1, 2):
+            assert main(["check", "small", "--cases", str(most)]) == 0
+            assert capsys.readouterr().out.startswith(f"small: {most * len(ops)} cases under")
+    finally:
+        unregister_backend("small")
 
 
 class Terminal(io.StringIO):

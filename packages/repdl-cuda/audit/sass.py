@@ -21,12 +21,14 @@ RULES = {
     r"(H|BF|D|F|Q|O)MMA\b|[HDQ]GMMA\b|UTC[HQOM]?\w*MMA\b": "a float product on tensor cores",
     r"(HMUL2|HFMA2|HADD2|HMNMX2)\b": "arithmetic in a half format",
     r"FFMA\..*FTZ": "flushes subnormal numbers",
+    r"[FD]MNMX": "drops a NaN or orders zeros: write a comparison",
 }
 """Opcode (matched from its beginning) -> what is wrong with it."""
 
 LEGAL = (
     r"HFMA2(\.MMA)?(\.BF16(_V2)?)? \S+, -RZ, RZ, ",  # loads a constant
     r"HADD2\.F32 .*-RZ\b",  # a half becomes a float
+    r"FMNMX\.NAN R\d+, R\d+(\.reuse)?, -?(?!0+(\.0*)?,)[\d.]+(e[+-]?\d+)?, !?PT$",  # x > 40 ? 40 : x, of a number but 0
 )
 _SEQUENCE = re.compile(r"MUFU\.(RCP|RSQ)|CALL")
 """Only beside these does ptxas write .FTZ: in the sequences of division and root, or before a call of one."""

@@ -43,6 +43,9 @@ void copy_later(void* to, const void* from, std::size_t bytes, std::size_t zeros
 void commit_copies();
 void wait_copies(std::size_t groups_left);
 
+// What the machine says that it has: REPDL_EMULATION_MULTIPROCESSORS, or 4. Kernels choose grids by it.
+int multiprocessors();
+
 [[noreturn]] void fail(const char* what);
 
 // native/launch.hpp has the same for nvcc.

@@ -253,6 +253,11 @@ void fail(const char* what) {
   std::abort();
 }
 
+int multiprocessors() {
+  const char* number = std::getenv("REPDL_EMULATION_MULTIPROCESSORS");
+  return number ? std::atoi(number) : 4;
+}
+
 bool wait_block(int line, bool vote) {
   Thread& self = *machine.running;
   self.value = vote;

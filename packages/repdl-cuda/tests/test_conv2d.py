@@ -16,7 +16,8 @@ from repdl.testing import assert_same_bits
 from repdl.testing.inputs import uniform
 
 BACKENDS = [name for name, row in repdl.backends().items() if name.startswith("cuda") and not row.error]
-SEEDS = ("0", "1", "2")
+MACHINES = (("0", "4"), ("1", "132"), ("2", "16"))
+"""Order of threads, and how many multiprocessors there are."""
 
 # n, c, h, w, o, kh, kw, stride, padding, dilation, groups
 GEOMETRIES: dict[str, tuple[Any, ...]] = {
@@ -53,11 +54,13 @@ def check(backend: str, op: str, args: tuple[Any, ...], contract: str, monkeypat
     expected = implementations(get_backend("reference"))[op](*args, contract)
     chosen = get_backend(backend)
     moved = [a.to(chosen.device) if isinstance(a, torch.Tensor) else a for a in args]
-    for tile, seed in product((0, 32, 64, 128) if args[0].dtype is torch.float32 else (0, 32, 64), SEEDS):
+    tiles = (0, 32, 64, 128) if args[0].dtype is torch.float32 else (0, 32, 64)
+    for tile, (seed, processors) in product(tiles, MACHINES):
         monkeypatch.setenv("REPDL_CUDA_TILE", str(tile))
         monkeypatch.setenv("REPDL_EMULATION_SEED", seed)
+        monkeypatch.setenv("REPDL_EMULATION_MULTIPROCESSORS", processors)
         actual = implementations(chosen)[op](*moved, contract).cpu()
-        assert_same_bits(actual, expected, f"{op} on {backend}, tile {tile}, seed {seed}")
+        assert_same_bits(actual, expected, f"{op} on {backend}, tile {tile}, seed {seed}, {processors} multiprocessors")
 
 
 @pytest.mark.parametrize("op", ["conv2d", "conv2d_grad_input", "conv2d_grad_weight"])

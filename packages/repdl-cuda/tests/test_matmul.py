@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from math import isqrt
 
 import pytest
 import torch
@@ -14,7 +15,9 @@ from repdl.testing.inputs import uniform
 
 BACKENDS = [name for name, row in repdl.backends().items() if name.startswith("cuda") and not row.error]
 TILES = (32, 64, 128)
-SEEDS = ("0", "1", "2")
+MACHINES = (("0", "4"), ("1", "132"), ("2", "16"))
+"""Order of threads, and how many multiprocessors there are."""
+PROCESSORS = [pytest.param(n, marks=[] if n in (16, 132) else pytest.mark.nightly) for n in (16, 46, 78, 108, 132, 170)]
 SHORT = "dot_chunk=1,sum_lanes=64,sum_block=1024"
 
 pytestmark = pytest.mark.parametrize("backend", BACKENDS)
@@ -32,12 +35,13 @@ def check(backend: str, a: torch.Tensor, b: torch.Tensor, contract: str, monkeyp
     with repdl.use_backend("reference"):
         expected = repdl.ops.matmul(a, b, contract=contract)
     device = get_backend(backend).device
-    for tile, seed in product(TILES, SEEDS):
+    for tile, (seed, processors) in product(TILES, MACHINES):
         monkeypatch.setenv("REPDL_CUDA_TILE", str(tile))
         monkeypatch.setenv("REPDL_EMULATION_SEED", seed)
+        monkeypatch.setenv("REPDL_EMULATION_MULTIPROCESSORS", processors)
         with repdl.use_backend(backend):
             actual = repdl.ops.matmul(a.to(device), b.to(device), contract=contract).cpu()
-        assert_same_bits(actual, expected, f"{backend}, tile {tile}, seed {seed}")
+        assert_same_bits(actual, expected, f"{backend}, tile {tile}, seed {seed}, {processors} multiprocessors")
 
 
 @pytest.mark.parametrize("k", [1, 7, 8, 9, 31, 33])
@@ -85,3 +89,19 @@ def test_matmul__batches(backend: str, dtype: torch.dtype, monkeypatch: pytest.M
 def test_matmul__many_tiles_a_block(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check(backend, uniform(1, 300, 20), uniform(2, 20, 290), "sequential", monkeypatch)
     check(backend, uniform(1, 200, 9).double(), uniform(2, 9, 190).double(), "sequential", monkeypatch)
+
+
+@pytest.mark.parametrize("processors", PROCESSORS)
+def test_matmul__more_tiles_than_blocks(backend: str, processors: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each block of a grid that fills the machine has a second tile, of every size."""
+    monkeypatch.setenv("REPDL_EMULATION_MULTIPROCESSORS", str(processors))
+    for tile, blocks in ((32, 8), (64, 4), (128, 2)):
+        side = tile * (isqrt(processors * blocks) + 1)
+        a, b = uniform(1, side, 9), uniform(2, 9, side)
+        with repdl.use_backend("reference"):
+            expected = repdl.ops.matmul(a, b)
+        monkeypatch.setenv("REPDL_CUDA_TILE", str(tile))
+        device = get_backend(backend).device
+        with repdl.use_backend(backend):
+            actual = repdl.ops.matmul(a.to(device), b.to(device)).cpu()
+        assert_same_bits(actual, expected, f"{backend}, tile {tile}, {processors} multiprocessors")

@@ -1,11 +1,12 @@
-"""The parity suite on the GPU, or emulated on the CPU in three orders of threads."""
+"""The parity suite on the GPU, or emulated on the CPU in three orders of threads, on machines of several sizes."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+
+import pytest
 
 import repdl
 from repdl.testing.parity import ParityTests
@@ -17,16 +18,16 @@ def test_parity__a_backend_is_here() -> None:
     assert None in BACKENDS.values(), BACKENDS
 
 
+PROCESSORS = (16, 46, 78, 108, 132, 170)
+"""Numbers of multiprocessors of GPUs from compute capability 7.5 on: tiles, splits and grids are chosen by them."""
+
+
 @contextmanager
-def seed(number: int) -> Iterator[str]:
-    before = os.environ.get("REPDL_EMULATION_SEED")
-    os.environ["REPDL_EMULATION_SEED"] = str(number)
-    try:
-        yield f"seed {number}"
-    finally:
-        del os.environ["REPDL_EMULATION_SEED"]
-        if before is not None:
-            os.environ["REPDL_EMULATION_SEED"] = before
+def machine(seed: int, processors: int) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REPDL_EMULATION_SEED", str(seed))
+        patch.setenv("REPDL_EMULATION_MULTIPROCESSORS", str(processors))
+        yield f"seed {seed}, {processors} multiprocessors"
 
 
 if "cuda" in BACKENDS and not BACKENDS["cuda"]:
@@ -39,5 +40,11 @@ if "cuda-emulated" in BACKENDS:
 
     class TestEmulated(ParityTests):
         backend = "cuda-emulated"
-        settings = tuple(partial(seed, number) for number in (0, 1, 2))
-        for_contracts = (partial(seed, 0),)
+        settings = tuple(partial(machine, *which) for which in ((0, 4), (1, 132), (2, 16)))
+        for_contracts = (partial(machine, 0, 4),)
+
+    @pytest.mark.nightly
+    class TestEmulatedPlans(ParityTests):
+        backend = "cuda-emulated"
+        settings = tuple(partial(machine, 0, processors) for processors in PROCESSORS)
+        for_contracts = (partial(machine, 0, 132),)

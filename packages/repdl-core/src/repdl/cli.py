@@ -125,7 +125,7 @@ def contract(op: str) -> int:
     return 0
 
 
-def check(chosen: Sequence[str], only: Sequence[str] = ()) -> int:
+def check(chosen: Sequence[str], only: Sequence[str] = (), most: int | None = None) -> int:
     """Compare each backend with the golden bits; 1 if a bit differs, or a backend or plug-in is broken,
     or there was nothing to compare.
 
@@ -150,7 +150,7 @@ def check(chosen: Sequence[str], only: Sequence[str] = ()) -> int:
             failed += 1
             continue
         before = compared
-        for report in check_backend(name, [known[f] for f in only] if only else known.values(), progress):
+        for report in check_backend(name, [known[f] for f in only] if only else known.values(), progress, most):
             print_report(name, report)
             failed += report.failed
             compared += report.compared
@@ -240,6 +240,7 @@ def parser() -> argparse.ArgumentParser:
         "--family", metavar="FAMILY", action="append", default=[], type=family_name,
         help="only this family of ops, or the family of this op; may be repeated",
     )  # fmt: skip
+    one.add_argument("--cases", metavar="N", type=int, help="at most N cases of each op, for tools that make them slow")
     one = command(
         "golden", "record the golden bits of new cases",
         "They are the digests of what the reference backend gives. One that is recorded already never "
@@ -279,7 +280,7 @@ def run(args: argparse.Namespace) -> int:
     if args.command == "contract":
         return contract(args.op)
     if args.command == "check":
-        return check(args.backend, args.family)
+        return check(args.backend, args.family, args.cases)
     if args.command == "run":
         run_program(args.program, args.arguments, args.is_module, args.contract, args.on_uncovered)
         return 0

@@ -98,7 +98,8 @@ def define(
         schema: arguments and returns as `torch.library` spells them; the contract, where
             the op has an order, is a last argument `str contract`.
         check: raises for arguments outside the contract; runs before any kernel, fake ones too.
-        check_values: the same where the values of tensors decide; not run on fake tensors. Returns `Within` bounds
+        check_values: the same where the values of tensors decide; not run on fake tensors. Of those on a device it
+            reads none: kernels look at their indices themselves (`ops/_index.py`). Returns `Within` bounds
             (`repdl.replay`) if nothing else is asked of the values, else None.
         fake: returns empty outputs of the right shape and dtype.
         setup_context, backward: as in `torch.library.register_autograd`. Without them

@@ -294,8 +294,8 @@ THREAD = _Thread()
 
 def checked(check: Callable[..., Any], arguments: Sequence[Any], within: Within | None) -> None:
     """Where a check has read the values of tensors: it is part of a recording, and called again unless it holds that
-    they are `within`."""
-    if THREAD.tape is not None:
+    they are `within`, or those on a device, at which its kernels look."""
+    if THREAD.tape is not None and (within is None or within[0].device.type == "cpu"):
         THREAD.tape.checks.append((check, arguments, within))
 
 

@@ -34,6 +34,11 @@ __global__ void products(float* x, double* y) {
   y[0] = __fma_rn(y[1], y[2], y[3]) - __dmul_rn(y[4], y[5]);
 }
 __global__ void clamp(float* x) { x[0] = x[1] < x[2] ? x[2] : x[1] > 40.0f ? 40.0f : x[1]; }
+__global__ void clamp_to_number(float* x) {
+  const float high = x[1] > 40.0f ? 40.0f : x[1];
+  x[0] = high < -103.972084045410156f ? -103.972084045410156f : high;
+}
+__global__ void relu(float* x) { x[0] = x[1] < 0.0f ? 0.0f : x[1]; }
 __global__ void convert(float* x, int* i, long long* n) {
   x[0] = static_cast<float>(i[0]);
   i[1] = static_cast<int>(x[1]);

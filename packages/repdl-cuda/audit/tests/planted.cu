@@ -33,6 +33,9 @@ __global__ void tensor_cores(const __half* a, const __half* b, float* c) {
   store_matrix_sync(c, sum, 16, mem_row_major);
 }
 __global__ void largest(float* x) { x[0] = fmaxf(x[1], x[2]); }
+__global__ void at_most(float* x) { x[0] = fminf(x[1], 40.0f); }
+__global__ void not_negative(float* x) { x[0] = fmaxf(x[1], 0.0f); }
+__global__ void larger_or_nan(float* x) { asm("max.NaN.f32 %0, %1, %2;" : "=f"(x[0]) : "f"(x[1]), "f"(x[2])); }
 __global__ void rounded_down(float* x) { x[0] = __fadd_rd(x[1], x[2]); }
 __global__ void flushed(float* x) { asm("add.rn.ftz.f32 %0, %1, %2;" : "=f"(x[0]) : "f"(x[1]), "f"(x[2])); }
 __global__ void bare_sum(float* x) { asm("add.f32 %0, %1, %2;" : "=f"(x[0]) : "f"(x[1]), "f"(x[2])); }

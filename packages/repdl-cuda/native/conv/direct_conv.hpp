@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(direct_threads)
   const int first_y = window.width.split(column) * window.stride[0] + window.start[0];
   const int first_x = column * window.stride[1] + window.start[1];
   const T* w = weights.base + g * weights.group + i * weights.row;
-  Tree<T> tree;
+  ThreadTree<T> tree;
   T sum = T(0);
   int left = gemm.chunk, tap_c = 0, a = 0, b = 0;
   for (int k = 0; k < gemm.k; ++k, w += weights.step) {

@@ -19,8 +19,8 @@
 
 #include "base/copy.hpp"
 #include "base/launch.hpp"
+#include "base/thread_tree.hpp"
 #include "repdl/contract/arithmetic.hpp"
-#include "repdl/contract/order.hpp"
 
 namespace repdl::cuda {
 
@@ -273,7 +273,9 @@ template <class Tiling, class A, class B, class C, class T>
 __global__ void __launch_bounds__(Tiling::threads, Tiling::blocks)
     gemm_tiles(A a, B b, C c, Gemm gemm, T* levels, T* splits) {
   auto& memory = shared<GemmMemory<Tiling>>();
-  for (int number = blockIdx.x; number < gemm.work; number += gridDim.x) {
+  // Without a sign: the number of the block's next tile may be 2^31 and more.
+  for (unsigned next = blockIdx.x; next < static_cast<unsigned>(gemm.work); next += gridDim.x) {
+    const int number = static_cast<int>(next);
     Patch<Tiling> patch;
     {
       const Work work(gemm, Tiling::tile, number);
@@ -301,14 +303,14 @@ __global__ void __launch_bounds__(join_outputs* join_groups) join_splits(const T
   const int first = threadIdx.y * each;
   const int end = gemm.splits - first < each ? gemm.splits : first + each;
   if (output < outputs && first < end) {
-    Tree<T> tree;
+    ThreadTree<T> tree;
 #pragma unroll 4
     for (int split = first; split < end; ++split) tree.push(splits[split * outputs + output]);
     group[threadIdx.y][threadIdx.x] = tree.result();
   }
   __syncthreads();
   if (output < outputs && threadIdx.y == 0) {
-    Tree<T> tree;
+    SmallTree<T, join_groups> tree;
     for (int g = 0; g * each < gemm.splits; ++g) tree.push(group[g][threadIdx.x]);
     const int j = static_cast<int>(output % gemm.n), i = static_cast<int>(output / gemm.n % gemm.m);
     const int b = static_cast<int>(output / gemm.n / gemm.m);

@@ -2,6 +2,7 @@
 // sums over the positions.
 #pragma once
 
+#include "base/expect.hpp"
 #include "reduce/grid_sum.hpp"
 #include "repdl/shape/classes.hpp"
 
@@ -14,7 +15,13 @@ struct ClassTargets {
   const T* weight;
   std::int64_t classes, inner, ignore;
 
-  __device__ bool counted(std::int64_t i) const { return target[i] != ignore; }
+  // Whether position i has a class.
+  __device__ bool counted(std::int64_t i) const {
+    const std::int64_t t = target[i];
+    if (t == ignore) return false;
+    expect(t >= 0 && t < classes, "a target is neither a class nor ignore_index");
+    return true;
+  }
   // Class c of position i in (N, C, inner).
   __device__ std::int64_t place(std::int64_t i, std::int64_t c) const {
     return (i / inner * classes + c) * inner + i % inner;

@@ -4,7 +4,7 @@
 //     index[p, y, z] = first of the largest, or last NaN, of the window of x[p] at (y, z)
 //   for p < planes, o < OH * OW:  (planes, OH, OW) -> (planes, H, W)
 //     out[p, index[p, o]] += grad[p, o], o ascending from +0
-#include "base/launch.hpp"
+#include "base/expect.hpp"
 #include "repdl/contract/arithmetic.hpp"
 #include "repdl/shape/around.hpp"
 #include "repdl/shape/window.hpp"
@@ -63,6 +63,7 @@ __global__ void __launch_bounds__(threads) unpool(const T* grad, const std::int6
     const std::int64_t o = plane * outputs + first + me;
     bool waits = first + me < outputs;
     const std::int64_t target = waits ? index[o] : 0;
+    expect(!waits || (target >= 0 && target < inputs), "an index is outside of its plane");
     while (__syncthreads_or(waits)) {
       if (waits) atomicMin(&claim[target], me);
       __syncthreads();

@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(grid_sum_threads, 2)
   if (task >= outputs * to.count) return;
   const std::int64_t output = task / to.count, index = task % to.count, first = index * join_width;
   const V* from = partial + output * count + first;
-  Tree<V> tree;
+  SmallTree<V, join_width> tree;
   for (std::int64_t i = 0; i < join_width && first + i < count; ++i) tree.push(from[i]);
   to(output, index, tree.result());
 }

@@ -7,6 +7,7 @@
 //
 // Pairs (index[i], i) are sorted: then the terms of a row are next to each other, i ascending. A CUDA block has 32
 // columns of a row, and finds its terms by bisection.
+#include "base/expect.hpp"
 #include "base/sort_pairs.hpp"
 #include "reduce/grid_sum.hpp"
 
@@ -16,9 +17,10 @@ namespace {
 constexpr int threads = 256;
 
 __global__ void __launch_bounds__(threads)
-    fill_pairs(const std::int64_t* index, Pairs pairs, std::int64_t n, std::int64_t size) {
+    fill_pairs(const std::int64_t* index, Pairs pairs, std::int64_t n, std::int64_t size, std::int64_t rows) {
   const std::int64_t i = thread_index();
   if (i >= size) return;
+  expect(i >= n || (index[i] >= 0 && index[i] < rows), "an index is of no row");
   pairs.key[i] = i < n ? static_cast<std::uint64_t>(index[i]) : ~std::uint64_t{0};
   pairs.index[i] = i;
 }
@@ -44,7 +46,7 @@ __global__ void __launch_bounds__(column_tile* column_rows, 2)
   const std::int64_t first = keys_below(pairs.key, n, static_cast<std::uint64_t>(k));
   const std::int64_t count = keys_below(pairs.key, n, static_cast<std::uint64_t>(k) + 1) - first;
   const bool inside = column < width;
-  Tree<T> tree;  // of the threads that have a result
+  ThreadTree<T> tree;  // of the threads that have a result
   for (std::int64_t begin = 0; begin < count; begin += order.block) {
     const std::int64_t* place = pairs.index + first + begin;
     const T sum = column_block_sum<T>(count - begin < order.block ? count - begin : order.block, inside, order,
@@ -62,7 +64,7 @@ void index_sum(const Tensor& values, const Tensor& index, std::int64_t, const Co
   if (output.count() == 0) return;
   const Pairs pairs = pairs_for(size, run);
   launch(run.op, fill_pairs, {ceil_div(size, threads)}, threads, 0, stream_of(run), index.as<std::int64_t>(), pairs, n,
-         size);
+         size, output.size[0]);
   sort_pairs(pairs, size, run);
   launch(run.op, sum_terms<T>, {ceil_div(width, column_tile) * output.size[0]}, dim3(column_tile, column_rows), 0,
          stream_of(run), values.as<T>(), pairs, n, output.as<T>(), width, SumOrder(contract, n));
@@ -70,15 +72,19 @@ void index_sum(const Tensor& values, const Tensor& index, std::int64_t, const Co
 
 template <class Bits>
 __global__ void __launch_bounds__(threads)
-    copy_rows(const Bits* x, const std::int64_t* index, Bits* y, std::int64_t width, std::int64_t count) {
+    copy_rows(const Bits* x, const std::int64_t* index, Bits* y, std::int64_t rows, std::int64_t width,
+              std::int64_t count) {
   const std::int64_t i = thread_index();
-  if (i < count) y[i] = x[index[i / width] * width + i % width];
+  if (i >= count) return;
+  const std::int64_t row = index[i / width];
+  expect(row >= 0 && row < rows, "an index is of no row");
+  y[i] = x[row * width + i % width];
 }
 
 template <class Bits>
 void copy(const Tensor& weight, const Tensor& index, const Tensor& output, const Run& run) {
   launch(run.op, copy_rows<Bits>, {ceil_div(output.count(), threads)}, threads, 0, stream_of(run), weight.as<Bits>(),
-         index.as<std::int64_t>(), output.as<Bits>(), weight.size[1], output.count());
+         index.as<std::int64_t>(), output.as<Bits>(), weight.size[0], weight.size[1], output.count());
 }
 
 void embedding(const Tensor& weight, const Tensor& index, std::int64_t, bool, const Contract&, const Tensor& output,

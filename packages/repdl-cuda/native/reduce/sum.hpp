@@ -14,8 +14,8 @@
 #include <algorithm>
 
 #include "base/launch.hpp"
+#include "base/thread_tree.hpp"
 #include "repdl/contract/arithmetic.hpp"
-#include "repdl/contract/order.hpp"
 
 namespace repdl::cuda {
 
@@ -28,7 +28,12 @@ struct SumOrder {
 
   SumOrder(const Contract& contract, std::int64_t n)
       : lanes(static_cast<int>(contract.sum_lanes)),
-        block(contract.sum_block ? contract.sum_block : std::max<std::int64_t>(n, 1)) {}
+        block(contract.sum_block ? contract.sum_block : std::max<std::int64_t>(n, 1)) {
+    if (blocks(n) > most_in_thread)
+      throw std::runtime_error("a sum of " + std::to_string(n) + " elements in blocks of " + std::to_string(block) +
+                               " has " + std::to_string(blocks(n)) + " blocks, expected at most " +
+                               std::to_string(most_in_thread) + "; use a contract with a larger sum_block");
+  }
 
   // Also the sum of nothing has a block.
   REPDL_HD std::int64_t blocks(std::int64_t n) const { return n == 0 ? 1 : (n + block - 1) / block; }
@@ -89,7 +94,7 @@ __device__ T row_sum(std::int64_t n, const SumOrder& order, F&& f) {
   auto& memory = shared<RowSumMemory<T>>();
   const int warps = blockDim.x / warpSize, warp = threadIdx.x / warpSize;
   const std::int64_t blocks = order.blocks(n);
-  Tree<T> tree;  // thread 0's
+  ThreadTree<T> tree;  // thread 0's
   for (std::int64_t first = 0; first < blocks; first += warps) {
     const std::int64_t begin = (first + warp) * order.block;
     if (first + warp < blocks) {

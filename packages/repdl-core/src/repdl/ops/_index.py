@@ -1,4 +1,4 @@
-"""Indices: the one check of their values, and the places that they name in memory."""
+"""Values that the host looks at, or leaves to a device; indices, and the places that they name in memory."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ def check_index(
     """Raise unless every index is from 0 to size - 1, or `ignored`; reads the values. Returns that as bounds.
 
     `expected` says what was, in place of the range; `given` has the values to show, in place of those of `index`.
+    Those on another device are left to the kernel that gets them: the host waits for none.
     """
     count = index.numel()
     other = 0 if ignored is None else ignored  # 0 is in range, but of an empty one
     within = None if ignored is None and size == 0 else (index, 0, size, other)
-    if count == 0:
+    if count == 0 or not is_on_host(index):
         return within
     if count <= FEW:
         values = index.flatten().tolist()
@@ -53,14 +54,37 @@ def check_index(
     return None
 
 
-def is_readable(tensor: torch.Tensor) -> bool:
-    """Whether the values can be looked at: not while compiling, under vmap, or of a tensor without any."""
+def has_values(tensor: torch.Tensor) -> bool:
+    """Whether there are values now: not while compiling, under vmap, or of a tensor without any."""
     return (
         not torch.compiler.is_compiling()
         and type(tensor) is torch.Tensor
         and not tensor.is_meta
         and not _functorch.is_batchedtensor(tensor)
     )
+
+
+def is_on_host(tensor: torch.Tensor) -> bool:
+    """Whether the host can look at the values without waiting for a device."""
+    return tensor.device.type == "cpu"
+
+
+def is_readable(tensor: torch.Tensor) -> bool:
+    """Whether the values can be looked at here and now."""
+    return is_on_host(tensor) and has_values(tensor)
+
+
+def left_to_device(op: str, values: torch.Tensor, right: Callable[[torch.Tensor], torch.Tensor], what: str) -> bool:
+    """Whether `values` are on a device, which then checks that all of them are `right`.
+
+    As after an assertion in one of torch's kernels, nothing runs there any more if one is not, and the next call that
+    waits for the device raises an error.
+    """
+    if is_on_host(values) or not has_values(values):
+        return False
+    if values.numel():
+        torch._assert_async(right(values).all(), f"{op}: {what}")
+    return True
 
 
 def as_index(op: str, index: torch.Tensor, size: int, *, name: str = "index", wraps: bool = False) -> torch.Tensor:

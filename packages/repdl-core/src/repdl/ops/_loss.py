@@ -17,7 +17,7 @@ from repdl.errors import (
     check_tensor,
     check_tensor_or_none,
 )
-from repdl.ops._index import check_index, is_readable
+from repdl.ops._index import check_index, is_readable, left_to_device
 from repdl.replay import Within, refuse
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -82,7 +82,12 @@ def check_targets(op: str, target: torch.Tensor, classes: int, ignore_index: int
 
 def check_classes(op: str, target: torch.Tensor, classes: int, least: int = 0) -> None:
     """Raise unless every target is a class, or at least `least`; reads the values, if they can be read."""
-    if is_readable(target) and target.dtype is torch.int64:
+    if target.dtype is not torch.int64:
+        return
+    what = f"a target is no class, from {least} to {classes - 1}"
+    if left_to_device(op, target, lambda t: (t >= least) & (t < classes), what):
+        refuse()
+    elif is_readable(target):
         refuse()
         check_index(
             op,

@@ -145,10 +145,11 @@ def _windows(
     """The rows of each window, and which of them it has."""
     sides, first = [], 0
     for count in counts:
-        start, stop = (torch.tensor(x[first : first + count], device=device).unsqueeze(1) for x in (starts, stops))
-        longest = int((stop - start).max())
+        own = [x[first : first + count] for x in (starts, stops)]
+        lengths = [end - begin for begin, end in zip(*own)]
+        longest, whole = max(lengths), min(lengths) == max(lengths)
+        start, stop = (torch.tensor(x, device=device).unsqueeze(1) for x in own)
         at = start + torch.arange(longest, device=device)
-        whole = bool((stop - start == longest).all())
         sides.append(Side(at.minimum(stop - 1).clamp(min=0), None if whole else at < stop))
         first += count
     return rows(sides, sizes)

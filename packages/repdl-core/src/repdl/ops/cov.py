@@ -10,7 +10,7 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import as_int, check, check_dim, check_dtype, check_size, check_tensor, check_tensor_or_none
-from repdl.ops._index import is_readable
+from repdl.ops._index import is_readable, left_to_device
 from repdl.ops._number import constant, floating
 from repdl.ops._reduce import is_whole
 from repdl.ops.cast import narrowed, widened
@@ -26,6 +26,7 @@ def _weights(op: str, name: str, weights: Tensor | None, count: int) -> None:
         return
     check_dim(op, (0, 1), **{name: weights})
     check_size(op, f"{name}.numel()", weights.numel(), count, "the number of observations")
+    left_to_device(op, weights, lambda w: w >= 0, f"a number of {name} is below 0")
     if is_readable(weights) and weights.numel():
         check(op, bool((weights >= 0).all()), f"{name} has a number below 0, expected none")
 

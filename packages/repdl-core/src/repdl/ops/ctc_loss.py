@@ -23,7 +23,7 @@ from repdl.errors import (
     check_tensor,
 )
 from repdl.ops._element_loss import number
-from repdl.ops._index import check_index, is_readable
+from repdl.ops._index import check_index, has_values, is_readable, left_to_device
 from repdl.ops._loss import check_reduction
 from repdl.ops._number import floating
 from repdl.ops.logsumexp import logsumexp as logsumexp  # which registers the op
@@ -134,6 +134,7 @@ def _lengths(name: str, given: Any, most: int, like: Tensor) -> Tensor:
     if given.dtype not in (torch.int64, torch.int32):
         check_dtype("ctc_loss", (torch.int64,), **{name: given})
     lengths = given.to(like.device, torch.int64)
+    left_to_device("ctc_loss", lengths, lambda n: (n >= 0) & (n <= most), f"a number of {name} is not from 0 to {most}")
     if is_readable(lengths):
         check_index("ctc_loss", lengths, most + 1, name=name, expected=lambda: f"0 to {most}")
     return lengths
@@ -204,11 +205,11 @@ def ctc_loss(
     check_size(op, "target_lengths.shape", tuple(lengths.shape), (log_probs.shape[1],), "(log_probs.shape[1],)")
     if targets.dim() == 1:
         targets = _padded(targets, lengths)
-    if is_readable(targets) and targets.shape[0] == lengths.shape[0]:
+    if has_values(targets) and targets.shape[0] == lengths.shape[0]:
         counted = torch.arange(targets.shape[1], device=targets.device) < lengths.unsqueeze(1)
-        classes = log_probs.shape[2]
-        check_index(
-            op, torch.where(counted, targets, 0), classes, name="targets", expected=lambda: f"0 to {classes - 1}"
-        )
+        used, classes = torch.where(counted, targets, 0), log_probs.shape[2]
+        left_to_device(op, used, lambda t: (t >= 0) & (t < classes), f"a target is not from 0 to {classes - 1}")
+        if is_readable(targets):
+            check_index(op, used, classes, name="targets", expected=lambda: f"0 to {classes - 1}")
     losses = _op(log_probs, targets, inputs, lengths, blank, reduction, zero_infinity, name)
     return losses.reshape(()) if not batched else losses

@@ -12,6 +12,7 @@ import torch
 from repdl import registry
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_range
+from repdl.ops._index import left_to_device
 from repdl.ops._position import POSITION, check_place, check_position, check_probability, draw
 
 __all__: list[str] = []
@@ -64,8 +65,9 @@ draw(
 
 
 def check_within(op: str, name: str, values: torch.Tensor, most: float, expected: str) -> None:
-    """Raise unless every element is from 0 to `most`. Only on the CPU: the host waits for no device."""
-    if values.device.type != "cpu" or values.numel() == 0:
+    """Raise unless every element is from 0 to `most`."""
+    what = f"a number of {name} is out of range, expected {expected}"
+    if values.numel() == 0 or left_to_device(op, values, lambda v: (v >= 0) & (v <= most), what):
         return
     low, high = values.aminmax()  # NaN where one is
     if low >= 0 and high <= most:

@@ -21,7 +21,7 @@ from repdl.errors import (
     check_tensor,
     check_tensor_or_none,
 )
-from repdl.ops._index import as_index, is_readable
+from repdl.ops._index import as_index, is_readable, left_to_device
 from repdl.ops._number import floating
 from repdl.ops._renorm import check_norm, renorm
 from repdl.ops.cast import narrowed, widened
@@ -35,6 +35,12 @@ _ops = registry.functions
 MODES = ("sum", "mean", "max")
 
 
+def _ascend(begins: Tensor, count: int) -> Tensor:
+    """Which of the conditions on the places where bags begin and end hold."""
+    first = begins[:1] == (0 if begins.shape[0] > 1 else count)
+    return torch.cat([first, begins[-1:] == count, begins.diff() >= 0])
+
+
 def _begins(op: str, offsets: Tensor, count: int, has_end: bool) -> Tensor:
     """Where each bag begins, and behind the last one where it ends; raises unless they ascend from 0."""
     check_dim(op, 1, offsets=offsets)
@@ -43,7 +49,9 @@ def _begins(op: str, offsets: Tensor, count: int, has_end: bool) -> Tensor:
     begins = offsets.long()
     if not has_end:
         begins = torch.cat([begins, begins.new_full((1,), count)])
-    if is_readable(begins):
+    if left_to_device(op, begins, lambda b: _ascend(b, count), "offsets do not ascend from 0 to the length of input"):
+        refuse()
+    elif is_readable(begins):
         refuse()
         values = begins.tolist()
         first, last = values[0], values[-1]

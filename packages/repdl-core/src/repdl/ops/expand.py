@@ -12,7 +12,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import as_int, as_ints, check, check_dim, check_dtype, check_range, check_size, check_tensor
 from repdl.ops._broadcast import expand_to
-from repdl.ops._index import is_readable
+from repdl.ops._index import is_readable, left_to_device
 from repdl.ops._reduce import as_numpy, is_whole, normalize_dim
 from repdl.ops.gather import at_least_1d
 from repdl.replay import refuse
@@ -158,6 +158,7 @@ def repeat_interleave(
     if counts.shape[0] == 1:
         counts = counts.expand(size)
     check_size(op, "repeats.shape", list(counts.shape), [size], f"the size of dim {position}, or 1")
+    left_to_device(op, counts, lambda n: n >= 0, "a number of repeats is below 0")  # torch looks at output_size
     if is_readable(repeats):
         refuse()
         check(op, counts.numel() == 0 or bool((counts >= 0).all()), "repeats has a number below 0, expected 0 or more")

@@ -13,6 +13,7 @@ from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import as_float, check, check_bool, check_range, check_size, check_tensor, check_tensor_or_none
 from repdl.layout import broadcast_shapes
 from repdl.ops._element_loss import element_loss, number, operands
+from repdl.ops._index import left_to_device
 from repdl.ops._loss import check_deprecated, check_reduction
 from repdl.ops._number import constant
 from repdl.ops._pointwise import below, pointwise
@@ -27,7 +28,9 @@ _TWO_PI, _HALF_LOG_TWO_PI = 6.283185307179586, 0.9189385332046727
 
 
 def _check_probabilities(input: Tensor, target: Tensor, contract: str) -> None:
-    if input.numel() == 0:
+    if input.numel() == 0 or left_to_device(
+        "binary_cross_entropy", input, lambda p: (p >= 0) & (p <= 1), "a number of input is no probability, 0 to 1"
+    ):
         return
     low, high = input.aminmax()  # NaN where one is
     if low >= 0 and high <= 1:
@@ -70,6 +73,8 @@ _elements: Callable[..., Tensor] = pointwise(
 
 
 def _check_variance(var: Tensor, least: float) -> None:
+    if left_to_device("gaussian_nll_loss", var, lambda v: ~(v < 0), "a number of var is below 0"):
+        return
     if var.numel() and (var < 0).any():
         where = tuple(int(i) for i in (var < 0).nonzero()[0])
         check_range(

@@ -10,7 +10,7 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import as_float, check, check_bool, check_dim, check_dtype, check_range, check_tensor
-from repdl.ops._index import is_readable
+from repdl.ops._index import is_readable, left_to_device
 from repdl.ops._number import constant, floating
 from repdl.ops._order import order
 from repdl.ops._reduce import as_numpy, is_whole, normalize_dim
@@ -66,6 +66,7 @@ def _quantile(
         q = constant(as_float(op, "q", q), input.dtype, input.device)
     check_dim(op, (0, 1), q=q)
     check_dtype(op, (input.dtype,), q=q)
+    left_to_device(op, q.detach(), lambda p: (p >= 0) & (p <= 1), "a number of q is not from 0 to 1")
     if is_readable(q) and q.numel():
         values = q.detach().flatten().tolist()
         check_range(op, all(0 <= v <= 1 for v in values), lambda: f"q is {values}, expected numbers from 0 to 1")

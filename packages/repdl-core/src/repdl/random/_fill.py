@@ -12,6 +12,7 @@ import torch
 
 from repdl import numbers
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError, as_float, as_int, check, check_range, check_tensor
+from repdl.ops._index import left_to_device
 from repdl.random.generator import chosen
 from repdl.registry import OPS, functions
 
@@ -215,6 +216,8 @@ def checked_probabilities(name: str, p: Tensor, what: str = "p") -> Tensor:
     pattern = p.detach().view({16: torch.int16, 32: torch.int32, 64: torch.int64}[width])
     one = numbers.element(1.0, p.dtype)
     right = ((pattern >= 0) & (pattern <= one)) | (pattern == -(1 << width - 1))  # or the negative zero
+    if left_to_device(name, right, lambda r: r, f"a number of {what} is no probability, 0 to 1"):
+        return p
     if not bool(right.all()):
         where = (~right).nonzero()[0].tolist()
         check_range(name, False, f"{what}{where} is {p[tuple(where)].item()}, expected a probability, 0 to 1")

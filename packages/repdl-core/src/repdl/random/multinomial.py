@@ -6,6 +6,7 @@ import torch
 
 from repdl.errors import DTypeError, as_int, check, check_bool, check_range, check_tensor
 from repdl.numbers import FORMATS
+from repdl.ops._index import left_to_device
 from repdl.ops.cast import cast
 from repdl.random import _fill
 from repdl.random._fill import Options, Tensor
@@ -70,12 +71,14 @@ def multinomial(
 
 def _check_weights(name: str, input: Tensor, pattern: Tensor, needed: int) -> None:
     infinity = FORMATS[torch.float32 if pattern.dtype is torch.int32 else torch.float64].infinity
-    wrong = (pattern < 0) | (pattern >= infinity)
+    wrong, counts = (pattern < 0) | (pattern >= infinity), (pattern > 0).sum(dim=1)
+    if left_to_device(name, wrong, lambda w: ~w, "a weight is negative or not finite"):
+        left_to_device(name, counts, lambda n: n >= needed, f"a row has fewer than {needed} weights above 0")
+        return
     if bool(wrong.any()):
         where = wrong.reshape(input.shape).nonzero()[0].tolist()
         weight = input[tuple(where)].item()
         check_range(name, False, f"input{where} is {weight}, expected weights that are finite and not negative")
-    counts = (pattern > 0).sum(dim=1)
     short = counts < needed
     if bool(short.any()):
         row = int(short.nonzero()[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -42,8 +43,10 @@ class Report:
         return bool(self.wrong or self.broken)
 
 
-def check_backend(name: str, families: Iterable[Family], progress: Progress) -> Iterator[Report]:
-    """A report for each distribution whose ops the backend implements."""
+def check_backend(
+    name: str, families: Iterable[Family], progress: Progress, most: int | None = None
+) -> Iterator[Report]:
+    """A report for each distribution whose ops the backend implements; at most so many cases of each op."""
     ops = implementations(get_backend(name)).keys()
     by_distribution: dict[str, list[Family]] = {}
     for family in families:
@@ -53,7 +56,7 @@ def check_backend(name: str, families: Iterable[Family], progress: Progress) -> 
         report = Report(distribution)
         todo: list[Case] = []
         for family in chosen:
-            todo += _comparable(family, ops, report)
+            todo += _first(_comparable(family, ops, report), most)
         _compare(name, todo, report, progress)
         yield report
 
@@ -71,6 +74,17 @@ def _comparable(family: Family, ops: Iterable[str], report: Report) -> list[Case
         report.missing.append(f"{family.name}: no golden bits")
         return []
     return [case for case in known if case.op in mine]
+
+
+def _first(known: Sequence[Case], most: int | None) -> list[Case]:
+    """At most so many of each op."""
+    seen: Counter[str] = Counter()
+    chosen = []
+    for case in known:
+        seen[case.op] += 1
+        if most is None or seen[case.op] <= most:
+            chosen.append(case)
+    return chosen
 
 
 def _compare(backend: str, todo: Sequence[Case], report: Report, progress: Progress) -> None:

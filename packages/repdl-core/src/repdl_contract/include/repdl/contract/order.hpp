@@ -31,7 +31,7 @@ REPDL_HD_INLINE int tree_join(std::int64_t index, bool last, const Join& join) {
 }
 
 // How many levels n values wait at.
-REPDL_HD inline int tree_levels(std::int64_t n) {
+REPDL_HD constexpr int tree_levels(std::int64_t n) {
   int levels = 0;
   while ((std::int64_t{1} << levels) < n) ++levels;
   return levels;

@@ -217,9 +217,10 @@ struct SeluBackward : SeluConstants {
 template <class T>
 struct LogSigmoid : Vectors {
   static constexpr auto op = "logsigmoid";
+  // nvcc would make min.f32 of select(x < 0, x, 0), which drops a NaN and orders zeros.
   REPDL_HD T operator()(T x) const {
-    const T zero = constant<T>(0.0), below = select(x < zero, x, zero);
-    return below - log1p(exp(select(x < zero, x, zero - x)));
+    const T zero = constant<T>(0.0), minus = zero - x, below = zero - select(x < zero, minus, zero);
+    return below - log1p(exp(select(x < zero, x, minus)));
   }
 };
 
