@@ -29,7 +29,10 @@ REASONS = {
 
 def own(value: Any) -> Any:
     """A copy: the next sample may change the tensors of this one."""
-    return deepcopy(value.detach()).requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else value
+    if not isinstance(value, torch.Tensor):
+        return value
+    plain = value.detach()
+    return (deepcopy(plain) if plain.layout is torch.strided else plain.clone()).requires_grad_(value.requires_grad)
 
 
 def differences(dtype: torch.dtype, most: int | None) -> tuple[Counter[str], list[str]]:
