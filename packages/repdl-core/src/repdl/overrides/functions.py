@@ -241,10 +241,6 @@ def _cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
     return ops.cdist(x1, x2, p)
 
 
-def _times(number: float) -> Function:
-    return lambda input: ops.mul(input, number)
-
-
 def _einsum(equation: str, tensors: Any) -> Tensor:
     return ops.einsum(equation, *tensors)
 
@@ -320,8 +316,6 @@ FUNCTIONS: dict[str, Row] = {
     "log_sigmoid": Row(ops.logsigmoid),
     "norm": Row(_norm),
     "linalg_vector_norm": Row(ops.vector_norm),
-    "deg2rad": Row(_times(math.pi / 180)),
-    "rad2deg": Row(_times(180 / math.pi)),
     "einsum": Row(_einsum, ignored=("path",)),
     "index_put": Row(_index_put, integers=True),
     "_unsafe_index_put": Row(_index_put, integers=True),
