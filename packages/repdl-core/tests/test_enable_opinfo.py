@@ -46,9 +46,9 @@ def differences(dtype: torch.dtype, most: int | None) -> tuple[Counter[str], lis
                     for sample in opinfo.samples(info, dtype, most):
                         known.append((info, sample.transform(own), opinfo.expected(info, sample)))
         counted, wrong = Counter[str](), []
-        drawn = draws.drawn
+        torchs = draws.torchs
         with pytest.MonkeyPatch.context() as patch, repdl.enabled():
-            patch.setattr(draws, "drawn", lambda given: (counted.update(["drew"]), drawn(given))[1])
+            patch.setattr(draws, "torchs", lambda given: (counted.update(["drew"]), torchs(given))[1])
             for info, sample, exact in known:
                 if exact is None:
                     continue

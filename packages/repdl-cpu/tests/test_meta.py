@@ -31,7 +31,10 @@ NEVER_NAN = {"sign", "exponential", "truncated_normal", "uniform", *WHOLE}  # si
 # The results nearest to 0 are far from subnormal.
 NEVER_SUBNORMAL = {
     *(
+        "acos",
+        "acosh",
         "cos",
+        "cosh",
         "div_floor",
         "div_trunc",
         "hardsigmoid",
@@ -50,7 +53,21 @@ NEVER_SUBNORMAL = {
 }
 # The results are equal, rounded: beside 1 (a margin of 1, too) or squared, a subnormal number is nothing.
 SUBNORMAL_ARGUMENT_IS_ZERO = {
-    *("cos", "exp", "exp2", "hardsigmoid", "huber_loss", "log_softmax", "mse_loss", "sigmoid", "smooth_l1_loss"),
+    *(
+        "acos",
+        "acosh",
+        "cos",
+        "cosh",
+        "erfc",
+        "exp",
+        "exp2",
+        "hardsigmoid",
+        "huber_loss",
+        "log_softmax",
+        "mse_loss",
+        "sigmoid",
+        "smooth_l1_loss",
+    ),
     *("logsigmoid", "multilabel_margin_loss", "sinc", "softmax", "square", "tanhshrink", "var", *DRAWS),
 }
 

@@ -15,7 +15,7 @@ from repdl.numbers import is_zero, rounded
 from repdl.ops._broadcast import sum_to
 from repdl.ops._number import constant, item
 from repdl.ops.cast import narrowed, widened
-from repdl.registry import composite
+from repdl.registry import OPS, composite
 from repdl.replay import replayed
 
 __all__ = ["addmm"]
@@ -54,7 +54,8 @@ def _formula(
 def _fake(
     input: torch.Tensor, mat1: torch.Tensor, mat2: torch.Tensor, beta: float, alpha: float, contract: str
 ) -> torch.Tensor:
-    return mat1.new_empty((*mat1.shape[:-1], mat2.shape[-1]))
+    product = OPS["matmul"].fake(mat1, mat2, False, False, contract)
+    return product if is_zero(beta) else OPS["add"].fake(input, product, contract)
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:

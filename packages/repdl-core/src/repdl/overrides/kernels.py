@@ -19,6 +19,7 @@ from torch import _C
 
 from repdl.audit.judge import CONDITIONS, REASONS
 from repdl.audit.kinds import Kind, kind_of, plain_name
+from repdl.errors import DTypeError, UnsupportedError
 from repdl.overrides.binding import bound, for_each, in_place, into
 from repdl.overrides.conversions import SOURCES, defined
 from repdl.overrides.functions import FUNCTIONS, Row
@@ -187,6 +188,12 @@ def _chosen(name: str, row: Row, otherwise: Function | None) -> Function:
         return function
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return either(*args, **kwargs)
+        except DTypeError as error:  # as a TypeError it would be lost in an operator of Python
+            raise UnsupportedError(str(error)) from error
+
+    def either(*args: Any, **kwargs: Any) -> Any:
         fraction = any(map(_has_fraction, args)) or any(map(_has_fraction, kwargs.values()))
         if not (fraction or integers) or name in _THREAD.computing:
             return otherwise(*args, **kwargs)

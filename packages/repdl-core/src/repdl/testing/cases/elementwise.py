@@ -65,6 +65,7 @@ CASES = [
     Case("div_floor", "near_integers", _near_integers, dtypes=DOUBLE),
     Case("relu_backward", "special", _same_shape, dtypes=EVERY),
     Case("relu_backward", "values", lambda: (uniform(1, 1037), uniform(2, 1037)), dtypes=EVERY),
+    Case("acosh", "strided_up_to_32", lambda: (uniform(1, 15, 18, scale=32.0).abs()[:, ::3],), dtypes=EVERY),
     Case("relu_backward", "strided", lambda: (uniform(1, 9, 40).t(), uniform(2, 80, 18)[::2, ::2]), dtypes=EVERY),
     Case("relu_backward", "empty", lambda: (uniform(1, 0, 5), uniform(2, 0, 5)), dtypes=EVERY),
     Case("maximum_backward", "empty", lambda: (uniform(1, 0, 5), uniform(2, 0, 5), uniform(3, 0, 5)), dtypes=EVERY),

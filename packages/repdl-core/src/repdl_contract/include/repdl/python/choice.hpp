@@ -69,8 +69,12 @@ inline bool converts_plainly(PyObject* const* given, Py_ssize_t count, PyObject*
 
 inline PyObject* call_choice(PyObject* self, PyObject* const* given, std::size_t flags, PyObject* names) {
   const ChoiceObject& choice = *reinterpret_cast<ChoiceObject*>(self);
-  const bool first = choice.test(given, PyVectorcall_NARGS(flags), names);
-  return PyObject_Vectorcall(first ? choice.function : choice.otherwise, given, flags, names);
+  if (choice.test(given, PyVectorcall_NARGS(flags), names)) {
+    PyObject* result = PyObject_Vectorcall(choice.function, given, flags, names);
+    if (result != nullptr || !PyErr_ExceptionMatches(PyExc_TypeError)) return result;
+    PyErr_Clear();  // nothing has happened: the other one says what is wrong
+  }
+  return PyObject_Vectorcall(choice.otherwise, given, flags, names);
 }
 
 // Choice(test, function, otherwise)
