@@ -71,9 +71,8 @@ void index_sum(const Tensor& values, const Tensor& index, std::int64_t, const Co
 }
 
 template <class Bits>
-__global__ void __launch_bounds__(threads)
-    copy_rows(const Bits* x, const std::int64_t* index, Bits* y, std::int64_t rows, std::int64_t width,
-              std::int64_t count) {
+__global__ void __launch_bounds__(threads) copy_rows(const Bits* x, const std::int64_t* index, Bits* y,
+                                                     std::int64_t rows, std::int64_t width, std::int64_t count) {
   const std::int64_t i = thread_index();
   if (i >= count) return;
   const std::int64_t row = index[i / width];

@@ -83,13 +83,13 @@ struct Run {
 
 // How a kernel wants its tensors. Whatever the caller's are, core brings them into that form.
 enum class Layout {
-  strided,  // as they are, with any strides; outputs too
-  in_place, // strided, and each element of the output is written after all that it is computed from was read, and
-            // nothing else is: an operand that is the output itself is no danger
-  rows,     // row-major
-  last,     // row-major, with the dimension that the op works along as the last one
-  flat,     // all in the order in memory of the first output, which has no gaps: elements in a row
-  lists,    // lists of tensors: those of one index are in one order in memory, without gaps
+  strided,   // as they are, with any strides; outputs too
+  in_place,  // strided, and each element of the output is written after all that it is computed from was read, and
+             // nothing else is: an operand that is the output itself is no danger
+  rows,      // row-major
+  last,      // row-major, with the dimension that the op works along as the last one
+  flat,      // all in the order in memory of the first output, which has no gaps: elements in a row
+  lists,     // lists of tensors: those of one index are in one order in memory, without gaps
 };
 
 // One argument of a call.

@@ -227,8 +227,7 @@ struct Atan2 : Scalars {
   REPDL_HD T operator()(T y, T x) const { return exact::atan2(y, x); }
 };
 
-using ExactFunctions =
-    List<Acos, Acosh, Asin, Asinh, Atan, Atan2, Atanh, Cos, Cosh, Erf, Erfc, Erfinv, Exp, Exp2, Expm1, Log, Log10, Log1p,
-         Log2, PowTensor, Rsqrt, Sigmoid, Sin, Sinh, Tan, Tanh>;
+using ExactFunctions = List<Acos, Acosh, Asin, Asinh, Atan, Atan2, Atanh, Cos, Cosh, Erf, Erfc, Erfinv, Exp, Exp2,
+                            Expm1, Log, Log10, Log1p, Log2, PowTensor, Rsqrt, Sigmoid, Sin, Sinh, Tan, Tanh>;
 
 }  // namespace repdl::pointwise

@@ -208,7 +208,8 @@ inline PyObject* get_recordings(PyObject* self, void*) {
   CallObject& call = *reinterpret_cast<CallObject*>(self);
   long count = 0;
   if (has_epoch(call))
-    for (const auto& [hash, entry] : *call.entries) count += entry.recording && !PyBool_Check(entry.recording.get()) && entry.recording.get() != Py_None;
+    for (const auto& [hash, entry] : *call.entries)
+      count += entry.recording && !PyBool_Check(entry.recording.get()) && entry.recording.get() != Py_None;
   return PyLong_FromLong(count);
 }
 
@@ -228,7 +229,8 @@ inline PyObject* call_type() {
   static PyMethodDef methods[] = {
       {"__reduce__", reduce_call, METH_NOARGS, nullptr},
       {"define_call", define_call, METH_O | METH_CLASS, "define_call(function): show it as __call__ of the type"},
-      {"is_free", is_free, METH_O | METH_STATIC, "is_free(number): whether a signature with free numbers is without it"},
+      {"is_free", is_free, METH_O | METH_STATIC,
+       "is_free(number): whether a signature with free numbers is without it"},
       {nullptr, nullptr, 0, nullptr},
   };
   static PyType_Slot slots[] = {
@@ -250,10 +252,12 @@ inline PyObject* call_type() {
   return type;
 }
 
-// Adds `Call`, `Choice`, `Recording` and how many new tensors or constants one has to a module, where torch has what they need.
+// Adds `Call`, `Choice`, `Recording` and how many new tensors or constants one has to a module, where torch has what
+// they need.
 inline void add_call(PyObject* module) {
   if (Torch::get().exchange == nullptr) return;
-  for (auto [name, type] : {std::pair{"Call", call_type()}, {"Choice", choice_type()}, {"Recording", recording_type()}}) {
+  for (auto [name, type] :
+       {std::pair{"Call", call_type()}, {"Choice", choice_type()}, {"Recording", recording_type()}}) {
     Py_XINCREF(type);
     if (type == nullptr || PyModule_AddObject(module, name, type) != 0) throw PythonError{};
   }

@@ -41,7 +41,8 @@ inline bool is_floating(DType dtype) { return dtype >= DType::bfloat16; }
 // (...): one of the positional arguments is a floating-point tensor.
 inline bool has_floating(PyObject* const* given, Py_ssize_t count, PyObject*) {
   DType dtype;
-  return std::any_of(given, given + count, [&](PyObject* object) { return has_dtype(object, dtype) && is_floating(dtype); });
+  return std::any_of(given, given + count,
+                     [&](PyObject* object) { return has_dtype(object, dtype) && is_floating(dtype); });
 }
 
 // Whether every number of one dtype becomes a number of the other one as IEEE 754 says, in one rounding.

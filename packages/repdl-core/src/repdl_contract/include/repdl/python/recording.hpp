@@ -1,6 +1,7 @@
 // A recorded call: the kernels that it ran, one after the other, on which memory, to be run again on other tensors.
 #pragma once
 
+#include <cstring>
 #include <memory>
 
 #include "repdl/python/fresh.hpp"
@@ -76,14 +77,18 @@ class Recording {
     if (!spans_.empty() && is_shared(base)) return Ref();
     Ref made[most];
     for (std::size_t i = 0; i < fresh_.size(); ++i) made[i] = fresh_[i].make(&base[bases++]);
-    std::uint64_t pattern[most];
-    for (const FreeConstant& constant : free_)
-      pattern[constant.index] = constant.is_double ? bits_of(numbers[constant.number])
-                                                   : rounded_bits(bits_of(numbers[constant.number]));
+    double element[most];  // or a float in its place
+    for (const FreeConstant& constant : free_) {
+      const double number = numbers[constant.number];
+      if (constant.is_double)
+        element[constant.index] = number;
+      else
+        put_float(number, &element[constant.index]);
+    }
     std::size_t next = 0;
     for (std::size_t i = 0; i < constant_addresses_.size(); ++i) {
       const bool is_free = next < free_.size() && free_[next].index == i;
-      base[bases++] = is_free ? &pattern[i] : constant_addresses_[i];
+      base[bases++] = is_free ? &element[i] : constant_addresses_[i];
       next += is_free;
     }
     void* stream = nullptr;
@@ -322,23 +327,21 @@ class Recording {
     bool is_double;  // else float
   };
 
-  static std::uint64_t bits_of(double number) {
+  // The float nearest to a double that is among a float's normal numbers: in integers, whatever the thread's
+  // floating-point environment.
+  static void put_float(double number, void* place) {
     std::uint64_t bits;
-    std::copy_n(reinterpret_cast<const char*>(&number), sizeof bits, reinterpret_cast<char*>(&bits));
-    return bits;
-  }
-
-  // The bits of a float, the nearest to a double that is among a float's normal numbers: in integers, whatever the
-  // thread's floating-point environment.
-  static std::uint64_t rounded_bits(std::uint64_t bits) {
+    static_assert(sizeof bits == sizeof number);
+    std::memcpy(&bits, &number, sizeof bits);
     const std::uint64_t sign = bits >> 63 << 31, size = bits & ~(std::uint64_t{1} << 63);
     const std::uint64_t scaled = size - (std::uint64_t{1023 - 127} << 52);
-    return sign | (scaled + 0x0FFFFFFF + (scaled >> 29 & 1)) >> 29;
+    const auto rounded = static_cast<std::uint32_t>(sign | (scaled + 0x0FFFFFFF + (scaled >> 29 & 1)) >> 29);
+    std::memcpy(place, &rounded, sizeof rounded);
   }
 
   std::vector<Ref> constants_;
   std::vector<void*> constant_addresses_;
-  std::vector<FreeConstant> free_;  // in their order
+  std::vector<FreeConstant> free_;       // in their order
   std::vector<std::ptrdiff_t> results_;  // index of a new tensor; -1: None; -2, -3, ...: tensors of the call
   bool several_ = false;
   std::vector<std::ptrdiff_t> saved_, constant_;  // of autograd: tensors of the call, then outputs; -1: None
