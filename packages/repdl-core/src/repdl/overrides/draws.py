@@ -20,10 +20,8 @@ from repdl.random._lock import ForkLock
 from repdl.random.generator import Generator
 
 Tensor = torch.Tensor
-_LEFT, _STATE = (
-    1,
-    3,
-)  # the seed, what is left, the next one, the state: 64-bit words of the state of a generator of the CPU
+_LEFT, _STATE = 1, 3
+"""Of the 64-bit words of a generator's state: the seed, what is left, the next one, the state."""
 _MARK = [0x5265_7044, 0x4C2D_6472, 0x6177_732E]
 """Behind the two words of the offset, in the state of torch's Mersenne Twister, which never draws meanwhile."""
 _FRESH = 1 << 32 | 1  # the words of a state are all to be made anew

@@ -1,0 +1,125 @@
+"""`repdl.enable`: blocks that are nested, overlap or can't begin."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+from enabling import same, torchs_own_afterwards, values
+
+import repdl
+from repdl import ops
+from repdl.errors import ArgumentError, ContractError, UnsupportedError
+from repdl.overrides import switch
+
+__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
+
+
+def test_enable__nothing_is_left_behind() -> None:
+    x = values(1000)
+    before = x.sum(), torch.backends.mha.get_fastpath_enabled(), repdl.get_contract()
+    with pytest.raises(ZeroDivisionError), repdl.enabled(contract="sequential"):
+        with repdl.enabled():
+            pass
+        assert str(repdl.get_contract()) == "sequential"
+        assert same(x.sum(), ops.sum(x, contract="sequential"))
+        raise ZeroDivisionError
+    assert (x.sum(), torch.backends.mha.get_fastpath_enabled(), repdl.get_contract()) == before
+    x.lgamma()
+    repdl.disable()
+
+
+def test_enable__a_block_that_cannot_begin_leaves_the_outer_one() -> None:
+    with repdl.enabled(contract="sequential"):
+        for arguments, error in (({"contract": "none"}, ContractError), ({"on_uncovered": "ignore"}, ArgumentError)):
+            with pytest.raises(error):
+                repdl.enable(**arguments)
+            with pytest.raises(error), repdl.enabled(**arguments):
+                pass
+        assert str(repdl.get_contract()) == "sequential"
+        with pytest.raises(UnsupportedError):
+            torch.ones(2).lgamma()
+    torch.ones(2).lgamma()
+
+
+def test_enable__a_session_that_fails_leaves_the_outer_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = values(1000)
+    with repdl.enabled(contract="sequential"):
+
+        class Failing(switch._Session):
+            def _put_new(self) -> None:
+                super()._put_new()
+                if self.on_uncovered == "warn":
+                    raise MemoryError
+
+        monkeypatch.setattr(switch, "_Session", Failing)
+        with pytest.raises(MemoryError):
+            repdl.enable("v1", on_uncovered="warn")
+        assert same(x.sum(), ops.sum(x, contract="sequential"))
+        with pytest.raises(UnsupportedError):
+            x.lgamma()
+    x.lgamma()
+
+
+def test_enable__blocks_of_threads_overlap() -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def run() -> None:
+        with repdl.enabled(contract="sequential", on_uncovered="warn"):
+            entered.set()
+            leave.wait()
+
+    before, thread = repdl.get_contract(), threading.Thread(target=run)
+    with repdl.enabled():
+        thread.start()
+        entered.wait()
+        assert str(repdl.get_contract()) == "sequential"
+        with pytest.warns(UserWarning, match="lgamma"):
+            torch.ones(2).lgamma()
+    with pytest.warns(UserWarning, match="lgamma"):
+        torch.ones(2).lgamma()  # the other block is still open
+    leave.set()
+    thread.join()
+    torch.ones(2).lgamma()
+    assert repdl.get_contract() == before
+
+
+def test_enable__an_earlier_block_that_ends_first() -> None:
+    first, second = repdl.enabled(contract="sequential"), repdl.enabled(contract="dot_chunk=2,sum_lanes=2,sum_block=2")
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert repdl.get_contract().dot_chunk == 2
+    with pytest.raises(UnsupportedError):
+        torch.ones(2).lgamma()
+    second.__exit__(None, None, None)
+    assert str(repdl.get_contract()) == "v1"
+    torch.ones(2).lgamma()
+
+
+def test_enable__disable_ends_every_block() -> None:
+    repdl.enable("sequential")
+    with repdl.enabled():
+        repdl.enable(on_uncovered="warn")
+        repdl.disable()
+        torch.ones(2).lgamma()
+        assert str(repdl.get_contract()) == "v1"
+    torch.ones(2).lgamma()
+
+
+def test_enable__the_default_contract_is_not_that_of_a_scope() -> None:
+    with repdl.use_contract("sequential"):
+        repdl.enable()
+        repdl.disable()
+    assert str(repdl.get_contract()) == "v1"
+
+
+def test_enable__inner_blocks_have_the_contract_that_is_set() -> None:
+    with repdl.enabled(contract="sequential"):
+        with repdl.enabled():
+            assert str(repdl.get_contract()) == "sequential"
+        repdl.set_contract("v1")
+        with repdl.enabled(contract="sequential"):
+            pass
+        assert str(repdl.get_contract()) == "v1"

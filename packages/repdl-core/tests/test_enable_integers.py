@@ -1,0 +1,135 @@
+"""`repdl.enable`: ops of torch on integers, which are exact, or depend on an order."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+import pytest
+import torch
+from enabling import same, torchs_own_afterwards, values
+
+import repdl
+from repdl import ops
+from repdl.errors import UnsupportedError
+
+__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
+
+
+def test_enable__integers_stay_torchs() -> None:
+    i = torch.arange(6)
+    with repdl.enabled():
+        assert (i + 1).tolist() == [1, 2, 3, 4, 5, 6]
+        assert (i * 2).sum().item() == 30
+        assert i.clone().add_(i).max().item() == 10
+        assert (i.to(torch.uint8) + 250).tolist() == [250, 251, 252, 253, 254, 255]
+        assert torch.tensor(2, dtype=torch.int32).add(3).dtype is torch.int32
+        assert (i % 4).tolist() == [0, 1, 2, 3, 0, 1]
+        assert torch.equal(i / 4, torch.tensor([0.0, 0.25, 0.5, 0.75, 1.0, 1.25]))
+        assert i.cumsum(0).tolist() == [0, 1, 3, 6, 10, 15]
+        assert i.square().tolist() == [0, 1, 4, 9, 16, 25] and i.diff().tolist() == [1] * 5
+        assert torch.outer(i, i)[5].tolist() == [0, 5, 10, 15, 20, 25]
+        assert torch.kron(i, i[:3])[-3:].tolist() == [0, 5, 10]
+        version = i._version
+        i.add_(1)
+        assert i._version == version + 1
+
+
+INTEGERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "a fraction": lambda i: torch.stack([i * 0.5, 0.5 * i, i + 0.5, 1.5 - i, i % 1.5, i // 1.5, i.bool() * 0.5]),
+    "trapezoid": lambda i: torch.trapezoid(i, dx=0.5),
+    "quotients": lambda i: torch.stack([torch.div(-i, 2, rounding_mode=mode) for mode in ("floor", "trunc")]),
+    "true quotient": lambda i: torch.div(-i, 2, rounding_mode=None),
+    "quotient in place": lambda i: i.clone().div_(2, rounding_mode="trunc"),
+    "products": lambda i: torch.cat([i.outer(i), i.square().unsqueeze(0), torch.kron(i, i).view(3, 3)]),
+    "matmul": lambda i: i.view(1, 3) @ i.view(3, 1),
+    "einsum": lambda i: torch.einsum("i,i->", i, i),
+    "diff": lambda i: i.diff(),
+    "means": lambda i: torch.zeros_like(i).scatter_reduce(0, i, i, "mean"),
+}
+"""Where a function of RepDL has the name of torch's, too."""
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_enable__integers_give_what_torch_gives(name: str) -> None:
+    i = torch.arange(3)
+    expected = INTEGERS[name](i)
+    for inference in (False, True):
+        with repdl.enabled(), torch.inference_mode(inference):
+            found = INTEGERS[name](i)
+        assert found.dtype is expected.dtype and torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv", "matmul", "pow"])
+def test_enable__operators_say_which_dtype_is_not_covered(name: str) -> None:
+    """Python would make another error of a TypeError."""
+    x = values(4).to(torch.float64 if name == "pow" else torch.complex64)
+    with repdl.enabled(), pytest.raises(UnsupportedError, match=r"dtype is (complex|float)64, expected float32"):
+        getattr(operator, name)(x, x)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_enable__conversions_to_integers_are_defined(dtype: torch.dtype) -> None:
+    x = torch.tensor([1.5, -2.7, 300.0, 1e10, 1e30, float("nan"), float("-inf")])
+    low = torch.iinfo(torch.int64 if dtype is torch.int64 else torch.int32).min
+    high = 10**10 if dtype is torch.int64 else low
+    expected = torch.tensor([1, -2, 300, high, low, low, low]).to(dtype)
+    with repdl.enabled():
+        assert torch.equal(x.to(dtype), expected)
+        assert torch.equal(torch.empty(7, dtype=dtype).copy_(x), expected)
+
+
+def test_enable__order_of_equal_integers() -> None:
+    i = torch.arange(300) % 3  # so many that torch's unstable sort does not keep their order
+    for numbers in (i, i.to(torch.uint8), i > 1):
+        expected = torch.sort(numbers, stable=True)
+        with repdl.enabled():
+            found = [torch.sort(numbers), numbers.msort(), numbers.argsort(), torch.sort(numbers, stable=False)]
+            out = torch.sort(numbers, out=(torch.empty_like(numbers), torch.empty_like(i)))
+        assert torch.equal(found[0][1], expected[1]) and torch.equal(found[1], expected[0])
+        assert torch.equal(found[2], expected[1]) and torch.equal(found[3][1], expected[1])
+        assert torch.equal(out[1], expected[1]) and torch.equal(out[0], expected[0])
+    with repdl.enabled():
+        assert i.topk(4).indices.tolist() == [2, 5, 8, 11]
+        assert (i.kthvalue(1).indices, i.kthvalue(100).indices, i.kthvalue(101).indices) == (0, 297, 1)
+        assert i.max(0).indices == 2 and i.min(0).indices == 0 and i.argmax() == 2
+        assert i.mode().indices == ops.mode(i)[1] and i.median(0).indices == ops.median(i, 0)[1]
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool, torch.float32])
+def test_enable__last_of_several_values_of_one_place(dtype: torch.dtype) -> None:
+    index, values = torch.arange(40_000) % 2, (torch.arange(40_000) == 39_999).to(dtype)
+    with repdl.enabled():
+        for write in (
+            lambda place: place.index_put_((index,), values),
+            lambda place: place.put_(index, values),
+            lambda place: torch.ops.aten._index_put_impl_(place, [index], values),
+            lambda place: torch.index_put(place, (index,), values),
+            lambda place: torch.ops.aten._unsafe_index_put(place, [index], values),
+        ):
+            assert write(torch.ones(2, dtype=dtype)).tolist() == [0, 1]
+        summed = torch.zeros(2, dtype=dtype).index_put_((index,), values, accumulate=True)
+    assert summed.tolist() == [0, 1]
+
+
+def test_enable__integers_with_a_number_that_has_a_fraction() -> None:
+    i = torch.arange(1, 100)
+    x = i.to(torch.float32)
+    with repdl.enabled():
+        for found, expected in (
+            (i**0.3, ops.pow(x, 0.3)),
+            (0.3**i, ops.pow(0.3, x)),
+            (i * 0.3, ops.mul(x, 0.3)),
+            (i + 0.3, ops.add(x, 0.3)),
+            (0.3 - i, ops.sub(0.3, x)),
+            (i % 0.3, ops.remainder(x, 0.3)),
+            (i / 0.3, ops.div(x, 0.3)),
+            (i.clamp(1.5, 7.5), ops.clamp(x, 1.5, 7.5)),
+            (i.floor_divide(0.3), ops.floor_divide(x, 0.3)),
+        ):
+            assert same(found, expected)
+        assert torch.equal(i.div(3, rounding_mode="trunc"), i // 3)
+        assert torch.equal(i.addcmul(i, i, value=2), i + 2 * i * i)
+        for call in (lambda: i.add(i, alpha=0.5), lambda: i.clone().mul_(0.5)):
+            with pytest.raises(RuntimeError):
+                call()

@@ -1,0 +1,180 @@
+"""`repdl.enable`: programs that are not edited, new processes, and ops that come later."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from enabling import same, torchs_own_afterwards, values
+
+import repdl
+from repdl import ops
+from repdl.errors import UnsupportedError
+
+__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
+
+
+PROGRAM = """
+import sys
+import torch
+torch.manual_seed(0)
+print(sys.argv[1:], torch.randn(2).tolist())
+torch.ones(2).lgamma()
+"""
+
+
+@pytest.mark.parametrize("way", ["run", "module", "environment"])
+def test_enable__programs_that_are_not_edited(tmp_path: Path, way: str) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    first = repdl.random.randn(2, generator=repdl.random.Generator(0)).tolist()
+    start = "from repdl.overrides.program import start; start(); import runpy; runpy.run_path('program.py')"
+    command, variables = {
+        "run": (["-m", "repdl", "run", "program.py", "--epochs", "3"], {}),
+        "module": (["-m", "repdl", "run", "-m", "program", "--epochs", "3"], {}),
+        "environment": (["-c", start, "--epochs", "3"], {"REPDL_ENABLE": "1"}),
+    }[way]
+    done = subprocess.run(
+        [sys.executable, *command],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | variables,
+        check=False,
+    )
+    assert done.stdout == f"['--epochs', '3'] {first}\n", done.stderr
+    assert done.returncode == 1
+    assert re.search(r"not reproducible: aten.lgamma.default, .*program.py:6 `torch.ones\(2\).lgamma\(\)`", done.stderr)
+
+
+def test_enable__an_environment_that_is_not_understood_ends_the_process() -> None:
+    start = "from repdl.overrides.program import start; start()"
+    done = subprocess.run(
+        [sys.executable, "-c", start],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"REPDL_ENABLE": "yes"},
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "REPDL_ENABLE is 'yes', expected 0, 1, raise or warn" in done.stderr
+
+
+def test_enable__ops_that_python_registers_later_are_refused() -> None:
+    x = values(3)
+    with torch.library._scoped_library("repdl_tests", "FRAGMENT") as library, repdl.enabled():
+
+        @torch.library.custom_op("repdl_tests::doubled", mutates_args=())
+        def doubled(x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        library.define("tripled(Tensor x) -> Tensor")
+        library.impl("tripled", lambda x: x * 3, "CPU")
+        library.define("composed(Tensor x) -> Tensor")
+        library.impl("composed", lambda x: x * 4, "CompositeImplicitAutograd")
+        for op in (torch.ops.repdl_tests.doubled, torch.ops.repdl_tests.tripled, doubled):
+            with pytest.raises(UnsupportedError, match="repdl_tests"):
+                op(x)
+        library.impl("tripled", lambda x: x * 5, "CPU")  # again, on top of the refusal
+        with pytest.raises(UnsupportedError, match="repdl_tests.tripled"):
+            torch.ops.repdl_tests.tripled(x)
+        assert same(torch.ops.repdl_tests.composed(x), ops.mul(x, 4))
+        repdl.disable()
+        with repdl.enabled(on_uncovered="warn"):
+            library.impl("tripled", lambda x: x * 5, "CPU")
+            with pytest.warns(UserWarning, match="repdl_tests.tripled"):
+                assert same(torch.ops.repdl_tests.tripled(x), ops.mul(x, 5))
+        assert torch.equal(torch.ops.repdl_tests.doubled(x), x * 2)
+        assert torch.equal(torch.ops.repdl_tests.tripled(x), x * 5)
+
+
+def test_enable__kernels_that_python_puts_over_ours_wait() -> None:
+    x = values(1000)
+    with torch.library._scoped_library("aten", "IMPL") as library:
+        with repdl.enabled():
+            library.impl("sum", lambda x, dtype=None: x.new_zeros(()), "CPU")
+            assert same(x.sum(), ops.sum(x))
+        assert x.sum() == 0
+
+
+WORKERS = """
+import sys
+import torch
+import repdl
+from torch.utils.data import DataLoader, Dataset
+
+
+class Sums(Dataset):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        try:
+            return torch.ones(2).lgamma()
+        except repdl.errors.UnsupportedError:
+            return repdl.get_contract(), torch.linspace(0, 1, 1000).sum()
+
+
+if __name__ == "__main__":
+    x = torch.linspace(0, 1, 1000)
+    loader = DataLoader(Sums(), num_workers=1, batch_size=None, multiprocessing_context=sys.argv[1])
+    with repdl.enabled(contract="sequential"):
+        ((contract, total),) = list(loader)
+        assert str(contract) == "sequential"
+        assert torch.equal(total, torch.linspace(0, 1, 1000).sum())
+    (found,) = list(loader)
+    assert torch.is_tensor(found), found  # torch's lgamma
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_enable__workers_are_enabled(tmp_path: Path, method: str) -> None:
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip("not on this system")
+    (tmp_path / "program.py").write_text(WORKERS)
+    command = [sys.executable, "program.py", method]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+LOADS = """
+import sys
+import torch
+import repdl
+x = torch.ones(2)
+repdl.enable()
+if sys.argv[1] == "torch":
+    torch.ops.load_library(sys.argv[2])
+elif sys.argv[1] == "ctypes":
+    import ctypes
+    ctypes.CDLL(sys.argv[2])
+else:  # as a module of Python, whose code registers the ops before it is found to be none
+    from importlib.machinery import ExtensionFileLoader, ModuleSpec
+    loader = ExtensionFileLoader("libaoti_custom_ops", sys.argv[2])
+    try:
+        loader.create_module(ModuleSpec("libaoti_custom_ops", loader, origin=sys.argv[2]))
+    except ImportError:
+        pass
+    loader.exec_module(sys)
+try:
+    torch.ops.aoti_custom_ops.custom_add(x, x)
+except repdl.errors.UnsupportedError as error:
+    assert "aoti_custom_ops.custom_add" in str(error)
+    repdl.disable()
+    print(torch.ops.aoti_custom_ops.custom_add(x, x).tolist())
+"""
+
+
+@pytest.mark.parametrize("way", ["torch", "ctypes", "module"])
+def test_enable__ops_of_libraries_that_are_loaded_later_are_refused(tmp_path: Path, way: str) -> None:
+    library = Path(torch.__file__).parent / "lib/libaoti_custom_ops.so"
+    if not library.exists():
+        pytest.skip("this torch has no library of ops that it does not load")
+    command = [sys.executable, "-c", LOADS, way, str(library)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.stdout == "[2.0, 2.0]\n", done.stderr
