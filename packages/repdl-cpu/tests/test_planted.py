@@ -37,14 +37,13 @@ UNITS = {
 NOT_KERNELS = {
     "base/machine.cpp",
     "gemm/micro_kernel.hpp",
-    "base/huge_pages.hpp",
     "base/module.cpp",
     "base/prefetch.hpp",
     "base/routes.hpp",
     "base/threads.hpp",
     "gemm/product.hpp",
 }
-"""What has no result of its own: declarations, the module, prefetches, pages."""
+"""What has no result of its own: declarations, the module, prefetches."""
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "repdl/huge_pages.hpp"
 #include "repdl/python/call.hpp"
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#include <unistd.h>
-#endif
 
 namespace {
 
@@ -30,22 +26,13 @@ std::vector<std::string> supported_isas() {
   return isas;
 }
 
-// Asks for huge pages behind the whole pages of a range of memory. Only advice: a system that
-// has none, or gives none, leaves everything as it was.
-void advise_huge_pages(std::uintptr_t address, std::size_t bytes) {
-#if defined(MADV_HUGEPAGE)
-  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const std::uintptr_t begin = (address + page - 1) / page * page, end = (address + bytes) / page * page;
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-#else
-  (void)address, (void)bytes;
-#endif
-}
-
 }  // namespace
 
 PYBIND11_MODULE(_machine, module) {
   module.def("supported_isas", &supported_isas);
-  module.def("advise_huge_pages", &advise_huge_pages);
+  module.attr("HUGE_FROM") = repdl::huge_from;
+  module.def("prefer_huge_pages", [](std::uintptr_t address, std::size_t bytes) {
+    repdl::prefer_huge_pages(reinterpret_cast<void*>(address), bytes);
+  });
   repdl::python::add_call(module.ptr());
 }

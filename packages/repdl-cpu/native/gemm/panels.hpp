@@ -4,9 +4,9 @@
 // One row or two would leave most registers empty: their tile goes over several panels, out of as many streams.
 #pragma once
 
-#include "base/huge_pages.hpp"
 #include "gemm/chunk_tree.hpp"
 #include "gemm/gemm.hpp"
+#include "repdl/huge_pages.hpp"
 
 namespace repdl::cpu {
 

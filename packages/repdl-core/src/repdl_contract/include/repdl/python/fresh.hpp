@@ -1,8 +1,9 @@
-// New tensors, without values.
+// New tensors, without values; large ones of the host in huge pages.
 #pragma once
 
 #include <dlfcn.h>
 
+#include "repdl/huge_pages.hpp"
 #include "repdl/python/arguments.hpp"
 
 namespace repdl::python {
@@ -82,10 +83,21 @@ class Fresh {
     device_ = form.device_type == cpu ? torch.cpu : torch.cuda;
     index_ = form.device_id;
     quick_ = torch.empty_strided != nullptr && (form.device_type == cpu || form.device_type == cuda);
+    if (form.device_type == cpu) {
+      bytes_ = static_cast<std::size_t>(form.bits / 8);
+      for (const std::int64_t size : size_) bytes_ *= static_cast<std::size_t>(size);
+    }
   }
 
   // A tensor, and its address.
   Ref make(void** address) const {
+    Ref tensor = allocate(address);
+    if (bytes_ >= huge_from) prefer_huge_pages(*address, bytes_);
+    return tensor;
+  }
+
+ private:
+  Ref allocate(void** address) const {
     const TorchMemory& torch = TorchMemory::get();
     void* tensor = nullptr;
     const auto dims = static_cast<std::int64_t>(size_.size());
@@ -98,7 +110,6 @@ class Fresh {
     return object;
   }
 
- private:
   Ref make_slowly(void** address) const {
     Ref object = checked(PyObject_Call(TorchMemory::get().empty_like, call_.get(), nullptr));
     *address = Arguments::tensor_of(object.get());
@@ -108,6 +119,7 @@ class Fresh {
   Ref call_;
   std::vector<std::int64_t> size_, stride_;
   std::int32_t dtype_ = 0, device_ = 0, index_ = 0;
+  std::size_t bytes_ = 0;  // where they are the host's
   bool quick_ = false;
 };
 
