@@ -14,7 +14,7 @@ namespace repdl::cpu {
 #if defined(__AVX2__) && defined(__FMA__)
 
 // An error e T of m is one of 2 e T / (1 + T)**2 <= e / 2 here, e by the square of expm1_vec.hpp.
-constexpr float tanh_margin = 0x1.bp-24f, tanh_floor = 0x1p-21f;
+constexpr float tanh_margin = 0x1.bp-24f, tanh_floor = 0x1.bp-45f;
 
 template <class V>
 [[gnu::always_inline]] inline V tanh(V given) {
@@ -26,12 +26,11 @@ template <class V>
 
   const Vec one = Vec::set1(1.0f), two = Vec::set1(2.0f);
   const Vec whole = m.s + m.rest, inverse = one / (two + whole);
-  const Vec y = -whole * inverse;
+  const Vec y = fma(-whole, inverse, Vec::zero());
   Vec missing = fma(-y, m.s, fma(-two, y, -m.s));
   missing = fma(-m.rest, one + y, missing);
-  const Vec rest = missing * inverse, spread = where(usual, m.square + Vec::set1(tanh_floor));
-  const Vec low = fma(spread, Vec::set1(-tanh_margin), rest), high = fma(spread, Vec::set1(tanh_margin), rest);
-  const Rounded result = between(y, low, high);
+  const Vec margin = where(usual, fma(m.square, Vec::set1(tanh_margin), Vec::set1(tanh_floor)));
+  const Rounded result = between(y, fma(missing, inverse, -margin), fma(missing, inverse, margin));
   return or_else<exactly<exact::tanh>>(given, select(usual, with_sign(result.value, x), x), result.decided);
 }
 

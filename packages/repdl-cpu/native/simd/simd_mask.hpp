@@ -139,7 +139,16 @@ inline Vec vec_of(Bits bits) {
 }
 
 // y >= 0 with the sign of x.
-inline Vec with_sign(Vec y, Vec x) { return vec_of(bits_of(y) | (bits_of(x) & bits_of(Vec::set1(-0.0f)))); }
+inline Vec with_sign(Vec y, Vec x) {
+  const Vec sign = Vec::set1(-0.0f);
+#if defined(__AVX512F__)
+  const auto bits = [](Vec v) { return _mm512_castps_si512(v.v); };
+  constexpr int or_and = 0xf8;  // y | (x & sign)
+  return {_mm512_castsi512_ps(_mm512_ternarylogic_epi32(bits(y), bits(x), bits(sign), or_and))};
+#else
+  return vec_of(bits_of(y) | (bits_of(x) & bits_of(sign)));
+#endif
+}
 
 // x + table_magic is the nearest multiple of 1 / table_entries, its low bits an index of tables.
 constexpr float table_magic = 0x1.8p+23f / table_entries;
