@@ -42,6 +42,8 @@ def processor(cpuinfo: str, machine: str = "") -> str:
     for of_vendor, of_family, models, name in KNOWN:
         if (vendor, int(family)) == (of_vendor, of_family) and int(model) in models:
             return name
+    if vendor == "GenuineIntel" and "amx_tile" in field("flags").split():
+        return "intel-amx"  # a server core from Sapphire Rapids on, of which a virtual machine shows another model
     return f"{vendor}-{family}-{model}".lower()
 
 

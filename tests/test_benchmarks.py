@@ -61,8 +61,9 @@ def test_models__compared(script: str, names: list[str]) -> None:
         assert re.search(f"^{name}, {figures}$", done.stdout, re.M), done.stderr
 
 
-def cpuinfo(vendor: str, family: int, model: int) -> str:
-    fields = {"processor": 0, "vendor_id": vendor, "cpu family": family, "model": model, "model name": "A 12"}
+def cpuinfo(vendor: str, family: int, model: int, flags: str = "fpu vme") -> str:
+    kind: dict[str, object] = {"vendor_id": vendor, "cpu family": family, "model": model}
+    fields = {"processor": 0, **kind, "model name": "A 12", "flags": flags}
     return "".join(f"{key}\t: {field}\n" for key, field in fields.items())
 
 
@@ -81,6 +82,8 @@ def test_processor__one_name_for_each_kind(monkeypatch: pytest.MonkeyPatch) -> N
     }
     for kind, name in kinds.items():
         assert processor(cpuinfo(*kind)) == name
+    assert processor(cpuinfo("GenuineIntel", 6, 167, "fpu amx_tile amx_int8")) == "intel-amx"
+    assert processor(cpuinfo("GenuineIntel", 6, 143, "fpu amx_tile amx_int8")) == "sapphire-rapids"
     assert processor("", "arm64") == "arm64" and processor("") == "unknown"
     assert processor("processor : 0\nCPU part : 0xd40\n", "aarch64") == "aarch64"
 
