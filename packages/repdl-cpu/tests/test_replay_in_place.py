@@ -114,6 +114,17 @@ def test_replay__numbers_are_free() -> None:
     assert function.recordings < 100  # of positive and of negative ones, and the few beyond
 
 
+@pytest.mark.parametrize("first", [0.61 + n / 64 for n in range(4)])
+def test_replay__first_number_is_free(first: float) -> None:
+    """Whatever it is: where numbers go is found out with others."""
+    replay.EPOCH.end()
+    given = torch.linspace(0, 2, 9)
+    for low in (first, first, first, 0.3):
+        assert_same_bits(ops.mul(torch.ones(1), low), torch.tensor([low]), f"mul {low}")
+        for high in (first + 1 / 64, 1.25):
+            assert_same_bits(ops.clamp(given, low, high), given.clamp(low, high), f"clamp {low} {high}")
+
+
 def test_replay__numbers_that_are_computed_with() -> None:
     @replay.replayed_numbers
     def halved(input: torch.Tensor, number: float) -> torch.Tensor:

@@ -13,6 +13,7 @@ one, and with torch < 2.10, functions are called as they are.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import threading
 import warnings
@@ -375,8 +376,9 @@ def _free_numbers(function: Callable[..., Any], args: Any, kwargs: Any, tape: Ta
     given = [value for value in values if type(value) is float]
     if any(type(v) is float for value in values if isinstance(value, (list, tuple)) for v in value):
         return None
-    is_free = _native().Call.is_free
-    others = [math.copysign(0.61 + n / 64, v) if is_free(v) else v for n, v in enumerate(given)]
+    is_free, sizes = _native().Call.is_free, {abs(value) for value in given}
+    unused = (size for size in (0.61 + n / 64 for n in itertools.count()) if size not in sizes)
+    others = [math.copysign(next(unused), value) if is_free(value) else value for value in given]
     if others == given:
         return Numbers()
     left = iter(others)
