@@ -136,6 +136,17 @@ def test_replay__numbers_that_are_computed_with() -> None:
             assert_same_bits(halved(given, number), ops.mul(given, number / 2), f"{number}")
 
 
+def test_replay__in_place_of_numbers_that_are_compared() -> None:
+    given = torch.linspace(-1, 1, 9)
+    expected = ops.hardtanh(given, -0.5, -0.25)
+    with repdl.enabled():
+        for _ in range(4):
+            assert_same_bits(torch.nn.functional.hardtanh_(given.clone(), -0.5, -0.25), expected, "hardtanh_")
+        for _ in range(4):
+            with pytest.raises(repdl.errors.ShapeError, match=r"min_val is -0.25, expected at most max_val = -0.5"):
+                torch.nn.functional.hardtanh_(given.clone(), -0.25, -0.5)
+
+
 def test_replay__enabled_optimizers_write_in_place() -> None:
     model = torch.nn.Linear(5, 3)
     optimizer = torch.optim.Adam(model.parameters(), foreach=False)

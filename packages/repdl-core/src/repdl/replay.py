@@ -442,7 +442,9 @@ def replayed(function: Function) -> Function:
 def replayed_numbers(function: Function) -> Function:
     """The same for a function that sees no more of a floating-point number than its sign, and whether it is 0 or 1, is
     finite and a normal number: recordings hold for other numbers too."""
-    return _replayed(function, _record, True)
+    call = _replayed(function, _record, True)
+    call.has_free_numbers = True  # type: ignore[attr-defined]
+    return call
 
 
 def replayed_update(function: Function) -> Function:
@@ -453,7 +455,10 @@ def replayed_update(function: Function) -> Function:
 def replayed_in_place(
     function: Function, compute: Callable[..., Any], write: Callable[[torch.Tensor, Any], torch.Tensor]
 ) -> Function:
-    """The same for a function that writes into its first argument what `compute` returns; `write` does that."""
+    """The same for a function that writes into its first argument what `compute` returns; `write` does that.
+
+    Recordings hold for other numbers if those of `compute` do.
+    """
 
     def record(
         function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool, has_free_numbers: bool
@@ -462,7 +467,7 @@ def replayed_in_place(
             return function(*args, **kwargs), None
         return _record_in_place(compute, write, args, kwargs, has_free_numbers)
 
-    return _replayed(function, record, True)
+    return _replayed(function, record, getattr(compute, "has_free_numbers", False))
 
 
 def choice(test: str, function: Callable[..., Any], otherwise: Function) -> Function:
