@@ -79,6 +79,21 @@ def test_enable__conversions_to_integers_are_defined(dtype: torch.dtype) -> None
         assert torch.equal(torch.empty(7, dtype=dtype).copy_(x), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_enable__conversions_to_unsigned_integers(dtype: torch.dtype) -> None:
+    x = torch.tensor([1.5, -2.0, 3e9, 2.0**32 - 256, 1e10, 2.0**63, 1.5 * 2.0**63]).to(dtype)
+    x = x[x.isfinite()]
+    exact = [int(n) for n in x.tolist()]
+    undefined = torch.tensor([2.0**64, float("inf"), float("nan")])
+    with repdl.enabled():
+        for made, bits in ((torch.uint16, 16), (torch.uint32, 32), (torch.uint64, 64)):
+            held = [n for n in exact if n < 2**bits]
+            assert x[: len(held)].to(made).tolist() == [n % 2**bits for n in held]
+            assert torch.empty(len(held), dtype=made).copy_(x[: len(held)]).tolist() == [n % 2**bits for n in held]
+        assert undefined.to(torch.uint32).tolist() == [0, 0, 0]
+        assert undefined.to(torch.uint64).tolist() == [0, 0, 2**63]
+
+
 def test_enable__order_of_equal_integers() -> None:
     i = torch.arange(300) % 3  # so many that torch's unstable sort does not keep their order
     for numbers in (i, i.to(torch.uint8), i > 1):

@@ -15,13 +15,15 @@ Tensor = torch.Tensor
 SOURCES = {"copy": 1, "_to_copy": 0}
 """The argument that is converted."""
 _SINGLE = torch.float32, torch.float64
+_LONG = torch.int64, torch.uint64, torch.uint32
 
 
 def defined(op: Any, original: TorchKernel) -> Callable[..., Any]:
     """torch's conversion, and what it leaves to the processor.
 
-    A floating-point number becomes an int64, or else by way of int32 an integer of the low bits of that: its fraction
-    is dropped; what the dtype does not hold, and NaN, is the dtype's lowest. float64 becomes a half by way of float32.
+    A floating-point number becomes an int64 for integers of 64 bits and for uint32, else an int32, of which the integer
+    is the low bits: its fraction is dropped; what that dtype does not hold, and NaN, is its lowest, but that a uint64
+    has the numbers from 2^63 on, too. float64 becomes a half by way of float32.
     """
     source = SOURCES[plain_name(op)]
 
@@ -44,9 +46,13 @@ def defined(op: Any, original: TorchKernel) -> Callable[..., Any]:
 
 def _integers(value: Tensor, made: torch.dtype) -> Tensor:
     """The numbers as an integer dtype whose low bits are those of the one that is made, or as they are."""
-    wide, bits = (torch.int64, 63) if made is torch.int64 else (torch.int32, 31)
+    wide, bits = (torch.int64, 63) if made in _LONG else (torch.int32, 31)
     with torch.no_grad():
         value = value.detach()
+        if made is torch.uint64:
+            high = value >= 2.0**63
+            low = torch.where(high, value.to(torch.float64) - 2.0**63, value)
+            return low.to(wide) ^ torch.where(high, -(2**63), 0)
         held = value.abs() < 2.0**bits  # not NaN
         if bool(held.all()):
             return value if made is wide else value.to(wide)
