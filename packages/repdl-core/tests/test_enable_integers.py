@@ -79,6 +79,16 @@ def test_enable__conversions_to_integers_are_defined(dtype: torch.dtype) -> None
         assert torch.equal(torch.empty(7, dtype=dtype).copy_(x), expected)
 
 
+@pytest.mark.parametrize("name", ["sum", "nansum", "prod", "cumsum", "cumprod"])
+def test_enable__integers_of_numbers_with_a_fraction(name: str) -> None:
+    x = torch.tensor([[1.5, -2.7, 3.9], [4.0, 5.5, 6.1]])
+    for dtype in (torch.int64, torch.int16, torch.uint8):
+        expected = getattr(torch, name)(x.to(dtype), 1, dtype=dtype)
+        with repdl.enabled():
+            assert same(getattr(torch, name)(x, 1, dtype=dtype), expected)
+            assert same(getattr(torch, name)(x, 1, dtype=dtype, out=torch.empty_like(expected)), expected)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 def test_enable__conversions_to_unsigned_integers(dtype: torch.dtype) -> None:
     x = torch.tensor([1.5, -2.0, 3e9, 2.0**32 - 256, 1e10, 2.0**63, 1.5 * 2.0**63]).to(dtype)
