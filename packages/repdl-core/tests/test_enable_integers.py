@@ -68,6 +68,14 @@ def test_enable__operators_say_which_dtype_is_not_covered(name: str) -> None:
         getattr(operator, name)(x, x)
 
 
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv", "pow"])
+def test_enable__operators_say_that_a_number_is_complex(name: str) -> None:
+    for x in (values(4), torch.arange(4)):
+        for pair in ((x, 1j), (1j, x)):
+            with repdl.enabled(), pytest.raises(UnsupportedError, match="is complex 1j, expected"):
+                getattr(operator, name)(*pair)
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
 def test_enable__conversions_to_integers_are_defined(dtype: torch.dtype) -> None:
     x = torch.tensor([1.5, -2.7, 300.0, 1e10, 1e30, float("nan"), float("-inf")])
