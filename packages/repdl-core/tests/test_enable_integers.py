@@ -97,6 +97,25 @@ def test_enable__integers_of_numbers_with_a_fraction(name: str) -> None:
             assert same(getattr(torch, name)(x, 1, dtype=dtype, out=torch.empty_like(expected)), expected)
 
 
+@pytest.mark.parametrize("made", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_enable__conversions_to_halves_have_one_nan(dtype: torch.dtype, made: torch.dtype) -> None:
+    """torch's vectors and its code without them make different ones."""
+    x = torch.tensor([[1.5, float("nan")], [-float("nan"), 1e30]]).to(dtype)
+    with repdl.enabled():
+        for given in (x, x.t(), x[:, :1], x[:, 1:].expand(2, 9)):
+            found = [given.to(made), given.to(made, copy=True), torch.empty_like(given, dtype=made).copy_(given)]
+            for half in found:
+                assert half.stride() == torch.empty_like(given, dtype=made).stride()
+                assert set(half[half.isnan()].view(torch.int16).tolist()) <= {
+                    0x7FC0 if made is torch.bfloat16 else 0x7E00
+                }
+                assert torch.equal(half.nan_to_num(7), given.to(torch.float32).to(made).nan_to_num(7))
+        leaf = values(5).to(dtype).requires_grad_()
+        leaf.to(made).sum().backward()
+    assert leaf.grad is not None and leaf.grad.tolist() == [1] * 5
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 def test_enable__conversions_to_unsigned_integers(dtype: torch.dtype) -> None:
     x = torch.tensor([1.5, -2.0, 3e9, 2.0**32 - 256, 1e10, 2.0**63, 1.5 * 2.0**63]).to(dtype)

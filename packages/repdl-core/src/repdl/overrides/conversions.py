@@ -8,6 +8,8 @@ from typing import Any
 import torch
 
 from repdl.audit.kinds import plain_name
+from repdl.dtypes import ALL, HALF
+from repdl.ops.cast import cast
 from repdl.overrides.torchs import TorchKernel
 from repdl.replay import choice
 
@@ -23,7 +25,7 @@ def defined(op: Any, original: TorchKernel) -> Callable[..., Any]:
 
     A floating-point number becomes an int64 for integers of 64 bits and for uint32, else an int32, of which the integer
     is the low bits: its fraction is dropped; what that dtype does not hold, and NaN, is its lowest, but that a uint64
-    has the numbers from 2^63 on, too. float64 becomes a half by way of float32.
+    has the numbers from 2^63 on, too. float64 becomes a half by way of float32. A half has one NaN.
     """
     source = SOURCES[plain_name(op)]
 
@@ -33,8 +35,10 @@ def defined(op: Any, original: TorchKernel) -> Callable[..., Any]:
         if made in _SINGLE and not source and isinstance(value, (bool, int, float)):
             return torch.scalar_tensor(value, dtype=made)  # a number beside tensors
         if isinstance(value, Tensor) and made is not None and value.dtype is not made and value.is_floating_point():
-            if value.dtype is torch.float64 and made.itemsize == 2 and made.is_floating_point:
-                value = value.to(torch.float32)
+            if made in HALF:
+                value = _half(value, made)
+                if not source and value.dtype is made and len(kwargs) == 1:
+                    return value
             elif not (made.is_floating_point or made.is_complex or made is torch.bool or value.is_meta):
                 value = _integers(value, made)
             args = (*args[:source], value, *args[source + 1 :])
@@ -42,6 +46,14 @@ def defined(op: Any, original: TorchKernel) -> Callable[..., Any]:
 
     test = "copy" if source else "conversion"
     return choice(test, original.boxed, call)
+
+
+def _half(value: Tensor, made: torch.dtype) -> Tensor:
+    """The numbers as bfloat16 or float16, if not of 8 bits or on no device."""
+    if value.dtype not in ALL or value.is_meta:
+        return value
+    with torch.no_grad():
+        return cast(value.to(torch.float32) if value.dtype is torch.float64 else value, made)
 
 
 def _integers(value: Tensor, made: torch.dtype) -> Tensor:
