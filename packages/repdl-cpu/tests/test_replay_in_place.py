@@ -88,6 +88,19 @@ def test_replay__in_place_looks_where_memory_lies() -> None:
             call(torch.arange(3), x(3))
 
 
+def test_replay__in_place_of_a_tensor_of_inference_mode() -> None:
+    call: Any = in_place(ops.mul)
+    with torch.inference_mode():
+        given = torch.ones(3)
+    for _ in range(4):
+        call(torch.ones(3), 2.0)
+        with torch.inference_mode():
+            call(given, 2.0)
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+            call(given, 2.0)
+    assert call.recordings
+
+
 def test_replay__in_place_with_gradients() -> None:
     call: Any = in_place(ops.mul)
     for _ in range(4):
