@@ -68,6 +68,14 @@ def test_enable__operators_say_which_dtype_is_not_covered(name: str) -> None:
         getattr(operator, name)(x, x)
 
 
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv", "pow"])
+def test_enable__operators_say_that_a_number_is_complex(name: str) -> None:
+    for x in (values(4), torch.arange(4)):
+        for pair in ((x, 1j), (1j, x)):
+            with repdl.enabled(), pytest.raises(UnsupportedError, match="is complex 1j, expected"):
+                getattr(operator, name)(*pair)
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
 def test_enable__conversions_to_integers_are_defined(dtype: torch.dtype) -> None:
     x = torch.tensor([1.5, -2.7, 300.0, 1e10, 1e30, float("nan"), float("-inf")])
@@ -77,6 +85,50 @@ def test_enable__conversions_to_integers_are_defined(dtype: torch.dtype) -> None
     with repdl.enabled():
         assert torch.equal(x.to(dtype), expected)
         assert torch.equal(torch.empty(7, dtype=dtype).copy_(x), expected)
+
+
+@pytest.mark.parametrize("name", ["sum", "nansum", "prod", "cumsum", "cumprod"])
+def test_enable__integers_of_numbers_with_a_fraction(name: str) -> None:
+    x = torch.tensor([[1.5, -2.7, 3.9], [4.0, 5.5, 6.1]])
+    for dtype in (torch.int64, torch.int16, torch.uint8):
+        expected = getattr(torch, name)(x.to(dtype), 1, dtype=dtype)
+        with repdl.enabled():
+            assert same(getattr(torch, name)(x, 1, dtype=dtype), expected)
+            assert same(getattr(torch, name)(x, 1, dtype=dtype, out=torch.empty_like(expected)), expected)
+
+
+@pytest.mark.parametrize("made", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_enable__conversions_to_halves_have_one_nan(dtype: torch.dtype, made: torch.dtype) -> None:
+    """torch's vectors and its code without them make different ones."""
+    x = torch.tensor([[1.5, float("nan")], [-float("nan"), 1e30]]).to(dtype)
+    with repdl.enabled():
+        for given in (x, x.t(), x[:, :1], x[:, 1:].expand(2, 9)):
+            found = [given.to(made), given.to(made, copy=True), torch.empty_like(given, dtype=made).copy_(given)]
+            for half in found:
+                assert half.stride() == torch.empty_like(given, dtype=made).stride()
+                assert set(half[half.isnan()].view(torch.int16).tolist()) <= {
+                    0x7FC0 if made is torch.bfloat16 else 0x7E00
+                }
+                assert torch.equal(half.nan_to_num(7), given.to(torch.float32).to(made).nan_to_num(7))
+        leaf = values(5).to(dtype).requires_grad_()
+        leaf.to(made).sum().backward()
+    assert leaf.grad is not None and leaf.grad.tolist() == [1] * 5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_enable__conversions_to_unsigned_integers(dtype: torch.dtype) -> None:
+    x = torch.tensor([1.5, -2.0, 3e9, 2.0**32 - 256, 1e10, 2.0**63, 1.5 * 2.0**63]).to(dtype)
+    x = x[x.isfinite()]
+    exact = [int(n) for n in x.tolist()]
+    undefined = torch.tensor([2.0**64, float("inf"), float("nan")])
+    with repdl.enabled():
+        for made, bits in ((torch.uint16, 16), (torch.uint32, 32), (torch.uint64, 64)):
+            held = [n for n in exact if n < 2**bits]
+            assert x[: len(held)].to(made).tolist() == [n % 2**bits for n in held]
+            assert torch.empty(len(held), dtype=made).copy_(x[: len(held)]).tolist() == [n % 2**bits for n in held]
+        assert undefined.to(torch.uint32).tolist() == [0, 0, 0]
+        assert undefined.to(torch.uint64).tolist() == [0, 0, 2**63]
 
 
 def test_enable__order_of_equal_integers() -> None:

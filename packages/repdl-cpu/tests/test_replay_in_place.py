@@ -88,6 +88,19 @@ def test_replay__in_place_looks_where_memory_lies() -> None:
             call(torch.arange(3), x(3))
 
 
+def test_replay__in_place_of_a_tensor_of_inference_mode() -> None:
+    call: Any = in_place(ops.mul)
+    with torch.inference_mode():
+        given = torch.ones(3)
+    for _ in range(4):
+        call(torch.ones(3), 2.0)
+        with torch.inference_mode():
+            call(given, 2.0)
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+            call(given, 2.0)
+    assert call.recordings
+
+
 def test_replay__in_place_with_gradients() -> None:
     call: Any = in_place(ops.mul)
     for _ in range(4):
@@ -114,6 +127,17 @@ def test_replay__numbers_are_free() -> None:
     assert function.recordings < 100  # of positive and of negative ones, and the few beyond
 
 
+@pytest.mark.parametrize("first", [0.61 + n / 64 for n in range(4)])
+def test_replay__first_number_is_free(first: float) -> None:
+    """Whatever it is: where numbers go is found out with others."""
+    replay.EPOCH.end()
+    given = torch.linspace(0, 2, 9)
+    for low in (first, first, first, 0.3):
+        assert_same_bits(ops.mul(torch.ones(1), low), torch.tensor([low]), f"mul {low}")
+        for high in (first + 1 / 64, 1.25):
+            assert_same_bits(ops.clamp(given, low, high), given.clamp(low, high), f"clamp {low} {high}")
+
+
 def test_replay__numbers_that_are_computed_with() -> None:
     @replay.replayed_numbers
     def halved(input: torch.Tensor, number: float) -> torch.Tensor:
@@ -123,6 +147,17 @@ def test_replay__numbers_that_are_computed_with() -> None:
     for number in (0.3, 0.7, 0.4, 0.9):
         for _ in range(4):
             assert_same_bits(halved(given, number), ops.mul(given, number / 2), f"{number}")
+
+
+def test_replay__in_place_of_numbers_that_are_compared() -> None:
+    given = torch.linspace(-1, 1, 9)
+    expected = ops.hardtanh(given, -0.5, -0.25)
+    with repdl.enabled():
+        for _ in range(4):
+            assert_same_bits(torch.nn.functional.hardtanh_(given.clone(), -0.5, -0.25), expected, "hardtanh_")
+        for _ in range(4):
+            with pytest.raises(repdl.errors.ShapeError, match=r"min_val is -0.25, expected at most max_val = -0.5"):
+                torch.nn.functional.hardtanh_(given.clone(), -0.25, -0.5)
 
 
 def test_replay__enabled_optimizers_write_in_place() -> None:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import torch
 
 from repdl.numbers import as_double
+from repdl.replay import refuse
 
 
 class RepDLError(RuntimeError):
@@ -145,6 +146,8 @@ def as_int(op: str, name: str, value: Any) -> int:
     """`value` as an integer: any type with `__index__`, as torch; no bool, no float."""
     if type(value) is int or isinstance(value, torch.SymInt):
         return value  # type: ignore[return-value]
+    if isinstance(value, torch.Tensor):
+        refuse()
     if not isinstance(value, bool):
         try:
             return index(value)

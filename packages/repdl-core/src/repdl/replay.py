@@ -13,6 +13,7 @@ one, and with torch < 2.10, functions are called as they are.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import threading
 import warnings
@@ -375,8 +376,9 @@ def _free_numbers(function: Callable[..., Any], args: Any, kwargs: Any, tape: Ta
     given = [value for value in values if type(value) is float]
     if any(type(v) is float for value in values if isinstance(value, (list, tuple)) for v in value):
         return None
-    is_free = _native().Call.is_free
-    others = [math.copysign(0.61 + n / 64, v) if is_free(v) else v for n, v in enumerate(given)]
+    is_free, sizes = _native().Call.is_free, {abs(value) for value in given}
+    unused = (size for size in (0.61 + n / 64 for n in itertools.count()) if size not in sizes)
+    others = [math.copysign(next(unused), value) if is_free(value) else value for value in given]
     if others == given:
         return Numbers()
     left = iter(others)
@@ -440,7 +442,9 @@ def replayed(function: Function) -> Function:
 def replayed_numbers(function: Function) -> Function:
     """The same for a function that sees no more of a floating-point number than its sign, and whether it is 0 or 1, is
     finite and a normal number: recordings hold for other numbers too."""
-    return _replayed(function, _record, True)
+    call = _replayed(function, _record, True)
+    call.has_free_numbers = True  # type: ignore[attr-defined]
+    return call
 
 
 def replayed_update(function: Function) -> Function:
@@ -451,7 +455,10 @@ def replayed_update(function: Function) -> Function:
 def replayed_in_place(
     function: Function, compute: Callable[..., Any], write: Callable[[torch.Tensor, Any], torch.Tensor]
 ) -> Function:
-    """The same for a function that writes into its first argument what `compute` returns; `write` does that."""
+    """The same for a function that writes into its first argument what `compute` returns; `write` does that.
+
+    Recordings hold for other numbers if those of `compute` do.
+    """
 
     def record(
         function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool, has_free_numbers: bool
@@ -460,7 +467,7 @@ def replayed_in_place(
             return function(*args, **kwargs), None
         return _record_in_place(compute, write, args, kwargs, has_free_numbers)
 
-    return _replayed(function, record, True)
+    return _replayed(function, record, getattr(compute, "has_free_numbers", False))
 
 
 def choice(test: str, function: Callable[..., Any], otherwise: Function) -> Function:

@@ -52,6 +52,11 @@ def is_whole(dtype: torch.dtype) -> bool:
     return not dtype.is_floating_point and not dtype.is_complex
 
 
+def whole(input: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    """`input` cast to the option `dtype`, of integers, for torch's own function."""
+    return input if dtype is None else input.to(dtype)
+
+
 def rows_of(input: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
     """`input` with `dims` (ascending) as one last dimension, in row-major order: data movement."""
     kept = [d for d in range(input.dim()) if d not in dims]

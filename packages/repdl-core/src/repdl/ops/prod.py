@@ -12,7 +12,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_tensor
 from repdl.ops._number import constant
-from repdl.ops._reduce import as_numpy, given, in_dtype, is_whole, normalize_dim, reduced_shape, rows_of
+from repdl.ops._reduce import as_numpy, given, in_dtype, is_whole, normalize_dim, reduced_shape, rows_of, whole
 from repdl.replay import replayed
 
 __all__ = ["prod"]
@@ -79,6 +79,7 @@ def prod(
     check_bool("prod", keepdim=keepdim)
     dims = list(range(input.dim())) if dim is None else [normalize_dim("prod", dim, input.dim())][: input.dim()]
     if is_whole(dtype or input.dtype) and not input.is_complex():
-        return torch.prod(rows_of(input, dims), -1, dtype=dtype).reshape(reduced_shape(input.shape, dims, keepdim))
+        rows = rows_of(whole(input, dtype), dims)
+        return torch.prod(rows, -1, dtype=dtype).reshape(reduced_shape(input.shape, dims, keepdim))
     found = _prod(rows_of(in_dtype("prod", input, dtype), dims))
     return given(found.reshape(reduced_shape(input.shape, dims, keepdim and dim is not None)), dtype)

@@ -16,7 +16,7 @@ from repdl.ops._reduce import normalize_dim
 from repdl.ops.addmm import added
 from repdl.ops.cast import narrowed, widened
 from repdl.ops.elementwise import operands
-from repdl.replay import replayed
+from repdl.replay import refuse, replayed
 
 __all__ = [
     "addbmm",
@@ -281,6 +281,7 @@ def tensordot(
     if out is not None:
         raise ArgumentError("tensordot: out is given, expected None: results are new tensors")
     if isinstance(dims, Tensor):
+        refuse()
         dims = dims.tolist()
     if isinstance(dims, (list, tuple)):
         check(op, len(dims) == 2, lambda: f"dims has {len(dims)} elements, expected an integer or two lists")

@@ -14,7 +14,7 @@ from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check, check_size, check_tensor
 from repdl.ops._number import constant
 from repdl.ops._order import order
-from repdl.ops._reduce import as_numpy, given, in_dtype, is_whole, normalize_dim
+from repdl.ops._reduce import as_numpy, given, in_dtype, is_whole, normalize_dim, whole
 from repdl.ops.gather import at_least_1d, gather
 from repdl.replay import replayed
 
@@ -132,7 +132,7 @@ def _scanned(
         raise UnsupportedError(f"{op}: dim is None, expected the dimension to go along")
     position = normalize_dim(op, dim, input.dim())
     if is_whole(dtype or input.dtype) and not input.is_complex():
-        return getattr(torch, op)(input, position, dtype=dtype)  # type: ignore[no-any-return]
+        return getattr(torch, op)(whole(input, dtype), position, dtype=dtype)  # type: ignore[no-any-return]
     wide = in_dtype(op, input, dtype)
     result = run(wide.unsqueeze(0) if wide.dim() == 0 else wide, position)
     return given(result.reshape(input.shape), dtype)

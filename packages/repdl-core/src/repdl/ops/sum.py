@@ -20,7 +20,7 @@ from repdl.errors import (
 )
 from repdl.ops._broadcast import expand_to
 from repdl.ops._number import constant
-from repdl.ops._reduce import as_numpy, given, in_dtype, is_whole, normalize_dims, reduced_shape
+from repdl.ops._reduce import as_numpy, given, in_dtype, is_whole, normalize_dims, reduced_shape, whole
 from repdl.ops.cast import narrowed, widened
 from repdl.replay import replayed
 
@@ -120,7 +120,7 @@ def sum(
     check_bool("sum", keepdim=keepdim)
     dims, name = normalize_dims("sum", dim, input.dim()), contract_name(contract)
     if is_whole(dtype or input.dtype) and not input.is_complex():
-        return torch.sum(input, dims, keepdim, dtype=dtype)  # exact, in any order
+        return torch.sum(whole(input, dtype), dims, keepdim, dtype=dtype)  # exact, in any order
     return given(_op(in_dtype("sum", input, dtype), dims, keepdim, name), dtype)
 
 

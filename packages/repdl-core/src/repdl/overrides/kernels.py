@@ -19,7 +19,7 @@ from torch import _C
 
 from repdl.audit.judge import CONDITIONS, REASONS
 from repdl.audit.kinds import Kind, kind_of, plain_name
-from repdl.errors import DTypeError, UnsupportedError
+from repdl.errors import ArgumentError, DTypeError, UnsupportedError
 from repdl.overrides.binding import bound, for_each, in_place, into
 from repdl.overrides.conversions import SOURCES, defined
 from repdl.overrides.functions import FUNCTIONS, Row
@@ -190,7 +190,7 @@ def _chosen(name: str, row: Row, otherwise: Function | None) -> Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return either(*args, **kwargs)
-        except DTypeError as error:  # as a TypeError it would be lost in an operator of Python
+        except (ArgumentError, DTypeError) as error:  # as a TypeError it would be lost in an operator of Python
             raise UnsupportedError(str(error)) from error
 
     def either(*args: Any, **kwargs: Any) -> Any:

@@ -45,10 +45,10 @@ inline bool has_floating(PyObject* const* given, Py_ssize_t count, PyObject*) {
                      [&](PyObject* object) { return has_dtype(object, dtype) && is_floating(dtype); });
 }
 
-// Whether every number of one dtype becomes a number of the other one as IEEE 754 says, in one rounding.
+// Whether torch makes each number of one dtype one of the other with the same bits everywhere: not of NaN a half.
 inline bool converts(DType from, DType to) {
   if (!is_floating(from) || from == to || to == DType::boolean) return true;
-  return is_floating(to) && !(from == DType::float64 && (to == DType::bfloat16 || to == DType::float16));
+  return to == DType::float32 || to == DType::float64;
 }
 
 // (keyset, target, source, ...)

@@ -74,7 +74,7 @@ class Recording {
     void* base[Signature::most_tensors + 2 * most];
     std::size_t bases = 0;
     for (int i = 0; i < count; ++i) base[bases++] = static_cast<std::byte*>(seen[i].data) + seen[i].byte_offset;
-    if (!spans_.empty() && is_shared(base)) return Ref();
+    if (!spans_.empty() && (is_shared(base) || is_frozen(tensor))) return Ref();
     Ref made[most];
     for (std::size_t i = 0; i < fresh_.size(); ++i) made[i] = fresh_[i].make(&base[bases++]);
     double element[most];  // or a float in its place
@@ -191,6 +191,14 @@ class Recording {
       if (place.written) end_written = std::max(end_written, place.end);
     }
     return false;
+  }
+
+  // Whether torch lets nobody write into the first tensor that is written: one of inference mode, after it.
+  bool is_frozen(PyObject* const* tensor) const {
+    const TorchState& state = TorchState::get();
+    if (changed_.empty()) return false;
+    const Ref is_inference = checked(state.is_inference.ask(tensor[changed_.front()]).release());
+    return is_inference.get() == Py_True && state.is_inference_mode.ask().get() != Py_True;
   }
 
   // Kernels write through addresses, which autograd does not see.

@@ -46,7 +46,7 @@ class Question {
 // What is asked of torch before the fast way is taken.
 struct TorchState {
   PyObject *tensor, *parameter;
-  Question is_negative, requires_grad, is_grad_enabled, threads;
+  Question is_negative, requires_grad, is_grad_enabled, threads, is_inference, is_inference_mode;
   PyObject* increment_version;  // of an iterable of tensors
   // What each answers where nothing of the kind is at work.
   std::vector<std::pair<Question, PyObject*>> quiet;
@@ -84,6 +84,8 @@ struct TorchState {
     requires_grad = Question(find("torch", {"Tensor", "requires_grad"}));
     is_grad_enabled = Question(find("torch", {"is_grad_enabled"}));
     threads = Question(find("torch", {"get_num_threads"}));
+    is_inference = Question(find("torch", {"Tensor", "is_inference"}));
+    is_inference_mode = Question(find("torch", {"is_inference_mode_enabled"}));
     increment_version = find("torch", {"_C", "_increment_version"});
     PyObject* zero = checked(PyLong_FromLong(0)).release();  // small integers are one object each
     quiet = {{Question(find("torch", {"_C", "_len_torch_function_stack"})), zero},
