@@ -35,6 +35,8 @@ BUILD_TOOLS = nox.project.load_toml(f"{NATIVE['cuda']}/pyproject.toml")["build-s
 LINTERS = ["ruff==0.17.*", "clang-format==19.1.7", "clang-tidy==23.1.4"]
 """As in .pre-commit-config.yaml; another version of clang-format formats otherwise."""
 CPP = ["*.cpp", "*.hpp", "*.cu", "*.h"]
+AUDITED = "75-real;90-real;120"
+"""Of repdl-cuda's architectures the one without asynchronous copies (native/base/copy.hpp), one between, the newest."""
 DISASSEMBLERS = ["nvidia-cuda-cuobjdump==13.2.51", "nvidia-cuda-nvdisasm==13.2.51"]
 """The oldest on PyPI; they read what the nvcc 13.0 of BUILD_TOOLS makes."""
 
@@ -134,6 +136,8 @@ def nightly(session: nox.Session) -> None:
     """The combinations of which the others take a sample: torch.compile, dynamic shapes, ISAs, sizes of GPUs."""
     install(session, *TEST_TOOLS, *EXAMPLES)
     install_cuda(session, "REPDL_CUDA_EMULATED=ON", "REPDL_CUDA_DEVICE=OFF")
+    session.notify("audit-cuda-every", [])
+    session.run("repdl", "check", "cuda-emulated")
     parallel(session, "-m", "nightly", *(session.posargs or ["packages", "tests"]))
 
 
@@ -182,21 +186,33 @@ def parity_cuda_emulated(session: nox.Session) -> None:
     """The same for the CUDA kernels compiled for the CPU: needs neither a GPU nor nvcc."""
     install(session, *TEST_TOOLS, *EXAMPLES, backends=())
     install_cuda(session, "REPDL_CUDA_EMULATED=ON", "REPDL_CUDA_DEVICE=OFF")
-    session.run("repdl", "check", "cuda-emulated")
+    # One case of each op: the parity suite has the recorded bits of all.
+    session.run("repdl", "check", "cuda-emulated", "--cases", "1")
     others = [f"{PURE[0]}/tests/test_coverage.py", "tests/test_mnist.py::test_digits__cuda_emulated"]
     parallel(session, *(session.posargs or [f"{NATIVE['cuda']}/tests", *others]))
 
 
-@nox.session(name="audit-cuda")
-def audit_cuda(session: nox.Session) -> None:
-    """What nvcc makes of the CUDA kernels, for every architecture: only the arithmetic of the contract."""
+def audit(session: nox.Session, *definitions: str) -> None:
+    """What nvcc makes of the CUDA kernels has only the arithmetic of the contract; arguments go to pytest."""
     session.install(*DISASSEMBLERS, "pytest>=8")
-    install_cuda(session, nvcc=True)
-    built = sorted((ROOT / "build" / "cuda-audit-cuda").glob("_cuda.*.so"))
+    install_cuda(session, *definitions, nvcc=True)
+    built = sorted((ROOT / "build" / f"cuda-{session.name}").glob("_cuda.*.so"))
     with session.chdir(NATIVE["cuda"]):
         includes = ["-I", "native", "-I", "contract/include"]
         session.run("python", "-m", "audit", *map(str, built), "--source", "native", *includes)
         session.run("pytest", "audit", *session.posargs)
+
+
+@nox.session(name="audit-cuda")
+def audit_cuda(session: nox.Session) -> None:
+    """What nvcc makes of the CUDA kernels, for some architectures: only the arithmetic of the contract."""
+    audit(session, f"CMAKE_CUDA_ARCHITECTURES={AUDITED}")
+
+
+@nox.session(name="audit-cuda-every")
+def audit_cuda_every(session: nox.Session) -> None:
+    """The same for every architecture; after `nightly`."""
+    audit(session)
 
 
 @nox.session

@@ -19,7 +19,7 @@ from repdl.testing import Case, cases
 NOT_DIFFERENTIABLE = {op.name for op in OPS.values() if op.differentiable is None}
 OURS = sorted(op.name for op in OPS.values() if op.distribution == "repdl-core")
 PARTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
-FAST = 3
+FAST = 1
 """How many cases of an op are traced with dynamic shapes, and one in bfloat16; the others in the nightly session."""
 PREFERRED = ("special", "values", "plain", "empty", "strided", "batched_broadcast", "outer", "dim_0")
 

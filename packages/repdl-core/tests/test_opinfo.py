@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable
 from itertools import islice
@@ -120,32 +119,3 @@ def test_opinfo__no_derivative_is_refused_while_enabled() -> None:
                     refused.append(f"{info.name}: {error}")
     assert not refused
     assert {"gather", "masked_scatter", "nn.functional.pad", "put", "unfold"} <= computed
-
-
-_DRAWS = "bernoulli", "empty", "exponential", "geometric", "jiterator", "multinomial", "new_empty", "normal", "rand"
-_FIRST_OF_EQUAL = {"argsort", "kthvalue", "mode", "msort", "sort", "topk"}
-
-
-def test_opinfo__integers_are_those_of_torch_while_enabled() -> None:
-    """But for the order of equal ones, and for what is refused."""
-    from torch.testing._internal.common_methods_invocations import op_db
-
-    computed = set()
-    for info in op_db:
-        if torch.int64 not in info.dtypes or info.name.startswith(_DRAWS) or info.name in _FIRST_OF_EQUAL:
-            continue
-        samples = list(islice(info.sample_inputs("cpu", torch.int64), 2))
-        expected = [info.op(copy.deepcopy(s.input), *s.args, **s.kwargs) for s in samples]
-        with repdl.enabled():
-            for sample, value in zip(samples, expected):
-                if not isinstance(value, torch.Tensor) or value.dtype is not torch.int64:
-                    continue
-                try:
-                    found = info.op(sample.input, *sample.args, **sample.kwargs)
-                except RepDLError:
-                    continue
-                if found is NotImplemented:  # a method such as __rsub__ makes that of an error
-                    continue
-                assert torch.equal(found, value), info.name
-                computed.add(info.name)
-    assert {"add", "cumsum", "diff", "div", "index_put", "kron", "outer", "put", "square", "sum"} <= computed

@@ -30,6 +30,7 @@ def main(families: list[str]) -> None:
     for tile in (0, 32, 64, 128):
         os.environ["REPDL_CUDA_TILE"] = str(tile)
         for case in made:
+            print(case, "in tiles of", tile, flush=True)  # the last of them killed the process
             run(case, "v1", ops[case.op])
     print(len(made), "cases")
 
