@@ -38,6 +38,26 @@ def test_enable__forms_of_an_op() -> None:
         assert same(torch.rsub(x, y, alpha=0.7), ops.sub(y, x, alpha=0.7))
 
 
+def test_enable__lists_of_tensors_again_and_again() -> None:
+    with repdl.enabled():
+        for length in (1, 7, 8, 20):
+            for start in range(4):  # the second call is recorded, those after it are replayed
+                x = [values(3 + i, 5) + start for i in range(length)]
+                x[-1] = x[0]
+                gradients = [t.clone().requires_grad_() for t in x]
+                norms, scaled, tracked = (
+                    torch._foreach_norm(x),
+                    torch._foreach_mul(x, 0.1),
+                    torch._foreach_exp(gradients),
+                )
+                numbers = torch._foreach_add([torch.full((3,), start), torch.ones(2)], 2)
+                torch.autograd.backward([t.sum() for t in tracked])
+                for t, norm, product, exp, leaf in zip(x, norms, scaled, tracked, gradients):
+                    assert same(norm, ops.vector_norm(t)) and same(product, ops.mul(t, 0.1)) and same(exp, ops.exp(t))
+                    assert same(leaf.grad, ops.exp(t))
+                assert numbers[0].tolist() == [start + 2] * 3 and numbers[1].tolist() == [3.0, 3.0]
+
+
 def test_enable__gradients_are_those_of_repdls() -> None:
     x, w = values(5, 70), values(70, 3)
     a, b, c, d = (t.clone().requires_grad_() for t in (x, w, x, w))

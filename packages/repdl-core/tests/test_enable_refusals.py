@@ -59,6 +59,25 @@ def test_enable__refusals(call: Callable[[torch.Tensor], Any]) -> None:
         call(values(4))
 
 
+def test_enable__what_is_reproducible_for_some_arguments_is_remembered_for_these_alone() -> None:
+    with repdl.enabled():
+        for _ in range(3):
+            assert torch.arange(0, 5).tolist() == torch.arange(0.0, 5.0).tolist() == [0, 1, 2, 3, 4]
+            for call in (
+                lambda: torch.arange(0.0, 5.0, dtype=torch.int64),
+                lambda: torch.arange(0, 5, 0.5),
+                lambda: torch.arange(0, 5, 0.5, out=torch.empty(10)),
+            ):
+                with pytest.raises(UnsupportedError, match="computes"):
+                    call()
+        if torch.set_flush_denormal(True):
+            try:
+                with pytest.raises(UnsupportedError, match="subnormal"):
+                    torch.arange(0.0, 5.0)
+            finally:
+                torch.set_flush_denormal(False)
+
+
 def test_enable__refuses_in_other_threads_and_in_backward_passes() -> None:
     class Cubed(torch.autograd.Function):
         @staticmethod

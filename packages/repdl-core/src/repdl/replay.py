@@ -474,8 +474,9 @@ def choice(test: str, function: Callable[..., Any], otherwise: Function) -> Func
     """`function` for calls that pass a test in C, of plain tensors, which `otherwise` does as well.
 
     Args:
-        test: "floating": a positional argument is a floating-point tensor; "copy" and "conversion": the kernels of
-            these ops of torch, called with the keys of the dispatcher, round each number once or not at all.
+        test: "floating": a positional argument is a floating-point tensor; "whole": there is nothing but integers,
+            booleans and options; "copy" and "conversion": the kernels of these ops of torch, called with the keys of
+            the dispatcher, round each number once or not at all.
     """
     native = _native()
     return otherwise if native is None else native.Choice(test, function, otherwise)  # type: ignore[no-any-return]

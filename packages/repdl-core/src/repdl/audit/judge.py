@@ -137,7 +137,7 @@ def _rounding_problem(tensors: Iterable[torch.Tensor], converts: bool) -> str | 
         dtypes = {t.dtype for t in tensors if t.dtype.is_floating_point}
         if len(dtypes) > 1 and dtypes & {*HALF}:
             return f"computes with {' and '.join(sorted(_shown(d) for d in dtypes))}, rounded in an order of torch's"
-    if not _is_ieee():
+    if not is_ieee():
         return "this thread flushes subnormal numbers or does not round to nearest, and torch's ops follow it"
     return None
 
@@ -146,7 +146,7 @@ def _rounding_problem(tensors: Iterable[torch.Tensor], converts: bool) -> str | 
 _SMALLEST, HALF_STEP, _MOST_OF_A_STEP = 2.0**-1074, 2.0**-53, 1.5 * 2.0**-53
 
 
-def _is_ieee() -> bool:
+def is_ieee() -> bool:
     """Whether this thread rounds to nearest even and keeps subnormal numbers."""
     one = _SMALLEST * 2.0**1000 * 2.0**74
     return (
@@ -341,4 +341,4 @@ def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield from _tensors(value)
 
 
-__all__ = ["COMPLEX", "CONDITIONS", "HALF", "REASONS", "Judgement", "Verdict", "is_registered", "judge"]
+__all__ = ["COMPLEX", "CONDITIONS", "HALF", "REASONS", "Judgement", "Verdict", "is_ieee", "is_registered", "judge"]

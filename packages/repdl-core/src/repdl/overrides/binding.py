@@ -10,7 +10,7 @@ import torch
 
 from repdl.errors import UnsupportedError
 from repdl.overrides.functions import Row
-from repdl.replay import replayed_in_place
+from repdl.replay import replayed, replayed_in_place
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]
@@ -121,6 +121,10 @@ def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
             yield from _tensors(value)
 
 
+_AT_ONCE = 8
+"""How many elements of lists are one call, to be replayed."""
+
+
 def for_each(packet: Any, lists: Sequence[bool], keyword: str | None, returns: bool) -> Function:
     """The form on lists of tensors.
 
@@ -130,6 +134,10 @@ def for_each(packet: Any, lists: Sequence[bool], keyword: str | None, returns: b
         keyword: the name that the last positional argument has in the op, if that takes it by name only.
         returns: whether the results are returned.
     """
+
+    @replayed
+    def several(width: int, *values: Any) -> tuple[Any, ...]:
+        return tuple(packet(*values[i : i + width]) for i in range(0, len(values), width))
 
     def call(*args: Any, **kwargs: Any) -> Any:
         named = keyword if len(args) == len(lists) else None
@@ -141,6 +149,10 @@ def for_each(packet: Any, lists: Sequence[bool], keyword: str | None, returns: b
         rows = zip(*(a if several else [a] * count for a, several in zip(args, is_list)))
         if named is not None:
             results = [packet(*row, **{named: last}) for *row, last in rows]
+        elif returns and not kwargs:
+            values = [value for row in rows for value in row]
+            step = _AT_ONCE * len(args)
+            results = [r for i in range(0, len(values), step) for r in several(len(args), *values[i : i + step])]
         else:
             results = [packet(*row, **kwargs) for row in rows]
         return results if returns else None

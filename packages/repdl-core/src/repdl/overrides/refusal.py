@@ -6,7 +6,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from repdl.audit.judge import Verdict, judge
+import torch
+
+from repdl.audit.judge import Verdict, is_ieee, judge
 from repdl.audit.place import Modules, current_node, here
 from repdl.audit.remedy import remedy
 from repdl.audit.report import Row
@@ -47,14 +49,37 @@ class Refusals:
     def judged(self, op: Any, original: TorchKernel) -> Function:
         """In place of the kernel of an op that is reproducible for some arguments only."""
 
+        reproducible: set[Any] = set()
+
         def call(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             result = original.call(keyset, args, kwargs)
+            key = _without_tensors(args, kwargs, result)
+            if key in reproducible and is_ieee():
+                return result
             judgement = judge(op, args, kwargs, result)
             if not judgement.verdict.ok:
                 self.met(op, judgement.reason)
+            elif key is not None and len(reproducible) < _MOST:
+                reproducible.add(key)
             return result
 
         return call
+
+
+_MOST = 4096
+"""Calls of an op that are remembered."""
+_PLAIN = {bool, int, float, torch.dtype, torch.layout, torch.device, type(None)}
+
+
+def _without_tensors(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+    """All that a judgement depends on beside the thread, if no tensor but the result is among it; else None."""
+    if type(result) is not torch.Tensor:
+        return None
+    given = [None if value is result else value for value in (*args, *kwargs.values())]
+    types = [*map(type, given)]
+    if not _PLAIN.issuperset(types):
+        return None
+    return *given, *types, *kwargs, result.dtype, result.layout, result.device
 
 
 __all__ = ["Refusals"]

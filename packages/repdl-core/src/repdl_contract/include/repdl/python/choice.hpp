@@ -45,6 +45,27 @@ inline bool has_floating(PyObject* const* given, Py_ssize_t count, PyObject*) {
                      [&](PyObject* object) { return has_dtype(object, dtype) && is_floating(dtype); });
 }
 
+// Whether an object is a plain tensor of integers or booleans, a whole number or some in a list, the dtype of such, or
+// says how to compute with them.
+inline bool is_whole(PyObject* object) {
+  DType dtype;
+  if (PyLong_Check(object) || object == Py_None || PyUnicode_Check(object)) return true;
+  if (Py_TYPE(object) == Torch::get().dtype_type)
+    return std::any_of(Torch::get().known.begin(), Torch::get().known.end(),
+                       [&](const auto& pair) { return pair.first == object && !is_floating(pair.second); });
+  if (PyTuple_Check(object) || PyList_Check(object)) {
+    PyObject** first = PySequence_Fast_ITEMS(object);
+    return std::all_of(first, first + PySequence_Fast_GET_SIZE(object),
+                       [](PyObject* item) { return PyLong_Check(item); });
+  }
+  return has_dtype(object, dtype) && !is_floating(dtype);
+}
+
+// (...): plain tensors of integers and booleans, whole numbers, and what says how to compute with them.
+inline bool are_whole(PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  return std::all_of(given, given + count + (names == nullptr ? 0 : PyTuple_GET_SIZE(names)), is_whole);
+}
+
 // Whether torch makes each number of one dtype one of the other with the same bits everywhere: not of NaN a half.
 inline bool converts(DType from, DType to) {
   if (!is_floating(from) || from == to || to == DType::boolean) return true;
@@ -84,8 +105,10 @@ inline PyObject* new_choice(PyTypeObject* type, PyObject* arguments, PyObject*) 
   PyObject *function, *otherwise;
   if (!PyArg_ParseTuple(arguments, "sOO", &name, &function, &otherwise)) return nullptr;
   Test test = nullptr;
-  for (auto [known, candidate] :
-       {std::pair{"floating", has_floating}, {"copy", copies_plainly}, {"conversion", converts_plainly}})
+  for (auto [known, candidate] : {std::pair{"floating", has_floating},
+                                  {"whole", are_whole},
+                                  {"copy", copies_plainly},
+                                  {"conversion", converts_plainly}})
     if (std::string_view(name) == known) test = candidate;
   if (test == nullptr) return PyErr_Format(PyExc_ValueError, "Choice: no test is called %s", name);
   PyObject* self = PyType_GenericAlloc(type, 0);
