@@ -41,7 +41,7 @@ template <class V, int N, class Element, class Finish>
 __global__ void __launch_bounds__(grid_sum_threads, 2)
     sum_rows(Element element, PartialOr<V, Finish> to, Shape<N> kept, Shape<N> reduced, SumOrder order) {
   const std::int64_t n = reduced.count;
-  const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * grid_sum_warps + threadIdx.x / warpSize;
+  const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * grid_sum_warps + threadIdx.x / warp_size;
   if (task >= kept.count * to.count) return;
   const std::int64_t output = task / to.count, index = task % to.count, begin = index * order.block;
   const std::int64_t count = n - begin < order.block ? n - begin : order.block;
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(grid_sum_threads, 2)
   } else {
     sum = warp_block_sum<V>(count, order, [&](std::int64_t i) { return element(from + reduced.offsets(begin + i)); });
   }
-  if (threadIdx.x % warpSize == 0) to(output, index, sum);
+  if (threadIdx.x % warp_size == 0) to(output, index, sum);
 }
 
 // f(0) + ... + f(n - 1) as one block, for each of 32 columns; thread (c, r) calls f for column c, if `inside`, and has

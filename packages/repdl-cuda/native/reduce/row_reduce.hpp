@@ -26,10 +26,10 @@ __device__ inline float row_max(const float* x, std::int64_t n) {
     const float other = __shfl_down_sync(whole_warp, best, half);
     best = other > best ? other : best;
   }
-  if (threadIdx.x % warpSize == 0) of_warp[threadIdx.x / warpSize] = best;
+  if (threadIdx.x % warp_size == 0) of_warp[threadIdx.x / warp_size] = best;
   __syncthreads();
   best = of_warp[0];
-  for (unsigned w = 1; w < blockDim.x / warpSize; ++w) best = of_warp[w] > best ? of_warp[w] : best;
+  for (unsigned w = 1; w < blockDim.x / warp_size; ++w) best = of_warp[w] > best ? of_warp[w] : best;
   __syncthreads();
   return best + 0.0f;
 }

@@ -63,7 +63,7 @@ __device__ Pair<T> shuffle_down(Pair<T> value, int by) {
 // f(0) + ... + f(n - 1) as one block; all threads of a warp call it, thread 0 of it has the result.
 template <class T, class F>
 __device__ T warp_block_sum(std::int64_t n, const SumOrder& order, F&& f) {
-  const int me = threadIdx.x % warpSize;
+  const int me = threadIdx.x % warp_size;
   T sum = T(0);
   if (order.lanes == 64) {
     T high = T(0);  // lane me + 32
@@ -92,7 +92,7 @@ struct RowSumMemory {
 template <class T, class F>
 __device__ T row_sum(std::int64_t n, const SumOrder& order, F&& f) {
   auto& memory = shared<RowSumMemory<T>>();
-  const int warps = blockDim.x / warpSize, warp = threadIdx.x / warpSize;
+  const int warps = blockDim.x / warp_size, warp = threadIdx.x / warp_size;
   const std::int64_t blocks = order.blocks(n);
   ThreadTree<T> tree;  // thread 0's
   for (std::int64_t first = 0; first < blocks; first += warps) {
@@ -100,7 +100,7 @@ __device__ T row_sum(std::int64_t n, const SumOrder& order, F&& f) {
     if (first + warp < blocks) {
       const T part = warp_block_sum<T>(n - begin < order.block ? n - begin : order.block, order,
                                        [&](std::int64_t i) { return f(begin + i); });
-      if (threadIdx.x % warpSize == 0) memory.of_warp[warp] = part;
+      if (threadIdx.x % warp_size == 0) memory.of_warp[warp] = part;
     }
     __syncthreads();
     if (threadIdx.x == 0) {
