@@ -14,6 +14,7 @@ namespace {
 
 constexpr int threads = 256, warps = threads / 32;
 constexpr std::int64_t segment = 4096;
+constexpr int batch = 8;  // elements on their way at once
 constexpr unsigned every_lane = 0xffffffffu;
 
 // An element and its index in the row; index -1 is none.
@@ -55,11 +56,15 @@ __global__ void __launch_bounds__(threads)
   const T* row = x + task / segments * n;
   const std::int64_t begin = task % segments * segment, end = n - begin < segment ? n : begin + segment;
   Candidate<T> best;
-  for (std::int64_t i = begin + threadIdx.x % warp_size; i < end; i += warp_size) {
-    Candidate<T> next;
-    next.value = row[i];
-    next.index = i;
-    best.meet(next);
+  for (std::int64_t first = begin + threadIdx.x % warp_size; first < end; first += batch * warp_size) {
+    Candidate<T> next[batch];
+#pragma unroll
+    for (int q = 0; q < batch; ++q) {
+      next[q].index = first + q * warp_size < end ? first + q * warp_size : first;
+      next[q].value = row[next[q].index];
+    }
+#pragma unroll
+    for (int q = 0; q < batch; ++q) best.meet(next[q]);
   }
   meet_lanes(best);
   if (threadIdx.x % warp_size == 0) indices[task] = best.index;
