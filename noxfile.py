@@ -189,13 +189,17 @@ def parity_cuda_emulated(session: nox.Session) -> None:
 
 @nox.session(name="audit-cuda")
 def audit_cuda(session: nox.Session) -> None:
-    """What nvcc makes of the CUDA kernels, for every architecture: only the arithmetic of the contract."""
+    """What nvcc makes of the CUDA kernels, for every architecture: only the arithmetic of the contract.
+
+    How long each kernel is, and its loads at once, come into build/cuda-audit-cuda/counts.csv.
+    """
     session.install(*DISASSEMBLERS, "pytest>=8")
     install_cuda(session, nvcc=True)
     built = sorted((ROOT / "build" / "cuda-audit-cuda").glob("_cuda.*.so"))
     with session.chdir(NATIVE["cuda"]):
         includes = ["-I", "native", "-I", "contract/include"]
-        session.run("python", "-m", "audit", *map(str, built), "--source", "native", *includes)
+        counts = ["--counts", str(ROOT / "build" / "cuda-audit-cuda" / "counts.csv")]
+        session.run("python", "-m", "audit", *map(str, built), *counts, "--source", "native", *includes)
         session.run("pytest", "audit", *session.posargs)
 
 
