@@ -193,13 +193,17 @@ def parity_cuda_emulated(session: nox.Session) -> None:
 
 
 def audit(session: nox.Session, *definitions: str) -> None:
-    """What nvcc makes of the CUDA kernels has only the arithmetic of the contract; arguments go to pytest."""
+    """What nvcc makes of the CUDA kernels has only the arithmetic of the contract; arguments go to pytest.
+
+    How long each kernel is, and its loads at once, come into counts.csv beside what was built.
+    """
     session.install(*DISASSEMBLERS, "pytest>=8")
     install_cuda(session, *definitions, nvcc=True)
     built = sorted((ROOT / "build" / f"cuda-{session.name}").glob("_cuda.*.so"))
     with session.chdir(NATIVE["cuda"]):
         includes = ["-I", "native", "-I", "contract/include"]
-        session.run("python", "-m", "audit", *map(str, built), "--source", "native", *includes)
+        counts = ["--counts", str(ROOT / "build" / f"cuda-{session.name}" / "counts.csv")]
+        session.run("python", "-m", "audit", *map(str, built), *counts, "--source", "native", *includes)
         session.run("pytest", "audit", *session.posargs)
 
 

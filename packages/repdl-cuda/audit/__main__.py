@@ -2,6 +2,7 @@
 
     python -m audit FILE...               built modules, objects, cubins: their PTX and SASS
     python -m audit --source FOLDER [-I INCLUDE]...   .cu files: no product that a compiler could fuse
+    python -m audit FILE... --counts CSV  also writes how long each kernel for sm_90 is, and its loads at once
 
 Run it in packages/repdl-cuda, with nvcc, cuobjdump and nvdisasm on the path or from PyPI.
 """
@@ -13,7 +14,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from audit import ptx, sass, toolkit
+from audit import counts, ptx, sass, toolkit
 
 
 def audit_file(path: Path) -> tuple[str, list[str]]:
@@ -38,12 +39,16 @@ def main() -> int:
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--source", type=Path, help="a folder of .cu files, or one of them")
     parser.add_argument("-I", dest="includes", action="append", type=Path, default=[])
+    parser.add_argument("--counts", type=Path, help="where to write counts of the kernels for sm_90 (audit/counts.py)")
     chosen = parser.parse_args()
     sources = sorted(chosen.source.rglob("*.cu")) if chosen.source and chosen.source.is_dir() else [chosen.source]
     with ThreadPoolExecutor(2) as pool:
         reports = [*pool.map(audit_file, chosen.files)]
         if chosen.source:
             reports += pool.map(lambda path: audit_source(path, chosen.includes), sources)
+    if chosen.counts:
+        code = "".join(toolkit.run("cuobjdump", "-sass", "-arch", "sm_90", path) for path in chosen.files)
+        chosen.counts.write_text(counts.table(code))
     for seen, _ in reports:
         print(seen)
     found = [violation for _, violations in reports for violation in violations]

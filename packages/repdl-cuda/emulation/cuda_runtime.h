@@ -29,8 +29,6 @@ REPDL_VECTOR_TYPES(int, int)
 REPDL_VECTOR_TYPES(unsigned, uint)
 #undef REPDL_VECTOR_TYPES
 
-constexpr int warpSize = 32;
-
 // ---- barriers, shuffles, votes; the line of the call tells one from another
 inline void __syncthreads(int line = __builtin_LINE()) { emulation::wait_block(line); }
 inline int __syncthreads_or(int vote, int line = __builtin_LINE()) { return emulation::wait_block(line, vote != 0); }

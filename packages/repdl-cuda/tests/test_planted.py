@@ -22,7 +22,7 @@ PACKAGE = Path(__file__).parents[1]
 PROGRAMS = PACKAGE / "tests/native"
 SEEDS = (0, 1, 2)
 Build = Callable[..., Path]
-SUMS = ("sum_rows", "sum_columns", "sum_blocks")
+SUMS = ("sum_rows", "sum_columns", "sum_runs", "sum_blocks")
 CASES = {"chain.cu": ("chain",), "reduce/grid_sum.hpp": SUMS, "reduce/sum.hpp": SUMS, "gemm/gemm.hpp": ("matmul",)}
 """File with a bug in it -> the cases that have to find it."""
 SAYS = {"bits": "wrong: ", "error": "error: emulation", "thread": "data race", "address": "heap-buffer-overflow"}
@@ -55,11 +55,14 @@ PADDED = {
 
 BUGS = {
     "missing_barrier": Bug("reduce/grid_sum.hpp", {LANES_THERE: "    for (int lane"}, "bits thread"),
-    "wrong_index": Bug(
-        "reduce/sum.hpp", {"sum += f(i);\n      high += f(i + 32);": "sum += f(i);\n      high += f(i + 31);"}, "bits"
-    ),
+    "wrong_index": Bug("reduce/sum.hpp", {"by[q] = q * step;": "by[q] = q * step - 1;"}, "bits"),
     "wrong_column": Bug("reduce/grid_sum.hpp", {"lanes[lane + half][c];": "lanes[lane + half][c ^ 1];"}, "bits"),
-    "one_element_too_many": Bug("reduce/sum.hpp", {"if (i + 32 < n) high": "if (i + 31 < n) high"}, "bits address"),
+    "one_element_too_many": Bug(
+        "reduce/sum.hpp",
+        {"q * step < left ? q": "q * step <= left ? q", "if (q * step < left) add": "if (q * step <= left) add"},
+        "bits address",
+    ),
+    "end_of_run_not_seen": Bug("reduce/sum.hpp", {"q * step : by[q - 1]": "q * step : 0"}, "bits"),
     "wrong_mask": Bug("reduce/sum.hpp", {"whole_warp = 0xffffffffu": "whole_warp = 0x0000ffffu"}, "error"),
     "early_return": Bug("reduce/sum.hpp", {"  for (int half": "  if (me >= n) return sum;\n  for (int half"}, "error"),
     "wrong_subtree": Bug(

@@ -99,6 +99,9 @@ using emulation::dynamic_shared;
 using emulation::shared;
 #endif
 
+// Of every architecture. CUDA's warpSize is read when a kernel runs: each division by it is one.
+constexpr unsigned warp_size = 32;
+
 // This thread's and the grid's number of threads along x.
 __device__ inline std::int64_t thread_index() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

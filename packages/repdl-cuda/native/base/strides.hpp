@@ -83,6 +83,11 @@ struct Shape {
       for (int k = 0; k < N; ++k) result.at[k] += right.at[k];
       return result;
     }
+    REPDL_HD Offsets operator*(std::int64_t count) const {
+      Offsets result = *this;
+      for (int k = 0; k < N; ++k) result.at[k] *= count;
+      return result;
+    }
   };
   // Where element `index` of one run lies in each tensor.
   REPDL_HD Offsets run(std::int64_t index) const {
@@ -90,9 +95,14 @@ struct Shape {
     for (int k = 0; k < N; ++k) result.at[k] = index * inner(k);
     return result;
   }
+  // How many elements from `index` of the row-major order on lie in its run. Of a shape that is not flat.
+  __device__ std::int64_t left_in_run(std::int64_t index) const {
+    return (divisor[dims - 1].quotient(index) + 1) * size[dims - 1] - index;
+  }
   // Where element `index` of the row-major order lies in each tensor.
   __device__ Offsets offsets(std::int64_t index) const {
     Offsets result{};
+#pragma unroll 1
     for (int d = dims - 1; d >= 0; --d) {
       std::int64_t i = index;
       if (d > 0) {

@@ -32,18 +32,26 @@ __global__ void __launch_bounds__(most_threads)
   targets.write_loss(row, log_p, losses, weights);
 }
 
+// A class of a row, and whether it is the target.
+struct Logit {
+  float x;
+  bool target;
+};
+
 __global__ void __launch_bounds__(most_threads)
     row_gradients(const float* grad, const float* inputs, ClassTargets<float> targets, const float* total,
                   const float* max, const float* sum, Reduction reduction, float* results) {
   const std::int64_t row = blockIdx.x, n = targets.classes;
   const float *x = inputs + row * n, m = max[row], s = sum[row];
-  float* y = results + row * n;
   const bool counted = targets.counted(row);
   const float g = counted ? targets.scale(reduction, grad, total, row) : 0.0f;
-  for (std::int64_t c = threadIdx.x; c < n; c += blockDim.x) {
-    const float p = exact::exp(x[c] - m) / s;
-    y[c] = counted ? canonical(mul(c == targets.target[row] ? p - 1.0f : p, g)) : 0.0f;
-  }
+  const std::int64_t target = targets.target[row];
+  write_row(
+      results + row * n, n, [=](std::int64_t c) { return Logit{x[c], c == target}; },
+      [=](const Logit& of) {
+        const float p = exact::exp(of.x - m) / s;
+        return counted ? mul(of.target ? p - 1.0f : p, g) : 0.0f;
+      });
 }
 
 void cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weight, std::string_view reduction,

@@ -23,8 +23,8 @@ struct NormRows {
 
   __device__ std::int64_t n() const { return channels * inner; }
   __device__ std::int64_t row() const { return blockIdx.x; }
-  // The channel of element i of this CUDA block's row.
-  __device__ std::int64_t channel(std::int64_t i) const { return row() % groups * channels + by_inner.quotient(i); }
+  // The channels of this CUDA block's row begin here; that of element i is by_inner.quotient(i) on.
+  __device__ std::int64_t first_channel() const { return row() % groups * channels; }
 };
 
 // `means` is null for rms_norm.
@@ -32,7 +32,7 @@ template <class T>
 __global__ void __launch_bounds__(most_threads, 2)
     norm_of_rows(NormRows s, const T* inputs, const T* weight, const T* bias, T* outputs, T* means, T* rstds,
                  double eps, SumOrder order) {
-  const std::int64_t n = s.n();
+  const std::int64_t n = s.n(), first_channel = s.first_channel();
   const T* x = inputs + s.row() * n;
   T mean = T(0);
   if (means) mean = row_sum<T>(n, order, [=](std::int64_t i) { return x[i]; }) / static_cast<T>(n);
@@ -42,25 +42,34 @@ __global__ void __launch_bounds__(most_threads, 2)
     if (means) means[s.row()] = canonical(mean);
     rstds[s.row()] = canonical(rstd);
   }
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x)
-    outputs[s.row() * n + i] = affine(normalised(x[i], mean, rstd), weight, bias, s.channel(i));
+  write_row(
+      outputs + s.row() * n, n,
+      [=](std::int64_t i) {
+        return affine(normalised(x[i], mean, rstd), weight, bias, first_channel + s.by_inner.quotient(i));
+      },
+      [](T y) { return y; });
 }
 
 template <class T>
 __global__ void __launch_bounds__(most_threads, 2)
     norm_row_gradients(NormRows s, const T* grads, const T* inputs, const T* means, const T* rstds, const T* weight,
                        T* results, SumOrder order) {
-  const std::int64_t n = s.n();
+  const std::int64_t n = s.n(), first_channel = s.first_channel();
   const T *grad = grads + s.row() * n, *x = inputs + s.row() * n;
   const T mean = means ? means[s.row()] : T(0), rstd = rstds[s.row()];
-  const auto w = [=](std::int64_t i) { return weight ? mul(grad[i], weight[s.channel(i)]) : grad[i]; };
+  const auto w = [=](std::int64_t i) {
+    return weight ? mul(grad[i], weight[first_channel + s.by_inner.quotient(i)]) : grad[i];
+  };
   const Pair<T> sums = row_sum<Pair<T>>(n, order, [=](std::int64_t i) {
     const T v = w(i);
     return Pair<T>(v, mul(v, normalised(x[i], mean, rstd)));
   });
   const T from_mean = means ? sums.first / static_cast<T>(n) : T(0), from_rstd = sums.second / static_cast<T>(n);
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x)
-    results[s.row() * n + i] = norm_gradient(w(i), normalised(x[i], mean, rstd), from_mean, from_rstd, rstd);
+  write_row(
+      results + s.row() * n, n, [=](std::int64_t i) { return Pair<T>(w(i), x[i]); },
+      [=](const Pair<T>& of) {
+        return norm_gradient(of.first, normalised(of.second, mean, rstd), from_mean, from_rstd, rstd);
+      });
 }
 
 // Writes y, rstd and, where it is given, mean.

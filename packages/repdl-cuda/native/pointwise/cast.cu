@@ -11,13 +11,21 @@ namespace {
 
 constexpr int threads = 256, each = 4;  // elements a thread
 
+// All loads come before the stores, which may be to the same memory for all that a compiler knows; past the end the
+// last element is loaded again.
 template <class From, class To>
 __global__ void __launch_bounds__(threads) cast_elements(const From* x, To* y, std::int64_t n) {
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * threads * each + threadIdx.x;
+  From loaded[each];
 #pragma unroll
   for (int j = 0; j < each; ++j) {
     const std::int64_t i = first + j * threads;
-    if (i < n) convert(x[i], y[i]);
+    loaded[j] = x[i < n ? i : n - 1];
+  }
+#pragma unroll
+  for (int j = 0; j < each; ++j) {
+    const std::int64_t i = first + j * threads;
+    if (i < n) convert(loaded[j], y[i]);
   }
 }
 

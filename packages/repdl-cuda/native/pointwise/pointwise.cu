@@ -16,30 +16,52 @@ struct Operands {
   const void* at[N];
 };
 
-// f of element i, which lies at offset[k] in operand k.
-template <class T, class F, int N, std::size_t... I>
-__device__ T apply(const F& f, const Operands<N>& x, const std::int64_t (&offset)[N], std::index_sequence<I...>) {
-  using Types = pointwise::Parameters<F>;
-  return canonical(f(static_cast<const typename Types::template at<I>*>(x.at[I])[offset[I]]...));
-}
+// Operand k of some elements of a thread.
+template <std::size_t k, class Operand, int count>
+struct Loaded {
+  Operand of[count];
+};
+
+template <class F, int count, class Indices>
+struct Batch;
+template <class F, int count, std::size_t... I>
+struct Batch<F, count, std::index_sequence<I...>>
+    : Loaded<I, typename pointwise::Parameters<F>::template at<I>, count>... {
+  template <std::size_t k>
+  using At = Loaded<k, typename pointwise::Parameters<F>::template at<k>, count>;
+
+  // Element j lies at offset[k] in operand k.
+  template <int N>
+  __device__ void load(int j, const Operands<N>& x, const std::int64_t (&offset)[N]) {
+    ((At<I>::of[j] = static_cast<const typename pointwise::Parameters<F>::template at<I>*>(x.at[I])[offset[I]]), ...);
+  }
+  __device__ auto apply(const F& f, int j) const { return f(At<I>::of[j]...); }
+};
 
 // Elements a thread: several loads on their way keep the memory busy, unless f is long.
 template <bool Flat, class F>
 constexpr int each = Flat && !F::costly ? 4 : 1;
 
-// Flat: one stride an operand, no division.
+// Flat: one stride an operand, no division. All loads come before the stores, which may be to the same memory for all
+// that a compiler knows; past the end the last element is loaded again.
 // The options are rounded here, as the environment of the host is not known to be IEEE's.
 template <bool Flat, class T, int N, class F, class... Options>
 __global__ void __launch_bounds__(threads) elements(Operands<N> x, T* y, Shape<N> shape, Options... options) {
   constexpr int count = each<Flat, F>;
   const F f(options...);
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * threads * count + threadIdx.x;
+  Batch<F, count, std::make_index_sequence<N>> batch;
 #pragma unroll
   for (int j = 0; j < count; ++j) {
     const std::int64_t i = first + j * threads;
-    if (i >= shape.count) return;
-    const typename Shape<N>::Offsets offsets = Flat ? shape.run(i) : shape.offsets(i);
-    y[i] = apply<T>(f, x, offsets.at, std::make_index_sequence<N>());
+    const std::int64_t there = i < shape.count ? i : shape.count - 1;
+    const typename Shape<N>::Offsets offsets = Flat ? shape.run(there) : shape.offsets(there);
+    batch.load(j, x, offsets.at);
+  }
+#pragma unroll
+  for (int j = 0; j < count; ++j) {
+    const std::int64_t i = first + j * threads;
+    if (i < shape.count) y[i] = canonical(batch.apply(f, j));
   }
 }
 

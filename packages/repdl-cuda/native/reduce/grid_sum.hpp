@@ -20,6 +20,7 @@ namespace repdl::cuda {
 constexpr int grid_sum_threads = 256, grid_sum_warps = grid_sum_threads / 32, join_width = 32;
 // Kernels of this file ask for two CUDA blocks a multiprocessor: without the number ptxas spills.
 constexpr int column_tile = 32, column_rows = 8, column_lanes = 64 / column_rows;
+static_assert(column_lanes == batch_size);
 
 // Where a sum goes: to finish, or, if it is one of several partial sums of output o, to memory of its own.
 template <class V, class Finish>
@@ -36,47 +37,65 @@ struct PartialOr {
   }
 };
 
+// The terms of a block, which begins at `begin` of the reduced index. `run`: whether that is one run.
+template <bool run, int N, class Element>
+struct BlockTerms {
+  using Offsets = typename Shape<N>::Offsets;
+  const Element& element;
+  const Shape<N>& reduced;
+  const Offsets from, step;  // of the output; from an element of a run to the next
+  const std::int64_t begin;
+
+  __device__ BlockTerms(const Element& of, const Shape<N>& over, const Offsets& output, std::int64_t first)
+      : element(of), reduced(over), from(output), step(over.run(1)), begin(first) {}
+
+  // to[q] = element(where first + by[q] of the block lies)
+  template <class V>
+  __device__ void operator()(std::int64_t first, const int (&by)[batch_size], V (&to)[batch_size]) const {
+    const std::int64_t at = begin + first;
+    if (run || by[batch_size - 1] < reduced.left_in_run(at)) {
+      const Offsets start = from + (run ? step * at : reduced.offsets(at));
+#pragma unroll
+      for (int q = 0; q < batch_size; ++q) to[q] = element(start + step * by[q]);
+    } else {
+#pragma unroll
+      for (int q = 0; q < batch_size; ++q) to[q] = element(from + reduced.offsets(at + by[q]));
+    }
+  }
+};
+
 // Block b of output o: a warp for each.
-template <class V, int N, class Element, class Finish>
+template <bool run, class V, int N, class Element, class Finish>
 __global__ void __launch_bounds__(grid_sum_threads, 2)
     sum_rows(Element element, PartialOr<V, Finish> to, Shape<N> kept, Shape<N> reduced, SumOrder order) {
   const std::int64_t n = reduced.count;
-  const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * grid_sum_warps + threadIdx.x / warpSize;
+  const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * grid_sum_warps + threadIdx.x / warp_size;
   if (task >= kept.count * to.count) return;
   const std::int64_t output = task / to.count, index = task % to.count, begin = index * order.block;
   const std::int64_t count = n - begin < order.block ? n - begin : order.block;
-  const auto from = kept.offsets(output);
-  V sum;
-  if (reduced.flat()) {
-    const auto first = from + reduced.run(begin);
-    sum = warp_block_sum<V>(count, order, [&](std::int64_t i) { return element(first + reduced.run(i)); });
-  } else {
-    sum = warp_block_sum<V>(count, order, [&](std::int64_t i) { return element(from + reduced.offsets(begin + i)); });
-  }
-  if (threadIdx.x % warpSize == 0) to(output, index, sum);
+  const BlockTerms<run, N, Element> terms(element, reduced, kept.offsets(output), begin);
+  const V sum = warp_block_sum<V>(count, order, terms);
+  if (threadIdx.x % warp_size == 0) to(output, index, sum);
 }
 
-// f(0) + ... + f(n - 1) as one block, for each of 32 columns; thread (c, r) calls f for column c, if `inside`, and has
+// f(0) + ... + f(n - 1) as one block, for each of 32 columns; thread (c, r) has terms of column c, if `inside`, and
 // the lanes r, r + 8, ... of it. All threads call it; those with r = 0 have the result. Before it is called again
 // they have to meet.
 template <class V>
 struct ColumnLanes {
   V lane[64][column_tile + 1];
 };
-template <class V, class F>
-__device__ V column_block_sum(std::int64_t n, bool inside, const SumOrder& order, F&& f) {
+template <class V, class Terms>
+__device__ V column_block_sum(std::int64_t n, bool inside, const SumOrder& order, const Terms& terms) {
   auto& lanes = shared<ColumnLanes<V>>().lane;
   const int c = threadIdx.x, r = threadIdx.y;
   V sum[column_lanes];
 #pragma unroll
   for (int q = 0; q < column_lanes; ++q) sum[q] = V(0);
   if (inside) {
-    for (std::int64_t i = 0; i < n; i += order.lanes) {
-#pragma unroll
-      for (int q = 0; q < column_lanes; ++q) {
-        const int lane = r + q * column_rows;
-        if (lane < order.lanes && i + lane < n) sum[q] += f(i + lane);
-      }
+    for (std::int64_t i = 0; r < order.lanes && i + r < n; i += order.lanes) {
+      const std::int64_t left = (n - i < order.lanes ? n - i : order.lanes) - r;
+      add_batch<V>(terms, i + r, column_rows, left, [&](int q, const V& term) { sum[q] += term; });
     }
   }
 #pragma unroll
@@ -89,7 +108,7 @@ __device__ V column_block_sum(std::int64_t n, bool inside, const SumOrder& order
 }
 
 // The same for 32 contiguous outputs.
-template <class V, int N, class Element, class Finish>
+template <bool run, class V, int N, class Element, class Finish>
 __global__ void __launch_bounds__(column_tile* column_rows, 2)
     sum_columns(Element element, PartialOr<V, Finish> to, Shape<N> kept, Shape<N> reduced, SumOrder order) {
   const std::int64_t n = reduced.count, width = kept.inner_size();
@@ -99,9 +118,8 @@ __global__ void __launch_bounds__(column_tile* column_rows, 2)
   const std::int64_t begin = index * order.block;
   const std::int64_t count = n - begin < order.block ? n - begin : order.block;
   const bool inside = column < width;
-  const auto from = kept.offsets(inside ? output : 0);
-  const V sum = column_block_sum<V>(count, inside, order,
-                                    [&](std::int64_t i) { return element(from + reduced.offsets(begin + i)); });
+  const BlockTerms<run, N, Element> terms(element, reduced, kept.offsets(inside ? output : 0), begin);
+  const V sum = column_block_sum<V>(count, inside, order, terms);
   if (inside && threadIdx.y == 0) to(output, index, sum);
 }
 
@@ -134,13 +152,17 @@ void grid_sum(const Element& element, const Finish& finish, const Shape<N>& kept
   const SumOrder order(contract, reduced.count);
   const std::int64_t blocks = order.blocks(reduced.count);
   PartialOr<V, Finish> to{finish, run.workspace<V>(grid_sum_work(kept.count, blocks)), blocks};
-  if (kept.inner_size() >= column_tile / 2 && kept.inner(0) == 1 && reduced.inner(0) != 1) {
+  const bool columns = kept.inner_size() >= column_tile / 2 && kept.inner(0) == 1 && reduced.inner(0) != 1;
+  if (columns) {
     const std::int64_t tiles = ceil_div(kept.inner_size(), column_tile) * (kept.count / kept.inner_size());
-    launch(op, sum_columns<V, N, Element, Finish>, {tiles * to.count}, dim3(column_tile, column_rows), 0, stream,
-           element, to, kept, reduced, order);
+    const auto kernel =
+        reduced.flat() ? sum_columns<true, V, N, Element, Finish> : sum_columns<false, V, N, Element, Finish>;
+    launch(op, kernel, {tiles * to.count}, dim3(column_tile, column_rows), 0, stream, element, to, kept, reduced,
+           order);
   } else {
-    launch(op, sum_rows<V, N, Element, Finish>, {ceil_div(kept.count * to.count, grid_sum_warps)}, grid_sum_threads, 0,
-           stream, element, to, kept, reduced, order);
+    const auto kernel = reduced.flat() ? sum_rows<true, V, N, Element, Finish> : sum_rows<false, V, N, Element, Finish>;
+    launch(op, kernel, {ceil_div(kept.count * to.count, grid_sum_warps)}, grid_sum_threads, 0, stream, element, to,
+           kept, reduced, order);
   }
   while (to.count > 1) {
     const V* from = to.partial;

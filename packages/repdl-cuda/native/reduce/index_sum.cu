@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(column_tile* column_rows, 2)
   for (std::int64_t begin = 0; begin < count; begin += order.block) {
     const std::int64_t* place = pairs.index + first + begin;
     const T sum = column_block_sum<T>(count - begin < order.block ? count - begin : order.block, inside, order,
-                                      [=](std::int64_t i) { return x[place[i] * width + column]; });
+                                      one_by_one([=](std::int64_t i) { return x[place[i] * width + column]; }));
     if (threadIdx.y == 0) tree.push(sum);
     __syncthreads();
   }

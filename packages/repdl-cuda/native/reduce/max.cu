@@ -14,6 +14,7 @@ namespace {
 
 constexpr int threads = 256, warps = threads / 32;
 constexpr std::int64_t segment = 4096;
+constexpr int batch = 8;  // elements on their way at once
 constexpr unsigned every_lane = 0xffffffffu;
 
 // An element and its index in the row; index -1 is none.
@@ -50,19 +51,23 @@ __device__ void meet_lanes(Candidate<T>& best) {
 template <class T>
 __global__ void __launch_bounds__(threads)
     best_of_segments(const T* x, std::int64_t* indices, std::int64_t rows, std::int64_t n, std::int64_t segments) {
-  const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / warpSize;
+  const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / warp_size;
   if (task >= rows * segments) return;
   const T* row = x + task / segments * n;
   const std::int64_t begin = task % segments * segment, end = n - begin < segment ? n : begin + segment;
   Candidate<T> best;
-  for (std::int64_t i = begin + threadIdx.x % warpSize; i < end; i += warpSize) {
-    Candidate<T> next;
-    next.value = row[i];
-    next.index = i;
-    best.meet(next);
+  for (std::int64_t first = begin + threadIdx.x % warp_size; first < end; first += batch * warp_size) {
+    Candidate<T> next[batch];
+#pragma unroll
+    for (int q = 0; q < batch; ++q) {
+      next[q].index = first + q * warp_size < end ? first + q * warp_size : first;
+      next[q].value = row[next[q].index];
+    }
+#pragma unroll
+    for (int q = 0; q < batch; ++q) best.meet(next[q]);
   }
   meet_lanes(best);
-  if (threadIdx.x % warpSize == 0) indices[task] = best.index;
+  if (threadIdx.x % warp_size == 0) indices[task] = best.index;
 }
 
 // The best of a row's segments, whose indices are in found[row, :]; indices may be null.
@@ -70,17 +75,17 @@ template <class T>
 __global__ void __launch_bounds__(threads)
     best_of_rows(const T* x, const std::int64_t* found, T* values, std::int64_t* indices, std::int64_t rows,
                  std::int64_t n, std::int64_t segments) {
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / warpSize;
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / warp_size;
   if (row >= rows) return;
   Candidate<T> best;
-  for (std::int64_t s = threadIdx.x % warpSize; s < segments; s += warpSize) {
+  for (std::int64_t s = threadIdx.x % warp_size; s < segments; s += warp_size) {
     Candidate<T> next;
     next.index = found[row * segments + s];
     next.value = x[row * n + next.index];
     best.meet(next);
   }
   meet_lanes(best);
-  if (threadIdx.x % warpSize != 0) return;
+  if (threadIdx.x % warp_size != 0) return;
   values[row] = canonical(best.value);
   if (indices) indices[row] = best.index;
 }
@@ -99,13 +104,13 @@ __global__ void __launch_bounds__(threads) no_ties(unsigned long long* ties, std
 template <class T>
 __global__ void __launch_bounds__(threads) count_ties(const T* x, const T* y, unsigned long long* ties,
                                                       std::int64_t rows, std::int64_t n, std::int64_t segments) {
-  const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / warpSize;
+  const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * warps + threadIdx.x / warp_size;
   if (task >= rows * segments) return;
   const std::int64_t i = task / segments;
   const T max = y[i];
   const std::int64_t begin = task % segments * segment, end = n - begin < segment ? n : begin + segment;
   unsigned long long mine = 0;
-  for (std::int64_t j = begin + threadIdx.x % warpSize; j < end; j += warpSize) mine += tied(x[i * n + j], max);
+  for (std::int64_t j = begin + threadIdx.x % warp_size; j < end; j += warp_size) mine += tied(x[i * n + j], max);
   if (mine) atomicAdd(ties + i, mine);
 }
 

@@ -21,17 +21,42 @@ struct RowMax {
 __device__ inline float row_max(const float* x, std::int64_t n) {
   auto& of_warp = shared<RowMax>().of_warp;
   float best = -exact::infinity();
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) best = x[i] > best ? x[i] : best;
+  const std::int64_t stride = blockDim.x;
+#pragma unroll 1
+  for (std::int64_t first = threadIdx.x; first < n; first += batch_size * stride) {
+    float batch[batch_size];
+#pragma unroll
+    for (int q = 0; q < batch_size; ++q) batch[q] = x[first + q * stride < n ? first + q * stride : first];
+#pragma unroll
+    for (int q = 0; q < batch_size; ++q) best = batch[q] > best ? batch[q] : best;
+  }
   for (int half = 16; half > 0; half /= 2) {
     const float other = __shfl_down_sync(whole_warp, best, half);
     best = other > best ? other : best;
   }
-  if (threadIdx.x % warpSize == 0) of_warp[threadIdx.x / warpSize] = best;
+  if (threadIdx.x % warp_size == 0) of_warp[threadIdx.x / warp_size] = best;
   __syncthreads();
   best = of_warp[0];
-  for (unsigned w = 1; w < blockDim.x / warpSize; ++w) best = of_warp[w] > best ? of_warp[w] : best;
+  for (unsigned w = 1; w < blockDim.x / warp_size; ++w) best = of_warp[w] > best ? of_warp[w] : best;
   __syncthreads();
   return best + 0.0f;
+}
+
+// y[i] = canonical(result(load(i))) for every i < n, by all threads of a CUDA block along x. All loads of a batch come
+// before its stores, which may be to the same memory for all that a compiler knows: load(i) may read y[i].
+template <class T, class Load, class Result>
+__device__ void write_row(T* y, std::int64_t n, const Load& load, const Result& result) {
+  constexpr int each = 4;
+  const std::int64_t stride = blockDim.x;
+#pragma unroll 1
+  for (std::int64_t first = threadIdx.x; first < n; first += each * stride) {
+    decltype(load(first)) loaded[each];
+#pragma unroll
+    for (int j = 0; j < each; ++j) loaded[j] = load(first + j * stride < n ? first + j * stride : first);
+#pragma unroll
+    for (int j = 0; j < each; ++j)
+      if (j == 0 || first + j * stride < n) y[first + j * stride] = canonical(result(loaded[j]));
+  }
 }
 
 }  // namespace repdl::cuda

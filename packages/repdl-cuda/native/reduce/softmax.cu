@@ -16,12 +16,12 @@ namespace {
 constexpr int most_threads = 256;
 
 __global__ void __launch_bounds__(most_threads)
-    softmax_rows(const float* inputs, float* outputs, std::int64_t n, SumOrder order) {
+    softmax_rows(const float* __restrict__ inputs, float* __restrict__ outputs, std::int64_t n, SumOrder order) {
   const float* x = inputs + blockIdx.x * n;
   float* y = outputs + blockIdx.x * n;
   const float m = row_max(x, n);
   const float s = row_sum<float>(n, order, [=](std::int64_t i) { return y[i] = exact::exp(x[i] - m); });
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) y[i] = canonical(y[i] / s);
+  write_row(y, n, [=](std::int64_t i) { return y[i]; }, [=](float e) { return e / s; });
 }
 
 __global__ void __launch_bounds__(most_threads)
@@ -30,23 +30,25 @@ __global__ void __launch_bounds__(most_threads)
   float* y = outputs + blockIdx.x * n;
   const float m = row_max(x, n);
   const float log_s = exact::log(row_sum<float>(n, order, [=](std::int64_t i) { return exact::exp(x[i] - m); }));
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) y[i] = canonical((x[i] - m) - log_s);
+  write_row(y, n, [=](std::int64_t i) { return x[i]; }, [=](float v) { return (v - m) - log_s; });
 }
 
 __global__ void __launch_bounds__(most_threads)
     softmax_gradients(const float* grads, const float* outputs, float* results, std::int64_t n, SumOrder order) {
   const float *grad = grads + blockIdx.x * n, *y = outputs + blockIdx.x * n;
   const float t = row_sum<float>(n, order, [=](std::int64_t i) { return mul(grad[i], y[i]); });
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x)
-    results[blockIdx.x * n + i] = canonical(mul(grad[i] - t, y[i]));
+  write_row(
+      results + blockIdx.x * n, n, [=](std::int64_t i) { return Pair<float>(grad[i], y[i]); },
+      [=](const Pair<float>& of) { return mul(of.first - t, of.second); });
 }
 
-__global__ void __launch_bounds__(most_threads)
+__global__ void __launch_bounds__(most_threads, 2)  // without the number ptxas spills
     log_softmax_gradients(const float* grads, const float* outputs, float* results, std::int64_t n, SumOrder order) {
   const float *grad = grads + blockIdx.x * n, *y = outputs + blockIdx.x * n;
   const float t = row_sum<float>(n, order, [=](std::int64_t i) { return grad[i]; });
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x)
-    results[blockIdx.x * n + i] = canonical(grad[i] - mul(exact::exp(y[i]), t));
+  write_row(
+      results + blockIdx.x * n, n, [=](std::int64_t i) { return Pair<float>(grad[i], y[i]); },
+      [=](const Pair<float>& of) { return of.first - mul(exact::exp(of.second), t); });
 }
 
 void forward(void (*kernel)(const float*, float*, std::int64_t, SumOrder), const Tensor& x, const Contract& contract,

@@ -1,7 +1,7 @@
 // The sums of the contract (sum.md) inside kernels, for the sum itself and for every op that
 // has one inside (softmax, norms, losses):
 //
-//   warp_block_sum(n, order, f)    one block of a sum, f(0) + ... + f(n - 1), by one warp
+//   warp_block_sum(n, order, terms)   one block of a sum, by one warp
 //   row_sum(n, order, f)           a whole sum, by all threads of a CUDA block
 //
 // Sums by the whole grid are in grid_sum.hpp. A sum of Pair<T> is two sums of T at once.
@@ -60,24 +60,61 @@ __device__ Pair<T> shuffle_down(Pair<T> value, int by) {
   return {shuffle_down(value.first, by), shuffle_down(value.second, by)};
 }
 
+// How many terms a thread has on their way before it adds them.
+constexpr int batch_size = 8;
+
+// Terms of which each is found by itself: terms(first, by, to) is to[q] = f(first + by[q]).
+template <class F>
+struct OneByOne {
+  F f;
+
+  template <class T>
+  __device__ void operator()(std::int64_t first, const int (&by)[batch_size], T (&to)[batch_size]) const {
+#pragma unroll
+    for (int q = 0; q < batch_size; ++q) to[q] = f(first + by[q]);
+  }
+};
+template <class F>
+__device__ OneByOne<F> one_by_one(F f) {
+  return {f};
+}
+
+// add(q, f(first + q * step)) for each q of a batch with q * step < left, of which there is one; the last of them is
+// loaded again for the others. `by` ascends.
+template <class T, class Terms, class Add>
+__device__ void add_batch(const Terms& terms, std::int64_t first, int step, std::int64_t left, const Add& add) {
+  int by[batch_size] = {0};
+  T batch[batch_size];
+  const bool full = (batch_size - 1) * step < left;
+  if (full) {
+#pragma unroll
+    for (int q = 1; q < batch_size; ++q) by[q] = q * step;
+    terms(first, by, batch);
+#pragma unroll
+    for (int q = 0; q < batch_size; ++q) add(q, batch[q]);
+  } else {
+#pragma unroll
+    for (int q = 1; q < batch_size; ++q) by[q] = q * step < left ? q * step : by[q - 1];
+    terms(first, by, batch);
+#pragma unroll
+    for (int q = 0; q < batch_size; ++q)
+      if (q * step < left) add(q, batch[q]);
+  }
+}
+
 // f(0) + ... + f(n - 1) as one block; all threads of a warp call it, thread 0 of it has the result.
-template <class T, class F>
-__device__ T warp_block_sum(std::int64_t n, const SumOrder& order, F&& f) {
-  const int me = threadIdx.x % warpSize;
+template <class T, class Terms>
+__device__ T warp_block_sum(std::int64_t n, const SumOrder& order, const Terms& terms) {
+  const int me = threadIdx.x % warp_size;
   T sum = T(0);
   if (order.lanes == 64) {
-    T high = T(0);  // lane me + 32
-    std::int64_t i = me;
-#pragma unroll 8
-    for (; i < n - 63 + me; i += 64) {
-      sum += f(i);
-      high += f(i + 32);
-    }
-    if (i < n) sum += f(i);
-    if (i + 32 < n) high += f(i + 32);
-    sum += high;
+    T lane[2] = {T(0), T(0)};  // me and me + 32
+    for (std::int64_t i = me; i < n; i += batch_size * warp_size)
+      add_batch<T>(terms, i, warp_size, n - i, [&](int q, const T& term) { lane[q % 2] += term; });
+    sum = lane[0] + lane[1];
   } else if (me < order.lanes) {
-    for (std::int64_t i = me; i < n; i += order.lanes) sum += f(i);
+    for (std::int64_t i = me; i < n; i += batch_size * order.lanes)
+      add_batch<T>(terms, i, order.lanes, n - i, [&](int, const T& term) { sum += term; });
   }
   for (int half = order.lanes == 64 ? 16 : order.lanes / 2; half > 0; half /= 2) sum += shuffle_down(sum, half);
   return sum;
@@ -92,15 +129,15 @@ struct RowSumMemory {
 template <class T, class F>
 __device__ T row_sum(std::int64_t n, const SumOrder& order, F&& f) {
   auto& memory = shared<RowSumMemory<T>>();
-  const int warps = blockDim.x / warpSize, warp = threadIdx.x / warpSize;
+  const int warps = blockDim.x / warp_size, warp = threadIdx.x / warp_size;
   const std::int64_t blocks = order.blocks(n);
   ThreadTree<T> tree;  // thread 0's
   for (std::int64_t first = 0; first < blocks; first += warps) {
     const std::int64_t begin = (first + warp) * order.block;
     if (first + warp < blocks) {
       const T part = warp_block_sum<T>(n - begin < order.block ? n - begin : order.block, order,
-                                       [&](std::int64_t i) { return f(begin + i); });
-      if (threadIdx.x % warpSize == 0) memory.of_warp[warp] = part;
+                                       one_by_one([&](std::int64_t i) { return f(begin + i); }));
+      if (threadIdx.x % warp_size == 0) memory.of_warp[warp] = part;
     }
     __syncthreads();
     if (threadIdx.x == 0) {

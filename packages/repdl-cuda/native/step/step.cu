@@ -4,6 +4,7 @@
 //   for t in tensors, i < count[t]:
 //     element(columns of t, i)
 #include <algorithm>
+#include <cfenv>
 
 #include "base/launch.hpp"
 #include "repdl/step/steps.hpp"
@@ -11,8 +12,8 @@
 namespace repdl::cuda {
 namespace {
 
-constexpr int list_length = 48;  // so that five columns fit into a kernel's arguments
-constexpr int threads = 256;
+constexpr int list_length = 48;         // so that five columns fit into a kernel's arguments
+constexpr int threads = 256, each = 4;  // elements a thread
 
 // Tensor t of the list has count[t] elements, and its columns.
 template <int columns, class T>
@@ -21,19 +22,57 @@ struct Lists {
   std::int64_t count[list_length];
 };
 
-// A row of the grid is a tensor. The element is made on the device, once a thread.
-template <class Element, class Options, class T>
-__global__ void __launch_bounds__(threads) update(Options options, Lists<Element::columns, T> lists) {
-  const Element element(options);
-  const int t = blockIdx.y;
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * threads;
-  for (std::int64_t i = thread_index(); i < lists.count[t]; i += stride) element(lists.tensor[t], i);
+// A row of the grid is a tensor. All loads come before the stores, which may be to the same memory for all that a
+// compiler knows.
+template <class Element, class T>
+__global__ void __launch_bounds__(threads) update(Element element, Lists<Element::columns, T> lists) {
+  constexpr int columns = Element::columns;
+  const step::Columns<T, columns> tensor = lists.tensor[blockIdx.y];
+  const std::int64_t count = lists.count[blockIdx.y], tile = threads * each, stride = gridDim.x * tile;
+  for (std::int64_t first = blockIdx.x * tile + threadIdx.x; first < count; first += stride) {
+    T values[columns][each];
+    step::Columns<T, columns> here;
+#pragma unroll
+    for (int c = 0; c < columns; ++c) {
+      here.at[c] = values[c];
+#pragma unroll
+      for (int j = 0; j < each; ++j) {
+        const std::int64_t i = first + j * threads;
+        values[c][j] = i < count ? tensor.at[c][i] : T(0);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < each; ++j) element(here, j);
+#pragma unroll
+    for (int c = 0; c < columns; ++c) {
+      if (c == step::gradients) continue;
+#pragma unroll
+      for (int j = 0; j < each; ++j) {
+        const std::int64_t i = first + j * threads;
+        if (i < count) tensor.at[c][i] = values[c][j];
+      }
+    }
+  }
+}
+
+// The element of a step with its constants, which are rounded to nearest and not flushed, whatever the caller has
+// set. Compilers may move arithmetic that they see across these switches, but not this call.
+template <class Element, class Options>
+Element made_of(const Options& options) {
+  Element (*volatile make)(const Options&) = [](const Options& given) { return Element(given); };
+  std::fenv_t before;
+  std::fegetenv(&before);
+  std::fesetenv(FE_DFL_ENV);
+  const Element element = make(options);
+  std::fesetenv(&before);
+  return element;
 }
 
 struct Loop {
   template <class Step, class Element, class T>
   static void run(const Tensors* all, const typename Step::Options& options, const Run& run) {
     const Stream stream = stream_of(run);
+    const auto element = made_of<Element>(options);
     for (std::size_t first = 0; first < all[0].length; first += list_length) {
       const std::size_t length = std::min<std::size_t>(list_length, all[0].length - first);
       Lists<Element::columns, T> lists{};
@@ -43,11 +82,11 @@ struct Loop {
         lists.count[t] = all[0][first + t].count();
         longest = std::max(longest, lists.count[t]);
       }
-      // Few enough blocks that what a thread computes once does not count.
+      // Few enough that those of shorter tensors, which find nothing to do, do not count.
       const std::int64_t blocks =
-          std::min<std::int64_t>(ceil_div(longest, threads), 8 * multiprocessors(run.op, stream));
-      launch(run.op, update<Element, typename Step::Options, T>, {blocks, static_cast<std::int64_t>(length)}, threads,
-             0, stream, options, lists);
+          std::min<std::int64_t>(ceil_div(longest, threads * each), 8 * multiprocessors(run.op, stream));
+      launch(run.op, update<Element, T>, {blocks, static_cast<std::int64_t>(length)}, threads, 0, stream, element,
+             lists);
     }
   }
 };

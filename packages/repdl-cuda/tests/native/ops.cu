@@ -46,12 +46,25 @@ void compare_sum(std::int64_t rows, std::int64_t columns, bool over_rows, int la
 }
 
 void sum_rows() {
-  for (const std::int64_t n : {1, 31, 50, 64, 65, 200}) compare_sum(3, n, false, 64, 1024);
+  for (const std::int64_t n : {1, 31, 50, 64, 65, 200, 300}) compare_sum(3, n, false, 64, 1024);
   compare_sum(3, 200, false, 16, 48);
 }
 void sum_columns() {
   for (const std::int64_t n : {1, 64, 100}) compare_sum(n, 40, true, 64, 1024);
   compare_sum(100, 40, true, 16, 48);
+}
+
+// x (outer, kept, inner), summed over the outer and the inner dimension: `outer` runs of terms.
+void sum_runs() {
+  const std::int64_t outer = 5, kept = 3, inner = 50, dims[] = {0, 2};
+  std::vector<float> x = numbers(outer * kept * inner), terms(outer * inner), y(kept), expected(kept);
+  const View input(x, {outer, kept, inner}, {kept * inner, inner, 1}), output(y, {kept}, {1});
+  call("sum", {input.tensor, repdl::Ints{dims, 2}, false, repdl::Contract{256, 64, 1024}, output.tensor});
+  for (std::int64_t k = 0; k < kept; ++k) {
+    for (std::int64_t i = 0; i < outer * inner; ++i) terms[i] = x[(i / inner * kept + k) * inner + i % inner];
+    expected[k] = plain_sum(terms.data(), outer * inner, 1, 64, 1024);
+  }
+  expect(same_bits(y, expected), "a sum over two dimensions has other bits");
 }
 void sum_blocks() { compare_sum(2, 48 * 35 + 5, false, 16, 48); }
 
@@ -83,8 +96,11 @@ void matmul() {
   compare_matmul(129, 130, 19, 256, 128, false);
 }
 
-constexpr Case cases[] = {
-    {"sum_rows", sum_rows}, {"sum_columns", sum_columns}, {"sum_blocks", sum_blocks}, {"matmul", matmul}};
+constexpr Case cases[] = {{"sum_rows", sum_rows},
+                          {"sum_columns", sum_columns},
+                          {"sum_runs", sum_runs},
+                          {"sum_blocks", sum_blocks},
+                          {"matmul", matmul}};
 
 }  // namespace
 

@@ -17,5 +17,5 @@ if(NOT TARGET repdl::contract)
   # -msse2 arithmetic are the default on every 64-bit target.
   target_compile_options(repdl::contract INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-fast-math;-fno-math-errno;-fno-trapping-math>
-    $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;--prec-div=true;--prec-sqrt=true;--ftz=false>)
+    $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;--prec-div=true;--prec-sqrt=true;--ftz=false;-Xcompiler=-ffp-contract=off>)
 endif()

@@ -8,9 +8,9 @@
 //   Fields                    the types of those numbers
 //   choose<T>(options, f)     f(Type<Element>()) with the element class that the options ask for
 //
-// and an element class, made of Options where a kernel runs, has `columns`, the number of lists that it
+// and an element class, made of Options where rounding is IEEE's, has `columns`, the number of lists that it
 // reads and writes, `variant`, which tells those of one step apart, and element(at, i), which updates
-// element i of the columns. Lists that the options leave out are empty, and no columns.
+// element i of the columns but for the gradients. Lists that the options leave out are empty, and no columns.
 #pragma once
 
 #include "repdl/backend.hpp"
@@ -25,6 +25,9 @@ struct Type {
 
 template <class... T>
 struct Fields {};
+
+// The column that no step writes.
+constexpr int gradients = 1;
 
 // The memory of one tensor of each list.
 template <class T, int count>

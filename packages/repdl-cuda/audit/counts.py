@@ -1,0 +1,63 @@
+"""How long the machine code of a kernel is, and how many loads it has on their way at once: speed on paper.
+
+A load waits for the memory where its result is first used. Loads that come before that use, with no
+branch between them, are on their way at once; those of one iteration and the next are counted apart.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from audit import sass
+
+_JOINT = re.compile(r"BRA|BRX|EXIT|RET|CALL|BAR|BSSY|BSYNC|WARPSYNC|SHFL")
+_WIDTHS = {"64": 2, "128": 4}
+_UNNAMED = re.compile(r"\d+_GLOBAL__N__[0-9a-f]+_\d+_(\w+?)_cu_[0-9a-f]+_\d+")
+"""What nvcc calls the unnamed namespace of a file: other numbers in every build."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    instructions: int
+    loads: int
+    """From global memory."""
+    at_once: int
+    """The most loads on their way at once."""
+
+
+def _registers(operands: str) -> set[int]:
+    return {int(number) for number in re.findall(r"\bR(\d+)\b", operands)}
+
+
+def _at_once(code: list[tuple[str, str]]) -> int:
+    most = loads = 0
+    awaited: set[int] = set()
+    for opcode, operands in code:
+        result, _, sources = operands.partition(",")
+        load = opcode.startswith("LDG")
+        used = _registers(operands if re.match("ST|RED|ATOM", opcode) else sources)
+        if used & awaited or _JOINT.match(opcode):
+            awaited, loads = set(), 0
+        if load:
+            width = next((count for name, count in _WIDTHS.items() if f".{name}" in opcode), 1)
+            awaited |= {first + i for first in _registers(result) for i in range(width)}
+            loads += 1
+            most = max(most, loads)
+    return most
+
+
+def counts(text: str) -> dict[str, Counts]:
+    """Of each kernel in machine code of one architecture, by its name."""
+    return {
+        _UNNAMED.sub(r"\1", name): Counts(
+            len(code), sum(opcode.startswith("LDG") for opcode, _ in code), _at_once(code)
+        )
+        for name, code in sass.functions(text)
+    }
+
+
+def table(text: str) -> str:
+    """The same as lines of a CSV file, by name."""
+    rows = [f"{c.instructions},{c.loads},{c.at_once},{name}" for name, c in sorted(counts(text).items())]
+    return "\n".join(["instructions,loads,at_once,kernel", *rows]) + "\n"

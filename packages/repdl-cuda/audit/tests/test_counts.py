@@ -1,0 +1,52 @@
+"""Kernels that wait for the memory have several loads on their way, and the counts of that are right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from audit import counts, toolkit
+
+PACKAGE = Path(__file__).parents[2]
+FLAGS = ["-std=c++17", "-arch=sm_90", "--fmad=false", f"-I{PACKAGE}/native", f"-I{PACKAGE}/contract/include"]
+
+AT_ONCE = {
+    "pointwise/cast.cu": {"cast_elements": 3},
+    "reduce/max.cu": {"best_of_segments": 7},
+    "reduce/softmax.cu": {"softmax_rows": 8, "softmax_gradients": 8},
+    "reduce/sum.cu": {"sum_rows": 7, "sum_columns": 7},
+    "step/step.cu": {"SgdElement": 6, "RmspropElement": 12, "AdamElement": 14},
+}
+"""Of kernels of a name the least that nvcc 13.0 gets on their way at once."""
+
+
+def listing(*code: str) -> str:
+    lines = "".join(f"        /*{16 * i:04x}*/    {line} ;\n" for i, line in enumerate(code))
+    return f"\t\tFunction : kernel\n{lines}"
+
+
+@pytest.mark.parametrize(
+    ("code", "at_once"),
+    [
+        (("LDG.E R2, [R8]", "LDG.E R3, [R8+0x4]", "FADD R4, R2, R3"), 2),
+        (("LDG.E R2, [R8]", "FADD R4, R2, R4", "LDG.E R3, [R8+0x4]"), 1),
+        (("LDG.E R2, [R8]", "@P0 BRA 0x40", "LDG.E R3, [R8+0x4]"), 1),
+        (("LDG.E.64 R2, [R8]", "LDG.E R4, [R3]", "LDG.E R5, [R8]"), 2),  # R3 is loaded too
+        (("LDG.E R2, [R8]", "STG.E [R8], R2", "LDG.E R3, [R8]"), 1),
+        (("FADD R4, R2, R3",), 0),
+    ],
+)
+def test_counts__loads_on_their_way(code: tuple[str, ...], at_once: int) -> None:
+    (found,) = counts.counts(listing(*code)).values()
+    assert (found.instructions, found.at_once) == (len(code), at_once)
+
+
+@pytest.mark.parametrize("source", AT_ONCE)
+def test_counts__kernels(source: str, tmp_path: Path) -> None:
+    toolkit.run("nvcc", "-cubin", "-o", tmp_path / "kernels.cubin", *FLAGS, PACKAGE / "native" / source)
+    found = counts.counts(toolkit.run("cuobjdump", "-sass", tmp_path / "kernels.cubin"))
+    for name, least in AT_ONCE[source].items():
+        kernels = {kernel: counted.at_once for kernel, counted in found.items() if name in kernel}
+        assert kernels, f"{source} has no kernel {name}"
+        assert min(kernels.values()) >= least, kernels
