@@ -2,6 +2,7 @@
 
     python tools/digests.py                  # needs transformers, accelerate, lightning, matplotlib, some minutes
     python tools/digests.py trainer workers  # these programs alone; the other rows and all times stay
+    python tools/digests.py --times          # the times on this kind of processor alone
     python tools/digests.py --plot           # the picture alone, of the table that is there
 
 All ISA levels of repdl-cpu have to be installed.
@@ -91,18 +92,31 @@ def made(programs: list[str]) -> Rows:
     return {name: (_short(ours[name]), f"{len(theirs[name])}: {_short(theirs[name])}") for name in ours}
 
 
-def times_table() -> list[str]:
-    """The section about times, measured."""
+def times_table() -> str:
+    """The times on this kind of processor, measured."""
     one, two = times(1), times(2)
-    return [
-        "Milliseconds of torch, and the median ratio of 7 turns; more than 1 is slower. The models are so small that "
-        "the cost of calls decides.",
-        "",
+    rows = [
         "| program | torch, 1 thread | ratio | torch, 2 threads | ratio |",
         "| --- | --- | --- | --- | --- |",
         *(f"| {n} | {one[n][0]} | {one[n][1]:.2f} | {two[n][0]} | {two[n][1]:.2f} |" for n in one),
         f"| geometric mean | | {mean(one):.2f} | | {mean(two):.2f} |",
     ]
+    return "\n".join(rows)
+
+
+def timed(measured: bool) -> str:
+    """The section about times: the tables on the page, and one of this kind of processor if it was measured."""
+    parts = PAGE.read_text().partition(SAYS[1])[2].split("\n### ")[1:]
+    tables = {name: table.strip() for name, _, table in (part.partition("\n") for part in parts)}
+    if measured:
+        command = [sys.executable, str(ROOT / "benchmarks/processor.py")]
+        name = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        tables[name] = times_table()
+    says = (
+        "Milliseconds of torch, and the median ratio of 7 turns; more than 1 is slower. The models are so small that "
+        "the cost of calls decides. A table for each kind of processor, named as in [benchmark.md](benchmark.md)."
+    )
+    return "\n\n".join([SAYS[1], says, *(f"### {name}\n\n{table}" for name, table in tables.items())]) + "\n"
 
 
 def plot(rows: Rows) -> None:
@@ -139,13 +153,16 @@ def _marks(cell: str) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", nargs="*", metavar="PROGRAM")
+    parser.add_argument("--times", action="store_true", help="the times on this kind of processor alone")
     parser.add_argument("--plot", action="store_true", help="the picture alone")
     args = parser.parse_args()
     if args.plot:
         plot(table())
         return
+    if args.times:
+        PAGE.write_text(PAGE.read_text().partition(SAYS[1])[0] + timed(True))
+        return
     rows = {**table(), **made(args.programs)} if args.programs else made([])
-    timed = PAGE.read_text().partition(SAYS[1])[2].split("\n")[2:-1] if args.programs else times_table()
     lines = [
         "# Programs of other projects under `repdl.enable()`",
         "",
@@ -168,11 +185,9 @@ def main() -> None:
         "| --- | --- | --- |",
         *(f"| {name} | {ours} | {theirs} |" for name, (ours, theirs) in rows.items()),
         "",
-        SAYS[1],
-        "",
-        *timed,
+        timed(not args.programs),
     ]
-    PAGE.write_text("\n".join(lines) + "\n")
+    PAGE.write_text("\n".join(lines))
     plot(rows)
     wrong = [name for name, (ours, _) in rows.items() if _marks(ours) > 1]
     if wrong:
