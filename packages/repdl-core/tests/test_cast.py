@@ -94,15 +94,17 @@ def test_cast__rejects() -> None:
 HALF_CASES = [c for c in cases() if c.derived in HALF]
 HALF_OPS = sorted({c.op for c in HALF_CASES})
 FEW = 2
-"""How many cases of an op in each dtype the reference runs, slow; parity compares it with repdl-cpu in all."""
+"""How many cases of an op in each dtype the reference, slow, runs by day."""
 
 
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
+EVERY = pytest.param("reference", None, marks=pytest.mark.nightly)
+
+
+@pytest.mark.parametrize(("backend", "most"), [("reference", FEW), EVERY, ("cpu", None)])
 @pytest.mark.parametrize("name", HALF_OPS)
-def test_half__is_widen_compute_round(name: str, backend: str) -> None:
+def test_half__is_widen_compute_round(name: str, backend: str, most: int | None) -> None:
     if backend not in {n for n, row in backends().items() if row.error is None}:
         pytest.skip(f"{backend} is not installed")
-    most = FEW if backend == "reference" else None
     for dtype in HALF:
         mine = [case for case in HALF_CASES if case.op == name and case.derived is dtype]
         for case in mine[:most]:

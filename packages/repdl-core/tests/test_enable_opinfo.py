@@ -21,6 +21,8 @@ UNWRITTEN = re.compile(r"(new_)?empty(_like|_strided|_permuted)?|as_strided")
 """Give memory in which anything may be."""
 WITHOUT_COMPARISON = {"chalf"}
 """torch does not compare halves of complex numbers."""
+OF_INTEGERS = {"add", "cumsum", "diff", "div", "index_put", "kron", "outer", "put", "square", "sum"}
+"""Some that agree: torch's own, and ours where results have fractions or equal indices an order."""
 REASONS = {
     "kthvalue": "other integers",  # of equal elements torch takes any
     "batch_norm": "beyond the bound",  # two values a channel that are nearly equal: torch's own is as far off
@@ -35,8 +37,8 @@ def own(value: Any) -> Any:
     return (deepcopy(plain) if plain.layout is torch.strided else plain.clone()).requires_grad_(value.requires_grad)
 
 
-def differences(dtype: torch.dtype, most: int | None) -> tuple[Counter[str], list[str]]:
-    """How many samples agree, are refused or draw, and which do anything else."""
+def differences(dtype: torch.dtype, most: int | None) -> tuple[Counter[str], list[str], set[str]]:
+    """How many samples agree, are refused or draw, which do anything else, and of which ops one agreed."""
     known: list[tuple[Any, Any, Any]] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's, about its samples
@@ -45,7 +47,7 @@ def differences(dtype: torch.dtype, most: int | None) -> tuple[Counter[str], lis
                 if dtype in info.supported_dtypes("cpu") and info.name not in WITHOUT_COMPARISON:
                     for sample in opinfo.samples(info, dtype, most):
                         known.append((info, sample.transform(own), opinfo.expected(info, sample)))
-        counted, wrong = Counter[str](), []
+        counted, wrong, agreed = Counter[str](), [], set()
         torchs = draws.torchs
         with pytest.MonkeyPatch.context() as patch, repdl.enabled():
             patch.setattr(draws, "torchs", lambda given: (counted.update(["drew"]), torchs(given))[1])
@@ -63,22 +65,25 @@ def differences(dtype: torch.dtype, most: int | None) -> tuple[Counter[str], lis
                 counted[kind if difference else "agreed"] += 1
                 counted["gradients"] += found.has_gradient and not found.gradient
                 name = info.name.rpartition(".")[2]
+                if not difference:
+                    agreed.add(name)
                 excused = opinfo.reason(name, difference) or REASONS.get(name) == difference
                 if difference and kind == "differs" and not excused:
                     wrong.append(f"{info.name}: {difference}")
-    return counted, wrong
+    return counted, wrong, agreed
 
 
 def test_enable__a_sample_of_every_op() -> None:
-    counted, wrong = differences(torch.float32, 1)
+    counted, wrong, _ = differences(torch.float32, 1)
     assert not wrong
     assert counted["agreed"] > 480 and counted["gradients"] > 380 and counted["refused"] < 180, counted
 
 
 def test_enable__integers_of_every_op() -> None:
-    counted, wrong = differences(torch.int64, 1)
+    counted, wrong, agreed = differences(torch.int64, 1)
     assert not wrong
     assert counted["agreed"] > 200, counted
+    assert agreed >= OF_INTEGERS, OF_INTEGERS - agreed
 
 
 @pytest.mark.nightly

@@ -4,9 +4,9 @@
 //   for t in tensors, i < count[t]:
 //     element(columns of t, i)
 #include <algorithm>
-#include <cfenv>
 
 #include "base/launch.hpp"
+#include "repdl/ieee_scope.hpp"
 #include "repdl/step/steps.hpp"
 
 namespace repdl::cuda {
@@ -60,12 +60,8 @@ __global__ void __launch_bounds__(threads) update(Element element, Lists<Element
 template <class Element, class Options>
 Element made_of(const Options& options) {
   Element (*volatile make)(const Options&) = [](const Options& given) { return Element(given); };
-  std::fenv_t before;
-  std::fegetenv(&before);
-  std::fesetenv(FE_DFL_ENV);
-  const Element element = make(options);
-  std::fesetenv(&before);
-  return element;
+  const IeeeScope ieee;
+  return make(options);
 }
 
 struct Loop {

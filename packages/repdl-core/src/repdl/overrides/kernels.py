@@ -79,7 +79,8 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
         elif _is_composed(name):
             above = below = op.decompose
         yield name, f"Autograd{device}", _chosen(plain, row, above), False
-        yield name, device, _of_whole(row, below, _without_gradients(_chosen(plain, row, below))), False
+        plainly = replace(row, function=_without_gradients(row.function))
+        yield name, device, _chosen(plain, plainly, below), False
     elif _is_composed(name) or plain in _COMPOSED:
         return
     elif plain in SOURCES:
@@ -203,12 +204,7 @@ def _chosen(name: str, row: Row, otherwise: Function | None) -> Function:
         finally:
             _THREAD.computing.discard(name)
 
-    return choice("floating", function, _of_whole(row, otherwise, call))
-
-
-def _of_whole(row: Row, torchs: Function | None, otherwise: Function) -> Function:
-    """Torch's own kernel for integers and booleans, unless the row has them."""
-    return otherwise if torchs is None or row.integers else choice("whole", torchs, otherwise)
+    return choice("floating", function, call if integers else choice("whole", otherwise, call))
 
 
 def _without_gradients(function: Function) -> Function:

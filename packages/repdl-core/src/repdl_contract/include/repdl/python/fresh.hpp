@@ -92,7 +92,7 @@ class Fresh {
   // A tensor, and its address.
   Ref make(void** address) const {
     Ref tensor = allocate(address);
-    if (bytes_ >= huge_from) prefer_huge_pages(*address, bytes_);
+    prefer_huge_pages(*address, bytes_);
     return tensor;
   }
 
