@@ -13,9 +13,9 @@ from repdl.testing import cases, covers, run
 from repdl.testing.guarded import guarded, on_guarded
 
 
-def workspace(device: torch.device, size: int) -> torch.Tensor:
+def workspace(like: torch.Tensor, size: int) -> torch.Tensor:
     """As in repdl.native, its end guarded; the start of memory is aligned to 16 bytes."""
-    return guarded(torch.zeros(-(-size // 16) * 16, dtype=torch.uint8, device=device))
+    return guarded(torch.zeros(-(-size // 16) * 16, dtype=torch.uint8))
 
 
 def main(families: list[str]) -> None:
@@ -26,7 +26,7 @@ def main(families: list[str]) -> None:
         for case in cases(family)
         if not case.derived and case.op in ops and covers(case, "cuda-emulated")
     ]
-    repdl.native._workspace = workspace
+    repdl.native.workspace = workspace
     for tile in (0, 32, 64, 128):
         os.environ["REPDL_CUDA_TILE"] = str(tile)
         for case in made:
