@@ -27,6 +27,9 @@ namespace repdl::emulation {
 // a warp operation that not all threads reach; what the kernel has written until then stays.
 void run(dim3 grid, dim3 block, std::size_t dynamic_bytes, const std::function<void()>& body);
 
+// The stream of this host thread's last launch, for tests: everything runs at once.
+void*& last_stream();
+
 // Waits for the whole block, and returns whether any of its threads voted; `line` tells one
 // barrier from another.
 bool wait_block(int line, bool vote = false);

@@ -222,6 +222,11 @@ void run_grid(dim3 grid, dim3 block) {
 
 }  // namespace
 
+void*& last_stream() {
+  thread_local void* stream = nullptr;
+  return stream;
+}
+
 void run(dim3 grid, dim3 block, std::size_t dynamic_bytes, const std::function<void()>& body) {
   const std::lock_guard<std::mutex> hold(machine.lock);
   const char* seed = std::getenv("REPDL_EMULATION_SEED");

@@ -80,13 +80,14 @@ class Tape:
         self.refused = False
 
     def add_constant(self, tensor: torch.Tensor, value: Any) -> None:
-        """A number became a 0-D tensor."""
+        """A number became a 0-D tensor, unless a graph that is being captured will make it."""
+        self.refused |= tensor.is_cuda and torch.cuda.is_current_stream_capturing()
         self.constants.append(tensor)
         self.values.append(value)
 
     def recording(self, tensors: Sequence[torch.Tensor], result: Any, differentiates: bool, numbers: Numbers) -> Any:
         """A `Recording` of the call, or None where running the kernels again is not all that it does."""
-        if self.refused or self.changed or not self._has_kept():
+        if self.refused or self.changed or not self._has_kept() or not self._runs_at(tensors):
             return None
         gradient = None
         if differentiates:
@@ -117,9 +118,11 @@ class Tape:
         steps = self._steps(places, numbers)
         where = tuple(indices) if several else indices[0]
         copies = [(_index(source, sources), _index(target, tensors), target.nbytes) for source, target in self.copies]
-        if any(source < 0 or target < 0 for source, target, _ in copies):
+        if any(
+            source < len(tensors) or source >= len(tensors) + len(written) or target < 0 for source, target, _ in copies
+        ):
             return None
-        changed = tuple(target for _, target, _ in copies)
+        changed = tuple(target for _, target, _ in copies if _is_on_host(tensors[target]))  # torch tells of the others
         rest = fresh, tuple(self.constants), numbers.constants, where, gradient, (), changed, tuple(copies)
         return _native().Recording(checks, steps, *rest)
 
@@ -138,6 +141,8 @@ class Tape:
             return None
         ((kernel, arguments, outputs, *_),) = self.steps
         first, given = tensors[0], _unique(_tensors(arguments))
+        if not self._runs_at(tensors):
+            return None
         if kernel.layout != "in_place" or not self._has_kept() or outputs[0] is not result or not _alike(result, first):
             return None
         sources = [*tensors, *self.constants]
@@ -182,6 +187,8 @@ class Tape:
         if not self._has_kept():
             return None
         kernel, arguments, outputs, *at = self.steps[0]
+        if not self._runs_at(_flat(args)):
+            return None
         numbers = _numbers(arguments)
         if outputs or kernel.layout != "lists" or numbers != _numbers(args):
             return None
@@ -194,9 +201,23 @@ class Tape:
         step = kernel, tuple(arguments), (), tuple(places), tuple(enumerate(value for _, value in numbers)), *at
         return _native().Recording((), (step,), (), (), (), -1, None, spans, changed, ())
 
+    def _runs_at(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Whether all kernels ran on the device that C finds among the tensors of the call."""
+        device = _device(tensors)
+        return all(_device(_flat((*arguments, *outputs))) == device for _, arguments, outputs, _, _ in self.steps)
+
     def _has_kept(self) -> bool:
         """Whether all kernels are built with this version of the kit."""
         return all(hasattr(step[0], "kept_2") for step in self.steps)
+
+
+def _is_on_host(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "cpu"
+
+
+def _device(tensors: Sequence[torch.Tensor]) -> torch.device:
+    """The first one that is not the host, if there is one."""
+    return next((t.device for t in tensors if not _is_on_host(t)), torch.device("cpu"))
 
 
 def _tensors(*groups: Sequence[Any]) -> list[torch.Tensor]:
@@ -260,7 +281,7 @@ def _range(within: Within | None, tensors: Sequence[torch.Tensor]) -> tuple[int,
         return None
     tensor, low, end, other = within
     index = _index(tensor, tensors)
-    if index < 0 or tensor.device.type != "cpu" or tensor.dtype != torch.int64 or not tensor.is_contiguous():
+    if index < 0 or not _is_on_host(tensor) or tensor.dtype != torch.int64 or not tensor.is_contiguous():
         return None
     return index, tensor.numel(), low, end, other
 
@@ -296,7 +317,7 @@ THREAD = _Thread()
 def checked(check: Callable[..., Any], arguments: Sequence[Any], within: Within | None) -> None:
     """Where a check has read the values of tensors: it is part of a recording, and called again unless it holds that
     they are `within`, or those on a device, at which its kernels look."""
-    if THREAD.tape is not None and (within is None or within[0].device.type == "cpu"):
+    if THREAD.tape is not None and (within is None or _is_on_host(within[0])):
         THREAD.tape.checks.append((check, arguments, within))
 
 
@@ -309,7 +330,7 @@ def refuse() -> None:
 def store(source: torch.Tensor, target: torch.Tensor) -> None:
     """Copy what a call has computed into one of its tensors."""
     if THREAD.tape is not None:
-        plain = source.device.type == target.device.type == "cpu" and source.dtype is target.dtype
+        plain = source.device == target.device and source.dtype is target.dtype
         if plain and source.is_contiguous() and target.is_contiguous() and source.shape == target.shape:
             THREAD.tape.copies.append((source, target))
         else:

@@ -4,7 +4,14 @@
 #include "base/device.hpp"
 #include "repdl/python.hpp"
 
+#if defined(REPDL_EMULATED)
+#include "emulation.hpp"
+#endif
+
 PYBIND11_MODULE(REPDL_MODULE, module) {
   module.def("no_device", repdl::cuda::no_device);
   repdl::python::add_table(module.ptr());
+#if defined(REPDL_EMULATED)
+  module.def("last_stream", [] { return reinterpret_cast<std::uintptr_t>(repdl::emulation::last_stream()); });
+#endif
 }

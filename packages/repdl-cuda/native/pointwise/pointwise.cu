@@ -75,7 +75,7 @@ auto value_of(const Option& option) {
 }
 
 struct Loop {
-  static constexpr Layout layout = Layout::strided;
+  static constexpr Layout layout = Layout::in_place;
 
   template <template <class> class F, class T, std::size_t N, class... Options>
   static void run(const std::array<const Tensor*, N>& operands, const Tensor& output, const Run& run,

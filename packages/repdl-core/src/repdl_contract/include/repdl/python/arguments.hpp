@@ -48,6 +48,7 @@ struct DLTensor {
   std::int64_t* stride;
   std::uint64_t byte_offset;
 };
+constexpr std::int32_t dlpack_cpu = 1, dlpack_cuda = 2;  // device_type
 struct DLExchange {
   std::uint32_t major, minor;
   void* previous;
@@ -228,39 +229,6 @@ class Arguments {
   std::deque<std::string> texts_;
   std::deque<std::vector<std::int64_t>> integers_;
   std::deque<std::vector<Tensor>> tensors_;
-};
-
-// Memory that a kernel asks for: tensors that `repdl.native.workspace` makes, kept until the call ends.
-class Workspace {
- public:
-  explicit Workspace(PyObject* like) : like_(like) {}
-
-  static void* allocate(void* self, std::size_t bytes) {
-    const PyGILState_STATE state = PyGILState_Ensure();
-    void* result = static_cast<Workspace*>(self)->allocate(static_cast<Py_ssize_t>(bytes));
-    PyGILState_Release(state);
-    if (result == nullptr) throw PythonError{};
-    return result;
-  }
-
- private:
-  // Null where Python's error is set.
-  void* allocate(Py_ssize_t bytes) {
-    const Ref module(PyImport_ImportModule("repdl.native"));
-    if (!module) return nullptr;
-    Ref tensor(PyObject_CallMethod(module.get(), "workspace", "On", like_, bytes));
-    if (!tensor) return nullptr;
-    try {
-      void* result = Arguments::tensor_of(tensor.get());
-      kept_.push_back(std::move(tensor));
-      return result;
-    } catch (const PythonError&) {
-      return nullptr;
-    }
-  }
-
-  PyObject* like_;
-  std::vector<Ref> kept_;  // given back by the caller, who holds the interpreter's lock
 };
 
 }  // namespace repdl::python

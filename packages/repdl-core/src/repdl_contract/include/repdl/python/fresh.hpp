@@ -17,8 +17,6 @@ struct TorchMemory {
   PyObject* as_tensor = nullptr;  // from a capsule
   std::int32_t (*get_data_ptr)(void*, void**) = nullptr;
   std::int32_t (*drop)(void*) = nullptr;
-  std::int32_t cpu = 0, cuda = 0;
-  std::int32_t dtype[10] = {};
   PyObject* empty_like;
 
   static const TorchMemory& get() {
@@ -26,7 +24,18 @@ struct TorchMemory {
     return memory;
   }
 
+  // A tensor on a device that DLPack gives this type and index. False where torch makes none so.
+  bool make(std::int64_t dims, const std::int64_t* size, const std::int64_t* stride, DType type,
+            std::int32_t device_type, std::int32_t device_id, void** tensor) const {
+    if (empty_strided == nullptr || (device_type != dlpack_cpu && device_type != dlpack_cuda)) return false;
+    const std::int32_t device = device_type == dlpack_cpu ? cpu : cuda;
+    return empty_strided(dims, size, stride, dtype[static_cast<int>(type)], device, device_id, tensor) == 0;
+  }
+
  private:
+  std::int32_t cpu = 0, cuda = 0;
+  std::int32_t dtype[10] = {};
+
   TorchMemory() {
     const Ref torch = checked(PyImport_ImportModule("torch"));
     empty_like = checked(PyObject_GetAttrString(torch.get(), "empty_like")).release();
@@ -77,13 +86,10 @@ class Fresh {
     if (Torch::get().exchange->tensor_from_object(prototype, &form) != 0) throw PythonError{};
     size_.assign(form.size, form.size + form.dims);
     stride_.assign(form.stride, form.stride + form.dims);
-    const TorchMemory& torch = TorchMemory::get();
-    dtype_ = torch.dtype[static_cast<int>(Arguments::dtype(form))];
-    enum { cpu = 1, cuda = 2 };
-    device_ = form.device_type == cpu ? torch.cpu : torch.cuda;
+    dtype_ = Arguments::dtype(form);
+    device_ = form.device_type;
     index_ = form.device_id;
-    quick_ = torch.empty_strided != nullptr && (form.device_type == cpu || form.device_type == cuda);
-    if (form.device_type == cpu) {
+    if (form.device_type == dlpack_cpu) {
       bytes_ = static_cast<std::size_t>(form.bits / 8);
       for (const std::int64_t size : size_) bytes_ *= static_cast<std::size_t>(size);
     }
@@ -101,7 +107,7 @@ class Fresh {
     const TorchMemory& torch = TorchMemory::get();
     void* tensor = nullptr;
     const auto dims = static_cast<std::int64_t>(size_.size());
-    if (!quick_ || torch.empty_strided(dims, size_.data(), stride_.data(), dtype_, device_, index_, &tensor) != 0)
+    if (!torch.make(dims, size_.data(), stride_.data(), dtype_, device_, index_, &tensor))
       return make_slowly(address);  // which says what is wrong
     const Ref capsule = checked(PyCapsule_New(tensor, nullptr, nullptr));
     Ref object = checked(PyObject_CallOneArg(torch.as_tensor, capsule.get()));
@@ -118,9 +124,9 @@ class Fresh {
 
   Ref call_;
   std::vector<std::int64_t> size_, stride_;
-  std::int32_t dtype_ = 0, device_ = 0, index_ = 0;
+  DType dtype_ = DType::float32;
+  std::int32_t device_ = 0, index_ = 0;
   std::size_t bytes_ = 0;  // where they are the host's
-  bool quick_ = false;
 };
 
 }  // namespace repdl::python

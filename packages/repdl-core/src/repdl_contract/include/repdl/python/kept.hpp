@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "repdl/python/arguments.hpp"
+#include "repdl/python/workspace.hpp"
 
 namespace repdl::python {
 
@@ -68,10 +68,11 @@ inline Arguments read_all(const Kernel& kernel, PyObject* arguments, PyObject* o
   return all;
 }
 
-// Others may run Python meanwhile, unless the call is so small that it costs less than to let them.
+// Others may run Python meanwhile, unless the call is so small that it costs less than to let them. A call that is
+// `kept` takes its memory in C.
 inline void run_kernel(const Kernel& kernel, const Argument* arguments, int threads, int device, void* stream,
-                       PyObject* like, bool small = false) {
-  Workspace workspace(like);
+                       PyObject* like, bool kept = false, bool small = false) {
+  Workspace workspace(like, kept);
   const Run run{kernel.op, threads, device, stream, Workspace::allocate, &workspace};
   if (small) return kernel.call(arguments, run);
   const Unlocked unlocked;
@@ -125,7 +126,7 @@ class Kept {
       }
     }
     constexpr std::int64_t few = 1024;
-    run_kernel(kernel_, given, threads, device, stream, like, elements_ <= few);
+    run_kernel(kernel_, given, threads, device, stream, like, true, elements_ <= few);
   }
 
   const Kernel& kernel_;

@@ -27,6 +27,9 @@ class Recording {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(constants); ++i) {
       constant_addresses_.push_back(Arguments::tensor_of(PyTuple_GET_ITEM(constants, i)));
       constants_.push_back(owned(PyTuple_GET_ITEM(constants, i)));
+      DLTensor constant;
+      if (Torch::get().exchange->tensor_from_object(constants_.back().get(), &constant) != 0) throw PythonError{};
+      if (constant.device_type != dlpack_cpu) constants_stream_ = stream_at(constant);
     }
     if (fresh_.size() > most || constants_.size() > most) throw std::logic_error("Recording: too many tensors");
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(free); ++i) {
@@ -91,11 +94,8 @@ class Recording {
       base[bases++] = is_free ? &element[i] : constant_addresses_[i];
       next += is_free;
     }
-    void* stream = nullptr;
-    constexpr int cpu = 1;
-    if (seen[0].device_type != cpu &&
-        Torch::get().exchange->current_stream(seen[0].device_type, seen[0].device_id, &stream) != 0)
-      throw PythonError{};
+    const int at = leader(seen, count);
+    void* stream = stream_at(seen[at]);
     for (const Step& step : steps_) {
       void* addresses[most_addresses];
       for (std::size_t k = 0; k < step.places.size(); ++k)
@@ -106,18 +106,28 @@ class Recording {
         given[k] = index < 0 ? value : numbers[index];
       }
       if (step.functions->run(step.kept, addresses, step.numbers.empty() ? nullptr : given, step.threads, step.device,
-                              stream, tensor[0]) != 0)
+                              stream, tensor[at]) != 0)
         throw PythonError{};
     }
     for (const Copy& copy : copies_)
-      std::copy_n(static_cast<const std::byte*>(base[copy.source]), copy.bytes,
-                  static_cast<std::byte*>(base[copy.target]));
+      if (seen[copy.target].device_type == dlpack_cpu)
+        std::copy_n(static_cast<const std::byte*>(base[copy.source]), copy.bytes,
+                    static_cast<std::byte*>(base[copy.target]));
+      else
+        checked(PyObject_CallMethodOneArg(tensor[copy.target], TorchState::get().copy,
+                                          made[copy.source - static_cast<std::size_t>(count)].get()));
     if (!changed_.empty()) tell_autograd(tensor);
     if (!several_) return result(tensor, made, results_[0]);
     Ref tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(results_.size())));
     for (std::size_t i = 0; i < results_.size(); ++i)
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), result(tensor, made, results_[i]).release());
     return tuple;
+  }
+
+  // Whether the current stream is the one on which the constants were written: the kernels of another one would read
+  // them too early, or when their memory is somebody else's. On the host any is.
+  bool has_constants(const DLTensor* seen, int count) const {
+    return constants_.empty() || stream_at(seen[leader(seen, count)]) == constants_stream_;
   }
 
   // Runs them below an autograd function, which gets the arguments of the op and this recording.
@@ -154,6 +164,22 @@ class Recording {
  private:
   static constexpr std::size_t most_addresses = Kept::most + Kept::most_tensors;
 
+  // The tensor on whose device kernels run: the first that is not on the host, if there is one.
+  static int leader(const DLTensor* seen, int count) {
+    for (int i = 0; i < count; ++i)
+      if (seen[i].device_type != dlpack_cpu) return i;
+    return 0;
+  }
+
+  // The stream that is current on the device of a tensor; null on the host.
+  static void* stream_at(const DLTensor& tensor) {
+    void* stream = nullptr;
+    if (tensor.device_type != dlpack_cpu &&
+        Torch::get().exchange->current_stream(tensor.device_type, tensor.device_id, &stream) != 0)
+      throw PythonError{};
+    return stream;
+  }
+
   static Ref result(PyObject* const* tensor, const Ref* made, std::ptrdiff_t index) {
     return owned(index >= 0 ? made[index].get() : index == -1 ? Py_None : tensor[-2 - index]);
   }
@@ -165,7 +191,7 @@ class Recording {
     bool written;
   };
 
-  // Of all of a source of memory into another one, on the host.
+  // Of all of a source of memory into another one; on a device, of a new tensor by torch.
   struct Copy {
     std::size_t source, target, bytes;
   };
@@ -349,6 +375,7 @@ class Recording {
 
   std::vector<Ref> constants_;
   std::vector<void*> constant_addresses_;
+  void* constants_stream_ = nullptr;
   std::vector<FreeConstant> free_;       // in their order
   std::vector<std::ptrdiff_t> results_;  // index of a new tensor; -1: None; -2, -3, ...: tensors of the call
   bool several_ = false;

@@ -53,6 +53,7 @@ struct TorchState {
   PyObject *forward_ad, *forward_level;                             // the names of a module
   PyObject *to_save, *saved_tensors, *non_differentiable, *shared;  // attributes of a context of autograd
   PyObject* derivative;                                             // one of `shared`
+  PyObject* copy;                                                   // a method of a tensor
 
   static const TorchState& get() {
     static const TorchState& state = *new TorchState;  // never destroyed: Python ends before static objects do
@@ -100,7 +101,8 @@ struct TorchState {
                                {&saved_tensors, "saved_tensors"},
                                {&derivative, "derivative"},
                                {&non_differentiable, "non_differentiable"},
-                               {&shared, "shared"}})
+                               {&shared, "shared"},
+                               {&copy, "copy_"}})
       *place = checked(PyUnicode_InternFromString(name)).release();
   }
 };
