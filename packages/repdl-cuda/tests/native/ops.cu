@@ -96,11 +96,19 @@ void matmul() {
   compare_matmul(129, 130, 19, 256, 128, false);
 }
 
-constexpr Case cases[] = {{"sum_rows", sum_rows},
-                          {"sum_columns", sum_columns},
-                          {"sum_runs", sum_runs},
-                          {"sum_blocks", sum_blocks},
-                          {"matmul", matmul}};
+// In place, with threads past the end.
+void cast() {
+  for (const std::int64_t n : {5, 1027}) {
+    std::vector<float> x = numbers(n);
+    const std::vector<float> expected = x;
+    const View all(x, {n}, {1});
+    call("cast", {all.tensor, repdl::DType::float32, all.tensor});
+    expect(same_bits(x, expected), "a cast has other bits");
+  }
+}
+
+constexpr Case cases[] = {{"sum_rows", sum_rows},     {"sum_columns", sum_columns}, {"sum_runs", sum_runs},
+                          {"sum_blocks", sum_blocks}, {"matmul", matmul},           {"cast", cast}};
 
 }  // namespace
 
