@@ -27,7 +27,7 @@ CASES = {
     "chain.cu": ("chain",),
     "reduce/grid_sum.hpp": SUMS,
     "reduce/sum.hpp": SUMS,
-    "gemm/gemm.hpp": ("matmul",),
+    "gemm/gemm.hpp": ("matmul", "shared_requests"),
     "pointwise/cast.cu": ("cast",),
 }
 """File with a bug in it -> the cases that have to find it."""
@@ -51,6 +51,7 @@ PRODUCT = "sum = repdl::fma(a[row * k + first + i], shared_b[i], sum)"
 SHUFFLE = "const float neighbour = __shfl_down_sync(0xffffffffu, sum, 1)"
 SLICE_HERE = "    __syncthreads();  // the slice is here, and nobody reads the one before it\n"
 NEXT_TILE = "  __syncthreads();  // the next tile's slices may come\n"
+ROW_OF_LANE, COLUMN_OF_LANE = "(lane % 2 + lane / 16 * 2)", "lane / 2 % 8"
 PADDED = {
     "if (me < count) __pipeline_memcpy_async(&shared_b[me], &b[first + me], sizeof(float))": (
         "__pipeline_memcpy_async(&shared_b[me], &b[me < count ? first + me : 0], 4, me < count ? 0 : 4)"
@@ -77,6 +78,7 @@ BUGS = {
     "gemm_slice_not_awaited": Bug("gemm/gemm.hpp", {SLICE_HERE: ""}, "bits thread"),
     "gemm_waits_for_a_group_less": Bug("gemm/gemm.hpp", {"prior(stages - 2)": "prior(stages - 1)"}, "bits"),
     "gemm_next_tile_too_early": Bug("gemm/gemm.hpp", {NEXT_TILE: ""}, "thread"),
+    "gemm_lanes_row_by_row": Bug("gemm/gemm.hpp", {ROW_OF_LANE: "lane / 8", COLUMN_OF_LANE: "lane % 8"}, "bits"),
     "gemm_tail_padded": Bug("gemm/gemm.hpp", {"k < length; ++k": "k < depth; ++k"}, "bits"),
     "cast_reads_what_others_store": Bug(
         "pointwise/cast.cu", {"  if (first >= n) return;\n": "", "n ? i : first": "n ? i : n - 1"}, "thread"
