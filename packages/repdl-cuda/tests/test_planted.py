@@ -23,7 +23,13 @@ PROGRAMS = PACKAGE / "tests/native"
 SEEDS = (0, 1, 2)
 Build = Callable[..., Path]
 SUMS = ("sum_rows", "sum_columns", "sum_runs", "sum_blocks")
-CASES = {"chain.cu": ("chain",), "reduce/grid_sum.hpp": SUMS, "reduce/sum.hpp": SUMS, "gemm/gemm.hpp": ("matmul",)}
+CASES = {
+    "chain.cu": ("chain",),
+    "reduce/grid_sum.hpp": SUMS,
+    "reduce/sum.hpp": SUMS,
+    "gemm/gemm.hpp": ("matmul", "shared_requests"),
+    "pointwise/cast.cu": ("cast",),
+}
 """File with a bug in it -> the cases that have to find it."""
 SAYS = {"bits": "wrong: ", "error": "error: emulation", "thread": "data race", "address": "heap-buffer-overflow"}
 """What a program prints that finds a mistake so."""
@@ -45,6 +51,7 @@ PRODUCT = "sum = repdl::fma(a[row * k + first + i], shared_b[i], sum)"
 SHUFFLE = "const float neighbour = __shfl_down_sync(0xffffffffu, sum, 1)"
 SLICE_HERE = "    __syncthreads();  // the slice is here, and nobody reads the one before it\n"
 NEXT_TILE = "  __syncthreads();  // the next tile's slices may come\n"
+ROW_OF_LANE, COLUMN_OF_LANE = "(lane % 2 + lane / 16 * 2)", "lane / 2 % 8"
 PADDED = {
     "if (me < count) __pipeline_memcpy_async(&shared_b[me], &b[first + me], sizeof(float))": (
         "__pipeline_memcpy_async(&shared_b[me], &b[me < count ? first + me : 0], 4, me < count ? 0 : 4)"
@@ -71,7 +78,11 @@ BUGS = {
     "gemm_slice_not_awaited": Bug("gemm/gemm.hpp", {SLICE_HERE: ""}, "bits thread"),
     "gemm_waits_for_a_group_less": Bug("gemm/gemm.hpp", {"prior(stages - 2)": "prior(stages - 1)"}, "bits"),
     "gemm_next_tile_too_early": Bug("gemm/gemm.hpp", {NEXT_TILE: ""}, "thread"),
+    "gemm_lanes_row_by_row": Bug("gemm/gemm.hpp", {ROW_OF_LANE: "lane / 8", COLUMN_OF_LANE: "lane % 8"}, "bits"),
     "gemm_tail_padded": Bug("gemm/gemm.hpp", {"k < length; ++k": "k < depth; ++k"}, "bits"),
+    "cast_reads_what_others_store": Bug(
+        "pointwise/cast.cu", {"  if (first >= n) return;\n": "", "n ? i : first": "n ? i : n - 1"}, "thread"
+    ),
     "no_wait_for_copies": Bug("chain.cu", {"    __pipeline_wait_prior(0);\n": ""}, "bits"),
     "waits_for_a_group_less": Bug("chain.cu", {"__pipeline_wait_prior(0)": "__pipeline_wait_prior(1)"}, "bits"),
     "no_barrier_after_copies": Bug("chain.cu", {TILE_THERE: ""}, "bits thread"),
@@ -92,7 +103,8 @@ def program(build: Build, folder: Path, file: str, edits: dict[str, str], saniti
     else:
         shutil.copytree(PACKAGE / "native", folder, dirs_exist_ok=True)
     (folder / file).write_text(plant((folder / file).read_text(), edits, file))
-    sources = [folder / file] if chain else [PROGRAMS / "ops.cu", folder / "reduce/sum.cu", folder / "gemm/matmul.cu"]
+    ops = [PROGRAMS / "ops.cu", *(folder / f"{op}.cu" for op in ("reduce/sum", "gemm/matmul", "pointwise/cast"))]
+    sources = [folder / file] if chain else ops
     return build(*sources, sanitizer=sanitizer, first=(folder,))
 
 
@@ -113,7 +125,9 @@ def test_planted__nothing(sanitizer: str, build: Build, tmp_path: Path) -> None:
     chain = program(build, tmp_path, "chain.cu", {}, sanitizer)
     assert not any(outputs(chain, "chain.cu"))
     ops = program(build, tmp_path, "reduce/grid_sum.hpp", {}, sanitizer)
-    assert not any(outputs(ops, "reduce/grid_sum.hpp") + outputs(ops, "gemm/gemm.hpp"))
+    assert not any(
+        outputs(ops, "reduce/grid_sum.hpp") + outputs(ops, "gemm/gemm.hpp") + outputs(ops, "pointwise/cast.cu")
+    )
 
 
 @pytest.mark.parametrize(("name", "way"), [(name, way) for name, bug in BUGS.items() for way in bug.caught.split()])

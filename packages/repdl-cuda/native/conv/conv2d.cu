@@ -13,6 +13,7 @@
 // Where a group has very few channels (depthwise), direct_conv.hpp computes the same without tiles.
 #include "conv/direct_conv.hpp"
 #include "conv/images.hpp"
+#include "conv/small_windows.hpp"
 #include "gemm/gemm_run.hpp"
 #include "gemm/strided.hpp"
 #include "repdl/shape/convolution.hpp"
@@ -152,7 +153,9 @@ void conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, Ints 
   if (takes_direct_rows(plan, tile))
     run_direct_rows<T>(run.op, plan.gemm, {w, v.group_o() * k, k, 1}, b, c, stream);
   else
-    run_gemm<T>(run.op, plan, a, b, c, run.workspace<T>(plan.work()), stream);
+    with_windows(b, [&](const auto& windows) {
+      run_gemm<T>(run.op, plan, a, windows, c, run.workspace<T>(plan.work()), stream);
+    });
 }
 
 // The weights that one class sees, then what its product needs: memory for the largest serves all.
@@ -202,7 +205,7 @@ void conv2d_grad_input(const Tensor& grad, const Tensor& weight, Ints, Ints stri
     if (takes_direct_rows(plan, tile))
       run_direct_rows<T>(op, plan.gemm, {packed, plan.gemm.k * v.group_c(), 1, v.group_c()}, b, c, stream);
     else
-      run_gemm<T>(op, plan, a, b, c, work, stream);
+      with_windows(b, [&](const auto& windows) { run_gemm<T>(op, plan, a, windows, c, work, stream); });
   });
 }
 
@@ -215,7 +218,8 @@ void conv2d_grad_weight(const Tensor& grad, const Tensor& input, Ints kernel_siz
   const Geometry v = geometry(input, grad, kernel_size.begin(), stride, padding, dilation, groups);
   check_sizes(run.op, v);
   const Channels<T> a = {images<T>(grad.as<T>(), v.o, v.groups, v.oh, v.ow), Divide(narrow(v.oh * v.ow))};
-  const WindowTaps<T> b = {images<T>(input.as<T>(), v.c, v.groups, v.h, v.w), window_of(v)};
+  const Images<T> x = images<T>(input.as<T>(), v.c, v.groups, v.h, v.w);
+  const WindowTaps<T> b = {x, window_of(v)};
   const Rows<T> c(output.as<T>(), {}, v.group_o(), v.group_c() * v.kh * v.kw);
   const GemmPlan plan = plan_grad_weight<T>(v, contract.dot_chunk, tile, stream);
   if (takes_direct_outputs(plan, tile)) {
@@ -223,7 +227,11 @@ void conv2d_grad_weight(const Tensor& grad, const Tensor& input, Ints kernel_siz
     T* splits = run.workspace<T>(std::int64_t{gemm.splits} * gemm.batch * gemm.m * gemm.n);
     run_direct_outputs<T>(run.op, gemm, a, b, c, splits, stream);
   } else {
-    run_gemm<T>(run.op, plan, a, b, c, run.workspace<T>(plan.work()), stream);
+    T* work = run.workspace<T>(plan.work());
+    if (every_pixel(b.window, x))  // taps are channels
+      run_gemm<T>(run.op, plan, a, Channels<T>{x, a.area}, c, work, stream);
+    else
+      run_gemm<T>(run.op, plan, a, b, c, work, stream);
   }
 }
 

@@ -4,6 +4,7 @@
 // (channel, kernel row, kernel column), or padding, which is +0. A product has
 //
 //   Windows      rows: positions (n, i, j)   k: taps (c, a, b)
+//   Pixels, TapWindows   the same for windows of few taps (small_windows.hpp)
 //   WindowTaps   rows: taps (c, a, b)        k: positions (n, i, j)
 //   Channels     rows: channels of an image  k: positions (n, i, j)
 //
@@ -32,6 +33,13 @@ struct WindowShape {
   Divide taps, kernel;  // taps of a channel, taps of a row of it
   int stride[2], step[2], start[2];
 };
+
+// Whether windows have one tap, and lie on each element of an image in order.
+template <class T>
+bool every_pixel(const WindowShape& window, const Images<T>& x) {
+  return window.taps.divisor() == 1 && window.stride[0] == 1 && window.stride[1] == 1 && window.start[0] == 0 &&
+         window.start[1] == 0 && window.width.divisor() == x.width && window.area.divisor() == x.height * x.width;
+}
 
 template <class T>
 struct Windows {
@@ -66,12 +74,10 @@ struct Windows {
       for (int pass = 0; pass < each; ++pass) {
         if (first_ + pass < length) {
           const int y = y_ + a * window_.step[0], x = x0_ + b * window_.step[1];
-          const SharedPointer at = to + pass * Tiling::width * sizeof(T);
-          if (static_cast<unsigned>(y) < static_cast<unsigned>(x_.height) &&
-              static_cast<unsigned>(x) < static_cast<unsigned>(x_.width))
-            at.template copy_from<sizeof(T)>(from_ + static_cast<std::int64_t>((c * x_.height + y) * x_.width + x));
-          else
-            at.set(T(0));
+          const bool inside = static_cast<unsigned>(y) < static_cast<unsigned>(x_.height) &&
+                              static_cast<unsigned>(x) < static_cast<unsigned>(x_.width);
+          (to + pass * Tiling::width * sizeof(T))
+              .template copy_or_zero<sizeof(T)>(inside, from_ + ((c * x_.height + y) * x_.width + x));
         }
         const bool row_ends = ++b == window_.kernel.divisor();
         if (row_ends) b = 0, ++a;
@@ -140,12 +146,10 @@ struct WindowTaps {
 #pragma unroll
         for (int row = 0; row < Tiling::tile; row += row_step) {
           const Tap tap = table[first_row + row];
-          const SharedPointer at = to + (k * Tiling::width + row) * sizeof(T);
-          if (static_cast<unsigned>(y0 + tap.y) < static_cast<unsigned>(x_.height) &&
-              static_cast<unsigned>(x0 + tap.x) < static_cast<unsigned>(x_.width))
-            at.template copy_from<sizeof(T)>(image + static_cast<std::int64_t>(y0 * x_.width + x0 + tap.offset));
-          else
-            at.set(T(0));
+          const bool inside = static_cast<unsigned>(y0 + tap.y) < static_cast<unsigned>(x_.height) &&
+                              static_cast<unsigned>(x0 + tap.x) < static_cast<unsigned>(x_.width);
+          (to + (k * Tiling::width + row) * sizeof(T))
+              .template copy_or_zero<sizeof(T)>(inside, image + (y0 * x_.width + x0 + tap.offset));
         }
       }
       k_ += length;

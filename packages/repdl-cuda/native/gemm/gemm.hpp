@@ -86,7 +86,9 @@ struct Slices {
 };
 
 // A thread's patch: rows row(r) and columns column(c) of the tile, in vectors apart so that
-// the lanes of a warp read neighbouring vectors of shared memory.
+// the lanes of a warp read neighbouring vectors of shared memory. The patches of a warp lie in
+// Z order: lanes i and i ^ 1 have the same columns, i and i ^ 2 the same rows. A load of 16
+// bytes a lane takes two requests of shared memory where such pairs share addresses, else four.
 template <class Tiling>
 class Patch {
   using T = typename Tiling::T;
@@ -133,11 +135,11 @@ class Patch {
  private:
   static __device__ int first_row() {
     const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
-    return warp / warps_n * (4 * rows) + lane / 8 * vector;
+    return warp / warps_n * (4 * rows) + (lane % 2 + lane / 16 * 2) * vector;
   }
   static __device__ int first_column() {
     const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
-    return warp % warps_n * (8 * columns) + lane % 8 * vector;
+    return warp % warps_n * (8 * columns) + lane / 2 % 8 * vector;
   }
 
   // Vector number i of a patch is at from[i * threads]: a warp reads and writes whole lines.

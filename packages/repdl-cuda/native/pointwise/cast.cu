@@ -11,16 +11,17 @@ namespace {
 
 constexpr int threads = 256, each = 4;  // elements a thread
 
-// All loads come before the stores, which may be to the same memory for all that a compiler knows; past the end the
-// last element is loaded again.
+// All loads come before the stores, which may be to the same memory; past the end a thread's own first element is
+// loaded again, which no other thread stores.
 template <class From, class To>
 __global__ void __launch_bounds__(threads) cast_elements(const From* x, To* y, std::int64_t n) {
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * threads * each + threadIdx.x;
+  if (first >= n) return;
   From loaded[each];
 #pragma unroll
   for (int j = 0; j < each; ++j) {
     const std::int64_t i = first + j * threads;
-    loaded[j] = x[i < n ? i : n - 1];
+    loaded[j] = x[i < n ? i : first];
   }
 #pragma unroll
   for (int j = 0; j < each; ++j) {

@@ -42,19 +42,20 @@ struct Batch<F, count, std::index_sequence<I...>>
 template <bool Flat, class F>
 constexpr int each = Flat && !F::costly ? 4 : 1;
 
-// Flat: one stride an operand, no division. All loads come before the stores, which may be to the same memory for all
-// that a compiler knows; past the end the last element is loaded again.
+// Flat: one stride an operand, no division. All loads come before the stores, which may be to the same memory; past the
+// end a thread's own first element is loaded again, which no other thread stores.
 // The options are rounded here, as the environment of the host is not known to be IEEE's.
 template <bool Flat, class T, int N, class F, class... Options>
 __global__ void __launch_bounds__(threads) elements(Operands<N> x, T* y, Shape<N> shape, Options... options) {
   constexpr int count = each<Flat, F>;
   const F f(options...);
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * threads * count + threadIdx.x;
+  if (first >= shape.count) return;
   Batch<F, count, std::make_index_sequence<N>> batch;
 #pragma unroll
   for (int j = 0; j < count; ++j) {
     const std::int64_t i = first + j * threads;
-    const std::int64_t there = i < shape.count ? i : shape.count - 1;
+    const std::int64_t there = i < shape.count ? i : first;
     const typename Shape<N>::Offsets offsets = Flat ? shape.run(there) : shape.offsets(there);
     batch.load(j, x, offsets.at);
   }

@@ -1,5 +1,10 @@
 // Ops as they are, compared with plain loops: what test_planted.py runs with edited kernels and under sanitizers.
+#include <algorithm>
+#include <array>
+#include <set>
+
 #include "check.hpp"
+#include "gemm/gemm.hpp"
 #include "repdl/contract/arithmetic.hpp"
 #include "repdl/contract/order.hpp"
 
@@ -96,11 +101,90 @@ void matmul() {
   compare_matmul(129, 130, 19, 256, 128, false);
 }
 
-constexpr Case cases[] = {{"sum_rows", sum_rows},
-                          {"sum_columns", sum_columns},
-                          {"sum_runs", sum_runs},
-                          {"sum_blocks", sum_blocks},
-                          {"matmul", matmul}};
+// Requests that shared memory takes for a load of 16 bytes a lane, at these bytes: each half of a warp takes one where
+// all lanes i and i ^ 1, or all i and i ^ 2, share addresses, else one for each quarter; and one more for each further
+// word of a bank. As measured by others from compute capability 5 on; no manual says it.
+int requests(const std::array<int, 32>& at) {
+  const auto pairs = [&](int first, int apart) {
+    for (int i = first; i < first + 16; ++i)
+      if (at[i] != at[i ^ apart]) return false;
+    return true;
+  };
+  int count = 0;
+  for (int half = 0; half < 32; half += 16) {
+    const int lanes = pairs(half, 1) || pairs(half, 2) ? 16 : 8;
+    for (int first = half; first < half + 16; first += lanes) {
+      std::array<std::set<int>, 32> words;  // of each bank
+      std::size_t most = 0;
+      for (int i = first; i < first + lanes; ++i)
+        for (int word = at[i] / 4; word < at[i] / 4 + 4; ++word) {
+          words[word % 32].insert(word);
+          most = std::max(most, words[word % 32].size());
+        }
+      count += static_cast<int>(most);
+    }
+  }
+  return count;
+}
+
+// Where each thread has its first row and column, and its next vectors of them.
+template <class Tiling>
+void write_places(int* rows, int* columns) {
+  const repdl::cuda::Patch<Tiling> patch;
+  for (int r = 0; r < Tiling::rows; r += Tiling::vector)
+    rows[r / Tiling::vector * Tiling::threads + threadIdx.x] = patch.row(r);
+  for (int c = 0; c < Tiling::columns; c += Tiling::vector)
+    columns[c / Tiling::vector * Tiling::threads + threadIdx.x] = patch.column(c);
+}
+
+// Every load of A and B by a warp takes two requests; and where it stores vectors of outputs, each
+// quarter of it stores whole sectors of 32 bytes.
+template <class Tiling>
+void count_requests() {
+  constexpr int bytes = sizeof(typename Tiling::T), row_bytes = Tiling::tile * bytes;
+  std::vector<int> rows(Tiling::rows / Tiling::vector * Tiling::threads);
+  std::vector<int> columns(Tiling::columns / Tiling::vector * Tiling::threads);
+  repdl::cuda::launch("places", write_places<Tiling>, {1}, Tiling::threads, 0, stream, rows.data(), columns.data());
+  for (const std::vector<int>* places : {&rows, &columns})
+    for (std::size_t warp = 0; warp < places->size(); warp += 32) {
+      std::array<int, 32> at;
+      for (int i = 0; i < 32; ++i) at[i] = (*places)[warp + i] * bytes;
+      expect(requests(at) == 2, "a warp's load of A or B takes more than two requests of shared memory");
+    }
+  for (std::size_t first = 0; first < columns.size(); first += 8) {
+    std::set<int> sectors;
+    for (std::size_t i = first; i < first + 8; ++i)
+      sectors.insert((rows[i % Tiling::threads] * row_bytes + columns[i] * bytes) / 32);
+    expect(sectors.size() == 4, "a quarter of a warp stores parts of sectors");
+  }
+}
+void shared_requests() {
+  std::array<int, 32> at;
+  for (int i = 0; i < 32; ++i) at[i] = 16 * i;
+  expect(requests(at) == 4, "32 vectors side by side");
+  for (int i = 0; i < 32; ++i) at[i] = i % 2 * 128;
+  expect(requests(at) == 4, "two vectors in one bank");
+  count_requests<repdl::cuda::Tiling<float, 128, 8, 8>>();
+  count_requests<repdl::cuda::Tiling<float, 64, 8, 4>>();
+  count_requests<repdl::cuda::Tiling<float, 32, 4, 4>>();
+  count_requests<repdl::cuda::Tiling<double, 64, 4, 4>>();
+  count_requests<repdl::cuda::Tiling<double, 32, 4, 4>>();
+}
+
+// In place, with threads past the end.
+void cast() {
+  for (const std::int64_t n : {5, 1027}) {
+    std::vector<float> x = numbers(n);
+    const std::vector<float> expected = x;
+    const View all(x, {n}, {1});
+    call("cast", {all.tensor, repdl::DType::float32, all.tensor});
+    expect(same_bits(x, expected), "a cast has other bits");
+  }
+}
+
+constexpr Case cases[] = {
+    {"sum_rows", sum_rows}, {"sum_columns", sum_columns},         {"sum_runs", sum_runs}, {"sum_blocks", sum_blocks},
+    {"matmul", matmul},     {"shared_requests", shared_requests}, {"cast", cast}};
 
 }  // namespace
 
