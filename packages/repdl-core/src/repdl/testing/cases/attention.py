@@ -104,6 +104,13 @@ def _nan_rows() -> tuple[Any, ...]:
     return query, *others
 
 
+def _unseen_nan() -> tuple[Any, ...]:
+    """A key that the mask hides, whose value is NaN: weights of 0 spread it."""
+    query, key, value, *options = _heads(rows=60, keys=300, causal=True)
+    value[:, :, 250] = torch.nan
+    return query, key, value, *options
+
+
 def _columns() -> tuple[Any, ...]:
     query, key, value, *options = _heads(causal=True)
     return *(t.transpose(-1, -2).contiguous().transpose(-1, -2) for t in (query, key, value)), *options
@@ -127,6 +134,7 @@ HEADS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "negative": lambda: _heads(causal=True, factor=-0.7),
     "special": lambda: _heads(special=True),
     "special_causal": lambda: _heads(special=True, causal=True),
+    "causal_unseen_nan": _unseen_nan,
     "infinite_factor": lambda: _heads(causal=True, factor=float("inf")),
     "large": lambda: _heads(rows=9, keys=12, causal=True, scale=1e19),
     "underflow": _underflow,

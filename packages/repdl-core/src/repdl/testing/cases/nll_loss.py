@@ -99,6 +99,12 @@ CASES = [
     *variants("nll_loss_backward", _backward),
     Case(
         "nll_loss_backward",
+        "ignore_a_class",
+        lambda: (uniform(5), targets(3, 9), None, torch.tensor(5.0), 3, "mean", 1),
+        dtypes=DOUBLE,
+    ),
+    Case(
+        "nll_loss_backward",
         "special",
         lambda: (uniform(5, 150, special=True), targets(5, 150), uniform(3, 5), torch.tensor(1.0), 5, "none", IGNORE),
         dtypes=EVERY,
