@@ -23,12 +23,14 @@ PROGRAMS = PACKAGE / "tests/native"
 SEEDS = (0, 1, 2)
 Build = Callable[..., Path]
 SUMS = ("sum_rows", "sum_columns", "sum_runs", "sum_blocks")
+WINDOWS = "conv/small_windows.hpp"
 CASES = {
     "chain.cu": ("chain",),
     "reduce/grid_sum.hpp": SUMS,
     "reduce/sum.hpp": SUMS,
     "gemm/gemm.hpp": ("matmul", "shared_requests"),
     "pointwise/cast.cu": ("cast",),
+    WINDOWS: ("convolution",),
 }
 """File with a bug in it -> the cases that have to find it."""
 SAYS = {"bits": "wrong: ", "error": "error: emulation", "thread": "data race", "address": "heap-buffer-overflow"}
@@ -83,6 +85,10 @@ BUGS = {
     "cast_reads_what_others_store": Bug(
         "pointwise/cast.cu", {"  if (first >= n) return;\n": "", "n ? i : first": "n ? i : n - 1"}, "thread"
     ),
+    "pixels_last_vector": Bug(WINDOWS, {"= position < rows;": "= position + Tiling::vector < rows;"}, "bits"),
+    "pixels_past_the_last_channel": Bug(WINDOWS, {"if (inside_ && first + k < length)": "if (inside_)"}, "address"),
+    "taps_of_the_next_channel": Bug(WINDOWS, {"channel = t / windows.window.taps.divisor()": "channel = 0"}, "bits"),
+    "taps_without_columns": Bug(WINDOWS, {"1u << (most_side + column(windows, t))": "1u << most_side"}, "bits"),
     "no_wait_for_copies": Bug("chain.cu", {"    __pipeline_wait_prior(0);\n": ""}, "bits"),
     "waits_for_a_group_less": Bug("chain.cu", {"__pipeline_wait_prior(0)": "__pipeline_wait_prior(1)"}, "bits"),
     "no_barrier_after_copies": Bug("chain.cu", {TILE_THERE: ""}, "bits thread"),
@@ -103,7 +109,8 @@ def program(build: Build, folder: Path, file: str, edits: dict[str, str], saniti
     else:
         shutil.copytree(PACKAGE / "native", folder, dirs_exist_ok=True)
     (folder / file).write_text(plant((folder / file).read_text(), edits, file))
-    ops = [PROGRAMS / "ops.cu", *(folder / f"{op}.cu" for op in ("reduce/sum", "gemm/matmul", "pointwise/cast"))]
+    used = ("conv/conv2d",) if file.startswith("conv/") else ("reduce/sum", "gemm/matmul", "pointwise/cast")
+    ops = [PROGRAMS / "ops.cu", *(folder / f"{op}.cu" for op in used)]
     sources = [folder / file] if chain else ops
     return build(*sources, sanitizer=sanitizer, first=(folder,))
 
@@ -128,6 +135,9 @@ def test_planted__nothing(sanitizer: str, build: Build, tmp_path: Path) -> None:
     assert not any(
         outputs(ops, "reduce/grid_sum.hpp") + outputs(ops, "gemm/gemm.hpp") + outputs(ops, "pointwise/cast.cu")
     )
+    (tmp_path / "windows").mkdir()
+    windows = program(build, tmp_path / "windows", WINDOWS, {}, sanitizer)
+    assert not any(outputs(windows, WINDOWS))
 
 
 @pytest.mark.parametrize(("name", "way"), [(name, way) for name, bug in BUGS.items() for way in bug.caught.split()])

@@ -33,8 +33,8 @@ struct Pixels {
       const int t = anew(threadIdx.x), row = t % vectors * Tiling::vector, k = t / vectors;
       int position = first_row + row;
       inside_ = position < rows;
-      from_ = pixels.x.group(group) + area_.split(position) * pixels.x.image + position +
-              (std::int64_t{first_k} + k) * area_.divisor();
+      const std::int64_t image = area_.split(position) * pixels.x.image;  // whose position is left
+      from_ = pixels.x.group(group) + image + position + (std::int64_t{first_k} + k) * area_.divisor();
       to_ = to_ + (k * Tiling::width + row) * sizeof(T);
     }
 

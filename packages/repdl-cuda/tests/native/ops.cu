@@ -101,6 +101,45 @@ void matmul() {
   compare_matmul(129, 130, 19, 256, 128, false);
 }
 
+// Windows of side * side taps on images (2, 3, 4, width), with as much padding as keeps their size.
+void compare_convolution(std::int64_t width, std::int64_t side, int tile) {
+  const std::int64_t n = 2, channels = 3, height = 4, outputs = 5, chunk = 20, pad = side / 2, one[] = {1, 1};
+  const std::int64_t area = height * width, taps = side * side, padding[] = {pad, pad};
+  std::vector<float> x = numbers(n * channels * area), w = numbers(outputs * channels * taps);
+  std::vector<float> y(n * outputs * area), expected(y.size());
+  const View input(x, {n, channels, height, width}, {channels * area, area, width, 1});
+  const View weight(w, {outputs, channels, side, side}, {channels * taps, taps, side, 1});
+  const View output(y, {n, outputs, height, width}, {outputs * area, area, width, 1});
+  setenv("REPDL_CUDA_TILE", std::to_string(tile).c_str(), 1);
+  const repdl::Ints ones{one, 2};
+  call("conv2d", {input.tensor, weight.tensor, repdl::Tensor{}, ones, repdl::Ints{padding, 2}, ones, std::int64_t{1},
+                  repdl::Contract{chunk, 64, 1024}, output.tensor});
+  for (std::int64_t at = 0; at < n * outputs * area; ++at) {
+    const std::int64_t image = at / area / outputs, o = at / area % outputs, i = at % area / width, j = at % width;
+    repdl::Tree<float> tree;
+    for (std::int64_t begin = 0; begin < channels * taps; begin += chunk) {
+      float sum = 0.0f;
+      for (std::int64_t k = begin; k < channels * taps && k < begin + chunk; ++k) {
+        const std::int64_t row = i + k % taps / side - pad, column = j + k % side - pad;
+        const bool inside = row >= 0 && row < height && column >= 0 && column < width;
+        const float value = inside ? x[((image * channels + k / taps) * height + row) * width + column] : 0.0f;
+        sum = repdl::fma(w[o * channels * taps + k], value, sum);
+      }
+      tree.push(sum);
+    }
+    expected[at] = repdl::canonical(tree.result());
+  }
+  expect(same_bits(y, expected), "a convolution has other bits");
+}
+
+void convolution() {
+  compare_convolution(5, 1, 32);  // by vectors of pixels
+  compare_convolution(8, 1, 128);
+  compare_convolution(5, 3, 32);  // by a table of taps
+  compare_convolution(7, 7, 64);
+  compare_convolution(3, 9, 32);  // too many for it
+}
+
 // Requests that shared memory takes for a load of 16 bytes a lane, at these bytes: each half of a warp takes one where
 // all lanes i and i ^ 1, or all i and i ^ 2, share addresses, else one for each quarter; and one more for each further
 // word of a bank. As measured by others from compute capability 5 on; no manual says it.
@@ -184,7 +223,7 @@ void cast() {
 
 constexpr Case cases[] = {
     {"sum_rows", sum_rows}, {"sum_columns", sum_columns},         {"sum_runs", sum_runs}, {"sum_blocks", sum_blocks},
-    {"matmul", matmul},     {"shared_requests", shared_requests}, {"cast", cast}};
+    {"matmul", matmul},     {"shared_requests", shared_requests}, {"cast", cast},         {"convolution", convolution}};
 
 }  // namespace
 
