@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
-NATIVE = Path(os.environ.get("REPDL_CPU_TEST_NATIVE", Path(__file__).parents[1] / "native"))
+PACKAGE = Path(__file__).parents[1]
+NATIVE = Path(os.environ.get("REPDL_CPU_TEST_NATIVE", PACKAGE / "native"))
+INCLUDES = [f"-I{NATIVE}", f"-I{NATIVE / 'include'}", f"-I{PACKAGE / 'contract/include'}"]
+"""Of edited sources the kit lies beside them."""
 pytestmark = pytest.mark.skipif(not NATIVE.is_dir(), reason="no source tree of repdl-cpu here")
 
 CXX = os.environ.get("CXX", "c++")
@@ -25,7 +28,7 @@ OF_A_TEAM = {**dict.fromkeys([*WITHOUT_FORK, "forks", "limited"], 8), "team": 4}
 def build(compiler: str, program: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """The checks as one program."""
     sources = [str(Path(__file__).with_name("native") / "pool.cpp"), str(NATIVE / "base/threads.cpp")]
-    flags = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", f"-I{NATIVE}", *options]
+    flags = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", *INCLUDES, *options]
     command = [compiler, *flags, *sources, "-o", str(program), "-ldl"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
