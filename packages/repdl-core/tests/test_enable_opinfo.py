@@ -19,6 +19,8 @@ pytest.importorskip("expecttest", reason="torch's database of ops needs it")
 
 UNWRITTEN = re.compile(r"(new_)?empty(_like|_strided|_permuted)?|as_strided")
 """Give memory in which anything may be."""
+OF_VALUES = ("beyond the bound", "other integers", "other infinities", "other NaN")
+"""Differences of values alone, which what is drawn or unwritten may have."""
 WITHOUT_COMPARISON = {"chalf"}
 """torch does not compare halves of complex numbers."""
 OF_INTEGERS = {"add", "cumsum", "diff", "div", "index_put", "kron", "outer", "put", "square", "sum"}
@@ -60,7 +62,7 @@ def differences(dtype: torch.dtype, most: int | None) -> tuple[Counter[str], lis
                 assert found is not None
                 difference = found.result or (f"gradient: {found.gradient}" if found.gradient else "")
                 if counted["drew"] > before or UNWRITTEN.fullmatch(info.name):
-                    difference = "" if difference in ("beyond the bound", "other integers", "other NaN") else difference
+                    difference = "" if difference in OF_VALUES else difference
                 kind = "refused" if re.match("refused|gradient: UnsupportedError", difference) else "differs"
                 counted[kind if difference else "agreed"] += 1
                 counted["gradients"] += found.has_gradient and not found.gradient
