@@ -24,6 +24,21 @@ from typing import Any, TypeVar
 import torch
 
 from repdl.free_numbers import Numbers, numbers_of
+from repdl.places import (
+    alike,
+    as_template,
+    device_of,
+    extent,
+    flat,
+    floats_of,
+    index_of,
+    is_on_host,
+    place_of,
+    prototype_of,
+    result_of,
+    tensors_of,
+    unique,
+)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -100,7 +115,7 @@ class Tape:
         several = type(result) is tuple  # not one of torch.return_types
         results = result if several else (result,)
         written = [output for _, _, outputs, _, _ in self.steps for output in outputs]
-        indices = [_result(r, tensors, written) for r in results]
+        indices = [result_of(r, tensors, written) for r in results]
         fresh = self._fresh(
             written, {n: r for n, r in zip(indices, results) if n is not None and n >= 0}, differentiates
         )
@@ -108,21 +123,22 @@ class Tape:
         if None in made or len(set(made)) < len(made) or fresh is None or (differentiates and len(made) < len(results)):
             return None
         sources = [*tensors, *written, *self.constants]
-        given = _tensors(*(arguments for _, arguments, _, _, _ in self.steps))
-        places = {id(t): _place(t, sources) for t in (*given, *written)}
+        given = tensors_of(*(arguments for _, arguments, _, _, _ in self.steps))
+        places = {id(t): place_of(t, sources) for t in (*given, *written)}
         checks = tuple(
-            (c, _template(arguments, tensors), _range(within, tensors)) for c, arguments, within in self.checks
+            (c, as_template(arguments, tensors), _range(within, tensors)) for c, arguments, within in self.checks
         )
         if None in places.values() or any(template is None for _, template, _ in checks):
             return None
         steps = self._steps(places, numbers)
         where = tuple(indices) if several else indices[0]
-        copies = [(_index(source, sources), _index(target, tensors), target.nbytes) for source, target in self.copies]
-        if any(
-            source < len(tensors) or source >= len(tensors) + len(written) or target < 0 for source, target, _ in copies
-        ):
+        copies = [
+            (index_of(source, sources), index_of(target, tensors), target.nbytes) for source, target in self.copies
+        ]
+        new = range(len(tensors), len(tensors) + len(written))
+        if any(source not in new or target < 0 for source, target, _ in copies):
             return None
-        changed = tuple(target for _, target, _ in copies if _is_on_host(tensors[target]))  # torch tells of the others
+        changed = tuple(target for _, target, _ in copies if is_on_host(tensors[target]))  # torch tells of the others
         rest = fresh, tuple(self.constants), numbers.constants, where, gradient, (), changed, tuple(copies)
         return _native().Recording(checks, steps, *rest)
 
@@ -130,7 +146,7 @@ class Tape:
         return tuple(
             (
                 *(kernel, tuple(arguments), tuple(outputs)),
-                *(tuple(places[id(t)] for t in _tensors(arguments, outputs)), given, *at),
+                *(tuple(places[id(t)] for t in tensors_of(arguments, outputs)), given, *at),
             )
             for (kernel, arguments, outputs, *at), given in zip(self.steps, numbers.steps or ((),) * len(self.steps))
         )
@@ -140,16 +156,16 @@ class Tape:
         if self.refused or self.changed or self.copies or self.derivatives or self.checks or len(self.steps) != 1:
             return None
         ((kernel, arguments, outputs, *_),) = self.steps
-        first, given = tensors[0], _unique(_tensors(arguments))
+        first, given = tensors[0], unique(tensors_of(arguments))
         if not self._runs_at(tensors):
             return None
-        if kernel.layout != "in_place" or not self._has_kept() or outputs[0] is not result or not _alike(result, first):
+        if kernel.layout != "in_place" or not self._has_kept() or outputs[0] is not result or not alike(result, first):
             return None
         sources = [*tensors, *self.constants]
-        places = {id(outputs[0]): (0, 0), **{id(t): _place(t, sources) for t in given}}
+        places = {id(outputs[0]): (0, 0), **{id(t): place_of(t, sources) for t in given}}
         if None in places.values() or len(self.constants) > _native().MOST_TENSORS:
             return None
-        spans = tuple((i, _extent(t), i == 0) for i, t in enumerate(tensors) if (i, 0) in places.values())
+        spans = tuple((i, extent(t), i == 0) for i, t in enumerate(tensors) if (i, 0) in places.values())
         if len(spans) < sum(place[0] < len(tensors) for place in {*places.values()}):  # type: ignore[index]
             return None  # one at an offset in another
         steps, constants = self._steps(places, numbers), tuple(self.constants)
@@ -161,8 +177,8 @@ class Tape:
         if len(self.derivatives) != 1:
             return None
         apply, arguments, output, shared = self.derivatives[0]
-        item = _index(result, output) if isinstance(output, tuple) and output is not result else -1
-        template = _template(arguments, tensors, self.constants)
+        item = index_of(result, output) if isinstance(output, tuple) and output is not result else -1
+        template = as_template(arguments, tensors, self.constants)
         return None if template is None or (item < 0 and output is not result) else (apply, template, item, shared)
 
     def _fresh(
@@ -178,7 +194,7 @@ class Tape:
             if result is not written[index] and (differentiates or result.nbytes != written[index].nbytes):
                 return None
             fresh[index] = result  # a view of all of it, as which it is allocated
-        return tuple(_prototype(t) for t in fresh)
+        return tuple(prototype_of(t) for t in fresh)
 
     def update(self, args: Sequence[Any]) -> Any:
         """A `Recording` of an op that updates lists of tensors, which holds for other numbers too, or None."""
@@ -187,14 +203,14 @@ class Tape:
         if not self._has_kept():
             return None
         kernel, arguments, outputs, *at = self.steps[0]
-        if not self._runs_at(_flat(args)):
+        if not self._runs_at(flat(args)):
             return None
-        numbers = _numbers(arguments)
-        if outputs or kernel.layout != "lists" or numbers != _numbers(args):
+        numbers = floats_of(arguments)
+        if outputs or kernel.layout != "lists" or numbers != floats_of(args):
             return None
-        tensors, given = _unique(_flat(args)), _flat(arguments)
-        places = [(_index(t, tensors), 0) for t in given]
-        changed = tuple(i for i, t in enumerate(tensors) if _index(t, self.changed) >= 0)
+        tensors, given = unique(flat(args)), flat(arguments)
+        places = [(index_of(t, tensors), 0) for t in given]
+        changed = tuple(i for i, t in enumerate(tensors) if index_of(t, self.changed) >= 0)
         if (-1, 0) in places or len(changed) < len(self.changed):
             return None  # a tensor was copied
         spans = tuple((i, t.nbytes, i in changed) for (i, _), t in zip(places, given))
@@ -203,76 +219,12 @@ class Tape:
 
     def _runs_at(self, tensors: Sequence[torch.Tensor]) -> bool:
         """Whether all kernels ran on the device that C finds among the tensors of the call."""
-        device = _device(tensors)
-        return all(_device(_flat((*arguments, *outputs))) == device for _, arguments, outputs, _, _ in self.steps)
+        device = device_of(tensors)
+        return all(device_of(flat((*arguments, *outputs))) == device for _, arguments, outputs, _, _ in self.steps)
 
     def _has_kept(self) -> bool:
         """Whether all kernels are built with this version of the kit."""
         return all(hasattr(step[0], "kept_2") for step in self.steps)
-
-
-def _is_on_host(tensor: torch.Tensor) -> bool:
-    return tensor.device.type == "cpu"
-
-
-def _device(tensors: Sequence[torch.Tensor]) -> torch.device:
-    """The first one that is not the host, if there is one."""
-    return next((t.device for t in tensors if not _is_on_host(t)), torch.device("cpu"))
-
-
-def _tensors(*groups: Sequence[Any]) -> list[torch.Tensor]:
-    return [value for group in groups for value in group if isinstance(value, torch.Tensor)]
-
-
-def _result(value: Any, tensors: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> int | None:
-    """What a result is, as numbers of `Recording` say it; None: something else."""
-    if value is None:
-        return -1
-    if not isinstance(value, torch.Tensor):
-        return None
-    index = _index(value, tensors)
-    if index >= 0:
-        return -2 - index
-    place = _place(value, written)
-    return None if place is None or place[1] else place[0]
-
-
-def _flat(values: Sequence[Any]) -> list[torch.Tensor]:
-    """The tensors among values, and in lists among them."""
-    return _tensors(*(value if isinstance(value, (list, tuple)) else (value,) for value in values))
-
-
-def _unique(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    return list({id(t): t for t in tensors}.values())
-
-
-def _numbers(values: Sequence[Any]) -> list[tuple[int, float]]:
-    return [(i, value) for i, value in enumerate(values) if type(value) is float]
-
-
-def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.dtype is b.dtype and a.shape == b.shape and a.stride() == b.stride()
-
-
-def _extent(tensor: torch.Tensor) -> int:
-    """Bytes from the first element of a tensor to the end of its last one."""
-    if tensor.numel() == 0:
-        return 0
-    return tensor.itemsize * (1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride())))
-
-
-def _index(value: Any, tensors: Sequence[torch.Tensor]) -> int:
-    return next((i for i, t in enumerate(tensors) if t is value), -1)
-
-
-def _template(
-    arguments: Sequence[Any], tensors: Sequence[torch.Tensor], constants: Sequence[torch.Tensor] = ()
-) -> tuple[tuple[int, Any], ...] | None:
-    """Arguments as (number of a tensor, None) or (-1, constant); None where one is a tensor of its own."""
-    pairs = [(_index(a, tensors), a) for a in arguments]
-    if any(index < 0 and isinstance(a, torch.Tensor) and _index(a, constants) < 0 for index, a in pairs):
-        return None
-    return tuple((index, None if index >= 0 else a) for index, a in pairs)
 
 
 def _range(within: Within | None, tensors: Sequence[torch.Tensor]) -> tuple[int, int, int, int, int] | None:
@@ -280,30 +232,10 @@ def _range(within: Within | None, tensors: Sequence[torch.Tensor]) -> tuple[int,
     if within is None:
         return None
     tensor, low, end, other = within
-    index = _index(tensor, tensors)
-    if index < 0 or not _is_on_host(tensor) or tensor.dtype != torch.int64 or not tensor.is_contiguous():
+    index = index_of(tensor, tensors)
+    if index < 0 or not is_on_host(tensor) or tensor.dtype != torch.int64 or not tensor.is_contiguous():
         return None
     return index, tensor.numel(), low, end, other
-
-
-def _place(tensor: torch.Tensor, sources: Sequence[torch.Tensor]) -> tuple[int, int] | None:
-    """Where the memory of a tensor is: number of a source, and bytes from there; None: in none, or more than one."""
-    index = _index(tensor, sources)
-    if index >= 0:
-        return index, 0
-    storage = tensor.untyped_storage()._cdata
-    found = [i for i, s in enumerate(sources) if s.untyped_storage()._cdata == storage]
-    if len(found) != 1 or tensor.numel() == 0:
-        return None
-    return found[0], tensor.data_ptr() - sources[found[0]].data_ptr()
-
-
-def _prototype(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of the same sizes, strides, dtype and device without memory."""
-    with torch.inference_mode(False):
-        prototype = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
-        prototype.untyped_storage().resize_(0)
-    return prototype
 
 
 class _Thread(threading.local):
@@ -317,7 +249,7 @@ THREAD = _Thread()
 def checked(check: Callable[..., Any], arguments: Sequence[Any], within: Within | None) -> None:
     """Where a check has read the values of tensors: it is part of a recording, and called again unless it holds that
     they are `within`, or those on a device, at which its kernels look."""
-    if THREAD.tape is not None and (within is None or _is_on_host(within[0])):
+    if THREAD.tape is not None and (within is None or is_on_host(within[0])):
         THREAD.tape.checks.append((check, arguments, within))
 
 
@@ -357,7 +289,7 @@ def _record(
     function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool, has_free_numbers: bool
 ) -> tuple[Any, Any]:
     """The result of a call, and its recording, None, or False: not with other numbers. C calls this."""
-    tensors = _unique(_tensors(args, tuple(kwargs.values())))
+    tensors = unique(tensors_of(args, tuple(kwargs.values())))
     versions = [-1 if t.is_inference() else t._version for t in tensors]
     result, tape = _taped(function, args, kwargs)
     stored = {id(target) for _, target in tape.copies}
@@ -384,7 +316,7 @@ def _record_in_place(
     has_free_numbers: bool,
 ) -> tuple[Any, Any]:
     """The same for `replayed_in_place`."""
-    tensors = _unique(_tensors(args, tuple(kwargs.values())))
+    tensors = unique(tensors_of(args, tuple(kwargs.values())))
     result, tape = _taped(function, args, kwargs)
     numbers = _free_numbers(function, args, kwargs, tape) if has_free_numbers else Numbers()
     recording = False if numbers is None else tape.recording_in_place(tensors, result, numbers)

@@ -1,0 +1,92 @@
+"""Where the values of a recorded call are among its tensors, and in whose memory (repdl.replay)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+def is_on_host(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "cpu"
+
+
+def device_of(tensors: Sequence[torch.Tensor]) -> torch.device:
+    """The first one that is not the host, if there is one."""
+    return next((t.device for t in tensors if not is_on_host(t)), torch.device("cpu"))
+
+
+def tensors_of(*groups: Sequence[Any]) -> list[torch.Tensor]:
+    return [value for group in groups for value in group if isinstance(value, torch.Tensor)]
+
+
+def result_of(value: Any, tensors: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> int | None:
+    """What a result is, as numbers of `Recording` say it; None: something else."""
+    if value is None:
+        return -1
+    if not isinstance(value, torch.Tensor):
+        return None
+    index = index_of(value, tensors)
+    if index >= 0:
+        return -2 - index
+    place = place_of(value, written)
+    return None if place is None or place[1] else place[0]
+
+
+def flat(values: Sequence[Any]) -> list[torch.Tensor]:
+    """The tensors among values, and in lists among them."""
+    return tensors_of(*(value if isinstance(value, (list, tuple)) else (value,) for value in values))
+
+
+def unique(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return list({id(t): t for t in tensors}.values())
+
+
+def floats_of(values: Sequence[Any]) -> list[tuple[int, float]]:
+    return [(i, value) for i, value in enumerate(values) if type(value) is float]
+
+
+def alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.dtype is b.dtype and a.shape == b.shape and a.stride() == b.stride()
+
+
+def extent(tensor: torch.Tensor) -> int:
+    """Bytes from the first element of a tensor to the end of its last one."""
+    if tensor.numel() == 0:
+        return 0
+    return tensor.itemsize * (1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride())))
+
+
+def index_of(value: Any, tensors: Sequence[torch.Tensor]) -> int:
+    return next((i for i, t in enumerate(tensors) if t is value), -1)
+
+
+def as_template(
+    arguments: Sequence[Any], tensors: Sequence[torch.Tensor], constants: Sequence[torch.Tensor] = ()
+) -> tuple[tuple[int, Any], ...] | None:
+    """Arguments as (number of a tensor, None) or (-1, constant); None where one is a tensor of its own."""
+    pairs = [(index_of(a, tensors), a) for a in arguments]
+    if any(index < 0 and isinstance(a, torch.Tensor) and index_of(a, constants) < 0 for index, a in pairs):
+        return None
+    return tuple((index, None if index >= 0 else a) for index, a in pairs)
+
+
+def place_of(tensor: torch.Tensor, sources: Sequence[torch.Tensor]) -> tuple[int, int] | None:
+    """Where the memory of a tensor is: number of a source, and bytes from there; None: in none, or more than one."""
+    index = index_of(tensor, sources)
+    if index >= 0:
+        return index, 0
+    storage = tensor.untyped_storage()._cdata
+    found = [i for i, s in enumerate(sources) if s.untyped_storage()._cdata == storage]
+    if len(found) != 1 or tensor.numel() == 0:
+        return None
+    return found[0], tensor.data_ptr() - sources[found[0]].data_ptr()
+
+
+def prototype_of(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of the same sizes, strides, dtype and device without memory."""
+    with torch.inference_mode(False):
+        prototype = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+        prototype.untyped_storage().resize_(0)
+    return prototype
