@@ -1,6 +1,6 @@
 """Tables and polynomials of the exact functions of a Vec (`packages/repdl-cpu/native/<name>.hpp`).
 
-    python tools/exact/generate_vec.py exp_vec log_vec sin_vec erf_vec
+    python tools/exact/generate_vec.py exp_vec log_vec sin_vec erf_vec tanh_vec
 
 Tables are as in the headers; the polynomials, near-minimax (Chebyshev) fits in 200 bits, are
 rounded to float there.
@@ -141,7 +141,83 @@ def erf_vec() -> None:
             show(f"c{i}_low", [rounded(v - rounded(v)) for v in values])
 
 
-TABLES = {"exp_vec": exp_vec, "log_vec": log_vec, "sin_vec": sin_vec, "erf_vec": erf_vec}
+TANH_SHIFT, TANH_LEAST, TANH_MOST = 171 / 256, 2.0**-13, 9.1
+
+
+def tanh_terms(c: np.ndarray, largest: np.ndarray) -> list[np.ndarray]:
+    """Coefficients of tanh(c + t) in powers of t up to the seventh; what the polynomials T_7 and T_8 of
+    Chebyshev make of the seventh and eighth for |t| <= largest is in the first three."""
+    a = [np.tanh(c), 1 / np.cosh(c) ** 2]
+    for k in range(1, 8):
+        a.append(-sum(a[i] * a[k - i] for i in range(k + 1)) / (k + 1))
+    a[0] = a[0] - a[8] * largest**8 / 128
+    a[1] = a[1] + a[7] * largest**6 * 7 / 64
+    a[2] = a[2] + a[8] * largest**6 / 4
+    return a[:8]
+
+
+def tanh_sum(c: list[np.float32], z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """s and rest of tanh_vec.hpp at z, all float32; c[0] is the centre, c[1:] the coefficients."""
+    fma = lambda a, b, addend: (a.astype(float) * b + addend).astype(np.float32)
+    t = z - c[0]
+    q = fma(fma(fma(np.full_like(t, c[7]), t, c[6]), t, c[5]), t, c[4])
+    slope = fma(np.full_like(t, c[3]), t, c[2])
+    slope_rest = fma(np.full_like(t, c[3]), t, -(slope - c[2]).astype(float))
+    s = fma(slope, t, c[1])
+    rest = fma(fma(q * t, t, slope_rest), t, fma(slope, t, -(s - c[1]).astype(float)))
+    return s, rest
+
+
+def tanh_vec() -> None:
+    """For 32 intervals of |x|, those on which the leading bits of |x| + TANH_SHIFT are one number: a centre c of
+    which three coefficients of tanh(c + t) are nearly floats, the coefficients, in powers of t, made smaller by
+    a bias, so that s + rest is never more than tanh, and by how much it may be less, relative to s."""
+    single = lambda x: np.asarray(x, np.float32)
+    first = int(single(TANH_SHIFT).view(np.int32)) >> 20
+    edges = single((np.arange(first, first + 33) << 20).astype(np.int32).view(np.float32) - TANH_SHIFT)
+    table = np.zeros((9, ENTRIES), np.float32)
+    for j, (low, high) in enumerate(pairwise(np.clip(edges.astype(float), 0, TANH_MOST))):
+        # t and s - c[1] are exact where the centre is at most twice the lower edge.
+        middle, reach = (low + high) / 2, (high - low) / 4
+        ends = single([min(middle - reach, 1.4 * low), min(middle + reach, 2 * low)])
+        centres = np.arange(*ends.view(np.int32), dtype=np.int32).view(np.float32).astype(float)
+        if low == 0:
+            centres = np.zeros(1)
+        largest = np.maximum(high - centres, centres - low)
+        terms = tanh_terms(centres, largest)
+        z = np.arange(*single([max(low, TANH_LEAST), high]).view(np.int32), dtype=np.int32)
+        z = z[:: len(z) >> 20 or 1].view(np.float32)
+        best = np.inf
+        for bias in 2.0**-36 * 1.04 ** np.arange(-128 if low > 4 else -43, 53):
+            if bias > 2 * best:
+                break
+            values = [term * (1 - bias) for term in terms[:3]] if low else [np.zeros(1), np.ones(1), np.zeros(1)]
+            errors = [abs(single(v) - v) * largest**k for k, v in enumerate(values)]
+            at = np.argmin(sum(errors) + abs(terms[7]) * largest**7 / 64)
+            c = [single(centres[at]), *(single(v[at]) for v in values)]
+            nodes = np.maximum((low + high) / 2 + (high - low) / 2 * np.cos(np.pi * (np.arange(200) + 0.5) / 200), 1e-6)
+            t, y = nodes - c[0], np.tanh(nodes)
+            wanted = y * (1 - bias) if low else y - 2.0**14 * bias * y**3
+            for power in range(3, 7):
+                left = (wanted - sum(float(v) * t**k for k, v in enumerate(c[1:]))) / y
+                powers = np.stack([(t / largest[at]) ** k / y for k in range(power, 7)], 1)
+                c.append(single(np.linalg.lstsq(powers, left, rcond=None)[0][0] / largest[at] ** power))
+            for some in (z[:: len(z) >> 12], z):
+                s, rest = tanh_sum(c, some)
+                true = np.tanh(some.astype(float))
+                error = (s.astype(float) - true + rest) / true
+                if error.max() > (2.0**-50 if low == 0 else -0.02 * bias):
+                    break
+            else:
+                margin = 1.02 * (-error.min() + (abs(rest) * 2.0**-24 / true).max())
+                if margin < best:
+                    best, table[:, first + j & 31] = margin, [*c, margin]
+        print(f"  {low} to {high}: 2**{np.log2(best):.1f}", file=sys.stderr)
+    for name, values in zip(["centre", *(f"c{i}" for i in range(7)), "margin"], table, strict=True):
+        show(name, [mpf(float(v)) for v in values])
+
+
+TABLES = {"exp_vec": exp_vec, "log_vec": log_vec, "sin_vec": sin_vec, "erf_vec": erf_vec, "tanh_vec": tanh_vec}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or TABLES:

@@ -1,7 +1,7 @@
 // Loops over the elements of a row, a Vec at a time, and the contract's sums along them:
 //
 //   row_loop(n, body)              body(i, part) for elements i, i + Vec::width, ...
-//   row_loop(n, both, body)        first both(i) for two Vecs from i on; where that is false body for each
+//   row_loop(n, both, body)        first both(i) for two Vecs from i on; where that is false body for each, later
 //   sum_each(n, contract, f)    the contract's sum of f(i, part) over a row, lanes in registers
 //   sums_each<K>(...)           K such sums in one pass
 //
@@ -46,11 +46,21 @@ void row_loop(std::int64_t n, const Both& given, const Body& body) {
   const Both both = given;
   constexpr int W = Vec::width;
   const std::int64_t pairs = n / (2 * W) * (2 * W);
-  const auto apart = [](std::int64_t i, const Body& body) __attribute__((noinline, cold)) {
-    for (const std::int64_t j : {i, i + W}) body(j, Whole{});
+  // Left for later, so that one is not waited for: the first instructions of the next are under way by then.
+  constexpr int most = 64;
+  std::int64_t left[most];
+  int count = 0;
+  const auto apart = [&]() __attribute__((noinline, cold)) {
+    for (int k = 0; k < count; ++k)
+      for (const std::int64_t j : {left[k], left[k] + W}) body(j, Whole{});
+    count = 0;
   };
-  for (std::int64_t i = 0; i < pairs; i += 2 * W)
-    if (__builtin_expect(!both(i), 0)) apart(i, body);
+  for (std::int64_t i = 0; i < pairs; i += 2 * W) {
+    if (__builtin_expect(both(i), 1)) continue;
+    left[count++] = i;
+    if (count == most) apart();
+  }
+  if (count != 0) apart();
   row_loop(n - pairs, [&](std::int64_t i, auto part) { body(pairs + i, part); });
 }
 

@@ -7,7 +7,7 @@ import torch
 from repdl.registry import OPS
 from repdl.rows import ROWS
 from repdl.testing.cases import DOUBLE, EVERY, Case
-from repdl.testing.exact_arguments import MARGIN, MARGIN_2, MARGIN_3
+from repdl.testing.exact_arguments import MARGIN, MARGIN_2, MARGIN_3, MARGIN_4
 from repdl.testing.generated import broadcast_cases, special_pairs
 from repdl.testing.inputs import floats, uniform
 
@@ -50,6 +50,7 @@ CASES = [
     ),
     *(Case(op, "margin", lambda op=op: (floats(*MARGIN[op]),)) for op in MARGIN),
     *(Case(op, "margin_2", lambda op=op: (floats(*MARGIN_2[op]),)) for op in MARGIN_2),
+    *(Case(op, "margin_4", lambda op=op: (floats(*MARGIN_4[op]),)) for op in MARGIN_4),
     # The first 16 are far from a margin: of two vectors that are computed at once the second is in doubt.
     *(
         Case(op, "margin_3", lambda op=op: (floats(*[0x3F000000] * 16, *MARGIN_3[op], *MARGIN_3[op]),))
