@@ -38,6 +38,7 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "mm": (ops.mm, lambda: (x(8, 8), x(8, 8))),
     "add": (ops.add, lambda: (x(5, 7), x(7))),
     "linear": (ops.linear, lambda: (x(3, 8), x(4, 8), x(4))),
+    "linear of 3-D": (ops.linear, lambda: (x(2, 3, 8), x(4, 8), x(4))),
     "relu": (ops.relu, lambda: (x(4, 4),)),
     "exp": (ops.exp, lambda: (x(4, 4),)),
     "gelu": (ops.gelu, lambda: (x(4, 4),)),
@@ -94,13 +95,52 @@ def test_replay__has_the_derivative_of_the_op(family: str) -> None:
 
 
 def test_replay__derivatives_are_recorded() -> None:
-    for name in ("mm", "add", "linear", "relu", "softmax", "layer_norm", "conv2d"):
+    for name in ("mm", "add", "linear", "linear of 3-D", "relu", "softmax", "layer_norm", "conv2d"):
         function, make = CALLS[name]
         args = [a.requires_grad_() if isinstance(a, torch.Tensor) else a for a in make()]
         for _ in range(5):
             output = function(*args)
             output.backward(torch.ones(output.shape))
         assert output.grad_fn.shared.derivative.recordings == 1, name
+
+
+def test_replay__reshaped_operands_have_their_derivative() -> None:
+    weight = torch.nn.Parameter(x(4, 8))
+    for strides in ((24, 8, 1), (8, 16, 1)):  # the latter are copied
+        input = x(2, 3, 8).as_strided((2, 3, 8), strides).requires_grad_()
+        for grad in (x(2, 3, 4), x(2, 4, 3).transpose(1, 2)):
+            for _ in range(4):
+                output = ops.linear(input, weight)
+                assert output.shape == (2, 3, 4)
+                again = torch.autograd.grad(output, (input, weight), grad, create_graph=True)
+                plain: Any = ops.linear
+                rows = plain.__wrapped__(input, weight)
+                expected = torch.autograd.grad(rows, (input, weight), grad, create_graph=True)
+                twice = [torch.autograd.grad(a.sum() + b.sum(), (input, weight)) for a, b in (again, expected)]
+                for a, e in zip((output, *again, *twice[0]), (rows, *expected, *twice[1])):
+                    assert a.shape == e.shape
+                    assert_same_bits(a.detach(), e.detach(), str(strides))
+            assert (type(output.grad_fn).__name__ == "linear_replayedBackward") == (strides == (24, 8, 1))
+
+
+def test_replay__no_derivative_of_a_view_is_left_out() -> None:
+    class Reversed(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, input: torch.Tensor) -> torch.Tensor:
+            return input.view(2, 8)
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+            return -grad.view(2, 2, 4)
+
+    before = replay.replayed(lambda input: ops.relu(Reversed.apply(input)))
+    after = replay.replayed(lambda input: Reversed.apply(ops.relu(input)))
+    detached = replay.replayed(lambda input, other: ops.add(input.detach().view(2, 8), other))
+    for function, *others in ((before,), (after,), (detached, x(2, 8).requires_grad_())):
+        for _ in range(4):
+            input = x(2, 2, 4).requires_grad_()
+            function(input, *others).sum().backward()
+            assert input.grad is None if others else bool((input.grad == -1).all())
 
 
 def test_replay__saved_tensors_are_checked_and_freed() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from types import FunctionType, SimpleNamespace
 from typing import Any
@@ -202,7 +202,26 @@ class _Shared:
                 result = backward(context, *grads)
             return (*(result[i] for i in wanted), None) if isinstance(result, tuple) else (result, None)
 
-        self.derivative = replayed(derivative)
+        self.derivative, self._of_op = replayed(derivative), derivative
+        self._shapes, self._inputs = [t.shape for t in (*tensors, *outputs)], len(tensors)
+
+    def reshape(self, given: Sequence[torch.Tensor]) -> None:
+        """The node of autograd sees these in place of the op's tensors and outputs: the same ones in other shapes."""
+        pairs = [(None, None) if t.shape == of_op else (of_op, t.shape) for of_op, t in zip(self._shapes, given)]
+        before, seen = zip(*pairs)
+        if all(shape is None for shape in before):
+            return
+        derivative, inputs = self._of_op, self._inputs
+        shapes = *before[inputs:], *(None if n < 0 else before[n] for n in self.saved)
+
+        def reshaped(*given: Any) -> Any:
+            return (*_reshaped(derivative(*_reshaped(given, shapes)), seen[:inputs]), None)
+
+        self.derivative = replayed(reshaped)
+
+
+def _reshaped(tensors: Sequence[Any], shapes: Sequence[torch.Size | None]) -> Iterator[Any]:
+    return (t if t is None or shape is None else t.reshape(shape) for t, shape in zip(tensors, shapes))
 
 
 def of_formula(

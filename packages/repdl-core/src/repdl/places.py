@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.autograd.graph import get_gradient_edge
 
 
 def is_on_host(tensor: torch.Tensor) -> bool:
@@ -49,6 +50,26 @@ def floats_of(values: Sequence[Any]) -> list[tuple[int, float]]:
 
 def alike(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.dtype is b.dtype and a.shape == b.shape and a.stride() == b.stride()
+
+
+def is_reshaped(tensor: Any, source: torch.Tensor) -> bool:
+    """Whether a tensor is all of another one in another shape, as torch's `reshape` makes it without a copy, and to
+    autograd no more than that."""
+    if not isinstance(tensor, torch.Tensor) or tensor is source or tensor.requires_grad != source.requires_grad:
+        return False
+    if tensor.dtype is not source.dtype or tensor.numel() != source.numel() or tensor.data_ptr() != source.data_ptr():
+        return False
+    if tensor.untyped_storage()._cdata != source.untyped_storage()._cdata:
+        return False
+    if not (tensor.is_contiguous() and source.is_contiguous()):
+        return False
+    node = tensor.grad_fn
+    if node is None:
+        return not tensor.requires_grad
+    return node.name() in _RESHAPES and node.next_functions[0] == get_gradient_edge(source)[:2]
+
+
+_RESHAPES = "ViewBackward0", "ReshapeAliasBackward0"
 
 
 def extent(tensor: torch.Tensor) -> int:

@@ -33,6 +33,7 @@ from repdl.places import (
     floats_of,
     index_of,
     is_on_host,
+    is_reshaped,
     place_of,
     prototype_of,
     result_of,
@@ -106,10 +107,10 @@ class Tape:
             return None
         gradient = None
         if differentiates:
-            gradient = self._gradient(tensors, result)
-            if gradient is None:
+            differentiable = self._differentiable(tensors, result)
+            if differentiable is None:
                 return None
-            _, tensors, result, _ = self.derivatives[0]
+            gradient, tensors, result = differentiable
         elif self.derivatives:
             return None
         several = type(result) is tuple  # not one of torch.return_types
@@ -171,15 +172,29 @@ class Tape:
         steps, constants = self._steps(places, numbers), tuple(self.constants)
         return _native().Recording((), steps, (), constants, numbers.constants, -2, None, spans, (0,), ())
 
-    def _gradient(self, tensors: Sequence[torch.Tensor], result: Any) -> Any:
-        """The autograd function of the one op that a call is, its tensors, which of its outputs is the result, and what
-        calls like it share."""
+    def _differentiable(
+        self, tensors: Sequence[torch.Tensor], result: Any
+    ) -> tuple[Any, list[torch.Tensor], Any] | None:
+        """The one op with a derivative that a call is: the autograd function, its tensors, which of its outputs is the
+        result, and what calls like it share; then those tensors, and its outputs.
+
+        Where the call gave or returned a tensor in another shape, it is that one that the node of autograd sees.
+        """
         if len(self.derivatives) != 1:
             return None
         apply, arguments, output, shared = self.derivatives[0]
-        item = index_of(result, output) if isinstance(output, tuple) and output is not result else -1
-        template = as_template(arguments, tensors, self.constants)
-        return None if template is None or (item < 0 and output is not result) else (apply, template, item, shared)
+        sources = [next((t for t in tensors if is_reshaped(a, t)), a) for a in arguments]
+        template = as_template(sources, tensors, self.constants)
+        outputs = list(output) if isinstance(output, tuple) else [output]
+        item = next((i for i, o in enumerate(outputs) if o is result or is_reshaped(result, o)), None)
+        if template is None or (item is None and output is not result):
+            return None
+        if item is not None:
+            outputs[item] = result
+        shared.reshape([*sources, *outputs])
+        several = isinstance(output, tuple)
+        which = item if several and item is not None else -1
+        return (apply, template, which, shared), sources, tuple(outputs) if several else outputs[0]
 
     def _fresh(
         self, written: Sequence[torch.Tensor], results: Mapping[int, torch.Tensor], differentiates: bool
@@ -191,7 +206,10 @@ class Tape:
             return None  # something else wrote there too
         fresh = list(written)
         for index, result in results.items():
-            if result is not written[index] and (differentiates or result.nbytes != written[index].nbytes):
+            whole = written[index]
+            if result is not whole and not (
+                is_reshaped(result, whole) if differentiates else result.nbytes == whole.nbytes
+            ):
                 return None
             fresh[index] = result  # a view of all of it, as which it is allocated
         return tuple(prototype_of(t) for t in fresh)
