@@ -191,6 +191,24 @@ def test_replay__checks_of_a_range_do_without_python(monkeypatch: pytest.MonkeyP
     assert len(calls) == 1
 
 
+def test_replay__checks_of_a_position_do_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    dropout: Any = registry.functions.dropout
+    position = torch.tensor([-5, 2**48 - 1, 2**48 - 1])
+    dropout(x(4), position, 0.5)  # which loads backends
+    assert is_replayed(dropout, x(4), position, 0.5)
+    calls: list[Any] = []
+    tolist = torch.Tensor.tolist
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda self: calls.append(self) or tolist(self))  # where it reads
+    dropout(x(4), position, 0.5)
+    assert not calls
+    far = torch.tensor([-5, 0, 2**63 - 5])
+    assert_same_bits(dropout(torch.ones(4), far, 0.5), dropout.__wrapped__(torch.ones(4), far, 0.5), "far")
+    assert calls
+    for wrong in ([0, 2**48, 0], [0, -1, 0], [0, 0, -1], [0, 0, 2**63 - 3]):
+        with pytest.raises(repdl.errors.OutOfRangeError, match="expected 0 to 2"):
+            dropout(x(4), torch.tensor(wrong), 0.5)
+
+
 def test_replay__running_statistics_move_at_every_call() -> None:
     mean, variance = torch.zeros(3), torch.ones(3)
     seen = []

@@ -101,6 +101,20 @@ def test_replay__in_place_of_a_tensor_of_inference_mode() -> None:
     assert call.recordings
 
 
+@pytest.mark.parametrize("differentiates", [False, True])
+def test_replay__running_statistics_of_inference_mode(differentiates: bool) -> None:
+    with torch.inference_mode():
+        frozen = torch.zeros(3)
+    input = x(4, 3).requires_grad_(differentiates)
+    for statistics in ((torch.zeros(3), frozen), (frozen, torch.zeros(3))):
+        for _ in range(4):
+            ops.batch_norm(input, torch.zeros(3), torch.ones(3), training=True)
+            with pytest.raises(repdl.RepDLError, match="is an inference tensor"):
+                ops.batch_norm(input, *statistics, training=True)
+    call: Any = ops.batch_norm
+    assert call.recordings
+
+
 def test_replay__in_place_with_gradients() -> None:
     call: Any = in_place(ops.mul)
     for _ in range(4):
@@ -158,6 +172,89 @@ def test_replay__in_place_of_numbers_that_are_compared() -> None:
         for _ in range(4):
             with pytest.raises(repdl.errors.ShapeError, match=r"min_val is -0.25, expected at most max_val = -0.5"):
                 torch.nn.functional.hardtanh_(given.clone(), -0.25, -0.5)
+
+
+def each(op: Any) -> Any:
+    """A call that has an op in place on each tensor but the last one."""
+
+    def call(*tensors: torch.Tensor) -> None:
+        for tensor in tensors[:-1]:
+            op(tensor, tensors[-1])
+
+    return replay.replayed_each_in_place(call)
+
+
+def test_replay__each_in_place() -> None:
+    call = each(in_place(ops.mul))
+    for n in range(4):
+        given, factor = [x(4, 5), x(7), x(())], x(())
+        expected = [ops.mul(t, factor) for t in given]
+        call(*given, factor)
+        for a, e in zip(given, expected):
+            assert_same_bits(a, e, str(n))
+            assert a._version == 1
+    assert call.recordings == 1
+
+
+def test_replay__each_in_place_looks_where_memory_lies() -> None:
+    call = each(in_place(ops.mul))
+    for _ in range(3):
+        call(x(4), x(4), x(4))
+    assert call.recordings == 1
+    for places in ((0, 2, 10), (0, 10, 2), (10, 0, 2), (0, 0, 10), (0, 10, 0)):
+        memory = x(20)
+        expected = memory.clone()
+        call(*(memory[i : i + 4] for i in places))
+        call.__wrapped__(*(expected[i : i + 4] for i in places))
+        assert_same_bits(memory, expected, str(places))
+    for _ in range(4):  # one tensor twice
+        twice, once, factor = x(4), x(4), x(4)
+        expected = ops.mul(ops.mul(twice, factor), factor)
+        call(twice, once, twice, factor)
+        assert_same_bits(twice, expected, "twice")
+
+
+def test_replay__each_in_place_of_what_is_seen_alone() -> None:
+    """Lists of which torch computes some, or all: nothing may be left out of a call that is run again."""
+    with repdl.enabled():
+        for _ in range(5):
+            floats, integers = [x(3), x(4)], [torch.tensor([2, 3]), torch.tensor([5])]
+            expected = [ops.mul(t, 2.0) for t in floats]
+            mixed = [floats[0], integers[0], floats[1], integers[1]]
+            torch._foreach_mul_(mixed, 2)
+            for a, e in zip(floats, expected):
+                assert_same_bits(a, e, "mixed")
+            assert [t.tolist() for t in integers] == [[4, 6], [10]]
+            torch._foreach_neg_(floats)
+            assert_same_bits(floats[0], -expected[0], "neg")
+            torch._foreach_zero_(mixed)
+            assert not any(t.any() for t in mixed)
+            torch._foreach_add_(mixed, 1)
+            assert all((t == 1).all() for t in mixed)
+
+
+def test_replay__each_in_place_of_a_tensor_of_inference_mode() -> None:
+    call = each(in_place(ops.mul))
+    with torch.inference_mode():
+        frozen = x(3)
+    for _ in range(4):
+        call(x(3), x(3), x(3))
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+            call(x(3), frozen, x(3))
+    assert call.recordings == 1
+
+
+def test_replay__each_in_place_with_gradients() -> None:
+    call = each(in_place(ops.mul))
+    for _ in range(4):
+        with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+            call(x(3).requires_grad_(), x(3))
+        given, factor = x(3), x(3).requires_grad_()
+        call(given, factor)
+        given.sum().backward()
+        assert factor.grad is not None
+        with torch.no_grad():
+            call(factor, x(3))
 
 
 def test_replay__enabled_optimizers_write_in_place() -> None:

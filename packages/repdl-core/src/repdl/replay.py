@@ -19,7 +19,7 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
@@ -75,11 +75,16 @@ class _Epoch:
 EPOCH = _Epoch()
 
 
-Within = tuple[torch.Tensor, int, int, int]
-"""An int64 tensor, two bounds and a value: every element is at least the first and less than the second, or the value.
+class Within(NamedTuple):
+    """What a check of values returns if it has nothing against an int64 tensor whose elements from `first` on
+    are at least `low` and less than `end`, or `other`.
+    """
 
-What a check of values returns if that is all that it asks for.
-"""
+    tensor: torch.Tensor
+    low: int
+    end: int
+    other: int
+    first: int = 0
 
 
 class Tape:
@@ -93,6 +98,7 @@ class Tape:
         self.checks: list[tuple[Callable[..., Any], Sequence[Any], Within | None]] = []
         self.changed: list[torch.Tensor] = []
         self.copies: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.written: list[tuple[torch.Tensor, torch.Tensor]] = []
         self.refused = False
 
     def add_constant(self, tensor: torch.Tensor, value: Any) -> None:
@@ -152,25 +158,36 @@ class Tape:
             for (kernel, arguments, outputs, *at), given in zip(self.steps, numbers.steps or ((),) * len(self.steps))
         )
 
-    def recording_in_place(self, tensors: Sequence[torch.Tensor], result: Any, numbers: Numbers) -> Any:
-        """A `Recording` of a call whose result goes into its first tensor, or None."""
-        if self.refused or self.changed or self.copies or self.derivatives or self.checks or len(self.steps) != 1:
+    def recording_in_place(
+        self, tensors: Sequence[torch.Tensor], pairs: Sequence[tuple[Any, Any]], result: int, numbers: Numbers
+    ) -> Any:
+        """A `Recording` of a call whose kernels each have a result that goes into one of its tensors, or None.
+
+        Args:
+            pairs: of each kernel that tensor, and the result.
+            result: what the call returns, as numbers of `Recording` say it.
+        """
+        if self.refused or self.changed or self.copies or self.derivatives or self.checks:
             return None
-        ((kernel, arguments, outputs, *_),) = self.steps
-        first, given = tensors[0], unique(tensors_of(arguments))
-        if not self._runs_at(tensors):
+        if len(self.steps) != len(pairs) or not self._has_kept() or not self._runs_at(tensors):
             return None
-        if kernel.layout != "in_place" or not self._has_kept() or outputs[0] is not result or not alike(result, first):
+        changed = [index_of(target, tensors) for target, _ in pairs]
+        if -1 in changed or len({*changed}) < len(pairs):
             return None
         sources = [*tensors, *self.constants]
-        places = {id(outputs[0]): (0, 0), **{id(t): place_of(t, sources) for t in given}}
+        given = unique(tensors_of(*(arguments for _, arguments, _, _, _ in self.steps)))
+        places = {id(t): place_of(t, sources) for t in given}
+        for (kernel, _, outputs, *_), (target, value), index in zip(self.steps, pairs, changed):
+            if kernel.layout != "in_place" or outputs[0] is not value or not alike(value, target):
+                return None
+            places[id(value)] = index, 0
         if None in places.values() or len(self.constants) > _native().MOST_TENSORS:
             return None
-        spans = tuple((i, extent(t), i == 0) for i, t in enumerate(tensors) if (i, 0) in places.values())
+        spans = tuple((i, extent(t), i in changed) for i, t in enumerate(tensors) if (i, 0) in places.values())
         if len(spans) < sum(place[0] < len(tensors) for place in {*places.values()}):  # type: ignore[index]
             return None  # one at an offset in another
         steps, constants = self._steps(places, numbers), tuple(self.constants)
-        return _native().Recording((), steps, (), constants, numbers.constants, -2, None, spans, (0,), ())
+        return _native().Recording((), steps, (), constants, numbers.constants, result, None, spans, (*changed,), ())
 
     def _differentiable(
         self, tensors: Sequence[torch.Tensor], result: Any
@@ -245,15 +262,15 @@ class Tape:
         return all(hasattr(step[0], "kept_2") for step in self.steps)
 
 
-def _range(within: Within | None, tensors: Sequence[torch.Tensor]) -> tuple[int, int, int, int, int] | None:
-    """(number of a tensor, how many values, bounds, value): C looks at them; None: the check itself does."""
+def _range(within: Within | None, tensors: Sequence[torch.Tensor]) -> tuple[int, ...] | None:
+    """(number of a tensor, how many values, bounds, value, first): C looks at them; None: the check itself does."""
     if within is None:
         return None
-    tensor, low, end, other = within
+    tensor, low, end, other, first = within
     index = index_of(tensor, tensors)
     if index < 0 or not is_on_host(tensor) or tensor.dtype != torch.int64 or not tensor.is_contiguous():
         return None
-    return index, tensor.numel(), low, end, other
+    return index, tensor.numel(), low, end, other, first
 
 
 class _Thread(threading.local):
@@ -267,7 +284,7 @@ THREAD = _Thread()
 def checked(check: Callable[..., Any], arguments: Sequence[Any], within: Within | None) -> None:
     """Where a check has read the values of tensors: it is part of a recording, and called again unless it holds that
     they are `within`, or those on a device, at which its kernels look."""
-    if THREAD.tape is not None and (within is None or is_on_host(within[0])):
+    if THREAD.tape is not None and (within is None or is_on_host(within.tensor)):
         THREAD.tape.checks.append((check, arguments, within))
 
 
@@ -286,6 +303,12 @@ def store(source: torch.Tensor, target: torch.Tensor) -> None:
         else:
             refuse()
     target.copy_(source)
+
+
+def wrote(target: torch.Tensor, result: torch.Tensor) -> None:
+    """Where a form in place has written a result into its tensor."""
+    if THREAD.tape is not None:
+        THREAD.tape.written.append((target, result))
 
 
 def changed(tensors: Sequence[torch.Tensor]) -> None:
@@ -337,8 +360,23 @@ def _record_in_place(
     tensors = unique(tensors_of(args, tuple(kwargs.values())))
     result, tape = _taped(function, args, kwargs)
     numbers = _free_numbers(function, args, kwargs, tape) if has_free_numbers else Numbers()
-    recording = False if numbers is None else tape.recording_in_place(tensors, result, numbers)
+    pairs = [(tensors[0], result)]
+    recording = False if numbers is None else tape.recording_in_place(tensors, pairs, -2, numbers)
     return write(args[0], result), recording
+
+
+def _record_each_in_place(
+    function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool, has_free_numbers: bool
+) -> tuple[Any, Any]:
+    """The same for `replayed_each_in_place`."""
+    tensors = unique(tensors_of(args))
+    if differentiates or any(t.is_inference() for t in tensors):
+        return function(*args, **kwargs), None
+    versions = [t._version for t in tensors]
+    result, tape = _taped(function, args, kwargs)
+    written = [target for target, _ in tape.written]
+    known = all(t._version == before + (index_of(t, written) >= 0) for t, before in zip(tensors, versions))
+    return result, tape.recording_in_place(tensors, tape.written, -1, Numbers()) if written and known else None
 
 
 def _free_numbers(function: Callable[..., Any], args: Any, kwargs: Any, tape: Tape) -> Numbers | None:
@@ -439,6 +477,12 @@ def replayed_in_place(
         return _record_in_place(compute, write, args, kwargs, has_free_numbers)
 
     return _replayed(function, record, getattr(compute, "has_free_numbers", False))
+
+
+def replayed_each_in_place(function: Function) -> Function:
+    """The same for a function that returns nothing and calls an op in place on some of its tensors, one after the
+    other; each says what it `wrote`."""
+    return _replayed(function, _record_each_in_place, False)
 
 
 def choice(test: str, function: Callable[..., Any], otherwise: Function) -> Function:

@@ -10,6 +10,7 @@ import torch
 from repdl import registry
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dtype, check_range, check_size
+from repdl.replay import Within
 
 STREAMS = 2**48
 """How many streams a seed has."""
@@ -24,8 +25,11 @@ def check_position(op: str, position: torch.Tensor) -> None:
     check_size(op, "position.shape", tuple(position.shape), (3,), "[seed, stream, offset]")
 
 
-def check_place(op: str, count: int, position: torch.Tensor) -> None:
-    """Raise unless the stream exists and has `count` numbers from the offset on; reads the values."""
+def check_place(op: str, count: int, position: torch.Tensor) -> Within | None:
+    """Raise unless the stream exists and has `count` numbers from the offset on; reads the values.
+
+    Returns bounds within which stream and offset always are right, though the latter may be more.
+    """
     _, stream, offset = position.tolist()
     check_range(op, 0 <= stream < STREAMS, lambda: f"position[1], the stream, is {stream}, expected 0 to 2**48 - 1")
     check_range(
@@ -36,6 +40,7 @@ def check_place(op: str, count: int, position: torch.Tensor) -> None:
             f"go on with another stream"
         ),
     )
+    return Within(position, 0, STREAMS, 0, first=1) if count <= NUMBERS - STREAMS else None
 
 
 def draw(
@@ -60,8 +65,8 @@ def draw(
         if check_options is not None:
             check_options(like, *given)
 
-    def check_values(like: torch.Tensor, position: torch.Tensor, *given: Any) -> None:
-        check_place(op, like.numel(), position)
+    def check_values(like: torch.Tensor, position: torch.Tensor, *given: Any) -> Within | None:
+        return check_place(op, like.numel(), position)
 
     return registry.define(
         op,

@@ -10,7 +10,7 @@ import torch
 
 from repdl.errors import UnsupportedError
 from repdl.overrides.functions import Row
-from repdl.replay import replayed, replayed_in_place
+from repdl.replay import replayed, replayed_each_in_place, replayed_in_place, wrote
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]
@@ -73,6 +73,7 @@ def in_place(function: Function) -> Function:
         if result.shape != self.shape:
             raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the shape {list(result.shape)}")
         _check_cast(result, self)
+        wrote(self, result)
         return self.copy_(result)
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -121,8 +122,8 @@ def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
             yield from _tensors(value)
 
 
-_AT_ONCE = 8
-"""How many elements of lists are one call, to be replayed."""
+_AT_ONCE, _MOST_ARGUMENTS = 24, 60
+"""How many elements of lists are one call, to be replayed, and how many tensors and numbers."""
 
 
 def for_each(packet: Any, lists: Sequence[bool], keyword: str | None, returns: bool) -> Function:
@@ -139,6 +140,11 @@ def for_each(packet: Any, lists: Sequence[bool], keyword: str | None, returns: b
     def several(width: int, *values: Any) -> tuple[Any, ...]:
         return tuple(packet(*values[i : i + width]) for i in range(0, len(values), width))
 
+    @replayed_each_in_place
+    def several_in_place(width: int, *values: Any) -> None:
+        for i in range(0, len(values), width):
+            packet(*values[i : i + width])
+
     def call(*args: Any, **kwargs: Any) -> Any:
         named = keyword if len(args) == len(lists) else None
         is_list = [*lists]
@@ -149,12 +155,16 @@ def for_each(packet: Any, lists: Sequence[bool], keyword: str | None, returns: b
         rows = zip(*(a if several else [a] * count for a, several in zip(args, is_list)))
         if named is not None:
             results = [packet(*row, **{named: last}) for *row, last in rows]
-        elif returns and not kwargs:
-            values = [value for row in rows for value in row]
-            step = _AT_ONCE * len(args)
-            results = [r for i in range(0, len(values), step) for r in several(len(args), *values[i : i + step])]
-        else:
+        elif kwargs:
             results = [packet(*row, **kwargs) for row in rows]
+        else:
+            values = [value for row in rows for value in row]
+            step = min(_AT_ONCE, _MOST_ARGUMENTS // len(args)) * len(args)
+            parts = [values[i : i + step] for i in range(0, len(values), step)]
+            if returns:
+                return [result for part in parts for result in several(len(args), *part)]
+            for part in parts:
+                several_in_place(len(args), *part)
         return results if returns else None
 
     return call

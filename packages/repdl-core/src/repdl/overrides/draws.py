@@ -8,20 +8,23 @@ generator that torch itself has drawn from before begins at the first number of 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
+from torch import _C
 
 from repdl import ops, random
 from repdl.errors import UnsupportedError
 from repdl.random._lock import ForkLock
-from repdl.random.generator import Generator
+from repdl.random.generator import Generator, check_left, check_transforms
 
 Tensor = torch.Tensor
-_LEFT, _STATE = 1, 3
-"""Of the 64-bit words of a generator's state: the seed, what is left, the next one, the state."""
+_READ, _WRITTEN, _WRITTEN_FROM = struct.Struct("=q16x5Q"), struct.Struct("=7Q"), 8
+"""Of the 64-bit words of a generator's state, which are the seed, what is left, the next one, the state: those that are
+read, and those that are written, from a byte on."""
+_POSITION = struct.Struct("=3q")
 _MARK = [0x5265_7044, 0x4C2D_6472, 0x6177_732E]
 """Behind the two words of the offset, in the state of torch's Mersenne Twister, which never draws meanwhile."""
 _FRESH = 1 << 32 | 1  # the words of a state are all to be made anew
@@ -40,14 +43,21 @@ class TorchNumbers(Generator):
         """As of `Generator`."""
         with _lock:
             state = self._source.get_state()
-            words = state.numpy().view(np.uint64)
-            if len(words) * 8 != _BYTES:
+            words: Any = state.numpy()
+            if words.nbytes != _BYTES:
                 raise UnsupportedError(f"repdl.enable: a generator of torch {torch.__version__} has an unknown state")
-            seed, _, _, high, low, *mark = words[: _STATE + 5].tolist()
-            self._set([(seed ^ 1 << 63) - (1 << 63), 0, high << 32 | low if mark == _MARK else 0, 0])
-            position = super().position(count)
+            seed, high, low, *mark = _READ.unpack_from(words)
+            offset = high << 32 | low if mark == _MARK else 0
+            if _C._len_torch_dispatch_stack():
+                self._set([seed, 0, offset, 0])
+                position = super().position(count)
+            else:
+                check_transforms()
+                check_left(count, offset)
+                position = torch.frombuffer(bytearray(_POSITION.pack(seed, 0, offset)), dtype=torch.int64)
             if count:
-                words[_LEFT : _STATE + 5] = _FRESH, 0, self.offset >> 32, self.offset & 0xFFFFFFFF, *_MARK
+                offset += count
+                _WRITTEN.pack_into(words, _WRITTEN_FROM, _FRESH, 0, offset >> 32, offset & 0xFFFFFFFF, *_MARK)
                 self._source.set_state(state)
         return position
 

@@ -47,17 +47,22 @@ def _advance(now: NDArray[np.int64], count: int) -> torch.Tensor:
                 "checkpoint, or for another generator, context_fn=repdl.random.save_positions"
             )
         offset = int(now[_OFFSET])
-        check_range(
-            "repdl.random",
-            0 <= count <= NUMBERS - 1 - offset,
-            lambda: (
-                f"count is {count}, expected 0 to {NUMBERS - 1 - offset}, as the generator's offset is {offset}; go on "
-                f"with a generator of another stream (spawn)"
-            ),
-        )
+        check_left(count, offset)
         position = torch.from_numpy(now[:_SPAWNS].copy())
         now[_OFFSET] = offset + count
     return position
+
+
+def check_left(count: int, offset: int) -> None:
+    """Raise unless a stream has that many numbers left."""
+    check_range(
+        "repdl.random",
+        0 <= count <= NUMBERS - 1 - offset,
+        lambda: (
+            f"count is {count}, expected 0 to {NUMBERS - 1 - offset}, as the generator's offset is {offset}; go on "
+            f"with a generator of another stream (spawn)"
+        ),
+    )
 
 
 _library.define("advance(Tensor(a!) state, SymInt count) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
@@ -164,8 +169,7 @@ class Generator:
         """
         if torch.compiler.is_compiling():
             return cast(torch.Tensor, torch.ops.repdl.advance(self._state, count))
-        if _C._functorch.peek_interpreter_stack() is not None:
-            _check_transforms()
+        check_transforms()
         if get_worker_info() is not None and self._process != os.getpid():
             raise UnsupportedError(
                 "repdl.random: a draw in a worker process of a DataLoader, of a generator from outside of it, so each "
@@ -261,8 +265,10 @@ def _signed(seed: int) -> int:
     return (seed ^ 1 << 63) - (1 << 63)
 
 
-def _check_transforms() -> None:
+def check_transforms() -> None:
     """Raise where `torch.vmap` would give each example the same draw, which nobody asked for."""
+    if _C._functorch.peek_interpreter_stack() is None:
+        return
     for level in _C._functorch.get_interpreter_stack() or ():
         if level.key() == _C._functorch.TransformType.Vmap:
             kind = _C._functorch.CVmapInterpreterPtr(level).randomness()

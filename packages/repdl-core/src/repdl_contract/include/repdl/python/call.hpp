@@ -119,6 +119,7 @@ inline Ref call_fast(CallObject& call, PyObject* const* given, Py_ssize_t count,
   const Ref kept(recording);  // another thread may forget it meanwhile
   const Recording& found = recording_of(recording);
   if (!found.has_constants(signature.seen_begin(), signature.tensors())) return Ref();
+  if (found.is_frozen(signature.tensors_begin())) return Ref();
   if (found.has_gradient()) return found.differentiate(recording, signature.tensors_begin());
   return found.run(signature.tensors_begin(), signature.seen_begin(), signature.tensors(), signature.numbers());
 }

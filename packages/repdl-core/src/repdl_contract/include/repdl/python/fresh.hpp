@@ -90,10 +90,15 @@ class Fresh {
     device_ = form.device_type;
     index_ = form.device_id;
     if (form.device_type == dlpack_cpu) {
-      bytes_ = static_cast<std::size_t>(form.bits / 8);
+      bytes_ = extent_ = static_cast<std::size_t>(form.bits / 8);
       for (const std::int64_t size : size_) bytes_ *= static_cast<std::size_t>(size);
+      for (std::size_t d = 0; d < size_.size(); ++d)
+        extent_ += static_cast<std::size_t>(form.bits / 8 * (std::max<std::int64_t>(size_[d], 1) - 1) * stride_[d]);
     }
   }
+
+  // Bytes from the first element to the end of the last one on the host; 0 on a device.
+  std::size_t extent() const { return extent_; }
 
   // A tensor, and its address.
   Ref make(void** address) const {
@@ -126,7 +131,7 @@ class Fresh {
   std::vector<std::int64_t> size_, stride_;
   DType dtype_ = DType::float32;
   std::int32_t device_ = 0, index_ = 0;
-  std::size_t bytes_ = 0;  // where they are the host's
+  std::size_t bytes_ = 0, extent_ = 0;  // where they are the host's
 };
 
 }  // namespace repdl::python

@@ -125,7 +125,7 @@ class Kept {
         *number = *numbers++;
       }
     }
-    constexpr std::int64_t few = 1024;
+    constexpr std::int64_t few = 4096;
     run_kernel(kernel_, given, threads, device, stream, like, true, elements_ <= few);
   }
 

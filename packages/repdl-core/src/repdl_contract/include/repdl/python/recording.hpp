@@ -13,7 +13,7 @@ namespace repdl::python {
 // Sources of memory are numbered: the tensors of the call, then new ones, then constants.
 class Recording {
  public:
-  static constexpr std::size_t most = 32;  // new tensors, or constants
+  static constexpr std::size_t most = 96;  // new tensors, or constants
 
   // What `repdl.replay` found out about a call, as it passes it to `Recording(...)`.
   Recording(PyObject* checks, PyObject* steps, PyObject* fresh, PyObject* constants, PyObject* free, PyObject* results,
@@ -57,6 +57,14 @@ class Recording {
         results_.push_back(number(PyTuple_GET_ITEM(results, i)));
     else
       results_.push_back(number(results));
+    for (std::size_t i = 0; i < fresh_.size(); ++i) {
+      const bool is_result =
+          std::find(results_.begin(), results_.end(), static_cast<std::ptrdiff_t>(i)) != results_.end();
+      const std::size_t bytes = (fresh_[i].extent() + alignment - 1) / alignment * alignment;
+      const bool is_scratch = !is_result && bytes > 0 && scratch_bytes_ + bytes <= most_scratch;
+      scratch_.push_back(is_scratch ? static_cast<std::ptrdiff_t>(scratch_bytes_) : -1);
+      if (is_scratch) scratch_bytes_ += bytes;
+    }
     if (gradient != Py_None) {
       gradient_.emplace_back(gradient);
       item_ = number(PyTuple_GET_ITEM(gradient, 2));
@@ -77,9 +85,14 @@ class Recording {
     void* base[Signature::most_tensors + 2 * most];
     std::size_t bases = 0;
     for (int i = 0; i < count; ++i) base[bases++] = static_cast<std::byte*>(seen[i].data) + seen[i].byte_offset;
-    if (!spans_.empty() && (is_shared(base) || is_frozen(tensor))) return Ref();
+    if (is_shared(base)) return Ref();
     Ref made[most];
-    for (std::size_t i = 0; i < fresh_.size(); ++i) made[i] = fresh_[i].make(&base[bases++]);
+    const std::unique_ptr<std::byte, Scratch> scratch(scratch_bytes_ > 0 ? Scratch::take(scratch_bytes_) : nullptr);
+    for (std::size_t i = 0; i < fresh_.size(); ++i, ++bases)
+      if (scratch_[i] < 0)
+        made[i] = fresh_[i].make(&base[bases]);
+      else
+        base[bases] = scratch.get() + scratch_[i];
     double element[most];  // or a float in its place
     for (const FreeConstant& constant : free_) {
       const double number = numbers[constant.number];
@@ -161,8 +174,28 @@ class Recording {
 
   bool has_gradient() const { return !gradient_.empty(); }
 
+  // Whether torch lets nobody write into one of the call's tensors that is written: one of inference mode, after it.
+  bool is_frozen(PyObject* const* tensor) const {
+    const TorchState& state = TorchState::get();
+    const auto is_inference = [&](std::size_t i) {
+      PyObject* target = tensor[has_gradient() ? gradient_[0].source(i) : i];
+      return checked(state.is_inference.ask(target).release()).get() == Py_True;
+    };
+    return std::any_of(changed_.begin(), changed_.end(), is_inference) &&
+           state.is_inference_mode.ask().get() != Py_True;
+  }
+
  private:
   static constexpr std::size_t most_addresses = Kept::most + Kept::most_tensors;
+
+  // Memory of the host for what is neither argument nor result, small enough that a tensor would cost more.
+  static constexpr std::size_t alignment = 64, most_scratch = std::size_t{1} << 18;
+  struct Scratch {
+    static std::byte* take(std::size_t bytes) {
+      return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{alignment}));
+    }
+    void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{alignment}); }
+  };
 
   // The tensor on whose device kernels run: the first that is not on the host, if there is one.
   static int leader(const DLTensor* seen, int count) {
@@ -219,14 +252,6 @@ class Recording {
     return false;
   }
 
-  // Whether torch lets nobody write into the first tensor that is written: one of inference mode, after it.
-  bool is_frozen(PyObject* const* tensor) const {
-    const TorchState& state = TorchState::get();
-    if (changed_.empty()) return false;
-    const Ref is_inference = checked(state.is_inference.ask(tensor[changed_.front()]).release());
-    return is_inference.get() == Py_True && state.is_inference_mode.ask().get() != Py_True;
-  }
-
   // Kernels write through addresses, which autograd does not see.
   void tell_autograd(PyObject* const* tensor) const {
     const Ref all = checked(PyTuple_New(static_cast<Py_ssize_t>(changed_.size())));
@@ -260,6 +285,9 @@ class Recording {
       return checked(PyObject_Vectorcall(function_.get(), given, count, nullptr));
     }
 
+    // Which tensor of the call an argument is.
+    std::size_t source(std::size_t argument) const { return static_cast<std::size_t>(arguments_[argument].first); }
+
    private:
     Ref function_;
     std::vector<std::pair<std::ptrdiff_t, Ref>> arguments_;
@@ -268,11 +296,11 @@ class Recording {
   // What a check asks of the values of a tensor, if that is all.
   class Range {
    public:
-    // (index of a tensor, how many values, bounds, value) or None
+    // (index of a tensor, how many values, bounds, value, the first that counts) or None
     explicit Range(PyObject* range) {
       if (range == Py_None) return;
-      std::int64_t* places[] = {&tensor_, &count_, &low_, &end_, &other_};
-      for (Py_ssize_t i = 0; i < 5; ++i) *places[i] = number(PyTuple_GET_ITEM(range, i));
+      std::int64_t* places[] = {&tensor_, &count_, &low_, &end_, &other_, &first_};
+      for (Py_ssize_t i = 0; i < 6; ++i) *places[i] = number(PyTuple_GET_ITEM(range, i));
     }
 
     // Whether it is known to come out well. Values lie one after the other, in the memory of the host.
@@ -282,12 +310,13 @@ class Recording {
       const auto* value =
           reinterpret_cast<const std::int64_t*>(static_cast<std::byte*>(tensor.data) + tensor.byte_offset);
       bool holds = true;
-      for (std::int64_t i = 0; i < count_; ++i) holds &= (value[i] >= low_ && value[i] < end_) || value[i] == other_;
+      for (std::int64_t i = first_; i < count_; ++i)
+        holds &= (value[i] >= low_ && value[i] < end_) || value[i] == other_;
       return holds;
     }
 
    private:
-    std::int64_t tensor_ = -1, count_ = 0, low_ = 0, end_ = 0, other_ = 0;
+    std::int64_t tensor_ = -1, count_ = 0, low_ = 0, end_ = 0, other_ = 0, first_ = 0;
   };
 
   struct Step {
@@ -355,6 +384,8 @@ class Recording {
 
   std::vector<Step> steps_;
   std::vector<Fresh> fresh_;
+  std::vector<std::ptrdiff_t> scratch_;  // where each of them is in the scratch memory; -1: a tensor
+  std::size_t scratch_bytes_ = 0;
   // A 0-D constant that is a number of the call.
   struct FreeConstant {
     std::size_t index, number;
@@ -382,7 +413,7 @@ class Recording {
   std::vector<std::ptrdiff_t> saved_, constant_;  // of autograd: tensors of the call, then outputs; -1: None
   Ref shared_;                                    // what the derivative needs
   std::vector<Span> spans_;                       // what may share no memory
-  std::vector<std::size_t> changed_;              // tensors of the call
+  std::vector<std::size_t> changed_;              // tensors of the call, or of its node of autograd
   std::vector<Copy> copies_;                      // after the kernels
   std::vector<std::pair<Callee, Range>> checks_;  // of the values of tensors
   std::vector<Callee> gradient_;                  // the autograd function, if there is one
