@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -178,3 +179,20 @@ def test_enable__ops_of_libraries_that_are_loaded_later_are_refused(tmp_path: Pa
     command = [sys.executable, "-c", LOADS, way, str(library)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.stdout == "[2.0, 2.0]\n", done.stderr
+
+
+def test_enable__kernels_of_others_that_come_and_go_between_sessions() -> None:
+    """What an op on integers calls is what torch has at the time."""
+    x = torch.tensor([3, 1, 2])
+    expected = [3, 4, 6]
+    for value in (7, 8):
+        library = torch.library.Library("aten", "IMPL")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that torch's kernel is replaced, once
+            library.impl("cumsum", lambda self, dim, value=value: torch.full_like(self, value), "CPU")
+        with repdl.enabled():
+            assert torch.cumsum(x, 0).tolist() == [value] * 3
+        library._destroy()
+        with repdl.enabled():
+            assert torch.cumsum(x, 0).tolist() == expected
+        assert torch.cumsum(x, 0).tolist() == expected

@@ -16,7 +16,7 @@ from repdl import ops
 from repdl.audit.kinds import Kind, kind_of, plain_name
 from repdl.errors import ArgumentError, UnsupportedError
 from repdl.overrides.functions import FUNCTIONS
-from repdl.overrides.kernels import kernels
+from repdl.overrides.kernels import Found, kernels
 
 __all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
@@ -175,7 +175,7 @@ def test_enable__refuses_other_layouts_on_gpus() -> None:
             library.impl("of_layouts", lambda x: x, key)
         refused = [
             key
-            for name, key, *_ in kernels("CUDA", "raise", torch._C._dispatch_get_all_op_names())
+            for name, key, *_ in kernels("CUDA", "raise", torch._C._dispatch_get_all_op_names(), Found())
             if name == "repdl_tests::of_layouts"
         ]
     assert refused == keys

@@ -43,22 +43,41 @@ _UNKNOWN = "not in the table of torch's ops (docs/torch-ops.md): nothing is know
 
 Kernel = tuple[str, str, Function, bool]
 """The name of an op, a key of the dispatcher, what is put there, and whether it asks for the keys of the call."""
-_found: dict[tuple[str, str, str], list[Kernel]] = {}
-"""Of torch's own ops, which stay what they are, by their name, device and what happens with uncovered ones."""
+_Key = tuple[str, str, str]
+"""The name of an op, a device, and what happens with uncovered ones."""
+_found: dict[_Key, list[Kernel]] = {}
+"""Of torch's own ops with torch's own kernels, which stay what they are."""
 
 
-def kernels(device: str, on_uncovered: str, names: Iterable[str]) -> Iterator[Kernel]:
+class Found:
+    """What was found out of torch's own ops, made before any of it is put into torch.
+
+    An op into which somebody has put a kernel by `torch.library`, which may be gone the next time, is looked at anew.
+    """
+
+    def __init__(self) -> None:
+        others = (key.split("/") for key in torch.library._impls)
+        self._changed = {f"aten::{name}" for namespace, name, *_ in others if namespace == "aten"}
+        self._here: dict[_Key, list[Kernel]] = {}
+
+    def of(self, key: _Key) -> dict[_Key, list[Kernel]]:
+        """Where it is kept."""
+        return self._here if key[0] in self._changed else _found
+
+
+def kernels(device: str, on_uncovered: str, names: Iterable[str], before: Found) -> Iterator[Kernel]:
     """What is put into torch for the ops of these names, as torch's dispatcher gives them."""
     refusals, registered = Refusals(on_uncovered), {op.overload.name() for op in OPS.values()}
     for name in names:
         namespace, _, rest = name.partition("::")
         if namespace in _NOT_COMPUTING or rest.startswith("sym_") or name in registered:
             continue
-        found = _found.get((name, device, on_uncovered))
+        key = name, device, on_uncovered
+        found = before.of(key).get(key)
         if found is None:
             found = [*_of(name, device, refusals), *_of_layouts(name, device, refusals)]
             if namespace == "aten":
-                _found[name, device, on_uncovered] = found
+                before.of(key)[key] = found
         yield from found
 
 
@@ -225,4 +244,4 @@ def _below_autograd(op: Any) -> Function:
     return call
 
 
-__all__ = ["Kernel", "kernels"]
+__all__ = ["Found", "Kernel", "kernels"]

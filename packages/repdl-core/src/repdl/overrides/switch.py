@@ -13,7 +13,7 @@ from torch import _C
 from repdl.contract import Contract, as_contract, default_contract, set_contract
 from repdl.errors import ArgumentError
 from repdl.overrides.children import Start, begun_by
-from repdl.overrides.kernels import kernels
+from repdl.overrides.kernels import Found, kernels
 from repdl.overrides.late import Library, watched
 from repdl.random._lock import ForkLock
 
@@ -30,6 +30,7 @@ class _Session:
         self._devices = ("CPU", "CUDA") if torch.cuda.is_available() else ("CPU",)
         self._libraries: dict[str, Library] = {}
         self._names: set[str] = set()
+        self._found = Found()
         self._places: set[tuple[str, str]] = set()
         with ExitStack() as stack:
             stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
@@ -64,7 +65,7 @@ class _Session:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that torch's kernels are replaced
             for device in self._devices if self._holds else ():
-                for name, key, kernel, with_keyset in kernels(device, self.on_uncovered, names):
+                for name, key, kernel, with_keyset in kernels(device, self.on_uncovered, names, self._found):
                     if (name, key) not in self._places:
                         self._places.add((name, key))
                         namespace, _, rest = name.partition("::")
