@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -93,6 +95,36 @@ def test_enable__padding_by_torchs_own_ops(name: str, mode: str, dims: int) -> N
         integers = getattr(torch.ops.aten, f"{name}_pad{dims}d")(torch.ones_like(x, dtype=torch.int64), padding)
     assert a.grad is not None and same(a.grad, b.grad)
     assert integers.shape == weight.shape
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_enable__nan_of_halves(dtype: torch.dtype) -> None:
+    """One NaN, in vectors and in the rest of a tensor, in every form."""
+    numbers = torch.tensor([math.nan, -math.nan, 1.5, -2.25, math.inf, -0.0, 0.0] * 9, dtype=dtype)
+    bits = numbers.view(torch.int16)
+    bits[7::7], bits[8::7] = -1, 0x7FFE  # other NaN
+    nan = numbers.isnan()
+    expected = torch.tensor(math.nan, dtype=dtype).view(torch.int16)
+    assert expected == {torch.bfloat16: 0x7FC0, torch.float16: 0x7E00}[dtype]
+    calls: dict[str, Callable[..., Any]] = {
+        **{name: getattr(torch, name) for name in ("neg", "floor", "ceil", "round", "trunc", "frac")},
+        **{f"{name}_": getattr(torch.Tensor, f"{name}_") for name in ("neg", "floor", "ceil", "round", "trunc")},
+        "out": lambda x: torch.floor(x, out=torch.empty(0, dtype=dtype)),
+        "list": lambda x: torch._foreach_neg([x])[0],
+        "list_": lambda x: (torch._foreach_round_([x]), x)[1],
+        "threshold_backward": lambda x: torch.ops.aten.threshold_backward(x, torch.ones_like(x), 0.0),
+    }
+    for name, call in calls.items():
+        plain = call(numbers.clone())
+        with repdl.enabled():
+            result = call(numbers.clone())
+        assert result.dtype is dtype
+        assert (result.view(torch.int16)[nan] == expected).all(), name
+        assert same(result[~nan], plain[~nan]), name
+    x = numbers.clone().requires_grad_()
+    with repdl.enabled():
+        (-x).sum().backward()
+    assert x.grad is not None and (x.grad == -1).all()
 
 
 def test_enable__numbers_of_a_seed() -> None:

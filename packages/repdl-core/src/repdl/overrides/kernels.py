@@ -20,6 +20,7 @@ from torch import _C
 from repdl.audit.judge import CONDITIONS, REASONS
 from repdl.audit.kinds import Kind, kind_of, plain_name
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError
+from repdl.overrides import nans
 from repdl.overrides.binding import bound, for_each, in_place, into
 from repdl.overrides.conversions import SOURCES, defined
 from repdl.overrides.functions import FUNCTIONS, Row
@@ -105,6 +106,11 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
     elif plain in SOURCES:
         op = overload(name)
         yield name, device, defined(op, TorchKernel(op, device)), True
+    elif plain in nans.OPS:
+        op = overload(name)
+        original = TorchKernel(op, device)
+        judged = refusals.judged(op, original) if plain in CONDITIONS else original.boxed
+        yield name, device, nans.canonical(judged), True
     elif plain in CONDITIONS or plain == "sgn" or kind is Kind.INTEGER:
         op = overload(name)
         yield name, device, refusals.judged(op, TorchKernel(op, device)), True
