@@ -86,13 +86,12 @@ class Recording {
     std::size_t bases = 0;
     for (int i = 0; i < count; ++i) base[bases++] = static_cast<std::byte*>(seen[i].data) + seen[i].byte_offset;
     if (is_shared(base)) return Ref();
-    Ref made[most];
+    Made made;
     const std::unique_ptr<std::byte, Scratch> scratch(scratch_bytes_ > 0 ? Scratch::take(scratch_bytes_) : nullptr);
-    for (std::size_t i = 0; i < fresh_.size(); ++i, ++bases)
-      if (scratch_[i] < 0)
-        made[i] = fresh_[i].make(&base[bases]);
-      else
-        base[bases] = scratch.get() + scratch_[i];
+    for (std::size_t i = 0; i < fresh_.size(); ++i, ++bases) {
+      base[bases] = scratch.get() + std::max<std::ptrdiff_t>(scratch_[i], 0);
+      made.add(scratch_[i] < 0 ? fresh_[i].make(&base[bases]) : Ref());
+    }
     double element[most];  // or a float in its place
     for (const FreeConstant& constant : free_) {
       const double number = numbers[constant.number];
@@ -128,7 +127,7 @@ class Recording {
                     static_cast<std::byte*>(base[copy.target]));
       else
         checked(PyObject_CallMethodOneArg(tensor[copy.target], TorchState::get().copy,
-                                          made[copy.source - static_cast<std::size_t>(count)].get()));
+                                          made.tensor[copy.source - static_cast<std::size_t>(count)]));
     if (!changed_.empty()) tell_autograd(tensor);
     if (!several_) return result(tensor, made, results_[0]);
     Ref tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(results_.size())));
@@ -188,6 +187,20 @@ class Recording {
  private:
   static constexpr std::size_t most_addresses = Kept::most + Kept::most_tensors;
 
+  // The new tensors of a call; null for one that is scratch memory.
+  struct Made {
+    PyObject* tensor[most];  // the first `count`
+    std::size_t count = 0;
+
+    Made() = default;
+    Made(const Made&) = delete;
+    Made& operator=(const Made&) = delete;
+    ~Made() {
+      while (count > 0) Py_XDECREF(tensor[--count]);
+    }
+    void add(Ref object) { tensor[count++] = object.release(); }
+  };
+
   // Memory of the host for what is neither argument nor result, small enough that a tensor would cost more.
   static constexpr std::size_t alignment = 64, most_scratch = std::size_t{1} << 18;
   struct Scratch {
@@ -213,8 +226,8 @@ class Recording {
     return stream;
   }
 
-  static Ref result(PyObject* const* tensor, const Ref* made, std::ptrdiff_t index) {
-    return owned(index >= 0 ? made[index].get() : index == -1 ? Py_None : tensor[-2 - index]);
+  static Ref result(PyObject* const* tensor, const Made& made, std::ptrdiff_t index) {
+    return owned(index >= 0 ? made.tensor[index] : index == -1 ? Py_None : tensor[-2 - index]);
   }
 
   // Memory of a tensor of the call, from its address on.
