@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.autograd.graph import get_gradient_edge
@@ -46,6 +46,29 @@ def unique(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 def floats_of(values: Sequence[Any]) -> list[tuple[int, float]]:
     return [(i, value) for i, value in enumerate(values) if type(value) is float]
+
+
+class Within(NamedTuple):
+    """What a check of values returns if it has nothing against an int64 tensor whose elements from `first` on
+    are at least `low` and less than `end`, or `other`.
+    """
+
+    tensor: torch.Tensor
+    low: int
+    end: int
+    other: int
+    first: int = 0
+
+
+def range_of(within: Within | None, tensors: Sequence[torch.Tensor]) -> tuple[int, ...] | None:
+    """(number of a tensor, how many values, bounds, value, first): C looks at them; None: the check itself does."""
+    if within is None:
+        return None
+    tensor, low, end, other, first = within
+    index = index_of(tensor, tensors)
+    if index < 0 or not is_on_host(tensor) or tensor.dtype != torch.int64 or not tensor.is_contiguous():
+        return None
+    return index, tensor.numel(), low, end, other, first
 
 
 def alike(a: torch.Tensor, b: torch.Tensor) -> bool:

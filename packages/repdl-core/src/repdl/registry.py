@@ -22,7 +22,8 @@ from repdl.backend import BACKENDS, Backend
 from repdl.derivative import autograd_kernel, batching_rule, opaque
 from repdl.dtypes import HALF, Dtypes, Storage
 from repdl.errors import DeviceError, NameTakenError, UnsupportedError
-from repdl.replay import Within, changed, checked, replayed, replayed_update
+from repdl.places import Within
+from repdl.replay import changed, checked, replayed, replayed_update
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def define(
         check: raises for arguments outside the contract; runs before any kernel, fake ones too.
         check_values: the same where the values of tensors decide; not run on fake tensors. Of those on a device it
             reads none: kernels look at their indices themselves (`ops/_index.py`). Returns `Within` bounds
-            (`repdl.replay`) if nothing else is asked of the values, else None.
+            (`repdl.places`) if nothing else is asked of the values, else None.
         fake: returns empty outputs of the right shape and dtype.
         setup_context, backward: as in `torch.library.register_autograd`. Without them
             the op is marked as not differentiable and a backward through it raises,

@@ -19,12 +19,13 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 from repdl.free_numbers import Numbers, numbers_of
 from repdl.places import (
+    Within,
     alike,
     as_template,
     device_of,
@@ -36,6 +37,7 @@ from repdl.places import (
     is_reshaped,
     place_of,
     prototype_of,
+    range_of,
     result_of,
     tensors_of,
     unique,
@@ -73,18 +75,6 @@ class _Epoch:
 
 
 EPOCH = _Epoch()
-
-
-class Within(NamedTuple):
-    """What a check of values returns if it has nothing against an int64 tensor whose elements from `first` on
-    are at least `low` and less than `end`, or `other`.
-    """
-
-    tensor: torch.Tensor
-    low: int
-    end: int
-    other: int
-    first: int = 0
 
 
 class Tape:
@@ -133,7 +123,7 @@ class Tape:
         given = tensors_of(*(arguments for _, arguments, _, _, _ in self.steps))
         places = {id(t): place_of(t, sources) for t in (*given, *written)}
         checks = tuple(
-            (c, as_template(arguments, tensors), _range(within, tensors)) for c, arguments, within in self.checks
+            (c, as_template(arguments, tensors), range_of(within, tensors)) for c, arguments, within in self.checks
         )
         if None in places.values() or any(template is None for _, template, _ in checks):
             return None
@@ -260,17 +250,6 @@ class Tape:
     def _has_kept(self) -> bool:
         """Whether all kernels are built with this version of the kit."""
         return all(hasattr(step[0], "kept_2") for step in self.steps)
-
-
-def _range(within: Within | None, tensors: Sequence[torch.Tensor]) -> tuple[int, ...] | None:
-    """(number of a tensor, how many values, bounds, value, first): C looks at them; None: the check itself does."""
-    if within is None:
-        return None
-    tensor, low, end, other, first = within
-    index = index_of(tensor, tensors)
-    if index < 0 or not is_on_host(tensor) or tensor.dtype != torch.int64 or not tensor.is_contiguous():
-        return None
-    return index, tensor.numel(), low, end, other, first
 
 
 class _Thread(threading.local):

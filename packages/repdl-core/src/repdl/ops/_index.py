@@ -9,7 +9,8 @@ import torch
 from torch._C import _functorch
 
 from repdl.errors import check, check_dtype, check_range, check_size, check_tensor_or_none
-from repdl.replay import Within, refuse
+from repdl.places import Within
+from repdl.replay import refuse
 
 FEW = 128
 """Up to so many values a list costs less than a call of torch."""

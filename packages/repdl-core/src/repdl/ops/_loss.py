@@ -18,7 +18,8 @@ from repdl.errors import (
     check_tensor_or_none,
 )
 from repdl.ops._index import check_index, is_readable, left_to_device
-from repdl.replay import Within, refuse
+from repdl.places import Within
+from repdl.replay import refuse
 
 REDUCTIONS = ("none", "mean", "sum")
 

@@ -10,7 +10,7 @@ import torch
 from repdl import registry
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dtype, check_range, check_size
-from repdl.replay import Within
+from repdl.places import Within
 
 STREAMS = 2**48
 """How many streams a seed has."""

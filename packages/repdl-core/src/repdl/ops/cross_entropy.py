@@ -27,7 +27,8 @@ from repdl.ops.nll_loss import nll_loss
 from repdl.ops.softmax import log_softmax
 from repdl.ops.sum import mean, sum
 from repdl.ops.unary import neg
-from repdl.replay import Within, replayed
+from repdl.places import Within
+from repdl.replay import replayed
 
 __all__ = ["cross_entropy"]
 

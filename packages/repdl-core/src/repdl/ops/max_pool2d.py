@@ -12,7 +12,8 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, as_pair, check, check_bool, check_dim, check_dtype, check_size, check_tensor
 from repdl.ops._index import check_index
-from repdl.replay import Within, replayed
+from repdl.places import Within
+from repdl.replay import replayed
 
 __all__ = ["max_pool2d"]
 

@@ -12,7 +12,8 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dtype, check_size
 from repdl.ops._loss import check_arguments, check_deprecated, check_no_grad, check_targets, class_loss_checks
-from repdl.replay import Within, replayed
+from repdl.places import Within
+from repdl.replay import replayed
 
 __all__ = ["nll_loss"]
 
