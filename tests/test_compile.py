@@ -9,6 +9,7 @@ import itertools
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
@@ -42,7 +43,11 @@ SMOOTHING = {"lenet": 0.0, "mlp": 0.1}
 
 EVERY = list(
     itertools.product(
-        MODELS, ("SGD", "Adam", "RMSprop"), ("eager", "aot_eager", "inductor"), (False, True, None), ("model", "step")
+        MODELS,
+        ("SGD", "Adam", "RMSprop"),
+        ("eager", "aot_eager", "inductor", "repdl"),
+        (False, True, None),
+        ("model", "step"),
     )
 )
 SAMPLE = {
@@ -52,6 +57,8 @@ SAMPLE = {
     ("mlp", "Adam", "aot_eager", None, "step"),
     ("mlp", "Adam", "inductor", True, "step"),
     ("mlp", "RMSprop", "aot_eager", True, "step"),
+    ("lenet", "Adam", "repdl", None, "model"),
+    ("mlp", "SGD", "repdl", True, "step"),
 }
 
 
@@ -100,6 +107,29 @@ def test_compile__trains_to_the_same_bits(
         return torch.compile(f, backend=backend, dynamic=dynamic)
 
     assert train(model, optimizer, wrap, what) == expected(model, optimizer)
+
+
+def test_compile__a_converted_model_is_refused_in_its_graph() -> None:
+    """By the backend "repdl", which needs no call before, and does not warn."""
+
+    class Model(torch.nn.Module):
+        def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+            super().__init__()
+            self.layer, self.function = torch.nn.Linear(3, 3), function
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.function(self.layer(x))
+
+    x = uniform(1, 4, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = repdl.from_torch_module(Model(lambda y: repdl.ops.softmax(y, 1) + 1))
+        found = torch.compile(model, backend="repdl", fullgraph=True)(x)
+        refused = repdl.from_torch_module(torch.nn.Sequential(Model(lambda y: y.softmax(1))))
+        with pytest.raises(repdl.errors.UnsupportedError) as raised:
+            torch.compile(refused, backend="repdl", fullgraph=True)(x)
+    assert torch.equal(found, model(x))
+    assert "aten._softmax.default in 0, " in str(raised.value) and str(raised.value).endswith("use repdl.ops.softmax")
 
 
 def test_compile__memory_of_temporaries() -> None:

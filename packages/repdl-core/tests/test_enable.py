@@ -208,15 +208,6 @@ def test_enable__derivatives_of_what_moves_data() -> None:
         assert given.tolist() == [0, 4, 3, 0]
 
 
-def test_enable__what_is_compiled_runs_uncompiled() -> None:
-    x = values(1000)
-    compiled = torch.compile(lambda t: t.sum() * 3, backend="eager", fullgraph=True)
-    compiled(x)
-    with repdl.enabled():
-        assert same(compiled(x), ops.mul(ops.sum(x), 3))
-    assert torch._dynamo.eval_frame._stance.stance == "default"
-
-
 def test_enable__scaled_gradients() -> None:
     def scaled(scaler: Any, weight: torch.Tensor, factor: float) -> None:
         optimizer.zero_grad()

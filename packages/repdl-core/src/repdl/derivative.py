@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from types import FunctionType, SimpleNamespace
+from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -34,8 +34,7 @@ def opaque(function: Function) -> Function:
     """
     assert isinstance(function, FunctionType)
     if hasattr(eval_frame, "set_code_exec_strategy"):
-        skip = eval_frame._FrameAction.SKIP
-        eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(skip, skip))
+        hide([function.__code__])
         return function
 
     def run(*args: Any) -> Any:  # torch 2.6: Dynamo is switched off by hand
@@ -47,6 +46,14 @@ def opaque(function: Function) -> Function:
 
     eval_frame.skip_code(run.__code__)  # type: ignore[attr-defined]
     return run
+
+
+def hide(codes: Iterable[CodeType], hidden: bool = True) -> None:
+    """Have Dynamo neither compile calls of `codes` nor look into what they call, or do so again."""
+    if hasattr(eval_frame, "set_code_exec_strategy"):  # not in torch 2.6
+        action = eval_frame._FrameAction.SKIP if hidden else eval_frame._FrameAction.DEFAULT
+        for code in codes:
+            eval_frame.set_code_exec_strategy(code, eval_frame._FrameExecStrategy(action, action))
 
 
 def _any_requires_grad(*args: Any) -> bool:

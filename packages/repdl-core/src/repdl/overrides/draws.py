@@ -41,6 +41,18 @@ class TorchNumbers(Generator):
 
     def position(self, count: int) -> Tensor:
         """As of `Generator`."""
+        if _C._len_torch_dispatch_stack():  # traced, perhaps: an op, which stays where it is among the others
+            if self is _default:
+                return torch.ops.repdl.torchs_position(count)  # type: ignore[no-any-return]
+            if _C._get_dispatch_mode(_C._TorchDispatchModeKey.PROXY) is not None:
+                raise UnsupportedError(
+                    "torch.compile: a draw from a torch.Generator in compiled code, expected torch's default one; or "
+                    "draw before the compiled code, and pass it the numbers"
+                )
+        return self.taken(count)
+
+    def taken(self, count: int) -> Tensor:
+        """The same, here and now."""
         with _lock:
             state = self._source.get_state()
             words: Any = state.numpy()
@@ -63,6 +75,12 @@ class TorchNumbers(Generator):
 
 
 _default = TorchNumbers(torch.default_generator)
+_library = torch.library.Library("repdl", "FRAGMENT")
+_library.define("torchs_position(SymInt count) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+_library.impl("torchs_position", lambda count: _default.taken(count), "CompositeExplicitAutograd")
+torch.library.register_fake(
+    "repdl::torchs_position", lambda count: torch.empty(3, dtype=torch.int64, device="cpu"), lib=_library
+)
 
 
 def torchs(given: torch.Generator | None) -> Generator:

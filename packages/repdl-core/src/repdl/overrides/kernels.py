@@ -8,10 +8,12 @@ nothing, unless RepDL has a function of its own for it. All others are refused.
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import entry_points
+from types import CodeType
 from typing import Any
 
 import torch
@@ -41,6 +43,9 @@ _LAYOUTS = {
 _COMPOSED = frozenset({"rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "allclose"})
 """Ops that torch composes of others without saying so to its dispatcher: numbers are drawn into an empty tensor."""
 _UNKNOWN = "not in the table of torch's ops (docs/torch-ops.md): nothing is known of it"
+
+ENTERED: set[CodeType] = set()
+"""What torch's dispatcher calls of Python while `repdl.enable()` holds."""
 
 Kernel = tuple[str, str, Function, bool]
 """The name of an op, a key of the dispatcher, what is put there, and whether it asks for the keys of the call."""
@@ -77,6 +82,8 @@ def kernels(device: str, on_uncovered: str, names: Iterable[str], before: Found)
         found = before.of(key).get(key)
         if found is None:
             found = [*_of(name, device, refusals), *_of_layouts(name, device, refusals)]
+            for _, _, function, _ in found:
+                _note_entered(function)
             if namespace == "aten":
                 before.of(key)[key] = found
         yield from found
@@ -125,6 +132,14 @@ def _of_layouts(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
     for key in _LAYOUTS[device]:
         if _C._dispatch_has_kernel_for_dispatch_key(name, key):
             yield name, key, refusals.kernel(name, key, f"computes with tensors of another layout ({key})"), True
+
+
+def is_computed(name: str) -> bool:
+    """Whether RepDL computes an op of this name while `repdl.enable()` holds, or torch composes it of others."""
+    namespace, plain = name.partition("::")[0], plain_name(name)
+    if _is_composed(name) or plain in _COMPOSED or plain in SOURCES:
+        return True
+    return namespace == "aten" and _row(name, plain) is not None
 
 
 def _is_composed(name: str) -> bool:
@@ -210,6 +225,7 @@ def _chosen(name: str, row: Row, otherwise: Function | None) -> Function:
     A row of integers has it too: its function may call the op itself.
     """
     function, integers = row.function, row.integers
+    _note_entered(function)
     if otherwise is None:
         return function
 
@@ -229,7 +245,14 @@ def _chosen(name: str, row: Row, otherwise: Function | None) -> Function:
         finally:
             _THREAD.computing.discard(name)
 
+    _note_entered(call)
     return choice("floating", function, call if integers else choice("whole", otherwise, call))
+
+
+def _note_entered(function: Function) -> None:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is not None:
+        ENTERED.add(code)
 
 
 def _without_gradients(function: Function) -> Function:
@@ -250,4 +273,4 @@ def _below_autograd(op: Any) -> Function:
     return call
 
 
-__all__ = ["Found", "Kernel", "kernels"]
+__all__ = ["ENTERED", "Found", "Kernel", "is_computed", "kernels"]

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 import torch
 from torch import _C
 
+from repdl.compiling.stance import only_ours
 from repdl.contract import Contract, as_contract, default_contract, set_contract
+from repdl.derivative import hide
 from repdl.errors import ArgumentError
 from repdl.overrides.children import Start, begun_by
-from repdl.overrides.kernels import Found, kernels
+from repdl.overrides.kernels import ENTERED, Found, kernels
 from repdl.overrides.late import Library, watched
+from repdl.overrides.torchs import forget_kernels
 from repdl.random._lock import ForkLock
 
 ON_UNCOVERED = "raise", "warn"
@@ -35,11 +38,11 @@ class _Session:
         with ExitStack() as stack:
             stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
             torch.backends.mha.set_fastpath_enabled(False)
-            # Code that torch.compile makes calls no kernels of the dispatcher.
-            stack.push(torch.compiler.set_stance("force_eager"))
+            stack.enter_context(only_ours(on_uncovered))
             stack.enter_context(begun_by(_start))
             stack.callback(self._take_out)
             stack.enter_context(watched(self._put_new, self._put_late))
+            stack.callback(hide, ENTERED, False)
             self._put_new()
             self._undone = stack.pop_all()
 
@@ -70,6 +73,8 @@ class _Session:
                         self._places.add((name, key))
                         namespace, _, rest = name.partition("::")
                         _impl(self._library(namespace), rest, kernel, key, with_keyset=with_keyset)
+        forget_kernels()
+        hide(ENTERED if self._holds else ())  # where a graph of torch.compile breaks, Dynamo looks at all that runs
 
     def _library(self, namespace: str) -> Library:
         if namespace not in self._libraries:
@@ -80,6 +85,7 @@ class _Session:
         self._holds = False  # for a thread that has waited to say what came
         while self._libraries:
             self._libraries.popitem()[1]._destroy()
+        forget_kernels()
 
 
 @dataclass(eq=False)
@@ -153,7 +159,8 @@ def enable(contract: Contract | str | None = None, on_uncovered: str = "raise") 
     Every op of torch that the program reaches, in the forward and the backward pass and in optimizers, is computed by
     RepDL's function for it, with the bits that a converted model has; what moves data or is exact stays torch's;
     anything else raises. Random numbers are those of `repdl.random` from the seed of torch's generators. What
-    `torch.compile` has compiled or would compile runs uncompiled.
+    `torch.compile` compiles for the backend "repdl" has the same bits; what it has compiled or would compile for
+    others runs uncompiled, with a warning.
 
     Args:
         contract: the contract to compute by; None: the one that is set.

@@ -18,6 +18,13 @@ def overload(name: str) -> Any:
     return getattr(getattr(getattr(torch.ops, namespace), packet), which or "default")
 
 
+def forget_kernels() -> None:
+    """What torch's Python keeps of where an op's kernels are, once there are others: it would call one that is gone."""
+    for op in list(torch._ops.get_cached_ops()):
+        op._dispatch_cache.clear()
+    torch._ops.reset_cached_ops()
+
+
 class TorchKernel:
     """The kernel that torch had for an op at a key of its dispatcher, before another one was put there."""
 
@@ -49,4 +56,4 @@ def _tensor(value: Any, args: tuple[Any, ...]) -> Any:
 
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
-__all__ = ["TorchKernel", "overload"]
+__all__ = ["TorchKernel", "forget_kernels", "overload"]

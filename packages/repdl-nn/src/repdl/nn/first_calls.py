@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from repdl.audit import Report, Row, Watch, watching
 from repdl.audit.place import sequence_number
+from repdl.compiling import is_traced
 from repdl.errors import UnsupportedError
 from repdl.nn.backward_watch import BackwardWatch
 from repdl.nn.call_kind import Kind, call_kind
@@ -263,7 +264,7 @@ def has_code(model: torch.nn.Module) -> bool:
 def _compiled(number: str, training: bool, gradients: bool) -> None:
     """While torch.compile traces a call. What it makes of the model is not watched, so its mode should be known."""
     check = _known.get(number)
-    if check is None or not check.code:
+    if check is None or not check.code or is_traced():  # which refuses in the graph itself
         return
     if (training, gradients) not in {kind[:2] for kind in check._watches}:
         mode = "training" if training else "eval"
@@ -277,9 +278,9 @@ def _compiled(number: str, training: bool, gradients: bool) -> None:
     if check._fuses and not getattr(config, "emulate_precision_casts", False):
         warnings.warn(
             "a model converted by from_torch_module adds or multiplies halves, or on a GPU, by torch's own ops, which "
-            "torch.compile fuses: it leaves out roundings, so that the bits are others than without. Call functions of "
-            "repdl.ops there (add, mul, ...), which it leaves as they are, or, for halves on a CPU, set "
-            "torch._inductor.config.emulate_precision_casts = True",
+            "torch.compile fuses: it leaves out roundings, so that the bits are others than without. Pass "
+            'backend="repdl", call functions of repdl.ops there (add, mul, ...), which it leaves as they are, or, for '
+            "halves on a CPU, set torch._inductor.config.emulate_precision_casts = True",
             stacklevel=2,
         )
 

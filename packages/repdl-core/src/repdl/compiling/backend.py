@@ -1,0 +1,124 @@
+"""The backend that torch knows as "repdl": autograd's forward and backward graph, run as they were traced.
+
+Nothing is fused, reordered or computed twice: each op of the graph is a call of the dispatcher, with the kernel that it
+has there without `torch.compile`, so the bits are those of the program that is not compiled.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import GraphModule
+
+from repdl.compiling import state
+from repdl.compiling.checking import check
+from repdl.compiling.constants import fold
+from repdl.compiling.parts import draw_once, partition
+from repdl.registry import OPS, functions
+
+Function = Callable[..., Any]
+
+
+def compile_graph(graph: GraphModule, inputs: Sequence[Any]) -> Function:
+    """What `torch.compile` runs in the place of a graph that Dynamo has traced.
+
+    Raises:
+        UnsupportedError: at each call, if the graph has an op, forward or backward, that is not reproducible.
+    """
+    from torch._dynamo.backends.common import aot_autograd
+    from torch._functorch import config as functorch
+    from torch._functorch._aot_autograd.utils import make_boxed_func
+    from torch._inductor import config
+
+    _guard()
+    held = state.now()
+    refusals: list[Exception] = []
+
+    def forward(module: GraphModule, _: Sequence[Any]) -> Function:
+        check(module, state.UNCOVERED)
+        fold(module)
+        call_fast(module)
+        return make_boxed_func(module.forward)  # type: ignore[no-any-return]
+
+    def backward(module: GraphModule, inputs: Sequence[Any]) -> Function:
+        draw_once(module)
+        return forward(module, inputs)
+
+    def kept(compiler: Function) -> Function:
+        """Dynamo would make an error of its own of one that it sees."""
+
+        def compile_part(module: GraphModule, inputs: Sequence[Any]) -> Function:
+            try:
+                return compiler(module, inputs)  # type: ignore[no-any-return]
+            except Exception as error:
+                refusals.append(error)
+                return make_boxed_func(module.forward)  # type: ignore[no-any-return]
+
+        return compile_part
+
+    tracing = aot_autograd(fw_compiler=kept(forward), bw_compiler=kept(backward), partition_fn=partition)
+    # Draws stay where they are, also those that nothing takes; the backward graph is refused before the forward runs.
+    with config.patch(fallback_random=True), functorch.patch(force_non_lazy_backward_lowering=True):
+        compiled = tracing(graph, inputs)
+
+    def run(*args: Any) -> Any:
+        if refusals:
+            raise refusals[0]
+        if state.now() != held:  # a block of another contract in this thread, which no guard sees
+            return graph(*args)
+        return compiled(*args)
+
+    return torch._dynamo.disable(run, reason="a graph of RepDL")
+
+
+def is_traced() -> bool:
+    """Whether what Dynamo traces now is for this backend."""
+    from torch._dynamo.eval_frame import innermost_backend
+    from torch._dynamo.symbolic_convert import InstructionTranslator
+
+    backend: Any = InstructionTranslator.current_tx().output.compiler_fn
+    return is_ours(innermost_backend(backend))
+
+
+def is_ours(backend: Any) -> bool:
+    """Whether a backend, as Dynamo holds it, is this one."""
+    return getattr(backend, "compiler_fn", backend) is compile_graph
+
+
+def call_fast(graph: GraphModule) -> None:
+    """Have registered ops called as derivatives call them, which later calls of a signature replay."""
+    for node in graph.graph.nodes:
+        op = OPS.get(node.target._opname) if isinstance(node.target, OpOverload) else None
+        if op is not None and op.overload is node.target:
+            node.target = _fast(op.name)
+    graph.recompile()
+
+
+@functools.cache
+def _fast(name: str) -> Function:
+    function = getattr(functions, name)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    call.__name__ = name  # in the code of graphs
+    return call
+
+
+def _guard() -> None:
+    """Have what Dynamo is compiling hold for the state as it is now."""
+    from torch._dynamo.guards import GuardBuilder, install_guard
+    from torch._dynamo.source import AttrSource
+    from torch._dynamo.symbolic_convert import InstructionTranslator
+
+    translator = InstructionTranslator.current_tx()
+    uncovered = AttrSource(translator.import_source(state.__name__), "UNCOVERED")
+    contract = AttrSource(AttrSource(translator.import_source("repdl.contract"), "_setting"), "default")
+    install_guard(*(source.make_guard(GuardBuilder.EQUALS_MATCH) for source in (uncovered, contract)))
+
+
+__all__ = ["compile_graph", "is_ours", "is_traced"]

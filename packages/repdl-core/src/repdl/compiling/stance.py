@@ -1,0 +1,116 @@
+"""Which code Dynamo compiles while `repdl.enable()` holds: that for the backend "repdl", and no other.
+
+Other backends make code of their own of torch's ops, with other bits. What they are asked to compile runs uncompiled:
+programs and libraries ask for speed, not for other bits. A warning says so, once a backend.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch._dynamo import config, eval_frame
+from torch._dynamo.exc import unimplemented
+from torch._dynamo.variables.optimizer import OptimizerVariable
+from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
+
+from repdl.compiling import state
+from repdl.compiling.backend import is_ours
+from repdl.derivative import hide
+
+_REWRITTEN = "addcdiv", "_foreach_lerp_"
+"""Functions of torch that Dynamo takes apart, into others with other bits."""
+_SETTINGS = {"enable_dynamo_decompositions": False, "allow_rnn": True}
+_SETTINGS = {name: value for name, value in _SETTINGS.items() if hasattr(config, name)}  # of this version of torch
+_STEP = torch.optim.Optimizer.profile_hook_step(lambda: None).__code__
+"""What every step of an optimizer is called from."""
+
+
+@contextmanager
+def only_ours(on_uncovered: str) -> Iterator[None]:
+    """Until the end of the block, in all threads, code is compiled for "repdl" alone, and as ops are while it holds.
+
+    Raises:
+        RuntimeError: in a function that is compiled, as other backends would go on in it.
+    """
+    stance, warned = eval_frame._callback_from_stance, {"eager"}  # which makes no code
+
+    def chosen(callback: Any) -> Any:
+        """What Dynamo does with the frames that are entered."""
+        if callback is None or callback is False:
+            return None
+        backend = eval_frame.innermost_backend(callback)
+        if is_ours(backend):
+            return _as_written(callback if eval_frame._stance.stance == "force_eager" else stance(callback))
+        backend = getattr(backend, "compiler_fn", backend)
+        name = str(getattr(backend, "compiler_name", getattr(backend, "__name__", backend)))
+        if name not in warned:
+            warned.add(name)
+            warnings.warn(
+                f"repdl.enable: what torch.compile would compile by the backend {name} runs uncompiled, as its code "
+                f'has other bits; pass backend="repdl", or backend="eager" to be silent',
+                stacklevel=3,
+            )
+        return None
+
+    with ExitStack() as stack:
+        stack.push(torch.compiler.set_stance("force_eager"))  # raises where code is compiled
+        stack.enter_context(patch.object(eval_frame, "_callback_from_stance", chosen))
+        stack.enter_context(_nothing_rewritten())
+        stack.enter_context(_optimizers_uncompiled())
+        stack.callback(state.hold, state.UNCOVERED)
+        state.hold(on_uncovered)
+        yield
+
+
+def _as_written(callback: Any) -> Any:
+    """The same, which leaves functions as the program calls them, and follows recurrent layers."""
+    if callback is None or callback is False:
+        return callback
+
+    def compiling(*args: Any, **kwargs: Any) -> Any:
+        with config.patch(_SETTINGS):  # of this thread
+            return callback(*args, **kwargs)
+
+    compiling._torchdynamo_orig_backend = callback  # type: ignore[attr-defined]  # by which Dynamo knows its code
+    return compiling
+
+
+@contextmanager
+def _nothing_rewritten() -> Iterator[None]:
+    handlers = TorchInGraphFunctionVariable._get_handlers()
+    taken = {getattr(torch, name): handlers.pop(getattr(torch, name), None) for name in _REWRITTEN}
+    try:
+        yield
+    finally:
+        handlers.update({function: handler for function, handler in taken.items() if handler is not None})
+
+
+@contextmanager
+def _optimizers_uncompiled() -> Iterator[None]:
+    """The steps of optimizers break the graph: while torch traces one, its Python takes formulas with other bits."""
+    call_method = OptimizerVariable.call_method
+
+    def followed(self: Any, tx: Any, name: str, *args: Any) -> Any:
+        if name in ("step", "_init_group"):  # the second where the first is called by another name
+            unimplemented(
+                gb_type="step of an optimizer",
+                context=type(self.value).__name__,
+                explanation="While repdl.enable() holds, the steps of optimizers are not compiled.",
+                hints=["Call optimizer.step() outside of the compiled function, or compile it without fullgraph=True."],
+            )
+        return call_method(self, tx, name, *args)
+
+    with patch.object(OptimizerVariable, "call_method", followed):
+        hide([_STEP])
+        try:
+            yield
+        finally:
+            hide([_STEP], False)
+
+
+__all__ = ["only_ours"]
