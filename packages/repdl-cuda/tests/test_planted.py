@@ -85,7 +85,9 @@ BUGS = {
     "cast_reads_what_others_store": Bug(
         "pointwise/cast.cu", {"  if (first >= n) return;\n": "", "n ? i : first": "n ? i : n - 1"}, "thread"
     ),
-    "pixels_last_vector": Bug(WINDOWS, {"= position < rows;": "= position + Tiling::vector < rows;"}, "bits"),
+    "pixels_last_vector": Bug(
+        WINDOWS, {"= first_row + row < rows;": "= first_row + row + Tiling::vector < rows;"}, "bits"
+    ),
     "pixels_past_the_last_channel": Bug(WINDOWS, {"if (inside_ && first + k < length)": "if (inside_)"}, "address"),
     "taps_of_the_next_channel": Bug(WINDOWS, {"channel = t / windows.window.taps.divisor()": "channel = 0"}, "bits"),
     "taps_without_columns": Bug(WINDOWS, {"1u << (most_side + column(windows, t))": "1u << most_side"}, "bits"),

@@ -7,6 +7,10 @@
 
 namespace repdl::cuda {
 
+struct Division {
+  int quotient, remainder;
+};
+
 // n / divisor for 0 <= n < 2^31 and divisor >= 1. With 2^(s-1) < divisor <= 2^s and
 // m = ceil(2^(31+s) / divisor), n * m / 2^(31+s) exceeds n / divisor by less than
 // n / 2^31 / divisor, which reaches no next integer.
@@ -22,11 +26,9 @@ class Divide {
   REPDL_HD int operator()(int n) const {
     return static_cast<int>(static_cast<std::uint64_t>(static_cast<std::uint32_t>(n)) * multiplier_ >> shift_);
   }
-  // n becomes the remainder.
-  REPDL_HD int split(int& n) const {
+  REPDL_HD Division split(int n) const {
     const int quotient = (*this)(n);
-    n -= quotient * divisor_;
-    return quotient;
+    return {quotient, n - quotient * divisor_};
   }
   REPDL_HD int divisor() const { return divisor_; }
 

@@ -34,9 +34,10 @@ __global__ void __launch_bounds__(direct_threads)
   const int j = static_cast<int>(output % gemm.n), row = static_cast<int>(output / gemm.n);
   const int g = row / gemm.m, i = row % gemm.m;
   const WindowShape& window = windows.window;
-  int column = j;
-  const T* image = windows.x.group(g) + window.area.split(column) * windows.x.image;
-  const int first_y = window.width.split(column) * window.stride[0] + window.start[0];
+  const auto [n, position] = window.area.split(j);
+  const auto [y, column] = window.width.split(position);
+  const T* image = windows.x.group(g) + n * windows.x.image;
+  const int first_y = y * window.stride[0] + window.start[0];
   const int first_x = column * window.stride[1] + window.start[1];
   const T* w = weights.base + g * weights.group + i * weights.row;
   ThreadTree<T> tree;
@@ -73,13 +74,12 @@ __global__ void __launch_bounds__(direct_threads)
   const int split = static_cast<int>(task / outputs), j = static_cast<int>(task % gemm.n);
   const int row = static_cast<int>(task % outputs / gemm.n), g = row / gemm.m, i = row % gemm.m;
   const WindowShape& window = taps.window;
-  int b = j;
-  const int tap_c = window.taps.split(b), a = window.kernel.split(b);
+  const auto [tap_c, tap] = window.taps.split(j);
+  const auto [a, b] = window.kernel.split(tap);
   const int first_y = a * window.step[0] + window.start[0], first_x = b * window.step[1] + window.start[1];
   const int begin = split * gemm.split_k;
-  int x = begin;
-  int n = window.area.split(x);
-  int y = window.width.split(x);
+  auto [n, position] = window.area.split(begin);
+  auto [y, x] = window.width.split(position);
   T sum = T(0);
   for (int k = 0; k < gemm.split_k && begin + k < gemm.k; ++k) {
     const T* image = taps.x.group(g) + n * taps.x.image;

@@ -57,9 +57,9 @@ struct Windows {
       const int t = anew(threadIdx.x), row = t % Tiling::tile;
       first_ = t / Tiling::tile * each;
       k_ = first_k + first_;
-      int j = first_row + row < rows ? first_row + row : rows - 1;
-      from_ = x_.group(group) + window_.area.split(j) * x_.image;
-      const int i = window_.width.split(j);
+      const auto [n, position] = window_.area.split(first_row + row < rows ? first_row + row : rows - 1);
+      from_ = x_.group(group) + n * x_.image;
+      const auto [i, j] = window_.width.split(position);
       y_ = i * window_.stride[0] + window_.start[0];
       x0_ = j * window_.stride[1] + window_.start[1];
       to_ = to_ + (first_ * Tiling::width + row) * sizeof(T);
@@ -67,9 +67,8 @@ struct Windows {
 
     __device__ void load(int stage, int length) {
       const SharedPointer to = to_ + stage * sizeof(Slice<Tiling>);
-      int b = k_;
-      int c = window_.taps.split(b);
-      int a = window_.kernel.split(b);
+      auto [c, tap] = window_.taps.split(k_);
+      auto [a, b] = window_.kernel.split(tap);
 #pragma unroll
       for (int pass = 0; pass < each; ++pass) {
         if (first_ + pass < length) {
@@ -122,8 +121,8 @@ struct WindowTaps {
       auto& table = shared<TapMemory<Tiling::tile>>().tap;
       __syncthreads();  // nobody reads the tile before
       for (int row = t; row < Tiling::tile; row += Tiling::threads) {
-        int b = first_row + row < rows ? first_row + row : rows - 1;
-        const int c = window_.taps.split(b), a = window_.kernel.split(b);
+        const auto [c, tap] = window_.taps.split(first_row + row < rows ? first_row + row : rows - 1);
+        const auto [a, b] = window_.kernel.split(tap);
         const int y = a * window_.step[0], x = b * window_.step[1];
         table[row] = {(c * x_.height + y) * x_.width + x, y, x};
       }
@@ -139,9 +138,9 @@ struct WindowTaps {
 #pragma unroll
       for (int k = 0; k < Tiling::depth; k += run) {
         if (first + k >= length) break;
-        int j = k_ + first + k;
-        const T* image = from_ + window_.area.split(j) * x_.image;
-        const int i = window_.width.split(j);
+        const auto [n, position] = window_.area.split(k_ + first + k);
+        const T* image = from_ + n * x_.image;
+        const auto [i, j] = window_.width.split(position);
         const int y0 = i * window_.stride[0] + window_.start[0], x0 = j * window_.stride[1] + window_.start[1];
 #pragma unroll
         for (int row = 0; row < Tiling::tile; row += row_step) {
@@ -189,9 +188,8 @@ struct Channels {
 #pragma unroll
       for (int k = 0; k < Tiling::depth; k += run) {
         const int rows = first + k < length ? rows_ : 0;
-        int position = k_ + first + k;
-        const T* from = from_ + area_.split(position) * x_.image;
-        from += position;
+        const auto [n, position] = area_.split(k_ + first + k);
+        const T* from = from_ + n * x_.image + position;
 #pragma unroll
         for (int row = 0; row < Tiling::tile; row += row_step)
           if (row < rows)
@@ -224,8 +222,9 @@ struct ImageRows {
   bool wide;  // vectors of positions are contiguous and aligned
 
   __device__ T* start_of(int g) const { return base + g * group; }
-  __device__ std::int64_t column(int j) const {
-    const int n = area.split(j), i = row.split(j);
+  __device__ std::int64_t column(int position) const {
+    const auto [n, rest] = area.split(position);
+    const auto [i, j] = row.split(rest);
     return n * image + static_cast<std::int64_t>(i * stride[0] + start[0]) * width + j * stride[1] + start[1];
   }
   __device__ T finish(T sum, int g, int i, int) const {

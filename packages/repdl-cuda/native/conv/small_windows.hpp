@@ -31,10 +31,9 @@ struct Pixels {
     __device__ Loader(const Pixels& pixels, Slice<Tiling>* slices, int group, int first_row, int rows, int first_k)
         : area_(pixels.area), to_(slices) {
       const int t = anew(threadIdx.x), row = t % vectors * Tiling::vector, k = t / vectors;
-      int position = first_row + row;
-      inside_ = position < rows;
-      const std::int64_t image = area_.split(position) * pixels.x.image;  // whose position is left
-      from_ = pixels.x.group(group) + image + position + (std::int64_t{first_k} + k) * area_.divisor();
+      inside_ = first_row + row < rows;
+      const auto [n, position] = area_.split(first_row + row);
+      from_ = pixels.x.group(group) + n * pixels.x.image + position + (std::int64_t{first_k} + k) * area_.divisor();
       to_ = to_ + (k * Tiling::width + row) * sizeof(T);
     }
 
@@ -95,9 +94,9 @@ class TapWindows {
       const WindowShape& window = windows.window_;
       const int t = anew(threadIdx.x), row = t % Tiling::tile;
       first_ = t / Tiling::tile * each;
-      int j = first_row + row < rows ? first_row + row : rows - 1;
-      const T* image = x.group(group) + window.area.split(j) * x.image;
-      const int i = window.width.split(j);
+      const auto [n, position] = window.area.split(first_row + row < rows ? first_row + row : rows - 1);
+      const T* image = x.group(group) + n * x.image;
+      const auto [i, j] = window.width.split(position);
       const int y = i * window.stride[0] + window.start[0], x0 = j * window.stride[1] + window.start[1];
       sides_ = 0;
 #pragma unroll 1
@@ -107,9 +106,9 @@ class TapWindows {
       for (int b = 0; b < window.kernel.divisor(); ++b)
         if (static_cast<unsigned>(x0 + b * window.step[1]) < static_cast<unsigned>(x.width))
           sides_ |= 1u << (most_side + b);
-      tap_ = first_k + first_;
-      const std::int64_t channel = window.taps.split(tap_);
-      from_ = image + channel * (x.height * x.width) + (static_cast<std::int64_t>(y) * x.width + x0);
+      const auto [channel, tap] = window.taps.split(first_k + first_);
+      tap_ = tap;
+      from_ = image + std::int64_t{channel} * (x.height * x.width) + (static_cast<std::int64_t>(y) * x.width + x0);
       to_ = to_ + (first_ * Tiling::width + row) * sizeof(T);
     }
 
@@ -122,8 +121,9 @@ class TapWindows {
           (to + pass * Tiling::width * sizeof(T))
               .template copy_or_zero<sizeof(T)>((sides_ & tap.sides) == tap.sides, from_ + tap.offset);
       }
-      tap_ += length;
-      from_ += std::int64_t{windows_.window_.taps.split(tap_)} * (windows_.x_.height * windows_.x_.width);
+      const auto [channels, tap] = windows_.window_.taps.split(tap_ + length);
+      tap_ = tap;
+      from_ += std::int64_t{channels} * (windows_.x_.height * windows_.x_.width);
     }
 
    private:
