@@ -1,4 +1,6 @@
-"""Tables and polynomials of the exact functions of a Vec (`packages/repdl-cpu/native/<name>.hpp`).
+"""Tables and polynomials of the exact functions by pairs of floats (`repdl/exact/pairs/`).
+
+`exp_vec` are those of `exp.hpp`, and so on.
 
     python tools/exact/generate_vec.py exp_vec log_vec sin_vec erf_vec tanh_vec
 

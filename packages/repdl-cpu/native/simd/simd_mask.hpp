@@ -1,6 +1,7 @@
 // Comparisons, tables and exponents of a Vec, where the ISA has them (AVX2 with FMA, AVX-512).
 #pragma once
 
+#include "repdl/exact/pairs/pairs.hpp"
 #include "repdl/exact/two_paths.hpp"
 #include "simd/simd.hpp"
 
@@ -107,21 +108,27 @@ inline Vec each_of(Vec x) {
 
 #if defined(__AVX2__) && defined(__FMA__)
 
-// Of 32 entries those that are looked up: every other one where 16 are, or 16 others.
-class Table {
- public:
-  constexpr explicit Table(const float (&all)[32]) : entry_{} {
-    for (int i = 0; i < table_entries; ++i) entry_[i] = all[i * (32 / table_entries)];
-  }
-  constexpr Table(const float (&wide)[32], const float (&narrow)[16]) : entry_{} {
-    for (int i = 0; i < table_entries; ++i) entry_[i] = table_entries == 32 ? wide[i] : narrow[i];
-  }
-  // The entries at the low bits of index.
-  Vec operator[](Vec index) const { return look_up(entry_, index); }
+}  // namespace repdl::cpu
 
- private:
-  alignas(64) float entry_[table_entries];
+namespace repdl::exact::pairs {
+
+template <>
+struct Entries<cpu::Vec> {
+  static constexpr int value = cpu::table_entries;
 };
+
+}  // namespace repdl::exact::pairs
+
+namespace repdl::cpu {
+
+namespace pairs = exact::pairs;
+
+constexpr int table_log = pairs::table_log<Vec>;
+using Table = pairs::Table<Vec>;
+using FloatSum = pairs::Sum<Vec>;
+using Rounded = pairs::Rounded<Vec>;
+using pairs::between;
+using pairs::rounded;
 
 // The bits of a Vec as integers, and back.
 typedef std::int32_t Bits __attribute__((vector_size(sizeof(Vec))));
@@ -149,11 +156,6 @@ inline Vec with_sign(Vec y, Vec x) {
   return vec_of(bits_of(y) | (bits_of(x) & bits_of(sign)));
 #endif
 }
-
-// x + table_magic is the nearest multiple of 1 / table_entries, its low bits an index of tables.
-constexpr float table_magic = 0x1.8p+23f / table_entries;
-
-constexpr int table_log = table_entries == 32 ? 5 : 4;
 
 // False of arguments whose squares would be subnormal. A subnormal constant, operand or result costs some
 // processors a hundred cycles, so that whole Vecs are computed without (tests/test_subnormal.py).
@@ -231,28 +233,6 @@ inline Mask has_parts(Vec x) {
 #endif
 }
 
-// A value as a float and its correction.
-struct FloatSum {
-  Vec s, rest;
-};
-
-struct Rounded {
-  Vec value;
-  Mask decided;
-};
-
-// x rounded, decided where an interval of `margin` around it rounds to one float.
-inline Rounded rounded(FloatSum x, Vec margin) {
-  const Vec below = x.s + (x.rest - margin), above = x.s + (x.rest + margin);
-  return {below, below == above};
-}
-
-// s + rest rounded, rest between `low` and `high`: decided where that is one float.
-inline Rounded between(Vec s, Vec low, Vec high) {
-  const Vec below = s + low, above = s + high;
-  return {below, below == above};
-}
-
 // A Vec of which only what is `decided` is right: a loop that computes several can ask once for all of them,
 // and the compiler has one chain of instructions to fill the gaps of another. Functions take and return a Vec,
 // or a Draft.
@@ -291,11 +271,9 @@ inline Draft or_else(Draft x, Vec y, Mask decided) {
   return {y, x.decided & decided};
 }
 
-// The two together, with f for what is undecided or not `usual`.
-template <float (*f)(float), class V>
-inline V rounded_or(V x, FloatSum y, Vec margin, Mask usual) {
-  const Rounded result = rounded(y, margin);
-  return or_else<exactly<f>>(x, result.value, result.decided & usual);
+template <Vec (*slow)(Vec, Vec, Mask), class V>
+inline V or_else(V x, Rounded y) {
+  return or_else<slow>(x, y.value, y.decided);
 }
 
 #endif
