@@ -195,7 +195,7 @@ def parity_cuda_emulated(session: nox.Session) -> None:
 def audit(session: nox.Session, *definitions: str) -> None:
     """What nvcc makes of the CUDA kernels has only the arithmetic of the contract; arguments go to pytest.
 
-    How long each kernel is, and its loads at once, come into counts.csv beside what was built.
+    How long each kernel is, its loads at once and its doubles come into counts.csv beside what was built.
     """
     session.install(*DISASSEMBLERS, "pytest>=8")
     install_cuda(session, *definitions, nvcc=True)

@@ -2,13 +2,14 @@
 //
 //     prove FUNCTION STRIDE THREADS [ARGUMENT ...]
 //     prove FUNCTION_vec STRIDE THREADS [ARGUMENT ...]
+//     prove FUNCTION_pairs STRIDE THREADS [ARGUMENT ...]
 //     prove pow:EXPONENT STRIDE THREADS [ARGUMENT ...]
 //
 // The exact result is screened with the double function of libm: where both ends of an
 // interval of `margin` (relatively) around it round to one float, that float is right, and a
 // result with other bits is wrong. What the screen leaves undecided is for prove.py, which
-// asks MPFR, and so are the ARGUMENTs (bit patterns in hexadecimal). A function of a whole Vec is
-// compared with that of an element, whose proof is its own.
+// asks MPFR, and so are the ARGUMENTs (bit patterns in hexadecimal). A function of a whole Vec, and what a
+// GPU computes by pairs of floats, are compared with that of an element, whose proof is their own.
 // Prints a line for each: "undecided ARGUMENT RESULT", "wrong ARGUMENT RESULT", and at the end
 // "checked COUNT WRONG HASH".
 #include <algorithm>
@@ -66,6 +67,12 @@ void loop_vec(const float* x, float* y, int n) {
       n, [=](std::int64_t i, auto part) __attribute__((always_inline)) { part.store(y + i, f(part.load(x + i))); });
 }
 
+// What a thread of a GPU does.
+template <float (*f)(float)>
+void loop_pairs(const float* x, float* y, int n) {
+  for (int i = 0; i < n; ++i) y[i] = f(x[i]);
+}
+
 float exponent = 1;  // of pow
 
 void pow_by_exponent(const float* x, float* y, int n) {
@@ -81,7 +88,7 @@ using Loop = void (*)(const float*, float*, int);
 
 struct Function {
   const char* name;
-  Loop one, all;  // of an element; of a whole Vec, if there is one
+  Loop one, all, pairs;  // of an element; of a whole Vec and by pairs, if there are
   double (*libm)(double);
   double margin;  // at least twice the relative error of `libm`
 };
@@ -114,14 +121,25 @@ struct Screen {
 #define SCREEN(name, margin) {#name, libm::name, margin},
 const Screen screens[] = {SCREENS};
 
+// The same for functions by pairs: `PAIRED`, a list of PAIRS(function).
+struct Paired {
+  const char* name;
+  Loop loop;
+};
+#define PAIRS(name) {#name, loop_pairs<repdl::exact::name##_by_pairs>},
+const Paired paired[] = {PAIRED};
+
 // Of the list of exact functions that the kernels are made of.
 template <template <class> class F>
 void add(std::vector<Function>& functions) {
   if constexpr (pointwise::Parameters<F<float>>::count == 1) {
-    Function function{F<float>::op, loop<F>, nullptr, nullptr, 0};
+    Function function{F<float>::op, loop<F>, nullptr, nullptr, nullptr, 0};
     if constexpr (F<float>::vectors) function.all = loop_vec<F>;
     for (const Screen& screen : screens) {
       if (std::strcmp(screen.name, function.name) == 0) function.libm = screen.libm, function.margin = screen.margin;
+    }
+    for (const Paired& by : paired) {
+      if (std::strcmp(by.name, function.name) == 0) function.pairs = by.loop;
     }
     functions.push_back(function);
   }
@@ -129,7 +147,7 @@ void add(std::vector<Function>& functions) {
 
 template <template <class> class... F>
 std::vector<Function> all_of(pointwise::List<F...>) {
-  std::vector<Function> functions{{"pow", pow_by_exponent, nullptr, libm_pow, 0x1p-50}};
+  std::vector<Function> functions{{"pow", pow_by_exponent, nullptr, nullptr, libm_pow, 0x1p-50}};
   (add<F>(functions), ...);
   return functions;
 }
@@ -155,7 +173,9 @@ bool decided(const Function& function, float x, std::uint32_t& right) {
   return std::isnan(y) || bits_of(below) == bits_of(above);
 }
 
-Counts checked(const Function& function, bool vec, std::uint64_t first, std::uint64_t last, std::uint64_t stride) {
+// By the loop of an element, or by another one, which is compared with that.
+Counts checked(const Function& function, Loop loop, std::uint64_t first, std::uint64_t last, std::uint64_t stride) {
+  const bool other = loop != function.one;
   float x[block], y[block], header[block];
   Counts counts;
   for (std::uint64_t start = first; start < last; start += stride * block) {
@@ -163,15 +183,15 @@ Counts checked(const Function& function, bool vec, std::uint64_t first, std::uin
     for (int i = 0; i < n; ++i) {
       x[i] = repdl::exact::float_from_bits(static_cast<std::uint32_t>(start + stride * i));
     }
-    if (vec) function.one(x, header, n);
-    (vec ? function.all : function.one)(x, y, n);
+    if (other) function.one(x, header, n);
+    loop(x, y, n);
     for (int i = 0; i < n; ++i) counts.hash += mixed(bits_of(x[i]), bits_of(y[i]));
     counts.checked += n;
-    if (vec && std::memcmp(y, header, sizeof(float) * n) == 0) continue;
+    if (other && std::memcmp(y, header, sizeof(float) * n) == 0) continue;
     for (int i = 0; i < n; ++i) {
       const std::uint32_t got = bits_of(y[i]);
       std::uint32_t right = bits_of(header[i]);
-      if (!vec && !decided(function, x[i], right)) {
+      if (!other && !decided(function, x[i], right)) {
         std::printf("undecided %08x %08x\n", bits_of(x[i]), got);
       } else if (got != right && ++counts.wrong <= 20) {
         std::printf("wrong %08x %08x\n", bits_of(x[i]), got);
@@ -186,15 +206,16 @@ Counts checked(const Function& function, bool vec, std::uint64_t first, std::uin
 int main(int argc, char** argv) {
   const std::vector<Function> functions = all_of(pointwise::ExactFunctions());
   const Function* function = nullptr;
-  bool vec = false;
+  Loop loop = nullptr;
   for (const Function& f : functions) {
     const std::size_t length = std::strlen(f.name);
     if (argc < 4 || std::strncmp(argv[1], f.name, length) != 0) continue;
-    if (argv[1][length] == 0) function = &f;
-    if (std::strcmp(argv[1] + length, "_vec") == 0) function = &f, vec = true;
-    if (argv[1][length] == ':') function = &f, exponent = std::strtof(argv[1] + length + 1, nullptr);
+    if (argv[1][length] == 0) function = &f, loop = f.one;
+    if (std::strcmp(argv[1] + length, "_vec") == 0) function = &f, loop = f.all;
+    if (std::strcmp(argv[1] + length, "_pairs") == 0) function = &f, loop = f.pairs;
+    if (argv[1][length] == ':') function = &f, loop = f.one, exponent = std::strtof(argv[1] + length + 1, nullptr);
   }
-  if (function == nullptr || function->libm == nullptr || (vec && function->all == nullptr))
+  if (function == nullptr || function->libm == nullptr || loop == nullptr)
     return std::fputs("prove FUNCTION STRIDE THREADS [ARGUMENT ...]\n", stderr), 2;
   const std::uint64_t stride = std::strtoull(argv[2], nullptr, 10);
   const std::uint64_t threads = std::strtoull(argv[3], nullptr, 10);
@@ -205,7 +226,7 @@ int main(int argc, char** argv) {
   for (std::uint64_t t = 0; t < threads; ++t) {
     team.emplace_back([=, &counts] {
       const std::uint64_t last = std::min(all, arguments * (t + 1) / threads * stride);
-      counts[t] = checked(*function, vec, arguments * t / threads * stride, last, stride);
+      counts[t] = checked(*function, loop, arguments * t / threads * stride, last, stride);
     });
   }
   Counts sum;
@@ -218,7 +239,7 @@ int main(int argc, char** argv) {
   for (int i = 4; i < argc; ++i) {
     const float x = repdl::exact::float_from_bits(std::strtoul(argv[i], nullptr, 16));
     float y;
-    (vec ? function->all : function->one)(&x, &y, 1);
+    loop(&x, &y, 1);
     std::printf("undecided %08x %08x\n", bits_of(x), bits_of(y));
   }
   std::printf("checked %llu %llu %016llx\n", static_cast<unsigned long long>(sum.checked),

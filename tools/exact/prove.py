@@ -1,6 +1,6 @@
 """Proof of the exact functions: every float32 argument, without hardware FMA, with it, with AVX-512.
 
-    python tools/exact/prove.py [exp expm1_vec pow:0.5 ...] [--builds x86-64 ...] [--sample N] [--record]
+    python tools/exact/prove.py [exp expm1_vec log_pairs pow:0.5 ...] [--builds x86-64 ...] [--sample N] [--record]
 
 Needs c++ (or $CXX), an x86-64 CPU (builds that it cannot run are left out), and gmpy2 (which
 brings MPFR). The functions are those of `repdl/pointwise/exact.hpp`. Prints a line for each function
@@ -68,15 +68,22 @@ MARGINS = {
 }
 """Minus the logarithm of the interval around the double of libm; 49, for errors up to 4 ulps, where none is said."""
 SCREENS = " ".join(f"SCREEN({name}, 0x1p-{MARGINS.get(name, 49)})" for name in KINDS)
+PAIRS = re.compile(r"(\w+)_by_pairs\(float x\)")
+PAIRED = [
+    name for header in sorted((INCLUDE / "repdl/exact").glob("*.hpp")) for name in PAIRS.findall(header.read_text())
+]
+"""Those that a GPU computes by pairs of floats."""
 FUNCTIONS = [name + suffix for name, kind in KINDS.items() for suffix in ("", "_vec")[: 1 + (kind == "Exact")]]
-"""Of an element, and of a whole Vec."""
+FUNCTIONS += [f"{name}_pairs" for name in PAIRED]
+"""Of an element, of a whole Vec, and of an element by pairs."""
 BUILDS: dict[str, set[str]] = {
     "x86-64": set(),
     "x86-64-v3": {"avx2", "fma", "bmi2"},
     "x86-64-v4": {"avx512f", "avx512dq", "avx512vl"},
 }
 """And what /proc/cpuinfo must name. Without hardware FMA and with it: the two meanings of `madd` in
-repdl/exact/bits.hpp. And the widths of Vec in repdl-cpu, whose functions of a Vec are `<function>_vec`."""
+repdl/exact/bits.hpp. And the widths of Vec in repdl-cpu, whose functions of a Vec are `<function>_vec`; what a GPU
+computes by pairs of floats is `<function>_pairs`."""
 FLAGS = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
 
 PRECISE = gmpy2.context(precision=250)
@@ -88,7 +95,7 @@ def correct(name: str, argument: int) -> int:
     (x,) = struct.unpack("<f", struct.pack("<I", argument))
     with gmpy2.context(PRECISE):
         if not name.startswith("pow:"):
-            one = name.removesuffix("_vec")
+            one = of_element(name)
             precise = (PRECISELY.get(one) or getattr(gmpy2, one))(gmpy2.mpfr(x))
     with gmpy2.context(FLOAT32):
         if name.startswith("pow:"):  # MPFR's own rounding: powers can be midpoints
@@ -97,6 +104,11 @@ def correct(name: str, argument: int) -> int:
             value = float(gmpy2.mpfr(precise, 24))
     (bits,) = struct.unpack("<I", struct.pack("<f", value))
     return 0x7FC00000 if math.isnan(value) else int(bits)
+
+
+def of_element(name: str) -> str:
+    """The function of which "exp_vec" or "exp_pairs" is another form."""
+    return name.removesuffix("_vec").removesuffix("_pairs")
 
 
 def exponent_of(name: str) -> float:
@@ -121,6 +133,7 @@ def build(march: str, folder: Path) -> Path:
         f"-I{INCLUDE}",
         f"-I{NATIVE}",
         f"-DSCREENS={SCREENS}",
+        f"-DPAIRED={' '.join(f'PAIRS({name})' for name in PAIRED)}",
     ]
     subprocess.run([*command, str(HERE / "prove.cpp"), "-o", str(program), "-pthread"], check=True)
     return program
@@ -159,7 +172,7 @@ def prove(name: str, march: str, program: Path, sample: int, threads: int, hard:
 
 def record(name: str, results: dict[str, Result], hard: dict[str, list[str]]) -> None:
     """Write what was undecided to hard.json, and the lines of the page's table."""
-    if not name.endswith("_vec"):
+    if name == of_element(name):
         hard[name] = sorted(set(hard.get(name, [])).union(*(result.undecided for result in results.values())))
         HARD.write_text(json.dumps(hard, indent=1, sort_keys=True) + "\n")
     page = PAGE.read_text(encoding="utf-8")
@@ -193,7 +206,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         programs = {march: build(march, Path(folder)) for march in options.builds if runs(march)}
         for name in options.functions or FUNCTIONS:
-            known = hard.get(name.removesuffix("_vec"), [])
+            known = hard.get(of_element(name), [])
             results = {
                 march: prove(name, march, program, options.sample, options.threads, known)
                 for march, program in programs.items()

@@ -2,7 +2,7 @@
 
     python -m audit FILE...               built modules, objects, cubins: their PTX and SASS
     python -m audit --source FOLDER [-I INCLUDE]...   .cu files: no product that a compiler could fuse
-    python -m audit FILE... --counts CSV  also writes how long each kernel for sm_90 is, and its loads at once
+    python -m audit FILE... --counts CSV  also writes of each kernel for sm_90: length, loads at once, doubles
 
 Run it in packages/repdl-cuda, with nvcc, cuobjdump and nvdisasm on the path or from PyPI.
 """

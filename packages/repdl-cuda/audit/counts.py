@@ -1,7 +1,11 @@
-"""How long the machine code of a kernel is, and how many loads it has on their way at once: speed on paper.
+"""How long the machine code of a kernel is, how many loads it has on their way at once, and how many instructions
+on doubles: speed on paper.
 
 A load waits for the memory where its result is first used. Loads that come before that use, with no
 branch between them, are on their way at once; those of one iteration and the next are counted apart.
+
+Instructions on doubles, which most GPUs execute at a 64th of the rate, are counted in the kernel itself: not in
+what it calls, which lies behind it.
 """
 
 from __future__ import annotations
@@ -24,6 +28,21 @@ class Counts:
     """From global memory."""
     at_once: int
     """The most loads on their way at once."""
+    doubles: int
+    """Instructions on doubles, but those in what the kernel calls."""
+
+
+_DOUBLE = re.compile(r"D(ADD|MUL|FMA|SETP|MNMX)|MUFU\.\w+64H|(F2F|I2F|F2I)\S*\.F64")
+_CALLED = re.compile(r"CALL\.REL\S* 0x([0-9a-f]+)")
+"""Other calls leave the kernel, as those of an assertion do."""
+_BYTES = 16
+"""Of an instruction."""
+
+
+def _doubles(code: list[tuple[str, str]]) -> int:
+    calls = (_CALLED.match(f"{opcode} {operands}") for opcode, operands in code)
+    called = [int(call[1], 16) // _BYTES for call in calls if call]
+    return sum(bool(_DOUBLE.match(opcode)) for opcode, _ in code[: min(called, default=None)])
 
 
 def _registers(operands: str) -> set[int]:
@@ -51,7 +70,7 @@ def counts(text: str) -> dict[str, Counts]:
     """Of each kernel in machine code of one architecture, by its name."""
     return {
         _UNNAMED.sub(r"\1", name): Counts(
-            len(code), sum(opcode.startswith("LDG") for opcode, _ in code), _at_once(code)
+            len(code), sum(opcode.startswith("LDG") for opcode, _ in code), _at_once(code), _doubles(code)
         )
         for name, code in sass.functions(text)
     }
@@ -59,5 +78,5 @@ def counts(text: str) -> dict[str, Counts]:
 
 def table(text: str) -> str:
     """The same as lines of a CSV file, by name."""
-    rows = [f"{c.instructions},{c.loads},{c.at_once},{name}" for name, c in sorted(counts(text).items())]
-    return "\n".join(["instructions,loads,at_once,kernel", *rows]) + "\n"
+    rows = [f"{c.instructions},{c.loads},{c.at_once},{c.doubles},{name}" for name, c in sorted(counts(text).items())]
+    return "\n".join(["instructions,loads,at_once,doubles,kernel", *rows]) + "\n"

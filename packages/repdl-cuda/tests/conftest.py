@@ -12,7 +12,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1]
 WARNINGS = ["-Wall", "-Wextra", "-Wno-unknown-pragmas"]
-FLAGS = ["-std=c++17", "-O1", "-g", "-ffp-contract=off", "-U_FORTIFY_SOURCE", *WARNINGS]
+FLAGS = ["-std=c++17", "-O1", "-g", "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-DREPDL_EMULATED", *WARNINGS]
 INCLUDES = ["emulation", "native", "contract/include", "tests/native"]
 
 Build = Callable[..., Path]

@@ -24,6 +24,8 @@ SEEDS = (0, 1, 2)
 Build = Callable[..., Path]
 SUMS = ("sum_rows", "sum_columns", "sum_runs", "sum_blocks")
 WINDOWS = "conv/small_windows.hpp"
+PAIRS = "include/repdl/exact/pairs/"
+"""Headers of the contract."""
 CASES = {
     "chain.cu": ("chain",),
     "reduce/grid_sum.hpp": SUMS,
@@ -31,6 +33,15 @@ CASES = {
     "gemm/gemm.hpp": ("matmul", "shared_requests"),
     "pointwise/cast.cu": ("cast",),
     WINDOWS: ("convolution",),
+    f"{PAIRS}single.hpp": ("exp", "log", "cos"),
+    f"{PAIRS}erf.hpp": ("erf",),
+    f"{PAIRS}exp.hpp": ("exp", "exp2"),
+    f"{PAIRS}expm1.hpp": ("expm1",),
+    f"{PAIRS}log.hpp": ("log", "log2", "log10", "log1p"),
+    f"{PAIRS}rsqrt.hpp": ("rsqrt",),
+    f"{PAIRS}sigmoid.hpp": ("sigmoid",),
+    f"{PAIRS}sin.hpp": ("sin", "cos"),
+    f"{PAIRS}tanh.hpp": ("tanh",),
 }
 """File with a bug in it -> the cases that have to find it."""
 SAYS = {"bits": "wrong: ", "error": "error: emulation", "thread": "data race", "address": "heap-buffer-overflow"}
@@ -54,6 +65,7 @@ SHUFFLE = "const float neighbour = __shfl_down_sync(0xffffffffu, sum, 1)"
 SLICE_HERE = "    __syncthreads();  // the slice is here, and nobody reads the one before it\n"
 NEXT_TILE = "  __syncthreads();  // the next tile's slices may come\n"
 ROW_OF_LANE, COLUMN_OF_LANE = "(lane % 2 + lane / 16 * 2)", "lane / 2 % 8"
+SMALL_MARGIN = "rounded(Sum<V>{s, rest}, margin * V::set1(0x1p-4f))"
 PADDED = {
     "if (me < count) __pipeline_memcpy_async(&shared_b[me], &b[first + me], sizeof(float))": (
         "__pipeline_memcpy_async(&shared_b[me], &b[me < count ? first + me : 0], 4, me < count ? 0 : 4)"
@@ -91,6 +103,23 @@ BUGS = {
     "pixels_past_the_last_channel": Bug(WINDOWS, {"if (inside_ && first + k < length)": "if (inside_)"}, "address"),
     "taps_of_the_next_channel": Bug(WINDOWS, {"channel = t / windows.window.taps.divisor()": "channel = 0"}, "bits"),
     "taps_without_columns": Bug(WINDOWS, {"1u << (most_side + column(windows, t))": "1u << most_side"}, "bits"),
+    "pairs_undecided_taken": Bug(f"{PAIRS}single.hpp", {"y.decided.m ? y.value.v :": "true ? y.value.v :"}, "bits"),
+    "pairs_table_of_31": Bug(f"{PAIRS}single.hpp", {"(bits_of(index) & 31)": "(bits_of(index) & 30)"}, "bits"),
+    "pairs_subnormal_parts": Bug(f"{PAIRS}single.hpp", {"Single{0x1p-126f} < x": "Single{0.0f} < x"}, "bits"),
+    "pairs_erf_margin": Bug(f"{PAIRS}erf.hpp", {"rounded(Sum<V>{s, rest}, margin)": SMALL_MARGIN}, "bits"),
+    "pairs_exp_margin": Bug(f"{PAIRS}exp.hpp", {"? 0x1p-22f :": "? 0x1p-24f :"}, "bits"),
+    "pairs_exp_range": Bug(f"{PAIRS}exp.hpp", {"scales(x, 87.0f)": "scales(x, 89.0f)"}, "bits"),
+    "pairs_expm1_margin": Bug(f"{PAIRS}expm1.hpp", {"expm1_far = 0x1.8p-23f": "expm1_far = 0x1.8p-27f"}, "bits"),
+    "pairs_log_margin": Bug(
+        f"{PAIRS}log.hpp", {"log_margin = {0x1p-23f, 0x1p-37f}": "log_margin = {0x1p-27f, 0x1p-41f}"}, "bits"
+    ),
+    "pairs_rsqrt_of_half": Bug(f"{PAIRS}rsqrt.hpp", {"V::set1(0.5f)": "V::set1(0.25f)"}, "bits"),
+    "pairs_sigmoid_of_one_float": Bug(
+        f"{PAIRS}sigmoid.hpp", {"residual + e.rest, residual)": "residual, residual)"}, "bits"
+    ),
+    "pairs_sin_margin": Bug(f"{PAIRS}sin.hpp", {"rounded(Sum<V>{s, rest}, margin)": SMALL_MARGIN}, "bits"),
+    "pairs_sin_range": Bug(f"{PAIRS}sin.hpp", {"V::set1(0x1p+17f)": "V::set1(0x1p+24f)"}, "bits"),
+    "pairs_tanh_margin": Bug(f"{PAIRS}tanh.hpp", {"tanh_margin = 0x1.bp-24f": "tanh_margin = 0x1.bp-28f"}, "bits"),
     "no_wait_for_copies": Bug("chain.cu", {"    __pipeline_wait_prior(0);\n": ""}, "bits"),
     "waits_for_a_group_less": Bug("chain.cu", {"__pipeline_wait_prior(0)": "__pipeline_wait_prior(1)"}, "bits"),
     "no_barrier_after_copies": Bug("chain.cu", {TILE_THERE: ""}, "bits thread"),
@@ -110,7 +139,10 @@ def program(build: Build, folder: Path, file: str, edits: dict[str, str], saniti
         shutil.copy(PROGRAMS / file, folder)
     else:
         shutil.copytree(PACKAGE / "native", folder, dirs_exist_ok=True)
+        shutil.copytree(PACKAGE / "contract/include", folder / "include")
     (folder / file).write_text(plant((folder / file).read_text(), edits, file))
+    if file.startswith(PAIRS):
+        return build(PROGRAMS / "exact.cu", sanitizer=sanitizer, first=(folder / "include", folder))
     used = ("conv/conv2d",) if file.startswith("conv/") else ("reduce/sum", "gemm/matmul", "pointwise/cast")
     ops = [PROGRAMS / "ops.cu", *(folder / f"{op}.cu" for op in used)]
     sources = [folder / file] if chain else ops
@@ -120,7 +152,8 @@ def program(build: Build, folder: Path, file: str, edits: dict[str, str], saniti
 def outputs(program: Path, file: str) -> list[str]:
     """What the cases print with each seed: nothing if all is right."""
     printed = []
-    for seed, case in product(SEEDS, CASES[file]):
+    seeds = SEEDS[:1] if file.startswith(PAIRS) else SEEDS  # functions of one element
+    for seed, case in product(seeds, CASES[file]):
         environment = os.environ | {"REPDL_EMULATION_SEED": str(seed)}
         ran = subprocess.run([program, case], env=environment, capture_output=True, text=True, check=False)
         text = ran.stdout + ran.stderr
@@ -140,6 +173,11 @@ def test_planted__nothing(sanitizer: str, build: Build, tmp_path: Path) -> None:
     (tmp_path / "windows").mkdir()
     windows = program(build, tmp_path / "windows", WINDOWS, {}, sanitizer)
     assert not any(outputs(windows, WINDOWS))
+
+
+def test_planted__nothing_in_exact_functions(build: Build, tmp_path: Path) -> None:
+    exact = program(build, tmp_path, f"{PAIRS}single.hpp", {}, "")
+    assert not any(text for file in CASES if file.startswith(PAIRS) for text in outputs(exact, file))
 
 
 @pytest.mark.parametrize(("name", "way"), [(name, way) for name, bug in BUGS.items() for way in bug.caught.split()])

@@ -1,4 +1,4 @@
-"""Kernels that wait for the memory have several loads on their way, and the counts of that are right."""
+"""Kernels that wait for the memory have several loads on their way and no doubles, and the counts of that are right."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from audit import counts, toolkit
 
 PACKAGE = Path(__file__).parents[2]
-FLAGS = ["-std=c++17", "-arch=sm_90", "--fmad=false", f"-I{PACKAGE}/native", f"-I{PACKAGE}/contract/include"]
+FLAGS = ["-std=c++17", "--fmad=false", f"-I{PACKAGE}/native", f"-I{PACKAGE}/contract/include"]
 
 AT_ONCE = {
     "pointwise/cast.cu": {"cast_elements": 3},
@@ -42,9 +42,33 @@ def test_counts__loads_on_their_way(code: tuple[str, ...], at_once: int) -> None
     assert (found.instructions, found.at_once) == (len(code), at_once)
 
 
+def test_counts__doubles_but_in_what_is_called() -> None:
+    code = (
+        "F2F.F64.F32 R2, R4",
+        "DFMA R2, R2, R2, R2",
+        "CALL.ABS.NOINC R14",
+        "CALL.REL.NOINC 0x60",
+        "FADD R4, R4, R4",
+        "EXIT",
+        "DADD R2, R2, R2",
+    )
+    (found,) = counts.counts(listing(*code)).values()
+    assert found.doubles == 2
+
+
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90", "sm_120"])
+def test_counts__exact_functions_by_pairs(architecture: str, tmp_path: Path) -> None:
+    """Of the functions that a GPU computes by pairs of floats only undecided elements take doubles."""
+    flags = [*FLAGS, f"-arch={architecture}", f"-I{PACKAGE}/tests/native"]
+    toolkit.run("nvcc", "-cubin", "-o", tmp_path / "exact.cubin", *flags, PACKAGE / "tests/native/exact.cu")
+    found = counts.counts(toolkit.run("cuobjdump", "-sass", tmp_path / "exact.cubin"))
+    assert len(found) == 13
+    assert {name: counted.doubles for name, counted in found.items() if counted.doubles} == {}
+
+
 @pytest.mark.parametrize("source", AT_ONCE)
 def test_counts__kernels(source: str, tmp_path: Path) -> None:
-    toolkit.run("nvcc", "-cubin", "-o", tmp_path / "kernels.cubin", *FLAGS, PACKAGE / "native" / source)
+    toolkit.run("nvcc", "-cubin", "-o", tmp_path / "kernels.cubin", "-arch=sm_90", *FLAGS, PACKAGE / "native" / source)
     found = counts.counts(toolkit.run("cuobjdump", "-sass", tmp_path / "kernels.cubin"))
     for name, least in AT_ONCE[source].items():
         kernels = {kernel: counted.at_once for kernel, counted in found.items() if name in kernel}

@@ -7,10 +7,12 @@
 #pragma once
 
 #include "repdl/exact/bits.hpp"
+#include "repdl/exact/pairs/erf.hpp"
+#include "repdl/exact/pairs/single.hpp"
 
 namespace repdl::exact {
 
-REPDL_HD inline float erf(float x) {
+REPDL_HD inline float erf_by_doubles(float x) {
   const float upper = x > 3.925f ? 3.925f : x;
   const double t = upper < -3.925f ? -3.925f : upper;
   const double z = mul(t, t);
@@ -54,5 +56,9 @@ REPDL_HD inline float erf(float x) {
   result = x == -0x1.81d5acp-13f ? -0x1.b35e28p-13f : result;  // 0xb940ead6
   return x == x ? result : quiet_nan();
 }
+
+REPDL_HD inline float erf_by_pairs(float x) { return pairs::or_else<erf_by_doubles>(x, pairs::erf(pairs::Single{x})); }
+
+REPDL_HD inline float erf(float x) { return of_target<erf_by_doubles, erf_by_pairs>(x); }
 
 }  // namespace repdl::exact

@@ -7,6 +7,8 @@
 #pragma once
 
 #include "repdl/exact/bits.hpp"
+#include "repdl/exact/pairs/exp.hpp"
+#include "repdl/exact/pairs/single.hpp"
 
 namespace repdl::exact {
 
@@ -36,7 +38,7 @@ REPDL_HD inline ExpParts exp_parts(double t) {
   return {shifted, madd(mul(r, r), q, r)};
 }
 
-REPDL_HD inline float exp(float x) {
+REPDL_HD inline float exp_by_doubles(float x) {
   // Beyond these the result is inf or +0, and so it is at the bounds themselves.
   const float upper = x > 89.0f ? 89.0f : x;
   const ExpParts e = exp_parts(upper < -104.0f ? -104.0f : upper);
@@ -45,5 +47,12 @@ REPDL_HD inline float exp(float x) {
   const float result = static_cast<float>(from_bits(to_bits(1.0 + e.p) + (to_bits(e.shifted) << 52)));
   return x == x ? result : quiet_nan();
 }
+
+// The same; +0 for what masks are made of, without doubles.
+REPDL_HD inline float exp_undecided(float x) { return x < -104.0f ? 0.0f : exp_by_doubles(x); }
+
+REPDL_HD inline float exp_by_pairs(float x) { return pairs::or_else<exp_undecided>(x, pairs::exp(pairs::Single{x})); }
+
+REPDL_HD inline float exp(float x) { return of_target<exp_by_doubles, exp_by_pairs>(x); }
 
 }  // namespace repdl::exact

@@ -6,10 +6,12 @@
 #pragma once
 
 #include "repdl/exact/bits.hpp"
+#include "repdl/exact/pairs/exp2.hpp"
+#include "repdl/exact/pairs/single.hpp"
 
 namespace repdl::exact {
 
-REPDL_HD inline float exp2(float x) {
+REPDL_HD inline float exp2_by_doubles(float x) {
   // At these and beyond the result is inf or +0.
   const float upper = x > 128.0f ? 128.0f : x;
   const double t = upper < -151.0f ? -151.0f : upper;
@@ -38,5 +40,11 @@ REPDL_HD inline float exp2(float x) {
   result = x == -0x1.e7526ep-6f ? 0x1.f58d62p-1f : result;  // 0xbcf3a937
   return x == x ? result : quiet_nan();
 }
+
+REPDL_HD inline float exp2_by_pairs(float x) {
+  return pairs::or_else<exp2_by_doubles>(x, pairs::exp2(pairs::Single{x}));
+}
+
+REPDL_HD inline float exp2(float x) { return of_target<exp2_by_doubles, exp2_by_pairs>(x); }
 
 }  // namespace repdl::exact

@@ -7,6 +7,8 @@
 #pragma once
 
 #include "repdl/exact/exp.hpp"
+#include "repdl/exact/pairs/expm1.hpp"
+#include "repdl/exact/pairs/single.hpp"
 
 namespace repdl::exact {
 
@@ -17,7 +19,7 @@ REPDL_HD inline double expm1_double(double t) {
   return madd(scale, e.p, scale - 1.0);
 }
 
-REPDL_HD inline float expm1(float x) {
+REPDL_HD inline float expm1_by_doubles(float x) {
   // Beyond these the result is inf or -1, and so it is at the bounds themselves.
   const float upper = x > 89.0f ? 89.0f : x;
   const double t = upper < -40.0f ? -40.0f : upper;
@@ -25,5 +27,11 @@ REPDL_HD inline float expm1(float x) {
   result = x == 0.0f ? x : result;
   return x == x ? result : quiet_nan();
 }
+
+REPDL_HD inline float expm1_by_pairs(float x) {
+  return pairs::or_else<expm1_by_doubles>(x, pairs::expm1(pairs::Single{x}));
+}
+
+REPDL_HD inline float expm1(float x) { return of_target<expm1_by_doubles, expm1_by_pairs>(x); }
 
 }  // namespace repdl::exact

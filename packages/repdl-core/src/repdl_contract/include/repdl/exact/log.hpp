@@ -7,10 +7,12 @@
 #pragma once
 
 #include "repdl/exact/logarithm.hpp"
+#include "repdl/exact/pairs/log.hpp"
+#include "repdl/exact/pairs/single.hpp"
 
 namespace repdl::exact {
 
-REPDL_HD inline float log(float x) {
+REPDL_HD inline float log_by_doubles(float x) {
   const Binade b = binade(x);
   const double tail = log_tail(b.f);
 
@@ -31,5 +33,9 @@ REPDL_HD inline float log(float x) {
   result = x == infinity() ? x : result;
   return x >= 0.0f ? result : quiet_nan();
 }
+
+REPDL_HD inline float log_by_pairs(float x) { return pairs::or_else<log_by_doubles>(x, pairs::log(pairs::Single{x})); }
+
+REPDL_HD inline float log(float x) { return of_target<log_by_doubles, log_by_pairs>(x); }
 
 }  // namespace repdl::exact

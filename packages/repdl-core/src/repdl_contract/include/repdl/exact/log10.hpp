@@ -6,10 +6,12 @@
 #pragma once
 
 #include "repdl/exact/logarithm.hpp"
+#include "repdl/exact/pairs/log.hpp"
+#include "repdl/exact/pairs/single.hpp"
 
 namespace repdl::exact {
 
-REPDL_HD inline float log10(float x) {
+REPDL_HD inline float log10_by_doubles(float x) {
   const Binade b = binade(x);
   const double tail = log_tail(b.f);
 
@@ -28,5 +30,11 @@ REPDL_HD inline float log10(float x) {
   result = x == infinity() ? x : result;
   return x >= 0.0f ? result : quiet_nan();
 }
+
+REPDL_HD inline float log10_by_pairs(float x) {
+  return pairs::or_else<log10_by_doubles>(x, pairs::log10(pairs::Single{x}));
+}
+
+REPDL_HD inline float log10(float x) { return of_target<log10_by_doubles, log10_by_pairs>(x); }
 
 }  // namespace repdl::exact

@@ -5,10 +5,12 @@
 #pragma once
 
 #include "repdl/exact/logarithm.hpp"
+#include "repdl/exact/pairs/log.hpp"
+#include "repdl/exact/pairs/single.hpp"
 
 namespace repdl::exact {
 
-REPDL_HD inline float log1p(float x) {
+REPDL_HD inline float log1p_by_doubles(float x) {
   float result = static_cast<float>(log1p_double(x));
 
   // The nine arguments for which the double nearest to log(1 + x) is, or is too near, the midpoint
@@ -26,5 +28,11 @@ REPDL_HD inline float log1p(float x) {
   result = x == -1.0f ? -infinity() : result;
   return x >= -1.0f ? result : quiet_nan();
 }
+
+REPDL_HD inline float log1p_by_pairs(float x) {
+  return pairs::or_else<log1p_by_doubles>(x, pairs::log1p(pairs::Single{x}));
+}
+
+REPDL_HD inline float log1p(float x) { return of_target<log1p_by_doubles, log1p_by_pairs>(x); }
 
 }  // namespace repdl::exact

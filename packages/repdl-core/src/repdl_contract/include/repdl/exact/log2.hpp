@@ -6,10 +6,12 @@
 #pragma once
 
 #include "repdl/exact/logarithm.hpp"
+#include "repdl/exact/pairs/log.hpp"
+#include "repdl/exact/pairs/single.hpp"
 
 namespace repdl::exact {
 
-REPDL_HD inline float log2(float x) {
+REPDL_HD inline float log2_by_doubles(float x) {
   const Binade b = binade(x);
   const double tail = log_tail(b.f);
 
@@ -24,5 +26,11 @@ REPDL_HD inline float log2(float x) {
   result = x == infinity() ? x : result;
   return x >= 0.0f ? result : quiet_nan();
 }
+
+REPDL_HD inline float log2_by_pairs(float x) {
+  return pairs::or_else<log2_by_doubles>(x, pairs::log2(pairs::Single{x}));
+}
+
+REPDL_HD inline float log2(float x) { return of_target<log2_by_doubles, log2_by_pairs>(x); }
 
 }  // namespace repdl::exact

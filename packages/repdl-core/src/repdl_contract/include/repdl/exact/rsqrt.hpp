@@ -7,12 +7,20 @@
 #include <cmath>
 
 #include "repdl/exact/bits.hpp"
+#include "repdl/exact/pairs/rsqrt.hpp"
+#include "repdl/exact/pairs/single.hpp"
 
 namespace repdl::exact {
 
-REPDL_HD inline float rsqrt(float x) {
+REPDL_HD inline float rsqrt_by_doubles(float x) {
   const float result = static_cast<float>(1.0 / std::sqrt(static_cast<double>(x)));
   return x >= 0.0f ? result : quiet_nan();
 }
+
+REPDL_HD inline float rsqrt_by_pairs(float x) {
+  return pairs::or_else<rsqrt_by_doubles>(x, pairs::rsqrt(pairs::Single{x}));
+}
+
+REPDL_HD inline float rsqrt(float x) { return of_target<rsqrt_by_doubles, rsqrt_by_pairs>(x); }
 
 }  // namespace repdl::exact

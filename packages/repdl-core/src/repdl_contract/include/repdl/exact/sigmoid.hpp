@@ -8,10 +8,12 @@
 #pragma once
 
 #include "repdl/exact/expm1.hpp"
+#include "repdl/exact/pairs/sigmoid.hpp"
+#include "repdl/exact/pairs/single.hpp"
 
 namespace repdl::exact {
 
-REPDL_HD inline float sigmoid(float x) {
+REPDL_HD inline float sigmoid_by_doubles(float x) {
   // Beyond these the result is 1 or +0, and so it is at the bounds themselves.
   const float upper = x > 40.0f ? 40.0f : x;
   const double t = upper < -105.0f ? -105.0f : upper;
@@ -26,5 +28,11 @@ REPDL_HD inline float sigmoid(float x) {
   result = x == -0x1.250c02p-10f ? 0x1.ffb6bep-2f : result;  // 0xba928601, the same just outside
   return x == x ? result : quiet_nan();
 }
+
+REPDL_HD inline float sigmoid_by_pairs(float x) {
+  return pairs::or_else<sigmoid_by_doubles>(x, pairs::sigmoid(pairs::Single{x}));
+}
+
+REPDL_HD inline float sigmoid(float x) { return of_target<sigmoid_by_doubles, sigmoid_by_pairs>(x); }
 
 }  // namespace repdl::exact

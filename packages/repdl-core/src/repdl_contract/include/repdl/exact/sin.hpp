@@ -8,6 +8,8 @@
 // sin(+-0) = +-0, cos(+-0) = 1; of +-inf and NaN 0x7fc00000.
 #pragma once
 
+#include "repdl/exact/pairs/sin.hpp"
+#include "repdl/exact/pairs/single.hpp"
 #include "repdl/exact/two_paths.hpp"
 
 namespace repdl::exact {
@@ -128,8 +130,16 @@ struct Cos {
   }
 };
 
-REPDL_HD inline float sin(float x) { return either(Sin(), x); }
+REPDL_HD inline float sin_by_doubles(float x) { return either(Sin(), x); }
 
-REPDL_HD inline float cos(float x) { return either(Cos(), x); }
+REPDL_HD inline float sin_by_pairs(float x) { return pairs::or_else<sin_by_doubles>(x, pairs::sin(pairs::Single{x})); }
+
+REPDL_HD inline float sin(float x) { return of_target<sin_by_doubles, sin_by_pairs>(x); }
+
+REPDL_HD inline float cos_by_doubles(float x) { return either(Cos(), x); }
+
+REPDL_HD inline float cos_by_pairs(float x) { return pairs::or_else<cos_by_doubles>(x, pairs::cos(pairs::Single{x})); }
+
+REPDL_HD inline float cos(float x) { return of_target<cos_by_doubles, cos_by_pairs>(x); }
 
 }  // namespace repdl::exact

@@ -6,10 +6,12 @@
 #pragma once
 
 #include "repdl/exact/expm1.hpp"
+#include "repdl/exact/pairs/single.hpp"
+#include "repdl/exact/pairs/tanh.hpp"
 
 namespace repdl::exact {
 
-REPDL_HD inline float tanh(float x) {
+REPDL_HD inline float tanh_by_doubles(float x) {
   // Beyond these the result is 1 or -1, and so it is at the bounds themselves.
   const float upper = x > 20.0f ? 20.0f : x;
   const double t = upper < -20.0f ? -20.0f : upper;
@@ -18,5 +20,11 @@ REPDL_HD inline float tanh(float x) {
   result = x == 0.0f ? x : result;
   return x == x ? result : quiet_nan();
 }
+
+REPDL_HD inline float tanh_by_pairs(float x) {
+  return pairs::or_else<tanh_by_doubles>(x, pairs::tanh(pairs::Single{x}));
+}
+
+REPDL_HD inline float tanh(float x) { return of_target<tanh_by_doubles, tanh_by_pairs>(x); }
 
 }  // namespace repdl::exact
