@@ -9,18 +9,6 @@ namespace repdl::cpu {
 
 #if defined(__AVX2__) && defined(__FMA__)
 
-// What other functions take of it.
-using pairs::exp_reduced;
-using pairs::exp_vec_parts;
-using ExpVecParts = pairs::ExpVecParts<Vec>;
-
-inline Vec exp_nearest(Vec shifted) { return pairs::exp_nearest(shifted); }
-
-template <bool nudged>
-inline Vec exp_nearest_rest(Vec shifted) {
-  return pairs::exp_nearest_rest<nudged>(shifted);
-}
-
 // exp(x) where `undecided`, y elsewhere.
 __attribute__((noinline, cold)) inline Vec exp_undecided(Vec x, Vec y, Mask undecided) {
   const Mask zero = x < Vec::set1(-104.0f);  // exponents of masked elements

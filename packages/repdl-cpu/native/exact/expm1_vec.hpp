@@ -1,7 +1,6 @@
 // expm1 of a whole Vec: the bits of repdl/exact/expm1.hpp, by pairs of floats.
 #pragma once
 
-#include "exact/exp_vec.hpp"
 #include "repdl/exact/expm1.hpp"
 #include "repdl/exact/pairs/expm1.hpp"
 #include "simd/simd_mask.hpp"
@@ -9,9 +8,6 @@
 namespace repdl::cpu {
 
 #if defined(__AVX2__) && defined(__FMA__)
-
-using pairs::expm1_sum;
-using pairs::Expm1Sum;
 
 template <class V>
 [[gnu::always_inline]] inline V expm1(V x) {

@@ -125,10 +125,8 @@ namespace pairs = exact::pairs;
 
 constexpr int table_log = pairs::table_log<Vec>;
 using Table = pairs::Table<Vec>;
-using FloatSum = pairs::Sum<Vec>;
 using Rounded = pairs::Rounded<Vec>;
 using pairs::between;
-using pairs::rounded;
 
 // The bits of a Vec as integers, and back.
 typedef std::int32_t Bits __attribute__((vector_size(sizeof(Vec))));
