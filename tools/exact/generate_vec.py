@@ -196,14 +196,14 @@ def tanh_vec() -> None:
             values = [term * (1 - bias) for term in terms[:3]] if low else [np.zeros(1), np.ones(1), np.zeros(1)]
             errors = [abs(single(v) - v) * largest**k for k, v in enumerate(values)]
             at = np.argmin(sum(errors) + abs(terms[7]) * largest**7 / 64)
-            c = [single(centres[at]), *(single(v[at]) for v in values)]
+            c = [np.float32(centres[at]), *(np.float32(v[at]) for v in values)]
             nodes = np.maximum((low + high) / 2 + (high - low) / 2 * np.cos(np.pi * (np.arange(200) + 0.5) / 200), 1e-6)
             t, y = nodes - c[0], np.tanh(nodes)
             wanted = y * (1 - bias) if low else y - 2.0**14 * bias * y**3
             for power in range(3, 7):
                 left = (wanted - sum(float(v) * t**k for k, v in enumerate(c[1:]))) / y
                 powers = np.stack([(t / largest[at]) ** k / y for k in range(power, 7)], 1)
-                c.append(single(np.linalg.lstsq(powers, left, rcond=None)[0][0] / largest[at] ** power))
+                c.append(np.float32(np.linalg.lstsq(powers, left, rcond=None)[0][0] / largest[at] ** power))
             for some in (z[:: len(z) >> 12], z):
                 s, rest = tanh_sum(c, some)
                 true = np.tanh(some.astype(float))
@@ -215,8 +215,8 @@ def tanh_vec() -> None:
                 if margin < best:
                     best, table[:, first + j & 31] = margin, [*c, margin]
         print(f"  {low} to {high}: 2**{np.log2(best):.1f}", file=sys.stderr)
-    for name, values in zip(["centre", *(f"c{i}" for i in range(7)), "margin"], table, strict=True):
-        show(name, [mpf(float(v)) for v in values])
+    for name, row in zip(["centre", *(f"c{i}" for i in range(7)), "margin"], table, strict=True):
+        show(name, [mpf(float(v)) for v in row])
 
 
 TABLES = {"exp_vec": exp_vec, "log_vec": log_vec, "sin_vec": sin_vec, "erf_vec": erf_vec, "tanh_vec": tanh_vec}
