@@ -2,58 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from types import CodeType, FunctionType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import _C
-from torch._C._dynamo import eval_frame
+from torch._C._functorch import TransformType, peek_interpreter_stack
 from torch._functorch.utils import enable_single_level_autograd_function
 from torch._library.autograd import supports_tensorlist
 from torch._library.utils import fill_defaults
+from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 from torch.utils import _pytree as pytree
 
 from repdl.backend import BACKENDS
+from repdl.errors import UnsupportedError
 from repdl.replay import EPOCH, THREAD, as_node, node_of_recording, refuse, replayed
+from repdl.untraced import opaque
 
 Function = Callable[..., Any]
 
 _AFTER_AUTOGRAD = _C._after_autograd_keyset
 grad_enabled, enable_grad = torch.is_grad_enabled, torch.enable_grad
-
-
-def opaque(function: Function) -> Function:
-    """`function`, which Dynamo neither compiles nor looks into, at no cost of a call.
-
-    Where a graph breaks, Dynamo goes on in every Python frame that is entered, those that
-    torch's dispatcher calls included. It would split glue code between `data_ptr()` and the
-    kernel that gets the address, and free the tensor in between.
-    """
-    assert isinstance(function, FunctionType)
-    if hasattr(eval_frame, "set_code_exec_strategy"):
-        hide([function.__code__])
-        return function
-
-    def run(*args: Any) -> Any:  # torch 2.6: Dynamo is switched off by hand
-        before = eval_frame.set_eval_frame(None)
-        try:
-            return function(*args)
-        finally:
-            eval_frame.set_eval_frame(before)
-
-    eval_frame.skip_code(run.__code__)  # type: ignore[attr-defined]
-    return run
-
-
-def hide(codes: Iterable[CodeType], hidden: bool = True) -> None:
-    """Have Dynamo neither compile calls of `codes` nor look into what they call, or do so again."""
-    if hasattr(eval_frame, "set_code_exec_strategy"):  # not in torch 2.6
-        action = eval_frame._FrameAction.SKIP if hidden else eval_frame._FrameAction.DEFAULT
-        for code in codes:
-            eval_frame.set_code_exec_strategy(code, eval_frame._FrameExecStrategy(action, action))
 
 
 def _any_requires_grad(*args: Any) -> bool:
@@ -73,6 +45,28 @@ def _is_plain(keyset: Any) -> bool:
     if key not in _plain:
         _plain[key] = keyset.highestPriorityTypeId() in (_C.DispatchKey.CPU, _C.DispatchKey.CUDA)
     return _plain[key]
+
+
+def check_reverse_mode(name: str, is_transform: bool = False) -> None:
+    """Raise in forward mode, in which torch would take the derivative of an op for 0.
+
+    Args:
+        name: the op.
+        is_transform: whether torch.func's transforms are looked at, as where the op is traced.
+
+    Raises:
+        UnsupportedError: there.
+    """
+    if forward_ad._current_level < 0:
+        if not is_transform:
+            return
+        transform = peek_interpreter_stack()
+        if transform is None or transform.key() != TransformType.Jvp:
+            return
+    raise UnsupportedError(
+        f"{name}: called in forward-mode differentiation (torch.func.jvp, dual_level), which would "
+        f"take its derivative for 0; expected reverse mode; use torch.autograd.grad"
+    )
 
 
 def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | None, backward: Function) -> Function:
@@ -129,6 +123,8 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
 
     def autograd(keyset: Any, *args: Any) -> Any:
         plain = len(args) == arguments and not lists and _is_plain(keyset & _AFTER_AUTOGRAD)
+        if not plain:
+            check_reverse_mode(name, True)
         if grad_enabled() and any_requires_grad(*args):
             if plain:
                 output = apply(*args, None)

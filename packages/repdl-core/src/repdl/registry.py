@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
 from repdl import autocast as autocasts
 from repdl.backend import BACKENDS, Backend
-from repdl.derivative import autograd_kernel, batching_rule, opaque
+from repdl.derivative import autograd_kernel, batching_rule, check_reverse_mode
 from repdl.dtypes import HALF, Dtypes, Storage
 from repdl.errors import DeviceError, NameTakenError, UnsupportedError
 from repdl.places import Within
 from repdl.replay import changed, checked, replayed, replayed_update
+from repdl.untraced import opaque
 
 
 @dataclass(frozen=True)
@@ -140,11 +140,7 @@ def define(
 
     def kernel(*args: Any) -> Any:
         device = device_of(args)
-        if forward_ad._current_level >= 0:
-            raise UnsupportedError(
-                f"{name}: called in forward-mode differentiation (torch.func.jvp, dual_level), which would "
-                f"take its derivative for 0; expected reverse mode; use torch.autograd.grad"
-            )
+        check_reverse_mode(name)
         dtype = single
         if lists and args[lists[0]]:
             dtype = args[lists[0]][0].dtype
@@ -167,6 +163,7 @@ def define(
         return result
 
     def fake_kernel(*args: Any) -> Any:
+        check_reverse_mode(name)
         device_of(args)
         if storage is not None:
             storage.check(args)

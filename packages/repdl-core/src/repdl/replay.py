@@ -42,6 +42,7 @@ from repdl.places import (
     tensors_of,
     unique,
 )
+from repdl.untraced import hide
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -358,6 +359,9 @@ def _record_each_in_place(
     return result, tape.recording_in_place(tensors, tape.written, -1, Numbers()) if written and known else None
 
 
+hide(record.__code__ for record in (_record, _record_update, _record_in_place, _record_each_in_place))
+
+
 def _free_numbers(function: Callable[..., Any], args: Any, kwargs: Any, tape: Tape) -> Numbers | None:
     """Where the numbers of a call went, found out with others in their place; None if that can't be said."""
     values = *args, *kwargs.values()
@@ -455,6 +459,7 @@ def replayed_in_place(
             return function(*args, **kwargs), None
         return _record_in_place(compute, write, args, kwargs, has_free_numbers)
 
+    hide([record.__code__])
     return _replayed(function, record, getattr(compute, "has_free_numbers", False))
 
 

@@ -218,7 +218,7 @@ _ONCE: dict[str, Callable[[Arguments], bool]] = {"pow": _is_square, "unfold_back
 def _range(arguments: Arguments, result: Any) -> str | None:
     """Of `arange` and `range`."""
     if not result.dtype.is_floating_point:
-        integers = all(isinstance(arguments.get(n, 0), int) for n in ("start", "end", "step"))
+        integers = all(isinstance(arguments.get(n, 0), (int, torch.SymInt)) for n in ("start", "end", "step"))
         return None if integers else "computes integers from floating-point numbers"
     exact = 2 / torch.finfo(result.dtype).eps
     for name in ("start", "step", "end"):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._guards import TracingContext
 from torch._ops import OpOverload
 from torch.fx import GraphModule
 
@@ -18,17 +19,25 @@ from repdl.compiling import state
 from repdl.compiling.checking import check
 from repdl.compiling.constants import fold
 from repdl.compiling.parts import draw_once, partition
+from repdl.errors import UnsupportedError
 from repdl.registry import OPS, functions
 
 Function = Callable[..., Any]
 
 
-def compile_graph(graph: GraphModule, inputs: Sequence[Any]) -> Function:
+def compile_graph(graph: GraphModule, inputs: Sequence[Any], **options: Any) -> Function:
     """What `torch.compile` runs in the place of a graph that Dynamo has traced.
 
     Raises:
-        UnsupportedError: at each call, if the graph has an op, forward or backward, that is not reproducible.
+        UnsupportedError: at each call, if the graph has an op, forward or backward, that is not reproducible; in the
+            first, with a mode or options, or with a torch that lacks what this backend needs.
     """
+    if options:
+        raise UnsupportedError(f'torch.compile(backend="repdl"): {options} given, expected neither mode nor options')
+    if not is_supported():
+        raise UnsupportedError(
+            f'torch.compile(backend="repdl"): torch {torch.__version__} lacks what it needs, expected 2.13 or newer'
+        )
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch import config as functorch
     from torch._functorch._aot_autograd.utils import make_boxed_func
@@ -64,15 +73,28 @@ def compile_graph(graph: GraphModule, inputs: Sequence[Any]) -> Function:
     # Draws stay where they are, also those that nothing takes; the backward graph is refused before the forward runs.
     with config.patch(fallback_random=True), functorch.patch(force_non_lazy_backward_lowering=True):
         compiled = tracing(graph, inputs)
+    found: Any = TracingContext.get().fw_metadata
+    found.bw_donated_idxs = []  # no graph of ours writes over what it is given: a backward may run twice
+    # What is in one storage torch has looked at in these inputs alone.
+    writes = bool(found.mutated_inp_runtime_indices)
+    is_apart = not (writes and _shares(inputs))
 
     def run(*args: Any) -> Any:
         if refusals:
             raise refusals[0]
         if state.now() != held:  # a block of another contract in this thread, which no guard sees
             return graph(*args)
+        if writes and not (is_apart and not _shares(args)):
+            return graph(*args)
         return compiled(*args)
 
     return torch._dynamo.disable(run, reason="a graph of RepDL")
+
+
+def _shares(values: Sequence[Any]) -> bool:
+    """Whether tensors are in one storage."""
+    storages = [value.untyped_storage()._cdata for value in values if isinstance(value, torch.Tensor)]
+    return len(set(storages)) < len(storages)
 
 
 def is_traced() -> bool:
@@ -82,6 +104,15 @@ def is_traced() -> bool:
 
     backend: Any = InstructionTranslator.current_tx().output.compiler_fn
     return is_ours(innermost_backend(backend))
+
+
+def is_supported() -> bool:
+    """Whether torch has what compiling needs; where it has not, all code runs uncompiled while `enable()` holds."""
+    from torch._dynamo import eval_frame
+    from torch._functorch import config
+
+    parts = (eval_frame, "innermost_backend"), (config, "force_non_lazy_backward_lowering")
+    return all(hasattr(module, name) for module, name in parts)
 
 
 def is_ours(backend: Any) -> bool:
@@ -121,4 +152,4 @@ def _guard() -> None:
     install_guard(*(source.make_guard(GuardBuilder.EQUALS_MATCH) for source in (uncovered, contract)))
 
 
-__all__ = ["compile_graph", "is_ours", "is_traced"]
+__all__ = ["compile_graph", "is_ours", "is_supported", "is_traced"]

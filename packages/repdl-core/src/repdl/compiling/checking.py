@@ -70,6 +70,8 @@ def _judged(op: Any, args: tuple[Any, ...], node: Node, is_enabled: bool) -> Jud
         if op.name() in _CONTROL:
             return Judgement(Verdict.MOVED, "computes by graphs alone")
         return Judgement(Verdict.REFUSED, "what it computes is not in the graph")
+    if op.name().startswith("aten::sym_"):
+        return Judgement(Verdict.MOVED, "says a size")
     values = map_arg((args, dict(node.kwargs)), lambda other: other.meta.get("val"))
     found = judge(op, *values, node.meta.get("val"))
     if is_enabled and not found.verdict.ok and is_computed(op.name()):

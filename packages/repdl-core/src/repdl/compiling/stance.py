@@ -13,30 +13,39 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch._C._dynamo.eval_frame import get_eval_frame_callback
 from torch._dynamo import config, eval_frame
 from torch._dynamo.exc import unimplemented
 from torch._dynamo.variables.optimizer import OptimizerVariable
 from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
 
 from repdl.compiling import state
-from repdl.compiling.backend import is_ours
-from repdl.derivative import hide
+from repdl.compiling.backend import is_ours, is_supported
+from repdl.untraced import hide
 
 _REWRITTEN = "addcdiv", "_foreach_lerp_"
 """Functions of torch that Dynamo takes apart, into others with other bits."""
-_SETTINGS = {"enable_dynamo_decompositions": False, "allow_rnn": True}
+_SETTINGS = {"enable_dynamo_decompositions": False, "allow_rnn": True, "skip_nnmodule_hook_guards": False}
 _SETTINGS = {name: value for name, value in _SETTINGS.items() if hasattr(config, name)}  # of this version of torch
 _STEP = torch.optim.Optimizer.profile_hook_step(lambda: None).__code__
 """What every step of an optimizer is called from."""
 
 
-@contextmanager
-def only_ours(on_uncovered: str) -> Iterator[None]:
-    """Until the end of the block, in all threads, code is compiled for "repdl" alone, and as ops are while it holds.
+def check_uncompiled() -> None:
+    """Raise in a function that is compiled: its compiler would go on in it.
 
     Raises:
-        RuntimeError: in a function that is compiled, as other backends would go on in it.
+        RuntimeError: there.
     """
+    if get_eval_frame_callback() not in (None, False):
+        raise RuntimeError(
+            "repdl.enable, disable: called in a function that torch.compile compiles, expected outside of it"
+        )
+
+
+@contextmanager
+def only_ours(on_uncovered: str) -> Iterator[None]:
+    """Until the end of the block, in all threads, code is compiled for "repdl" alone, and as ops are while it holds."""
     stance, warned = eval_frame._callback_from_stance, {"eager"}  # which makes no code
 
     def chosen(callback: Any) -> Any:
@@ -58,10 +67,11 @@ def only_ours(on_uncovered: str) -> Iterator[None]:
         return None
 
     with ExitStack() as stack:
-        stack.push(torch.compiler.set_stance("force_eager"))  # raises where code is compiled
-        stack.enter_context(patch.object(eval_frame, "_callback_from_stance", chosen))
-        stack.enter_context(_nothing_rewritten())
-        stack.enter_context(_optimizers_uncompiled())
+        stack.push(torch.compiler.set_stance("force_eager"))
+        if is_supported():
+            stack.enter_context(patch.object(eval_frame, "_callback_from_stance", chosen))
+            stack.enter_context(_nothing_rewritten())
+            stack.enter_context(_optimizers_uncompiled())
         stack.callback(state.hold, state.UNCOVERED)
         state.hold(on_uncovered)
         yield
@@ -113,4 +123,4 @@ def _optimizers_uncompiled() -> Iterator[None]:
             hide([_STEP], False)
 
 
-__all__ = ["only_ours"]
+__all__ = ["check_uncompiled", "only_ours"]

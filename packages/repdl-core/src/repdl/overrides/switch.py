@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import torch
 from torch import _C
 
-from repdl.compiling.stance import only_ours
+from repdl.compiling.stance import check_uncompiled, only_ours
 from repdl.contract import Contract, as_contract, default_contract, set_contract
-from repdl.derivative import hide
-from repdl.errors import ArgumentError
+from repdl.errors import ArgumentError, UnsupportedError
 from repdl.overrides.children import Start, begun_by
 from repdl.overrides.kernels import ENTERED, Found, kernels
 from repdl.overrides.late import Library, watched
 from repdl.overrides.torchs import forget_kernels
 from repdl.random._lock import ForkLock
+from repdl.untraced import hide
 
 ON_UNCOVERED = "raise", "warn"
 _lock = ForkLock()
@@ -107,15 +107,19 @@ class _Switch:
         """Open a block; nothing happens if it can't be."""
         if on_uncovered not in ON_UNCOVERED:
             raise ArgumentError(f"enable: on_uncovered is {on_uncovered!r}, expected one of {ON_UNCOVERED}")
+        if not hasattr(torch.library, "get_kernel"):
+            raise UnsupportedError(
+                f"repdl.enable: torch {torch.__version__} gives no kernels of its own out, expected 2.13 or newer; "
+                f"use repdl.from_torch_module"
+            )
         now = default_contract()
         block = _Block(now if contract is None else as_contract(contract), on_uncovered)
         if self._open:
             self._open[-1].contract = now
         else:
             self._contract = now
-        self._open.append(block)
         try:
-            self._settle()
+            self._settle([*self._open, block])
         except BaseException:
             self.end(block)
             raise
@@ -123,10 +127,9 @@ class _Switch:
 
     def end(self, *blocks: _Block) -> None:
         """Those of the blocks that are open are no longer."""
-        ended = [block for block in self._open if block in blocks]
-        self._open = [block for block in self._open if block not in blocks]
-        if ended:
-            self._settle()
+        left = [block for block in self._open if block not in blocks]
+        if len(left) < len(self._open):
+            self._settle(left)
 
     def end_all(self) -> None:
         self.end(*self._open)
@@ -135,9 +138,13 @@ class _Switch:
         """Of the block that holds, for another process."""
         return str(default_contract()), self._open[-1].on_uncovered
 
-    def _settle(self) -> None:
-        wanted = self._open[-1] if self._open else None
-        if self._session is not None and (wanted is None or wanted.on_uncovered != self._session.on_uncovered):
+    def _settle(self, blocks: list[_Block]) -> None:
+        wanted = blocks[-1] if blocks else None
+        changes = self._session is not None and (wanted is None or wanted.on_uncovered != self._session.on_uncovered)
+        if changes or (self._session is None and wanted is not None):
+            check_uncompiled()
+        self._open = blocks
+        if self._session is not None and changes:
             self._session.end()
             self._session = None
         if wanted is not None and self._session is None:
@@ -169,7 +176,8 @@ def enable(contract: Contract | str | None = None, on_uncovered: str = "raise") 
     Raises:
         ArgumentError: if `on_uncovered` is neither.
         ContractError: if `contract` names none. What held before holds in both cases.
-        UnsupportedError: from any op of torch that is not reproducible, naming op, module, line and what to use.
+        UnsupportedError: from any op of torch that is not reproducible, naming op, module, line and what to use; and
+            here, with a torch that lacks what this needs.
     """
     with _lock:
         _switch.begin(contract, on_uncovered)
