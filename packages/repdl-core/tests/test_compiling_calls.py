@@ -10,6 +10,7 @@ import pytest
 import torch
 from enabling import torchs_own_afterwards
 from torch import nn
+from torch._dynamo.exc import BackendCompilerFailed
 from torch.autograd import forward_ad
 from torch.func import hessian, jacfwd, jvp
 
@@ -140,7 +141,7 @@ def test_compiling__what_ends_in_compiled_code_goes_on() -> None:
 
 
 def test_compiling__has_no_modes() -> None:
-    with repdl.enabled(), pytest.raises(Exception, match="expected neither mode nor options"):
+    with repdl.enabled(), pytest.raises(BackendCompilerFailed, match="expected neither mode nor options"):
         compiled(torch.exp, mode="reduce-overhead")(uniform(0, 3))
 
 

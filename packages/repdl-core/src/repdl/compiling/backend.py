@@ -77,14 +77,14 @@ def compile_graph(graph: GraphModule, inputs: Sequence[Any], **options: Any) -> 
     found.bw_donated_idxs = []  # no graph of ours writes over what it is given: a backward may run twice
     # What is in one storage torch has looked at in these inputs alone.
     writes = bool(found.mutated_inp_runtime_indices)
-    is_apart = not (writes and _shares(inputs))
+    shared = writes and _shares(inputs)
 
     def run(*args: Any) -> Any:
         if refusals:
             raise refusals[0]
         if state.now() != held:  # a block of another contract in this thread, which no guard sees
             return graph(*args)
-        if writes and not (is_apart and not _shares(args)):
+        if shared or (writes and _shares(args)):
             return graph(*args)
         return compiled(*args)
 
