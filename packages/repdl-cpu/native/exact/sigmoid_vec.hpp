@@ -14,6 +14,16 @@ template <class V>
   return or_else<exactly<exact::sigmoid>>(x, pairs::sigmoid(value_of(x)));
 }
 
+// For a loop of two stages (row_loop.hpp).
+struct SigmoidStages {
+  using State = pairs::Sum<Vec>;
+  [[gnu::always_inline]] static State first(Vec x) { return pairs::sigmoid_exponential(x); }
+  [[gnu::always_inline]] static Draft second(State e, Vec x) {
+    const Rounded y = pairs::sigmoid_of_exponential(x, e);
+    return {y.value, y.decided};
+  }
+};
+
 #else
 
 inline Vec sigmoid(Vec x) { return each_of<exact::sigmoid>(x); }

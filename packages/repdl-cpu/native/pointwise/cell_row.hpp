@@ -32,7 +32,7 @@ void cell_row(const CellRow<F<float>>& row, std::int64_t n) {
   if constexpr (std::is_same_v<Drafts, Vec>) {
     row_loop(n, one);
   } else {
-    const auto both = [=](std::int64_t i) __attribute__((always_inline)) {
+    const auto both = [=](std::int64_t i, NoState) __attribute__((always_inline)) {
       Drafts x[2][inputs], y[2][outputs];
       bool decided = true;
       for (int k = 0; k < 2; ++k) {
@@ -45,7 +45,7 @@ void cell_row(const CellRow<F<float>>& row, std::int64_t n) {
         for (int v = 0; v < outputs; ++v) canonical(y[k][v].value).store(out[v] + i + k * Vec::width);
       return true;
     };
-    row_loop(n, both, one);
+    row_loop(n, [](std::int64_t) { return NoState(); }, both, one);
   }
 }
 

@@ -23,6 +23,15 @@
 namespace repdl::cpu {
 namespace {
 
+// The stages of a function of Drafts (row_loop.hpp).
+template <class F>
+OneStage<F> stages_of(const F& f) {
+  return {f};
+}
+#if defined(__AVX512F__)
+inline SigmoidStages stages_of(const pointwise::Sigmoid<Draft>&) { return {}; }
+#endif
+
 // The operands of F at one place: their addresses and the strides along the innermost dimension.
 template <class F, class = std::make_index_sequence<pointwise::Parameters<F>::count>>
 class Row;
@@ -117,15 +126,19 @@ class Row<F, std::index_sequence<I...>> {
     if constexpr (std::is_same_v<D, V>) {
       row_loop(n, one);
     } else {
-      const auto both = [=](std::int64_t i) __attribute__((always_inline)) {
-        const auto low = draft(drafted(Vec::load(x[I] + i))...);
-        const auto high = draft(drafted(Vec::load(x[I] + i + Vec::width))...);
+      const auto stages = stages_of(draft);
+      const auto first = [=](std::int64_t i) __attribute__((always_inline)) {
+        return std::pair(stages.first(Vec::load(x[I] + i)...), stages.first(Vec::load(x[I] + i + Vec::width)...));
+      };
+      const auto both = [=](std::int64_t i, const auto& state) __attribute__((always_inline)) {
+        const auto low = stages.second(state.first, Vec::load(x[I] + i)...);
+        const auto high = stages.second(state.second, Vec::load(x[I] + i + Vec::width)...);
         if (!all(low.decided & high.decided)) return false;
         put(i, Whole{}, low.value);
         put(i + Vec::width, Whole{}, high.value);
         return true;
       };
-      row_loop(n, both, one);
+      row_loop(n, first, both, one);
     }
   }
 

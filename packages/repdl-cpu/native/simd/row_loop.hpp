@@ -1,7 +1,10 @@
 // Loops over the elements of a row, a Vec at a time, and the contract's sums along them:
 //
 //   row_loop(n, body)              body(i, part) for elements i, i + Vec::width, ...
-//   row_loop(n, both, body)        first both(i) for two Vecs from i on; where that is false body for each, later
+//   row_loop(n, first, both, body)
+//                                  both(i, first(i)) for two Vecs from i on, and where that is false body for each,
+//                                  later. The first stage of two Vecs is computed beside the second of those before:
+//                                  a processor looks ahead so far only.
 //   sum_each(n, contract, f)    the contract's sum of f(i, part) over a row, lanes in registers
 //   sums_each<K>(...)           K such sums in one pass
 //
@@ -41,9 +44,10 @@ void row_loop(std::int64_t n, const Body& given) {
   if (i < n) body(i, Part{static_cast<int>(n - i)});
 }
 
-template <class Both, class Body>
-void row_loop(std::int64_t n, const Both& given, const Body& body) {
-  const Both both = given;
+template <class First, class Both, class Body>
+void row_loop(std::int64_t n, const First& given_first, const Both& given_both, const Body& body) {
+  const First first = given_first;
+  const Both both = given_both;
   constexpr int W = Vec::width;
   const std::int64_t pairs = n / (2 * W) * (2 * W);
   // Left for later, so that one is not waited for: the first instructions of the next are under way by then.
@@ -55,8 +59,12 @@ void row_loop(std::int64_t n, const Both& given, const Body& body) {
       for (const std::int64_t j : {left[k], left[k] + W}) body(j, Whole{});
     count = 0;
   };
+  auto state = pairs == 0 ? decltype(first(0))() : first(0);
   for (std::int64_t i = 0; i < pairs; i += 2 * W) {
-    if (__builtin_expect(both(i), 1)) continue;
+    const auto next = i + 2 * W < pairs ? first(i + 2 * W) : state;
+    const bool decided = both(i, state);
+    state = next;
+    if (__builtin_expect(decided, 1)) continue;
     left[count++] = i;
     if (count == most) apart();
   }

@@ -34,4 +34,22 @@ using Drafts = Draft;  // two at a time, for which there are registers
 using Drafts = Vec;  // none
 #endif
 
+// A function that has no first stage (row_loop.hpp).
+struct NoState {};
+
+template <class F>
+struct OneStage {
+  using State = NoState;
+  F f;
+
+  template <class... T>
+  [[gnu::always_inline]] State first(T...) const {
+    return {};
+  }
+  template <class... T>
+  [[gnu::always_inline]] auto second(State, T... x) const {
+    return f(drafted(x)...);
+  }
+};
+
 }  // namespace repdl::cpu

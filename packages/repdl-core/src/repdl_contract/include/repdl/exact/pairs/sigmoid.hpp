@@ -17,12 +17,18 @@ constexpr float sigmoid_margin = entries<V> == 32 ? 0x1.ap-36f : 0x1.bp-34f;
 // result. There `floor` is half an ulp of the result or more, and nothing is decided.
 constexpr float sigmoid_end = -43.0f, sigmoid_floor = 0x1p-86f;
 
+// e
 template <class V>
-REPDL_HD_INLINE Rounded<V> sigmoid(V x) {
-  const V one = V::set1(1.0f);
+REPDL_HD_INLINE Sum<V> sigmoid_exponential(V x) {
   const ExpVecParts<V> parts =
       exp_vec_parts<exp_nearest<V>, exp_nearest_rest<true, V>>(larger(V::set1(sigmoid_end), minus_absolute(x)));
-  const Sum<V> e = parts.times(scaled(parts.t, parts.k, parts.shifted));
+  return parts.times(scaled(parts.t, parts.k, parts.shifted));
+}
+
+// sigmoid(x) from e.
+template <class V>
+REPDL_HD_INLINE Rounded<V> sigmoid_of_exponential(V x, Sum<V> e) {
+  const V one = V::set1(1.0f);
   const auto negative = sign(x);
   const V n = select(negative, e.s, one);
 
@@ -32,6 +38,11 @@ REPDL_HD_INLINE Rounded<V> sigmoid(V x) {
   residual = select(negative, residual + e.rest, residual);
   const V margin = fma(y, V::set1(sigmoid_margin<V>), V::set1(sigmoid_floor));
   return between(y, fma(residual, i, -margin), fma(residual, i, margin));
+}
+
+template <class V>
+REPDL_HD_INLINE Rounded<V> sigmoid(V x) {
+  return sigmoid_of_exponential(x, sigmoid_exponential(x));
 }
 
 }  // namespace repdl::exact::pairs
