@@ -3,7 +3,7 @@
     pip install transformers accelerate lightning
     python examples/programs.py                    # all of them, under repdl.enable()
     python examples/programs.py gpt2 llama --plain # by torch alone
-    python examples/programs.py --time             # the time of a step, against torch alone
+    python examples/programs.py --time             # the time of a step in the steady state, against torch alone
 
 Nothing here knows of RepDL but the lines that call `repdl.enabled` and `repdl.digest`. examples/loops.py has programs
 whose whole loop is another project's. docs/programs.md has what this prints under several settings.
@@ -160,19 +160,26 @@ def trained(name: str) -> tuple[float, float, str]:
     return losses[0], losses[-1], repdl.digest(model.state_dict())
 
 
+WARM, MEASURED = 12, 12
+"""Steps of a turn: before the clock starts, in which calls are recorded, and while it runs."""
+
+
 def time_ratio(name: str, rounds: int = 7) -> tuple[float, float]:
-    """Milliseconds of a step by torch alone, and the median ratio of one under `enable()` to it, in turns."""
+    """Milliseconds of a step by torch alone, and the median ratio of one under `enable()` to it, in the steady state.
+
+    Turns of the two alternate.
+    """
     programs = {False: made(name), True: made(name)}
     times: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(rounds):
         for ours in (False, True):
             with repdl.enabled() if ours else nullcontext():
-                step(*programs[ours])
-                step(*programs[ours])
-                begin = time.perf_counter()
-                for _ in range(4):
+                for _ in range(WARM):
                     step(*programs[ours])
-                times[ours].append((time.perf_counter() - begin) / 4e-3)
+                begin = time.perf_counter()
+                for _ in range(MEASURED):
+                    step(*programs[ours])
+                times[ours].append((time.perf_counter() - begin) / MEASURED * 1e3)
     ratios = [b / a for a, b in zip(times[False], times[True])]
     return statistics.median(times[False]), statistics.median(ratios)
 
@@ -195,7 +202,8 @@ def main() -> None:
     for name in args.programs or known:
         if args.time:
             milliseconds, ratio = time_ratio(name)
-            print(f"{name:12} torch {milliseconds:8.2f} ms, enabled / torch {ratio:.2f}", flush=True)
+            says = f"enabled / torch {ratio:.2f}, {MEASURED} steps after {WARM} a turn"
+            print(f"{name:12} torch {milliseconds:8.2f} ms, {says}", flush=True)
             continue
         with nullcontext() if args.plain else repdl.enabled():
             first, last, digest = trained(name)
