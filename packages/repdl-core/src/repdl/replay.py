@@ -297,7 +297,7 @@ def changed(tensors: Sequence[torch.Tensor]) -> None:
         THREAD.tape.changed += tensors
 
 
-def _taped(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Tape]:
+def taped(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Tape]:
     """The result of a call, and what happened in it."""
     tape = THREAD.tape = Tape()
     try:
@@ -312,12 +312,12 @@ def _record(
     """The result of a call, and its recording, None, or False: not with other numbers. C calls this."""
     tensors = unique(tensors_of(args, tuple(kwargs.values())))
     versions = [-1 if t.is_inference() else t._version for t in tensors]
-    result, tape = _taped(function, args, kwargs)
+    result, tape = taped(function, args, kwargs)
     stored = {id(target) for _, target in tape.copies}
     tape.refused |= any(
         not t.is_inference() and t._version != version and id(t) not in stored for t, version in zip(tensors, versions)
     )
-    numbers = _free_numbers(function, args, kwargs, tape) if has_free_numbers else Numbers()
+    numbers = free_numbers(function, args, kwargs, tape) if has_free_numbers else Numbers()
     return result, False if numbers is None else tape.recording(tensors, result, differentiates, numbers)
 
 
@@ -325,7 +325,7 @@ def _record_update(
     function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool, has_free_numbers: bool
 ) -> tuple[Any, Any]:
     """The same for `replayed_update`."""
-    result, tape = _taped(function, args, kwargs)
+    result, tape = taped(function, args, kwargs)
     return result, None if kwargs or differentiates else tape.update(args)
 
 
@@ -338,8 +338,8 @@ def _record_in_place(
 ) -> tuple[Any, Any]:
     """The same for `replayed_in_place`."""
     tensors = unique(tensors_of(args, tuple(kwargs.values())))
-    result, tape = _taped(function, args, kwargs)
-    numbers = _free_numbers(function, args, kwargs, tape) if has_free_numbers else Numbers()
+    result, tape = taped(function, args, kwargs)
+    numbers = free_numbers(function, args, kwargs, tape) if has_free_numbers else Numbers()
     pairs = [(tensors[0], result)]
     recording = False if numbers is None else tape.recording_in_place(tensors, pairs, -2, numbers)
     return write(args[0], result), recording
@@ -353,7 +353,7 @@ def _record_each_in_place(
     if differentiates or any(t.is_inference() for t in tensors):
         return function(*args, **kwargs), None
     versions = [t._version for t in tensors]
-    result, tape = _taped(function, args, kwargs)
+    result, tape = taped(function, args, kwargs)
     written = [target for target, _ in tape.written]
     known = all(t._version == before + (index_of(t, written) >= 0) for t, before in zip(tensors, versions))
     return result, tape.recording_in_place(tensors, tape.written, -1, Numbers()) if written and known else None
@@ -362,7 +362,7 @@ def _record_each_in_place(
 hide(record.__code__ for record in (_record, _record_update, _record_in_place, _record_each_in_place))
 
 
-def _free_numbers(function: Callable[..., Any], args: Any, kwargs: Any, tape: Tape) -> Numbers | None:
+def free_numbers(function: Callable[..., Any], args: Any, kwargs: Any, tape: Tape) -> Numbers | None:
     """Where the numbers of a call went, found out with others in their place; None if that can't be said."""
     values = *args, *kwargs.values()
     given = [value for value in values if type(value) is float]
@@ -376,7 +376,7 @@ def _free_numbers(function: Callable[..., Any], args: Any, kwargs: Any, tape: Ta
     left = iter(others)
     changed = [next(left) if type(value) is float else value for value in args]
     named = {name: next(left) if type(value) is float else value for name, value in kwargs.items()}
-    return numbers_of(given, others, tape, _taped(function, changed, named)[1])
+    return numbers_of(given, others, tape, taped(function, changed, named)[1])
 
 
 def node_of_recording() -> dict[str, Any]:
@@ -405,7 +405,7 @@ def _native() -> Any:
             continue
         if not hasattr(module, "Call"):
             continue
-        if not hasattr(module, "Choice"):
+        if not hasattr(module, "Shortcut"):
             warnings.warn(
                 f"repdl: {module.__name__} was built with an older kit than this repdl-core, so it does not make calls "
                 f"fast; build it again",
@@ -479,6 +479,25 @@ def choice(test: str, function: Callable[..., Any], otherwise: Function) -> Func
     """
     native = _native()
     return otherwise if native is None else native.Choice(test, function, otherwise)  # type: ignore[no-any-return]
+
+
+def shortcut(method: Any, record: Callable[..., Any], has_free_numbers: bool) -> Any:
+    """What takes the place of a method of torch.Tensor for calls without gradients, or None.
+
+    Args:
+        record: the result of a call, and its recording, None, or False: not with other numbers.
+    """
+    native = _native()
+    if native is None:
+        return None
+    return functools.update_wrapper(native.Shortcut(method, record, EPOCH.cell, has_free_numbers), method, updated=())
+
+
+def allow_shortcuts(allowed: bool) -> None:
+    """Whether shortcuts replay anything, in whatever place they are left."""
+    native = _native()
+    if native is not None:
+        native.Shortcut.allow(allowed)
 
 
 def _replayed(function: Function, record: Callable[..., Any], has_free_numbers: bool) -> Function:

@@ -7,8 +7,8 @@ programs and libraries ask for speed, not for other bits. A warning says so, onc
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -44,8 +44,12 @@ def check_uncompiled() -> None:
 
 
 @contextmanager
-def only_ours(on_uncovered: str) -> Iterator[None]:
-    """Until the end of the block, in all threads, code is compiled for "repdl" alone, and as ops are while it holds."""
+def only_ours(on_uncovered: str, around: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Until the end of the block, in all threads, code is compiled for "repdl" alone, and as ops are while it holds.
+
+    Args:
+        around: entered around the compilation of each frame.
+    """
     stance, warned = eval_frame._callback_from_stance, {"eager"}  # which makes no code
 
     def chosen(callback: Any) -> Any:
@@ -54,7 +58,8 @@ def only_ours(on_uncovered: str) -> Iterator[None]:
             return None
         backend = eval_frame.innermost_backend(callback)
         if is_ours(backend):
-            return _as_written(callback if eval_frame._stance.stance == "force_eager" else stance(callback))
+            own = callback if eval_frame._stance.stance == "force_eager" else stance(callback)
+            return _as_written(own, around)
         backend = getattr(backend, "compiler_fn", backend)
         name = str(getattr(backend, "compiler_name", getattr(backend, "__name__", backend)))
         if name not in warned:
@@ -77,13 +82,13 @@ def only_ours(on_uncovered: str) -> Iterator[None]:
         yield
 
 
-def _as_written(callback: Any) -> Any:
+def _as_written(callback: Any, around: Callable[[], AbstractContextManager[None]]) -> Any:
     """The same, which leaves functions as the program calls them, and follows recurrent layers."""
     if callback is None or callback is False:
         return callback
 
     def compiling(*args: Any, **kwargs: Any) -> Any:
-        with config.patch(_SETTINGS):  # of this thread
+        with around(), config.patch(_SETTINGS):  # of this thread
             return callback(*args, **kwargs)
 
     compiling._torchdynamo_orig_backend = callback  # type: ignore[attr-defined]  # by which Dynamo knows its code

@@ -16,6 +16,7 @@ from repdl.errors import ArgumentError, UnsupportedError
 from repdl.overrides.children import Start, begun_by
 from repdl.overrides.kernels import ENTERED, Found, kernels
 from repdl.overrides.late import Library, watched
+from repdl.overrides.shortcuts import Shortcuts, hidden
 from repdl.overrides.torchs import forget_kernels
 from repdl.random._lock import ForkLock
 from repdl.untraced import hide
@@ -35,15 +36,18 @@ class _Session:
         self._names: set[str] = set()
         self._found = Found()
         self._places: set[tuple[str, str]] = set()
+        self._shortcuts = Shortcuts()
         with ExitStack() as stack:
             stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
             torch.backends.mha.set_fastpath_enabled(False)
-            stack.enter_context(only_ours(on_uncovered))
+            stack.enter_context(only_ours(on_uncovered, hidden))
             stack.enter_context(begun_by(_start))
             stack.callback(self._take_out)
             stack.enter_context(watched(self._put_new, self._put_late))
             stack.callback(hide, ENTERED, False)
             self._put_new()
+            stack.callback(self._shortcuts.take_out)
+            self._shortcuts.put_in()
             self._undone = stack.pop_all()
 
     def end(self) -> None:
@@ -62,6 +66,7 @@ class _Session:
         with _lock:
             self._names.add(name)
             self._places.discard((name, key))
+            self._shortcuts.take_out_of(name, key)
             self._put([name])
 
     def _put(self, names: Iterable[str]) -> None:

@@ -2,6 +2,8 @@
 //
 // `Call(function, record, epoch, has_free_numbers)` is called as `function` is. Where nothing of torch is at work and a
 // call of this signature was recorded, it runs the recorded kernels; everything else, errors too, is the function's.
+// `Shortcut`, with the same arguments, is the same for a method of torch.Tensor and calls without gradients: what is
+// not called at once, but taken from the class or an object, is the method itself.
 #pragma once
 
 #include <structmember.h>
@@ -24,7 +26,7 @@ struct CallObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *function, *record, *epoch, *dict, *weak;
   PyObject* seen_epoch;  // of the entries
-  bool has_free_numbers;
+  bool has_free_numbers, takes_gradients;
   std::unordered_multimap<std::uint64_t, Entry>* entries;
 };
 
@@ -66,6 +68,12 @@ inline bool has_epoch(CallObject& call) {
   return true;
 }
 
+// Whether shortcuts may be taken now.
+inline bool& shortcuts_allowed() {
+  static bool allowed = false;
+  return allowed;
+}
+
 // record(function, arguments, named, differentiates, has_free_numbers) -> (result, recording, None or False)
 inline Ref record_call(CallObject& call, const Signature& signature, PyObject* const* given, Py_ssize_t count,
                        PyObject* names) {
@@ -93,14 +101,28 @@ inline Ref record_call(CallObject& call, const Signature& signature, PyObject* c
   return Ref(result);
 }
 
+// Whether torch has more to do with a call than compute it, seen at little cost: a mode, which would see what else is
+// asked of tensors, or a gradient.
+inline bool is_seen_by_torch(PyObject* const* given, Py_ssize_t count) {
+  const TorchState& state = TorchState::get();
+  if (state.quiet.front().first.ask().get() != state.quiet.front().second) return true;
+  return state.is_grad_enabled.ask().get() == Py_True && std::any_of(given, given + count, [&](PyObject* object) {
+           auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+           return (type == state.tensor || type == state.parameter) && state.requires_grad.ask(object).get() == Py_True;
+         });
+}
+
 // The result of the fast way; null where the function is to be called.
 inline Ref call_fast(CallObject& call, PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  if (!call.takes_gradients && is_seen_by_torch(given, count)) return Ref();
   Signature signature;
   bool has_free_numbers = call.has_free_numbers;
-  if (!signature.read(given, count, names, has_free_numbers) || TorchState::get().is_quiet() != 1) {
+  if (TorchState::get().is_quiet() != 1 ||  // first: a mode would see what is asked of tensors
+      !signature.read(given, count, names, has_free_numbers)) {
     PyErr_Clear();
     return Ref();
   }
+  if (!call.takes_gradients && signature.differentiates()) return Ref();
   // A derivative keeps numbers, so that they are part of the signature.
   if (has_free_numbers && signature.differentiates()) signature.read(given, count, names, has_free_numbers = false);
   Entry* entry = &entry_of(call, signature);
@@ -126,15 +148,15 @@ inline Ref call_fast(CallObject& call, PyObject* const* given, Py_ssize_t count,
 
 inline PyObject* vectorcall(PyObject* self, PyObject* const* given, std::size_t flags, PyObject* names) {
   CallObject& call = *reinterpret_cast<CallObject*>(self);
-  if (!is_recording() && has_epoch(call)) {
+  if ((call.takes_gradients || shortcuts_allowed()) && !is_recording() && has_epoch(call)) {
     Ref result = guarded([&] { return call_fast(call, given, PyVectorcall_NARGS(flags), names); }, Ref());
     if (result || PyErr_Occurred()) return result.release();
   }
   return PyObject_Vectorcall(call.function, given, flags, names);
 }
 
-// Call(function, record, epoch, has_free_numbers=False)
-inline PyObject* new_call(PyTypeObject* type, PyObject* arguments, PyObject*) {
+// (function, record, epoch, has_free_numbers=False)
+inline PyObject* make_call(PyTypeObject* type, PyObject* arguments, bool takes_gradients) {
   PyObject *function, *record, *epoch;
   int has_free_numbers = 0;
   if (!PyArg_ParseTuple(arguments, "OOO!|p", &function, &record, &PyList_Type, &epoch, &has_free_numbers))
@@ -144,12 +166,21 @@ inline PyObject* new_call(PyTypeObject* type, PyObject* arguments, PyObject*) {
   CallObject& call = *reinterpret_cast<CallObject*>(self);
   call.vectorcall = vectorcall;
   call.has_free_numbers = has_free_numbers != 0;
+  call.takes_gradients = takes_gradients;
   for (auto [place, object] : {std::pair{&call.function, function}, {&call.record, record}, {&call.epoch, epoch}}) {
     Py_INCREF(object);
     *place = object;
   }
   call.entries = new std::unordered_multimap<std::uint64_t, Entry>;
   return self;
+}
+
+inline PyObject* new_call(PyTypeObject* type, PyObject* arguments, PyObject*) {
+  return make_call(type, arguments, true);
+}
+
+inline PyObject* new_shortcut(PyTypeObject* type, PyObject* arguments, PyObject*) {
+  return make_call(type, arguments, false);
 }
 
 inline int traverse_call(PyObject* self, visitproc visit, void* arg) {
@@ -186,8 +217,24 @@ inline PyObject* bind_call(PyObject* self, PyObject* object, PyObject*) {
   return self;
 }
 
+// A call `object.method(...)` does not come here, since the type says that it is a method descriptor.
+inline PyObject* bind_original(PyObject* self, PyObject* object, PyObject* type) {
+  PyObject* function = reinterpret_cast<CallObject*>(self)->function;
+  return Py_TYPE(function)->tp_descr_get(function, object, type);
+}
+
 // As a function: pickled and copied by its name.
 inline PyObject* reduce_call(PyObject* self, PyObject*) { return PyObject_GetAttrString(self, "__qualname__"); }
+
+// Shortcut.allow(allowed): whether they are taken, or calls are the methods' own
+inline PyObject* allow_shortcuts(PyObject*, PyObject* allowed) {
+  shortcuts_allowed() = allowed == Py_True;
+  Py_RETURN_NONE;
+}
+
+inline PyObject* reduce_shortcut(PyObject* self, PyObject*) {
+  return PyObject_CallMethod(reinterpret_cast<CallObject*>(self)->function, "__reduce__", nullptr);
+}
 
 inline PyObject* show_call(PyObject* self) { return PyObject_Repr(reinterpret_cast<CallObject*>(self)->function); }
 
@@ -249,17 +296,47 @@ inline PyObject* call_type() {
       {0, nullptr},
   };
   static PyType_Spec spec = {"repdl.Call", sizeof(CallObject), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_BASETYPE,
+                             slots};
   static PyObject* type = PyType_FromSpec(&spec);
   return type;
 }
 
-// Adds `Call`, `Choice`, `Recording` and how many new tensors or constants one has to a module, where torch has what
-// they need.
+inline PyObject* shortcut_type() {
+  static PyMethodDef methods[] = {
+      {"__reduce__", reduce_shortcut, METH_NOARGS, nullptr},
+      {"allow", allow_shortcuts, METH_O | METH_STATIC,
+       "allow(allowed): whether shortcuts are taken, or calls are the methods' own"},
+      {nullptr, nullptr, 0, nullptr},
+  };
+  static PyType_Slot slots[] = {
+      {Py_tp_new, reinterpret_cast<void*>(new_shortcut)},
+      {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+      {Py_tp_traverse, reinterpret_cast<void*>(traverse_call)},
+      {Py_tp_clear, reinterpret_cast<void*>(clear_call)},
+      {Py_tp_descr_get, reinterpret_cast<void*>(bind_original)},
+      {Py_tp_methods, methods},
+      {0, nullptr},
+  };
+  static PyType_Spec spec = {
+      "repdl.Shortcut", sizeof(CallObject), 0,
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, slots};
+  static PyObject* type = nullptr;
+  if (type == nullptr && call_type() != nullptr) {
+    const Ref bases(PyTuple_Pack(1, call_type()));
+    type = bases ? PyType_FromSpecWithBases(&spec, bases.get()) : nullptr;
+  }
+  return type;
+}
+
+// Adds `Call`, `Shortcut`, `Choice`, `Recording` and how many new tensors or constants one has to a module, where torch
+// has what they need.
 inline void add_call(PyObject* module) {
   if (Torch::get().exchange == nullptr) return;
-  for (auto [name, type] :
-       {std::pair{"Call", call_type()}, {"Choice", choice_type()}, {"Recording", recording_type()}}) {
+  for (auto [name, type] : {std::pair{"Call", call_type()},
+                            {"Shortcut", shortcut_type()},
+                            {"Choice", choice_type()},
+                            {"Recording", recording_type()}}) {
     Py_XINCREF(type);
     if (type == nullptr || PyModule_AddObject(module, name, type) != 0) throw PythonError{};
   }

@@ -48,7 +48,7 @@ struct TorchState {
   PyObject *tensor, *parameter;
   Question is_negative, requires_grad, is_grad_enabled, threads, is_inference, is_inference_mode;
   PyObject* increment_version;  // of an iterable of tensors
-  // What each answers where nothing of the kind is at work.
+  // What each answers where nothing of the kind is at work; the first of modes that see functions.
   std::vector<std::pair<Question, PyObject*>> quiet;
   PyObject *forward_ad, *forward_level;                             // the names of a module
   PyObject *to_save, *saved_tensors, *non_differentiable, *shared;  // attributes of a context of autograd

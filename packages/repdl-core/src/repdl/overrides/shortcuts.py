@@ -1,0 +1,175 @@
+"""Methods of torch.Tensor whose calls without gradients are replayed before torch sees them.
+
+A call of torch goes through its argument parser, its dispatcher and a kernel in Python, to a recording that runs in
+half the time of these. So while `repdl.enable()` holds, the methods below are found in `torch.Tensor` as an object in C
+that looks for a recording first (`repdl/python/call.hpp`). It replays where a recording is there, no gradient is
+recorded and nothing of torch is at work; everything else, errors too, is the method's own. Only a call
+`tensor.method(...)` or an operator meets it: who takes the method from the class or a tensor gets torch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from repdl.free_numbers import Numbers
+from repdl.places import flat, index_of, tensors_of, unique
+from repdl.random._lock import ForkLock
+from repdl.replay import Tape, allow_shortcuts, free_numbers, shortcut, taped
+from repdl.untraced import hide
+
+_WITH_NUMBERS = {
+    "add": "add add_ __add__ __radd__ __iadd__",
+    "sub": "sub sub_ __sub__ __isub__",
+    "mul": "mul mul_ __mul__ __rmul__ __imul__",
+    "div": "div div_ __truediv__",
+    "addcdiv": "addcdiv addcdiv_",
+    "addcmul": "addcmul addcmul_",
+    "lerp": "lerp lerp_",
+}
+"""By the op that they are. Numbers are free, as they are for our function of the op."""
+_METHODS = _WITH_NUMBERS | {
+    **{name: f"{name} {name}_" for name in ("abs", "clamp", "exp", "log", "reciprocal", "relu", "rsqrt")},
+    **{name: f"{name} {name}_" for name in ("sigmoid", "sqrt", "square", "tanh")},
+    **{name: name for name in ("amax", "bmm", "maximum", "mean", "minimum", "mm", "pow", "softmax", "sum")},
+    "matmul": "matmul __matmul__",
+}
+_UNREACHED = frozenset({"Meta"})
+"""Keys of the dispatcher that calls of tensors with memory do not come to."""
+_made: dict[str, Any] = {}
+"""Shortcuts by the name of the method, for the life of the process: what they have recorded stays."""
+
+
+_put: set[str] = set()
+"""Those that are in torch.Tensor, where they are not hidden."""
+_hiding: list[None] = []
+"""An element for each block that hides them."""
+_lock = ForkLock()
+
+
+class Shortcuts:
+    """Those that are in torch.Tensor. Made before RepDL's kernels are put into torch."""
+
+    def __init__(self) -> None:
+        others = (key.split("/") for key in torch.library._impls if key.startswith("aten/"))
+        self._changed = {_op_of(name) for _, name, key in others if key not in _UNREACHED}
+
+    def put_in(self) -> None:
+        """All, but of ops into which somebody has put a kernel, which may come before ours."""
+        for op, names in _METHODS.items():
+            if op not in self._changed:
+                for name in names.split():
+                    self._make(name, op in _WITH_NUMBERS)
+        with _lock:
+            _show()
+        allow_shortcuts(True)
+
+    def _make(self, name: str, has_free_numbers: bool) -> None:
+        method = vars(torch._C.TensorBase).get(name)
+        if method is None or name in vars(torch.Tensor):  # somebody's own
+            return
+        if name not in _made:
+            _made[name] = shortcut(method, _record, has_free_numbers)
+        if _made[name] is not None:
+            _put.add(name)
+
+    def take_out(self) -> None:
+        """All of them."""
+        allow_shortcuts(False)
+        _take_out([*_put])
+
+    def take_out_of(self, op: str, key: str) -> None:
+        """Those of an op of torch's dispatcher, for which somebody has put a kernel at a key."""
+        namespace, _, name = op.partition("::")
+        if namespace == "aten" and key not in _UNREACHED:
+            _take_out(_METHODS.get(_op_of(name), "").split())
+
+
+@contextmanager
+def hidden() -> Iterator[None]:
+    """None of them is in torch.Tensor, in all threads: Dynamo looks at what that has."""
+    with _lock:
+        _hiding.append(None)
+        _hide(_put)
+    try:
+        yield
+    finally:
+        with _lock:
+            _hiding.pop()
+            _show()
+
+
+def _show() -> None:
+    for name in () if _hiding else _put - vars(torch.Tensor).keys():  # what is there is somebody's own
+        setattr(torch.Tensor, name, _made[name])
+
+
+def _hide(names: Iterable[str]) -> None:
+    for name in names:
+        if vars(torch.Tensor).get(name) is _made.get(name, torch):  # else somebody has put theirs there
+            delattr(torch.Tensor, name)
+
+
+def _take_out(names: Iterable[str]) -> None:
+    with _lock:
+        _put.difference_update(names)
+        _hide(names)
+
+
+def _op_of(name: str) -> str:
+    """`mul` of `mul_.Tensor`."""
+    return name.partition(".")[0].rstrip("_")
+
+
+def _record(
+    method: Callable[..., Any], args: Sequence[Any], kwargs: Any, differentiates: bool, has_free_numbers: bool
+) -> tuple[Any, Any]:
+    """The result of a call, and its recording, None, or False: not with other numbers. C calls this."""
+    tensors = unique(tensors_of(args, tuple(kwargs.values())))
+    versions = [-1 if t.is_inference() else t._version for t in tensors]
+    result, tape = taped(method, args, kwargs)
+    written = [target for target, _ in tape.written]
+    if not _is_all_seen(tape, [*args, *kwargs.values()]):
+        return result, None  # the value of a tensor is in the recording
+    if not tape.steps or not any(t.is_floating_point() for t in tensors):
+        return result, None  # torch's own kernel, or a dtype that follows from a setting
+    if any(v >= 0 and not _is_seen(t, t._version - v, written) for t, v in zip(tensors, versions)):
+        return result, None  # something else wrote there too
+    if (index_of(result, tensors) >= 0) is not bool(written):
+        return result, None
+    numbers: Numbers | None = Numbers()
+    if has_free_numbers:
+        copies = {id(target): target.clone() for target in written}  # for the call with other numbers to change
+        numbers = free_numbers(method, [copies.get(id(a), a) for a in args], kwargs, tape)
+    return result, False if numbers is None else _recording(tape, tensors, result, numbers)
+
+
+def _is_all_seen(tape: Tape, values: Sequence[Any]) -> bool:
+    """Whether kernels got all tensors: torch's parser takes one of one element for a number (`alpha`), and reads it."""
+    read = [value for value in values if isinstance(value, torch.Tensor) and value.numel() == 1]
+    used = flat([a for _, arguments, *_ in tape.steps for a in arguments])
+    if len(flat(values)) > len(tensors_of(values)) or len(unique(read)) < len(read):
+        return False
+    return all(index_of(tensor, used) >= 0 for tensor in read)
+
+
+def _is_seen(tensor: torch.Tensor, changes: int, written: Sequence[torch.Tensor]) -> bool:
+    """Whether a tensor was changed as often as what was written says, once each; views share torch's counts."""
+    if index_of(tensor, written) >= 0:
+        return changes == 1
+    storage = tensor.untyped_storage()._cdata
+    return changes == 0 or (changes == 1 and any(w.untyped_storage()._cdata == storage for w in written))
+
+
+def _recording(tape: Tape, tensors: Sequence[torch.Tensor], result: Any, numbers: Numbers) -> Any:
+    if tape.written:
+        return tape.recording_in_place(tensors, tape.written, -2 - index_of(result, tensors), numbers)
+    return tape.recording(tensors, result, False, numbers)
+
+
+hide([_record.__code__])
+
+__all__ = ["Shortcuts"]
