@@ -204,6 +204,69 @@ def test_attention__an_added_mask_has_a_gradient() -> None:
         assert torch.equal(a, e)
 
 
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "causal": {"is_causal": True},
+    "mask": {"attn_mask": torch.arange(12 * 15).view(12, 15) % 4 > 0},
+    "bias": {"attn_mask": torch.linspace(-1, 1, 2 * 12 * 15).view(2, 1, 12, 15).requires_grad_()},
+    "a bias for all": {"attn_mask": torch.linspace(-1, 1, 15).requires_grad_()},
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", KINDS)
+def test_attention__dropout_in_one_op(name: str, dtype: torch.dtype) -> None:
+    """Output, gradients and those of gradients are the formula's, which has an op for each step."""
+    options = {k: v.detach().to(dtype).requires_grad_() if k == "attn_mask" and name[-4:] != "mask" else v
+               for k, v in KINDS[name].items()}  # fmt: skip
+    given = [t.detach().to(dtype).requires_grad_() for t in operands((2, 2, 12, 4), (2, 2, 15, 4), (2, 2, 15, 20))]
+    tensors = [*given, *(t for t in options.values() if isinstance(t, torch.Tensor) and t.requires_grad)]
+
+    def run(shape: tuple[int, ...]) -> list[torch.Tensor]:
+        generator = repdl.random.Generator(7)
+        batched = [t.reshape(*shape, *t.shape[-2:]) for t in given]
+        more = {k: v.expand(2, 2, 12, 15).reshape(*shape, 12, 15) if torch.is_tensor(v) and len(shape) == 3 else v
+                for k, v in options.items()}  # fmt: skip
+        output = ops.scaled_dot_product_attention(*batched, dropout_p=0.3, generator=generator, **more)
+        output = output.reshape(2, 2, 12, 20)
+        first = torch.autograd.grad(ops.sum(ops.square(output)), tensors, create_graph=True)
+        return [output, *first, *torch.autograd.grad(ops.sum(ops.square(first[0])), tensors, allow_unused=True)]
+
+    whole = run((2, 2))
+    with repdl.use_backend("reference"):
+        expected = run((2, 2))
+    assert all(torch.equal(a, e) for a, e in zip(whole, expected) if e is not None)
+    if name in ("plain", "causal", "mask"):  # five dimensions are the formula
+        assert all(torch.equal(a, e) for a, e in zip(whole[:4], run((2, 1, 2))))
+
+
+def test_attention__one_kind_of_mask() -> None:
+    query, key, value = (t.detach() for t in operands((1, 2, 12, 4), (1, 2, 15, 4), (1, 2, 15, 3)))
+    bias, mask = torch.zeros(1, 1, 1, 15), torch.ones(1, 1, 1, 15, dtype=torch.bool)
+    rest = None, torch.tensor(0.5), 0.0
+    for wrong in ((bias, mask, *rest, False), (bias, None, *rest, True)):
+        with pytest.raises(ShapeError, match="bias is given with mask or is_causal"):
+            torch.ops.repdl.attention(query, key, value, *wrong, 12, "v1")
+    mask[..., 3] = False
+    both = torch.ops.repdl.scaled_dot_product_attention(
+        query, key, value, bias, mask, None, 0.0, False, None, False, "v1"
+    )
+    assert torch.equal(both, ops.scaled_dot_product_attention(query, key, value, mask))
+    grad = torch.ones(1, 2, 12, 3)
+    with pytest.raises(ShapeError, match="bias is None"):
+        torch.ops.repdl.attention_backward_bias(grad, query, key, value, None, None, *rest, False, 12, "v1")
+
+
+def test_attention__dropout_under_transforms() -> None:
+    tensors = [t.detach() for t in operands((3, 2, 12, 4), (3, 2, 15, 4), (3, 2, 15, 3))]
+
+    def one(*tensors: torch.Tensor) -> torch.Tensor:
+        return ops.scaled_dot_product_attention(*tensors, dropout_p=0.5, generator=repdl.random.Generator(1))
+
+    several = torch.func.vmap(one, randomness="same")(*tensors)
+    assert all(torch.equal(several[i], one(*(t[i] for t in tensors))) for i in range(3))
+
+
 def test_attention__transforms() -> None:
     query, key, value = (t.detach() for t in operands((3, 2, 12, 4), (3, 2, 15, 4), (3, 2, 15, 3)))
 

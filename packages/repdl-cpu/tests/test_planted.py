@@ -359,6 +359,12 @@ BUGS = {
     "attention_backward_keeps_a_minus_zero": Bug("attention/attention_backward.cpp", {"if (!has_minus_zero(out, rows.count * columns)) return;": "return;"}, "attention"),
     "attention_backward_forgets_nan": Bug("attention/attention_backward.cpp", {"return limit == options_.keys || std::find": "return true || std::find"}, "attention"),
     "attention_backward_chunks_in_a_row": Bug("attention/attention_backward.cpp", {"part.load(left + i) + part.load(sum + i)": "part.load(sum + i)"}, "attention"),
+    "attention_drops_as_in_the_first_block": Bug("attention/weights.hpp", {"(rows.head * options.rows + rows.first) * keys": "rows.head * options.rows * keys"}, "attention"),
+    "attention_backward_chunks_of_rows": Bug(
+        "attention/attention_backward.cpp", {"value_.columns, options_.contract.dot_chunk, grad_": "value_.columns, chunk_rows(options_.contract, query_.rows), grad_"}, "attention",
+    ),
+    "attention_backward_dropout_of_values_only": Bug("attention/attention_backward.cpp", {"drop(gradients, limit, rows);": ""}, "attention"),
+    "attention_backward_forgets_what_dropout_multiplies_by": Bug("attention/attention_backward.cpp", {"static_cast<double>(value_.columns) * kept": "static_cast<double>(value_.columns)"}, "attention"),
     # Windows
     "max_pool_first_tap": Bug("pool/max_pool2d.cpp", {"(need + dilation - 1) / dilation": "need / dilation"}, "max_pool2d"),
     "max_pool_last_nan": Bug("pool/max_pool2d.cpp", {"value > best[z] || value != value;": "value > best[z] || (value != value && best[z] == best[z]);"}, "max_pool2d"),

@@ -1,7 +1,7 @@
-// O = softmax(mask(Q K' * factor)) V, the weights of a block of queries at a time (attention.md).
+// O = dropout(softmax(mask(Q K' * factor))) V, the weights of a block of queries at a time (attention.md).
 //
 //   for each head, i < rows, a block at a time:  (rows, E), (keys, E), (keys, V) -> (rows, V)
-//     w[i, :] = softmax(mask(dot(Q[i, :], K[:, :]) * factor))
+//     w[i, :] = dropout(softmax(mask(dot(Q[i, :], K[:, :]) * factor)))
 //     O[i, :] = dot(w[i, :], V)
 //
 // Keys that no query of a block sees are left out where that changes no bit: their weights are +0, which adds +-0 to
@@ -31,7 +31,9 @@ class ForwardHead {
     const std::int64_t chunk = options_.contract.dot_chunk, columns = value_.columns;
     RowKind kind[query_block];
     keys_.multiply(count, limit, query_.columns, chunk, query_.by_row(first), Output{weights, keys});
-    to_weights(weights, keys, limit, {options_, head_, first, count}, kind);
+    const Rows rows{options_, head_, first, count};
+    to_weights(weights, keys, limit, rows, kind);
+    drop(weights, limit, rows);
     float* out = output_.data + first * columns;
     values_.multiply(count, columns, limit, chunk, {weights, keys, 1}, Output{out, columns});
     if (limit == keys) return;
@@ -52,9 +54,9 @@ class ForwardHead {
 };
 
 void forward(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias, const Tensor& mask,
-             const Tensor& factor, bool causal, std::int64_t length, const Contract& contract, const Tensor& output,
-             const Run& run) {
-  const Options options(query, key, bias, mask, factor, causal, length, contract);
+             const Tensor& position, const Tensor& factor, double dropout_p, bool causal, std::int64_t length,
+             const Contract& contract, const Tensor& output, const Run& run) {
+  const Options options(query, key, bias, mask, position, factor, dropout_p, causal, length, contract);
   const std::int64_t rows = query.size[2], blocks = (rows + query_block - 1) / query_block;
   parallel_for(query.size[0] * query.size[1] * blocks, 1, run.threads, [&](std::int64_t begin, std::int64_t end) {
     const Scratch<float> weights(std::min(rows, query_block) * options.keys);

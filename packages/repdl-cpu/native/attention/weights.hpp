@@ -1,25 +1,30 @@
-// Weights of attention, a block of queries at a time (attention.md, steps 1 to 5).
+// Weights of attention, a block of queries at a time (attention.md, steps 1 to 6).
 #pragma once
 
 #include "attention/mask.hpp"
 #include "attention/operands.hpp"
+#include "random/words.hpp"
 #include "reduce/softmax.hpp"
+#include "repdl/random/draws.hpp"
 
 namespace repdl::cpu::attention {
 
 // What a head needs besides its operands. A head of keys has several of queries, their rows one below the other.
 struct Options {
   Mask mask;
+  const Tensor& position;  // of the draw of dropout, if there is one
   float factor;
+  double dropout_p;
   bool causal;
-  std::int64_t length, keys;   // queries of a head, keys
-  std::int64_t heads, shared;  // of keys, and how many of queries share one
+  std::int64_t rows, length, keys;  // queries of a head of keys, of a head, keys
+  std::int64_t heads, shared;       // of keys, and how many of queries share one
   Contract contract;
 
-  Options(const Tensor& query, const Tensor& key, const Tensor& bias, const Tensor& mask, const Tensor& factor,
-          bool causal, std::int64_t length, const Contract& contract)
-      : mask(bias, mask), factor(*factor.as<float>()), causal(causal), length(length), keys(key.size[2]),
-        heads(key.size[1]), shared(query.size[2] / length), contract(contract) {}
+  Options(const Tensor& query, const Tensor& key, const Tensor& bias, const Tensor& mask, const Tensor& position,
+          const Tensor& factor, double dropout_p, bool causal, std::int64_t length, const Contract& contract)
+      : mask(bias, mask), position(position), factor(*factor.as<float>()), dropout_p(dropout_p), causal(causal),
+        rows(query.size[2]), length(length), keys(key.size[2]), heads(key.size[1]), shared(query.size[2] / length),
+        contract(contract) {}
 
   // How many keys row r sees: those that come after them have no weight.
   std::int64_t seen(std::int64_t r) const { return causal ? std::min(r % length + 1, keys) : keys; }
@@ -74,6 +79,28 @@ inline void to_weights(float* scores, std::int64_t ld, std::int64_t limit, const
     }
     std::fill(x + seen, x + limit, beyond);
   }
+}
+
+// Dropout of weights or their gradients (count, limit): those of all heads are one draw, (batch, heads, length, keys).
+inline void drop(float* x, std::int64_t limit, const Rows& rows) {
+  const Options& options = rows.options;
+  if (!options.position.given) return;
+  const random::Position at(options.position);
+  const random::Dropout<float> f(options.dropout_p);
+  const std::int64_t keys = options.keys, first = (rows.head * options.rows + rows.first) * keys;
+  alignas(64) std::uint32_t words[words_at_once];
+  const auto several = [&](std::int64_t begin, std::int64_t end) {
+    in_batches(at, first + begin, first + end, [&](const Batch& batch) {
+      fill_words(at, batch, 0, words);
+      float* __restrict y = x + (batch.element - first);
+      const std::uint32_t* __restrict word = words + batch.skip;
+      const random::Dropout<float> g = f;
+      for (std::int64_t j = 0; j < batch.count; ++j) y[j] = g(word[j], y[j]);
+    });
+  };
+  if (limit == keys) return several(0, rows.count * keys);
+  REPDL_ROUTE("attention: dropout of the keys that are not left out");
+  for (std::int64_t i = 0; i < rows.count; ++i) several(i * keys, i * keys + limit);
 }
 
 }  // namespace repdl::cpu::attention

@@ -10,9 +10,12 @@ import torch
 
 from repdl import registry
 from repdl.derivative import of_formula
-from repdl.dtypes import SINGLE, Dtypes
+from repdl.dtypes import HALF, SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_size
+from repdl.ops._broadcast import sum_to
 from repdl.ops._number import constant
+from repdl.ops._position import POSITION, check_place, check_position, check_probability
+from repdl.places import Within
 
 Tensor = torch.Tensor
 _ops = registry.functions
@@ -42,8 +45,10 @@ def weights_of(
     return _ops.where(hidden, nothing, weights, c)  # type: ignore[no-any-return]
 
 
-def fits(query: Tensor, key: Tensor, value: Tensor) -> bool:
-    """Whether attention is one op: for heads of the same batch, and enough queries."""
+def fits(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, mask: Tensor | None, is_causal: bool) -> bool:
+    """Whether attention is one op: for heads of the same batch, enough queries, and one kind of mask."""
+    if bias is not None and (mask is not None or is_causal):
+        return False
     return (
         query.dim() in (3, 4)
         and query.dim() == key.dim() == value.dim()
@@ -66,7 +71,9 @@ def _check(
     value: Tensor,
     bias: Tensor | None,
     mask: Tensor | None,
+    position: Tensor | None,
     factor: Tensor,
+    dropout_p: float,
     is_causal: bool,
     length: int,
     contract: str,
@@ -81,11 +88,28 @@ def _check(
     check_size("attention", "key.shape[3]", key.shape[3], size, "query.shape[3]")
     check_size("attention", "key.shape[1]", key.shape[1], query.shape[1], "query.shape[1]")
     check_size("attention", "value.shape[:3]", tuple(value.shape[:3]), tuple(key.shape[:3]), "key.shape[:3]")
-    scores = batch, query.shape[1] * (rows // length), length, key.shape[2]
+    several = bias is not None and (mask is not None or is_causal)
+    check("attention", not several, "bias is given with mask or is_causal, expected one of them")
+    scores = _scores(query, key, length)
     for name, tensor in (("bias", bias), ("mask", mask)):
         if tensor is not None:
             fits = all(n in (1, whole) for n, whole in zip(tensor.shape, scores))
             check("attention", fits, lambda: f"{name}.shape is {tuple(tensor.shape)}, expected {scores}, or 1 for all")
+    if position is not None:
+        check_position("attention", position)
+        check_probability("attention", dropout_p)
+
+
+def _scores(query: Tensor, key: Tensor, length: int) -> tuple[int, ...]:
+    """The shape of the scores, (B, H, L, S)."""
+    return query.shape[0], query.shape[1] * (query.shape[2] // length), length, key.shape[2]
+
+
+def _check_values(query: Tensor, key: Tensor, *others: Any) -> Within | None:
+    position = others[3]
+    if position is None:
+        return None
+    return check_place("attention", query.shape[:3].numel() * key.shape[2], position)
 
 
 def _by_head(scores: Tensor, length: int) -> Tensor:
@@ -94,19 +118,26 @@ def _by_head(scores: Tensor, length: int) -> Tensor:
     return scores.reshape(batch, heads * rows // length, length, keys)
 
 
+def _dropped(weights: Tensor, position: Tensor | None, dropout_p: float) -> Tensor:
+    return weights if position is None else _ops.dropout(weights, position, dropout_p)  # type: ignore[no-any-return]
+
+
 def _formula(
     query: Tensor,
     key: Tensor,
     value: Tensor,
     bias: Tensor | None,
     mask: Tensor | None,
+    position: Tensor | None,
     factor: Tensor,
+    dropout_p: float,
     is_causal: bool,
     length: int,
     c: str,
 ) -> Tensor:
     scores = _ops.matmul(query, key, False, True, c)
-    weights = weights_of(_by_head(scores, length), bias, mask, factor, is_causal, c).reshape(scores.shape)
+    weights = weights_of(_by_head(scores, length), bias, mask, factor, is_causal, c)
+    weights = _dropped(weights, position, dropout_p).reshape(scores.shape)
     return _ops.matmul(weights, value, False, False, c)  # type: ignore[no-any-return]
 
 
@@ -117,31 +148,55 @@ def _whole(op: str) -> Callable[..., Any]:
     return formula
 
 
+_TENSORS, _BIAS, _FACTOR = 7, 3, 6
+"""How many tensors the ops have, before the options, and which are these."""
+
+
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    *tensors, ctx.is_causal, ctx.length, ctx.contract = inputs
+    *tensors, ctx.dropout_p, ctx.is_causal, ctx.length, ctx.contract = inputs
     ctx.save_for_backward(*tensors)
 
 
 def _backward(ctx: Any, grad: Tensor) -> Any:
-    tensors, options = ctx.saved_tensors, (ctx.is_causal, ctx.length, ctx.contract)
+    tensors, options = ctx.saved_tensors, (ctx.dropout_p, ctx.is_causal, ctx.length, ctx.contract)
     wanted = ctx.needs_input_grad
-    if wanted[3] or wanted[5]:  # of the weights all at once
+    if wanted[_FACTOR]:  # of the weights all at once
         return tuple(of_formula(_whole("attention"), (*tensors, *options), wanted, [grad]))
-    return *_ops.attention_backward(grad, *tensors, *options), *[None] * 6
+    grads: list[Any] = [None] * len(wanted)
+    if any(wanted[:_BIAS]):
+        grads[:_BIAS] = _ops.attention_backward(grad, *tensors, *options)
+    if wanted[_BIAS]:
+        grads[_BIAS] = _grad_bias(grad, *tensors, *options)
+    return tuple(grads)
 
 
-_OPTIONS = "Tensor? bias, Tensor? mask, Tensor factor, bool is_causal, int length, str contract)"
-_CALLS = ("add", "matmul", "mul", "softmax", "where")
-_DTYPES = Dtypes(SINGLE, statistics=("factor",), bools=("mask",))
+def _grad_bias(grad: Tensor, *args: Any) -> Tensor:
+    """Summed over the sizes that the bias does not have; of halves rounded after that."""
+    bias, dtype, contract = args[_BIAS], grad.dtype, args[-1]
+    if dtype in HALF:
+        tensors = (t if t is None or t.dtype is not dtype else _ops.cast(t, torch.float32) for t in args[:_TENSORS])
+        grad, args = _ops.cast(grad, torch.float32), (*tensors, *args[_TENSORS:])
+    total = sum_to(_ops.attention_backward_bias(grad, *args), bias.shape, contract)
+    return _ops.cast(total, dtype) if dtype in HALF else total  # type: ignore[no-any-return]
+
+
+_OPTIONS = (
+    "Tensor? bias, Tensor? mask, Tensor? position, Tensor factor, float dropout_p, bool is_causal, int length, "
+    "str contract)"
+)
+_CALLS = ("add", "dropout", "matmul", "mul", "softmax", "where")
+_DTYPES = Dtypes(SINGLE, statistics=("factor",), integers=(POSITION,), bools=("mask",))
 
 attention: Callable[..., Tensor] = registry.define(
     "attention",
     f"(Tensor query, Tensor key, Tensor value, {_OPTIONS} -> Tensor",
     check=_check,
+    check_values=_check_values,
     fake=lambda query, key, value, *_: query.new_empty((*query.shape[:3], value.shape[3])),
     setup_context=_setup_context,
     backward=_backward,
     dtypes=_DTYPES,
+    host=(POSITION,),
     formula=_formula,
     calls=_CALLS,
 )
@@ -153,6 +208,30 @@ def _check_backward(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *op
     check_size("attention_backward", "grad.shape", tuple(grad.shape), expected, "the shape of the output")
 
 
+def _gradients(
+    grad: Tensor,
+    products: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    mask: Tensor | None,
+    position: Tensor | None,
+    factor: Tensor,
+    dropout_p: float,
+    is_causal: bool,
+    length: int,
+    c: str,
+) -> tuple[Tensor, Tensor]:
+    """Of scores that are products yet: the weights, after dropout, and the gradient of the scores with their mask."""
+    weights = weights_of(_by_head(products, length), bias, mask, factor, is_causal, c)
+    grad_weights = _ops.matmul(grad, value, False, True, c).reshape(weights.shape)
+    grad_weights = _dropped(grad_weights, position, dropout_p)
+    grad_scores = _ops.softmax_backward(grad_weights, weights, weights.dim() - 1, c)
+    if not is_causal and (mask is not None or bias is not None):
+        hidden = (weights.detach() == 0).all(-1, keepdim=True)
+        grad_scores = _ops.where(hidden, constant(0.0, weights.dtype, weights.device), grad_scores, c)
+    return _dropped(weights, position, dropout_p), grad_scores
+
+
 def _formula_backward(
     grad: Tensor,
     query: Tensor,
@@ -160,19 +239,19 @@ def _formula_backward(
     value: Tensor,
     bias: Tensor | None,
     mask: Tensor | None,
+    position: Tensor | None,
     factor: Tensor,
+    dropout_p: float,
     is_causal: bool,
     length: int,
     c: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     nothing = constant(0.0, query.dtype, query.device)
     products = _ops.matmul(query, key, False, True, c)
-    scores = _by_head(products, length)
-    weights = weights_of(scores, bias, mask, factor, is_causal, c)
-    grad_weights = _ops.matmul(grad, value, False, True, c).reshape(weights.shape)
-    grad_scores = _ops.softmax_backward(grad_weights, weights, weights.dim() - 1, c)
+    options = bias, mask, position, factor, dropout_p, is_causal, length, c
+    weights, grad_scores = _gradients(grad, products, value, *options)
     if is_causal:
-        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        mask = torch.ones(grad_scores.shape[-2:], dtype=torch.bool, device=query.device).tril()
     if mask is not None:
         grad_scores = _ops.where(mask, grad_scores, nothing, c)
     grad_scores = _ops.mul(grad_scores, factor, c).reshape(products.shape)
@@ -184,20 +263,52 @@ def _formula_backward(
     )
 
 
-def _twice(ctx: Any, *cotangents: Tensor) -> Any:
-    args = *ctx.saved_tensors, ctx.is_causal, ctx.length, ctx.contract
-    return tuple(of_formula(_whole("attention_backward"), args, ctx.needs_input_grad, cotangents))
+def _twice(op: str) -> Callable[..., Any]:
+    """The derivative of the derivative `op`."""
+
+    def derive(ctx: Any, *cotangents: Tensor) -> Any:
+        args = *ctx.saved_tensors, ctx.dropout_p, ctx.is_causal, ctx.length, ctx.contract
+        return tuple(of_formula(_whole(op), args, ctx.needs_input_grad, cotangents))
+
+    return derive
 
 
 attention_backward: Callable[..., tuple[Tensor, Tensor, Tensor]] = registry.define(
     "attention_backward",
     f"(Tensor grad, Tensor query, Tensor key, Tensor value, {_OPTIONS} -> (Tensor, Tensor, Tensor)",
     check=_check_backward,
+    check_values=lambda grad, *args: _check_values(*args),
     fake=lambda grad, query, key, value, *_: tuple(t.new_empty(t.shape) for t in (query, key, value)),
     setup_context=_setup_context,
-    backward=_twice,
+    backward=_twice("attention_backward"),
     dtypes=_DTYPES,
+    host=(POSITION,),
     formula=_formula_backward,
+    calls=(*_CALLS, "softmax_backward"),
+    family="attention",
+)
+
+
+def _check_backward_bias(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *options: Any) -> None:
+    _check_backward(grad, query, key, value, *options)
+    check("attention_backward_bias", options[0] is not None, "bias is None, expected a tensor")
+
+
+def _formula_backward_bias(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *options: Any) -> Tensor:
+    return _gradients(grad, _ops.matmul(query, key, False, True, options[-1]), value, *options)[1]
+
+
+attention_backward_bias: Callable[..., Tensor] = registry.define(
+    "attention_backward_bias",
+    f"(Tensor grad, Tensor query, Tensor key, Tensor value, {_OPTIONS} -> Tensor",
+    check=_check_backward_bias,
+    check_values=lambda grad, *args: _check_values(*args),
+    fake=lambda grad, query, key, *options: query.new_empty(_scores(query, key, options[-2])),
+    setup_context=_setup_context,
+    backward=_twice("attention_backward_bias"),
+    dtypes=_DTYPES,
+    host=(POSITION,),
+    formula=_formula_backward_bias,
     calls=(*_CALLS, "softmax_backward"),
     family="attention",
 )

@@ -144,12 +144,13 @@ def _check_attention(query: Tensor, key: Tensor, value: Tensor, *options: Any) -
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, *options: Any) -> Tensor:
-    bias, mask, position, _, is_causal, scale, enable_gqa, c = options
+    bias, mask, position, dropout_p, is_causal, scale, enable_gqa, c = options
     groups = _groups(query, key, enable_gqa)
-    if position is None and fits(query, key, value):
+    if fits(query, key, value, bias, mask, is_causal):
         operands = _grouped(query, groups), key, value, bias, mask
         factor, length = _factor(query, scale), query.shape[-2]
-        output = _ops.attention(*(as_heads(t) for t in operands), factor, is_causal, length, c)
+        rest = position, factor, dropout_p, is_causal, length, c
+        output = _ops.attention(*(as_heads(t) for t in operands), *rest)
         shape = *query.shape[:-1], value.shape[-1]
         return output if output.shape == shape else output.reshape(shape)  # type: ignore[no-any-return]
     weights = _weights(query, key, *options)

@@ -73,17 +73,26 @@ ARGUMENTS = {
 
 def _heads(
     rows: int = 19, keys: int = 23, size: int = 12, values: int = 7, heads: int = 2, length: int | None = None,
-    causal: bool = False, factor: float = 0.3, bias: Any = None, mask: Any = None, scale: float = 2.0, **kind: Any,
+    causal: bool = False, factor: float = 0.3, bias: Any = None, mask: Any = None, p: float = 0.0, scale: float = 2.0,
+    **kind: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
     shapes = (rows, size), (keys, size), (keys, values)
     tensors = (uniform(i, 2, heads, *shape, scale=scale, **kind) for i, shape in enumerate(shapes, 1))
-    return *tensors, bias, mask, torch.tensor(factor), causal, length or rows
+    return *tensors, bias, mask, POSITION if p else None, torch.tensor(factor), p, causal, length or rows
 
 
 def _seen() -> torch.Tensor:
     mask = uniform(9, 2, 1, 19, 23) > -0.2
     mask[1, 0, 3] = False
     return mask
+
+
+def _hiding() -> torch.Tensor:
+    """A bias that hides some keys, and all of one query."""
+    bias = uniform(8, 2, 1, 19, 23)
+    bias[0, 0, :, 4:7] = -torch.inf
+    bias[1, 0, 3] = -torch.inf
+    return bias
 
 
 def _underflow() -> tuple[Any, ...]:
@@ -131,6 +140,18 @@ HEADS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "mask": lambda: _heads(mask=_seen()),
     "mask_nan": _nan_rows,
     "bias": lambda: _heads(bias=uniform(8, 2, 1, 1, 23)),
+    "bias_hides": lambda: _heads(bias=_hiding()),
+    "bias_shared": lambda: _heads(rows=38, length=19, bias=uniform(8, 1, 4, 19, 23), p=0.3),
+    "bias_long": lambda: _heads(rows=270, keys=30, size=5, heads=1, bias=uniform(8, 1, 1, 270, 1), p=0.2),
+    "bias_special": lambda: _heads(bias=uniform(8, 2, 1, 1, 23), special=True, p=0.2),
+    "wide": lambda: _heads(rows=9, keys=12, size=40, values=70),
+    "dropout": lambda: _heads(p=0.3),
+    "dropout_of_all": lambda: _heads(p=1.0),
+    "dropout_most": lambda: _heads(causal=True, p=1 - 2.0**-40, scale=1e17),
+    "dropout_mask": lambda: _heads(mask=_seen(), p=0.5),
+    "dropout_causal": lambda: _heads(rows=300, keys=290, size=5, values=3, causal=True, p=0.3),
+    "dropout_shared": lambda: _heads(rows=114, length=57, keys=61, causal=True, p=0.3),
+    "dropout_special": lambda: _heads(special=True, causal=True, p=0.3),
     "negative": lambda: _heads(causal=True, factor=-0.7),
     "special": lambda: _heads(special=True),
     "special_causal": lambda: _heads(special=True, causal=True),
@@ -150,11 +171,24 @@ def _with_grad(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return uniform(7, *query.shape[:3], value.shape[3]), *arguments
 
 
+def _infinite_gradient() -> tuple[Any, ...]:
+    """Of queries that the mask hides: it is not passed on."""
+    grad, *others = _with_grad(_heads(mask=_seen()))
+    grad[1, :, 3] = torch.inf
+    return grad, *others
+
+
 CASES = [
     *(Case("attention", name, make, dtypes=EVERY) for name, make in HEADS.items()),
     *(
         Case("attention_backward", name, lambda make=make: _with_grad(make()), dtypes=EVERY)
         for name, make in HEADS.items()
+    ),
+    Case("attention_backward", "infinite_gradient", _infinite_gradient, dtypes=EVERY),
+    *(
+        Case("attention_backward_bias", name, lambda make=make: _with_grad(make()), dtypes=EVERY)
+        for name, make in HEADS.items()
+        if name.startswith("bias")
     ),
     *(Case("scaled_dot_product_attention", name, make, dtypes=EVERY) for name, make in ARGUMENTS.items()),
     *(
