@@ -3,6 +3,7 @@
 //   for i < n:  (n) -> (n), m = offset + i
 //     out[i] = f(word(m, plane), x[i])     a function of a word
 //     out[i] = f(block m / 4)[m mod 4]     a function of a block
+#include <algorithm>
 #include <tuple>
 
 #include "base/routes.hpp"
@@ -111,9 +112,59 @@ void bernoulli_scalar(const Tensor&, const Tensor& position, double p, const Ten
   of_words<random::BernoulliScalar<T>>(position, 0, output, run, std::tuple<>(), p);
 }
 
+bool is_row_major(const Tensor& tensor) {
+  std::int64_t expected = 1;
+  for (int d = tensor.dims - 1; d >= 0; --d) {
+    if (tensor.size[d] != 1 && tensor.stride[d] != expected) return false;
+    expected *= tensor.size[d];
+  }
+  return true;
+}
+
+// Calls body(x, stride, n) for elements [begin, end), in the row-major order of the shape: n at a time in a row.
+template <class T, class Body>
+void in_order(const Tensor& tensor, std::int64_t begin, std::int64_t end, const Body& body) {
+  const int last = tensor.dims - 1;
+  const std::int64_t length = tensor.size[last], step = tensor.stride[last];
+  while (begin < end) {
+    const std::int64_t first = begin % length, n = std::min(end - begin, length - first);
+    std::int64_t row = begin / length, offset = first * step;
+    for (int d = last - 1; d >= 0; --d) {
+      offset += row % tensor.size[d] * tensor.stride[d];
+      row /= tensor.size[d];
+    }
+    body(tensor.as<T>() + offset, step, n);
+    begin += n;
+  }
+}
+
 template <class T>
 void dropout(const Tensor& input, const Tensor& position, double p, const Tensor& output, const Run& run) {
-  of_words<random::Dropout<T>>(position, 0, output, run, std::tuple<const T*>(input.as<T>()), p);
+  using F = random::Dropout<T>;
+  if (is_row_major(input) && is_row_major(output))
+    return of_words<F>(position, 0, output, run, std::tuple<const T*>(input.as<T>()), p);
+  REPDL_ROUTE("dropout: any strides", sizeof(T));
+  const Position at(position);
+  parallel_for(output.count(), draw_grain, run.threads, [&](std::int64_t begin, std::int64_t end) {
+    const F f(p);
+    alignas(64) std::uint32_t words[words_at_once];
+    T element[words_at_once];
+    in_batches(at, begin, end, [&](const Batch& batch) {
+      const std::int64_t until = batch.element + batch.count;
+      fill_words(at, batch, 0, words);
+      T* next = element;
+      in_order<T>(input, batch.element, until, [&](const T* x, std::int64_t step, std::int64_t n) {
+        for (std::int64_t j = 0; j < n; ++j) *next++ = x[j * step];
+      });
+      const std::uint32_t* __restrict word = words + batch.skip;
+      const F g = f;
+      for (std::int64_t j = 0; j < batch.count; ++j) element[j] = g(word[j], element[j]);
+      const T* from = element;
+      in_order<T>(output, batch.element, until, [&](T* y, std::int64_t step, std::int64_t n) {
+        for (std::int64_t j = 0; j < n; ++j) y[j * step] = *from++;
+      });
+    });
+  });
 }
 
 // Rejections are looked for a batch at a time, so that the compiler vectorises the rest.
@@ -152,7 +203,7 @@ const AddKernel truncated_normal_kernels =
 const AddKernel bernoulli_kernels = add_kernels<&bernoulli<float>, &bernoulli<double>>("bernoulli", Layout::rows);
 const AddKernel bernoulli_scalar_kernels =
     add_kernels<&bernoulli_scalar<float>, &bernoulli_scalar<double>>("bernoulli_scalar");
-const AddKernel dropout_kernels = add_kernels<&dropout<float>, &dropout<double>>("dropout", Layout::rows);
+const AddKernel dropout_kernels = add_kernels<&dropout<float>, &dropout<double>>("dropout");
 
 }  // namespace
 }  // namespace repdl::cpu
