@@ -99,7 +99,7 @@ def test_replay__has_the_bits_of_the_function(family: str) -> None:
 def test_replay__is_before_every_public_function() -> None:
     without = {name for name in ops.__all__ if not hasattr(getattr(ops, name), "recordings")}
     updates = {name for name, op in registry.OPS.items() if op.mutates and op.distribution == "repdl-core"}
-    draw = {name for name in ops.__all__ if "dropout" in name or name in ("gumbel_softmax", "rrelu")}
+    draw = {name for name in ops.__all__ if "dropout" in name or name in ("gumbel_softmax", "rrelu")} - {"dropout"}
     by_order = {"argsort", "cummax", "cummin", "kthvalue", "median", "msort", "nanmedian", "sort", "topk"}  # torch's
     others = {"ctc_loss", "triplet_margin_with_distance_loss"}  # reads lengths; calls a function
     moves = {"broadcast_to", "expand", "repeat", "repeat_interleave", "tile"}  # by torch, with a derivative

@@ -90,6 +90,7 @@ class Tape:
         self.changed: list[torch.Tensor] = []
         self.copies: list[tuple[torch.Tensor, torch.Tensor]] = []
         self.written: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self.draws: list[tuple[torch.Tensor, Callable[[int], torch.Tensor], int]] = []
         self.refused = False
 
     def add_constant(self, tensor: torch.Tensor, value: Any) -> None:
@@ -102,7 +103,10 @@ class Tape:
         """A `Recording` of the call, or None where running the kernels again is not all that it does."""
         if self.refused or self.changed or not self._has_kept() or not self._runs_at(tensors):
             return None
-        gradient = None
+        positions = [position for position, *_ in self.draws]
+        if positions and any(within is None or index_of(within.tensor, positions) < 0 for *_, within in self.checks):
+            return None  # what can be wrong is found before a generator goes on
+        tensors, gradient = [*tensors, *positions], None
         if differentiates:
             differentiable = self._differentiable(tensors, result)
             if differentiable is None:
@@ -138,7 +142,7 @@ class Tape:
             return None
         changed = tuple(target for _, target, _ in copies if is_on_host(tensors[target]))  # torch tells of the others
         rest = fresh, tuple(self.constants), numbers.constants, where, gradient, (), changed, tuple(copies)
-        return _native().Recording(checks, steps, *rest)
+        return _native().Recording(checks, steps, *rest, tuple(draw[1:] for draw in self.draws))
 
     def _steps(self, places: Mapping[int, tuple[int, int] | None], numbers: Numbers) -> tuple[Any, ...]:
         return tuple(
@@ -158,7 +162,7 @@ class Tape:
             pairs: of each kernel that tensor, and the result.
             result: what the call returns, as numbers of `Recording` say it.
         """
-        if self.refused or self.changed or self.copies or self.derivatives or self.checks:
+        if self.refused or self.changed or self.copies or self.derivatives or self.checks or self.draws:
             return None
         if len(self.steps) != len(pairs) or not self._has_kept() or not self._runs_at(tensors):
             return None
@@ -224,7 +228,7 @@ class Tape:
 
     def update(self, args: Sequence[Any]) -> Any:
         """A `Recording` of an op that updates lists of tensors, which holds for other numbers too, or None."""
-        if self.refused or self.copies or len(self.steps) != 1 or self.derivatives or self.checks:
+        if self.refused or self.copies or len(self.steps) != 1 or self.derivatives or self.checks or self.draws:
             return None
         if not self._has_kept():
             return None
@@ -266,6 +270,12 @@ def checked(check: Callable[..., Any], arguments: Sequence[Any], within: Within 
     they are `within`, or those on a device, at which its kernels look."""
     if THREAD.tape is not None and (within is None or is_on_host(within.tensor)):
         THREAD.tape.checks.append((check, arguments, within))
+
+
+def drew(position: torch.Tensor, take: Callable[[int], torch.Tensor], count: int) -> None:
+    """Where a call took a position, from a generator that no argument is: `take(count)` gives that of a later call."""
+    if THREAD.tape is not None:
+        THREAD.tape.draws.append((position, take, count))
 
 
 def refuse() -> None:
@@ -366,7 +376,7 @@ def free_numbers(function: Callable[..., Any], args: Any, kwargs: Any, tape: Tap
     """Where the numbers of a call went, found out with others in their place; None if that can't be said."""
     values = *args, *kwargs.values()
     given = [value for value in values if type(value) is float]
-    if any(type(v) is float for value in values if isinstance(value, (list, tuple)) for v in value):
+    if tape.draws or any(type(v) is float for value in values if isinstance(value, (list, tuple)) for v in value):
         return None
     is_free, sizes = _native().Call.is_free, {abs(value) for value in given}
     unused = (size for size in (0.61 + n / 64 for n in itertools.count()) if size not in sizes)
@@ -405,7 +415,7 @@ def _native() -> Any:
             continue
         if not hasattr(module, "Call"):
             continue
-        if not hasattr(module, "Shortcut"):
+        if getattr(module, "KIT", 0) != 1:  # what its types take (repdl/python/call.hpp)
             warnings.warn(
                 f"repdl: {module.__name__} was built with an older kit than this repdl-core, so it does not make calls "
                 f"fast; build it again",

@@ -16,6 +16,7 @@ from repdl.ops._number import constant
 from repdl.ops._position import POSITION, check_place, check_position, check_probability
 from repdl.random._fill import writable
 from repdl.random.generator import Generator, chosen
+from repdl.replay import replayed
 
 __all__ = [
     "alpha_dropout",
@@ -59,6 +60,7 @@ _dropout = registry.define(
 )
 
 
+@replayed
 def dropout(
     input: Tensor,
     p: float = 0.5,

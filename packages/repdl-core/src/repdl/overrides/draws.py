@@ -19,6 +19,7 @@ from repdl import ops, random
 from repdl.errors import UnsupportedError
 from repdl.random._lock import ForkLock
 from repdl.random.generator import Generator, check_left, check_transforms
+from repdl.replay import drew, replayed
 
 Tensor = torch.Tensor
 _READ, _WRITTEN, _WRITTEN_FROM = struct.Struct("=q16x5Q"), struct.Struct("=7Q"), 8
@@ -71,6 +72,8 @@ class TorchNumbers(Generator):
                 offset += count
                 _WRITTEN.pack_into(words, _WRITTEN_FROM, _FRESH, 0, offset >> 32, offset & 0xFFFFFFFF, *_MARK)
                 self._source.set_state(state)
+        if self is _default:
+            drew(position, self.position, count)
         return position
 
 
@@ -112,6 +115,7 @@ def _dropout(name: str) -> Callable[..., Any]:
     return call
 
 
+@replayed
 def _attention(
     query: Tensor,
     key: Tensor,
@@ -143,7 +147,8 @@ DRAWS: dict[str, Callable[..., Any]] = {
     **{f"{name}_": _sampled(f"{name}_") for name in ("uniform", "normal", "random", "bernoulli", "exponential")},
     **{f"{name}_": _sampled(f"{name}_") for name in ("cauchy", "log_normal", "geometric")},
     **{name: _sampled(name) for name in ("bernoulli", "multinomial", "poisson", "randperm", "normal")},
-    **{name: _dropout(name) for name in ("dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout")},
+    "dropout": replayed(_dropout("dropout")),
+    **{name: _dropout(name) for name in ("alpha_dropout", "feature_dropout", "feature_alpha_dropout")},
     "rrelu": _rrelu,
     "scaled_dot_product_attention": _attention,
 }

@@ -20,6 +20,7 @@ from repdl.errors import UnsupportedError
 from repdl.ops._renorm import check_norm, renorm
 from repdl.overrides.draws import DRAWS
 from repdl.overrides.scaling import unscale, update_scale
+from repdl.replay import replayed
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]
@@ -65,6 +66,7 @@ def _clamp_max(input: Tensor, max: Any) -> Tensor:
     return ops.clamp(input, None, max)
 
 
+@replayed
 def _embedding(
     weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Tensor:

@@ -20,6 +20,7 @@ from torch.utils.data import get_worker_info
 from repdl import registry
 from repdl.errors import ArgumentError, UnsupportedError, as_int, check_dtype, check_range, check_size
 from repdl.random._lock import ForkLock
+from repdl.replay import drew
 
 SEEDS, STREAMS, NUMBERS = 2**64, 2**48, 2**63
 DEFAULT_SEED = 67280421310721
@@ -180,7 +181,10 @@ class Generator:
             if _C._get_dispatch_mode(_MODES.FAKE) is not None:  # nothing is computed
                 return torch.empty(3, dtype=torch.int64)
             return cast(torch.Tensor, torch.ops.repdl.advance(self._state, count))
-        return _advance(self._numbers, count)
+        position = _advance(self._numbers, count)
+        if self is default_generator:
+            drew(position, self.position, count)
+        return position
 
     def spawn(self, n: int) -> list[Generator]:
         """`n` generators of seeds and streams of their own, others at each call; draws here stay what they are.

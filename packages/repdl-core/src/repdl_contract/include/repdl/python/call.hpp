@@ -142,6 +142,10 @@ inline Ref call_fast(CallObject& call, PyObject* const* given, Py_ssize_t count,
   const Recording& found = recording_of(recording);
   if (!found.has_constants(signature.seen_begin(), signature.tensors())) return Ref();
   if (found.is_frozen(signature.tensors_begin())) return Ref();
+  if (found.draws() + static_cast<std::size_t>(signature.tensors()) > Signature::most_tensors) return Ref();
+  const std::vector<Ref> positions = found.positions();
+  for (const Ref& position : positions)
+    if (!signature.append(position.get())) throw PythonError{};
   if (found.has_gradient()) return found.differentiate(recording, signature.tensors_begin());
   return found.run(signature.tensors_begin(), signature.seen_begin(), signature.tensors(), signature.numbers());
 }
@@ -329,8 +333,11 @@ inline PyObject* shortcut_type() {
   return type;
 }
 
-// Adds `Call`, `Shortcut`, `Choice`, `Recording` and how many new tensors or constants one has to a module, where torch
-// has what they need.
+// A number that goes up when what these types take changes.
+constexpr long kit = 1;
+
+// Adds `Call`, `Shortcut`, `Choice`, `Recording`, their number and how many new tensors or constants one has to a
+// module, where torch has what they need.
 inline void add_call(PyObject* module) {
   if (Torch::get().exchange == nullptr) return;
   for (auto [name, type] : {std::pair{"Call", call_type()},
@@ -340,7 +347,8 @@ inline void add_call(PyObject* module) {
     Py_XINCREF(type);
     if (type == nullptr || PyModule_AddObject(module, name, type) != 0) throw PythonError{};
   }
-  if (PyModule_AddIntConstant(module, "MOST_TENSORS", Recording::most) != 0) throw PythonError{};
+  for (auto [name, value] : {std::pair{"KIT", kit}, {"MOST_TENSORS", long{Recording::most}}})
+    if (PyModule_AddIntConstant(module, name, value) != 0) throw PythonError{};
 }
 
 }  // namespace repdl::python

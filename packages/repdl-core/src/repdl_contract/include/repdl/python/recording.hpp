@@ -11,14 +11,15 @@
 
 namespace repdl::python {
 
-// Sources of memory are numbered: the tensors of the call, then new ones, then constants.
+// Sources of memory are numbered: the tensors of the call, the positions of its draws the last of them, then new ones,
+// then constants.
 class Recording {
  public:
   static constexpr std::size_t most = 96;  // new tensors, or constants
 
   // What `repdl.replay` found out about a call, as it passes it to `Recording(...)`.
   Recording(PyObject* checks, PyObject* steps, PyObject* fresh, PyObject* constants, PyObject* free, PyObject* results,
-            PyObject* gradient, PyObject* spans, PyObject* changed, PyObject* copies) {
+            PyObject* gradient, PyObject* spans, PyObject* changed, PyObject* copies, PyObject* draws) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(checks); ++i) {
       PyObject* check = PyTuple_GET_ITEM(checks, i);
       checks_.push_back({Callee(check), Range(PyTuple_GET_ITEM(check, 2))});
@@ -51,6 +52,10 @@ class Recording {
         return static_cast<std::size_t>(number(PyTuple_GET_ITEM(PyTuple_GET_ITEM(copies, i), k)));
       };
       copies_.push_back({item(0), item(1), item(2)});
+    }
+    for (Py_ssize_t i = 0; draws != nullptr && i < PyTuple_GET_SIZE(draws); ++i) {
+      PyObject* draw = PyTuple_GET_ITEM(draws, i);
+      draws_.emplace_back(owned(PyTuple_GET_ITEM(draw, 0)), owned(PyTuple_GET_ITEM(draw, 1)));
     }
     several_ = PyTuple_Check(results);
     if (several_)
@@ -135,6 +140,15 @@ class Recording {
     for (std::size_t i = 0; i < results_.size(); ++i)
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), result(tensor, made, results_[i]).release());
     return tuple;
+  }
+
+  std::size_t draws() const { return draws_.size(); }
+
+  // The position of each draw, as generators say it, which then go on.
+  std::vector<Ref> positions() const {
+    std::vector<Ref> result;
+    for (const auto& [take, count] : draws_) result.push_back(checked(PyObject_CallOneArg(take.get(), count.get())));
+    return result;
   }
 
   // Whether the current stream is the one on which the constants were written: the kernels of another one would read
@@ -361,6 +375,7 @@ class Recording {
   std::vector<Span> spans_;                       // what may share no memory
   std::vector<std::size_t> changed_;              // tensors of the call, or of its node of autograd
   std::vector<Copy> copies_;                      // after the kernels
+  std::vector<std::pair<Ref, Ref>> draws_;        // functions that give positions, and of how many elements
   std::vector<std::pair<Callee, Range>> checks_;  // of the values of tensors
   std::vector<Callee> gradient_;                  // the autograd function, if there is one
   std::ptrdiff_t item_ = -1;                      // of its output which is the result; -1: all
@@ -416,17 +431,19 @@ inline PyObject* node_method(PyObject* type, PyObject*) {
   return function ? PyInstanceMethod_New(function.get()) : nullptr;
 }
 
-// Recording(checks, steps, fresh, constants, free, results, gradient, spans, changed, copies)
+// Recording(checks, steps, fresh, constants, free, results, gradient, spans, changed, copies, draws=())
 inline PyObject* new_recording(PyTypeObject* type, PyObject* arguments, PyObject*) {
   return guarded(
       [&]() -> PyObject* {
         PyObject *checks, *steps, *fresh, *constants, *free, *results, *gradient, *spans, *changed, *copies;
-        if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!OOO!O!O!", &PyTuple_Type, &checks, &PyTuple_Type, &steps,
+        PyObject* draws = nullptr;
+        if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!OOO!O!O!|O!", &PyTuple_Type, &checks, &PyTuple_Type, &steps,
                               &PyTuple_Type, &fresh, &PyTuple_Type, &constants, &PyTuple_Type, &free, &results,
-                              &gradient, &PyTuple_Type, &spans, &PyTuple_Type, &changed, &PyTuple_Type, &copies))
+                              &gradient, &PyTuple_Type, &spans, &PyTuple_Type, &changed, &PyTuple_Type, &copies,
+                              &PyTuple_Type, &draws))
           return nullptr;
         auto recording = std::make_unique<Recording>(checks, steps, fresh, constants, free, results, gradient, spans,
-                                                     changed, copies);
+                                                     changed, copies, draws);
         Ref self = checked(PyType_GenericAlloc(type, 0));
         reinterpret_cast<RecordingObject*>(self.get())->recording = recording.release();
         return self.release();

@@ -151,6 +151,13 @@ class Signature {
   PyObject* const* tensors_begin() const { return tensor_.data(); }
   const DLTensor* seen_begin() const { return seen_.data(); }
 
+  // One more, which is no argument and no part of the signature; false with Python's error set.
+  bool append(PyObject* object) {
+    if (Torch::get().exchange->tensor_from_object(object, &seen_[tensors_]) != 0) return false;
+    tensor_[tensors_++] = object;
+    return true;
+  }
+
   // A number of which a function sees its sign and no more: neither 0 nor 1 nor beyond a float's normal numbers.
   static bool is_free(double number) {
     const double size = std::fabs(number);
