@@ -127,6 +127,15 @@ def test_enable__nan_of_halves(dtype: torch.dtype) -> None:
     assert x.grad is not None and (x.grad == -1).all()
 
 
+@pytest.mark.parametrize("nan", [0x7E00, 0x7C01, -0x0200, -1])
+def test_enable__nan_of_float16_as_float32(nan: int) -> None:
+    """One NaN, in vectors and in the rest of a tensor, whatever it was."""
+    halves = torch.full((37,), nan, dtype=torch.int16).view(torch.float16)
+    with repdl.enabled():
+        found = [halves.float(), halves[0].float(), torch.empty(37).copy_(halves), halves.to(torch.float32, copy=True)]
+    assert all((single.view(torch.int32) == 0x7FC00000).all() for single in found)
+
+
 def test_enable__numbers_of_a_seed() -> None:
     draws = repdl.random.Generator(3)
     expected = repdl.random.randn(3, generator=draws), repdl.random.rand(2, generator=draws)

@@ -25,7 +25,8 @@ def defined(op: Any, original: TorchKernel) -> Callable[..., Any]:
 
     A floating-point number becomes an int64 for integers of 64 bits and for uint32, else an int32, of which the integer
     is the low bits: its fraction is dropped; what that dtype does not hold, and NaN, is its lowest, but that a uint64
-    has the numbers from 2^63 on, too. float64 becomes a half by way of float32. A half has one NaN.
+    has the numbers from 2^63 on, too. float64 becomes a half by way of float32. A half has one NaN, and so has the
+    float32 that a float16 becomes.
     """
     source = SOURCES[plain_name(op)]
 
@@ -35,8 +36,8 @@ def defined(op: Any, original: TorchKernel) -> Callable[..., Any]:
         if made in _SINGLE and not source and isinstance(value, (bool, int, float)):
             return torch.scalar_tensor(value, dtype=made)  # a number beside tensors
         if isinstance(value, Tensor) and made is not None and value.dtype is not made and value.is_floating_point():
-            if made in HALF:
-                value = _half(value, made)
+            if made in HALF or (made is torch.float32 and value.dtype is torch.float16):
+                value = _with_one_nan(value, made)
                 if not source and value.dtype is made and len(kwargs) == 1:
                     return value
             elif not (made.is_floating_point or made.is_complex or made is torch.bool or value.is_meta):
@@ -48,8 +49,8 @@ def defined(op: Any, original: TorchKernel) -> Callable[..., Any]:
     return choice(test, original.boxed, call)
 
 
-def _half(value: Tensor, made: torch.dtype) -> Tensor:
-    """The numbers as bfloat16 or float16, if not of 8 bits or on no device."""
+def _with_one_nan(value: Tensor, made: torch.dtype) -> Tensor:
+    """The numbers as that dtype, if not of 8 bits or on no device."""
     if value.dtype not in ALL or value.is_meta:
         return value
     with torch.no_grad():

@@ -66,10 +66,11 @@ inline bool are_whole(PyObject* const* given, Py_ssize_t count, PyObject* names)
   return std::all_of(given, given + count + (names == nullptr ? 0 : PyTuple_GET_SIZE(names)), is_whole);
 }
 
-// Whether torch makes each number of one dtype one of the other with the same bits everywhere: not of NaN a half.
+// Whether torch makes each number of one dtype one of the other with the same bits everywhere: not of NaN a half, nor a
+// float32 of NaN of 16 bits.
 inline bool converts(DType from, DType to) {
   if (!is_floating(from) || from == to || to == DType::boolean) return true;
-  return to == DType::float32 || to == DType::float64;
+  return to == DType::float64 || (to == DType::float32 && from != DType::float16);
 }
 
 // (keyset, target, source, ...)
