@@ -11,12 +11,13 @@ what it calls, which lies behind it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 
 from audit import sass
 
 _JOINT = re.compile(r"BRA|BRX|EXIT|RET|CALL|BAR|BSSY|BSYNC|WARPSYNC|SHFL")
 _WIDTHS = {"64": 2, "128": 4}
+"""Registers of a load wider than one."""
 _UNNAMED = re.compile(r"\d+_GLOBAL__N__[0-9a-f]+_\d+_(\w+?)_cu_[0-9a-f]+_\d+")
 """What nvcc calls the unnamed namespace of a file: other numbers in every build."""
 
@@ -28,6 +29,8 @@ class Counts:
     """From global memory."""
     at_once: int
     """The most loads on their way at once."""
+    bytes_at_once: int
+    """The most bytes of a thread on their way at once."""
     doubles: int
     """Instructions on doubles, but those in what the kernel calls."""
 
@@ -49,28 +52,29 @@ def _registers(operands: str) -> set[int]:
     return {int(number) for number in re.findall(r"\bR(\d+)\b", operands)}
 
 
-def _at_once(code: list[tuple[str, str]]) -> int:
-    most = loads = 0
+def _at_once(code: list[tuple[str, str]]) -> tuple[int, int]:
+    """The most loads on their way, and the most bytes."""
+    loads = bytes_loaded = most = most_bytes = 0
     awaited: set[int] = set()
     for opcode, operands in code:
         result, _, sources = operands.partition(",")
-        load = opcode.startswith("LDG")
         used = _registers(operands if re.match("ST|RED|ATOM", opcode) else sources)
         if used & awaited or _JOINT.match(opcode):
-            awaited, loads = set(), 0
-        if load:
+            awaited, loads, bytes_loaded = set(), 0, 0
+        if opcode.startswith("LDG"):
             width = next((count for name, count in _WIDTHS.items() if f".{name}" in opcode), 1)
             awaited |= {first + i for first in _registers(result) for i in range(width)}
             loads += 1
-            most = max(most, loads)
-    return most
+            bytes_loaded += 4 * width
+            most, most_bytes = max(most, loads), max(most_bytes, bytes_loaded)
+    return most, most_bytes
 
 
 def counts(text: str) -> dict[str, Counts]:
     """Of each kernel in machine code of one architecture, by its name."""
     return {
         _UNNAMED.sub(r"\1", name): Counts(
-            len(code), sum(opcode.startswith("LDG") for opcode, _ in code), _at_once(code), _doubles(code)
+            len(code), sum(opcode.startswith("LDG") for opcode, _ in code), *_at_once(code), _doubles(code)
         )
         for name, code in sass.functions(text)
     }
@@ -78,5 +82,6 @@ def counts(text: str) -> dict[str, Counts]:
 
 def table(text: str) -> str:
     """The same as lines of a CSV file, by name."""
-    rows = [f"{c.instructions},{c.loads},{c.at_once},{c.doubles},{name}" for name, c in sorted(counts(text).items())]
-    return "\n".join(["instructions,loads,at_once,doubles,kernel", *rows]) + "\n"
+    columns = [field.name for field in fields(Counts)]
+    rows = [f"{','.join(map(str, astuple(counted)))},{name}" for name, counted in sorted(counts(text).items())]
+    return "\n".join([",".join([*columns, "kernel"]), *rows]) + "\n"

@@ -32,6 +32,9 @@ CASES = {
     "reduce/sum.hpp": SUMS,
     "gemm/gemm.hpp": ("matmul", "shared_requests"),
     "pointwise/cast.cu": ("cast",),
+    "base/pack.hpp": ("rows",),
+    "reduce/row_reduce.hpp": ("rows",),
+    "reduce/softmax.cu": ("rows",),
     WINDOWS: ("convolution",),
     f"{PAIRS}single.hpp": ("exp", "log", "cos"),
     f"{PAIRS}erf.hpp": ("erf",),
@@ -63,6 +66,7 @@ TILE_READ = "    __syncthreads();  // the tile has been read\n"
 PRODUCT = "sum = repdl::fma(a[row * k + first + i], shared_b[i], sum)"
 SHUFFLE = "const float neighbour = __shfl_down_sync(0xffffffffu, sum, 1)"
 SLICE_HERE = "    __syncthreads();  // the slice is here, and nobody reads the one before it\n"
+EXPONENTIALS_THERE = "    });\n    __syncthreads();\n    s ="
 NEXT_TILE = "  __syncthreads();  // the next tile's slices may come\n"
 ROW_OF_LANE, COLUMN_OF_LANE = "(lane % 2 + lane / 16 * 2)", "lane / 2 % 8"
 SMALL_MARGIN = "rounded(Sum<V>{s, rest}, margin * V::set1(0x1p-4f))"
@@ -97,6 +101,17 @@ BUGS = {
     "cast_reads_what_others_store": Bug(
         "pointwise/cast.cu", {"  if (first >= n) return;\n": "", "n ? i : first": "n ? i : n - 1"}, "thread"
     ),
+    "packs_wherever_they_lie": Bug("base/pack.hpp", {" && packed(x) && (packed(more) && ...);": ";"}, "error"),
+    "packs_past_the_row": Bug("base/pack.hpp", {"n % whole_pack<T> == 0 && packed(x)": "packed(x)"}, "address"),
+    "packs_loaded_past_the_row": Bug(
+        "base/pack.hpp", {"n ? first + j * stride : first": "n ? first + j * stride : n"}, "address"
+    ),
+    "packs_used_twice": Bug(
+        "base/pack.hpp", {"if (j == 0 || first + j * stride < n) use(first + j": "use(first + j"}, "address"
+    ),
+    "row_kept_in_half_of_it": Bug("reduce/row_reduce.hpp", {"? n * values * sizeof(T)": "? n * sizeof(T)"}, "address"),
+    "row_max_of_a_warp": Bug("reduce/row_reduce.hpp", {"w < blockDim.x / warp_size": "w < 1"}, "bits"),
+    "row_summed_too_early": Bug("reduce/softmax.cu", {EXPONENTIALS_THERE: "    });\n    s ="}, "bits thread"),
     "pixels_last_vector": Bug(
         WINDOWS, {"= first_row + row < rows;": "= first_row + row + Tiling::vector < rows;"}, "bits"
     ),
@@ -143,7 +158,11 @@ def program(build: Build, folder: Path, file: str, edits: dict[str, str], saniti
     (folder / file).write_text(plant((folder / file).read_text(), edits, file))
     if file.startswith(PAIRS):
         return build(PROGRAMS / "exact.cu", sanitizer=sanitizer, first=(folder / "include", folder))
-    used = ("conv/conv2d",) if file.startswith("conv/") else ("reduce/sum", "gemm/matmul", "pointwise/cast")
+    used = (
+        ("conv/conv2d",)
+        if file.startswith("conv/")
+        else ("reduce/sum", "reduce/softmax", "gemm/matmul", "pointwise/cast")
+    )
     ops = [PROGRAMS / "ops.cu", *(folder / f"{op}.cu" for op in used)]
     sources = [folder / file] if chain else ops
     return build(*sources, sanitizer=sanitizer, first=(folder,))
@@ -167,9 +186,8 @@ def test_planted__nothing(sanitizer: str, build: Build, tmp_path: Path) -> None:
     chain = program(build, tmp_path, "chain.cu", {}, sanitizer)
     assert not any(outputs(chain, "chain.cu"))
     ops = program(build, tmp_path, "reduce/grid_sum.hpp", {}, sanitizer)
-    assert not any(
-        outputs(ops, "reduce/grid_sum.hpp") + outputs(ops, "gemm/gemm.hpp") + outputs(ops, "pointwise/cast.cu")
-    )
+    files = ("reduce/grid_sum.hpp", "gemm/gemm.hpp", "pointwise/cast.cu", "base/pack.hpp")
+    assert not any(text for file in files for text in outputs(ops, file))
     (tmp_path / "windows").mkdir()
     windows = program(build, tmp_path / "windows", WINDOWS, {}, sanitizer)
     assert not any(outputs(windows, WINDOWS))

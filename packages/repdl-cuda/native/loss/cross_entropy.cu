@@ -16,14 +16,15 @@
 namespace repdl::cuda {
 namespace {
 
-constexpr int most_threads = 256;
+constexpr int most_threads = 256;  // __launch_bounds__ with two blocks: without the number ptxas spills
 
-__global__ void __launch_bounds__(most_threads)
+template <bool keeps>
+__global__ void __launch_bounds__(most_threads, 2)
     row_losses(const float* inputs, ClassTargets<float> targets, float* losses, float* weights, float* max, float* sum,
                SumOrder order) {
   const std::int64_t row = blockIdx.x, n = targets.classes;
-  const float* x = inputs + row * n;
-  const float m = row_max(x, n);
+  const float* x = keeps ? dynamic_shared<float>() : inputs + row * n;
+  const float m = row_max<keeps>(inputs + row * n, dynamic_shared<float>(), n);
   const float s = row_sum<float>(n, order, [=](std::int64_t i) { return exact::exp(x[i] - m); });
   if (threadIdx.x != 0) return;
   max[row] = m;
@@ -32,13 +33,14 @@ __global__ void __launch_bounds__(most_threads)
   targets.write_loss(row, log_p, losses, weights);
 }
 
-// A class of a row, and whether it is the target.
-struct Logit {
-  float x;
-  bool target;
+// Classes of a row from `first` on.
+template <int count>
+struct Logits {
+  Pack<float, count> x;
+  std::int64_t first;
 };
 
-__global__ void __launch_bounds__(most_threads)
+__global__ void __launch_bounds__(most_threads, 2)
     row_gradients(const float* grad, const float* inputs, ClassTargets<float> targets, const float* total,
                   const float* max, const float* sum, Reduction reduction, float* results) {
   const std::int64_t row = blockIdx.x, n = targets.classes;
@@ -46,11 +48,13 @@ __global__ void __launch_bounds__(most_threads)
   const bool counted = targets.counted(row);
   const float g = counted ? targets.scale(reduction, grad, total, row) : 0.0f;
   const std::int64_t target = targets.target[row];
+  float* to = results + row * n;
   write_row(
-      results + row * n, n, [=](std::int64_t c) { return Logit{x[c], c == target}; },
-      [=](const Logit& of) {
-        const float p = exact::exp(of.x - m) / s;
-        return counted ? mul(of.target ? p - 1.0f : p, g) : 0.0f;
+      to, n, whole_packs(n, x, to),
+      [=](std::int64_t c, auto width) { return Logits<width()>{load_pack<width()>(x + c), c}; },
+      [=](int q, const auto& of) {
+        const float p = exact::exp(of.x.of[q] - m) / s;
+        return counted ? mul(of.first + q == target ? p - 1.0f : p, g) : 0.0f;
       });
 }
 
@@ -61,8 +65,9 @@ void cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weig
   const Losses<float> made(target, weight, reduction, output, run);
   const auto targets = class_targets<float>(target, weight, rows, ignore);
   const SumOrder order(contract, rows.n);
-  launch(run.op, row_losses, {rows.outer}, row_threads(rows.n, order), 0, stream_of(run), input.as<float>(), targets,
-         made.losses, made.weights, max.as<float>(), sum.as<float>(), order);
+  launch_rows<float>(RowKernels<decltype(&row_losses<true>)>{row_losses<true>, row_losses<false>}, 1, rows.outer,
+                     rows.n, row_threads(rows.n, order), run, input.as<float>(), targets, made.losses, made.weights,
+                     max.as<float>(), sum.as<float>(), order);
   reduce_losses(made, targets, contract, output, total, run);
 }
 

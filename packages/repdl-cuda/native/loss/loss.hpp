@@ -14,17 +14,19 @@ struct ClassTargets {
   const std::int64_t* target;
   const T* weight;
   std::int64_t classes, inner, ignore;
+  Divisor by_classes, by_inner;
 
-  // Whether position i has a class.
-  __device__ bool counted(std::int64_t i) const {
-    const std::int64_t t = target[i];
+  // Whether position i has a class, and whether it does if its target is t.
+  __device__ bool counted(std::int64_t i) const { return is_class(target[i]); }
+  __device__ bool is_class(std::int64_t t) const {
     if (t == ignore) return false;
     expect(t >= 0 && t < classes, "a target is neither a class nor ignore_index");
     return true;
   }
   // Class c of position i in (N, C, inner).
   __device__ std::int64_t place(std::int64_t i, std::int64_t c) const {
-    return (i / inner * classes + c) * inner + i % inner;
+    const std::int64_t n = by_inner.quotient(i);
+    return (n * classes + c) * inner + i - n * inner;
   }
 
   // losses[i] = -(w_t * log_p), +0 where ignored; and w_t into `weights`, which is null without weight.
@@ -48,7 +50,8 @@ struct ClassTargets {
 
 template <class T>
 ClassTargets<T> class_targets(const Tensor& target, const Tensor& weight, const Around& sizes, std::int64_t ignore) {
-  return {target.as<std::int64_t>(), weight.as<T>(), sizes.n, sizes.inner, ignore};
+  return {target.as<std::int64_t>(), weight.as<T>(),      sizes.n, sizes.inner, ignore,
+          Divisor(sizes.n),          Divisor(sizes.inner)};
 }
 
 // The losses of all positions, and with weight the weights of their targets, before they are reduced.

@@ -4,8 +4,9 @@
 //     mean = sum(x[:, c, :]) / n, var = sum((x - mean)**2) / n
 //     y[:, c, :] = ((x - mean) * invstd) * weight[c] + bias[c]
 //
-// The sums are by the whole grid, then each thread takes an element.
+// The sums are by the whole grid, then each thread takes some elements: packs where a channel is made of them.
 #include "reduce/channel_sums.hpp"
+#include "base/pack.hpp"
 
 namespace repdl::cuda {
 namespace {
@@ -73,29 +74,83 @@ struct ChannelOf {
   }
 };
 
+// What all elements of a channel share; weight and bias where they are given.
+template <class T>
+struct Channel {
+  T mean, invstd, weight, bias;
+
+  Channel() = default;
+  __device__ Channel(std::int64_t c, const T* means, const T* invstds, const T* weights, const T* biases)
+      : mean(means[c]), invstd(invstds[c]), weight(weights ? weights[c] : T(0)), bias(biases ? biases[c] : T(0)) {}
+};
+
+// A pack of elements of one channel.
+template <class T, int count>
+struct Scaled {
+  Pack<T, count> x;
+  Channel<T> channel;
+};
+
 template <class T>
 __global__ void __launch_bounds__(threads)
     scale_channels(const T* x, const T* mean, const T* invstd, const T* weight, const T* bias, T* y, std::int64_t count,
-                   ChannelOf channel_of) {
-  const std::int64_t i = thread_index();
-  if (i >= count) return;
-  const std::int64_t c = channel_of(i);
-  y[i] = affine(normalised(x[i], mean[c], invstd[c]), weight, bias, c);
+                   std::int64_t inner, ChannelOf channel_of) {
+  with_packs<T>(whole_packs(inner, x, y), [&](auto width) {
+    each_tile_pack<width()>(
+        count,
+        [&](std::int64_t i) {
+          return Scaled<T, width()>{load_pack<width()>(x + i), {channel_of(i), mean, invstd, weight, bias}};
+        },
+        [&](std::int64_t i, const auto& of) {
+          const Channel<T>& c = of.channel;
+          Pack<T, width()> result;
+#pragma unroll
+          for (int q = 0; q < width(); ++q)
+            result.of[q] = affine(normalised(of.x.of[q], c.mean, c.invstd), weight ? &c.weight : nullptr,
+                                  bias ? &c.bias : nullptr, 0);
+          store_pack(y + i, result);
+        });
+  });
 }
+
+// A pack of elements of one channel, and the sums over it.
+template <class T, int count>
+struct ScaledGradients {
+  TwoPacks<T, count> of;
+  Channel<T> channel;
+  T grad_weight, grad_bias;
+};
 
 // grad_input from the gradients of weight and bias; n is the number of elements a channel, 0 outside training.
 template <class T>
 __global__ void __launch_bounds__(threads)
     channel_gradients(const T* grad, const T* x, const T* weight, const T* mean, const T* invstd, const T* grad_weight,
-                      const T* grad_bias, T* y, std::int64_t count, ChannelOf channel_of, std::int64_t n) {
-  const std::int64_t i = thread_index();
-  if (i >= count) return;
-  const std::int64_t c = channel_of(i);
-  const T scale = weight ? mul(weight[c], invstd[c]) : invstd[c];
+                      const T* grad_bias, T* y, std::int64_t count, std::int64_t inner, ChannelOf channel_of,
+                      std::int64_t n) {
   const T each = static_cast<T>(n);
-  y[i] = n ? norm_gradient(grad[i], normalised(x[i], mean[c], invstd[c]), grad_bias[c] / each, grad_weight[c] / each,
-                           scale)
-           : canonical(mul(grad[i], scale));
+  with_packs<T>(whole_packs(inner, grad, x, y), [&](auto width) {
+    each_tile_pack<width()>(
+        count,
+        [&](std::int64_t i) {
+          const std::int64_t c = channel_of(i);
+          return ScaledGradients<T, width()>{
+              two_packs<width()>(grad + i, x + i), {c, mean, invstd, weight, nullptr}, grad_weight[c], grad_bias[c]};
+        },
+        [&](std::int64_t i, const auto& loaded) {
+          const Channel<T>& c = loaded.channel;
+          const T scale = weight ? mul(c.weight, c.invstd) : c.invstd;
+          const T from_mean = loaded.grad_bias / each, from_rstd = loaded.grad_weight / each;
+          Pack<T, width()> result;
+#pragma unroll
+          for (int q = 0; q < width(); ++q) {
+            const T g = loaded.of.first.of[q];
+            result.of[q] =
+                n ? norm_gradient(g, normalised(loaded.of.second.of[q], c.mean, c.invstd), from_mean, from_rstd, scale)
+                  : canonical(mul(g, scale));
+          }
+          store_pack(y + i, result);
+        });
+  });
 }
 
 // (N, C, inner) as channel_sums.hpp has it, each channel a group with one mean and rstd for all of N.
@@ -121,8 +176,8 @@ void batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& r
     launch(run.op, evaluation_statistics<T>, {ceil_div(channels, threads)}, threads, 0, stream, running_mean.as<T>(),
            running_var.as<T>(), mean.as<T>(), invstd.as<T>(), channels, eps);
   }
-  launch(run.op, scale_channels<T>, {ceil_div(count, threads)}, threads, 0, stream, input.as<T>(), mean.as<T>(),
-         invstd.as<T>(), weight.as<T>(), bias.as<T>(), output.as<T>(), count, ChannelOf(of));
+  launch(run.op, scale_channels<T>, {ceil_div(count, tile_of(threads))}, threads, 0, stream, input.as<T>(),
+         mean.as<T>(), invstd.as<T>(), weight.as<T>(), bias.as<T>(), output.as<T>(), count, of.inner, ChannelOf(of));
 }
 
 template <class T>
@@ -134,9 +189,9 @@ void batch_norm_backward(const Tensor& grad, const Tensor& input, const Tensor& 
   channel_sums(of, contract, run)
       .sum<Pair<T>>(ChannelGradients<T>{grad.as<T>(), input.as<T>(), mean.as<T>(), invstd.as<T>()},
                     WriteGradients<T>{grad_weight.as<T>(), grad_bias.as<T>()});
-  launch(run.op, channel_gradients<T>, {ceil_div(count, threads)}, threads, 0, stream_of(run), grad.as<T>(),
+  launch(run.op, channel_gradients<T>, {ceil_div(count, tile_of(threads))}, threads, 0, stream_of(run), grad.as<T>(),
          input.as<T>(), weight.as<T>(), mean.as<T>(), invstd.as<T>(), grad_weight.as<T>(), grad_bias.as<T>(),
-         output.as<T>(), count, ChannelOf(of), training ? of.outer * of.inner : 0);
+         output.as<T>(), count, of.inner, ChannelOf(of), training ? of.outer * of.inner : 0);
 }
 
 const AddKernel batch_norm_kernels = add_kernels<&batch_norm<float>, &batch_norm<double>>("batch_norm", Layout::rows);

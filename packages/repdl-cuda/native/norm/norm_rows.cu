@@ -27,13 +27,51 @@ struct NormRows {
   __device__ std::int64_t first_channel() const { return row() % groups * channels; }
 };
 
-// `means` is null for rms_norm.
+// The elements of weight or bias for a pack of elements of a row, or null; packs need channels that are packs too.
+template <int count, class T>
+struct OfChannels {
+  Pack<T, count> pack;
+  bool given;
+
+  OfChannels() = default;
+  __device__ OfChannels(const NormRows& s, const T* values, std::int64_t i) : pack{}, given(values) {
+    if (!values) return;
+    if (s.inner == 1) {
+      pack = load_pack<count>(values + s.first_channel() + i);
+    } else {
+      const T value = values[s.first_channel() + s.by_inner.quotient(i)];
+#pragma unroll
+      for (int q = 0; q < count; ++q) pack.of[q] = value;
+    }
+  }
+  __device__ const T* values() const { return given ? pack.of : nullptr; }
+};
+
+// Whether packs of a row have elements of one channel, or packs of weight and bias.
 template <class T>
+__device__ bool whole_channels(const NormRows& s, const T* weight, const T* bias) {
+  return s.inner == 1 ? packed(weight) && packed(bias) : s.inner % whole_pack<T> == 0;
+}
+
+// What the results of a pack of elements are made of.
+template <class T, int count>
+struct Normed {
+  Pack<T, count> x;
+  OfChannels<count, T> weight, bias;
+};
+
+// `means` is null for rms_norm.
+template <bool keeps, class T>
 __global__ void __launch_bounds__(most_threads, 2)
-    norm_of_rows(NormRows s, const T* inputs, const T* weight, const T* bias, T* outputs, T* means, T* rstds,
-                 double eps, SumOrder order) {
-  const std::int64_t n = s.n(), first_channel = s.first_channel();
+    norm_of_rows(NormRows s, const T* inputs, const T* weight, const T* bias, T* outputs, T* means, T* rstds, T eps,
+                 SumOrder order) {
+  const std::int64_t n = s.n();
   const T* x = inputs + s.row() * n;
+  if constexpr (keeps) {
+    keep_row(x, dynamic_shared<T>(), n);
+    x = dynamic_shared<T>();
+    __syncthreads();
+  }
   T mean = T(0);
   if (means) mean = row_sum<T>(n, order, [=](std::int64_t i) { return x[i]; }) / static_cast<T>(n);
   const T squares = row_sum<T>(n, order, [=](std::int64_t i) { return mul(x[i] - mean, x[i] - mean); });
@@ -42,34 +80,71 @@ __global__ void __launch_bounds__(most_threads, 2)
     if (means) means[s.row()] = canonical(mean);
     rstds[s.row()] = canonical(rstd);
   }
+  T* y = outputs + s.row() * n;
   write_row(
-      outputs + s.row() * n, n,
-      [=](std::int64_t i) {
-        return affine(normalised(x[i], mean, rstd), weight, bias, first_channel + s.by_inner.quotient(i));
+      y, n, whole_packs(n, x, y) && whole_channels(s, weight, bias),
+      [=](std::int64_t i, auto width) {
+        return Normed<T, width()>{load_pack<width()>(x + i), {s, weight, i}, {s, bias, i}};
       },
-      [](T y) { return y; });
+      [=](int q, const auto& of) {
+        return affine(normalised(of.x.of[q], mean, rstd), of.weight.values(), of.bias.values(), q);
+      });
 }
 
-template <class T>
+// Of each element w, the gradient of its h, and h: kept, or made again of grad, x and weight.
+template <bool keeps, class T>
 __global__ void __launch_bounds__(most_threads, 2)
     norm_row_gradients(NormRows s, const T* grads, const T* inputs, const T* means, const T* rstds, const T* weight,
                        T* results, SumOrder order) {
-  const std::int64_t n = s.n(), first_channel = s.first_channel();
+  const std::int64_t n = s.n();
   const T *grad = grads + s.row() * n, *x = inputs + s.row() * n;
+  T* y = results + s.row() * n;
   const T mean = means ? means[s.row()] : T(0), rstd = rstds[s.row()];
-  const auto w = [=](std::int64_t i) {
-    return weight ? mul(grad[i], weight[first_channel + s.by_inner.quotient(i)]) : grad[i];
+  const auto load = [=](std::int64_t i, auto width) { return two_packs<width()>(grad + i, x + i); };
+  const auto made = [=](std::int64_t i, auto of) {
+    constexpr int count = sizeof of.first / sizeof(T);
+    const OfChannels<count, T> w(s, weight, i);
+#pragma unroll
+    for (int q = 0; q < count; ++q) {
+      if (w.given) of.first.of[q] = mul(of.first.of[q], w.pack.of[q]);
+      of.second.of[q] = normalised(of.second.of[q], mean, rstd);
+    }
+    return of;
   };
-  const Pair<T> sums = row_sum<Pair<T>>(n, order, [=](std::int64_t i) {
-    const T v = w(i);
-    return Pair<T>(v, mul(v, normalised(x[i], mean, rstd)));
-  });
-  const T from_mean = means ? sums.first / static_cast<T>(n) : T(0), from_rstd = sums.second / static_cast<T>(n);
-  write_row(
-      results + s.row() * n, n, [=](std::int64_t i) { return Pair<T>(w(i), x[i]); },
-      [=](const Pair<T>& of) {
-        return norm_gradient(of.first, normalised(of.second, mean, rstd), from_mean, from_rstd, rstd);
-      });
+  const bool whole = whole_packs(n, grad, x, y) && whole_channels<T>(s, weight, nullptr);
+  const auto finish = [=](const auto& h_of) {
+    const Pair<T> sums = row_sum<Pair<T>>(n, order, [=](std::int64_t i) {
+      const Pair<T> of = h_of(i);
+      return Pair<T>(of.first, mul(of.first, of.second));
+    });
+    return Pair<T>(means ? sums.first / static_cast<T>(n) : T(0), sums.second / static_cast<T>(n));
+  };
+  const auto write = [=](const Pair<T>& from, const auto& load) {
+    write_row(y, n, whole, load, [=](int q, const auto& of) {
+      return norm_gradient(of.first.of[q], of.second.of[q], from.first, from.second, rstd);
+    });
+  };
+  if constexpr (keeps) {
+    T *w = dynamic_shared<T>(), *h = w + n;
+    with_packs<T>(whole, [&](auto width) {
+      each_pack<width(), 2>(
+          n, [&](std::int64_t i) { return load(i, width); },
+          [&](std::int64_t i, const auto& loaded) {
+            const auto of = made(i, loaded);
+            store_pack(w + i, of.first);
+            store_pack(h + i, of.second);
+          });
+    });
+    __syncthreads();
+    write(finish([=](std::int64_t i) { return Pair<T>(w[i], h[i]); }),
+          [=](std::int64_t i, auto width) { return two_packs<width()>(w + i, h + i); });
+  } else {
+    write(finish([=](std::int64_t i) {
+            const auto of = made(i, load(i, Width<1>()));
+            return Pair<T>(of.first.of[0], of.second.of[0]);
+          }),
+          [=](std::int64_t i, auto width) { return made(i, load(i, width)); });
+  }
 }
 
 // Writes y, rstd and, where it is given, mean.
@@ -77,8 +152,9 @@ template <class T>
 void normalise(const GroupedChannels& s, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                const Contract& contract, const Tensor& y, const Tensor& mean, const Tensor& rstd, const Run& run) {
   const SumOrder order(contract, s.n());
-  launch(run.op, norm_of_rows<T>, {s.rows()}, row_threads(s.n(), order), 0, stream_of(run), NormRows(s), x.as<T>(),
-         weight.as<T>(), bias.as<T>(), y.as<T>(), mean.as<T>(), rstd.as<T>(), eps, order);
+  launch_rows<T>(RowKernels<decltype(&norm_of_rows<true, T>)>{norm_of_rows<true, T>, norm_of_rows<false, T>}, 1,
+                 s.rows(), s.n(), row_threads(s.n(), order), run, NormRows(s), x.as<T>(), weight.as<T>(), bias.as<T>(),
+                 y.as<T>(), mean.as<T>(), rstd.as<T>(), eps, order);
 }
 
 // Writes the gradients of x, of weight and, where it is wanted, of bias.
@@ -87,8 +163,10 @@ void gradients(const GroupedChannels& s, const Tensor& grad, const Tensor& x, co
                const Tensor& weight, const Contract& contract, const Tensor& result, const Tensor& grad_weight,
                const Tensor& grad_bias, const Run& run) {
   const SumOrder order(contract, s.n());
-  launch(run.op, norm_row_gradients<T>, {s.rows()}, row_threads(s.n(), order), 0, stream_of(run), NormRows(s),
-         grad.as<T>(), x.as<T>(), mean.as<T>(), rstd.as<T>(), weight.as<T>(), result.as<T>(), order);
+  launch_rows<T>(
+      RowKernels<decltype(&norm_row_gradients<true, T>)>{norm_row_gradients<true, T>, norm_row_gradients<false, T>}, 2,
+      s.rows(), s.n(), row_threads(s.n(), order), run, NormRows(s), grad.as<T>(), x.as<T>(), mean.as<T>(), rstd.as<T>(),
+      weight.as<T>(), result.as<T>(), order);
   ChannelSums(s, {s.groups, 1}, contract, run)
       .sum<Pair<T>>(ChannelGradients<T>{grad.as<T>(), x.as<T>(), mean.as<T>(), rstd.as<T>()},
                     WriteGradients<T>{grad_weight.as<T>(), grad_bias.as<T>()});

@@ -5,7 +5,8 @@
 //
 // A warp takes a segment of a row, a second pass the segments. Comparisons are exact, so any
 // order gives the same element; max_backward counts ties, which are whole numbers.
-#include "base/launch.hpp"
+#include "base/pack.hpp"
+#include "base/strides.hpp"
 #include "repdl/contract/arithmetic.hpp"
 #include "repdl/shape/around.hpp"
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr int threads = 256, warps = threads / 32;
 constexpr std::int64_t segment = 4096;
-constexpr int batch = 8;  // elements on their way at once
+constexpr int batch = 16;  // elements of a lane on their way at once
 constexpr unsigned every_lane = 0xffffffffu;
 
 // An element and its index in the row; index -1 is none.
@@ -35,6 +36,10 @@ struct Candidate {
   __device__ void meet(const Candidate& other) {
     if (yields_to(other)) *this = other;
   }
+  // The same for an element that comes later in the row, where there is one already.
+  __device__ void meet_later(T later, std::int64_t its_index) {
+    if (value == value && !(later <= value)) value = later, index = its_index;
+  }
 };
 
 template <class T>
@@ -47,6 +52,27 @@ __device__ void meet_lanes(Candidate<T>& best) {
   }
 }
 
+// each(i, row[i]) for the elements begin .. end of a row that are this lane's, in ascending order.
+template <class T, class Each>
+__device__ void in_segment(const T* row, std::int64_t begin, std::int64_t end, const Each& each) {
+  with_packs<T>(whole_packs(end - begin, row + begin), [&](auto width) {
+    constexpr int count = width(), packs = batch / count;
+    const std::int64_t stride = warp_size * count;
+#pragma unroll 1
+    for (std::int64_t first = begin + threadIdx.x % warp_size * count; first < end; first += packs * stride) {
+      Pack<T, count> next[packs];
+#pragma unroll
+      for (int q = 0; q < packs; ++q)
+        next[q] = load_pack<count>(row + (first + q * stride < end ? first + q * stride : first));
+#pragma unroll
+      for (int q = 0; q < packs; ++q)
+#pragma unroll
+        for (int e = 0; e < count; ++e)
+          if (q == 0 || first + q * stride < end) each(first + q * stride + e, next[q].of[e]);
+    }
+  });
+}
+
 // indices[row, s] = where the best of segment s of the row stands.
 template <class T>
 __global__ void __launch_bounds__(threads)
@@ -56,16 +82,12 @@ __global__ void __launch_bounds__(threads)
   const T* row = x + task / segments * n;
   const std::int64_t begin = task % segments * segment, end = n - begin < segment ? n : begin + segment;
   Candidate<T> best;
-  for (std::int64_t first = begin + threadIdx.x % warp_size; first < end; first += batch * warp_size) {
-    Candidate<T> next[batch];
-#pragma unroll
-    for (int q = 0; q < batch; ++q) {
-      next[q].index = first + q * warp_size < end ? first + q * warp_size : first;
-      next[q].value = row[next[q].index];
-    }
-#pragma unroll
-    for (int q = 0; q < batch; ++q) best.meet(next[q]);
-  }
+  in_segment<T>(row, begin, end, [&](std::int64_t i, T value) {
+    if (best.index < 0)
+      best.value = value, best.index = i;
+    else
+      best.meet_later(value, i);
+  });
   meet_lanes(best);
   if (threadIdx.x % warp_size == 0) indices[task] = best.index;
 }
@@ -109,19 +131,39 @@ __global__ void __launch_bounds__(threads) count_ties(const T* x, const T* y, un
   const std::int64_t i = task / segments;
   const T max = y[i];
   const std::int64_t begin = task % segments * segment, end = n - begin < segment ? n : begin + segment;
-  unsigned long long mine = 0;
-  for (std::int64_t j = begin + threadIdx.x % warp_size; j < end; j += warp_size) mine += tied(x[i * n + j], max);
-  if (mine) atomicAdd(ties + i, mine);
+  unsigned mine = 0;
+  in_segment<T>(x + i * n, begin, end, [&](std::int64_t, T value) { mine += tied(value, max); });
+  if (mine) atomicAdd(ties + i, static_cast<unsigned long long>(mine));
 }
+
+// A pack of a row.
+template <class T, int count>
+struct OfRow {
+  Pack<T, count> x;
+  T max;
+  std::int64_t row;
+};
 
 template <class T>
 __global__ void __launch_bounds__(threads)
     share_grad(const T* grad, const T* x, const T* y, const unsigned long long* ties, T* to, std::int64_t rows,
-               std::int64_t n) {
-  const std::int64_t i = thread_index();
-  if (i >= rows * n) return;
-  const std::int64_t row = i / n;
-  to[i] = tied(x[i], y[row]) ? canonical(grad[row] / static_cast<T>(ties[row])) : T(0);
+               std::int64_t n, Divisor by_n) {
+  with_packs<T>(whole_packs(n, x, to), [&](auto width) {
+    each_tile_pack<width()>(
+        rows * n,
+        [&](std::int64_t i) {
+          const std::int64_t row = by_n.quotient(i);
+          return OfRow<T, width()>{load_pack<width()>(x + i), y[row], row};
+        },
+        [&](std::int64_t i, const auto& loaded) {
+          const std::int64_t row = loaded.row;
+          Pack<T, width()> result;
+#pragma unroll
+          for (int q = 0; q < width(); ++q)
+            result.of[q] = tied(loaded.x.of[q], loaded.max) ? canonical(grad[row] / static_cast<T>(ties[row])) : T(0);
+          store_pack(to + i, result);
+        });
+  });
 }
 
 // The largest of each row; `indices` may be null.
@@ -162,8 +204,8 @@ void share(const Tensor& grad, const Tensor& input, const Tensor& output, const 
   launch(run.op, no_ties, {ceil_div(rows, threads)}, threads, 0, stream, ties, rows);
   launch(run.op, count_ties<T>, {ceil_div(rows * segments, warps)}, threads, 0, stream, input.as<T>(), output.as<T>(),
          ties, rows, n, segments);
-  launch(run.op, share_grad<T>, {ceil_div(rows * n, threads)}, threads, 0, stream, grad.as<T>(), input.as<T>(),
-         output.as<T>(), ties, result.as<T>(), rows, n);
+  launch(run.op, share_grad<T>, {ceil_div(rows * n, tile_of(threads))}, threads, 0, stream, grad.as<T>(), input.as<T>(),
+         output.as<T>(), ties, result.as<T>(), rows, n, Divisor(n));
 }
 
 template <class T>

@@ -1,9 +1,9 @@
-// Rows of which each is a CUDA block's: how many threads, and the maximum.
+// Rows of which each is a CUDA block's: how many threads, the row in shared memory, the maximum, the results.
 #pragma once
 
-#include "base/launch.hpp"
-#include "repdl/exact/bits.hpp"
+#include "base/pack.hpp"
 #include "reduce/sum.hpp"
+#include "repdl/exact/bits.hpp"
 
 namespace repdl::cuda {
 
@@ -13,23 +13,56 @@ inline unsigned row_threads(std::int64_t n, const SumOrder& order) {
   return 32 * (blocks >= 8 ? 8 : blocks >= 4 ? 4 : blocks >= 2 ? 2 : 1);
 }
 
-// The largest of x[0], ..., x[n - 1] that is not NaN, -inf if there is none, a zero as +0. All
+// A row that is read more than once is kept in shared memory, `values` numbers for each of its n elements, where so
+// much of it leaves the multiprocessors of every architecture two blocks or more: a longer one is read again.
+template <class T>
+std::size_t kept_bytes(std::int64_t n, int values) {
+  constexpr std::int64_t most = 32 << 10;
+  return n <= most / static_cast<std::int64_t>(values * sizeof(T)) ? n * values * sizeof(T) : 0;
+}
+
+// Runs kernels.kept or kernels.again, the same kernel of rows, as kept_bytes says.
+template <class Kernel>
+struct RowKernels {
+  Kernel kept, again;
+};
+template <class T, class Kernel, class... Arguments>
+void launch_rows(const RowKernels<Kernel>& kernels, int values, std::int64_t rows, std::int64_t n, unsigned threads,
+                 const Run& run, Arguments... arguments) {
+  const std::size_t bytes = kept_bytes<T>(n, values);
+  launch(run.op, bytes != 0 ? kernels.kept : kernels.again, {rows}, threads, bytes, stream_of(run), arguments...);
+}
+
+// kept[i] = x[i], and use(x[i]), for each i < n that is this thread's: by all threads of a CUDA block along x, which
+// wait for each other before they read what others kept. Where nothing is kept, `kept` is x.
+template <bool keeps, class T, class Use>
+__device__ void read_row(const T* x, T* kept, std::int64_t n, const Use& use) {
+  with_packs<T>(whole_packs(n, x), [&](auto width) {
+    constexpr int count = width(), batch = count == 1 ? 8 : 4;
+    each_pack<count, batch>(
+        n, [&](std::int64_t i) { return load_pack<count>(x + i); },
+        [&](std::int64_t i, const Pack<T, count>& pack) {
+          if constexpr (keeps) store_pack(kept + i, pack);
+#pragma unroll
+          for (int q = 0; q < count; ++q) use(pack.of[q]);
+        });
+  });
+}
+template <class T>
+__device__ void keep_row(const T* x, T* kept, std::int64_t n) {
+  read_row<true>(x, kept, n, [](T) {});
+}
+
+// The largest of a row that is not NaN, -inf if there is none, a zero as +0; the row is kept as read_row does. All
 // threads of a CUDA block of whole warps along x call it, and all get the result.
 struct RowMax {
   float of_warp[32];
 };
-__device__ inline float row_max(const float* x, std::int64_t n) {
+template <bool keeps>
+__device__ float row_max(const float* x, float* kept, std::int64_t n) {
   auto& of_warp = shared<RowMax>().of_warp;
   float best = -exact::infinity();
-  const std::int64_t stride = blockDim.x;
-#pragma unroll 1
-  for (std::int64_t first = threadIdx.x; first < n; first += batch_size * stride) {
-    float batch[batch_size];
-#pragma unroll
-    for (int q = 0; q < batch_size; ++q) batch[q] = x[first + q * stride < n ? first + q * stride : first];
-#pragma unroll
-    for (int q = 0; q < batch_size; ++q) best = batch[q] > best ? batch[q] : best;
-  }
+  read_row<keeps>(x, kept, n, [&](float value) { best = value > best ? value : best; });
   for (int half = 16; half > 0; half /= 2) {
     const float other = __shfl_down_sync(whole_warp, best, half);
     best = other > best ? other : best;
@@ -42,21 +75,21 @@ __device__ inline float row_max(const float* x, std::int64_t n) {
   return best + 0.0f;
 }
 
-// y[i] = canonical(result(load(i))) for every i < n, by all threads of a CUDA block along x. All loads of a batch come
-// before its stores, which may be to the same memory for all that a compiler knows: load(i) may read y[i].
+// y[i + q] = canonical(result(q, load(i, width))) for every i < n and q < width: by packs where `whole`, by all threads
+// of a CUDA block along x. All loads of a batch come before its stores: load(i) may read y[i].
 template <class T, class Load, class Result>
-__device__ void write_row(T* y, std::int64_t n, const Load& load, const Result& result) {
-  constexpr int each = 4;
-  const std::int64_t stride = blockDim.x;
-#pragma unroll 1
-  for (std::int64_t first = threadIdx.x; first < n; first += each * stride) {
-    decltype(load(first)) loaded[each];
+__device__ void write_row(T* y, std::int64_t n, bool whole, const Load& load, const Result& result) {
+  with_packs<T>(whole, [&](auto width) {
+    constexpr int count = width(), batch = count == 1 ? 4 : 2;
+    each_pack<count, batch>(
+        n, [&](std::int64_t i) { return load(i, width); },
+        [&](std::int64_t i, const auto& loaded) {
+          Pack<T, count> pack;
 #pragma unroll
-    for (int j = 0; j < each; ++j) loaded[j] = load(first + j * stride < n ? first + j * stride : first);
-#pragma unroll
-    for (int j = 0; j < each; ++j)
-      if (j == 0 || first + j * stride < n) y[first + j * stride] = canonical(result(loaded[j]));
-  }
+          for (int q = 0; q < count; ++q) pack.of[q] = canonical(result(q, loaded));
+          store_pack(y + i, pack);
+        });
+  });
 }
 
 }  // namespace repdl::cuda

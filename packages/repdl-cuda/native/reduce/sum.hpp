@@ -121,7 +121,7 @@ __device__ T warp_block_sum(std::int64_t n, const SumOrder& order, const Terms& 
 }
 
 // f(0) + ... + f(n - 1); all threads of a CUDA block of whole warps along x call it, and all
-// get the result. It may be called again at once.
+// get the result. It may be called again at once. The f of an element may be asked for twice.
 template <class T>
 struct RowSumMemory {
   T of_warp[32], result;
