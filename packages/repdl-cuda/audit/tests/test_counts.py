@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,28 @@ def test_counts__exact_functions_by_pairs(architecture: str, tmp_path: Path) -> 
     found = counts.counts(toolkit.run("cuobjdump", "-sass", tmp_path / "exact.cubin"))
     assert len(found) == 13
     assert {name: counted.doubles for name, counted in found.items() if counted.doubles} == {}
+
+
+OF_FLOATS = r"I(Lb[01]E)?(f|NS0_4PairIfE)"
+"""In the name of a kernel that is a template."""
+IN_DOUBLES = [
+    *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atan2", "Atanh", "Cosh", "Erfc", "Erfinv", "PowTensor", "Sinh", "Tan")
+]
+"""Exact functions of floats that a GPU computes in doubles: there are no pairs of floats for them."""
+
+
+def test_counts__no_doubles_in_kernels_of_floats(tmp_path: Path) -> None:
+    """Options are rounded on the host."""
+    for source in ("pointwise/pointwise.cu", "norm/batch_norm.cu", "norm/norm_rows.cu"):
+        toolkit.run(
+            "nvcc", "-cubin", "-o", tmp_path / "kernels.cubin", "-arch=sm_90", *FLAGS, PACKAGE / "native" / source
+        )
+        found = counts.counts(toolkit.run("cuobjdump", "-sass", tmp_path / "kernels.cubin"))
+        of_floats = {name: counted.doubles for name, counted in found.items() if re.search(OF_FLOATS, name)}
+        assert len(of_floats) > 2
+        functions = [re.search(r"9pointwise\d+(\w+?)IfE", name) for name, doubles in of_floats.items() if doubles]
+        named = sorted({function[1] if function else source for function in functions})
+        assert named == (IN_DOUBLES if source == "pointwise/pointwise.cu" else [])
 
 
 @pytest.mark.parametrize("source", AT_ONCE)

@@ -6,6 +6,7 @@
 //
 // The sums are by the whole grid, then each thread takes some elements: packs where a channel is made of them.
 #include "reduce/channel_sums.hpp"
+#include "base/made.hpp"
 #include "base/pack.hpp"
 
 namespace repdl::cuda {
@@ -35,18 +36,27 @@ struct WriteMean {
   __device__ void operator()(std::int64_t c, T sum) const { mean[c] = canonical(sum / static_cast<T>(n)); }
 };
 
+// The numbers of a call, rounded.
+template <class T>
+struct Options {
+  T share, keep, eps;
+
+  Options(double momentum, double given_eps)
+      : share(static_cast<T>(momentum)), keep(static_cast<T>(1.0 - momentum)), eps(static_cast<T>(given_eps)) {}
+};
+
 // invstd from the sum of squares, and what the running statistics become; those are null where there are none.
 template <class T>
 struct WriteVariance {
   const T *running_mean, *running_var, *mean;
   T *invstd, *new_mean, *new_var;
   std::int64_t n;
-  double momentum, eps;
+  Options<T> options;
 
   __device__ void operator()(std::int64_t c, T squares) const {
-    invstd[c] = canonical(norm_rstd(squares, n, eps));
+    invstd[c] = canonical(norm_rstd(squares, n, options.eps));
     if (!running_mean) return;
-    const T share = static_cast<T>(momentum), keep = static_cast<T>(1.0 - momentum);
+    const T share = options.share, keep = options.keep;
     const T unbiased = squares / static_cast<T>(n - 1);
     new_mean[c] = canonical(fma(share, mean[c], mul(keep, running_mean[c])));
     new_var[c] = canonical(fma(share, unbiased, mul(keep, running_var[c])));
@@ -55,7 +65,7 @@ struct WriteVariance {
 
 template <class T>
 __global__ void __launch_bounds__(threads) evaluation_statistics(const T* running_mean, const T* running_var, T* mean,
-                                                                 T* invstd, std::int64_t channels, double eps) {
+                                                                 T* invstd, std::int64_t channels, T eps) {
   const std::int64_t c = thread_index();
   if (c >= channels) return;
   mean[c] = canonical(running_mean[c]);
@@ -166,15 +176,16 @@ void batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& r
   const Stream stream = stream_of(run);
   const Around of = around(input, 1);
   const std::int64_t n = of.outer * of.inner, channels = of.n, count = of.count();
+  const auto options = made<Options<T>>(momentum, eps);
   if (training) {
     const ChannelSums sums = channel_sums(of, contract, run);
     sums.sum<T>(Elements<T>{input.as<T>()}, WriteMean<T>{mean.as<T>(), n});
     sums.sum<T>(Squares<T>{input.as<T>(), mean.as<T>()},
                 WriteVariance<T>{running_mean.as<T>(), running_var.as<T>(), mean.as<T>(), invstd.as<T>(),
-                                 new_mean.as<T>(), new_var.as<T>(), n, momentum, eps});
+                                 new_mean.as<T>(), new_var.as<T>(), n, options});
   } else {
     launch(run.op, evaluation_statistics<T>, {ceil_div(channels, threads)}, threads, 0, stream, running_mean.as<T>(),
-           running_var.as<T>(), mean.as<T>(), invstd.as<T>(), channels, eps);
+           running_var.as<T>(), mean.as<T>(), invstd.as<T>(), channels, options.eps);
   }
   launch(run.op, scale_channels<T>, {ceil_div(count, tile_of(threads))}, threads, 0, stream, input.as<T>(),
          mean.as<T>(), invstd.as<T>(), weight.as<T>(), bias.as<T>(), output.as<T>(), count, of.inner, ChannelOf(of));

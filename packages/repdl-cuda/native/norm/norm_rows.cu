@@ -6,6 +6,7 @@
 //
 // The rows of layer_norm and rms_norm are (rows, 1, n, 1). A CUDA block takes a row; the
 // gradients of weight and bias are sums by the whole grid.
+#include "base/made.hpp"
 #include "reduce/channel_sums.hpp"
 #include "reduce/row_reduce.hpp"
 
@@ -154,7 +155,7 @@ void normalise(const GroupedChannels& s, const Tensor& x, const Tensor& weight, 
   const SumOrder order(contract, s.n());
   launch_rows<T>(RowKernels<decltype(&norm_of_rows<true, T>)>{norm_of_rows<true, T>, norm_of_rows<false, T>}, 1,
                  s.rows(), s.n(), row_threads(s.n(), order), run, NormRows(s), x.as<T>(), weight.as<T>(), bias.as<T>(),
-                 y.as<T>(), mean.as<T>(), rstd.as<T>(), eps, order);
+                 y.as<T>(), mean.as<T>(), rstd.as<T>(), made<T>(eps), order);
 }
 
 // Writes the gradients of x, of weight and, where it is wanted, of bias.

@@ -3,6 +3,7 @@
 //   for i over the broadcast shape:  (...), (...) -> (...)
 //     out[i] = f(a[i], b[i], ...)
 #include "base/launch.hpp"
+#include "base/made.hpp"
 #include "base/strides.hpp"
 #include "repdl/pointwise/entry.hpp"
 
@@ -44,11 +45,10 @@ constexpr int each = Flat && !F::costly ? 4 : 1;
 
 // Flat: one stride an operand, no division. All loads come before the stores, which may be to the same memory; past the
 // end a thread's own first element is loaded again, which no other thread stores.
-// The options are rounded here, as the environment of the host is not known to be IEEE's.
-template <bool Flat, class T, int N, class F, class... Options>
-__global__ void __launch_bounds__(threads) elements(Operands<N> x, T* y, Shape<N> shape, Options... options) {
+// f comes with its options rounded: no thread converts a double.
+template <bool Flat, class T, int N, class F>
+__global__ void __launch_bounds__(threads) elements(Operands<N> x, T* y, Shape<N> shape, F f) {
   constexpr int count = each<Flat, F>;
-  const F f(options...);
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * threads * count + threadIdx.x;
   if (first >= shape.count) return;
   Batch<F, count, std::make_index_sequence<N>> batch;
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(threads) elements(Operands<N> x, T* y, Shape<N
   }
 }
 
-// An option as kernels take it.
+// An option as functions take it.
 template <class F, class Option>
 auto value_of(const Option& option) {
   if constexpr (std::is_same_v<Option, std::string_view>)
@@ -85,11 +85,10 @@ struct Loop {
     Operands<n> x;
     for (int k = 0; k < n; ++k) x.at[k] = operands[k]->data;
     const Shape<n> shape(pointwise::Pass<n>(run.op, output, operands));
-    const auto kernel = shape.flat() ? elements<true, T, n, F<T>, decltype(value_of<F<T>>(options))...>
-                                     : elements<false, T, n, F<T>, decltype(value_of<F<T>>(options))...>;
+    const auto kernel = shape.flat() ? elements<true, T, n, F<T>> : elements<false, T, n, F<T>>;
     const int a_block = threads * (shape.flat() ? each<true, F<T>> : each<false, F<T>>);
     launch(run.op, kernel, {ceil_div(shape.count, a_block)}, threads, 0, stream_of(run), x, output.as<T>(), shape,
-           value_of<F<T>>(options)...);
+           made<F<T>>(value_of<F<T>>(options)...));
   }
 };
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/launch.hpp"
-#include "repdl/ieee_scope.hpp"
+#include "base/made.hpp"
 #include "repdl/step/steps.hpp"
 
 namespace repdl::cuda {
@@ -55,20 +55,11 @@ __global__ void __launch_bounds__(threads) update(Element element, Lists<Element
   }
 }
 
-// The element of a step with its constants, which are rounded to nearest and not flushed, whatever the caller has
-// set. Compilers may move arithmetic that they see across these switches, but not this call.
-template <class Element, class Options>
-Element made_of(const Options& options) {
-  Element (*volatile make)(const Options&) = [](const Options& given) { return Element(given); };
-  const IeeeScope ieee;
-  return make(options);
-}
-
 struct Loop {
   template <class Step, class Element, class T>
   static void run(const Tensors* all, const typename Step::Options& options, const Run& run) {
     const Stream stream = stream_of(run);
-    const auto element = made_of<Element>(options);
+    const auto element = made<Element>(options);
     for (std::size_t first = 0; first < all[0].length; first += list_length) {
       const std::size_t length = std::min<std::size_t>(list_length, all[0].length - first);
       Lists<Element::columns, T> lists{};
