@@ -8,9 +8,10 @@ and nvcc. repdl-cuda is built for its GPU alone, the pure packages are wheels of
 reference backend computes what is on the CPU.
 
 Part 1 compares bits: golden cases, MNIST, what only a GPU can run, parity; and times products, sums and Adam. Part 2
-is speed: each tile, all benchmarks, a profile of two kernels. Part 3 is compute-sanitizer. Every stage has a limit of
-its own, and a part ends within --seconds. FOLDER/log_1.txt has all output and report_1.json what came out; both
-are written as it goes. --rehearse runs the same on the emulated kernels, a sample of it, and says what needs a GPU.
+is speed: the tiles of products, all benchmarks, a profile of two kernels. Part 3 is compute-sanitizer. Every stage has
+a limit of its own, and a part ends within --seconds. FOLDER/log_1.txt has all output and report_1.json what came out;
+both are written as it goes. --rehearse runs the same on the emulated kernels, a sample of it, and says what needs a
+GPU.
 """
 
 from __future__ import annotations
@@ -97,12 +98,18 @@ def build(rehearse: bool) -> Stage:
     return Stage("build", 900 if rehearse else 240, [["sh", "-c", steps]])
 
 
-def benchmark(name: str, limit: int, *options: str, tile: int = 0) -> Stage:
+def benchmark(name: str, limit: int, *options: str) -> Stage:
     """Benchmarks whose rows end in the report."""
     result = BUILD / f"{name.replace(' ', '_')}.json"
     command = [PYTHON, "benchmarks/cuda_kernels.py", "--json", str(result), *options]
-    environment = {"REPDL_CUDA_TILE": str(tile)} if tile else {}
-    return Stage(name, limit, [command], environment, needs_gpu=True, results=[result])
+    return Stage(name, limit, [command], needs_gpu=True, results=[result])
+
+
+def tiles(rehearse: bool) -> Stage:
+    """The table of gemm_run.hpp, measured."""
+    result = BUILD / "tiles.json"
+    command = [PYTHON, "benchmarks/cuda_tiles.py", "--json", str(result), *(["--emulated"] if rehearse else [])]
+    return Stage("speeds of tiles", 60, [command], results=[result])
 
 
 def mnist(backend: str, contract: str, rehearse: bool) -> list[str]:
@@ -147,11 +154,10 @@ def speed(backend: str, rehearse: bool) -> list[Stage]:
         )
         for kernel, call in PROFILED.items()
     ]  # fmt: skip
-    tiles = [benchmark(f"mm, tile {tile}", 40, "--only", "mm", "--seconds", "0.2", tile=tile) for tile in (32, 64, 128)]
     groups = {"conv": 120, "reduction": 50, "normalisation": 50, "elementwise": 60, "optimizer": 40}
     return [
         Stage("benchmarks start", 60, [[PYTHON, "benchmarks/cuda_kernels.py", "--help"]]),
-        *tiles,
+        tiles(rehearse),
         *profiles,
         *(benchmark(group, limit, "--only", group, "--seconds", "0.3") for group, limit in groups.items()),
     ]

@@ -23,9 +23,8 @@ struct TileChoice {
   double speed;  // of an element, on a full multiprocessor, against the largest tile
 };
 
-// The tilings of T, largest tile first. Their speeds are guesses: no GPU has run them yet. Part 2 of
-// tools/gpu_first_hour.py times mm in each tile of floats (stages "mm, tile 32" and so on); at the
-// largest size a speed is the time of the largest tile over that of the tile.
+// The tilings of T, largest tile first. Their speeds are guesses: no GPU has run them yet.
+// benchmarks/cuda_tiles.py measures them on one (part 2 of tools/gpu_first_hour.py does).
 template <class T>
 struct Tilings;
 template <>
