@@ -71,6 +71,9 @@ CALLS: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tens
     "cross_entropy": lambda x, y, t: repdl.ops.cross_entropy(x, t),
     "embedding": lambda x, y, t: repdl.ops.embedding(t, x),
     "sort": lambda x, y, t: repdl.ops.sort(x, 1)[0],
+    "avg_pool2d": lambda x, y, t: repdl.ops.avg_pool2d(x[None], 2),
+    "interpolate": lambda x, y, t: repdl.ops.interpolate(x[None, None], scale_factor=2.0, mode="bilinear"),
+    "embedding_bag": lambda x, y, t: repdl.ops.embedding_bag(t.view(8, 5), x, mode="max"),
 }
 
 
@@ -105,6 +108,70 @@ def test_gpu__no_call_waits(name: str) -> None:
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert not torch.cuda.current_stream().query()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_gpu__replays_on_two_streams(name: str) -> None:
+    """One recording, whose calls are in the queues of two streams at once: each reads what its own stream writes late,
+    and its result and scratch memory are no other call's."""
+    inputs = [(X, Y, TARGET), (X.flip(0), Y.flip(0), TARGET.flip(0))]
+    expected = [CALLS[name](*each) for each in inputs]
+    held = [[t.pin_memory() for t in each] for each in inputs]
+    given = [[t.cuda() for t in (X, Y, TARGET)] for _ in inputs]
+    for _ in range(4):  # recorded and replayed
+        CALLS[name](*given[0])
+    for each in given:
+        for t in each:
+            t.zero_()
+    torch.cuda.synchronize()
+    streams, found = [torch.cuda.Stream() for _ in inputs], []
+    for stream, tensors, values in zip(streams, given, held):
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(SLEEP)
+            for to, value in zip(tensors, values):
+                to.copy_(value, non_blocking=True)
+            found.append([CALLS[name](*tensors) for _ in range(3)])
+    torch.cuda.synchronize()
+    for results, wanted in zip(found, expected):
+        for result in results:
+            assert_same_bits(result.cpu(), wanted, name)
+
+
+RECORDED = [name for name in CALLS if name not in ("avg_pool2d", "interpolate")]
+"""Those of CALLS that copy no table from the host, which a capture refuses."""
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_gpu__recorded_during_a_capture(name: str) -> None:
+    """The second call of a signature, which is recorded, and its first replay are captured: the graph's replays read
+    what is there then, and calls after the capture are right, though its memory is the graph's."""
+    own = (uniform(3, 41, 30), uniform(4, 30, 51), torch.arange(40) % 41)  # sizes of no other test
+    if name == "cross_entropy":
+        own = (own[0], own[1], torch.arange(41) % 30)
+    if name == "embedding_bag":
+        own = (own[0], own[1], torch.arange(40) % 40)
+    others = tuple(t.flip(0) for t in own)
+    expected = [CALLS[name](*each) for each in (own, others)]
+    given = [t.cuda() for t in own]
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        CALLS[name](*given)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = [CALLS[name](*given) for _ in range(2)]
+    for values, wanted in zip((own, others), expected):
+        for to, value in zip(given, values):
+            to.copy_(value)
+        graph.replay()
+        torch.cuda.synchronize()
+        for result in captured:
+            assert_same_bits(result.cpu(), wanted, name)
+    del graph, captured
+    torch.cuda.empty_cache()
+    for _ in range(3):
+        assert_same_bits(CALLS[name](*given).cpu(), expected[1], name)
 
 
 def test_gpu__graph_of_a_training_step() -> None:
