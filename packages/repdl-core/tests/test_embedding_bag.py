@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 
 from repdl import ops
 from repdl.errors import UnsupportedError
+from repdl.ops import _index, _index_reduce
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.inputs import index
 from repdl.testing.oracle import assert_rejected
@@ -55,6 +57,38 @@ def test_embedding_bag__order_of_sums(contract: str) -> None:
         terms = ops.mul(weight[at[a:b]], factors[a:b, None])
         assert_same_bits(result[i], ops.sum(terms, 0, contract=contract))
         assert_same_bits(mean[i], ops.mean(weight[at[a:b]], 0, contract=contract))
+
+
+@pytest.mark.parametrize("padding", [None, 2])
+def test_embedding_bag__largest_where_a_device_knows_the_lengths(
+    padding: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same elements are chosen, of equal ones the first, of zeros and of NaN too, and get the gradient."""
+    table = torch.tensor([[0.0, 1.0], [-0.0, math.nan], [5.0, 5.0], [-1.0, math.nan], [0.0, 1.0]])
+    at, offsets = index(5, 7, 300) % 5, torch.arange(0, 297, 3).repeat_interleave(2)  # every other bag is empty
+
+    def call() -> list[torch.Tensor]:
+        weight = table.clone().requires_grad_()
+        found = ops.embedding_bag(at, weight, offsets, mode="max", padding_idx=padding)
+        found.backward(uniform(6, *found.shape))
+        assert weight.grad is not None
+        return [found, weight.grad]
+
+    expected = call()
+    monkeypatch.setattr(_index, "is_on_host", lambda tensor: False)
+    largest = []
+    module, first_largest = sys.modules["repdl.ops.embedding_bag"], _index_reduce.first_largest
+    monkeypatch.setattr(module, "first_largest", lambda *args, **kw: largest.append(1) or first_largest(*args, **kw))
+    assert_same_bits(call(), expected)
+    assert largest
+
+
+@pytest.mark.parametrize("other", [1, 3])
+def test_embedding_bag__first_nan_whatever_the_other_bags(other: int) -> None:
+    weight = torch.tensor([[1.0], [math.nan], [math.nan], [2.0]], requires_grad=True)
+    at = torch.cat([torch.tensor([0, 1, 2]), torch.zeros(other, dtype=torch.int64)])
+    ops.embedding_bag(at, weight, torch.tensor([0, 3]), mode="max")[0].backward(torch.ones(1))
+    assert weight.grad is not None and weight.grad.view(-1).tolist() == [0, 1, 0, 0]
 
 
 def test_embedding_bag__derivatives() -> None:

@@ -14,7 +14,7 @@ import torch
 
 import repdl
 from repdl.backend import get_backend
-from repdl.ops import _index
+from repdl.ops import _device, _index
 from repdl.registry import OPS, implementations
 from repdl.testing import cases, uniform
 
@@ -31,10 +31,11 @@ READERS = {
     "_number.item": "what asks for a number",
     "amax.aminmax": "the type of its result",
     "cov._weights": "of a tensor on the host",
-    "ctc_loss._padded": "targets one after the other: their number is the size of a tensor, as torch's",
+    "ctc_loss._padded": "of lengths on the host; on a device their largest is a size, as torch's",
     "distributions.check_within": "of a tensor on the host",
     "embedding_bag._begins": "of a tensor on the host",
-    "embedding_bag.embedding_bag": "the largest of a bag: the longest bag is a size",
+    "embedding_bag._largest": "of a tensor on the host",
+    "embedding_bag.embedding_bag": "the longest bag, of a tensor on the host",
     "expand.repeat_interleave": "of a tensor on the host",
     "likelihoods._check_probabilities": "of a tensor on the host",
     "likelihoods._check_variance": "of a tensor on the host",
@@ -118,6 +119,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "gaussian_nll_loss": lambda: repdl.ops.gaussian_nll_loss(X, X, X.abs()),
     "embedding": lambda: repdl.ops.embedding(TARGET, X),
     "embedding_bag": lambda: repdl.ops.embedding_bag(TARGET, X, torch.tensor([0, 2])),
+    "embedding_bag of the largest": lambda: repdl.ops.embedding_bag(TARGET, X, torch.tensor([0, 2]), mode="max"),
     "gather": lambda: repdl.ops.gather(X, 1, TARGET.unsqueeze(1)),
     "index_select": lambda: repdl.ops.index_select(X, 0, TARGET),
     "index_add": lambda: repdl.ops.index_add(X, 0, TARGET, X),
@@ -130,6 +132,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "ctc_loss": lambda: repdl.ops.ctc_loss(
         X.view(3, 2, 5), TARGET.view(2, 3)[:, :1] % 4 + 1, torch.tensor([3, 3]), torch.tensor([1, 1])
     ),
+    "ctc_loss of one row": lambda: repdl.ops.ctc_loss(X.view(3, 2, 5), TARGET[:2] % 4 + 1, [3, 3], [1, 1]),
 }
 
 
@@ -139,6 +142,22 @@ def test_waits__no_function_reads_values(name: str) -> None:
     with repdl.use_backend("cuda-emulated"), reads_counted() as found:
         CALLS[name]()
     assert not found
+
+
+COPYING = re.compile(r"torch\.(tensor|as_tensor)\(.*\bdevice=|\)\.to\(\w*\.?device\b")
+"""Of a table of the host, which torch copies to a device and waits."""
+
+
+def test_waits__tables_are_moved_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = {path.name: path.read_text() for path in Path(_device.__file__).parent.glob("*.py")}
+    assert COPYING.search("torch.tensor(x, device=device)") and COPYING.search("torch.tensor(at).to(like.device)")
+    assert not [name for name, text in sources.items() if COPYING.search(text)]
+    asked = []
+    monkeypatch.setattr(torch.Tensor, "to", lambda self, device, non_blocking: asked.append(non_blocking))
+    for device, capturing in (("cpu", False), ("cuda", False), ("cuda", True)):
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
+        _device.moved(X, torch.device(device))
+    assert asked == [True, True, False]
 
 
 def test_waits__readings_are_counted() -> None:

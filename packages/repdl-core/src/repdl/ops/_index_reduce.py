@@ -33,16 +33,21 @@ def _check(op: str, values: Tensor, index: Tensor, size: int) -> None:
     check(op, size >= 0, lambda: f"size is {size}, expected 0 or more")
 
 
-def _amax(values: Tensor, index: Tensor, size: int) -> Tensor:
-    """The first of the largest values of each row and column."""
+def first_largest(values: Tensor, index: Tensor, size: int) -> Tensor:
+    """Which of the values is the first of the largest of each row and column; their count where there is none."""
     count, width = values.shape
     keys, rows = order(values), index.unsqueeze(1).expand(count, width)
     lowest = torch.full((size, width), torch.iinfo(keys.dtype).min, dtype=keys.dtype, device=keys.device)
     largest = lowest.scatter_reduce(0, rows, keys, "amax").gather(0, rows)
     numbers = torch.arange(count, device=index.device).unsqueeze(1)
     none = torch.full((size, width), count, device=index.device)
-    first = none.scatter_reduce(0, rows, torch.where(keys == largest, numbers, count), "amin")
-    bottom = constant(-math.inf, values.dtype, values.device).expand(1, width)
+    return none.scatter_reduce(0, rows, torch.where(keys == largest, numbers, count), "amin")
+
+
+def _amax(values: Tensor, index: Tensor, size: int) -> Tensor:
+    """The first of the largest values of each row and column."""
+    first = first_largest(values, index, size)
+    bottom = constant(-math.inf, values.dtype, values.device).expand(1, values.shape[1])
     return torch.cat([values, bottom]).gather(0, first)
 
 

@@ -18,6 +18,7 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.errors import as_int, check, check_bool, check_dim, check_dtype, check_size, check_tensor
+from repdl.ops._device import moved
 from repdl.ops._number import constant, floating
 from repdl.ops._windows import (
     Side,
@@ -136,7 +137,7 @@ def _by(lengths: list[int], counts: Sequence[int], like: Tensor) -> Tensor:
     total = torch.ones(1, dtype=torch.int64)
     for column in torch.tensor(lengths, dtype=torch.int64).split(counts):
         total = (total.unsqueeze(1) * column).reshape(-1)
-    return floating(total, like.dtype).unsqueeze(1).to(like.device)
+    return moved(floating(total, like.dtype).unsqueeze(1), like.device)
 
 
 def _windows(
@@ -148,7 +149,7 @@ def _windows(
         own = [x[first : first + count] for x in (starts, stops)]
         lengths = [end - begin for begin, end in zip(*own)]
         longest, whole = max(lengths), min(lengths) == max(lengths)
-        start, stop = (torch.tensor(x, device=device).unsqueeze(1) for x in own)
+        start, stop = moved(torch.tensor(own), device).unsqueeze(2)
         at = start + torch.arange(longest, device=device)
         sides.append(Side(at.minimum(stop - 1).clamp(min=0), None if whole else at < stop))
         first += count

@@ -22,6 +22,7 @@ from repdl.errors import (
     check_size,
     check_tensor,
 )
+from repdl.ops._device import moved
 from repdl.ops._element_loss import number
 from repdl.ops._index import check_index, has_values, is_readable, left_to_device
 from repdl.ops._loss import check_reduction
@@ -128,21 +129,21 @@ _op: Callable[..., Tensor] = composite(
 def _lengths(name: str, given: Any, most: int, like: Tensor) -> Tensor:
     """Lengths as int64 on the device of `like`, each from 0 to `most`."""
     if isinstance(given, (list, tuple)):
-        given = torch.tensor(as_ints("ctc_loss", name, given), dtype=torch.int64, device=like.device)
+        given = torch.tensor(as_ints("ctc_loss", name, given), dtype=torch.int64)
     if not isinstance(given, Tensor):
         raise ArgumentError(f"ctc_loss: {name} is {type(given).__name__}, expected a tensor or integers")
     if given.dtype not in (torch.int64, torch.int32):
         check_dtype("ctc_loss", (torch.int64,), **{name: given})
-    lengths = given.to(like.device, torch.int64)
+    lengths = moved(given, like.device).long()
     left_to_device("ctc_loss", lengths, lambda n: (n >= 0) & (n <= most), f"a number of {name} is not from 0 to {most}")
     if is_readable(lengths):
         check_index("ctc_loss", lengths, most + 1, name=name, expected=lambda: f"0 to {most}")
     return lengths
 
 
-def _padded(targets: Tensor, lengths: Tensor) -> Tensor:
-    """Targets one after the other as rows, as long as the longest."""
-    counts = lengths.tolist()
+def _padded(targets: Tensor, lengths: Tensor | Sequence[int]) -> Tensor:
+    """Targets one after the other as rows, as long as the longest; lengths on a device are waited for."""
+    counts = lengths.tolist() if isinstance(lengths, Tensor) else [int(n) for n in lengths]
     total = sum(counts)
     check(
         "ctc_loss",
@@ -198,13 +199,13 @@ def ctc_loss(
             n.reshape(1) if isinstance(n, Tensor) else n for n in (input_lengths, target_lengths)
         )
     check_dim(op, (1, 2), targets=targets)
-    targets = targets.to(log_probs.device, torch.int64)
+    targets = moved(targets, log_probs.device).long()
     inputs = _lengths("input_lengths", input_lengths, log_probs.shape[0], log_probs)
     most = targets.shape[1] if targets.dim() == 2 else targets.numel()
     lengths = _lengths("target_lengths", target_lengths, most, log_probs)
     check_size(op, "target_lengths.shape", tuple(lengths.shape), (log_probs.shape[1],), "(log_probs.shape[1],)")
     if targets.dim() == 1:
-        targets = _padded(targets, lengths)
+        targets = _padded(targets, target_lengths)
     if has_values(targets) and targets.shape[0] == lengths.shape[0]:
         counted = torch.arange(targets.shape[1], device=targets.device) < lengths.unsqueeze(1)
         used, classes = torch.where(counted, targets, 0), log_probs.shape[2]

@@ -21,7 +21,9 @@ from repdl.errors import (
     check_tensor,
     check_tensor_or_none,
 )
+from repdl.ops import _index
 from repdl.ops._index import as_index, is_readable, left_to_device
+from repdl.ops._index_reduce import first_largest
 from repdl.ops._number import floating
 from repdl.ops._renorm import check_norm, renorm
 from repdl.ops.cast import narrowed, widened
@@ -74,9 +76,30 @@ def _largest(weight: Tensor, index: Tensor, begins: Tensor, padding: int, length
     rows = torch.where(exists, rows, rows.gather(1, first))
     image = _ops.embedding(weight.detach(), rows, -1, False, contract).unsqueeze(1)  # (bags, 1, length, columns)
     columns = weight.shape[1]
-    at = _ops.max_pool2d(image, [length, 1], [1, 1], [0, 0], [1, 1], False)[1].view(-1, columns) // columns
+    largest, at = _ops.max_pool2d(image, [length, 1], [1, 1], [0, 0], [1, 1], False)
+    at = at.view(-1, columns) // columns
+    if torch.compiler.is_compiling() or not is_readable(largest) or bool(largest.isnan().any()):
+        numbers = torch.arange(length, device=index.device).view(1, -1, 1)
+        nan = torch.where(image.squeeze(1).isnan(), numbers, length).amin(1)  # max_pool2d chooses the last of several
+        at = torch.where(nan < length, nan, at)
     chosen = rows.gather(1, at) * columns + torch.arange(columns, device=index.device)
     return torch.where(exists.any(1, True), elements(weight, chosen, contract), 0)
+
+
+def _largest_of_any(weight: Tensor, index: Tensor, begins: Tensor, padding: int, contract: str) -> Tensor:
+    """The same for bags whose lengths only a device knows: slower on a CPU, but no tensor has their size."""
+    bags, count = begins.shape[0] - 1, index.shape[0]
+    bag = torch.searchsorted(begins, torch.arange(count, device=index.device), right=True) - 1
+    if padding >= 0:
+        bag = torch.where(index == padding, bags, bag)
+    rows = _ops.embedding(weight.detach(), index, -1, False, contract)
+    first = first_largest(rows, bag, bags + 1)[:bags]
+    exists = first < count
+    columns = torch.arange(weight.shape[1], device=index.device)
+    # An empty bag has the row that begins it there, too: the gradient of that has a term of +0.
+    own = begins[:-1].clamp(max=count - 1).unsqueeze(1)
+    chosen = index[torch.where(exists, first, own)] * weight.shape[1] + columns
+    return torch.where(exists, elements(weight, chosen, contract), 0)
 
 
 @replayed
@@ -142,6 +165,7 @@ def embedding_bag(
         check_range(op, -size <= padding < size, lambda: f"padding_idx is {padding}, expected {-size} to {size - 1}")
         padding %= size
     index = as_index(op, input, size, name="input").reshape(-1)
+    length, left = 0, False  # the longest bag, and whether only a device knows it
     if input.dim() == 2:
         check(op, offsets is None, "offsets is given with a 2-D input, expected None: its rows are the bags")
         length = input.shape[1]
@@ -149,13 +173,17 @@ def embedding_bag(
     else:
         check(op, offsets is not None, "offsets is None with a 1-D input, expected where its bags begin")
         begins = _begins(op, offsets, index.shape[0], include_last_offset)  # type: ignore[arg-type]
-        length = int(begins.diff().max()) if mode == "max" and begins.shape[0] > 1 else 0
+        if mode == "max":
+            left = not _index.is_on_host(begins)
+            length = index.shape[0] if left or begins.shape[0] == 1 else int(begins.diff().max())
     if most is not None:
         renorm(weight, index, most, norm, name)
     bags = begins.shape[0] - 1
     if mode == "max":
         if not (bags and length and weight.shape[1]):
             return _ops.index_sum(weight[:0], index[:0], bags, name)  # type: ignore[no-any-return]
+        if left:
+            return _largest_of_any(weight, index, begins, padding, name)
         return _largest(weight, index, begins, padding, length, name)
     places = torch.arange(index.shape[0], device=index.device)
     bag = torch.searchsorted(begins, places, right=True) - 1

@@ -26,6 +26,7 @@ from repdl.errors import (
     check_tensor,
 )
 from repdl.numbers import as_double
+from repdl.ops._device import moved
 from repdl.ops._number import constant
 from repdl.ops._windows import select
 from repdl.ops.cast import cast, narrowed, widened
@@ -259,7 +260,7 @@ def affine_grid(
     dims = len(sizes) - 2
     check_size(op, "theta.shape", list(theta.shape), [sizes[0], dims, dims + 1], "those of size")
     storage, (maps,) = widened(theta)
-    lines = [cast(_line(n, bool(align_corners))[0].to(maps.device), maps.dtype) for n in sizes[2:]]
+    lines = [cast(moved(_line(n, bool(align_corners))[0], maps.device), maps.dtype) for n in sizes[2:]]
     axes = [*reversed(torch.meshgrid(*lines, indexing="ij")), torch.ones(sizes[2:], device=maps.device)]
     points = torch.stack([a.to(maps.dtype) for a in axes], -1).view(1, -1, dims + 1)
     grid = bmm(points.expand(sizes[0], -1, -1), maps.transpose(1, 2), contract=name)

@@ -32,6 +32,7 @@ from repdl.errors import (
     check_tensor,
 )
 from repdl.numbers import as_double
+from repdl.ops._device import moved
 from repdl.ops._windows import Side, direction, keep_sides, resized, rows, select, table, untable
 from repdl.ops.avg_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from repdl.ops.cast import cast, narrowed, widened
@@ -166,7 +167,7 @@ def _check_nearest(backward: bool, images: Tensor, at: list[int], size: list[int
 
 def _place(at: list[int], counts: Sequence[int], sizes: Sequence[int], device: torch.device) -> Tensor:
     """The row of a table of positions that each output is, (O)."""
-    sides = torch.tensor(at, device=device).split([int(n) for n in counts])
+    sides = moved(torch.tensor(at), device).split([int(n) for n in counts])
     return rows([Side(positions.unsqueeze(1), None) for positions in sides], sizes)[0].squeeze(1)
 
 
@@ -231,8 +232,8 @@ def _terms(at: list[int], weights: list[int], counts: Sequence[int], like: Tenso
     """Positions and weights of each side, (O, T)."""
     numbers = [int(n) for n in counts]
     taps = len(at) // max(sum(numbers), 1)
-    places = torch.tensor(at, dtype=torch.int64).view(-1, taps).to(like.device).split(numbers)
-    factors = torch.tensor(weights, dtype=torch.int64).view(torch.float64).to(like.device)
+    places = moved(torch.tensor(at, dtype=torch.int64).view(-1, taps), like.device).split(numbers)
+    factors = moved(torch.tensor(weights, dtype=torch.int64).view(torch.float64), like.device)
     return list(zip(places, cast(factors, like.dtype).view(-1, taps).split(numbers)))
 
 
