@@ -39,6 +39,10 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "add": (ops.add, lambda: (x(5, 7), x(7))),
     "linear": (ops.linear, lambda: (x(3, 8), x(4, 8), x(4))),
     "linear of 3-D": (ops.linear, lambda: (x(2, 3, 8), x(4, 8), x(4))),
+    "attention of groups": (
+        ops.scaled_dot_product_attention,
+        lambda: (x(2, 4, 16, 8), x(2, 2, 16, 8), x(2, 2, 16, 8), None, 0.0, True, None, True),
+    ),
     "relu": (ops.relu, lambda: (x(4, 4),)),
     "exp": (ops.exp, lambda: (x(4, 4),)),
     "gelu": (ops.gelu, lambda: (x(4, 4),)),
@@ -95,7 +99,17 @@ def test_replay__has_the_derivative_of_the_op(family: str) -> None:
 
 
 def test_replay__derivatives_are_recorded() -> None:
-    for name in ("mm", "add", "linear", "linear of 3-D", "relu", "softmax", "layer_norm", "conv2d"):
+    for name in (
+        "mm",
+        "add",
+        "linear",
+        "linear of 3-D",
+        "relu",
+        "softmax",
+        "layer_norm",
+        "conv2d",
+        "attention of groups",
+    ):
         function, make = CALLS[name]
         args = [a.requires_grad_() if isinstance(a, torch.Tensor) else a for a in make()]
         for _ in range(5):

@@ -60,6 +60,10 @@ class Within(NamedTuple):
     first: int = 0
 
 
+NO_VALUES = Within(torch.empty(0, dtype=torch.int64), 0, 0, 0)
+"""What a check of values returns that has read none, for calls without the tensor that it looks at."""
+
+
 def range_of(within: Within | None, tensors: Sequence[torch.Tensor]) -> tuple[int, ...] | None:
     """(number of a tensor, how many values, bounds, value, first): C looks at them; None: the check itself does."""
     if within is None:

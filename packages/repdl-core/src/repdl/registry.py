@@ -101,7 +101,7 @@ def define(
         check: raises for arguments outside the contract; runs before any kernel, fake ones too.
         check_values: the same where the values of tensors decide; not run on fake tensors. Of those on a device it
             reads none: kernels look at their indices themselves (`ops/_index.py`). Returns `Within` bounds
-            (`repdl.places`) if nothing else is asked of the values, else None.
+            (`repdl.places`) if nothing else is asked of the values, `NO_VALUES` if it has read none, else None.
         fake: returns empty outputs of the right shape and dtype.
         setup_context, backward: as in `torch.library.register_autograd`. Without them
             the op is marked as not differentiable and a backward through it raises,

@@ -25,6 +25,7 @@ import torch
 
 from repdl.free_numbers import Numbers, numbers_of
 from repdl.places import (
+    NO_VALUES,
     Within,
     alike,
     as_template,
@@ -268,7 +269,7 @@ THREAD = _Thread()
 def checked(check: Callable[..., Any], arguments: Sequence[Any], within: Within | None) -> None:
     """Where a check has read the values of tensors: it is part of a recording, and called again unless it holds that
     they are `within`, or those on a device, at which its kernels look."""
-    if THREAD.tape is not None and (within is None or is_on_host(within.tensor)):
+    if THREAD.tape is not None and within is not NO_VALUES and (within is None or is_on_host(within.tensor)):
         THREAD.tape.checks.append((check, arguments, within))
 
 

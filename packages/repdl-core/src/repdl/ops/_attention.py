@@ -15,7 +15,7 @@ from repdl.errors import check, check_dim, check_size
 from repdl.ops._broadcast import sum_to
 from repdl.ops._number import constant
 from repdl.ops._position import POSITION, check_place, check_position, check_probability
-from repdl.places import Within
+from repdl.places import NO_VALUES, Within
 
 Tensor = torch.Tensor
 _ops = registry.functions
@@ -108,7 +108,7 @@ def _scores(query: Tensor, key: Tensor, length: int) -> tuple[int, ...]:
 def _check_values(query: Tensor, key: Tensor, *others: Any) -> Within | None:
     position = others[3]
     if position is None:
-        return None
+        return NO_VALUES
     return check_place("attention", query.shape[:3].numel() * key.shape[2], position)
 
 
