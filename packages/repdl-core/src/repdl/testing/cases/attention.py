@@ -100,6 +100,11 @@ def _underflow() -> tuple[Any, ...]:
     return query * 2.0**-60, key, -value.abs() * 2.0**-140, *options
 
 
+def _subnormal_values() -> tuple[Any, ...]:
+    query, key, value, *options = _heads(bias=uniform(8, 2, 1, 1, 23))
+    return query, key, value * 2.0**-130, *options
+
+
 def _smallest(of: int) -> tuple[Any, ...]:
     """Products with keys (1) or values (2) that round to -0, to which the keys that are not seen add +0."""
     arguments = list(_heads(rows=60, keys=300, causal=True))
@@ -120,8 +125,8 @@ def _unseen_nan() -> tuple[Any, ...]:
     return query, key, value, *options
 
 
-def _columns() -> tuple[Any, ...]:
-    query, key, value, *options = _heads(causal=True)
+def _columns(**kind: Any) -> tuple[Any, ...]:
+    query, key, value, *options = _heads(**kind)
     return *(t.transpose(-1, -2).contiguous().transpose(-1, -2) for t in (query, key, value)), *options
 
 
@@ -161,8 +166,11 @@ HEADS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "underflow": _underflow,
     "smallest_keys": lambda: _smallest(1),
     "smallest_values": lambda: _smallest(2),
-    "strided": _columns,
+    "strided": lambda: _columns(causal=True),
+    "bias_strided": lambda: _columns(bias=uniform(8, 2, 1, 19, 23)),
+    "bias_subnormal": _subnormal_values,
     "empty": lambda: (*(t[:0] for t in _heads()[:3]), *_heads()[3:]),
+    "bias_empty": lambda: (*(t[:0] for t in _heads()[:3]), *_heads(bias=uniform(8, 1, 1, 1, 23))[3:]),
 }
 
 
