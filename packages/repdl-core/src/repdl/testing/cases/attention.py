@@ -105,6 +105,12 @@ def _subnormal_values() -> tuple[Any, ...]:
     return query, key, value * 2.0**-130, *options
 
 
+def _overflow() -> tuple[Any, ...]:
+    """Gradients of weights that are finite but for what dropout multiplies them by."""
+    query, key, value, *options = _heads(rows=60, keys=300, causal=True, p=0.999)
+    return query, key, value * 2.0**117, *options
+
+
 def _smallest(of: int) -> tuple[Any, ...]:
     """Products with keys (1) or values (2) that round to -0, to which the keys that are not seen add +0."""
     arguments = list(_heads(rows=60, keys=300, causal=True))
@@ -153,6 +159,7 @@ HEADS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "dropout": lambda: _heads(p=0.3),
     "dropout_of_all": lambda: _heads(p=1.0),
     "dropout_most": lambda: _heads(causal=True, p=1 - 2.0**-40, scale=1e17),
+    "dropout_overflow": _overflow,
     "dropout_mask": lambda: _heads(mask=_seen(), p=0.5),
     "dropout_causal": lambda: _heads(rows=300, keys=290, size=5, values=3, causal=True, p=0.3),
     "dropout_shared": lambda: _heads(rows=114, length=57, keys=61, causal=True, p=0.3),
