@@ -154,10 +154,19 @@ def test_waits__tables_are_moved_without_waiting(monkeypatch: pytest.MonkeyPatch
     assert not [name for name, text in sources.items() if COPYING.search(text)]
     asked = []
     monkeypatch.setattr(torch.Tensor, "to", lambda self, device, non_blocking: asked.append(non_blocking))
-    for device, capturing in (("cpu", False), ("cuda", False), ("cuda", True)):
-        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: capturing)
-        _device.moved(X, torch.device(device))
-    assert asked == [True, True, False]
+    elsewhere = torch.empty(2, device="meta")
+    for tensor, device, pinned, capturing in (
+        (X, "cuda", False, False),
+        (X, "cuda", False, True),
+        (X, "cuda", True, False),  # whose memory the caller may write to meanwhile
+        (X, "cpu", False, False),
+        (elsewhere, "cpu", False, False),  # which the caller reads at once
+        (elsewhere, "cuda", False, False),
+    ):
+        monkeypatch.setattr(torch.Tensor, "is_pinned", lambda self, pinned=pinned: pinned)
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda capturing=capturing: capturing)
+        _device.moved(tensor, torch.device(device))
+    assert asked == [True, False, False, False, False, False]
 
 
 def test_waits__readings_are_counted() -> None:

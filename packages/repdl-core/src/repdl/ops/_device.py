@@ -6,9 +6,11 @@ import torch
 
 
 def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """A tensor on a device, behind what is in its queue: the host does not wait, but has read its memory.
+    """A tensor on a device. From the host it comes behind what is in the queue of a GPU: the host does not wait.
 
-    While a CUDA graph is captured torch's own copy is made, which raises: a replay would read memory that is gone.
+    It waits where memory would be read or written after this returns, which the caller may change or read meanwhile:
+    that of a pinned tensor, and the host's for what a device has. While a CUDA graph is captured torch's own copy is
+    made, which raises: a replay would read memory that is gone.
     """
-    capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-    return tensor.to(device, non_blocking=not capturing)
+    queued = device.type == "cuda" and tensor.device.type == "cpu" and not tensor.is_pinned()
+    return tensor.to(device, non_blocking=queued and not torch.cuda.is_current_stream_capturing())
