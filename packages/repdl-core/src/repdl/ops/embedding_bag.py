@@ -78,6 +78,7 @@ def _largest(weight: Tensor, index: Tensor, begins: Tensor, padding: int, length
     columns = weight.shape[1]
     largest, at = _ops.max_pool2d(image, [length, 1], [1, 1], [0, 0], [1, 1], False)
     at = at.view(-1, columns) // columns
+    refuse()  # what follows depends on whether there is a NaN
     if torch.compiler.is_compiling() or not is_readable(largest) or bool(largest.isnan().any()):
         numbers = torch.arange(length, device=index.device).view(1, -1, 1)
         nan = torch.where(image.squeeze(1).isnan(), numbers, length).amin(1)  # max_pool2d chooses the last of several
