@@ -244,8 +244,12 @@ def test_attention__one_kind_of_mask() -> None:
     query, key, value = (t.detach() for t in operands((1, 2, 12, 4), (1, 2, 15, 4), (1, 2, 15, 3)))
     bias, mask = torch.zeros(1, 1, 1, 15), torch.ones(1, 1, 1, 15, dtype=torch.bool)
     rest = None, torch.tensor(0.5), 0.0
-    for wrong in ((bias, mask, *rest, False), (bias, None, *rest, True)):
-        with pytest.raises(ShapeError, match="bias is given with mask or is_causal"):
+    for given, wrong in (
+        ("bias and mask", (bias, mask, *rest, False)),
+        ("bias and is_causal", (bias, None, *rest, True)),
+        ("mask and is_causal", (None, mask, *rest, True)),
+    ):
+        with pytest.raises(ShapeError, match=f"attention: {given} are given, expected one of them"):
             torch.ops.repdl.attention(query, key, value, *wrong, 12, "v1")
     mask[..., 3] = False
     both = torch.ops.repdl.scaled_dot_product_attention(

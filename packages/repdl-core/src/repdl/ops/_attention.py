@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -47,10 +47,9 @@ def weights_of(
 
 def fits(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, mask: Tensor | None, is_causal: bool) -> bool:
     """Whether attention is one op: for heads of the same batch, enough queries, and one kind of mask."""
-    if bias is not None and (mask is not None or is_causal):
-        return False
     return (
-        query.dim() in (3, 4)
+        (bias is not None) + (mask is not None) + is_causal < 2
+        and query.dim() in (3, 4)
         and query.dim() == key.dim() == value.dim()
         and query.shape[:-3] == key.shape[:-3] == value.shape[:-3]
         and key.shape[-3] == value.shape[-3]
@@ -65,19 +64,21 @@ def as_heads(tensor: Tensor | None) -> Tensor | None:
     return tensor if tensor is None or tensor.dim() == 4 else tensor[(None,) * (4 - tensor.dim())]
 
 
-def _check(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bias: Tensor | None,
-    mask: Tensor | None,
-    position: Tensor | None,
-    factor: Tensor,
-    dropout_p: float,
-    is_causal: bool,
-    length: int,
-    contract: str,
-) -> None:
+class _Options(NamedTuple):
+    """What the ops take behind query, key and value."""
+
+    bias: Tensor | None
+    mask: Tensor | None
+    position: Tensor | None
+    factor: Tensor
+    dropout_p: float
+    is_causal: bool
+    length: int
+    contract: str
+
+
+def _check(query: Tensor, key: Tensor, value: Tensor, *given: Any) -> None:
+    bias, mask, position, _, dropout_p, is_causal, length, _ = _Options(*given)
     check_dim("attention", 4, query=query, key=key, value=value)
     check_dim("attention", 4, bias=bias, mask=mask)
     batch, _, rows, size = query.shape
@@ -88,13 +89,18 @@ def _check(
     check_size("attention", "key.shape[3]", key.shape[3], size, "query.shape[3]")
     check_size("attention", "key.shape[1]", key.shape[1], query.shape[1], "query.shape[1]")
     check_size("attention", "value.shape[:3]", tuple(value.shape[:3]), tuple(key.shape[:3]), "key.shape[:3]")
-    several = bias is not None and (mask is not None or is_causal)
-    check("attention", not several, "bias is given with mask or is_causal, expected one of them")
+    kinds = {"bias": bias is not None, "mask": mask is not None, "is_causal": is_causal}
+    masks = [name for name, there in kinds.items() if there]
+    check("attention", len(masks) < 2, lambda: f"{' and '.join(masks)} are given, expected one of them")
     scores = _scores(query, key, length)
     for name, tensor in (("bias", bias), ("mask", mask)):
         if tensor is not None:
-            fits = all(n in (1, whole) for n, whole in zip(tensor.shape, scores))
-            check("attention", fits, lambda: f"{name}.shape is {tuple(tensor.shape)}, expected {scores}, or 1 for all")
+            broadcasts = all(n in (1, whole) for n, whole in zip(tensor.shape, scores))
+            check(
+                "attention",
+                broadcasts,
+                lambda: f"{name}.shape is {tuple(tensor.shape)}, expected {scores}, or 1 for all",
+            )
     if position is not None:
         check_position("attention", position)
         check_probability("attention", dropout_p)
@@ -105,8 +111,8 @@ def _scores(query: Tensor, key: Tensor, length: int) -> tuple[int, ...]:
     return query.shape[0], query.shape[1] * (query.shape[2] // length), length, key.shape[2]
 
 
-def _check_values(query: Tensor, key: Tensor, *others: Any) -> Within | None:
-    position = others[3]
+def _check_values(query: Tensor, key: Tensor, value: Tensor, *given: Any) -> Within | None:
+    position = _Options(*given).position
     if position is None:
         return NO_VALUES
     return check_place("attention", query.shape[:3].numel() * key.shape[2], position)
@@ -118,27 +124,23 @@ def _by_head(scores: Tensor, length: int) -> Tensor:
     return scores.reshape(batch, heads * rows // length, length, keys)
 
 
-def _dropped(weights: Tensor, position: Tensor | None, dropout_p: float) -> Tensor:
-    return weights if position is None else _ops.dropout(weights, position, dropout_p)  # type: ignore[no-any-return]
+def _dropped(weights: Tensor, options: _Options) -> Tensor:
+    if options.position is None:
+        return weights
+    return _ops.dropout(weights, options.position, options.dropout_p)  # type: ignore[no-any-return]
 
 
-def _formula(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bias: Tensor | None,
-    mask: Tensor | None,
-    position: Tensor | None,
-    factor: Tensor,
-    dropout_p: float,
-    is_causal: bool,
-    length: int,
-    c: str,
-) -> Tensor:
-    scores = _ops.matmul(query, key, False, True, c)
-    weights = weights_of(_by_head(scores, length), bias, mask, factor, is_causal, c)
-    weights = _dropped(weights, position, dropout_p).reshape(scores.shape)
-    return _ops.matmul(weights, value, False, False, c)  # type: ignore[no-any-return]
+def _weights(products: Tensor, options: _Options) -> Tensor:
+    """Of the products of queries and keys: the weights before dropout, (B, H, L, S)."""
+    scores = _by_head(products, options.length)
+    return weights_of(scores, options.bias, options.mask, options.factor, options.is_causal, options.contract)
+
+
+def _formula(query: Tensor, key: Tensor, value: Tensor, *given: Any) -> Tensor:
+    options = _Options(*given)
+    products = _ops.matmul(query, key, False, True, options.contract)
+    weights = _dropped(_weights(products, options), options).reshape(products.shape)
+    return _ops.matmul(weights, value, False, False, options.contract)  # type: ignore[no-any-return]
 
 
 def _whole(op: str) -> Callable[..., Any]:
@@ -208,53 +210,31 @@ def _check_backward(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *op
     check_size("attention_backward", "grad.shape", tuple(grad.shape), expected, "the shape of the output")
 
 
-def _gradients(
-    grad: Tensor,
-    products: Tensor,
-    value: Tensor,
-    bias: Tensor | None,
-    mask: Tensor | None,
-    position: Tensor | None,
-    factor: Tensor,
-    dropout_p: float,
-    is_causal: bool,
-    length: int,
-    c: str,
-) -> tuple[Tensor, Tensor]:
-    """Of scores that are products yet: the weights, after dropout, and the gradient of the scores with their mask."""
-    weights = weights_of(_by_head(products, length), bias, mask, factor, is_causal, c)
+def _gradients(grad: Tensor, products: Tensor, value: Tensor, options: _Options) -> tuple[Tensor, Tensor]:
+    """Of the products of queries and keys: the weights, after dropout, and the gradient of the scores with their mask,
+    +0 where the mask hides."""
+    weights, c = _weights(products, options), options.contract
     grad_weights = _ops.matmul(grad, value, False, True, c).reshape(weights.shape)
-    grad_weights = _dropped(grad_weights, position, dropout_p)
-    grad_scores = _ops.softmax_backward(grad_weights, weights, weights.dim() - 1, c)
-    if not is_causal and (mask is not None or bias is not None):
+    grad_scores = _ops.softmax_backward(_dropped(grad_weights, options), weights, weights.dim() - 1, c)
+    nothing = constant(0.0, weights.dtype, weights.device)
+    if options.is_causal:
+        seen = torch.ones(weights.shape[-2:], dtype=torch.bool, device=weights.device).tril()
+        grad_scores = _ops.where(seen, grad_scores, nothing, c)
+    elif options.mask is not None:
+        grad_scores = _ops.where(options.mask, grad_scores, nothing, c)
+    elif options.bias is not None:
         hidden = (weights.detach() == 0).all(-1, keepdim=True)
-        grad_scores = _ops.where(hidden, constant(0.0, weights.dtype, weights.device), grad_scores, c)
-    return _dropped(weights, position, dropout_p), grad_scores
+        grad_scores = _ops.where(hidden, nothing, grad_scores, c)
+    return _dropped(weights, options), grad_scores
 
 
 def _formula_backward(
-    grad: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bias: Tensor | None,
-    mask: Tensor | None,
-    position: Tensor | None,
-    factor: Tensor,
-    dropout_p: float,
-    is_causal: bool,
-    length: int,
-    c: str,
+    grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *given: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    nothing = constant(0.0, query.dtype, query.device)
+    options, c = _Options(*given), given[-1]
     products = _ops.matmul(query, key, False, True, c)
-    options = bias, mask, position, factor, dropout_p, is_causal, length, c
-    weights, grad_scores = _gradients(grad, products, value, *options)
-    if is_causal:
-        mask = torch.ones(grad_scores.shape[-2:], dtype=torch.bool, device=query.device).tril()
-    if mask is not None:
-        grad_scores = _ops.where(mask, grad_scores, nothing, c)
-    grad_scores = _ops.mul(grad_scores, factor, c).reshape(products.shape)
+    weights, grad_scores = _gradients(grad, products, value, options)
+    grad_scores = _ops.mul(grad_scores, options.factor, c).reshape(products.shape)
     weights = weights.reshape(products.shape)
     return (
         _ops.matmul(grad_scores, key, False, False, c),
@@ -294,8 +274,8 @@ def _check_backward_bias(grad: Tensor, query: Tensor, key: Tensor, value: Tensor
     check("attention_backward_bias", options[0] is not None, "bias is None, expected a tensor")
 
 
-def _formula_backward_bias(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *options: Any) -> Tensor:
-    return _gradients(grad, _ops.matmul(query, key, False, True, options[-1]), value, *options)[1]
+def _formula_backward_bias(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *given: Any) -> Tensor:
+    return _gradients(grad, _ops.matmul(query, key, False, True, given[-1]), value, _Options(*given))[1]
 
 
 attention_backward_bias: Callable[..., Tensor] = registry.define(
