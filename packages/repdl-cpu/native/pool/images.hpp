@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/row_major.hpp"
 #include "base/scratch.hpp"
 #include "repdl/backend.hpp"
 
@@ -32,13 +33,6 @@ struct Images {
 
   std::int64_t positions() const { return side[0] * side[1] * side[2]; }
   std::int64_t count() const { return outer * positions() * inner; }
-
-  static bool is_row_major(const Tensor& tensor) {
-    std::int64_t expected = 1;
-    for (int d = tensor.dims; d-- > 0; expected *= tensor.size[d])
-      if (tensor.size[d] != 1 && tensor.stride[d] != expected) return false;
-    return true;
-  }
 };
 
 // The memory of an operand in the form of an output: its own, or a copy.
@@ -57,7 +51,7 @@ class InForm {
 
  private:
   static bool is_in_form(const Tensor& tensor, bool channels_last) {
-    if (!channels_last) return Images::is_row_major(tensor);
+    if (!channels_last) return is_row_major(tensor);
     std::int64_t expected = 1;
     for (int i = 0; i < tensor.dims; ++i) {
       const int d = dimension(tensor, i);

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/routes.hpp"
+#include "base/row_major.hpp"
 #include "random/words.hpp"
 #include "repdl/random/draws.hpp"
 
@@ -110,15 +111,6 @@ void bernoulli(const Tensor& p, const Tensor& position, const Tensor& output, co
 template <class T>
 void bernoulli_scalar(const Tensor&, const Tensor& position, double p, const Tensor& output, const Run& run) {
   of_words<random::BernoulliScalar<T>>(position, 0, output, run, std::tuple<>(), p);
-}
-
-bool is_row_major(const Tensor& tensor) {
-  std::int64_t expected = 1;
-  for (int d = tensor.dims - 1; d >= 0; --d) {
-    if (tensor.size[d] != 1 && tensor.stride[d] != expected) return false;
-    expected *= tensor.size[d];
-  }
-  return true;
 }
 
 // Calls body(x, stride, n) for elements [begin, end), in the row-major order of the shape: n at a time in a row.
