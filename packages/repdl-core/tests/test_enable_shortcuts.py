@@ -19,11 +19,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import repdl
 from repdl import ops, replay
 from repdl.errors import UnsupportedError
+from repdl.kit import kit
 from repdl.overrides import shortcuts
 
 __all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
-pytestmark = pytest.mark.skipif(replay._native() is None, reason="no backend brings the fast way")
+pytestmark = pytest.mark.skipif(kit() is None, reason="no backend brings the fast way")
 
 BASE = torch._C.TensorBase
 METHODS = {name: op for op, names in shortcuts._METHODS.items() for name in names.split()}
@@ -479,6 +480,6 @@ def test_shortcuts__threads(enabled: None) -> None:
 
 def test_shortcuts__without_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shortcuts, "_made", {})
-    monkeypatch.setattr(replay, "_native", lambda: None)
+    monkeypatch.setattr(replay, "kit", lambda: None)
     with repdl.enabled():
         assert not METHODS.keys() & vars(torch.Tensor).keys()

@@ -13,14 +13,14 @@ from enabling import same, torchs_own_afterwards
 from torch.utils._pytree import tree_map
 
 import repdl
-from repdl import replay
+from repdl.kit import kit
 from repdl.overrides import shortcuts
 from repdl.testing import opinfo
 
 __all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
 pytest.importorskip("expecttest", reason="torch's database of ops needs it")
-pytestmark = pytest.mark.skipif(replay._native() is None, reason="no backend brings the fast way")
+pytestmark = pytest.mark.skipif(kit() is None, reason="no backend brings the fast way")
 
 METHODS = {name: op for op, names in shortcuts._METHODS.items() for name in names.split()}
 TURNS = (1, torch.no_grad), (0.5, torch.no_grad), (-0.75, torch.no_grad), (1.5, torch.inference_mode)

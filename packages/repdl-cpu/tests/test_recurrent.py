@@ -17,7 +17,8 @@ import repdl_cpu
 from repdl import ops
 from repdl.backend import BACKENDS, get_backend
 from repdl.registry import OPS
-from repdl.replay import THREAD, Tape
+from repdl.replay import THREAD
+from repdl.tape import Tape
 from repdl.testing import assert_same_bits, uniform
 
 GATES = {"lstm_layer": 4, "gru_layer": 3, "rnn_layer": 1}

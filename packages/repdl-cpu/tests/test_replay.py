@@ -24,11 +24,12 @@ import repdl
 import repdl_cpu
 from repdl import ops, registry, replay
 from repdl.backend import BACKENDS, get_backend
+from repdl.kit import kit
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits
 from repdl.testing.replaying import is_replayed
 
-pytestmark = pytest.mark.skipif(replay._native() is None, reason="torch < 2.10 has no DLPack exchange API")
+pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
 
 
 def other_values(argument: Any, generator: torch.Generator) -> Any:
@@ -110,9 +111,9 @@ def test_replay__is_before_every_public_function() -> None:
 
 def test_replay__a_module_of_an_older_kit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     old = SimpleNamespace(__name__="old_backend", Call=object, Recording=object)
-    monkeypatch.setattr(replay, "entry_points", lambda group: [SimpleNamespace(load=lambda: old)])
+    monkeypatch.setattr("repdl.kit.entry_points", lambda group: [SimpleNamespace(load=lambda: old)])
     with pytest.warns(UserWarning, match="old_backend was built with an older kit"):
-        assert replay._native.__wrapped__() is None
+        assert kit.__wrapped__() is None
 
 
 def test_replay__numbers_belong_to_the_signature() -> None:

@@ -10,11 +10,12 @@ import pytest
 import torch
 
 from repdl import ops, registry, replay
+from repdl.kit import kit
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits
 from repdl.testing.replaying import is_replayed
 
-pytestmark = pytest.mark.skipif(replay._native() is None, reason="torch < 2.10 has no DLPack exchange API")
+pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
 
 
 def x(*shape: int) -> torch.Tensor:

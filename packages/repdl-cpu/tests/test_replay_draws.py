@@ -14,8 +14,9 @@ import torch.nn.functional as F
 import repdl
 from repdl import ops, random, registry, replay
 from repdl.errors import OutOfRangeError, UnsupportedError
+from repdl.kit import kit
 
-pytestmark = pytest.mark.skipif(replay._native() is None, reason="torch < 2.10 has no DLPack exchange API")
+pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
 
 MOST = random.generator.NUMBERS - 1
 

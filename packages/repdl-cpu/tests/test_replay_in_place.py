@@ -12,10 +12,11 @@ import torch
 
 import repdl
 from repdl import ops, replay
+from repdl.kit import kit
 from repdl.overrides.binding import in_place
 from repdl.testing.compare import assert_same_bits
 
-pytestmark = pytest.mark.skipif(replay._native() is None, reason="torch < 2.10 has no DLPack exchange API")
+pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
 
 
 def x(*shape: int) -> torch.Tensor:

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 import repdl
-from repdl import ops, replay
+from repdl import ops
 from repdl.backend import get_backend
+from repdl.kit import kit
 from repdl.registry import OPS, lookup
 from repdl.testing import ODD_CONTRACTS, assert_same_bits, uniform
 from repdl.testing.replaying import is_replayed
@@ -146,7 +147,7 @@ def test_windows__averages_are_those_of_each_window(stride: int) -> None:
             assert_same_bits(actual[:, :, i, j], ops.mean(window.flatten(2), 2), f"{i, j}")
 
 
-@pytest.mark.skipif(replay._native() is None, reason="torch < 2.10 has no DLPack exchange API")
+@pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
 def test_windows__calls_are_replayed() -> None:
     """Numbers, and no tensors that torch made, are what these calls depend on."""
     x = uniform(1, 2, 3, 8, 8)

@@ -72,12 +72,12 @@ torch.Tensor.__dlpack_c_exchange_api__ = exchange()  # type: ignore[attr-defined
 import repdl  # noqa: E402  (its C reads the exchange API when it is loaded)
 import repdl.native  # noqa: E402
 import repdl_cuda.native  # noqa: E402
-from repdl import places, registry, replay  # noqa: E402
+from repdl import places, registry, replay, tape  # noqa: E402
 from repdl.testing import uniform  # noqa: E402
 from repdl.testing.compare import assert_same_bits  # noqa: E402
 
 repdl.set_backend("cuda-emulated")
-replay.is_on_host = places.is_on_host = lambda tensor: id(tensor) in HOST
+replay.is_on_host = tape.is_on_host = places.is_on_host = lambda tensor: id(tensor) in HOST
 LAST_STREAM: Callable[[], int] = repdl_cuda.native.load("_emulated").last_stream
 X, Y = uniform(1, 6, 5), uniform(2, 5, 4)
 

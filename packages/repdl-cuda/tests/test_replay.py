@@ -13,14 +13,16 @@ import pytest
 import torch
 
 import repdl
-from repdl import registry, replay
+from repdl import registry
+from repdl.kit import kit
+from repdl.tape import Tape
 from repdl.testing import uniform
 from repdl.testing.compare import assert_same_bits
 from repdl.testing.replaying import is_replayed
 
 EMULATED = "cuda-emulated" in repdl.backends() and not repdl.backends()["cuda-emulated"].error
 pytestmark = [
-    pytest.mark.skipif(replay._native() is None, reason="torch < 2.10 has no DLPack exchange API"),
+    pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API"),
     pytest.mark.skipif(not EMULATED, reason="built without the emulated kernels"),
 ]
 X, Y, TARGET = uniform(1, 6, 5), uniform(2, 5, 4), torch.arange(6) % 5
@@ -103,6 +105,6 @@ def test_replay__constants_of_a_graph_are_not_kept(monkeypatch: pytest.MonkeyPat
     constant: Any = SimpleNamespace(is_cuda=True)
     for captures in (False, True):
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", [captures].__iter__().__next__)
-        tape = replay.Tape()
+        tape = Tape()
         tape.add_constant(constant, 0.5)
         assert tape.refused == captures

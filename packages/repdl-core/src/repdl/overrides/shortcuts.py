@@ -18,7 +18,8 @@ import torch
 from repdl.free_numbers import Numbers
 from repdl.places import flat, index_of, tensors_of, unique
 from repdl.random._lock import ForkLock
-from repdl.replay import Tape, allow_shortcuts, free_numbers, shortcut, taped
+from repdl.replay import allow_shortcuts, free_numbers, shortcut, taped
+from repdl.tape import Tape
 from repdl.untraced import hide
 
 _WITH_NUMBERS = {
@@ -41,8 +42,6 @@ _UNREACHED = frozenset({"Meta"})
 """Keys of the dispatcher that calls of tensors with memory do not come to."""
 _made: dict[str, Any] = {}
 """Shortcuts by the name of the method, for the life of the process: what they have recorded stays."""
-
-
 _put: set[str] = set()
 """Those that are in torch.Tensor, where they are not hidden."""
 _hiding: list[None] = []
@@ -79,7 +78,7 @@ class Shortcuts:
     def take_out(self) -> None:
         """All of them."""
         allow_shortcuts(False)
-        _take_out([*_put])
+        _take_out(_put)
 
     def take_out_of(self, op: str, key: str) -> None:
         """Those of an op of torch's dispatcher, for which somebody has put a kernel at a key."""
@@ -109,14 +108,15 @@ def _show() -> None:
 
 def _hide(names: Iterable[str]) -> None:
     for name in names:
-        if vars(torch.Tensor).get(name) is _made.get(name, torch):  # else somebody has put theirs there
+        if vars(torch.Tensor).get(name) is _made[name]:  # else somebody has put theirs there
             delattr(torch.Tensor, name)
 
 
 def _take_out(names: Iterable[str]) -> None:
     with _lock:
-        _put.difference_update(names)
-        _hide(names)
+        there = _put.intersection(names)
+        _put.difference_update(there)
+        _hide(there)
 
 
 def _op_of(name: str) -> str:
@@ -172,4 +172,4 @@ def _recording(tape: Tape, tensors: Sequence[torch.Tensor], result: Any, numbers
 
 hide([_record.__code__])
 
-__all__ = ["Shortcuts"]
+__all__ = ["Shortcuts", "hidden"]

@@ -1,0 +1,35 @@
+"""The extension module in which calls are replayed: one is enough, whichever backend brings it."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from importlib.metadata import entry_points
+from typing import Any
+
+
+@functools.cache
+def kit() -> Any:
+    """The extension module with `Call` and `Recording`, or None."""
+    for point in entry_points(group="repdl.call"):
+        try:
+            module = point.load()
+        except Exception:  # the backend that it belongs to reports why
+            continue
+        if not hasattr(module, "Call"):
+            continue
+        if getattr(module, "KIT", 0) != 1:  # what its types take (repdl/python/call.hpp)
+            warnings.warn(
+                f"repdl: {module.__name__} was built with an older kit than this repdl-core, so it does not make calls "
+                f"fast; build it again",
+                stacklevel=2,
+            )
+            continue
+        module.Call.define_call(_traced)
+        return module
+    return None
+
+
+def _traced(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """What a call does, for torch.compile, which can't read it in C."""
+    return self.__wrapped__(*args, **kwargs)
