@@ -76,8 +76,9 @@ def test_draws__those_tried_are_all() -> None:
 def test_draws__dropout_of_any_strides() -> None:
     position, x = torch.tensor([5, 0, 2]), torch.arange(9 * 10 * 121.0).reshape(9, 10, 121)
     every_other = torch.empty(9, 20, 121)[:, ::2].copy_(x)
+    some = torch.empty(18, 10, 121)[::2].copy_(x)
     columns, middle = x.permute(2, 1, 0).contiguous().permute(2, 1, 0), x.transpose(0, 1).contiguous().transpose(0, 1)
     expected = implementations(get_backend("reference"))["dropout"](x, position, 0.4)
-    for strided in (x, columns, middle, every_other):
+    for strided in (x, columns, middle, every_other, some):
         actual = get_backend("cpu").ops["dropout"](strided, position, 0.4)
         assert_same_bits(actual.contiguous(), expected, str(strided.stride()))

@@ -391,6 +391,7 @@ BUGS = {
     "draw_starts_at_its_block": Bug("random/words.hpp", {"skip = static_cast<std::int64_t>(number % 4);": "skip = 0;"}, "random"),
     "dropout_reads_the_first_batch": Bug("random/draw.cpp", {"x[batch.element + j]...": "x[j]..."}, "random", DRAWS),
     "dropout_strides_of_the_last_dimension": Bug("random/draw.cpp", {"row % tensor.size[d] * tensor.stride[d]": "row % tensor.size[d] * tensor.stride[last]"}, "random", "test_draws.py -k strides"),
+    "row_major_whatever_the_first_stride": Bug("base/row_major.hpp", {"d-- > 0;": "d-- > 1;"}, "random", "test_draws.py -k strides"),
     "integers_keep_a_rejected_one": Bug("random/draw.cpp", {"if (rejected == 0) return;": "if (true) return;"}, "random"),
     "integers_skip_an_attempt": Bug("include/repdl/random/draws.hpp", {"attempt = narrow ? (*this)(at.word(n, plane))": "attempt = narrow ? (*this)(at.word(n, plane + 1))"}, "random"),
     "uniform_reaches_high": Bug("include/repdl/random/draws.hpp", {"x > limit ? limit : x;": "x;"}, "random", "test_parity.py -k TestCpu and uniform_"),
