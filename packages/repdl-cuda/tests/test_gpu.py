@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import repdl
-from repdl.errors import DeviceError
+from repdl.errors import DeviceError, UnsupportedError
 from repdl.testing import assert_same_bits, bits, uniform
 
 _row = repdl.backends().get("cuda")
@@ -172,6 +172,29 @@ def test_gpu__recorded_during_a_capture(name: str) -> None:
     torch.cuda.empty_cache()
     for _ in range(3):
         assert_same_bits(CALLS[name](*given).cpu(), expected[1], name)
+
+
+def test_gpu__generators() -> None:
+    """Under `enable()` a generator on a GPU has the numbers of its seed, and goes on; the default one is the CPU's."""
+    expected = repdl.random.randn(9, generator=repdl.random.Generator(3))
+    with repdl.enabled():
+        own = torch.Generator("cuda").manual_seed(3)
+        first, state = torch.randn(2, device="cuda", generator=own), own.get_state()
+        rest = [torch.randn(n, device="cuda", generator=own) for n in (3, 4)]
+        own.set_state(state)
+        again = torch.empty(7, device="cuda").normal_(generator=own)
+        torch.manual_seed(3)
+        default = torch.randn(9, device="cuda")
+    assert_same_bits(torch.cat([first, *rest]).cpu(), expected)
+    assert_same_bits(torch.cat([first, again]).cpu(), expected)
+    assert_same_bits(default.cpu(), expected)
+
+
+def test_gpu__a_draw_in_a_capture_raises() -> None:
+    x, graph = X.cuda(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph), pytest.raises(UnsupportedError, match="a draw while a CUDA graph is captured"):
+        repdl.ops.dropout(x)
+    assert_same_bits(repdl.ops.relu(x).cpu(), repdl.ops.relu(X))
 
 
 def test_gpu__graph_of_a_training_step() -> None:

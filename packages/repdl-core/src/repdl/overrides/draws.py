@@ -3,7 +3,8 @@ says.
 
 The seed of a `torch.Generator` is the seed of the numbers. How many were drawn is kept in the generator's own state, so
 that `torch.manual_seed`, `get_state` and `set_state`, copies, forks and checkpoints mean what they always mean. A
-generator that torch itself has drawn from before begins at the first number of its seed.
+generator that torch itself has drawn from before begins at the first number of its seed. Draws without a generator are
+those of torch's default one on the CPU, on every device: a program draws the same numbers wherever it runs.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ import torch
 from torch import _C
 
 from repdl import ops, random
-from repdl.errors import UnsupportedError
+from repdl.errors import UnsupportedError, check_range
 from repdl.random._lock import ForkLock
-from repdl.random.generator import Generator, check_left, check_transforms
+from repdl.random.generator import Generator, check_capture, check_left, check_transforms
 from repdl.replay import drew, replayed
 
 Tensor = torch.Tensor
@@ -29,12 +30,17 @@ _POSITION = struct.Struct("=3q")
 _MARK = [0x5265_7044, 0x4C2D_6472, 0x6177_732E]
 """Behind the two words of the offset, in the state of torch's Mersenne Twister, which never draws meanwhile."""
 _FRESH = 1 << 32 | 1  # the words of a state are all to be made anew
-_BYTES = 5056
+_ON_DEVICE = struct.Struct("=qQ")
+"""The state of a generator on a GPU: the seed, and an offset, of which torch wants a multiple of 4."""
+_DEVICE_MARK, _DEVICE_BITS = 0x5265, 46
+"""Above the offset of those bits."""
 _lock = ForkLock()
 
 
 class TorchNumbers(Generator):
     """Draws at the position that a generator of torch says, which goes on after them."""
+
+    _BYTES = 5056
 
     def __init__(self, source: torch.Generator) -> None:
         super().__init__(0)
@@ -54,13 +60,16 @@ class TorchNumbers(Generator):
 
     def taken(self, count: int) -> Tensor:
         """The same, here and now."""
+        check_capture()
         with _lock:
             state = self._source.get_state()
             words: Any = state.numpy()
-            if words.nbytes != _BYTES:
-                raise UnsupportedError(f"repdl.enable: a generator of torch {torch.__version__} has an unknown state")
-            seed, high, low, *mark = _READ.unpack_from(words)
-            offset = high << 32 | low if mark == _MARK else 0
+            if words.nbytes != self._BYTES:
+                raise UnsupportedError(
+                    f"repdl.enable: a generator on {self._source.device} of torch {torch.__version__} has an unknown "
+                    f"state"
+                )
+            seed, offset = self._read(words)
             if _C._len_torch_dispatch_stack():
                 self._set([seed, 0, offset, 0])
                 position = super().position(count)
@@ -69,14 +78,42 @@ class TorchNumbers(Generator):
                 check_left(count, offset)
                 position = torch.frombuffer(bytearray(_POSITION.pack(seed, 0, offset)), dtype=torch.int64)
             if count:
-                offset += count
-                _WRITTEN.pack_into(words, _WRITTEN_FROM, _FRESH, 0, offset >> 32, offset & 0xFFFFFFFF, *_MARK)
+                self._write(words, offset + count)
                 self._source.set_state(state)
         if self is _default:
             drew(position, self.position, count)
         return position
 
+    def _read(self, words: Any) -> tuple[int, int]:
+        """Seed and offset of a state."""
+        seed, high, low, *mark = _READ.unpack_from(words)
+        return seed, high << 32 | low if mark == _MARK else 0
 
+    def _write(self, words: Any, offset: int) -> None:
+        _WRITTEN.pack_into(words, _WRITTEN_FROM, _FRESH, 0, offset >> 32, offset & 0xFFFFFFFF, *_MARK)
+
+
+class DeviceNumbers(TorchNumbers):
+    """The same of a generator on a GPU, whose state is on the host too."""
+
+    _BYTES = _ON_DEVICE.size
+
+    def _read(self, words: Any) -> tuple[int, int]:
+        seed, kept = _ON_DEVICE.unpack_from(words)
+        mark, offset = divmod(kept // 4, 2**_DEVICE_BITS)
+        return seed, offset if mark == _DEVICE_MARK else 0
+
+    def _write(self, words: Any, offset: int) -> None:
+        check_range(
+            "repdl.enable",
+            offset < 2**_DEVICE_BITS,
+            lambda: f"offset is {offset}, expected less than 2**{_DEVICE_BITS}",
+        )
+        seed, _ = _ON_DEVICE.unpack_from(words)
+        _ON_DEVICE.pack_into(words, 0, seed, (_DEVICE_MARK << _DEVICE_BITS | offset) * 4)
+
+
+_NUMBERS = {"cpu": TorchNumbers, "cuda": DeviceNumbers}
 _default = TorchNumbers(torch.default_generator)
 _library = torch.library.Library("repdl", "FRAGMENT")
 _library.define("torchs_position(SymInt count) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
@@ -90,9 +127,9 @@ def torchs(given: torch.Generator | None) -> Generator:
     """The numbers of a generator of torch, of its default one for None."""
     if given is None or given is torch.default_generator:
         return _default
-    if given.device.type != "cpu":
-        raise UnsupportedError(f"repdl.enable: a generator on {given.device}, expected one on the CPU")
-    return TorchNumbers(given)
+    if given.device.type not in _NUMBERS:
+        raise UnsupportedError(f"repdl.enable: a generator on {given.device}, expected one on {' or '.join(_NUMBERS)}")
+    return _NUMBERS[given.device.type](given)
 
 
 def _drawing(function: Callable[..., Any]) -> Callable[..., Any]:

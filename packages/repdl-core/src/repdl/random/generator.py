@@ -38,6 +38,7 @@ _library = torch.library.Library("repdl", "FRAGMENT")
 
 def _advance(now: NDArray[np.int64], count: int) -> torch.Tensor:
     """The position that a state says, which `count` draws then follow. Compiled code calls this too, at its run."""
+    check_capture()
     task = _C._current_graph_task_id()
     with _lock:
         if task not in (_NO_TASK, int(now[_TASK])):
@@ -52,6 +53,15 @@ def _advance(now: NDArray[np.int64], count: int) -> torch.Tensor:
         position = torch.from_numpy(now[:_SPAWNS].copy())
         now[_OFFSET] = offset + count
     return position
+
+
+def check_capture() -> None:
+    """Raise while a CUDA graph is captured, each replay of which would have the same numbers."""
+    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        raise UnsupportedError(
+            "repdl.random: a draw while a CUDA graph is captured, whose replays would all have the same numbers; "
+            "expected it outside of the capture, into a tensor that the graph reads"
+        )
 
 
 def check_left(count: int, offset: int) -> None:
@@ -166,7 +176,7 @@ class Generator:
         Raises:
             OutOfRangeError: if `count` is negative, or the stream has not that many numbers left.
             UnsupportedError: in a backward pass, unless `torch.utils.checkpoint` restored the state; in a worker
-                of a `DataLoader`, of a generator from outside; under `torch.vmap`.
+                of a `DataLoader`, of a generator from outside; under `torch.vmap`; in the capture of a CUDA graph.
         """
         if torch.compiler.is_compiling():
             return cast(torch.Tensor, torch.ops.repdl.advance(self._state, count))
