@@ -240,7 +240,7 @@ def test_replay__large_outputs_are_asked_for_in_huge_pages() -> None:
 
 def test_replay__inplace() -> None:
     for _ in range(4):
-        a = -x(4)
+        a = -x(4).abs()  # x is negative once in 700 times
         assert ops.relu(a, inplace=True) is a
         assert not a.any()
 
