@@ -45,7 +45,10 @@ void cell_row(const CellRow<F<float>>& row, std::int64_t n) {
         for (int v = 0; v < outputs; ++v) canonical(y[k][v].value).store(out[v] + i + k * Vec::width);
       return true;
     };
-    row_loop(n, [](std::int64_t) { return NoState(); }, both, one);
+    const auto apart = [=](const std::int64_t* at, int count) __attribute__((noinline, cold)) {
+      for (int k = 0; k < count; ++k) one(at[k], Whole{}), one(at[k] + Vec::width, Whole{});
+    };
+    row_loop(n, [](std::int64_t) { return NoState(); }, both, apart, one);
   }
 }
 

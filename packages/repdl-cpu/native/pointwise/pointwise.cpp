@@ -18,6 +18,7 @@
 #include "repdl/pointwise/entry.hpp"
 #include "repdl/pointwise/pass.hpp"
 #include "simd/row_loop.hpp"
+#include "simd/undecided.hpp"
 #include "simd/vectors.hpp"
 
 namespace repdl::cpu {
@@ -118,9 +119,9 @@ class Row<F, std::index_sequence<I...>> {
   template <class V, class D>
   [[gnu::always_inline]] static void vectors(const V& f, const D& draft, float* out, std::int64_t n,
                                              const std::array<const float*, count>& x) {
-    const auto put = [=](std::int64_t i, auto part, Vec y) __attribute__((always_inline)) {
-      part.store(out + i, std::is_base_of_v<pointwise::Exact, V> ? y : canonical(y));
-    };
+    const auto result = [](Vec y) { return std::is_base_of_v<pointwise::Exact, V> ? y : canonical(y); };
+    const auto put = [=](std::int64_t i, auto part, Vec y)
+                         __attribute__((always_inline)) { part.store(out + i, result(y)); };
     const auto one = [=](std::int64_t i, auto part)
                          __attribute__((always_inline)) { put(i, part, f(part.load(x[I] + i)...)); };
     if constexpr (std::is_same_v<D, V>) {
@@ -138,7 +139,19 @@ class Row<F, std::index_sequence<I...>> {
         put(i + Vec::width, Whole{}, high.value);
         return true;
       };
-      row_loop(n, first, both, one);
+      // Results may take the place of arguments: these are read before.
+      const auto apart = [=](const std::int64_t* at, int n) __attribute__((noinline, cold)) {
+        const auto exact = [=](const std::array<Vec, count>& given) { return result(f(given[I]...)); };
+        Undecided<count, decltype(exact)> undecided(exact, out);
+        for (int k = 0; k < n; ++k)
+          for (const std::int64_t i : {at[k], at[k] + Vec::width}) {
+            const std::array<Vec, count> given{Vec::load(x[I] + i)...};
+            const auto y = stages.second(stages.first(given[I]...), given[I]...);
+            put(i, Whole{}, y.value);
+            undecided.add(i, given, !y.decided);
+          }
+      };
+      row_loop(n, first, both, apart, one);
     }
   }
 

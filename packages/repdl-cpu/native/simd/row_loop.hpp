@@ -1,10 +1,10 @@
 // Loops over the elements of a row, a Vec at a time, and the contract's sums along them:
 //
 //   row_loop(n, body)              body(i, part) for elements i, i + Vec::width, ...
-//   row_loop(n, first, both, body)
-//                                  both(i, first(i)) for two Vecs from i on, and where that is false body for each,
-//                                  later. The first stage of two Vecs is computed beside the second of those before:
-//                                  a processor looks ahead so far only.
+//   row_loop(n, first, both, apart, body)
+//                                  both(i, first(i)) for two Vecs from i on, body for the rest; apart(at, count),
+//                                  later, for the places i where both was false. The first stage of two Vecs is
+//                                  computed beside the second of those before: a processor looks ahead so far only.
 //   sum_each(n, contract, f)    the contract's sum of f(i, part) over a row, lanes in registers
 //   sums_each<K>(...)           K such sums in one pass
 //
@@ -44,8 +44,8 @@ void row_loop(std::int64_t n, const Body& given) {
   if (i < n) body(i, Part{static_cast<int>(n - i)});
 }
 
-template <class First, class Both, class Body>
-void row_loop(std::int64_t n, const First& given_first, const Both& given_both, const Body& body) {
+template <class First, class Both, class Apart, class Body>
+void row_loop(std::int64_t n, const First& given_first, const Both& given_both, const Apart& apart, const Body& body) {
   const First first = given_first;
   const Both both = given_both;
   constexpr int W = Vec::width;
@@ -54,11 +54,6 @@ void row_loop(std::int64_t n, const First& given_first, const Both& given_both, 
   constexpr int most = 64;
   std::int64_t left[most];
   int count = 0;
-  const auto apart = [&]() __attribute__((noinline, cold)) {
-    for (int k = 0; k < count; ++k)
-      for (const std::int64_t j : {left[k], left[k] + W}) body(j, Whole{});
-    count = 0;
-  };
   auto state = pairs == 0 ? decltype(first(0))() : first(0);
   for (std::int64_t i = 0; i < pairs; i += 2 * W) {
     const auto next = i + 2 * W < pairs ? first(i + 2 * W) : state;
@@ -66,9 +61,11 @@ void row_loop(std::int64_t n, const First& given_first, const Both& given_both, 
     state = next;
     if (__builtin_expect(decided, 1)) continue;
     left[count++] = i;
-    if (count == most) apart();
+    if (count < most) continue;
+    apart(left, count);
+    count = 0;
   }
-  if (count != 0) apart();
+  if (count != 0) apart(left, count);
   row_loop(n - pairs, [&](std::int64_t i, auto part) { body(pairs + i, part); });
 }
 

@@ -19,6 +19,7 @@ inline Mask operator!(Mask a) { return {static_cast<__mmask16>(~a.m)}; }
 inline bool any(Mask a) { return a.m != 0; }
 inline Mask everywhere() { return {0xffff}; }
 inline bool all(Mask a) { return a.m == 0xffff; }
+inline unsigned lanes_of(Mask a) { return a.m; }
 inline Mask operator<(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
 inline Mask operator==(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
 inline Mask sign(Vec a) { return {_mm512_movepi32_mask(_mm512_castps_si512(a.v))}; }
@@ -52,6 +53,7 @@ inline Mask operator!(Mask a) { return {_mm256_xor_ps(a.m, _mm256_castsi256_ps(_
 inline Mask everywhere() { return {_mm256_castsi256_ps(_mm256_set1_epi32(-1))}; }
 inline bool any(Mask a) { return _mm256_movemask_ps(a.m) != 0; }
 inline bool all(Mask a) { return _mm256_movemask_ps(a.m) == 0xff; }
+inline unsigned lanes_of(Mask a) { return static_cast<unsigned>(_mm256_movemask_ps(a.m)); }
 inline Mask operator<(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)}; }
 inline Mask operator==(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ)}; }
 inline Mask sign(Vec a) { return {a.v}; }  // all that instructions read of a Mask is the sign
