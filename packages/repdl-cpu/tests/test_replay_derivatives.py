@@ -11,6 +11,7 @@ import torch
 
 from repdl import ops, registry, replay
 from repdl.kit import kit
+from repdl.testing import uniform
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits
 from repdl.testing.replaying import is_replayed
@@ -117,6 +118,26 @@ def test_replay__derivatives_are_recorded() -> None:
             output = function(*args)
             output.backward(torch.ones(output.shape))
         assert output.grad_fn.shared.derivative.recordings == 1, name
+
+
+def test_replay__op_with_all_its_outputs() -> None:
+    """A call that returns what the op does, several tensors: forward and backward are recorded, with those bits."""
+    layer = registry.functions.lstm_layer
+    shapes = (5, 16), (2, 4), (2, 4), (16, 4), (16,)
+
+    def run(call: Callable[..., Any]) -> tuple[list[torch.Tensor], Any]:
+        args = [uniform(i, *shape).requires_grad_() for i, shape in enumerate(shapes)]
+        output = call(*args, None, [2, 2, 1], False, True, "v1")
+        grads = [uniform(9 + i, *o.shape) for i, o in enumerate(output[:3])]
+        return [*output, *torch.autograd.grad(output[:3], args, grads)], output[0].grad_fn
+
+    before = layer.recordings
+    expected, _ = run(layer.__wrapped__)
+    for _ in range(5):
+        found, node = run(layer)
+        assert_same_bits(found, expected)
+    assert layer.recordings == before + 1
+    assert node.shared.derivative.recordings == 1
 
 
 def test_replay__reshaped_operands_have_their_derivative() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import is_
 from typing import Any
 
 import torch
@@ -150,7 +151,8 @@ class Tape:
         template = as_template(sources, tensors, self.constants)
         outputs = list(output) if isinstance(output, tuple) else [output]
         item = next((i for i, o in enumerate(outputs) if o is result or is_reshaped(result, o)), None)
-        if template is None or (item is None and output is not result):
+        whole = len(outputs) == len(result) and all(map(is_, outputs, result)) if type(result) is tuple else False
+        if template is None or (item is None and not whole):
             return None
         if item is not None:
             outputs[item] = result
