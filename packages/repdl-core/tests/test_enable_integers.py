@@ -12,6 +12,7 @@ from enabling import same, torchs_own_afterwards, values
 import repdl
 from repdl import ops
 from repdl.errors import UnsupportedError
+from repdl.overrides import conversions, refusal
 
 __all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
@@ -85,6 +86,59 @@ def test_enable__conversions_to_integers_are_defined(dtype: torch.dtype) -> None
     with repdl.enabled():
         assert torch.equal(x.to(dtype), expected)
         assert torch.equal(torch.empty(7, dtype=dtype).copy_(x), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("made", [torch.int32, torch.int64])
+def test_enable__conversions_to_integers_that_hold_all(
+    dtype: torch.dtype, made: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By torch's kernel, as soon as C has seen that it is so; of one number too large or NaN by what we define."""
+    calls: list[torch.Tensor] = []
+    monkeypatch.setattr(conversions, "_integers", lambda value, made: calls.append(value) or value)
+    bound = 2.0 ** (torch.iinfo(made).bits - 1)
+    held = torch.tensor([[1.5, -2.7, -0.0], [bound - bound / 2**20, 2.0**-140, bound / 2**20 - bound]]).to(dtype)
+    with repdl.enabled():
+        for x in (held, held[:1], held[0, 0], held[:0], held[:, 1:2]):
+            assert not calls
+            expected = [int(n) for n in x.flatten().tolist()]
+            assert x.to(made).flatten().tolist() == expected
+            assert torch.empty_like(x, dtype=made).copy_(x).flatten().tolist() == expected
+            if not x.is_contiguous() or x.numel() == 0:
+                assert calls  # the values are looked at in Python
+                calls.clear()
+        for wrong in (bound, -bound, float("nan"), float("inf")):
+            calls.clear()
+            torch.cat((held[0], torch.tensor([wrong], dtype=dtype))).to(made)
+            assert calls, wrong
+
+
+def test_enable__whole_numbers_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the dtype or the memory of the results says that they are integers too."""
+    monkeypatch.setattr(refusal, "judge", lambda *args: pytest.fail(f"judged {args}"))
+    with repdl.enabled():
+        assert torch.arange(7, dtype=torch.int32, device="cpu").tolist() == [*range(7)]
+        assert torch.arange(2, 17, 5, out=torch.empty(3, dtype=torch.int64)).tolist() == [2, 7, 12]
+        with pytest.raises(pytest.fail.Exception):
+            torch.arange(0, 1, 0.25)
+        with pytest.raises(pytest.fail.Exception):
+            torch.arange(0, 97, dtype=torch.float32)
+
+
+def test_enable__integers_times_a_number() -> None:
+    """The number has the dtype that torch gives it, whatever it had before."""
+    for i in (torch.arange(3), torch.arange(3, dtype=torch.int32), torch.tensor([True, False]), torch.tensor(3)):
+        for number in (2, -1, 2, 300):
+            expected = i * number, i + number, i.long() - number
+            with repdl.enabled():
+                found = i * number, i + number, i.long() - number
+            for a, b in zip(found, expected):
+                assert a.dtype is b.dtype and torch.equal(a, b)
+    with repdl.enabled():
+        made = torch.func.vmap(lambda x: x * 2)(torch.arange(3))
+        product = torch.arange(3) * 2
+        product.add_(1)
+        assert (torch.arange(3) * 2).tolist() == made.tolist() == [0, 2, 4]
 
 
 @pytest.mark.parametrize("name", ["sum", "nansum", "prod", "cumsum", "cumprod"])

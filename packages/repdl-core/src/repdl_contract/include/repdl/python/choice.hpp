@@ -46,9 +46,12 @@ inline bool has_floating(PyObject* const* given, Py_ssize_t count, PyObject*) {
 }
 
 // Whether an object is a plain tensor of integers or booleans, a whole number or some in a list, the dtype of such, or
-// says how to compute with them.
+// says how to compute with them, or where.
 inline bool is_whole(PyObject* object) {
   DType dtype;
+  const TorchState& state = TorchState::get();
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  if (type == state.device || type == state.layout) return true;
   if (PyLong_Check(object) || object == Py_None || PyUnicode_Check(object)) return true;
   if (Py_TYPE(object) == Torch::get().dtype_type)
     return std::any_of(Torch::get().known.begin(), Torch::get().known.end(),
@@ -66,6 +69,38 @@ inline bool are_whole(PyObject* const* given, Py_ssize_t count, PyObject* names)
   return std::all_of(given, given + count + (names == nullptr ? 0 : PyTuple_GET_SIZE(names)), is_whole);
 }
 
+// (keyset, ...): the same, and so are the results, whose dtype or memory is given.
+inline bool are_whole_with_results(PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  if (count == 0 || names == nullptr || !are_whole(given + 1, count - 1, names)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
+    for (const char* name : {"dtype", "out"})
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), name) == 0) return given[count + i] != Py_None;
+  return false;
+}
+
+// Whether an integer of that many bits holds all numbers of a row-major tensor on the host, without their fractions.
+template <class T>
+bool are_held(const DLTensor& tensor, int bits) {
+  if (tensor.data == nullptr) return false;
+  std::int64_t count = 1;
+  for (int d = tensor.dims - 1; d >= 0; count *= tensor.size[d--])
+    if (tensor.size[d] != 1 && tensor.stride[d] != count) return false;
+  const auto* value = reinterpret_cast<const T*>(static_cast<std::byte*>(tensor.data) + tensor.byte_offset);
+  const T limit = std::ldexp(T{1}, bits - 1);
+  bool held = true;
+  for (std::int64_t i = 0; i < count; ++i) held &= std::fabs(value[i]) < limit;  // not NaN
+  return held;
+}
+
+// Whether integers of 32 or 64 bits are made of numbers all of which they hold.
+inline bool makes_integers(PyObject* source, DType from, DType to) {
+  DLTensor tensor;
+  if ((to != DType::int32 && to != DType::int64) || (from != DType::float32 && from != DType::float64)) return false;
+  if (Torch::get().exchange->tensor_from_object(source, &tensor) != 0 || tensor.device_type != dlpack_cpu) return false;
+  const int bits = to == DType::int32 ? 32 : 64;
+  return from == DType::float32 ? are_held<float>(tensor, bits) : are_held<double>(tensor, bits);
+}
+
 // Whether torch makes each number of one dtype one of the other with the same bits everywhere: not of NaN a half, nor a
 // float32 of NaN of 16 bits.
 inline bool converts(DType from, DType to) {
@@ -76,7 +111,8 @@ inline bool converts(DType from, DType to) {
 // (keyset, target, source, ...)
 inline bool copies_plainly(PyObject* const* given, Py_ssize_t count, PyObject*) {
   DType from, to;
-  return count >= 3 && has_dtype(given[1], to) && has_dtype(given[2], from) && converts(from, to);
+  return count >= 3 && has_dtype(given[1], to) && has_dtype(given[2], from) &&
+         (converts(from, to) || makes_integers(given[2], from, to));
 }
 
 // (keyset, source, dtype=..., ...)
@@ -86,7 +122,7 @@ inline bool converts_plainly(PyObject* const* given, Py_ssize_t count, PyObject*
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
     if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "dtype") == 0)
       for (const auto& [object, to] : Torch::get().known)
-        if (object == given[count + i]) return converts(from, to);
+        if (object == given[count + i]) return converts(from, to) || makes_integers(given[1], from, to);
   return false;
 }
 
@@ -108,6 +144,7 @@ inline PyObject* new_choice(PyTypeObject* type, PyObject* arguments, PyObject*) 
   Test test = nullptr;
   for (auto [known, candidate] : {std::pair{"floating", has_floating},
                                   {"whole", are_whole},
+                                  {"whole with results", are_whole_with_results},
                                   {"copy", copies_plainly},
                                   {"conversion", converts_plainly}})
     if (std::string_view(name) == known) test = candidate;
