@@ -90,27 +90,30 @@ def test_enable__conversions_to_integers_are_defined(dtype: torch.dtype) -> None
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("made", [torch.int32, torch.int64])
-def test_enable__conversions_to_integers_that_hold_all(
+def test_enable__conversions_to_integers_in_c(
     dtype: torch.dtype, made: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By torch's kernel, as soon as C has seen that it is so; of one number too large or NaN by what we define."""
-    calls: list[torch.Tensor] = []
-    monkeypatch.setattr(conversions, "_integers", lambda value, made: calls.append(value) or value)
-    bound = 2.0 ** (torch.iinfo(made).bits - 1)
-    held = torch.tensor([[1.5, -2.7, -0.0], [bound - bound / 2**20, 2.0**-140, bound / 2**20 - bound]]).to(dtype)
+    """Of row-major numbers by torch's kernel, and where that leaves the result to the processor, by what we define."""
+    bound, low = 2.0 ** (torch.iinfo(made).bits - 1), torch.iinfo(made).min
+    near = bound - bound / 2**20
+    numbers = [1.5, -2.7, -0.0, near, 2.0**-140, -near, bound, -bound, 2 * bound, torch.nan, -torch.inf, torch.inf]
+    whole = torch.tensor(numbers, dtype=torch.float64).to(dtype).view(3, 4)
+    expected = torch.tensor([*(int(n) for n in whole.flatten()[:6].tolist()), *[low] * 6], dtype=made).view(3, 4)
     with repdl.enabled():
-        for x in (held, held[:1], held[0, 0], held[:0], held[:, 1:2]):
-            assert not calls
-            expected = [int(n) for n in x.flatten().tolist()]
-            assert x.to(made).flatten().tolist() == expected
-            assert torch.empty_like(x, dtype=made).copy_(x).flatten().tolist() == expected
-            if not x.is_contiguous() or x.numel() == 0:
-                assert calls  # the values are looked at in Python
-                calls.clear()
-        for wrong in (bound, -bound, float("nan"), float("inf")):
-            calls.clear()
-            torch.cat((held[0], torch.tensor([wrong], dtype=dtype))).to(made)
-            assert calls, wrong
+        for part in (slice(None), slice(1), 0, (0, 0), (slice(None), slice(1, 2))):  # the last one by Python
+            found = [whole[part].to(made), torch.empty_like(whole[part], dtype=made).copy_(whole[part])]
+            assert all(torch.equal(f, expected[part]) for f in found)
+        wide = torch.empty(2, 3, 4, dtype=made).copy_(whole)  # to more places than there are numbers
+        assert all(torch.equal(part, expected) for part in wide)
+        turned = torch.empty(4, 3, dtype=made).t().copy_(whole)
+        assert torch.equal(turned, expected)
+        over = whole.clone()
+        if dtype.itemsize == made.itemsize:
+            assert torch.equal(over.view(made).copy_(over), expected)
+        monkeypatch.setattr(conversions, "_integers", lambda value, made: pytest.fail("in Python"))
+        for given in (whole, whole[:1], whole[0, 0]):
+            given.to(made)
+            torch.empty_like(given, dtype=made).copy_(given)
 
 
 def test_enable__whole_numbers_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
