@@ -12,6 +12,7 @@ from enabling import same, torchs_own_afterwards, values
 import repdl
 from repdl import ops
 from repdl.errors import UnsupportedError
+from repdl.overrides import conversions, refusal
 
 __all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
@@ -85,6 +86,62 @@ def test_enable__conversions_to_integers_are_defined(dtype: torch.dtype) -> None
     with repdl.enabled():
         assert torch.equal(x.to(dtype), expected)
         assert torch.equal(torch.empty(7, dtype=dtype).copy_(x), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("made", [torch.int32, torch.int64])
+def test_enable__conversions_to_integers_in_c(
+    dtype: torch.dtype, made: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of row-major numbers by torch's kernel, and where that leaves the result to the processor, by what we define."""
+    bound, low = 2.0 ** (torch.iinfo(made).bits - 1), torch.iinfo(made).min
+    near = bound - bound / 2**20
+    numbers = [1.5, -2.7, -0.0, near, 2.0**-140, -near, bound, -bound, 2 * bound, torch.nan, -torch.inf, torch.inf]
+    whole = torch.tensor(numbers, dtype=torch.float64).to(dtype).view(3, 4)
+    expected = torch.tensor([*(int(n) for n in whole.flatten()[:6].tolist()), *[low] * 6], dtype=made).view(3, 4)
+    with repdl.enabled():
+        for part in (slice(None), slice(1), 0, (0, 0), (slice(None), slice(1, 2))):  # the last one by Python
+            found = [whole[part].to(made), torch.empty_like(whole[part], dtype=made).copy_(whole[part])]
+            assert all(torch.equal(f, expected[part]) for f in found)
+        wide = torch.empty(2, 3, 4, dtype=made).copy_(whole)  # to more places than there are numbers
+        assert all(torch.equal(part, expected) for part in wide)
+        turned = torch.empty(4, 3, dtype=made).t().copy_(whole)
+        assert torch.equal(turned, expected)
+        over = whole.clone()
+        if dtype.itemsize == made.itemsize:
+            assert torch.equal(over.view(made).copy_(over), expected)
+        monkeypatch.setattr(conversions, "_integers", lambda value, made: pytest.fail("in Python"))
+        for given in (whole, whole[:1], whole[0, 0]):
+            given.to(made)
+            torch.empty_like(given, dtype=made).copy_(given)
+
+
+def test_enable__whole_numbers_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the dtype or the memory of the results says that they are integers too."""
+    monkeypatch.setattr(refusal, "judge", lambda *args: pytest.fail(f"judged {args}"))
+    with repdl.enabled():
+        assert torch.arange(7, dtype=torch.int32, device="cpu").tolist() == [*range(7)]
+        assert torch.arange(2, 17, 5, out=torch.empty(3, dtype=torch.int64)).tolist() == [2, 7, 12]
+        with pytest.raises(pytest.fail.Exception):
+            torch.arange(0, 1, 0.25)
+        with pytest.raises(pytest.fail.Exception):
+            torch.arange(0, 97, dtype=torch.float32)
+
+
+def test_enable__integers_times_a_number() -> None:
+    """The number has the dtype that torch gives it, whatever it had before."""
+    for i in (torch.arange(3), torch.arange(3, dtype=torch.int32), torch.tensor([True, False]), torch.tensor(3)):
+        for number in (2, -1, 2, 300):
+            expected = i * number, i + number, i.long() - number
+            with repdl.enabled():
+                found = i * number, i + number, i.long() - number
+            for a, b in zip(found, expected):
+                assert a.dtype is b.dtype and torch.equal(a, b)
+    with repdl.enabled():
+        made = torch.func.vmap(lambda x: x * 2)(torch.arange(3))
+        product = torch.arange(3) * 2
+        product.add_(1)
+        assert (torch.arange(3) * 2).tolist() == made.tolist() == [0, 2, 4]
 
 
 @pytest.mark.parametrize("name", ["sum", "nansum", "prod", "cumsum", "cumprod"])

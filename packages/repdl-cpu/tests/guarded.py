@@ -101,10 +101,17 @@ def steps(op: str) -> Iterator[tuple[Any, ...]]:
 
 def layers(op: str) -> Iterator[tuple[Any, ...]]:
     """The weight in place and packed; states that are projected to one column more."""
-    gates = {"lstm_layer": 4, "gru_layer": 3, "rnn_layer": 1}[op]
+    gates = {"gru_layer": 3, "rnn_layer": 1}.get(op, 4)
     for n, sizes in product(FEW, ([1], [2] * 5, [5, 5, 1, 1, 1])):
         x, bias, options = uniform(1, sum(sizes), gates * n), uniform(5, gates * n), [sizes, n % 2 == 0]
-        if op == "lstm_layer":
+        if op == "lstm_layer_backward":
+            rows, batch = sum(sizes), sizes[0]
+            given = (uniform(i, count, n + 1) for i, count in ((6, rows), (7, batch), (8, batch), (9, rows)))
+            grad, grad_hidden, hidden, output = given
+            grad_cell, cell, weight = uniform(10, batch, n), uniform(11, batch, n), uniform(4, 4 * n, n + 1)
+            saved = uniform(13, n + 1, n), output, uniform(14, rows, n), x
+            yield grad, grad_hidden, grad_cell, hidden, cell, weight, *saved, *options
+        elif op == "lstm_layer":
             states = uniform(2, sizes[0], n + 1), uniform(3, sizes[0], n)
             yield x, *states, uniform(4, gates * n, n + 1), bias, uniform(6, n + 1, n), *options, True
         else:
@@ -142,7 +149,7 @@ AWKWARD: dict[str, Callable[[], Iterator[tuple[Any, ...]]]] = {
     "pow": rows(0.7),
     "cast": rows(torch.bfloat16),
     "max_pool2d": pools,
-    **{op: lambda op=op: layers(op) for op in ("lstm_layer", "gru_layer", "rnn_layer")},
+    **{op: lambda op=op: layers(op) for op in ("lstm_layer", "lstm_layer_backward", "gru_layer", "rnn_layer")},
 }  # fmt: skip
 
 

@@ -29,7 +29,7 @@ BEST = repdl_cpu.get_isa()
 CONVOLUTIONS = ["conv2d", "conv2d_grad_input", "conv2d_grad_weight", "micro_kernel"]
 UNITS = {
     "matmul": ["matmul", "micro_kernel"], "conv2d": CONVOLUTIONS, "double": ["gemm_double"], "norm_double": ["norm_double"],
-    "attention": ["attention", "attention_backward", "micro_kernel"], "recurrent": ["recurrent", "matmul", "micro_kernel"],
+    "attention": ["attention", "attention_backward", "micro_kernel"], "recurrent": ["recurrent", "recurrent_backward", "matmul", "micro_kernel"],
     "interpolate": ["nearest", "resample"],
     "random": ["draw", "normal", "permutation", "poisson"], "elementwise": ["pointwise"], "activation": ["pointwise"], "adam_step": ["step"], "sgd_step": ["step"],
 }  # fmt: skip
@@ -79,6 +79,7 @@ ENVIRONMENT = "test_environment.py -k first_call"
 TEAM = "test_pool.py -k on_a_team"
 DRAWS = "test_draws.py -k threads"
 LAYERS = "test_recurrent.py -k threads and {best}"
+BACKWARD = "test_parity.py -k TestCpu and lstm_layer_backward__"
 RESIZED = "test_parity.py -k TestCpu and (nearest_ or resample_)"
 
 BUGS = {
@@ -351,8 +352,14 @@ BUGS = {
         "recurrent", "test_parity.py -k TestCpu and lstm_layer__",
     ),
     "layer_relu_of_minus_zero": Bug("recurrent/recurrent.cpp", {"select(sum < zero, zero, sum)": "select(zero < sum, sum, zero)"}, "recurrent", TILES),
-    "layer_groups_begin_at_the_first_row": Bug("recurrent/recurrent.cpp", {"begin / blocks * group; row < limit": "0; row < limit"}, "recurrent", LAYERS),
+    "layer_groups_begin_at_the_first_row": Bug("recurrent/step_parts.hpp", {"begin / blocks * group; row < limit": "0; row < limit"}, "recurrent", LAYERS),
     "layer_projects_to_the_first_rows": Bug("recurrent/recurrent.cpp", {"to.data + (part.row + r) * width_": "to.data + r * width_"}, "recurrent", LAYERS),
+    "layer_backward_forgets_who_joined": Bug("recurrent/recurrent_backward.cpp", {"size(layer_.reverse ? t + 1 : t - 1)": "size(layer_.reverse ? t : t - 1)"}, "recurrent", BACKWARD),
+    "layer_backward_cell_of_the_step": Bug("recurrent/recurrent_backward.cpp", {"rows.before(r, cells_, cell_) + element": "at(cells_)"}, "recurrent", BACKWARD),
+    "layer_backward_projects_of_the_first_rows": Bug(
+        "recurrent/recurrent_backward.cpp", {"from + part.row * product.terms()": "from"}, "recurrent", LAYERS,
+    ),
+    "layer_backward_elements_from_the_first": Bug("recurrent/recurrent_backward.cpp", {"element = begin % size_;": "element = begin % size_ % 256;"}, "recurrent", LAYERS),
     "attention_keeps_a_minus_zero": Bug("attention/attention.cpp", {"if (!has_minus_zero(out, count * columns)) return;": "return;"}, "attention"),
     "attention_leaves_out_infinities": Bug("attention/attention.cpp", {"options.causal && std::isfinite(value_.largest())": "options.causal"}, "attention"),
     "attention_sees_a_key_too_few": Bug("attention/weights.hpp", {"return r % length + rows > length ? seen(length - 1)": "return r % length + rows > length + 1 ? seen(length - 1)"}, "attention"),

@@ -22,6 +22,8 @@ from repdl.tape import Tape
 from repdl.testing import assert_same_bits, uniform
 
 GATES = {"lstm_layer": 4, "gru_layer": 3, "rnn_layer": 1}
+BACKWARD = "lstm_layer_backward"
+KERNELS = *GATES, BACKWARD
 LARGE = [
     ([1] * 5, 256),  # threads share the elements of one row
     ([3, 3, 2, 1, 1], 300),
@@ -36,7 +38,13 @@ LARGE = [
 def arguments(
     op: str, sizes: Sequence[int], size: int, reverse: bool = True, width: int | None = None
 ) -> tuple[Any, ...]:
-    """Those of a layer, of an LSTM with states of `width`."""
+    """Those of a layer, of an LSTM with states of `width`, or of its derivative, of which any gates and cells do."""
+    if op == BACKWARD:
+        gates, hidden, cell, weight, _, projection, *options = arguments("lstm_layer", sizes, size, reverse, width)
+        like = torch.empty(len(gates), hidden.shape[1])
+        grads = (uniform(7 + i, *t.shape) for i, t in enumerate((like, hidden, cell)))
+        saved = uniform(10, *like.shape), uniform(11, len(gates), size), gates
+        return *grads, hidden, cell, weight, projection, *saved, *options[:2], options[-1]
     gates, is_lstm, width = GATES[op], op == "lstm_layer", width or size
     x, hidden = uniform(1, sum(sizes), gates * size, scale=2.0), uniform(2, sizes[0], width)
     weights = uniform(4, gates * size, width, scale=2.0**-2), uniform(5, gates * size)
@@ -69,8 +77,8 @@ def kernels(call: Any) -> list[str]:
 def test_recurrent__threads_and_large_weights(isa: str) -> None:
     before = repdl.config.state.threads
     for sizes, size in LARGE if isa == repdl_cpu.get_isa() else LARGE[:5]:
-        for op, width in (*((op, size) for op in GATES), ("lstm_layer", 8)):
-            args = arguments(op, sizes, size, width=width)
+        for op, width in (*((op, size) for op in KERNELS), ("lstm_layer", 8), (BACKWARD, 8)):
+            args = arguments(op, sizes, size, op != BACKWARD or len(sizes) % 2 == 0, width)
             repdl.set_num_threads(1)
             try:
                 with repdl_cpu.use_isa(isa):
@@ -100,7 +108,7 @@ def test_recurrent__a_sequence_does_not_depend_on_the_others(op: str) -> None:
         assert_same_bits(alone[1][0], whole[1][sequence], f"last of sequence {sequence}")
 
 
-@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("op", KERNELS)
 @pytest.mark.parametrize("steps", [1, 6])
 def test_recurrent__strides(op: str, steps: int) -> None:
     """Of every argument: columns apart, expanded, and the half of a wider matrix, as of two directions."""
@@ -121,19 +129,23 @@ def test_recurrent__projection_of_no_columns() -> None:
     args = list(arguments("lstm_layer", [2] * 6, 5))
     args[1], args[3], args[5] = uniform(2, 2, 0), uniform(4, 20, 0), uniform(6, 0, 5)
     assert_same_bits(kernel("lstm_layer", args), formula("lstm_layer", args))
-    for op in GATES:
+    args = list(arguments(BACKWARD, [2] * 6, 5))
+    args[0], args[1], args[3], args[5] = uniform(1, 12, 0), uniform(2, 2, 0), uniform(3, 2, 0), uniform(4, 20, 0)
+    args[6], args[7] = uniform(6, 0, 5), uniform(7, 12, 0)
+    assert_same_bits(kernel(BACKWARD, args), formula(BACKWARD, args))
+    for op in KERNELS:
         args = list(arguments(op, [2] * 6, 0))
         assert_same_bits(kernel(op, args), formula(op, args))
 
 
-@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("op", KERNELS)
 def test_recurrent__one_kernel_a_call(op: str) -> None:
     args = arguments(op, [3, 2, 2, 1, 1, 1], 19)
     call = OPS[op].overload
     assert kernels(lambda: call(*args)) == [op]
 
 
-@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("op", KERNELS)
 def test_recurrent__halves_are_rounded_after_each_op(op: str) -> None:
     """By the formula: the kernel would round once."""
     args = arguments(op, [3, 2, 2, 1, 1, 1], 19)

@@ -11,6 +11,7 @@ import torch
 
 from repdl import ops, registry, replay
 from repdl.kit import kit
+from repdl.testing import uniform
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits
 from repdl.testing.replaying import is_replayed
@@ -52,6 +53,7 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "layer_norm": (ops.layer_norm, lambda: (x(4, 8), [8], x(8), x(8))),
     "conv2d": (ops.conv2d, lambda: (x(2, 3, 8, 8), x(4, 3, 3, 3), x(4))),
     "max_pool2d": (ops.max_pool2d, lambda: (x(2, 3, 8, 8), 2)),
+    "mean of a dimension": (ops.mean, lambda: (x(4, 6), 1, True)),
     "lerp": (ops.lerp, lambda: (x(4), x(4), 0.3)),
     "pow": (ops.pow, lambda: (x(4), 3)),
 }
@@ -110,6 +112,7 @@ def test_replay__derivatives_are_recorded() -> None:
         "layer_norm",
         "conv2d",
         "attention of groups",
+        "mean of a dimension",
     ):
         function, make = CALLS[name]
         args = [a.requires_grad_() if isinstance(a, torch.Tensor) else a for a in make()]
@@ -117,6 +120,61 @@ def test_replay__derivatives_are_recorded() -> None:
             output = function(*args)
             output.backward(torch.ones(output.shape))
         assert output.grad_fn.shared.derivative.recordings == 1, name
+
+
+def test_replay__expanded_results() -> None:
+    """A mean's gradient lies as it does without a recording, one element for all that were summed."""
+    input = x(4, 6, 5).requires_grad_()
+    for _ in range(5):
+        (grad,) = torch.autograd.grad(ops.mean(input, 2, True), input, x(4, 6, 1))
+        assert grad.shape == (4, 6, 5) and grad.stride() == (6, 1, 0)
+
+
+def test_replay__checks_see_tensors_as_the_call_does() -> None:
+    """Values that a call looks at in another shape: they are looked at again, and errors are those of the call."""
+    rows = replay.replayed(
+        lambda values, index: registry.functions.index_sum(values.reshape(-1, 2), index.reshape(-1), 4, "v1")
+    )
+    values, index = x(2, 3, 2), torch.tensor([[0, 3, 1], [3, 3, 0]])
+    expected = rows.__wrapped__(values, index)
+    for _ in range(4):
+        assert_same_bits(rows(values, index), expected)
+    assert rows.recordings == 1
+    for wrong in (4, -1):
+        with pytest.raises(IndexError, match=rf"index\[4\] is {wrong}, expected 0 to 3"):
+            rows(values, torch.tensor([[0, 3, 1], [3, wrong, 0]]))
+    assert_same_bits(rows(values, index), expected)
+
+
+def test_replay__derivative_of_a_table() -> None:
+    """Of indices in several dimensions, which its sum sees as a list."""
+    index, weight = torch.tensor([[1, 4, 1], [1, 0, 2]]), x(5, 3).requires_grad_()
+    grad = x(2, 3, 3)
+    for _ in range(5):
+        output = ops.embedding(index, weight)
+        (found,) = torch.autograd.grad(output, weight, grad)
+        assert_same_bits(found, registry.functions.index_sum(grad.view(6, 3), index.view(6), 5, "v1"))
+    assert output.grad_fn.shared.derivative.recordings == 1
+
+
+def test_replay__op_with_all_its_outputs() -> None:
+    """A call that returns what the op does, several tensors: forward and backward are recorded, with those bits."""
+    layer = registry.functions.lstm_layer
+    shapes = (5, 16), (2, 4), (2, 4), (16, 4), (16,)
+
+    def run(call: Callable[..., Any]) -> tuple[list[torch.Tensor], Any]:
+        args = [uniform(i, *shape).requires_grad_() for i, shape in enumerate(shapes)]
+        output = call(*args, None, [2, 2, 1], False, True, "v1")
+        grads = [uniform(9 + i, *o.shape) for i, o in enumerate(output[:3])]
+        return [*output, *torch.autograd.grad(output[:3], args, grads)], output[0].grad_fn
+
+    before = layer.recordings
+    expected, _ = run(layer.__wrapped__)
+    for _ in range(5):
+        found, node = run(layer)
+        assert_same_bits(found, expected)
+    assert layer.recordings == before + 1
+    assert node.shared.derivative.recordings == 1
 
 
 def test_replay__reshaped_operands_have_their_derivative() -> None:
@@ -153,7 +211,7 @@ def test_replay__no_derivative_of_a_view_is_left_out() -> None:
     detached = replay.replayed(lambda input, other: ops.add(input.detach().view(2, 8), other))
     for function, *others in ((before,), (after,), (detached, x(2, 8).requires_grad_())):
         for _ in range(4):
-            input = x(2, 2, 4).requires_grad_()
+            input = x(2, 2, 4).abs().requires_grad_()
             function(input, *others).sum().backward()
             assert input.grad is None if others else bool((input.grad == -1).all())
 

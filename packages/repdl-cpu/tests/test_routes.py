@@ -235,9 +235,19 @@ def layer(
     return *args, sizes, reverse, ("tanh" if width % 3 else "relu") if op == "rnn_layer" else saves, contract
 
 
+def layer_backward(kind: str, sizes: list[int], size: int, width: int, reverse: bool, contract: str) -> tuple[Any, ...]:
+    """The arguments of the derivative of an LSTM's layer; any gates and cells do."""
+    gates, hidden, cell, weight, _, projection, *options = layer(
+        "lstm_layer", kind, sizes, size, width, reverse, contract
+    )
+    grads = uniform(7, len(gates), width), uniform(8, sizes[0], width), uniform(9, sizes[0], size)
+    saved = uniform(10, len(gates), width), uniform(11, len(gates), size), gates
+    return *grads, hidden, cell, weight, projection, *saved, *options[:2], contract
+
+
 def check_layer(op: str, *given: Any) -> None:
     """The kernel of a layer against its formula, step by step on the kernels of this file's other tests."""
-    args = layer(op, *given)
+    args = layer_backward(*given) if op == "lstm_layer_backward" else layer(op, *given)
     assert_same_bits(on("cpu", op, *args), BACKENDS.formulas[op](*args), f"{op} {given}")
 
 
@@ -247,6 +257,8 @@ def layers(kind: str, contract: str, width: int) -> None:
             for op in LAYERS:
                 check_layer(op, kind, sizes, size, size, (n + m) % 2 == 0, contract, m % 3 > 0)
             check_layer("lstm_layer", kind, sizes, size, size + 2, (n + m) % 2 == 1, contract)
+            for states in (size, size + 2):
+                check_layer("lstm_layer_backward", kind, sizes, size, states, (n + m) % 2 == 1, contract)
 
 
 # ---- Gradients of weights: columns in registers, runs of pixels in place, packed; split k

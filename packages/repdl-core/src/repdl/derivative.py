@@ -239,6 +239,8 @@ def of_formula(
             if wanted[i]:
                 given[i] = value.view_as(value) if again and value.requires_grad else value.detach().requires_grad_()
         outputs = formula(*given)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    outputs, grads = zip(*((output, grad) for output, grad in zip(outputs, grads) if output.requires_grad))
     inputs = [value for value, is_wanted in zip(given, wanted) if is_wanted]
     found = iter(torch.autograd.grad(outputs, inputs, grads, create_graph=again, allow_unused=True))
     return [next(found) if is_wanted else None for is_wanted in wanted]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -69,7 +69,7 @@ def range_of(within: Within | None, tensors: Sequence[torch.Tensor]) -> tuple[in
     if within is None:
         return None
     tensor, low, end, other, first = within
-    index = index_of(tensor, tensors)
+    index = next((i for i, t in enumerate(tensors) if t is tensor or is_reshaped(tensor, t)), -1)
     if index < 0 or not is_on_host(tensor) or tensor.dtype != torch.int64 or not tensor.is_contiguous():
         return None
     return index, tensor.numel(), low, end, other, first
@@ -118,6 +118,22 @@ def as_template(
     if any(index < 0 and isinstance(a, torch.Tensor) and index_of(a, constants) < 0 for index, a in pairs):
         return None
     return tuple((index, None if index >= 0 else a) for index, a in pairs)
+
+
+def as_reshaped(
+    function: Callable[..., Any], arguments: Sequence[Any], tensors: Sequence[torch.Tensor]
+) -> tuple[Callable[..., Any], tuple[tuple[int, Any], ...] | None]:
+    """A function, and its arguments as `as_template` gives them; those that are a tensor in another shape are made of
+    it."""
+    sources = [next((t for t in tensors if is_reshaped(a, t)), a) for a in arguments]
+    shapes = [None if s is a else a.shape for s, a in zip(sources, arguments)]
+    if not any(shapes):
+        return function, as_template(arguments, tensors)
+
+    def reshaping(*given: Any) -> Any:
+        return function(*(g if shape is None else g.reshape(shape) for g, shape in zip(given, shapes)))
+
+    return reshaping, as_template(sources, tensors)
 
 
 def place_of(tensor: torch.Tensor, sources: Sequence[torch.Tensor]) -> tuple[int, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import is_
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from repdl.kit import kit
 from repdl.places import (
     Within,
     alike,
+    as_reshaped,
     as_template,
     device_of,
     extent,
@@ -79,7 +81,7 @@ class Tape:
         given = tensors_of(*(arguments for _, arguments, _, _, _ in self.steps))
         places = {id(t): place_of(t, sources) for t in (*given, *written)}
         checks = tuple(
-            (c, as_template(arguments, tensors), range_of(within, tensors)) for c, arguments, within in self.checks
+            (*as_reshaped(c, arguments, tensors), range_of(within, tensors)) for c, arguments, within in self.checks
         )
         if None in places.values() or any(template is None for _, template, _ in checks):
             return None
@@ -150,7 +152,8 @@ class Tape:
         template = as_template(sources, tensors, self.constants)
         outputs = list(output) if isinstance(output, tuple) else [output]
         item = next((i for i, o in enumerate(outputs) if o is result or is_reshaped(result, o)), None)
-        if template is None or (item is None and output is not result):
+        whole = len(outputs) == len(result) and all(map(is_, outputs, result)) if type(result) is tuple else False
+        if template is None or (item is None and not whole):
             return None
         if item is not None:
             outputs[item] = result
@@ -171,7 +174,7 @@ class Tape:
         for index, result in results.items():
             whole = written[index]
             if result is not whole and not (
-                is_reshaped(result, whole) if differentiates else result.nbytes == whole.nbytes
+                is_reshaped(result, whole) if differentiates else extent(result) == extent(whole)
             ):
                 return None
             fresh[index] = result  # a view of all of it, as which it is allocated

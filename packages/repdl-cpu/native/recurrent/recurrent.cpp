@@ -7,7 +7,7 @@
 // A thread makes the sums of all gates of its elements and what the cell makes of them: after the last thread a step
 // ends, as the next one reads all of h. The states are the last ones of the outputs, from the first step on.
 #include "pointwise/cell_row.hpp"
-#include "recurrent/gate_product.hpp"
+#include "recurrent/step_parts.hpp"
 
 namespace repdl::cpu {
 namespace recurrent {
@@ -30,25 +30,6 @@ struct RnnRelu {
     y[0] = select(sum < zero, zero, sum);
   }
 };
-
-// Rows of elements: value v of element e in row r at data[r * row + v * value + e].
-struct ElementRows {
-  float* data = nullptr;
-  std::int64_t row = 0, value = 0;
-
-  ElementRows from(std::int64_t r) const { return {data ? data + r * row : nullptr, row, value}; }
-};
-
-// Row-major, a copy where columns are strided.
-ElementRows rows_of(const Tensor& tensor, std::int64_t size, const Run& run) {
-  const std::int64_t rows = tensor.size[0], columns = tensor.size[1];
-  if (columns <= 1 || tensor.stride[1] == 1) return {tensor.as<float>(), tensor.stride[0], size};
-  float* copy = run.workspace<float>(rows * columns);
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t c = 0; c < columns; ++c)
-      copy[r * columns + c] = tensor.as<float>()[r * tensor.stride[0] + c * tensor.stride[1]];
-  return {copy, columns, size};
-}
 
 // What an op is called with; what its cell has none of is not given.
 struct Layer {
@@ -84,7 +65,7 @@ class Steps {
     const GateProduct projection(layer_.projection, nullptr, 1, steps_, batch_, layer_.contract.dot_chunk, threads_);
     all([&](std::int64_t first, std::int64_t rows) {
       const ElementRows to = output_.from(first);
-      share(projection, rows, 0, [&](const Part& part, float* scratch) {
+      share(projection, rows, 0, threads_, [&](const Part& part, float* scratch) {
         const GateSums sums =
             projection.multiply(part.rows, unprojected_.data() + part.row * size_, part.block, part.blocks, scratch);
         for (std::int64_t r = 0; r < part.rows; ++r)
@@ -94,11 +75,6 @@ class Steps {
   }
 
  private:
-  // Some rows of a step, and blocks of elements.
-  struct Part {
-    std::int64_t row, rows, block, blocks, element, elements;
-  };
-
   void begin(const ElementRows& given, const ElementRows& state, std::int64_t columns) const {
     for (std::int64_t r = 0; r < batch_; ++r)
       std::copy_n(given.data + r * given.row, columns, state.data + r * state.row);
@@ -121,35 +97,9 @@ class Steps {
   }
 
   void step(std::int64_t first, std::int64_t rows) const {
-    constexpr std::int64_t cell_work = 128;  // an element's, in fused multiply-adds
-    share(product_, rows, cell_work, [&](const Part& part, float* scratch) {
+    share(product_, rows, cell_work, threads_, [&](const Part& part, float* scratch) {
       const float* h = last_hidden_.data + part.row * width_;
       cell(first, part, product_.multiply(part.rows, h, part.block, part.blocks, scratch));
-    });
-  }
-
-  // body(part, memory) for all rows of a step and all elements of a product.
-  template <class Body>
-  void share(const GateProduct& product, std::int64_t rows, std::int64_t element_work, const Body& body) const {
-    constexpr std::int64_t grain = 3 << 17;  // fused multiply-adds worth a thread
-    const std::int64_t blocks = product.blocks(), most = 8 * max_rows;
-    const std::int64_t group = blocks >= threads_ ? std::max<std::int64_t>(rows, 1) : max_rows;
-    const std::int64_t groups = (rows + group - 1) / group;
-    if (groups > 1) REPDL_ROUTE("recurrent: threads share rows");
-    // The weight of a few rows takes as long to be read as many rows take.
-    const std::int64_t work =
-        std::max<std::int64_t>(std::min(rows, group), 4) * product.floats(1, 1) * product.terms() +
-        std::min(rows, group) * product.unit() * element_work;
-    parallel_for(groups * blocks, grain / (work + 1) + 1, threads_, [&](std::int64_t begin, std::int64_t end) {
-      const Scratch<float> scratch(product.floats(std::min(group, most), std::min(blocks, end - begin)));
-      while (begin < end) {
-        const std::int64_t block = begin % blocks, count = std::min(blocks - block, end - begin);
-        const std::int64_t element = block * product.unit(), limit = std::min(rows, (begin / blocks + 1) * group);
-        const std::int64_t elements = std::min(product.size() - element, count * product.unit());
-        for (std::int64_t row = begin / blocks * group; row < limit; row += most)
-          body(Part{row, std::min(most, limit - row), block, count, element, elements}, scratch.data());
-        begin += count;
-      }
     });
   }
 

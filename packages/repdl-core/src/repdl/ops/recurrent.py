@@ -16,6 +16,7 @@ import torch
 
 from repdl import registry
 from repdl.autocast import LOWER
+from repdl.derivative import of_formula
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.cell import gru_gradients, lstm_gradients
@@ -116,10 +117,10 @@ def _product(before: Tensor, weight: Tensor, bias: Tensor | None, contract: str)
 
 
 def _weight_gradients(
-    ctx: Any, index: int, grads: Tensor, before: Sequence[Tensor], contract: str
+    ctx: Any, index: int, grads: Tensor, before: Tensor, contract: str
 ) -> tuple[Tensor | None, Tensor | None]:
     """Of weight and bias, arguments `index` and the next: one product and one sum over all rows."""
-    weight = _ops.matmul(grads, _joined(before), True, False, contract) if ctx.needs_input_grad[index] else None
+    weight = _ops.matmul(grads, before, True, False, contract) if ctx.needs_input_grad[index] else None
     bias = _ops.sum(grads, [0], False, contract) if ctx.needs_input_grad[index + 1] else None
     return weight, bias
 
@@ -189,7 +190,7 @@ def _backward_rnn(ctx: Any, grad: Tensor, grad_last: Tensor) -> Any:
 
     (to_hidden,) = _walk((grad_last,), _order(sizes, not reverse), sizes, step)
     to_input = _joined(to_sums)
-    weights = _weight_gradients(ctx, 2, to_input, _before(output, hidden, sizes, reverse), c)
+    weights = _weight_gradients(ctx, 2, to_input, _joined(_before(output, hidden, sizes, reverse)), c)
     return to_input, to_hidden, *weights, None, None, None, None
 
 
@@ -223,8 +224,8 @@ def _check_lstm(
     reverse: bool,
     saves: bool,
     contract: str,
+    op: str = "lstm_layer",
 ) -> None:
-    op = "lstm_layer"
     size = _check_layer(op, 4, input, hidden, weight, bias, batch_sizes)
     check_dim(op, 2, cell=cell, projection=projection)
     check_size(op, "cell.shape", tuple(cell.shape), (batch_sizes[0], size), "batch_sizes[0], weight.shape[0] / 4")
@@ -274,33 +275,132 @@ def _setup_lstm(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(*tensors, made, cells, gates)
 
 
-def _backward_lstm(ctx: Any, grad: Tensor, grad_hidden: Tensor, grad_cell: Tensor, *_saved: Any) -> Any:
-    *tensors, output, cells, gates = ctx.saved_tensors
-    input, hidden, cell, weight, bias, projection = tensors
-    sizes, reverse, c = ctx.sizes, ctx.reverse, ctx.contract
-    if torch.is_grad_enabled() or not ctx.saves:
-        output, _, _, cells, gates = _lstm(*tensors, sizes, reverse, True, c)  # type: ignore[call-arg]
+def _check_lstm_backward(
+    grad: Tensor,
+    grad_hidden: Tensor,
+    grad_cell: Tensor,
+    hidden: Tensor,
+    cell: Tensor,
+    weight: Tensor,
+    projection: Tensor | None,
+    output: Tensor,
+    cells: Tensor,
+    gates: Tensor,
+    batch_sizes: Sequence[int],
+    reverse: bool,
+    contract: str,
+) -> None:
+    op = "lstm_layer_backward"
+    _check_lstm(gates, hidden, cell, weight, None, projection, batch_sizes, reverse, True, contract, op=op)
+    rows = gates.shape[0]
+    for name, tensor, shape, source in (
+        ("grad", grad, (rows, hidden.shape[1]), "the shape of the output"),
+        ("grad_hidden", grad_hidden, tuple(hidden.shape), "hidden.shape"),
+        ("grad_cell", grad_cell, tuple(cell.shape), "cell.shape"),
+        ("output", output, (rows, hidden.shape[1]), "the rows of gates, hidden.shape[1]"),
+        ("cells", cells, (rows, cell.shape[1]), "the rows of gates, cell.shape[1]"),
+    ):
+        check_size(op, f"{name}.shape", tuple(tensor.shape), shape, source)
+
+
+def _lstm_backward(
+    grad: Tensor,
+    grad_hidden: Tensor,
+    grad_cell: Tensor,
+    hidden: Tensor,
+    cell: Tensor,
+    weight: Tensor,
+    projection: Tensor | None,
+    output: Tensor,
+    cells: Tensor,
+    gates: Tensor,
+    sizes: Sequence[int],
+    reverse: bool,
+    c: str,
+    sums: tuple[Tensor, Tensor | None] | None = None,
+) -> tuple[Tensor, ...]:
+    """The gradients of input, hidden and cell, what each step began with, and with a projection the gradients of its
+    results.
+
+    Args:
+        sums: input and bias, where gates are to be functions of them.
+    """
     before, cells_before = (_before(*of, sizes, reverse) for of in ((output, hidden), (cells, cell)))
-    rows, grads, of_cells, of_gates = (_blocks(t, sizes) for t in (input, grad, cells, gates))
+    grads, of_cells, of_gates = (_blocks(t, sizes) for t in (grad, cells, gates))
+    rows = () if sums is None else _blocks(sums[0], sizes)
     to_sums, to_outputs = (_per_step(sizes) for _ in range(2))
 
     def step(t: int, state: State) -> State:
         to_outputs[t] = whole = _ops.add(grads[t], state[0], c)
         if projection is not None:
             whole = _ops.matmul(whole, projection, False, False, c)
-        sums = rows[t], _product(before[t], weight, bias, c)
-        to_sums[t], to_cell = lstm_gradients(whole, state[1], *sums, cells_before[t], of_gates[t], of_cells[t])
+        if sums is None:
+            to_sums[t], to_cell = _ops.lstm_gates_backward(whole, state[1], of_gates[t], cells_before[t], of_cells[t])
+        else:
+            product = _ops.linear(before[t], weight, sums[1], c)
+            to_sums[t], to_cell = lstm_gradients(
+                whole, state[1], rows[t], product, cells_before[t], of_gates[t], of_cells[t]
+            )
         return _ops.matmul(to_sums[t], weight, False, False, c), to_cell
 
-    to_hidden, to_cell = _walk((grad_hidden, grad_cell), _order(sizes, not reverse), sizes, step)
-    to_input = _joined(to_sums)
+    last = _walk((grad_hidden, grad_cell), _order(sizes, not reverse), sizes, step)
+    to_output = _none(hidden, hidden.shape[1]) if projection is None else _joined(to_outputs)
+    return _joined(to_sums), *last, _joined(before), to_output
+
+
+def _fake_lstm_backward(
+    grad: Tensor, grad_hidden: Tensor, grad_cell: Tensor, hidden: Tensor, cell: Tensor, *rest: Any
+) -> tuple[Tensor, ...]:
+    _, projection, _, _, gates, *_ = rest
+    projected = (0 if projection is None else grad.shape[0]), hidden.shape[1]
+    return tuple(grad.new_empty(s) for s in (gates.shape, hidden.shape, cell.shape, grad.shape, projected))
+
+
+def _setup_lstm_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, ctx.sizes, ctx.reverse, ctx.contract = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _backward_lstm_backward(ctx: Any, *cotangents: Tensor) -> Any:
+    formula = registry.OPS["lstm_layer_backward"].formula
+    assert formula is not None
+    args = *ctx.saved_tensors, ctx.sizes, ctx.reverse, ctx.contract
+    return tuple(of_formula(formula, args, ctx.needs_input_grad, cotangents))
+
+
+lstm_layer_backward: Callable[..., tuple[Tensor, ...]] = registry.composite(
+    "lstm_layer_backward",
+    "(Tensor grad, Tensor grad_hidden, Tensor grad_cell, Tensor hidden, Tensor cell, Tensor weight, "
+    "Tensor? projection, Tensor output, Tensor cells, Tensor gates, int[] batch_sizes, bool reverse, str contract) "
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    _lstm_backward,
+    calls=("add", "lstm_gates_backward", "matmul"),
+    check=_check_lstm_backward,
+    fake=_fake_lstm_backward,
+    setup_context=_setup_lstm_backward,
+    backward=_backward_lstm_backward,
+    dtypes=Dtypes(SINGLE, moves=True),
+    family="recurrent",
+)
+
+
+def _backward_lstm(ctx: Any, grad: Tensor, grad_hidden: Tensor, grad_cell: Tensor, *_saved: Any) -> Any:
+    *tensors, output, cells, gates = ctx.saved_tensors
+    input, hidden, cell, weight, bias, projection = tensors
+    sizes, reverse, c = ctx.sizes, ctx.reverse, ctx.contract
+    again = torch.is_grad_enabled()  # a derivative of this one goes through the steps
+    if again or not ctx.saves:
+        output, _, _, cells, gates = _lstm(*tensors, sizes, reverse, True, c)  # type: ignore[call-arg]
+    given = grad, grad_hidden, grad_cell, hidden, cell, weight, projection, output, cells, gates, sizes, reverse, c
+    found = _lstm_backward(*given, sums=(input, bias)) if again else lstm_layer_backward(*given)
+    to_input, to_hidden, to_cell, before, to_output = found
     weights = _weight_gradients(ctx, 3, to_input, before, c)
     to_projection = None
     if projection is not None and ctx.needs_input_grad[5]:
-        if torch.is_grad_enabled():  # gates are no function of anything
-            gates = _ops.sigmoid(_ops.add(input, _ops.linear(_joined(before), weight, bias, c), c))
+        if again:  # gates are no function of anything
+            gates = _ops.sigmoid(_ops.add(input, _ops.linear(before, weight, bias, c), c))
         projected = _mul(gates.chunk(4, 1)[3], _ops.tanh(cells))
-        to_projection = _ops.matmul(_joined(to_outputs), projected, True, False, c)
+        to_projection = _ops.matmul(to_output, projected, True, False, c)
     return to_input, to_hidden, to_cell, *weights, to_projection, None, None, None, None
 
 
@@ -387,7 +487,7 @@ def _backward_gru(ctx: Any, grad: Tensor, grad_hidden: Tensor, _gates: Any) -> A
         return (_ops.add(kept, _ops.matmul(to_products[t], weight, False, False, c), c),)
 
     (to_hidden,) = _walk((grad_hidden,), _order(sizes, not reverse), sizes, step)
-    weights = _weight_gradients(ctx, 2, _joined(to_products), before, c)
+    weights = _weight_gradients(ctx, 2, _joined(to_products), _joined(before), c)
     return _joined(to_rows), to_hidden, *weights, None, None, None, None
 
 

@@ -46,7 +46,7 @@ def defined(op: Any, original: TorchKernel) -> Callable[..., Any]:
         return original.call(keyset, args, kwargs)
 
     test = "copy" if source else "conversion"
-    return choice(test, original.boxed, call)
+    return choice(test, original.boxed, choice(f"{test} to integers", original.boxed, call))
 
 
 def _with_one_nan(value: Tensor, made: torch.dtype) -> Tensor:

@@ -120,7 +120,10 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
         yield name, device, nans.canonical(judged), True
     elif plain in CONDITIONS or plain == "sgn" or kind is Kind.INTEGER:
         op = overload(name)
-        yield name, device, refusals.judged(op, TorchKernel(op, device)), True
+        original = TorchKernel(op, device)
+        judged = refusals.judged(op, original)
+        _note_entered(judged)
+        yield name, device, choice("whole with results", original.boxed, judged), True
     elif kind not in (Kind.MOVES, Kind.EXACT):
         yield name, device, refusals.kernel(name, device, _UNKNOWN if kind is None else REASONS[kind]), True
 

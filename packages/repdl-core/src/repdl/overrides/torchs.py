@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -47,11 +48,24 @@ class TorchKernel:
 
 def _tensor(value: Any, args: tuple[Any, ...]) -> Any:
     """A tensor of a number, which the dispatcher takes out of the tensor that torch's parser had made of it."""
+    dtypes = tuple(a.dtype for a in args if isinstance(a, torch.Tensor))
+    if type(value) is int and not (_C._len_torch_dispatch_stack() or _C._are_functorch_transforms_active()):
+        return _whole(value, dtypes)  # nobody writes there
+    return _made(value, dtypes)
+
+
+def _made(value: Any, dtypes: tuple[torch.dtype, ...]) -> torch.Tensor:
     made = torch.scalar_tensor(value, dtype=_DTYPES[type(value)])
-    for dtype in (a.dtype for a in args if isinstance(a, torch.Tensor)):
+    for dtype in dtypes:
         if torch.result_type(torch.empty(0, dtype=dtype), value) is dtype:
             return made.to(dtype)  # which the result has
     return made.to(torch.get_default_dtype()) if type(value) is float else made
+
+
+@functools.lru_cache(maxsize=256)
+def _whole(value: int, dtypes: tuple[torch.dtype, ...]) -> torch.Tensor:
+    with torch.inference_mode(False):
+        return _made(value, dtypes)
 
 
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}

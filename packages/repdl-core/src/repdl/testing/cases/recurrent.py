@@ -38,6 +38,19 @@ def _layer(
     )
 
 
+def _backward(sizes: Sequence[int], **given: Any) -> tuple[Any, ...]:
+    """Of `lstm_layer_backward`: any gates and cells do."""
+    made = _layer(4, sizes, states=2, **given)
+    kind = {name: value for name, value in given.items() if name in ("scale", "special")}
+    gates, hidden, cell, weight, _, projection, *options = made
+    rows, width, size = len(gates), hidden.shape[1], cell.shape[1]
+    grads = (
+        uniform(seed, n, m, **kind) for seed, n, m in ((7, rows, width), (8, sizes[0], width), (9, sizes[0], size))
+    )
+    saved = uniform(10, rows, width, **kind), uniform(11, rows, size, **kind), gates
+    return *grads, hidden, cell, weight, projection, *saved, *options
+
+
 def _strided(made: tuple[Any, ...]) -> tuple[Any, ...]:
     """The matrices of a case with other strides."""
     return tuple(a.t().contiguous().t() if isinstance(a, torch.Tensor) and a.dim() == 2 else a for a in made)
@@ -79,5 +92,22 @@ CASES = [
     ),
     Case("rnn_layer", "relu_strided", lambda: _strided(_layer(1, PACKED, options=("relu",))), dtypes=DOUBLE),
     *_cases("lstm_layer", 4, states=2, options=(True,)),
+    *(
+        Case("lstm_layer_backward", name, lambda sizes=sizes, given=given: _backward(sizes, **given), dtypes=dtypes)
+        for name, sizes, given, dtypes in (
+            ("equal", EQUAL, {}, ()),
+            ("packed", PACKED, {}, EVERY),
+            ("packed_reverse", PACKED, {"reverse": True}, EVERY),
+            ("one_step", [2], {}, ()),
+            ("long", LONG, {"size": 19}, ()),
+            ("wide", [2, 2, 1], {"size": 300}, ()),
+            ("special", PACKED, {"special": True}, EVERY),
+            ("subnormal", EQUAL, {"scale": 2.0**-130}, ()),
+            ("no_rows", [0, 0], {}, EVERY),
+            ("projected", PACKED, {"width": 3}, EVERY),
+            ("projected_reverse", PACKED, {"width": 3, "reverse": True}, ()),
+        )
+    ),
+    Case("lstm_layer_backward", "strided", lambda: _strided(_backward(PACKED)), dtypes=EVERY),
     *_cases("gru_layer", 3, options=(True,)),
 ]

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <string_view>
 
 #include "repdl/python/signature.hpp"
@@ -17,6 +18,7 @@ struct ChoiceObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *function, *otherwise;
   Test test;
+  int source;  // which argument integers are made of, if any
 };
 
 // Whether an object is a plain tensor of a dtype that kernels have, and that dtype.
@@ -46,9 +48,12 @@ inline bool has_floating(PyObject* const* given, Py_ssize_t count, PyObject*) {
 }
 
 // Whether an object is a plain tensor of integers or booleans, a whole number or some in a list, the dtype of such, or
-// says how to compute with them.
+// says how to compute with them, or where.
 inline bool is_whole(PyObject* object) {
   DType dtype;
+  const TorchState& state = TorchState::get();
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  if (type == state.device || type == state.layout) return true;
   if (PyLong_Check(object) || object == Py_None || PyUnicode_Check(object)) return true;
   if (Py_TYPE(object) == Torch::get().dtype_type)
     return std::any_of(Torch::get().known.begin(), Torch::get().known.end(),
@@ -66,6 +71,62 @@ inline bool are_whole(PyObject* const* given, Py_ssize_t count, PyObject* names)
   return std::all_of(given, given + count + (names == nullptr ? 0 : PyTuple_GET_SIZE(names)), is_whole);
 }
 
+// (keyset, ...): the same, and so are the results, whose dtype or memory is given.
+inline bool are_whole_with_results(PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  if (count == 0 || names == nullptr || !are_whole(given + 1, count - 1, names)) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
+    for (const char* name : {"dtype", "out"})
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), name) == 0) return given[count + i] != Py_None;
+  return false;
+}
+
+// How many elements a row-major tensor on the host has; -1 for another one.
+inline std::int64_t row_major_count(PyObject* object, DLTensor& tensor) {
+  if (Torch::get().exchange->tensor_from_object(object, &tensor) != 0) {
+    PyErr_Clear();
+    return -1;
+  }
+  std::int64_t count = 1;
+  for (int d = tensor.dims - 1; d >= 0; count *= tensor.size[d--])
+    if (tensor.size[d] != 1 && tensor.stride[d] != count) return -1;
+  return tensor.device_type == dlpack_cpu && (tensor.data != nullptr || count == 0) ? count : -1;
+}
+
+// Whether integers are made of a row-major tensor, which `drop_fractions` defines.
+inline bool makes_integers(PyObject* source, DType from, DType to) {
+  DLTensor tensor;
+  return (to == DType::int32 || to == DType::int64) && (from == DType::float32 || from == DType::float64) &&
+         row_major_count(source, tensor) >= 0;
+}
+
+// Numbers without their fractions; the lowest integer where none is that number, which is left to the processor.
+template <class T, class Integer>
+void drop_fractions(const DLTensor& source, const DLTensor& target, std::int64_t count) {
+  const auto* value = reinterpret_cast<const T*>(static_cast<std::byte*>(source.data) + source.byte_offset);
+  auto* made = reinterpret_cast<Integer*>(static_cast<std::byte*>(target.data) + target.byte_offset);
+  constexpr Integer lowest = std::numeric_limits<Integer>::min();
+  constexpr T limit = -static_cast<T>(lowest);
+  for (std::int64_t i = 0; i < count; ++i) made[i] = std::fabs(value[i]) < limit ? made[i] : lowest;  // as of NaN
+}
+
+// What torch has made of a source, the same everywhere. False with Python's error set.
+inline bool define_integers(PyObject* source, PyObject* result) {
+  DLTensor given, made;
+  const std::int64_t count = row_major_count(source, given);
+  if (row_major_count(result, made) != count || count < 0) {
+    PyErr_SetString(PyExc_RuntimeError, "repdl: integers that torch made have another layout than their numbers");
+    return false;
+  }
+  const DType from = Arguments::dtype(given), to = Arguments::dtype(made);
+  if (from == DType::float32)
+    to == DType::int32 ? drop_fractions<float, std::int32_t>(given, made, count)
+                       : drop_fractions<float, std::int64_t>(given, made, count);
+  else
+    to == DType::int32 ? drop_fractions<double, std::int32_t>(given, made, count)
+                       : drop_fractions<double, std::int64_t>(given, made, count);
+  return true;
+}
+
 // Whether torch makes each number of one dtype one of the other with the same bits everywhere: not of NaN a half, nor a
 // float32 of NaN of 16 bits.
 inline bool converts(DType from, DType to) {
@@ -79,21 +140,42 @@ inline bool copies_plainly(PyObject* const* given, Py_ssize_t count, PyObject*) 
   return count >= 3 && has_dtype(given[1], to) && has_dtype(given[2], from) && converts(from, to);
 }
 
+// The same to integers, as torch makes them but for those that it leaves to the processor.
+inline bool copies_to_integers(PyObject* const* given, Py_ssize_t count, PyObject*) {
+  DType from, to;
+  DLTensor target, source;
+  return count >= 3 && has_dtype(given[1], to) && has_dtype(given[2], from) && makes_integers(given[2], from, to) &&
+         row_major_count(given[1], target) == row_major_count(given[2], source) && target.dims == source.dims &&
+         std::equal(target.size, target.size + target.dims, source.size) && target.data != source.data;
+}
+
+// The dtype that is given by its name, if kernels have it.
+inline bool named_dtype(PyObject* const* named, PyObject* names, DType& dtype) {
+  for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i)
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "dtype") == 0)
+      for (const auto& [object, type] : Torch::get().known)
+        if (object == named[i]) return dtype = type, true;
+  return false;
+}
+
 // (keyset, source, dtype=..., ...)
 inline bool converts_plainly(PyObject* const* given, Py_ssize_t count, PyObject* names) {
-  DType from;
-  if (count != 2 || names == nullptr || !has_dtype(given[1], from)) return false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
-    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "dtype") == 0)
-      for (const auto& [object, to] : Torch::get().known)
-        if (object == given[count + i]) return converts(from, to);
-  return false;
+  DType from, to;
+  return count == 2 && named_dtype(given + count, names, to) && has_dtype(given[1], from) && converts(from, to);
+}
+
+// The same to integers, with no more named than their dtype.
+inline bool converts_to_integers(PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  DType from, to;
+  return count == 2 && named_dtype(given + count, names, to) && PyTuple_GET_SIZE(names) == 1 &&
+         has_dtype(given[1], from) && makes_integers(given[1], from, to);
 }
 
 inline PyObject* call_choice(PyObject* self, PyObject* const* given, std::size_t flags, PyObject* names) {
   const ChoiceObject& choice = *reinterpret_cast<ChoiceObject*>(self);
   if (choice.test(given, PyVectorcall_NARGS(flags), names)) {
     PyObject* result = PyObject_Vectorcall(choice.function, given, flags, names);
+    if (result != nullptr && choice.source > 0 && !define_integers(given[choice.source], result)) Py_CLEAR(result);
     if (result != nullptr || !PyErr_ExceptionMatches(PyExc_TypeError)) return result;
     PyErr_Clear();  // nothing has happened: the other one says what is wrong
   }
@@ -108,8 +190,11 @@ inline PyObject* new_choice(PyTypeObject* type, PyObject* arguments, PyObject*) 
   Test test = nullptr;
   for (auto [known, candidate] : {std::pair{"floating", has_floating},
                                   {"whole", are_whole},
+                                  {"whole with results", are_whole_with_results},
                                   {"copy", copies_plainly},
-                                  {"conversion", converts_plainly}})
+                                  {"conversion", converts_plainly},
+                                  {"copy to integers", copies_to_integers},
+                                  {"conversion to integers", converts_to_integers}})
     if (std::string_view(name) == known) test = candidate;
   if (test == nullptr) return PyErr_Format(PyExc_ValueError, "Choice: no test is called %s", name);
   PyObject* self = PyType_GenericAlloc(type, 0);
@@ -117,6 +202,7 @@ inline PyObject* new_choice(PyTypeObject* type, PyObject* arguments, PyObject*) 
   ChoiceObject& choice = *reinterpret_cast<ChoiceObject*>(self);
   choice.vectorcall = call_choice;
   choice.test = test;
+  choice.source = test == converts_to_integers ? 1 : test == copies_to_integers ? 2 : 0;
   for (auto [place, object] : {std::pair{&choice.function, function}, {&choice.otherwise, otherwise}}) {
     Py_INCREF(object);
     *place = object;

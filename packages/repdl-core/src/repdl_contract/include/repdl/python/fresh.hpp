@@ -10,14 +10,14 @@ namespace repdl::python {
 
 // torch's C functions for compiled models, which keep their form from version to version
 // (https://docs.pytorch.org/docs/stable/torch.compiler_aot_inductor.html), found in the process. A tensor takes
-// them 0.5 microseconds and torch.empty_like, which is called where they are not there, 0.7.
+// them 0.5 microseconds and torch.empty_strided, which is called where they are not there, more.
 struct TorchMemory {
   std::int32_t (*empty_strided)(std::int64_t, const std::int64_t*, const std::int64_t*, std::int32_t, std::int32_t,
                                 std::int32_t, void**) = nullptr;
   PyObject* as_tensor = nullptr;  // from a capsule
   std::int32_t (*get_data_ptr)(void*, void**) = nullptr;
   std::int32_t (*drop)(void*) = nullptr;
-  PyObject* empty_like;
+  PyObject* empty_in_python;  // torch.empty_strided
 
   static const TorchMemory& get() {
     static const TorchMemory& memory = *new TorchMemory;  // never destroyed: Python ends before static objects do
@@ -38,7 +38,7 @@ struct TorchMemory {
 
   TorchMemory() {
     const Ref torch = checked(PyImport_ImportModule("torch"));
-    empty_like = checked(PyObject_GetAttrString(torch.get(), "empty_like")).release();
+    empty_in_python = checked(PyObject_GetAttrString(torch.get(), "empty_strided")).release();
     void* library = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
     if (library == nullptr) return;
     bool complete = true;
@@ -81,8 +81,15 @@ struct TorchMemory {
 // Makes tensors of the sizes, strides, dtype and device of a prototype.
 class Fresh {
  public:
-  explicit Fresh(PyObject* prototype) : call_(checked(PyTuple_Pack(1, prototype))) {
+  explicit Fresh(PyObject* prototype) : named_(checked(PyDict_New())) {
     DLTensor form;
+    const Ref size = checked(PyObject_GetAttrString(prototype, "shape"));
+    const Ref stride = checked(PyObject_CallMethod(prototype, "stride", nullptr));
+    given_ = checked(PyTuple_Pack(2, size.get(), stride.get()));
+    for (const char* name : {"dtype", "device"}) {
+      const Ref value = checked(PyObject_GetAttrString(prototype, name));
+      if (PyDict_SetItemString(named_.get(), name, value.get()) != 0) throw PythonError{};
+    }
     if (Torch::get().exchange->tensor_from_object(prototype, &form) != 0) throw PythonError{};
     size_.assign(form.size, form.size + form.dims);
     stride_.assign(form.stride, form.stride + form.dims);
@@ -90,8 +97,7 @@ class Fresh {
     device_ = form.device_type;
     index_ = form.device_id;
     if (form.device_type == dlpack_cpu) {
-      bytes_ = extent_ = static_cast<std::size_t>(form.bits / 8);
-      for (const std::int64_t size : size_) bytes_ *= static_cast<std::size_t>(size);
+      extent_ = static_cast<std::size_t>(form.bits / 8);
       for (std::size_t d = 0; d < size_.size(); ++d)
         extent_ += static_cast<std::size_t>(form.bits / 8 * (std::max<std::int64_t>(size_[d], 1) - 1) * stride_[d]);
     }
@@ -103,7 +109,7 @@ class Fresh {
   // A tensor, and its address.
   Ref make(void** address) const {
     Ref tensor = allocate(address);
-    prefer_huge_pages(*address, bytes_);
+    prefer_huge_pages(*address, std::find(size_.begin(), size_.end(), 0) == size_.end() ? extent_ : 0);
     return tensor;
   }
 
@@ -122,16 +128,16 @@ class Fresh {
   }
 
   Ref make_slowly(void** address) const {
-    Ref object = checked(PyObject_Call(TorchMemory::get().empty_like, call_.get(), nullptr));
+    Ref object = checked(PyObject_Call(TorchMemory::get().empty_in_python, given_.get(), named_.get()));
     *address = Arguments::tensor_of(object.get());
     return object;
   }
 
-  Ref call_;
+  Ref given_, named_;
   std::vector<std::int64_t> size_, stride_;
   DType dtype_ = DType::float32;
   std::int32_t device_ = 0, index_ = 0;
-  std::size_t bytes_ = 0, extent_ = 0;  // where they are the host's
+  std::size_t extent_ = 0;  // where it is the host's
 };
 
 }  // namespace repdl::python

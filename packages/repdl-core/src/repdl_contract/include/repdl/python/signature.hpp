@@ -45,7 +45,7 @@ class Question {
 
 // What is asked of torch before the fast way is taken.
 struct TorchState {
-  PyObject *tensor, *parameter;
+  PyObject *tensor, *parameter, *device, *layout;
   Question is_negative, requires_grad, is_grad_enabled, threads, is_inference, is_inference_mode;
   PyObject* increment_version;  // of an iterable of tensors
   // What each answers where nothing of the kind is at work; the first of modes that see functions.
@@ -81,6 +81,8 @@ struct TorchState {
     };
     tensor = find("torch", {"Tensor"});
     parameter = find("torch", {"nn", "Parameter"});
+    device = find("torch", {"device"});
+    layout = find("torch", {"layout"});
     is_negative = Question(find("torch", {"Tensor", "is_neg"}));
     requires_grad = Question(find("torch", {"Tensor", "requires_grad"}));
     is_grad_enabled = Question(find("torch", {"is_grad_enabled"}));
