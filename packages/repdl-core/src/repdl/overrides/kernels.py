@@ -22,7 +22,7 @@ from torch import _C
 from repdl.audit.judge import CONDITIONS, REASONS
 from repdl.audit.kinds import Kind, kind_of, plain_name
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError
-from repdl.overrides import nans
+from repdl.overrides import nans, transforms
 from repdl.overrides.binding import bound, for_each, in_place, into
 from repdl.overrides.conversions import SOURCES, defined
 from repdl.overrides.functions import FUNCTIONS, Row
@@ -108,6 +108,8 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
         yield name, f"Autograd{device}", _chosen(plain, row, above), False
         plainly = replace(row, function=_without_gradients(row.function))
         yield name, device, _chosen(plain, plainly, below), False
+        if name in transforms.OPS and device == "CPU":
+            yield name, transforms.KEY, transforms.begun(overload(name)), True
     elif _is_composed(name) or plain in _COMPOSED:
         return
     elif plain in SOURCES:
