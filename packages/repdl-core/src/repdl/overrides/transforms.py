@@ -14,13 +14,9 @@ from repdl.overrides.torchs import TorchKernel
 
 KEY = "FuncTorchDynamicLayerFrontMode"
 """Of torch's dispatcher, where all transforms begin."""
-OPS = frozenset(
-    """
-    aten::add.Tensor aten::add_.Tensor aten::sub.Tensor aten::sub_.Tensor aten::mul.Tensor aten::mul_.Tensor
-    aten::div.Tensor aten::div_.Tensor aten::div.Tensor_mode aten::div_.Tensor_mode aten::floor_divide
-    aten::floor_divide_.Tensor
-    """.split()
-)
+_FORMS = "add{}.Tensor", "sub{}.Tensor", "mul{}.Tensor", "div{}.Tensor", "div{}.Tensor_mode"
+OPS = {f"aten::{form.format(place)}" for form in _FORMS for place in ("", "_")}
+OPS |= {"aten::floor_divide", "aten::floor_divide_.Tensor"}
 """For whose tensors torch's parser takes numbers."""
 
 
