@@ -218,8 +218,9 @@ _ONCE: dict[str, Callable[[Arguments], bool]] = {"pow": _is_square, "unfold_back
 def _range(arguments: Arguments, result: Any) -> str | None:
     """Of `arange` and `range`."""
     if not result.dtype.is_floating_point:
-        integers = all(isinstance(arguments.get(n, 0), (int, torch.SymInt)) for n in ("start", "end", "step"))
-        return None if integers else "computes integers from floating-point numbers"
+        given = [arguments.get(n, 0) for n in ("start", "end", "step")]
+        whole = all(isinstance(n, (int, torch.SymInt)) or (n.is_integer() and abs(n) <= 2**53) for n in given)
+        return None if whole else "computes integers from floating-point numbers"
     exact = 2 / torch.finfo(result.dtype).eps
     for name in ("start", "step", "end"):
         value = float(arguments.get(name, 0))

@@ -22,7 +22,7 @@ from torch import _C
 from repdl.audit.judge import CONDITIONS, REASONS
 from repdl.audit.kinds import Kind, kind_of, plain_name
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError
-from repdl.overrides import nans, transforms
+from repdl.overrides import nans, repeats, transforms
 from repdl.overrides.binding import bound, for_each, in_place, into
 from repdl.overrides.conversions import SOURCES, defined
 from repdl.overrides.functions import FUNCTIONS, Row
@@ -122,7 +122,9 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
         yield name, device, nans.canonical(judged), True
     elif plain in CONDITIONS or plain == "sgn" or kind is Kind.INTEGER:
         op = overload(name)
-        yield name, device, refusals.judged(op, TorchKernel(op, device)), True
+        original = TorchKernel(op, device)
+        judged = refusals.judged(op, original)
+        yield name, device, repeats.last_stays(op, original, judged) if plain in repeats.OPS else judged, True
     elif kind not in (Kind.MOVES, Kind.EXACT):
         yield name, device, refusals.kernel(name, device, _UNKNOWN if kind is None else REASONS[kind]), True
 
