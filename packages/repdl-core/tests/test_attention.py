@@ -68,6 +68,18 @@ def test_attention__heads_that_share_keys() -> None:
     )
 
 
+@pytest.mark.parametrize("rows", [5, 12])
+@pytest.mark.parametrize("shape", [(2, 1, 7, 8), (1, 4, 7, 8), (7, 8)])
+def test_attention__keys_broadcast(rows: int, shape: tuple[int, ...]) -> None:
+    """Leading dimensions, heads too, whatever route the number of queries takes."""
+    tensors = operands((2, 4, rows, 8), shape, shape)
+    whole = [tensors[0], *(t.expand(2, 4, 7, 8) for t in tensors[1:])]
+    for options in ({}, {"attn_mask": torch.randn(2, 1, rows, 7)}):
+        compare(tensors, **options)
+        by_whole = ops.scaled_dot_product_attention(*whole, **options)
+        assert torch.equal(ops.scaled_dot_product_attention(*tensors, **options), by_whole)
+
+
 def test_attention__does_not_depend_on_the_batch() -> None:
     tensors = operands((4, 3, 33, 16), (4, 3, 65, 16), (4, 3, 65, 20))
     whole = ops.scaled_dot_product_attention(*tensors, is_causal=True)

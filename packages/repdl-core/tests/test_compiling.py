@@ -279,6 +279,21 @@ def test_compiling__warns_if_asked_to() -> None:
     assert same(found, x.lgamma())
 
 
+def test_compiling__warns_of_an_op_once() -> None:
+    """Where the program calls it, and not where the graph does."""
+    x = values(3).abs().requires_grad_()
+    function = compiled(lambda x: x.lgamma() * 2)
+    with repdl.enabled(on_uncovered="warn"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            function(x).sum().backward()
+        said = [str(warning.message) for warning in caught]
+        x.detach().lgamma()
+    assert len(said) == 2 and all("torch.compile" in text and "test_compiling.py" in text for text in said)
+    assert "aten.lgamma.default" in said[0] and "aten.digamma.default" in said[1]
+    assert "test_compiling.py" in str(caught[-1].message) and len(caught) == 3  # not compiled: said where it is
+
+
 def test_compiling__a_generator_of_its_own_is_no_silent_draw() -> None:
     def function(x: Tensor) -> Tensor:
         return x + torch.rand(7, generator=generator)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -123,3 +125,37 @@ def test_enable__inner_blocks_have_the_contract_that_is_set() -> None:
         with repdl.enabled(contract="sequential"):
             pass
         assert str(repdl.get_contract()) == "v1"
+
+
+_RACE = """
+import sys, threading, torch, repdl
+sys.setswitchinterval(10)  # a thread that has found a kernel waits until this one sleeps
+x, halves, problems, stopped = torch.ones(5), torch.zeros(5, dtype=torch.float16), [], threading.Event()
+
+def run():
+    while not stopped.is_set():
+        try:
+            halves.copy_(x)
+            if (x.to(torch.float64).to(torch.int32) + x * 2 + x.abs()).tolist() != [4] * 5:
+                problems.append("other numbers")
+        except BaseException as error:
+            problems.append(repr(error))
+
+threads = [threading.Thread(target=run) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for _ in range(40):
+    repdl.enable()
+    stopped.wait(0.002)
+    repdl.disable()
+stopped.set()
+for thread in threads:
+    thread.join()
+assert not problems, problems
+"""
+
+
+def test_enable__kernels_are_there_for_threads_that_have_found_them() -> None:
+    """Torch's dispatcher holds none for them: the memory of one that is freed is soon that of another op's."""
+    run = subprocess.run([sys.executable, "-c", _RACE], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr[-2000:]

@@ -218,8 +218,9 @@ _ONCE: dict[str, Callable[[Arguments], bool]] = {"pow": _is_square, "unfold_back
 def _range(arguments: Arguments, result: Any) -> str | None:
     """Of `arange` and `range`."""
     if not result.dtype.is_floating_point:
-        integers = all(isinstance(arguments.get(n, 0), (int, torch.SymInt)) for n in ("start", "end", "step"))
-        return None if integers else "computes integers from floating-point numbers"
+        given = [arguments.get(n, 0) for n in ("start", "end", "step")]
+        whole = all(isinstance(n, (int, torch.SymInt)) or (n.is_integer() and abs(n) <= 2**53) for n in given)
+        return None if whole else "computes integers from floating-point numbers"
     exact = 2 / torch.finfo(result.dtype).eps
     for name in ("start", "step", "end"):
         value = float(arguments.get(name, 0))
@@ -320,6 +321,8 @@ CONDITIONS: dict[str, Condition] = {
     "sort": _is_stable,
     "round": _to_integers,
 }
+BY_PLACE = frozenset({"index_copy", "index_put", "_index_put_impl", "_unsafe_index_put", "put", "scatter", "sort"})
+"""Those of `CONDITIONS` on which the result depends for integers, too."""
 _CONVERSIONS = frozenset({"_to_copy", "copy", "_foreach_copy"})
 _ON_COMPLEX = _names("eq ne equal all any where isnan isinf nonzero count_nonzero neg isin")
 
@@ -341,4 +344,15 @@ def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield from _tensors(value)
 
 
-__all__ = ["COMPLEX", "CONDITIONS", "HALF", "REASONS", "Judgement", "Verdict", "is_ieee", "is_registered", "judge"]
+__all__ = [
+    "BY_PLACE",
+    "COMPLEX",
+    "CONDITIONS",
+    "HALF",
+    "REASONS",
+    "Judgement",
+    "Verdict",
+    "is_ieee",
+    "is_registered",
+    "judge",
+]

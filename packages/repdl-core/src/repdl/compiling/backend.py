@@ -20,6 +20,7 @@ from repdl.compiling.checking import check
 from repdl.compiling.constants import fold
 from repdl.compiling.parts import draw_once, partition
 from repdl.errors import UnsupportedError
+from repdl.overrides.refusal import told
 from repdl.registry import OPS, functions
 
 Function = Callable[..., Any]
@@ -48,10 +49,10 @@ def compile_graph(graph: GraphModule, inputs: Sequence[Any], **options: Any) -> 
     refusals: list[Exception] = []
 
     def forward(module: GraphModule, _: Sequence[Any]) -> Function:
-        check(module, state.UNCOVERED)
+        warned = check(module, state.UNCOVERED)
         fold(module)
         call_fast(module)
-        return make_boxed_func(module.forward)  # type: ignore[no-any-return]
+        return make_boxed_func(told(warned)(module.forward) if warned else module.forward)  # type: ignore[no-any-return]
 
     def backward(module: GraphModule, inputs: Sequence[Any]) -> Function:
         draw_once(module)

@@ -30,8 +30,8 @@ _AROUND = frozenset({"auto_functionalized", "auto_functionalized_v2"})
 """Those that call the op that is their first argument."""
 
 
-def check(graph: GraphModule, uncovered: str) -> None:
-    """See that all ops of a graph of autograd, forward or backward, are reproducible.
+def check(graph: GraphModule, uncovered: str) -> set[str]:
+    """See that all ops of a graph of autograd, forward or backward, are reproducible; the ops that it has warned of.
 
     Args:
         graph: the graph.
@@ -40,6 +40,7 @@ def check(graph: GraphModule, uncovered: str) -> None:
     Raises:
         UnsupportedError: for the first that is not, with op, module, line and what to use instead.
     """
+    warned = set()
     for node in _calls(graph):
         op: Any = node.target
         args: Any = node.args
@@ -55,6 +56,8 @@ def check(graph: GraphModule, uncovered: str) -> None:
         if uncovered != "warn":
             raise UnsupportedError(message)
         warnings.warn_explicit(message, UserWarning, place.file or "torch", place.line)
+        warned.add(str(op))
+    return warned
 
 
 def _calls(graph: GraphModule) -> Iterator[Node]:

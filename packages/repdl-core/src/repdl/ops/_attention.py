@@ -45,7 +45,9 @@ def weights_of(
     return _ops.where(hidden, nothing, weights, c)  # type: ignore[no-any-return]
 
 
-def fits(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, mask: Tensor | None, is_causal: bool) -> bool:
+def fits(
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, mask: Tensor | None, is_causal: bool, groups: int
+) -> bool:
     """Whether attention is one op: for heads of the same batch, enough queries, and one kind of mask."""
     return (
         (bias is not None) + (mask is not None) + is_causal < 2
@@ -53,7 +55,7 @@ def fits(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, mask: T
         and query.dim() == key.dim() == value.dim()
         and query.shape[:-3] == key.shape[:-3] == value.shape[:-3]
         and key.shape[-3] == value.shape[-3]
-        and query.shape[-3] % max(key.shape[-3], 1) == 0
+        and query.shape[-3] == groups * key.shape[-3]
         and min(*query.shape, *key.shape, *value.shape) > 0
         and query.shape[-2] > _FEW
     )

@@ -146,7 +146,7 @@ def _check_attention(query: Tensor, key: Tensor, value: Tensor, *options: Any) -
 def _attention(query: Tensor, key: Tensor, value: Tensor, *options: Any) -> Tensor:
     bias, mask, position, dropout_p, is_causal, scale, enable_gqa, c = options
     groups = _groups(query, key, enable_gqa)
-    if fits(query, key, value, bias, mask, is_causal):
+    if fits(query, key, value, bias, mask, is_causal, groups):
         operands = _grouped(query, groups), key, value, bias, mask
         factor, length = _factor(query, scale), query.shape[-2]
         rest = position, factor, dropout_p, is_causal, length, c

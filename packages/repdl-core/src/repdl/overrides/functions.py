@@ -16,7 +16,7 @@ import torch
 
 from repdl import ops
 from repdl.contract import contract_name
-from repdl.errors import UnsupportedError
+from repdl.errors import UnsupportedError, check_dtype, check_range
 from repdl.ops._renorm import check_norm, renorm
 from repdl.overrides.draws import DRAWS
 from repdl.overrides.scaling import unscale, update_scale
@@ -247,6 +247,23 @@ def _einsum(equation: str, tensors: Any) -> Tensor:
     return ops.einsum(equation, *tensors)
 
 
+def _histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """How many elements are in each bin, of x `floor(((x - min) * bins) / (max - min))`, each step rounded once, or the
+    last one. Others, and NaN, are in none. `min = max` are the extremes of the input."""
+    check_dtype("histc", (torch.float32, torch.float64), input=input)
+    check_range("histc", bins > 0, lambda: f"bins is {bins}, expected 1 or more")
+    values = input.detach().reshape(-1)
+    if min == max and values.numel():
+        low, high = (bound.item() for bound in values.aminmax())
+        min, max = (low, high) if low < high else (low - 1, high + 1)
+    finite = math.isfinite(min) and math.isfinite(max)
+    check_range("histc", finite, lambda: f"the range is [{min}, {max}], expected finite numbers")
+    check_range("histc", min < max or not values.numel(), lambda: f"max is {max}, expected one above min, {min}")
+    values = values[(values >= min) & (values <= max)]
+    places = ops.div(ops.mul(ops.sub(values, min), bins), max - min).to(torch.int64).clamp(max=bins - 1)
+    return ops.bincount(places, minlength=bins).to(input.dtype)
+
+
 def _col2im(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
     return ops.fold(input, output_size, kernel_size, dilation, padding, stride)
 
@@ -327,6 +344,7 @@ FUNCTIONS: dict[str, Row] = {
     "pad": Row(_pad),
     **{f"reflection_pad{n}d": Row(_padded("reflect")) for n in (1, 2, 3)},
     **{f"replication_pad{n}d": Row(_padded("replicate")) for n in (1, 2, 3)},
+    "histc": Row(_histc),
     "im2col": Row(ops.unfold),
     "col2im": Row(_col2im),
     "grid_sampler": Row(_grid_sampler),

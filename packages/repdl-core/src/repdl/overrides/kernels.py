@@ -19,10 +19,10 @@ from typing import Any
 import torch
 from torch import _C
 
-from repdl.audit.judge import CONDITIONS, REASONS
+from repdl.audit.judge import BY_PLACE, CONDITIONS, REASONS
 from repdl.audit.kinds import Kind, kind_of, plain_name
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError
-from repdl.overrides import nans
+from repdl.overrides import nans, repeats, transforms
 from repdl.overrides.binding import bound, for_each, in_place, into
 from repdl.overrides.conversions import SOURCES, defined
 from repdl.overrides.functions import FUNCTIONS, Row
@@ -108,6 +108,8 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
         yield name, f"Autograd{device}", _chosen(plain, row, above), False
         plainly = replace(row, function=_without_gradients(row.function))
         yield name, device, _chosen(plain, plainly, below), False
+        if name in transforms.OPS and device == "CPU":
+            yield name, transforms.KEY, transforms.begun(overload(name)), True
     elif _is_composed(name) or plain in _COMPOSED:
         return
     elif plain in SOURCES:
@@ -122,8 +124,12 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
         op = overload(name)
         original = TorchKernel(op, device)
         judged = refusals.judged(op, original)
-        _note_entered(judged)
-        yield name, device, choice("whole with results", original.boxed, judged), True
+        if plain in repeats.OPS:
+            judged = repeats.last_stays(op, original, judged)
+        elif plain not in BY_PLACE:
+            _note_entered(judged)
+            judged = choice("whole with results", original.boxed, judged)
+        yield name, device, judged, True
     elif kind not in (Kind.MOVES, Kind.EXACT):
         yield name, device, refusals.kernel(name, device, _UNKNOWN if kind is None else REASONS[kind]), True
 

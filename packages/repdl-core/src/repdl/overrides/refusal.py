@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Set
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -18,6 +20,23 @@ from repdl.overrides.torchs import TorchKernel, overload
 Function = Callable[..., Any]
 
 
+class _Thread(threading.local):
+    told: Set[str] = frozenset()
+
+
+_THREAD = _Thread()
+
+
+@contextmanager
+def told(ops: Set[str]) -> Iterator[None]:
+    """No warnings of these ops in this thread: who has compiled their calls has warned already."""
+    before, _THREAD.told = _THREAD.told, ops
+    try:
+        yield
+    finally:
+        _THREAD.told = before
+
+
 class Refusals:
     """Raises, or warns once for each op and line and lets torch compute it."""
 
@@ -26,6 +45,8 @@ class Refusals:
 
     def met(self, op: Any, reason: str) -> None:
         """A program reached the op."""
+        if str(op) in _THREAD.told:
+            return
         node = current_node()
         place = here(Modules(), node is not None)
         derivative = node.name() if node is not None else ""
@@ -82,4 +103,4 @@ def _without_tensors(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any)
     return *given, *types, *kwargs, result.dtype, result.layout, result.device
 
 
-__all__ = ["Refusals"]
+__all__ = ["Refusals", "told"]

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import _C
@@ -16,6 +17,7 @@ from repdl.errors import ArgumentError, UnsupportedError
 from repdl.overrides.children import Start, begun_by
 from repdl.overrides.kernels import ENTERED, Found, kernels
 from repdl.overrides.late import Library, watched
+from repdl.overrides.retired import held, keep
 from repdl.overrides.shortcuts import Shortcuts, hidden
 from repdl.overrides.torchs import forget_kernels
 from repdl.random._lock import ForkLock
@@ -36,6 +38,7 @@ class _Session:
         self._names: set[str] = set()
         self._found = Found()
         self._places: set[tuple[str, str]] = set()
+        self._kernels: list[Any] = []
         self._shortcuts = Shortcuts()
         with ExitStack() as stack:
             stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
@@ -78,6 +81,7 @@ class _Session:
                         self._places.add((name, key))
                         namespace, _, rest = name.partition("::")
                         _impl(self._library(namespace), rest, kernel, key, with_keyset=with_keyset)
+                        self._kernels.append(held(name, key))
         forget_kernels()
         hide(ENTERED if self._holds else ())  # where a graph of torch.compile breaks, Dynamo looks at all that runs
 
@@ -88,6 +92,7 @@ class _Session:
 
     def _take_out(self) -> None:
         self._holds = False  # for a thread that has waited to say what came
+        keep(self._kernels)
         while self._libraries:
             self._libraries.popitem()[1]._destroy()
         forget_kernels()
