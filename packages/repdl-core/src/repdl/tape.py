@@ -150,15 +150,15 @@ class Tape:
         apply, arguments, output, shared = self.derivatives[0]
         sources = [next((t for t in tensors if is_reshaped(a, t)), a) for a in arguments]
         template = as_template(sources, tensors, self.constants)
-        outputs = list(output) if isinstance(output, tuple) else [output]
+        several = isinstance(output, tuple)
+        outputs = list(output) if several else [output]
         item = next((i for i, o in enumerate(outputs) if o is result or is_reshaped(result, o)), None)
-        whole = len(outputs) == len(result) and all(map(is_, outputs, result)) if type(result) is tuple else False
+        whole = several and type(result) is tuple and len(outputs) == len(result) and all(map(is_, outputs, result))
         if template is None or (item is None and not whole):
             return None
         if item is not None:
             outputs[item] = result
         shared.reshape([*sources, *outputs])
-        several = isinstance(output, tuple)
         which = item if several and item is not None else -1
         return (apply, template, which, shared), sources, tuple(outputs) if several else outputs[0]
 
