@@ -84,7 +84,9 @@ class StepsBackward {
     const Transposed matrix(layer_.projection);
     const GateProduct projection(matrix.get(), nullptr, 1, steps_, batch_, layer_.contract.dot_chunk, threads_);
     all([&](const Rows& rows) {
-      for (std::int64_t r = 0; r < rows.count; ++r) whole(rows, r, 0, width_, to_output_.from(rows.first + r).data);
+      parallel_for(rows.count, grain / (width_ + 1) + 1, threads_, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t r = begin; r < end; ++r) whole(rows, r, 0, width_, to_output_.from(rows.first + r).data);
+      });
       multiply(projection, rows.count, to_output_.from(rows.first).data, {unprojected_.data(), size_, 0});
       cells(rows, [&](std::int64_t r, std::int64_t element, std::int64_t, float*) {
         return unprojected_.data() + r * size_ + element;
@@ -93,6 +95,8 @@ class StepsBackward {
   }
 
  private:
+  static constexpr std::int64_t grain = 3 << 17;
+
   void begin(const ElementRows& given, const ElementRows& state, std::int64_t columns) const {
     for (std::int64_t r = 0; r < batch_; ++r) std::copy_n(given.from(r).data, columns, state.from(r).data);
   }
@@ -128,7 +132,7 @@ class StepsBackward {
   // The rows of a step; grads(row, element, count, memory) are those of some elements of the output of the cell.
   template <class Grads>
   void cells(const Rows& rows, const Grads& grads) const {
-    constexpr std::int64_t grain = 3 << 17, most = 256;
+    constexpr std::int64_t most = 256;
     parallel_for(rows.count * size_, grain / cell_work, threads_, [&](std::int64_t begin, std::int64_t end) {
       float memory[most];
       while (begin < end) {
