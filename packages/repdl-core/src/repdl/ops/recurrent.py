@@ -9,8 +9,7 @@ A formula is what an op computes, step by step; a backend may have a kernel of a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,110 +18,26 @@ from repdl.autocast import LOWER
 from repdl.derivative import of_formula
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_size
+from repdl.ops._steps import (
+    State,
+    began_with,
+    blocks_of,
+    check_layer,
+    joined,
+    none_like,
+    order_of,
+    per_step,
+    product_of,
+    walk,
+    weight_gradients,
+)
 from repdl.ops.cell import gru_gradients, lstm_gradients
 from repdl.ops.unary import _mul, _sub
 
 __all__: list[str] = []
 
 Tensor = torch.Tensor
-State = tuple[Tensor, ...]
 _ops = registry.functions
-
-
-def _order(sizes: Sequence[int], reverse: bool) -> list[int]:
-    """The steps in the order in which they are taken."""
-    return list(range(len(sizes)))[:: -1 if reverse else 1]
-
-
-def _blocks(packed: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-    """The rows of each step."""
-    return packed.split(list(sizes))
-
-
-def _walk(
-    initial: State, order: Sequence[int], sizes: Sequence[int], step: Callable[[int, State], State]
-) -> tuple[Tensor, ...]:
-    """Take the steps from states (batch, ...), whose rows join when their sequence begins, and the states at its end.
-
-    Sizes rise or fall along `order`: a sequence whose rows leave does not come back.
-    """
-    state = tuple(s.narrow(0, 0, sizes[order[0]]) for s in initial)
-    left: list[State] = []
-    for t in order:
-        before, now = state[0].shape[0], sizes[t]
-        if now > before:
-            state = tuple(torch.cat((s, i.narrow(0, before, now - before))) for s, i in zip(state, initial))
-        elif now < before:
-            left.append(tuple(s.narrow(0, now, before - now) for s in state))
-            state = tuple(s.narrow(0, 0, now) for s in state)
-        state = step(t, state)
-    return tuple(torch.cat(parts) for parts in zip(state, *reversed(left))) if left else state
-
-
-def _before(packed: Tensor, initial: Tensor, sizes: Sequence[int], reverse: bool) -> list[Tensor]:
-    """What the step of each block of rows began with, from what the steps made of it."""
-    blocks, rows = _blocks(packed, sizes), list(sizes)
-    if reverse:
-        later = [
-            b if b.shape[0] == n else torch.cat((b, initial.narrow(0, b.shape[0], n - b.shape[0])))
-            for b, n in zip(blocks[1:], rows)
-        ]
-        return [*later, initial.narrow(0, 0, rows[-1])]
-    return [initial.narrow(0, 0, rows[0]), *(b.narrow(0, 0, n) for b, n in zip(blocks, rows[1:]))]
-
-
-def _per_step(sizes: Sequence[int]) -> list[Any]:
-    """What each step gives, in the order in which rows are packed."""
-    return [None] * len(sizes)
-
-
-def _joined(blocks: Sequence[Tensor]) -> Tensor:
-    return torch.cat(list(blocks))
-
-
-def _none(like: Tensor, columns: int) -> Tensor:
-    """What a layer gives in place of what it does not save."""
-    return like.new_empty((0, columns))
-
-
-def _check_layer(
-    op: str,
-    gates: int,
-    input: Tensor,
-    hidden: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    sizes: Sequence[int],
-) -> int:
-    """Raise unless these fit together; returns the size of an element of the gates."""
-    check_dim(op, 2, input=input, hidden=hidden, weight=weight)
-    check_dim(op, 1, bias=bias)
-    check(op, len(sizes) > 0, "batch_sizes is empty, expected one size a step, of at least one step")
-    falls = min(sizes) >= 0 and all(a >= b for a, b in pairwise(sizes))
-    check(op, falls, lambda: f"batch_sizes is {list(sizes)[:20]}, expected sizes that do not rise")
-    check_size(op, "input.shape[0]", input.shape[0], sum(sizes), "the sum of batch_sizes")
-    check_size(op, "hidden.shape[0]", hidden.shape[0], sizes[0], "batch_sizes[0]")
-    check_size(op, "weight.shape[1]", weight.shape[1], hidden.shape[1], "hidden.shape[1]")
-    check_size(op, "input.shape[1]", input.shape[1], weight.shape[0], "weight.shape[0]")
-    rows = weight.shape[0]
-    check(op, rows % gates == 0, lambda: f"weight.shape[0] is {rows}, expected a multiple of {gates}")
-    if bias is not None:
-        check_size(op, "bias.shape[0]", bias.shape[0], weight.shape[0], "weight.shape[0]")
-    return rows // gates
-
-
-def _product(before: Tensor, weight: Tensor, bias: Tensor | None, contract: str) -> Any:
-    """What a step added to its input, where a derivative is differentiated; no other one reads it."""
-    return _ops.linear(before, weight, bias, contract) if torch.is_grad_enabled() else None
-
-
-def _weight_gradients(
-    ctx: Any, index: int, grads: Tensor, before: Tensor, contract: str
-) -> tuple[Tensor | None, Tensor | None]:
-    """Of weight and bias, arguments `index` and the next: one product and one sum over all rows."""
-    weight = _ops.matmul(grads, before, True, False, contract) if ctx.needs_input_grad[index] else None
-    bias = _ops.sum(grads, [0], False, contract) if ctx.needs_input_grad[index + 1] else None
-    return weight, bias
 
 
 # RNN
@@ -144,7 +59,7 @@ def _check_rnn(
 ) -> None:
     kinds = "tanh", "relu"
     check("rnn_layer", nonlinearity in kinds, lambda: f"nonlinearity is {nonlinearity!r}, expected 'tanh' or 'relu'")
-    _check_layer("rnn_layer", 1, input, hidden, weight, bias, batch_sizes)
+    check_layer("rnn_layer", 1, input, hidden, weight, bias, batch_sizes)
 
 
 def _rnn(
@@ -157,15 +72,15 @@ def _rnn(
     nonlinearity: str,
     c: str,
 ) -> tuple[Tensor, Tensor]:
-    rows = _blocks(input, sizes)
-    made = _per_step(sizes)
+    rows = blocks_of(input, sizes)
+    made = per_step(sizes)
 
     def step(t: int, state: State) -> State:
         made[t] = _activated(_ops.add(rows[t], _ops.linear(state[0], weight, bias, c), c), nonlinearity)
         return (made[t],)
 
-    (last,) = _walk((hidden,), _order(sizes, reverse), sizes, step)
-    return _joined(made), last
+    (last,) = walk((hidden,), order_of(sizes, reverse), sizes, step)
+    return joined(made), last
 
 
 def _setup_rnn(ctx: Any, inputs: Any, output: Any) -> None:
@@ -179,8 +94,8 @@ def _backward_rnn(ctx: Any, grad: Tensor, grad_last: Tensor) -> Any:
     sizes, reverse, c = ctx.sizes, ctx.reverse, ctx.contract
     if torch.is_grad_enabled():  # a derivative of this one goes through the steps
         output, _ = _rnn(*tensors, sizes, reverse, ctx.nonlinearity, c)  # type: ignore[call-arg]
-    grads, outputs = _blocks(grad, sizes), _blocks(output, sizes)
-    to_sums = _per_step(sizes)
+    grads, outputs = blocks_of(grad, sizes), blocks_of(output, sizes)
+    to_sums = per_step(sizes)
 
     def step(t: int, state: State) -> State:
         whole, y = _ops.add(grads[t], state[0], c), outputs[t]
@@ -188,9 +103,9 @@ def _backward_rnn(ctx: Any, grad: Tensor, grad_last: Tensor) -> Any:
         to_sums[t] = slope
         return (_ops.matmul(slope, weight, False, False, c),)
 
-    (to_hidden,) = _walk((grad_last,), _order(sizes, not reverse), sizes, step)
-    to_input = _joined(to_sums)
-    weights = _weight_gradients(ctx, 2, to_input, _joined(_before(output, hidden, sizes, reverse)), c)
+    (to_hidden,) = walk((grad_last,), order_of(sizes, not reverse), sizes, step)
+    to_input = joined(to_sums)
+    weights = weight_gradients(ctx, 2, to_input, joined(began_with(output, hidden, sizes, reverse)), c)
     return to_input, to_hidden, *weights, None, None, None, None
 
 
@@ -226,7 +141,7 @@ def _check_lstm(
     contract: str,
     op: str = "lstm_layer",
 ) -> None:
-    size = _check_layer(op, 4, input, hidden, weight, bias, batch_sizes)
+    size = check_layer(op, 4, input, hidden, weight, bias, batch_sizes)
     check_dim(op, 2, cell=cell, projection=projection)
     check_size(op, "cell.shape", tuple(cell.shape), (batch_sizes[0], size), "batch_sizes[0], weight.shape[0] / 4")
     if projection is None:
@@ -248,18 +163,18 @@ def _lstm(
     saves: bool,
     c: str,
 ) -> tuple[Tensor, ...]:
-    rows = _blocks(input, sizes)
-    outputs, cells, gates = (_per_step(sizes) for _ in range(3))
+    rows = blocks_of(input, sizes)
+    outputs, cells, gates = (per_step(sizes) for _ in range(3))
 
     def step(t: int, state: State) -> State:
         output, cells[t], gates[t] = _ops.lstm_gates(rows[t], _ops.linear(state[0], weight, bias, c), state[1])
         outputs[t] = output if projection is None else _ops.linear(output, projection, None, c)
         return outputs[t], cells[t]
 
-    last = _walk((hidden, cell), _order(sizes, reverse), sizes, step)
+    last = walk((hidden, cell), order_of(sizes, reverse), sizes, step)
     if saves:
-        return _joined(outputs), *last, _joined(cells), _joined(gates)
-    return _joined(outputs), *last, _none(cell, cell.shape[1]), _none(cell, input.shape[1])
+        return joined(outputs), *last, joined(cells), joined(gates)
+    return joined(outputs), *last, none_like(cell, cell.shape[1]), none_like(cell, input.shape[1])
 
 
 def _fake_lstm(input: Tensor, hidden: Tensor, cell: Tensor, *rest: Any) -> tuple[Tensor, ...]:
@@ -275,60 +190,52 @@ def _setup_lstm(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(*tensors, made, cells, gates)
 
 
-def _check_lstm_backward(
-    grad: Tensor,
-    grad_hidden: Tensor,
-    grad_cell: Tensor,
-    hidden: Tensor,
-    cell: Tensor,
-    weight: Tensor,
-    projection: Tensor | None,
-    output: Tensor,
-    cells: Tensor,
-    gates: Tensor,
-    batch_sizes: Sequence[int],
-    reverse: bool,
-    contract: str,
-) -> None:
-    op = "lstm_layer_backward"
-    _check_lstm(gates, hidden, cell, weight, None, projection, batch_sizes, reverse, True, contract, op=op)
+class _Made(NamedTuple):
+    """What the derivative takes: gradients, the arguments of the layer, and what it made and saved."""
+
+    grad: Tensor
+    grad_hidden: Tensor
+    grad_cell: Tensor
+    hidden: Tensor
+    cell: Tensor
+    weight: Tensor
+    projection: Tensor | None
+    output: Tensor
+    cells: Tensor
+    gates: Tensor
+    batch_sizes: Sequence[int]
+    reverse: bool
+    contract: str
+
+
+def _check_lstm_backward(*given: Any) -> None:
+    op, made = "lstm_layer_backward", _Made(*given)
+    hidden, cell, gates = made.hidden, made.cell, made.gates
+    layer = gates, hidden, cell, made.weight, None, made.projection, made.batch_sizes, made.reverse
+    _check_lstm(*layer, saves=True, contract=made.contract, op=op)
     rows = gates.shape[0]
     for name, tensor, shape, source in (
-        ("grad", grad, (rows, hidden.shape[1]), "the shape of the output"),
-        ("grad_hidden", grad_hidden, tuple(hidden.shape), "hidden.shape"),
-        ("grad_cell", grad_cell, tuple(cell.shape), "cell.shape"),
-        ("output", output, (rows, hidden.shape[1]), "the rows of gates, hidden.shape[1]"),
-        ("cells", cells, (rows, cell.shape[1]), "the rows of gates, cell.shape[1]"),
+        ("grad", made.grad, (rows, hidden.shape[1]), "the shape of the output"),
+        ("grad_hidden", made.grad_hidden, tuple(hidden.shape), "hidden.shape"),
+        ("grad_cell", made.grad_cell, tuple(cell.shape), "cell.shape"),
+        ("output", made.output, (rows, hidden.shape[1]), "the rows of gates, hidden.shape[1]"),
+        ("cells", made.cells, (rows, cell.shape[1]), "the rows of gates, cell.shape[1]"),
     ):
         check_size(op, f"{name}.shape", tuple(tensor.shape), shape, source)
 
 
-def _lstm_backward(
-    grad: Tensor,
-    grad_hidden: Tensor,
-    grad_cell: Tensor,
-    hidden: Tensor,
-    cell: Tensor,
-    weight: Tensor,
-    projection: Tensor | None,
-    output: Tensor,
-    cells: Tensor,
-    gates: Tensor,
-    sizes: Sequence[int],
-    reverse: bool,
-    c: str,
-    sums: tuple[Tensor, Tensor | None] | None = None,
-) -> tuple[Tensor, ...]:
+def _lstm_backward(*given: Any, sums: tuple[Tensor, Tensor | None] | None = None) -> tuple[Tensor, ...]:
     """The gradients of input, hidden and cell, what each step began with, and with a projection the gradients of its
     results.
 
     Args:
         sums: input and bias, where gates are to be functions of them.
     """
-    before, cells_before = (_before(*of, sizes, reverse) for of in ((output, hidden), (cells, cell)))
-    grads, of_cells, of_gates = (_blocks(t, sizes) for t in (grad, cells, gates))
-    rows = () if sums is None else _blocks(sums[0], sizes)
-    to_sums, to_outputs = (_per_step(sizes) for _ in range(2))
+    grad, grad_hidden, grad_cell, hidden, cell, weight, projection, output, cells, gates, sizes, reverse, c = given
+    before, cells_before = (began_with(*of, sizes, reverse) for of in ((output, hidden), (cells, cell)))
+    grads, of_cells, of_gates = (blocks_of(t, sizes) for t in (grad, cells, gates))
+    rows = () if sums is None else blocks_of(sums[0], sizes)
+    to_sums, to_outputs = (per_step(sizes) for _ in range(2))
 
     def step(t: int, state: State) -> State:
         to_outputs[t] = whole = _ops.add(grads[t], state[0], c)
@@ -343,9 +250,9 @@ def _lstm_backward(
             )
         return _ops.matmul(to_sums[t], weight, False, False, c), to_cell
 
-    last = _walk((grad_hidden, grad_cell), _order(sizes, not reverse), sizes, step)
-    to_output = _none(hidden, hidden.shape[1]) if projection is None else _joined(to_outputs)
-    return _joined(to_sums), *last, _joined(before), to_output
+    last = walk((grad_hidden, grad_cell), order_of(sizes, not reverse), sizes, step)
+    to_output = none_like(hidden, hidden.shape[1]) if projection is None else joined(to_outputs)
+    return joined(to_sums), *last, joined(before), to_output
 
 
 def _fake_lstm_backward(
@@ -394,7 +301,7 @@ def _backward_lstm(ctx: Any, grad: Tensor, grad_hidden: Tensor, grad_cell: Tenso
     given = grad, grad_hidden, grad_cell, hidden, cell, weight, projection, output, cells, gates, sizes, reverse, c
     found = _lstm_backward(*given, sums=(input, bias)) if again else lstm_layer_backward(*given)
     to_input, to_hidden, to_cell, before, to_output = found
-    weights = _weight_gradients(ctx, 3, to_input, before, c)
+    weights = weight_gradients(ctx, 3, to_input, before, c)
     to_projection = None
     if projection is not None and ctx.needs_input_grad[5]:
         if again:  # gates are no function of anything
@@ -433,7 +340,7 @@ def _check_gru(
     saves: bool,
     contract: str,
 ) -> None:
-    size = _check_layer("gru_layer", 3, input, hidden, weight, bias, batch_sizes)
+    size = check_layer("gru_layer", 3, input, hidden, weight, bias, batch_sizes)
     check_size("gru_layer", "hidden.shape[1]", hidden.shape[1], size, "weight.shape[0] / 3")
 
 
@@ -447,15 +354,15 @@ def _gru(
     saves: bool,
     c: str,
 ) -> tuple[Tensor, ...]:
-    rows = _blocks(input, sizes)
-    outputs, gates = (_per_step(sizes) for _ in range(2))
+    rows = blocks_of(input, sizes)
+    outputs, gates = (per_step(sizes) for _ in range(2))
 
     def step(t: int, state: State) -> State:
         outputs[t], gates[t] = _ops.gru_gates(rows[t], _ops.linear(state[0], weight, bias, c), state[0])
         return (outputs[t],)
 
-    (last,) = _walk((hidden,), _order(sizes, reverse), sizes, step)
-    return _joined(outputs), last, _joined(gates) if saves else _none(hidden, 4 * hidden.shape[1])
+    (last,) = walk((hidden,), order_of(sizes, reverse), sizes, step)
+    return joined(outputs), last, joined(gates) if saves else none_like(hidden, 4 * hidden.shape[1])
 
 
 def _fake_gru(input: Tensor, hidden: Tensor, *rest: Any) -> tuple[Tensor, ...]:
@@ -476,19 +383,19 @@ def _backward_gru(ctx: Any, grad: Tensor, grad_hidden: Tensor, _gates: Any) -> A
     sizes, reverse, c = ctx.sizes, ctx.reverse, ctx.contract
     if torch.is_grad_enabled() or not ctx.saves:
         output, _, gates = _gru(*tensors, sizes, reverse, True, c)  # type: ignore[call-arg]
-    before = _before(output, hidden, sizes, reverse)
-    rows, grads, of_gates = (_blocks(t, sizes) for t in (input, grad, gates))
-    to_rows, to_products = (_per_step(sizes) for _ in range(2))
+    before = began_with(output, hidden, sizes, reverse)
+    rows, grads, of_gates = (blocks_of(t, sizes) for t in (input, grad, gates))
+    to_rows, to_products = (per_step(sizes) for _ in range(2))
 
     def step(t: int, state: State) -> State:
         whole = _ops.add(grads[t], state[0], c)
-        sums = rows[t], _product(before[t], weight, bias, c)
+        sums = rows[t], product_of(before[t], weight, bias, c)
         to_rows[t], to_products[t], kept = gru_gradients(whole, *sums, before[t], of_gates[t])
         return (_ops.add(kept, _ops.matmul(to_products[t], weight, False, False, c), c),)
 
-    (to_hidden,) = _walk((grad_hidden,), _order(sizes, not reverse), sizes, step)
-    weights = _weight_gradients(ctx, 2, _joined(to_products), _joined(before), c)
-    return _joined(to_rows), to_hidden, *weights, None, None, None, None
+    (to_hidden,) = walk((grad_hidden,), order_of(sizes, not reverse), sizes, step)
+    weights = weight_gradients(ctx, 2, joined(to_products), joined(before), c)
+    return joined(to_rows), to_hidden, *weights, None, None, None, None
 
 
 gru_layer: Callable[..., tuple[Tensor, ...]] = registry.composite(
