@@ -1,8 +1,8 @@
 """Correctly rounded elementary functions: the exact result, rounded once to float32.
 
-Python's decimal module computes 60 significant digits. No finite float32 argument of
+Python's decimal module computes 28 significant digits or more. No finite float32 argument of
 these functions has a result closer than 2**-64 (relatively) to a float32 or to the
-midpoint of two, other than the exact ones (exp 0, log 1), so 60 digits decide every
+midpoint of two, other than the exact ones (exp 0, log 1), so 28 digits decide every
 rounding. A new function is one line, `name = correctly_rounded(decimal function)`: an op of
 that name is it (`elementwise.py`).
 """
@@ -10,6 +10,7 @@ that name is it (`elementwise.py`).
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 from decimal import Context, Decimal
 from functools import lru_cache
@@ -17,6 +18,9 @@ from functools import lru_cache
 import numpy as np
 
 from repdl.reference.arithmetic import CANONICAL_NAN, Array
+
+SHORT = Context(prec=28, Emin=-999999, Emax=999999, traps=[])
+"""For what decimal rounds correctly itself: no other errors add up."""
 
 CONTEXT = Context(prec=60, Emin=-999999, Emax=999999, traps=[])
 """60 digits, and no exceptions: log(-1) is NaN, log(0) is -Infinity, exp(1e30) is Infinity."""
@@ -35,7 +39,7 @@ def to_odd(value: Decimal) -> float:
         return float(value)
     nearest = float(value)
     exact = Decimal(nearest)
-    if exact == value or int(np.float64(nearest).view(np.int64)) & 1:
+    if exact == value or struct.pack("<d", nearest)[0] & 1:
         return nearest
     return math.nextafter(nearest, math.inf if exact < value else -math.inf)
 
@@ -43,30 +47,30 @@ def to_odd(value: Decimal) -> float:
 class correctly_rounded:
     """A function on float32 arrays from one on decimals; every NaN is 0x7fc00000.
 
-    `function` gets infinities, NaN and -0 too, computes under `CONTEXT`, and is called
+    `function` gets infinities, NaN and -0 too, computes with a context of its own, and is called
     once for each distinct bit pattern.
     """
 
     def __init__(self, function: Callable[[Decimal], Decimal]) -> None:
         @lru_cache(maxsize=1 << 20)
-        def rounded(pattern: int) -> np.float32:
-            value = function(Decimal(float(np.uint32(pattern).view(np.float32))))
-            with np.errstate(all="ignore"):
-                return CANONICAL_NAN if value.is_nan() else np.float64(to_odd(value)).astype(np.float32)
+        def to_be_rounded(pattern: int) -> float:
+            return to_odd(function(Decimal(*struct.unpack("<f", struct.pack("<I", pattern)))))
 
-        self._rounded = rounded
+        self._to_be_rounded = to_be_rounded
 
     def __call__(self, x: Array) -> Array:
         x = np.asarray(x, dtype=np.float32)
         patterns, where = np.unique(x.reshape(-1).view(np.uint32), return_inverse=True)
-        values = np.array([self._rounded(int(p)) for p in patterns], dtype=np.float32)
+        values = np.array([self._to_be_rounded(p) for p in patterns.tolist()])
+        with np.errstate(all="ignore"):
+            values = np.where(np.isnan(values), CANONICAL_NAN, values.astype(np.float32))
         return np.asarray(values[where.reshape(-1)].reshape(x.shape), dtype=np.float32)
 
 
-exp = correctly_rounded(CONTEXT.exp)
+exp = correctly_rounded(SHORT.exp)
 """e ** x: +0 for -inf, 1 for either zero, inf on overflow."""
 
-log = correctly_rounded(CONTEXT.ln)
+log = correctly_rounded(SHORT.ln)
 """The natural logarithm: -inf for either zero, NaN below it."""
 
 
@@ -94,7 +98,7 @@ exp2 = correctly_rounded(_exp2)
 log2 = correctly_rounded(_log2)
 """The logarithm to base 2: -inf for either zero, NaN below it."""
 
-log10 = correctly_rounded(CONTEXT.log10)
+log10 = correctly_rounded(SHORT.log10)
 """The logarithm to base 10: -inf for either zero, NaN below it."""
 
 log1p = correctly_rounded(lambda x: x if x == 0 else WIDE.ln(WIDE.add(1, x)))
