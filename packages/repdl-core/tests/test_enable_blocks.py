@@ -128,8 +128,8 @@ def test_enable__inner_blocks_have_the_contract_that_is_set() -> None:
 
 
 _RACE = """
-import sys, threading, torch, repdl
-sys.setswitchinterval(10)  # a thread that has found a kernel waits until this one sleeps
+import sys, threading, time, torch, repdl
+sys.setswitchinterval(0.5)  # a thread that has found a kernel waits until this one sleeps
 x, halves, problems, stopped = torch.ones(5), torch.zeros(5, dtype=torch.float16), [], threading.Event()
 
 def run():
@@ -144,10 +144,12 @@ def run():
 threads = [threading.Thread(target=run) for _ in range(4)]
 for thread in threads:
     thread.start()
-for _ in range(40):
+rounds, end = 0, time.monotonic() + 30  # others may keep this one waiting for long
+while rounds < 40 and time.monotonic() < end:
     repdl.enable()
     stopped.wait(0.002)
     repdl.disable()
+    rounds += 1
 stopped.set()
 for thread in threads:
     thread.join()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -19,6 +19,12 @@ from repdl.kit import kit
 pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
 
 MOST = random.generator.NUMBERS - 1
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    with random.fork_rng():
+        yield
 
 
 def heads(*shapes: tuple[int, ...]) -> list[torch.Tensor]:
