@@ -70,10 +70,16 @@ def test_environment__flush_denormal(family: str) -> None:
                 assert kept, f"{what}: the caller's setting was not put back"
 
 
+ON_ISAS = [
+    pytest.param(isa, direction, marks=() if BEST == isa or i == j % 3 else pytest.mark.nightly)
+    for i, direction in enumerate(DIRECTIONS)
+    for j, isa in enumerate(repdl_cpu.supported_isas())
+]
+
+
 @pytest.mark.skipif(not DIRECTIONS, reason="rounding modes of this processor's ABI are not written down here")
-@pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("isa", repdl_cpu.supported_isas())
-def test_environment__rounding_mode(direction: str, isa: str) -> None:
+@pytest.mark.parametrize(("isa", "direction"), ON_ISAS)
+def test_environment__rounding_mode(isa: str, direction: str) -> None:
     """Each thread sets the mode of its own: with one and with several on the best ISA, with several on the others."""
     before = repdl.config.state.threads
     prepared = [(case, case.make()) for case in cases() if covers(case, "cpu")]

@@ -42,6 +42,7 @@ if "cuda-emulated" in BACKENDS:
         backend = "cuda-emulated"
         settings = tuple(partial(machine, *which) for which in ((0, 4), (1, 132), (2, 16)))
         for_contracts = (partial(machine, 0, 4),)
+        once = tuple(f"avg_pool{of}__large{dtype}" for of in ("", "_backward") for dtype in ("", "_f64"))
 
     @pytest.mark.nightly
     class TestEmulatedPlans(ParityTests):
