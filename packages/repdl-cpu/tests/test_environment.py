@@ -71,7 +71,7 @@ def test_environment__flush_denormal(family: str) -> None:
 
 
 ON_ISAS = [
-    pytest.param(isa, direction, marks=() if BEST == isa or i == j % 3 else pytest.mark.nightly)
+    pytest.param(isa, direction, marks=() if isa == BEST or i == j % 3 else pytest.mark.nightly)
     for i, direction in enumerate(DIRECTIONS)
     for j, isa in enumerate(repdl_cpu.supported_isas())
 ]
