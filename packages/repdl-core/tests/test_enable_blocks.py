@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
@@ -30,6 +31,26 @@ def test_enable__nothing_is_left_behind() -> None:
     assert (x.sum(), torch.backends.mha.get_fastpath_enabled(), repdl.get_contract()) == before
     x.lgamma()
     repdl.disable()
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_enable__garbage_is_collected_as_before(monkeypatch: pytest.MonkeyPatch, collects: bool) -> None:
+    was = gc.isenabled()
+    (gc.enable if collects else gc.disable)()
+    try:
+        with repdl.enabled():
+            assert gc.isenabled() is collects
+
+        def fails(*args: object) -> None:
+            assert not gc.isenabled()
+            raise MemoryError
+
+        monkeypatch.setattr(switch, "kernels", fails)
+        with pytest.raises(MemoryError):
+            repdl.enable()
+        assert gc.isenabled() is collects
+    finally:
+        (gc.enable if was else gc.disable)()
 
 
 def test_enable__a_block_that_cannot_begin_leaves_the_outer_one() -> None:

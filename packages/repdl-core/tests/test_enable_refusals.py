@@ -109,6 +109,24 @@ def test_enable__refuses_in_other_threads_and_in_backward_passes() -> None:
             Cubed.apply(values(3).requires_grad_()).sum().backward()
 
 
+def _seeds() -> list[Callable[[], Any]]:
+    return [torch.seed, torch.random.seed, torch.cuda.seed, torch.cuda.seed_all, torch.cuda.random.seed_all]
+
+
+def test_enable__refuses_seeds_that_are_others_in_every_run() -> None:
+    torch.manual_seed(3)
+    before = _seeds()
+    with repdl.enabled():
+        for seed in _seeds():
+            with pytest.raises(UnsupportedError, match=r"seed(_all)?, .*test_enable_refusals.*torch\.manual_seed"):
+                seed()
+        assert torch.initial_seed() == 3
+        torch.manual_seed(4)
+    assert _seeds() == before
+    with repdl.enabled(on_uncovered="warn"), pytest.warns(UserWarning, match="torch.seed"):
+        assert torch.seed() == torch.initial_seed()
+
+
 def test_enable__what_torch_computes_has_a_derivative() -> None:
     """What torch computes forward has no derivative that is refused, where nobody could say the line of the program.
 

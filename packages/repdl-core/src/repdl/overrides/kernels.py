@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -138,9 +139,18 @@ def _of_layouts(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
     """Refusals of an op at the keys of tensors that are not plain memory."""
     if kind_of(plain_name(name)) in (Kind.MOVES, Kind.EXACT):
         return
+    if not _C._dispatch_has_kernel_for_any_dispatch_key(name, _layouts(device)):
+        return
     for key in _LAYOUTS[device]:
         if _C._dispatch_has_kernel_for_dispatch_key(name, key):
             yield name, key, refusals.kernel(name, key, f"computes with tensors of another layout ({key})"), True
+
+
+@functools.cache
+def _layouts(device: str) -> Any:
+    """The keys of them as one set: most ops have a kernel at none."""
+    keys = (_C.DispatchKeySet(_C._dispatch_key_parse(key)) for key in _LAYOUTS[device])
+    return functools.reduce(operator.or_, keys)
 
 
 def is_computed(name: str) -> bool:

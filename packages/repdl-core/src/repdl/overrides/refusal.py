@@ -43,14 +43,14 @@ class Refusals:
     def __init__(self, on_uncovered: str) -> None:
         self._raises = on_uncovered == "raise"
 
-    def met(self, op: Any, reason: str) -> None:
-        """A program reached the op."""
+    def met(self, op: Any, reason: str, instead: str | None = None) -> None:
+        """A program reached the op, in place of which it can call what is named here, or what the audit knows."""
         if str(op) in _THREAD.told:
             return
         node = current_node()
         place = here(Modules(), node is not None)
         derivative = node.name() if node is not None else ""
-        row = Row(str(op), Verdict.REFUSED, reason, place, derivative, remedy(op, place.called, derivative))
+        row = Row(str(op), Verdict.REFUSED, reason, place, derivative, instead or remedy(op, place.called, derivative))
         message = f"repdl.enable: not reproducible: {row}"
         if self._raises:
             raise UnsupportedError(message)

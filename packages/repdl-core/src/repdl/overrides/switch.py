@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,9 +15,11 @@ from torch import _C
 from repdl.compiling.stance import check_uncompiled, only_ours
 from repdl.contract import Contract, as_contract, default_contract, set_contract
 from repdl.errors import ArgumentError, UnsupportedError
+from repdl.overrides import seeding
 from repdl.overrides.children import Start, begun_by
 from repdl.overrides.kernels import ENTERED, Found, kernels
 from repdl.overrides.late import Library, watched
+from repdl.overrides.refusal import Refusals
 from repdl.overrides.retired import held, keep
 from repdl.overrides.shortcuts import Shortcuts, hidden
 from repdl.overrides.torchs import forget_kernels
@@ -26,6 +29,18 @@ from repdl.untraced import hide
 ON_UNCOVERED = "raise", "warn"
 _lock = ForkLock()
 _impl = Library.impl
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Thousands of objects are made here, all of which stay: looking for garbage among them took half of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 class _Session:
@@ -45,6 +60,7 @@ class _Session:
             torch.backends.mha.set_fastpath_enabled(False)
             stack.enter_context(only_ours(on_uncovered, hidden))
             stack.enter_context(begun_by(_start))
+            stack.enter_context(seeding.judged(Refusals(on_uncovered).met))
             stack.callback(self._take_out)
             stack.enter_context(watched(self._put_new, self._put_late))
             stack.callback(hide, ENTERED, False)
@@ -73,7 +89,7 @@ class _Session:
             self._put([name])
 
     def _put(self, names: Iterable[str]) -> None:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _uncollected():
             warnings.simplefilter("ignore")  # that torch's kernels are replaced
             for device in self._devices if self._holds else ():
                 for name, key, kernel, with_keyset in kernels(device, self.on_uncovered, names, self._found):
