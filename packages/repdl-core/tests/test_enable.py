@@ -310,3 +310,19 @@ def test_enable__functions_of_every_name_that_torch_has() -> None:
     moves = {n for n in missing if kind_of(n) in (Kind.MOVES, Kind.EXACT)}
     composed = {"argsort", "expand", "broadcast_to", "repeat_interleave", "tensordot", "tile"}
     assert missing - moves <= composed
+
+
+def test_enable__groups_of_rows_have_a_matrix_each() -> None:
+    def step() -> list[torch.Tensor]:
+        rows, matrices = values(9, 16).requires_grad_(), values(3, 16, 8).requires_grad_()
+        output = torch.nn.functional.grouped_mm(rows, matrices, offs=torch.tensor([4, 4, 9], dtype=torch.int32))
+        output.square().sum().backward()
+        assert rows.grad is not None and matrices.grad is not None
+        return [output.detach(), rows.grad, matrices.grad]
+
+    rows, matrices = values(9, 16).requires_grad_(), values(3, 16, 8).requires_grad_()
+    output = ops.grouped_mm(rows, matrices, offs=torch.tensor([4, 4, 9]))
+    ops.sum(ops.square(output)).backward()
+    with repdl.enabled():
+        for got, expected in zip(step(), (output.detach(), rows.grad, matrices.grad)):
+            assert expected is not None and same(got, expected)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from repdl import ops
+from repdl.errors import ArgumentError, UnsupportedError
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.oracle import assert_rejected
 
@@ -184,3 +185,59 @@ def test_nansum__is_the_sum_of_the_others() -> None:
     assert means[0].item() == 1.75 and means[1].isnan() and means[2].isinf()
     (grad,) = torch.autograd.grad(means, leaf, torch.ones(3))
     assert grad[0].tolist() == [0.5, 0.0, 0.5] and ops.nansum(torch.tensor([1, 2])).item() == 3
+
+
+OFFS = {"rows": ([2, 2, 8], (11, 300), (3, 300, 5)), "columns": ([0, 7, 9], (3, 4, 300), (300, 9))}
+OFFS |= {"sums": ([10, 290, 291], (4, 300), (300, 5))}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("kind", OFFS)
+def test_grouped_mm__is_products_of_the_groups(kind: str, dtype: torch.dtype) -> None:
+    ends, *shapes = OFFS[kind]
+    pair = [uniform(1 + i, *shape).to(dtype).requires_grad_() for i, shape in enumerate(shapes)]
+    a, b = copies = [t.detach().clone().requires_grad_() for t in pair]
+    output = ops.grouped_mm(*pair, offs=torch.tensor(ends, dtype=torch.int32))
+    parts = [slice(x, y) for x, y in zip([0, *ends], ends)]
+    if kind == "rows":
+        wanted = torch.cat([*(ops.mm(a[part], b[g]) for g, part in enumerate(parts)), a.new_zeros(3, 5)])
+    elif kind == "columns":
+        wanted = torch.cat([ops.mm(a[g], b[:, part]) for g, part in enumerate(parts)], 1)
+    else:
+        wanted = torch.stack([ops.mm(a[:, part], b[part]) for part in parts])
+    assert_same_bits(output.detach(), wanted.detach())
+    grad = uniform(3, *output.shape).to(dtype)
+    for got, expected in zip(torch.autograd.grad(output, pair, grad), torch.autograd.grad(wanted, copies, grad)):
+        assert_same_bits(got, expected)
+
+
+def test_grouped_mm__keeps_its_dtype_under_autocast() -> None:
+    a, b, offs = uniform(1, 6, 4), uniform(2, 2, 4, 5), torch.tensor([2, 6])
+    with torch.autocast("cpu", torch.bfloat16):
+        groups, batches = ops.grouped_mm(a, b, offs=offs), ops.grouped_mm(a.view(2, 3, 4), b)
+    assert_same_bits(groups, torch.cat([ops.mm(a[:2], b[0]), ops.mm(a[2:], b[1])]))
+    assert_same_bits(batches, ops.bmm(a.view(2, 3, 4), b))
+
+
+def test_grouped_mm__rejects() -> None:
+    a, b = uniform(1, 6, 4), uniform(2, 2, 4, 5)
+    offs = torch.tensor([2, 6], dtype=torch.int32)
+    assert ops.grouped_mm(a, uniform(1, 4, 3), offs=offs[:0]).shape == (0, 6, 3)
+    for message, error, arguments, options in (
+        ("offs is None", ArgumentError, (a, b), {}),
+        ("offs is given", ArgumentError, (a.view(2, 3, 4), b), {"offs": offs}),
+        ("offs is [2, 7]", IndexError, (a, b), {"offs": torch.tensor([2, 7])}),
+        ("offs is [3, 2]", IndexError, (a, b), {"offs": torch.tensor([3, 2])}),
+        ("offs is [-1, 2]", IndexError, (a, b), {"offs": torch.tensor([-1, 2])}),
+        ("offs.shape[0] is 1", ValueError, (a, b), {"offs": offs[:1]}),
+        ("offs.dtype", TypeError, (a, b), {"offs": offs.float()}),
+        ("mat_b.shape[-2]", ValueError, (a, b[:, :3]), {"offs": offs}),
+        ("mat_b.shape[0]", ValueError, (a.view(2, 3, 4), b[:1]), {}),
+        ("mat_a.dim() is 1", ValueError, (a[0], b), {"offs": offs}),
+        ("out_dtype", TypeError, (a, b), {"offs": offs, "out_dtype": torch.float64}),
+        ("mat2.dtype", TypeError, (a, b.double()), {"offs": offs}),
+        ("bias is given", UnsupportedError, (a, b), {"offs": offs, "bias": b}),
+    ):
+        with pytest.raises(error) as raised:
+            ops.grouped_mm(*arguments, **options)
+        assert message in str(raised.value), str(raised.value)

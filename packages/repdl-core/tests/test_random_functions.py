@@ -223,6 +223,8 @@ def test_random__multinomial() -> None:
     assert random.multinomial(weights[0], 2, generator=g(), out=out) is out
     tiny = torch.tensor([0.0, 1e-40, 1e-45])  # 1 / weight is infinite: 0 still comes never
     assert random.multinomial(tiny, 2).sort().values.tolist() == [1, 2]
+    few = torch.tensor([0.0, 0.5, 0.0, -0.0, 2.0, 0.0])  # those without a weight come last, in their order
+    assert {tuple(random.multinomial(few, 5).tolist()) for _ in range(50)} == {(1, 4, 0, 2, 3), (4, 1, 0, 2, 3)}
     # The integer weights of the text, and the exact product of 64 bits by their sum.
     x = np.stack(ops_words(1000, 2)).astype(np.uint32).astype(object)
     w = [1, 2, 0, 5]
@@ -306,8 +308,8 @@ BAD: list[tuple[Callable[[Generator], Any], type[RepDLError], str]] = [
         "expected one that broadcasts",
     ),
     (lambda g: random.multinomial(torch.empty(0), 1, generator=g), ShapeError, "shape"),
-    (lambda g: random.multinomial(torch.zeros(3), 1, True, generator=g), OutOfRangeError, "has 0 above 0"),
-    (lambda g: random.multinomial(torch.tensor([1.0, 0.0]), 2, generator=g), OutOfRangeError, "has 1 above 0"),
+    (lambda g: random.multinomial(torch.zeros(3), 1, True, generator=g), OutOfRangeError, "has none above 0"),
+    (lambda g: random.multinomial(torch.zeros(2, 3), 2, generator=g), OutOfRangeError, "row 0 of the weights has none"),
     (lambda g: random.multinomial(torch.ones(3), 4, generator=g), ShapeError, "num_samples is 4"),
     (lambda g: random.multinomial(torch.ones(3), 0, generator=g), OutOfRangeError, "num_samples is 0"),
     (lambda g: random.multinomial(torch.tensor([1.0, NAN]), 1, generator=g), OutOfRangeError, r"input\[1\] is nan"),

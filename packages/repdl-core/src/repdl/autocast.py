@@ -40,14 +40,14 @@ def kernel(overload: Function, device: str, dtype: torch.dtype | None) -> Functi
     return autocast
 
 
-def without(backward: Function) -> Function:
-    """A derivative whose ops take the dtypes that they are given: the forward call has chosen them."""
+def without(function: Function) -> Function:
+    """A function whose ops take the dtypes that they are given: a derivative, for which the forward call chose them."""
 
-    def run(ctx: Any, *grads: Any) -> Any:
+    def run(*args: Any) -> Any:
         if not _C._is_any_autocast_enabled():
-            return backward(ctx, *grads)
+            return function(*args)
         with _C._ExcludeDispatchKeyGuard(_EXCLUDED):
-            return backward(ctx, *grads)
+            return function(*args)
 
     return run
 

@@ -40,6 +40,7 @@ from repdl.ops.formulas import *
 from repdl.ops.gather import *
 from repdl.ops.grid_sample import *
 from repdl.ops.group_norm import *
+from repdl.ops.grouped_mm import *
 from repdl.ops.index_sum import *
 from repdl.ops.interpolate import *
 from repdl.ops.layer_norm import *

@@ -123,6 +123,16 @@ def _cross_entropy(
     )
 
 
+def _grouped_mm(
+    input: Tensor,
+    mat2: Tensor,
+    offs: Tensor | None = None,
+    bias: Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+) -> Tensor:
+    return ops.grouped_mm(input, mat2, offs=offs, bias=bias, out_dtype=out_dtype)  # type: ignore[arg-type]
+
+
 def _max_pool_with_indices(function: Function) -> Function:
     def pool(
         input: Tensor,
@@ -314,6 +324,7 @@ FUNCTIONS: dict[str, Row] = {
     "linalg_cross": Row(_linalg_cross),
     "deg2rad": Row(_times(math.pi / 180)),
     "rad2deg": Row(_times(180 / math.pi)),
+    "_grouped_mm": Row(_grouped_mm),
     "cdist": Row(_cdist, ignored=("compute_mode",)),
     "elu": Row(_elu),
     "embedding": Row(_embedding),

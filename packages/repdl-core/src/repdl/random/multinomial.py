@@ -29,12 +29,12 @@ def multinomial(
 ) -> Tensor:
     """Indices of categories, as likely as their weights: `(C) -> (S)` or `(M, C) -> (M, S)`, int64.
 
-    The weights, float32, float64 or halves, need not sum to 1. Without replacement no index comes twice in a row.
+    The weights, float32, float64 or halves, need not sum to 1. Without replacement no index comes twice in a row; where
+    too few have a weight above 0, those that have none come after them, in ascending order.
 
     Raises:
         ShapeError, DTypeError, OutOfRangeError: for a weight that is negative, infinite or NaN, a row whose weights
-            are all 0, more samples without replacement than categories with a weight, no sample or no category;
-            nothing is drawn.
+            are all 0, more samples without replacement than categories, no sample or no category; nothing is drawn.
 
     Contract: distributions v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.multinomial.html
     """
@@ -64,30 +64,24 @@ def multinomial(
     rows = weights.reshape(-1, categories).contiguous()
     pattern = rows.view(torch.int32 if rows.dtype is torch.float32 else torch.int64)
     pattern = torch.where(pattern == torch.iinfo(pattern.dtype).min, 0, pattern)  # the negative zero is zero
-    _check_weights(name, input, pattern, 1 if replacement else num_samples)
+    _check_weights(name, input, pattern)
     found = _with(pattern, num_samples, generator) if replacement else _without(rows, pattern, num_samples, generator)
     return asked.finished(found.reshape(*input.shape[:-1], num_samples))
 
 
-def _check_weights(name: str, input: Tensor, pattern: Tensor, needed: int) -> None:
+def _check_weights(name: str, input: Tensor, pattern: Tensor) -> None:
     infinity = FORMATS[torch.float32 if pattern.dtype is torch.int32 else torch.float64].infinity
-    wrong, counts = (pattern < 0) | (pattern >= infinity), (pattern > 0).sum(dim=1)
+    wrong, some = (pattern < 0) | (pattern >= infinity), (pattern > 0).any(dim=1)
     if left_to_device(name, wrong, lambda w: ~w, "a weight is negative or not finite"):
-        left_to_device(name, counts, lambda n: n >= needed, f"a row has fewer than {needed} weights above 0")
+        left_to_device(name, some, lambda s: s, "a row has no weight above 0")
         return
     if bool(wrong.any()):
         where = wrong.reshape(input.shape).nonzero()[0].tolist()
         weight = input[tuple(where)].item()
         check_range(name, False, f"input{where} is {weight}, expected weights that are finite and not negative")
-    short = counts < needed
-    if bool(short.any()):
-        row = int(short.nonzero()[0])
-        check_range(
-            name,
-            False,
-            f"row {row} of the weights has {int(counts[row])} above 0, expected {needed} or more, one for each sample "
-            f"that differs",
-        )
+    if not bool(some.all()):
+        row = int((~some).nonzero()[0])
+        check_range(name, False, f"row {row} of the weights has none above 0, expected one or more")
 
 
 def _with(pattern: Tensor, samples: int, generator: Generator | None) -> Tensor:

@@ -60,7 +60,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "conv_tbc": "is left out; conv1d of input.permute(1, 2, 0) and weight.permute(2, 1, 0) computes the same",
         **dict.fromkeys((f"fractional_max_pool{n}d{s}" for n in (2, 3) for s in ("", "_with_indices")), _GENERATOR),
         "grad": _BY_AUTOGRAD,
-        **dict.fromkeys(("grouped_mm", "scaled_grouped_mm", "scaled_mm", "ScalingType", "SwizzleType"), _LOW_PRECISION),
+        **dict.fromkeys(("scaled_grouped_mm", "scaled_mm", "ScalingType", "SwizzleType"), _LOW_PRECISION),
         "linear_cross_entropy": "is left out; linear and cross_entropy compute the same",
         "pdist": "is left out; cdist(x, x) has its numbers, at torch.triu_indices(n, n, 1)",
     },
