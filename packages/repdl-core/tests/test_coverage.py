@@ -149,6 +149,7 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     "corrcoef": ("input",),
     **dict.fromkeys(("trapezoid", "cumulative_trapezoid"), ("y", "x", "dx", "dim")),
     "matrix_norm": ("A", "ord", "dim", "keepdim", "dtype"),
+    "qr": ("A", "mode"),
     "dist": (*BINARY, "p"),
     "renorm": ("input", "p", "dim", "maxnorm"),
     "vecdot": ("x", "y", "dim"),

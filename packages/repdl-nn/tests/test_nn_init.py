@@ -106,6 +106,15 @@ def test_init__orthogonal_is_the_factor_of_what_is_drawn() -> None:
     assert torch.equal(zeros.abs(), torch.eye(4, 3))
 
 
+@pytest.mark.parametrize("shape", [(9, 5), (5, 9), (6, 6), (4, 3, 3, 3)])
+def test_enable__orthogonal_is_that_of_repdl(shape: tuple[int, ...]) -> None:
+    repdl.random.manual_seed(7)
+    ours = init.orthogonal_(torch.empty(shape), 0.7)
+    with repdl.enabled():
+        torch.manual_seed(7)
+        assert_same_bits(torch.nn.init.orthogonal_(torch.empty(shape), 0.7), ours)
+
+
 def test_init__sparse() -> None:
     w = init.sparse_(torch.empty(10, 30), 0.25, generator=Generator(1))
     assert ((w == 0).sum(dim=0) == 3).all()

@@ -27,6 +27,7 @@ _RENAMED = {
     "prelu_kernel": "prelu",
     "safe_softmax": "softmax",
     "linalg_cross": "cross",
+    "linalg_qr": "qr",
     "linalg_vector_norm": "vector_norm",
 }
 _PRODUCTS = {"linear", "bilinear", "matmul", "einsum", "tensordot", "inner", "outer", "multi_dot", "chain_matmul"}

@@ -65,6 +65,7 @@ from repdl.ops.pad import *
 from repdl.ops.pow import *
 from repdl.ops.prod import *
 from repdl.ops.products import *
+from repdl.ops.qr import *
 from repdl.ops.quantile import *
 from repdl.ops.random import *
 from repdl.ops.rectifiers import *

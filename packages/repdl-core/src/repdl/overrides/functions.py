@@ -345,6 +345,7 @@ FUNCTIONS: dict[str, Row] = {
     "log_sigmoid_forward": Row(_log_sigmoid_forward),
     "log_sigmoid": Row(ops.logsigmoid),
     "norm": Row(_norm),
+    "linalg_qr": Row(ops.qr),
     "linalg_vector_norm": Row(ops.vector_norm),
     "einsum": Row(_einsum, ignored=("path",)),
     "index_put": Row(_index_put, integers=True),
