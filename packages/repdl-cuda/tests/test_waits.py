@@ -37,6 +37,7 @@ READERS = {
     "embedding_bag._largest": "of a tensor on the host",
     "embedding_bag.embedding_bag": "the longest bag, of a tensor on the host",
     "expand.repeat_interleave": "of a tensor on the host",
+    "grouped_mm._sizes": "the ends of groups are sizes of products",
     "likelihoods._check_probabilities": "of a tensor on the host",
     "likelihoods._check_variance": "of a tensor on the host",
     "scatter.bincount": "the largest is a size, as torch's",
