@@ -25,7 +25,7 @@ BACKENDS = [name for name, info in repdl.backends().items() if info.error is Non
 PACKAGES = Path(__file__).parents[2]
 STEPS = {"cast", *(op.name for op in OPS.values() if op.mutates)}
 """Public functions that torch has under no such name."""
-PYTHON = {"norm", "cdist", "tensordot", "chain_matmul", "einsum"}
+PYTHON = {"norm", "cdist", "tensordot", "chain_matmul", "einsum", "unique", "unique_consecutive"}
 """Functions of torch that are written in Python: they have a signature, and take no other names."""
 NEVER_EMPTY = {"max"}
 """Ops that torch refuses on an empty input; the backward of one takes none either."""
@@ -150,6 +150,8 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(("trapezoid", "cumulative_trapezoid"), ("y", "x", "dx", "dim")),
     "matrix_norm": ("A", "ord", "dim", "keepdim", "dtype"),
     "qr": ("A", "mode"),
+    "unique": ("input", "sorted", "return_inverse", "return_counts", "dim"),
+    "unique_consecutive": ("input", "return_inverse", "return_counts", "dim"),
     "dist": (*BINARY, "p"),
     "renorm": ("input", "p", "dim", "maxnorm"),
     "vecdot": ("x", "y", "dim"),
@@ -227,7 +229,7 @@ ADDED = {
 }
 """Parameters that torch's schemas do not name: kept from the prototype, or numpy's names, which torch takes too."""
 
-ATEN = {"logsigmoid": "log_sigmoid"}
+ATEN = {"logsigmoid": "log_sigmoid", "unique": "unique_dim"}
 """Names that torch's functions have in its schemas."""
 
 
@@ -272,7 +274,15 @@ def test_coverage__numpys_names_where_torch_takes_them() -> None:
         if (
             theirs is None
             or name
-            in (*PYTHON, "cosine_similarity", "pairwise_distance", "renorm", "trapezoid", "cumulative_trapezoid")
+            in (
+                *PYTHON,
+                "cosine_similarity",
+                "pairwise_distance",
+                "renorm",
+                "trapezoid",
+                "cumulative_trapezoid",
+                "unique",
+            )
             or {"index", "indices"} & parameters(name).keys()
         ):
             continue  # torch.nn.functional's take no other names; those of indices and distances not here

@@ -42,6 +42,7 @@ READERS = {
     "likelihoods._check_variance": "of a tensor on the host",
     "scatter.bincount": "the largest is a size, as torch's",
     "products.tensordot": "dims are the caller's, and sizes depend on them",
+    "unique._groups": "how many differ is a size, as torch's",
     "quantile._quantile": "of a tensor on the host",
 }
 """The functions of ops that read values, and why none of them waits for a device, or has to."""

@@ -84,6 +84,7 @@ from repdl.ops.ternary import *
 from repdl.ops.trapezoid import *
 from repdl.ops.unary import *
 from repdl.ops.unfold import *
+from repdl.ops.unique import *
 from repdl.ops.var import *
 from repdl.plugins import load
 

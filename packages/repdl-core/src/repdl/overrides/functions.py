@@ -133,6 +133,23 @@ def _grouped_mm(
     return ops.grouped_mm(input, mat2, offs=offs, bias=bias, out_dtype=out_dtype)  # type: ignore[arg-type]
 
 
+def _unique(function: Function) -> Function:
+    """With all that the ops of torch return: indices and counts too, empty where they were not asked for."""
+
+    def unique(
+        input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    ) -> tuple[Tensor, ...]:
+        output, inverse, counts = function(input, return_inverse=True, return_counts=True, dim=dim)
+        nothing = inverse.new_empty(0)
+        return output, inverse if return_inverse else nothing, counts if return_counts else nothing
+
+    return unique
+
+
+def _unique_pair(input: Tensor, return_inverse: bool = False) -> tuple[Tensor, ...]:
+    return _unique(ops.unique)(input, return_inverse)[:2]  # type: ignore[no-any-return]
+
+
 def _max_pool_with_indices(function: Function) -> Function:
     def pool(
         input: Tensor,
@@ -325,6 +342,9 @@ FUNCTIONS: dict[str, Row] = {
     "deg2rad": Row(_times(math.pi / 180)),
     "rad2deg": Row(_times(180 / math.pi)),
     "_grouped_mm": Row(_grouped_mm),
+    "_unique": Row(_unique_pair, ignored=("sorted",)),
+    **{name: Row(_unique(ops.unique), ignored=("sorted",)) for name in ("_unique2", "unique_dim")},
+    **{name: Row(_unique(ops.unique_consecutive)) for name in ("unique_consecutive", "unique_dim_consecutive")},
     "cdist": Row(_cdist, ignored=("compute_mode",)),
     "elu": Row(_elu),
     "embedding": Row(_embedding),
