@@ -150,6 +150,7 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(("trapezoid", "cumulative_trapezoid"), ("y", "x", "dx", "dim")),
     "matrix_norm": ("A", "ord", "dim", "keepdim", "dtype"),
     "qr": ("A", "mode"),
+    "solve_triangular": ("A", "B", "upper", "left", "unitriangular"),
     "unique": ("input", "sorted", "return_inverse", "return_counts", "dim"),
     "unique_consecutive": ("input", "return_inverse", "return_counts", "dim"),
     "dist": (*BINARY, "p"),

@@ -28,6 +28,7 @@ _RENAMED = {
     "safe_softmax": "softmax",
     "linalg_cross": "cross",
     "linalg_qr": "qr",
+    "linalg_solve_triangular": "solve_triangular",
     "linalg_vector_norm": "vector_norm",
 }
 _PRODUCTS = {"linear", "bilinear", "matmul", "einsum", "tensordot", "inner", "outer", "multi_dot", "chain_matmul"}

@@ -78,6 +78,7 @@ from repdl.ops.scatter import *
 from repdl.ops.sgd_step import *
 from repdl.ops.smooth import *
 from repdl.ops.softmax import *
+from repdl.ops.solve_triangular import *
 from repdl.ops.sort import *
 from repdl.ops.sum import *
 from repdl.ops.ternary import *

@@ -366,6 +366,7 @@ FUNCTIONS: dict[str, Row] = {
     "log_sigmoid": Row(ops.logsigmoid),
     "norm": Row(_norm),
     "linalg_qr": Row(ops.qr),
+    "linalg_solve_triangular": Row(ops.solve_triangular),
     "linalg_vector_norm": Row(ops.vector_norm),
     "einsum": Row(_einsum, ignored=("path",)),
     "index_put": Row(_index_put, integers=True),

@@ -1,0 +1,111 @@
+"""solve_triangular: substitution, one row after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from repdl import autocast, registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
+from repdl.errors import check, check_bool, check_size, check_tensor
+from repdl.layout import broadcast_shapes
+from repdl.replay import replayed
+
+__all__ = ["solve_triangular"]
+
+Tensor = torch.Tensor
+_ops = registry.functions
+_OP = "solve_triangular"
+
+
+def _check(A: Tensor, B: Tensor, upper: bool, unitriangular: bool, contract: str) -> None:
+    for name, tensor in (("A", A), ("B", B)):
+        check(_OP, tensor.dim() >= 2, lambda: f"{name}.dim() is {tensor.dim()}, expected 2 or more")
+    check_size(_OP, "A.shape[-1]", A.shape[-1], A.shape[-2], "A.shape[-2]")
+    check_size(_OP, "B.shape[-2]", B.shape[-2], A.shape[-1], "A.shape[-1]")
+    check_size(_OP, "B.shape[:-2]", tuple(B.shape[:-2]), tuple(A.shape[:-2]), "A.shape[:-2]")
+
+
+@autocast.without
+def _formula(a: Tensor, b: Tensor, upper: bool, unitriangular: bool, c: str) -> Tensor:
+    n, x = a.shape[-1], b.new_empty(b.shape)
+    for i in reversed(range(n)) if upper else range(n):
+        known = slice(i + 1, n) if upper else slice(i)
+        row = b[..., i : i + 1, :]
+        if known != slice(n, n) and known != slice(0):
+            sums = _ops.matmul(a[..., i : i + 1, known], x[..., known, :], False, False, c)
+            row = _ops.sub(row, sums, c)
+        x[..., i : i + 1, :] = row if unitriangular else _ops.div(row, a[..., i : i + 1, i : i + 1], c)
+    return x
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    a, _, *ctx.options = inputs
+    ctx.save_for_backward(a, output)
+
+
+def _backward(ctx: Any, grad: Tensor) -> Any:
+    (a, x), (upper, unitriangular, contract) = ctx.saved_tensors, ctx.options
+    grad_b = _op(a.mT, grad, not upper, unitriangular, contract)
+    if not ctx.needs_input_grad[0]:
+        return None, grad_b, None, None, None
+    products = _ops.neg(_ops.matmul(grad_b, x, False, True, contract))
+    diagonal = 1 if unitriangular else 0
+    return products.triu(diagonal) if upper else products.tril(-diagonal), grad_b, None, None, None
+
+
+_op: Callable[..., Tensor] = registry.composite(
+    _OP,
+    "(Tensor A, Tensor B, bool upper, bool unitriangular, str contract) -> Tensor",
+    _formula,
+    calls=("div", "matmul", "sub"),
+    check=_check,
+    fake=lambda A, B, *rest: B.new_empty(B.shape),
+    setup_context=_setup,
+    backward=_backward,
+    dtypes=Dtypes(),
+)
+
+
+@replayed
+def solve_triangular(
+    A: Tensor,
+    B: Tensor,
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """The X with `A @ X = B`, or `X @ A = B`, of a triangular A, any floating-point dtype.
+
+    `(..., N, N), (..., N, K) -> (..., N, K)`, or with `left=False` `(..., K, N) -> (..., K, N)`; batches broadcast.
+
+    Args:
+        upper: whether A is upper triangular; the other triangle is not read.
+        left: whether A is left of X.
+        unitriangular: whether the diagonal is 1; then it is not read either.
+
+    Raises:
+        ShapeError: if A is not square, or shapes do not fit together.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: solve_triangular v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.linalg.solve_triangular.html
+    """
+    name = contract_name(contract)
+    check_tensor(_OP, A=A, B=B)
+    check_bool(_OP, upper=upper, left=left, unitriangular=unitriangular)
+    for what, tensor in (("A", A), ("B", B)):
+        check(_OP, tensor.dim() >= 2, lambda: f"{what}.dim() is {tensor.dim()}, expected 2 or more")
+    check_size(_OP, "A.shape[-1]", A.shape[-1], A.shape[-2], "A.shape[-2]")
+    side = -2 if left else -1
+    check_size(_OP, f"B.shape[{side}]", B.shape[side], A.shape[-1], "A.shape[-1]")
+    batch = broadcast_shapes(A.shape[:-2], B.shape[:-2])
+    a, b = A.expand(*batch, -1, -1), B.expand(*batch, -1, -1)
+    if left:
+        return _op(a, b, upper, unitriangular, name)
+    return _op(a.mT, b.mT, not upper, unitriangular, name).mT
