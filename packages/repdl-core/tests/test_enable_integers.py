@@ -61,7 +61,7 @@ def test_enable__integers_give_what_torch_gives(name: str) -> None:
         assert found.dtype is expected.dtype and torch.equal(found, expected)
 
 
-@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv", "matmul", "pow"])
+@pytest.mark.parametrize("name", ["truediv", "matmul", "pow"])
 def test_enable__operators_say_which_dtype_is_not_covered(name: str) -> None:
     """Python would make another error of a TypeError."""
     x = values(4).to(torch.float64 if name == "pow" else torch.complex64)
@@ -69,12 +69,11 @@ def test_enable__operators_say_which_dtype_is_not_covered(name: str) -> None:
         getattr(operator, name)(x, x)
 
 
-@pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv", "pow"])
+@pytest.mark.parametrize("name", ["truediv", "pow"])
 def test_enable__operators_say_that_a_number_is_complex(name: str) -> None:
     for x in (values(4), torch.arange(4)):
-        for pair in ((x, 1j), (1j, x)):
-            with repdl.enabled(), pytest.raises(UnsupportedError, match="is complex 1j, expected"):
-                getattr(operator, name)(*pair)
+        with repdl.enabled(), pytest.raises(UnsupportedError, match="is complex 1j, expected"):
+            getattr(operator, name)(x, 1j)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])

@@ -18,6 +18,7 @@ from repdl import ops
 from repdl.contract import contract_name
 from repdl.errors import UnsupportedError, check_dtype, check_range
 from repdl.ops._renorm import check_norm, renorm
+from repdl.overrides import complex_numbers
 from repdl.overrides.draws import DRAWS
 from repdl.overrides.scaling import unscale, update_scale
 from repdl.replay import replayed
@@ -36,12 +37,14 @@ class Row:
         integers: whether it computes integers and booleans too, though torch's own arithmetic is exact: the result has
             a fraction, or depends on an order.
         as_given: whether it takes what the dispatcher gives, by position and by name.
+        of_complex: what computes complex numbers, with the arguments of torch's schema; else they raise.
     """
 
     function: Function
     ignored: tuple[str, ...] = ()
     integers: bool = False
     as_given: bool = False
+    of_complex: Function | None = None
 
 
 def _same(names: str) -> dict[str, Row]:
@@ -315,7 +318,7 @@ FUNCTIONS: dict[str, Row] = {
     "_amp_foreach_non_finite_check_and_unscale_": Row(unscale, as_given=True),
     "_amp_update_scale_": Row(update_scale, as_given=True),
     **_same("""
-        abs acos acosh adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d add addbmm addcdiv
+        abs acos acosh adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d addbmm addcdiv
         addcmul addmm addmv addr amax amin aminmax asin asinh atan atan2 atanh avg_pool1d avg_pool2d
         avg_pool3d baddbmm bilinear binary_cross_entropy binary_cross_entropy_with_logits bincount bmm celu
         chain_matmul clamp conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d corrcoef
@@ -324,18 +327,20 @@ FUNCTIONS: dict[str, Row] = {
         gru_cell hardshrink hardsigmoid hardswish hardtanh hinge_embedding_loss huber_loss hypot index_add
         index_reduce inner kl_div kthvalue l1_loss leaky_relu lerp linear log log10 log1p log2 log_softmax
         logaddexp logaddexp2 logcumsumexp logit logsumexp lstm_cell margin_ranking_loss matmul max
-        max_pool1d max_pool2d max_pool3d maximum mean median min minimum mish mm mode mse_loss msort mul
+        max_pool1d max_pool2d max_pool3d maximum mean median min minimum mish mm mode mse_loss msort
         multi_margin_loss multilabel_margin_loss mv nanmean nanmedian nanquantile nansum nll_loss
         pairwise_distance poisson_nll_loss pow prelu prod quantile reciprocal relu relu6 remainder renorm
         rms_norm rnn_relu_cell rnn_tanh_cell rsqrt scatter_add scatter_reduce selu sigmoid silu sin sinc
-        sinh smooth_l1_loss soft_margin_loss softmax softplus softshrink sqrt std std_mean sub sum
+        sinh smooth_l1_loss soft_margin_loss softmax softplus softshrink sqrt std std_mean sum
         take_along_dim tan tanh threshold topk trace trapezoid triplet_margin_loss var var_mean vdot xlogy
     """),
+    **{name: Row(getattr(ops, name), of_complex=getattr(complex_numbers, name)) for name in ("add", "mul", "sub")},
+    "polar": Row(complex_numbers.polar),
     **{name: Row(getattr(ops, name), ignored=_CUDNN) for name in ("group_norm", "layer_norm")},
     "batch_norm": Row(_batch_norm, ignored=_CUDNN),
     "instance_norm": Row(ops.instance_norm, ignored=_CUDNN),
     **{name: Row(getattr(ops, name), integers=True) for name in ("diff", "div", "kron", "outer", "sort", "square")},
-    "rsub": Row(_rsub),
+    "rsub": Row(_rsub, of_complex=complex_numbers.rsub),
     "clamp_min": Row(_clamp_min),
     "clamp_max": Row(_clamp_max),
     "linalg_cross": Row(_linalg_cross),

@@ -185,12 +185,14 @@ def _row(name: str, plain: str) -> Row | None:
         return None
     schema = overload(name)._schema
     outputs = [a.name for a in schema.arguments if a.is_out]
-    function = row.function if row.as_given else bound(plain, row, schema)
-    if outputs:
-        function = into(plain, function, outputs)
-    elif raw not in _rows():
-        function = in_place(function)
-    return replace(row, function=function)
+
+    def of_form(function: Function) -> Function:
+        if outputs:
+            return into(plain, function, outputs)
+        return function if raw in _rows() else in_place(function)
+
+    function = of_form(row.function if row.as_given else bound(plain, row, schema))
+    return replace(row, function=function, of_complex=row.of_complex and of_form(row.of_complex))
 
 
 def _of_lists(name: str, raw: str, plain: str) -> Function | None:
@@ -217,6 +219,10 @@ def _of_elements(name: str, given: Sequence[Any]) -> Any:
         if wanted == [str(a.type) for a in op._schema.arguments if not a.kwarg_only]:
             return op
     return packet
+
+
+def _is_complex(value: Any) -> bool:
+    return isinstance(value, complex) or (isinstance(value, torch.Tensor) and value.is_complex())
 
 
 def _has_fraction(value: Any) -> bool:
@@ -248,8 +254,12 @@ def _chosen(name: str, row: Row, otherwise: Function | None) -> Function:
     if otherwise is None:
         return function
 
+    of_complex = row.of_complex
+
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
+            if of_complex is not None and any(map(_is_complex, args)):
+                return of_complex(*args, **kwargs)
             return either(*args, **kwargs)
         except (ArgumentError, DTypeError) as error:  # as a TypeError it would be lost in an operator of Python
             raise UnsupportedError(str(error)) from error

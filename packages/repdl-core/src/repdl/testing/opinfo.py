@@ -231,6 +231,8 @@ def _differ(actual: torch.Tensor, exact: torch.Tensor, bound: float) -> str | No
     """How a result differs from the exact one; None: it does not."""
     if actual.shape != exact.shape:
         return f"shape {tuple(actual.shape)} instead of {tuple(exact.shape)}"
+    if exact.is_complex() and actual.is_complex():
+        actual, exact = (torch.view_as_real(t.detach().resolve_conj()) for t in (actual, exact))
     if not exact.is_floating_point():
         return None if torch.equal(actual, exact) else "other integers"
     a, e = actual.detach().double(), exact.detach().to(actual.dtype).double()

@@ -1,0 +1,76 @@
+"""Sums, differences and products of complex numbers, by their parts: rotary positions are often made of these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from repdl import ops
+from repdl.errors import DTypeError, UnsupportedError, check_dtype
+from repdl.replay import refuse
+
+Tensor = torch.Tensor
+_DTYPES = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+
+
+def _parts(op: str, input: Any, other: Any) -> list[tuple[Tensor, Tensor]]:
+    """Real and imaginary parts of both, of the dtype that torch promotes them to."""
+    refuse()
+    dtype = torch.result_type(input, other)
+    if dtype not in _DTYPES:
+        raise DTypeError(f"{op}: the operands' common dtype is {dtype}, expected complex64 or complex128")
+    found = []
+    for value in (input, other):
+        if isinstance(value, Tensor) and value.is_complex():
+            parts = torch.view_as_real(value.resolve_conj().resolve_neg().to(dtype))
+            found.append((parts[..., 0], parts[..., 1]))
+        else:
+            of = complex(value) if not isinstance(value, Tensor) else None
+            like = input if isinstance(input, Tensor) else other
+            real = value.to(_DTYPES[dtype]) if of is None else like.new_tensor(of.real, dtype=_DTYPES[dtype])
+            found.append((real, torch.zeros_like(real) if of is None else torch.full_like(real, of.imag)))
+    return found
+
+
+def _joined(real: Tensor, imaginary: Tensor) -> Tensor:
+    return torch.view_as_complex(torch.stack([real, imaginary], -1))
+
+
+def add(input: Any, other: Any, alpha: Any = 1) -> Tensor:
+    """`(a + c) + (b + d) i`"""
+    (a, b), (c, d) = _unscaled("add", input, other, alpha)
+    return _joined(ops.add(a, c), ops.add(b, d))
+
+
+def sub(input: Any, other: Any, alpha: Any = 1) -> Tensor:
+    """`(a - c) + (b - d) i`"""
+    (a, b), (c, d) = _unscaled("sub", input, other, alpha)
+    return _joined(ops.sub(a, c), ops.sub(b, d))
+
+
+def rsub(input: Any, other: Any, alpha: Any = 1) -> Tensor:
+    """`sub(other, input)`"""
+    return sub(other, input, alpha)
+
+
+def mul(input: Any, other: Any) -> Tensor:
+    """`(a * c - b * d) + (a * d + b * c) i`, three roundings each."""
+    (a, b), (c, d) = _parts("mul", input, other)
+    return _joined(ops.sub(ops.mul(a, c), ops.mul(b, d)), ops.add(ops.mul(a, d), ops.mul(b, c)))
+
+
+def polar(abs: Tensor, angle: Tensor) -> Tensor:
+    """`abs * cos(angle) + abs * sin(angle) i`"""
+    check_dtype("polar", (torch.float32,), abs=abs, angle=angle)
+    refuse()
+    return _joined(ops.mul(abs, ops.cos(angle)), ops.mul(abs, ops.sin(angle)))
+
+
+def _unscaled(op: str, input: Any, other: Any, alpha: Any) -> list[tuple[Tensor, Tensor]]:
+    if alpha != 1:
+        raise UnsupportedError(f"{op}: alpha is {alpha} beside complex numbers, expected 1")
+    return _parts(op, input, other)
+
+
+__all__ = ["add", "mul", "polar", "rsub", "sub"]
