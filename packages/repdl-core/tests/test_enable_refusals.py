@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import threading
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from enabling import same, torchs_own_afterwards, values
 import repdl
 from repdl import ops
 from repdl.audit.kinds import Kind, kind_of, plain_name
-from repdl.errors import ArgumentError, UnsupportedError
+from repdl.errors import ArgumentError, DTypeError, UnsupportedError
 from repdl.overrides.functions import FUNCTIONS
 from repdl.overrides.kernels import Found, kernels
 
@@ -37,6 +38,29 @@ def test_enable__refuses_what_is_not_reproducible() -> None:
     assert "linalg_inv_ex" in message and " in 0, " in message
     assert "test_enable_refusals.py:" in message and "torch.linalg.inv(self.inner(x))" in message
     torch.linalg.inv(values(3, 3))
+
+
+def test_enable__errors_say_where_the_program_is() -> None:
+    """Dtypes and options that an op does not have: what raises is called by torch's dispatcher, not by the program."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.exp(x)
+
+    model, x = torch.nn.Sequential(torch.nn.Identity(), Model()), values(3).double()
+    with repdl.enabled():
+        with pytest.raises(DTypeError) as raised:
+            model(x)
+        with pytest.raises(UnsupportedError, match=r"complex64.*test_enable_refusals\.py:\d+ `torch\.ones"):
+            torch.ones(2) / torch.ones(2, dtype=torch.complex64)
+        again = pickle.loads(pickle.dumps(raised.value))
+        assert str(again) == str(raised.value)
+    message = str(raised.value)
+    assert message.startswith("exp: input.dtype is float64, expected float32")
+    assert "; in 1, " in message and re.search(r"test_enable_refusals\.py:\d+ `return torch\.exp\(x\)`$", message)
+    with pytest.raises(DTypeError) as raised:
+        ops.exp(x)
+    assert ".py" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ A message says op, actual value, expected value and, where there is one, the rem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import index
 from typing import Any, NoReturn
 
@@ -17,7 +18,21 @@ from repdl.replay import refuse
 
 
 class RepDLError(RuntimeError):
-    """Base of every error that RepDL raises on purpose."""
+    """Base of every error that RepDL raises on purpose.
+
+    While `repdl.enable()` holds, the message ends with the module and the line that reached what raises: the program
+    knows nothing of RepDL, and its own traceback names no module.
+    """
+
+    _ask: Callable[[], str] | None = None
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        where = "" if RepDLError._ask is None else RepDLError._ask()
+        self.where = "" if where in super().__str__() else where
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}; {self.where}" if self.where else super().__str__()
 
 
 class ContractError(RepDLError, ValueError):
@@ -62,6 +77,16 @@ class UnsupportedError(RepDLError, NotImplementedError):
 
 class BrokenPluginWarning(UserWarning):
     """A part of another project's plug-in that failed to load and was left out."""
+
+
+@contextmanager
+def placed(where: Callable[[], str]) -> Iterator[None]:
+    """Until the end of the block, the messages of errors end with what `where()` says."""
+    before, RepDLError._ask = RepDLError._ask, where
+    try:
+        yield
+    finally:
+        RepDLError._ask = before
 
 
 def check_dtype(

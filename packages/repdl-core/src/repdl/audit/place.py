@@ -39,6 +39,13 @@ class Place:
         """The text of the line."""
         return linecache.getline(self.file, self.line).strip() if self.file else ""
 
+    @property
+    def told(self) -> str:
+        """For a message: the module, the line, and its text."""
+        module = f" in {self.module}" if self.module else ""
+        line = f", {self}" if self.file else ""
+        return f"{module}{line}{f' `{self.source}`' if self.source else ''}"
+
     def or_of(self, other: Place) -> Place:
         """This place, and of another what this one does not say."""
         found = self if self.file else other

@@ -54,12 +54,9 @@ class Row:
 
     def __str__(self) -> str:
         times = f" ({self.count} times)" if self.count > 1 else ""
-        where = f" in {self.module}" if self.module else ""
-        line = f", {self.line}" if self.line else ""
-        source = f" `{self.place.source}`" if self.place.source else ""
         behind = f", in the derivative {self.derivative}" if self.derivative else ""
         advice = f"; use {self.remedy}" if self.remedy else ""
-        return f"{self.op}{times}{where}{line}{source}{behind}: {self.reason}{advice}"
+        return f"{self.op}{times}{self.place.told}{behind}: {self.reason}{advice}"
 
 
 @dataclass(frozen=True)

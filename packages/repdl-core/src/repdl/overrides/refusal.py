@@ -20,6 +20,11 @@ from repdl.overrides.torchs import TorchKernel, overload
 Function = Callable[..., Any]
 
 
+def where() -> str:
+    """The module and the line that are called now, for the message of an error; "" if it is not known."""
+    return here(Modules(), current_node() is not None).told.lstrip(" ,")
+
+
 class _Thread(threading.local):
     told: Set[str] = frozenset()
 
@@ -103,4 +108,4 @@ def _without_tensors(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any)
     return *given, *types, *kwargs, result.dtype, result.layout, result.device
 
 
-__all__ = ["Refusals", "told"]
+__all__ = ["Refusals", "told", "where"]

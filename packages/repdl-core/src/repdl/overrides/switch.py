@@ -14,12 +14,12 @@ from torch import _C
 
 from repdl.compiling.stance import check_uncompiled, only_ours
 from repdl.contract import Contract, as_contract, default_contract, set_contract
-from repdl.errors import ArgumentError, UnsupportedError
+from repdl.errors import ArgumentError, UnsupportedError, placed
 from repdl.overrides import seeding
 from repdl.overrides.children import Start, begun_by
 from repdl.overrides.kernels import ENTERED, Found, kernels
 from repdl.overrides.late import Library, watched
-from repdl.overrides.refusal import Refusals
+from repdl.overrides.refusal import Refusals, where
 from repdl.overrides.retired import held, keep
 from repdl.overrides.shortcuts import Shortcuts, hidden
 from repdl.overrides.torchs import forget_kernels
@@ -60,6 +60,7 @@ class _Session:
             torch.backends.mha.set_fastpath_enabled(False)
             stack.enter_context(only_ours(on_uncovered, hidden))
             stack.enter_context(begun_by(_start))
+            stack.enter_context(placed(where))
             stack.enter_context(seeding.judged(Refusals(on_uncovered).met))
             stack.callback(self._take_out)
             stack.enter_context(watched(self._put_new, self._put_late))
