@@ -15,6 +15,8 @@ from repdl.errors import DTypeError, UnsupportedError
 
 __all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
+set_flush_denormal = torch.set_flush_denormal  # torch's own, also while another one is in its place
+
 
 def _z(*shape: int) -> torch.Tensor:
     return torch.view_as_complex(values(*shape, 2))
@@ -94,3 +96,17 @@ def test_enable__rotary_positions_of_complex_numbers() -> None:
 def test_enable__other_complex_functions_are_refused(call: Callable[[torch.Tensor], Any], message: str) -> None:
     with repdl.enabled(), pytest.raises((UnsupportedError, DTypeError), match=message):
         call(_z(3, 3))
+
+
+@pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this processor flushes no subnormal numbers")
+def test_enable__complex_numbers_are_not_flushed() -> None:
+    z, w = torch.complex(torch.tensor([1e-40, 1.0]), torch.tensor([2e-41, 3.0])), _z(2).to(torch.complex128)
+    calls = [lambda: z * w, lambda: z.real.contiguous() * w, lambda: z + z.imag.contiguous(), lambda: z * z]
+    with repdl.enabled():
+        expected = [torch.view_as_real(call()) for call in calls]
+        set_flush_denormal(True)
+        try:
+            found = [torch.view_as_real(call()) for call in calls]
+        finally:
+            torch.set_flush_denormal(False)
+    assert all(same(a, b) for a, b in zip(found, expected))

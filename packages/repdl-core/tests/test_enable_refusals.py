@@ -21,6 +21,8 @@ from repdl.overrides.kernels import Found, kernels
 
 __all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
+set_flush_denormal = torch.set_flush_denormal  # torch's own, also while another one is in its place
+
 
 def test_enable__refuses_what_is_not_reproducible() -> None:
     class Model(torch.nn.Module):
@@ -38,6 +40,29 @@ def test_enable__refuses_what_is_not_reproducible() -> None:
     assert "linalg_inv_ex" in message and " in 0, " in message
     assert "test_enable_refusals.py:" in message and "torch.linalg.inv(self.inner(x))" in message
     torch.linalg.inv(values(3, 3))
+
+
+@pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this processor flushes no subnormal numbers")
+def test_enable__refuses_to_flush_subnormal_numbers() -> None:
+    """torch's comparisons and conversions, which stay torch's, would take them for 0."""
+    tiny, before = torch.tensor([1e-40]), torch.set_flush_denormal
+    with repdl.enabled():
+        with pytest.raises(UnsupportedError, match=r"torch\.set_flush_denormal, .*test_enable_refusals\.py:\d+ "):
+            torch.set_flush_denormal(True)
+        assert torch.set_flush_denormal(False) and bool(tiny != 0)
+    assert torch.set_flush_denormal is before
+    try:
+        with repdl.enabled(on_uncovered="warn"), pytest.warns(UserWarning, match="set_flush_denormal"):
+            assert torch.set_flush_denormal(True)
+        with pytest.raises(UnsupportedError, match=r"this thread flushes .* call torch\.set_flush_denormal\(False\)"):
+            repdl.enable()
+        with pytest.warns(UserWarning, match="this thread flushes"):
+            repdl.enable(on_uncovered="warn")
+    finally:
+        torch.set_flush_denormal(False)
+        repdl.disable()
+    with repdl.enabled():
+        assert bool(tiny != 0)
 
 
 def test_enable__errors_say_where_the_program_is() -> None:
@@ -94,7 +119,7 @@ def test_enable__what_is_reproducible_for_some_arguments_is_remembered_for_these
             ):
                 with pytest.raises(UnsupportedError, match="computes"):
                     call()
-        if torch.set_flush_denormal(True):
+        if set_flush_denormal(True):  # as a library that is built with -ffast-math does where it is loaded
             try:
                 with pytest.raises(UnsupportedError, match="subnormal"):
                     torch.arange(0.0, 5.0)

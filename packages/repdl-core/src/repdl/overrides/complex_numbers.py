@@ -8,6 +8,7 @@ import torch
 
 from repdl import ops
 from repdl.errors import DTypeError, UnsupportedError, check_dtype
+from repdl.ops._number import floating
 from repdl.replay import refuse
 
 Tensor = torch.Tensor
@@ -23,12 +24,12 @@ def _parts(op: str, input: Any, other: Any) -> list[tuple[Tensor, Tensor]]:
     found = []
     for value in (input, other):
         if isinstance(value, Tensor) and value.is_complex():
-            parts = torch.view_as_real(value.resolve_conj().resolve_neg().to(dtype))
+            parts = floating(torch.view_as_real(value.resolve_conj()), _DTYPES[dtype])
             found.append((parts[..., 0], parts[..., 1]))
         else:
             of = complex(value) if not isinstance(value, Tensor) else None
             like = input if isinstance(input, Tensor) else other
-            real = value.to(_DTYPES[dtype]) if of is None else like.new_tensor(of.real, dtype=_DTYPES[dtype])
+            real = floating(value, _DTYPES[dtype]) if of is None else like.new_tensor(of.real, dtype=_DTYPES[dtype])
             found.append((real, torch.zeros_like(real) if of is None else torch.full_like(real, of.imag)))
     return found
 

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import _C
 
+from repdl.audit.judge import is_ieee
 from repdl.compiling.stance import check_uncompiled, only_ours
 from repdl.contract import Contract, as_contract, default_contract, set_contract
 from repdl.errors import ArgumentError, UnsupportedError, placed
-from repdl.overrides import seeding
+from repdl.overrides import settings
 from repdl.overrides.children import Start, begun_by
 from repdl.overrides.kernels import ENTERED, Found, kernels
 from repdl.overrides.late import Library, watched
@@ -61,7 +62,7 @@ class _Session:
             stack.enter_context(only_ours(on_uncovered, hidden))
             stack.enter_context(begun_by(_start))
             stack.enter_context(placed(where))
-            stack.enter_context(seeding.judged(Refusals(on_uncovered).met))
+            stack.enter_context(settings.judged(Refusals(on_uncovered).met))
             stack.callback(self._take_out)
             stack.enter_context(watched(self._put_new, self._put_late))
             stack.callback(hide, ENTERED, False)
@@ -139,6 +140,11 @@ class _Switch:
                 f"repdl.enable: torch {torch.__version__} gives no kernels of its own out, expected 2.13 or newer; "
                 f"use repdl.from_torch_module"
             )
+        if not is_ieee():
+            message = f"repdl.enable: this thread flushes subnormal numbers or rounds otherwise: {settings.FLUSHES}"
+            if on_uncovered == "raise":
+                raise UnsupportedError(f"{message}; call torch.set_flush_denormal(False) before it")
+            warnings.warn(message, stacklevel=4)
         now = default_contract()
         block = _Block(now if contract is None else as_contract(contract), on_uncovered)
         if self._open:
@@ -204,7 +210,7 @@ def enable(contract: Contract | str | None = None, on_uncovered: str = "raise") 
         ArgumentError: if `on_uncovered` is neither.
         ContractError: if `contract` names none. What held before holds in both cases.
         UnsupportedError: from any op of torch that is not reproducible, naming op, module, line and what to use; and
-            here, with a torch that lacks what this needs.
+            here, with a torch that lacks what this needs, or in a thread that flushes subnormal numbers.
     """
     with _lock:
         _switch.begin(contract, on_uncovered)
