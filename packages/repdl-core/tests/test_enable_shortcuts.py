@@ -167,7 +167,7 @@ def outcome(call: Callable[..., Any], *given: Any) -> Any:
     try:
         return call(*given)
     except Exception as error:
-        return type(error), str(error).replace("\n", " ").split(" at 0x")[0]
+        return type(error), str(error.args[0]).replace("\n", " ").split(" at 0x")[0]
 
 
 def test_shortcuts__errors_are_those_of_the_method(enabled: None) -> None:
