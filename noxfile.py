@@ -13,7 +13,7 @@ import nox
 
 nox.options.default_venv_backend = "venv"
 nox.options.reuse_venv = "yes"
-nox.options.sessions = ["lint", "types", "tests", "parity-cuda-emulated", "audit-cuda"]
+nox.options.sessions = ["lint", "types", "docs", "tests", "parity-cuda-emulated", "audit-cuda"]
 
 ROOT = Path(__file__).parent
 PURE = ["packages/repdl-core", "packages/repdl-nn", "packages/repdl-optim"]
@@ -34,6 +34,8 @@ EXAMPLES = ["scikit-learn"]
 BUILD_TOOLS = nox.project.load_toml(f"{NATIVE['cuda']}/pyproject.toml")["build-system"]["requires"]
 LINTERS = ["ruff==0.17.*", "clang-format==19.1.7", "clang-tidy==23.1.4"]
 """As in .pre-commit-config.yaml; another version of clang-format formats otherwise."""
+SITE_TOOLS = ["sphinx>=8", "myst-parser>=4", "furo", "sphinx-copybutton"]
+"""What docs/conf.py names."""
 CPP = ["*.cpp", "*.hpp", "*.cu", "*.h"]
 AUDITED = "75-real;90-real;120"
 """Of repdl-cuda's architectures the one without asynchronous copies (native/base/copy.hpp), one between, the newest."""
@@ -97,6 +99,13 @@ def types(session: nox.Session) -> None:
     session.run("mypy", "-p", "repdl", *packages, env={"MYPYPATH": sources})
     session.run("mypy", "-m", "audit.__main__", env={"MYPYPATH": NATIVE["cuda"]})
     session.run("mypy", "examples", "benchmarks", "tools", env={"MYPYPATH": sources})
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The site, into build/docs; a warning is an error. Its snippets run in tests/test_docs.py."""
+    install(session, *SITE_TOOLS, backends=())
+    session.run("sphinx-build", "-q", "-W", "--keep-going", "-b", "html", *session.posargs, "docs", "build/docs")
 
 
 @nox.session

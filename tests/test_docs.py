@@ -98,6 +98,34 @@ def test_docs__snippets_run(name: str, tmp_path: Path, monkeypatch: pytest.Monke
         output(code)
 
 
+PAGES = [ROOT / "docs" / f"{name}.md" for name in ("index", "get-started")]
+PAGES += [path for name in ("tutorials", "howto", "background") for path in sorted((ROOT / "docs" / name).glob("*.md"))]
+
+
+def run_page(page: str) -> None:
+    """The blocks of a page in turn, in one namespace; `print(...)  # text` says what it prints."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for code in blocks(page):
+        said = re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
+        with contextlib.redirect_stdout(io.StringIO()) as stream:
+            exec(code, namespace)
+        assert not said or stream.getvalue().splitlines() == said, code
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_docs__pages_print_what_they_say(path: Path) -> None:
+    with repdl.random.fork_rng(), torch.random.fork_rng():
+        try:
+            run_page(path.read_text())
+        finally:
+            repdl.disable()
+
+
+def test_docs__a_page_that_prints_something_else_is_noticed() -> None:
+    with pytest.raises(AssertionError):
+        run_page("```python\nprint(1 + 1)  # 3\n```")
+
+
 def test_docs__snippets_about_torchs_ops_run() -> None:
     for code in blocks((ROOT / "docs/torch-ops.md").read_text()):
         assert "2 rows not reproducible" in output(code)

@@ -25,7 +25,7 @@ def audit(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Report:
 
     Args:
         function: a module, or any function of tensors. Names of modules begin at it.
-        *args, **kwargs: those of the call.
+        args, kwargs: those of the call.
 
     Returns:
         a report whose `rows` have op, count, module, line, verdict, reason and remedy, and whose `ok` says
