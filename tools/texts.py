@@ -5,7 +5,7 @@
 
 Of the texts of rows (`repdl.rows`) one that begins with a title is a page of the contract,
 `contract/v1/<family>.md`; others end the page of their family. A list of names is the beginning of a cell
-in a table of a README: what stands after it is written by hand.
+in a table: what stands after it is written by hand.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HEADING = "## Ops\n"
 
 
 def lists() -> dict[Path, dict[str, Iterable[str]]]:
-    """README -> first cell of a row of a table -> the names that the second one begins with."""
+    """Page -> first cell of a row of a table -> the names that the second one begins with."""
     double = {name for name in repdl.ops.__all__ if name not in OPS or OPS[name].takes(torch.float64)}
     of = {name: getattr(repdl.ops, name).__module__.removeprefix("repdl.ops.") for name in repdl.ops.__all__}
     losses = ("embedding_losses", "likelihoods", "losses", "margins")
@@ -44,9 +44,9 @@ def lists() -> dict[Path, dict[str, Iterable[str]]]:
     for layer in layers:
         files.setdefault(f"`{layer.__module__.rpartition('.')[2]}.py`", []).append(layer.__name__)
     return {
-        ROOT / "README.md": {
+        ROOT / "docs/reference/covered.md": {
             "arithmetic": [n for n, m in of.items() if m in ("elementwise", "ternary", "unary") and n not in exact],
-            "[exact functions](docs/exact-functions.md), correctly rounded": exact,
+            "[exact functions](../exact-functions.md), correctly rounded": exact,
             "activations": [name for name, module in of.items() if module in ("activation", "rectifiers", "smooth")],
             "losses of elements": [name for name, module in of.items() if module in losses],
             "not in float64": of.keys() - double,
