@@ -83,6 +83,9 @@ def test_packages__one_version_and_one_bound() -> None:
     for name in ("cpu", "cuda"):
         text = (PACKAGES[f"repdl-{name}"] / f"src/repdl_{name}/__init__.py").read_text()
         assert re.findall(r'^__version__ = "(.*)"$', text, re.MULTILINE) == [version]
+    config = ROOT / "packages/repdl-core/src/repdl_contract/cmake/repdl_contractConfigVersion.cmake"
+    assert f"set(PACKAGE_VERSION {version})" in config.read_text()
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
     major, minor = map(int, version.split(".")[:2])
     ours = f">={major}.{minor},<{major}.{minor + 1}"
     found: dict[str, set[str]] = {}

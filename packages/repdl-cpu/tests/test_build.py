@@ -47,6 +47,15 @@ def test_build__isas_of_a_cross_compiler(target: str, tmp_path: Path) -> None:
     assert "levels: baseline." in configure(tmp_path, ISAS, f"-DCMAKE_CXX_COMPILER={compiler}")
 
 
+def test_build__isas_that_are_asked_for(tmp_path: Path) -> None:
+    assert "levels: baseline." in configure(tmp_path, ISAS, "-DREPDL_CPU_ISAS=baseline")
+    (tmp_path / "unknown").mkdir()
+    said = configure(tmp_path / "unknown", ISAS, "-DREPDL_CPU_ISAS=baseline;neon")
+    assert "REPDL_CPU_ISAS is baseline;neon, expected some of baseline" in said
+    (tmp_path / "none").mkdir()
+    assert "REPDL_CPU_ISAS is empty" in configure(tmp_path / "none", ISAS, "-DREPDL_CPU_ISAS=")
+
+
 def test_build__universal_binaries_are_refused(tmp_path: Path) -> None:
     said = configure(tmp_path, 'set(CMAKE_OSX_ARCHITECTURES "x86_64;arm64")\n' + ISAS)
     assert "CMAKE_OSX_ARCHITECTURES is x86_64;arm64, expected one" in said
@@ -54,6 +63,18 @@ def test_build__universal_binaries_are_refused(tmp_path: Path) -> None:
 
 def test_build__windows_is_refused(tmp_path: Path) -> None:
     assert "Windows is not supported" in configure(tmp_path, f"set(WIN32 TRUE)\n{ISAS}")
+
+
+def test_build__versions_of_the_contract(tmp_path: Path) -> None:
+    find = f'PATHS "{PACKAGE}/contract/cmake" NO_DEFAULT_PATH'
+    code = f"""
+foreach(version 0.1 0.1.0 0.2 1.0 0.1.99)
+  find_package(repdl_contract ${{version}} CONFIG QUIET {find})
+  list(APPEND found ${{repdl_contract_FOUND}})
+  unset(repdl_contract_DIR CACHE)
+endforeach()
+message(STATUS "levels: ${{found}}.")"""
+    assert "levels: 1;1;0;0;0." in configure(tmp_path, code)
 
 
 @pytest.mark.parametrize(("compiler", "frontend"), [("MSVC", "MSVC"), ("Clang", "MSVC"), ("IntelLLVM", "GNU")])

@@ -28,6 +28,16 @@ def test_isa__supported_best_first() -> None:
     assert known == [name for name in ("avx512", "avx2", "baseline") if name in known]
 
 
+def test_isa__what_was_not_built_is_not_supported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isa, "find_spec", lambda name: name == "repdl_cpu._baseline" or None)
+    assert isa.supported_isas() == ["baseline"]
+    with pytest.raises(BackendError, match="'avx2' asked for.*supports baseline"):
+        isa._load("avx2")
+    monkeypatch.setattr(isa, "find_spec", lambda name: None)
+    with pytest.raises(BackendError, match="none of which was built.*REPDL_CPU_ISAS=baseline"):
+        isa.supported_isas()
+
+
 def test_isa__each_supported_one_is_compiled_and_loads() -> None:
     modules = set()
     for name in repdl_cpu.supported_isas():

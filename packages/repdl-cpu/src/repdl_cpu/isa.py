@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from repdl.errors import BackendError
@@ -14,15 +15,26 @@ from repdl_cpu import _machine
 
 
 def supported_isas() -> list[str]:
-    """The ISA levels that this machine can run, best first."""
-    return list(_machine.supported_isas())
+    """The ISA levels that this machine can run and that were built, best first.
+
+    Raises:
+        BackendError: if there is none.
+    """
+    known = list(_machine.supported_isas())
+    built = [isa for isa in known if find_spec(f"repdl_cpu._{isa}")]
+    if not built:
+        raise BackendError(
+            f"repdl-cpu: this machine supports {', '.join(known)}, none of which was built; build one of them with "
+            f"pip install packages/repdl-cpu -Ccmake.define.REPDL_CPU_ISAS={known[-1]}"
+        )
+    return built
 
 
 def _load(isa: str) -> Any:
     known = supported_isas()
     if isa not in known:
         raise BackendError(
-            f"repdl-cpu: ISA {isa!r} asked for (REPDL_CPU_ISA), this machine supports {', '.join(known)}"
+            f"repdl-cpu: ISA {isa!r} asked for (REPDL_CPU_ISA), this machine with this build supports {', '.join(known)}"
         )
     return import_module(f"repdl_cpu._{isa}")
 
