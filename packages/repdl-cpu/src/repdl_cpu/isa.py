@@ -34,7 +34,7 @@ def _load(isa: str) -> Any:
     known = supported_isas()
     if isa not in known:
         raise BackendError(
-            f"repdl-cpu: ISA {isa!r} asked for (REPDL_CPU_ISA), this machine with this build supports {', '.join(known)}"
+            f"repdl-cpu: ISA {isa!r} asked for (REPDL_CPU_ISA), this build supports {', '.join(known)} here"
         )
     return import_module(f"repdl_cpu._{isa}")
 
