@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
+import site
 import subprocess
 import sys
 import warnings
@@ -140,6 +141,73 @@ def test_enable__workers_are_enabled(tmp_path: Path, method: str) -> None:
     (tmp_path / "program.py").write_text(WORKERS)
     command = [sys.executable, "program.py", method]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+STARTS = """
+import multiprocessing
+import os
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+import torch
+torch.manual_seed(0)
+DRAWN = torch.rand(1).item()
+SUM = torch.linspace(0.1, 7, 99).softmax(0)[7].item()
+
+def seen(_=None):
+    return DRAWN, SUM, torch.linspace(0.1, 7, 99).softmax(0)[7].item()
+
+def put(queue):
+    queue.put(seen())
+
+def check(rank, expected):
+    assert seen() == expected
+
+class Drawn(torch.utils.data.Dataset):
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return torch.tensor(seen(), dtype=torch.float64)
+
+if __name__ == "__main__":
+    method = sys.argv[1]
+    if method in ("spawn", "forkserver"):
+        context = multiprocessing.get_context(method)
+        queue = context.SimpleQueue()
+        process = context.Process(target=put, args=(queue,))
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+        assert queue.get() == seen()
+        loader = torch.utils.data.DataLoader(Drawn(), num_workers=1, multiprocessing_context=method)
+        assert [tuple(row[0].tolist()) for row in loader] == [seen(), seen()]
+    elif method == "pool":
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            assert list(pool.map(seen, [0])) == [seen()]
+    elif method == "torch":
+        torch.multiprocessing.spawn(check, args=(seen(),), nprocs=1)
+    elif method == "subprocess":
+        done = subprocess.run([sys.executable, __file__, "child"], capture_output=True, text=True, check=True)
+        assert eval(done.stdout) == seen(), done.stdout
+    else:
+        print(seen())
+"""
+
+
+def has_startup_file() -> bool:
+    """Whether repdl-core is installed: a source tree on the path has no repdl_enable.pth that Python reads."""
+    return any((Path(folder) / "repdl_enable.pth").exists() for folder in site.getsitepackages())
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "pool", "torch", "subprocess"])
+def test_run__every_process_is_enabled_from_its_first_line_on(tmp_path: Path, method: str) -> None:
+    if method == "subprocess" and not has_startup_file():
+        pytest.skip("repdl-core is not installed")
+    (tmp_path / "program.py").write_text(STARTS)
+    command = [sys.executable, "-m", "repdl", "run", "program.py", method]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
 
 

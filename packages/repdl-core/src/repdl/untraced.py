@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 from torch._C._dynamo import eval_frame
 
 Function = Callable[..., Any]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def opaque(function: Function) -> Function:
@@ -34,6 +35,15 @@ def opaque(function: Function) -> Function:
     return run
 
 
+def constant_result(function: F) -> F:
+    """`function`, whose results are constants to Dynamo.
+
+    As `torch.compiler.assume_constant_result`, which imports all of Dynamo: a second, and a change of the environment.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
 def hide(codes: Iterable[CodeType], hidden: bool = True) -> None:
     """Have Dynamo neither compile calls of `codes` nor look into what they call, or do so again."""
     if hasattr(eval_frame, "set_code_exec_strategy"):  # not in torch 2.6
@@ -42,4 +52,4 @@ def hide(codes: Iterable[CodeType], hidden: bool = True) -> None:
             eval_frame.set_code_exec_strategy(code, eval_frame._FrameExecStrategy(action, action))
 
 
-__all__ = ["hide", "opaque"]
+__all__ = ["constant_result", "hide", "opaque"]

@@ -37,6 +37,7 @@ from repdl.ops._windows import (
 from repdl.ops.cast import narrowed, widened
 from repdl.ops.max_pool2d import pooled_size
 from repdl.replay import replayed
+from repdl.untraced import constant_result
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -80,7 +81,7 @@ class _Side(NamedTuple):
     lengths: list[int]
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant_result
 def _side(size: int, count: int, kernel: int, stride: int, padding: int, length: int | None) -> _Side:
     """`count` windows of a padded side of `size`; a length of 0: that of each in the input, None: with the padding."""
     starts = [i * stride - padding for i in range(count)]
@@ -90,7 +91,7 @@ def _side(size: int, count: int, kernel: int, stride: int, padding: int, length:
     return _Side(*inside, [length or stop - start for start, stop in zip(first, last)])
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant_result
 def _adaptive_side(size: int, count: int) -> _Side:
     starts = [i * size // count for i in range(count)]
     stops = [((i + 1) * size + count - 1) // count for i in range(count)]

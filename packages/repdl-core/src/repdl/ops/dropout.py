@@ -17,6 +17,7 @@ from repdl.ops._position import POSITION, check_place, check_position, check_pro
 from repdl.random._fill import writable
 from repdl.random.generator import Generator, chosen
 from repdl.replay import replayed
+from repdl.untraced import constant_result
 
 __all__ = [
     "alpha_dropout",
@@ -298,7 +299,7 @@ _SELU = 1.7580993408473766
 """Scale times alpha of SELU: minus its value at -inf."""
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant_result
 def _alpha(p: float) -> tuple[float, float, float]:
     """What alpha_dropout multiplies the result of dropout by, and what it adds where an element is kept and where
     it is dropped: with scale = 1 / sqrt((_SELU * _SELU * p + 1) * (1 - p)), in doubles, scale * (1 - p), as dropout

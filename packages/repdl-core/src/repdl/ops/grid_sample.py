@@ -34,6 +34,7 @@ from repdl.ops.elementwise import add, div
 from repdl.ops.matmul import bmm
 from repdl.ops.ternary import clamp
 from repdl.replay import replayed
+from repdl.untraced import constant_result
 
 __all__ = ["affine_grid", "grid_sample"]
 
@@ -218,7 +219,7 @@ def grid_sample(
     return narrowed(output.movedim(2, 1).reshape(batch, channels, *grid.shape[1:-1]), storage)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant_result
 def _line(count: int, align: bool) -> tuple[Tensor]:
     """The middles of `count` elements from -1 to 1, or elements from edge to edge, as doubles; 0 of one."""
     if align:

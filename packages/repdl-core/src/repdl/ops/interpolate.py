@@ -37,6 +37,7 @@ from repdl.ops._windows import Side, direction, keep_sides, resized, rows, selec
 from repdl.ops.avg_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from repdl.ops.cast import cast, narrowed, widened
 from repdl.replay import replayed
+from repdl.untraced import constant_result
 
 __all__ = ["interpolate"]
 
@@ -116,7 +117,7 @@ def _computed_taps(
     return [list(at) for at, _ in taps], [[_bits(as_double(w)) for w in weights] for _, weights in taps]
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant_result
 def _taps(
     mode: str, sizes: list[int], counts: list[int], factors: list[float | None], align: bool, antialias: bool
 ) -> tuple[list[int], list[int]]:

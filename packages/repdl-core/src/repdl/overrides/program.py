@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 
 from repdl.errors import ArgumentError
-from repdl.overrides.switch import ON_UNCOVERED, enable, enabled
+from repdl.overrides.children import begun_with
+from repdl.overrides.switch import ON_UNCOVERED, enable, enabled, start_of_child
 
 VARIABLE = "REPDL_ENABLE"
 
@@ -18,7 +19,7 @@ def run_program(
 ) -> None:
     """Run a script, or a module, as `python` would, with torch's ops reproducible from its first line on."""
     sys.argv = [program, *arguments]
-    with enabled(contract, on_uncovered):
+    with enabled(contract, on_uncovered), begun_with(start_of_child, {VARIABLE: on_uncovered}):
         if is_module:
             sys.path.insert(0, os.getcwd())
             runpy.run_module(program, run_name="__main__", alter_sys=True)

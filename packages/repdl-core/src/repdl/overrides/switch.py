@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import gc
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import torch
 from torch import _C
 
 from repdl.audit.judge import is_ieee
-from repdl.compiling.stance import check_uncompiled, only_ours
 from repdl.contract import Contract, as_contract, default_contract, set_contract
 from repdl.errors import ArgumentError, UnsupportedError, placed
 from repdl.overrides import settings
@@ -44,6 +45,15 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
+def _stance() -> Any:
+    """The module, which imports all of Dynamo when it is first needed; what that leaves in the environment goes."""
+    before = dict(os.environ)
+    module = import_module("repdl.compiling.stance")
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    return module
+
+
 class _Session:
     """The kernels that are in torch."""
 
@@ -59,8 +69,8 @@ class _Session:
         with ExitStack() as stack:
             stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
             torch.backends.mha.set_fastpath_enabled(False)
-            stack.enter_context(only_ours(on_uncovered, hidden))
-            stack.enter_context(begun_by(_start))
+            stack.enter_context(_stance().only_ours(on_uncovered, hidden))
+            stack.enter_context(begun_by(start_of_child))
             stack.enter_context(placed(where))
             stack.enter_context(settings.judged(Refusals(on_uncovered).met))
             stack.callback(self._take_out)
@@ -175,7 +185,7 @@ class _Switch:
         wanted = blocks[-1] if blocks else None
         changes = self._session is not None and (wanted is None or wanted.on_uncovered != self._session.on_uncovered)
         if changes or (self._session is None and wanted is not None):
-            check_uncompiled()
+            _stance().check_uncompiled()
         self._open = blocks
         if self._session is not None and changes:
             self._session.end()
@@ -188,7 +198,8 @@ class _Switch:
 _switch = _Switch()
 
 
-def _start() -> Start:
+def start_of_child() -> Start:
+    """What a process that begins anew calls, and with what, to be enabled as this one is."""
     with _lock:
         return enable, _switch.settings()
 
@@ -235,4 +246,4 @@ def enabled(contract: Contract | str | None = None, on_uncovered: str = "raise")
             _switch.end(block)
 
 
-__all__ = ["ON_UNCOVERED", "disable", "enable", "enabled"]
+__all__ = ["ON_UNCOVERED", "disable", "enable", "enabled", "start_of_child"]

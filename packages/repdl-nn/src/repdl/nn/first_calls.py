@@ -29,6 +29,7 @@ from repdl.nn.backward_watch import BackwardWatch
 from repdl.nn.call_kind import Kind, call_kind
 from repdl.nn.outside import Outside
 from repdl.nn.tensor_hooks import CallHooks
+from repdl.untraced import constant_result
 
 _MOST = 64
 """So many kinds of calls are looked at; a model that is called with ever new strings has more."""
@@ -260,7 +261,7 @@ def has_code(model: torch.nn.Module) -> bool:
     return False
 
 
-@torch._dynamo.assume_constant_result  # type: ignore[untyped-decorator]
+@constant_result
 def _compiled(number: str, training: bool, gradients: bool) -> None:
     """While torch.compile traces a call. What it makes of the model is not watched, so its mode should be known."""
     check = _known.get(number)
