@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import operator
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -241,3 +244,107 @@ def test_enable__integers_with_a_number_that_has_a_fraction() -> None:
         for call in (lambda: i.add(i, alpha=0.5), lambda: i.clone().mul_(0.5)):
             with pytest.raises(RuntimeError):
                 call()
+
+
+# Libraries behind ops on integers: oneDNN without VNNI saturates sums of two products of int8 in 16 bits.
+
+
+def test_enable__products_of_int8_are_exact() -> None:
+    with repdl.enabled():
+        for m, k, n in ((17, 32, 16), (1, 1, 1), (40, 3000, 8), (3, 0, 2)):
+            for low, high in ((127, 128), (-128, -127), (-128, 128)):
+                a, b = (torch.randint(low, high, shape, dtype=torch.int8) for shape in ((m, k), (k, n)))
+                expected = a.numpy().astype("int32") @ b.numpy().astype("int32")
+                assert torch.equal(torch._int_mm(a, b), torch.from_numpy(expected)), (m, k, n)
+                out = torch.zeros(m, n, dtype=torch.int32)
+                assert torch.equal(torch._int_mm(a, b, out=out), torch.from_numpy(expected))
+        with pytest.raises(repdl.RepDLError, match="input.dtype is int32, expected int8"):
+            torch._int_mm(a.int(), b)
+
+
+SWEEP = """
+import hashlib, itertools, warnings
+import numpy, torch
+import repdl
+warnings.simplefilter("ignore")
+SIZES = (1, 2, 17, 33)
+
+def inputs(dtype, *shape):
+    info = torch.iinfo(dtype)
+    count = max(1, numpy.prod(shape))
+    values = itertools.cycle([info.max, info.min, info.max, 1, info.max - 1, 0, info.min + 1])
+    return torch.tensor([next(values) for _ in range(count)], dtype=dtype).reshape(shape)
+
+def calls(dtype):
+    a, b, c = inputs(dtype, 17, 33), inputs(dtype, 33, 16), inputs(dtype, 17, 16)
+    batch, other = inputs(dtype, 3, 17, 33), inputs(dtype, 3, 33, 16)
+    v, w, index = inputs(dtype, 33), inputs(dtype, 33).flip(0), torch.arange(33) % 5
+    for x in (a, inputs(dtype, 1000), inputs(dtype, 3)):
+        for name in "sum prod nansum max min amax amin aminmax abs neg sign".split():
+            yield name, lambda x=x, name=name: getattr(torch, name)(x)
+        for name in "cumsum cumprod cummax cummin sort argsort max min".split():
+            yield name, lambda x=x, name=name: getattr(torch, name)(x, 0)
+    yield from {
+        "mm": lambda: a @ b, "bmm": lambda: torch.bmm(batch, other), "addmm": lambda: torch.addmm(c, a, b),
+        "addmm beta": lambda: torch.addmm(c, a, b, beta=3, alpha=2), "mv": lambda: torch.mv(a, v),
+        "baddbmm": lambda: torch.baddbmm(inputs(dtype, 3, 17, 16), batch, other),
+        "addbmm": lambda: torch.addbmm(c, batch, other),
+        "addmv": lambda: torch.addmv(inputs(dtype, 17), a, v),
+        "dot": lambda: torch.dot(v, w), "vdot": lambda: torch.vdot(v, w), "addr": lambda: torch.addr(a, a[:, 0], v),
+        "trace": lambda: torch.trace(a), "matmul": lambda: batch @ other,
+        "linear": lambda: torch.nn.functional.linear(a, a),
+        "index_add": lambda: torch.zeros(5, dtype=dtype).index_add(0, index, v),
+        "scatter_add": lambda: torch.zeros(5, dtype=dtype).scatter_add(0, index, v),
+        "scatter_reduce": lambda: torch.zeros(5, dtype=dtype).scatter_reduce(0, index, v, "prod"),
+        "bincount": lambda: torch.bincount(v.clamp(0, 100)), "clamp": lambda: v.clamp(-3, 3),
+        "addcmul": lambda: torch.addcmul(v, v, w), "floor_divide": lambda: v // 3, "remainder": lambda: v % 7,
+        "fmod": lambda: torch.fmod(v, 7), "gcd": lambda: torch.gcd(v, w), "lcm": lambda: torch.lcm(v, w),
+        "shift": lambda: torch.stack([v << 1, v >> 1]), "pow": lambda: torch.pow(v, 3),
+        "unique": lambda: torch.unique(v),
+        "maximum": lambda: torch.maximum(v, w), "minimum": lambda: torch.minimum(v, w),
+        "relu": lambda: torch.relu(v),
+        "avg": lambda: v.to(torch.int64).sum(), "conv1d": lambda: torch.nn.functional.conv1d(batch, batch[:, :, :3]),
+        "conv2d": lambda: torch.nn.functional.conv2d(batch[:, None], batch[:, None, :3, :3]),
+        "histc": lambda: torch.histc(v.to(torch.float32), 4), "outer": lambda: torch.outer(v, w),
+        "kron": lambda: torch.kron(v, w), "tensordot": lambda: torch.tensordot(a, b, 1),
+        "einsum": lambda: torch.einsum("ij,jk", a, b),
+    }.items()
+
+def digest(array):
+    return hashlib.sha256(array.tobytes()).hexdigest()[:12]
+
+digests = {}
+with repdl.enabled():
+    for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+        for number, (name, call) in enumerate(calls(dtype)):
+            try:
+                result = call()
+            except Exception as error:
+                digests[dtype, number, name] = type(error).__name__
+                continue
+            parts = result if isinstance(result, (tuple, list)) else (result,)
+            digests[dtype, number, name] = [digest(p.contiguous().numpy()) for p in parts]
+a = inputs(torch.int8, 17, 33).numpy()
+product = digest(a @ a.T)
+assert [d for (t, _, name), d in digests.items() if name == "linear" and t is torch.int8] == [[product]]
+for key, value in digests.items():
+    print(*key, value)
+"""
+
+
+def test_enable__integers_whatever_the_libraries_take_the_processor_for() -> None:
+    """oneDNN, MKL and torch itself held to a level of instructions each."""
+    levels = [
+        {"ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2", "ATEN_CPU_CAPABILITY": "default"},
+        {"ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
+        {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE", "MKL_ENABLE_INSTRUCTIONS": "AVX512"},
+        {},
+    ]
+    started = [
+        subprocess.Popen([sys.executable, "-c", SWEEP], env=os.environ | level, stdout=subprocess.PIPE, text=True)
+        for level in levels
+    ]
+    first, *others = [process.communicate(timeout=300)[0].splitlines() for process in started]
+    assert all(process.returncode == 0 for process in started) and len(first) > 300
+    for level, lines in zip(levels[1:], others):
+        assert [pair for pair in zip(first, lines, strict=True) if pair[0] != pair[1]] == [], level

@@ -13,7 +13,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import repdl
 from repdl import ops
+from repdl.errors import DTypeError
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.inputs import SPECIAL
 from repdl.testing.oracle import U, assert_rejected, assert_within, derivatives
@@ -124,7 +126,7 @@ def test_pow__rejects_exponents(bad: Any) -> None:
 
 def test_pow__rejects_inputs() -> None:
     for dtype in (torch.float64, torch.complex64):
-        assert_rejected(lambda: ops.pow(torch.ones(2).to(dtype), 2), TypeError, "pow: ", "float32")
+        assert_rejected(lambda: ops.pow(torch.ones(2).to(dtype), 2.5), TypeError, "pow: ", "float32")
         assert_rejected(lambda: ops.pow(torch.ones(2), torch.ones(2).to(dtype)), TypeError, "pow", "float32")
     assert_rejected(lambda: ops.pow(2.0, 3.0), ValueError, "pow: no tensor")
     assert_rejected(lambda: ops.pow("a", torch.ones(2)), TypeError, "pow: input")  # type: ignore[arg-type]
@@ -187,3 +189,43 @@ def test_pow_tensor__gradients_at_special_values_are_torchs() -> None:
     for one, other in zip(ours, theirs):
         assert torch.equal(one.isnan(), other.isnan())
         assert torch.allclose(one.nan_to_num(7.0, 8.0, 9.0), other.nan_to_num(7.0, 8.0, 9.0), rtol=4 * U, atol=0)
+
+
+# float64: the exponents that are sequences of other ops.
+
+DOUBLES = {
+    -1: lambda x: 1 / x,
+    0: np.ones_like,
+    0.5: lambda x: np.where(np.isinf(x), np.inf, np.sqrt(x) + 0.0),
+    1: lambda x: x,
+    2: lambda x: x * x,
+    3: lambda x: x * x * x,
+}
+
+
+@pytest.mark.parametrize("exponent", DOUBLES)
+def test_pow__float64(exponent: float) -> None:
+    special = torch.tensor([0.0, -0.0, INF, -INF, NAN, 5e-324, -5e-324, 1e308, -1e308, 1e-160, 3.0], dtype=torch.double)
+    x = torch.cat([special, uniform(1, 500).double() * torch.pi])
+    with np.errstate(all="ignore"):
+        expected = torch.from_numpy(DOUBLES[exponent](x.numpy())).nan_to_num(NAN, INF, -INF)
+    for _ in range(3):  # as a function, recorded, replayed
+        assert_same_bits(ops.pow(x, exponent), expected.masked_fill(expected.isnan(), NAN))
+    with repdl.enabled():
+        for result in (x**exponent, x.pow(float(exponent)), x.clone().pow_(exponent), torch.float_power(x, exponent)):
+            assert_same_bits(result, expected.masked_fill(expected.isnan(), NAN))
+
+
+@pytest.mark.parametrize("exponent", DOUBLES)
+def test_pow__float64_derivatives(exponent: float) -> None:
+    x = uniform(2, 20).double().abs() + 0.5
+    assert torch.autograd.gradcheck(lambda x: ops.pow(x, exponent), x.requires_grad_())
+    assert torch.autograd.gradgradcheck(lambda x: ops.pow(x, exponent), x)
+
+
+def test_pow__float64_other_exponents() -> None:
+    x = torch.ones(2, dtype=torch.float64)
+    for exponent in (2.5, -2, 4, NAN, INF, torch.tensor(2.0)):
+        with pytest.raises(DTypeError, match="float64"):
+            ops.pow(x, exponent)
+    assert ops.pow(x, 2).tolist() == [1, 1]

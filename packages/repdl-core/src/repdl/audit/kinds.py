@@ -67,7 +67,7 @@ _NAMES = {
         searchsorted sgn sign signbit sort threshold threshold_backward trunc where
     """,
     Kind.INTEGER: """
-        __ilshift__ __irshift__ __lshift__ __rshift__ _aminmax _int_mm _unique _unique2 addbmm addcmul addmm addmv
+        __ilshift__ __irshift__ __lshift__ __rshift__ _aminmax _unique _unique2 addbmm addcmul addmm addmv
         addr amax amin aminmax baddbmm bincount bitwise_left_shift bitwise_right_shift bmm clamp clamp_max clamp_min
         cumprod cumsum dot floor_divide fmax fmin fmod gcd hardtanh index_add lcm max maximum min minimum mm mv nansum
         pow prod relu remainder scatter_add scatter_reduce sum trace unique_consecutive unique_dim
@@ -99,7 +99,8 @@ _NAMES = {
         _flash_attention_forward_no_dropout_inplace _foobar _foreach_powsum _fused_adagrad _fused_adam _fused_adamw
         _fused_moving_avg_obs_fq_helper _fused_moving_avg_obs_fq_helper_functional _fused_rms_norm_backward
         _fused_sdp_choice _fused_sgd _grid_sampler_2d_cpu_fallback _grid_sampler_2d_cpu_fallback_backward _grouped_mm
-        _histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors _jagged_to_padded_dense_forward
+        _histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors _int_mm
+        _jagged_to_padded_dense_forward
         _linalg_det _linalg_eigh _linalg_eigvals _linalg_slogdet _linalg_solve_ex _linalg_svd _log_softmax
         _log_softmax_backward_data _logcumsumexp _lstm_mps _make_per_channel_quantized_tensor
         _make_per_tensor_quantized_tensor _masked_scale _masked_softmax _masked_softmax_backward _mixed_dtypes_linear

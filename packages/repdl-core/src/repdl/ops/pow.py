@@ -12,7 +12,7 @@ from repdl import layout, registry
 from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import ArgumentError, as_float, check
+from repdl.errors import ArgumentError, DTypeError, as_float, check
 from repdl.numbers import difference, is_zero, rounded
 from repdl.ops._number import constant
 from repdl.ops._pointwise import pointwise
@@ -80,17 +80,35 @@ _pow_tensor: Callable[..., torch.Tensor] = pointwise(
 )
 
 
+def _half(x: torch.Tensor, contract: str) -> torch.Tensor:
+    """x to the power of 0.5: unlike the root it is +0 for -0, and inf for -inf."""
+    root = _ops.add(_ops.sqrt(x), constant(0.0, x.dtype, x.device), contract)
+    return torch.where(x.isinf(), _ops.abs(x), root)
+
+
+_IN_DOUBLE: dict[float, Callable[[torch.Tensor, str], torch.Tensor]] = {
+    -1.0: lambda x, contract: _ops.reciprocal(x),
+    0.0: lambda x, contract: torch.where(torch.ones_like(x, dtype=torch.bool), torch.ones_like(x), x),
+    0.5: _half,
+    1.0: lambda x, contract: _ops.mul(x, constant(1.0, x.dtype, x.device), contract),
+    2.0: lambda x, contract: _ops.mul(x, x, contract),
+    3.0: lambda x, contract: _ops.mul(_ops.mul(x, x, contract), x, contract),
+}
+"""The exponents that float64 has, each a sequence of other ops."""
+
+
 @replayed
 def pow(input: Operand, exponent: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
     """`input` to the power of `exponent`, broadcast, correctly rounded to float32.
 
     One of both may be a number. It is rounded once to the dtype of the result, a number as
     the exponent to float32 as torch does it. Integers to integers are torch's exact powers.
+    float64 has the exponents -1, 0, 0.5, 1, 2 and 3, which are sequences of other ops.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
-        DTypeError, ArgumentError: if the result is not of float32, bfloat16 or float16 and no
-            integer, or an operand is neither a tensor nor a real number.
+        DTypeError, ArgumentError: if the result is of no dtype or, in float64, the exponent
+            none of these, or an operand is neither a tensor nor a real number.
 
     Contract: pow v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.pow.html
     """
@@ -110,4 +128,13 @@ def pow(input: Operand, exponent: Operand, *, contract: Contract | str | None = 
         return torch.pow(input, exponent)  # type: ignore[arg-type]
     if isinstance(exponent, torch.Tensor):
         return _pow_tensor(*pair, name)
-    return _pow(pair[0], as_float("pow", "exponent", exponent))
+    number = as_float("pow", "exponent", exponent)
+    if pair[0].dtype is torch.float64:
+        if number not in _IN_DOUBLE:
+            known = ", ".join(f"{value:g}" for value in _IN_DOUBLE)
+            raise DTypeError(
+                f"pow: input.dtype is float64 and exponent {number:g}, expected one of the exponents {known}, or an "
+                f"input of float32, bfloat16 or float16; convert it first, for example with input.to(torch.float32)"
+            )
+        return _IN_DOUBLE[number](pair[0], name)
+    return _pow(pair[0], number)

@@ -7,6 +7,7 @@ torch's schema go to ours by their names; what differs is said in the row.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import torch
 
 from repdl import ops
 from repdl.contract import contract_name
-from repdl.errors import UnsupportedError, check_dtype, check_range
+from repdl.errors import UnsupportedError, check_dim, check_dtype, check_range, check_size
 from repdl.ops._renorm import check_norm, renorm
 from repdl.overrides import complex_numbers
 from repdl.overrides.draws import DRAWS
@@ -294,6 +295,20 @@ def _histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Te
     return ops.bincount(places, minlength=bins).to(input.dtype)
 
 
+_EXACT = 1024
+"""How many products of two int8 a float32 sums without rounding: each is at most 2**14."""
+
+
+def _int_mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of int8 matrices in int32. The libraries that torch calls may saturate sums of two in 16 bits."""
+    check_dtype("_int_mm", (torch.int8,), input=input, mat2=mat2)
+    check_dim("_int_mm", 2, input=input, mat2=mat2)
+    check_size("_int_mm", "mat2.shape[0]", mat2.shape[0], input.shape[1], "input.shape[1]")
+    parts = zip(input.split(_EXACT, 1), mat2.split(_EXACT, 0))
+    products = [ops.mm(a.to(torch.float32), b.to(torch.float32)).to(torch.int32) for a, b in parts]
+    return functools.reduce(torch.add, products)
+
+
 def _col2im(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
     return ops.fold(input, output_size, kernel_size, dilation, padding, stride)
 
@@ -383,6 +398,7 @@ FUNCTIONS: dict[str, Row] = {
     **{f"reflection_pad{n}d": Row(_padded("reflect")) for n in (1, 2, 3)},
     **{f"replication_pad{n}d": Row(_padded("replicate")) for n in (1, 2, 3)},
     "histc": Row(_histc),
+    "_int_mm": Row(_int_mm),
     "im2col": Row(ops.unfold),
     "col2im": Row(_col2im),
     "grid_sampler": Row(_grid_sampler),
