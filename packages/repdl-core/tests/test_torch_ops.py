@@ -17,6 +17,7 @@ import torch.nn.functional as F
 import repdl
 from repdl.audit import KINDS, Kind, Verdict, judge, kind_of
 from repdl.audit.kinds import TORCH, plain_name
+from repdl.overrides.torchs import is_composed
 
 aten = torch.ops.aten
 
@@ -25,9 +26,7 @@ def overloads() -> dict[str, Any]:
     """Every op of `aten` with a kernel of its own, in the torch that is installed."""
     found = {}
     for name in torch._C._dispatch_get_all_op_names():
-        if name.startswith("aten::") and not torch._C._dispatch_has_kernel_for_dispatch_key(
-            name, "CompositeImplicitAutograd"
-        ):
+        if name.startswith("aten::") and not is_composed(name, "CPU"):
             packet, _, overload = name.removeprefix("aten::").partition(".")
             try:
                 found[name] = getattr(getattr(aten, packet), overload or "default")

@@ -20,6 +20,7 @@ from repdl.contract import contract_name
 from repdl.errors import UnsupportedError, check_dim, check_dtype, check_range, check_size
 from repdl.ops._renorm import check_norm, renorm
 from repdl.overrides import complex_numbers
+from repdl.overrides.backward_ops import BACKWARD
 from repdl.overrides.draws import DRAWS
 from repdl.overrides.scaling import unscale, update_scale
 from repdl.replay import replayed
@@ -329,7 +330,7 @@ def _batch_norm(
 _CUDNN = ("cudnn_enabled", "cudnn_enable")
 
 FUNCTIONS: dict[str, Row] = {
-    **{name: Row(function, as_given=True) for name, function in DRAWS.items()},
+    **{name: Row(function, as_given=True) for name, function in (DRAWS | BACKWARD).items()},
     "_amp_foreach_non_finite_check_and_unscale_": Row(unscale, as_given=True),
     "_amp_update_scale_": Row(update_scale, as_given=True),
     **_same("""

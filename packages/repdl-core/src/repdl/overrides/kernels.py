@@ -28,7 +28,7 @@ from repdl.overrides.binding import bound, for_each, in_place, into
 from repdl.overrides.conversions import SOURCES, defined
 from repdl.overrides.functions import FUNCTIONS, Row
 from repdl.overrides.refusal import Refusals
-from repdl.overrides.torchs import TorchKernel, overload
+from repdl.overrides.torchs import TorchKernel, is_composed, overload
 from repdl.registry import OPS
 from repdl.replay import choice
 
@@ -104,14 +104,14 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
         below: Function | None = None
         if kind in (Kind.INTEGER, Kind.ROUNDS, Kind.MOVES, Kind.EXACT):
             above, below = _below_autograd(op), TorchKernel(op, device)
-        elif _is_composed(name):
+        elif is_composed(name, device):
             above = below = op.decompose
         yield name, f"Autograd{device}", _chosen(plain, row, above), False
         plainly = replace(row, function=_without_gradients(row.function))
         yield name, device, _chosen(plain, plainly, below), False
         if name in transforms.OPS and device == "CPU":
             yield name, transforms.KEY, transforms.begun(overload(name)), True
-    elif _is_composed(name) or plain in _COMPOSED:
+    elif is_composed(name, device) or plain in _COMPOSED:
         return
     elif plain in SOURCES:
         op = overload(name)
@@ -156,13 +156,9 @@ def _layouts(device: str) -> Any:
 def is_computed(name: str) -> bool:
     """Whether RepDL computes an op of this name while `repdl.enable()` holds, or torch composes it of others."""
     namespace, plain = name.partition("::")[0], plain_name(name)
-    if _is_composed(name) or plain in _COMPOSED or plain in SOURCES:
+    if is_composed(name, "CPU") or plain in _COMPOSED or plain in SOURCES:
         return True
     return namespace == "aten" and _row(name, plain) is not None
-
-
-def _is_composed(name: str) -> bool:
-    return bool(_C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"))
 
 
 @functools.cache

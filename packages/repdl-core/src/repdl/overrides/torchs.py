@@ -19,6 +19,18 @@ def overload(name: str) -> Any:
     return getattr(getattr(getattr(torch.ops, namespace), packet), which or "default")
 
 
+def is_composed(name: str, device: str) -> bool:
+    """Whether torch's dispatcher computes an op on a device by others, of which it composes it.
+
+    One that has a kernel for the device, or for every device, runs that, though it could be composed too.
+    """
+    has = functools.partial(_C._dispatch_has_kernel_for_dispatch_key, name)
+    return has("CompositeImplicitAutograd") and not any(map(has, (device, *_EVERY_DEVICE)))
+
+
+_EVERY_DEVICE = "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional"
+
+
 def forget_kernels() -> None:
     """What torch's Python keeps of where an op's kernels are, once there are others: it would call one that is gone."""
     for op in list(torch._ops.get_cached_ops()):
@@ -70,4 +82,4 @@ def _whole(value: int, dtypes: tuple[torch.dtype, ...]) -> torch.Tensor:
 
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
-__all__ = ["TorchKernel", "forget_kernels", "overload"]
+__all__ = ["TorchKernel", "forget_kernels", "is_composed", "overload"]

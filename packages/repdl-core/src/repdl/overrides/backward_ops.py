@@ -1,0 +1,234 @@
+"""Ops of torch that are derivatives of others, where a program calls them itself.
+
+Each is the derivative that RepDL has of the function: computed by it, or, where it takes the function's result, by the
+op that RepDL's own derivative calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from repdl import ops, registry
+from repdl.contract import contract_name
+from repdl.errors import UnsupportedError
+from repdl.ops._number import constant
+from repdl.replay import refuse
+
+Tensor = torch.Tensor
+Function = Callable[..., Any]
+_ops = registry.functions
+_REDUCTIONS = "none", "mean", "sum"
+
+
+def _derivative(function: Function) -> Function:
+    """`backward(grad, input, ...)` of `function(input, ...)`, itself differentiable."""
+
+    def backward(grad: Tensor, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        (result,) = _gradients(lambda x: function(x, *args, **kwargs), grad, [input])
+        assert result is not None
+        return result
+
+    return backward
+
+
+def _gradients(
+    function: Function, grad: Tensor, inputs: Sequence[Tensor], wanted: Sequence[bool] | None = None
+) -> list[Tensor | None]:
+    """The gradients of those inputs that are wanted."""
+    refuse()
+    twice = torch.is_grad_enabled() and any(t.requires_grad for t in (grad, *inputs))
+    with torch.enable_grad():
+        leaves = [t if twice and t.requires_grad else t.detach().requires_grad_() for t in inputs]
+        output = function(*leaves)
+        asked = [leaf for leaf, want in zip(leaves, wanted or [True] * len(leaves)) if want]
+        found = iter(torch.autograd.grad(output, asked, grad, create_graph=twice))
+    return [next(found) if want else None for want in wanted or [True] * len(leaves)]
+
+
+def _softmax_backward(grad: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+    _check_same("_softmax_backward_data", grad, input_dtype)
+    return _ops.softmax_backward(grad, output, _dim(dim, output), contract_name(None))  # type: ignore[no-any-return]
+
+
+def _log_softmax_backward(grad: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
+    _check_same("_log_softmax_backward_data", grad, input_dtype)
+    return _ops.log_softmax_backward(grad, output, _dim(dim, output), contract_name(None))  # type: ignore[no-any-return]
+
+
+def _dim(dim: int, tensor: Tensor) -> int:
+    return dim % max(tensor.dim(), 1)
+
+
+def _check_same(op: str, grad: Tensor, dtype: torch.dtype) -> None:
+    if grad.dtype is not dtype:
+        raise UnsupportedError(f"{op}: input_dtype is {dtype}, expected {grad.dtype} (= grad_output.dtype)")
+
+
+def _softmax(function: Function) -> Function:
+    def of(input: Tensor, dim: int, half_to_float: bool) -> Tensor:
+        return function(input, dim, dtype=torch.float32 if half_to_float else None)  # type: ignore[no-any-return]
+
+    return of
+
+
+def _sigmoid_backward(grad: Tensor, output: Tensor) -> Tensor:
+    one = constant(1.0, output.dtype, output.device)
+    return ops.mul(grad, ops.mul(ops.sub(one, output), output))
+
+
+def _tanh_backward(grad: Tensor, output: Tensor) -> Tensor:
+    one = constant(1.0, output.dtype, output.device)
+    return ops.mul(grad, ops.sub(one, ops.mul(output, output)))
+
+
+def _elu_backward(
+    grad: Tensor, alpha: float, scale: float, input_scale: float, is_result: bool, input: Tensor
+) -> Tensor:
+    if is_result or scale != 1 or input_scale != 1:
+        raise UnsupportedError(
+            f"elu_backward: scale is {scale}, input_scale {input_scale}, is_result {is_result}, expected 1, 1 and False"
+        )
+    return _derivative(ops.elu)(grad, input, alpha)  # type: ignore[no-any-return]
+
+
+def _leaky_relu_backward(grad: Tensor, input: Tensor, negative_slope: float, self_is_result: bool) -> Tensor:
+    if self_is_result and negative_slope < 0:
+        raise UnsupportedError(
+            f"leaky_relu_backward: negative_slope is {negative_slope}, expected 0 or more with self_is_result"
+        )
+    return _derivative(ops.leaky_relu)(grad, input, negative_slope)  # type: ignore[no-any-return]
+
+
+def _log_sigmoid_backward(grad: Tensor, input: Tensor, buffer: Tensor) -> Tensor:
+    return _derivative(ops.logsigmoid)(grad, input)  # type: ignore[no-any-return]
+
+
+def _threshold(input: Tensor, threshold: float) -> Tensor:
+    return ops.threshold(input, threshold, 0.0)
+
+
+def _gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    return ops.gelu(input, approximate)
+
+
+def _loss(function: Function, *options: str) -> Function:
+    """A loss of torch's schema: target, reduction as a number, and options by position."""
+
+    def loss(input: Tensor, target: Tensor, reduction: int, *values: Any) -> Tensor:
+        named = dict(zip(options, values))
+        return function(input, target, reduction=_REDUCTIONS[reduction], **named)  # type: ignore[no-any-return]
+
+    return loss
+
+
+def _binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1) -> Tensor:
+    return ops.binary_cross_entropy(input, target, weight, reduction=_REDUCTIONS[reduction])
+
+
+def _nll_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int, total_weight: Tensor
+) -> Tensor:
+    return ops.nll_loss(input, target, weight, ignore_index=ignore_index, reduction=_REDUCTIONS[reduction])
+
+
+def _embedding_dense_backward(
+    grad: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Tensor:
+    def table(weight: Tensor) -> Tensor:
+        place = None if padding_idx < 0 else padding_idx
+        return ops.embedding(indices, weight, place, scale_grad_by_freq=scale_grad_by_freq)
+
+    (result,) = _gradients(table, grad, [grad.new_zeros(num_weights, grad.shape[-1])])
+    assert result is not None
+    return result
+
+
+def _adaptive(function: Function, dims: int) -> Function:
+    def backward(grad: Tensor, input: Tensor) -> Tensor:
+        return _derivative(function)(grad, input, grad.shape[-dims:])  # type: ignore[no-any-return]
+
+    return backward
+
+
+def _avg_pool(function: Function) -> Function:
+    def pool(
+        input: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, include: bool, divisor: int | None
+    ) -> Tensor:
+        return function(input, kernel, stride or None, padding, ceil_mode, include, divisor)  # type: ignore[no-any-return]
+
+    return pool
+
+
+def _convolution_backward(
+    grad: Tensor, input: Tensor, weight: Tensor, bias_sizes: Sequence[int] | None, stride: Any, padding: Any,
+    dilation: Any, transposed: bool, output_padding: Any, groups: int, output_mask: Sequence[bool],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    dims = weight.dim() - 2
+    name = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
+    function = getattr(ops, name, None)
+    if function is None:
+        raise UnsupportedError(f"convolution_backward: {dims} dimensions of an image, expected 1 to 3")
+
+    def convolution(x: Tensor, w: Tensor, bias: Tensor) -> Tensor:
+        if transposed:
+            return function(x, w, bias, stride, padding, output_padding, groups, dilation)  # type: ignore[no-any-return]
+        return function(x, w, bias, stride, padding, dilation, groups)  # type: ignore[no-any-return]
+
+    bias = weight.new_zeros(weight.shape[1] * groups if transposed else weight.shape[0])
+    return tuple(_gradients(convolution, grad, [input, weight, bias], output_mask))
+
+
+def _native_layer_norm_backward(
+    grad: Tensor, input: Tensor, normalized_shape: Sequence[int], mean: Tensor, rstd: Tensor, weight: Tensor | None,
+    bias: Tensor | None, output_mask: Sequence[bool],
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    found = _ops.layer_norm_backward(grad, input, list(normalized_shape), mean, rstd, weight, contract_name(None))
+    return tuple(g if want else None for g, want in zip(found, output_mask))
+
+
+BACKWARD: dict[str, Function] = {
+    **{
+        f"{name}_backward": _derivative(getattr(ops, name))
+        for name in "glu hardshrink hardsigmoid hardswish hardtanh logit mish silu softplus softshrink".split()
+    },
+    "gelu_backward": _derivative(_gelu),
+    "threshold_backward": _derivative(_threshold),
+    "leaky_relu_backward": _leaky_relu_backward,
+    "elu_backward": _elu_backward,
+    "log_sigmoid_backward": _log_sigmoid_backward,
+    "sigmoid_backward": _sigmoid_backward,
+    "tanh_backward": _tanh_backward,
+    "_softmax": _softmax(ops.softmax),
+    "_log_softmax": _softmax(ops.log_softmax),
+    "_softmax_backward_data": _softmax_backward,
+    "_log_softmax_backward_data": _log_softmax_backward,
+    "mse_loss_backward": _derivative(_loss(ops.mse_loss)),
+    "smooth_l1_loss_backward": _derivative(_loss(ops.smooth_l1_loss, "beta")),
+    "huber_loss_backward": _derivative(_loss(ops.huber_loss, "delta")),
+    "soft_margin_loss_backward": _derivative(_loss(ops.soft_margin_loss)),
+    "binary_cross_entropy_backward": _derivative(_binary_cross_entropy),
+    "nll_loss_backward": _derivative(_nll_loss),
+    "nll_loss2d_backward": _derivative(_nll_loss),
+    "embedding_dense_backward": _embedding_dense_backward,
+    "_adaptive_avg_pool2d_backward": _adaptive(ops.adaptive_avg_pool2d, 2),
+    "_adaptive_avg_pool3d_backward": _adaptive(ops.adaptive_avg_pool3d, 3),
+    "avg_pool2d_backward": _derivative(_avg_pool(ops.avg_pool2d)),
+    "avg_pool3d_backward": _derivative(_avg_pool(ops.avg_pool3d)),
+    **{
+        f"{mode}_pad{n}d_backward": _derivative(
+            lambda input, padding, mode=mode: ops.pad(
+                input, padding, "reflect" if mode == "reflection" else "replicate"
+            )
+        )
+        for mode in ("reflection", "replication")
+        for n in (1, 2, 3)
+    },
+    "convolution_backward": _convolution_backward,
+    "native_layer_norm_backward": _native_layer_norm_backward,
+}
+"""By torch's name; each takes what the dispatcher gives."""
+
+__all__ = ["BACKWARD"]
