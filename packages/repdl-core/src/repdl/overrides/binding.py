@@ -30,6 +30,7 @@ def bound(name: str, row: Row, schema: Any) -> Function:
             target = parameters[0].name
         targets.append((target if target in known or any_name else "", argument))
     plan = {a.name: (t, _conversion(a)) for t, a in targets}
+    plan.setdefault("dtype", ("dtype", None))  # that of the memory that is given, where the schema has none
     positional = [a.name for a in given if not a.kwarg_only]
     unknown = {a.name: a.default_value for t, a in targets if not t}
     function = row.function
@@ -85,8 +86,8 @@ def in_place(function: Function) -> Function:
     return replayed_in_place(call, function, write)
 
 
-def into(name: str, function: Function, outputs: Sequence[str]) -> Function:
-    """The form that writes into given tensors."""
+def into(name: str, function: Function, outputs: Sequence[str], makes: bool = False) -> Function:
+    """The form that writes into given tensors; what an op `makes` of no tensor has their dtype."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if torch.is_grad_enabled() and any(t.requires_grad for t in _tensors((*args, *kwargs.values()))):
@@ -95,6 +96,8 @@ def into(name: str, function: Function, outputs: Sequence[str]) -> Function:
                 f"arguments requires grad."
             )
         given = [kwargs.pop(output) for output in outputs]
+        if makes:
+            kwargs["dtype"] = given[0].dtype
         with torch.no_grad():
             results = function(*args, **kwargs)
             results = results if len(given) > 1 else (results,)

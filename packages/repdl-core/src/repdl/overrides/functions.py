@@ -19,6 +19,7 @@ from repdl import ops
 from repdl.contract import contract_name
 from repdl.errors import UnsupportedError, check_dim, check_dtype, check_range, check_size
 from repdl.ops._renorm import check_norm, renorm
+from repdl.ops.linspace import evenly_spaced
 from repdl.overrides import complex_numbers
 from repdl.overrides.backward_ops import BACKWARD
 from repdl.overrides.draws import DRAWS
@@ -126,6 +127,19 @@ def _cross_entropy(
     return ops.cross_entropy(
         input, target, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
     )
+
+
+def _ranged(op: str) -> Function:
+    def made(
+        start: float = 0,
+        end: float = 0,
+        step: float = 1,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+    ) -> Tensor:
+        return evenly_spaced(op, start, end, step, dtype, device, False, contract_name(None))
+
+    return made
 
 
 def _grouped_mm(
@@ -381,6 +395,7 @@ FUNCTIONS: dict[str, Row] = {
     "adaptive_max_pool2d": Row(_adaptive_max_pool(ops.adaptive_max_pool2d)),
     "adaptive_max_pool3d": Row(_adaptive_max_pool(ops.adaptive_max_pool3d)),
     "max_unpool2d": Row(_max_unpool(ops.max_unpool2d, 2)),
+    **{op: Row(_ranged(op), ignored=("layout", "pin_memory")) for op in ("arange", "range")},
     "linspace": Row(ops.linspace, ignored=("layout", "pin_memory")),
     "max_unpool3d": Row(_max_unpool(ops.max_unpool3d, 3)),
     "log_sigmoid_forward": Row(_log_sigmoid_forward),

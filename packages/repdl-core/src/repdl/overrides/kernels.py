@@ -184,7 +184,9 @@ def _row(name: str, plain: str) -> Row | None:
 
     def of_form(function: Function) -> Function:
         if outputs:
-            return into(plain, function, outputs)
+            names = inspect.signature(row.function).parameters
+            makes = "dtype" in names and not any("Tensor" in str(a.type) for a in schema.arguments if not a.is_out)
+            return into(plain, function, outputs, makes and not any(a.name == "dtype" for a in schema.arguments))
         return function if raw in _rows() else in_place(function)
 
     function = of_form(row.function if row.as_given else bound(plain, row, schema))
