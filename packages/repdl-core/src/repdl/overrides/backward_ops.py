@@ -189,11 +189,14 @@ def _native_layer_norm_backward(
     return tuple(g if want else None for g, want in zip(found, output_mask))
 
 
+_OF_INPUT = (
+    *(ops.glu, ops.hardshrink, ops.hardsigmoid, ops.hardswish, ops.hardtanh, ops.logit, ops.mish, ops.silu),
+    *(ops.softplus, ops.softshrink),
+)
+"""Functions whose derivative has their own arguments after the gradient."""
+
 BACKWARD: dict[str, Function] = {
-    **{
-        f"{name}_backward": _derivative(getattr(ops, name))
-        for name in "glu hardshrink hardsigmoid hardswish hardtanh logit mish silu softplus softshrink".split()
-    },
+    **{f"{function.__name__}_backward": _derivative(function) for function in _OF_INPUT},
     "gelu_backward": _derivative(_gelu),
     "threshold_backward": _derivative(_threshold),
     "leaky_relu_backward": _leaky_relu_backward,
