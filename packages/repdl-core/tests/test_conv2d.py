@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from repdl import ops
+from repdl.errors import UnsupportedError
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.oracle import assert_multilinear, assert_rejected
 
@@ -214,7 +215,7 @@ def test_conv2d__unsupported_paddings() -> None:
     for options, words in (({"padding": "same", "stride": 2}, "stride"), ({"padding": "full"}, "'full'")):
         assert_rejected(
             lambda: ops.conv2d(x, w, **options),
-            NotImplementedError,
+            UnsupportedError,
             "conv2d: padding",
             words,
             tensors=(x, w),

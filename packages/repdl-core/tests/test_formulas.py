@@ -10,6 +10,7 @@ import torch
 
 import repdl
 from repdl import ops
+from repdl.errors import UnsupportedError
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.oracle import assert_rejected
 
@@ -145,4 +146,4 @@ def test_formulas__rejects() -> None:
     assert_rejected(
         lambda: ops.linspace(x, 1, 3), ValueError, "start.dim() is 1", by_torch=lambda: torch.linspace(x, 1, 3)
     )
-    assert_rejected(lambda: ops.linspace(0, 1, 3, dtype=torch.int64), NotImplementedError, "dtype is torch.int64")
+    assert_rejected(lambda: ops.linspace(0, 1, 3, dtype=torch.int64), UnsupportedError, "dtype is torch.int64")

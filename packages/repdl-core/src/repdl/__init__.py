@@ -20,7 +20,7 @@ from repdl.backend import Backend, backends, set_backend, use_backend
 from repdl.config import get_num_threads, set_num_threads
 from repdl.contract import Contract, get_contract, set_contract, use_contract
 from repdl.digest import digest
-from repdl.errors import RepDLError
+from repdl.errors import RepDLError, UnsupportedError
 from repdl.overrides import disable, enable, enabled
 
 _OPTIONAL = {"nn": "repdl-nn", "optim": "repdl-optim"}
@@ -46,11 +46,16 @@ else:
             ) from None
         return loaded if name == module else getattr(loaded, name)
 
+    def __dir__() -> list[str]:
+        """What there is, with what is reached when it is first asked for, for completion."""
+        return sorted({*globals(), *_OPTIONAL, "from_torch_module"})
+
 
 __all__ = [
     "Backend",
     "Contract",
     "RepDLError",
+    "UnsupportedError",
     "__version__",
     "audit",
     "backends",

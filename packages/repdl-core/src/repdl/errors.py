@@ -17,7 +17,7 @@ from repdl.numbers import as_double
 from repdl.replay import refuse
 
 
-class RepDLError(RuntimeError):
+class RepDLError(Exception):
     """Base of every error that RepDL raises on purpose.
 
     While `repdl.enable()` holds, the message ends with the module and the line that reached what raises: the program
@@ -39,11 +39,19 @@ class ContractError(RepDLError, ValueError):
     """A contract that does not exist or contradicts itself."""
 
 
-class ShapeError(RepDLError, ValueError):
+class ShapeError(RepDLError, ValueError, RuntimeError):
     """A tensor of a shape that the op does not take."""
 
 
-class DTypeError(RepDLError, TypeError):
+class UnsupportedError(RepDLError):
+    """What torch has and the contract does not cover (yet): an op, an option, a dtype.
+
+    No RuntimeError or NotImplementedError, which programs and torch itself catch for other reasons, such as memory
+    that runs out, and go on.
+    """
+
+
+class DTypeError(UnsupportedError, TypeError):
     """A tensor of a dtype outside the contract of the op."""
 
 
@@ -55,11 +63,11 @@ class OutOfRangeError(ShapeError, IndexError):
     """A dimension or a class index that does not exist."""
 
 
-class DeviceError(RepDLError, ValueError):
+class DeviceError(RepDLError, ValueError, RuntimeError):
     """Tensors on devices that the op does not take together."""
 
 
-class BackendError(RepDLError):
+class BackendError(RepDLError, RuntimeError):
     """A backend that is unknown, failed to load, or lacks the op asked for."""
 
 
@@ -69,10 +77,6 @@ class SlowBackendWarning(UserWarning):
 
 class NameTakenError(RepDLError, ValueError):
     """A name of an op or family that another project has."""
-
-
-class UnsupportedError(RepDLError, NotImplementedError):
-    """An option that torch has and the contract does not cover (yet)."""
 
 
 class BrokenPluginWarning(UserWarning):
