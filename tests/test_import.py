@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("REPDL_")}
 STATE = """\
 import json, locale, os, random, signal, sys, threading, warnings
 import numpy, torch, torch.utils.checkpoint
@@ -52,5 +54,5 @@ repdl.enable()
 repdl.disable()
 print(sorted({*before.items()} ^ {*os.environ.items()}))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], env=CLEAN, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[('REPDL_CONTRACT', 'v1')]"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from types import CodeType, FunctionType
-from typing import Any, TypeVar
+from typing import Any
 
 from torch._C._dynamo import eval_frame
 
 Function = Callable[..., Any]
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def opaque(function: Function) -> Function:
@@ -35,7 +34,7 @@ def opaque(function: Function) -> Function:
     return run
 
 
-def constant_result(function: F) -> F:
+def constant_result(function: Function) -> Function:
     """`function`, whose results are constants to Dynamo.
 
     As `torch.compiler.assume_constant_result`, which imports all of Dynamo: a second, and a change of the environment.
