@@ -143,6 +143,7 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(("cumsum", "cumprod"), ("input", "dim", "dtype")),
     **dict.fromkeys(("cummax", "cummin", "logcumsumexp"), ("input", "dim")),
     "linspace": ("start", "end", "steps", "dtype", "device"),
+    "arange": ("start", "end", "step", "dtype", "device"),
     **dict.fromkeys(("quantile", "nanquantile"), ("input", "q", "dim", "keepdim", "interpolation")),
     "mode": ("input", "dim", "keepdim"),
     "cov": ("input", "correction", "fweights", "aweights"),
@@ -225,7 +226,7 @@ ADDED = {
         ("axis",),
     ),
     **dict.fromkeys((name for name in repdl.ops.__all__ if "dropout" in name), ("generator",)),
-    "linspace": ("requires_grad",),
+    **dict.fromkeys(("arange", "linspace"), ("requires_grad",)),
     **dict.fromkeys(("scaled_dot_product_attention", "rrelu", "gumbel_softmax"), ("generator",)),
 }
 """Parameters that torch's schemas do not name: kept from the prototype, or numpy's names, which torch takes too."""

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from operator import index
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
 from repdl.numbers import as_double
 from repdl.replay import refuse
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class RepDLError(Exception):
@@ -47,8 +51,19 @@ class UnsupportedError(RepDLError):
     """What torch has and the contract does not cover (yet): an op, an option, a dtype.
 
     No RuntimeError or NotImplementedError, which programs and torch itself catch for other reasons, such as memory
-    that runs out, and go on.
+    that runs out, and go on. Except while Dynamo traces: at a NotImplementedError it breaks the graph, and the call
+    itself then raises.
     """
+
+    def __new__(cls, *args: Any) -> Self:
+        return super().__new__(_traced(cls) if torch.compiler.is_compiling() else cls, *args)  # type: ignore[arg-type]
+
+
+@cache
+def _traced(error: type[UnsupportedError]) -> Any:
+    if issubclass(error, NotImplementedError):
+        return error
+    return type(error.__name__, (error, NotImplementedError), {"__module__": error.__module__})
 
 
 class DTypeError(UnsupportedError, TypeError):

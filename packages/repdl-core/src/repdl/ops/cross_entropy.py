@@ -10,7 +10,7 @@ from repdl import registry
 from repdl.autocast import FLOAT32
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import UnsupportedError, as_float, check, check_dim, check_size
+from repdl.errors import as_float, check, check_dim, check_size
 from repdl.ops._loss import (
     check_arguments,
     check_class_loss,
@@ -298,11 +298,11 @@ def cross_entropy(
     if single:
         input, target = input.unsqueeze(0), target.unsqueeze(0)
     if target.is_floating_point():
-        if ignore_index >= 0:
-            raise UnsupportedError(
-                f"{op}: ignore_index is {ignore_index} with probabilities as target, expected a negative "
-                f"one, which ignores nothing"
-            )
+        check(
+            op,
+            ignore_index < 0,
+            lambda: f"ignore_index is {ignore_index} with probabilities as target, expected a negative one",
+        )
         loss = _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing, name)
     elif label_smoothing > 0:
         check_no_grad(op, weight=weight)

@@ -121,7 +121,7 @@ class Orthogonal(Layer, torchs._Orthogonal):
         q = Q.mT if transposed else Q
         if not hasattr(self, "base"):
             if name != "householder":
-                raise UnsupportedError(
+                raise NotImplementedError(  # which torch.nn.utils.parametrize catches where it registers a map
                     f"orthogonal: a weight can't be assigned to {name} with use_trivialization=False, as in torch"
                 )
             found = orthogonal_maps.each(partial(orthogonal_maps.reflections_of, contract=order), q)
