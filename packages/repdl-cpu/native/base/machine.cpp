@@ -34,5 +34,5 @@ PYBIND11_MODULE(_machine, module) {
   module.def("prefer_huge_pages", [](std::uintptr_t address, std::size_t bytes) {
     repdl::prefer_huge_pages(reinterpret_cast<void*>(address), bytes);
   });
-  repdl::python::add_call(module.ptr());
+  if (!repdl::python::add_call(module.ptr())) throw pybind11::error_already_set();
 }

@@ -6,7 +6,7 @@
 #include "repdl/python.hpp"
 
 PYBIND11_MODULE(REPDL_MODULE, module) {
-  repdl::python::add_table(module.ptr());
+  if (!repdl::python::add_table(module.ptr())) throw pybind11::error_already_set();
   module.def("thread_team", [] { return repdl::cpu::openmp().parallel ? repdl::cpu::openmp().name : "repdl-cpu"; });
 #if defined(REPDL_COUNT_ROUTES)
   module.def("routes", [] {

@@ -10,7 +10,7 @@
 
 PYBIND11_MODULE(REPDL_MODULE, module) {
   module.def("no_device", repdl::cuda::no_device);
-  repdl::python::add_table(module.ptr());
+  if (!repdl::python::add_table(module.ptr())) throw pybind11::error_already_set();
 #if defined(REPDL_EMULATED)
   module.def("last_stream", [] { return reinterpret_cast<std::uintptr_t>(repdl::emulation::last_stream()); });
 #endif

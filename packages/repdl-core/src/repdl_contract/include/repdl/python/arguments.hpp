@@ -2,40 +2,15 @@
 // from 2.10 on, else by their attributes; nothing of torch is linked.
 #pragma once
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
 #include <deque>
+#include <string>
+#include <vector>
 
 #include "repdl/backend.hpp"
+#include "repdl/python/ref.hpp"
 
+#pragma GCC visibility push(hidden)
 namespace repdl::python {
-
-// An owned reference.
-class Ref {
- public:
-  explicit Ref(PyObject* object = nullptr) : object_(object) {}
-  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Ref& operator=(Ref&& other) noexcept {
-    std::swap(object_, other.object_);
-    return *this;
-  }
-  ~Ref() { Py_XDECREF(object_); }
-  PyObject* get() const { return object_; }
-  PyObject* release() { return std::exchange(object_, nullptr); }
-  explicit operator bool() const { return object_ != nullptr; }
-
- private:
-  PyObject* object_;
-};
-
-// Thrown where Python's error is set.
-struct PythonError {};
-
-inline Ref checked(PyObject* object) {
-  if (object == nullptr) throw PythonError{};
-  return Ref(object);
-}
 
 // The layout of DLPack 1.x (https://dmlc.github.io/dlpack/latest/c_api.html), of which tensors are read.
 struct DLTensor {
@@ -59,7 +34,7 @@ struct DLExchange {
   int (*current_stream)(std::int32_t, std::int32_t, void**);
 };
 
-// What is needed of torch, once a module.
+// What is needed of torch, once a module: found when it is imported (add_call), as an import lets other threads run.
 struct Torch {
   Ref tensor_type;
   Ref dtype, shape, stride, data_ptr;
@@ -75,8 +50,19 @@ struct Torch {
   DType dtype_of(PyObject* dtype_object) const {
     for (const auto& [object, type] : known)
       if (object == dtype_object) return type;
-    PyErr_SetString(PyExc_TypeError, "a kernel got a tensor of a dtype that kernels do not have");
-    throw PythonError{};
+    raise(PyExc_TypeError, "a kernel got a tensor of a dtype that kernels do not have");
+  }
+
+  bool is_tensor(PyObject* object) const {
+    return PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(tensor_type.get())) != 0;
+  }
+
+  // How a tensor lies. Throws where torch does not say it, and of what is none.
+  DLTensor seen(PyObject* object) const {
+    DLTensor result;
+    if (!is_tensor(object)) raise(PyExc_TypeError, "got a %s, expected a tensor", Py_TYPE(object)->tp_name);
+    if (exchange->tensor_from_object(object, &result) != 0) throw PythonError{};
+    return result;
   }
 
  private:
@@ -105,11 +91,12 @@ struct Torch {
 // The arguments of one call, and the memory behind those that Python has in another form.
 class Arguments {
  public:
+  // Of a tuple. What is in a list is kept too: others may change that while the kernel runs.
   void add(PyObject* object) { values_.push_back(value(object)); }
   const Argument* data() const { return values_.data(); }
   std::size_t size() const { return values_.size(); }
 
-  // Copies what belongs to the objects that were added.
+  // Copies what belongs to the objects that were added, and keeps none of them.
   void own() {
     for (Argument& value : values_) {
       if (auto* tensor = std::get_if<Tensor>(&value)) {
@@ -120,6 +107,7 @@ class Arguments {
     }
     for (std::vector<Tensor>& list : tensors_)
       for (Tensor& tensor : list) own(tensor);
+    listed_.clear();
   }
 
   // The address of a tensor's memory.
@@ -141,8 +129,7 @@ class Arguments {
         case brain: return DType::bfloat16;
         case boolean: return DType::boolean;
       }
-    PyErr_SetString(PyExc_TypeError, "a kernel got a tensor of a dtype that kernels do not have");
-    throw PythonError{};
+    raise(PyExc_TypeError, "a kernel got a tensor of a dtype that kernels do not have");
   }
 
  private:
@@ -165,37 +152,39 @@ class Arguments {
     return tensor(object);
   }
 
-  static std::int64_t integer(PyObject* object) {
-    const long long result = PyLong_AsLongLong(object);
-    if (result == -1 && PyErr_Occurred()) throw PythonError{};
-    return result;
-  }
-
   Argument list(PyObject* object) {
-    const Py_ssize_t length = PyList_GET_SIZE(object);
-    if (length == 0) return {};
+    if (PyList_GET_SIZE(object) == 0) return {};
     if (PyLong_Check(PyList_GET_ITEM(object, 0))) {
       std::vector<std::int64_t>& all = integers_.emplace_back();
-      for (Py_ssize_t i = 0; i < length; ++i) all.push_back(integer(PyList_GET_ITEM(object, i)));
+      for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) all.push_back(integer(item(object, i)));
       return Ints{all.data(), all.size()};
     }
     std::vector<Tensor>& all = tensors_.emplace_back();
-    for (Py_ssize_t i = 0; i < length; ++i) all.push_back(tensor(PyList_GET_ITEM(object, i)));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(object); ++i) all.push_back(tensor(item(object, i)));
     return Tensors{all.data(), all.size()};
   }
+
+  PyObject* item(PyObject* list, Py_ssize_t i) { return listed_.emplace_back(owned(PyList_GET_ITEM(list, i))).get(); }
 
   Tensor tensor(PyObject* object) {
     const Torch& torch = Torch::get();
     Tensor result;
     result.given = true;
+    if (!torch.is_tensor(object))
+      raise(PyExc_TypeError,
+            "a kernel got a %s, expected a tensor, a number, a text, a dtype, a contract, a list of tensors or of "
+            "integers, or None",
+            Py_TYPE(object)->tp_name);
     if (torch.exchange != nullptr) {
-      DLTensor given;
-      if (torch.exchange->tensor_from_object(object, &given) != 0) throw PythonError{};
-      result.data = static_cast<std::byte*>(given.data) + given.byte_offset;
+      const DLTensor given = torch.seen(object);
+      result.data = given.data == nullptr ? nullptr : static_cast<std::byte*>(given.data) + given.byte_offset;
       result.dims = given.dims;
       result.size = given.size;
       result.stride = given.stride;
       result.dtype = dtype(given);
+      if (given.data == nullptr && result.count() != 0)
+        raise(PyExc_RuntimeError, "a kernel got a tensor of %lld elements that has no memory",
+              static_cast<long long>(result.count()));
       return result;
     }
     result.dtype = torch.dtype_of(checked(PyObject_GetAttr(object, torch.dtype.get())).get());
@@ -206,13 +195,14 @@ class Arguments {
     const Ref stride = checked(PyObject_CallMethodNoArgs(object, torch.stride.get()));
     result.size = numbers(shape.get());
     result.stride = numbers(stride.get());
-    result.dims = static_cast<int>(PyTuple_GET_SIZE(shape.get()));
+    result.dims = static_cast<int>(Items(shape.get(), "the shape of a tensor").size());
     return result;
   }
 
   const std::int64_t* numbers(PyObject* tuple) {
+    const Items items(tuple, "sizes or strides of a tensor");
     std::vector<std::int64_t>& all = integers_.emplace_back();
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) all.push_back(integer(PyTuple_GET_ITEM(tuple, i)));
+    for (Py_ssize_t i = 0; i < items.size(); ++i) all.push_back(integer(items[i]));
     return all.data();
   }
 
@@ -229,6 +219,8 @@ class Arguments {
   std::deque<std::string> texts_;
   std::deque<std::vector<std::int64_t>> integers_;
   std::deque<std::vector<Tensor>> tensors_;
+  std::vector<Ref> listed_;
 };
 
 }  // namespace repdl::python
+#pragma GCC visibility pop

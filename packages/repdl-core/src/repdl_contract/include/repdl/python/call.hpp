@@ -6,14 +6,13 @@
 // not called at once, but taken from the class or an object, is the method itself.
 #pragma once
 
-#include <structmember.h>
-
 #include <cstddef>
 #include <unordered_map>
 
 #include "repdl/python/choice.hpp"
-#include "repdl/python/recording.hpp"
+#include "repdl/python/recording_type.hpp"
 
+#pragma GCC visibility push(hidden)
 namespace repdl::python {
 
 struct Entry {
@@ -22,27 +21,33 @@ struct Entry {
   bool seen = false;  // a call is recorded when it is seen again
 };
 
+using Entries = std::unordered_multimap<std::uint64_t, Entry>;
+
 struct CallObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *function, *record, *epoch, *dict, *weak;
   PyObject* seen_epoch;  // of the entries
   bool has_free_numbers, takes_gradients;
-  std::unordered_multimap<std::uint64_t, Entry>* entries;
+  Entries* entries;
 };
 
-// The threads that record a call; whoever reads it has the interpreter's lock.
-inline std::vector<PyThreadState*>& recorders() {
-  static std::vector<PyThreadState*> threads;
-  return threads;
+// Whether this thread records a call.
+inline bool& records() {
+  static thread_local bool recording = false;
+  return recording;
 }
 
-inline bool is_recording() {
-  const auto& all = recorders();
-  return !all.empty() && std::find(all.begin(), all.end(), PyThreadState_Get()) != all.end();
-}
+// It does, to the end of the block.
+class Recorder {
+ public:
+  Recorder() { records() = true; }
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+  ~Recorder() { records() = false; }
+};
 
 // No entries from here on. What they kept is let go of afterwards: that may run other threads, which look here.
-inline void forget(CallObject& call) { const auto forgotten = std::exchange(*call.entries, {}); }
+inline void forget(CallObject& call) { const Entries forgotten = std::exchange(*call.entries, {}); }
 
 // The entry of a signature, made where there is none.
 inline Entry& entry_of(CallObject& call, const Signature& signature) {
@@ -58,6 +63,8 @@ inline Entry& entry_of(CallObject& call, const Signature& signature) {
 
 // Whether recordings hold now: none does while its one item is None, and all are forgotten where it is another.
 inline bool has_epoch(CallObject& call) {
+  if (PyList_GET_SIZE(call.epoch) == 0)
+    raise(PyExc_RuntimeError, "Call: its epoch is an empty list, expected one item");
   PyObject* now = PyList_GET_ITEM(call.epoch, 0);
   if (now == Py_None) return false;
   if (now != call.seen_epoch) {
@@ -84,107 +91,125 @@ inline Ref record_call(CallObject& call, const Signature& signature, PyObject* c
   }
   for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i)
     if (PyDict_SetItem(named.get(), PyTuple_GET_ITEM(names, i), given[count + i]) != 0) throw PythonError{};
-  Py_INCREF(call.seen_epoch);
-  const Ref before(call.seen_epoch);  // kept, so that no later one has its address
-  recorders().push_back(PyThreadState_Get());
-  Ref pair(PyObject_CallFunctionObjArgs(call.record, call.function, arguments.get(), named.get(),
-                                        signature.differentiates() ? Py_True : Py_False,
-                                        signature.numbers() != nullptr ? Py_True : Py_False, nullptr));
-  recorders().erase(std::find(recorders().begin(), recorders().end(), PyThreadState_Get()));
-  if (!pair) throw PythonError{};
-  PyObject *result = PyTuple_GET_ITEM(pair.get(), 0), *recording = PyTuple_GET_ITEM(pair.get(), 1);
-  if (has_epoch(call) && call.seen_epoch == before.get()) {
-    Py_INCREF(recording);
-    entry_of(call, signature).recording = Ref(recording);
-  }
-  Py_INCREF(result);
-  return Ref(result);
+  const Ref before = owned(call.seen_epoch);  // kept, so that no later one has its address
+  const auto record = [&] {
+    const Recorder recorder;
+    return checked(PyObject_CallFunctionObjArgs(call.record, call.function, arguments.get(), named.get(),
+                                                signature.differentiates() ? Py_True : Py_False,
+                                                signature.has_free_numbers() ? Py_True : Py_False, nullptr));
+  };
+  const Ref made = record();
+  const Items pair(made.get(), "what records a call", 2);
+  Ref recording = owned(pair[1]);
+  if (recording.get() == Py_False && !signature.has_free_numbers()) recording = owned(Py_None);
+  if (recording.get() != Py_None && recording.get() != Py_False) recording_of(recording.get());
+  if (has_epoch(call) && call.seen_epoch == before.get()) std::swap(entry_of(call, signature).recording, recording);
+  return owned(pair[0]);
 }
 
 // Whether torch has more to do with a call than compute it, seen at little cost: a mode, which would see what else is
 // asked of tensors, or a gradient.
 inline bool is_seen_by_torch(PyObject* const* given, Py_ssize_t count) {
   const TorchState& state = TorchState::get();
-  if (state.quiet.front().first.ask().get() != state.quiet.front().second) return true;
-  return state.is_grad_enabled.ask().get() == Py_True && std::any_of(given, given + count, [&](PyObject* object) {
+  if (!state.quiet.front().first.is(state.quiet.front().second)) return true;
+  return state.is_grad_enabled.is(Py_True) && std::any_of(given, given + count, [&](PyObject* object) {
            auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-           return (type == state.tensor || type == state.parameter) && state.requires_grad.ask(object).get() == Py_True;
+           return (type == state.tensor || type == state.parameter) && state.requires_grad.is(Py_True, object);
          });
+}
+
+// Reads the signature of a call; false where the function is to be called, which says what is wrong if anything is.
+inline bool read(Signature& signature, PyObject* const* given, Py_ssize_t count, PyObject* names, bool free_numbers) {
+  try {
+    if (signature.read(given, count, names, free_numbers)) return true;
+  } catch (const PythonError&) {
+  }
+  PyErr_Clear();
+  return false;
 }
 
 // The result of the fast way; null where the function is to be called.
 inline Ref call_fast(CallObject& call, PyObject* const* given, Py_ssize_t count, PyObject* names) {
   if (!call.takes_gradients && is_seen_by_torch(given, count)) return Ref();
+  if (!TorchState::get().is_quiet()) return Ref();  // first: a mode would see what is asked of tensors
   Signature signature;
-  bool has_free_numbers = call.has_free_numbers;
-  if (TorchState::get().is_quiet() != 1 ||  // first: a mode would see what is asked of tensors
-      !signature.read(given, count, names, has_free_numbers)) {
-    PyErr_Clear();
-    return Ref();
-  }
+  if (!read(signature, given, count, names, call.has_free_numbers)) return Ref();
   if (!call.takes_gradients && signature.differentiates()) return Ref();
   // A derivative keeps numbers, so that they are part of the signature.
-  if (has_free_numbers && signature.differentiates()) signature.read(given, count, names, has_free_numbers = false);
+  if (call.has_free_numbers && signature.differentiates() && !read(signature, given, count, names, false)) return Ref();
   Entry* entry = &entry_of(call, signature);
   if (entry->recording.get() == Py_False) {
-    signature.read(given, count, names, false);
+    if (!read(signature, given, count, names, false)) return Ref();
     entry = &entry_of(call, signature);
   }
-  PyObject* recording = entry->recording.get();
-  if (recording == nullptr) {
+  if (!entry->recording) {
     if (entry->seen) return record_call(call, signature, given, count, names);
     entry->seen = true;
     return Ref();
   }
-  if (recording == Py_None) return Ref();
-  Py_INCREF(recording);
-  const Ref kept(recording);  // another thread may forget it meanwhile
-  const Recording& found = recording_of(recording);
+  if (entry->recording.get() == Py_None) return Ref();
+  const Ref recording = owned(entry->recording.get());  // another thread may forget it meanwhile
+  const Recording& found = recording_of(recording.get());
+  const std::size_t tensors = found.draws() + static_cast<std::size_t>(signature.tensors());
+  if (tensors > Signature::most_tensors) return Ref();
+  found.expect(static_cast<int>(tensors), signature.has_free_numbers() ? signature.numbers().length : 0);
   if (!found.has_constants(signature.seen_begin(), signature.tensors())) return Ref();
   if (found.is_frozen(signature.tensors_begin())) return Ref();
-  if (found.draws() + static_cast<std::size_t>(signature.tensors()) > Signature::most_tensors) return Ref();
-  const std::vector<Ref> positions = found.positions();
-  for (const Ref& position : positions)
-    if (!signature.append(position.get())) throw PythonError{};
-  if (found.has_gradient()) return found.differentiate(recording, signature.tensors_begin());
+  for (const Ref& position : found.positions()) signature.append(position.get());
+  if (found.has_gradient()) return found.differentiate(recording.get(), signature.tensors_begin());
   return found.run(signature.tensors_begin(), signature.seen_begin(), signature.tensors(), signature.numbers());
 }
 
 inline PyObject* vectorcall(PyObject* self, PyObject* const* given, std::size_t flags, PyObject* names) {
   CallObject& call = *reinterpret_cast<CallObject*>(self);
-  if ((call.takes_gradients || shortcuts_allowed()) && !is_recording() && has_epoch(call)) {
-    Ref result = guarded([&] { return call_fast(call, given, PyVectorcall_NARGS(flags), names); }, Ref());
+  const Ref function = owned(call.function);  // it may be set to another one meanwhile
+  if ((call.takes_gradients || shortcuts_allowed()) && !records()) {
+    const auto fast = [&] {
+      return has_epoch(call) ? call_fast(call, given, PyVectorcall_NARGS(flags), names) : Ref();
+    };
+    Ref result = guarded(fast, Ref());
     if (result || PyErr_Occurred()) return result.release();
   }
-  return PyObject_Vectorcall(call.function, given, flags, names);
+  return PyObject_Vectorcall(function.get(), given, flags, names);
 }
 
 // (function, record, epoch, has_free_numbers=False)
-inline PyObject* make_call(PyTypeObject* type, PyObject* arguments, bool takes_gradients) {
+inline PyObject* make_call(PyTypeObject* type, PyObject* arguments, PyObject* named, bool takes_gradients) {
+  static const char* known[] = {"function", "record", "epoch", "has_free_numbers", nullptr};
   PyObject *function, *record, *epoch;
   int has_free_numbers = 0;
-  if (!PyArg_ParseTuple(arguments, "OOO!|p", &function, &record, &PyList_Type, &epoch, &has_free_numbers))
+  if (!PyArg_ParseTupleAndKeywords(arguments, named, "OOO!|p:Call", const_cast<char**>(known), &function, &record,
+                                   &PyList_Type, &epoch, &has_free_numbers))
     return nullptr;
-  PyObject* self = PyType_GenericAlloc(type, 0);
-  if (self == nullptr) return nullptr;
-  CallObject& call = *reinterpret_cast<CallObject*>(self);
-  call.vectorcall = vectorcall;
-  call.has_free_numbers = has_free_numbers != 0;
-  call.takes_gradients = takes_gradients;
-  for (auto [place, object] : {std::pair{&call.function, function}, {&call.record, record}, {&call.epoch, epoch}}) {
-    Py_INCREF(object);
-    *place = object;
-  }
-  call.entries = new std::unordered_multimap<std::uint64_t, Entry>;
-  return self;
+  for (PyObject* given : {function, record})
+    if (!PyCallable_Check(given))
+      return PyErr_Format(PyExc_TypeError, "Call: got a %s, expected a function", Py_TYPE(given)->tp_name);
+  if (PyList_GET_SIZE(epoch) != 1)
+    return PyErr_Format(PyExc_ValueError, "Call: its epoch is a list of %zd items, expected one",
+                        PyList_GET_SIZE(epoch));
+  return guarded(
+      [&] {
+        auto entries = std::make_unique<Entries>();
+        Ref self = checked(PyType_GenericAlloc(type, 0));
+        CallObject& call = *reinterpret_cast<CallObject*>(self.get());
+        call.vectorcall = vectorcall;
+        call.has_free_numbers = has_free_numbers != 0;
+        call.takes_gradients = takes_gradients;
+        call.function = owned(function).release();
+        call.record = owned(record).release();
+        call.epoch = owned(epoch).release();
+        call.entries = entries.release();
+        return self.release();
+      },
+      static_cast<PyObject*>(nullptr));
 }
 
-inline PyObject* new_call(PyTypeObject* type, PyObject* arguments, PyObject*) {
-  return make_call(type, arguments, true);
+inline PyObject* new_call(PyTypeObject* type, PyObject* arguments, PyObject* named) {
+  return make_call(type, arguments, named, true);
 }
 
-inline PyObject* new_shortcut(PyTypeObject* type, PyObject* arguments, PyObject*) {
-  return make_call(type, arguments, false);
+inline PyObject* new_shortcut(PyTypeObject* type, PyObject* arguments, PyObject* named) {
+  return make_call(type, arguments, named, false);
 }
 
 inline int traverse_call(PyObject* self, visitproc visit, void* arg) {
@@ -194,12 +219,16 @@ inline int traverse_call(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(call.record);
   Py_VISIT(call.epoch);
   Py_VISIT(call.dict);
+  Py_VISIT(call.seen_epoch);
+  if (call.entries != nullptr)
+    for (const auto& [hash, entry] : *call.entries) Py_VISIT(entry.recording.get());
   return 0;
 }
 
 inline int clear_call(PyObject* self) {
   CallObject& call = *reinterpret_cast<CallObject*>(self);
   Py_CLEAR(call.dict);
+  if (call.entries != nullptr) forget(call);
   return 0;
 }
 
@@ -216,15 +245,14 @@ inline void free_call(PyObject* self) {
 
 // As a function: a method where it is an attribute of a class.
 inline PyObject* bind_call(PyObject* self, PyObject* object, PyObject*) {
-  if (object != nullptr && object != Py_None) return PyMethod_New(self, object);
-  Py_INCREF(self);
-  return self;
+  return object != nullptr && object != Py_None ? PyMethod_New(self, object) : owned(self).release();
 }
 
 // A call `object.method(...)` does not come here, since the type says that it is a method descriptor.
 inline PyObject* bind_original(PyObject* self, PyObject* object, PyObject* type) {
-  PyObject* function = reinterpret_cast<CallObject*>(self)->function;
-  return Py_TYPE(function)->tp_descr_get(function, object, type);
+  const Ref function = owned(reinterpret_cast<CallObject*>(self)->function);
+  const descrgetfunc bind = Py_TYPE(function.get())->tp_descr_get;
+  return bind == nullptr ? owned(function.get()).release() : bind(function.get(), object, type);
 }
 
 // As a function: pickled and copied by its name.
@@ -232,7 +260,9 @@ inline PyObject* reduce_call(PyObject* self, PyObject*) { return PyObject_GetAtt
 
 // Shortcut.allow(allowed): whether they are taken, or calls are the methods' own
 inline PyObject* allow_shortcuts(PyObject*, PyObject* allowed) {
-  shortcuts_allowed() = allowed == Py_True;
+  const int is_true = PyObject_IsTrue(allowed);
+  if (is_true < 0) return nullptr;
+  shortcuts_allowed() = is_true != 0;
   Py_RETURN_NONE;
 }
 
@@ -253,17 +283,39 @@ inline PyObject* define_call(PyObject* type, PyObject* function) {
 
 // Call.is_free(number): whether a signature with free numbers is without it.
 inline PyObject* is_free(PyObject*, PyObject* number) {
-  return PyBool_FromLong(Signature::is_free(PyFloat_AsDouble(number)));
+  const double value = PyFloat_AsDouble(number);
+  return value == -1 && PyErr_Occurred() ? nullptr : PyBool_FromLong(Signature::is_free(value));
 }
 
 // How many calls are recorded.
 inline PyObject* get_recordings(PyObject* self, void*) {
   CallObject& call = *reinterpret_cast<CallObject*>(self);
-  long count = 0;
-  if (has_epoch(call))
-    for (const auto& [hash, entry] : *call.entries)
-      count += entry.recording && !PyBool_Check(entry.recording.get()) && entry.recording.get() != Py_None;
-  return PyLong_FromLong(count);
+  return guarded(
+      [&] {
+        long count = 0;
+        if (has_epoch(call))
+          for (const auto& [hash, entry] : *call.entries)
+            count += entry.recording && !PyBool_Check(entry.recording.get()) && entry.recording.get() != Py_None;
+        return PyLong_FromLong(count);
+      },
+      static_cast<PyObject*>(nullptr));
+}
+
+inline PyObject* get_wrapped(PyObject* self, void*) {
+  return owned(reinterpret_cast<CallObject*>(self)->function).release();
+}
+
+// Another function: what was recorded is of the one before.
+inline int set_wrapped(PyObject* self, PyObject* function, void*) {
+  CallObject& call = *reinterpret_cast<CallObject*>(self);
+  if (function == nullptr || !PyCallable_Check(function)) {
+    PyErr_Format(PyExc_TypeError, "__wrapped__ is what a call does: got %s, expected a function",
+                 function == nullptr ? "nothing" : Py_TYPE(function)->tp_name);
+    return -1;
+  }
+  const Ref before(std::exchange(call.function, owned(function).release()));
+  if (before.get() != function) forget(call);
+  return 0;
 }
 
 inline PyObject* call_type() {
@@ -271,10 +323,10 @@ inline PyObject* call_type() {
       {"__vectorcalloffset__", T_PYSSIZET, offsetof(CallObject, vectorcall), READONLY, nullptr},
       {"__dictoffset__", T_PYSSIZET, offsetof(CallObject, dict), READONLY, nullptr},
       {"__weaklistoffset__", T_PYSSIZET, offsetof(CallObject, weak), READONLY, nullptr},
-      {"__wrapped__", T_OBJECT_EX, offsetof(CallObject, function), 0, "the function"},
       {nullptr, 0, 0, 0, nullptr},
   };
   static PyGetSetDef getters[] = {
+      {"__wrapped__", get_wrapped, set_wrapped, "the function", nullptr},
       {"recordings", get_recordings, nullptr, "how many calls are recorded", nullptr},
       {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
       {nullptr, nullptr, nullptr, nullptr, nullptr},
@@ -337,18 +389,22 @@ inline PyObject* shortcut_type() {
 constexpr long kit = 2;
 
 // Adds `Call`, `Shortcut`, `Choice`, `Recording`, their number and how many new tensors or constants one has to a
-// module, where torch has what they need.
-inline void add_call(PyObject* module) {
-  if (Torch::get().exchange == nullptr) return;
-  for (auto [name, type] : {std::pair{"Call", call_type()},
-                            {"Shortcut", shortcut_type()},
-                            {"Choice", choice_type()},
-                            {"Recording", recording_type()}}) {
-    Py_XINCREF(type);
-    if (type == nullptr || PyModule_AddObject(module, name, type) != 0) throw PythonError{};
-  }
-  for (auto [name, value] : {std::pair{"KIT", kit}, {"MOST_TENSORS", long{Recording::most}}})
-    if (PyModule_AddIntConstant(module, name, value) != 0) throw PythonError{};
+// module, where torch has what they need. False with Python's error set.
+[[nodiscard]] inline bool add_call(PyObject* module) {
+  const auto add = [module] {
+    if (Torch::get().exchange == nullptr) return true;
+    TorchState::get(), TorchMemory::get();  // no call finds anything that would have to be imported
+    for (auto [name, type] : {std::pair{"Call", call_type()},
+                              {"Shortcut", shortcut_type()},
+                              {"Choice", choice_type()},
+                              {"Recording", recording_type()}})
+      if (type == nullptr || PyModule_AddObjectRef(module, name, type) != 0) return false;
+    for (auto [name, value] : {std::pair{"KIT", kit}, {"MOST_TENSORS", long{Recording::most}}})
+      if (PyModule_AddIntConstant(module, name, value) != 0) return false;
+    return true;
+  };
+  return guarded(add, false);
 }
 
 }  // namespace repdl::python
+#pragma GCC visibility pop

@@ -3,30 +3,22 @@
 
 #include "repdl/python/kept.hpp"
 
+#pragma GCC visibility push(hidden)
 namespace repdl::python {
-
-inline Ref owned(PyObject* object) {
-  Py_INCREF(object);
-  return Ref(object);
-}
-
-inline std::ptrdiff_t number(PyObject* object) {
-  const long long result = PyLong_AsLongLong(object);
-  if (result == -1 && PyErr_Occurred()) throw PythonError{};
-  return static_cast<std::ptrdiff_t>(result);
-}
 
 // A function of Python, and what it is called with: tensors of the call, and constants.
 class Callee {
  public:
-  // (function, ((index of a tensor, None) or (-1, constant), ...), ...)
-  explicit Callee(PyObject* tuple) : function_(owned(PyTuple_GET_ITEM(tuple, 0))) {
-    PyObject* arguments = PyTuple_GET_ITEM(tuple, 1);
-    if (PyTuple_GET_SIZE(arguments) >= static_cast<Py_ssize_t>(Kept::most))
-      throw std::logic_error("Recording: too many arguments");
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
-      PyObject* pair = PyTuple_GET_ITEM(arguments, i);
-      arguments_.emplace_back(number(PyTuple_GET_ITEM(pair, 0)), owned(PyTuple_GET_ITEM(pair, 1)));
+  // ((index of a tensor, None) or (-1, constant), ...)
+  Callee(PyObject* function, PyObject* arguments) : function_(owned(function)) {
+    const Items all(arguments, "Recording: the arguments of a function");
+    if (all.size() >= static_cast<Py_ssize_t>(Kept::most))
+      raise(PyExc_ValueError, "Recording: a function has %zd arguments, expected less than %zd", all.size(),
+            static_cast<Py_ssize_t>(Kept::most));
+    for (Py_ssize_t i = 0; i < all.size(); ++i) {
+      const Items pair(all[i], "Recording: an argument of a function", 2);
+      arguments_.emplace_back(pair.number(0), owned(pair[1]));
+      tensors_ = std::max(tensors_, arguments_.back().first + 1);
     }
   }
 
@@ -39,12 +31,24 @@ class Callee {
     return checked(PyObject_Vectorcall(function_.get(), given, count, nullptr));
   }
 
-  // Which tensor of the call an argument is.
-  std::size_t source(std::size_t argument) const { return static_cast<std::size_t>(arguments_[argument].first); }
+  // Which tensor of the call an argument is; less than 0 for a constant.
+  std::ptrdiff_t source(std::size_t argument) const { return arguments_[argument].first; }
+
+  std::size_t arguments() const { return arguments_.size(); }
+
+  // How many tensors the call has to have.
+  std::ptrdiff_t tensors() const { return tensors_; }
+
+  int traverse(visitproc visit, void* arg) const {
+    Py_VISIT(function_.get());
+    for (const auto& [index, constant] : arguments_) Py_VISIT(constant.get());
+    return 0;
+  }
 
  private:
   Ref function_;
   std::vector<std::pair<std::ptrdiff_t, Ref>> arguments_;
+  std::ptrdiff_t tensors_ = 0;
 };
 
 // What a check asks of the values of a tensor, if that is all.
@@ -53,9 +57,16 @@ class Range {
   // (index of a tensor, how many values, bounds, value, the first that counts) or None
   explicit Range(PyObject* range) {
     if (range == Py_None) return;
+    const Items items(range, "Recording: a range of values", 6);
     std::int64_t* places[] = {&tensor_, &count_, &low_, &end_, &other_, &first_};
-    for (Py_ssize_t i = 0; i < 6; ++i) *places[i] = number(PyTuple_GET_ITEM(range, i));
+    for (Py_ssize_t i = 0; i < 6; ++i) *places[i] = items.number(i);
+    if (first_ < 0)
+      raise(PyExc_ValueError, "Recording: the first value that counts is %lld, expected 0 or more",
+            static_cast<long long>(first_));
   }
+
+  // How many tensors the call has to have.
+  std::ptrdiff_t tensors() const { return static_cast<std::ptrdiff_t>(tensor_) + 1; }
 
   // Whether it is known to come out well. Values lie one after the other, in the memory of the host.
   bool holds(const DLTensor* seen) const {
@@ -73,3 +84,4 @@ class Range {
 };
 
 }  // namespace repdl::python
+#pragma GCC visibility pop

@@ -1,8 +1,6 @@
 // A call of one of two functions: of the first one if the arguments are plain tensors that pass a test.
 #pragma once
 
-#include <structmember.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -10,6 +8,7 @@
 
 #include "repdl/python/signature.hpp"
 
+#pragma GCC visibility push(hidden)
 namespace repdl::python {
 
 using Test = bool (*)(PyObject* const* given, Py_ssize_t count, PyObject* names);
@@ -25,17 +24,14 @@ struct ChoiceObject {
 inline bool has_dtype(PyObject* object, DType& dtype) {
   const TorchState& state = TorchState::get();
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  DLTensor seen;
   if (type != state.tensor && type != state.parameter) return false;
   try {
-    if (Torch::get().exchange->tensor_from_object(object, &seen) == 0) {
-      dtype = Arguments::dtype(seen);
-      return true;
-    }
+    dtype = Arguments::dtype(Torch::get().seen(object));
+    return true;
   } catch (const PythonError&) {
+    PyErr_Clear();
+    return false;
   }
-  PyErr_Clear();
-  return false;
 }
 
 inline bool is_floating(DType dtype) { return dtype >= DType::bfloat16; }
@@ -109,22 +105,20 @@ void drop_fractions(const DLTensor& source, const DLTensor& target, std::int64_t
   for (std::int64_t i = 0; i < count; ++i) made[i] = std::fabs(value[i]) < limit ? made[i] : lowest;  // as of NaN
 }
 
-// What torch has made of a source, the same everywhere. False with Python's error set.
-inline bool define_integers(PyObject* source, PyObject* result) {
+// What torch has made of a source, the same everywhere.
+inline void define_integers(PyObject* source, PyObject* result) {
+  DType from, to;
   DLTensor given, made;
+  if (!has_dtype(source, from) || !has_dtype(result, to) || !makes_integers(source, from, to) ||
+      row_major_count(source, given) != row_major_count(result, made))
+    raise(PyExc_RuntimeError, "repdl: integers that torch made have another dtype or layout than their numbers");
   const std::int64_t count = row_major_count(source, given);
-  if (row_major_count(result, made) != count || count < 0) {
-    PyErr_SetString(PyExc_RuntimeError, "repdl: integers that torch made have another layout than their numbers");
-    return false;
-  }
-  const DType from = Arguments::dtype(given), to = Arguments::dtype(made);
   if (from == DType::float32)
     to == DType::int32 ? drop_fractions<float, std::int32_t>(given, made, count)
                        : drop_fractions<float, std::int64_t>(given, made, count);
   else
     to == DType::int32 ? drop_fractions<double, std::int32_t>(given, made, count)
                        : drop_fractions<double, std::int64_t>(given, made, count);
-  return true;
 }
 
 // Whether torch makes each number of one dtype one of the other with the same bits everywhere: not of NaN a half, nor a
@@ -175,7 +169,11 @@ inline PyObject* call_choice(PyObject* self, PyObject* const* given, std::size_t
   const ChoiceObject& choice = *reinterpret_cast<ChoiceObject*>(self);
   if (choice.test(given, PyVectorcall_NARGS(flags), names)) {
     PyObject* result = PyObject_Vectorcall(choice.function, given, flags, names);
-    if (result != nullptr && choice.source > 0 && !define_integers(given[choice.source], result)) Py_CLEAR(result);
+    const auto define = [&] {
+      define_integers(given[choice.source], result);
+      return true;
+    };
+    if (result != nullptr && choice.source > 0 && !guarded(define, false)) Py_CLEAR(result);
     if (result != nullptr || !PyErr_ExceptionMatches(PyExc_TypeError)) return result;
     PyErr_Clear();  // nothing has happened: the other one says what is wrong
   }
@@ -183,10 +181,15 @@ inline PyObject* call_choice(PyObject* self, PyObject* const* given, std::size_t
 }
 
 // Choice(test, function, otherwise)
-inline PyObject* new_choice(PyTypeObject* type, PyObject* arguments, PyObject*) {
+inline PyObject* new_choice(PyTypeObject* type, PyObject* arguments, PyObject* named) {
   const char* name;
   PyObject *function, *otherwise;
-  if (!PyArg_ParseTuple(arguments, "sOO", &name, &function, &otherwise)) return nullptr;
+  if (named != nullptr && PyDict_GET_SIZE(named) > 0)
+    return PyErr_Format(PyExc_TypeError, "Choice takes no keyword arguments");
+  if (!PyArg_ParseTuple(arguments, "sOO:Choice", &name, &function, &otherwise)) return nullptr;
+  for (PyObject* given : {function, otherwise})
+    if (!PyCallable_Check(given))
+      return PyErr_Format(PyExc_TypeError, "Choice: got a %s, expected a function", Py_TYPE(given)->tp_name);
   Test test = nullptr;
   for (auto [known, candidate] : {std::pair{"floating", has_floating},
                                   {"whole", are_whole},
@@ -242,10 +245,12 @@ inline PyObject* choice_type() {
       {Py_tp_doc, const_cast<char*>("One function for calls whose arguments pass a test, and one for others.")},
       {0, nullptr},
   };
-  static PyType_Spec spec = {"repdl.Choice", sizeof(ChoiceObject), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+  static PyType_Spec spec = {
+      "repdl.Choice", sizeof(ChoiceObject), 0,
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE, slots};
   static PyObject* type = PyType_FromSpec(&spec);
   return type;
 }
 
 }  // namespace repdl::python
+#pragma GCC visibility pop

@@ -3,9 +3,13 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <memory>
+
 #include "repdl/huge_pages.hpp"
 #include "repdl/python/arguments.hpp"
 
+#pragma GCC visibility push(hidden)
 namespace repdl::python {
 
 // torch's C functions for compiled models, which keep their form from version to version
@@ -82,7 +86,7 @@ struct TorchMemory {
 class Fresh {
  public:
   explicit Fresh(PyObject* prototype) : named_(checked(PyDict_New())) {
-    DLTensor form;
+    const DLTensor form = Torch::get().seen(prototype);
     const Ref size = checked(PyObject_GetAttrString(prototype, "shape"));
     const Ref stride = checked(PyObject_CallMethod(prototype, "stride", nullptr));
     given_ = checked(PyTuple_Pack(2, size.get(), stride.get()));
@@ -90,7 +94,6 @@ class Fresh {
       const Ref value = checked(PyObject_GetAttrString(prototype, name));
       if (PyDict_SetItemString(named_.get(), name, value.get()) != 0) throw PythonError{};
     }
-    if (Torch::get().exchange->tensor_from_object(prototype, &form) != 0) throw PythonError{};
     size_.assign(form.size, form.size + form.dims);
     stride_.assign(form.stride, form.stride + form.dims);
     dtype_ = Arguments::dtype(form);
@@ -101,6 +104,12 @@ class Fresh {
       for (std::size_t d = 0; d < size_.size(); ++d)
         extent_ += static_cast<std::size_t>(form.bits / 8 * (std::max<std::int64_t>(size_[d], 1) - 1) * stride_[d]);
     }
+  }
+
+  int traverse(visitproc visit, void* arg) const {
+    Py_VISIT(given_.get());
+    Py_VISIT(named_.get());
+    return 0;
   }
 
   // Bytes from the first element to the end of the last one on the host; 0 on a device.
@@ -120,10 +129,11 @@ class Fresh {
     const auto dims = static_cast<std::int64_t>(size_.size());
     if (!torch.make(dims, size_.data(), stride_.data(), dtype_, device_, index_, &tensor))
       return make_slowly(address);  // which says what is wrong
+    const std::unique_ptr<void, std::int32_t (*)(void*)> in_c(tensor, torch.drop);
     const Ref capsule = checked(PyCapsule_New(tensor, nullptr, nullptr));
     Ref object = checked(PyObject_CallOneArg(torch.as_tensor, capsule.get()));
-    torch.get_data_ptr(tensor, address);
-    torch.drop(tensor);
+    if (torch.get_data_ptr(tensor, address) != 0)
+      raise(PyExc_RuntimeError, "torch does not say where the memory of a new tensor is");
     return object;
   }
 
@@ -141,3 +151,4 @@ class Fresh {
 };
 
 }  // namespace repdl::python
+#pragma GCC visibility pop

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <algorithm>
-#include <exception>
 
 #include "repdl/python/workspace.hpp"
 
+#pragma GCC visibility push(hidden)
 namespace repdl::python {
 
 // What a kernel has under this name, in a capsule. A number that goes up when these functions change.
@@ -37,31 +37,13 @@ class Unlocked {
   PyThreadState* state_;
 };
 
-// What `function` returns; `failed`, with Python's error set, where it throws.
-template <class Function, class Result>
-Result guarded(const Function& function, Result failed) {
-  try {
-    return function();
-  } catch (const PythonError&) {
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-  }
-  return failed;
-}
-
-struct KernelObject {
-  PyObject_HEAD const Kernel* kernel;
-};
-
-inline const Kernel& kernel_of(PyObject* object) { return *reinterpret_cast<KernelObject*>(object)->kernel; }
-
 // The arguments and outputs of a call, which are as many as the kernel has.
 inline Arguments read_all(const Kernel& kernel, PyObject* arguments, PyObject* outputs) {
   Arguments all;
-  for (PyObject* tuple : {arguments, outputs})
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) all.add(PyTuple_GET_ITEM(tuple, i));
+  for (PyObject* given : {arguments, outputs}) {
+    const Items items(given, kernel.op);
+    for (Py_ssize_t i = 0; i < items.size(); ++i) all.add(items[i]);
+  }
   if (all.size() != kernel.arguments)
     throw std::logic_error(std::string(kernel.op) + ": got " + std::to_string(all.size()) +
                            " arguments and outputs, the kernel has " + std::to_string(kernel.arguments));
@@ -135,31 +117,5 @@ class Kept {
   std::int64_t elements_ = 0;             // of all
 };
 
-inline void* keep_call(PyObject* kernel, PyObject* arguments, PyObject* outputs, std::size_t* tensors) {
-  return guarded(
-      [&]() -> void* {
-        auto* kept = new Kept(kernel_of(kernel), arguments, outputs);
-        *tensors = kept->tensors();
-        return kept;
-      },
-      static_cast<void*>(nullptr));
-}
-
-inline int run_kept(const void* kept, void* const* addresses, const double* numbers, int threads, int device,
-                    void* stream, PyObject* like) {
-  return guarded(
-      [&] {
-        static_cast<const Kept*>(kept)->run(addresses, numbers, threads, device, stream, like);
-        return 0;
-      },
-      -1);
-}
-
-inline void drop_kept(void* kept) { delete static_cast<Kept*>(kept); }
-
-inline PyObject* get_kept(PyObject*, void*) {
-  static constexpr KeptFunctions functions{keep_call, run_kept, drop_kept};
-  return PyCapsule_New(const_cast<KeptFunctions*>(&functions), kept_name, nullptr);
-}
-
 }  // namespace repdl::python
+#pragma GCC visibility pop

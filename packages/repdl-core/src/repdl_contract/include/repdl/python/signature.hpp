@@ -7,6 +7,7 @@
 
 #include "repdl/python/arguments.hpp"
 
+#pragma GCC visibility push(hidden)
 namespace repdl::python {
 
 // A function in C without arguments, or a method without, or a getter: called at once, with no look-up.
@@ -28,12 +29,14 @@ class Question {
     object_ = object;  // for good
   }
 
-  // The answer, or null with Python's error set. `tensor` is asked of, null for a function.
+  // The answer. `tensor` is asked of, null for a function.
   Ref ask(PyObject* tensor = nullptr) const {
-    if (getter_ != nullptr) return Ref(getter_(tensor, closure_));
-    if (method_ != nullptr) return Ref(method_(tensor == nullptr ? self_ : tensor, nullptr));
-    return Ref(tensor == nullptr ? PyObject_CallNoArgs(object_) : PyObject_CallOneArg(object_, tensor));
+    if (getter_ != nullptr) return checked(getter_(tensor, closure_));
+    if (method_ != nullptr) return checked(method_(tensor == nullptr ? self_ : tensor, nullptr));
+    return checked(tensor == nullptr ? PyObject_CallNoArgs(object_) : PyObject_CallOneArg(object_, tensor));
   }
+
+  bool is(PyObject* expected, PyObject* tensor = nullptr) const { return ask(tensor).get() == expected; }
 
  private:
   PyObject* object_ = nullptr;
@@ -43,7 +46,7 @@ class Question {
   void* closure_ = nullptr;
 };
 
-// What is asked of torch before the fast way is taken.
+// What is asked of torch before the fast way is taken: found when the module is imported (add_call).
 struct TorchState {
   PyObject *tensor, *parameter, *device, *layout;
   Question is_negative, requires_grad, is_grad_enabled, threads, is_inference, is_inference_mode;
@@ -61,15 +64,13 @@ struct TorchState {
   }
 
   // Whether torch would do no more with a call than compute it: no mode, no transform, no tracing, no autocast,
-  // no profiler. -1 with Python's error set.
-  int is_quiet() const {
-    for (const auto& [question, expected] : quiet) {
-      const Ref answer = question.ask();
-      if (!answer) return -1;
-      if (answer.get() != expected) return 0;
-    }
+  // no profiler.
+  bool is_quiet() const {
+    for (const auto& [question, expected] : quiet)
+      if (!question.is(expected)) return false;
     PyObject* level = PyDict_GetItemWithError(forward_ad, forward_level);
-    return level == nullptr ? -1 : PyLong_AsLong(level) < 0;
+    if (level == nullptr) throw PythonError{};
+    return integer(level) < 0;
   }
 
  private:
@@ -109,23 +110,30 @@ struct TorchState {
   }
 };
 
+// It keeps the tensors: those in a list are anybody's to change.
 class Signature {
  public:
   static constexpr int most_words = 1024, most_tensors = 64, most_numbers = 16;
 
+  Signature() = default;
+  Signature(const Signature&) = delete;
+  Signature& operator=(const Signature&) = delete;
+  ~Signature() { let_go(); }
+
   // Of a call; with free numbers, those that `is_free` are no part of it. False where the arguments are not all
-  // tensors, numbers, texts and the like that torch has nothing to add to. Python's error may be set then, and means no
-  // more.
+  // tensors, numbers, texts and the like that torch has nothing to add to, or it throws; Python's error may be set
+  // then, and means no more.
   bool read(PyObject* const* arguments, Py_ssize_t positional, PyObject* names, bool has_free_numbers) {
     const TorchState& state = TorchState::get();
+    let_go();
     has_free_numbers_ = has_free_numbers;
     any_grad_ = false;
-    words_ = tensors_ = numbers_ = 0;
-    grad_mode_ = state.is_grad_enabled.ask().get() == Py_True;
-    const Ref threads = state.threads.ask();
-    if (!threads) return false;
+    words_ = numbers_ = 0;
+    grad_mode_ = state.is_grad_enabled.is(Py_True);
+    const std::int64_t threads = python::integer(state.threads.ask().get());
     const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
-    if (!add(PyLong_AsLong(threads.get()) << 1 | grad_mode_, positional)) return false;
+    // What is recorded for all numbers holds for no call whose numbers count.
+    if (!add(threads << 2 | has_free_numbers << 1 | grad_mode_, positional)) return false;
     for (Py_ssize_t i = 0; i < positional; ++i)
       if (!value(arguments[i])) return false;
     for (Py_ssize_t i = 0; i < named; ++i)
@@ -153,11 +161,10 @@ class Signature {
   PyObject* const* tensors_begin() const { return tensor_.data(); }
   const DLTensor* seen_begin() const { return seen_.data(); }
 
-  // One more, which is no argument and no part of the signature; false with Python's error set.
-  bool append(PyObject* object) {
-    if (Torch::get().exchange->tensor_from_object(object, &seen_[tensors_]) != 0) return false;
-    tensor_[tensors_++] = object;
-    return true;
+  // One more, which is no argument and no part of the signature.
+  void append(PyObject* object) {
+    seen_[tensors_] = Torch::get().seen(object);
+    keep(object);
   }
 
   // A number of which a function sees its sign and no more: neither 0 nor 1 nor beyond a float's normal numbers.
@@ -166,8 +173,10 @@ class Signature {
     return size > 0x1p-126 && size < 0x1p127 && size != 1;
   }
 
-  // The floating-point numbers, in the order of the arguments; null where all are part of it.
-  const double* numbers() const { return has_free_numbers_ ? number_.data() : nullptr; }
+  bool has_free_numbers() const { return has_free_numbers_; }
+
+  // The floating-point numbers, in the order of the arguments; none where all are part of it.
+  Span<double> numbers() const { return {number_.data(), static_cast<std::size_t>(numbers_)}; }
 
  private:
   enum Tag { none, boolean, integer, real, free_real, characters, sequence, dtype, plain_tensor, same_tensor };
@@ -177,6 +186,15 @@ class Signature {
     if (words_ + static_cast<int>(sizeof...(words)) > most_words) return false;
     ((word_[words_++] = static_cast<std::int64_t>(words)), ...);
     return true;
+  }
+
+  void keep(PyObject* object) {
+    Py_INCREF(object);
+    tensor_[tensors_++] = object;
+  }
+
+  void let_go() {
+    while (tensors_ > 0) Py_DECREF(tensor_[--tensors_]);
   }
 
   bool value(PyObject* object) {
@@ -205,11 +223,11 @@ class Signature {
     if (PyTuple_CheckExact(object) || PyList_CheckExact(object)) {
       const Py_ssize_t length = PySequence_Fast_GET_SIZE(object);
       if (!add(sequence, length)) return false;
-      for (Py_ssize_t i = 0; i < length; ++i) {
-        PyObject* item = PySequence_Fast_GET_ITEM(object, i);
-        if (PyTuple_CheckExact(item) || PyList_CheckExact(item) || !value(item)) return false;
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i) {
+        const Ref item = owned(PySequence_Fast_GET_ITEM(object, i));
+        if (PyTuple_CheckExact(item.get()) || PyList_CheckExact(item.get()) || !value(item.get())) return false;
       }
-      return true;
+      return PySequence_Fast_GET_SIZE(object) == length;
     }
     if (reinterpret_cast<PyTypeObject*>(type) == Torch::get().dtype_type)  // one object each, for good
       return add(dtype, reinterpret_cast<std::intptr_t>(object));
@@ -237,13 +255,13 @@ class Signature {
     if (Torch::get().exchange->tensor_from_object(object, &seen) != 0) return false;
     if (seen.data == nullptr && std::find(seen.size, seen.size + seen.dims, 0) == seen.size + seen.dims)
       return false;  // elements without memory, such as the zeros that torch's derivatives have
-    if (state.is_negative.ask(object).get() != Py_False) return false;
+    if (!state.is_negative.is(Py_False, object)) return false;
     bool grad = false;
     if (grad_mode_) {
-      grad = state.requires_grad.ask(object).get() == Py_True;
+      grad = state.requires_grad.is(Py_True, object);
       any_grad_ = any_grad_ || grad;
     }
-    tensor_[tensors_++] = object;
+    keep(object);
     const std::int64_t kind = plain_tensor | grad << 8 | std::int64_t{seen.code} << 16 | std::int64_t{seen.bits} << 24 |
                               std::int64_t{seen.lanes} << 32;
     if (!add(kind, seen.dims, std::int64_t{seen.device_type} << 32 | seen.device_id)) return false;
@@ -262,3 +280,4 @@ class Signature {
 };
 
 }  // namespace repdl::python
+#pragma GCC visibility pop

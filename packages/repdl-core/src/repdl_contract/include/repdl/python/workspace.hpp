@@ -3,6 +3,7 @@
 
 #include "repdl/python/fresh.hpp"
 
+#pragma GCC visibility push(hidden)
 namespace repdl::python {
 
 class Workspace {
@@ -20,7 +21,7 @@ class Workspace {
     auto& workspace = *static_cast<Workspace*>(self);
     const auto size = static_cast<std::int64_t>(bytes);
     void* result = workspace.quick_ ? workspace.in_c(size) : nullptr;
-    if (result == nullptr) result = workspace.in_python(size);
+    if (result == nullptr) result = guarded([&] { return workspace.in_python(size); }, static_cast<void*>(nullptr));
     PyGILState_Release(state);
     if (result == nullptr) throw PythonError{};
     return result;
@@ -29,36 +30,28 @@ class Workspace {
  private:
   // Null where that is not to be had.
   void* in_c(std::int64_t bytes) {
-    try {
-      const TorchMemory& torch = TorchMemory::get();
-      DLTensor beside;
-      const DLExchange* exchange = Torch::get().exchange;
-      void *tensor = nullptr, *address = nullptr;
-      if (exchange == nullptr || exchange->tensor_from_object(like_, &beside) != 0) throw PythonError{};
+    const TorchMemory& torch = TorchMemory::get();
+    const auto make = [&]() -> void* {
+      const DLTensor beside = Torch::get().seen(like_);
       const std::int64_t one = 1;
+      void *tensor = nullptr, *address = nullptr;
+      kept_in_c_.reserve(kept_in_c_.size() + 1);  // what is made has a place
       if (!torch.make(1, &bytes, &one, DType::uint8, beside.device_type, beside.device_id, &tensor)) return nullptr;
       kept_in_c_.push_back(tensor);
-      torch.get_data_ptr(tensor, &address);
-      return address;
-    } catch (const PythonError&) {
-      PyErr_Clear();
-      return nullptr;
-    }
+      return torch.get_data_ptr(tensor, &address) == 0 ? address : nullptr;
+    };
+    void* result = guarded(make, static_cast<void*>(nullptr));
+    PyErr_Clear();
+    return result;
   }
 
-  // Null where Python's error is set.
   void* in_python(std::int64_t bytes) {
-    const Ref module(PyImport_ImportModule("repdl.native"));
-    if (!module) return nullptr;
-    Ref tensor(PyObject_CallMethod(module.get(), "workspace", "OL", like_, static_cast<long long>(bytes)));
-    if (!tensor) return nullptr;
-    try {
-      void* result = Arguments::tensor_of(tensor.get());
-      kept_.push_back(std::move(tensor));
-      return result;
-    } catch (const PythonError&) {
-      return nullptr;
-    }
+    const Ref module = checked(PyImport_ImportModule("repdl.native"));
+    Ref tensor = checked(PyObject_CallMethod(module.get(), "workspace", "OL", like_, static_cast<long long>(bytes)));
+    void* result = Arguments::tensor_of(tensor.get());
+    if (result == nullptr) raise(PyExc_RuntimeError, "repdl.native.workspace returned no memory");
+    kept_.push_back(std::move(tensor));
+    return result;
   }
 
   PyObject* like_;
@@ -68,3 +61,4 @@ class Workspace {
 };
 
 }  // namespace repdl::python
+#pragma GCC visibility pop

@@ -1,0 +1,116 @@
+// References of Python, and its errors as exceptions of C++.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+// After it.
+#include <structmember.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#if defined(Py_GIL_DISABLED)
+#error "repdl/python.hpp: this Python runs without a global lock, which guards what the call path remembers"
+#endif
+
+#pragma GCC visibility push(hidden)
+namespace repdl::python {
+
+// An owned reference.
+class Ref {
+ public:
+  explicit Ref(PyObject* object = nullptr) : object_(object) {}
+  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref& operator=(Ref&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() { Py_XDECREF(object_); }
+  PyObject* get() const { return object_; }
+  PyObject* release() { return std::exchange(object_, nullptr); }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_;
+};
+
+// Thrown where Python's error is set.
+struct PythonError : std::exception {
+  const char* what() const noexcept override { return "an error of Python"; }
+};
+
+// Sets Python's error, as PyErr_Format does, and throws.
+template <class... Values>
+[[noreturn]] void raise(PyObject* type, const char* format, Values... values) {
+  PyErr_Format(type, format, values...);
+  throw PythonError{};
+}
+
+inline Ref checked(PyObject* object) {
+  if (object == nullptr) throw PythonError{};
+  return Ref(object);
+}
+
+// A reference of our own to what belongs to somebody else.
+inline Ref owned(PyObject* object) {
+  Py_INCREF(object);
+  return Ref(object);
+}
+
+inline std::int64_t integer(PyObject* object) {
+  const long long result = PyLong_AsLongLong(object);
+  if (result == -1 && PyErr_Occurred()) throw PythonError{};
+  return result;
+}
+
+// What `function` returns; `failed`, with Python's error set, where it throws. No exception of C++ passes Python.
+template <class Function, class Result>
+Result guarded(const Function& function, Result failed) {
+  try {
+    return function();
+  } catch (const PythonError&) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_SystemError, "repdl: a function failed and did not say why");
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  } catch (...) {
+    PyErr_SetString(PyExc_RuntimeError, "repdl: an exception of C++ that has no text");
+  }
+  return failed;
+}
+
+// A tuple that Python gives, of `length` items if that is known.
+class Items {
+ public:
+  Items(PyObject* object, const char* what, Py_ssize_t length = -1) : tuple_(object) {
+    if (!PyTuple_Check(object))
+      raise(PyExc_TypeError, "%s: got a %s, expected a tuple", what, Py_TYPE(object)->tp_name);
+    if (length >= 0 && size() != length)
+      raise(PyExc_ValueError, "%s: got a tuple of %zd items, expected %zd", what, size(), length);
+  }
+
+  Py_ssize_t size() const { return PyTuple_GET_SIZE(tuple_); }
+  PyObject* operator[](Py_ssize_t i) const { return PyTuple_GET_ITEM(tuple_, i); }
+  std::ptrdiff_t number(Py_ssize_t i) const { return static_cast<std::ptrdiff_t>(integer((*this)[i])); }
+  double real(Py_ssize_t i) const {
+    const double result = PyFloat_AsDouble((*this)[i]);
+    if (result == -1 && PyErr_Occurred()) throw PythonError{};
+    return result;
+  }
+
+ private:
+  PyObject* tuple_;
+};
+
+// Of a type that takes no keywords.
+inline void refuse_keywords(const char* what, PyObject* named) {
+  if (named != nullptr && PyDict_GET_SIZE(named) > 0) raise(PyExc_TypeError, "%s takes no keyword arguments", what);
+}
+
+}  // namespace repdl::python
+#pragma GCC visibility pop

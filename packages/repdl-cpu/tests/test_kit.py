@@ -1,0 +1,310 @@
+"""What Python may call of the kit in C, called as nobody does: an exception each time, and the next call works."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from repdl import ops, registry, replay, tape
+from repdl.kit import kit
+from repdl.replay import replayed_numbers
+from repdl.testing.compare import assert_same_bits
+from repdl_cpu.isa import native
+
+pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
+
+
+def identity(*args: Any, **kwargs: Any) -> Any:
+    return args[0]
+
+
+def results(returned: Any, *args: Any, free: bool = True, calls: int = 3) -> list[Any]:
+    """Of some calls; what records them returns that."""
+    call = kit().Call(identity, lambda *given: returned, [object()], free)
+    return [call(*args) for _ in range(calls)]
+
+
+class _NoTruth:
+    def __bool__(self) -> bool:
+        raise ZeroDivisionError
+
+
+class _Function:
+    """Called, but no descriptor."""
+
+    def __call__(self, *args: Any) -> str:
+        return "called"
+
+
+def misuses() -> dict[str, Callable[[], Any]]:
+    """What it is -> calls that raise."""
+    t, cell = torch.ones(3), [object()]
+    C, R, S = kit().Call, kit().Recording, kit().Shortcut
+    kernel = native().kernels["neg", "float32"]
+    at = 1, 0, 0
+    emptied = C(identity, identity, cell := [object()])
+    cell.clear()
+    empty = R((), (), (), (), (), -2, None, (), (), ())
+    context = SimpleNamespace(saved_tensors=[1], shared=SimpleNamespace(derivative=identity))
+    return {
+        "Call, no epoch": lambda: C(identity, identity, []),
+        "Call, two epochs": lambda: C(identity, identity, [1, 2]),
+        "Call, a tuple": lambda: C(identity, identity, (1,)),
+        "Call, no function": lambda: C(1, identity, [1]),
+        "Call, no record": lambda: C(identity, 1, [1]),
+        "Call, a keyword": lambda: C(identity, identity, [1], numbers=True),
+        "Call, nothing": lambda: C(),
+        "an empty epoch": lambda: emptied(t),
+        "an empty epoch, recordings": lambda: emptied.recordings,
+        "record returns nothing": lambda: results(None, t),
+        "record returns one": lambda: results((1,), t),
+        "record returns a list": lambda: results([1, None], t),
+        "record returns no recording": lambda: results((t, 3), t),
+        "record returns True": lambda: results((t, True), t),
+        "is_free of a text": lambda: C.is_free("x"),
+        "is_free of nothing": lambda: C.is_free(),
+        "allow": lambda: S.allow(_NoTruth()),
+        "del __wrapped__": lambda: delattr(ops.add, "__wrapped__"),
+        "__wrapped__ = 3": lambda: setattr(ops.add, "__wrapped__", 3),
+        "a kernel made": lambda: type(kernel)(),
+        "a kernel made by object": lambda: object.__new__(type(kernel)),
+        "a kernel copied": lambda: copy.copy(kernel).layout,
+        "a kernel, nothing": lambda: kernel(),
+        "a kernel, a list": lambda: kernel([t], (t,), at, t),
+        "a kernel, an object": lambda: kernel((object(),), (t,), at, t),
+        "a kernel, a list of objects": lambda: kernel(([object()],), (t,), at, t),
+        "a kernel, a list of integers and a text": lambda: kernel(([1, "x"],), (t,), at, t),
+        "a kernel, a pair": lambda: kernel(((1, 2),), (t,), at, t),
+        "a kernel, texts for a contract": lambda: kernel((("a", "b", "c"),), (t,), at, t),
+        "a kernel, no threads": lambda: kernel((t,), (t,), (0, 0, 0), t),
+        "a kernel, texts": lambda: kernel((t,), (t,), ("1", 0, 0), t),
+        "a kernel, two outputs": lambda: kernel((t,), (t, t), at, t),
+        "a kernel, complex": lambda: kernel((torch.ones(3, dtype=torch.complex64),), (t,), at, t),
+        "a kernel, no memory": lambda: kernel((without_memory(),), (t,), at, t),
+        "a kernel, a keyword": lambda: kernel((t,), (t,), at, t, like=t),
+        "Recording, nothing": lambda: R(),
+        "Recording, a keyword": lambda: R((), (), (), (), (), -2, None, (), (), (), draws=()),
+        "forward, no recording": lambda: R.forward(1, 2),
+        "forward, nothing": lambda: R.forward(),
+        "forward, too many": lambda: R.forward(*range(99)),
+        "forward, no gradient": lambda: R.forward(context, t, empty),
+        "backward, nothing": lambda: R.backward(),
+        "backward, no context": lambda: R.backward(1),
+        "backward, a list": lambda: R.backward(context, t),
+        "backward, too many": lambda: R.backward(SimpleNamespace(**{**vars(context), "saved_tensors": (t,) * 200})),
+        "Choice, no function": lambda: kit().Choice("floating", 1, identity),
+        "Choice, no test": lambda: kit().Choice("none", identity, identity),
+        "Choice, a keyword": lambda: kit().Choice("floating", identity, identity, x=1),
+        **{
+            f"Choice, integers that are {name}": lambda made=made: kit().Choice(
+                "conversion to integers", lambda *a, **k: made, _Function()
+            )(None, t, dtype=torch.int32)
+            for name, made in {"bytes": t.to(torch.int8), "fewer": t[:2].int(), "a text": "x", "floats": t}.items()
+        },
+    }  # fmt: skip
+
+
+def without_memory() -> torch.Tensor:
+    tensor = torch.ones(3)
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
+REFUSED = TypeError, ValueError, RuntimeError, AttributeError, ZeroDivisionError
+
+
+def error_of(call: Callable[[], Any]) -> str:
+    try:
+        call()
+    except REFUSED as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def test_kit__misuse() -> None:
+    assert_same_bits(ops.add(torch.ones(3), 1.0), torch.full((3,), 2.0), "before")
+    for name, misuse in misuses().items():
+        for _ in range(2):
+            assert error_of(misuse), name
+        assert_same_bits(ops.add(torch.ones(3), 1.0), torch.full((3,), 2.0), name)
+
+
+def test_kit__numbers_in_lists() -> None:
+    """Both readings of such a call are one, as 1 is never free."""
+    call: Any = replayed_numbers(lambda t, numbers, factor=1.0: ops.mul(t, numbers[0] * factor))
+    t = torch.arange(3.0)
+    for numbers in ([1.0], [2.5], [1.0], [0.0], (1.0,)):
+        for _ in range(4):
+            assert_same_bits(call(t, numbers), t * numbers[0], str(numbers))
+            assert_same_bits(call(t, numbers, 0.5), t * (numbers[0] * 0.5), str(numbers))
+
+
+def test_kit__false_without_free_numbers_is_none() -> None:
+    t = torch.ones(3)
+    assert [result is t for result in results((5, False), t, free=False)] == [True, False, True]
+    assert [result is t for result in results((5, False), t, calls=5)] == [True, False, True, False, True]
+
+
+def test_kit__wrapped() -> None:
+    """A function that is set is what is called, recorded or not."""
+    t, call = torch.tensor([1.0, 2.0]), replay.replayed(lambda t: ops.exp(t))
+    for _ in range(3):
+        call(t)
+    assert call.recordings == 1
+    call.__wrapped__ = lambda t: ops.neg(t)
+    assert call.recordings == 0
+    for _ in range(4):
+        assert call(t).tolist() == [-1.0, -2.0]
+    shortcut: Any = kit().Shortcut(_Function(), identity, [object()])
+    assert shortcut.__get__(t, type(t))() == "called"
+
+
+def test_kit__function_set_while_it_runs() -> None:
+    def first(t: torch.Tensor) -> str:
+        call.__wrapped__ = identity
+        gc.collect()
+        return "first"
+
+    call = kit().Call(first, identity, [object()])
+    del first
+    assert call(torch.ones(1)) == "first"
+    assert call(2) == 2
+
+
+def test_kit__what_is_recorded_is_collected() -> None:
+    """A check that holds its call: a circle through what was recorded."""
+
+    class Owner:
+        def check(self, *args: Any) -> None:
+            pass
+
+    owner: Any = Owner()
+    owner.call = kit().Call(identity, lambda *args: (None, made[0]), [object()])
+    made = [kit().Recording(((owner.check, (), None),), (), (), (), (), -2, None, (), (), ())]
+    t = torch.ones(3)
+    for _ in range(3):
+        owner.call(t)
+    assert owner.call.recordings == 1
+    gone = weakref.ref(owner)
+    del owner
+    made.clear()
+    gc.collect()
+    assert gone() is None
+
+
+def test_kit__lists_that_change_while_a_call_runs() -> None:
+    """A check empties the list: the kernel has its tensors all the same."""
+    t, given = torch.arange(4.0), []
+    check = lambda *args: given.clear()
+    step = native().kernels["neg", "float32"], (t,), (t,), ((0, 0), (1, 0)), (), 1, 0
+    made = kit().Recording(((check, (), None),), (step,), (torch.empty(4),), (), (), 0, None, (), (), ())
+    call = kit().Call(identity, lambda *args: (None, made), [object()])
+    for _ in range(4):
+        given[:] = [torch.arange(4.0)]
+        result = call(given)
+    assert result.tolist() == [-0.0, -1.0, -2.0, -3.0] and not given
+
+
+Path = tuple[int, ...]
+
+
+def parts(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    yield path, value
+    if type(value) is tuple:
+        for i, item in enumerate(value):
+            yield from parts(item, (*path, i))
+
+
+def replaced(value: Any, path: Path, by: Any) -> Any:
+    if not path:
+        return by
+    items = list(value)
+    items[path[0]] = replaced(items[path[0]], path[1:], by)
+    return tuple(items)
+
+
+def others(value: Any) -> list[Any]:
+    if type(value) is tuple:
+        return [None, 3, list(value), (*value, None), (*value, ((),)), value[:-1], (None,) * len(value), ()]
+    if type(value) is int:
+        return ["x", None, -7, 10**6, 2**62, 2**70, 1.5]
+    return [None, 3, "x", ()]
+
+
+def is_index(path: Path) -> bool:
+    """Of a tensor, a source of memory, a number or an argument: one that there is not must never be looked at."""
+    checks, steps, free, results, gradient, spans, changed, copies = 0, 1, 4, 5, 6, 7, 8, 9
+    kind, rest = path[0], path[1:]
+    return (
+        (kind == checks and ((rest[1] == 1 and rest[-1] == 0 and len(rest) == 4) or rest[1:] == (2, 0)))
+        or (kind == steps and rest[1] in (3, 4) and rest[-1] == 0 and len(rest) == 4)
+        or (kind in (spans, copies) and rest[-1] == 0)
+        or (kind == copies and rest[-1] == 1)
+        or (kind == free and rest[-1] < 2)
+        or (kind == gradient and rest[0] == 1 and rest[-1] == 0)
+        or (kind == gradient and rest == (2,))
+        or kind in (results, changed)
+    )
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[Any, ...], tuple[Any, ...]]]:
+    """Calls of each kind: their name, their tensors and numbers, and what is passed to `Recording`."""
+    passed: list[Any] = []
+
+    def keep(*given: Any) -> Any:
+        passed.append(given)
+        return real.Recording(*given)
+
+    real = kit()
+    listening = SimpleNamespace(Recording=keep, MOST_TENSORS=real.MOST_TENSORS)
+    monkeypatch.setattr(tape, "kit", lambda: listening)
+    t, g = torch.rand(4, 3) + 1, torch.rand(4, 3, requires_grad=True)
+    mean, variance, images = torch.zeros(3), torch.ones(3), torch.rand(2, 3, 4, 4)
+    dropout: Any = registry.functions.dropout
+    calls: list[tuple[Any, ...]] = [
+        (ops.mul, t, 2.5),
+        (ops.exp, t),
+        (ops.exp, g),
+        (ops.layer_norm, g, [3]),
+        (ops.cross_entropy, t, torch.tensor([0, 1, 2, 0])),
+        (ops.softmax, t, 1),
+        (dropout, t, torch.zeros(3, dtype=torch.int64), 0.5),
+    ]
+    result = []
+    sgd: Any = registry.functions.sgd_step
+    step = [t.clone()], [t.clone()], [t.clone()], 0.1, 0.01, 0.9, 0.0, False, False, False
+    with torch.enable_grad():
+        for function, *args in [*calls, (ops.batch_norm, images, mean, variance, None, None, True), (sgd, *step)]:
+            passed.clear()
+            replay.EPOCH.end()
+            for _ in range(2):
+                function(*args)
+            assert passed, function
+            result.append((str(function), tuple(args), passed[-1]))
+    return result
+
+
+def test_kit__recordings_of_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a part of a recording is replaced by: it is refused, where it is made or where it is called."""
+    tried = indices = 0
+    for name, args, given in recorded(monkeypatch):
+        for path, value in parts(given):
+            for other in others(value):
+                tried += 1
+                try:
+                    made = kit().Recording(*replaced(given, path, other))
+                except (*REFUSED, OverflowError):
+                    continue
+                if type(value) is int and type(other) is int and other >= 10**6 and is_index(path):
+                    indices += 1
+                    with pytest.raises((ValueError, TypeError), match="Recording|a node of autograd"):
+                        results((None, made), *args)
+                        pytest.fail(f"{name}: {path} was {value}, is {other}")
+    assert tried > 1000 and indices > 20
