@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,24 +36,65 @@ def shell(command: str, folder: Path, site: Path) -> str:
     return done.stdout
 
 
+def written(project: Path, page: str) -> None:
+    for name, text in FILE.findall(page):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text, encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """What each command of the page prints, by its first words; and of a few lines more."""
     if shutil.which(os.environ.get("CXX", "c++")) is None:
         pytest.skip("no C++ compiler")
-    project, site = tmp_path_factory.mktemp("my-ops"), tmp_path_factory.mktemp("site")
+    project, site, other = (tmp_path_factory.mktemp(name) for name in ("my-ops", "site", "other-ops"))
     page = PAGE.read_text(encoding="utf-8")
-    for name, text in FILE.findall(page):
-        (project / name).parent.mkdir(parents=True, exist_ok=True)
-        (project / name).write_text(text, encoding="utf-8")
+    written(project, page)
     (commands,) = COMMANDS.findall(page)
     results = {command: shell(command, project, site) for command in commands.splitlines()}
     (project / "use.py").write_text(USE)
     results["use"] = shell(f"{sys.executable} use.py", project, site)
+    for old, new in RENAMED.items():
+        page = page.replace(old, new)
+    written(other, page)
+    shell(commands.splitlines()[0], other, site)
+    (project / "both.py").write_text(BOTH)
+    results["both"] = shell(f"{sys.executable} both.py", project, site)
     yield results
-    shutil.rmtree(project)
-    shutil.rmtree(site)
+    for folder in (project, site, other):
+        shutil.rmtree(folder)
 
+
+RENAMED = {"my_ops": "other_ops", "my-ops": "other-ops", "sum_squares": "squares_sum", "mine": "theirs"}
+"""A second project of the page."""
+BOTH = """
+import torch, repdl
+import my_ops._native as first, other_ops._native as second
+
+print(sorted(first.kernels), sorted(second.kernels))
+x = torch.tensor([[1.0, -2.0, 3.0]])
+for _ in range(4):
+    print(repdl.ops.sum_squares(x).item(), repdl.ops.squares_sum(x).item())
+for name in ("mine", "theirs", "mine"):
+    with repdl.use_backend(name):
+        print(repdl.ops.mm(x, x.t()).item())
+print([kernel.arguments for kernel in (*first.kernels.values(), *second.kernels.values())])
+"""
+ALIKE = """
+import sys, torch
+from importlib.util import module_from_spec, spec_from_file_location
+
+sys.setdlopenflags(int(sys.argv[1]))
+modules = []
+for path in sys.argv[2:]:
+    spec = spec_from_file_location("_native", path)
+    modules.append(module_from_spec(spec))
+    spec.loader.exec_module(modules[-1])
+x, out = torch.tensor([[1.0, -2.0, 3.0]]), torch.empty(1)
+for module in modules:
+    module.kernels["sum_squares", "float32"]((x, (0, 16, 0)), (out,), (1, 0, 0), x)
+    print(out.item(), len(module.kernels), [kernel.layout for kernel in module.kernels.values()])
+"""
 
 USE = """
 import torch, repdl
@@ -115,3 +158,39 @@ def test_extending__use(printed: dict[str, str]) -> None:
     assert lines[3:6] == ["torch.float32", "torch.float64", "torch.bfloat16"]
     assert lines[6:9] == ["8.0", "8.0", "DTypeError"]
     assert lines[9] == "# sum_squares"
+
+
+def test_extending__two_plug_ins(printed: dict[str, str]) -> None:
+    """Both built by the page, in one process."""
+    kernels, *values = printed["both"].splitlines()
+    assert kernels == str([("matmul", "float32"), ("sum_squares", "float32")]) + " " + str(
+        [("matmul", "float32"), ("squares_sum", "float32")]
+    )
+    assert values == ["14.0 14.0"] * 4 + ["14.0"] * 3 + ["[3, 6, 3, 6]"]
+
+
+def test_extending__two_plug_ins_with_visible_symbols(tmp_path: Path) -> None:
+    """Compiled without the flags of `repdl::contract`, and loaded so that they see each other: each has its own."""
+    compiler = os.environ.get("CXX", "c++")
+    if shutil.which(compiler) is None:
+        pytest.skip("no C++ compiler")
+    written(tmp_path, PAGE.read_text(encoding="utf-8"))
+    first, *rest = (tmp_path / name for name in ("first.so", "second.so", "third.so"))
+    include = PAGE.parents[1] / "packages/repdl-core/src/repdl_contract/include"
+    flags = [
+        "-std=c++17",
+        "-fPIC",
+        "-shared",
+        "-ffp-contract=off",
+        f"-I{include}",
+        f"-I{sysconfig.get_paths()['include']}",
+    ]
+    command = [compiler, *flags, str(tmp_path / "native/my_ops.cpp"), "-o", str(first), "-ldl"]
+    shell(shlex.join(command), tmp_path, tmp_path)
+    for copied in rest:
+        shutil.copy(first, copied)
+    (tmp_path / "alike.py").write_text(ALIKE)
+    for mode in (os.RTLD_LOCAL | os.RTLD_NOW, os.RTLD_GLOBAL | os.RTLD_NOW):
+        command = [sys.executable, "alike.py", str(mode), *map(str, (first, *rest))]
+        lines = shell(shlex.join(command), tmp_path, tmp_path).splitlines()
+        assert lines == ["14.0 2 ['rows', 'strided']"] * 3

@@ -1,5 +1,6 @@
 # The contract for native code: `target_link_libraries(... repdl::contract)` brings the
-# headers and the floating-point flags that every kernel must be compiled with.
+# headers, the floating-point flags that every kernel must be compiled with, and hidden symbols: a process
+# loads several extension modules with the same inline functions, and each has its own.
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" OR CMAKE_CXX_COMPILER_FRONTEND_VARIANT STREQUAL "MSVC")
   set(repdl_contract_FOUND FALSE)
   set(repdl_contract_NOT_FOUND_MESSAGE
@@ -16,6 +17,6 @@ if(NOT TARGET repdl::contract)
   # compares compile to single instructions. -fexcess-precision=standard and
   # -msse2 arithmetic are the default on every 64-bit target.
   target_compile_options(repdl::contract INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-fast-math;-fno-math-errno;-fno-trapping-math>
-    $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;--prec-div=true;--prec-sqrt=true;--ftz=false;-Xcompiler=-ffp-contract=off>)
+    $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-fast-math;-fno-math-errno;-fno-trapping-math;-fvisibility=hidden>
+    $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;--prec-div=true;--prec-sqrt=true;--ftz=false;-Xcompiler=-ffp-contract=off;-Xcompiler=-fvisibility=hidden>)
 endif()

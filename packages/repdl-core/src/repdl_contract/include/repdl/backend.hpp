@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -104,8 +105,12 @@ struct Kernel {
   void (*call)(const Argument* arguments, const Run& run);
 };
 
-inline std::vector<Kernel>& kernels() {
-  static std::vector<Kernel> table;
+// Whatever the flags of the compiler: a process has several extension modules with these functions, each its own.
+#pragma GCC visibility push(hidden)
+
+// Those of this module, each where it is for good: what Python has of it points there.
+inline std::deque<Kernel>& kernels() {
+  static std::deque<Kernel> table;
   return table;
 }
 
@@ -114,12 +119,11 @@ namespace detail {
 template <class T>
 decltype(auto) read(const Argument& argument, const Run& run, std::size_t index) {
   using Value = std::remove_cv_t<std::remove_reference_t<T>>;
-  static const Value none{};
   if constexpr (std::is_same_v<Value, double>) {
     if (const auto* whole = std::get_if<std::int64_t>(&argument)) return static_cast<double>(*whole);
   }
   if constexpr (std::is_same_v<Value, Tensor> || std::is_same_v<Value, Tensors> || std::is_same_v<Value, Ints>) {
-    if (std::holds_alternative<std::monostate>(argument)) return static_cast<Value>(none);
+    if (std::holds_alternative<std::monostate>(argument)) return Value{};
   }
   const auto* value = std::get_if<Value>(&argument);
   if (value == nullptr)
@@ -159,5 +163,7 @@ AddKernel add_kernels(const char* op, Layout layout = Layout::strided) {
   add_kernel<of_float>(op, DType::float32, layout);
   return add_kernel<of_double>(op, DType::float64, layout);
 }
+
+#pragma GCC visibility pop
 
 }  // namespace repdl

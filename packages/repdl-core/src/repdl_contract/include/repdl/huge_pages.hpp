@@ -10,6 +10,7 @@
 #include <unistd.h>
 #endif
 
+#pragma GCC visibility push(hidden)
 namespace repdl {
 
 constexpr std::size_t huge_from = std::size_t{4} << 20;  // bytes; smaller blocks are rarely fresh from the system
@@ -27,3 +28,4 @@ inline void prefer_huge_pages([[maybe_unused]] void* data, [[maybe_unused]] std:
 }
 
 }  // namespace repdl
+#pragma GCC visibility pop

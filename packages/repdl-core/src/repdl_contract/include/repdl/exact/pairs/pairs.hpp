@@ -31,8 +31,9 @@ template <class V>
 constexpr int table_log = entries<V> == 32 ? 5 : 4;
 
 // Of 32 entries those that are looked up: every other one where 16 are, or 16 others.
+// Hidden, as tables of another version of the kit in the process are others.
 template <class V>
-class Table {
+class __attribute__((visibility("hidden"))) Table {
  public:
   REPDL_HD constexpr explicit Table(const float (&all)[32]) : entry_{} {
     for (int i = 0; i < entries<V>; ++i) entry_[i] = all[i * (32 / entries<V>)];
