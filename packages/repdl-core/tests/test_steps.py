@@ -114,7 +114,7 @@ def test_steps__reject_and_change_nothing(op: str) -> None:
     for which in written(op):
         args = lists(op)
         args[which][0] = args[which][0][:1].expand(3)
-        refused(args, ValueError, which)
+        refused(args, UnsupportedError, which)
         for other in (name for name in lists(op) if name != which):
             args = lists(op)
             args[which][0] = args[other][0]

@@ -21,6 +21,7 @@ from repdl.backend import BACKENDS, Backend
 from repdl.derivative import autograd_kernel, batching_rule, check_reverse_mode
 from repdl.dtypes import HALF, Dtypes, Storage
 from repdl.errors import DeviceError, NameTakenError, UnsupportedError
+from repdl.memory import check_apart
 from repdl.places import Within
 from repdl.replay import changed, checked, replayed, replayed_update
 from repdl.untraced import opaque
@@ -131,10 +132,11 @@ def define(
     halves = _of_halves(name, storage)
     floats = () if storage is None else storage.floats
     single, serve = torch.float32, BACKENDS.serve
-    lists = [i for i, argument in enumerate(overload._schema.arguments) if str(argument.type) == "List[Tensor]"]
+    arguments = overload._schema.arguments
+    lists = [i for i, argument in enumerate(arguments) if str(argument.type) == "List[Tensor]"]
     mutable = [
         index
-        for index, argument in enumerate(overload._schema.arguments)
+        for index, argument in enumerate(arguments)
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
 
@@ -149,6 +151,8 @@ def define(
                 dtype = storage.check(args)  # type: ignore[union-attr]
                 break
         check(*args)
+        for index in mutable:
+            check_apart(name, **{arguments[index].name: args[index]})
         if check_values is not None:
             checked(check_values, args, check_values(*args))
         if dtype in HALF and storage is not None:
@@ -175,7 +179,7 @@ def define(
     torch.library.register_fake(f"{namespace}::{name}", fake_kernel, lib=library)
     differentiable = True if backward is not None else None if mutable or constant else False
     if constant:
-        setup_context, backward = _constant_context, _no_gradients(len(overload._schema.arguments))
+        setup_context, backward = _constant_context, _no_gradients(len(arguments))
     elif differentiable is False:
         setup_context, backward = _no_context, _raising_backward(name)
     if backward is not None:

@@ -270,6 +270,20 @@ def choice(test: str, function: Callable[..., Any], otherwise: Function) -> Func
     return otherwise if native is None else native.Choice(test, function, otherwise)  # type: ignore[no-any-return]
 
 
+def apart(
+    function: Callable[..., Any], otherwise: Callable[..., Any], positions: Sequence[int], names: Sequence[str]
+) -> Callable[..., Any]:
+    """`function` for calls of which C sees that no tensor that they write overlaps itself; `otherwise` has all others.
+
+    Args:
+        positions, names: of the arguments that are written.
+    """
+    native = kit()
+    if native is None:
+        return otherwise
+    return native.Choice("apart", function, otherwise, sum(1 << i for i in positions), tuple(names))  # type: ignore[no-any-return]
+
+
 def shortcut(method: Any, record: Callable[..., Any], has_free_numbers: bool) -> Any:
     """What takes the place of a method of torch.Tensor for calls without gradients, or None.
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
-from repdl.ops._step import check_memory, may_overlap
+from repdl.memory import overlaps_itself
+from repdl.ops._step import check_memory
 
 Written = list[tuple[torch.Tensor, torch.Tensor]]
 
@@ -19,7 +20,7 @@ def _layout(tensor: torch.Tensor) -> list[tuple[int, int]]:
 def _is_dense(tensor: torch.Tensor) -> bool:
     """Whether the elements are dense in memory, in whatever order of dimensions."""
     last = sum((n - 1) * s for n, s in _layout(tensor))
-    return last == tensor.numel() - 1 and not may_overlap(tensor)
+    return last == tensor.numel() - 1 and not overlaps_itself(tensor)
 
 
 def flat_lists(

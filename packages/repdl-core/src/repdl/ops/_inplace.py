@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 
 from repdl.errors import check_bool
+from repdl.memory import check_apart
 
 Tensor = torch.Tensor
 
@@ -16,4 +17,5 @@ def applied(op: str, function: Callable[[Tensor], Tensor], input: Tensor, inplac
     check_bool(op, inplace=inplace)
     if not inplace:
         return function(input)
+    check_apart(op, input=input)
     return input.copy_(function(input.clone() if torch.is_grad_enabled() else input))

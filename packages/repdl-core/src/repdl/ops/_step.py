@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.errors import DeviceError, ShapeError, UnsupportedError, check, check_dtype, check_size
+from repdl.errors import DeviceError, ShapeError, UnsupportedError, check_dtype, check_size
 from repdl.rows import ROWS, Row, Tried, unwrapped
 
 DTYPES = (torch.float32, torch.float64)
@@ -128,7 +128,6 @@ def check_lists(op: str, params: Sequence[torch.Tensor], **lists: tuple[Sequence
             check_size(op, f"len({name})", len(tensors), 0, "not used with these options")
     columns = {"params": params, **{name: tensors for name, (tensors, present) in lists.items() if present}}
     for name, tensors in columns.items():
-        written = name != "grads"
         for index, (tensor, param) in enumerate(zip(tensors, params)):
             if (
                 param.dtype is not params[0].dtype
@@ -137,7 +136,6 @@ def check_lists(op: str, params: Sequence[torch.Tensor], **lists: tuple[Sequence
                 or tensor.dtype not in DTYPES
                 or tensor.shape != param.shape
                 or tensor.device != param.device
-                or (written and not tensor.is_contiguous() and may_overlap(tensor))
             ):
                 _raise(op, f"{name}[{index}]", tensor, param, params[0])
 
@@ -152,28 +150,7 @@ def _raise(op: str, name: str, tensor: torch.Tensor, param: torch.Tensor, first:
     check_dtype(op, (param.dtype,), **{name: tensor})
     check_dtype(op, (first.dtype,), **{name: tensor})
     check_size(op, f"{name}.shape", tuple(tensor.shape), tuple(param.shape), "shape of its parameter")
-    if tensor.device != param.device:
-        raise DeviceError(f"{op}: {name} is on {tensor.device}, expected {param.device} (its parameter's)")
-    check(
-        op,
-        False,
-        lambda: (
-            f"elements of {name} share memory (shape {tuple(tensor.shape)}, strides {tensor.stride()}), "
-            f"expected one place in memory for each element that is written; use .clone()"
-        ),
-    )
-
-
-def may_overlap(tensor: torch.Tensor) -> bool:
-    """Whether two elements may share memory: False where each stride steps over all the
-    elements that smaller strides reach."""
-    reached = 0
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
-        if size > 1:
-            if stride <= reached:
-                return tensor.numel() > 0
-            reached += stride * (size - 1)
-    return False
+    raise DeviceError(f"{op}: {name} is on {tensor.device}, expected {param.device} (its parameter's)")
 
 
 def check_memory(op: str, spans: Sequence[tuple[int, int, bool]]) -> None:

@@ -18,9 +18,9 @@ from repdl.errors import (
     check_tensor,
     check_tensor_or_none,
 )
+from repdl.memory import check_apart
 from repdl.ops._loss import check_no_grad
 from repdl.ops._norm_twice import Rows, narrow, twice, wide
-from repdl.ops._step import may_overlap
 from repdl.replay import replayed, store
 
 __all__ = ["batch_norm"]
@@ -209,14 +209,7 @@ def _check_writable(op: str, **statistics: Optional) -> None:
     for name, tensor in statistics.items():
         if tensor is None or tensor.layout is not torch.strided:
             continue
-        check(
-            op,
-            not may_overlap(tensor),
-            lambda: (
-                f"elements of {name} share memory (strides {tensor.stride()}), expected one place for each; "
-                f"use .clone()"
-            ),
-        )
+        check_apart(op, **{name: tensor})
         check(
             op,
             not tensor.is_inference() or torch.is_inference_mode_enabled(),

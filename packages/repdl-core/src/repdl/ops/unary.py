@@ -17,6 +17,7 @@ from repdl.autocast import FLOAT32_ON_CUDA, Lists
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check_bool, check_tensor
+from repdl.memory import check_apart
 from repdl.ops._number import constant, floating
 from repdl.ops._pointwise import pointwise
 from repdl.registry import OPS
@@ -470,6 +471,8 @@ def relu(input: Tensor, inplace: bool = False, *, contract: Contract | str | Non
     contract_name(contract)
     check_tensor("relu", input=input)
     check_bool("relu", inplace=inplace)
+    if inplace:
+        check_apart("relu", input=input)
     if not input.is_floating_point() and not input.is_complex():
         return torch.relu_(input) if inplace else torch.relu(input)
     return input.copy_(_relu(input)) if inplace else _relu(input)

@@ -23,7 +23,7 @@ from torch import _C
 from repdl.audit.judge import BY_PLACE, CONDITIONS, REASONS
 from repdl.audit.kinds import Kind, kind_of, plain_name
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError
-from repdl.overrides import nans, repeats, transforms
+from repdl.overrides import nans, overlaps, repeats, transforms
 from repdl.overrides.binding import bound, for_each, in_place, into
 from repdl.overrides.conversions import SOURCES, defined
 from repdl.overrides.functions import FUNCTIONS, Row
@@ -82,12 +82,28 @@ def kernels(device: str, on_uncovered: str, names: Iterable[str], before: Found)
         key = name, device, on_uncovered
         found = before.of(key).get(key)
         if found is None:
-            found = [*_of(name, device, refusals), *_of_layouts(name, device, refusals)]
+            found = [*_writing(name, device, refusals), *_of_layouts(name, device, refusals)]
             for _, _, function, _ in found:
                 _note_entered(function)
             if namespace == "aten":
                 before.of(key)[key] = found
         yield from found
+
+
+def _writing(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
+    """The kernels of an op at the keys of a device; what it writes has memory of its own for each element."""
+    found = [*_of(name, device, refusals)]
+    there = _C._dispatch_has_computed_kernel_for_dispatch_key(name, device)
+    if not (name.startswith("aten::") and there and overlaps.writes(name)):
+        yield from found
+        return
+    if not found and not is_composed(name, device):
+        found = [(name, device, TorchKernel(overload(name), device).boxed, True)]
+    for _, key, function, with_keyset in found:
+        _note_entered(function)
+        if key != transforms.KEY:  # whose kernels call the op again
+            function = overlaps.guarded(name, function, with_keyset, refusals)
+        yield name, key, function, with_keyset
 
 
 def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:

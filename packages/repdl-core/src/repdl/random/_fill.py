@@ -12,6 +12,7 @@ import torch
 
 from repdl import numbers
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError, as_float, as_int, check, check_range, check_tensor
+from repdl.memory import check_apart
 from repdl.ops._index import left_to_device
 from repdl.random.generator import chosen
 from repdl.registry import OPS, functions
@@ -139,8 +140,7 @@ def writable(name: str, tensor: Tensor, what: str = "tensor") -> Tensor:
             f"{name}: {what} is a leaf that requires a gradient, expected one that does not; call it under "
             f"torch.no_grad()"
         )
-    overlaps = any(n > 1 and stride == 0 for n, stride in zip(tensor.shape, tensor.stride()))
-    check(name, not overlaps, lambda: f"{what} is expanded, expected elements of their own; call .contiguous() first")
+    check_apart(name, **{what: tensor})
     return tensor
 
 

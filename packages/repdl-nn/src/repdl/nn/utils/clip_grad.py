@@ -12,6 +12,7 @@ import torch
 from repdl import ops
 from repdl.contract import Contract, contract_name
 from repdl.errors import as_float, check_bool, check_tensor
+from repdl.memory import check_apart
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -96,6 +97,7 @@ def clip_grads_with_norm_(
     quotient = ops.div(as_float(op, "max_norm", max_norm), ops.add(total_norm, 1e-6, contract=name), contract=name)
     factor = ops.clamp(quotient, max=1.0, contract=name)
     for grad in grads:
+        check_apart(op, grad=grad)
         grad.copy_(ops.cast(ops.mul(grad, factor.to(grad.device), contract=name), grad.dtype))
 
 
@@ -162,6 +164,7 @@ def clip_grad_value_(
     _check_foreach(op, foreach)
     limit = as_float(op, "clip_value", clip_value)
     for grad in _gradients(_listed(parameters)):
+        check_apart(op, grad=grad)
         grad.copy_(ops.clamp(grad, -limit, limit, contract=name))
 
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string_view>
 
-#include "repdl/python/signature.hpp"
+#include "repdl/python/apart.hpp"
 
 #pragma GCC visibility push(hidden)
 namespace repdl::python {
@@ -16,8 +16,9 @@ using Test = bool (*)(PyObject* const* given, Py_ssize_t count, PyObject* names)
 struct ChoiceObject {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *function, *otherwise;
-  Test test;
-  int source;  // which argument integers are made of, if any
+  Test test;     // null: that what is written is apart
+  int source;    // which argument integers are made of, if any
+  Written what;  // is written
 };
 
 // Whether an object is a plain tensor of a dtype that kernels have, and that dtype.
@@ -167,6 +168,10 @@ inline bool converts_to_integers(PyObject* const* given, Py_ssize_t count, PyObj
 
 inline PyObject* call_choice(PyObject* self, PyObject* const* given, std::size_t flags, PyObject* names) {
   const ChoiceObject& choice = *reinterpret_cast<ChoiceObject*>(self);
+  if (choice.test == nullptr)
+    return PyObject_Vectorcall(
+        choice.what.are_apart(given, PyVectorcall_NARGS(flags), names) ? choice.function : choice.otherwise, given,
+        flags, names);
   if (choice.test(given, PyVectorcall_NARGS(flags), names)) {
     PyObject* result = PyObject_Vectorcall(choice.function, given, flags, names);
     const auto define = [&] {
@@ -180,16 +185,22 @@ inline PyObject* call_choice(PyObject* self, PyObject* const* given, std::size_t
   return PyObject_Vectorcall(choice.otherwise, given, flags, names);
 }
 
-// Choice(test, function, otherwise)
+// Choice(test, function, otherwise, positions=0, names=None): with the test "apart", what is written
 inline PyObject* new_choice(PyTypeObject* type, PyObject* arguments, PyObject* named) {
   const char* name;
-  PyObject *function, *otherwise;
+  PyObject *function, *otherwise, *names = nullptr;
+  unsigned long long positions = 0;
   if (named != nullptr && PyDict_GET_SIZE(named) > 0)
     return PyErr_Format(PyExc_TypeError, "Choice takes no keyword arguments");
-  if (!PyArg_ParseTuple(arguments, "sOO:Choice", &name, &function, &otherwise)) return nullptr;
+  if (!PyArg_ParseTuple(arguments, "sOO|KO!:Choice", &name, &function, &otherwise, &positions, &PyTuple_Type, &names))
+    return nullptr;
   for (PyObject* given : {function, otherwise})
     if (!PyCallable_Check(given))
       return PyErr_Format(PyExc_TypeError, "Choice: got a %s, expected a function", Py_TYPE(given)->tp_name);
+  for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i)
+    if (!PyUnicode_Check(PyTuple_GET_ITEM(names, i)))
+      return PyErr_Format(PyExc_TypeError, "Choice: got a %s, expected a name",
+                          Py_TYPE(PyTuple_GET_ITEM(names, i))->tp_name);
   Test test = nullptr;
   for (auto [known, candidate] : {std::pair{"floating", has_floating},
                                   {"whole", are_whole},
@@ -199,12 +210,15 @@ inline PyObject* new_choice(PyTypeObject* type, PyObject* arguments, PyObject* n
                                   {"copy to integers", copies_to_integers},
                                   {"conversion to integers", converts_to_integers}})
     if (std::string_view(name) == known) test = candidate;
-  if (test == nullptr) return PyErr_Format(PyExc_ValueError, "Choice: no test is called %s", name);
+  if (test == nullptr && std::string_view(name) != "apart")
+    return PyErr_Format(PyExc_ValueError, "Choice: no test is called %s", name);
   PyObject* self = PyType_GenericAlloc(type, 0);
   if (self == nullptr) return nullptr;
   ChoiceObject& choice = *reinterpret_cast<ChoiceObject*>(self);
   choice.vectorcall = call_choice;
   choice.test = test;
+  Py_XINCREF(names);
+  choice.what = Written(positions, names);
   choice.source = test == converts_to_integers ? 1 : test == copies_to_integers ? 2 : 0;
   for (auto [place, object] : {std::pair{&choice.function, function}, {&choice.otherwise, otherwise}}) {
     Py_INCREF(object);
@@ -227,6 +241,7 @@ inline void free_choice(PyObject* self) {
   PyObject_GC_UnTrack(self);
   Py_CLEAR(choice.function);
   Py_CLEAR(choice.otherwise);
+  Py_XDECREF(choice.what.names());
   type->tp_free(self);
   Py_DECREF(type);
 }

@@ -1,0 +1,65 @@
+"""Writing into memory that overlaps itself while `repdl.enable()` holds: refused, as which value stays depends on the
+number of threads and on the processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import _C
+
+from repdl.audit.kinds import plain_name
+from repdl.memory import overlap, overlaps_itself
+from repdl.overrides.refusal import Refusals
+from repdl.overrides.torchs import overload
+from repdl.replay import apart
+from repdl.untraced import hide
+
+Function = Callable[..., Any]
+_ONE_VALUE = frozenset({"_foreach_zero", "fill", "full", "ones", "zero", "zeros"})
+"""By torch's name: ops that write one value everywhere."""
+
+
+def writes(name: str) -> bool:
+    """Whether an op writes elements of its arguments, which may be others than each other."""
+    op = overload(name)
+    return (
+        any(a.alias_info is not None and a.alias_info.is_write for a in op._schema.arguments)
+        and plain_name(name) not in _ONE_VALUE
+        and torch.Tag.inplace_view not in op.tags  # sizes and strides alone
+    )
+
+
+def guarded(name: str, kernel: Function, with_keyset: bool, refusals: Refusals) -> Function:
+    """A kernel of an op that `writes`, for calls that write no memory which overlaps itself."""
+    op = overload(name)
+    written = [a.alias_info is not None and a.alias_info.is_write for a in op._schema.arguments]
+    names = [a.name for a in op._schema.arguments]
+
+    def found(given: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[str]:
+        """What is wrong with each tensor that is written."""
+        for index, argument in enumerate(names):
+            value = given[index] if index < len(given) else kwargs.get(argument)
+            for tensor in (value if isinstance(value, (list, tuple)) else [value]) if written[index] else ():
+                if isinstance(tensor, torch.Tensor) and not _is_traced(tensor) and overlaps_itself(tensor):
+                    yield overlap(argument, tensor)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        reason = next(found(args[1:] if with_keyset else args, kwargs), None)
+        if reason is not None:
+            refusals.met(op, reason, "a .clone() of it")
+        return kernel(*args, **kwargs)
+
+    hide([call.__code__])
+    places = [index for index, is_written in enumerate(written) if is_written]
+    return apart(kernel, call, [place + with_keyset for place in places], [names[place] for place in places])
+
+
+def _is_traced(tensor: torch.Tensor) -> bool:
+    """Whether sizes may be symbols; what is traced runs later."""
+    return bool(_C._len_torch_dispatch_stack()) and any(isinstance(n, torch.SymInt) for n in tensor.shape)
+
+
+__all__ = ["guarded", "writes"]
