@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -167,7 +168,8 @@ def outcome(call: Callable[..., Any], *given: Any) -> Any:
     try:
         return call(*given)
     except Exception as error:
-        return type(error), str(error.args[0]).replace("\n", " ").split(" at 0x")[0]
+        text = re.sub(r", \S+:\d+ `[^`]*`", "", str(error.args[0]))  # which line it was
+        return type(error), text.replace("\n", " ").split(" at 0x")[0]
 
 
 def test_shortcuts__errors_are_those_of_the_method(enabled: None) -> None:

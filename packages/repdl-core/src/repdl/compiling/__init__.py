@@ -1,8 +1,8 @@
 """`torch.compile(model, backend="repdl")`: graphs whose ops are RepDL's, run one by one as they were traced.
 
 `backend` traces and runs them, `checking` refuses what is not reproducible, `parts` makes a forward and a backward
-graph, `constants` computes what depends on no input; `state` says what compiled code holds for, `stance` which code is
-compiled while `repdl.enable()` holds.
+graph, `constants` computes what depends on no input; `state` and `zeros` say what compiled code holds for, `stance`
+which code is compiled while `repdl.enable()` holds. `entry` is what torch finds.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from repdl.compiling import state
 from repdl.compiling.checking import check
 from repdl.compiling.constants import fold
 from repdl.compiling.parts import draw_once, partition
+from repdl.compiling.zeros import guard_bits, keep_nans
 from repdl.errors import UnsupportedError
 from repdl.overrides.refusal import told
 from repdl.registry import OPS, functions
@@ -45,12 +46,15 @@ def compile_graph(graph: GraphModule, inputs: Sequence[Any], **options: Any) -> 
     from torch._inductor import config
 
     _guard()
+    guard_bits()
+    keep_nans(graph)
     held = state.now()
     refusals: list[Exception] = []
 
     def forward(module: GraphModule, _: Sequence[Any]) -> Function:
         warned = check(module, state.UNCOVERED)
         fold(module)
+        keep_nans(module)
         call_fast(module)
         return make_boxed_func(told(warned)(module.forward) if warned else module.forward)  # type: ignore[no-any-return]
 
