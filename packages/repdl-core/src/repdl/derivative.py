@@ -154,7 +154,8 @@ class _UnusualError(Exception):
 class _Context:
     """What `setup_context` gets in place of autograd's context: remembers what it does with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, needs_input_grad: Sequence[bool]) -> None:
+        self.needs_input_grad = needs_input_grad
         self.saved: Sequence[torch.Tensor | None] = ()
         self.constant: Sequence[torch.Tensor] = ()
 
@@ -169,8 +170,8 @@ class _Context:
 
 
 class _Shared:
-    """What calls of one signature have in common: their derivative, and of their tensors and outputs which are saved
-    and which have no gradient."""
+    """What calls of one signature have in common: their derivative, and of their tensors and outputs which are saved,
+    in which shape if it is another one, and which have no gradient."""
 
     def __init__(
         self,
@@ -180,7 +181,8 @@ class _Shared:
         setup_context: Function | None,
         backward: Function,
     ) -> None:
-        context = _Context()
+        needs = tuple(isinstance(a, torch.Tensor) and a.requires_grad for a in args)
+        context = _Context(needs)
         if setup_context is not None:
             setup_context(context, args, output)
         known = vars(context)
@@ -194,13 +196,13 @@ class _Shared:
             self.constant = tuple(numbers[id(t)] for t in constant)
         except KeyError:
             raise _UnusualError from None
+        self.views: tuple[torch.Size | None, ...] = (None,) * len(self.saved)
         count = len(outputs)
-        needs = tuple(isinstance(a, torch.Tensor) and a.requires_grad for a in args)
         wanted = [i for i, a in enumerate(args) if isinstance(a, torch.Tensor)]
 
         def derivative(*given: Any) -> Any:
             grads, rest = given[:count], given[count:]
-            context = SimpleNamespace(**known, needs_input_grad=needs, saved_tensors=rest)
+            context = SimpleNamespace(**known, saved_tensors=rest)
             with BACKENDS.use("") if EPOCH.has_scopes else nullcontext():
                 result = backward(context, *grads)
             return (*(result[i] for i in wanted), None) if isinstance(result, tuple) else (result, None)
@@ -208,19 +210,27 @@ class _Shared:
         self.derivative, self._of_op = replayed(derivative), derivative
         self._shapes, self._inputs = [t.shape for t in (*tensors, *outputs)], len(tensors)
 
-    def reshape(self, given: Sequence[torch.Tensor]) -> None:
-        """The node of autograd sees these in place of the op's tensors and outputs: the same ones in other shapes."""
+    def reshape(self, given: Sequence[torch.Tensor]) -> bool:
+        """The node of autograd sees these in place of the op's tensors and outputs: the same ones in other shapes.
+
+        It saves what the op's node would, views of its inputs; False where that can't be: a view of an output that
+        is not made yet.
+        """
         pairs = [(None, None) if t.shape == of_op else (of_op, t.shape) for of_op, t in zip(self._shapes, given)]
         before, seen = zip(*pairs)
         if all(shape is None for shape in before):
-            return
+            return True
         derivative, inputs = self._of_op, self._inputs
-        shapes = *before[inputs:], *(None if n < 0 else before[n] for n in self.saved)
+        self.views = tuple(None if n < 0 else before[n] for n in self.saved)
+        if any(n >= inputs and shape is not None for n, shape in zip(self.saved, self.views)):
+            return False
+        shapes = *before[inputs:], *(None for _ in self.saved)
 
         def reshaped(*given: Any) -> Any:
             return (*_reshaped(derivative(*_reshaped(given, shapes)), seen[:inputs]), None)
 
         self.derivative = replayed(reshaped)
+        return True
 
 
 def _reshaped(tensors: Sequence[Any], shapes: Sequence[torch.Size | None]) -> Iterator[Any]:

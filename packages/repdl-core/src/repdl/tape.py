@@ -158,7 +158,8 @@ class Tape:
             return None
         if item is not None:
             outputs[item] = result
-        shared.reshape([*sources, *outputs])
+        if not shared.reshape([*sources, *outputs]):
+            return None
         which = item if several and item is not None else -1
         return (apply, template, which, shared), sources, tuple(outputs) if several else outputs[0]
 

@@ -160,7 +160,7 @@ class Recording {
 
   // What `setup_context` did with the context of autograd, for other tensors.
   void set_up(PyObject* context, PyObject* const* tensor, int count, PyObject* output) const {
-    const auto set = [&](PyObject* name, const std::vector<std::ptrdiff_t>& numbers) {
+    const auto set = [&](PyObject* name, const std::vector<std::ptrdiff_t>& numbers, const std::vector<Ref>* views) {
       const Ref tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(numbers.size())));
       for (std::size_t i = 0; i < numbers.size(); ++i) {
         const std::ptrdiff_t n = numbers[i];
@@ -168,13 +168,15 @@ class Recording {
                           : n < count ? tensor[n]
                           : !several_ ? output
                                       : PyTuple_GET_ITEM(output, n - count);
-        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), owned(value).release());
+        const bool is_view = views != nullptr && n >= 0 && (*views)[i].get() != Py_None;
+        Ref kept = is_view ? view_of(value, (*views)[i].get()) : owned(value);
+        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), kept.release());
       }
       if (PyObject_SetAttr(context, name, tuple.get()) != 0) throw PythonError{};
     };
     const TorchState& state = TorchState::get();
-    set(state.to_save, saved_);
-    if (!constant_.empty()) set(state.non_differentiable, constant_);
+    set(state.to_save, saved_, &views_);
+    if (!constant_.empty()) set(state.non_differentiable, constant_, nullptr);
     if (PyObject_SetAttr(context, state.shared, shared_.get()) != 0) throw PythonError{};
   }
 
@@ -232,6 +234,16 @@ class Recording {
 
   static Ref result(PyObject* const* tensor, const Made& made, std::ptrdiff_t index) {
     return owned(index >= 0 ? made.tensor[index] : index == -1 ? Py_None : tensor[-2 - index]);
+  }
+
+  // A tensor in another shape, which autograd follows though it runs a node's forward without gradients.
+  static Ref view_of(PyObject* tensor, PyObject* shape) {
+    const TorchState& state = TorchState::get();
+    checked(PyObject_CallOneArg(state.set_grad_enabled, Py_True));
+    Ref view(PyObject_CallMethodOneArg(tensor, state.view, shape));
+    if (!view) throw PythonError{};  // autograd sets its mode again after a node's forward
+    checked(PyObject_CallOneArg(state.set_grad_enabled, Py_False));
+    return view;
   }
 
   // Whether a tensor that is written shares memory with another one (repdl.ops._step.check_memory).
@@ -339,6 +351,11 @@ class Recording {
         numbers->push_back(index);
       });
     }
+    const Ref views = checked(PyObject_GetAttrString(shared_.get(), "views"));
+    each(views.get(), "the shapes of what is saved", [&](PyObject* item) { views_.push_back(owned(item)); });
+    if (views_.size() != saved_.size())
+      raise(PyExc_ValueError, "Recording: got shapes for %zu tensors that are saved, expected %zu", views_.size(),
+            saved_.size());
   }
 
   Needs needs_;  // of a call, or of its node of autograd
@@ -353,6 +370,7 @@ class Recording {
   std::vector<std::ptrdiff_t> results_;  // as add_result says
   bool several_ = false;
   std::vector<std::ptrdiff_t> saved_, constant_;  // of autograd: tensors of the node, then outputs; -1: None
+  std::vector<Ref> views_;                        // shapes in which they are saved, or None
   Ref shared_;                                    // what the derivative needs
   std::vector<Extent> spans_;                     // what may share no memory
   std::vector<std::size_t> changed_;              // tensors of the call, or of its node of autograd

@@ -56,7 +56,8 @@ struct TorchState {
   PyObject *forward_ad, *forward_level;                             // the names of a module
   PyObject *to_save, *saved_tensors, *non_differentiable, *shared;  // attributes of a context of autograd
   PyObject* derivative;                                             // one of `shared`
-  PyObject* copy;                                                   // a method of a tensor
+  PyObject *copy, *view;                                            // methods of a tensor
+  PyObject* set_grad_enabled;
 
   static const TorchState& get() {
     static const TorchState& state = *new TorchState;  // never destroyed: Python ends before static objects do
@@ -88,6 +89,7 @@ struct TorchState {
     requires_grad = Question(find("torch", {"Tensor", "requires_grad"}));
     is_grad_enabled = Question(find("torch", {"is_grad_enabled"}));
     threads = Question(find("torch", {"get_num_threads"}));
+    set_grad_enabled = find("torch", {"_C", "_set_grad_enabled"});
     is_inference = Question(find("torch", {"Tensor", "is_inference"}));
     is_inference_mode = Question(find("torch", {"is_inference_mode_enabled"}));
     increment_version = find("torch", {"_C", "_increment_version"});
@@ -105,7 +107,8 @@ struct TorchState {
                                {&derivative, "derivative"},
                                {&non_differentiable, "non_differentiable"},
                                {&shared, "shared"},
-                               {&copy, "copy_"}})
+                               {&copy, "copy_"},
+                               {&view, "view"}})
       *place = checked(PyUnicode_InternFromString(name)).release();
   }
 };
