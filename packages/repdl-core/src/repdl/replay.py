@@ -153,6 +153,8 @@ def _record_in_place(
     """The same for `replayed_in_place`."""
     tensors = unique(tensors_of(args, tuple(kwargs.values())))
     result, tape = taped(function, args, kwargs)
+    if result is args[0]:  # which nothing is written into
+        return result, None
     numbers = free_numbers(function, args, kwargs, tape) if has_free_numbers else Numbers()
     pairs = [(tensors[0], result)]
     recording = False if numbers is None else tape.recording_in_place(tensors, pairs, -2, numbers)

@@ -9,6 +9,7 @@ import torch
 
 from repdl import layout, registry
 from repdl.errors import UnsupportedError, as_int, as_ints, check, check_dim, check_size
+from repdl.saved import save
 
 Tensor = torch.Tensor
 Ints = Sequence[int]
@@ -132,17 +133,17 @@ class Convolution:
 
     def setup_context(self, ctx: Any, inputs: Any, output: Any) -> None:
         input, weight, _bias, *ctx.options = inputs
-        ctx.format = layout.memory_format(input, weight)
-        ctx.save_for_backward(input, weight)
+        ctx.format, ctx.sizes = layout.memory_format(input, weight), (input.shape[2:], weight.shape[2:])
+        save(ctx, (input, [1]), (weight, [0]))
 
     def backward(self, ctx: Any, grad: Tensor) -> Any:
         input, weight = ctx.saved_tensors
         grad_input = grad_weight = grad_bias = None
         if ctx.needs_input_grad[0]:
-            grad_input = self._call("_grad_input", grad, weight, input.shape[2:], *ctx.options)
+            grad_input = self._call("_grad_input", grad, weight, ctx.sizes[0], *ctx.options)
             grad_input = grad_input.contiguous(memory_format=ctx.format)
         if ctx.needs_input_grad[1]:
-            grad_weight = self._call("_grad_weight", grad, input, weight.shape[2:], *ctx.options)
+            grad_weight = self._call("_grad_weight", grad, input, ctx.sizes[1], *ctx.options)
             grad_weight = grad_weight.contiguous(memory_format=ctx.format)
         if ctx.needs_input_grad[2]:
             grad_bias = registry.functions.sum(grad, [0, *range(2, grad.dim())], False, ctx.options[-1])
@@ -150,7 +151,8 @@ class Convolution:
 
     def setup_gradient(self, ctx: Any, inputs: Any, output: Any) -> None:
         grad, other, _, *ctx.options = inputs
-        ctx.save_for_backward(grad, other)
+        ctx.sizes = other.shape[2:]
+        save(ctx, (grad, [1]), (other, [0]))
 
     def check_grad_input(self, grad: Tensor, weight: Tensor, input_size: Ints, *options: Any) -> None:
         op = f"{self.op}_grad_input"
@@ -168,7 +170,7 @@ class Convolution:
         if ctx.needs_input_grad[0]:
             to_grad = self._call("", grad_grad, weight, None, *ctx.options)
         if ctx.needs_input_grad[1]:
-            to_weight = self._call("_grad_weight", grad, grad_grad, weight.shape[2:], *ctx.options)
+            to_weight = self._call("_grad_weight", grad, grad_grad, ctx.sizes, *ctx.options)
         return to_grad, to_weight, None, None, None, None, None, None
 
     def check_grad_weight(self, grad: Tensor, input: Tensor, kernel_size: Ints, *options: Any) -> None:
@@ -188,5 +190,5 @@ class Convolution:
         if ctx.needs_input_grad[0]:
             to_grad = self._call("", input, grad_grad, None, *ctx.options)
         if ctx.needs_input_grad[1]:
-            to_input = self._call("_grad_input", grad, grad_grad, input.shape[2:], *ctx.options)
+            to_input = self._call("_grad_input", grad, grad_grad, ctx.sizes, *ctx.options)
         return to_grad, to_input, None, None, None, None, None, None

@@ -19,6 +19,7 @@ from repdl.ops._number import constant, floating
 from repdl.ops._order import order
 from repdl.ops.cast import narrowed, widened
 from repdl.ops.elementwise import add
+from repdl.saved import save
 
 Tensor = torch.Tensor
 _ops = registry.functions
@@ -141,7 +142,7 @@ def _sum_formula(input: Tensor, index: Tensor, values: Tensor, alpha: float, con
 
 def _setup_sum(ctx: Any, inputs: Any, output: Any) -> None:
     _, index, _, ctx.alpha, ctx.contract = inputs
-    ctx.save_for_backward(index)
+    save(ctx, (index, [2]))
 
 
 def _sum_backward(ctx: Any, grad: Tensor) -> Any:

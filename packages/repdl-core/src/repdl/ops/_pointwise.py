@@ -19,6 +19,7 @@ from repdl.errors import check, check_size
 from repdl.layout import broadcast_shapes
 from repdl.ops._broadcast import sum_to
 from repdl.rows import ROWS, Row, Tried, item
+from repdl.saved import save
 
 Tensor = torch.Tensor
 Formula = Callable[..., Any]
@@ -66,11 +67,10 @@ def pointwise(
     lead = next(i for i in tensors if names[i] not in dtypes.bools)  # whose dtype and device the output has
     by_strides = [names.index(p) for p in same_shape] or tensors
     formulas = [(names.index(p), f, tuple(inspect.signature(f).parameters)) for p, f in derivative.items()]
-    saved = {p for _, _, wanted in formulas for p in wanted}
-    kept = [(p, i) for i, p in enumerate(names) if i in tensors and p in saved]
+    wanting = {p: [i for i, _, wanted in formulas if p in wanted] for p in (*names, "y")}
+    kept = [(p, i) for i, p in enumerate(names) if i in tensors and wanting[p]]
     options = [(p, i) for i, p in enumerate(names) if i not in tensors]
-    keeps_output = "y" in saved
-    saved_names = [*(p for p, _ in kept), *(["y"] if keeps_output else [])]
+    saved_names = [*(p for p, _ in kept), *(["y"] if wanting["y"] else [])]
 
     def check_arguments(*args: Any) -> None:
         if check_options is not None:
@@ -88,7 +88,8 @@ def pointwise(
         ctx.shapes = [inputs[i].shape for i, _, _ in formulas]
         ctx.options = {p: inputs[i] for p, i in options}
         if saved_names:
-            ctx.save_for_backward(*(inputs[i] for _, i in kept), *([output] if keeps_output else []))
+            known = (*(inputs[i] for _, i in kept), output)
+            save(ctx, *((tensor, wanting[p]) for tensor, p in zip(known, saved_names)))
 
     def derive(ctx: Any, grad: Tensor) -> Any:
         known = {"g": grad, **ctx.options}

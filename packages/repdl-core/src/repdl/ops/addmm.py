@@ -17,6 +17,7 @@ from repdl.ops._number import constant, item
 from repdl.ops.cast import narrowed, widened
 from repdl.registry import OPS, composite
 from repdl.replay import replayed
+from repdl.saved import save
 
 __all__ = ["addmm"]
 
@@ -61,7 +62,7 @@ def _fake(
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
     input, mat1, mat2, ctx.beta, ctx.alpha, ctx.contract = inputs
     ctx.shape = input.shape
-    ctx.save_for_backward(mat1, mat2)
+    save(ctx, (mat1, [2]), (mat2, [1]))
 
 
 def _backward(ctx: Any, grad: torch.Tensor) -> Any:

@@ -78,7 +78,9 @@ def _repeated(op: str, input: Tensor, times: list[int], contract: str) -> Tensor
     shape = [1] * (len(times) - input.dim()) + list(input.shape)
     apart = input.reshape([n for size in shape for n in (1, size)])
     whole = expand_to(apart, [n for pair in zip(times, shape) for n in pair], contract)
-    return whole.reshape([n * size for n, size in zip(times, shape)]).contiguous()
+    copy = whole.reshape([n * size for n, size in zip(times, shape)]).contiguous()
+    shared = copy.untyped_storage()._cdata == input.untyped_storage()._cdata  # where nothing is repeated
+    return copy.clone() if shared else copy
 
 
 def repeat(input: Tensor, repeats: Sequence[int], *, contract: Contract | str | None = None) -> Tensor:

@@ -12,6 +12,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size, check_tensor, check_tensor_or_none
 from repdl.replay import replayed
+from repdl.saved import save
 
 __all__ = ["linear"]
 
@@ -31,7 +32,7 @@ def _fake(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
     input, weight, _bias, ctx.contract = inputs
-    ctx.save_for_backward(input, weight)
+    save(ctx, (input, [1]), (weight, [0]))
 
 
 def _backward(ctx: Any, grad: torch.Tensor) -> Any:

@@ -14,6 +14,7 @@ from repdl.errors import check, check_bool, check_dim, check_size, check_tensor
 from repdl.layout import broadcast_shapes
 from repdl.ops._broadcast import sum_to
 from repdl.replay import replayed
+from repdl.saved import save
 
 __all__ = ["bmm", "matmul", "mm"]
 
@@ -52,7 +53,8 @@ def _fake(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, c
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
     input, mat2, ctx.transA, ctx.transB, ctx.contract = inputs
-    ctx.save_for_backward(input, mat2)
+    ctx.shapes = input.shape, mat2.shape
+    save(ctx, (input, [1]), (mat2, [0]))
 
 
 def _backward(ctx: Any, grad: torch.Tensor) -> Any:
@@ -63,13 +65,13 @@ def _backward(ctx: Any, grad: torch.Tensor) -> Any:
             grad_input = _op(mat2, grad, ctx.transB, True, ctx.contract)
         else:
             grad_input = _op(grad, mat2, False, not ctx.transB, ctx.contract)
-        grad_input = sum_to(grad_input, input.shape, ctx.contract)
+        grad_input = sum_to(grad_input, ctx.shapes[0], ctx.contract)
     if ctx.needs_input_grad[1]:
         if ctx.transB:
             grad_mat2 = _op(grad, input, True, ctx.transA, ctx.contract)
         else:
             grad_mat2 = _op(input, grad, not ctx.transA, False, ctx.contract)
-        grad_mat2 = sum_to(grad_mat2, mat2.shape, ctx.contract)
+        grad_mat2 = sum_to(grad_mat2, ctx.shapes[1], ctx.contract)
     return grad_input, grad_mat2, None, None, None
 
 

@@ -19,6 +19,7 @@ from repdl.ops.cast import narrowed, widened
 from repdl.ops.elementwise import Operand, div, promoted
 from repdl.replay import replayed
 from repdl.rows import ROWS, Row, Tried, item
+from repdl.saved import save
 
 __all__ = ["floor_divide", "fmod", "remainder"]
 
@@ -66,7 +67,8 @@ def _register(name: str, formula: Callable[..., Tensor], quotient: str, order: s
 
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         input, other, ctx.contract = inputs
-        ctx.save_for_backward(input, other)
+        ctx.shape = input.shape
+        save(ctx, (input, [1]), (other, [1]))
 
     def backward(ctx: Any, grad: Tensor) -> Any:
         input, other = ctx.saved_tensors
@@ -75,7 +77,7 @@ def _register(name: str, formula: Callable[..., Tensor], quotient: str, order: s
             storage, (x, y, g) = widened(input.detach(), other.detach(), grad)
             times = getattr(_ops, quotient)(x, y, ctx.contract)
             to_other = narrowed(sum_to(_ops.neg(_ops.mul(g, times, ctx.contract)), y.shape, ctx.contract), storage)
-        return sum_to(grad, input.shape, ctx.contract), to_other, None
+        return sum_to(grad, ctx.shape, ctx.contract), to_other, None
 
     ROWS[name] = Row(
         item(f"{name}(input, other, contract) -> output", order, f"g and `-(g * {quotient}(x, y))`"),

@@ -17,6 +17,7 @@ from repdl.ops._order import order
 from repdl.ops._reduce import as_numpy, given, in_dtype, is_whole, normalize_dim, whole
 from repdl.ops.gather import at_least_1d, gather
 from repdl.replay import replayed
+from repdl.saved import save
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
@@ -56,7 +57,7 @@ def _check_scan(factor: torch.Tensor, term: torch.Tensor, dim: int) -> None:
 
 def _setup_scan(ctx: Any, inputs: Any, output: Any) -> None:
     factor, _, ctx.dim = inputs
-    ctx.save_for_backward(factor, output)
+    save(ctx, (factor, [0, 1]), (output, [0]))
 
 
 def _scan_backward(ctx: Any, grad: torch.Tensor) -> Any:
@@ -64,6 +65,8 @@ def _scan_backward(ctx: Any, grad: torch.Tensor) -> Any:
     d = ctx.dim
     # h[i] = fma(factor[i + 1], h[i + 1], grad[i]): the same recurrence, from the end.
     h = _linear_scan(factor.flip(d).roll(1, d), grad.flip(d), d).flip(d)
+    if not ctx.needs_input_grad[0]:
+        return None, h, None
     product = _ops.mul(h, output.roll(1, d), "v1")
     none = torch.zeros_like(grad.narrow(d, 0, min(1, grad.shape[d])))  # factor[0] is not read
     to_factor = torch.cat([none, product.narrow(d, none.shape[d], grad.shape[d] - none.shape[d])], d)

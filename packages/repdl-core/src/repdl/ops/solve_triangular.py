@@ -13,6 +13,7 @@ from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_size, check_tensor
 from repdl.layout import broadcast_shapes
 from repdl.replay import replayed
+from repdl.saved import save
 
 __all__ = ["solve_triangular"]
 
@@ -44,7 +45,7 @@ def _formula(a: Tensor, b: Tensor, upper: bool, unitriangular: bool, c: str) -> 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     a, _, *ctx.options = inputs
-    ctx.save_for_backward(a, output)
+    save(ctx, (a, [0, 1]), (output, [0]))
 
 
 def _backward(ctx: Any, grad: Tensor) -> Any:

@@ -84,6 +84,10 @@ def _arithmetic(op: str) -> Callable[[Tensor | float, Tensor | float], Tensor]:
 _add, _sub, _mul, _div = (_arithmetic(op) for op in ("add", "sub", "mul", "div"))
 
 
+def _erfinv_slope(g: Tensor, y: Tensor) -> Tensor:
+    return _mul(g, _mul(_ops.exp(_mul(y, y)), _ERFINV_SLOPE))
+
+
 def _register(
     name: str,
     derivative: Callable[..., Tensor],
@@ -270,7 +274,7 @@ erfc = _exact(
 erfinv = _exact(
     "erfinv",
     "Inverse error function",
-    lambda g, y: _mul(g, _mul(_ops.exp(_mul(y, y)), _ERFINV_SLOPE)),
+    lambda g, input: _erfinv_slope(g, _ops.erfinv(input)),
     value="number whose erf is x",
     special="a zero is kept; ±inf for ±1, NaN beyond",
     backward="`g * (exp(y * y) * (sqrt(pi) / 2))`",

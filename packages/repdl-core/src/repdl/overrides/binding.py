@@ -68,7 +68,7 @@ def _conversion(argument: Any) -> Function | None:
 
 
 def in_place(function: Function) -> Function:
-    """The form whose result goes into the first argument."""
+    """The form whose result goes into the first argument; that is left as it is where it is the result."""
 
     def write(self: Tensor, result: Tensor) -> Tensor:
         if result.shape != self.shape:
@@ -81,7 +81,9 @@ def in_place(function: Function) -> Function:
         tracked = torch.is_grad_enabled() and any(
             isinstance(a, Tensor) and a.requires_grad for a in (self, *args, *kwargs.values())
         )
-        return write(self, function(self.clone() if tracked else self, *args, **kwargs))
+        given = self.clone() if tracked else self
+        result = function(given, *args, **kwargs)
+        return self if result is given else write(self, result)
 
     return replayed_in_place(call, function, write)
 
