@@ -1,0 +1,56 @@
+"""Tests of the tests: mistakes planted in files of Python, one at a time, are each caught by the tests of their kind.
+
+As test_planted.py of repdl-cpu and repdl-cuda do it with kernels. The ordinary run sees that every text is still there
+and plants one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from repdl.testing.planted import plant
+
+ROOT = Path(__file__).parents[1]
+CORE, NN = "packages/repdl-core/src/repdl/", "packages/repdl-nn/src/repdl/nn/"
+OVERLAPS = "packages/repdl-cpu/tests/test_replay_overlaps.py"
+PAIRS = "packages/repdl-cpu/tests/test_replay_pairs.py"
+
+
+@dataclass(frozen=True)
+class Bug:
+    file: str
+    edits: dict[str, str]
+    """Text, of which there is one in the file -> what is planted in its place."""
+    tests: str
+    """The file that fails, and behind " -k " what of it."""
+
+
+BUGS = {
+    "extent_one_element_short": Bug(CORE + "places.py", {"(1 + sum((n - 1) * stride": "(0 + sum((n - 1) * stride"}, OVERLAPS),
+}  # fmt: skip
+SAMPLE = ("extent_one_element_short",)
+
+
+def test_planted__texts_are_there() -> None:
+    for bug in BUGS.values():
+        plant((ROOT / bug.file).read_text(), bug.edits, bug.file)
+
+
+@pytest.mark.parametrize("name", [n if n in SAMPLE else pytest.param(n, marks=pytest.mark.nightly) for n in BUGS])
+def test_planted__bug(name: str) -> None:
+    bug = BUGS[name]
+    paths = f"{Path(__file__).parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    environment = os.environ | {"PYTHONPATH": paths, "PYTEST_ADDOPTS": ""}
+    environment["REPDL_PLANTED"] = json.dumps([bug.file, bug.edits])
+    file, *more = bug.tests.split(" -k ")
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "planted_source", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command += [file, *(("-k", more[0]) if more else ())]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 1, f"not caught: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
