@@ -20,6 +20,7 @@ from repdl.testing.planted import plant
 ROOT = Path(__file__).parents[1]
 CORE, NN = "packages/repdl-core/src/repdl/", "packages/repdl-nn/src/repdl/nn/"
 OVERLAPS = "packages/repdl-cpu/tests/test_replay_overlaps.py"
+SHARING = "packages/repdl-nn/tests/test_nn_sharing.py"
 PAIRS = "packages/repdl-cpu/tests/test_replay_pairs.py"
 
 
@@ -34,6 +35,10 @@ class Bug:
 
 BUGS = {
     "extent_one_element_short": Bug(CORE + "places.py", {"(1 + sum((n - 1) * stride": "(0 + sum((n - 1) * stride"}, OVERLAPS),
+    "attributes_are_no_owners": Bug(NN + "convert.py", {"[vars(module) for module": "[vars(module)['_buffers'] | module._parameters for module"}, SHARING),
+    "buffers_are_no_owners": Bug(NN + "convert.py", {"for tensor in tensors.values(): storage = _storage(tensor) if": "for tensor in model.parameters():\n        storage = _storage(tensor)\n        if"}, SHARING),
+    "offset_in_a_shared_storage": Bug(NN + "convert.py", {"(own, tensor.storage_offset(), tensor.shape": "(own, 0, tensor.shape"}, SHARING),
+    "non_leaf_attribute_gets_its_own_memory": Bug(NN + "convert.py", {"(is_parameter or not tensor.is_leaf)": "is_parameter"}, SHARING),
 }  # fmt: skip
 SAMPLE = ("extent_one_element_short",)
 

@@ -267,35 +267,46 @@ def _copied(model: M) -> M:
 def _prepared(model: torch.nn.Module) -> dict[int, Any]:
     """A deepcopy memo with copies of the tensors that deepcopy itself would refuse or split."""
     memo: dict[int, Any] = {}
-    owners: dict[int, set[int]] = {}
-    for tensor in (*model.parameters(), *model.buffers()):
+    tensors = {id(tensor): tensor for tensor in _tensors(model)}
+    owners: dict[int, int] = {}
+    for tensor in tensors.values():
         storage = _storage(tensor)
-        if storage is not None:
-            owners.setdefault(storage.data_ptr(), set()).add(id(tensor))
-    for parameter in model.parameters():
-        storage = _storage(parameter)
-        if storage is None or storage.data_ptr() == 0 or len(owners[storage.data_ptr()]) == 1:
-            continue
-        # Parameters that are views of one storage stay views of one storage.
-        data = torch.empty(0, dtype=parameter.dtype, device=parameter.device)
-        own = copy.deepcopy(storage, memo)
-        data.set_(own, parameter.storage_offset(), parameter.shape, parameter.stride())
-        memo[id(parameter)] = torch.nn.Parameter(data, parameter.requires_grad)
-    for buffer in model.buffers():
-        if isinstance(buffer, torch.nn.UninitializedBuffer):
-            memo[id(buffer)] = torch.nn.UninitializedBuffer(device=buffer.device, dtype=buffer.dtype)  # type: ignore[call-arg]
-    for module in model.modules():
-        for value in vars(module).values():
-            if isinstance(value, torch.Tensor) and not value.is_leaf:
-                memo[id(value)] = value.detach().clone()
+        if storage is not None and storage.data_ptr() != 0:
+            owners[storage.data_ptr()] = owners.get(storage.data_ptr(), 0) + 1
+    for tensor in tensors.values():
+        storage = _storage(tensor)
+        is_parameter = isinstance(tensor, torch.nn.Parameter)
+        if isinstance(tensor, torch.nn.UninitializedBuffer):
+            memo[id(tensor)] = torch.nn.UninitializedBuffer(device=tensor.device, dtype=tensor.dtype)  # type: ignore[call-arg]
+        elif storage is not None and owners.get(storage.data_ptr(), 0) > 1 and (is_parameter or not tensor.is_leaf):
+            # What is a view of one storage stays a view of one storage; deepcopy sees to the other tensors.
+            data = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+            own = copy.deepcopy(storage, memo)
+            data.set_(own, tensor.storage_offset(), tensor.shape, tensor.stride())
+            memo[id(tensor)] = torch.nn.Parameter(data, tensor.requires_grad) if is_parameter else data
+        elif not tensor.is_leaf:
+            memo[id(tensor)] = tensor.detach().clone()
     return memo
 
 
+def _tensors(model: torch.nn.Module) -> Iterator[torch.Tensor]:
+    """All tensors that the modules of a model hold: parameters, buffers, attributes, and what lists and the like have."""
+    seen: set[int] = set()
+    found: list[Any] = [vars(module) for module in model.modules()]
+    while found:
+        value = found.pop()
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (dict, list, tuple, set)) and id(value) not in seen:
+            seen.add(id(value))
+            found += value.values() if isinstance(value, dict) else value
+
+
 def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
-    """The storage of a plain strided tensor; None for lazy, sparse and wrapper tensors."""
+    """The storage of a plain strided tensor; None for lazy, sparse, negated and wrapper tensors."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided:
         return None
-    return None if tensor.is_meta else tensor.untyped_storage()
+    return None if tensor.is_meta or tensor.is_neg() or tensor.is_conj() else tensor.untyped_storage()
 
 
 __all__ = ["from_torch_module"]
