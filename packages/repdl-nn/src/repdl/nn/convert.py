@@ -290,7 +290,7 @@ def _prepared(model: torch.nn.Module) -> dict[int, Any]:
 
 
 def _tensors(model: torch.nn.Module) -> Iterator[torch.Tensor]:
-    """All tensors that the modules of a model hold: parameters, buffers, attributes, and what lists and the like have."""
+    """All tensors that the modules of a model hold: parameters, buffers, attributes, and what is in lists and dicts."""
     seen: set[int] = set()
     found: list[Any] = [vars(module) for module in model.modules()]
     while found:
