@@ -11,12 +11,15 @@ import linecache
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
 
 _LIBRARIES = frozenset({"torch", "functorch", "repdl", "repdl_cpu", "repdl_cuda", "contextlib"})
+_GENERATED = str(Path(torch.__file__).parent)
+"""Where code of torch says that it is, which has no module."""
 _FUNCTIONS = frozenset({"torch.nn.functional", "torch.functional", "torch._tensor"})
 _CALL = torch.nn.Module._call_impl.__code__
 _ENGINE = frozenset({"_engine_run_backward", "run_backward"})
@@ -124,7 +127,7 @@ def is_engine(frame: FrameType) -> bool:
 
 def is_library(frame: FrameType) -> bool:
     """Whether a frame is of torch or RepDL, and not of the user's program."""
-    return _library(frame) in _LIBRARIES
+    return _library(frame) in _LIBRARIES or frame.f_code.co_filename.startswith(_GENERATED)
 
 
 def _library(frame: FrameType) -> str:

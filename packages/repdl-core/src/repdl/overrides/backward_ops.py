@@ -162,23 +162,29 @@ def _avg_pool(function: Function) -> Function:
     return pool
 
 
+def convolution(
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, transposed: bool,
+    output_padding: Any, groups: int,
+) -> Tensor:  # fmt: skip
+    """Each convolution by one name, as graphs that were traced have it."""
+    dims = weight.dim() - 2
+    function = getattr(ops, f"conv_transpose{dims}d" if transposed else f"conv{dims}d", None)
+    if function is None:
+        raise UnsupportedError(f"convolution: {dims} dimensions of an image, expected 1 to 3")
+    if transposed:
+        return function(input, weight, bias, stride, padding, output_padding, groups, dilation)  # type: ignore[no-any-return]
+    return function(input, weight, bias, stride, padding, dilation, groups)  # type: ignore[no-any-return]
+
+
 def _convolution_backward(
     grad: Tensor, input: Tensor, weight: Tensor, bias_sizes: Sequence[int] | None, stride: Any, padding: Any,
     dilation: Any, transposed: bool, output_padding: Any, groups: int, output_mask: Sequence[bool],
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
-    dims = weight.dim() - 2
-    name = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
-    function = getattr(ops, name, None)
-    if function is None:
-        raise UnsupportedError(f"convolution_backward: {dims} dimensions of an image, expected 1 to 3")
-
-    def convolution(x: Tensor, w: Tensor, bias: Tensor) -> Tensor:
-        if transposed:
-            return function(x, w, bias, stride, padding, output_padding, groups, dilation)  # type: ignore[no-any-return]
-        return function(x, w, bias, stride, padding, dilation, groups)  # type: ignore[no-any-return]
+    def call(x: Tensor, w: Tensor, bias: Tensor) -> Tensor:
+        return convolution(x, w, bias, stride, padding, dilation, transposed, output_padding, groups)
 
     bias = weight.new_zeros(weight.shape[1] * groups if transposed else weight.shape[0])
-    return tuple(_gradients(convolution, grad, [input, weight, bias], output_mask))
+    return tuple(_gradients(call, grad, [input, weight, bias], output_mask))
 
 
 def _native_layer_norm_backward(
@@ -234,4 +240,4 @@ BACKWARD: dict[str, Function] = {
 }
 """By torch's name; each takes what the dispatcher gives."""
 
-__all__ = ["BACKWARD"]
+__all__ = ["BACKWARD", "convolution"]

@@ -21,7 +21,7 @@ from repdl.errors import UnsupportedError, check_dim, check_dtype, check_range, 
 from repdl.ops._renorm import check_norm, renorm
 from repdl.ops.linspace import evenly_spaced
 from repdl.overrides import complex_numbers
-from repdl.overrides.backward_ops import BACKWARD
+from repdl.overrides.backward_ops import BACKWARD, convolution
 from repdl.overrides.draws import DRAWS
 from repdl.overrides.scaling import unscale, update_scale
 from repdl.replay import replayed
@@ -342,6 +342,7 @@ def _batch_norm(
 
 
 _CUDNN = ("cudnn_enabled", "cudnn_enable")
+_CONVOLUTION = ("allow_tf32", "benchmark", "cudnn_enabled", "deterministic")
 
 FUNCTIONS: dict[str, Row] = {
     **{name: Row(function, as_given=True) for name, function in (DRAWS | BACKWARD).items()},
@@ -380,6 +381,8 @@ FUNCTIONS: dict[str, Row] = {
     "_unique": Row(_unique_pair, ignored=("sorted",)),
     **{name: Row(_unique(ops.unique), ignored=("sorted",)) for name in ("_unique2", "unique_dim")},
     **{name: Row(_unique(ops.unique_consecutive)) for name in ("unique_consecutive", "unique_dim_consecutive")},
+    "convolution": Row(convolution),
+    "_convolution": Row(convolution, ignored=_CONVOLUTION),
     "cdist": Row(_cdist, ignored=("compute_mode",)),
     "elu": Row(_elu),
     "embedding": Row(_embedding),

@@ -45,10 +45,10 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _stance() -> Any:
-    """The module, which imports all of Dynamo when it is first needed; what that leaves in the environment goes."""
+def _compiling(name: str) -> Any:
+    """A module, which imports all of Dynamo when it is first needed; what that leaves in the environment goes."""
     before = dict(os.environ)
-    module = import_module("repdl.compiling.stance")
+    module = import_module(f"repdl.compiling.{name}")
     for name in os.environ.keys() - before.keys():
         del os.environ[name]
     return module
@@ -69,7 +69,8 @@ class _Session:
         with ExitStack() as stack:
             stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
             torch.backends.mha.set_fastpath_enabled(False)
-            stack.enter_context(_stance().only_ours(on_uncovered, hidden))
+            stack.enter_context(_compiling("stance").only_ours(on_uncovered, hidden))
+            stack.enter_context(_compiling("others").others_refused(Refusals(on_uncovered).met))
             stack.enter_context(begun_by(start_of_child))
             stack.enter_context(placed(where))
             stack.enter_context(settings.judged(Refusals(on_uncovered).met))
@@ -185,7 +186,7 @@ class _Switch:
         wanted = blocks[-1] if blocks else None
         changes = self._session is not None and (wanted is None or wanted.on_uncovered != self._session.on_uncovered)
         if changes or (self._session is None and wanted is not None):
-            _stance().check_uncompiled()
+            _compiling("stance").check_uncompiled()
         self._open = blocks
         if self._session is not None and changes:
             self._session.end()

@@ -1,0 +1,59 @@
+"""Code that torch's own compilers made, which has other bits, while `repdl.enable()` holds.
+
+What Dynamo compiles for them runs uncompiled (`stance`). Here is what programs compile without Dynamo, or load: by
+`torch._inductor.compile`, `compile_fx`, `standalone_compile`, an AOTInductor package; all of it runs in few classes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import _C
+from torch._inductor.output_code import CompiledFxGraph
+
+Met = Callable[[str, str, str], None]
+_RUNNERS = [vars(_C._aoti)[name] for name in sorted(vars(_C._aoti)) if name.startswith("AOTIModel")]
+"""The classes that load and run packages of AOTInductor."""
+_RUNS: list[tuple[Any, str]] = [(CompiledFxGraph, "__call__")]
+_RUNS += [(runner, name) for runner in _RUNNERS for name in ("run", "boxed_run") if hasattr(runner, name)]
+_REASON = "its kernels are Inductor's, whose roundings and their order depend on the processor"
+_INSTEAD = 'the model as it was before, or torch.compile(model, backend="repdl")'
+
+
+@contextmanager
+def others_refused(met: Met) -> Iterator[None]:
+    """Until the end of the block, in all threads, compiled code that is called says so first, whenever it was made.
+
+    TorchScript fuses nothing meanwhile. What it has fused before is not seen.
+
+    Args:
+        met: called with what it is, why it is refused and what to use instead; raises, or warns and lets it run.
+    """
+    with ExitStack() as stack:
+        for owner, name in _RUNS:
+            stack.enter_context(patch.object(owner, name, _telling(getattr(owner, name), met)))
+        for is_on, turn in (
+            (_C._jit_llga_enabled, _C._jit_set_llga_enabled),
+            (_C._jit_texpr_fuser_enabled, _C._jit_set_texpr_fuser_enabled),
+        ):
+            stack.callback(turn, is_on())
+            turn(False)
+        yield
+
+
+def _telling(run: Callable[..., Any], met: Met) -> Callable[..., Any]:
+    @functools.wraps(run)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if not torch.compiler.is_compiling():  # what is traced runs later
+            met("code of torch._inductor", _REASON, _INSTEAD)
+        return run(*args, **kwargs)
+
+    return called
+
+
+__all__ = ["others_refused"]
