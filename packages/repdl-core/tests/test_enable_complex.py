@@ -1,4 +1,4 @@
-"""`repdl.enable`: complex numbers, of which sums, differences, products and polar coordinates are computed by parts."""
+"""`repdl.enable`: complex numbers. Sums, means, differences, products and polar coordinates are computed by parts."""
 
 from __future__ import annotations
 
@@ -34,6 +34,16 @@ CALLS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "in place": lambda x, y: x.clone().mul_(y).add_(x).sub_(1j),
     "given memory": lambda x, y: torch.mul(x, y, out=torch.empty_like(x)) if not x.requires_grad else x * y,
     "double": lambda x, y: x.to(torch.complex128) * y,
+    "sum": lambda x, y: x.sum() + (x * y).sum(0) + y.sum((0, -1), keepdim=True),
+    "mean": lambda x, y: x.mean() * y.conj().mean(-1, keepdim=True),
+    "sums of another dtype": lambda x, y: (
+        x.sum(1, dtype=torch.complex128) + y.sum() * y.real.detach().sum(dtype=torch.complex64)
+    ),
+    "sum of views": lambda x, y: x.t().conj().sum(0) - y[:, ::2].mean(1),
+    "sums in given memory": lambda x, y: (
+        (x * y).sum(0) if x.requires_grad else torch.sum(x * y, 0, out=torch.empty_like(x[0]))
+    ),
+    "derivative of expand": lambda x, y: x[:, :1].expand(4, 5) * y[:, :1],
 }
 
 
@@ -64,6 +74,19 @@ def test_enable__complex_products_are_those_of_their_parts() -> None:
     assert same(angles.imag.contiguous(), ops.mul(a, ops.sin(b)))
 
 
+def test_enable__complex_sums_are_those_of_their_parts() -> None:
+    for z in (_z(700, 9), _z(3, 70, 2).to(torch.complex128), _z(0, 3), _z()):
+        a, b = z.real.contiguous(), z.imag.contiguous()
+        dims: list[Any] = [None, *range(z.dim()), *([(0, -1)] if z.dim() > 1 else [])]
+        for name in ("sum", "mean"):
+            for dim in dims:
+                with repdl.enabled():
+                    found = getattr(torch, name)(z) if dim is None else getattr(torch, name)(z, dim, keepdim=True)
+                for part, of in ((found.real, a), (found.imag, b)):
+                    expected = getattr(ops, name)(of, dim, keepdim=dim is not None)
+                    assert same(part.contiguous(), expected), (name, dim, z.shape)
+
+
 def test_enable__rotary_positions_of_complex_numbers() -> None:
     x, angle = values(2, 5, 4, 8).requires_grad_(), values(5, 4)
 
@@ -86,7 +109,8 @@ def test_enable__rotary_positions_of_complex_numbers() -> None:
         (lambda z: z / z, "complex64"),
         (lambda z: z.abs(), "complex64"),
         (lambda z: z.exp(), "complex64"),
-        (lambda z: z.sum(), "complex64"),
+        (lambda z: z.sum(dtype=torch.float32), "sum: dtype is float32 with complex64 input, expected complex"),
+        (lambda z: z.to(torch.complex32).mean(), "complex32"),
         (lambda z: z @ z, "complex64"),
         (lambda z: torch.add(z, z, alpha=2), "alpha is 2"),
         (lambda z: torch.polar(z.real.double(), z.real.double()), "abs.dtype is float64, expected float32"),

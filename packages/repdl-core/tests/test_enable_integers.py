@@ -346,3 +346,17 @@ def test_enable__integers_whatever_the_libraries_take_the_processor_for() -> Non
     assert all(process.returncode == 0 for process in started) and len(first) > 300
     for level, lines in zip(levels[1:], others):
         assert [pair for pair in zip(first, lines, strict=True) if pair[0] != pair[1]] == [], level
+
+
+@pytest.mark.parametrize("name", sorted(n for n in dir(torch) if n.startswith("float8_")))
+def test_enable__numbers_of_8_bits_become_integers(name: str) -> None:
+    """All 256, as the float32 that each is."""
+    x = torch.arange(256).to(torch.uint8).view(getattr(torch, name))
+    wide = x.to(torch.float32)
+    with repdl.enabled():
+        for made in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32):
+            expected = wide.to(made)
+            for found in (x.to(made), torch.empty(256, dtype=made).copy_(x), x.view(16, 16).t().to(made).t().flatten()):
+                assert torch.equal(found.to(torch.int64), expected.to(torch.int64)), made
+        assert torch.equal(x.to(torch.uint64).view(torch.int64), wide.to(torch.uint64).view(torch.int64))
+        assert torch.equal(x.to(torch.bool), wide != 0)

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from repdl.errors import DTypeError, check_dtype
+from repdl.errors import DTypeError, check_dtype, conversion
 
 HALF = (torch.bfloat16, torch.float16)
 SINGLE = (torch.float32, *HALF)
@@ -102,10 +102,10 @@ class Storage:
         if tensor is not None and tensor.dtype not in allowed:
             expected = " or ".join(dict.fromkeys(_name(dtype) for dtype in allowed))
             name = self.names[i]
-            remedy = f"repdl.ops.cast({name}, {allowed[0]})" if tensor.dtype in ALL else f"{name}.to({allowed[0]})"
+            by = "repdl.ops.cast({}, {})" if tensor.dtype in ALL else "{}.to({})"
             raise DTypeError(
-                f"{self.op}: {name}.dtype is {_name(tensor.dtype)}, expected {expected} (= {source}); "
-                f"convert it first, for example with {remedy}"
+                f"{self.op}: {name}.dtype is {_name(tensor.dtype)}, expected {expected} (= {source})"
+                f"{conversion(name, tensor.dtype, allowed, by)}"
             )
 
     def storage_dtype(self, args: Sequence[Any]) -> torch.dtype:

@@ -117,9 +117,30 @@ def check_dtype(
             *others, last = (str(dtype).removeprefix("torch.") for dtype in supported)
             names = f"{', '.join(others)} or {last}" if others else last
             raise DTypeError(
-                f"{op}: {name}.dtype is {str(tensor.dtype).removeprefix('torch.')}, expected {names}; "
-                f"convert it first, for example {name}.to(torch.{str(supported[0]).removeprefix('torch.')})"
+                f"{op}: {name}.dtype is {str(tensor.dtype).removeprefix('torch.')}, expected {names}"
+                f"{conversion(name, tensor.dtype, supported)}"
             )
+
+
+_PARTS = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
+"""The dtypes of real and imaginary parts."""
+
+
+def conversion(name: str, dtype: torch.dtype, supported: Sequence[torch.dtype], by: str = "{}.to({})") -> str:
+    """What an error adds on how a tensor gets a supported dtype and loses nothing that it means; "" if it can't.
+
+    Args:
+        by: how a tensor of a name is converted to a dtype.
+    """
+    part = _PARTS.get(dtype)
+    if part is None:
+        return f"; convert it first, for example {by.format(name, supported[0])}"
+    real = [s for s in supported if s.is_floating_point]
+    if not real:
+        return ""
+    parts = f"torch.view_as_real({name})"
+    made = parts if part in real else f"{parts}.to({real[0]})"
+    return f"; compute with its real and imaginary parts, for example {made}"
 
 
 def check_device(op: str, **tensors: torch.Tensor | None) -> None:

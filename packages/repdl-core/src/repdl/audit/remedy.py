@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from repdl import ops, random
+from repdl.random.discrete import UNAVAILABLE
 
 _RENAMED = {
     "native_layer_norm": "layer_norm",
@@ -59,7 +60,7 @@ def remedy(op: Any, called: str, derivative: str, source: str = "") -> str | Non
         for candidate in (wanted, plain, _PARTS.sub("", plain), _RENAMED.get(plain, "")):
             if callable(vars(ops).get(candidate)):
                 return f"repdl.ops.{candidate}"
-            if not derivative and callable(vars(random).get(candidate)):
+            if not derivative and candidate not in UNAVAILABLE and callable(vars(random).get(candidate)):
                 return f"repdl.random.{candidate}"
     if "convolution" in name:
         return "repdl.ops.conv2d"

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repdl.dtypes import ALL
-from repdl.errors import UnsupportedError, as_int, as_ints, check, check_range
+from repdl.errors import DTypeError, as_int, as_ints, check, check_range
 from repdl.ops._number import floating
 from repdl.ops.cast import narrowed
 
@@ -78,7 +78,7 @@ def in_dtype(op: str, input: torch.Tensor, dtype: torch.dtype | None) -> torch.T
         return input
     if dtype not in ALL or input.is_complex():
         name = str(dtype).removeprefix("torch.")
-        raise UnsupportedError(
+        raise DTypeError(
             f"{op}: dtype is {name} with {str(input.dtype).removeprefix('torch.')} input, expected None, "
             f"float32, float64, bfloat16 or float16"
         )

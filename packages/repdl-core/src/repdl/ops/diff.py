@@ -9,7 +9,8 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import as_int, check, check_bool, check_tensor
+from repdl.dtypes import ALL
+from repdl.errors import as_int, check, check_bool, check_dtype, check_tensor
 from repdl.ops._number import constant, floating
 from repdl.ops._reduce import as_numpy, given, in_dtype, is_whole, normalize_dim, normalize_dims
 from repdl.ops.cast import narrowed, widened
@@ -102,6 +103,7 @@ def nansum(
         return sum(input, dim, keepdim, dtype=dtype, contract=contract)
     check_bool("nansum", keepdim=keepdim)
     name, wide = contract_name(contract), in_dtype("nansum", input, dtype)
+    check_dtype("nansum", ALL, input=wide)
     zero = constant(0.0, wide.dtype, wide.device)
     kept = _ops.where(wide.detach().isnan(), zero, wide, name)
     return given(_ops.sum(kept, normalize_dims("nansum", dim, input.dim()), keepdim, name), dtype)
@@ -132,6 +134,7 @@ def nanmean(
     check_bool("nanmean", keepdim=keepdim)
     dims, name = normalize_dims("nanmean", dim, input.dim()), contract_name(contract)
     storage, (wide,) = widened(in_dtype("nanmean", input, dtype))
+    check_dtype("nanmean", ALL, input=wide)
     nan = wide.detach().isnan()
     zero = constant(0.0, wide.dtype, wide.device)
     total = _ops.sum(_ops.where(nan, zero, wide, name), dims, keepdim, name)

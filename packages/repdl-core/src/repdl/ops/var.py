@@ -9,8 +9,8 @@ import torch
 
 from repdl import numbers, registry
 from repdl.contract import Contract, contract_name
-from repdl.dtypes import Dtypes
-from repdl.errors import DTypeError, as_float, check, check_bool, check_tensor
+from repdl.dtypes import ALL, Dtypes
+from repdl.errors import as_float, check, check_bool, check_dtype, check_tensor
 from repdl.ops._number import constant
 from repdl.ops._reduce import as_numpy, normalize_dims
 from repdl.ops._root import root
@@ -74,9 +74,7 @@ def _given(
         check_bool(op, unbiased=unbiased)
         check(op, correction is None, lambda: f"unbiased is {unbiased}, correction {correction}, expected one of them")
         correction = 1.0 if unbiased else 0.0
-    if not input.is_floating_point():
-        name = str(input.dtype).removeprefix("torch.")
-        raise DTypeError(f"{op}: input.dtype is {name}, expected float32, float64, bfloat16 or float16; cast it first")
+    check_dtype(op, ALL, input=input)
     dims = normalize_dims(op, dim, input.dim())
     return dims, 1.0 if correction is None else as_float(op, "correction", correction), keepdim
 

@@ -1,4 +1,4 @@
-"""Sums, differences and products of complex numbers, by their parts: rotary positions are often made of these."""
+"""Sums, means, differences and products of complex numbers, by their parts: rotary positions are made of these."""
 
 from __future__ import annotations
 
@@ -61,6 +61,39 @@ def mul(input: Any, other: Any) -> Tensor:
     return _joined(ops.sub(ops.mul(a, c), ops.mul(b, d)), ops.add(ops.mul(a, d), ops.mul(b, c)))
 
 
+def sum(input: Tensor, dim: Any = None, keepdim: bool = False, dtype: torch.dtype | None = None) -> Tensor:
+    """`sum(a) + sum(b) i`"""
+    return _reduced("sum", input, dim, keepdim, dtype)
+
+
+def mean(input: Tensor, dim: Any = None, keepdim: bool = False, dtype: torch.dtype | None = None) -> Tensor:
+    """`mean(a) + mean(b) i`"""
+    return _reduced("mean", input, dim, keepdim, dtype)
+
+
+def _reduced(op: str, input: Tensor, dim: Any, keepdim: bool, dtype: torch.dtype | None) -> Tensor:
+    """Over the parts, which have the dtype that was asked for."""
+    made = input.dtype if dtype is None else dtype
+    if made not in _DTYPES:
+        given = "" if dtype is None else f"dtype is {_shown(dtype)} with {_shown(input.dtype)} input"
+        raise UnsupportedError(
+            f"{op}: {given or f'input.dtype is {_shown(made)}'}, expected complex64 or complex128, or real numbers, "
+            f"for example the input's .real"
+        )
+    refuse()
+    if not input.is_complex():
+        parts = [floating(input, _DTYPES[made])]
+        parts.append(torch.zeros_like(parts[0]))
+    else:
+        parts = [*floating(torch.view_as_real(input.resolve_conj()), _DTYPES[made]).unbind(-1)]
+    real, imaginary = (getattr(ops, op)(part, dim, keepdim) for part in parts)
+    return _joined(real, imaginary)
+
+
+def _shown(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """`abs * cos(angle) + abs * sin(angle) i`"""
     check_dtype("polar", (torch.float32,), abs=abs, angle=angle)
@@ -74,4 +107,4 @@ def _unscaled(op: str, input: Any, other: Any, alpha: Any) -> list[tuple[Tensor,
     return _parts(op, input, other)
 
 
-__all__ = ["add", "mul", "polar", "rsub", "sub"]
+__all__ = ["add", "mean", "mul", "polar", "rsub", "sub", "sum"]

@@ -41,7 +41,7 @@ def defined(op: Any, original: TorchKernel) -> Callable[..., Any]:
                 if not source and value.dtype is made and len(kwargs) == 1:
                     return value
             elif not (made.is_floating_point or made.is_complex or made is torch.bool or value.is_meta):
-                value = _integers(value, made)
+                value = _integers(value if value.dtype in ALL else value.to(torch.float32), made)  # of 8 bits: exact
             args = (*args[:source], value, *args[source + 1 :])
         return original.call(keyset, args, kwargs)
 

@@ -358,14 +358,17 @@ FUNCTIONS: dict[str, Row] = {
         gru_cell hardshrink hardsigmoid hardswish hardtanh hinge_embedding_loss huber_loss hypot index_add
         index_reduce inner kl_div kthvalue l1_loss leaky_relu lerp linear log log10 log1p log2 log_softmax
         logaddexp logaddexp2 logcumsumexp logit logsumexp lstm_cell margin_ranking_loss matmul max
-        max_pool1d max_pool2d max_pool3d maximum mean median min minimum mish mm mode mse_loss msort
+        max_pool1d max_pool2d max_pool3d maximum median min minimum mish mm mode mse_loss msort
         multi_margin_loss multilabel_margin_loss mv nanmean nanmedian nanquantile nansum nll_loss
         pairwise_distance poisson_nll_loss pow prelu prod quantile reciprocal relu relu6 remainder renorm
         rms_norm rnn_relu_cell rnn_tanh_cell rsqrt scatter_add scatter_reduce selu sigmoid silu sin sinc
-        sinh smooth_l1_loss soft_margin_loss softmax softplus softshrink sqrt std std_mean sum
+        sinh smooth_l1_loss soft_margin_loss softmax softplus softshrink sqrt std std_mean
         take_along_dim tan tanh threshold topk trace trapezoid triplet_margin_loss var var_mean vdot xlogy
     """),
-    **{name: Row(getattr(ops, name), of_complex=getattr(complex_numbers, name)) for name in ("add", "mul", "sub")},
+    **{
+        name: Row(getattr(ops, name), of_complex=getattr(complex_numbers, name))
+        for name in ("add", "mean", "mul", "sub", "sum")
+    },
     "polar": Row(complex_numbers.polar),
     **{name: Row(getattr(ops, name), ignored=_CUDNN) for name in ("group_norm", "layer_norm")},
     "batch_norm": Row(_batch_norm, ignored=_CUDNN),

@@ -236,7 +236,26 @@ def _of_elements(name: str, given: Sequence[Any]) -> Any:
 
 
 def _is_complex(value: Any) -> bool:
+    if isinstance(value, torch.dtype):
+        return value.is_complex
     return isinstance(value, complex) or (isinstance(value, torch.Tensor) and value.is_complex())
+
+
+def _of_subclass(name: str, values: Sequence[Any]) -> str | None:
+    """What the error says if a tensor is of a class that knows torch's ops alone."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            message = _of_subclass(name, value)
+        elif isinstance(value, torch.Tensor) and type(value).__torch_dispatch__ is not _C._disabled_torch_dispatch_impl:
+            message = (
+                f"{name}: a {type(value).__name__}, whose __torch_dispatch__ knows no ops of RepDL, expected a plain "
+                f"tensor; call the op with the plain tensors that it holds"
+            )
+        else:
+            continue
+        if message is not None:
+            return message
+    return None
 
 
 def _has_fraction(value: Any) -> bool:
@@ -265,22 +284,25 @@ def _chosen(name: str, row: Row, otherwise: Function | None) -> Function:
     """
     function, integers = row.function, row.integers
     _note_entered(function)
-    if otherwise is None:
-        return function
-
     of_complex = row.of_complex
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            if of_complex is not None and any(map(_is_complex, args)):
+            if of_complex is not None and any(map(_is_complex, (*args, *kwargs.values()))):
                 return of_complex(*args, **kwargs)
-            return either(*args, **kwargs)
+            return function(*args, **kwargs) if otherwise is None else either(*args, **kwargs)
         except (ArgumentError, DTypeError) as error:  # as a TypeError it would be lost in an operator of Python
             raise UnsupportedError(str(error)) from error
+        except TypeError as error:
+            message = _of_subclass(name, (*args, *kwargs.values()))
+            if message is None or not str(error).startswith("Multiple dispatch failed for"):
+                raise
+            raise UnsupportedError(message) from error
 
     def either(*args: Any, **kwargs: Any) -> Any:
         fraction = any(map(_has_fraction, args)) or any(map(_has_fraction, kwargs.values()))
         if not (fraction or integers) or name in _THREAD.computing:
+            assert otherwise is not None
             return otherwise(*args, **kwargs)
         _THREAD.computing.add(name)
         try:
@@ -289,7 +311,7 @@ def _chosen(name: str, row: Row, otherwise: Function | None) -> Function:
             _THREAD.computing.discard(name)
 
     _note_entered(call)
-    return choice("floating", function, call if integers else choice("whole", otherwise, call))
+    return choice("floating", function, call if integers or otherwise is None else choice("whole", otherwise, call))
 
 
 def _note_entered(function: Function) -> None:

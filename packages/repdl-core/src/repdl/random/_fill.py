@@ -11,7 +11,18 @@ from typing import Any
 import torch
 
 from repdl import numbers
-from repdl.errors import ArgumentError, DTypeError, UnsupportedError, as_float, as_int, check, check_range, check_tensor
+from repdl.dtypes import ALL
+from repdl.errors import (
+    ArgumentError,
+    DTypeError,
+    UnsupportedError,
+    as_float,
+    as_int,
+    check,
+    check_dtype,
+    check_range,
+    check_tensor,
+)
 from repdl.memory import check_apart
 from repdl.ops._index import left_to_device
 from repdl.random.generator import chosen
@@ -208,8 +219,7 @@ def _next_below(value: float, dtype: torch.dtype) -> float:
 
 def checked_probabilities(name: str, p: Tensor, what: str = "p") -> Tensor:
     """A floating-point tensor of numbers from 0 to 1; raises otherwise. Patterns are compared, not values."""
-    if not p.is_floating_point():
-        raise DTypeError(f"{name}: {what}.dtype is {p.dtype}, expected a floating-point dtype; convert it first")
+    check_dtype(name, ALL, **{what: p})
     if p.is_meta or torch.compiler.is_compiling():
         return p
     width = 8 * p.dtype.itemsize

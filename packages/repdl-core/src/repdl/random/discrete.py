@@ -254,6 +254,10 @@ def geometric_(tensor: Tensor, p: float, *, generator: Generator | None = None) 
     return tensor.copy_(floating(trials, tensor.dtype))
 
 
+UNAVAILABLE = frozenset({"binomial"})
+"""Functions that raise."""
+
+
 def _unavailable(name: str) -> NoReturn:
     raise UnsupportedError(
         f"{name}: not available yet; expected one of rand, randn, randint, randperm, bernoulli, poisson, multinomial, "
