@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import pytest
 import torch
 import torch.nn.functional as F
 
@@ -145,3 +146,19 @@ def test_grid_sample__rejects() -> None:
         ((theta, (2, 4)), "size has"),
     ):
         assert_rejected(lambda: ops.affine_grid(*args), ValueError, words)
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_grid_sample__of_the_nearest_has_a_derivative_for_the_grid(dims: int) -> None:
+    """0, also at NaN, as torch."""
+    x = torch.arange(2.0 * 3 * 4**dims).view(2, 3, *[4] * dims).requires_grad_()
+    grid = torch.linspace(-1.5, 1.5, 2 * 2**dims * dims).view(2, *[2] * dims, dims).clone()
+    grid.view(-1)[1] = float("nan")
+    for _ in range(3):
+        for given in (grid, grid.to(torch.bfloat16)):
+            given = given.detach().requires_grad_()
+            output = ops.grid_sample(x.to(given.dtype), given, "nearest", align_corners=False)
+            plain = ops.grid_sample(x.detach().to(given.dtype), given.detach(), "nearest", align_corners=False)
+            assert torch.equal(output, plain)
+            for grad in torch.autograd.grad(output.sum(), given):
+                assert torch.equal(grad, torch.zeros_like(given))

@@ -12,9 +12,14 @@ from repdl.ops._order import order
 _ops = registry.functions
 
 
+def is_derived(x: torch.Tensor) -> bool:
+    """Whether a derivative with respect to x may be asked for."""
+    return (x.requires_grad and torch.is_grad_enabled()) or bool(_C._are_functorch_transforms_active())
+
+
 def root(x: torch.Tensor, contract: str) -> torch.Tensor:
     """`sqrt(x)` whose derivative at 0 is 0, as torch's norms and deviations have it."""
-    if not (x.requires_grad and torch.is_grad_enabled()) and not _C._are_functorch_transforms_active():
+    if not is_derived(x):
         # The same bits: +0 for both zeros.
         return _ops.add(_ops.sqrt(x), constant(0.0, x.dtype, x.device), contract)  # type: ignore[no-any-return]
     return at_zero(x, 0.0, _ops.sqrt, contract)

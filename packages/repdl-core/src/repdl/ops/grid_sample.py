@@ -28,6 +28,7 @@ from repdl.errors import (
 from repdl.numbers import as_double
 from repdl.ops._device import moved
 from repdl.ops._number import constant
+from repdl.ops._root import is_derived
 from repdl.ops._windows import select
 from repdl.ops.cast import cast, narrowed, widened
 from repdl.ops.elementwise import add, div
@@ -213,6 +214,8 @@ def grid_sample(
     terms = select(table, torch.where(exists, rows, batch * area), name)  # (N, positions, neighbours, C)
     if weights is None:
         output = terms.squeeze(2)
+        if is_derived(places):  # which is 0
+            output = _ops.where(torch.ones_like(output, dtype=torch.bool), output, places[..., :1].flatten(1, -2), name)
     else:
         terms = _ops.mul(terms, torch.where(exists, weights, 0).unsqueeze(3), name)
         output = _ops.sum(terms, [2], False, name)

@@ -218,13 +218,13 @@ def _cotangent(output: torch.Tensor) -> torch.Tensor:
     return weights.to(output.dtype).reshape(output.shape)
 
 
-def _gradients(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def _gradients(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:
+    """None for an input that the outputs do not depend on."""
     wanted = [t for t in inputs if t.requires_grad]
     roots = [t for t in outputs if t.requires_grad]
     if not wanted or not roots:
         return []
-    grads = torch.autograd.grad(roots, wanted, [_cotangent(t) for t in roots], allow_unused=True)
-    return [torch.zeros_like(t) if g is None else g for g, t in zip(grads, wanted)]
+    return [*torch.autograd.grad(roots, wanted, [_cotangent(t) for t in roots], allow_unused=True)]
 
 
 def _differ(actual: torch.Tensor, exact: torch.Tensor, bound: float) -> str | None:
@@ -248,6 +248,12 @@ def _differ(actual: torch.Tensor, exact: torch.Tensor, bound: float) -> str | No
     return None if error <= bound * max(1.0, float(largest)) else "beyond the bound"
 
 
+def _differ_of_gradients(actual: torch.Tensor | None, exact: torch.Tensor | None, bound: float) -> str | None:
+    if actual is None:
+        return None if exact is None else "no gradient"
+    return _differ(actual, torch.zeros_like(actual, dtype=torch.float64) if exact is None else exact, bound)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """Of one sample: how the result and the gradient differ, None where they agree; `has_gradient` if there is one."""
@@ -262,7 +268,7 @@ class Expected:
     """What torch gives for a sample: results and gradients in float64, None if it has none, and dtypes in its own."""
 
     results: list[torch.Tensor]
-    gradients: list[torch.Tensor] | None
+    gradients: list[torch.Tensor | None] | None
     dtypes: list[torch.dtype]
 
 
@@ -273,7 +279,7 @@ def expected(info: Any, sample: Any) -> Expected | None:
         results = _tensors(info.op(first, *args, **kwargs))
     except Exception:
         return None
-    gradients: list[torch.Tensor] | None = None
+    gradients: list[torch.Tensor | None] | None = None
     with suppress(Exception):
         gradients = _gradients(results, _tensors((first, args, kwargs))) or None
     try:
@@ -311,7 +317,7 @@ def outcome(call: Callable[..., Any], sample: Any, exact: Expected, dtype: torch
         return Outcome(result, f"{type(error).__name__}: {str(error).splitlines()[0]}", True)
     if len(grads) != len(exact.gradients):
         return Outcome(result, "no gradient", True)
-    differences = (_differ(a, e, bound_of_gradient) for a, e in zip(grads, exact.gradients))
+    differences = (_differ_of_gradients(a, e, bound_of_gradient) for a, e in zip(grads, exact.gradients))
     return Outcome(result, next((d for d in differences if d is not None), None), True)
 
 
