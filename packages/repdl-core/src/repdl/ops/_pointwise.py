@@ -39,6 +39,8 @@ def pointwise(
     order: str = "",
     backward: str = "",
     tried: Sequence[tuple[Any, ...]] | Tried = ((),),
+    formula: Formula | None = None,
+    calls: Sequence[str] = (),
 ) -> Callable[..., Any]:
     """Register a pointwise op and return its `torch.ops` overload.
 
@@ -59,6 +61,8 @@ def pointwise(
         backward: what the text says of the derivative.
         tried: the values of the options that cases have, several times, or another kind of cases; none: the
             module of the family has them all.
+        formula, calls: of an op that is a formula of others and has no function in the headers, as in
+            `registry.define`.
     """
     name, _, rest = schema.partition("(")
     parameters = _parameters(rest)
@@ -122,6 +126,8 @@ def pointwise(
         backward=derive if derivative else None,
         dtypes=dtypes,
         autocast=autocast,
+        formula=formula,
+        calls=calls,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import as_float, check, check_tensor
 from repdl.ops._number import constant, floating
 from repdl.ops._order import order as numbered
-from repdl.ops._pointwise import broadcast_shape
+from repdl.ops._pointwise import broadcast_shape, pointwise
 from repdl.ops._root import at_zero, root
 from repdl.ops.elementwise import Operand, promoted
 from repdl.ops.ternary import clamp
@@ -37,21 +37,37 @@ def _formula(
     calls: Sequence[str],
     order: str,
     *,
+    derivative: Mapping[str, Callable[..., Tensor]] | None = None,
+    backward: str = "that of the formula",
     dtypes: tuple[torch.dtype, ...] = SINGLE,
     options: Sequence[tuple[Any, ...]] = ((),),
 ) -> Callable[..., Tensor]:
-    """Register a formula of one or two tensors, which broadcast, and its row."""
+    """Register a formula of one or two tensors, which broadcast, and its row.
+
+    Args:
+        derivative: as of `pointwise`, where that of the formula is no number at the ends of the domain.
+    """
     name, _, rest = schema.partition("(")
     listed = [part.split()[-1] for part in rest.partition(")")[0].split(", ")]
     tensors = rest.count("Tensor ")
+    tried = Tried("formula", {"tensors": tensors, "tried": options})
+    if derivative is not None:
+        return pointwise(
+            schema,
+            derivative,
+            family="elementwise",
+            dtypes=Dtypes(dtypes),
+            order=order,
+            backward=backward,
+            tried=tried,
+            formula=formula,
+            calls=calls,
+        )
 
     def check_shapes(*args: Any) -> None:
         broadcast_shape(name, **dict(zip(listed[:tensors], args)))
 
-    ROWS[name] = Row(
-        item(f"{name}({', '.join(listed)}) -> output", order, "that of the formula"),
-        Tried("formula", {"tensors": tensors, "tried": options}),
-    )
+    ROWS[name] = Row(item(f"{name}({', '.join(listed)}) -> output", order, backward), tried)
     return registry.composite(
         name, f"({rest}", formula, calls=calls, check=check_shapes, dtypes=Dtypes(dtypes), family="elementwise"
     )
@@ -59,7 +75,7 @@ def _formula(
 
 def _log_of_sum(log_of: Callable[[Tensor], Tensor], exp: str) -> Callable[[Tensor, Tensor, str], Tensor]:
     def formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
-        apart = numbered(input) != numbered(other)
+        apart = (numbered(input) != numbered(other)) | input.detach().isnan()
         distance = _ops.where(apart, _ops.sub(input, other, contract), _number(0.0, input), contract)
         part = log_of(getattr(_ops, exp)(_ops.neg(_ops.abs(distance))))
         return _ops.add(_ops.maximum(input, other, contract), part, contract)  # type: ignore[no-any-return]
@@ -87,11 +103,24 @@ def _xlogy_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
     return _ops.where(zero, _number(0.0, other), product, contract)  # type: ignore[no-any-return]
 
 
+def _xlogy_to_input(g: Tensor, input: Tensor, other: Tensor, contract: str) -> Tensor:
+    nothing = (numbered(input) == 0) & (numbered(other) <= 0)
+    return _ops.where(nothing, _number(0.0, g), _xlogy(g, other, contract), contract)  # type: ignore[no-any-return]
+
+
+def _xlogy_to_other(g: Tensor, input: Tensor, other: Tensor, contract: str) -> Tensor:
+    zero = (numbered(input) == 0) & ~other.detach().isnan()
+    slope = _ops.div(_ops.mul(g, input, contract), _ops.where(zero, _number(1.0, other), other, contract), contract)
+    return _ops.where(zero, _number(0.0, slope), slope, contract)  # type: ignore[no-any-return]
+
+
 _xlogy = _formula(
     "xlogy(Tensor input, Tensor other, str contract) -> Tensor",
     _xlogy_formula,
     ("where", "log", "mul"),
-    "`x * log(y)`; +0 where x = 0 and y is a number, with the derivative 0",
+    "`x * log(y)`; +0 where x = 0 and y is a number",
+    derivative={"input": _xlogy_to_input, "other": _xlogy_to_other},
+    backward="`xlogy(g, y)`, +0 where x = 0 and y <= 0; for other `(g * x) / y`, +0 where x = 0 and y is a number",
 )
 
 
@@ -103,11 +132,22 @@ def _logit_formula(input: Tensor, eps: float | None) -> Tensor:
     return _ops.log(_ops.div(input, _ops.sub(one, input, "v1"), "v1"))  # type: ignore[no-any-return]
 
 
+def _logit_slope(g: Tensor, input: Tensor, eps: float | None) -> Tensor:
+    one = _number(1.0, input)
+    low = _number(eps or 0.0, input)
+    beyond = (numbered(input) < numbered(low)) | (numbered(input) > numbered(_ops.sub(one, low, "v1")))
+    slope = _ops.div(g, _ops.mul(input, _ops.sub(one, input, "v1"), "v1"), "v1")
+    end = _number(math.nan if eps is None else 0.0, input)
+    return _ops.where(beyond & ~input.detach().isnan(), end, slope, "v1")  # type: ignore[no-any-return]
+
+
 _logit = _formula(
     "logit(Tensor input, float? eps) -> Tensor",
     _logit_formula,
     ("where", "sign", "sub", "div", "log"),
     "`log(z / (1 - z))`, z = x, with eps `clamp(x, eps, 1 - eps)` with tensors as bounds",
+    derivative={"input": _logit_slope},
+    backward="`g / (x * (1 - x))`; NaN where x < 0 or x > 1, with eps +0 where x < eps or x > 1 - eps",
     options=((None,), (0.1,)),
 )
 
@@ -121,12 +161,22 @@ def _hypot_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
     return _ops.mul(root(_ops.add(*squares, contract), contract), scale, contract)  # type: ignore[no-any-return]
 
 
+def _hypot_slope(g: Tensor, side: Tensor, y: Tensor, contract: str) -> Tensor:
+    zero = numbered(y) == 0
+    slope = _ops.mul(g, _ops.div(side, _ops.where(zero, _number(1.0, y), y, contract), contract), contract)
+    return _ops.where(zero, _number(0.0, slope), slope, contract)  # type: ignore[no-any-return]
+
+
 _hypot = _formula(
     "hypot(Tensor input, Tensor other, str contract) -> Tensor",
     _hypot_formula,
     ("abs", "maximum", "where", "div", "square", "add", "sqrt", "mul"),
-    "`sqrt(square(x / s) + square(y / s)) * s`, s = `maximum(abs(x), abs(y))`, 1 where that is 0 or infinite, a "
-    "constant of the derivative, which is 0 at 0",
+    "`sqrt(square(x / s) + square(y / s)) * s`, s = `maximum(abs(x), abs(y))`, 1 where that is 0 or infinite",
+    derivative={
+        "input": lambda g, input, y, contract: _hypot_slope(g, input, y, contract),
+        "other": lambda g, other, y, contract: _hypot_slope(g, other, y, contract),
+    },
+    backward="`g * (x / h)`, `g * (y / h)`, h the output; +0 where h = 0",
     dtypes=ALL,
 )
 
@@ -136,11 +186,21 @@ def _sinc_formula(input: Tensor) -> Tensor:
     return at_zero(angle, 1.0, lambda p: _ops.div(_ops.sin(p), p, "v1"), "v1")
 
 
+def _sinc_slope(g: Tensor, input: Tensor, y: Tensor) -> Tensor:
+    angle = _ops.mul(input, _number(math.pi, input), "v1")
+    zero = numbered(angle) == 0
+    over = _ops.where(zero, _number(1.0, input), input, "v1")
+    slope = _ops.mul(g, _ops.div(_ops.sub(_ops.cos(angle), y, "v1"), over, "v1"), "v1")
+    return _ops.where(zero, _number(0.0, slope), slope, "v1")  # type: ignore[no-any-return]
+
+
 _sinc = _formula(
     "sinc(Tensor input) -> Tensor",
     _sinc_formula,
     ("mul", "sin", "div", "where"),
-    "`sin(p) / p`, p = `x * pi`; 1 where p = 0, with the derivative 0",
+    "`sin(p) / p`, p = `x * pi`; 1 where p = 0",
+    derivative={"input": _sinc_slope},
+    backward="`g * ((cos(p) - y) / x)`; +0 where p = 0",
 )
 
 

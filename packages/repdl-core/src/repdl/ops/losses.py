@@ -24,17 +24,24 @@ Tensor = torch.Tensor
 _ops = registry.functions
 
 
+def _half_square(x: Tensor, c: str) -> Tensor:
+    """Of infinities that of 0, as their derivative times 0 is no number; where they are, it is not taken."""
+    finite = _ops.where(x.detach().isinf(), number(0.0, x), x, c)
+    return _ops.mul(_ops.mul(number(0.5, x), finite, c), finite, c)  # type: ignore[no-any-return]
+
+
 def _huber(input: Tensor, target: Tensor, delta: float, c: str) -> Tensor:
-    z, d = _ops.abs(_ops.sub(input, target, c)), number(delta, input)
-    near = _ops.mul(_ops.mul(number(0.5, z), z, c), z, c)
+    difference, d = _ops.sub(input, target, c), number(delta, input)
+    z = _ops.abs(difference)
     far = _ops.mul(d, _ops.sub(z, _ops.mul(number(0.5, z), d, c), c), c)
-    return _ops.where(below(z, d, c), near, far, c)  # type: ignore[no-any-return]
+    return _ops.where(below(z, d, c), _half_square(difference, c), far, c)  # type: ignore[no-any-return]
 
 
 def _smooth_l1(input: Tensor, target: Tensor, beta: float, c: str) -> Tensor:
-    z, b, half = _ops.abs(_ops.sub(input, target, c)), number(beta, input), number(0.5, input)
-    near = _ops.div(_ops.mul(_ops.mul(half, z, c), z, c), b, c)
-    return _ops.where(below(z, b, c), near, _ops.sub(z, _ops.mul(half, b, c), c), c)  # type: ignore[no-any-return]
+    difference, b = _ops.sub(input, target, c), number(beta, input)
+    z = _ops.abs(difference)
+    far = _ops.sub(z, _ops.mul(number(0.5, z), b, c), c)
+    return _ops.where(below(z, b, c), _ops.div(_half_square(difference, c), b, c), far, c)  # type: ignore[no-any-return]
 
 
 def _bce_with_logits(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, c: str) -> Tensor:
@@ -76,14 +83,14 @@ _huber_loss: Callable[..., Tensor] = element_loss(
     "huber_loss(Tensor input, Tensor target, float delta, str reduction, str contract) -> Tensor",
     _huber,
     "abs sub mul where sign",
-    order="z = `abs(x - y)`; `(0.5 * z) * z` where z < delta, else `delta * (z - 0.5 * delta)`",
+    order="d = `x - y`, z = `abs(d)`; `(0.5 * d) * d` where z < delta, else `delta * (z - 0.5 * delta)`",
     tried=[(1.0,), (0.3,)],
 )
 _smooth_l1_loss: Callable[..., Tensor] = element_loss(
     "smooth_l1_loss(Tensor input, Tensor target, float beta, str reduction, str contract) -> Tensor",
     _smooth_l1,
     "abs sub mul div where sign",
-    order="z = `abs(x - y)`; `((0.5 * z) * z) / beta` where z < beta, else `z - 0.5 * beta`",
+    order="d = `x - y`, z = `abs(d)`; `((0.5 * d) * d) / beta` where z < beta, else `z - 0.5 * beta`",
     tried=[(1.0,), (0.3,)],
 )
 _bce_op: Callable[..., Tensor] = element_loss(

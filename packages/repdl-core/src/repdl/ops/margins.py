@@ -144,13 +144,13 @@ def _multi_margin(
 ) -> Tensor:
     index = target.unsqueeze(1)
     gap = _ops.sub(number(margin, input), _elements_at(input, index, c), c)
-    losses = _positive_part(_ops.add(gap, input, c))
+    others, zero = torch.arange(input.shape[1], device=input.device) != index, number(0.0, input)
+    losses = _ops.relu(_ops.add(gap, input, c))
     if p == 2:
-        losses = _ops.square(losses)
+        losses = _ops.square(_ops.where(others, losses, zero, c))
     if weight is not None:
         losses = _ops.mul(losses, _ops.embedding(weight.unsqueeze(1), index, -1, False, c).squeeze(-1), c)
-    others = torch.arange(input.shape[1], device=input.device) != index
-    losses = _ops.where(others, losses, number(0.0, losses), c)
+    losses = _ops.where(others, losses, zero, c)
     return reduced(_over_classes(losses, input.shape[1], c), reduction, c)
 
 
@@ -175,7 +175,7 @@ def _check_multi_margin(
 ROWS["multi_margin_loss"] = Row(
     item(
         "multi_margin_loss(input, target, p, margin, weight, reduction, contract) -> loss",
-        "of each row of C elements, with class t: `sum(l) / C`, `l_j = maximum((margin - x_t) + x_j, 0)`, squared if "
+        "of each row of C elements, with class t: `sum(l) / C`, `l_j = relu((margin - x_t) + x_j)`, squared if "
         "p is 2, with weight w times w_t, and +0 for j = t",
     ),
     Tried("written"),
@@ -184,7 +184,7 @@ _multi_margin_op: Callable[..., Tensor] = composite(
     "multi_margin_loss",
     "(Tensor input, Tensor target, int p, float margin, Tensor? weight, str reduction, str contract) -> Tensor",
     _multi_margin,
-    calls=("sub", "embedding", "clamp", "add", "square", "mul", "where", "sum", "div"),
+    calls=("sub", "embedding", "relu", "add", "square", "mul", "where", "sum", "div"),
     check=_check_multi_margin,
     dtypes=Dtypes(integers=("target",)),
     autocast=FLOAT32,
@@ -199,7 +199,7 @@ def _multilabel_margin(input: Tensor, target: Tensor, reduction: str, c: str) ->
     zeros = torch.zeros((input.shape[0], classes + 1), dtype=torch.bool, device=input.device)
     others = ~zeros.scatter(1, target.where(listed, classes), True)[:, :classes]
     gap = _ops.sub(number(1.0, input), _elements_at(input, index, c), c)
-    losses = _positive_part(_ops.add(gap.unsqueeze(2), input.unsqueeze(1), c))
+    losses = _ops.relu(_ops.add(gap.unsqueeze(2), input.unsqueeze(1), c))
     counted = listed.unsqueeze(2) & others.unsqueeze(1)
     losses = _ops.where(counted, losses, number(0.0, losses), c)
     return reduced(_over_classes(losses.flatten(1), classes, c), reduction, c)
@@ -216,7 +216,7 @@ ROWS["multilabel_margin_loss"] = Row(
     item(
         "multilabel_margin_loss(input, target, reduction, contract) -> loss",
         "of each row of C elements, with the classes t_0, t_1, ... before the first negative one of its targets: "
-        "`sum(l) / C`, l the C * C numbers `l_ij = maximum((1 - x_(t_i)) + x_j, 0)` in row-major order, +0 for an i "
+        "`sum(l) / C`, l the C * C numbers `l_ij = relu((1 - x_(t_i)) + x_j)` in row-major order, +0 for an i "
         "without a class and for j among the classes",
     ),
     Tried("written"),
@@ -225,7 +225,7 @@ _multilabel_margin_op: Callable[..., Tensor] = composite(
     "multilabel_margin_loss",
     "(Tensor input, Tensor target, str reduction, str contract) -> Tensor",
     _multilabel_margin,
-    calls=("sub", "embedding", "clamp", "add", "where", "sum", "div"),
+    calls=("sub", "embedding", "relu", "add", "where", "sum", "div"),
     check=_check_multilabel_margin,
     dtypes=Dtypes(integers=("target",)),
     autocast=FLOAT32,

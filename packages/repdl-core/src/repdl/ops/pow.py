@@ -82,8 +82,8 @@ _pow_tensor: Callable[..., torch.Tensor] = pointwise(
 
 def _half(x: torch.Tensor, contract: str) -> torch.Tensor:
     """x to the power of 0.5: unlike the root it is +0 for -0, and inf for -inf."""
-    root = _ops.add(_ops.sqrt(x), constant(0.0, x.dtype, x.device), contract)
-    return torch.where(x.isinf(), _ops.abs(x), root)
+    above = torch.where(x == float("-inf"), constant(float("inf"), x.dtype, x.device), x)
+    return _ops.add(_ops.sqrt(above), constant(0.0, x.dtype, x.device), contract)  # type: ignore[no-any-return]
 
 
 _IN_DOUBLE: dict[float, Callable[[torch.Tensor, str], torch.Tensor]] = {

@@ -1,0 +1,132 @@
+"""Derivatives at the ends of domains, at kinks, zeros, infinities and NaN, against torch's: NaN, infinity, sign, size.
+
+What differs stands in `DIFFERENCES`, and with the same words in docs/reference/covered.md.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from boundary_calls import ONE, THREE, TWO, Call, calls, operands
+
+from repdl import ops
+from repdl.errors import DTypeError
+from repdl.registry import OPS
+
+Tensor = torch.Tensor
+Point = tuple[float, ...]
+_PAGE = Path(__file__).parents[3] / "docs/reference/covered.md"
+
+
+def _any(test: Callable[[float], bool]) -> Callable[[Point], bool]:
+    return lambda point: any(map(test, point))
+
+
+_nan, _zero = _any(math.isnan), lambda point: point[-2:] == (0, 0)
+_no_number = _any(lambda v: not math.isfinite(v))
+
+DIFFERENCES: list[tuple[str, Callable[[Point], bool], str]] = [
+    (
+        "hardtanh|relu6|hardshrink|softshrink|hardswish|logit|elu|celu|selu",
+        _nan,
+        "torch's depends on the place in its vector: 0, NaN or what comes back",
+    ),
+    ("logit", lambda point: point == (0,), "the sign of torch's infinity at -0 depends on the place in its vector"),
+    ("softsign", _no_number, "the limit, torch's is NaN"),
+    ("pow", _any(lambda v: v == -math.inf or v == 0), "as of `pow` of IEEE 754, torch's is that of `sqrt`"),
+    ("hypot", _zero, "0, as norms have it, torch's is 0 / 0"),
+    ("hypot|addcdiv", _any(lambda v: 0 < abs(v) < 1e-37), "a product of subnormal numbers rounds, or a square is 0"),
+    (
+        "xlogy",
+        lambda point: _zero(point) or point == (0,),
+        "0 where both are 0, and NaN beside NaN, torch's is NaN, and 0",
+    ),
+    ("logaddexp2?", _no_number, "one half each of equal infinities, torch's is NaN"),
+    ("clamp", _nan, "goes to the operand whose NaN the result is, torch's is 0"),
+    (
+        "clamp",
+        lambda point: len(point) == 3 and point[1] == point[2],
+        "goes to the first of equal bounds, torch's to none",
+    ),
+    (
+        "vector_norm",
+        lambda point: 0 in point and _no_number(point),
+        "0 for a zero beside NaN or infinity, torch's is NaN",
+    ),
+    ("amax|amin", _nan, "goes to the elements that are NaN, torch's is NaN for all"),
+    (
+        "binary_cross_entropy",
+        lambda point: not 1e-37 < point[0] < 1,
+        "of the loss, whose logarithms are -100 at least, torch's is infinite for the target",
+    ),
+    (
+        "kl_div",
+        lambda point: point[1] <= 0,
+        "0 where the target is 0, and NaN below, torch's is NaN, and 0 times that 0",
+    ),
+    ("poisson_nll_loss", lambda point: not point[1] > 1, "Stirling's term is 0 up to 1, torch's derivative of it NaN"),
+    ("soft_margin_loss", _no_number, "finite where torch's `exp` overflows"),
+    ("multi(label)?_margin_loss", _no_number, "a loss that is NaN stays, torch's is 0"),
+]
+"""Names, where, and why."""
+_OVERFLOW = "near the largest number a product overflows in one order and not in another"
+
+
+def _gradients(call: Call, tensors: list[Tensor], grad: float) -> list[Tensor]:
+    given = [t.clone().requires_grad_() for t in tensors]
+    output = call(*given)
+    found = torch.autograd.grad(output, given, torch.full_like(output, grad), allow_unused=True)
+    return [torch.zeros_like(t) if g is None else g for g, t in zip(found, given)]
+
+
+def _differ(a: Tensor, b: Tensor) -> Tensor:
+    """Where one is NaN, infinite, or of another size; a few last bits may differ, of what is about 1 or less."""
+    ends = ~(a.isfinite() & b.isfinite())
+    apart = (a - b).abs() > 2.0**-10 * b.abs() + 2.0**-20
+    return torch.where(ends, ~((a == b) | (a.isnan() & b.isnan())), apart)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_boundaries__derivatives_are_torchs(dtype: torch.dtype) -> None:
+    largest, compared = torch.finfo(dtype).max / 4, 0
+    needed, wrong = set(), []
+    for name, count, ways in calls():
+        tensors = operands(name, count, dtype)
+        for number, way in enumerate(ways):
+            for grad in (1.0, -1.5, 0.0):
+                try:
+                    found = _gradients(way(ops, name), tensors, grad)
+                except DTypeError:
+                    assert dtype is torch.float64
+                    break
+                expected = _gradients(way(torch, name), tensors, grad)
+                compared += len(tensors[0])
+                for i, (a, b) in enumerate(zip(found, expected)):
+                    for at in _differ(a, b).nonzero().flatten().tolist():
+                        point = tuple(t[at].item() for t in tensors)
+                        rows = [r for r in DIFFERENCES if re.fullmatch(r[0], name) and r[1](point)]
+                        if rows:
+                            needed.add(rows[0])
+                        elif not any(largest < abs(v) < math.inf for v in point):
+                            wrong.append((name, number, point, f"d{i}", grad, a[at].item(), b[at].item()))
+    assert wrong == [], f"{len(wrong)} of {compared}"
+    if dtype is torch.float32:
+        assert [r for r in DIFFERENCES if r not in needed] == []
+        assert compared > 50_000
+
+
+def test_boundaries__all_functions_of_elements_are_compared() -> None:
+    """Those without a derivative, or of one that is not of the numbers alone, are named."""
+    known = {*ONE, *TWO, *THREE, "div_floor", "prelu"}
+    families = {name for name, op in OPS.items() if op.family in ("elementwise", "activation", "losses")}
+    assert (families & set(ops.__all__)) - known == set()
+
+
+def test_boundaries__the_page_has_what_differs() -> None:
+    page = _PAGE.read_text(encoding="utf-8")
+    assert [why for *_, why in [*DIFFERENCES, ("", "", _OVERFLOW)] if why not in page] == []
