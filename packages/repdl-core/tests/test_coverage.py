@@ -151,6 +151,7 @@ TORCH: dict[str, tuple[str, ...] | None] = {
     **dict.fromkeys(("trapezoid", "cumulative_trapezoid"), ("y", "x", "dx", "dim")),
     "matrix_norm": ("A", "ord", "dim", "keepdim", "dtype"),
     "qr": ("A", "mode"),
+    "lstsq": ("A", "B", "rcond", "driver"),
     "solve_triangular": ("A", "B", "upper", "left", "unitriangular"),
     "unique": ("input", "sorted", "return_inverse", "return_counts", "dim"),
     "unique_consecutive": ("input", "return_inverse", "return_counts", "dim"),
@@ -313,7 +314,7 @@ def test_coverage__the_written_table_is_torchs(name: str) -> None:
     """torch's schemas know the names of the table, where its Python functions have no signature."""
     table = TORCH[name]
     assert table is not None
-    spelled = {"self": table[0] if table[0] in ("A", "x") else "input"}
+    spelled = {"self": table[0] if table[0] in ("A", "x") else "input"} | ({"b": "B"} if name == "lstsq" else {})
     schemas = [
         schema
         for aten in (ATEN.get(name, name), f"linalg_{name}")

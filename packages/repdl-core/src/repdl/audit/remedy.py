@@ -28,6 +28,7 @@ _RENAMED = {
     "prelu_kernel": "prelu",
     "safe_softmax": "softmax",
     "linalg_cross": "cross",
+    "linalg_lstsq": "lstsq",
     "linalg_qr": "qr",
     "linalg_solve_triangular": "solve_triangular",
     "linalg_vector_norm": "vector_norm",

@@ -51,6 +51,7 @@ from repdl.ops.local_response_norm import *
 from repdl.ops.logsumexp import *
 from repdl.ops.losses import *
 from repdl.ops.lp_pool import *
+from repdl.ops.lstsq import *
 from repdl.ops.margins import *
 from repdl.ops.matmul import *
 from repdl.ops.matrix_norm import *

@@ -238,6 +238,10 @@ def _linalg_cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
     return input.roll(-1, dim) * other.roll(-2, dim) - input.roll(-2, dim) * other.roll(-1, dim)
 
 
+def _lstsq(input: Tensor, b: Tensor, rcond: float | None = None, driver: str | None = None) -> Any:
+    return ops.lstsq(input, b, rcond, driver=driver)
+
+
 def _times(factor: float) -> Function:
     def scaled(input: Tensor) -> Tensor:
         return ops.mul(input, factor)
@@ -407,6 +411,7 @@ FUNCTIONS: dict[str, Row] = {
     "log_sigmoid_forward": Row(_log_sigmoid_forward),
     "log_sigmoid": Row(ops.logsigmoid),
     "norm": Row(_norm),
+    "linalg_lstsq": Row(_lstsq),
     "linalg_qr": Row(ops.qr),
     "linalg_solve_triangular": Row(ops.solve_triangular),
     "linalg_vector_norm": Row(ops.vector_norm),
