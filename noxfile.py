@@ -31,6 +31,8 @@ EVERYTHING = ["packages", "tests", f"--ignore={NATIVE['cuda']}"]
 OLDEST_TORCH = "torch==2.6.*"
 """The bound in the packages' pyproject.toml; tests/test_packages.py compares them."""
 EXAMPLES = ["scikit-learn"]
+TUTORIALS = ["transformers>=5", "accelerate"]
+"""What docs/tutorials/fine-tune.md needs."""
 BUILD_TOOLS = nox.project.load_toml(f"{NATIVE['cuda']}/pyproject.toml")["build-system"]["requires"]
 LINTERS = ["ruff==0.17.*", "clang-format==19.1.7", "clang-tidy==23.1.4"]
 """As in .pre-commit-config.yaml; another version of clang-format formats otherwise."""
@@ -143,7 +145,7 @@ def tests_newest(session: nox.Session) -> None:
 @nox.session
 def nightly(session: nox.Session) -> None:
     """The combinations of which the others take a sample: torch.compile, dynamic shapes, ISAs, sizes of GPUs."""
-    install(session, *TEST_TOOLS, *EXAMPLES)
+    install(session, *TEST_TOOLS, *EXAMPLES, *TUTORIALS)
     install_cuda(session, "REPDL_CUDA_EMULATED=ON", "REPDL_CUDA_DEVICE=OFF")
     session.notify("audit-cuda-every", [])
     session.run("repdl", "check", "cuda-emulated")

@@ -117,8 +117,15 @@ def run_page(page: str) -> None:
         assert not said or stream.getvalue().splitlines() == said, code
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+OF_OTHERS = {"fine-tune": ("transformers", "accelerate")}
+"""Packages that a page needs."""
+NIGHTLY = [pytest.param(p, marks=pytest.mark.nightly) if p.stem in OF_OTHERS else p for p in PAGES]
+
+
+@pytest.mark.parametrize("path", NIGHTLY, ids=lambda path: path.stem)
 def test_docs__pages_print_what_they_say(path: Path) -> None:
+    for package in OF_OTHERS.get(path.stem, ()):
+        pytest.importorskip(package, reason="installed by `nox -s nightly`")
     with repdl.random.fork_rng(), torch.random.fork_rng():
         try:
             run_page(path.read_text())
