@@ -6,8 +6,10 @@ import copy
 import gc
 import inspect
 import itertools
+import os
 import pickle
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -479,3 +481,32 @@ def test_replayed__is_a_decorator_of_others() -> None:
     for _ in range(4):
         counts(a, count)
     assert count == 4
+
+
+WITHOUT = """
+import torch, repdl
+from repdl.replay import replayed
+a, w = torch.full((3, 4), 0.3), torch.nn.Parameter(torch.full((5, 4), 0.7))
+def step():
+    y = repdl.ops.gelu(repdl.ops.linear(a, w))
+    (grad,) = torch.autograd.grad(y, w, torch.ones_like(y))
+    with torch.no_grad():
+        w.sub_(grad)
+    return w.tolist()
+results = [step() for _ in range(5)]
+count = getattr(repdl.ops.linear, "recordings", None)
+with repdl.enabled():
+    results += [step() for _ in range(5)]
+print(count, results)
+"""
+
+
+def test_replay__switched_off_by_the_environment() -> None:
+    said = {}
+    for value in ("1", "0"):
+        environment = os.environ | {"REPDL_CALL_CACHE": value}
+        said[value] = subprocess.run(
+            [sys.executable, "-c", WITHOUT], env=environment, capture_output=True, text=True, check=True
+        ).stdout.split(" ", 1)
+    assert said["0"][0] == "None" and int(said["1"][0]) > 0
+    assert said["0"][1] == said["1"][1]
