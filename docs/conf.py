@@ -40,7 +40,7 @@ suppress_warnings = ["myst.header"]
 
 
 def write_pages(_app: Any) -> None:
-    """A page for each contract text, and the glossary, which stand beside the code."""
+    """A page for each contract text, the glossary and the architecture, which stand beside the code."""
     into = ROOT / "docs/reference/contracts"
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
@@ -49,6 +49,8 @@ def write_pages(_app: Any) -> None:
         if text is not None:
             (into / f"{family.name}.md").write_text(text)
     (ROOT / "docs/glossary.md").write_text((ROOT / "GLOSSARY.md").read_text())
+    architecture = (ROOT / "ARCHITECTURE.md").read_text()
+    (ROOT / "docs/architecture.md").write_text(architecture.replace("](docs/", "]("))
 
 
 def link_sources(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
