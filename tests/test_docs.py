@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from torch import nn
 
 import repdl
 from repdl.errors import UnsupportedError
+from repdl.kit import kit
 from repdl.nn.modules import Layer
 from repdl.registry import OPS
 
@@ -102,7 +103,7 @@ def test_docs__snippets_run(name: str, tmp_path: Path, monkeypatch: pytest.Monke
 PAGES = [ROOT / "docs" / f"{name}.md" for name in ("index", "get-started")]
 PAGES += [
     path
-    for name in ("tutorials", "howto", "background", "reference")
+    for name in ("tutorials", "howto", "background", "reference", "internals")
     for path in sorted((ROOT / "docs" / name).glob("*.md"))
 ]
 
@@ -122,10 +123,12 @@ OF_OTHERS = {"fine-tune": ("transformers", "accelerate")}
 NIGHTLY = [pytest.param(p, marks=pytest.mark.nightly) if p.stem in OF_OTHERS else p for p in PAGES]
 
 
-@pytest.mark.parametrize("path", NIGHTLY, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", NIGHTLY, ids=lambda path: path.relative_to(ROOT / "docs").with_suffix("").as_posix())
 def test_docs__pages_print_what_they_say(path: Path) -> None:
     for package in OF_OTHERS.get(path.stem, ()):
         pytest.importorskip(package, reason="installed by `nox -s nightly`")
+    if path.stem == "call-cache" and kit() is None:
+        pytest.skip("there is no call cache: REPDL_CALL_CACHE is 0, or torch < 2.10 has no DLPack exchange API")
     with repdl.random.fork_rng(), torch.random.fork_rng():
         try:
             run_page(path.read_text())
@@ -136,6 +139,55 @@ def test_docs__pages_print_what_they_say(path: Path) -> None:
 def test_docs__a_page_that_prints_something_else_is_noticed() -> None:
     with pytest.raises(AssertionError):
         run_page("```python\nprint(1 + 1)  # 3\n```")
+
+
+# The pages about the code: what they name is there.
+
+INTERNALS = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs/internals").glob("*.md"))]
+FOLDERS = "packages", "tests", "tools", "docs", "benchmarks", "examples"
+NAMED = re.compile(r"`(?P<path>[\w./-]+\.(?:py|hpp|cpp|cu|cmake|json|md)|[\w./-]+/)(?::(?P<name>\w+))?`")
+DEFINED = r"(?:\b(?:def|class|struct)\s+{0}\b|\b{0}\s*\(|^{0}\s*[:=])"
+
+
+def sources() -> dict[str, Path]:
+    """Files and folders of the checkout by their paths, those of a folder with a slash at the end."""
+    found = {f"/{top}/": ROOT / top for top in FOLDERS}
+    for top in FOLDERS:
+        for folder, inner, files in os.walk(ROOT / top):
+            inner[:] = [name for name in inner if name not in ("__pycache__", "build", "_skbuild", "generated")]
+            for name in (*files, *(f"{name}/" for name in inner)):
+                path = os.path.join(folder, name)
+                found["/" + os.path.relpath(path, ROOT) + ("/" if name.endswith("/") else "")] = Path(path)
+    return found
+
+
+def unknown(page: str, known: Mapping[str, Path]) -> list[str]:
+    """The files, folders and names in files that a page has and the checkout has not. `core/` is that of repdl."""
+    missing = []
+    for found in NAMED.finditer(re.sub(r"```.*?```", "", page, flags=re.DOTALL)):
+        path = re.sub("^core/", "packages/repdl-core/src/repdl/", found["path"])
+        files = [file for name, file in known.items() if name.endswith("/" + path)]
+        defined = re.compile(DEFINED.format(found["name"]), re.MULTILINE)
+        if not files or (found["name"] and not any(defined.search(file.read_text()) for file in files)):
+            missing.append(found[0])
+    return missing
+
+
+def test_docs__internals_name_what_is_there() -> None:
+    known = sources()
+    for page in INTERNALS:
+        missing = unknown(page.read_text(), known)
+        assert not missing, f"{page.relative_to(ROOT)} names {missing}, which the checkout does not have"
+    assert unknown("`registry.py:define` `nowhere.py` `registry.py:nothing` `repdl/nowhere/`", known) == [
+        *("`nowhere.py`", "`registry.py:nothing`", "`repdl/nowhere/`")
+    ]
+
+
+def test_docs__internals_are_short() -> None:
+    for page in INTERNALS:
+        for paragraph in re.split(r"\n\n|\n(?=- |\d\. |\|)", page.read_text()):
+            assert len(paragraph.split()) <= 120, f"{page.relative_to(ROOT)}: {paragraph[:60]}..."
+    assert len(INTERNALS[0].read_text().split()) <= 900, "ARCHITECTURE.md is one page: docs/internals has the rest"
 
 
 def test_docs__snippets_about_torchs_ops_run() -> None:
