@@ -59,6 +59,22 @@ def test_multihead_attention__one_tensor_is_projected_at_once() -> None:
     assert torch.equal(once, apart)  # gradients differ: they are sums of three
 
 
+def test_multihead_attention__need_weights() -> None:
+    """One order in a converted layer; torch's, while enabled, has two, of which one is that, as the docs say."""
+    torch.manual_seed(0)
+    mask = torch.randn(5, 5)
+    for heads, one in ((8, False), (4, True)):  # of 8 numbers and 16, by whose root a product divides exactly
+        theirs, x = torch.nn.MultiheadAttention(64, heads, batch_first=True).eval(), torch.randn(3, 5, 64)
+        ours = repdl.from_torch_module(theirs)
+        for masks in ({}, {"attn_mask": mask}):
+            apart, whole = (ours(x, x, x, need_weights=w, **masks)[0] for w in (True, False))
+            assert torch.equal(apart, whole)
+            with repdl.enabled():
+                apart, found = (theirs(x, x, x, need_weights=w, **masks)[0] for w in (True, False))
+            assert torch.equal(found, whole)
+            assert torch.equal(apart, whole) is one and same(apart, whole)
+
+
 def test_multihead_attention__unbatched_and_bool_masks() -> None:
     torch.manual_seed(0)
     theirs = torch.nn.MultiheadAttention(8, 2)

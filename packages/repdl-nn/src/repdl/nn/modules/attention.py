@@ -25,7 +25,8 @@ class MultiheadAttention(Layer, torch.nn.MultiheadAttention):
 
     Arguments and initialisation are those of `torch.nn.MultiheadAttention`, and keywords `contract` and
     `generator`, which dropout draws from too. float32 or halves. Where query, key and value are one tensor they are
-    projected in one product, key and value likewise: its gradient then is one sum. A query that sees no key gets
+    projected in one product, key and value likewise: its gradient then is one sum. The output is the same bits with
+    `need_weights` and without, which that of torch's layer under `repdl.enable()` is not. A query that sees no key gets
     zeros and weights of zero, where torch gives NaN if `need_weights`.
 
     Raises:
