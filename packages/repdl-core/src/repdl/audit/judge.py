@@ -64,6 +64,26 @@ REASONS = {
 }
 
 
+_COLLECTIVES = _names("c10d c10d_functional _c10d_functional _c10d_functional_autograd symm_mem _dtensor")
+"""The namespaces of ops by which ranks speak with each other."""
+
+
+def unknown(name: str) -> str:
+    """What is said of an op that is in no table, by its name, `namespace::op`."""
+    if is_collective(name):
+        return (
+            "several ranks (torch.distributed, DistributedDataParallel) are not supported yet, as the order of their "
+            "sums depends on their number; run the program as one process, with the model itself "
+            "(docs/howto/processes.md)"
+        )
+    return "not in the table of torch's ops (docs/torch-ops.md): nothing is known of it"
+
+
+def is_collective(name: str) -> bool:
+    """Whether ranks speak with each other by an op of this name, `namespace::op`."""
+    return name.partition("::")[0] in _COLLECTIVES
+
+
 def judge(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Judgement:
     """What is known of the bits of a call of an op, which gave `result`."""
     if is_registered(op):
@@ -73,7 +93,7 @@ def judge(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
     name = plain_name(op)
     kind = kind_of(name)
     if kind is None:
-        return Judgement(Verdict.REFUSED, "not in the table of torch's ops (docs/torch-ops.md): nothing is known of it")
+        return Judgement(Verdict.REFUSED, unknown(op.name()))
     if kind is Kind.DRAWS:
         return Judgement(Verdict.DRAWN, REASONS[kind])
     arguments = dict(zip((a.name for a in op._schema.arguments), args)) | dict(kwargs)
@@ -352,7 +372,9 @@ __all__ = [
     "REASONS",
     "Judgement",
     "Verdict",
+    "is_collective",
     "is_ieee",
     "is_registered",
     "judge",
+    "unknown",
 ]

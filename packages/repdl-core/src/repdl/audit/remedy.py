@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from repdl import ops, random
+from repdl.audit.judge import is_collective
 from repdl.random.discrete import UNAVAILABLE
 
 _RENAMED = {
@@ -47,6 +48,8 @@ def remedy(op: Any, called: str, derivative: str, source: str = "") -> str | Non
         derivative: the name of the node of autograd that reached it, such as `MulBackward0`.
         source: the line, which names functions of C++ that several ops are composed of, such as `F.linear`.
     """
+    if is_collective(op.name()):
+        return None
     if "." in called and not derivative:
         return _of_another_package(called)
     name = op.name().partition("::")[2].partition(".")[0]

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import _C
 
-from repdl.audit.judge import BY_PLACE, CONDITIONS, REASONS
+from repdl.audit.judge import BY_PLACE, CONDITIONS, REASONS, unknown
 from repdl.audit.kinds import Kind, kind_of, plain_name
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError
 from repdl.overrides import nans, overlaps, repeats, transforms
@@ -43,7 +43,6 @@ _LAYOUTS = {
 """The keys of tensors that are not plain memory."""
 _COMPOSED = frozenset({"rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "allclose"})
 """Ops that torch composes of others without saying so to its dispatcher: numbers are drawn into an empty tensor."""
-_UNKNOWN = "not in the table of torch's ops (docs/torch-ops.md): nothing is known of it"
 
 ENTERED: set[CodeType] = set()
 """What torch's dispatcher calls of Python while `repdl.enable()` holds."""
@@ -148,7 +147,7 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
             judged = choice("whole with results", original.boxed, judged)
         yield name, device, judged, True
     elif kind not in (Kind.MOVES, Kind.EXACT):
-        yield name, device, refusals.kernel(name, device, _UNKNOWN if kind is None else REASONS[kind]), True
+        yield name, device, refusals.kernel(name, device, unknown(name) if kind is None else REASONS[kind]), True
 
 
 def _of_layouts(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
