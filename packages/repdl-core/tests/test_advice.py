@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -166,14 +166,16 @@ class _Wrapped(torch.Tensor):
 @pytest.mark.filterwarnings("ignore")  # of MaskedTensor
 def test_advice__of_tensors_that_know_no_ops_of_others() -> None:
     masked = torch.masked.masked_tensor(torch.ones(3), torch.tensor([True, False, True]))
-    for x, name in ((masked, "MaskedTensor"), (_Wrapped(torch.ones(3)), "_Wrapped")):
-        for call in (
-            lambda x: x.exp(),
-            lambda x: x * 2,
-            lambda x: 2 * x,
-            lambda x: x + x,
-            lambda x: torch.softmax(x, 0),
-            lambda x: torch._foreach_sqrt([x]),
-        ):
-            with repdl.enabled(), pytest.raises(UnsupportedError, match=rf"{name}.*plain tensor"):
-                call(x)
+    calls: list[Callable[[Any], Any]] = [
+        lambda x: x.exp(),
+        lambda x: x * 2,
+        lambda x: 2 * x,
+        lambda x: x + x,
+        lambda x: torch.softmax(x, 0),
+        lambda x: torch._foreach_sqrt([x]),
+    ]
+    with repdl.enabled():
+        for x, name in ((masked, "MaskedTensor"), (_Wrapped(torch.ones(3)), "_Wrapped")):
+            for call in calls:
+                with pytest.raises(UnsupportedError, match=rf"{name}.*plain tensor"):
+                    call(x)

@@ -78,13 +78,13 @@ def test_enable__complex_sums_are_those_of_their_parts() -> None:
     for z in (_z(700, 9), _z(3, 70, 2).to(torch.complex128), _z(0, 3), _z()):
         a, b = z.real.contiguous(), z.imag.contiguous()
         dims: list[Any] = [None, *range(z.dim()), *([(0, -1)] if z.dim() > 1 else [])]
-        for name in ("sum", "mean"):
-            for dim in dims:
-                with repdl.enabled():
-                    found = getattr(torch, name)(z) if dim is None else getattr(torch, name)(z, dim, keepdim=True)
-                for part, of in ((found.real, a), (found.imag, b)):
-                    expected = getattr(ops, name)(of, dim, keepdim=dim is not None)
-                    assert same(part.contiguous(), expected), (name, dim, z.shape)
+        calls = [(name, dim) for name in ("sum", "mean") for dim in dims]
+        with repdl.enabled():
+            results = [getattr(torch, n)(z) if d is None else getattr(torch, n)(z, d, keepdim=True) for n, d in calls]
+        for (name, dim), found in zip(calls, results):
+            for part, of in ((found.real, a), (found.imag, b)):
+                expected = getattr(ops, name)(of, dim, keepdim=dim is not None)
+                assert same(part.contiguous(), expected), (name, dim, z.shape)
 
 
 def test_enable__rotary_positions_of_complex_numbers() -> None:
