@@ -74,6 +74,22 @@ DIFFERENCES: list[tuple[str, Callable[[Point], bool], str]] = [
     ("multi(label)?_margin_loss", _no_number, "a loss that is NaN stays, torch's is 0"),
 ]
 """Names, where, and why."""
+OF_SECOND: list[tuple[str, Callable[[Point], bool], str]] = [
+    ("xlogy", _zero, "second derivatives of two zeros are 0, one of torch's is infinite"),
+    ("glu", _no_number, "second derivatives are NaN, as infinities of both signs are added, torch's are infinite"),
+    (
+        "elu|celu|selu",
+        lambda point: point == (0,),
+        "second derivatives at 0 are those of the left side, torch's of the right",
+    ),
+    ("pow", lambda point: point == (0,), "as of `pow` of IEEE 754, torch's is that of `sqrt`"),
+    (
+        "binary_cross_entropy",
+        lambda point: point[0] in (0, 1),
+        "second derivatives are those of the first ones, whose divisor is 1e-12 at least",
+    ),
+]
+_NONE = "second derivatives of zeros and infinities may be numbers where torch's are NaN"
 _OVERFLOW = "near the largest number a product overflows in one order and not in another"
 
 
@@ -84,10 +100,26 @@ def _gradients(call: Call, tensors: list[Tensor], grad: float) -> list[Tensor]:
     return [torch.zeros_like(t) if g is None else g for g, t in zip(found, given)]
 
 
-def _differ(a: Tensor, b: Tensor) -> Tensor:
+def _second(call: Call, tensors: list[Tensor]) -> list[Tensor]:
+    """The gradients of the sums of the gradients."""
+    given = [t.clone().requires_grad_() for t in tensors]
+    output = call(*given)
+    firsts = torch.autograd.grad(output, given, torch.ones_like(output), create_graph=True, allow_unused=True)
+    seconds: list[Tensor | None] = []
+    for g in firsts:
+        derived = g is not None and g.requires_grad
+        seconds += (
+            torch.autograd.grad(g.sum(), given, allow_unused=True, retain_graph=True)
+            if derived
+            else [None] * len(given)
+        )
+    return [torch.zeros_like(given[0]) if h is None else h for h in seconds]
+
+
+def _differ(a: Tensor, b: Tensor, least: float = 2.0**-20) -> Tensor:
     """Where one is NaN, infinite, or of another size; a few last bits may differ, of what is about 1 or less."""
     ends = ~(a.isfinite() & b.isfinite())
-    apart = (a - b).abs() > 2.0**-10 * b.abs() + 2.0**-20
+    apart = (a - b).abs() > 2.0**-10 * b.abs() + least
     return torch.where(ends, ~((a == b) | (a.isnan() & b.isnan())), apart)
 
 
@@ -120,6 +152,30 @@ def test_boundaries__derivatives_are_torchs(dtype: torch.dtype) -> None:
         assert compared > 50_000
 
 
+def test_boundaries__second_derivatives_are_torchs() -> None:
+    """Where torch has them: at zeros, kinks and infinities, not near the ends of the range of numbers."""
+    needed, wrong, compared = set(), [], 0
+    for name, count, ways in calls():
+        points = zip(*(t.tolist() for t in operands(name, count, torch.float32)))
+        usual = [p for p in points if all(v == 0 or 1e-19 < abs(v) < 1e19 or math.isinf(v) for v in p)]
+        tensors = [torch.tensor(column) for column in zip(*usual)]
+        for number, way in enumerate(ways):
+            try:
+                expected = _second(way(torch, name), tensors)
+            except (NotImplementedError, RuntimeError) as error:
+                assert "not implemented" in str(error), name
+                continue
+            compared += 1
+            for i, (a, b) in enumerate(zip(_second(way(ops, name), tensors), expected)):
+                for at in (_differ(a, b, 2.0**-16) & ~b.isnan()).nonzero().flatten().tolist():
+                    rows = [r for r in OF_SECOND if re.fullmatch(r[0], name) and r[1](usual[at])]
+                    needed.update(rows)
+                    if not rows:
+                        wrong.append((name, number, usual[at], f"d{i}", a[at].item(), b[at].item()))
+    assert wrong == [] and compared > 100
+    assert [r for r in OF_SECOND if r not in needed] == []
+
+
 def test_boundaries__all_functions_of_elements_are_compared() -> None:
     """Those without a derivative, or of one that is not of the numbers alone, are named."""
     known = {*ONE, *TWO, *THREE, "div_floor", "prelu"}
@@ -129,4 +185,5 @@ def test_boundaries__all_functions_of_elements_are_compared() -> None:
 
 def test_boundaries__the_page_has_what_differs() -> None:
     page = _PAGE.read_text(encoding="utf-8")
-    assert [why for *_, why in [*DIFFERENCES, ("", "", _OVERFLOW)] if why not in page] == []
+    reasons = [why for *_, why in (*DIFFERENCES, *OF_SECOND)]
+    assert [why for why in (*reasons, _OVERFLOW, _NONE) if why not in page] == []

@@ -75,25 +75,32 @@ def _formula(
 
 def _log_of_sum(log_of: Callable[[Tensor], Tensor], exp: str) -> Callable[[Tensor, Tensor, str], Tensor]:
     def formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
-        apart = (numbered(input) != numbered(other)) | input.detach().isnan()
-        distance = _ops.where(apart, _ops.sub(input, other, contract), _number(0.0, input), contract)
-        part = log_of(getattr(_ops, exp)(_ops.neg(_ops.abs(distance))))
-        return _ops.add(_ops.maximum(input, other, contract), part, contract)  # type: ignore[no-any-return]
+        # maximum and -abs, but for their derivatives where x = y: of one side, so that the second ones are there.
+        less, same = numbered(input) < numbered(other), (input.detach() == other.detach()) & input.detach().isinf()
+        distance = _ops.where(same, _number(0.0, input), _ops.sub(input, other, contract), contract)
+        part = log_of(getattr(_ops, exp)(_ops.where(less, distance, _ops.neg(distance), contract)))
+        either = _ops.where(less, other, input, contract)
+        largest = _ops.where(same, _ops.maximum(input, other, contract), either, contract)
+        return _ops.add(largest, part, contract)  # type: ignore[no-any-return]
 
     return formula
 
 
+_OF_ONE_SIDE = "that of the formula, in which x is the maximum of equal numbers, and d its own size where it is 0"
+
 _logaddexp = _formula(
     "logaddexp(Tensor input, Tensor other, str contract) -> Tensor",
     _log_of_sum(lambda e: _ops.log1p(e), "exp"),
-    ("sub", "where", "abs", "neg", "exp", "log1p", "maximum", "add"),
+    ("sub", "where", "neg", "exp", "log1p", "maximum", "add"),
     "`maximum(x, y) + log1p(exp(-abs(d)))`, d = `x - y`, +0 where x = y",
+    backward=_OF_ONE_SIDE,
 )
 _logaddexp2 = _formula(
     "logaddexp2(Tensor input, Tensor other, str contract) -> Tensor",
     _log_of_sum(lambda e: _ops.div(_ops.log1p(e), _number(math.log(2), e), "v1"), "exp2"),
-    ("sub", "where", "abs", "neg", "exp2", "log1p", "div", "maximum", "add"),
+    ("sub", "where", "neg", "exp2", "log1p", "div", "maximum", "add"),
     "`maximum(x, y) + log1p(exp2(-abs(d))) / ln 2`, d = `x - y`, +0 where x = y",
+    backward=_OF_ONE_SIDE,
 )
 
 
@@ -109,7 +116,7 @@ def _xlogy_to_input(g: Tensor, input: Tensor, other: Tensor, contract: str) -> T
 
 
 def _xlogy_to_other(g: Tensor, input: Tensor, other: Tensor, contract: str) -> Tensor:
-    zero = (numbered(input) == 0) & ~other.detach().isnan()
+    zero = (numbered(input) == 0) & (numbered(other) == 0)
     slope = _ops.div(_ops.mul(g, input, contract), _ops.where(zero, _number(1.0, other), other, contract), contract)
     return _ops.where(zero, _number(0.0, slope), slope, contract)  # type: ignore[no-any-return]
 
@@ -120,7 +127,7 @@ _xlogy = _formula(
     ("where", "log", "mul"),
     "`x * log(y)`; +0 where x = 0 and y is a number",
     derivative={"input": _xlogy_to_input, "other": _xlogy_to_other},
-    backward="`xlogy(g, y)`, +0 where x = 0 and y <= 0; for other `(g * x) / y`, +0 where x = 0 and y is a number",
+    backward="`xlogy(g, y)`, +0 where x = 0 and y <= 0; for other `(g * x) / y`, +0 where x = y = 0",
 )
 
 

@@ -46,8 +46,10 @@ def _smooth_l1(input: Tensor, target: Tensor, beta: float, c: str) -> Tensor:
 
 def _bce_with_logits(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, c: str) -> Tensor:
     one, zero = number(1.0, input), number(0.0, input)
-    curve = _ops.log1p(_ops.exp(_ops.neg(_ops.abs(input))))
-    log_sigmoid = _ops.sub(_ops.minimum(input, zero, c), curve, c)
+    # abs and minimum, but for their derivatives at 0, 1 and 0: of the right side, so that the second one is there.
+    below_zero, opposite = _ops.sign(input.detach()) < 0, _ops.neg(input)
+    curve = _ops.log1p(_ops.exp(_ops.where(below_zero, input, opposite, c)))
+    log_sigmoid = _ops.sub(_ops.where(below_zero, input, zero, c), curve, c)
     if pos_weight is not None:
         factor = _ops.add(_ops.mul(_ops.sub(pos_weight, one, c), target, c), one, c)
         log_sigmoid = _ops.mul(factor, log_sigmoid, c)
@@ -97,7 +99,7 @@ _bce_op: Callable[..., Tensor] = element_loss(
     "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight, Tensor? pos_weight, str reduction, "
     "str contract) -> Tensor",
     _bce_with_logits,
-    "log1p exp neg abs sub minimum add mul",
+    "log1p exp neg where sign sub add mul",
     Dtypes(SINGLE),
     order="s = `minimum(x, 0) - log1p(exp(-abs(x)))`; with pos_weight p: s = `((p - 1) * y + 1) * s`; the loss is "
     "`(1 - y) * x - s`, with weight w `((1 - y) * x - s) * w`",
