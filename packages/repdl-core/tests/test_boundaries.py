@@ -15,11 +15,13 @@ import torch
 from boundary_calls import ONE, THREE, TWO, Call, calls, operands
 
 from repdl import ops
+from repdl.audit.kinds import TORCH
 from repdl.errors import DTypeError
 from repdl.registry import OPS
 
 Tensor = torch.Tensor
 Point = tuple[float, ...]
+_OF_TORCH = pytest.mark.skipif(not torch.__version__.startswith(f"{TORCH}."), reason=f"the page is of torch {TORCH}")
 _PAGE = Path(__file__).parents[3] / "docs/reference/covered.md"
 
 
@@ -123,6 +125,7 @@ def _differ(a: Tensor, b: Tensor, least: float = 2.0**-20) -> Tensor:
     return torch.where(ends, ~((a == b) | (a.isnan() & b.isnan())), apart)
 
 
+@_OF_TORCH
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_boundaries__derivatives_are_torchs(dtype: torch.dtype) -> None:
     largest, compared = torch.finfo(dtype).max / 4, 0
@@ -152,6 +155,7 @@ def test_boundaries__derivatives_are_torchs(dtype: torch.dtype) -> None:
         assert compared > 50_000
 
 
+@_OF_TORCH
 def test_boundaries__second_derivatives_are_torchs() -> None:
     """Where torch has them: at zeros, kinks and infinities, not near the ends of the range of numbers."""
     needed, wrong, compared = set(), [], 0
