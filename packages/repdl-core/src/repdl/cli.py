@@ -168,11 +168,13 @@ def print_report(backend: str, report: Report) -> None:
     print(f"{name}: {report.compared} cases under {under}, {len(report.wrong)} differ from the golden bits")
     if report.uncovered:
         print(f"  {report.uncovered} cases in dtypes without a kernel are left out")
+    if report.derivatives:
+        print(f"  derivatives of {report.derivatives} ops compared with differences, {len(report.no_slopes)} wrong")
     for line in report.missing:
         print(f"  not compared: {line}")
     for line in report.broken:
         print(f"  broken: {line}")
-    for line in report.wrong[:20]:
+    for line in (report.wrong + report.no_slopes)[:20]:
         print(f"  {line}")
     machine = f"{platform.machine()}, {shown(get_backend(backend).describe())}"
     numbers = f"{report.compared} | {len(report.wrong)} | {report.digest}"

@@ -26,6 +26,8 @@ from repdl.places import Within
 from repdl.replay import changed, checked, replayed, replayed_update
 from repdl.untraced import opaque
 
+IsSlope = bool | Callable[..., bool]
+
 
 @dataclass(frozen=True)
 class Op:
@@ -34,7 +36,9 @@ class Op:
     None for an op that changes its arguments or is constant, of which nobody asks a derivative.
     `formula` is what an op computes by the ops that it `calls`: a backend with those has it, and may have a kernel
     with the same bits besides.
-    `host` has the arguments whose values the host reads, on the CPU wherever the others are."""
+    `host` has the arguments whose values the host reads, on the CPU wherever the others are.
+    `fixed` are tensors without a derivative; `is_slope` says, of arguments, whether that of the others is the slope of
+    the op's values, or is a bool for all."""
 
     name: str
     family: str
@@ -48,6 +52,8 @@ class Op:
     formula: Callable[..., Any] | None = field(default=None, repr=False)
     calls: frozenset[str] = frozenset()
     host: frozenset[str] = frozenset()
+    fixed: frozenset[str] = frozenset()
+    is_slope: IsSlope = True
 
     @property
     def has_order(self) -> bool:
@@ -88,6 +94,8 @@ def define(
     updates: bool = False,
     host: Iterable[str] = (),
     constant: bool = False,
+    fixed: Iterable[str] = (),
+    is_slope: IsSlope = True,
     formula: Callable[..., Any] | None = None,
     calls: Iterable[str] = (),
     family: str | None = None,
@@ -115,6 +123,10 @@ def define(
             floating-point number is at most whether it is 0 (`repdl.replay.replayed_update`).
         host: tensors whose values the host reads before a kernel starts: they are on the CPU always.
         constant: the result depends on the values of no floating-point tensor, and requires no gradient.
+        fixed: tensors that a derivative takes as constants, as torch does the weights of classes.
+        is_slope: whether the derivative is the slope of the op's values, and can be compared with differences of them;
+            where that depends on the arguments, a function of them. It is not where arguments are taken as functions of
+            each other, such as the mean of `input` beside `input`, or where torch's is another on purpose.
         formula, calls: what a backend without a kernel of the op computes, as of `composite`. A kernel has its bits.
         family: the name of its files; by default the name of the op.
         namespace: the one in `torch.ops`, and the import package of its files (`repdl.families`).
@@ -192,7 +204,7 @@ def define(
     whole = None if formula is None else _of_any_storage(formula, storage)
     OPS[name] = Op(
         *(name, family or name, schema, check, fake, overload, distribution, storage, differentiable),
-        *(whole, frozenset(calls), host),
+        *(whole, frozenset(calls), host, frozenset(fixed), is_slope),
     )
     return _function(name, overload, replayed_update if updates else replayed if not mutable else None)
 
@@ -221,6 +233,8 @@ def composite(
     backward: Callable[..., Any] | None = None,
     autocast: autocasts.Lists | None = None,
     host: Iterable[str] = (),
+    fixed: Iterable[str] = (),
+    is_slope: IsSlope = True,
     family: str | None = None,
     namespace: str = "repdl",
     distribution: str = "repdl-core",
@@ -252,6 +266,8 @@ def composite(
             dtypes=dtypes,
             autocast=autocast,
             host=host,
+            fixed=fixed,
+            is_slope=is_slope,
             formula=formula,
             calls=calls,
             family=family,
@@ -275,7 +291,7 @@ def composite(
         library.impl(name, opaque(autocasts.kernel(overload, device, lower)), autocasts.KEYS[device])
     OPS[name] = Op(
         *(name, family or name, schema, check, run, overload, distribution, storage, True, run),
-        *(frozenset(calls), host),
+        *(frozenset(calls), host, frozenset(fixed), is_slope),
     )
     return _function(name, overload)
 

@@ -16,7 +16,7 @@ from repdl.ops._loss import REDUCTIONS
 from repdl.ops._number import constant
 from repdl.ops._pointwise import broadcast_shape
 from repdl.ops.elementwise import promoted
-from repdl.registry import composite
+from repdl.registry import IsSlope, composite
 from repdl.rows import ROWS, Row, Tried, item
 
 Tensor = torch.Tensor
@@ -49,13 +49,14 @@ def element_loss(
     tried: Sequence[tuple[Any, ...]] = ((),),
     operands: tuple[str, ...] = ("any", "any"),
     autocast: Lists = FLOAT32,
+    is_slope: IsSlope = True,
 ) -> Callable[..., Any]:
     """Register `name(Tensor input, Tensor target, ..., str reduction, str contract)`, reduced after the formula.
 
     All its tensors broadcast.
 
     Args:
-        schema, calls, dtypes, autocast: as of `registry.composite`.
+        schema, calls, dtypes, autocast, is_slope: as of `registry.composite`.
         order: the contract text: the formula, with x = input and y = target.
         tried: the values of the options that cases have, several times.
         operands: what the tensors of cases hold (`repdl.testing.generated.loss_cases`).
@@ -87,6 +88,7 @@ def element_loss(
         check=check_arguments,
         dtypes=dtypes,
         autocast=autocast,
+        is_slope=is_slope,
         family="losses",
     )
 

@@ -33,6 +33,7 @@ def pointwise(
     family: str,
     dtypes: Dtypes = EVERY,
     autocast: Lists | None = None,
+    is_slope: registry.IsSlope = True,
     same_shape: tuple[str, ...] = (),
     check_options: Callable[..., None] | None = None,
     check_values: Callable[..., None] | None = None,
@@ -48,10 +49,10 @@ def pointwise(
         schema: `name(Tensor input, ..., float option, ...) -> Tensor`. With several tensors it ends in
             `str contract`, the order in which the gradient of a broadcast operand is summed, unless
             `same_shape` says that the shapes must be equal.
-        derivative: operand -> its gradient; operands without one are not differentiable. A formula
+        derivative: operand -> its gradient; operands without one are `fixed`. A formula
             names what it takes: `g`, the gradient of the output, `y`, the output, operands and options.
             It calls registered ops, or moves data.
-        family, dtypes, autocast: as in `registry.define`.
+        family, dtypes, autocast, is_slope: as in `registry.define`.
         same_shape: of the op of a derivative: the operands, which do not broadcast, in the order in
             which their strides decide those of the output.
         check_options: raises for options, its arguments, that the op does not take.
@@ -128,6 +129,8 @@ def pointwise(
         autocast=autocast,
         formula=formula,
         calls=calls,
+        fixed=(names[i] for i in tensors if names[i] not in derivative),
+        is_slope=is_slope,
     )
 
 

@@ -71,6 +71,7 @@ _amax_backward: Callable[..., torch.Tensor] = registry.define(
     setup_context=_setup_backward,
     backward=_twice,
     dtypes=Dtypes(),
+    is_slope=False,
     family="max",
 )
 

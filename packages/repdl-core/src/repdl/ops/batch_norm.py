@@ -123,6 +123,7 @@ _batch_norm = registry.define(
     fake=_fake,
     setup_context=_setup_context,
     backward=_backward,
+    fixed=("running_mean", "running_var"),
     dtypes=Dtypes(
         outputs=("input", "", "", "running_mean", "running_var"),
         parameters=(("weight", "bias"), ("running_mean", "running_var")),
@@ -176,6 +177,7 @@ _batch_norm_backward = registry.define(
     dtypes=Dtypes(outputs=("grad", "weight", "weight"), statistics=("mean", "invstd"), parameters=(("weight",),)),
     setup_context=_setup_backward,
     backward=_twice,
+    is_slope=False,
     family="batch_norm",
 )
 

@@ -71,6 +71,7 @@ _cross_entropy = registry.define(
     setup_context=_setup_context,
     backward=_backward,
     autocast=FLOAT32,
+    fixed=("weight",),
     dtypes=Dtypes(SINGLE, outputs=("input", "", "", ""), parameters=(("weight",),), integers=("target",)),
 )
 
@@ -143,6 +144,7 @@ _cross_entropy_backward = registry.define(
     setup_context=_setup_backward,
     backward=_twice,
     dtypes=Dtypes(SINGLE, statistics=("total_weight", "max", "sum"), parameters=(("weight",),), integers=("target",)),
+    is_slope=False,
     family="cross_entropy",
 )
 
@@ -206,6 +208,7 @@ _cross_entropy_of_probabilities = registry.composite(
     _of_probabilities,
     calls=("log_softmax", "mul", "add", "sub", "neg", "sum", "div"),
     check=_check_probabilities,
+    fixed=("weight",),
     dtypes=Dtypes(SINGLE),
     autocast=FLOAT32,
     family="cross_entropy",
@@ -250,6 +253,7 @@ _cross_entropy_smoothed = registry.composite(
     check=lambda input, target, weight, reduction, *_: check_class_loss(
         "cross_entropy", input, target, weight, reduction
     ),
+    fixed=("weight",),
     dtypes=Dtypes(SINGLE, parameters=(("weight",),), integers=("target",)),
     autocast=FLOAT32,
     family="cross_entropy",

@@ -122,6 +122,7 @@ registry.define(
     dtypes=Dtypes(outputs=("grad", "weight", "weight"), statistics=("mean", "rstd"), parameters=(("weight",),)),
     setup_context=setup_affine_backward,
     backward=_twice,
+    is_slope=False,
     family="group_norm",
 )
 

@@ -102,6 +102,7 @@ _embedding = registry.define(
     fake=lambda weight, index, padding, by_freq, contract: weight.new_empty((*index.shape, weight.shape[1])),
     setup_context=_setup_context,
     backward=_backward,
+    is_slope=lambda weight, index, padding, by_freq, contract: padding < 0 and not by_freq,
     dtypes=Dtypes(integers=("index",), moves=True),
     family="index_sum",
 )

@@ -86,6 +86,7 @@ _nll_variance: Callable[..., Tensor] = pointwise(
     "nll_variance(Tensor var, float least) -> Tensor",
     {"var": lambda g: g},
     family="losses",
+    is_slope=lambda var, least: bool((var >= least).all()),
     check_values=_check_variance,
     order="least if var < least, else var; var is not below 0",
     backward="g, for a variance below least too",
@@ -149,6 +150,7 @@ _gaussian_op: Callable[..., Tensor] = element_loss(
     order="v = `nll_variance(var, eps)`; `0.5 * (log(v) + square(x - y) / v)`; with full plus log(2 pi) / 2",
     tried=[(False, 1e-6), (True, 0.25)],
     operands=("any", "any", "variance"),
+    is_slope=lambda input, target, var, full, eps, *_: bool((var >= eps).all()),
     autocast=FLOAT32_ON_CUDA,
 )
 

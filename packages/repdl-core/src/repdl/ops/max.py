@@ -72,6 +72,7 @@ _max_backward: Callable[..., torch.Tensor] = registry.define(
     setup_context=_setup_max_backward,
     backward=_max_twice,
     dtypes=Dtypes(),
+    is_slope=False,
     family="max",
 )
 

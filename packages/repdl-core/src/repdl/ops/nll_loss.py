@@ -55,6 +55,7 @@ _nll_loss = registry.define(
     setup_context=_setup_context,
     backward=_backward,
     autocast=FLOAT32,
+    fixed=("weight",),
     dtypes=Dtypes(outputs=("input", ""), parameters=(("weight",),), integers=("target",)),
 )
 
@@ -120,6 +121,8 @@ _nll_loss_backward = registry.define(
     fake=_fake_backward,
     setup_context=_setup_backward,
     backward=_twice,
+    fixed=("weight", "total_weight"),
+    is_slope=lambda grad, target, weight, total_weight, classes, reduction, *_: reduction != "mean",
     dtypes=Dtypes(statistics=("total_weight",), parameters=(("weight",),), integers=("target",)),
     family="nll_loss",
 )

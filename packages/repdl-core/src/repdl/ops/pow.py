@@ -48,6 +48,8 @@ _pow: Callable[..., torch.Tensor] = registry.define(
     fake=lambda input, exponent: layout.empty_pointwise(input),
     setup_context=_setup_context,
     backward=_backward,
+    # Of infinite exponents it is NaN, as torch's.
+    is_slope=lambda input, exponent: isfinite(rounded(float(exponent), torch.float32)),
 )
 
 

@@ -95,6 +95,7 @@ _rms_norm_backward = registry.define(
     dtypes=Dtypes(outputs=("grad", "weight"), statistics=("rstd",), parameters=(("weight",),)),
     setup_context=_setup_backward,
     backward=_twice,
+    is_slope=False,
     family="rms_norm",
 )
 

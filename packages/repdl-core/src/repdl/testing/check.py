@@ -11,6 +11,7 @@ from repdl.backend import get_backend
 from repdl.families import Family
 from repdl.registry import OPS, implementations
 from repdl.testing.cases import Case, with_derived, written
+from repdl.testing.derivatives import has_slope, wrong_derivatives
 from repdl.testing.run import CONTRACTS, covers, digests
 
 Progress = Callable[[Sequence[Case], str], Iterable[Case]]
@@ -27,6 +28,8 @@ class Report:
         wrong: a line for each digest that differs, and each case that raised.
         missing: a line for each op or family that could not be compared: no cases, no golden bits.
         broken: a line for each family whose files raised; nothing of it was compared.
+        derivatives: the number of ops of other projects whose derivatives were compared with differences.
+        no_slopes: a line for each derivative that differs, or could not be compared.
         digest: SHA-256 over the digests of all compared cases.
     """
 
@@ -36,11 +39,13 @@ class Report:
     wrong: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
+    derivatives: int = 0
+    no_slopes: list[str] = field(default_factory=list)
     digest: str = ""
 
     @property
     def failed(self) -> bool:
-        return bool(self.wrong or self.broken)
+        return bool(self.wrong or self.broken or self.no_slopes)
 
 
 def check_backend(
@@ -54,10 +59,10 @@ def check_backend(
             by_distribution.setdefault(family.distribution, []).append(family)
     for distribution, chosen in by_distribution.items():
         report = Report(distribution)
-        todo: list[Case] = []
-        for family in chosen:
-            todo += _first(_comparable(family, ops, report), most)
-        _compare(name, todo, report, progress)
+        known = [case for family in chosen for case in _comparable(family, ops, report)]
+        _compare(name, _first(known, most), report, progress)
+        if distribution != "repdl-core":  # the derivatives of RepDL's own ops depend on no machine
+            _compare_derivatives(known, report)
         yield report
 
 
@@ -85,6 +90,15 @@ def _first(known: Sequence[Case], most: int | None) -> list[Case]:
         if most is None or seen[case.op] <= most:
             chosen.append(case)
     return chosen
+
+
+def _compare_derivatives(known: Sequence[Case], report: Report) -> None:
+    for op in dict.fromkeys(case.op for case in known):
+        if has_slope(op):
+            report.derivatives += 1
+            report.no_slopes += map(str, wrong_derivatives(op, known))
+        elif OPS[op].differentiable:
+            report.missing.append(f"{op}: its derivative, which is declared to be no slope")
 
 
 def _compare(backend: str, todo: Sequence[Case], report: Report, progress: Progress) -> None:

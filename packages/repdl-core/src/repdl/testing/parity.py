@@ -17,6 +17,7 @@ from repdl.families import family_of
 from repdl.registry import OPS, implementations
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits, hex_digest
+from repdl.testing.derivatives import wrong_derivatives
 from repdl.testing.dtypes import NAMES
 from repdl.testing.run import CONTRACTS, ODD_CONTRACTS, covers, run_on
 
@@ -30,7 +31,8 @@ def check_settings(case: Case, backend: str, contract: str, settings: Sequence[S
 
 
 class ParityTests:
-    """The reference's bits under v1 in every setting and under other contracts; the recorded bits.
+    """The reference's bits under v1 in every setting and under other contracts; the recorded bits; and that derivatives
+    are the slopes of the values, of the ops of other projects: those of RepDL's own don't depend on a backend.
 
     One test for the cases of an op in a dtype, and for each of them the reference runs once a contract. The
     cases are those of every op that the backend implements, other projects' ops included; the recorded
@@ -67,6 +69,8 @@ class ParityTests:
                     found += self._wrong(case)
                 except Exception as error:
                     found.append(_raised(f"{case} on reference", error))
+        if of_op and of_op[0].derived is None and OPS[of_op[0].op].distribution != "repdl-core":
+            found += wrong_derivatives(of_op[0].op, of_op)
         _raise(found)
 
     def _wrong(self, case: Case) -> list[AssertionError]:
