@@ -50,6 +50,23 @@ def test_check__some_cases_of_each_op(capsys: pytest.CaptureFixture[str]) -> Non
         unregister_backend("small")
 
 
+def test_check__what_is_named_and_not_compared_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    ops = {name: REFERENCE[name] for name in ("exp", "cast", "max")}
+    register_backend(Backend("small", "cpu", ops))
+    try:
+        assert main(["check", "small", "--family", "exp", "--family", "max"]) == 0
+        text = capsys.readouterr().out
+        assert "not implemented: " in text and "max_backward" in text and "nothing" not in text
+        assert main(["check", "small", "--family", "exp", "--family", "matmul", "--family", "sum"]) == 1
+        text = capsys.readouterr().out
+        assert "small: nothing to compare of matmul\n" in text and "small: nothing to compare of sum\n" in text
+        assert "of elementwise" not in text and ", matmul, sum" in text
+        assert main(["check", "small", "reference", "--family", "matmul", "--cases", "1"]) == 1
+        assert "small: nothing to compare of matmul\nreference: 1 cases" in capsys.readouterr().out
+    finally:
+        unregister_backend("small")
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

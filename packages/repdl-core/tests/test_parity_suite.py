@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
+from unittest import SkipTest
 
 import pytest
 import torch
@@ -27,6 +28,14 @@ def setting(name: str) -> Iterator[str]:
     before, now = now, name
     yield name
     now = before
+
+
+class Metafunc:
+    """What pytest gives to `pytest_generate_tests`."""
+
+    def parametrize(self, name: str, values: Iterable[list[Case] | Exception], ids: Iterable[str]) -> None:
+        assert name == "of_op"
+        self.groups = dict(zip(ids, values, strict=True))
 
 
 class Suite(ParityTests):
@@ -108,11 +117,6 @@ def test_parity_suite__a_case_that_raises_is_named(calls: list[str]) -> None:
 
 
 def test_parity_suite__collects_what_the_backend_has(calls: list[str]) -> None:
-    class Metafunc:
-        def parametrize(self, name: str, values: Iterable[list[Case]], ids: Iterable[str]) -> None:
-            assert name == "of_op"
-            self.groups = dict(zip(ids, values, strict=True))
-
     metafunc = Metafunc()
     Suite().pytest_generate_tests(metafunc)
     known = [case for case in cases("sum") if case.op == "sum" and case.derived is not torch.float64]
@@ -122,3 +126,27 @@ def test_parity_suite__collects_what_the_backend_has(calls: list[str]) -> None:
     assert {"sum__written", "sum__bf16", "sum__f16"} <= metafunc.groups.keys(), "no kernel for float64 is claimed"
     for name, group in metafunc.groups.items():
         assert {case.op for case in group} == {name.partition("__")[0]}
+
+
+def test_parity_suite__names_what_it_does_not_compare(calls: list[str]) -> None:
+    """An op, or a dtype, that the backend lacks is skipped; a family of which nothing is compared fails."""
+
+    class Named(Suite):
+        families = ["sum", "matmul", "max", "nosuch"]
+
+    get_backend("mistaken").ops["max"] = get_backend("reference").ops["max"]
+    metafunc = Metafunc()
+    Named().pytest_generate_tests(metafunc)
+    groups = metafunc.groups
+    assert {name for name, group in groups.items() if not isinstance(group, Exception)} == {
+        "sum__written", "sum__bf16", "sum__f16", "max__written", "max__bf16", "max__f16",
+    }  # fmt: skip
+    expected = {
+        "sum__f64": (SkipTest, "sum__f64: mistaken has no kernel in this dtype"),
+        "max_backward": (SkipTest, "max_backward: not implemented by mistaken"),
+        "matmul": (AssertionError, "matmul: nothing to compare on mistaken: matmul: not implemented by mistaken"),
+        "nosuch": (AssertionError, "nosuch: no family of ops of that name; `repdl ops` lists the ops"),
+    }
+    for name, (kind, text) in expected.items():
+        with pytest.raises(kind, match=f"^{text}$"):
+            Named().test_parity__op(groups[name])

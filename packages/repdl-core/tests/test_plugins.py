@@ -171,9 +171,9 @@ def test_check__what_is_wrong_or_missing_is_a_line(site: Site, printed: dict[str
     assert f"twofold__one v1: digest {bits['twofold__one']['sequential']}, recorded {'0' * 64}" in text
     assert "twofold__special sequential: digest" in text and "recorded None" in text
     assert "twofold__bad v1: ZeroDivisionError: division by zero" in text
-    assert "reference: nothing to compare\nstatus 1" in text
+    assert "reference: nothing to compare of lonely\nstatus 1" in text
     assert "theirs, lone-dist: 0 cases" in text and "  not compared: lonely: no golden bits" in text
-    assert "theirs: nothing to compare\nstatus 1" in text
+    assert "theirs: nothing to compare of lonely\nstatus 1" in text
     assert text.endswith("lonely: lonely not implemented by reference, whose bits are the golden ones\nstatus 1\n")
 
 

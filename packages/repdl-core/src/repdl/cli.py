@@ -126,8 +126,8 @@ def contract(op: str) -> int:
 
 
 def check(chosen: Sequence[str], only: Sequence[str] = (), most: int | None = None) -> int:
-    """Compare each backend with the golden bits; 1 if a bit differs, or a backend or plug-in is broken,
-    or there was nothing to compare.
+    """Compare each backend with the golden bits; 1 if a bit or a derivative differs, or a backend or plug-in is broken,
+    or there was nothing to compare, of all or of what is named: a family on a backend, or on any if none is named.
 
     The last line of RepDL's own ops on a backend is a row of docs/parity.md; its digest is
     over those of all cases. Other projects' ops have a row of their own.
@@ -140,8 +140,8 @@ def check(chosen: Sequence[str], only: Sequence[str] = (), most: int | None = No
         # To stderr, and only if that is a terminal (disable=None).
         return tqdm(cases, what, unit="case", leave=False, disable=None)
 
-    failed, compared = broken_plugins(), 0
-    known = families()
+    failed, known = broken_plugins(), families()
+    compared: dict[str, set[str]] = {}
     for name in chosen or sorted(backends()):
         try:
             get_backend(name)
@@ -149,17 +149,20 @@ def check(chosen: Sequence[str], only: Sequence[str] = (), most: int | None = No
             print(f"{name}: {error}")
             failed += 1
             continue
-        before = compared
+        compared[name] = set()
         for report in check_backend(name, [known[f] for f in only] if only else known.values(), progress, most):
-            print_report(name, report)
+            print_report(name, report, bool(only))
             failed += report.failed
-            compared += report.compared
-        if compared == before:
-            print(f"{name}: nothing to compare")
-    return 1 if failed or not compared else 0
+            compared[name] |= report.families
+        nothing = [f" of {family}" for family in dict.fromkeys(only) if family not in compared[name]]
+        for of_family in nothing if only else [""] * (not compared[name]):
+            print(f"{name}: nothing to compare{of_family}")
+            failed += bool(chosen)
+    somewhere = set().union(*compared.values())
+    return 1 if failed or not somewhere or not somewhere.issuperset(only) else 0
 
 
-def print_report(backend: str, report: Report) -> None:
+def print_report(backend: str, report: Report, is_named: bool) -> None:
     """What differs and what is missing, and the row for a table."""
     from repdl.testing.run import CONTRACTS
 
@@ -170,6 +173,9 @@ def print_report(backend: str, report: Report) -> None:
         print(f"  {report.uncovered} cases in dtypes without a kernel are left out")
     if report.derivatives:
         print(f"  derivatives of {report.derivatives} ops compared with differences, {len(report.no_slopes)} wrong")
+    if report.lacking:
+        listed = ", ".join(report.lacking) if is_named else f"{len(report.lacking)} ops, which `repdl ops` lists"
+        print(f"  not implemented: {listed}")
     for line in report.missing:
         print(f"  not compared: {line}")
     for line in report.broken:
@@ -234,7 +240,8 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("op", metavar="OP", help="an op, a function of repdl.ops or a family, for example mm")
     one = command(
         "check", "compare this machine's bits with the golden ones",
-        "Every case of every op runs on each backend; exits with 1 if a bit differs or something is broken. "
+        "Every case of every op runs on each backend; other projects' derivatives are compared with differences. "
+        "Exits with 1 if one differs, something is broken, or what is named has nothing to compare. "
         "The last line of a backend is a row for docs/parity.md.",
     )  # fmt: skip
     one.add_argument("backend", metavar="BACKEND", nargs="*", help="for example cpu; default: every installed one")

@@ -23,6 +23,8 @@ class Report:
     """What came out for the ops of one distribution on one backend.
 
     Args:
+        families: those of which cases were compared.
+        lacking: the ops of the families that the backend does not implement.
         compared: the number of cases whose digests were compared with recorded ones.
         uncovered: the number of those in dtypes that the backend has no kernel for.
         wrong: a line for each digest that differs, and each case that raised.
@@ -34,6 +36,8 @@ class Report:
     """
 
     distribution: str
+    families: set[str] = field(default_factory=set)
+    lacking: list[str] = field(default_factory=list)
     compared: int = 0
     uncovered: int = 0
     wrong: list[str] = field(default_factory=list)
@@ -55,10 +59,14 @@ def check_backend(
     ops = implementations(get_backend(name)).keys()
     by_distribution: dict[str, list[Family]] = {}
     for family in families:
-        if any(op.name in ops for op in OPS.values() if op.family == family.name):
-            by_distribution.setdefault(family.distribution, []).append(family)
-    for distribution, chosen in by_distribution.items():
-        report = Report(distribution)
+        by_distribution.setdefault(family.distribution, []).append(family)
+    for distribution, given in by_distribution.items():
+        of_families = [op for family in given for op in OPS.values() if op.family == family.name]
+        lacking = [op.name for op in of_families if op.name not in ops]
+        if len(lacking) == len(of_families):
+            continue
+        report = Report(distribution, lacking=lacking)
+        chosen = [family for family in given if any(op.family == family.name and op.name in ops for op in of_families)]
         known = [case for family in chosen for case in _comparable(family, ops, report)]
         _compare(name, _first(known, most), report, progress)
         if distribution != "repdl-core":  # the derivatives of RepDL's own ops depend on no machine
@@ -108,6 +116,7 @@ def _compare(backend: str, todo: Sequence[Case], report: Report, progress: Progr
             report.uncovered += 1
             continue
         report.compared += 1
+        report.families.add(OPS[case.op].family)
         for contract in CONTRACTS:
             try:
                 actual, recorded = digests(case, backend, contract)

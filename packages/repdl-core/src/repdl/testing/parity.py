@@ -8,12 +8,13 @@ A test module subclasses `ParityTests`, and pytest collects that class:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar
+from unittest import SkipTest
 
 from repdl.backend import get_backend
-from repdl.families import family_of
+from repdl.families import families, family_of
 from repdl.registry import OPS, implementations
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits, hex_digest
@@ -41,7 +42,7 @@ class ParityTests:
 
     backend: ClassVar[str]
     families: ClassVar[Sequence[str]] = ()
-    """Only these families of ops; none: all."""
+    """Only these families of ops, each of which must have something to compare; none: all."""
     settings: ClassVar[Sequence[Setting]] = (nullcontext,)
     """Those that each case runs in under v1."""
     for_contracts: ClassVar[Sequence[Setting]] = (nullcontext,)
@@ -50,18 +51,17 @@ class ParityTests:
     """Cases that take long, and run in the first setting only."""
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
-        """The parameter `of_op`: the cases of an op as they are written, or as they are made of those in a dtype."""
-        known = [case for family in self.families for case in cases(family)] if self.families else cases()
-        ops = implementations(get_backend(self.backend))
-        groups: dict[str, list[Case]] = {}
-        for case in known:
-            if case.op in ops:
-                dtype = "written" if case.derived is None else NAMES[case.derived]
-                groups.setdefault(f"{case.op}__{dtype}", []).append(case)
-        chosen = {name: group for name, group in groups.items() if any(covers(case, self.backend) for case in group)}
-        metafunc.parametrize("of_op", chosen.values(), ids=chosen.keys())
+        """The parameter `of_op`: the cases of an op as they are written, or as they are made of those in a dtype.
 
-    def test_parity__op(self, of_op: Sequence[Case]) -> None:
+        Of families that are named, what can't be compared is there, too: an op or a dtype that the backend lacks is
+        skipped, and a family of which nothing can be compared fails.
+        """
+        found = _groups(self.backend, self.families)
+        metafunc.parametrize("of_op", found.values(), ids=found.keys())
+
+    def test_parity__op(self, of_op: Sequence[Case] | Exception) -> None:
+        if isinstance(of_op, Exception):
+            raise of_op
         found: list[AssertionError] = []
         for case in of_op:
             if covers(case, self.backend):
@@ -90,6 +90,54 @@ class ParityTests:
             if digests != recorded:
                 found.append(AssertionError(f"{case} on reference: digests {digests}, recorded {recorded}"))
         return found
+
+
+Group = Sequence[Case] | Exception
+"""Cases, or what is to be raised where there are none."""
+
+
+def _groups(backend: str, named: Sequence[str]) -> dict[str, Group]:
+    """What a suite runs, by the names of its tests."""
+    if not named:
+        groups = _groups_of(cases(), backend, [op for op in implementations(get_backend(backend)) if op in OPS])
+        found = {name: group for name, group in groups.items() if not isinstance(group, _NoKernel)}
+        return found or {backend: AssertionError(f"{backend}: nothing to compare: it has no op with cases")}
+    found = {}
+    for family in named:
+        if family not in families():
+            found[family] = AssertionError(f"{family}: no family of ops of that name; `repdl ops` lists the ops")
+            continue
+        groups = _groups_of(cases(family), backend, [op.name for op in OPS.values() if op.family == family])
+        if all(isinstance(group, Exception) for group in groups.values()):
+            reasons = "; ".join(map(str, groups.values()))
+            groups = {family: AssertionError(f"{family}: nothing to compare on {backend}: {reasons}")}
+        found |= groups
+    return found
+
+
+class _NoKernel(SkipTest):
+    """A backend has no kernel of an op, or none in a dtype."""
+
+
+def _groups_of(known: Iterable[Case], backend: str, ops: Sequence[str]) -> dict[str, Group]:
+    """The cases of ops, apart for those that are written and those made of them in each dtype."""
+    implemented = implementations(get_backend(backend))
+    by_op: dict[str, dict[str, list[Case]]] = {op: {} for op in ops}
+    for case in known:
+        if case.op in by_op:
+            dtype = "written" if case.derived is None else NAMES[case.derived]
+            by_op[case.op].setdefault(f"{case.op}__{dtype}", []).append(case)
+    found: dict[str, Group] = {}
+    for op, groups in by_op.items():
+        if op not in implemented:
+            found[op] = _NoKernel(f"{op}: not implemented by {backend}")
+        elif not groups:
+            found[op] = SkipTest(f"{op}: no cases")
+        else:
+            for name, group in groups.items():
+                covered = any(covers(case, backend) for case in group)
+                found[name] = group if covered else _NoKernel(f"{name}: {backend} has no kernel in this dtype")
+    return found
 
 
 def _differences(
