@@ -184,3 +184,65 @@ def test_parity__of_other_projects(site: Site, printed: dict[str, str]) -> None:
     assert "test_parity__op[twofold__f64] PASSED" in text
     assert text.count("test_parity__op[twofold") == 2
     assert "BrokenPluginWarning: odd-dist: the cases of paired failed to load: ModuleNotFoundError" in text
+
+
+SPECTRAL = """
+import torch
+from repdl.backend import Backend
+
+def op(x):
+    return _inner(x)
+
+def _inner(x):
+    return torch.fft.rfft(x).real
+
+def hidden():
+    return op(torch.ones(4))
+
+backend = Backend("theirs", "cpu", {}, priority=-300)
+"""
+PROGRAM = """
+import torch, repdl, kernels, spectral
+
+def shown(call, *args):
+    try:
+        call(*args)
+    except repdl.errors.UnsupportedError as error:
+        print(error)
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return spectral.op(x)  # the line of the model
+
+def eager(x):
+    return spectral.op(x)  # the line of the program
+
+def of_backend(x):
+    return kernels.op(x)  # the line of the other
+
+compiled = torch.compile(eager, backend="repdl")
+shown(repdl.from_torch_module(Model()), torch.ones(4))
+shown(compiled, torch.ones(4))
+with repdl.enabled():
+    shown(eager, torch.ones(4))
+    shown(of_backend, torch.ones(4))
+    shown(spectral.hidden)
+"""
+
+
+def test_place__is_the_callers(tmp_path: Path) -> None:
+    """A refusal inside a package that brings ops, or a backend, names the line that calls the package."""
+    site = Site(tmp_path)
+    site.add("spectral", SPECTRAL)
+    site.write("kernels/__init__.py", SPECTRAL)
+    site.write("kernels_dist-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: kernels-dist\nVersion: 1\n")
+    site.write("kernels_dist-1.dist-info/entry_points.txt", "[repdl.backends]\ntheir_kernels = kernels:backend\n")
+    site.write("program.py", PROGRAM)
+    status, text = site.python("program.py")
+    assert status == 0, text
+    lines = [line for line in text.splitlines() if "fft" in line]
+    of_program = "return spectral.op(x)  # the line of the program"
+    called = ["# the line of the model", of_program, of_program, "# the line of the other", "call(*args)"]
+    assert len(lines) == len(called), text
+    for line, words in zip(lines, called):
+        assert words in line and "program.py:" in line, line

@@ -1,8 +1,8 @@
 """Where in the user's program an op is called: the module, and the line of its source.
 
 Both are read off the frames of Python: the innermost call of a module, and the innermost line that is neither torch's
-nor RepDL's. In a backward pass there are none, as autograd calls the ops; there the place is that of the forward op
-whose derivative it is, found by the number that autograd gave to both.
+nor RepDL's, nor of a package that brings ops or backends. In a backward pass there are none, as autograd calls the ops;
+there the place is that of the forward op whose derivative it is, found by the number that autograd gave to both.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from types import FrameType
 from typing import Any
 
 import torch
+
+from repdl.plugins import packages
 
 _LIBRARIES = frozenset({"torch", "functorch", "repdl", "repdl_cpu", "repdl_cuda", "contextlib"})
 _GENERATED = str(Path(torch.__file__).parent)
@@ -126,8 +128,9 @@ def is_engine(frame: FrameType) -> bool:
 
 
 def is_library(frame: FrameType) -> bool:
-    """Whether a frame is of torch or RepDL, and not of the user's program."""
-    return _library(frame) in _LIBRARIES or frame.f_code.co_filename.startswith(_GENERATED)
+    """Whether a frame is of torch, RepDL or a package that brings ops or backends, and not of the user's program."""
+    library = _library(frame)
+    return library in _LIBRARIES or library in packages() or frame.f_code.co_filename.startswith(_GENERATED)
 
 
 def _library(frame: FrameType) -> str:

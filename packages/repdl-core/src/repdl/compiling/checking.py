@@ -20,6 +20,7 @@ from repdl.audit.remedy import remedy
 from repdl.audit.report import Row
 from repdl.errors import UnsupportedError
 from repdl.overrides.kernels import is_computed
+from repdl.plugins import folders
 
 _FRAME = re.compile(r'File "(.*)", line (\d+), in (\S+)')
 _LIBRARIES = tuple(str(folder) + os.sep for folder in (Path(str(torch.__file__)).parent, Path(__file__).parents[1]))
@@ -101,7 +102,7 @@ def _place(node: Node) -> Place:
     """Where the program calls it, as `repdl.audit.place.here` says of what is not compiled."""
     file, line, called = "", 0, ""
     for name, number, function in reversed(_FRAME.findall(str(node.meta.get("stack_trace") or ""))):
-        if not name.startswith(_LIBRARIES):
+        if not name.startswith((*_LIBRARIES, *folders())):
             file, line = name, int(number)
             break
         called = function if name.endswith(_FUNCTIONS) else called
