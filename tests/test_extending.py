@@ -65,7 +65,13 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         shutil.rmtree(folder)
 
 
-RENAMED = {"my_ops": "other_ops", "my-ops": "other-ops", "sum_squares": "squares_sum", "mine": "theirs"}
+RENAMED = {
+    "my_ops": "other_ops",
+    "my-ops": "other-ops",
+    "sum_squares": "squares_sum",
+    "mean_square": "square_mean",
+    "mine": "theirs",
+}
 """A second project of the page."""
 BOTH = """
 import torch, repdl
@@ -121,6 +127,7 @@ with repdl.use_backend("mine"):
             print(repdl.ops.mm(ones.to(dtype), ones.to(dtype)).sum().item())
         except repdl.RepDLError as error:
             print(type(error).__name__)
+print(repdl.ops.mean_square(x).item(), repdl.ops.mean_square(x.detach().bfloat16()).dtype)
 print(families()["sum_squares"].text().splitlines()[0])
 """
 
@@ -131,6 +138,8 @@ def test_extending__ops(printed: dict[str, str]) -> None:
     listed = dict(zip(["op", "text", "cases", "from", *header[5:]], row))
     assert listed["text"] == "sum_squares" and listed["cases"] == "6" and listed["from"] == "my-ops"
     assert (listed["cpu"], listed["mine"], listed["reference"]) == ("yes", "-", "yes")
+    (row,) = [row for row in rows if row[0] == "mean_square"]
+    assert row[1:4] == ["sum_squares", "4", "my-ops"]
     (row,) = [row for row in rows if row[0] == "matmul"]
     assert row[header.index("mine") - 1] == "yes"
 
@@ -140,13 +149,14 @@ def test_extending__check(printed: dict[str, str]) -> None:
     match = re.match(r"mine: (\d+) cases under v1 and sequential, 0 differ", printed["repdl check mine"])
     assert match is not None and int(match[1]) > 60, printed["repdl check mine"]
     text = printed["repdl check cpu --family sum_squares"]
-    assert text.startswith("cpu, my-ops: 6 cases under v1 and sequential, 0 differ"), text
+    assert text.startswith("cpu, my-ops: 10 cases under v1 and sequential, 0 differ"), text
+    assert "  derivatives of 2 ops compared with differences, 0 wrong\n" in text
 
 
 def test_extending__parity(printed: dict[str, str]) -> None:
     text = printed["pytest tests"]
-    for dtype in ("written", "bf16", "f16"):
-        assert f"TestSumSquares::test_parity__op[sum_squares__{dtype}] PASSED" in text
+    for name in (f"{op}__{dtype}" for op in ("sum_squares", "mean_square") for dtype in ("written", "bf16", "f16")):
+        assert f"TestSumSquares::test_parity__op[{name}] PASSED" in text
     assert "TestMine::test_parity__op[matmul__bf16] PASSED" in text and "matmul__f64" not in text
     assert "FAILED" not in text and "SKIPPED" not in text
 
@@ -157,7 +167,7 @@ def test_extending__use(printed: dict[str, str]) -> None:
     assert lines[1] == lines[2] == "[3584, 3584, 3584, 3584] [3584]"  # subnormal, with and without flush-to-zero
     assert lines[3:6] == ["torch.float32", "torch.float64", "torch.bfloat16"]
     assert lines[6:9] == ["8.0", "8.0", "DTypeError"]
-    assert lines[9] == "# sum_squares"
+    assert lines[9:] == ["4.666666507720947 torch.bfloat16", "# sum_squares"]
 
 
 def test_extending__two_plug_ins(printed: dict[str, str]) -> None:

@@ -14,6 +14,7 @@ import torch
 from repdl.backend import Backend, get_backend, register_backend, unregister_backend
 from repdl.registry import OPS
 from repdl.testing import CONTRACTS, ODD_CONTRACTS, Case, cases, uniform
+from repdl.testing.environment import DIRECTIONS, can_flush
 from repdl.testing.parity import ParityTests, check_settings
 
 CASE = next(case for case in cases("sum") if case.name == "row_65")
@@ -150,3 +151,24 @@ def test_parity_suite__names_what_it_does_not_compare(calls: list[str]) -> None:
     for name, (kind, text) in expected.items():
         with pytest.raises(kind, match=f"^{text}$"):
             Named().test_parity__op(groups[name])
+
+
+@pytest.mark.skipif(not (DIRECTIONS and can_flush()), reason="this processor's environments are not written down here")
+def test_parity_suite__runs_in_every_environment() -> None:
+    """By default: a kernel that computes as the caller has set the processor is wrong in each but the first."""
+
+    class Bare(ParityTests):
+        __test__ = False
+        backend = "bare"
+
+    values = torch.cat([uniform(1, 30), torch.tensor([1.5 * 2.0**-126])])
+    case = Case("mul", "rounded", lambda: (values, torch.cat([uniform(2, 30), torch.tensor([0.5])])))
+    register_backend(Backend("bare", "cpu", {"mul": lambda a, b, contract: a * b}, priority=-1000))
+    try:
+        with pytest.raises(AssertionError) as caught:
+            Bare().test_parity__op([case])
+    finally:
+        unregister_backend("bare")
+    lines = [line for line in str(caught.value).splitlines() if " on bare, " in line]
+    wrong = [line.partition(" on bare, ")[2].partition(" output")[0] for line in lines]
+    assert wrong == ["with flush-to-zero", *(f"rounding {direction}" for direction in DIRECTIONS)]

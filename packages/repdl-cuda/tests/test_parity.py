@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import pytest
@@ -34,6 +34,7 @@ if "cuda" in BACKENDS and not BACKENDS["cuda"]:
 
     class TestCuda(ParityTests):
         backend = "cuda"
+        settings = (nullcontext,)  # those of a CPU don't reach kernels
 
 
 if "cuda-emulated" in BACKENDS:

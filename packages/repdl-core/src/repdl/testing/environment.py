@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import platform
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 import torch
 
@@ -42,3 +43,22 @@ def rounding(direction: str) -> Iterator[ctypes.CDLL]:
         yield libm
     finally:
         libm.fesetround(before)
+
+
+@contextmanager
+def _flushing() -> Iterator[str]:
+    with flush_denormal():
+        yield "with flush-to-zero"
+
+
+@contextmanager
+def _rounding(direction: str) -> Iterator[str]:
+    with rounding(direction):
+        yield f"rounding {direction}"
+
+
+ENVIRONMENTS: Sequence[Callable[[], AbstractContextManager[str | None]]] = (
+    *(nullcontext, _flushing),
+    *(partial(_rounding, direction) for direction in DIRECTIONS),
+)
+"""The one that a thread begins with, and the others, as settings of the parity suite."""

@@ -47,4 +47,12 @@ class IeeeScope {
   IeeeScope& operator=(const IeeeScope&) = delete;
 };
 
+// body() in this environment, behind such a call.
+template <class Body>
+void in_ieee_scope(const Body& body) {
+  void (*volatile call)(const Body&) = [](const Body& hidden) { hidden(); };
+  const IeeeScope ieee;
+  call(body);
+}
+
 }  // namespace repdl
