@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from repdl.testing.differences import NoPointError
 from repdl.testing.parity import ParityTests
 
 OURS = sorted(op.name for op in OPS.values() if op.distribution == "repdl-core" and has_slope(op.name))
-SAMPLE = OURS[5::15]
+SAMPLE = OURS[::6]
 BY_FORWARD = {
     "amax_backward", "batch_norm_backward", "cross_entropy_backward", "group_norm_backward", "layer_norm_backward",
     "max_backward", "rms_norm_backward",
@@ -42,20 +43,17 @@ def near(op: str, size: int = 60) -> list[Case]:
     return sorted(known, key=lambda case: abs(sizes[case] - size))
 
 
-def compared_twice(op: str) -> Case:
-    """The first of these of which both derivatives are compared."""
-    for case in near(op):
-        try:
-            if check_derivatives(case) == 2:
-                return case
-        except NoPointError:
-            continue
-    raise AssertionError(f"{op}: no case of which both derivatives are compared")
+def orders(case: Case) -> int:
+    """How many derivatives are compared."""
+    try:
+        return check_derivatives(case)
+    except NoPointError:
+        return 0
 
 
 def test_derivatives__of_ours() -> None:
     for op in SAMPLE:
-        compared_twice(op)
+        assert any(orders(case) == 2 for case in near(op)), op
 
 
 def test_derivatives__declared_to_be_no_slope() -> None:
@@ -67,13 +65,7 @@ def test_derivatives__declared_to_be_no_slope() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("op", OURS)
 def test_derivatives__of_ours_in_every_case(op: str) -> None:
-    compared_twice(op)
-    for case in near(op):
-        if elements(case) < 2000:
-            try:
-                check_derivatives(case)
-            except NoPointError:
-                continue
+    assert 2 in [orders(case) for case in near(op) if elements(case) < 400]
 
 
 MISTAKES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -107,41 +99,55 @@ class Mistaken:
         return self._overload(*args[:i], self._wrong(args[i]), *args[i + 1 :])
 
 
-def survivors(op: str) -> Iterator[str]:
-    """Mistakes in the derivative of an op that are not found."""
-    case, right = compared_twice(op), OPS[op]
-    args = case.args()
+def survivors(op: str) -> set[str]:
+    """Mistakes in the derivative of an op that are found near none of some cases."""
+    known = islice((case for case in near(op) if orders(case) == 2), 4)
+    first = next(known)
+    left = set(mistakes(first))
+    for case in (first, *known):
+        left = {mistake for mistake in left if not is_found(case, *mistake)}
+        if not left:
+            break
+    return {f"{op} {name}: {mistake}" for name, mistake in left}
+
+
+def mistakes(case: Case) -> Iterator[tuple[str, str]]:
+    """The tensors that a derivative is taken of, and what can be wrong with it."""
+    op = OPS[case.op]
+    for argument, value in zip(op.overload._schema.arguments, case.make()):
+        if isinstance(value, Tensor) and value.is_floating_point() and argument.name not in op.fixed:
+            yield from ((argument.name, name) for name in MISTAKES if name != "order" or value.numel() > 2)
+
+
+def is_found(case: Case, name: str, mistake: str) -> bool:
+    right = OPS[case.op]
     names = [argument.name for argument in right.overload._schema.arguments]
-    leaves = [a.detach().requires_grad_() if isinstance(a, Tensor) and a.is_floating_point() else a for a in args]
-    for i, value in enumerate(leaves):
-        if not isinstance(value, Tensor) or not value.requires_grad or names[i] in right.fixed:
-            continue
-        for name, mistake in MISTAKES.items():
-            if name == "order" and value.numel() < 3:
-                continue
-            OPS[op] = replace(right, overload=Mistaken(right.overload, i, mistake))
-            try:
-                check_derivatives(case)
-            except AssertionError:
-                continue
-            finally:
-                OPS[op] = right
-            yield f"{case} {names[i]} {name}"
+    i = names.index(name)
+    if not isinstance(case.make()[i], Tensor):
+        return False
+    OPS[case.op] = replace(right, overload=Mistaken(right.overload, i, MISTAKES[mistake]))
+    try:
+        check_derivatives(case)
+    except AssertionError:
+        return True
+    finally:
+        OPS[case.op] = right
+    return False
 
 
-CONSTANT = {"bernoulli", "ceil", "div_floor", "div_trunc", "floor", "round", "sign", "trunc"}
+CONSTANT = {"bernoulli", "div_floor", "div_trunc", "poisson"}
 """Their derivatives are 0."""
 
 
 def test_derivatives__mistakes_are_found() -> None:
     for op in ("addcdiv", "linear", "softmax"):
-        assert not list(survivors(op))
+        assert not survivors(op)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("op", [op for op in OURS if op not in CONSTANT])
 def test_derivatives__mistakes_are_found_in_every_op(op: str) -> None:
-    assert not list(survivors(op))
+    assert not survivors(op)
 
 
 NUMBER = iter(range(1000))

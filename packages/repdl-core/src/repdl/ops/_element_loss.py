@@ -49,6 +49,7 @@ def element_loss(
     tried: Sequence[tuple[Any, ...]] = ((),),
     operands: tuple[str, ...] = ("any", "any"),
     autocast: Lists = FLOAT32,
+    fixed: tuple[str, ...] = (),
     is_slope: IsSlope = True,
 ) -> Callable[..., Any]:
     """Register `name(Tensor input, Tensor target, ..., str reduction, str contract)`, reduced after the formula.
@@ -56,7 +57,7 @@ def element_loss(
     All its tensors broadcast.
 
     Args:
-        schema, calls, dtypes, autocast, is_slope: as of `registry.composite`.
+        schema, calls, dtypes, autocast, fixed, is_slope: as of `registry.composite`.
         order: the contract text: the formula, with x = input and y = target.
         tried: the values of the options that cases have, several times.
         operands: what the tensors of cases hold (`repdl.testing.generated.loss_cases`).
@@ -88,6 +89,7 @@ def element_loss(
         check=check_arguments,
         dtypes=dtypes,
         autocast=autocast,
+        fixed=fixed,
         is_slope=is_slope,
         family="losses",
     )

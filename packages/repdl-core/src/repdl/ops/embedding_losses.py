@@ -69,6 +69,7 @@ _cosine_embedding_op: Callable[..., Tensor] = composite(
     _cosine_embedding,
     calls=("sum", "square", "add", "mul", "sqrt", "div", "sub", "clamp", "where"),
     check=_check_cosine,
+    fixed=("target",),
     dtypes=Dtypes(),
     autocast=FLOAT32,
     family="losses",

@@ -82,6 +82,7 @@ _hinge_embedding_op: Callable[..., Tensor] = element_loss(
     order="`a + b`, a = `maximum(margin - x, 0)` where y is not 1, else +0; b = x where y is not -1, else +0",
     tried=[(1.0,), (0.3,)],
     operands=("any", "sign"),
+    fixed=("target",),
 )
 _margin_ranking_op: Callable[..., Tensor] = element_loss(
     "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin, str reduction, str contract) "
