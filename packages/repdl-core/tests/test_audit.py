@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 import threading
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +17,12 @@ import torch
 import torch.nn.functional as F
 
 import repdl
-from repdl.audit import Report, Row, Verdict, watching
+from repdl.audit import KINDS, Kind, Report, Row, Verdict, watching
 from repdl.testing.cases import cases
+
+remedies: Any = import_module("repdl.audit.remedy")
+FUNCTIONAL = "repdl.nn.functional" if find_spec("repdl.nn") else "repdl.ops"
+"""Where the functions are that have the places of torch.nn.functional's."""
 
 
 class Attention(torch.nn.Module):
@@ -72,9 +80,9 @@ x = torch.linspace(-2, 2, 16).view(4, 4)
 def test_audit__what_torch_computes_is_named_with_module_and_line() -> None:
     report = repdl.audit(Model(Attention()), x)
     expected = {
-        "aten.mm.default": ("x @ self.query", Verdict.REFUSED, "repdl.ops.mm"),
-        "aten._softmax.default": ("F.softmax", Verdict.REFUSED, "repdl.ops.softmax"),
-        "aten.bernoulli_.float": ("F.dropout", Verdict.DRAWN, "repdl.ops.dropout"),
+        "aten.mm.default": ("x @ self.query", Verdict.REFUSED, "repdl.ops.matmul"),
+        "aten._softmax.default": ("F.softmax", Verdict.REFUSED, f"{FUNCTIONAL}.softmax"),
+        "aten.bernoulli_.float": ("F.dropout", Verdict.DRAWN, f"{FUNCTIONAL}.dropout"),
         "aten.mean.default": ("kept.mean()", Verdict.REFUSED, "repdl.ops.mean"),
     }
     assert not report.ok
@@ -85,23 +93,46 @@ def test_audit__what_torch_computes_is_named_with_module_and_line() -> None:
     backward = {row.derivative: row for row in report.refused if row.derivative}
     assert {"MmBackward0", "SoftmaxBackward0"} <= backward.keys()
     assert backward["MmBackward0"].line.endswith(line_of(Attention.forward, "x @ self.query"))
-    assert backward["MmBackward0"].module == "blocks.0" and backward["MmBackward0"].remedy == "repdl.ops.mm"
+    assert backward["MmBackward0"].module == "blocks.0" and backward["MmBackward0"].remedy == "repdl.ops.matmul"
 
 
 def test_audit__remedies_of_what_torch_composes_in_cxx() -> None:
-    """`F.linear` is `aten.mm` below, and its remedy is `repdl.ops.linear`."""
+    """`F.linear` is `aten.mm` below, and its remedy is what has the place of `F.linear`."""
     q, image = torch.ones(2, 3, 4, 4), torch.ones(1, 1, 4)
     calls: dict[str, Callable[[], Any]] = {
-        "linear": lambda: F.linear(x, x),
-        "matmul": lambda: q @ q.transpose(-1, -2),
-        "bmm": lambda: torch.bmm(q[0], q[1]),
-        "mm": lambda: x @ x,
-        "einsum": lambda: torch.einsum("bhij,bhkj->bhik", q, q),
-        "conv1d": lambda: F.conv1d(image, image),
-        "conv_transpose2d": lambda: F.conv_transpose2d(q, torch.ones(3, 1, 2, 2)),
-    }
-    for function, call in calls.items():
-        assert {row.remedy for row in repdl.audit(call).refused} == {f"repdl.ops.{function}"}
+        f"{FUNCTIONAL}.linear": lambda: F.linear(x, x),
+        "repdl.ops.matmul": lambda: q @ q.transpose(-1, -2),
+        "repdl.ops.bmm": lambda: torch.bmm(q[0], q[1]),
+        "repdl.ops.einsum": lambda: torch.einsum("bhij,bhkj->bhik", q, q),
+        f"{FUNCTIONAL}.conv1d": lambda: F.conv1d(image, image),
+        f"{FUNCTIONAL}.conv_transpose2d": lambda: F.conv_transpose2d(q, torch.ones(3, 1, 2, 2)),
+        "repdl.ops.norm": lambda: q.norm(),
+        "repdl.ops.vector_norm": lambda: torch.linalg.norm(image[0, 0]),
+        "repdl.ops.unique": lambda: torch.unique(x),
+    }  # fmt: skip
+    for remedy, call in calls.items():
+        if sys.version_info >= (3, 11) or remedy not in ("repdl.ops.vector_norm", "repdl.ops.unique"):
+            assert {row.remedy for row in repdl.audit(call).refused} == {remedy}
+    if sys.version_info >= (3, 11):
+        columns = repdl.audit(lambda: torch.linalg.norm(x, 1)).refused
+        assert {row.remedy for row in columns} == {"repdl.ops.vector_norm", "repdl.ops.matrix_norm"}
+    singular = repdl.audit(lambda: torch.linalg.norm(x, "nuc")).refused
+    assert {row.remedy for row in singular if "svd" in row.op} == {None}, "which no function of RepDL takes"
+
+
+def test_audit__rows_of_remedies_are_reached() -> None:
+    """Without a row some op of torch that may be refused has another remedy, and what a row names exists."""
+    refused = [name for name, kind in KINDS.items() if kind not in (Kind.MOVES, Kind.EXACT)]
+
+    def advice() -> list[str | None]:
+        return [remedies.remedy(SimpleNamespace(name=lambda: f"aten::{name}"), "", "") for name in refused]
+
+    known = advice()
+    for row, function in [*remedies._RENAMED.items()]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delitem(remedies._RENAMED, row)
+            assert advice() != known, f"{row} is never reached"
+        assert callable(getattr(repdl.ops, function)), row
 
 
 def test_audit__a_whole_step_of_training() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -359,6 +361,22 @@ def test_compiling__is_compiled_again_after_disable() -> None:
             assert same(function(x), ops.matmul(x, x))
         with pytest.raises(UnsupportedError, match=r"aten.mm.default, .*`.*x @ x.*`.*; use repdl.ops.m"):
             function(x)
+
+
+def test_compiling__refusals_name_what_the_program_calls() -> None:
+    functional = "repdl.nn.functional" if find_spec("repdl.nn") else "repdl.ops"
+    x = values(1, 4, 4)
+    calls: dict[str, Callable[[Tensor], Tensor]] = {
+        f"{functional}.scaled_dot_product_attention": lambda x: F.scaled_dot_product_attention(x, x, x),
+        f"{functional}.logsigmoid": lambda x: F.logsigmoid(x),
+        "repdl.ops.einsum": lambda x: torch.einsum("aij,ajk->aik", x, x),
+        "repdl.ops.matmul": lambda x: x @ x,
+    }
+    for name, call in calls.items():
+        with pytest.raises(UnsupportedError, match=rf"; use {re.escape(name)}$"):
+            compiled(call)(x)
+    with repdl.enabled(), pytest.raises(UnsupportedError, match=r"lgamma.*; with .*on_uncovered=\"warn\"\) this is a"):
+        compiled(lambda x: x.lgamma())(x)
 
 
 @pytest.mark.filterwarnings("ignore")

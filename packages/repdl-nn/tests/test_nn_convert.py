@@ -360,7 +360,7 @@ def test_convert__subclass_that_overrides_forward():
         def forward(self, input: torch.Tensor) -> torch.Tensor:
             return torch.nn.functional.linear(input, self.weight)
 
-    with pytest.raises(UnsupportedError, match=r"aten\.mm\.default, .*use repdl\.ops\.linear"):
+    with pytest.raises(UnsupportedError, match=r"aten\.mm\.default, .*use repdl\.nn\.functional\.linear"):
         repdl.from_torch_module(Own(2, 2))(x)
 
 

@@ -34,9 +34,9 @@ def test_check__forward_all_at_once_with_op_module_and_line() -> None:
     text = refusal(lambda: repdl.from_torch_module(Outer(Model(products)))(x))
     first, second = [line for line in text.splitlines() if line.startswith("  aten.")]
     assert "aten.mm.default in blocks.0, " in first and line_of(products, "q @ q.T") in first
-    assert "use repdl.ops.mm" in first
+    assert "use repdl.ops.matmul" in first
     assert "aten._softmax.default in blocks.0, " in second and line_of(products, "F.softmax") in second
-    assert "use repdl.ops.softmax" in second and "2 ops are not reproducible" in text
+    assert "use repdl.nn.functional.softmax" in second and "2 ops are not reproducible" in text
 
 
 def test_check__blocks_alike_share_a_line() -> None:

@@ -17,22 +17,21 @@ from typing import Any
 
 import torch
 
+from repdl.audit.called import Called
 from repdl.plugins import packages
 
-_LIBRARIES = frozenset({"torch", "functorch", "repdl", "repdl_cpu", "repdl_cuda", "contextlib"})
+_DECORATORS = frozenset({"contextlib", "typing_extensions", "warnings", "_py_warnings"})
+"""Of Python: their frames stand between a function of torch that is decorated and its caller."""
+_LIBRARIES = frozenset({"torch", "functorch", "repdl", "repdl_cpu", "repdl_cuda"}) | _DECORATORS
 _GENERATED = str(Path(torch.__file__).parent)
 """Where code of torch says that it is, which has no module."""
-_FUNCTIONS = frozenset({"torch.nn.functional", "torch.functional", "torch._tensor"})
 _CALL = torch.nn.Module._call_impl.__code__
 _ENGINE = frozenset({"_engine_run_backward", "run_backward"})
 
 
 @dataclass(frozen=True)
 class Place:
-    """A module, by the path of its name; a line; and the function of torch that the line calls, if Python has it.
-
-    Functions of torch.nn.functional go by their names, others as `nn.utils.clip_grad_norm_` and `optim.Adam`.
-    """
+    """A module, by the path of its name; a line; and the function of torch that the line calls (`audit/called.py`)."""
 
     module: str = ""
     file: str = ""
@@ -94,7 +93,7 @@ def _paths(root: torch.nn.Module) -> dict[int, str]:
 def here(modules: Modules, in_backward: bool) -> Place:
     """The place of the op that is called now, without a file if autograd's engine calls it."""
     frame: FrameType | None = sys._getframe(1)
-    file, line, called, calls = "", 0, "", []
+    file, line, called, calls = "", 0, Called(), []
     while frame is not None:
         code = frame.f_code
         module = str(frame.f_globals.get("__name__", ""))
@@ -104,22 +103,11 @@ def here(modules: Modules, in_backward: bool) -> Place:
             calls.append(frame.f_locals["self"])
         if not file and not is_library(frame):
             file, line = code.co_filename, frame.f_lineno
+            called.programs(frame)
         elif not file:
-            called = _called(frame, module) or called
+            called.torchs(frame, module)
         frame = frame.f_back
-    return Place(modules.path(calls), file, line, called)
-
-
-def _called(frame: FrameType, module: str) -> str:
-    """What a frame of torch says of the function that the program calls; "" if nothing."""
-    name = frame.f_code.co_name
-    if module in _FUNCTIONS:
-        return name
-    if module.startswith("torch.nn.utils.") and hasattr(torch.nn.utils, name):
-        return f"nn.utils.{name}"
-    if module.startswith("torch.optim.") and name == "step":
-        return f"optim.{type(frame.f_locals.get('self')).__name__}"
-    return ""
+    return Place(modules.path(calls), file, line, called.name)
 
 
 def is_engine(frame: FrameType) -> bool:

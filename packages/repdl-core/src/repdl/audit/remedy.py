@@ -20,11 +20,7 @@ _RENAMED = {
     "fused_dropout": "dropout",
     "clamp_min": "clamp",
     "clamp_max": "clamp",
-    "amax": "max",
-    "mv": "matmul",
-    "dot": "matmul",
     "nll_loss2d": "nll_loss",
-    "threshold": "relu",
     "rsub": "sub",
     "prelu_kernel": "prelu",
     "safe_softmax": "softmax",
@@ -44,22 +40,30 @@ def remedy(op: Any, called: str, derivative: str, source: str = "") -> str | Non
 
     Args:
         op: the op.
-        called: the function of Python that reached it, such as `softmax` of `F.softmax`.
+        called: the function of torch that the program calls, such as `nn.functional.softmax` (`audit/called.py`).
         derivative: the name of the node of autograd that reached it, such as `MulBackward0`.
-        source: the line, which names functions of C++ that several ops are composed of, such as `F.linear`.
+        source: the line, which where nothing better is known names what is composed of several ops, such as `F.linear`.
     """
     if is_collective(op.name()):
         return None
-    if "." in called and not derivative:
-        return _of_another_package(called)
     name = op.name().partition("::")[2].partition(".")[0]
-    written = _written(name, source)
+    if "svd" in name:
+        return None  # of norms, say, by singular values, which no function has
+    counterpart = _counterpart(called)
+    if counterpart is not None:
+        return counterpart
+    if called.startswith(("optim.", "nn.utils.")) and not derivative:
+        return None
+    node = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", derivative.partition("Backward")[0]).lower()
+    if called == "linalg.norm":  # which is another function than torch.norm
+        called = "vector_norm" if "linalg_vector_norm" in (name, node) else "matrix_norm"
+    called = called.rpartition(".")[2]
+    written = None if called else _written(name, source)
     if written is not None:
         return f"repdl.ops.{written}"
-    node = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", derivative.partition("Backward")[0]).lower()
     if node == "unfold":
         return None  # of a tensor: windows as a view, which those of F.unfold are not
-    for wanted in [node, called, name] if derivative else [called, name]:
+    for wanted in [called, node, name] if derivative else [called, name]:
         plain = _PARTS.sub("", wanted)
         for candidate in (wanted, plain, _PARTS.sub("", plain), _RENAMED.get(plain, "")):
             if callable(vars(ops).get(candidate)):
@@ -71,14 +75,16 @@ def remedy(op: Any, called: str, derivative: str, source: str = "") -> str | Non
     return "repdl.ops.scaled_dot_product_attention" if "scaled_dot_product" in name else None
 
 
-def _of_another_package(called: str) -> str | None:
-    """A function of `repdl.nn.utils` or an optimizer of `repdl.optim`, if they are installed and have it."""
+def _counterpart(called: str) -> str | None:
+    """What has the place of a function of `torch.nn` or an optimizer in RepDL, if it is installed and has it."""
     module, _, name = called.rpartition(".")
+    if module.partition(".")[0] not in ("nn", "optim"):
+        return None
     try:
-        found = hasattr(import_module(f"repdl.{module}"), name)
+        found = import_module(f"repdl.{module}")
     except ModuleNotFoundError:
         return None
-    return f"repdl.{called}" if found else None
+    return f"repdl.{called}" if name in found.__all__ else None
 
 
 def _written(name: str, source: str) -> str | None:

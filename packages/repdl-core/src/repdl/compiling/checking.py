@@ -14,12 +14,14 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from repdl.audit.called import name_of
 from repdl.audit.judge import Judgement, Verdict, judge
 from repdl.audit.place import Place
 from repdl.audit.remedy import remedy
 from repdl.audit.report import Row
 from repdl.errors import UnsupportedError
 from repdl.overrides.kernels import is_computed
+from repdl.overrides.refusal import GO_ON
 from repdl.plugins import folders
 
 _FRAME = re.compile(r'File "(.*)", line (\d+), in (\S+)')
@@ -55,7 +57,7 @@ def check(graph: GraphModule, uncovered: str) -> set[str]:
         row = Row(str(op), judgement.verdict, judgement.reason, place, derivative, advice)
         message = f'torch.compile(backend="repdl"): not reproducible: {row}'
         if uncovered != "warn":
-            raise UnsupportedError(message)
+            raise UnsupportedError(f"{message}; {GO_ON}" if uncovered else message)
         warnings.warn_explicit(message, UserWarning, place.file or "torch", place.line)
         warned.add(str(op))
     return warned
@@ -105,7 +107,9 @@ def _place(node: Node) -> Place:
         if not name.startswith((*_LIBRARIES, *folders())):
             file, line = name, int(number)
             break
-        called = function if name.endswith(_FUNCTIONS) else called
+        called = f"nn.functional.{function.lstrip('_')}" if name.endswith(_FUNCTIONS) else called
+    reached = _stack(node, "source_fn_stack")
+    called = called or (name_of(reached[-1][1]) if reached else "")
     modules = [path for path, _ in dict(_stack(node, "nn_module_stack")).values()]
     inner = modules[-1].removeprefix(modules[0]).lstrip(".") if modules else ""
     return Place(inner, file, line, called)

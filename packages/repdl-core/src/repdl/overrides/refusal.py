@@ -18,6 +18,8 @@ from repdl.errors import UnsupportedError
 from repdl.overrides.torchs import TorchKernel, overload
 
 Function = Callable[..., Any]
+GO_ON = 'with repdl.enable(on_uncovered="warn") this is a warning, and torch\'s own code runs'
+"""The end of a refusal, for where the op matters to nobody."""
 
 
 def where() -> str:
@@ -55,10 +57,11 @@ class Refusals:
         node = current_node()
         place = here(Modules(), node is not None)
         derivative = node.name() if node is not None else ""
-        row = Row(str(op), Verdict.REFUSED, reason, place, derivative, instead or remedy(op, place.called, derivative))
+        advice = instead or remedy(op, place.called, derivative, place.source)
+        row = Row(str(op), Verdict.REFUSED, reason, place, derivative, advice)
         message = f"repdl.enable: not reproducible: {row}"
         if self._raises:
-            raise UnsupportedError(message)
+            raise UnsupportedError(f"{message}; {GO_ON}")
         warnings.warn_explicit(message, UserWarning, place.file or "torch", place.line)
 
     def kernel(self, name: str, device: str, reason: str) -> Function:
@@ -108,4 +111,4 @@ def _without_tensors(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any)
     return *given, *types, *kwargs, result.dtype, result.layout, result.device
 
 
-__all__ = ["Refusals", "told", "where"]
+__all__ = ["GO_ON", "Refusals", "told", "where"]

@@ -21,7 +21,7 @@ from repdl.overrides import settings
 from repdl.overrides.children import Start, begun_by
 from repdl.overrides.kernels import ENTERED, Found, kernels
 from repdl.overrides.late import Library, watched
-from repdl.overrides.refusal import Refusals, where
+from repdl.overrides.refusal import GO_ON, Refusals, where
 from repdl.overrides.retired import held, keep
 from repdl.overrides.shortcuts import Shortcuts, hidden
 from repdl.overrides.torchs import forget_kernels
@@ -154,7 +154,7 @@ class _Switch:
         if not is_ieee():
             message = f"repdl.enable: this thread flushes subnormal numbers or rounds otherwise: {settings.FLUSHES}"
             if on_uncovered == "raise":
-                raise UnsupportedError(f"{message}; call torch.set_flush_denormal(False) before it")
+                raise UnsupportedError(f"{message}; call torch.set_flush_denormal(False) before it; {GO_ON}")
             warnings.warn(message, stacklevel=4)
         now = default_contract()
         block = _Block(now if contract is None else as_contract(contract), on_uncovered)

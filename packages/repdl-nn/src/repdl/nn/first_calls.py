@@ -219,8 +219,9 @@ def _message(name: str, report: Report, what: str) -> str:
     head += f"{count} {'ops are' if count > 1 else 'op is'} not reproducible:"
     remedy = (
         "Only registered ops, data movement, exact operations and single roundings give the same bits on every "
-        "machine: call functions of repdl.ops (or repdl.nn.functional) there. repdl.audit(model, ...) shows all ops of "
-        "a call; from_torch_module(strict=False) makes this a warning."
+        "machine: call functions of repdl.ops (or repdl.nn.functional) there. Without an edit, repdl.enable() computes "
+        "torch's own functions by RepDL's, in the whole program. repdl.audit(model, ...) shows all ops of a call; "
+        "from_torch_module(strict=False) makes this a warning."
     )
     return "\n".join([head, *(f"  {row}" for row in rows), remedy])
 
