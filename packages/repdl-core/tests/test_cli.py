@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 
 import repdl
-from repdl.backend import Backend, get_backend, register_backend, unregister_backend
+from repdl import contract
+from repdl.backend import BACKENDS, Backend, get_backend, register_backend, unregister_backend
 from repdl.cli import check, facts, main
+from repdl.errors import UnavailableError
 from repdl.registry import implementations
 
 REFERENCE = get_backend("reference").ops
@@ -91,6 +95,92 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["--version"])
     assert capsys.readouterr().out == f"repdl {repdl.__version__}\n"
+
+
+def test_command_line__what_is_asked_wrongly_is_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").touch()
+    program = tmp_path / "program.py"
+    program.write_text("print('begun')\n")
+    wrong = {
+        "run nosuch.py": "repdl run: can't run nosuch.py: No such file or directory",
+        "run -m nosuch": "repdl run: can't run nosuch: No module named nosuch",
+        "run -m nosuch.deep": "repdl run: can't run nosuch.deep: .*No module named 'nosuch'.*",
+        "run -m package": "repdl run: can't run package: No module named package.__main__.*",
+        "run .": "repdl run: can't run .: can't find '__main__' module in '.'",
+        "run --contract bogus program.py": "repdl run: argument --contract: 'bogus' is not a contract, .*",
+        "run --on-uncovered bogus program.py": "repdl run: argument --on-uncovered: invalid choice: 'bogus'.*",
+        "check nosuch": "repdl check: argument BACKEND: backend 'nosuch' is not installed .*",
+        "check --cases few": "repdl check: argument --cases: invalid int value: 'few' .*",
+        "golden nosuch --into .": "repdl golden: argument FAMILY: no family of ops 'nosuch'; .*",
+        "nosuch": "repdl: argument COMMAND: invalid choice: 'nosuch' .*",
+    }
+    for command, line in wrong.items():
+        assert outcome(command, monkeypatch) == 2, command
+        printed = capsys.readouterr()
+        assert not printed.out and re.fullmatch(line + "\n", printed.err), (command, printed.err)
+
+
+def outcome(command: str, monkeypatch: pytest.MonkeyPatch) -> int | str | None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "argv", [])
+        patch.setattr(sys, "path", [*sys.path])
+        try:
+            return main(command.split())
+        except SystemExit as error:
+            return error.code
+
+
+def test_run__what_a_program_raises_is_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    for line, error in (
+        ("import nosuch_library", ImportError),
+        ("open('nosuch')", OSError),
+        ("1 / 0", ZeroDivisionError),
+    ):
+        program.write_text(f"{line}\n")
+        with pytest.raises(error):
+            outcome(f"run {program}", monkeypatch)
+    program.write_text("raise SystemExit(7)\n")
+    assert outcome(f"run {program}", monkeypatch) == 7
+
+
+def test_environment__what_it_names_wrongly_is_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REPDL_BACKEND", "nosuch")
+    assert main(["info"]) == 2
+    printed = capsys.readouterr()
+    assert re.fullmatch("repdl: REPDL_BACKEND: backend 'nosuch' is not installed .*\n", printed.err)
+    assert "every op by the backend nosuch, as REPDL_BACKEND says" in printed.out and "reference" in printed.out
+    for command in ("run nosuch.py", "check reference", "golden neg --into ."):
+        assert main(command.split()) == 2, command
+        assert re.fullmatch("repdl: REPDL_BACKEND: backend 'nosuch' is not .*\n", capsys.readouterr().err), command
+    monkeypatch.delenv("REPDL_BACKEND")
+    monkeypatch.setenv("REPDL_CONTRACT", "nosuch")
+    monkeypatch.setattr(contract._setting, "default", "")
+    for command in ("info", "ops", "contract mm", "check reference", "run nosuch.py"):
+        assert main(command.split()) == 2, command
+        printed = capsys.readouterr()
+        assert not printed.out and re.fullmatch("repdl: REPDL_CONTRACT: 'nosuch' is not a .*\n", printed.err), command
+
+
+def test_info__a_broken_backend_is_a_failure_and_a_missing_device_is_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {row.name: row for row in repdl.backends().values()}
+    assert not any(row.broken for row in known.values()) and main(["info"]) == 0
+    monkeypatch.setitem(BACKENDS._failed, "absent", UnavailableError("no device"))
+    assert main(["info"]) == 0 and "no device" in capsys.readouterr().out
+    monkeypatch.setitem(BACKENDS._failed, "bad", OSError("libbad.so not found"))
+    assert main(["info"]) == 1 and "OSError: libbad.so not found" in capsys.readouterr().out
+    assert main(["ops"]) == 1 and "\nbroken backend bad: OSError: libbad.so not found\n" in capsys.readouterr().out
+    for name in ("bad", "absent"):
+        monkeypatch.setenv("REPDL_BACKEND", name)
+        assert main(["info"]) == 1 and f"REPDL_BACKEND: backend '{name}' is installed but" in capsys.readouterr().err
 
 
 def test_info__says_who_draws_initial_values(capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,8 +63,8 @@ def test_enable__an_environment_that_is_not_understood_ends_the_process() -> Non
         env=os.environ | {"REPDL_ENABLE": "yes"},
         check=False,
     )
-    assert done.returncode == 1
-    assert "REPDL_ENABLE is 'yes', expected 0, 1, raise or warn" in done.stderr
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1] == "repdl: REPDL_ENABLE is 'yes', expected 0, 1, raise or warn"
 
 
 def test_enable__ops_that_python_registers_later_are_refused() -> None:

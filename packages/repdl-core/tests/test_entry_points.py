@@ -237,4 +237,4 @@ def test_backend__a_slow_one_warns_once(site: Site) -> None:
             print(caught[0].message)
     """)
     assert lines[:2] == ["0", "1 SlowBackendWarning"]
-    assert "pip install repdl-cpu" in lines[2]
+    assert "; install repdl-cpu, or choose it yourself" in lines[2]

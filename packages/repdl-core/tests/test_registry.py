@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -120,11 +121,28 @@ def test_use_backend__each_installed_one(name: str) -> None:
 
 
 def test_use_backend__unknown_changes_nothing() -> None:
-    with pytest.raises(BackendError, match="'nosuch' is not installed .*reference.*pip install repdl-nosuch"):
+    with pytest.raises(BackendError, match="'nosuch' is not installed .*reference.*group repdl.backends"):
         repdl.set_backend("nosuch")
     with pytest.raises(BackendError), repdl.use_backend("nosuch"):
         pass
     assert repdl.ops.mm(ONES, ONES)[0, 0] == 2
+
+
+def test_backend__advice_names_no_package_that_anybody_could_take() -> None:
+    """Packages of RepDL alone, whatever the name is that a user writes or a device has."""
+    for call in (
+        lambda: repdl.set_backend("nosuch"),
+        lambda: repdl.backend.get_backend("repdl-nosuch"),
+        lambda: repdl.registry.lookup("matmul", "xpu"),
+        lambda: repdl.registry.lookup("matmul", "mps"),
+    ):
+        with pytest.raises(BackendError) as raised:
+            call()
+        message = str(raised.value)
+        assert {*re.findall(r"repdl-\w+", message.replace("'repdl-nosuch'", ""))} == {"repdl-cpu", "repdl-cuda"}, (
+            message
+        )
+        assert "pip" not in message and message.endswith("the entry-point group repdl.backends")
 
 
 def test_use_backend__of_another_device(registered: Any) -> None:
@@ -146,7 +164,7 @@ def test_device__without_a_backend() -> None:
         fake=lambda input: torch.empty_like(input),
     )
     try:
-        with pytest.raises(BackendError, match="on_meta: no backend for xpu tensors is installed; pip install"):
+        with pytest.raises(BackendError, match="on_meta: no backend for xpu tensors is installed; RepDL's come with"):
             registry.lookup("on_meta", "xpu")
     finally:
         registry.undefine("on_meta")

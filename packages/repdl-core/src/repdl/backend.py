@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from repdl.errors import BackendError, DTypeError, SlowBackendWarning
+from repdl.errors import BackendError, DTypeError, SlowBackendWarning, UnavailableError
 from repdl.replay import EPOCH
 from repdl.scopes import Setting
 
@@ -49,7 +49,8 @@ class Backend:
 
 @dataclass(frozen=True)
 class BackendInfo:
-    """One row of `repdl.backends()`. `error` is why it could not be loaded, or None."""
+    """One row of `repdl.backends()`. `error` is why it could not be loaded, or None; `broken` whether that is a fault,
+    and not a device that is not there."""
 
     name: str
     device: str
@@ -57,6 +58,7 @@ class BackendInfo:
     priority: int
     error: str | None
     details: Mapping[str, str]
+    broken: bool = False
 
 
 class Backends:
@@ -125,7 +127,7 @@ class Backends:
             self.get(device)
         found = [backend for backend in self._loaded.values() if backend.device == device]
         if not found:
-            raise BackendError(f"{op}: no backend for {device} tensors is installed; pip install repdl-{device}")
+            raise BackendError(f"{op}: no backend for {device} tensors is installed; {_brought_by(device)}")
         return sorted(found, key=lambda backend: -backend.priority)
 
     def kernels(self, backend: Backend) -> dict[str, Implementation]:
@@ -148,7 +150,7 @@ class Backends:
                 f"backend {name!r} is installed but failed to load: {type(error).__name__}: {error}"
             ) from error
         known = ", ".join(sorted(self._loaded)) or "none"
-        raise BackendError(f"backend {name!r} is not installed (installed: {known}); pip install repdl-{name}")
+        raise BackendError(f"backend {name!r} is not installed (installed: {known}); {_brought_by(name)}")
 
     def info(self) -> dict[str, BackendInfo]:
         """Every installed backend by name; see `backends`."""
@@ -158,7 +160,8 @@ class Backends:
             for name, b in self._loaded.items()
         }
         for name, error in self._failed.items():
-            rows[name] = BackendInfo(name, "?", 0, 0, f"{type(error).__name__}: {error}", {})
+            broken = not isinstance(error, UnavailableError)
+            rows[name] = BackendInfo(name, "?", 0, 0, f"{type(error).__name__}: {error}", {}, broken)
         return dict(sorted(rows.items()))
 
     def add(self, backend: Backend) -> None:
@@ -225,6 +228,19 @@ class Backends:
             self._discovered = True
 
 
+_OWN = {"cpu": "repdl-cpu", "cuda": "repdl-cuda", "cuda-emulated": "repdl-cuda"}
+"""RepDL's backends and devices, and the packages that bring them."""
+
+
+def _brought_by(name: str) -> str:
+    """Where a backend, or one for a device, comes from. No package is named after what a user wrote: it may be
+    anybody's."""
+    if name in _OWN:
+        return f"the package {_OWN[name]} brings it"
+    own = " and ".join(dict.fromkeys(_OWN.values()))
+    return f"RepDL's come with {own}, other projects' by the entry-point group repdl.backends"
+
+
 def _no_kernel(op: str, having: Collection[Backend], dtype: torch.dtype) -> DTypeError:
     names = " and ".join(repr(backend.name) for backend in having)
     plural = "s" if len(having) > 1 else ""
@@ -244,7 +260,7 @@ def _warn_slow(op: str, slow: Backend, candidates: Collection[Backend], device: 
     what = f"{op}: not implemented by {' or '.join(native)} for these tensors, so" if native else "repdl:"
     if (what if native else device) not in _warned:
         _warned.add(what if native else device)
-        remedy = "" if native else f"pip install repdl-{device}, or "
+        remedy = "" if native or device not in _OWN else f"install {_OWN[device]}, or "
         warnings.warn(
             f"{what} the {slow.name} backend computes for {device} tensors, thousands of times slower than native "
             f"code; {remedy}choose it yourself with repdl.set_backend({slow.name!r})",

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
 import repdl
 from repdl.backend import backends, get_backend
-from repdl.errors import BackendError
+from repdl.errors import BackendError, ContractError
 from repdl.families import Family, families
-from repdl.overrides.program import run_program
+from repdl.overrides.program import NotBegunError, run_program
 from repdl.overrides.switch import ON_UNCOVERED
 from repdl.plugins import plugins
 from repdl.registry import OPS, implementations
@@ -47,6 +47,7 @@ def facts() -> dict[str, Any]:
         "threads": repdl.get_num_threads(),
         "contract": str(repdl.get_contract()),
         "initialisation": initialisation(),
+        "backend": os.environ.get("REPDL_BACKEND") or None,
         "backends": [asdict(row) | {"details": dict(row.details)} for row in backends().values()],
         "plugins": [asdict(plugin) for plugin in loaded],
     }
@@ -60,13 +61,18 @@ def initialisation() -> str:
 
 
 def info(as_json: bool = False) -> int:
-    """Versions, backends, contract, threads, and the plug-ins that bring ops."""
+    """Versions, backends, contract, threads, and the plug-ins that bring ops; 1 if one of them is broken, 2 if
+    REPDL_BACKEND names none."""
     known = facts()
+    broken = any(row["broken"] for row in known["backends"]) or any(row["error"] for row in known["plugins"])
+    status = chosen_backend() if known["backend"] else 0
     if as_json:
         print(json.dumps(known, indent=2))
-        return 0
+        return status or int(broken)
     print("repdl {repdl}, torch {torch}, Python {python}".format(**known))
     print("{machine}, {system}, {threads} threads, contract {contract}".format(**known))
+    if known["backend"]:
+        print("every op by the backend {backend}, as REPDL_BACKEND says".format(**known))
     print("initial values of layers: {initialisation}".format(**known))
     rows = [("backend", "device", "ops", "details")]
     for row in backends().values():
@@ -75,6 +81,18 @@ def info(as_json: bool = False) -> int:
     if plugins():
         states = [(p.name, f"{p.distribution} {p.version}", p.error or "loaded") for p in plugins()]
         print(table([("plug-in", "from", "state"), *states]))
+    return status or int(broken)
+
+
+def chosen_backend() -> int:
+    """Say what is wrong with the backend that REPDL_BACKEND names: 2 if it is not installed, 1 if it is broken."""
+    name = os.environ.get("REPDL_BACKEND", "")
+    try:
+        if name:
+            get_backend(name)
+    except BackendError as error:
+        print(f"repdl: REPDL_BACKEND: {error}", file=sys.stderr)
+        return 1 if name in backends() else 2
     return 0
 
 
@@ -90,7 +108,7 @@ def ops() -> int:
             cells = ("yes" if op in implemented[name] else "-" for name in names)
             rows.append((op, text, count(op), family.distribution, *cells))
     print(table(rows))
-    return broken_plugins()
+    return 1 if broken_plugins() + broken_backends() else 0
 
 
 def case_counter(family: Family) -> Callable[[str], str]:
@@ -110,6 +128,14 @@ def broken_plugins() -> int:
     broken = [plugin for plugin in plugins() if plugin.error is not None]
     for plugin in broken:
         print(f"broken plug-in {plugin}: {plugin.error}")
+    return 1 if broken else 0
+
+
+def broken_backends() -> int:
+    """Print the backends that failed to load; 1 if there are any."""
+    broken = [row for row in backends().values() if row.broken]
+    for row in broken:
+        print(f"broken backend {row.name}: {row.error}")
     return 1 if broken else 0
 
 
@@ -213,9 +239,35 @@ def family_name(text: str) -> str:
     return name
 
 
+def backend_name(text: str) -> str:
+    """The name of an installed backend, for the parser."""
+    try:
+        get_backend(text)
+    except BackendError as error:
+        if text not in backends():
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def contract_name(text: str) -> str:
+    """The name of a contract, for the parser."""
+    try:
+        return str(repdl.Contract.parse(text))
+    except ContractError as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix("Contract: ")) from None
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are a line."""
+
+    def error(self, message: str) -> NoReturn:
+        """End the process with status 2."""
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="repdl",
         description="Deep learning with the same bits on any machine: what is installed, and a check of it.",
         epilog="`repdl COMMAND --help` says more about a command.",
@@ -228,13 +280,13 @@ def parser() -> argparse.ArgumentParser:
 
     one = command(
         "info", "versions, backends, contract and threads",
-        "A backend or plug-in that failed to load is listed with its error.",
+        "A backend or plug-in that failed to load is listed with its error, and the command exits with 1.",
     )  # fmt: skip
     one.add_argument("--json", action="store_true", help="as JSON, for bug reports and scripts")
     command(
         "ops", "every op, and the backends that implement it",
         "With the contract text of each, the number of its cases and the distribution that brings it; "
-        "exits with 1 if a plug-in is broken.",
+        "exits with 1 if a plug-in or a backend is broken.",
     )  # fmt: skip
     one = command("contract", "print the contract text of an op", "It says every rounding and its order.")
     one.add_argument("op", metavar="OP", help="an op, a function of repdl.ops or a family, for example mm")
@@ -244,7 +296,9 @@ def parser() -> argparse.ArgumentParser:
         "Exits with 1 if one differs, something is broken, or what is named has nothing to compare. "
         "The last line of a backend is a row for docs/parity.md.",
     )  # fmt: skip
-    one.add_argument("backend", metavar="BACKEND", nargs="*", help="for example cpu; default: every installed one")
+    one.add_argument(
+        "backend", metavar="BACKEND", nargs="*", type=backend_name, help="for example cpu; default: every installed one"
+    )
     one.add_argument(
         "--family", metavar="FAMILY", action="append", default=[], type=family_name,
         help="only this family of ops, or the family of this op; may be repeated",
@@ -264,7 +318,7 @@ def parser() -> argparse.ArgumentParser:
         "An op that is not reproducible raises an error, which names it and its line.",
     )  # fmt: skip
     one.add_argument("-m", dest="is_module", action="store_true", help="PROGRAM is the name of a module")
-    one.add_argument("--contract", metavar="NAME", help="the contract to compute by; default: v1")
+    one.add_argument("--contract", metavar="NAME", type=contract_name, help="the contract to compute by; default: v1")
     one.add_argument("--on-uncovered", choices=ON_UNCOVERED, default="raise", help="default: raise")
     one.add_argument("program", metavar="PROGRAM", help="a file")
     one.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="the program's own")
@@ -272,9 +326,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of the `repdl` command."""
+    """Entry point of the `repdl` command: 0, or 1 for what is broken or differs, or 2 for what was asked wrongly."""
     try:
         return run(parser().parse_args(argv))
+    except NotBegunError as error:
+        print(f"repdl run: {error}", file=sys.stderr)
+        return 2
     except BrokenPipeError:  # of `repdl ops | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -282,6 +339,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command that was chosen."""
+    try:
+        repdl.get_contract()
+    except ContractError as error:
+        print(f"repdl: {error}", file=sys.stderr)
+        return 2
+    if args.command in ("run", "check", "golden") and (status := chosen_backend()):
+        return status
     if args.command == "info":
         return info(args.json)
     if args.command == "ops":

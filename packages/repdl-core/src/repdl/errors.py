@@ -86,6 +86,10 @@ class BackendError(RepDLError, RuntimeError):
     """A backend that is unknown, failed to load, or lacks the op asked for."""
 
 
+class UnavailableError(BackendError):
+    """What a backend raises while it is loaded that this machine has no device for: it is not broken."""
+
+
 class SlowBackendWarning(UserWarning):
     """The reference backend computes because no native one is installed."""
 

@@ -1,6 +1,6 @@
 """The entry point of repdl: `cuda`, and `cuda-emulated` where this installation was built with it.
 
-Importing this module raises `BackendError` with the reason where there is no device; the
+Importing this module raises `UnavailableError` with the reason where there is no device; the
 emulated backend, for tests without a GPU, is registered before that.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from repdl.backend import Backend, register_backend
-from repdl.errors import BackendError
+from repdl.errors import UnavailableError
 from repdl_cuda import __version__
 from repdl_cuda.native import NATIVE, load
 
@@ -57,6 +57,6 @@ if find_spec("repdl_cuda._emulated"):
     register_backend(make_backend("cuda-emulated", "cpu", priority=-1000, describe=_emulation))
 
 if _reason := no_device():
-    raise BackendError(f"no device: {_reason}")
+    raise UnavailableError(f"no device: {_reason}")
 
 backend = make_backend("cuda", "cuda", priority=100, describe=_devices)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from repdl.errors import BackendError
+from repdl.errors import UnavailableError
 from repdl.native import Native
 
 _modules: dict[str, Any] = {}
@@ -17,14 +17,14 @@ def load(name: str) -> Any:
     """The extension module `_cuda` or `_emulated`.
 
     Raises:
-        BackendError: if this installation was built without it.
+        UnavailableError: if this installation was built without it.
     """
     if name not in _modules:
         try:
             _modules[name] = import_module(f"repdl_cuda.{name}")
         except ModuleNotFoundError:
             option = {"_cuda": "DEVICE", "_emulated": "EMULATED"}[name]
-            raise BackendError(
+            raise UnavailableError(
                 f"repdl-cuda was built without {name}: pip install repdl-cuda -Ccmake.define.REPDL_CUDA_{option}=ON"
             ) from None
     return _modules[name]

@@ -95,15 +95,23 @@ def as_contract(contract: Contract | str) -> Contract:
     return contract if isinstance(contract, Contract) else Contract.parse(contract)
 
 
-def _environment() -> str:
-    """What `REPDL_CONTRACT` names; an empty text if it names none, which the first use then says."""
+def _of_environment() -> Contract:
+    """What `REPDL_CONTRACT` names."""
     try:
-        return str(Contract.parse(os.environ.get("REPDL_CONTRACT") or "v1"))
+        return Contract.parse(os.environ.get("REPDL_CONTRACT") or "v1")
+    except ContractError as error:
+        raise ContractError(str(error).replace("Contract:", "REPDL_CONTRACT:", 1)) from None
+
+
+def _default() -> str:
+    """The same as text; an empty one if it names none, which the first use then says."""
+    try:
+        return str(_of_environment())
     except ContractError:
         return ""
 
 
-_setting = Setting("repdl.contract", _environment())
+_setting = Setting("repdl.contract", _default())
 
 
 def get_contract() -> Contract:
@@ -115,7 +123,7 @@ def get_contract() -> Contract:
 def contract_name(contract: Contract | str | None) -> str:
     """The name of `contract`, or of the current one if it is None."""
     if contract is None:
-        return _setting.get() or str(Contract.parse(os.environ["REPDL_CONTRACT"]))
+        return _setting.get() or str(_of_environment())
     if isinstance(contract, str) and contract in NAMED:
         return contract
     return str(as_contract(contract))
@@ -123,7 +131,7 @@ def contract_name(contract: Contract | str | None) -> str:
 
 def default_contract() -> Contract:
     """The process-wide default, whatever `use_contract` blocks are open."""
-    return Contract.parse(_setting.default or os.environ["REPDL_CONTRACT"])
+    return Contract.parse(_setting.default) if _setting.default else _of_environment()
 
 
 def set_contract(contract: Contract | str) -> None:

@@ -6,26 +6,57 @@ import os
 import runpy
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
+from traceback import walk_tb
 
-from repdl.errors import ArgumentError
+from repdl.errors import ArgumentError, RepDLError
 from repdl.overrides.children import begun_with
 from repdl.overrides.switch import ON_UNCOVERED, enable, enabled, start_of_child
 
 VARIABLE = "REPDL_ENABLE"
+_SEARCHING = frozenset(
+    {"repdl", "runpy", "pkgutil", "zipimport", "importlib", "_frozen_importlib", "_frozen_importlib_external"}
+)
+"""Modules whose frames there are before the first of a program."""
+
+
+class NotBegunError(Exception):
+    """A program that `repdl run` could not begin. No RepDLError, which would add a line of the program."""
 
 
 def run_program(
     program: str, arguments: Sequence[str], is_module: bool, contract: str | None, on_uncovered: str
 ) -> None:
-    """Run a script, or a module, as `python` would, with torch's ops reproducible from its first line on."""
+    """Run a script, or a module, as `python` would, with torch's ops reproducible from its first line on.
+
+    Raises:
+        NotBegunError: if the program is not there, or torch's ops can't be made reproducible. What it raises itself,
+            it raises.
+    """
     sys.argv = [program, *arguments]
-    with enabled(contract, on_uncovered), begun_with(start_of_child, {VARIABLE: on_uncovered}):
-        if is_module:
-            sys.path.insert(0, os.getcwd())
-            runpy.run_module(program, run_name="__main__", alter_sys=True)
-        else:
-            sys.path.insert(0, os.path.dirname(os.path.abspath(program)))
-            runpy.run_path(program, run_name="__main__")
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(enabled(contract, on_uncovered))
+        except RepDLError as error:
+            raise NotBegunError(str(error)) from error
+        stack.enter_context(begun_with(start_of_child, {VARIABLE: on_uncovered}))
+        try:
+            if is_module:
+                sys.path.insert(0, os.getcwd())
+                runpy.run_module(program, run_name="__main__", alter_sys=True)
+            else:
+                sys.path.insert(0, os.path.dirname(os.path.abspath(program)))
+                runpy.run_path(program, run_name="__main__")
+        except (ImportError, OSError) as error:
+            if _has_begun(error):
+                raise
+            raise NotBegunError(f"can't run {program}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _has_begun(error: BaseException) -> bool:
+    """Whether a line of the program was reached, and not only those of Python that look for it."""
+    modules = (str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__))
+    return any(module.partition(".")[0] not in _SEARCHING for module in modules)
 
 
 def enable_if_asked() -> None:
@@ -43,11 +74,15 @@ def enable_if_asked() -> None:
 
 
 def start() -> None:
-    """The same for a process that is starting, which ends if it can't be done."""
+    """The same for a process that is starting, which ends with status 2 if it can't be done.
+
+    No exception: while Python starts, it shows a traceback of its own startup for one.
+    """
     try:
         enable_if_asked()
     except Exception as error:
-        raise SystemExit(f"{VARIABLE}: {type(error).__name__}: {error}") from error
+        print(f"repdl: {error if isinstance(error, RepDLError) else repr(error)}", file=sys.stderr, flush=True)
+        os._exit(2)
 
 
-__all__ = ["enable_if_asked", "run_program", "start"]
+__all__ = ["NotBegunError", "enable_if_asked", "run_program", "start"]
