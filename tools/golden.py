@@ -27,7 +27,11 @@ def main() -> int:
     args = parser.parse_args()
     known = families()
     ours = [name for name, family in known.items() if family.package == "repdl"]
-    wrong = sum(record(known[name], FOLDER, args.check) for name in args.families or ours)
+    wrong = 0
+    for name in args.families or ours:
+        recorded = record(known[name], FOLDER, args.check)
+        print("".join(f"{line}\n" for line in recorded.lines()), end="")
+        wrong += recorded.failed
     print(f"repdl {repdl.__version__}: {wrong} wrong")
     return 1 if wrong else 0
 

@@ -15,9 +15,9 @@ import torch
 import repdl
 from repdl import contract
 from repdl.backend import BACKENDS, Backend, get_backend, register_backend, unregister_backend
-from repdl.cli import check, facts, main
+from repdl.cli import check, facts, main, shortened
 from repdl.errors import UnavailableError
-from repdl.registry import implementations
+from repdl.registry import OPS, implementations
 
 REFERENCE = get_backend("reference").ops
 
@@ -69,6 +69,71 @@ def test_check__what_is_named_and_not_compared_fails(capsys: pytest.CaptureFixtu
         assert "small: nothing to compare of matmul\nreference: 1 cases" in capsys.readouterr().out
     finally:
         unregister_backend("small")
+
+
+def test_check__a_difference_is_an_element_and_its_bits(capsys: pytest.CaptureFixture[str]) -> None:
+    """As in tests, of the first ones; the list that is cut says how many there are besides."""
+    wrong = {name: lambda input, f=REFERENCE[name]: -f(input) for name in ("neg", "abs", "tanh")}
+    register_backend(Backend("small", "cpu", {**wrong, "cast": REFERENCE["cast"]}))
+    command = ["check", "small", "--family", "neg", "--contract", "v1"]
+    try:
+        assert main(command) == 1
+        first, *lines, _ = capsys.readouterr().out.splitlines()
+        assert main([*command, "--json"]) == 1
+        (report,) = json.loads(capsys.readouterr().out)["reports"]
+    finally:
+        unregister_backend("small")
+    differ = re.fullmatch(r"small: \d+ cases under v1, (\d+) differ from the golden bits", first)
+    assert differ is not None
+    listed = [line for line in lines if " v1 " in line]
+    element = r"\d+ of \d+ elements differ, first at \(.*\): .* \(0x\w+\), expected .* \(0x\w+\)"
+    assert all(re.fullmatch(rf"  \w+ v1 output 0: {element}", line) for line in listed), listed
+    count = int(differ[1])
+    assert len(listed) == 20 < count and lines[-1] == f"  and {count - 20} more; --json has all"
+    assert [wrong["difference"] is not None for wrong in report["wrong"]] == [i < 20 for i in range(count)]
+    assert all(wrong["contract"] == "v1" and wrong["digest"] != wrong["recorded"] for wrong in report["wrong"])
+    assert shortened(["a"] * 20) == ["a"] * 20
+
+
+def test_check__of_contracts_that_are_recorded(capsys: pytest.CaptureFixture[str]) -> None:
+    named = ["--contract", "sequential", "--contract", "v1", "--contract", "v1"]
+    assert main(["check", "reference", "--family", "cast", "--cases", "1", *named]) == 0
+    assert " cases under sequential and v1, 0 differ" in capsys.readouterr().out
+    for name, says in {"nosuch": "is not a contract", "dot_chunk=3": "no golden bits are recorded for"}.items():
+        with pytest.raises(SystemExit, match="2"):
+            main(["check", "--contract", name])
+        assert says in capsys.readouterr().err
+
+
+def test_ops__what_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    def listed(*arguments: str) -> list[str]:
+        status = main(["ops", *arguments, "--json"])
+        printed = capsys.readouterr()
+        assert status == 0, printed.err
+        found = [row["op"] for row in json.loads(printed.out)["ops"]]
+        assert main(["ops", *arguments]) == 0
+        header, *rows = capsys.readouterr().out.splitlines()
+        assert header.startswith("op ") and [row.split()[0] for row in rows] == found
+        return found
+
+    assert sorted(listed()) == sorted(OPS)
+    assert listed("softmax") == ["softmax"] and listed("softm?x*") == ["softmax", "softmax_backward"]
+    assert {OPS[name].family for name in listed("mm", "conv1d", "neg")} >= {"conv2d", "elementwise", "matmul"}
+    assert listed("--family", "softmax", "soft*", "neg") == ["softmax", "softmax_backward"]
+    assert "log_softmax" in listed("--family", "softmax")
+    register_backend(Backend("small", "cpu", {"neg": REFERENCE["neg"]}))
+    try:
+        assert "neg" in listed("--backend", "small") and "neg" in listed("--backend", "small", "--backend", "reference")
+        assert "matmul" not in listed("--backend", "small", "--backend", "reference")
+        assert "matmul" in listed("--lacking", "small") and listed("neg", "--lacking", "small") == []
+        assert listed("matmul", "--lacking", "small", "--lacking", "reference") == ["matmul"]
+    finally:
+        unregister_backend("small")
+    assert listed("m?") == listed("mm", "mv") == ["matmul"]  # functions
+    assert main(["ops", "neg", "nosuch"]) == 1
+    printed = capsys.readouterr()
+    assert "no op is called 'nosuch'; `repdl ops '*nosuch*'` lists those like it\n" in printed.err
+    assert printed.out.splitlines()[1].split()[0] == "neg"
 
 
 class Terminal(io.StringIO):

@@ -7,23 +7,22 @@ import json
 import os
 import platform
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 import repdl
+from repdl import listing
+from repdl.arguments import parser
 from repdl.backend import backends, get_backend
 from repdl.errors import BackendError, ContractError
-from repdl.families import Family, families
+from repdl.families import families
 from repdl.overrides.program import NotBegunError, run_program
-from repdl.overrides.switch import ON_UNCOVERED
 from repdl.plugins import plugins
-from repdl.registry import OPS, implementations
 from repdl.utils import table
 
 if TYPE_CHECKING:
@@ -96,62 +95,57 @@ def chosen_backend() -> int:
     return 0
 
 
-def ops() -> int:
-    """Every registered op, its files, and the backends that implement it."""
-    known = families()  # first: plug-ins add to what backends implement
-    names = [name for name, row in backends().items() if row.error is None]
-    implemented = {name: implementations(get_backend(name)) for name in names}
-    rows = [("op", "contract text", "cases", "from", *names)]
-    for family in known.values():
-        text, count = "none" if family.text() is None else family.name, case_counter(family)
-        for op in sorted(op.name for op in OPS.values() if op.family == family.name):
-            cells = ("yes" if op in implemented[name] else "-" for name in names)
-            rows.append((op, text, count(op), family.distribution, *cells))
-    print(table(rows))
-    return 1 if broken_plugins() + broken_backends() else 0
+def ops(
+    names: Sequence[str] = (),
+    only: Sequence[str] = (),
+    by: Sequence[str] = (),
+    lacking: Sequence[str] = (),
+    as_json: bool = False,
+) -> int:
+    """Every registered op that is asked for, its files, and the backends that implement it; 1 if one of `names` means
+    none, or a plug-in or backend is broken."""
+    rows, unknown = listing.listed(names, only, by, lacking)
+    broken = [*broken_backends(), *broken_plugins()]
+    if as_json:
+        print(json.dumps(listing.as_shape(rows) | {"broken": broken}, indent=2))
+    else:
+        print("\n".join([listing.table_of(rows), *broken]))
+    for name in unknown:
+        advice = f"; `repdl ops '*{name}*'` lists those like it" if name.isidentifier() else ""
+        print(f"repdl ops: no op is called {name!r}{advice}", file=sys.stderr)
+    return 1 if broken or unknown else 0
 
 
-def case_counter(family: Family) -> Callable[[str], str]:
-    """A function that gives the number of cases of an op of a family, in words."""
-    from repdl.testing.cases import with_derived, written
-
-    try:
-        counts = Counter(case.op for case in with_derived(written(family) or []))
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        return lambda op: reason
-    return lambda op: str(counts[op] or "none")
+def broken_plugins() -> list[str]:
+    """A line for each plug-in that failed to load."""
+    return [f"broken plug-in {plugin}: {plugin.error}" for plugin in plugins() if plugin.error is not None]
 
 
-def broken_plugins() -> int:
-    """Print the plug-ins that failed to load; 1 if there are any."""
-    broken = [plugin for plugin in plugins() if plugin.error is not None]
-    for plugin in broken:
-        print(f"broken plug-in {plugin}: {plugin.error}")
-    return 1 if broken else 0
+def broken_backends() -> list[str]:
+    """A line for each backend that failed to load."""
+    return [f"broken backend {row.name}: {row.error}" for row in backends().values() if row.broken]
 
 
-def broken_backends() -> int:
-    """Print the backends that failed to load; 1 if there are any."""
-    broken = [row for row in backends().values() if row.broken]
-    for row in broken:
-        print(f"broken backend {row.name}: {row.error}")
-    return 1 if broken else 0
-
-
-def contract(op: str) -> int:
+def contract(op: str, as_json: bool = False) -> int:
     """The contract text of an op, of a function of `repdl.ops` or of a family."""
-    family = families().get(family_of_name(op))
+    family = families().get(listing.family_of_name(op))
     text = None if family is None else family.text()
-    if text is None:
+    if family is None or text is None:
         whose = f" of {family.distribution}" if family is not None else ""
         print(f"repdl: no contract text for {op!r}{whose}; `repdl ops` lists the ops and their texts", file=sys.stderr)
         return 1
-    print(text, end="")
+    shape = {"name": op, "family": family.name, "distribution": family.distribution, "text": text}
+    print(json.dumps(shape, indent=2) if as_json else text, end="\n" if as_json else "")
     return 0
 
 
-def check(chosen: Sequence[str], only: Sequence[str] = (), most: int | None = None) -> int:
+def check(
+    chosen: Sequence[str],
+    only: Sequence[str] = (),
+    most: int | None = None,
+    contracts: Sequence[str] = (),
+    as_json: bool = False,
+) -> int:
     """Compare each backend with the golden bits; 1 if a bit or a derivative differs, or a backend or plug-in is broken,
     or there was nothing to compare, of all or of what is named: a family on a backend, or on any if none is named.
 
@@ -161,168 +155,98 @@ def check(chosen: Sequence[str], only: Sequence[str] = (), most: int | None = No
     from tqdm import tqdm
 
     from repdl.testing.check import check_backend
+    from repdl.testing.run import CONTRACTS
 
     def progress(cases: Iterable[Any], what: str) -> Iterable[Any]:
         # To stderr, and only if that is a terminal (disable=None).
         return tqdm(cases, what, unit="case", leave=False, disable=None)
 
-    failed, known = broken_plugins(), families()
+    problems, known = broken_plugins(), families()
+    failed, under = len(problems), tuple(dict.fromkeys(contracts)) or CONTRACTS
+
+    def say(line: str) -> None:
+        problems.append(line)
+        if not as_json:
+            print(line)
+
+    if not as_json:
+        print("".join(f"{line}\n" for line in problems), end="")
     compared: dict[str, set[str]] = {}
+    shapes = []
     for name in chosen or sorted(backends()):
         try:
             get_backend(name)
         except BackendError as error:
-            print(f"{name}: {error}")
+            say(f"{name}: {error}")
             failed += 1
             continue
         compared[name] = set()
-        for report in check_backend(name, [known[f] for f in only] if only else known.values(), progress, most):
-            print_report(name, report, bool(only))
+        mine = [known[f] for f in only] if only else known.values()
+        for report in check_backend(name, mine, progress, most, under):
+            shapes.append(shape_of(name, report))
+            if not as_json:
+                print_report(name, report, under, bool(only))
             failed += report.failed
             compared[name] |= report.families
         nothing = [f" of {family}" for family in dict.fromkeys(only) if family not in compared[name]]
         for of_family in nothing if only else [""] * (not compared[name]):
-            print(f"{name}: nothing to compare{of_family}")
+            say(f"{name}: nothing to compare{of_family}")
             failed += bool(chosen)
+    if as_json:
+        shape = {"date": str(date.today()), "contracts": under, "reports": shapes, "problems": problems}
+        print(json.dumps(shape, indent=2))
     somewhere = set().union(*compared.values())
     return 1 if failed or not somewhere or not somewhere.issuperset(only) else 0
 
 
-def print_report(backend: str, report: Report, is_named: bool) -> None:
-    """What differs and what is missing, and the row for a table."""
-    from repdl.testing.run import CONTRACTS
+def machine_of(backend: str) -> str:
+    """The machine, as the backend describes it."""
+    return f"{platform.machine()}, {shown(get_backend(backend).describe())}"
 
+
+def shape_of(backend: str, report: Report) -> dict[str, Any]:
+    """A report for `repdl check --json`."""
+    return {"backend": backend, "machine": machine_of(backend), **asdict(report), "families": sorted(report.families)}
+
+
+def print_report(backend: str, report: Report, under: Sequence[str], is_named: bool) -> None:
+    """What differs and what is missing, and the row for a table."""
     name = backend if report.distribution == "repdl-core" else f"{backend}, {report.distribution}"
-    under = " and ".join(CONTRACTS)
-    print(f"{name}: {report.compared} cases under {under}, {len(report.wrong)} differ from the golden bits")
+    contracts = " and ".join(under)
+    print(f"{name}: {report.compared} cases under {contracts}, {len(report.wrong)} differ from the golden bits")
     if report.uncovered:
         print(f"  {report.uncovered} cases in dtypes without a kernel are left out")
     if report.derivatives:
         print(f"  derivatives of {report.derivatives} ops compared with differences, {len(report.no_slopes)} wrong")
     if report.lacking:
-        listed = ", ".join(report.lacking) if is_named else f"{len(report.lacking)} ops, which `repdl ops` lists"
-        print(f"  not implemented: {listed}")
+        many = f"{len(report.lacking)} ops, which `repdl ops --lacking {backend}` lists"
+        print(f"  not implemented: {', '.join(report.lacking) if is_named else many}")
     for line in report.missing:
         print(f"  not compared: {line}")
     for line in report.broken:
         print(f"  broken: {line}")
-    for line in (report.wrong + report.no_slopes)[:20]:
+    for line in shortened([*map(str, report.wrong), *report.no_slopes]):
         print(f"  {line}")
-    machine = f"{platform.machine()}, {shown(get_backend(backend).describe())}"
     numbers = f"{report.compared} | {len(report.wrong)} | {report.digest}"
-    print(f"| {date.today()} | {name} | {machine} | {under} | {numbers} |")
+    print(f"| {date.today()} | {name} | {machine_of(backend)} | {contracts} | {numbers} |")
 
 
-def golden(wanted: Sequence[str], into: Path, only_check: bool) -> int:
+def shortened(lines: Sequence[str], most: int = 20) -> list[str]:
+    """The first lines, and how many there are besides."""
+    return [*lines[:most], *([f"and {len(lines) - most} more; --json has all"] if len(lines) > most else [])]
+
+
+def golden(wanted: Sequence[str], into: Path, only_check: bool, as_json: bool = False) -> int:
     """Record the golden bits of new cases; 1 if one is wrong."""
     from repdl.testing.record import record
 
     known = families()
-    return 1 if sum(record(known[name], into, only_check) for name in wanted) else 0
-
-
-def family_of_name(name: str) -> str:
-    """The family of an op or, by its docstring, of a function of `repdl.ops`; other names as they are."""
-    plugins()
-    if name in OPS:
-        return OPS[name].family
-    if name in repdl.ops.__all__:
-        return str(getattr(repdl.ops, name).__doc__).partition("Contract: ")[2].split()[0]
-    return name
-
-
-def family_name(text: str) -> str:
-    """The name of a family, for the parser: an unknown one is its error."""
-    name = family_of_name(text)
-    if name not in families():
-        raise argparse.ArgumentTypeError(f"no family of ops {text!r}; `repdl ops` lists the ops")
-    return name
-
-
-def backend_name(text: str) -> str:
-    """The name of an installed backend, for the parser."""
-    try:
-        get_backend(text)
-    except BackendError as error:
-        if text not in backends():
-            raise argparse.ArgumentTypeError(str(error)) from None
-    return text
-
-
-def contract_name(text: str) -> str:
-    """The name of a contract, for the parser."""
-    try:
-        return str(repdl.Contract.parse(text))
-    except ContractError as error:
-        raise argparse.ArgumentTypeError(str(error).removeprefix("Contract: ")) from None
-
-
-class Parser(argparse.ArgumentParser):
-    """A parser whose errors are a line."""
-
-    def error(self, message: str) -> NoReturn:
-        """End the process with status 2."""
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
-
-
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    top = Parser(
-        prog="repdl",
-        description="Deep learning with the same bits on any machine: what is installed, and a check of it.",
-        epilog="`repdl COMMAND --help` says more about a command.",
-    )
-    top.add_argument("--version", action="version", version=f"repdl {repdl.__version__}")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    def command(name: str, summary: str, details: str) -> argparse.ArgumentParser:
-        return commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}. {details}")
-
-    one = command(
-        "info", "versions, backends, contract and threads",
-        "A backend or plug-in that failed to load is listed with its error, and the command exits with 1.",
-    )  # fmt: skip
-    one.add_argument("--json", action="store_true", help="as JSON, for bug reports and scripts")
-    command(
-        "ops", "every op, and the backends that implement it",
-        "With the contract text of each, the number of its cases and the distribution that brings it; "
-        "exits with 1 if a plug-in or a backend is broken.",
-    )  # fmt: skip
-    one = command("contract", "print the contract text of an op", "It says every rounding and its order.")
-    one.add_argument("op", metavar="OP", help="an op, a function of repdl.ops or a family, for example mm")
-    one = command(
-        "check", "compare this machine's bits with the golden ones",
-        "Every case of every op runs on each backend; other projects' derivatives are compared with differences. "
-        "Exits with 1 if one differs, something is broken, or what is named has nothing to compare. "
-        "The last line of a backend is a row for docs/parity.md.",
-    )  # fmt: skip
-    one.add_argument(
-        "backend", metavar="BACKEND", nargs="*", type=backend_name, help="for example cpu; default: every installed one"
-    )
-    one.add_argument(
-        "--family", metavar="FAMILY", action="append", default=[], type=family_name,
-        help="only this family of ops, or the family of this op; may be repeated",
-    )  # fmt: skip
-    one.add_argument("--cases", metavar="N", type=int, help="at most N cases of each op, for tools that make them slow")
-    one = command(
-        "golden", "record the golden bits of new cases",
-        "They are the digests of what the reference backend gives. One that is recorded already never "
-        "changes: if it differs, nothing is written. For projects that bring their own ops.",
-    )  # fmt: skip
-    one.add_argument("family", metavar="FAMILY", nargs="+", type=family_name, help="a family of ops, or an op of it")
-    one.add_argument("--into", metavar="FOLDER", type=Path, required=True, help="the folder of FAMILY.json")
-    one.add_argument("--check", action="store_true", help="write nothing; a digest that is not there is wrong too")
-    one = command(
-        "run", "run a program of torch with every op reproducible, or stopped",
-        "As `repdl.enable()` in its first line: `repdl run train.py --epochs 3`, `repdl run -m package.train`. "
-        "An op that is not reproducible raises an error, which names it and its line.",
-    )  # fmt: skip
-    one.add_argument("-m", dest="is_module", action="store_true", help="PROGRAM is the name of a module")
-    one.add_argument("--contract", metavar="NAME", type=contract_name, help="the contract to compute by; default: v1")
-    one.add_argument("--on-uncovered", choices=ON_UNCOVERED, default="raise", help="default: raise")
-    one.add_argument("program", metavar="PROGRAM", help="a file")
-    one.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="the program's own")
-    return top
+    found = [record(known[name], into, only_check) for name in wanted]
+    if as_json:
+        print(json.dumps({"families": [asdict(recorded) for recorded in found]}, indent=2))
+    else:
+        print("".join(f"{line}\n" for recorded in found for line in recorded.lines()), end="")
+    return 1 if any(recorded.failed for recorded in found) else 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -349,15 +273,15 @@ def run(args: argparse.Namespace) -> int:
     if args.command == "info":
         return info(args.json)
     if args.command == "ops":
-        return ops()
+        return ops(args.name, args.family, args.backend, args.lacking, args.json)
     if args.command == "contract":
-        return contract(args.op)
+        return contract(args.op, args.json)
     if args.command == "check":
-        return check(args.backend, args.family, args.cases)
+        return check(args.backend, args.family, args.cases, args.contract, args.json)
     if args.command == "run":
         run_program(args.program, args.arguments, args.is_module, args.contract, args.on_uncovered)
         return 0
-    return golden(args.family, args.into, args.check)
+    return golden(args.family, args.into, args.check, args.json)
 
 
 if __name__ == "__main__":

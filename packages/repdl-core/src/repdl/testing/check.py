@@ -11,11 +11,36 @@ from repdl.backend import get_backend
 from repdl.families import Family
 from repdl.registry import OPS, implementations
 from repdl.testing.cases import Case, with_derived, written
+from repdl.testing.compare import difference, hex_digest
 from repdl.testing.derivatives import has_slope, wrong_derivatives
-from repdl.testing.run import CONTRACTS, covers, digests
+from repdl.testing.run import CONTRACTS, covers, digests, run_on
 
 Progress = Callable[[Sequence[Case], str], Iterable[Case]]
 """Goes through cases, showing how far it is; the text says of what."""
+
+
+EXPLAINED = 20
+"""So many digests that differ, of a report, are explained by an element, for which the reference computes the case."""
+
+
+@dataclass
+class Wrong:
+    """A case under a contract that raised `error`, or whose digest is not the recorded one.
+
+    `difference` names the first element, if it was looked for and the reference gives the recorded bits.
+    """
+
+    case: str
+    contract: str
+    digest: str | None = None
+    recorded: str | None = None
+    difference: str | None = None
+    error: str | None = None
+
+    def __str__(self) -> str:
+        if self.difference is not None:
+            return f"{self.case} {self.contract}{self.difference}"
+        return f"{self.case} {self.contract}: {self.error or f'digest {self.digest}, recorded {self.recorded}'}"
 
 
 @dataclass
@@ -27,7 +52,7 @@ class Report:
         lacking: the ops of the families that the backend does not implement.
         compared: the number of cases whose digests were compared with recorded ones.
         uncovered: the number of those in dtypes that the backend has no kernel for.
-        wrong: a line for each digest that differs, and each case that raised.
+        wrong: each digest that differs, and each case that raised.
         missing: a line for each op or family that could not be compared: no cases, no golden bits.
         broken: a line for each family whose files raised; nothing of it was compared.
         derivatives: the number of ops of other projects whose derivatives were compared with differences.
@@ -40,7 +65,7 @@ class Report:
     lacking: list[str] = field(default_factory=list)
     compared: int = 0
     uncovered: int = 0
-    wrong: list[str] = field(default_factory=list)
+    wrong: list[Wrong] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     derivatives: int = 0
@@ -53,7 +78,11 @@ class Report:
 
 
 def check_backend(
-    name: str, families: Iterable[Family], progress: Progress, most: int | None = None
+    name: str,
+    families: Iterable[Family],
+    progress: Progress,
+    most: int | None = None,
+    contracts: Sequence[str] = CONTRACTS,
 ) -> Iterator[Report]:
     """A report for each distribution whose ops the backend implements; at most so many cases of each op."""
     ops = implementations(get_backend(name)).keys()
@@ -68,7 +97,7 @@ def check_backend(
         report = Report(distribution, lacking=lacking)
         chosen = [family for family in given if any(op.family == family.name and op.name in ops for op in of_families)]
         known = [case for family in chosen for case in _comparable(family, ops, report)]
-        _compare(name, _first(known, most), report, progress)
+        _compare(name, _first(known, most), contracts, report, progress)
         if distribution != "repdl-core":  # the derivatives of RepDL's own ops depend on no machine
             _compare_derivatives(known, report)
         yield report
@@ -109,7 +138,7 @@ def _compare_derivatives(known: Sequence[Case], report: Report) -> None:
             report.missing.append(f"{op}: its derivative, which is declared to be no slope")
 
 
-def _compare(backend: str, todo: Sequence[Case], report: Report, progress: Progress) -> None:
+def _compare(backend: str, todo: Sequence[Case], contracts: Sequence[str], report: Report, progress: Progress) -> None:
     lines = []
     for case in progress(todo, f"{backend}, {report.distribution}"):
         if not covers(case, backend):
@@ -117,13 +146,25 @@ def _compare(backend: str, todo: Sequence[Case], report: Report, progress: Progr
             continue
         report.compared += 1
         report.families.add(OPS[case.op].family)
-        for contract in CONTRACTS:
+        for contract in contracts:
             try:
                 actual, recorded = digests(case, backend, contract)
             except Exception as error:
-                report.wrong.append(f"{case} {contract}: {type(error).__name__}: {error}")
+                report.wrong.append(Wrong(str(case), contract, error=f"{type(error).__name__}: {error}"))
                 continue
             lines.append(f"{case} {contract} {actual}\n")
             if actual != recorded:
-                report.wrong.append(f"{case} {contract}: digest {actual}, recorded {recorded}")
+                explained = _difference(case, backend, contract, recorded) if len(report.wrong) < EXPLAINED else None
+                report.wrong.append(Wrong(str(case), contract, actual, recorded, explained))
     report.digest = sha256("".join(sorted(lines)).encode()).hexdigest()
+
+
+def _difference(case: Case, backend: str, contract: str, recorded: str | None) -> str | None:
+    """The first element that differs from the reference, if that gives the recorded bits."""
+    try:
+        expected = run_on(case, contract, "reference")
+        if hex_digest(expected) == recorded:
+            return difference(run_on(case, contract, backend), expected)
+    except Exception:  # an op that the reference lacks or cannot compute: the digests say what there is to say
+        return None
+    return None

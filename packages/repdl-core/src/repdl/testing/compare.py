@@ -32,20 +32,31 @@ def hex_digest(result: Any) -> str:
 
 def assert_same_bits(actual: Any, expected: Any, what: str = "") -> None:
     """Raise AssertionError, naming the first element, unless all outputs are bit-identical."""
+    found = difference(actual, expected, what)
+    if found is not None:
+        raise AssertionError(found)
+
+
+def difference(actual: Any, expected: Any, what: str = "") -> str | None:
+    """Where outputs first differ, with both values and their bits; None if they are bit-identical."""
     left, right = outputs(actual), outputs(expected)
-    assert len(left) == len(right), f"{what}: {len(left)} outputs, expected {len(right)}"
+    if len(left) != len(right):
+        return f"{what}: {len(left)} outputs, expected {len(right)}"
     for number, (a, e) in enumerate(zip(left, right)):
         where = f"{what} output {number}"
-        assert a.dtype == e.dtype, f"{where}: dtype {a.dtype}, expected {e.dtype}"
-        assert a.shape == e.shape, f"{where}: shape {tuple(a.shape)}, expected {tuple(e.shape)}"
+        if a.dtype != e.dtype:
+            return f"{where}: dtype {a.dtype}, expected {e.dtype}"
+        if a.shape != e.shape:
+            return f"{where}: shape {tuple(a.shape)}, expected {tuple(e.shape)}"
         wrong = (bits(a) != bits(e)).nonzero()
         if len(wrong):
             at = tuple(wrong[0].tolist())
-            raise AssertionError(
+            return (
                 f"{where}: {len(wrong)} of {a.numel()} elements differ, first at {at}: "
                 f"{a.detach().cpu()[at].item()!r} ({_pattern(a, at)}), "
                 f"expected {e.detach().cpu()[at].item()!r} ({_pattern(e, at)})"
             )
+    return None
 
 
 def _pattern(tensor: torch.Tensor, at: tuple[int, ...]) -> str:

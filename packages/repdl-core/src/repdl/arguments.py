@@ -1,0 +1,142 @@
+"""The arguments of the `repdl` command."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import NoReturn
+
+import repdl
+from repdl.backend import backends, get_backend
+from repdl.errors import BackendError, ContractError
+from repdl.families import families
+from repdl.listing import family_of_name
+from repdl.overrides.switch import ON_UNCOVERED
+
+
+def family_name(text: str) -> str:
+    """The name of a family, for the parser: an unknown one is its error."""
+    name = family_of_name(text)
+    if name not in families():
+        raise argparse.ArgumentTypeError(f"no family of ops {text!r}; `repdl ops` lists the ops")
+    return name
+
+
+def backend_name(text: str) -> str:
+    """The name of an installed backend, for the parser."""
+    try:
+        get_backend(text)
+    except BackendError as error:
+        if text not in backends():
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def contract_name(text: str) -> str:
+    """The name of a contract, for the parser."""
+    try:
+        return str(repdl.Contract.parse(text))
+    except ContractError as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix("Contract: ")) from None
+
+
+def recorded_contract(text: str) -> str:
+    """The name of a contract that golden bits are recorded for, for the parser."""
+    from repdl.testing.run import CONTRACTS
+
+    if contract_name(text) not in CONTRACTS:
+        known = " and ".join(CONTRACTS)
+        raise argparse.ArgumentTypeError(f"no golden bits are recorded for {text!r}, but for {known}")
+    return contract_name(text)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are a line."""
+
+    def error(self, message: str) -> NoReturn:
+        """End the process with status 2."""
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    top = Parser(
+        prog="repdl",
+        description="Deep learning with the same bits on any machine: what is installed, and a check of it.",
+        epilog="`repdl COMMAND --help` says more about a command.",
+    )
+    top.add_argument("--version", action="version", version=f"repdl {repdl.__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, summary: str, details: str, json: bool = True) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}. {details}")
+        if json:
+            made.add_argument("--json", action="store_true", help="as JSON, for bug reports and scripts")
+        return made
+
+    command(
+        "info", "versions, backends, contract and threads",
+        "A backend or plug-in that failed to load is listed with its error, and the command exits with 1.",
+    )  # fmt: skip
+    one = command(
+        "ops", "every op, and the backends that implement it",
+        "With the contract text of each, the number of its cases and the distribution that brings it; "
+        "exits with 1 if a NAME means none, or a plug-in or a backend is broken. Options together narrow the list.",
+    )  # fmt: skip
+    one.add_argument(
+        "name", metavar="NAME", nargs="*",
+        help="an op, several with * and ?, or a function of repdl.ops for the ops of its family; default: all",
+    )  # fmt: skip
+    one.add_argument(
+        "--family", metavar="FAMILY", action="append", default=[], type=family_name, help="the ops of this family"
+    )
+    one.add_argument(
+        "--backend", metavar="BACKEND", action="append", default=[], type=backend_name,
+        help="what this backend implements; of several, what all of them do",
+    )  # fmt: skip
+    one.add_argument(
+        "--lacking", metavar="BACKEND", action="append", default=[], type=backend_name,
+        help="what this backend does not implement; of several, what one of them does not",
+    )  # fmt: skip
+    one = command("contract", "print the contract text of an op", "It says every rounding and its order.")
+    one.add_argument("op", metavar="OP", help="an op, a function of repdl.ops or a family, for example mm")
+    one = command(
+        "check", "compare this machine's bits with the golden ones",
+        "Every case of every op runs on each backend; other projects' derivatives are compared with differences. "
+        "Exits with 1 if one differs, something is broken, or what is named has nothing to compare. "
+        "The last line of a backend is a row for docs/parity.md.",
+    )  # fmt: skip
+    one.add_argument(
+        "backend", metavar="BACKEND", nargs="*", type=backend_name, help="for example cpu; default: every installed one"
+    )
+    one.add_argument(
+        "--family", metavar="FAMILY", action="append", default=[], type=family_name,
+        help="only this family of ops, or the family of this op; may be repeated",
+    )  # fmt: skip
+    one.add_argument(
+        "--contract", metavar="NAME", action="append", default=[], type=recorded_contract,
+        help="only under this contract; may be repeated; default: all that golden bits are recorded for",
+    )  # fmt: skip
+    one.add_argument("--cases", metavar="N", type=int, help="at most N cases of each op, for tools that make them slow")
+    one = command(
+        "golden", "record the golden bits of new cases",
+        "They are the digests of what the reference backend gives. One that is recorded already never "
+        "changes: if it differs, nothing is written. For projects that bring their own ops.",
+    )  # fmt: skip
+    one.add_argument("family", metavar="FAMILY", nargs="+", type=family_name, help="a family of ops, or an op of it")
+    one.add_argument("--into", metavar="FOLDER", type=Path, required=True, help="the folder of FAMILY.json")
+    one.add_argument("--check", action="store_true", help="write nothing; a digest that is not there is wrong too")
+    one = command(
+        "run", "run a program of torch with every op reproducible, or stopped",
+        "As `repdl.enable()` in its first line: `repdl run train.py --epochs 3`, `repdl run -m package.train`. "
+        "An op that is not reproducible raises an error, which names it and its line.", json=False,
+    )  # fmt: skip
+    one.add_argument("-m", dest="is_module", action="store_true", help="PROGRAM is the name of a module")
+    one.add_argument("--contract", metavar="NAME", type=contract_name, help="the contract to compute by; default: v1")
+    one.add_argument("--on-uncovered", choices=ON_UNCOVERED, default="raise", help="default: raise")
+    one.add_argument("program", metavar="PROGRAM", help="a file")
+    one.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="the program's own")
+    return top
+
+
+__all__ = ["parser"]
