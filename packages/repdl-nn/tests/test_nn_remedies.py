@@ -49,8 +49,8 @@ def exists(name: str) -> bool:
 
 
 def samples(info: Any) -> Iterator[Any]:
-    """Of an entry of torch's database, without what `info.sample_inputs` does for torch's own tests."""
-    return islice(info.sample_inputs_func(info, "cpu", torch.float32, True), SAMPLES)
+    """Of an entry of torch's database."""
+    return islice(info.sample_inputs("cpu", torch.float32, requires_grad=True), SAMPLES)
 
 
 def of_torch(name: str) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
