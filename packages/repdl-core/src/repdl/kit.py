@@ -22,7 +22,7 @@ def kit() -> Any:
             continue
         if not hasattr(module, "Call"):
             continue
-        if getattr(module, "KIT", 0) != 4:  # what its types take (repdl/python/call.hpp)
+        if getattr(module, "KIT", 0) != 5:  # what its types take (repdl/python/call.hpp)
             warnings.warn(
                 f"repdl: {module.__name__} was built with an older kit than this repdl-core, so it does not make calls "
                 f"fast; build it again",

@@ -264,9 +264,10 @@ def choice(test: str, function: Callable[..., Any], otherwise: Function) -> Func
     Args:
         test: "floating": a positional argument is a floating-point tensor; "whole": there is nothing but integers,
             booleans and options; "whole with results": the same after the keys of the dispatcher, and so are the
-            results, whose dtype or memory is given; "copy" and "conversion": the kernels of these ops of torch, called
-            with the keys of the dispatcher, round each number once or not at all; with " to integers" behind it: they
-            make integers, and what torch leaves to the processor is the lowest one.
+            results, whose dtype or memory is given; "whole number": after the keys one tensor of these; "copy" and
+            "conversion": the kernels of these ops of torch, called with the keys of the dispatcher, move each number,
+            or make one of an integer; with " to integers" behind it: they make integers, and what torch leaves to the
+            processor is the lowest one.
     """
     native = kit()
     return otherwise if native is None else native.Choice(test, function, otherwise)  # type: ignore[no-any-return]

@@ -1,4 +1,9 @@
-"""Conversions between dtypes while `repdl.enable()` holds."""
+"""Conversions between dtypes while `repdl.enable()` holds.
+
+There is one rule for all pairs of dtypes (docs/reference/enable.md). Numbers are brought here to where torch's kernel
+has one outcome: it copies, or makes numbers of integers and booleans, booleans or a float8 of numbers, or complex
+numbers of their real parts.
+"""
 
 from __future__ import annotations
 
@@ -7,69 +12,103 @@ from typing import Any
 
 import torch
 
-from repdl.audit.kinds import plain_name
 from repdl.dtypes import ALL, HALF
 from repdl.ops.cast import cast
+from repdl.overrides.negated import straight, turned
 from repdl.overrides.torchs import TorchKernel
 from repdl.replay import choice
 
 Tensor = torch.Tensor
-SOURCES = {"copy": 1, "_to_copy": 0}
-"""The argument that is converted."""
+Function = Callable[..., Any]
+NAMES = frozenset({"_to_copy", "copy"})
+"""Of ops that convert."""
 _SINGLE = torch.float32, torch.float64
 _LONG = torch.int64, torch.uint64, torch.uint32
+_PARTS = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
-def defined(op: Any, original: TorchKernel) -> Callable[..., Any]:
-    """torch's conversion, and what it leaves to the processor.
+def defined(name: str, original: TorchKernel) -> Function | None:
+    """torch's conversion, and what it leaves to the processor; None for a form that comes to `copy_` in torch's own."""
+    if name == "aten::copy_":
+        return _chosen("copy", original, _copying(original))
+    return _chosen("conversion", original, _converting(original)) if name == "aten::_to_copy" else None
 
-    A floating-point number becomes an int64 for integers of 64 bits and for uint32, else an int32, of which the integer
-    is the low bits: its fraction is dropped; what that dtype does not hold, and NaN, is its lowest, but that a uint64
-    has the numbers from 2^63 on, too. float64 becomes a half by way of float32. A half has one NaN, and so has the
-    float32 that a float16 becomes.
-    """
-    source = SOURCES[plain_name(op)]
 
-    def call(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-        value = args[source]
-        made = args[0].dtype if source else kwargs.get("dtype")
-        if made in _SINGLE and not source and isinstance(value, (bool, int, float)):
+def _chosen(test: str, original: TorchKernel, otherwise: Function) -> Function:
+    return choice(test, original.boxed, choice(f"{test} to integers", original.boxed, otherwise))
+
+
+def _converting(original: TorchKernel) -> Function:
+    """Of `_to_copy`, with no copy of what has the dtype already; torch's kernel comes to `copy_`."""
+
+    def call(keyset: Any, value: Any, **kwargs: Any) -> Any:
+        made = kwargs.get("dtype")
+        if made in _SINGLE and isinstance(value, (bool, int, float)):
             return torch.scalar_tensor(value, dtype=made)  # a number beside tensors
-        if isinstance(value, Tensor) and made is not None and value.dtype is not made and value.is_floating_point():
-            if made in HALF or (made is torch.float32 and value.dtype is torch.float16):
-                value = _with_one_nan(value, made)
-                if not source and value.dtype is made and len(kwargs) == 1:
-                    return value
-            elif not (made.is_floating_point or made.is_complex or made is torch.bool or value.is_meta):
-                value = _integers(value if value.dtype in ALL else value.to(torch.float32), made)  # of 8 bits: exact
-            args = (*args[:source], value, *args[source + 1 :])
-        return original.call(keyset, args, kwargs)
+        if len(kwargs) == 1 and isinstance(value, Tensor) and _are_ours(value.dtype, made) and not value.is_meta:
+            with torch.no_grad():
+                return _rounded(straight(value), made)
+        return original.call(keyset, (value,), kwargs)
 
-    test = "copy" if source else "conversion"
-    return choice(test, original.boxed, choice(f"{test} to integers", original.boxed, call))
+    return call
 
 
-def _with_one_nan(value: Tensor, made: torch.dtype) -> Tensor:
-    """The numbers as that dtype, if not of 8 bits or on no device."""
-    if value.dtype not in ALL or value.is_meta:
+def _copying(original: TorchKernel) -> Function:
+    """Of `copy_`."""
+
+    def call(keyset: Any, target: Tensor, value: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(value, Tensor) or value.is_meta or not _has_fraction(value):
+            return original.call(keyset, (target, value, *args), kwargs)
+        with torch.no_grad():
+            plain, value = turned(target, value)
+            original.call(keyset, (plain, _converted(straight(value), plain.dtype, original), *args), kwargs)
+        return target
+
+    return call
+
+
+def _are_ours(source: torch.dtype, made: Any) -> bool:
+    """Whether `cast` is from one to the other."""
+    return source is not made and source in ALL and made in ALL
+
+
+def _has_fraction(value: Tensor) -> bool:
+    return value.is_floating_point() or value.is_complex()
+
+
+def _converted(value: Tensor, made: torch.dtype, copy: TorchKernel) -> Tensor:
+    """Numbers with a fraction in a dtype that torch makes `made` of with one outcome."""
+    if value.dtype is made or made is torch.bool:
         return value
-    with torch.no_grad():
-        return cast(value.to(torch.float32) if value.dtype is torch.float64 else value, made)
+    if value.is_complex():
+        parts = torch.view_as_real(value)
+        if made.is_complex:
+            return torch.view_as_complex(_rounded(parts, _PARTS[made]).contiguous())
+        value = parts[..., 0]
+    if value.dtype not in ALL:  # of 8 bits
+        value = copy(torch.empty_like(value, dtype=torch.float32), value)
+    made = _PARTS.get(made, made)
+    if made.is_floating_point:
+        return _rounded(value, made if made in ALL else torch.float32)
+    return _integers(value, made)
+
+
+def _rounded(value: Tensor, made: torch.dtype) -> Tensor:
+    """Numbers in a dtype that registered ops have, with its one NaN."""
+    return cast(cast(value, torch.float32) if value.dtype is torch.float64 and made in HALF else value, made)
 
 
 def _integers(value: Tensor, made: torch.dtype) -> Tensor:
     """The numbers as an integer dtype whose low bits are those of the one that is made, or as they are."""
     wide, bits = (torch.int64, 63) if made in _LONG else (torch.int32, 31)
-    with torch.no_grad():
-        value = value.detach()
-        if made is torch.uint64:
-            high = value >= 2.0**63
-            low = torch.where(high, value.to(torch.float64) - 2.0**63, value)
-            return low.to(wide) ^ torch.where(high, -(2**63), 0)
-        held = value.abs() < 2.0**bits  # not NaN
-        if bool(held.all()):
-            return value if made is wide else value.to(wide)
-        return torch.where(held, torch.where(held, value, 0).to(wide), torch.tensor(-(2**bits), dtype=wide))
+    if made is torch.uint64:
+        high = value >= 2.0**63
+        low = torch.where(high, value.to(torch.float64) - 2.0**63, value)
+        return low.to(wide) ^ torch.where(high, -(2**63), 0)
+    held = value.abs() < 2.0**bits  # not NaN
+    if bool(held.all()):
+        return value if made is wide else value.to(wide)
+    return torch.where(held, torch.where(held, value, 0).to(wide), torch.tensor(-(2**bits), dtype=wide))
 
 
-__all__ = ["SOURCES", "defined"]
+__all__ = ["NAMES", "defined"]

@@ -25,7 +25,8 @@ from repdl.audit.kinds import Kind, kind_of, plain_name
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError
 from repdl.overrides import nans, overlaps, repeats, transforms
 from repdl.overrides.binding import bound, for_each, in_place, into
-from repdl.overrides.conversions import SOURCES, defined
+from repdl.overrides.conversions import NAMES as CONVERSIONS
+from repdl.overrides.conversions import defined
 from repdl.overrides.functions import FUNCTIONS, Row
 from repdl.overrides.refusal import Refusals
 from repdl.overrides.torchs import TorchKernel, is_composed, overload
@@ -128,14 +129,17 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
             yield name, transforms.KEY, transforms.begun(overload(name)), True
     elif is_composed(name, device) or plain in _COMPOSED:
         return
-    elif plain in SOURCES:
-        op = overload(name)
-        yield name, device, defined(op, TorchKernel(op, device)), True
+    elif plain in CONVERSIONS:
+        conversion = defined(name, TorchKernel(overload(name), device))
+        if conversion is not None:
+            yield name, device, conversion, True
     elif plain in nans.OPS:
         op = overload(name)
         original = TorchKernel(op, device)
         judged = refusals.judged(op, original) if plain in CONDITIONS else original.boxed
         yield name, device, nans.canonical(judged), True
+    elif name.removeprefix("aten::") in nans.NUMBERS:
+        yield name, device, nans.of_numbers(name, TorchKernel(overload(name), device)), True
     elif plain in CONDITIONS or plain == "sgn" or kind is Kind.INTEGER:
         op = overload(name)
         original = TorchKernel(op, device)
@@ -171,7 +175,7 @@ def _layouts(device: str) -> Any:
 def is_computed(name: str) -> bool:
     """Whether RepDL computes an op of this name while `repdl.enable()` holds, or torch composes it of others."""
     namespace, plain = name.partition("::")[0], plain_name(name)
-    if is_composed(name, "CPU") or plain in _COMPOSED or plain in SOURCES:
+    if is_composed(name, "CPU") or plain in _COMPOSED or plain in CONVERSIONS:
         return True
     return namespace == "aten" and _row(name, plain) is not None
 
@@ -209,7 +213,7 @@ def _row(name: str, plain: str) -> Row | None:
 
 
 def _of_lists(name: str, raw: str, plain: str) -> Function | None:
-    if plain not in _rows() and plain not in SOURCES and kind_of(plain) not in (Kind.MOVES, Kind.EXACT):
+    if plain not in _rows() and plain not in CONVERSIONS and kind_of(plain) not in (Kind.MOVES, Kind.EXACT):
         return None
     schema = overload(name)._schema
     given = [a.type for a in schema.arguments if not a.kwarg_only]

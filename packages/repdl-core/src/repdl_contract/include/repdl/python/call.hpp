@@ -386,7 +386,7 @@ inline PyObject* shortcut_type() {
 }
 
 // A number that goes up when what these types take changes.
-constexpr long kit = 4;
+constexpr long kit = 5;
 
 // Adds `Call`, `Shortcut`, `Choice`, `Recording`, their number and how many new tensors or constants one has to a
 // module, where torch has what they need. False with Python's error set.

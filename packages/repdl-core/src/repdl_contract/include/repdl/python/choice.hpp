@@ -77,6 +77,12 @@ inline bool are_whole_with_results(PyObject* const* given, Py_ssize_t count, PyO
   return false;
 }
 
+// (keyset, tensor): an integer or a boolean is read.
+inline bool reads_whole(PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  DType dtype;
+  return count == 2 && names == nullptr && has_dtype(given[1], dtype) && !is_floating(dtype);
+}
+
 // How many elements a row-major tensor on the host has; -1 for another one.
 inline std::int64_t row_major_count(PyObject* object, DLTensor& tensor) {
   if (Torch::get().exchange->tensor_from_object(object, &tensor) != 0) {
@@ -122,17 +128,22 @@ inline void define_integers(PyObject* source, PyObject* result) {
                        : drop_fractions<double, std::int64_t>(given, made, count);
 }
 
-// Whether torch makes each number of one dtype one of the other with the same bits everywhere: not of NaN a half, nor a
-// float32 of NaN of 16 bits.
-inline bool converts(DType from, DType to) {
-  if (!is_floating(from) || from == to || to == DType::boolean) return true;
-  return to == DType::float64 || (to == DType::float32 && from != DType::float16);
+// Whether torch makes each number of one dtype one of the other with the same bits everywhere: it moves them, or makes
+// them of integers or as booleans. Between floating-point dtypes a NaN would be the processor's.
+inline bool converts(DType from, DType to) { return !is_floating(from) || from == to || to == DType::boolean; }
+
+// Whether a plain tensor is a view that negates its numbers.
+inline bool is_negative(PyObject* tensor) {
+  const Ref answer = TorchState::get().is_negative.ask(tensor);
+  if (answer.get() == nullptr) PyErr_Clear();
+  return answer.get() != Py_False;
 }
 
 // (keyset, target, source, ...)
 inline bool copies_plainly(PyObject* const* given, Py_ssize_t count, PyObject*) {
   DType from, to;
-  return count >= 3 && has_dtype(given[1], to) && has_dtype(given[2], from) && converts(from, to);
+  if (count < 3 || !has_dtype(given[1], to) || !has_dtype(given[2], from) || !converts(from, to)) return false;
+  return !is_floating(from) || !(is_negative(given[1]) || is_negative(given[2]));
 }
 
 // The same to integers, as torch makes them but for those that it leaves to the processor.
@@ -205,6 +216,7 @@ inline PyObject* new_choice(PyTypeObject* type, PyObject* arguments, PyObject* n
   for (auto [known, candidate] : {std::pair{"floating", has_floating},
                                   {"whole", are_whole},
                                   {"whole with results", are_whole_with_results},
+                                  {"whole number", reads_whole},
                                   {"copy", copies_plainly},
                                   {"conversion", converts_plainly},
                                   {"copy to integers", copies_to_integers},
