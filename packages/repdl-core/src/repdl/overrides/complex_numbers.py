@@ -9,6 +9,7 @@ import torch
 from repdl import ops
 from repdl.errors import DTypeError, UnsupportedError, check_dtype
 from repdl.ops._number import floating
+from repdl.overrides.negated import negative
 from repdl.replay import refuse
 
 Tensor = torch.Tensor
@@ -61,6 +62,12 @@ def mul(input: Any, other: Any) -> Tensor:
     return _joined(ops.sub(ops.mul(a, c), ops.mul(b, d)), ops.add(ops.mul(a, d), ops.mul(b, c)))
 
 
+def neg(input: Tensor) -> Tensor:
+    """`(-a) + (-b) i`"""
+    refuse()
+    return negative(input.resolve_conj().resolve_neg())
+
+
 def sum(input: Tensor, dim: Any = None, keepdim: bool = False, dtype: torch.dtype | None = None) -> Tensor:
     """`sum(a) + sum(b) i`"""
     return _reduced("sum", input, dim, keepdim, dtype)
@@ -107,4 +114,4 @@ def _unscaled(op: str, input: Any, other: Any, alpha: Any) -> list[tuple[Tensor,
     return _parts(op, input, other)
 
 
-__all__ = ["add", "mean", "mul", "polar", "rsub", "sub", "sum"]
+__all__ = ["add", "mean", "mul", "neg", "polar", "rsub", "sub", "sum"]

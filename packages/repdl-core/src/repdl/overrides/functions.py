@@ -371,7 +371,7 @@ FUNCTIONS: dict[str, Row] = {
     """),
     **{
         name: Row(getattr(ops, name), of_complex=getattr(complex_numbers, name))
-        for name in ("add", "mean", "mul", "sub", "sum")
+        for name in ("add", "mean", "mul", "neg", "sub", "sum")
     },
     "polar": Row(complex_numbers.polar),
     **{name: Row(getattr(ops, name), ignored=_CUDNN) for name in ("group_norm", "layer_norm")},

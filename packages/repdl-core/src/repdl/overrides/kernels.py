@@ -136,13 +136,15 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
     elif plain in nans.OPS:
         op = overload(name)
         original = TorchKernel(op, device)
-        judged = refusals.judged(op, original) if plain in CONDITIONS else original.boxed
-        yield name, device, nans.canonical(judged), True
+        judged = refusals.judged(op, original) if plain in CONDITIONS else original.given
+        yield name, device, nans.canonical(plain, judged), True
     elif name.removeprefix("aten::") in nans.NUMBERS:
         yield name, device, nans.of_numbers(name, TorchKernel(overload(name), device)), True
+    elif plain in nans.WORDS and plain not in CONDITIONS:
+        yield name, device, nans.WordKernel(overload(name), device).given, True
     elif plain in CONDITIONS or plain == "sgn" or kind is Kind.INTEGER:
         op = overload(name)
-        original = TorchKernel(op, device)
+        original = (nans.WordKernel if plain in nans.WORDS else TorchKernel)(op, device)
         judged = refusals.judged(op, original)
         if plain in repeats.OPS:
             judged = repeats.last_stays(op, original, judged)

@@ -1,4 +1,7 @@
-"""NaN of halves in exact ops of torch, and in numbers that are read and written: their bits depend on the processor."""
+"""NaN in ops that stay torch's: what computes gives the one NaN of the dtype, as every op of RepDL.
+
+What moves numbers keeps their bits, `where` and `nan_to_num` too.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +11,62 @@ from typing import Any
 
 import torch
 
-from repdl.dtypes import HALF
+from repdl.audit.kinds import plain_name
+from repdl.dtypes import ALL, HALF
 from repdl.overrides.torchs import TorchKernel
 from repdl.replay import choice
 
 Function = Callable[..., Any]
-OPS = frozenset({"ceil", "floor", "frac", "neg", "round", "threshold_backward", "trunc"})
-"""By torch's name: their vector loops keep the payload, or the sign, and the loops for the rest do not."""
+OPS = frozenset({"ceil", "conj_physical", "copysign", "floor", "frac", "nextafter", "round", "trunc"})
+"""By torch's name: where vectors keep a NaN, the loop for the rest quiets it or makes another one."""
+WORDS = frozenset({"gather", "scatter"})
+"""What moves halves by way of float32."""
 NUMBERS = frozenset({"_local_scalar_dense", "fill_.Scalar", "nan_to_num", "nan_to_num_", "nan_to_num.out"})
 """What reads a number out of a tensor, and what writes numbers, and rounds a NaN to a half in one way or another."""
 
 
-def canonical(kernel: Function) -> Function:
-    """A kernel whose NaN is the one that halves have in every op of RepDL."""
+def canonical(name: str, kernel: Function) -> Function:
+    """A kernel whose NaN is the one that the dtype has in every op of RepDL; of a conjugate the imaginary part's."""
 
     def call(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-        result = kernel(keyset, *args, **kwargs)
-        if result.dtype in HALF and not result.is_meta:
-            result.masked_fill_(result != result, math.nan)
+        result = made = kernel(keyset, *args, **kwargs)
+        if name == "conj_physical":
+            if not result.is_complex():
+                return result
+            made = torch.view_as_real(result)[..., 1]
+        if made.dtype in ALL and not made.is_meta:
+            made.masked_fill_(made != made, math.nan)
         return result
 
     return call
+
+
+class WordKernel(TorchKernel):
+    """torch's kernel, which moves halves by way of float32; it gets them as integers of their bits."""
+
+    def call(self, keyset: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """As of every kernel."""
+        dtype = getattr(args[0], "dtype", None)
+        if dtype not in HALF or args[0].is_meta or "reduce" in kwargs:
+            return super().call(keyset, args, kwargs)
+        input, dim, index, *values = args
+        words = [_words(value, dtype) for value in (input, *values)]
+        if "out" in kwargs:
+            made = index if plain_name(self.op) == "gather" else input
+            if kwargs["out"].shape != made.shape:
+                kwargs["out"].resize_(made.shape)
+        named = {key: _words(value, dtype) if key == "out" else value for key, value in kwargs.items()}
+        result = super().call(keyset, (words[0], dim, index, *words[1:]), named)
+        if "out" in kwargs:
+            return kwargs["out"]
+        return input if result is words[0] else result.view(dtype)
+
+
+def _words(value: Any, dtype: torch.dtype) -> Any:
+    """Bits of halves as int16; of other tensors what they are, which torch says something to."""
+    if isinstance(value, torch.Tensor):
+        return value.view(torch.int16) if value.dtype is dtype else value
+    return torch.scalar_tensor(_plain(value), dtype=dtype).view(torch.int16).item()
 
 
 def of_numbers(name: str, original: TorchKernel) -> Function:
@@ -52,4 +90,4 @@ def _plain(value: Any) -> Any:
     return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
-__all__ = ["NUMBERS", "OPS", "canonical", "of_numbers"]
+__all__ = ["NUMBERS", "OPS", "WORDS", "WordKernel", "canonical", "of_numbers"]

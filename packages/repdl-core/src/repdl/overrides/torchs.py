@@ -43,12 +43,17 @@ class TorchKernel:
 
     def __init__(self, op: Any, key: str) -> None:
         place = _C._dispatch_key_parse(key)
+        self.op = op
         self.boxed = torch.library.get_kernel(op, place).call_boxed
         self._tensors = [i for i, a in enumerate(op._schema.arguments) if str(a.type) == "Tensor" and not a.kwarg_only]
         self._keys = _C.DispatchKeySet(place)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.call(self._keys, args, kwargs)
+
+    def given(self, keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        """`call`, as the dispatcher calls."""
+        return self.call(keyset, args, kwargs)
 
     def call(self, keyset: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result, for the keys that the dispatcher gave."""
