@@ -20,6 +20,7 @@ from repdl.testing.planted import plant
 ROOT = Path(__file__).parents[1]
 CORE, NN = "packages/repdl-core/src/repdl/", "packages/repdl-nn/src/repdl/nn/"
 OVERLAPS = "packages/repdl-cpu/tests/test_replay_overlaps.py"
+LAYOUTS = "packages/repdl-core/tests/test_layout_repeated.py"
 SHARING = "packages/repdl-nn/tests/test_nn_sharing.py"
 PAIRS = "packages/repdl-cpu/tests/test_replay_pairs.py"
 
@@ -35,6 +36,9 @@ class Bug:
 
 BUGS = {
     "extent_one_element_short": Bug(CORE + "places.py", {"(1 + sum((n - 1) * stride": "(0 + sum((n - 1) * stride"}, OVERLAPS),
+    "halves_forget_what_is_repeated": Bug(CORE + "dtypes.py", {"if 0 not in tensor.stride() or tensor.numel() == 0:": "if True:"}, LAYOUTS),
+    "first_dimension_is_not_repeated": Bug(CORE + "dtypes.py", {"if stride == 0 else slice(None) for stride in tensor.stride()": "if stride == 0 and i else slice(None) for i, stride in enumerate(tensor.stride())"}, LAYOUTS),
+    "repeated_strides_decide": Bug(CORE + "layout.py", {"if a == 0 or b == 0:": "if a == 0 and b == 0:"}, LAYOUTS),
     "attributes_are_no_owners": Bug(NN + "convert.py", {"[vars(module) for module": "[vars(module)['_buffers'] | module._parameters for module"}, SHARING),
     "buffers_are_no_owners": Bug(NN + "convert.py", {"for tensor in tensors.values(): storage = _storage(tensor) if": "for tensor in model.parameters():\n        storage = _storage(tensor)\n        if"}, SHARING),
     "offset_in_a_shared_storage": Bug(NN + "convert.py", {"(own, tensor.storage_offset(), tensor.shape": "(own, 0, tensor.shape"}, SHARING),

@@ -139,7 +139,16 @@ def below(a: Tensor, b: Tensor, contract: str) -> Tensor:
 
     The difference is not 0 unless they are equal, and its sign is a normal number.
     """
-    return registry.functions.sign(registry.functions.sub(a.detach(), b.detach(), contract)) < 0  # type: ignore[no-any-return]
+    return _sign_of_difference(a, b, contract) < 0
+
+
+def above(a: Tensor, b: Tensor, contract: str) -> Tensor:
+    """Where a > b, as `below`, and laid out as a and b say in this order."""
+    return _sign_of_difference(a, b, contract) > 0
+
+
+def _sign_of_difference(a: Tensor, b: Tensor, contract: str) -> Tensor:
+    return registry.functions.sign(registry.functions.sub(a.detach(), b.detach(), contract))  # type: ignore[no-any-return]
 
 
 def _parameters(rest: str) -> list[tuple[str, str]]:

@@ -161,7 +161,8 @@ _logit = _formula(
 
 def _hypot_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
     x, y = input.detach(), other.detach()
-    largest = _ops.maximum(_ops.abs(x), _ops.abs(y), contract)
+    largest, least = _ops.maximum(x, y, contract), _ops.minimum(x, y, contract)  # of both, so that they lie as both say
+    largest = _ops.maximum(largest, _ops.neg(least), contract)  # its size
     usual = (numbered(largest) != 0) & ~largest.isinf()
     scale = _ops.where(usual, largest, _number(1.0, largest), contract)
     squares = (_ops.square(_ops.div(t, scale, contract)) for t in (input, other))
@@ -177,7 +178,7 @@ def _hypot_slope(g: Tensor, side: Tensor, y: Tensor, contract: str) -> Tensor:
 _hypot = _formula(
     "hypot(Tensor input, Tensor other, str contract) -> Tensor",
     _hypot_formula,
-    ("abs", "maximum", "where", "div", "square", "add", "sqrt", "mul"),
+    ("maximum", "minimum", "neg", "where", "div", "square", "add", "sqrt", "mul"),
     "`sqrt(square(x / s) + square(y / s)) * s`, s = `maximum(abs(x), abs(y))`, 1 where that is 0 or infinite",
     derivative={
         "input": lambda g, input, y, contract: _hypot_slope(g, input, y, contract),

@@ -16,7 +16,7 @@ from repdl.dtypes import ALL, Dtypes
 from repdl.errors import ArgumentError, DTypeError, as_float, check_dtype, check_tensor
 from repdl.numbers import difference
 from repdl.ops._number import constant
-from repdl.ops._pointwise import below, pointwise
+from repdl.ops._pointwise import above, below, pointwise
 from repdl.ops.elementwise import Operand, on_one_device, promoted
 from repdl.replay import replayed, replayed_numbers
 
@@ -246,8 +246,8 @@ def _known(op: str, input: Tensor, other: Tensor, contract: Contract | str | Non
     if pair is None:
         return getattr(torch, op)(input, other)  # type: ignore[no-any-return]
     x, y = pair
-    beyond = below(x, y, name) if op == "fmax" else below(y, x, name)
-    return _where(y.detach().isnan() | ~(beyond | x.detach().isnan()), x, y, name)
+    beyond = below(x, y, name) if op == "fmax" else above(x, y, name)
+    return _where(~(beyond | x.detach().isnan()) | y.detach().isnan(), x, y, name)  # laid out as both say
 
 
 @replayed
