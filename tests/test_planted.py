@@ -22,7 +22,9 @@ CORE, NN = "packages/repdl-core/src/repdl/", "packages/repdl-nn/src/repdl/nn/"
 OVERLAPS = "packages/repdl-cpu/tests/test_replay_overlaps.py"
 LAYOUTS = "packages/repdl-core/tests/test_layout_repeated.py"
 SHARING = "packages/repdl-nn/tests/test_nn_sharing.py"
-PAIRS = "packages/repdl-cpu/tests/test_replay_pairs.py"
+LIMITS = "packages/repdl-core/tests/test_torch_ops.py -k limits"
+GENERATORS = "packages/repdl-core/tests/test_enable_generators.py"
+SCOPES = "packages/repdl-core/tests/test_scopes.py"
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,15 @@ BUGS = {
     "halves_forget_what_is_repeated": Bug(CORE + "dtypes.py", {"if 0 not in tensor.stride() or tensor.numel() == 0:": "if True:"}, LAYOUTS),
     "first_dimension_is_not_repeated": Bug(CORE + "dtypes.py", {"if stride == 0 else slice(None) for stride in tensor.stride()": "if stride == 0 and i else slice(None) for i, stride in enumerate(tensor.stride())"}, LAYOUTS),
     "repeated_strides_decide": Bug(CORE + "layout.py", {"if a == 0 or b == 0:": "if a == 0 and b == 0:"}, LAYOUTS),
+    "integers_hold_one_more": Bug(CORE + "audit/judge.py", {"(values < limits.max + 1.0)": "(values <= limits.max)"}, LIMITS),
+    "integers_hold_one_less": Bug(CORE + "audit/judge.py", {"(values >= limits.min)": "(values > limits.min)"}, LIMITS),
+    "fractions_are_not_dropped": Bug(CORE + "audit/judge.py", {"source.detach().trunc().double()": "source.detach().double()"}, LIMITS),
+    "high_word_not_read": Bug(CORE + "overrides/draws.py", {"high << 32 | low if mark": "low if mark"}, GENERATORS),
+    "high_word_not_written": Bug(CORE + "overrides/draws.py", {"_FRESH, 0, offset >> 32,": "_FRESH, 0, offset >> 40,"}, GENERATORS),
+    "offset_of_a_device_in_40_bits": Bug(CORE + "overrides/draws.py", {"divmod(kept // 4, 2**_DEVICE_BITS)": "divmod(kept // 4 & ~(1 << 40), 2**_DEVICE_BITS)"}, GENERATORS),
+    "tasks_are_not_asked": Bug(CORE + "scopes.py", {"if self._in_tasks or self._thread.value is None:": "if self._thread.value is None:"}, SCOPES),
+    "scope_of_a_task_is_its_threads": Bug(CORE + "scopes.py", {"if not in_task: self._thread.value": "if True:\n            self._thread.value"}, SCOPES),
+    "scopes_hold_no_recording_back": Bug(CORE + "scopes.py", {"EPOCH.hold(by)": "EPOCH.hold(0)"}, SCOPES),
     "attributes_are_no_owners": Bug(NN + "convert.py", {"[vars(module) for module": "[vars(module)['_buffers'] | module._parameters for module"}, SHARING),
     "buffers_are_no_owners": Bug(NN + "convert.py", {"for tensor in tensors.values(): storage = _storage(tensor) if": "for tensor in model.parameters():\n        storage = _storage(tensor)\n        if"}, SHARING),
     "offset_in_a_shared_storage": Bug(NN + "convert.py", {"(own, tensor.storage_offset(), tensor.shape": "(own, 0, tensor.shape"}, SHARING),

@@ -64,6 +64,31 @@ def test_generators__left_on_a_gpu() -> None:
     assert numbers.position(1).tolist() == [5, 0, 2**46 - 2]
 
 
+def test_generators__numbers_beyond_32_bits_of_the_offset() -> None:
+    """Around each power of 2 that a word of a state could end at, from torch's generators on both devices."""
+    seen = set()
+    with repdl.enabled(), torch.random.fork_rng():
+        for power in (31, 32, 33, 34, 40, 45, 48, 62):
+            offset = 2**power - 3
+            for source in (torch.default_generator, torch.Generator(), OnDevice(5)):
+                if isinstance(source, OnDevice) and power > 45:
+                    continue
+                if isinstance(source, torch.Generator):
+                    source.manual_seed(5)
+                torchs(source).position(offset)  # as if so many were drawn
+                state = torch.tensor([5, 0, offset, 0])
+                expected = repdl.random.rand(9, generator=repdl.random.Generator(5).set_state(state))
+                if isinstance(source, OnDevice):
+                    found = [repdl.random.rand(n, generator=torchs(source)) for n in (4, 5)]
+                else:
+                    source.set_state(source.get_state().clone())
+                    given = None if source is torch.default_generator else source
+                    found = [torch.rand(n, generator=given) for n in (4, 5)]
+                assert torch.equal(torch.cat(found), expected), f"{source}, from 2**{power} - 3 on"
+                seen.add(tuple(expected.tolist()))
+    assert len(seen) == 8
+
+
 @pytest.mark.parametrize("device", ["xpu", "mps"])
 def test_generators__of_other_devices_are_refused(device: str) -> None:
     source = OnDevice(5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -108,6 +109,49 @@ def test_scope__tasks() -> None:
     asyncio.run(run())
     assert seen == {name: [name] * 3 for name in seen}
     assert current() == "v1"
+
+
+@pytest.mark.parametrize("way", ["function", "compiled", "compiled by repdl", "enabled"])
+def test_scope__tasks_compute_by_their_own(way: str) -> None:
+    """Calls that were compiled or recorded outside of all scopes, in tasks whose scopes are open at once."""
+    x = uniform(1, 4097)
+    torch._dynamo.reset()
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.sum() if "enabled" in way or "repdl" in way else repdl.ops.sum(x)
+
+    call = function
+    if "compiled" in way:
+        call = torch.compile(function, backend="repdl" if "repdl" in way else "eager")
+    names = {"sequential": "sequential", "none": "v1", "dot_chunk=10,sum_lanes=8,sum_block=1024": "lanes", "v1": "v1"}
+    wanted = {name: repdl.ops.sum(x, contract="v1" if name == "none" else name) for name in names}
+    assert len({float(y) for y in wanted.values()}) == 3
+
+    async def task(name: str) -> None:
+        with contextlib.nullcontext() if name == "none" else repdl.use_contract(name):
+            for _ in range(4):
+                assert_same_bits(call(x), wanted[name], f"{way}, in a task under {name}")
+                await asyncio.sleep(0)
+
+    async def run() -> None:
+        await asyncio.gather(*map(task, names))
+
+    async def idle() -> None:
+        with repdl.use_contract("v1"):
+            await asyncio.sleep(0)
+
+    with repdl.enabled() if way in ("enabled", "compiled by repdl") else contextlib.nullcontext():
+        for _ in range(2):
+            for _ in range(4):
+                assert_same_bits(call(x), wanted["v1"], way)
+            asyncio.run(run())
+        torch._dynamo.reset()  # code that was compiled in a task asks at each call
+        loop = asyncio.new_event_loop()
+        begun = loop.create_task(idle())
+        with repdl.use_contract("sequential"):  # which the task, begun outside of it, does not see, and does not end
+            loop.run_until_complete(begun)
+            assert_same_bits(call(x), wanted["sequential"], f"{way}, after a task")
+        loop.close()
 
 
 def test_set_contract__is_for_all_threads_and_for_processes_started_later() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import repdl
 from repdl.audit import KINDS, Kind, Verdict, judge, kind_of
 from repdl.audit.kinds import TORCH, plain_name
 from repdl.overrides.torchs import is_composed
+from repdl.testing import bits
 
 aten = torch.ops.aten
 
@@ -175,6 +177,32 @@ def test_judge__derivatives_of_squares_windows_and_masks() -> None:
 def test_judge__refused(name: str) -> None:
     word, call = REFUSED[name]
     assert any(word in row.reason for row in repdl.audit(call).refused)
+
+
+def near(bound: int, dtype: torch.dtype) -> torch.Tensor:
+    """The numbers of a dtype around an integer: its own, two to each side, and those with a fraction."""
+    middle = torch.tensor(float(bound), dtype=torch.float64).to(dtype).view(1)
+    steps = torch.arange(-2 if bound else 0, 3, dtype=bits(middle).dtype)  # of the words of numbers of one sign
+    return torch.cat([(bits(middle) + steps).view(dtype), middle + 0.5, middle - 0.5, middle + 1, middle - 1])
+
+
+def test_judge__conversions_at_the_limits_of_integers() -> None:
+    kinds = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64]
+    seen = set()
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        for made in kinds:
+            limits = torch.iinfo(made)
+            for bound in (limits.min - 1, limits.min, limits.max, limits.max + 1):
+                for x in near(bound, dtype).split(1):
+                    number = x.item()
+                    held = math.isfinite(number) and limits.min <= math.trunc(number) <= limits.max
+                    args, result = (x,), torch.empty(1, dtype=made)
+                    found = judge(aten._to_copy.default, args, {"dtype": made}, result).verdict is not Verdict.REFUSED
+                    assert found == held, f"{number!r} of {dtype} to {made}: fine {found}, held {held}"
+                    found = judge(aten.copy_.default, (result, x), {}, result).verdict is not Verdict.REFUSED
+                    assert found == held, f"{number!r} of {dtype} copied to {made}: fine {found}, held {held}"
+                    seen.add((made, held))
+    assert len(seen) == 2 * len(kinds)
 
 
 def test_judge__torchs_arithmetic_in_another_floating_point_environment() -> None:
