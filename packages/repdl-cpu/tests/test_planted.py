@@ -79,6 +79,7 @@ ENVIRONMENT = "test_environment.py -k first_call"
 TEAM = "test_pool.py -k on_a_team"
 DRAWS = "test_draws.py -k threads"
 LAYERS = "test_recurrent.py -k threads and {best}"
+SPECIAL = "test_special_positions.py -k attention"
 BACKWARD = "test_parity.py -k TestCpu and lstm_layer_backward__"
 RESIZED = "test_parity.py -k TestCpu and (nearest_ or resample_)"
 
@@ -368,6 +369,9 @@ BUGS = {
     "attention_hides_nan": Bug("attention/weights.hpp", {"== -std::numeric_limits<float>::infinity() && !has_nan(x, n)": "== -std::numeric_limits<float>::infinity()"}, "attention"),
     "attention_backward_keeps_a_minus_zero": Bug("attention/attention_backward.cpp", {"if (!has_minus_zero(out, rows.count * columns)) return;": "return;"}, "attention"),
     "attention_backward_forgets_nan": Bug("attention/attention_backward.cpp", {"return limit == options_.keys || std::find": "return true || std::find"}, "attention"),
+    "attention_backward_leaves_out_infinite_keys": Bug("attention/attention_backward.cpp", {"&& std::isfinite(key_.largest())": ""}, "attention", SPECIAL),
+    "attention_backward_leaves_out_infinite_products": Bug("attention/attention_backward.cpp", {"return products < 1e38 &&": "return"}, "attention", SPECIAL),
+    "attention_largest_without_the_last_row": Bug("attention/operands.hpp", {"for (std::int64_t i = 0; i < rows; ++i) for (std::int64_t j = 0; j < columns; ++j) {": "for (std::int64_t i = 0; i < rows - 1; ++i)\n      for (std::int64_t j = 0; j < columns; ++j) {"}, "attention", SPECIAL),
     "attention_backward_chunks_in_a_row": Bug("attention/attention_backward.cpp", {"part.load(left + i) + part.load(sum + i)": "part.load(sum + i)"}, "attention"),
     "attention_drops_as_in_the_first_block": Bug("attention/weights.hpp", {"(rows.head * options.rows + rows.first) * keys": "rows.head * options.rows * keys"}, "attention"),
     "attention_backward_chunks_of_rows": Bug(

@@ -1,0 +1,123 @@
+"""One NaN, infinity, largest number or -0 among ordinary ones, at every position of every operand.
+
+A kernel that skips work, because a weight is 0 or nobody sees a key, skips what such a number would have changed.
+Attention, which skips most, has one head for each position; every op its smallest cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import repdl_cpu
+from repdl.backend import get_backend
+from repdl.errors import OutOfRangeError
+from repdl.registry import OPS, implementations
+from repdl.testing import Case, assert_same_bits, cases, uniform
+
+Tensor = torch.Tensor
+REFERENCE, CPU = (implementations(get_backend(name)) for name in ("reference", "cpu"))
+ISAS = sorted({repdl_cpu.get_isa(), "baseline"})
+SPECIAL = [torch.nan, torch.inf, -torch.inf, 3e38, -0.0]
+
+
+def one_each(operands: list[Tensor], number: float) -> list[Tensor]:
+    """The operands, as many times as they have elements together; in each, another element is the number."""
+    count, at = sum(t.numel() for t in operands), 0
+    made = [t.expand(count, *t.shape).clone() for t in operands]
+    for t in made:
+        flat = t.view(count, -1)
+        places = torch.arange(flat.shape[1])
+        flat[at + places, places] = number
+        at += len(places)
+    return made
+
+
+def compared(op: str, args: list[Any], what: str) -> None:
+    expected = REFERENCE[op](*args)
+    for isa in ISAS:
+        with repdl_cpu.use_isa(isa):
+            assert_same_bits(CPU[op](*args), expected, f"{op}, {what}, on {isa}")
+
+
+POSITION = torch.tensor([7, 3, 5])
+BIAS = torch.where(uniform(8, 1, 1, 10, 12) > 0.5, -torch.inf, uniform(7, 1, 1, 10, 12))
+OPTIONS: dict[str, tuple[Any, ...]] = {
+    "causal": (None, None, None, torch.tensor(0.5), 0.0, True),
+    "causal, dropout": (None, None, POSITION, torch.tensor(0.5), 0.5, True),
+    "a mask": (None, uniform(9, 1, 1, 10, 12) > -0.4, None, torch.tensor(0.5), 0.0, False),
+    "a bias": (BIAS, None, None, torch.tensor(0.5), 0.0, False),
+    "a bias, dropout": (BIAS, None, POSITION, torch.tensor(0.5), 0.5, False),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_special__in_attention(name: str) -> None:
+    """Chunks of four queries in the derivative, of which each sees fewer keys than there are."""
+    tensors = uniform(1, 10, 2), uniform(2, 12, 2), uniform(3, 12, 2), uniform(4, 10, 2)
+    for number in SPECIAL if name == "causal" else SPECIAL[:2]:
+        *heads, grad = (t.unsqueeze(1) for t in one_each([*tensors], number))
+        options = *OPTIONS[name], 10, "dot_chunk=4,sum_lanes=64,sum_block=1024"
+        compared("attention", [*heads, *options], f"{name}, {number}")
+        compared("attention_backward", [grad, *heads, *options], f"{name}, {number}")
+
+
+@pytest.mark.parametrize("number", SPECIAL)
+def test_special__in_causal_attention_of_several_blocks(number: float) -> None:
+    """The first block of 48 or 56 queries sees fewer keys than there are, and in the derivative none is in a chunk."""
+    heads = [t.unsqueeze(1) for t in one_each([uniform(1, 58, 1), uniform(2, 61, 1), uniform(3, 61, 1)], number)]
+    options = None, None, None, torch.tensor(0.5), 0.0, True, 58
+    compared("attention", [*heads, *options, "v1"], f"{number} at each position")
+    few = [t[::3] for t in heads]
+    grads = uniform(4, 1, 1, 58, 1).expand(len(few[0]), 1, 58, 1)
+    compared("attention_backward", [grads, *few, *options, "dot_chunk=29,sum_lanes=64,sum_block=1024"], f"{number}")
+
+
+def places(case: Case) -> Iterator[tuple[int, int]]:
+    """Argument and element, of all floating-point elements."""
+    for i, argument in enumerate(case.args()):
+        if isinstance(argument, Tensor) and argument.is_floating_point():
+            yield from ((i, j) for j in range(argument.numel()))
+
+
+def small(most: int) -> Iterator[Case]:
+    """The cases that have so many elements at most. Draws of given probabilities or rates refuse such numbers."""
+    for case in cases():
+        op = OPS[case.op]
+        if case.derived or case.op not in CPU or op.mutates or op.family == "distributions":
+            continue
+        if 0 < sum(a.numel() for a in case.args() if isinstance(a, Tensor)) <= most:
+            yield case
+
+
+def check(case: Case, every: int) -> int:
+    count = 0
+    for n, (i, j) in enumerate(places(case)):
+        for number in SPECIAL[:3]:
+            count += 1
+            if (n + count) % every:
+                continue
+            args = [a.clone() if isinstance(a, Tensor) else a for a in case.args()]
+            args[i] = args[i].contiguous()
+            args[i].view(-1)[j] = number
+            try:
+                compared(case.op, args, f"{case}, {number} at {j} of argument {i}")
+            except OutOfRangeError:  # a probability, a variance
+                continue
+    return count
+
+
+def test_special__in_small_cases() -> None:
+    """The smallest case of each op, and a sample of the positions."""
+    smallest: dict[str, Case] = {}
+    for case in small(64):
+        smallest.setdefault(case.op, case)
+    assert sum(check(case, 12) for case in smallest.values()) > 4000
+
+
+@pytest.mark.nightly
+def test_special__in_every_small_case() -> None:
+    assert sum(check(case, 1) for case in small(64)) > 40_000
