@@ -5,8 +5,10 @@ with infinities, NaN and zeros among them, and with products that underflow, whi
 from -0 into +0. A smaller call is a slice of a larger one's operands, and its outputs a slice of the
 larger one's: the reference computes the largest only.
 
-The last test compiles the kernels with counters (native/base/routes.hpp), runs these loops and all cases
-on them, and fails with the name of each route that was not taken.
+The last test compiles the kernels with counters (native/base/routes.hpp) and with small sizes of all that is tuned
+(native/base/tuned.hpp), so that small cases go around each loop a second time and each thread has a share of them. It
+runs these loops and all cases on that, with 1, 2, 3 and 7 threads, and fails with the name of each route that was not
+taken.
 """
 
 from __future__ import annotations
@@ -368,7 +370,7 @@ def test_routes__all_are_taken(build: Callable[..., Path], load_module: Callable
     native = Path(__file__).parents[1] / "native"
     units = sorted(path.stem for path in native.glob("*/*.cpp") if path.stem not in ("machine", "module"))
     best = repdl_cpu.get_isa()
-    counted = load_module(build(tmp_path, native, units, ["-O1", "-DREPDL_COUNT_ROUTES"]))
+    counted = load_module(build(tmp_path, native, units, ["-O1", "-DREPDL_COUNT_ROUTES", "-DREPDL_SMALL_SIZES"]))
     before = repdl_cpu.isa._Current.module
     repdl_cpu.isa._Current.module = counted
     try:
@@ -430,6 +432,11 @@ def take_routes(width: int) -> None:
                 check_golden(case, "cpu", "sequential" if ordered and threads > 1 else "v1")
             for case in odd:
                 run_on(case, ODD_CONTRACTS[0], "cpu")
+        for threads in (2, 3):
+            repdl.set_num_threads(threads)
+            for case in covered:
+                if not case.derived:
+                    check_golden(case, "cpu", "sequential" if OPS[case.op].has_order and threads > 2 else "v1")
         # Outputs that go past the caches, and a double chain of several pieces.
         on("cpu", "layer_norm", uniform(1, 2048, 1024), [1024], None, None, 1e-5, "v1")
         long = in_dtype(uniform(1, 20, 600), torch.float64)

@@ -9,12 +9,14 @@
 // taken; and one with a value that is not finite, of which the product is NaN.
 #include "attention/weights.hpp"
 #include "base/threads.hpp"
+#include "base/routes.hpp"
+#include "base/tuned.hpp"
 
 namespace repdl::cpu {
 namespace attention {
 namespace {
 
-constexpr std::int64_t query_block = max_rows * 4 < 48 ? 48 : max_rows * 4;  // whose weights stay in L2
+constexpr std::int64_t query_block = tuned(max_rows * 4 < 48 ? 48 : max_rows * 4, 3);  // whose weights stay in L2
 
 // One head of keys.
 class ForwardHead {
@@ -65,6 +67,7 @@ void forward(const Tensor& query, const Tensor& key, const Tensor& value, const 
       const ForwardHead one(query, key, value, output, options, head);
       for (; begin < last; ++begin) {
         const std::int64_t first = begin % blocks * query_block;
+        if (first > 0) REPDL_ROUTE("attention: second block of queries");
         one.block(first, std::min(query_block, rows - first), weights.data());
       }
     }

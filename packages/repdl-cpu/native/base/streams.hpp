@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/routes.hpp"
+#include "base/tuned.hpp"
 
 #if defined(__clang__)
 #define REPDL_VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
@@ -27,7 +28,7 @@ inline std::int64_t stream_length(std::int64_t n, std::int64_t streams) {
 template <class Body>
 void in_streams(std::int64_t n, const Body& given) {
   const Body body = given;  // a copy of the loop's own, which no store can reach
-  constexpr std::int64_t page = 1024, streams = 4, at_once = 16;
+  constexpr std::int64_t page = tuned(1024, 16), streams = 4, at_once = 16;
   const std::int64_t length = stream_length(n / page, streams) * page;
   if (length > 0) REPDL_ROUTE("step: streams");
   if (length > page) REPDL_ROUTE("step: streams of several pages");

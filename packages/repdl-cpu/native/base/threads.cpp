@@ -17,6 +17,7 @@
 #include "base/environment.hpp"
 #include "base/openmp.hpp"
 #include "base/routes.hpp"
+#include "base/tuned.hpp"
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -210,6 +211,7 @@ void on_our_pool(Job& job) {
 void parallel_for(std::int64_t n, std::int64_t grain, int threads,
                   const std::function<void(std::int64_t, std::int64_t)>& body) {
   if (n <= 0) return;
+  grain = tuned(grain, 1);
   const std::int64_t shares =
       std::min<std::int64_t>(threads, std::max<std::int64_t>(1, n / std::max<std::int64_t>(1, grain)));
   if (on_this_thread(shares)) {

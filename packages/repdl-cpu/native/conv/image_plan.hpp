@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/tuned.hpp"
 #include "conv/padded_image.hpp"
 #include "gemm/tiling.hpp"
 #include "repdl/shape/convolution.hpp"
@@ -18,7 +19,7 @@ enum class ImageRoute {
 };
 
 struct ImagePlan {
-  static constexpr std::int64_t enough = 768;  // positions that fill the tiles of one product
+  static constexpr std::int64_t enough = tuned(768, 16);  // positions that fill the tiles of one product
 
   ImageRoute route;
   Tiling tile;

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "base/scratch.hpp"
+#include "base/routes.hpp"
+#include "base/tuned.hpp"
 #include "conv/padded_image.hpp"
 #include "gemm/packing.hpp"
 #include "repdl/shape/convolution.hpp"
@@ -15,7 +17,8 @@ namespace repdl::cpu {
 inline void channels_last(const float* src, std::int64_t channels, std::int64_t area, std::int64_t pixels,
                           std::int64_t pitch, float* dst) {
   if (channels == 1 && pitch == 1) return (void)std::copy(src, src + pixels, dst);
-  constexpr std::int64_t step = 256;  // long enough for sequential reads, short enough for L1
+  constexpr std::int64_t step = tuned(256, 16);  // long enough for sequential reads, short enough for L1
+  if (pixels > step) REPDL_ROUTE("channels last: second step");
   for (std::int64_t p = 0; p < pixels; p += step)
     StridedPacker::transpose_pack(src + p, area, channels, static_cast<int>(pitch), std::min(step, pixels - p),
                                   dst + p * pitch);

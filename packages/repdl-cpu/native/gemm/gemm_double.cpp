@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <memory>
 
+#include "base/tuned.hpp"
 #include "repdl/contract/order.hpp"
 #include "repdl/shape/convolution.hpp"
 #include "repdl/shape/products.hpp"
@@ -56,7 +57,8 @@ struct TableOutput {
 };
 
 // Blocks of outputs that one packed piece of both operands serves.
-constexpr std::int64_t double_rows_block = 64, double_columns_block = 256, double_piece = 256;
+constexpr std::int64_t double_rows_block = tuned(64, 8), double_columns_block = tuned(256, 16),
+                       double_piece = tuned(256, 8);
 constexpr int double_tile_rows = Vec::registers == 32 ? 8 : 4, double_tile_columns = 2 * VecOf<double>::width;
 
 // Panels of `width` rows, k first, zeros after the last row.
@@ -125,6 +127,7 @@ void double_block(const TableOperand& a, const TableOperand& b, const TableOutpu
     std::fill(chains, chains + area, 0.0);
     for (std::int64_t k0 = index * chunk, end = std::min(K, k0 + chunk); k0 < end; k0 += double_piece) {
       if (k0 > index * chunk) REPDL_ROUTE("double: several pieces");
+      if (k0 > index * chunk) REPDL_ROUTE("double product: second piece");
       const std::int64_t kc = std::min(double_piece, end - k0);
       pack_table(a, batch, i0, m, mr, k0, kc, a_panels.data());
       pack_table(b, batch, j0, n, nr, k0, kc, b_panels.data());
@@ -165,6 +168,8 @@ void double_products(const TableOperand& a, const TableOperand& b, const TableOu
                  for (std::int64_t block = begin; block < end; ++block) {
                    const std::int64_t i = block / across % down * double_rows_block,
                                       j = block % across * double_columns_block;
+                   if (i > 0) REPDL_ROUTE("double product: second block of rows");
+                   if (j > 0) REPDL_ROUTE("double product: second block of columns");
                    double_block(a, b, c, block / across / down, i, std::min(double_rows_block, m - i), j,
                                 std::min(double_columns_block, n - j), chunk);
                  }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/threads.hpp"
+#include "base/tuned.hpp"
 #include "gemm/gemv.hpp"
 #include "gemm/product.hpp"
 #include "gemm/row_gemm.hpp"
@@ -47,7 +48,7 @@ namespace {
 // What threads share: whole products, or the rows or columns of each.
 enum class MatmulShare { products, rows, columns };
 
-constexpr std::int64_t matmul_grain = 1 << 18;  // fused multiply-adds worth a thread
+constexpr std::int64_t matmul_grain = tuned(1 << 18, 1);  // fused multiply-adds worth a thread
 
 MatmulShare matmul_share(const Products& args, std::int64_t batch, std::int64_t work, int threads) {
   if (batch >= threads || work < 2 * matmul_grain) return MatmulShare::products;

@@ -11,13 +11,15 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/routes.hpp"
+#include "base/tuned.hpp"
 #include "gemm/gemm.hpp"
 
 namespace repdl::cpu {
 
 constexpr int max_group_rows = 4;
 constexpr std::int64_t few_rows = 8, few_terms = 8;
-constexpr std::int64_t row_gemm_block = 4096;  // floats in L1
+constexpr std::int64_t row_gemm_block = tuned(4096, 256);  // floats in L1
 
 // Terms at once, a power of two: their factors of A stay in registers, or in L1.
 constexpr int max_group_terms(int rows) { return rows <= 2 ? 8 : 4; }
@@ -126,6 +128,8 @@ inline void row_gemm(std::int64_t rows, const float* a, std::int64_t a_row, std:
   const Scratch<float> level(levels * std::min<std::int64_t>(rows, max_group_rows) * std::min(n, at_once));
   for (std::int64_t j = 0; j < n; j += at_once)
     for (std::int64_t i = 0; i < rows; i += max_group_rows) {
+      if (j > 0) REPDL_ROUTE("row gemm: second block of columns");
+      if (i > 0) REPDL_ROUTE("row gemm: second group of rows");
       const std::int64_t count = std::min<std::int64_t>(max_group_rows, rows - i);
       const float* bias = out.column_bias ? out.column_bias + j : nullptr;
       kernels[count - 1](

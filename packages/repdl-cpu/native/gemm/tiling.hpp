@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/tuned.hpp"
 #include "gemm/micro_kernel.hpp"
 #include "repdl/contract/order.hpp"
 
@@ -14,7 +15,7 @@ namespace repdl::cpu {
 
 // k of one packed piece: whole chunks, as many as a power of two makes of max_piece, so
 // that they join in L1; or a part of a longer chunk.
-constexpr std::int64_t max_piece = 1024;
+constexpr std::int64_t max_piece = tuned(1024, 256);
 
 inline int piece_levels(std::int64_t chunk) {
   int levels = 0;
@@ -63,7 +64,7 @@ struct Tiling {
   std::int64_t nc;  // columns of a packed block of B, a multiple of nr
 
   // Floats of a packed block of A, which stays in L2, and of B, in L3.
-  static constexpr std::int64_t a_block = 112 * 1024, b_block = 512 * 1024;
+  static constexpr std::int64_t a_block = tuned(112 * 1024, 1), b_block = tuned(512 * 1024, 1);
 
   Tiling() = default;
 

@@ -22,6 +22,7 @@ struct Groups : GroupedChannels {
       auto body = make();
       for (std::int64_t task = begin; task < end; ++task) {
         const std::int64_t group = task / batch, row = task % batch * groups + group;
+        if (task == begin && task % batch != 0) REPDL_ROUTE("group_norm: a share begins within a group");
         if (task == begin || task % batch == 0) body.start(group);
         body.run(row, task + 1 < end && task % batch + 1 < batch ? row + groups : row);
       }

@@ -14,6 +14,7 @@
 
 #include "base/prefetch.hpp"
 #include "base/routes.hpp"
+#include "base/tuned.hpp"
 #include "simd/simd.hpp"
 #include "reduce/sum.hpp"
 #include "simd/row_loop.hpp"
@@ -39,7 +40,7 @@ inline void put(Part part, float* p, Vec x, bool) { part.store(p, x); }
 
 // Whether rows of n elements at `out` go past the caches.
 inline bool past_caches(const float* out, std::int64_t rows, std::int64_t n) {
-  return rows * n >= (std::int64_t{1} << 21) && n % 16 == 0 && reinterpret_cast<std::uintptr_t>(out) % 64 == 0;
+  return rows * n >= tuned(1 << 21, 64) && n % 16 == 0 && reinterpret_cast<std::uintptr_t>(out) % 64 == 0;
 }
 
 // After such stores, before another thread reads.

@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "base/threads.hpp"
+#include "base/routes.hpp"
+#include "base/tuned.hpp"
 #include "reduce/sum.hpp"
 #include "repdl/contract/norm.hpp"
 #include "repdl/shape/channels.hpp"
@@ -61,7 +63,7 @@ void gradients(const DoubleRows& s, const double* grad, const double* x, const d
   });
 }
 
-constexpr std::int64_t column_tile = 256;
+constexpr std::int64_t column_tile = tuned(256, 8);
 
 // grad_weight[c] = sum of f(i, c) and grad_bias[c] = sum of g(i, c) over i < count.
 template <class F, class G>
@@ -73,6 +75,7 @@ void column_gradients(const DoubleRows& s, std::int64_t count, std::int64_t colu
     std::int64_t calls = 0;
     for (std::int64_t tile = begin; tile < end; ++tile) {
       const std::int64_t first = tile * column_tile, width = std::min(column_tile, columns - first);
+      if (first > 0) REPDL_ROUTE("norm, double: second tile of columns");
       const auto sums = [&](const auto& element, double* to) {
         const auto row = [&](std::int64_t i) {
           double* const values = staged[calls++ % sum_rows_at_once];

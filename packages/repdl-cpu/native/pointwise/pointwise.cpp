@@ -6,6 +6,7 @@
 
 #include "base/routes.hpp"
 #include "base/threads.hpp"
+#include "base/tuned.hpp"
 #include "exact/erf_vec.hpp"
 #include "exact/exp2_vec.hpp"
 #include "exact/exp_vec.hpp"
@@ -103,9 +104,10 @@ class Row<F, std::index_sequence<I...>> {
   void run_vectors(const V& f, const D& draft, float* out, std::int64_t n) const {
     if (dense()) return vectors(f, draft, out, n, std::array<const float*, count>{at<I>()...});
     REPDL_ROUTE("pointwise: vectors, any strides", count);
-    constexpr std::int64_t block = 512;
+    constexpr std::int64_t block = tuned(512, 32);
     float copies[count][block];
     for (std::int64_t first = 0; first < n; first += block) {
+      if (first > 0) REPDL_ROUTE("pointwise: second block of copies", count);
       const std::int64_t length = std::min(block, n - first);
       for (int k = 0; k < count; ++k) {
         const float* x = static_cast<const float*>(address_[k]) + first * stride_[k];

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "base/threads.hpp"
+#include "base/routes.hpp"
+#include "base/tuned.hpp"
 #include "pool/images.hpp"
 #include "pool/side_lists.hpp"
 #include "reduce/few_terms.hpp"
@@ -18,8 +20,8 @@
 namespace repdl::cpu {
 namespace {
 
-constexpr std::int64_t rows_at_once = 32;
-constexpr std::int64_t group_elements = 1 << 15;  // of images whose sides are done one after the other, in cache
+constexpr std::int64_t rows_at_once = tuned(32, 16);
+constexpr std::int64_t group_elements = tuned(1 << 15, 64);  // of images that are in cache from one side to the next
 
 // The terms of each output of a side: elements, in their order, and weights.
 template <class T>
@@ -136,6 +138,7 @@ void run_passes(const T* x, const Images& in, const std::vector<int>& sides, con
   const bool few = groups < 4 * threads && threads > 1;
   if (few) REPDL_ROUTE("resample: threads share an image", sizeof(T));
   const auto some = [&](std::int64_t begin, std::int64_t end) {
+    if (groups > 1) REPDL_ROUTE("resample: second group of images", sizeof(T));
     for (std::int64_t g = begin; g < end; ++g)
       group(g * at_once, std::min(in.outer, (g + 1) * at_once), few ? threads : 1);
   };

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/threads.hpp"
+#include "base/tuned.hpp"
 #include "pool/images.hpp"
 #include "pool/side_lists.hpp"
 #include "reduce/few_terms.hpp"
@@ -153,7 +154,7 @@ struct WindowSums {
     }
 
    private:
-    static constexpr std::int64_t most_staged = 1 << 16;  // elements of a plane, in L2
+    static constexpr std::int64_t most_staged = tuned(1 << 16, 32);  // elements of a plane, in L2
 
     static std::vector<Group> grouped(const SideLists& lists) {
       std::vector<Group> groups(static_cast<std::size_t>(lists.longest()) + 1);

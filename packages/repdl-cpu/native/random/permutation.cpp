@@ -7,6 +7,7 @@
 
 #include "base/routes.hpp"
 #include "base/scratch.hpp"
+#include "base/tuned.hpp"
 #include "random/words.hpp"
 
 namespace repdl::cpu {
@@ -17,9 +18,9 @@ using random::Position;
 // An element on its way: the first word of its key above its index, which has 32 bits.
 using Entry = std::uint64_t;
 
-constexpr std::int64_t bucket_size = 2048;  // about; entries of one and room for their order lie in L1 or L2
-constexpr int most_bucket_bits = 13;        // more buckets than a second-level TLB has entries cost more than they gain
-constexpr std::int64_t few = 192;           // entries that std::sort puts in order sooner
+constexpr std::int64_t bucket_size = tuned(2048, 4);  // about; entries of one and room for their order lie in L1 or L2
+constexpr int most_bucket_bits = 13;  // more buckets than a second-level TLB has entries cost more than they gain
+constexpr std::int64_t few = tuned(192, 3);  // entries that std::sort puts in order sooner
 
 int bucket_bits_for(std::int64_t n) {
   int bits = 0;
@@ -69,7 +70,7 @@ void random_permutation(const Tensor&, const Tensor& position, const Tensor& out
   Entry* const entries = output.as<Entry>();  // where they end as indices
 
   // Each share of the elements, in ascending order, has its own place in every bucket.
-  const std::int64_t share = std::max<std::int64_t>((n + run.threads - 1) / run.threads, 1 << 16);
+  const std::int64_t share = std::max<std::int64_t>((n + run.threads - 1) / run.threads, tuned(1 << 16, 5));
   const std::int64_t shares = (n + share - 1) / share;
   if (shares > 1) REPDL_ROUTE("permutation: several shares");
   std::vector<std::int64_t> places(static_cast<std::size_t>(shares) * buckets);
@@ -96,6 +97,7 @@ void random_permutation(const Tensor&, const Tensor& position, const Tensor& out
   }
   first[buckets] = n;
   parallel_for(shares, 1, run.threads, [&](std::int64_t begin, std::int64_t end) {
+    if (bits > 0) REPDL_ROUTE("permutation: several buckets");
     for (std::int64_t s = begin; s < end; ++s) {
       std::int64_t* const place = of_share(s);
       each_word(s, [=](std::uint64_t word, std::uint64_t i) { entries[place[word >> shift]++] = word << 32 | i; });

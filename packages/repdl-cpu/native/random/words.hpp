@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "base/threads.hpp"
+#include "base/routes.hpp"
+#include "base/tuned.hpp"
 #include "repdl/random/position.hpp"
 #include "simd/simd.hpp"
 
@@ -110,7 +112,7 @@ inline void store(const random::Block<Lanes>& block, std::uint32_t* out) {
 inline Lanes operator^(Lanes a, std::uint64_t b) { return a ^ Lanes::set1(b); }
 
 // How many blocks are made at once: their words stay in L1.
-constexpr std::int64_t blocks_at_once = 256, words_at_once = 4 * blocks_at_once;
+constexpr std::int64_t blocks_at_once = tuned(256, 16), words_at_once = 4 * blocks_at_once;
 
 // Elements in a row, whose words are those of `blocks` blocks from `block` on, but for the first `skip`.
 struct Batch {
@@ -121,10 +123,12 @@ struct Batch {
 // Calls body(batch) for the batches of elements [begin, end) of a draw at a position.
 template <class Body>
 void in_batches(const random::Position& at, std::int64_t begin, std::int64_t end, const Body& body) {
+  [[maybe_unused]] const std::int64_t start = begin;
   while (begin < end) {
     const std::uint64_t number = at.offset + static_cast<std::uint64_t>(begin);
     const std::int64_t skip = static_cast<std::int64_t>(number % 4);
     const std::int64_t count = std::min(end - begin, words_at_once - skip);
+    if (begin > start) REPDL_ROUTE("draw: second batch");
     body(Batch{begin, count, (skip + count + 3) / 4, skip, number / 4});
     begin += count;
   }

@@ -8,6 +8,8 @@
 //
 // e and d are the gradients of the states that the layer began with, when the last step is done: rows that are not in a
 // step keep theirs.
+#include "base/routes.hpp"
+#include "base/tuned.hpp"
 #include "pointwise/cell_row.hpp"
 #include "recurrent/step_parts.hpp"
 
@@ -132,12 +134,13 @@ class StepsBackward {
   // The rows of a step; grads(row, element, count, memory) are those of some elements of the output of the cell.
   template <class Grads>
   void cells(const Rows& rows, const Grads& grads) const {
-    constexpr std::int64_t most = 256;
+    constexpr std::int64_t most = tuned(256, 3);
     parallel_for(rows.count * size_, grain / cell_work, threads_, [&](std::int64_t begin, std::int64_t end) {
       float memory[most];
       while (begin < end) {
         const std::int64_t r = begin / size_, element = begin % size_;
         const std::int64_t count = std::min({end - begin, size_ - element, most});
+        if (count == most) REPDL_ROUTE("recurrent backward: elements of a row in several parts");
         const auto at = [&](const ElementRows& of) { return of.from(rows.first + r).data + element; };
         CellRow<cell::LstmGatesBackward<float>> values;
         values.in[0] = grads(r, element, count, memory);

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <limits>
 
+#include "base/routes.hpp"
+#include "base/tuned.hpp"
 #include "pool/images.hpp"
 #include "reduce/few_terms.hpp"
 #include "reduce/sum.hpp"
@@ -22,9 +24,9 @@
 namespace repdl::cpu {
 namespace {
 
-constexpr std::int64_t terms_a_thread = 1 << 14;  // elements worth a thread
-constexpr std::int64_t narrow_bytes = 64;         // of a row: a cache line
-constexpr std::int64_t rows_a_block = 1024;       // of narrow sums, which are finished together
+constexpr std::int64_t terms_a_thread = 1 << 14;       // elements worth a thread
+constexpr std::int64_t narrow_bytes = 64;              // of a row: a cache line
+constexpr std::int64_t rows_a_block = tuned(1024, 3);  // of narrow sums, which are finished together
 
 // Terms sorted by row: those of row k are begin(k) <= j < begin(k) + count(k). `Place` counts them.
 template <class Place>
@@ -150,6 +152,7 @@ void sum_narrow(const T* x, const std::int64_t* index, std::int64_t n, std::int6
                    }
                    if (k + 1 < last && k + 1 - block < rows_a_block) continue;
                    finish.rows(terms, block, k + 1, out + block * width);
+                   if (k + 1 < last) REPDL_ROUTE("index_sum: second block of rows");
                    block = k + 1;
                  }
                });

@@ -6,13 +6,15 @@
 #include <algorithm>
 
 #include "base/threads.hpp"
+#include "base/routes.hpp"
+#include "base/tuned.hpp"
 #include "repdl/contract/arithmetic.hpp"
 #include "repdl/shape/around.hpp"
 
 namespace repdl::cpu {
 namespace {
 
-constexpr std::int64_t most_columns = 64;  // chains that a task computes side by side
+constexpr std::int64_t most_columns = tuned(64, 4);  // chains that a task computes side by side
 
 // task(o, first column, columns) for all of them; each is one thread's.
 template <class Task>
@@ -23,6 +25,7 @@ void for_chains(const Around& at, int threads, const Task& task) {
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t t = begin; t < end; ++t) {
                    const std::int64_t first = t % tiles * most_columns;
+                   if (first > 0) REPDL_ROUTE("scan: second tile of columns");
                    task(t / tiles, first, std::min(most_columns, at.inner - first));
                  }
                });

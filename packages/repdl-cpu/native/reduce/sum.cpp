@@ -104,6 +104,7 @@ void columns(const T* x, T* out, const Dims& kept, const Dims& reduced, const Co
   parallel_for(outer_size * tiles, tasks_grain, threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
       const std::int64_t outer = task / tiles, first = task % tiles * tile;
+      if (first > 0) REPDL_ROUTE("sum: second tile of columns", sizeof(T));
       const std::int64_t count = std::min(tile, width - first);
       const T* from = x + kept.offset(outer * width) + first;
       T* to = out + outer * width + first;

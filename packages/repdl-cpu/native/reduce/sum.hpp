@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/tuned.hpp"
 #include "repdl/contract/order.hpp"
 #include "base/routes.hpp"
 #include "base/scratch.hpp"
@@ -26,8 +27,8 @@
 
 namespace repdl::cpu {
 
-constexpr std::int64_t max_lanes = 64;    // that a contract can have, and that v1 has
-constexpr std::int64_t sum_piece = 1024;  // elements of a staging buffer; a multiple of 64
+constexpr std::int64_t max_lanes = 64;               // that a contract can have, and that v1 has
+constexpr std::int64_t sum_piece = tuned(1024, 64);  // elements of a staging buffer; a multiple of 64
 
 // The order of a sum, from the fields that reach a binding.
 inline Contract sum_order(std::int64_t lanes, std::int64_t block) {
@@ -123,8 +124,8 @@ T sum_row(const T* x, std::int64_t n, std::int64_t stride, const Contract& contr
   return tree.result();
 }
 
-constexpr std::int64_t max_sum_columns = 4096;  // columns of a call; lanes of v1 are then 1 MiB of float
-constexpr std::int64_t sum_rows_at_once = 4;    // of a lane
+constexpr std::int64_t max_sum_columns = tuned(4096, 64);  // columns of a call; lanes of v1 are then 1 MiB of float
+constexpr std::int64_t sum_rows_at_once = 4;               // of a lane
 
 // out[c] = sum over i < n of row(i)[c], for c < columns, row(i) a pointer to contiguous
 // columns, read before row is called sum_rows_at_once times more. `flat` says that
