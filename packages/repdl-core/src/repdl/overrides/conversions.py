@@ -42,7 +42,7 @@ def _converting(original: TorchKernel) -> Function:
     """Of `_to_copy`, with no copy of what has the dtype already; torch's kernel comes to `copy_`."""
 
     def call(keyset: Any, value: Any, **kwargs: Any) -> Any:
-        made = kwargs.get("dtype")
+        made: Any = kwargs.get("dtype")
         if made in _SINGLE and isinstance(value, (bool, int, float)):
             return torch.scalar_tensor(value, dtype=made)  # a number beside tensors
         if len(kwargs) == 1 and isinstance(value, Tensor) and _are_ours(value.dtype, made) and not value.is_meta:
