@@ -12,14 +12,37 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 struct dim3 {
   unsigned x, y, z;
   constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
 
+// A component of blockIdx or gridDim. There may be 2^31 - 1 blocks, so that a product with one is computed in 64 bits:
+// of 32 bits it does not compile here.
+struct BlockNumber {
+  unsigned value = 0;
+
+  constexpr operator unsigned() const { return value; }
+  explicit operator int() const = delete;
+  template <class T>
+  friend constexpr T operator*(BlockNumber a, T b) {
+    static_assert(sizeof(T) == 8, "a product with blockIdx or gridDim in 32 bits: take static_cast<std::int64_t>(...)");
+    return a.value * b;
+  }
+  template <class T>
+  friend constexpr T operator*(T a, BlockNumber b) {
+    return b * a;
+  }
+};
+struct BlockNumbers {
+  BlockNumber x, y, z;
+};
+
 // Those of the thread that runs now.
-extern dim3 threadIdx, blockIdx, blockDim, gridDim;
+extern dim3 threadIdx, blockDim;
+extern BlockNumbers blockIdx, gridDim;
 
 namespace repdl::emulation {
 
@@ -27,8 +50,8 @@ namespace repdl::emulation {
 // a warp operation that not all threads reach; what the kernel has written until then stays.
 void run(dim3 grid, dim3 block, std::size_t dynamic_bytes, const std::function<void()>& body);
 
-// The stream of this host thread's last launch, for tests: everything runs at once.
-void*& last_stream();
+// The stream of each launch of this host thread since a test took them: everything runs at once.
+std::vector<void*>& streams();
 
 // Waits for the whole block, and returns whether any of its threads voted; `line` tells one
 // barrier from another.

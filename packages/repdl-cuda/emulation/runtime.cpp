@@ -13,7 +13,8 @@
 #include "emulation.hpp"
 #include "fiber.hpp"
 
-dim3 threadIdx, blockIdx, blockDim, gridDim;
+dim3 threadIdx, blockDim;
+BlockNumbers blockIdx, gridDim;
 
 namespace repdl::emulation {
 namespace {
@@ -81,7 +82,7 @@ void wait(State state, int line) {
 }
 
 std::string place(const Thread& thread) {
-  const dim3 t = thread.index, b = blockIdx;
+  const dim3 t = thread.index, b(blockIdx.x, blockIdx.y, blockIdx.z);
   const auto text = [](dim3 i) {
     return "(" + std::to_string(i.x) + ", " + std::to_string(i.y) + ", " + std::to_string(i.z) + ")";
   };
@@ -205,7 +206,7 @@ void set_block(dim3 block) {
 
 void run_grid(dim3 grid, dim3 block) {
   set_block(block);
-  gridDim = grid;
+  gridDim = {{grid.x}, {grid.y}, {grid.z}};
   const std::size_t blocks = std::size_t{grid.x} * grid.y * grid.z;
   std::vector<std::size_t> order(machine.threads.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -214,17 +215,18 @@ void run_grid(dim3 grid, dim3 block) {
   std::shuffle(block_order.begin(), block_order.end(), machine.random);
   for (std::size_t i = 0; i < blocks; ++i) {
     const std::size_t n = machine.shuffled ? block_order[i] : i;
-    blockIdx = {static_cast<unsigned>(n % grid.x), static_cast<unsigned>(n / grid.x % grid.y),
-                static_cast<unsigned>(n / grid.x / grid.y)};
+    blockIdx = {{static_cast<unsigned>(n % grid.x)},
+                {static_cast<unsigned>(n / grid.x % grid.y)},
+                {static_cast<unsigned>(n / grid.x / grid.y)}};
     run_block(order);
   }
 }
 
 }  // namespace
 
-void*& last_stream() {
-  thread_local void* stream = nullptr;
-  return stream;
+std::vector<void*>& streams() {
+  thread_local std::vector<void*> all;
+  return all;
 }
 
 void run(dim3 grid, dim3 block, std::size_t dynamic_bytes, const std::function<void()>& body) {

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sysconfig
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
+import pybind11
 import pytest
 
 PACKAGE = Path(__file__).parents[1]
@@ -47,3 +51,51 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         return made
 
     return lambda *sources, sanitizer="", first=(): program(sources, sanitizer, tuple(first))
+
+
+@pytest.fixture(scope="session")
+def build_module() -> Callable[[Path, Path, str], Path]:
+    """build_module(folder, sources, unit): an extension module of the kernels of one file."""
+    return compiled_module
+
+
+def compiled_module(folder: Path, sources: Path, unit: str) -> Path:
+    """A module of the emulated kernels of one file."""
+    made, main = folder / "_emulated.so", folder / "module.cpp"
+    parts = (sources / unit, sources / "base/device.cu", sources / "base/module.cpp", PACKAGE / "emulation/runtime.cpp")
+    main.write_text("#define REPDL_MODULE _emulated\n" + "".join(f'#include "{part}"\n' for part in parts))
+    includes = [f"-I{PACKAGE / 'emulation'}", f"-I{sources}", f"-I{PACKAGE / 'contract/include'}"]
+    includes += [f"-isystem{path}" for path in (pybind11.get_include(), sysconfig.get_paths()["include"])]
+    compiler(*FLAGS, "-shared", "-fPIC", "-fvisibility=hidden", *includes, main, "-o", made)
+    return made
+
+
+class Replaced:
+    """The kernels of one module, and of another one what it lacks."""
+
+    def __init__(self, first: Any, second: Any) -> None:
+        self._both = first, second
+        self.kernels = {**second.kernels, **first.kernels}
+
+    def take_streams(self) -> list[int]:
+        return [stream for module in self._both for stream in module.take_streams()]
+
+    def rounds(self) -> dict[str, int]:
+        first, second = (module.rounds() for module in self._both)
+        return {name: count + first.get(name, 0) for name, count in second.items()}
+
+
+def replace_module() -> None:
+    """With REPDL_CUDA_TEST_MODULE, the path of a module, its kernels replace those of the installed one."""
+    if "REPDL_CUDA_TEST_MODULE" not in os.environ:
+        return
+    from repdl_cuda import native
+
+    spec = spec_from_file_location("planted._emulated", os.environ["REPDL_CUDA_TEST_MODULE"])
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    native._modules["_emulated"] = Replaced(module, native.load("_emulated"))
+
+
+replace_module()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
@@ -215,3 +216,36 @@ def test_planted__bug(name: str, way: str, build: Build, tmp_path: Path) -> None
     sanitizer = way if way in ("address", "thread") else ""
     printed = outputs(program(build, tmp_path, bug.file, bug.edits, sanitizer), bug.file)
     assert any(SAYS[way] in text for text in printed), printed
+
+
+LAUNCHES = {
+    "step_goes_around_once": Bug("step/step.cu", {"first < count; first += stride) {": "first < count; first = count) {"}, "second_rounds"),
+    "step_first_list_only": Bug("step/step.cu", {"for (int c = 0; c < Element::columns; ++c) lists.tensor[t].at[c] = all[c][first + t]": "for (int c = 0; c < Element::columns; ++c) lists.tensor[t].at[c] = all[c][t]"}, "second_rounds"),
+    "max_of_32_segments": Bug("reduce/max.cu", {"s < segments; s += warp_size) {": "s < segments && s < warp_size; s += warp_size) {"}, "second_rounds"),
+    "pow_goes_around_once": Bug("pointwise/pow.cu", {"i < n; i += step) {": "i < n && i < step; i += step) {"}, "second_rounds"),
+    "pool_outputs_of_the_first_round": Bug("pool/max_pool2d.cu", {"o = plane * outputs + first + me;": "o = plane * outputs + me;"}, "second_rounds"),
+    "index_sum_first_launch_elsewhere": Bug("reduce/index_sum.cu", {"launch(run.op, fill_pairs, {ceil_div(size, threads)}, threads, 0, stream_of(run)": "launch(run.op, fill_pairs, {ceil_div(size, threads)}, threads, 0, Stream{run.device, 0}"}, "stream"),
+    "max_last_launch_elsewhere": Bug("reduce/max.cu", {"launch(run.op, share_grad<T>, {ceil_div(rows * n, tile_of(threads))}, threads, 0, stream": "launch(run.op, share_grad<T>, {ceil_div(rows * n, tile_of(threads))}, threads, 0, Stream{run.device, 0}"}, "stream"),
+    "draw_grid_without_the_first_block": Bug("random/draw.cu", {"+ static_cast<std::int64_t>(at.offset % 4)": ""}, "draws"),
+}  # fmt: skip
+"""What test_launches.py finds, and which of its tests, in a module that has the file with the mistake."""
+
+
+def test_planted__texts_of_launches_are_there() -> None:
+    for bug in LAUNCHES.values():
+        plant((PACKAGE / "native" / bug.file).read_text(), bug.edits, bug.file)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["", *LAUNCHES])
+def test_planted__in_launches(name: str, build_module: Callable[[Path, Path, str], Path], tmp_path: Path) -> None:
+    bug = LAUNCHES.get(name, Bug("reduce/max.cu", {}, "stream or second_rounds"))
+    shutil.copytree(PACKAGE / "native", tmp_path / "native")
+    file = tmp_path / "native" / bug.file
+    file.write_text(plant(file.read_text(), bug.edits, bug.file))
+    module = build_module(tmp_path, tmp_path / "native", bug.file)
+    environment = os.environ | {"REPDL_CUDA_TEST_MODULE": str(module), "PYTEST_ADDOPTS": ""}
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", str(PACKAGE / "tests/test_launches.py")]
+    command += ["-k", bug.caught]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=PACKAGE.parents[1])
+    assert done.returncode == (1 if name else 0), f"{done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"

@@ -8,6 +8,7 @@
 
 #include <stdexcept>
 
+#include "base/rounds.hpp"
 #include "base/types.hpp"
 #include "repdl/backend.hpp"
 

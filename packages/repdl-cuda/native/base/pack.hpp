@@ -88,6 +88,7 @@ __device__ void each_pack(std::int64_t n, const Load& load, const Use& use) {
   const std::int64_t stride = static_cast<std::int64_t>(blockDim.x) * count;
 #pragma unroll 1
   for (std::int64_t first = static_cast<std::int64_t>(threadIdx.x) * count; first < n; first += batch * stride) {
+    if (first >= batch * stride) REPDL_ROUND("rows: packs of a thread");
     decltype(load(first)) loaded[batch];
 #pragma unroll
     for (int j = 0; j < batch; ++j) loaded[j] = load(first + j * stride < n ? first + j * stride : first);

@@ -283,6 +283,7 @@ __global__ void __launch_bounds__(Tiling::threads, Tiling::blocks)
   auto& memory = shared<GemmMemory<Tiling>>();
   // Without a sign: the number of the block's next tile may be 2^31 and more.
   for (unsigned next = blockIdx.x; next < static_cast<unsigned>(gemm.work); next += gridDim.x) {
+    if (next >= gridDim.x) REPDL_ROUND("products: tiles of a block");
     const int number = static_cast<int>(next);
     Patch<Tiling> patch;
     {

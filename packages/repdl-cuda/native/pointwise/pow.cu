@@ -17,7 +17,10 @@ __global__ void __launch_bounds__(threads) raise(const float* x, float* y, std::
   const float exponent = static_cast<float>(given);
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * threads;
   const auto loop = [&](const auto& power) {
-    for (std::int64_t i = thread_index(); i < n; i += step) y[i] = canonical(power(x[i]));
+    for (std::int64_t i = thread_index(); i < n; i += step) {
+      if (i >= step) REPDL_ROUND("pow: elements of a thread");
+      y[i] = canonical(power(x[i]));
+    }
   };
   if (exact::with_plain_power(exponent, loop)) return;
   const exact::Pow f(exponent);

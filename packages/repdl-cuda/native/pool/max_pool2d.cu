@@ -60,6 +60,7 @@ __global__ void __launch_bounds__(threads) unpool(const T* grad, const std::int6
   int* claim = claims + plane * inputs;
   const int me = threadIdx.x;
   for (std::int64_t first = 0; first < outputs; first += threads) {
+    if (first > 0) REPDL_ROUND("max_pool2d: outputs of a block");
     const std::int64_t o = plane * outputs + first + me;
     bool waits = first + me < outputs;
     const std::int64_t target = waits ? index[o] : 0;
@@ -76,7 +77,10 @@ __global__ void __launch_bounds__(threads) unpool(const T* grad, const std::int6
       }
     }
   }
-  for (std::int64_t i = me; i < inputs; i += threads) to[i] = canonical(to[i]);
+  for (std::int64_t i = me; i < inputs; i += threads) {
+    if (i >= threads) REPDL_ROUND("max_pool2d: inputs of a thread");
+    to[i] = canonical(to[i]);
+  }
 }
 
 template <class T>

@@ -94,6 +94,7 @@ __device__ V column_block_sum(std::int64_t n, bool inside, const SumOrder& order
   for (int q = 0; q < column_lanes; ++q) sum[q] = V(0);
   if (inside) {
     for (std::int64_t i = 0; r < order.lanes && i + r < n; i += order.lanes) {
+      if (i > 0) REPDL_ROUND("sum: rows of a lane of columns");
       const std::int64_t left = (n - i < order.lanes ? n - i : order.lanes) - r;
       add_batch<V>(terms, i + r, column_rows, left, [&](int q, const V& term) { sum[q] += term; });
     }
@@ -168,6 +169,7 @@ void grid_sum(const Element& element, const Finish& finish, const Shape<N>& kept
     const V* from = to.partial;
     const std::int64_t count = to.count;
     to = {finish, to.partial + kept.count * count, ceil_div(count, join_width)};
+    if (to.count > 1) REPDL_ROUND("sum: joins of joins");
     launch(op, join<V, Finish>, {ceil_div(kept.count * to.count, grid_sum_threads)}, grid_sum_threads, 0, stream, from,
            to, kept.count, count);
   }

@@ -48,6 +48,7 @@ __global__ void __launch_bounds__(column_tile* column_rows, 2)
   const bool inside = column < width;
   ThreadTree<T> tree;  // of the threads that have a result
   for (std::int64_t begin = 0; begin < count; begin += order.block) {
+    if (begin > 0) REPDL_ROUND("index_sum: blocks of a row");
     const std::int64_t* place = pairs.index + first + begin;
     const T sum = column_block_sum<T>(count - begin < order.block ? count - begin : order.block, inside, order,
                                       one_by_one([=](std::int64_t i) { return x[place[i] * width + column]; }));

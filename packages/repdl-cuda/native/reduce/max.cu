@@ -60,6 +60,7 @@ __device__ void in_segment(const T* row, std::int64_t begin, std::int64_t end, c
     const std::int64_t stride = warp_size * count;
 #pragma unroll 1
     for (std::int64_t first = begin + threadIdx.x % warp_size * count; first < end; first += packs * stride) {
+      if (first >= begin + packs * stride) REPDL_ROUND("max: elements of a lane");
       Pack<T, count> next[packs];
 #pragma unroll
       for (int q = 0; q < packs; ++q)
@@ -101,6 +102,7 @@ __global__ void __launch_bounds__(threads)
   if (row >= rows) return;
   Candidate<T> best;
   for (std::int64_t s = threadIdx.x % warp_size; s < segments; s += warp_size) {
+    if (s >= warp_size) REPDL_ROUND("max: segments of a lane");
     Candidate<T> next;
     next.index = found[row * segments + s];
     next.value = x[row * n + next.index];

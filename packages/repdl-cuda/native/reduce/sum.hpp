@@ -109,12 +109,16 @@ __device__ T warp_block_sum(std::int64_t n, const SumOrder& order, const Terms& 
   T sum = T(0);
   if (order.lanes == 64) {
     T lane[2] = {T(0), T(0)};  // me and me + 32
-    for (std::int64_t i = me; i < n; i += batch_size * warp_size)
+    for (std::int64_t i = me; i < n; i += batch_size * warp_size) {
+      if (i >= batch_size * warp_size) REPDL_ROUND("sum: batches of a lane");
       add_batch<T>(terms, i, warp_size, n - i, [&](int q, const T& term) { lane[q % 2] += term; });
+    }
     sum = lane[0] + lane[1];
   } else if (me < order.lanes) {
-    for (std::int64_t i = me; i < n; i += batch_size * order.lanes)
+    for (std::int64_t i = me; i < n; i += batch_size * order.lanes) {
+      if (i >= batch_size * order.lanes) REPDL_ROUND("sum: batches of one of other lanes");
       add_batch<T>(terms, i, order.lanes, n - i, [&](int, const T& term) { sum += term; });
+    }
   }
   for (int half = order.lanes == 64 ? 16 : order.lanes / 2; half > 0; half /= 2) sum += shuffle_down(sum, half);
   return sum;
@@ -133,6 +137,7 @@ __device__ T row_sum(std::int64_t n, const SumOrder& order, F&& f) {
   const std::int64_t blocks = order.blocks(n);
   ThreadTree<T> tree;  // thread 0's
   for (std::int64_t first = 0; first < blocks; first += warps) {
+    if (first > 0) REPDL_ROUND("sum: blocks of a warp");
     const std::int64_t begin = (first + warp) * order.block;
     if (first + warp < blocks) {
       const T part = warp_block_sum<T>(n - begin < order.block ? n - begin : order.block, order,

@@ -30,6 +30,7 @@ __global__ void __launch_bounds__(threads) update(Element element, Lists<Element
   const step::Columns<T, columns> tensor = lists.tensor[blockIdx.y];
   const std::int64_t count = lists.count[blockIdx.y], tile = threads * each, stride = gridDim.x * tile;
   for (std::int64_t first = blockIdx.x * tile + threadIdx.x; first < count; first += stride) {
+    if (first >= stride) REPDL_ROUND("step: elements of a thread");
     T values[columns][each];
     step::Columns<T, columns> here;
 #pragma unroll
@@ -61,6 +62,7 @@ struct Loop {
     const Stream stream = stream_of(run);
     const auto element = made<Element>(options);
     for (std::size_t first = 0; first < all[0].length; first += list_length) {
+      if (first > 0) REPDL_ROUND("step: lists of tensors");
       const std::size_t length = std::min<std::size_t>(list_length, all[0].length - first);
       Lists<Element::columns, T> lists{};
       std::int64_t longest = 0;

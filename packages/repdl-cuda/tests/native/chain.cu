@@ -19,7 +19,7 @@ struct Tile {
 // y[row] = the chain of fused multiply-adds of a[row, :] and b, to which lane 0 adds that of its neighbour.
 __global__ void chain(const float* a, const float* b, float* y, int k) {
   auto& shared_b = shared<Tile>().b;
-  const int me = threadIdx.x, row = blockIdx.x * tile + me;
+  const int me = threadIdx.x, row = static_cast<unsigned>(blockIdx.x) * tile + me;
   float sum = 0.0f;
   for (int first = 0; first < k; first += tile) {
     const int count = k - first < tile ? k - first : tile;

@@ -22,7 +22,8 @@ void start(repdl::cuda::Grid grid, dim3 block, void (*kernel)(Parameters...), Ar
 
 // ---- indices
 __global__ void write_indices(int* y) {
-  const int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+  const unsigned rows = gridDim.y, columns = gridDim.x;
+  const int block = blockIdx.x + columns * (blockIdx.y + rows * static_cast<unsigned>(blockIdx.z));
   const int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
   y[block * blockDim.x * blockDim.y * blockDim.z + thread] += 1 + block * 100 + thread;
 }
@@ -42,7 +43,7 @@ struct Words {
 };
 __global__ void read_unwritten(int* y) {
   const float a = shared<Words>().word[threadIdx.x], b = dynamic_shared<float>()[threadIdx.x];
-  y[blockIdx.x * blockDim.x + threadIdx.x] = a != a && b != b;
+  y[repdl::cuda::thread_index()] = a != a && b != b;
   shared<Words>().word[threadIdx.x] = dynamic_shared<float>()[threadIdx.x] = 1.0f;
 }
 void shared_memory_is_nan_in_each_block() {
@@ -190,7 +191,7 @@ void wrong_copies() {
 }
 
 // ---- order
-__global__ void write_order(int* next, int* y) { y[(*next)++] = blockIdx.x * blockDim.x + threadIdx.x; }
+__global__ void write_order(int* next, int* y) { y[(*next)++] = static_cast<int>(repdl::cuda::thread_index()); }
 std::vector<int> order(int seed) {
   set_seed(seed);
   int next = 0;
