@@ -194,7 +194,8 @@ def _sinc_formula(input: Tensor) -> Tensor:
     return at_zero(angle, 1.0, lambda p: _ops.div(_ops.sin(p), p, "v1"), "v1")
 
 
-def _sinc_slope(g: Tensor, input: Tensor, y: Tensor) -> Tensor:
+def _sinc_slope(g: Tensor, input: Tensor) -> Tensor:
+    y = _sinc(input)  # again, as torch: a program may write into the result
     angle = _ops.mul(input, _number(math.pi, input), "v1")
     zero = numbered(angle) == 0
     over = _ops.where(zero, _number(1.0, input), input, "v1")
