@@ -107,7 +107,7 @@ def test_replay__is_before_every_public_function() -> None:
     others = {"ctc_loss", "triplet_margin_with_distance_loss"}  # reads lengths; calls a function
     others |= {"grouped_mm", "unique", "unique_consecutive"}  # sizes follow from values
     moves = {"broadcast_to", "expand", "repeat", "repeat_interleave", "tile"}  # by torch, with a derivative
-    composed = {"arange", "corrcoef", "cov", "cumulative_trapezoid", "linspace", "mode", "nanquantile", "qr"}
+    composed = {"arange", "corrcoef", "cov", "cumulative_trapezoid", "linspace", "lstsq", "mode", "nanquantile", "qr"}
     composed |= {"quantile", "trapezoid"}
     assert without == updates | draw | by_order | others | moves | composed
     assert all(hasattr(getattr(registry.functions, name), "recordings") for name in updates)
