@@ -65,7 +65,7 @@ def test_derivatives__declared_to_be_no_slope() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("op", OURS)
 def test_derivatives__of_ours_in_every_case(op: str) -> None:
-    assert 2 in [orders(case) for case in near(op) if elements(case) < 400]
+    assert 2 in [orders(case) for number, case in enumerate(near(op)) if number < 8 or elements(case) < 400]
 
 
 MISTAKES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -135,7 +135,7 @@ def is_found(case: Case, name: str, mistake: str) -> bool:
     return False
 
 
-CONSTANT = {"bernoulli", "div_floor", "div_trunc", "poisson"}
+CONSTANT = {"bernoulli", "div_floor", "div_trunc", "poisson", "sign"}
 """Their derivatives are 0."""
 
 
