@@ -41,6 +41,8 @@ BUGS = {
     "halves_forget_what_is_repeated": Bug(CORE + "dtypes.py", {"if 0 not in tensor.stride() or tensor.numel() == 0:": "if True:"}, LAYOUTS),
     "first_dimension_is_not_repeated": Bug(CORE + "dtypes.py", {"if stride == 0 else slice(None) for stride in tensor.stride()": "if stride == 0 and i else slice(None) for i, stride in enumerate(tensor.stride())"}, LAYOUTS),
     "repeated_strides_decide": Bug(CORE + "layout.py", {"if a == 0 or b == 0:": "if a == 0 and b == 0:"}, LAYOUTS),
+    "masks_of_any_dtype": Bug(CORE + "registry.py", {"and args[index].dtype is not torch.bool:": "and False:"}, "packages/repdl-core/tests/test_dtypes.py"),
+    "masks_that_are_given_are_not_looked_at": Bug(CORE + "dtypes.py", {"for i in self.bools: if args[i] is not None:": "for i in self.bools:\n            if args[i] is None:"}, "packages/repdl-core/tests/test_dtypes.py"),
     "integers_hold_one_more": Bug(CORE + "audit/judge.py", {"(values < limits.max + 1.0)": "(values <= limits.max)"}, LIMITS),
     "integers_hold_one_less": Bug(CORE + "audit/judge.py", {"(values >= limits.min)": "(values > limits.min)"}, LIMITS),
     "fractions_are_not_dropped": Bug(CORE + "audit/judge.py", {"source.detach().trunc().double()": "source.detach().double()"}, LIMITS),

@@ -70,7 +70,7 @@ class Storage:
         self._parameters = [[names.index(n) for n in group] for group in dtypes.parameters]
         apart = {*self._statistics, *(i for group in self._parameters for i in group)}
         self._data = [i for i in tensors if i not in apart]
-        self._bools = [names.index(n) for n in dtypes.bools]
+        self.bools = [names.index(n) for n in dtypes.bools]
         self._shapes = [names.index(n) for n in dtypes.shapes]
 
     def check(self, args: Sequence[Any]) -> torch.dtype:
@@ -80,7 +80,7 @@ class Storage:
         check_dtype(self.op, self.dtypes.supported, **{first: data})
         for i in self._data:
             self._expect(args, i, (storage,), f"{first}.dtype")
-        for i in self._bools:
+        for i in self.bools:
             if args[i] is not None:
                 check_dtype(self.op, (torch.bool,), **{self.names[i]: args[i]})
         wide = torch.float32 if storage in HALF else storage

@@ -142,7 +142,7 @@ def define(
     if formula is not None:
         BACKENDS.formulas[name] = torch.no_grad()(formula)
     halves = _of_halves(name, storage)
-    floats = () if storage is None else storage.floats
+    floats, masks = ((), ()) if storage is None else (storage.floats, storage.bools)
     single, serve = torch.float32, BACKENDS.serve
     arguments = overload._schema.arguments
     lists = [i for i, argument in enumerate(arguments) if str(argument.type) == "List[Tensor]"]
@@ -162,6 +162,9 @@ def define(
             if args[index] is not None and args[index].dtype is not single:
                 dtype = storage.check(args)  # type: ignore[union-attr]
                 break
+        for index in masks:
+            if args[index] is not None and args[index].dtype is not torch.bool:
+                storage.check(args)  # type: ignore[union-attr]
         check(*args)
         for index in mutable:
             check_apart(name, **{arguments[index].name: args[index]})
