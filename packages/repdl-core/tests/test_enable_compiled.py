@@ -38,7 +38,7 @@ def by_compile_fx(x: Tensor, _: Path) -> Callable[[], Any]:
 
 
 def by_aot_function(x: Tensor, _: Path) -> Callable[[], Any]:
-    from functorch.compile import aot_function
+    from torch._functorch.aot_autograd import aot_function
     from torch._inductor.compile_fx import compile_fx_inner
 
     return partial(aot_function(lambda x: (x @ x,), fw_compiler=compile_fx_inner), x)  # of no code in C++

@@ -461,7 +461,7 @@ def _overlapping(params: Params) -> None:
 SPOILT: list[tuple[Callable[[Params], None], type[Exception]]] = [
     (_sparse, UnsupportedError),
     (_half, DTypeError),
-    (_expanded, ShapeError),
+    (_expanded, UnsupportedError),
     (_overlapping, ShapeError),
 ]
 

@@ -10,15 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from operator import index
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import torch
 
 from repdl.numbers import as_double
 from repdl.replay import refuse
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
+E = TypeVar("E", bound="UnsupportedError")
 
 
 class RepDLError(Exception):
@@ -55,7 +54,7 @@ class UnsupportedError(RepDLError):
     itself then raises.
     """
 
-    def __new__(cls, *args: Any) -> Self:
+    def __new__(cls: type[E], *args: Any) -> E:
         return super().__new__(_traced(cls) if torch.compiler.is_compiling() else cls, *args)  # type: ignore[arg-type]
 
 

@@ -152,6 +152,13 @@ def define(
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
 
+    def check_written(*args: Any) -> None:
+        check(*args)
+        for index in mutable:
+            check_apart(name, **{arguments[index].name: args[index]})
+
+    check_all = check_written if mutable else check
+
     def kernel(*args: Any) -> Any:
         device = device_of(args)
         check_reverse_mode(name)
@@ -165,9 +172,7 @@ def define(
         for index in masks:
             if args[index] is not None and args[index].dtype is not torch.bool:
                 storage.check(args)  # type: ignore[union-attr]
-        check(*args)
-        for index in mutable:
-            check_apart(name, **{arguments[index].name: args[index]})
+        check_all(*args)
         if check_values is not None:
             checked(check_values, args, check_values(*args))
         if dtype in HALF and storage is not None:
@@ -206,7 +211,7 @@ def define(
         library.impl(name, opaque(autocasts.kernel(overload, device, dtype)), autocasts.KEYS[device])
     whole = None if formula is None else _of_any_storage(formula, storage)
     OPS[name] = Op(
-        *(name, family or name, schema, check, fake, overload, distribution, storage, differentiable),
+        *(name, family or name, schema, check_all, fake, overload, distribution, storage, differentiable),
         *(whole, frozenset(calls), host, frozenset(fixed), is_slope),
     )
     return _function(name, overload, replayed_update if updates else replayed if not mutable else None)

@@ -78,9 +78,9 @@ def _repeated(op: str, input: Tensor, times: list[int], contract: str) -> Tensor
     shape = [1] * (len(times) - input.dim()) + list(input.shape)
     apart = input.reshape([n for size in shape for n in (1, size)])
     whole = expand_to(apart, [n for pair in zip(times, shape) for n in pair], contract)
-    copy = whole.reshape([n * size for n, size in zip(times, shape)]).contiguous()
-    shared = copy.untyped_storage()._cdata == input.untyped_storage()._cdata  # where nothing is repeated
-    return copy.clone() if shared else copy
+    copy = whole.reshape([n * size for n, size in zip(times, shape)])
+    nothing = all(n == 1 for n in times)  # is repeated: no view of the input
+    return copy.clone(memory_format=torch.contiguous_format) if nothing else copy.contiguous()
 
 
 def repeat(input: Tensor, repeats: Sequence[int], *, contract: Contract | str | None = None) -> Tensor:
