@@ -154,6 +154,15 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def growth(call: Callable[[], Any], times: int) -> float:
+    """How many blocks of memory more there are after some calls."""
+    before = memory()
+    for _ in range(times):
+        outcome(call)
+    gc.collect()
+    return memory() - before
+
+
 def kept(call: Callable[[], Any], objects: list[Any]) -> list[str]:
     """What each of some calls keeps: what grows from one round of them to the next, again and again."""
     for _ in range(8):
@@ -162,14 +171,10 @@ def kept(call: Callable[[], Any], objects: list[Any]) -> list[str]:
     for _ in range(ROUNDS):
         gc.collect()
         counts = array("q", map(sys.getrefcount, objects))  # which holds no small integers
-        before = memory()
-        for _ in range(REPEATS):
-            outcome(call)
-        gc.collect()
-        grown = memory() - before
+        grown = growth(call, REPEATS)
         more = array("q", (now - count for now, count in zip(map(sys.getrefcount, objects), counts)))
         found = [f"{n} references to {str(o)[:60]}" for o, n in zip(objects, more) if n >= REPEATS // 2]
-        if grown >= REPEATS // 2:
+        if grown >= REPEATS // 2 and (grown := growth(call, 10 * REPEATS)) >= 10 * REPEATS // 2:  # not once a round
             found.append(f"{grown} blocks of memory")
         if not found:
             break
