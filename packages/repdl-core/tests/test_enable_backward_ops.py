@@ -166,6 +166,18 @@ def test_enable__every_derivative_is_tried() -> None:
     assert BACKWARD.keys() == OF_INPUT.keys() | OF_RESULT.keys() | others
 
 
+def test_enable__softmax_of_a_dimension_from_the_end() -> None:
+    with repdl.enabled():
+        for op, function in (
+            (aten._softmax_backward_data, torch.softmax),
+            (aten._log_softmax_backward_data, torch.log_softmax),
+        ):
+            y, grad = function(x(), -1), x() * 2
+            for dim in (-1, -2):
+                expected = op(grad, y, dim + y.dim(), torch.float32)
+                assert_same_bits(op(grad, y, dim, torch.float32), expected)
+
+
 def test_enable__softmax_as_torch_calls_it_below() -> None:
     with repdl.enabled():
         assert_same_bits(aten._softmax(x(), 1, False), x().softmax(1))

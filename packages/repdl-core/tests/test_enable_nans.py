@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
+import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -350,3 +352,19 @@ def test_enable__nan_is_seen_through_every_op_that_stays_torchs() -> None:
     torchs = {name for name, kind in KINDS.items() if kind in (Kind.MOVES, Kind.EXACT, Kind.ROUNDS)}
     missing = torchs - seen.names - {*WITHOUT.split()} - FUNCTIONS.keys() - {"_foreach_copy"}
     assert not missing
+
+
+def test_enable__numbers_that_are_nan_have_pythons_bits() -> None:
+    (other,) = struct.unpack("=d", struct.pack("=Q", 0xFFF8000000000123))
+    words = {torch.float16: (torch.int16, -0x1FF), torch.float32: (torch.int32, -0x3FFFFF)}
+    words[torch.float64] = torch.int64, -0x7FFFFFFFFFFFF
+    repdl.enable()
+    for dtype, (whole, word) in words.items():
+        x = torch.full((3,), word, dtype=whole).view(dtype)
+        for number in (x[0].item(), float(x[1])):
+            assert struct.pack("=d", number) == struct.pack("=d", math.nan), dtype
+    for dtype in (torch.complex64, torch.complex128):
+        filled = torch.zeros(3, dtype=dtype).fill_(complex(other, other))
+        nan = torch.tensor(math.nan, dtype=filled.real.dtype)
+        whole = torch.int32 if dtype is torch.complex64 else torch.int64
+        assert (torch.view_as_real(filled).view(whole) == nan.view(whole)).all(), dtype

@@ -86,9 +86,13 @@ def test_random__ends_of_intervals() -> None:
             (-0.3, 0.7),
             (1.0, 1.0 + 2 * torch.finfo(dtype).eps),
             (-2.0, -1.0),
+            (0.0, 5.0),
+            (0.0, 0.25),
+            (-7.0, 1.0),
         ):
             x = random.uniform_(torch.empty(3000, dtype=dtype), low, high, generator=g())
             assert x.min() >= torch.tensor(low, dtype=dtype)
+            assert x.max().double() - x.min().double() >= 0.9 * (high - low) or high - low < 0.1  # all of it
             assert (x.double() < high).all() if low < high else (x == high).all()
     assert random.rand(1 << 16, dtype=torch.bfloat16, generator=g()).max() == 1 - 2.0**-8
 
