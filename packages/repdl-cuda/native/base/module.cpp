@@ -21,7 +21,7 @@ PYBIND11_MODULE(REPDL_MODULE, module) {
   });
   module.def("rounds", [] {
     pybind11::dict reached;
-    for (const auto& [name, count] : repdl::cuda::rounds()) reached[name.c_str()] = count;
+    for (const auto& [name, count] : repdl::cuda::rounds()) reached[name.c_str()] = count.load();
     return reached;
   });
 #endif

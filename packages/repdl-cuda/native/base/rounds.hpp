@@ -8,13 +8,15 @@
 
 #if defined(REPDL_EMULATED)
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <string>
 
 namespace repdl::cuda {
 
-using Rounds = std::map<std::string, std::int64_t>;
+// Relaxed, so that a sanitizer of threads sees neither a race here nor an order of the threads that count.
+using Rounds = std::map<std::string, std::atomic<std::int64_t>>;
 
 inline Rounds& rounds() {
   static Rounds all;
@@ -23,17 +25,17 @@ inline Rounds& rounds() {
 
 template <class Here>
 struct Round {
-  static inline std::int64_t& count = rounds()[Here::name()];
+  static inline std::atomic<std::int64_t>& count = rounds()[Here::name()];
 };
 
 }  // namespace repdl::cuda
 
-#define REPDL_ROUND(what)                        \
-  do {                                           \
-    struct Here {                                \
-      static const char* name() { return what; } \
-    };                                           \
-    ++repdl::cuda::Round<Here>::count;           \
+#define REPDL_ROUND(what)                                                    \
+  do {                                                                       \
+    struct Here {                                                            \
+      static const char* name() { return what; }                             \
+    };                                                                       \
+    repdl::cuda::Round<Here>::count.fetch_add(1, std::memory_order_relaxed); \
   } while (false)
 
 #else
