@@ -6,15 +6,12 @@ import copy
 import gc
 import inspect
 import itertools
-import os
 import pickle
 import re
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -111,13 +108,6 @@ def test_replay__is_before_every_public_function() -> None:
     composed |= {"quantile", "trapezoid"}
     assert without == updates | draw | by_order | others | moves | composed
     assert all(hasattr(getattr(registry.functions, name), "recordings") for name in updates)
-
-
-def test_replay__a_module_of_an_older_kit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    old = SimpleNamespace(__name__="old_backend", Call=object, Recording=object)
-    monkeypatch.setattr("repdl.kit.entry_points", lambda group: [SimpleNamespace(load=lambda: old)])
-    with pytest.warns(UserWarning, match="old_backend was built with an older kit"):
-        assert kit.__wrapped__() is None
 
 
 def test_replay__numbers_belong_to_the_signature() -> None:
@@ -481,32 +471,3 @@ def test_replayed__is_a_decorator_of_others() -> None:
     for _ in range(4):
         counts(a, count)
     assert count == 4
-
-
-WITHOUT = """
-import torch, repdl
-from repdl.replay import replayed
-a, w = torch.full((3, 4), 0.3), torch.nn.Parameter(torch.full((5, 4), 0.7))
-def step():
-    y = repdl.ops.gelu(repdl.ops.linear(a, w))
-    (grad,) = torch.autograd.grad(y, w, torch.ones_like(y))
-    with torch.no_grad():
-        w.sub_(grad)
-    return w.tolist()
-results = [step() for _ in range(5)]
-count = getattr(repdl.ops.linear, "recordings", None)
-with repdl.enabled():
-    results += [step() for _ in range(5)]
-print(count, results)
-"""
-
-
-def test_replay__switched_off_by_the_environment() -> None:
-    said = {}
-    for value in ("1", "0"):
-        environment = os.environ | {"REPDL_CALL_CACHE": value}
-        said[value] = subprocess.run(
-            [sys.executable, "-c", WITHOUT], env=environment, capture_output=True, text=True, check=True
-        ).stdout.split(" ", 1)
-    assert said["0"][0] == "None" and int(said["1"][0]) > 0
-    assert said["0"][1] == said["1"][1]

@@ -125,24 +125,19 @@ def check_dtype(
             )
 
 
-_PARTS = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
-"""The dtypes of real and imaginary parts."""
-
-
 def conversion(name: str, dtype: torch.dtype, supported: Sequence[torch.dtype], by: str = "{}.to({})") -> str:
     """What an error adds on how a tensor gets a supported dtype and loses nothing that it means; "" if it can't.
 
     Args:
         by: how a tensor of a name is converted to a dtype.
     """
-    part = _PARTS.get(dtype)
-    if part is None:
+    if not dtype.is_complex:
         return f"; convert it first, for example {by.format(name, supported[0])}"
     real = [s for s in supported if s.is_floating_point]
     if not real:
         return ""
     parts = f"torch.view_as_real({name})"
-    made = parts if part in real else f"{parts}.to({real[0]})"
+    made = parts if dtype.to_real() in real else f"{parts}.to({real[0]})"
     return f"; compute with its real and imaginary parts, for example {made}"
 
 

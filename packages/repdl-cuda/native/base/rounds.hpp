@@ -1,4 +1,4 @@
-// Second rounds of loops, counted in the emulated build (tests/test_rounds.py wants each of them); nothing elsewhere.
+// Second rounds of loops, counted in the emulated build (tests/test_launches.py wants each of them); nothing elsewhere.
 //
 //   for (std::int64_t i = thread_index(); i < n; i += step) {
 //     if (i >= step) REPDL_ROUND("pow: elements of a thread");

@@ -2,8 +2,8 @@
 
 `backend` traces and runs them, `checking` refuses what is not reproducible, `parts` makes a forward and a backward
 graph, `constants` computes what depends on no input; `state` and `zeros` say what compiled code holds for, `stance`
-which code is compiled while `repdl.enable()` holds, and `others` refuses what other compilers made. `entry` is
-what torch finds.
+which code is compiled while `repdl.enable()` holds, and `others` refuses what other compilers made. `entry` is what
+torch finds.
 """
 
 from __future__ import annotations

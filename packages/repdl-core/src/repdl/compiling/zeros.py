@@ -1,8 +1,8 @@
 """Numbers of the program that compiled code holds for: a zero by its sign, and NaN by its bits.
 
 Dynamo's guards compare numbers as Python does, for which 0.0 is -0.0, and ask of NaN only whether it is one. Of a
-number that may be any (`dynamic=True`) it has a symbol, and those have one zero. The code of a
-graph shows each NaN as `nan`.
+number that may be any (`dynamic=True`) it has a symbol, and those have one zero. The code of a graph
+shows each NaN as `nan`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from repdl.overrides.negated import negative
 from repdl.replay import refuse
 
 Tensor = torch.Tensor
-_DTYPES = {torch.complex64: torch.float32, torch.complex128: torch.float64}
+_DTYPES = torch.complex64, torch.complex128
 
 
 def _parts(op: str, input: Any, other: Any) -> list[tuple[Tensor, Tensor]]:
@@ -25,12 +25,12 @@ def _parts(op: str, input: Any, other: Any) -> list[tuple[Tensor, Tensor]]:
     found = []
     for value in (input, other):
         if isinstance(value, Tensor) and value.is_complex():
-            parts = floating(torch.view_as_real(value.resolve_conj()), _DTYPES[dtype])
+            parts = floating(torch.view_as_real(value.resolve_conj()), dtype.to_real())
             found.append((parts[..., 0], parts[..., 1]))
         else:
             of = complex(value) if not isinstance(value, Tensor) else None
             like = input if isinstance(input, Tensor) else other
-            real = floating(value, _DTYPES[dtype]) if of is None else like.new_tensor(of.real, dtype=_DTYPES[dtype])
+            real = floating(value, dtype.to_real()) if of is None else like.new_tensor(of.real, dtype=dtype.to_real())
             found.append((real, torch.zeros_like(real) if of is None else torch.full_like(real, of.imag)))
     return found
 
@@ -89,10 +89,10 @@ def _reduced(op: str, input: Tensor, dim: Any, keepdim: bool, dtype: torch.dtype
         )
     refuse()
     if not input.is_complex():
-        parts = [floating(input, _DTYPES[made])]
+        parts = [floating(input, made.to_real())]
         parts.append(torch.zeros_like(parts[0]))
     else:
-        parts = [*floating(torch.view_as_real(input.resolve_conj()), _DTYPES[made]).unbind(-1)]
+        parts = [*floating(torch.view_as_real(input.resolve_conj()), made.to_real()).unbind(-1)]
     real, imaginary = (getattr(ops, op)(part, dim, keepdim) for part in parts)
     return _joined(real, imaginary)
 

@@ -24,7 +24,6 @@ NAMES = frozenset({"_to_copy", "copy"})
 """Of ops that convert."""
 _SINGLE = torch.float32, torch.float64
 _LONG = torch.int64, torch.uint64, torch.uint32
-_PARTS = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
 def defined(name: str, original: TorchKernel) -> Function | None:
@@ -83,11 +82,11 @@ def _converted(value: Tensor, made: torch.dtype, copy: TorchKernel) -> Tensor:
     if value.is_complex():
         parts = torch.view_as_real(value)
         if made.is_complex:
-            return torch.view_as_complex(_rounded(parts, _PARTS[made]).contiguous())
+            return torch.view_as_complex(_rounded(parts, made.to_real()).contiguous())
         value = parts[..., 0]
     if value.dtype not in ALL:  # of 8 bits
         value = copy(torch.empty_like(value, dtype=torch.float32), value)
-    made = _PARTS.get(made, made)
+    made = made.to_real() if made.is_complex else made
     if made.is_floating_point:
         return _rounded(value, made if made in ALL else torch.float32)
     return _integers(value, made)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import repdl
-from repdl import listing
-from repdl.arguments import parser
 from repdl.backend import backends, get_backend
+from repdl.cli import listing
+from repdl.cli.arguments import parser
 from repdl.errors import BackendError, ContractError
 from repdl.families import families
 from repdl.overrides.program import NotBegunError, run_program

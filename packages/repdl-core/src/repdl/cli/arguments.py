@@ -8,9 +8,9 @@ from typing import NoReturn
 
 import repdl
 from repdl.backend import backends, get_backend
+from repdl.cli.listing import family_of_name
 from repdl.errors import BackendError, ContractError
 from repdl.families import families
-from repdl.listing import family_of_name
 from repdl.overrides.switch import ON_UNCOVERED
 
 
