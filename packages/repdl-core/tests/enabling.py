@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
 import torch
 
 import repdl
-
-
-@pytest.fixture(autouse=True)
-def torchs_own_afterwards() -> Iterator[None]:
-    yield
-    repdl.disable()
 
 
 def values(*shape: int) -> torch.Tensor:

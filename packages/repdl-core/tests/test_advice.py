@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from enabling import torchs_own_afterwards
 
 import repdl
 from repdl import ops, random
@@ -17,8 +16,6 @@ from repdl.audit.remedy import remedy
 from repdl.dtypes import Storage
 from repdl.errors import DTypeError, UnsupportedError, check_dtype
 from repdl.registry import OPS
-
-__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
 _FLOAT8 = [getattr(torch, name) for name in dir(torch) if name.startswith("float8_")]
 _COMPLEX = [torch.complex32, torch.complex64, torch.complex128]

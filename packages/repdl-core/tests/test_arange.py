@@ -10,14 +10,11 @@ import sys
 import numpy as np
 import pytest
 import torch
-from enabling import torchs_own_afterwards
 
 import repdl
 from repdl import ops
 from repdl.errors import OutOfRangeError, UnsupportedError
 from repdl.testing import assert_same_bits
-
-__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
 RANGES = [
     *((0, 1, 0.1), (0.5, 3, 1), (0, 5, 1), (3, 0, -0.5), (-1, 1, 2 / 63), (0.1, 0.2, 0.001), (1e-3, 1e-3, 1.0)),

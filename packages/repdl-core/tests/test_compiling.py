@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from enabling import same, torchs_own_afterwards, values
+from enabling import same, values
 from torch import nn
 from torch._dynamo.utils import counters
 
@@ -22,7 +22,6 @@ from repdl import ops
 from repdl.errors import UnsupportedError
 from repdl.testing import uniform
 
-__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 Tensor = torch.Tensor
 pytestmark = pytest.mark.filterwarnings("ignore:Profiler record function")
 

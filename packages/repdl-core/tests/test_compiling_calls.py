@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from enabling import torchs_own_afterwards
 from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch.autograd import forward_ad
@@ -19,7 +18,6 @@ from repdl import ops
 from repdl.errors import UnsupportedError
 from repdl.testing import assert_same_bits, uniform
 
-__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 Tensor = torch.Tensor
 
 

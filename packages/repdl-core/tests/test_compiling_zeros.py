@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from enabling import torchs_own_afterwards as torchs_own_afterwards
 
 import repdl
 from repdl import ops

@@ -11,14 +11,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from enabling import same, torchs_own_afterwards, values
+from enabling import same, values
 
 import repdl
 from repdl import ops
 from repdl.audit.kinds import Kind, kind_of
 from repdl.overrides.functions import FUNCTIONS
-
-__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
 
 def test_enable__forms_of_an_op() -> None:

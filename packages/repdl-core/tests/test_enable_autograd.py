@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,6 @@ import repdl
 from repdl import ops
 
 Tensor = torch.Tensor
-
-
-@pytest.fixture(autouse=True)
-def torchs_own_afterwards() -> Iterator[None]:
-    yield
-    repdl.disable()
 
 
 def values(*shape: int, seed: int = 7) -> Tensor:

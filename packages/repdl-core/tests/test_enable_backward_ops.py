@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from enabling import torchs_own_afterwards, values
+from enabling import values
 from torch import _C
 
 import repdl
@@ -19,8 +19,6 @@ from repdl.overrides.kernels import is_computed
 from repdl.overrides.torchs import is_composed
 from repdl.testing import assert_same_bits
 from repdl.testing.oracle import U, assert_within
-
-__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
 aten = torch.ops.aten
 Function = Callable[..., torch.Tensor]

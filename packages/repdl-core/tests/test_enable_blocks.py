@@ -9,14 +9,12 @@ import threading
 
 import pytest
 import torch
-from enabling import same, torchs_own_afterwards, values
+from enabling import same, values
 
 import repdl
 from repdl import ops
 from repdl.errors import ArgumentError, ContractError, UnsupportedError
 from repdl.overrides import switch
-
-__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
 
 def test_enable__nothing_is_left_behind() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from enabling import torchs_own_afterwards as torchs_own_afterwards
 from torch import _C, nn
 
 import repdl

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from enabling import same, torchs_own_afterwards, values
+from enabling import same, values
 
 import repdl
 from repdl import ops
 from repdl.errors import DTypeError, UnsupportedError
-
-__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
 set_flush_denormal = torch.set_flush_denormal  # torch's own, also while another one is in its place
 

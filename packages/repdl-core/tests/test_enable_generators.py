@@ -6,13 +6,10 @@ import struct
 
 import pytest
 import torch
-from enabling import torchs_own_afterwards
 
 import repdl
 from repdl.errors import OutOfRangeError, UnsupportedError
 from repdl.overrides.draws import torchs
-
-__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
 STATE = struct.Struct("=qQ")
 

@@ -10,14 +10,12 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from enabling import same, torchs_own_afterwards, values
+from enabling import same, values
 
 import repdl
 from repdl import ops
 from repdl.errors import UnsupportedError
 from repdl.overrides import conversions, refusal
-
-__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
 
 def test_enable__integers_stay_torchs() -> None:

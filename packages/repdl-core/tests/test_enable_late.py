@@ -13,14 +13,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from enabling import same, torchs_own_afterwards, values
+from enabling import same, values
 
 import repdl
 from repdl import ops
 from repdl.errors import UnsupportedError
-
-__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
-
 
 PROGRAM = """
 import sys

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from enabling import same, torchs_own_afterwards, values
+from enabling import same, values
 
 import repdl
 from repdl import ops
@@ -18,8 +18,6 @@ from repdl.audit.kinds import Kind, kind_of, plain_name
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError
 from repdl.overrides.functions import FUNCTIONS
 from repdl.overrides.kernels import Found, kernels
-
-__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
 set_flush_denormal = torch.set_flush_denormal  # torch's own, also while another one is in its place
 

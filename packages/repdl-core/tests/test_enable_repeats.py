@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from enabling import same, torchs_own_afterwards, values
+from enabling import same, values
 
 import repdl
 from repdl.errors import OutOfRangeError, UnsupportedError
-
-__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from enabling import same, torchs_own_afterwards, values
+from enabling import same, values
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -22,8 +22,6 @@ from repdl import ops, replay
 from repdl.errors import UnsupportedError
 from repdl.kit import kit
 from repdl.overrides import shortcuts
-
-__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
 pytestmark = pytest.mark.skipif(kit() is None, reason="no backend brings the fast way")
 

@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from enabling import same, torchs_own_afterwards
+from enabling import same
 from torch.utils._pytree import tree_map
 
 import repdl
 from repdl.kit import kit
 from repdl.overrides import shortcuts
 from repdl.testing import opinfo
-
-__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
 pytest.importorskip("expecttest", reason="torch's database of ops needs it")
 pytestmark = pytest.mark.skipif(kit() is None, reason="no backend brings the fast way")

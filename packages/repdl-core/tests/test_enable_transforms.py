@@ -6,13 +6,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from enabling import same, torchs_own_afterwards, values
+from enabling import same, values
 
 import repdl
 from repdl import ops
 from repdl.dtypes import ALL
-
-__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
 Function = Callable[[torch.Tensor], torch.Tensor]
 BESIDE_NUMBERS: dict[str, tuple[Function, Function]] = {

@@ -8,14 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from enabling import torchs_own_afterwards
 from torch.utils.data import DataLoader, Dataset
 
 import repdl
 from repdl import errors, ops
 from repdl.errors import DTypeError, UnsupportedError
-
-__all__ = ["torchs_own_afterwards"]  # a fixture of every test here
 
 
 def test_errors__what_is_unsupported_is_nothing_that_programs_catch() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from enabling import torchs_own_afterwards as torchs_own_afterwards
 from torch import _C
 
 import repdl

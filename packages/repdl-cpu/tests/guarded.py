@@ -12,9 +12,9 @@ from itertools import product
 from typing import Any
 
 import torch
-from conftest import replace_module
 
 import repdl_cpu
+from conftest import replace_module
 from repdl.backend import get_backend, has_kernel
 from repdl.dtypes import HALF
 from repdl.registry import OPS
