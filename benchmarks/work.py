@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import repdl
-from repdl.testing.cases.elementwise import EXACT
+from repdl.testing.cases.pointwise.elementwise import EXACT
 
 F = torch.nn.functional
 ops = repdl.ops

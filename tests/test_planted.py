@@ -64,7 +64,7 @@ BUGS = {
     "uniform_from_zero_ends_at_one": Bug(CORE + "random/_fill.py", {"if low == 0 and high == 1:": "if low == 0:"}, "packages/repdl-core/tests/test_random_functions.py -k ends_of"),
     "compiled_zeros_by_value": Bug(CORE + "compiling/zeros.py", {"if value == 0 and is_traced():": "if False:"}, "packages/repdl-core/tests/test_compiling_zeros.py"),
     "saved_whatever_is_wanted": Bug(CORE + "saved.py", {"tensor if any(needed[i] for i in inputs) else None": "tensor"}, "packages/repdl-core/tests/test_saved.py"),
-    "saved_for_the_other_gradient": Bug(CORE + "ops/matmul.py", {"save(ctx, (input, [1]), (mat2, [0]))": "save(ctx, (input, [0]), (mat2, [1]))"}, "packages/repdl-core/tests/test_saved.py"),
+    "saved_for_the_other_gradient": Bug(CORE + "ops/linalg/matmul.py", {"save(ctx, (input, [1]), (mat2, [0]))": "save(ctx, (input, [0]), (mat2, [1]))"}, "packages/repdl-core/tests/test_saved.py"),
     "what_is_its_input_is_written": Bug(CORE + "overrides/binding.py", {"return self if result is given else write(self, result)": "return write(self, result)"}, "packages/repdl-core/tests/test_saved.py"),
 }  # fmt: skip
 SAMPLE = ("extent_one_element_short",)

@@ -21,15 +21,16 @@ PACKAGES = {
 
 
 def modules(folder: Path) -> list[str]:
-    """The names of public modules, which say what they export."""
-    paths = [path for path in folder.glob("*.py") if not path.name.startswith("_")]
-    return sorted(path.stem for path in paths if re.search(r"^__all__\b.* =", path.read_text(encoding="utf-8"), re.M))
+    """The dotted names of public modules in a folder and those in it, which say what they export."""
+    paths = [path for path in folder.rglob("*.py") if not path.name.startswith("_")]
+    public = [path for path in paths if re.search(r"^__all__\b.* =", path.read_text(encoding="utf-8"), re.M)]
+    return sorted(".".join(path.relative_to(folder).with_suffix("").parts) for path in public)
 
 
 def imported(name: str, folder: Path) -> str:
     """The `__init__.py` of a package, as it should be."""
     page = (folder / "__init__.py").read_text(encoding="utf-8")
-    block = re.compile(rf"(?:^from {re.escape(name)}\.\w+ import \*\n)+", re.M)
+    block = re.compile(rf"(?:^from {re.escape(name)}\.[\w.]+ import \*\n)+", re.M)
     lines = "".join(f"from {name}.{module} import *\n" for module in modules(folder))
     page, found = block.subn(lines, page)
     if found != 1:

@@ -33,7 +33,7 @@ HEADING = "## Ops\n"
 def lists() -> dict[Path, dict[str, Iterable[str]]]:
     """Page -> first cell of a row of a table -> the names that the second one begins with."""
     double = {name for name in repdl.ops.__all__ if name not in OPS or OPS[name].takes(torch.float64)}
-    of = {name: getattr(repdl.ops, name).__module__.removeprefix("repdl.ops.") for name in repdl.ops.__all__}
+    of = {name: getattr(repdl.ops, name).__module__.rpartition(".")[2] for name in repdl.ops.__all__}
     losses = ("embedding_losses", "likelihoods", "losses", "margins")
     exact = {name for name, module in of.items() if module in ("unary", "pow") and name not in double}
     layers = {c for c in vars(modules).values() if isinstance(c, type) and issubclass(c, Layer) and c is not Layer}

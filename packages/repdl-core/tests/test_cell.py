@@ -10,7 +10,7 @@ import torch
 
 from repdl import ops
 from repdl.errors import ArgumentError, DTypeError, ShapeError
-from repdl.ops.cell import _gru_gates, _lstm_gates
+from repdl.ops.rnn.cell import _gru_gates, _lstm_gates
 from repdl.registry import functions
 from repdl.testing import assert_same_bits, uniform
 

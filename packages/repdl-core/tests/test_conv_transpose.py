@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from repdl import ops
 from repdl.errors import DTypeError, ShapeError
-from repdl.testing.cases.conv_transpose import GEOMETRIES, _arguments
+from repdl.testing.cases.conv.conv_transpose import GEOMETRIES, _arguments
 
 
 @pytest.mark.parametrize("name", GEOMETRIES)

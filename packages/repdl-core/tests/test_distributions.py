@@ -13,11 +13,11 @@ import torch
 from repdl import ops
 from repdl.dtypes import HALF
 from repdl.errors import RepDLError
-from repdl.reference.distributions import direction, log_double
+from repdl.reference.sampling.distributions import direction, log_double
 from repdl.registry import OPS, functions
 from repdl.testing import assert_same_bits
-from repdl.testing.cases.distributions import OPTIONS
-from repdl.testing.cases.random import like, position
+from repdl.testing.cases.sampling.distributions import OPTIONS
+from repdl.testing.cases.sampling.random import like, position
 
 DRAWN = [(op, dtype) for op in OPTIONS for dtype in (torch.float32, torch.float64, *HALF) if OPS[op].takes(dtype)]
 

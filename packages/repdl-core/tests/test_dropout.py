@@ -14,7 +14,7 @@ from repdl import ops
 from repdl.errors import RepDLError
 from repdl.registry import functions
 from repdl.testing import assert_same_bits, bits, uniform
-from repdl.testing.cases.random import like, position
+from repdl.testing.cases.sampling.random import like, position
 
 dropout = functions.dropout
 

@@ -14,7 +14,7 @@ from repdl import ops
 from repdl.errors import ShapeError, UnsupportedError
 from repdl.registry import OPS
 from repdl.testing import assert_same_bits, uniform
-from repdl.testing.cases.elementwise import EXACT, UNARY
+from repdl.testing.cases.pointwise.elementwise import EXACT, UNARY
 from repdl.testing.inputs import SPECIAL
 from repdl.testing.oracle import U, assert_rejected, assert_within, derivatives
 

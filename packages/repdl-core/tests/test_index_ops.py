@@ -11,8 +11,8 @@ import torch
 import repdl
 from repdl import ops
 from repdl.errors import UnsupportedError
-from repdl.ops._index import FEW
-from repdl.ops._index_reduce import MODES
+from repdl.ops.common.index import FEW
+from repdl.ops.indexing._index_reduce import MODES
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.inputs import floats, index
 from repdl.testing.oracle import assert_rejected

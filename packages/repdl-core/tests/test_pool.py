@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from repdl import ops
 from repdl.errors import UnsupportedError
-from repdl.ops.avg_pool import MANY
+from repdl.ops.pooling.avg_pool import MANY
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.oracle import assert_rejected, gamma
 

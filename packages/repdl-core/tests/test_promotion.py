@@ -15,7 +15,7 @@ from torch._subclasses import FakeTensorMode
 import repdl
 from repdl.errors import ArgumentError, DeviceError, DTypeError, ShapeError, UnsupportedError
 from repdl.testing import assert_same_bits, bits, uniform
-from repdl.testing.cases.elementwise import UNARY
+from repdl.testing.cases.pointwise.elementwise import UNARY
 
 ops = repdl.ops
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from repdl.errors import RepDLError
-from repdl.reference.random import philox
+from repdl.reference.sampling.random import philox
 from repdl.registry import OPS, functions
 from repdl.testing import assert_same_bits
-from repdl.testing.cases.random import like, position
+from repdl.testing.cases.sampling.random import like, position
 
 KNOWN_ANSWERS = [
     ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),

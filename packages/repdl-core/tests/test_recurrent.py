@@ -10,7 +10,7 @@ import torch
 
 from repdl import ops
 from repdl.errors import DTypeError, ShapeError
-from repdl.ops.recurrent import gru_layer, lstm_layer, rnn_layer
+from repdl.ops.rnn.recurrent import gru_layer, lstm_layer, rnn_layer
 from repdl.testing import assert_same_bits, uniform
 
 SIZES = [5, 5, 4, 2, 2, 1, 1]

@@ -12,7 +12,7 @@ import torch
 import repdl
 from repdl import digest, ops
 from repdl.errors import UnsupportedError
-from repdl.ops.quantile import INTERPOLATIONS
+from repdl.ops.sorting.quantile import INTERPOLATIONS
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.oracle import assert_rejected
 

@@ -7,7 +7,7 @@ import torch
 
 import repdl
 from repdl import ops
-from repdl.ops._order import order
+from repdl.ops.common.order import order
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.environment import can_flush, flush_denormal
 from repdl.testing.inputs import integers

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from repdl.registry import functions
-from repdl.testing.cases.random import like
+from repdl.testing.cases.sampling.random import like
 
 Numbers = NDArray[np.float64]
 

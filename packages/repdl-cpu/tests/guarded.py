@@ -19,7 +19,7 @@ from repdl.backend import get_backend, has_kernel
 from repdl.dtypes import HALF
 from repdl.registry import OPS
 from repdl.testing import Case, assert_same_bits, cases, covers, run, uniform
-from repdl.testing.cases.elementwise import EXACT
+from repdl.testing.cases.pointwise.elementwise import EXACT
 from repdl.testing.guarded import guarded_outputs, on_guarded
 from repdl.testing.inputs import index
 from repdl.testing.steps import step_arguments

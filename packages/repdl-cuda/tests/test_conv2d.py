@@ -10,7 +10,7 @@ import torch
 
 import repdl
 from repdl.backend import get_backend
-from repdl.ops._convolution import output_size
+from repdl.ops.conv._convolution import output_size
 from repdl.registry import implementations
 from repdl.testing import assert_same_bits
 from repdl.testing.inputs import uniform

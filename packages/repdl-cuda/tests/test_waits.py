@@ -13,8 +13,10 @@ import pytest
 import torch
 
 import repdl
+from repdl import ops
 from repdl.backend import get_backend
-from repdl.ops import _device, _index
+from repdl.ops.common import device as devices
+from repdl.ops.common import index
 from repdl.registry import OPS, implementations
 from repdl.testing import cases, uniform
 
@@ -26,9 +28,9 @@ EMULATED = "cuda-emulated" in repdl.backends() and not repdl.backends()["cuda-em
 emulated = pytest.mark.skipif(not EMULATED, reason="built without the emulated kernels")
 
 READERS = {
-    "_index.check_index": "of a tensor on the host",
-    "_position.check_place": "a position is on the host",
-    "_number.item": "what asks for a number",
+    "index.check_index": "of a tensor on the host",
+    "position.check_place": "a position is on the host",
+    "number.item": "what asks for a number",
     "amax.aminmax": "the type of its result",
     "cov._weights": "of a tensor on the host",
     "ctc_loss._padded": "of lengths on the host; on a device their largest is a size, as torch's",
@@ -67,7 +69,7 @@ def readers(path: Path) -> set[str]:
 
 
 def test_waits__functions_that_read_values() -> None:
-    files = Path(_index.__file__).parent.glob("*.py")
+    files = Path(ops.__file__).parent.rglob("*.py")
     assert {name for path in files for name in readers(path)} == set(READERS)
 
 
@@ -93,7 +95,7 @@ def reads_counted(host: Sequence[torch.Tensor] = ()) -> Iterator[list[str]]:
         return read
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_index, "is_on_host", lambda tensor: False)
+        patch.setattr(index, "is_on_host", lambda tensor: False)
         for name in READING:
             patch.setattr(torch.Tensor, name, counting(name))
         yield found
@@ -153,7 +155,7 @@ COPYING = re.compile(r"torch\.(tensor|as_tensor)\(.*\bdevice=|\)\.to\(\w*\.?devi
 
 
 def test_waits__tables_are_moved_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    sources = {path.name: path.read_text() for path in Path(_device.__file__).parent.glob("*.py")}
+    sources = {path.name: path.read_text() for path in Path(ops.__file__).parent.rglob("*.py")}
     assert COPYING.search("torch.tensor(x, device=device)") and COPYING.search("torch.tensor(at).to(like.device)")
     assert not [name for name, text in sources.items() if COPYING.search(text)]
     asked = []
@@ -169,7 +171,7 @@ def test_waits__tables_are_moved_without_waiting(monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setattr(torch.Tensor, "is_pinned", lambda self, pinned=pinned: pinned)
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda capturing=capturing: capturing)
-        _device.moved(tensor, torch.device(device))
+        devices.moved(tensor, torch.device(device))
     assert asked == [True, False, False, False, False, False]
 
 
@@ -208,7 +210,7 @@ def test_waits__kernel_refuses_index(op: str, value: int) -> None:
 @pytest.mark.parametrize("name", ["probabilities", "variances"])
 def test_waits__device_asserts_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a device, but that torch's assertion waits on a CPU."""
-    monkeypatch.setattr(_index, "is_on_host", lambda tensor: False)
+    monkeypatch.setattr(index, "is_on_host", lambda tensor: False)
     calls: dict[str, Callable[[torch.Tensor], Any]] = {
         "probabilities": lambda x: repdl.ops.binary_cross_entropy(x, X.abs()),
         "variances": lambda x: repdl.ops.gaussian_nll_loss(X, X, x),

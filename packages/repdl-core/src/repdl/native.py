@@ -16,7 +16,7 @@ import torch
 
 from repdl import layout
 from repdl.contract import Contract
-from repdl.ops._elements import flat_lists
+from repdl.ops.common.elements import flat_lists
 from repdl.registry import OPS, Op
 from repdl.replay import THREAD
 

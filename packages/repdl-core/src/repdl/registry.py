@@ -109,7 +109,7 @@ def define(
             the op has an order, is a last argument `str contract`.
         check: raises for arguments outside the contract; runs before any kernel, fake ones too.
         check_values: the same where the values of tensors decide; not run on fake tensors. Of those on a device it
-            reads none: kernels look at their indices themselves (`ops/_index.py`). Returns `Within` bounds
+            reads none: kernels look at their indices themselves (`ops/common/index.py`). Returns `Within` bounds
             (`repdl.places`) if nothing else is asked of the values, `NO_VALUES` if it has read none, else None.
         fake: returns empty outputs of the right shape and dtype.
         setup_context, backward: as in `torch.library.register_autograd`. Without them

@@ -14,7 +14,7 @@ import torch
 from repdl import ops, registry
 from repdl.contract import contract_name
 from repdl.errors import UnsupportedError
-from repdl.ops._number import constant
+from repdl.ops.common.number import constant
 from repdl.replay import refuse
 
 Tensor = torch.Tensor

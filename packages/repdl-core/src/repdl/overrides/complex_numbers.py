@@ -8,7 +8,7 @@ import torch
 
 from repdl import ops
 from repdl.errors import DTypeError, UnsupportedError, check_dtype
-from repdl.ops._number import floating
+from repdl.ops.common.number import floating
 from repdl.overrides.negated import negative
 from repdl.replay import refuse
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from repdl.dtypes import ALL, HALF
-from repdl.ops.cast import cast
+from repdl.ops.pointwise.cast import cast
 from repdl.overrides.negated import straight, turned
 from repdl.overrides.torchs import TorchKernel
 from repdl.replay import choice

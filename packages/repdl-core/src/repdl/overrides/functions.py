@@ -18,8 +18,8 @@ import torch
 from repdl import ops
 from repdl.contract import contract_name
 from repdl.errors import UnsupportedError, check_dim, check_dtype, check_range, check_size
-from repdl.ops._renorm import check_norm, renorm
-from repdl.ops.linspace import evenly_spaced
+from repdl.ops.indexing._renorm import check_norm, renorm
+from repdl.ops.pointwise.linspace import evenly_spaced
 from repdl.overrides import complex_numbers
 from repdl.overrides.backward_ops import BACKWARD, convolution
 from repdl.overrides.draws import DRAWS

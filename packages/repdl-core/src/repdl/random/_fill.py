@@ -24,7 +24,7 @@ from repdl.errors import (
     check_tensor,
 )
 from repdl.memory import check_apart
-from repdl.ops._index import left_to_device
+from repdl.ops.common.index import left_to_device
 from repdl.random.generator import chosen
 from repdl.registry import OPS, functions
 

@@ -9,8 +9,8 @@ import torch
 from repdl.errors import ArgumentError, as_float, check, check_range, check_tensor
 from repdl.layout import broadcast_shapes
 from repdl.numbers import rounded
-from repdl.ops._number import constant, floating
-from repdl.ops.cast import cast
+from repdl.ops.common.number import constant, floating
+from repdl.ops.pointwise.cast import cast
 from repdl.random import _fill
 from repdl.random._fill import Options, Tensor, fill, writable
 from repdl.random.generator import Generator

@@ -8,8 +8,8 @@ import torch
 
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError, as_int, check, check_range, check_tensor
 from repdl.numbers import FORMATS
-from repdl.ops._number import constant, floating
-from repdl.ops.distributions import RATES, check_within
+from repdl.ops.common.number import constant, floating
+from repdl.ops.sampling.distributions import RATES, check_within
 from repdl.random import _fill
 from repdl.random._fill import Options, Tensor, writable
 from repdl.random.continuous import laid_out

@@ -6,8 +6,8 @@ import torch
 
 from repdl.errors import DTypeError, as_int, check, check_bool, check_range, check_tensor
 from repdl.numbers import FORMATS
-from repdl.ops._index import left_to_device
-from repdl.ops.cast import cast
+from repdl.ops.common.index import left_to_device
+from repdl.ops.pointwise.cast import cast
 from repdl.random import _fill
 from repdl.random._fill import Options, Tensor
 from repdl.random.generator import Generator, chosen

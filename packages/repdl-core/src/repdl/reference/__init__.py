@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any
 
 import torch
@@ -51,7 +51,7 @@ def _ieee(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-_modules = (import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
+_modules = (import_module(module.name) for module in walk_packages(__path__, f"{__name__}."))
 OPS = {
     op: _ieee(_laid_out(op, function))
     for module in _modules

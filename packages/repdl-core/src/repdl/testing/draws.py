@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from repdl.testing.cases.random import like
+from repdl.testing.cases.sampling.random import like
 from repdl.testing.inputs import uniform
 
 Draw = tuple[str, tuple[Any, ...], bool]

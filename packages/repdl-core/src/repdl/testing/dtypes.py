@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from repdl.dtypes import HALF
-from repdl.reference.cast import cast
+from repdl.reference.pointwise.cast import cast
 from repdl.registry import OPS
 from repdl.testing.case import Case
 

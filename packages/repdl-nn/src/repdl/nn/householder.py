@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from repdl import ops
-from repdl.ops.qr import reflections
+from repdl.ops.linalg.qr import reflections
 
 Tensor = torch.Tensor
 

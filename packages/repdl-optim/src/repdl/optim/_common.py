@@ -17,8 +17,8 @@ from torch.optim import Optimizer
 from repdl import registry
 from repdl.errors import RepDLError, UnsupportedError, check_dtype
 from repdl.numbers import as_double
-from repdl.ops._number import item
-from repdl.ops._step import DTYPES, check_memory
+from repdl.ops.common.number import item
+from repdl.ops.declare.step import DTYPES, check_memory
 
 Group = dict[str, Any]
 State = dict[str, Any]

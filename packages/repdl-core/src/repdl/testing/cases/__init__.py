@@ -1,4 +1,4 @@
-"""Arguments for every registered op: those of its row, and one module a family.
+"""Arguments for every registered op: those of its row, and one module a family, in a folder with families like it.
 
 Golden bits, the parity of backends and `torch.library.opcheck` all run over these.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
+from pkgutil import walk_packages
 from warnings import warn
 
 from repdl.errors import BrokenPluginWarning
@@ -24,13 +25,17 @@ def written(family: Family) -> list[Case] | None:
     """The cases of its module, float32 ones, and those of its rows. What is wrong in the module is raised."""
     ops = [op.name for op in OPS.values() if op.family == family.name]
     rows = [case for op in ops if op in ROWS for case in cases_of_row(op)]
-    module = f"{family.package}.testing.cases.{family.name}"
+    folder = f"{family.package}.testing.cases"
     try:
-        return [*import_module(module).CASES, *rows]
+        path = import_module(folder).__path__
     except ModuleNotFoundError as error:
-        if error.name is not None and f"{module}.".startswith(f"{error.name}."):
+        if error.name is not None and f"{folder}.".startswith(f"{error.name}."):
             return rows or None
         raise
+    for module in walk_packages(path, f"{folder}."):
+        if not module.ispkg and module.name.rpartition(".")[2] == family.name:
+            return [*import_module(module.name).CASES, *rows]
+    return rows or None
 
 
 def cases(family: str | None = None) -> list[Case]:

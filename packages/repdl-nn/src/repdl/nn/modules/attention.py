@@ -13,7 +13,7 @@ from repdl.errors import ShapeError, UnsupportedError, check, check_dim, check_d
 from repdl.nn import functional as F
 from repdl.nn import init
 from repdl.nn.modules.layer import Layer, canonical
-from repdl.ops.attention import attention_weights
+from repdl.ops.attention.attention import attention_weights
 from repdl.random import Generator
 from repdl.random.generator import chosen
 

@@ -15,7 +15,7 @@ from repdl.nn import functional as F
 from repdl.nn import init
 from repdl.nn.modules.layer import Layer
 from repdl.nn.packing import moved_rows, stable_positions
-from repdl.ops.recurrent import gru_layer, lstm_layer, rnn_layer
+from repdl.ops.rnn.recurrent import gru_layer, lstm_layer, rnn_layer
 
 Tensor = torch.Tensor
 States = tuple[Tensor, ...]

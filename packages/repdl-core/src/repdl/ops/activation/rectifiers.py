@@ -1,0 +1,254 @@
+"""Activations with bounds or thresholds: hardtanh, relu6, threshold, hardshrink, softshrink, prelu, rrelu."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from repdl import registry
+from repdl.autocast import LOWER
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import ALL
+from repdl.errors import as_float, check, check_bool, check_dtype, check_size, check_tensor
+from repdl.numbers import add, mul
+from repdl.ops.activation.activation import leaky_relu
+from repdl.ops.common.inplace import applied
+from repdl.ops.common.number import constant
+from repdl.ops.declare.pointwise import pointwise
+from repdl.random._fill import bounds, draw, writable
+from repdl.random.generator import Generator, chosen
+from repdl.replay import replayed
+
+__all__ = ["hardshrink", "hardtanh", "prelu", "relu6", "rrelu", "softshrink", "threshold"]
+
+Tensor = torch.Tensor
+_ops = registry.functions
+
+
+def _positive(input: Tensor) -> Tensor:
+    """As x > 0, but for subnormals that torch may take for 0."""
+    return _ops.sign(input.detach()) > 0  # type: ignore[no-any-return]
+
+
+_hardtanh: Callable[..., Tensor] = pointwise(
+    "hardtanh(Tensor input, float min_val, float max_val) -> Tensor",
+    {"input": lambda g, input, min_val, max_val: _hardtanh_backward(g, input, min_val, max_val)},
+    family="activation",
+    order="min_val if x < min_val, else max_val if x > max_val, else x",
+    backward="`hardtanh_backward(g, x, min_val, max_val)`",
+    tried=[(-1.0, 1.0), (0.0, 6.0)],
+)
+_hardtanh_backward: Callable[..., Tensor] = pointwise(
+    "hardtanh_backward(Tensor grad, Tensor input, float min_val, float max_val) -> Tensor",
+    {"grad": lambda g, input, min_val, max_val: _hardtanh_backward(g, input, min_val, max_val)},
+    family="activation",
+    same_shape=("grad", "input"),
+    order="+0 if x <= min_val or x >= max_val, else g",
+    backward="for grad the same op of h and x, for input none",
+    tried=[(-1.0, 1.0), (0.0, 6.0)],
+)
+_threshold: Callable[..., Tensor] = pointwise(
+    "threshold(Tensor input, float threshold, float value) -> Tensor",
+    {"input": lambda g, input, threshold: _threshold_backward(g, input, threshold)},
+    family="activation",
+    order="value if x <= threshold, else x",
+    backward="`threshold_backward(g, x, threshold)`",
+    tried=[(0.0, 0.0), (0.1, -3.0)],
+)
+_threshold_backward: Callable[..., Tensor] = pointwise(
+    "threshold_backward(Tensor grad, Tensor input, float threshold) -> Tensor",
+    {"grad": lambda g, input, threshold: _threshold_backward(g, input, threshold)},
+    family="activation",
+    same_shape=("grad", "input"),
+    order="+0 if x <= threshold, else g",
+    backward="for grad the same op of h and x, for input none",
+    tried=[(0.0,), (0.1,)],
+)
+_hardshrink: Callable[..., Tensor] = pointwise(
+    "hardshrink(Tensor input, float lambd) -> Tensor",
+    {"input": lambda g, input, lambd: _hardshrink_backward(g, input, lambd)},
+    family="activation",
+    order="+0 if -lambd <= x <= lambd, else x",
+    backward="`hardshrink_backward(g, x, lambd)`",
+    tried=[(0.5,), (-0.1,)],
+)
+_softshrink: Callable[..., Tensor] = pointwise(
+    "softshrink(Tensor input, float lambd) -> Tensor",
+    {"input": lambda g, input, lambd: _hardshrink_backward(g, input, lambd)},
+    family="activation",
+    order="`x - lambd` if x > lambd, `x + lambd` if x < -lambd, else `x * 0`",
+    backward="`hardshrink_backward(g, x, lambd)`",
+    tried=[(0.5,), (0.0,)],
+)
+_hardshrink_backward: Callable[..., Tensor] = pointwise(
+    "hardshrink_backward(Tensor grad, Tensor input, float lambd) -> Tensor",
+    {"grad": lambda g, input, lambd: _hardshrink_backward(g, input, lambd)},
+    family="activation",
+    same_shape=("grad", "input"),
+    order="+0 if -lambd <= x <= lambd, else g",
+    backward="for grad the same op of h and x, for input none",
+    tried=[(0.5,), (0.0,)],
+)
+_prelu: Callable[..., Tensor] = pointwise(
+    "prelu(Tensor input, Tensor weight, str contract) -> Tensor",
+    {
+        "input": lambda g, input, weight, contract: _ops.where(
+            _positive(input), g, _ops.mul(g, weight, contract), contract
+        ),
+        "weight": lambda g, input, contract: _ops.where(
+            _positive(input), torch.zeros_like(g), _ops.mul(g, input, contract), contract
+        ),
+    },
+    family="activation",
+    autocast=LOWER,
+    order="x if x > 0, else `weight * x`",
+    backward="g if x > 0, else `g * weight`; for weight +0 if x > 0, else `g * x`",
+)
+
+
+@replayed
+def hardtanh(
+    input: Tensor,
+    min_val: float = -1.0,
+    max_val: float = 1.0,
+    inplace: bool = False,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`input`, or the bound that it is beyond; any shape and floating-point dtype. With `inplace`, into `input`.
+
+    Raises:
+        ShapeError: if `min_val` is above `max_val`.
+
+    Contract: activation v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.hardtanh.html
+    """
+    contract_name(contract)
+    check_tensor("hardtanh", input=input)
+    low, high = as_float("hardtanh", "min_val", min_val), as_float("hardtanh", "max_val", max_val)
+    check("hardtanh", not low > high, lambda: f"min_val is {low}, expected at most max_val = {high}")
+    return applied("hardtanh", lambda x: _hardtanh(x, low, high), input, inplace)
+
+
+@replayed
+def relu6(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
+    """`min(max(input, 0), 6)`, any shape and floating-point dtype. With `inplace`, into `input`.
+
+    Contract: activation v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.relu6.html
+    """
+    contract_name(contract)
+    check_tensor("relu6", input=input)
+    check_dtype("relu6", ALL, input=input)
+    return applied("relu6", lambda x: _hardtanh(x, 0.0, 6.0), input, inplace)
+
+
+@replayed
+def threshold(
+    input: Tensor, threshold: float, value: float, inplace: bool = False, *, contract: Contract | str | None = None
+) -> Tensor:
+    """`input` where it is above `threshold`, else `value`; any shape and floating-point dtype; NaN stays.
+
+    With `inplace`, into `input`.
+
+    Contract: activation v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.threshold.html
+    """
+    contract_name(contract)
+    check_tensor("threshold", input=input)
+    numbers = as_float("threshold", "threshold", threshold), as_float("threshold", "value", value)
+    return applied("threshold", lambda x: _threshold(x, *numbers), input, inplace)
+
+
+@replayed
+def hardshrink(input: Tensor, lambd: float = 0.5, *, contract: Contract | str | None = None) -> Tensor:
+    """0 where `-lambd <= input <= lambd`, else `input`; any shape and floating-point dtype.
+
+    Contract: activation v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.hardshrink.html
+    """
+    contract_name(contract)
+    check_tensor("hardshrink", input=input)
+    return _hardshrink(input, as_float("hardshrink", "lambd", lambd))
+
+
+@replayed
+def softshrink(input: Tensor, lambd: float = 0.5, *, contract: Contract | str | None = None) -> Tensor:
+    """`input` by `lambd` nearer to 0, where it is farther than that, else 0; any shape and floating-point dtype.
+
+    Raises:
+        ShapeError: if `lambd` is below 0.
+
+    Contract: activation v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softshrink.html
+    """
+    contract_name(contract)
+    check_tensor("softshrink", input=input)
+    bound = as_float("softshrink", "lambd", lambd)
+    check("softshrink", bound >= 0, lambda: f"lambd is {bound}, expected 0 or more")
+    return _softshrink(input, bound)
+
+
+@replayed
+def prelu(input: Tensor, weight: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """`input` where it is above 0, else `weight * input`; any shape and floating-point dtype.
+
+    Args:
+        weight: (1), or (C) with `input` (N, C, ...).
+
+    Raises:
+        ShapeError: if `weight` is not one number a channel.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract, or not the same.
+
+    Contract: activation v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.prelu.html
+    """
+    name = contract_name(contract)
+    check_tensor("prelu", input=input, weight=weight)
+    check("prelu", weight.dim() <= 1, lambda: f"weight.dim() is {weight.dim()}, expected 0 or 1")
+    if weight.numel() != 1:
+        check("prelu", input.dim() > 0, lambda: f"input is 0-D with {weight.numel()} weights, expected 1")
+        channels = input.shape[1] if input.dim() > 1 else 1
+        check_size("prelu", "weight.numel()", weight.numel(), channels, "the channels, input.shape[1], or 1")
+    if weight.dim() and input.dim() != 1:
+        weight = weight.view(-1, *[1] * (input.dim() - 2)) if input.dim() else weight.view(())
+    return _prelu(input, weight, name)
+
+
+def rrelu(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    inplace: bool = False,
+    *,
+    generator: Generator | None = None,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`input` where it is above 0, else times a slope; any shape and floating-point dtype. With `inplace`, into it.
+
+    In training the slopes are drawn, uniform in [lower, upper), one an element, those of positive ones too;
+    else all are `(lower + upper) / 2`.
+
+    Raises:
+        ShapeError: if `lower` is above `upper`; nothing is drawn.
+        UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
+
+    Contract: activation v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rrelu.html
+    """
+    op, name = "rrelu", contract_name(contract)
+    check_tensor(op, input=input)
+    check_bool(op, training=training, inplace=inplace)
+    low, high = as_float(op, "lower", lower), as_float(op, "upper", upper)
+    check(op, low <= high, lambda: f"lower is {low}, expected at most upper = {high}")
+    chosen(op, generator)
+    if not training:
+        return leaky_relu(input, mul(add(low, high), 0.5), inplace, contract=contract)
+    check_dtype(op, ALL, input=input)
+    if inplace:
+        writable(op, input, "input")
+    slopes = draw(op, "uniform", input.detach(), generator, *bounds(op, low, high, input.dtype))
+    factors = _ops.where(_positive(input), constant(1.0, input.dtype, input.device), slopes, name)
+    return applied(op, lambda x: _ops.mul(x, factors, name), input, inplace)

@@ -1,0 +1,236 @@
+"""softmax and log_softmax, their backwards, and what follows from them: softmin, gumbel_softmax."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.autocast import FLOAT32_ON_CUDA
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import SINGLE, Dtypes
+from repdl.errors import UnsupportedError, as_float, as_int, check, check_bool, check_dtype, check_size, check_tensor
+from repdl.ops.common.number import constant
+from repdl.ops.common.reduce import as_numpy, given, in_dtype, normalize_dim
+from repdl.ops.pointwise.cast import cast, narrowed
+from repdl.random._fill import blank, draw
+from repdl.random.generator import Generator, chosen
+from repdl.replay import replayed
+
+__all__ = ["gumbel_softmax", "log_softmax", "softmax", "softmin"]
+
+_ops = registry.functions
+
+
+def _check_dim(op: str, tensor: torch.Tensor, dim: int) -> None:
+    high = tensor.dim() or 1
+    check(op, 0 <= dim < high, lambda: f"dim is {dim}, expected 0 to {high - 1}; repdl.ops.{op} normalises it")
+
+
+def _define(name: str, double_backward: Callable[..., Any]) -> Callable[[torch.Tensor, int, str], torch.Tensor]:
+    """Register `name(input, dim)` and `name_backward(grad, output, dim)`;
+    `double_backward(grad_grad, grad, output, dim, contract)` gives the gradients of the
+    latter's grad and output."""
+
+    def check_forward(input: torch.Tensor, dim: int, contract: str) -> None:
+        _check_dim(name, input, dim)
+
+    def setup_forward(ctx: Any, inputs: Any, output: Any) -> None:
+        _, ctx.dim, ctx.contract = inputs
+        ctx.save_for_backward(output)
+
+    def check_backward(grad: torch.Tensor, output: torch.Tensor, dim: int, contract: str) -> None:
+        check_size(f"{name}_backward", "grad.shape", tuple(grad.shape), tuple(output.shape), "output.shape")
+        _check_dim(f"{name}_backward", output, dim)
+
+    def setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
+        grad, out, ctx.dim, ctx.contract = inputs
+        ctx.save_for_backward(grad, out)
+
+    def backward_backward(ctx: Any, grad_grad: torch.Tensor) -> Any:
+        return *double_backward(grad_grad, *ctx.saved_tensors, ctx.dim, ctx.contract), None, None
+
+    backward = registry.define(
+        f"{name}_backward",
+        "(Tensor grad, Tensor output, int dim, str contract) -> Tensor",
+        check=check_backward,
+        fake=lambda grad, output, dim, contract: grad.new_empty(grad.shape),
+        setup_context=setup_backward,
+        backward=backward_backward,
+        family="softmax",
+        dtypes=Dtypes(SINGLE),
+    )
+    return registry.define(
+        name,
+        "(Tensor input, int dim, str contract) -> Tensor",
+        check=check_forward,
+        fake=lambda input, dim, contract: input.new_empty(input.shape),
+        setup_context=setup_forward,
+        backward=lambda ctx, grad: (backward(grad, *ctx.saved_tensors, ctx.dim, ctx.contract), None, None),
+        family="softmax",
+        dtypes=Dtypes(SINGLE),
+        autocast=FLOAT32_ON_CUDA,
+    )
+
+
+def _sum(x: torch.Tensor, dim: int, contract: str) -> torch.Tensor:
+    return _ops.sum(x, [dim] if x.dim() else [], True, contract)  # type: ignore[no-any-return]
+
+
+def _softmax_double_backward(
+    grad_grad: torch.Tensor, grad: torch.Tensor, output: torch.Tensor, dim: int, contract: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    s = _sum(_ops.mul(grad, output, contract), dim, contract)
+    t = _sum(_ops.mul(grad_grad, output, contract), dim, contract)
+    left = _ops.mul(grad_grad, _ops.sub(grad, s, contract), contract)
+    return (
+        _ops.softmax_backward(grad_grad, output, dim, contract),
+        _ops.sub(left, _ops.mul(grad, t, contract), contract),
+    )
+
+
+def _log_softmax_double_backward(
+    grad_grad: torch.Tensor, grad: torch.Tensor, output: torch.Tensor, dim: int, contract: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    weighted = _ops.mul(grad_grad, _ops.exp(output), contract)
+    return (
+        _ops.sub(grad_grad, _sum(weighted, dim, contract), contract),
+        _ops.neg(_ops.mul(weighted, _sum(grad, dim, contract), contract)),
+    )
+
+
+_softmax = _define("softmax", _softmax_double_backward)
+_log_softmax = _define("log_softmax", _log_softmax_double_backward)
+
+
+def _options(
+    op: str, input: torch.Tensor, dim: int | None, third: int | torch.dtype, dtype: torch.dtype | None, axis: int | None
+) -> tuple[int, torch.dtype | None]:
+    """The dimension and the dtype. The third position is a number that warnings of
+    torch.nn.functional need, or the dtype, as in torch.softmax."""
+    check_tensor(op, input=input)
+    if isinstance(third, torch.dtype):
+        check(op, dtype is None, lambda: f"dtype is given twice, {third} and {dtype}; expected it once")
+        dtype = third
+    elif third is not None:
+        as_int(op, "_stacklevel", third)
+    dim, _ = as_numpy(op, dim, False, axis, None)
+    if dim is None:
+        raise UnsupportedError(f"{op}: dim is None, expected the dimension to normalise over; pass dim=")
+    return normalize_dim(op, dim, input.dim()), dtype
+
+
+@replayed
+def softmax(
+    input: torch.Tensor,
+    dim: int | None = None,
+    _stacklevel: int | torch.dtype = 3,
+    dtype: torch.dtype | None = None,
+    *,
+    axis: int | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """`exp(input) / sum(exp(input))` along `dim`, any shape, float32 or halves. `axis` is another name of `dim`.
+
+    Raises:
+        ShapeError: if `dim` does not exist.
+        UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` is no dtype of the contract.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html
+    """
+    position, dtype = _options("softmax", input, dim, _stacklevel, dtype, axis)
+    return given(_softmax(in_dtype("softmax", input, dtype), position, contract_name(contract)), dtype)
+
+
+@replayed
+def softmin(
+    input: torch.Tensor,
+    dim: int | None = None,
+    _stacklevel: int | torch.dtype = 3,
+    dtype: torch.dtype | None = None,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """`softmax(-input, dim)`, any shape, float32 or halves.
+
+    Raises:
+        ShapeError: if `dim` does not exist.
+        UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` is no dtype of the contract.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmin.html
+    """
+    position, dtype = _options("softmin", input, dim, _stacklevel, dtype, None)
+    negative = _ops.neg(in_dtype("softmin", input, dtype))
+    return given(_softmax(negative, position, contract_name(contract)), dtype)
+
+
+@replayed
+def log_softmax(
+    input: torch.Tensor,
+    dim: int | None = None,
+    _stacklevel: int | torch.dtype = 3,
+    dtype: torch.dtype | None = None,
+    *,
+    axis: int | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """The logarithm of `softmax(input, dim)` without its underflow, any shape, float32 or halves.
+    `axis` is another name of `dim`.
+
+    Raises:
+        ShapeError: if `dim` does not exist.
+        UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` is no dtype of the contract.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html
+    """
+    position, dtype = _options("log_softmax", input, dim, _stacklevel, dtype, axis)
+    return given(_log_softmax(in_dtype("log_softmax", input, dtype), position, contract_name(contract)), dtype)
+
+
+def gumbel_softmax(
+    logits: torch.Tensor,
+    tau: float = 1,
+    hard: bool = False,
+    eps: float = 1e-10,
+    dim: int = -1,
+    *,
+    generator: Generator | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """`softmax((logits + n) / tau, dim)` with a draw n from the Gumbel distribution, any shape, float32 or halves.
+
+    With `hard` it is 1 at the largest element of each row, the first of equal ones, and 0 elsewhere, up to a
+    rounding, with the derivative of the soft one. `eps` has no effect, as in torch.
+
+    Raises:
+        ShapeError: if `dim` does not exist; nothing is drawn.
+        DTypeError: if `logits` is of no dtype of the contract.
+        UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
+
+    Contract: softmax v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gumbel_softmax.html
+    """
+    op, name = "gumbel_softmax", contract_name(contract)
+    check_tensor(op, logits=logits)
+    check_bool(op, hard=hard)
+    check_dtype(op, SINGLE, logits=logits)
+    chosen(op, generator)
+    position, temperature = normalize_dim(op, dim, logits.dim()), as_float(op, "tau", tau)
+    if eps != 1e-10:
+        warnings.warn("gumbel_softmax: eps is deprecated by torch and has no effect", stacklevel=2)
+    wide = narrowed(logits, torch.float32)
+    like = blank(logits.shape, torch.float32, logits.device)
+    noise = _ops.neg(_ops.log(draw(op, "exponential", like, generator, 1.0)))
+    scaled = _ops.div(_ops.add(wide, noise, name), constant(temperature, wide.dtype, wide.device), name)
+    soft = _softmax(scaled, position, name)
+    if hard and soft.numel():
+        highest = _ops.max_dim(soft.detach(), position, True)[1]
+        ones = torch.zeros_like(soft).scatter_(position, highest, 1.0)
+        soft = _ops.add(_ops.sub(ones, soft.detach(), name), soft, name)
+    return cast(soft, logits.dtype)

@@ -1,0 +1,1 @@
+"""What functions of several families share."""

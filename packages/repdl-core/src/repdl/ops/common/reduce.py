@@ -1,0 +1,90 @@
+"""What reductions share: dimensions, the option dtype, numpy's names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from repdl.dtypes import ALL
+from repdl.errors import DTypeError, as_int, as_ints, check, check_range
+from repdl.ops.common.number import floating
+from repdl.ops.pointwise.cast import narrowed
+
+
+def normalize_dims(op: str, dim: int | Sequence[int] | None, ndim: int) -> list[int]:
+    """`dim` as torch's reductions take it, as ascending non-negative dimensions.
+
+    None and the empty sequence stand for all dimensions; a 0-D tensor has the
+    dimensions 0 and -1, which reduce nothing.
+    """
+    if dim is None:
+        return list(range(ndim))
+    given = as_ints(op, "dim", dim) if isinstance(dim, (list, tuple)) else [as_int(op, "dim", dim)]
+    if not given:
+        return list(range(ndim))
+    high = max(ndim, 1)
+    for d in given:
+        check_range(
+            op,
+            -high <= d < high,
+            lambda: f"dim is {d}, expected {-high} to {high - 1} (input.dim() is {ndim})",
+        )
+    dims = sorted(d % high for d in given)
+    check(op, len(set(dims)) == len(dims), lambda: f"dim is {tuple(given)}, expected every dimension at most once")
+    return dims if ndim else []
+
+
+def normalize_dim(op: str, dim: int, ndim: int) -> int:
+    """One dimension, as a non-negative one; that of a 0-D tensor is 0."""
+    positions = normalize_dims(op, as_int(op, "dim", dim), ndim)
+    return positions[0] if positions else 0
+
+
+def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> list[int]:
+    """The shape that is left when `dims` (non-negative) are reduced."""
+    return [1 if i in dims else n for i, n in enumerate(shape) if keepdim or i not in dims]
+
+
+def is_whole(dtype: torch.dtype) -> bool:
+    """Whether a dtype is of integers or bools, on which torch's own functions are exact."""
+    return not dtype.is_floating_point and not dtype.is_complex
+
+
+def whole(input: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    """`input` cast to the option `dtype`, of integers, for torch's own function."""
+    return input if dtype is None else input.to(dtype)
+
+
+def rows_of(input: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
+    """`input` with `dims` (ascending) as one last dimension, in row-major order: data movement."""
+    kept = [d for d in range(input.dim()) if d not in dims]
+    size = 1
+    for d in dims:
+        size *= input.shape[d]
+    return input.permute([*kept, *dims]).reshape([*(input.shape[d] for d in kept), size])
+
+
+def as_numpy(op: str, dim: Any, keepdim: bool, axis: Any, keepdims: bool | None) -> tuple[Any, bool]:
+    """`dim` and `keepdim`, which may go by numpy's names, as in torch."""
+    check(op, axis is None or dim is None, lambda: f"dim is {dim} and axis is {axis}, expected one of them")
+    return dim if axis is None else axis, keepdim if keepdims is None else keepdims
+
+
+def in_dtype(op: str, input: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    """`input` cast to the option `dtype` of a reduction, as torch casts before it computes."""
+    if dtype is None or dtype is input.dtype:
+        return input
+    if dtype not in ALL or input.is_complex():
+        name = str(dtype).removeprefix("torch.")
+        raise DTypeError(
+            f"{op}: dtype is {name} with {str(input.dtype).removeprefix('torch.')} input, expected None, "
+            f"float32, float64, bfloat16 or float16"
+        )
+    return floating(input, dtype)
+
+
+def given(output: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+    """`output` in the option `dtype`, which is stronger than autocast; the same one rounding."""
+    return output if dtype is None else narrowed(output, dtype)

@@ -1,0 +1,32 @@
+"""The square root as norms and deviations need it."""
+
+from __future__ import annotations
+
+import torch
+from torch import _C
+
+from repdl import registry
+from repdl.ops.common.number import constant
+from repdl.ops.common.order import order
+
+_ops = registry.functions
+
+
+def is_derived(x: torch.Tensor) -> bool:
+    """Whether a derivative with respect to x may be asked for."""
+    return (x.requires_grad and torch.is_grad_enabled()) or bool(_C._are_functorch_transforms_active())
+
+
+def root(x: torch.Tensor, contract: str) -> torch.Tensor:
+    """`sqrt(x)` whose derivative at 0 is 0, as torch's norms and deviations have it."""
+    if not is_derived(x):
+        # The same bits: +0 for both zeros.
+        return _ops.add(_ops.sqrt(x), constant(0.0, x.dtype, x.device), contract)  # type: ignore[no-any-return]
+    return at_zero(x, 0.0, _ops.sqrt, contract)
+
+
+def at_zero(x: torch.Tensor, value: float, function: object, contract: str) -> torch.Tensor:
+    """`function(x)`, or `value` where x is a zero; there, no gradient comes back."""
+    zero = order(x) == 0
+    safe = _ops.where(zero, constant(1.0, x.dtype, x.device), x, contract)
+    return _ops.where(zero, constant(value, x.dtype, x.device), function(safe), contract)  # type: ignore[operator, no-any-return]

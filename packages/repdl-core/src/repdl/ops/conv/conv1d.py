@@ -1,0 +1,57 @@
+"""conv1d: conv2d of images of height 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from repdl.contract import Contract
+from repdl.errors import as_row, check_dim, check_tensor
+from repdl.ops.conv.conv2d import conv2d
+from repdl.replay import replayed
+
+__all__ = ["conv1d"]
+
+
+@replayed
+def conv1d(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: str | int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """1-D convolution: `(N, C, L), (O, C / groups, K) -> (N, O, OL)`, any floating-point dtype.
+
+    Args:
+        input: (N, C, L) or (C, L).
+        weight: (O, C / groups, K).
+        bias: (O) or None.
+        stride, dilation: an integer, or a sequence of one.
+        padding: zeros on each side, 'valid' or 'same', as in `conv2d`.
+
+    Raises:
+        ShapeError: if channels, groups, bias or kernel do not fit the input.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: conv2d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv1d.html
+    """
+    op = "conv1d"
+    check_tensor(op, input=input, weight=weight)
+    check_dim(op, (2, 3), input=input)
+    check_dim(op, 3, weight=weight)
+    return conv2d(
+        input.unsqueeze(-2),
+        weight.unsqueeze(-2),
+        bias,
+        as_row(op, "stride", stride, 1),
+        padding if isinstance(padding, str) else as_row(op, "padding", padding, 0),
+        as_row(op, "dilation", dilation, 1),
+        groups,
+        contract=contract,
+    ).squeeze(-2)

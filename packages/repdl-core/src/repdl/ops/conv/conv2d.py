@@ -1,0 +1,95 @@
+"""conv2d and its two gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from repdl import registry
+from repdl.autocast import LOWER
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
+from repdl.errors import as_int, check_dim, check_tensor, check_tensor_or_none
+from repdl.ops.conv._convolution import Convolution, as_sides, named_padding
+from repdl.replay import replayed
+
+__all__ = ["conv2d"]
+
+_of = Convolution(2)
+_op = registry.define(
+    "conv2d",
+    "(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
+    "int groups, str contract) -> Tensor",
+    check=_of.check,
+    fake=_of.fake,
+    setup_context=_of.setup_context,
+    backward=_of.backward,
+    autocast=LOWER,
+    dtypes=Dtypes(),
+)
+registry.define(
+    "conv2d_grad_input",
+    "(Tensor grad, Tensor weight, int[] input_size, int[] stride, int[] padding, int[] dilation, "
+    "int groups, str contract) -> Tensor",
+    check=_of.check_grad_input,
+    fake=_of.fake_grad_input,
+    setup_context=_of.setup_gradient,
+    backward=_of.backward_grad_input,
+    dtypes=Dtypes(),
+    family="conv2d",
+)
+registry.define(
+    "conv2d_grad_weight",
+    "(Tensor grad, Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, "
+    "int groups, str contract) -> Tensor",
+    check=_of.check_grad_weight,
+    fake=_of.fake_grad_weight,
+    setup_context=_of.setup_gradient,
+    backward=_of.backward_grad_weight,
+    dtypes=Dtypes(),
+    family="conv2d",
+)
+
+
+@replayed
+def conv2d(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: str | int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """2-D convolution: `(N, C, H, W), (O, C / groups, KH, KW) -> (N, O, OH, OW)`, any floating-point dtype.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        weight: (O, C / groups, KH, KW).
+        bias: (O) or None.
+        stride, dilation: one integer or (height, width).
+        padding: zeros on each side, one integer or (height, width); 'valid' is 0, 'same'
+            keeps the size (stride 1), an odd zero going to the end of the side.
+
+    Raises:
+        ShapeError: if channels, groups, bias or kernel do not fit the input.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: conv2d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv2d.html
+    """
+    check_tensor("conv2d", input=input, weight=weight)
+    check_tensor_or_none("conv2d", bias=bias)
+    check_dim("conv2d", (3, 4), input=input)
+    check_dim("conv2d", 4, weight=weight)
+    strides, dilations = (
+        as_sides("conv2d", name, value, 2) for name, value in (("stride", stride), ("dilation", dilation))
+    )
+    groups = as_int("conv2d", "groups", groups)
+    name = contract_name(contract)
+    batch = input if input.dim() == 4 else input.unsqueeze(0)
+    batch, paddings = named_padding("conv2d", batch, weight.shape[2:], strides, padding, dilations)
+    output = _op(batch, weight, bias, strides, paddings, dilations, groups, name)
+    return output if input.dim() == 4 else output.squeeze(0)

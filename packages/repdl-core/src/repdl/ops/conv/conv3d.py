@@ -1,0 +1,200 @@
+"""conv3d and its two gradients: conv2d of slices in depth, which count as channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from repdl import registry
+from repdl.autocast import LOWER
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
+from repdl.errors import as_int, check_dim, check_tensor, check_tensor_or_none
+from repdl.ops.conv._convolution import Convolution, as_sides, named_padding
+from repdl.replay import replayed
+
+__all__ = ["conv3d"]
+
+Tensor = torch.Tensor
+Ints = Sequence[int]
+_ops = registry.functions
+_OP = "conv3d"
+_of = Convolution(3)
+
+
+def _as_images(x: Tensor) -> Tensor:
+    """(N, C, KD, D, H, W) -> (N * D, C * KD, H, W): channels in the order (c, kd), images in the order (n, d)."""
+    n, c, k, d, *sides = x.shape
+    return x.permute(0, 3, 1, 2, 4, 5).reshape(n * d, c * k, *sides)
+
+
+def _as_volumes(images: Tensor, batch: int, depth: int) -> Tensor:
+    """(N * D, C, H, W) -> (N, C, D, H, W)."""
+    return images.reshape(batch, depth, *images.shape[1:]).transpose(1, 2)
+
+
+def _slices(input: Tensor, kernel: int, count: int, stride: int, padding: int, dilation: int) -> Tensor:
+    """What each of `count` positions in depth sees: (N, C, D, H, W) -> (N * count, C * kernel, H, W)."""
+    padded = torch.nn.functional.pad(input, (0, 0, 0, 0, padding, padding)) if padding else input
+    length = stride * (count - 1) + 1
+    seen = [padded.narrow(2, k * dilation, length)[:, :, ::stride] for k in range(kernel)]
+    return _as_images(torch.stack(seen, 2))
+
+
+def _depth(stride: Ints, padding: Ints, dilation: Ints) -> tuple[int, int, int]:
+    return stride[0], padding[0], dilation[0]
+
+
+def _rest(stride: Ints, padding: Ints, dilation: Ints) -> tuple[Ints, Ints, Ints]:
+    return list(stride[1:]), list(padding[1:]), list(dilation[1:])
+
+
+def _formula(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    groups: int,
+    contract: str,
+) -> Tensor:
+    made = _of.fake(input, weight, bias, stride, padding, dilation)
+    slices = _slices(input, weight.shape[2], made.shape[2], *_depth(stride, padding, dilation))
+    kernels = weight.reshape(weight.shape[0], -1, *weight.shape[3:])
+    images = _ops.conv2d(slices, kernels, bias, *_rest(stride, padding, dilation), groups, contract)
+    return made.copy_(_as_volumes(images, *made.shape[:3:2]))
+
+
+_SCHEMA = "int[] stride, int[] padding, int[] dilation, int groups, str contract) -> Tensor"
+_op = registry.composite(
+    _OP,
+    f"(Tensor input, Tensor weight, Tensor? bias, {_SCHEMA}",
+    _formula,
+    calls=("conv2d", "sum"),
+    check=_of.check,
+    fake=_of.fake,
+    setup_context=_of.setup_context,
+    backward=_of.backward,
+    dtypes=Dtypes(moves=True),
+    autocast=LOWER,
+)
+
+
+def _grad_input_formula(
+    grad: Tensor,
+    weight: Tensor,
+    input_size: Ints,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    groups: int,
+    contract: str,
+) -> Tensor:
+    """Depths whose taps are the same, those of one remainder by the stride, are the images of one conv2d."""
+    step, before, spread = _depth(stride, padding, dilation)
+    batch, depth = grad.shape[0], input_size[0]
+    output = grad.new_zeros((batch, weight.shape[1] * groups, *input_size))
+    for phase in range(min(step, depth)):
+        taps = [k for k in range(weight.shape[2]) if (phase + before - k * spread) % step == 0]
+        if not taps:
+            continue  # +0
+        count = (depth - phase + step - 1) // step
+        starts = [(phase + before - k * spread) // step for k in taps]
+        low, high = max(0, -min(starts)), max(0, max(starts) + count - grad.shape[2])
+        padded = torch.nn.functional.pad(grad, (0, 0, 0, 0, low, high))
+        seen = torch.stack([padded.narrow(2, low + start, count) for start in starts], 2)
+        kernels = weight[:, :, taps].transpose(1, 2).reshape(-1, weight.shape[1], *weight.shape[3:])
+        options = _rest(stride, padding, dilation)
+        images = _ops.conv2d_grad_input(_as_images(seen), kernels, list(input_size[1:]), *options, groups, contract)
+        output[:, :, phase::step] = _as_volumes(images, batch, count)
+    return output
+
+
+registry.composite(
+    "conv3d_grad_input",
+    f"(Tensor grad, Tensor weight, int[] input_size, {_SCHEMA}",
+    _grad_input_formula,
+    calls=("conv2d_grad_input",),
+    check=_of.check_grad_input,
+    fake=_of.fake_grad_input,
+    setup_context=_of.setup_gradient,
+    backward=_of.backward_grad_input,
+    dtypes=Dtypes(moves=True),
+    family=_OP,
+)
+
+
+def _grad_weight_formula(
+    grad: Tensor,
+    input: Tensor,
+    kernel_size: Ints,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    groups: int,
+    contract: str,
+) -> Tensor:
+    slices = _slices(input, kernel_size[0], grad.shape[2], *_depth(stride, padding, dilation))
+    images = _as_images(grad.unsqueeze(2))
+    options = _rest(stride, padding, dilation)
+    found = _ops.conv2d_grad_weight(images, slices, list(kernel_size[1:]), *options, groups, contract)
+    return found.reshape(grad.shape[1], input.shape[1] // groups, *kernel_size)  # type: ignore[no-any-return]
+
+
+registry.composite(
+    "conv3d_grad_weight",
+    f"(Tensor grad, Tensor input, int[] kernel_size, {_SCHEMA}",
+    _grad_weight_formula,
+    calls=("conv2d_grad_weight",),
+    check=_of.check_grad_weight,
+    fake=_of.fake_grad_weight,
+    setup_context=_of.setup_gradient,
+    backward=_of.backward_grad_weight,
+    dtypes=Dtypes(moves=True),
+    family=_OP,
+)
+
+
+@replayed
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Ints = 1,
+    padding: str | int | Ints = 0,
+    dilation: int | Ints = 1,
+    groups: int = 1,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """3-D convolution: `(N, C, D, H, W), (O, C / groups, KD, KH, KW) -> (N, O, OD, OH, OW)`, any floating-point dtype.
+
+    The slices that each position in depth sees are laid side by side in memory: KD times that of the input.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        weight: (O, C / groups, KD, KH, KW).
+        bias: (O) or None.
+        stride, dilation: one integer or (depth, height, width).
+        padding: zeros on each side, one integer or (depth, height, width); 'valid' is 0, 'same'
+            keeps the size (stride 1), an odd zero going to the end of the side.
+
+    Raises:
+        ShapeError: if channels, groups, bias or kernel do not fit the input.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: conv3d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv3d.html
+    """
+    check_tensor(_OP, input=input, weight=weight)
+    check_tensor_or_none(_OP, bias=bias)
+    check_dim(_OP, (4, 5), input=input)
+    check_dim(_OP, 5, weight=weight)
+    strides, dilations = as_sides(_OP, "stride", stride, 3), as_sides(_OP, "dilation", dilation, 3)
+    groups = as_int(_OP, "groups", groups)
+    name = contract_name(contract)
+    batch = input if input.dim() == 5 else input.unsqueeze(0)
+    batch, paddings = named_padding(_OP, batch, weight.shape[2:], strides, padding, dilations)
+    output = _op(batch, weight, bias, strides, paddings, dilations, groups, name)
+    return output if input.dim() == 5 else output.squeeze(0)  # type: ignore[no-any-return]

@@ -1,0 +1,265 @@
+"""Transposed convolutions: the gradient of a convolution's input, taken forward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.autocast import LOWER
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
+from repdl.errors import as_int, as_row, check, check_dim, check_size, check_tensor, check_tensor_or_none
+from repdl.ops.conv._convolution import as_sides, named_sides, output_size
+from repdl.replay import replayed
+
+__all__ = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+
+_ops = registry.functions
+
+
+def _check(
+    op: str,
+    dims: int,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    output_padding: Sequence[int],
+    groups: int,
+    dilation: Sequence[int],
+    contract: str,
+) -> None:
+    check_dim(op, 2 + dims, input=input, weight=weight)
+    check_dim(op, 1, bias=bias)
+    names = ", ".join(named_sides(dims))
+    least = (
+        ("stride", stride, 1),
+        ("padding", padding, 0),
+        ("output_padding", output_padding, 0),
+        ("dilation", dilation, 1),
+    )
+    for name, values, at_least in least:
+        check(op, len(values) == dims, lambda: f"{name} has {len(values)} values, expected {dims} ({names})")
+        check(op, min(values) >= at_least, lambda: f"{name} is {tuple(values)}, expected at least {at_least}")
+    check(op, groups >= 1, lambda: f"groups is {groups}, expected a positive integer")
+    check_size(op, "input.shape[1]", input.shape[1], weight.shape[0], "weight.shape[0], in_channels")
+    check(
+        op,
+        weight.shape[0] > 0 and weight.shape[0] % groups == 0 and weight.shape[1] > 0,
+        lambda: f"weight.shape[:2] is {tuple(weight.shape[:2])}, expected channels, a multiple of groups = {groups}",
+    )
+    if bias is not None:
+        check_size(op, "bias.shape[0]", bias.shape[0], weight.shape[1] * groups, "weight.shape[1] * groups")
+    for axis, side in enumerate(named_sides(dims)):
+        check(
+            op,
+            output_padding[axis] < max(stride[axis], dilation[axis]),
+            lambda: (
+                f"output_padding of the {side} is {output_padding[axis]}, expected less than stride = {stride[axis]} "
+                f"or dilation = {dilation[axis]}"
+            ),
+        )
+        check(op, weight.shape[2 + axis] > 0, lambda: f"weight {side} is 0, expected a positive kernel size")
+        check(op, input.shape[2 + axis] > 0, lambda: f"input {side} is 0, expected a positive size")
+    sizes = _sizes(input, weight, stride, padding, output_padding, dilation)
+    check(op, min(sizes) > 0, lambda: f"the output would be of size {tuple(sizes)}, expected less padding")
+
+
+def _sizes(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    output_padding: Sequence[int],
+    dilation: Sequence[int],
+) -> list[int]:
+    """The sides of the output."""
+    return [
+        (input.shape[2 + i] - 1) * stride[i]
+        - 2 * padding[i]
+        + dilation[i] * (weight.shape[2 + i] - 1)
+        + output_padding[i]
+        + 1
+        for i in range(len(stride))
+    ]
+
+
+def _formula(
+    grad_input: str,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    output_padding: Sequence[int],
+    groups: int,
+    dilation: Sequence[int],
+    contract: str,
+) -> torch.Tensor:
+    sizes = _sizes(input, weight, stride, padding, output_padding, dilation)
+    # An output longer than a stride past the last element is that of one element more, which is 0.
+    sides = zip(sizes, weight.shape[2:], stride, padding, dilation)
+    more = [output_size(*side) - n for side, n in zip(sides, input.shape[2:])]
+    if any(more):
+        input = torch.nn.functional.pad(input, [n for m in reversed(more) for n in (0, m)])
+    options = list(stride), list(padding), list(dilation), groups, contract
+    output: torch.Tensor = getattr(_ops, grad_input)(input, weight, sizes, *options)
+    if bias is None:
+        return output
+    return _ops.add(output, bias.reshape(-1, *[1] * len(sizes)), contract)  # type: ignore[no-any-return]
+
+
+def _transposed(dims: int) -> Callable[..., Any]:
+    """Register `conv_transpose<dims>d`."""
+    name, grad_input = f"conv_transpose{dims}d", f"conv{dims}d_grad_input"
+    return registry.composite(
+        name,
+        "(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] output_padding, int groups, "
+        "int[] dilation, str contract) -> Tensor",
+        partial(_formula, grad_input),
+        calls=(grad_input, "add"),
+        check=partial(_check, name, dims),
+        dtypes=Dtypes(),
+        autocast=LOWER,
+        family="conv_transpose",
+    )
+
+
+_OPS = {dims: _transposed(dims) for dims in (2, 3)}
+
+
+def _call(
+    dims: int,
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    options: dict[str, Any],
+    groups: int,
+    dilation: Any,
+    contract: Contract | str | None,
+) -> torch.Tensor:
+    op = f"conv_transpose{dims}d"
+    check_tensor(op, input=input, weight=weight)
+    check_tensor_or_none(op, bias=bias)
+    check_dim(op, (1 + dims, 2 + dims), input=input)
+    check_dim(op, 2 + dims, weight=weight)
+    first = [as_sides(op, name, value, dims) for name, value in options.items()]
+    batched = input.dim() == 2 + dims
+    batch = input if batched else input.unsqueeze(0)
+    rest = as_int(op, "groups", groups), as_sides(op, "dilation", dilation, dims), contract_name(contract)
+    output = _OPS[dims](batch, weight, bias, *first, *rest)
+    return output if batched else output.squeeze(0)  # type: ignore[no-any-return]
+
+
+@replayed
+def conv_transpose2d(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """Transposed 2-D convolution: `(N, C, H, W), (C, O / groups, KH, KW) -> (N, O, OH, OW)`, any floating-point dtype.
+
+    OH = (H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1, OW alike.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        weight: (C, O / groups, KH, KW).
+        bias: (O) or None.
+        stride, padding, output_padding, dilation: one integer or (height, width).
+
+    Raises:
+        ShapeError: if channels, groups, bias or kernel do not fit the input, or an option is out of range.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: conv_transpose v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose2d.html
+    """
+    options = {"stride": stride, "padding": padding, "output_padding": output_padding}
+    return _call(2, input, weight, bias, options, groups, dilation, contract)
+
+
+@replayed
+def conv_transpose3d(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """Transposed 3-D convolution: `(N, C, D, H, W), (C, O / groups, KD, KH, KW) -> (N, O, OD, OH, OW)`, any dtype.
+
+    OD = (D - 1) * stride - 2 * padding + dilation * (KD - 1) + output_padding + 1, OH and OW alike.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        weight: (C, O / groups, KD, KH, KW).
+        bias: (O) or None.
+        stride, padding, output_padding, dilation: one integer or (depth, height, width).
+
+    Raises:
+        ShapeError: if channels, groups, bias or kernel do not fit the input, or an option is out of range.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: conv_transpose v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose3d.html
+    """
+    options = {"stride": stride, "padding": padding, "output_padding": output_padding}
+    return _call(3, input, weight, bias, options, groups, dilation, contract)
+
+
+@replayed
+def conv_transpose1d(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """Transposed 1-D convolution: `(N, C, L), (C, O / groups, K) -> (N, O, OL)`, any floating-point dtype.
+
+    It is `conv_transpose2d` of images of height 1; (C, L) is an input too.
+
+    Raises:
+        ShapeError: if channels, groups, bias or kernel do not fit the input, or an option is out of range.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: conv_transpose v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose1d.html
+    """
+    op = "conv_transpose1d"
+    check_tensor(op, input=input, weight=weight)
+    check_dim(op, (2, 3), input=input)
+    check_dim(op, 3, weight=weight)
+    return conv_transpose2d(
+        input.unsqueeze(-2),
+        weight.unsqueeze(-2),
+        bias,
+        as_row(op, "stride", stride, 1),
+        as_row(op, "padding", padding, 0),
+        as_row(op, "output_padding", output_padding, 0),
+        groups,
+        as_row(op, "dilation", dilation, 1),
+        contract=contract,
+    ).squeeze(-2)

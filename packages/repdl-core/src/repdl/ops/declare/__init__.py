@@ -1,0 +1,1 @@
+"""How ops are declared: what all registrations of a form share."""

@@ -1,0 +1,173 @@
+"""Pointwise ops: one rounding sequence an element, on operands that broadcast.
+
+A new one is a function in the shared headers (`repdl/pointwise/`), a row in a module of its family, and a line
+of its reference; both native backends have it then, forward and backward, and its text and cases follow.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from repdl import layout, registry
+from repdl.autocast import Lists
+from repdl.dtypes import Dtypes
+from repdl.errors import check, check_size
+from repdl.layout import broadcast_shapes
+from repdl.ops.common.broadcast import sum_to
+from repdl.rows import ROWS, Row, Tried, item
+from repdl.saved import save
+
+Tensor = torch.Tensor
+Formula = Callable[..., Any]
+EVERY = Dtypes()
+
+
+def pointwise(
+    schema: str,
+    derivative: Mapping[str, Formula],
+    *,
+    family: str,
+    dtypes: Dtypes = EVERY,
+    autocast: Lists | None = None,
+    is_slope: registry.IsSlope = True,
+    same_shape: tuple[str, ...] = (),
+    check_options: Callable[..., None] | None = None,
+    check_values: Callable[..., None] | None = None,
+    order: str = "",
+    backward: str = "",
+    tried: Sequence[tuple[Any, ...]] | Tried = ((),),
+    formula: Formula | None = None,
+    calls: Sequence[str] = (),
+) -> Callable[..., Any]:
+    """Register a pointwise op and return its `torch.ops` overload.
+
+    Args:
+        schema: `name(Tensor input, ..., float option, ...) -> Tensor`. With several tensors it ends in
+            `str contract`, the order in which the gradient of a broadcast operand is summed, unless
+            `same_shape` says that the shapes must be equal.
+        derivative: operand -> its gradient; operands without one are `fixed`. A formula
+            names what it takes: `g`, the gradient of the output, `y`, the output, operands and options.
+            It calls registered ops, or moves data.
+        family, dtypes, autocast, is_slope: as in `registry.define`.
+        same_shape: of the op of a derivative: the operands, which do not broadcast, in the order in
+            which their strides decide those of the output.
+        check_options: raises for options, its arguments, that the op does not take.
+        check_values: the same for values of tensors, with all arguments; not run on fake tensors.
+        order: the contract text: every operation of an element, in order, each of one rounding. Without it
+            the page of the family says it, and its module of cases has the cases.
+        backward: what the text says of the derivative.
+        tried: the values of the options that cases have, several times, or another kind of cases; none: the
+            module of the family has them all.
+        formula, calls: of an op that is a formula of others and has no function in the headers, as in
+            `registry.define`.
+    """
+    name, _, rest = schema.partition("(")
+    parameters = _parameters(rest)
+    tensors = [i for i, (_, kind) in enumerate(parameters) if kind == "Tensor"]
+    names = [parameter for parameter, _ in parameters]
+    lead = next(i for i in tensors if names[i] not in dtypes.bools)  # whose dtype and device the output has
+    by_strides = [names.index(p) for p in same_shape] or tensors
+    formulas = [(names.index(p), f, tuple(inspect.signature(f).parameters)) for p, f in derivative.items()]
+    wanting = {p: [i for i, _, wanted in formulas if p in wanted] for p in (*names, "y")}
+    kept = [(p, i) for i, p in enumerate(names) if i in tensors and wanting[p]]
+    options = [(p, i) for i, p in enumerate(names) if i not in tensors]
+    saved_names = [*(p for p, _ in kept), *(["y"] if wanting["y"] else [])]
+
+    def check_arguments(*args: Any) -> None:
+        if check_options is not None:
+            check_options(*(args[i] for p, i in options if p != "contract"))
+        shape = args[tensors[0]].shape
+        for i in tensors[1:]:
+            if args[i].shape != shape:
+                shapes = {names[j]: args[j] for j in tensors}
+                _check_equal(name, shapes) if same_shape else broadcast_shape(name, **shapes)
+
+    def fake(*args: Any) -> Tensor:
+        return layout.pointwise(*(args[i] for i in by_strides)).empty(args[lead])
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.shapes = [inputs[i].shape for i, _, _ in formulas]
+        ctx.options = {p: inputs[i] for p, i in options}
+        if saved_names:
+            known = (*(inputs[i] for _, i in kept), output)
+            save(ctx, *((tensor, wanting[p]) for tensor, p in zip(known, saved_names)))
+
+    def derive(ctx: Any, grad: Tensor) -> Any:
+        known = {"g": grad, **ctx.options}
+        if saved_names:
+            known.update(zip(saved_names, ctx.saved_tensors))
+        grads: list[Any] = [None] * len(names)
+        needed, contract = ctx.needs_input_grad, known.get("contract", "v1")
+        for (i, formula, wanted), shape in zip(formulas, ctx.shapes):
+            if needed[i]:
+                result = formula(*[known[p] for p in wanted])
+                grads[i] = result if result.shape == shape else sum_to(result, shape, contract)
+        return tuple(grads) if len(grads) > 1 else grads[0]
+
+    if order:
+        listed = ", ".join(names)
+        ROWS[name] = Row(
+            item(f"{name}({listed}) -> output", order, backward),
+            tried
+            if isinstance(tried, Tried)
+            else Tried("pointwise", {"tensors": len(tensors), "tried": tried, "same_shape": bool(same_shape)}),
+        )
+    return registry.define(
+        name,
+        f"({rest}",
+        family=family,
+        check=check_arguments,
+        check_values=check_values,
+        fake=fake,
+        setup_context=setup_context if derivative else None,
+        backward=derive if derivative else None,
+        dtypes=dtypes,
+        autocast=autocast,
+        formula=formula,
+        calls=calls,
+        fixed=(names[i] for i in tensors if names[i] not in derivative),
+        is_slope=is_slope,
+    )
+
+
+def below(a: Tensor, b: Tensor, contract: str) -> Tensor:
+    """Where a < b, whatever the caller's environment: torch's comparison takes subnormals for 0 where that is set.
+
+    The difference is not 0 unless they are equal, and its sign is a normal number.
+    """
+    return _sign_of_difference(a, b, contract) < 0
+
+
+def above(a: Tensor, b: Tensor, contract: str) -> Tensor:
+    """Where a > b, as `below`, and laid out as a and b say in this order."""
+    return _sign_of_difference(a, b, contract) > 0
+
+
+def _sign_of_difference(a: Tensor, b: Tensor, contract: str) -> Tensor:
+    return registry.functions.sign(registry.functions.sub(a.detach(), b.detach(), contract))  # type: ignore[no-any-return]
+
+
+def _parameters(rest: str) -> list[tuple[str, str]]:
+    """Name and type of the parameters, from a schema without its name."""
+    inside = rest.partition(")")[0]
+    return [(part.split("=")[0].split()[-1], part.split()[0]) for part in inside.split(", ")]
+
+
+def _check_equal(op: str, tensors: Mapping[str, Tensor]) -> None:
+    (first, leader), *others = tensors.items()
+    for name, tensor in others:
+        check_size(op, f"{name}.shape", tuple(tensor.shape), tuple(leader.shape), f"{first}.shape")
+
+
+def broadcast_shape(op: str, **tensors: Tensor) -> torch.Size:
+    """The shape that the tensors broadcast to; raises ShapeError if they do not."""
+    try:
+        return broadcast_shapes(*(t.shape for t in tensors.values()))
+    except RuntimeError:
+        shapes = ", ".join(f"{name}.shape is {tuple(t.shape)}" for name, t in tensors.items())
+        check(op, False, lambda: f"{shapes}; expected shapes that broadcast (equal sizes, or 1, from the right)")
+        raise

@@ -1,0 +1,202 @@
+"""What stands at one place, reduced: sums, means, products, the largest and the smallest; for rows of a table.
+
+index_amax and index_prod are formulas: comparisons of integers, data movement, and products in the tree of prod.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.dtypes import Dtypes
+from repdl.errors import check, check_dim, check_dtype, check_size
+from repdl.ops.common.index import check_index
+from repdl.ops.common.number import constant, floating
+from repdl.ops.common.order import order
+from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.pointwise.elementwise import add
+from repdl.saved import save
+
+Tensor = torch.Tensor
+_ops = registry.functions
+MODES = ("sum", "mean", "prod", "amax", "amin")
+
+
+def _check(op: str, values: Tensor, index: Tensor, size: int) -> None:
+    check_dtype(op, (torch.int64,), index=index)
+    check_dim(op, 2, values=values)
+    check_dim(op, 1, index=index)
+    check_size(op, "index.shape[0]", index.shape[0], values.shape[0], "values.shape[0]")
+    check(op, size >= 0, lambda: f"size is {size}, expected 0 or more")
+
+
+def first_largest(values: Tensor, index: Tensor, size: int) -> Tensor:
+    """Which of the values is the first of the largest of each row and column; their count where there is none."""
+    count, width = values.shape
+    keys, rows = order(values), index.unsqueeze(1).expand(count, width)
+    lowest = torch.full((size, width), torch.iinfo(keys.dtype).min, dtype=keys.dtype, device=keys.device)
+    largest = lowest.scatter_reduce(0, rows, keys, "amax").gather(0, rows)
+    numbers = torch.arange(count, device=index.device).unsqueeze(1)
+    none = torch.full((size, width), count, device=index.device)
+    return none.scatter_reduce(0, rows, torch.where(keys == largest, numbers, count), "amin")
+
+
+def _amax(values: Tensor, index: Tensor, size: int) -> Tensor:
+    """The first of the largest values of each row and column."""
+    first = first_largest(values, index, size)
+    bottom = constant(-math.inf, values.dtype, values.device).expand(1, values.shape[1])
+    return torch.cat([values, bottom]).gather(0, first)
+
+
+def _setup_amax(ctx: Any, inputs: Any, output: Any) -> None:
+    values, index, ctx.size = inputs
+    ctx.save_for_backward(values, index, output)
+
+
+def _amax_backward(ctx: Any, grad: Tensor) -> Any:
+    values, index, output = ctx.saved_tensors
+    ties = order(values) == order(output)[index]
+    count = torch.zeros(output.shape, dtype=torch.int64, device=index.device)
+    count = count.index_add(0, index, ties.long()).clamp(min=1)
+    storage, (wide,) = widened(grad)
+    share = _ops.embedding(_ops.div(wide, floating(count, wide.dtype), "v1"), index, -1, False, "v1")
+    return narrowed(torch.where(ties, share, 0.0), storage), None, None
+
+
+_index_amax: Callable[..., Tensor] = registry.composite(
+    "index_amax",
+    "(Tensor values, Tensor index, int size) -> Tensor",
+    _amax,
+    calls=(),
+    check=lambda values, index, size: _check("index_amax", values, index, size),
+    check_values=lambda values, index, size: check_index("index_amax", index, size),
+    fake=lambda values, index, size: values.new_empty((size, values.shape[1])),
+    setup_context=_setup_amax,
+    backward=_amax_backward,
+    dtypes=Dtypes(integers=("index",), moves=True),
+    family="index_sum",
+)
+
+
+def _prod(values: Tensor, index: Tensor, size: int, contract: str) -> Tensor:
+    """Neighbours in a row are multiplied, then neighbours of these, and so on: the tree of prod.
+
+    What has no neighbour is multiplied by 1.
+    """
+    count = values.shape[0]
+    ones = torch.ones_like(index)
+    lengths = torch.zeros(size, dtype=torch.int64, device=index.device).scatter_add(0, index, ones)
+    starts = lengths.cumsum(0) - lengths
+    rows, places = torch.sort(index, stable=True)
+    rank = torch.arange(count, device=index.device) - starts[rows]
+    left = lengths[rows] - rank
+    one = constant(1.0, values.dtype, values.device)
+    products = _ops.embedding(values, places, -1, False, contract)
+    step = 1
+    while step < count:
+        joins = (rank % (2 * step) == 0) & (left > step)
+        later = products.roll(-step, 0)
+        products = _ops.mul(products, _ops.where(joins.unsqueeze(1), later, one, contract), contract)
+        step *= 2
+    products = torch.cat([products, one.expand(1, values.shape[1])])
+    return _ops.embedding(products, torch.where(lengths > 0, starts, count), -1, False, contract)  # type: ignore[no-any-return]
+
+
+_index_prod: Callable[..., Tensor] = registry.composite(
+    "index_prod",
+    "(Tensor values, Tensor index, int size, str contract) -> Tensor",
+    _prod,
+    calls=("embedding", "mul", "where"),
+    check=lambda values, index, size, contract: _check("index_prod", values, index, size),
+    dtypes=Dtypes(integers=("index",)),
+    family="index_sum",
+)
+
+
+def touched(index: Tensor, rows: int) -> Tensor:
+    """Which rows have a term, as a column."""
+    flags = torch.zeros(rows, dtype=torch.bool, device=index.device)
+    return flags.index_fill(0, index, True).unsqueeze(1) if rows else flags.unsqueeze(1)
+
+
+def _check_sum(input: Tensor, index: Tensor, values: Tensor, alpha: float, contract: str) -> None:
+    op = "add_index_sum"
+    check_dtype(op, (torch.int64,), index=index)
+    check_dim(op, 2, input=input, values=values)
+    check_dim(op, 1, index=index)
+    check_size(op, "index.shape[0]", index.shape[0], values.shape[0], "values.shape[0]")
+    check_size(op, "values.shape[1]", values.shape[1], input.shape[1], "input.shape[1]")
+
+
+def _sum_formula(input: Tensor, index: Tensor, values: Tensor, alpha: float, contract: str) -> Tensor:
+    """To rows without terms the zero is added that changes no bit."""
+    total = _ops.index_sum(values, index, input.shape[0], contract)
+    nothing = constant(math.copysign(0.0, -math.copysign(1.0, alpha)), total.dtype, total.device)
+    total = torch.where(touched(index, input.shape[0]), total, nothing)
+    return add(input, total, alpha=alpha, contract=contract).contiguous()
+
+
+def _setup_sum(ctx: Any, inputs: Any, output: Any) -> None:
+    _, index, _, ctx.alpha, ctx.contract = inputs
+    save(ctx, (index, [2]))
+
+
+def _sum_backward(ctx: Any, grad: Tensor) -> Any:
+    (index,) = ctx.saved_tensors
+    storage, (grad,) = widened(grad)
+    terms = None
+    if ctx.needs_input_grad[2]:
+        scaled = grad
+        if ctx.alpha != 1:
+            scaled = _ops.mul(grad, constant(ctx.alpha, grad.dtype, grad.device), ctx.contract)
+        terms = narrowed(_ops.embedding(scaled, index, -1, False, ctx.contract), storage)
+    return narrowed(grad, storage), None, terms, None, None
+
+
+added: Callable[..., Tensor] = registry.define(
+    "add_index_sum",
+    "(Tensor input, Tensor index, Tensor values, float alpha, str contract) -> Tensor",
+    check=_check_sum,
+    check_values=lambda input, index, values, alpha, c: check_index("add_index_sum", index, input.shape[0]),
+    fake=lambda input, index, values, alpha, contract: input.new_empty(input.shape),
+    setup_context=_setup_sum,
+    backward=_sum_backward,
+    dtypes=Dtypes(integers=("index",)),
+    formula=_sum_formula,
+    calls=("add", "add_alpha", "index_sum"),
+    family="index_sum",
+)
+
+
+def _extreme(reduce: str, values: Tensor, index: Tensor, size: int) -> Tensor:
+    if reduce == "amax":
+        return _index_amax(values, index, size)
+    return _ops.neg(_index_amax(_ops.neg(values), index, size))  # type: ignore[no-any-return]
+
+
+def reduced(table: Tensor, index: Tensor, terms: Tensor, reduce: str, include_self: bool, contract: str) -> Tensor:
+    """Each row of a table with the terms of its index, or these alone; rows without terms keep their bits."""
+    storage, (table, terms) = widened(table, terms)
+    size = table.shape[0]
+    if reduce in ("amax", "amin"):
+        if include_self:
+            own = torch.arange(size, device=index.device)
+            total = _extreme(reduce, torch.cat([table, terms]), torch.cat([own, index]), size)
+        else:
+            total = _extreme(reduce, terms, index, size)
+    elif reduce == "prod":
+        total = _index_prod(terms, index, size, contract)
+        total = _ops.mul(table, total, contract) if include_self else total
+    elif include_self:
+        total = added(table, index, terms, 1.0, contract)
+    else:
+        total = _ops.index_sum(terms, index, size, contract)
+    if reduce == "mean":
+        count = torch.full((size,), int(include_self), dtype=torch.int64, device=index.device)
+        count = count.index_add(0, index, torch.ones_like(index)).clamp(min=1)
+        total = _ops.div(total, floating(count, total.dtype).unsqueeze(1), contract)
+    return narrowed(torch.where(touched(index, size), total, table), storage)

@@ -1,0 +1,159 @@
+"""mm, bmm and matmul: one registered op, `matmul`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.autocast import LOWER
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
+from repdl.errors import check, check_bool, check_dim, check_size, check_tensor
+from repdl.layout import broadcast_shapes
+from repdl.ops.common.broadcast import sum_to
+from repdl.replay import replayed
+from repdl.saved import save
+
+__all__ = ["bmm", "matmul", "mm"]
+
+
+def _check(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, contract: str) -> None:
+    if input.dim() < 2 or mat2.dim() < 2:
+        check("matmul", False, lambda: f"input.dim() is {input.dim()}, mat2.dim() is {mat2.dim()}, expected 2 or more")
+    inner = input.shape[-2 if transA else -1]
+    axis = mat2.dim() - (1 if transB else 2)
+    if mat2.shape[axis] != inner:
+        check_size(
+            "matmul",
+            f"mat2.shape[{axis}]",
+            mat2.shape[axis],
+            inner,
+            f"input.shape[{input.dim() - (2 if transA else 1)}]",
+        )
+    try:
+        if input.dim() > 2 or mat2.dim() > 2:
+            broadcast_shapes(input.shape[:-2], mat2.shape[:-2])
+    except RuntimeError:
+        check(
+            "matmul",
+            False,
+            lambda: (
+                f"batch dimensions {tuple(input.shape[:-2])} and {tuple(mat2.shape[:-2])} do not broadcast, "
+                f"expected equal sizes or 1"
+            ),
+        )
+
+
+def _fake(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, contract: str) -> torch.Tensor:
+    batch = broadcast_shapes(input.shape[:-2], mat2.shape[:-2])
+    return input.new_empty((*batch, input.shape[-1 if transA else -2], mat2.shape[-2 if transB else -1]))
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    input, mat2, ctx.transA, ctx.transB, ctx.contract = inputs
+    ctx.shapes = input.shape, mat2.shape
+    save(ctx, (input, [1]), (mat2, [0]))
+
+
+def _backward(ctx: Any, grad: torch.Tensor) -> Any:
+    input, mat2 = ctx.saved_tensors
+    grad_input = grad_mat2 = None
+    if ctx.needs_input_grad[0]:
+        if ctx.transA:
+            grad_input = _op(mat2, grad, ctx.transB, True, ctx.contract)
+        else:
+            grad_input = _op(grad, mat2, False, not ctx.transB, ctx.contract)
+        grad_input = sum_to(grad_input, ctx.shapes[0], ctx.contract)
+    if ctx.needs_input_grad[1]:
+        if ctx.transB:
+            grad_mat2 = _op(grad, input, True, ctx.transA, ctx.contract)
+        else:
+            grad_mat2 = _op(input, grad, not ctx.transA, False, ctx.contract)
+        grad_mat2 = sum_to(grad_mat2, ctx.shapes[1], ctx.contract)
+    return grad_input, grad_mat2, None, None, None
+
+
+_op = registry.define(
+    "matmul",
+    "(Tensor input, Tensor mat2, bool transA, bool transB, str contract) -> Tensor",
+    check=_check,
+    fake=_fake,
+    setup_context=_setup_context,
+    backward=_backward,
+    autocast=LOWER,
+    dtypes=Dtypes(),
+)
+
+
+@replayed
+def mm(
+    input: torch.Tensor,
+    mat2: torch.Tensor,
+    transA: bool = False,
+    transB: bool = False,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """Matrix product `(M, K) @ (K, N) -> (M, N)`, any floating-point dtype.
+
+    Args:
+        input: (M, K), or (K, M) with `transA`.
+        mat2: (K, N), or (N, K) with `transB`.
+
+    Raises:
+        ShapeError: if an operand is not 2-D or the inner dimensions differ.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.mm.html
+    """
+    check_tensor("mm", input=input, mat2=mat2)
+    check_bool("mm", transA=transA, transB=transB)
+    check_dim("mm", 2, input=input, mat2=mat2)
+    return _op(input, mat2, transA, transB, contract_name(contract))
+
+
+@replayed
+def bmm(input: torch.Tensor, mat2: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
+    """Batched matrix product `(B, M, K) @ (B, K, N) -> (B, M, N)`, any floating-point dtype.
+
+    Raises:
+        ShapeError: if an operand is not 3-D, or batch or inner dimensions differ.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.bmm.html
+    """
+    check_tensor("bmm", input=input, mat2=mat2)
+    check_dim("bmm", 3, input=input, mat2=mat2)
+    check_size("bmm", "mat2.shape[0]", mat2.shape[0], input.shape[0], "input.shape[0]")
+    return _op(input, mat2, False, False, contract_name(contract))
+
+
+@replayed
+def matmul(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
+    """Matrix product with torch's broadcasting, any floating-point dtype.
+
+    `(K) @ (K) -> ()`, `(M, K) @ (K) -> (M)`, `(..., M, K) @ (..., K, N) -> (..., M, N)`.
+
+    Raises:
+        ShapeError: if an operand is 0-D, the inner dimensions differ or the batch
+            dimensions do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.matmul.html
+    """
+    check_tensor("matmul", input=input, other=other)
+    check("matmul", input.dim() > 0 and other.dim() > 0, "an operand is 0-D, expected 1-D or more; use mul")
+    name = contract_name(contract)
+    a = input.unsqueeze(0) if input.dim() == 1 else input
+    b = other.unsqueeze(1) if other.dim() == 1 else other
+    if a.dim() > 2 and b.dim() == 2:
+        check_size("matmul", "other.shape[0]", b.shape[0], a.shape[-1], f"input.shape[{input.dim() - 1}]")
+        output = _op(a.reshape(a.shape[:-1].numel(), a.shape[-1]), b, False, False, name)
+        output = output.reshape(*a.shape[:-1], b.shape[1])
+    else:
+        output = _op(a, b, False, False, name)
+    if input.dim() == 1:
+        output = output.squeeze(-2)
+    return output.squeeze(-1) if other.dim() == 1 else output

@@ -1,0 +1,467 @@
+"""Products of matrices and vectors: views of those of `matmul` and `addmm`, and of `mul`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import ALL
+from repdl.errors import ArgumentError, as_int, as_ints, check, check_dim, check_size, check_tensor
+from repdl.layout import broadcast_shapes
+from repdl.ops.common.reduce import normalize_dim
+from repdl.ops.linalg.addmm import added
+from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.pointwise.elementwise import operands
+from repdl.replay import refuse, replayed
+
+__all__ = [
+    "addbmm",
+    "addmv",
+    "addr",
+    "baddbmm",
+    "chain_matmul",
+    "cross",
+    "dot",
+    "inner",
+    "kron",
+    "multi_dot",
+    "mv",
+    "outer",
+    "tensordot",
+    "trace",
+    "vdot",
+]
+
+_ops = registry.functions
+Tensor = torch.Tensor
+
+
+def _broadcasts(op: str, input: Tensor, shape: Sequence[int]) -> None:
+    fits = input.dim() <= len(shape) and all(a in (1, b) for a, b in zip(reversed(input.shape), reversed(shape)))
+    check(op, fits, lambda: f"input.shape is {tuple(input.shape)}, expected a shape that broadcasts to {tuple(shape)}")
+
+
+@replayed
+def baddbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`beta * input + alpha * (batch1 @ batch2)`: `(B, M, K) @ (B, K, N) -> (B, M, N)`, any floating-point dtype.
+
+    `addmm` of each pair of matrices; `input` broadcasts. With beta = 0 it is not read.
+
+    Raises:
+        ShapeError: if a batch is not 3-D, sizes differ, or `input` does not broadcast to the result.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: addmm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.baddbmm.html
+    """
+    op = "baddbmm"
+    check_tensor(op, input=input, batch1=batch1, batch2=batch2)
+    check_dim(op, 3, batch1=batch1, batch2=batch2)
+    check_size(op, "batch2.shape[:2]", tuple(batch2.shape[:2]), (batch1.shape[0], batch1.shape[2]), "those of batch1")
+    _broadcasts(op, input, (*batch1.shape[:2], batch2.shape[2]))
+    return added(op, input, batch1, batch2, beta, alpha, contract)
+
+
+@replayed
+def addbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`beta * input + alpha * sum(batch1[b] @ batch2[b])`: `(B, M, K) @ (B, K, N) -> (M, N)`, any floating-point dtype.
+
+    `addmm` of one product over (b, k), in row-major order; `input` broadcasts. With beta = 0 it is not read.
+
+    Raises:
+        ShapeError: if a batch is not 3-D, sizes differ, or `input` does not broadcast to (M, N).
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: addmm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.addbmm.html
+    """
+    op = "addbmm"
+    check_tensor(op, input=input, batch1=batch1, batch2=batch2)
+    check_dim(op, 3, batch1=batch1, batch2=batch2)
+    check_size(op, "batch2.shape[:2]", tuple(batch2.shape[:2]), (batch1.shape[0], batch1.shape[2]), "those of batch1")
+    b, m, k = batch1.shape
+    _broadcasts(op, input, (m, batch2.shape[2]))
+    left, right = batch1.transpose(0, 1).reshape(m, b * k), batch2.reshape(b * k, batch2.shape[2])
+    return added(op, input, left, right, beta, alpha, contract)
+
+
+@replayed
+def addmv(
+    input: Tensor,
+    mat: Tensor,
+    vec: Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`beta * input + alpha * (mat @ vec)`: `(M, K) @ (K) -> (M)`, any floating-point dtype.
+
+    `addmm` of one column; `input` broadcasts to (M). With beta = 0 it is not read.
+
+    Raises:
+        ShapeError: if `mat` is not 2-D or `vec` not 1-D, sizes differ, or `input` does not broadcast to (M).
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: addmm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.addmv.html
+    """
+    op = "addmv"
+    check_tensor(op, input=input, mat=mat, vec=vec)
+    check_dim(op, 2, mat=mat)
+    check_dim(op, 1, vec=vec)
+    check_size(op, "vec.shape[0]", vec.shape[0], mat.shape[1], "mat.shape[1]")
+    _broadcasts(op, input, mat.shape[:1])
+    return added(op, input.unsqueeze(-1), mat, vec.unsqueeze(1), beta, alpha, contract).squeeze(1)
+
+
+@replayed
+def addr(
+    input: Tensor,
+    vec1: Tensor,
+    vec2: Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`beta * input + alpha * outer(vec1, vec2)`: `(M), (N) -> (M, N)`, any floating-point dtype.
+
+    `addmm` of a column and a row; `input` broadcasts to (M, N). With beta = 0 it is not read.
+
+    Raises:
+        ShapeError: if a vector is not 1-D, or `input` does not broadcast to (M, N).
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: addmm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.addr.html
+    """
+    op = "addr"
+    check_tensor(op, input=input, vec1=vec1, vec2=vec2)
+    check_dim(op, 1, vec1=vec1, vec2=vec2)
+    _broadcasts(op, input, (vec1.shape[0], vec2.shape[0]))
+    return added(op, input, vec1.unsqueeze(1), vec2.unsqueeze(0), beta, alpha, contract)
+
+
+@replayed
+def mv(input: Tensor, vec: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """Matrix times vector, `(M, K) @ (K) -> (M)`, any floating-point dtype.
+
+    Raises:
+        ShapeError: if `input` is not 2-D or `vec` not 1-D, or the sizes differ.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.mv.html
+    """
+    check_tensor("mv", input=input, vec=vec)
+    check_dim("mv", 2, input=input)
+    check_dim("mv", 1, vec=vec)
+    check_size("mv", "vec.shape[0]", vec.shape[0], input.shape[1], "input.shape[1]")
+    return _ops.matmul(input, vec.unsqueeze(1), False, False, contract_name(contract)).squeeze(1)  # type: ignore[no-any-return]
+
+
+def _dot(op: str, a: Tensor, b: Tensor, name: str, contract: Contract | str | None) -> Tensor:
+    check_dim(op, 1, input=a, **{name: b})
+    check_size(op, f"{name}.shape[0]", b.shape[0], a.shape[0], "input.shape[0]")
+    return _ops.matmul(a.unsqueeze(0), b.unsqueeze(1), False, False, contract_name(contract)).reshape(())  # type: ignore[no-any-return]
+
+
+@replayed
+def dot(input: Tensor, tensor: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """Dot product of two vectors, `(K), (K) -> ()`, any floating-point dtype.
+
+    Raises:
+        ShapeError: if an operand is not 1-D, or the sizes differ.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.dot.html
+    """
+    check_tensor("dot", input=input, tensor=tensor)
+    return _dot("dot", input, tensor, "tensor", contract)
+
+
+@replayed
+def vdot(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """`dot` of two vectors of real numbers, `(K), (K) -> ()`, any floating-point dtype.
+
+    Raises:
+        ShapeError: if an operand is not 1-D, or the sizes differ.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.vdot.html
+    """
+    check_tensor("vdot", input=input, other=other)
+    return _dot("vdot", input, other, "other", contract)
+
+
+def _contracted(a: Tensor, b: Tensor, dims_a: Sequence[int], dims_b: Sequence[int], contract: str) -> Tensor:
+    """The products over these dimensions, in their order: `(rest of a, rest of b)`."""
+    rest_a = [d for d in range(a.dim()) if d not in dims_a]
+    rest_b = [d for d in range(b.dim()) if d not in dims_b]
+    shape = [*(a.shape[d] for d in rest_a), *(b.shape[d] for d in rest_b)]
+    k = torch.Size([a.shape[d] for d in dims_a]).numel()
+    m, n = (torch.Size([t.shape[d] for d in rest]).numel() for t, rest in ((a, rest_a), (b, rest_b)))
+    left, right = a.permute([*rest_a, *dims_a]).reshape(m, k), b.permute([*dims_b, *rest_b]).reshape(k, n)
+    return _ops.matmul(left, right, False, False, contract).reshape(shape)  # type: ignore[no-any-return]
+
+
+@replayed
+def inner(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """Dot products over the last dimensions, `(..., K), (+++, K) -> (..., +++)`; `mul` if an operand is 0-D.
+
+    Raises:
+        ShapeError: if the last dimensions differ.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.inner.html
+    """
+    name = contract_name(contract)
+    check_tensor("inner", input=input, other=other)
+    if input.dim() == 0 or other.dim() == 0:
+        return _ops.mul(input, other, name)  # type: ignore[no-any-return]
+    check_size("inner", "other.shape[-1]", other.shape[-1], input.shape[-1], "input.shape[-1]")
+    return _contracted(input, other, [input.dim() - 1], [other.dim() - 1], name)
+
+
+@replayed
+def outer(input: Tensor, vec2: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """The products of each element with each, `(M), (N) -> (M, N)`: `mul(input[:, None], vec2)`.
+
+    Raises:
+        ShapeError: if an operand is not 1-D.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.outer.html
+    """
+    name = contract_name(contract)
+    check_tensor("outer", input=input, vec2=vec2)
+    check_dim("outer", 1, input=input, vec2=vec2)
+    pair = operands("outer", input, vec2)
+    return torch.outer(input, vec2) if pair is None else _ops.mul(pair[0].unsqueeze(1), pair[1], name)  # type: ignore[no-any-return]
+
+
+@replayed
+def tensordot(
+    a: Tensor,
+    b: Tensor,
+    dims: int | Sequence[Sequence[int]] = 2,
+    out: None = None,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """The products over pairs of dimensions: `dims` of the last of `a` and the first of `b`, or two lists.
+
+    One matrix product, whose k runs over these dimensions in row-major order, as they are listed.
+
+    Raises:
+        ShapeError: if a dimension does not exist or is named twice, or the sizes of a pair differ.
+        ArgumentError: if `out` is given: results are new tensors.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.tensordot.html
+    """
+    op, name = "tensordot", contract_name(contract)
+    check_tensor(op, a=a, b=b)
+    if out is not None:
+        raise ArgumentError("tensordot: out is given, expected None: results are new tensors")
+    if isinstance(dims, Tensor):
+        refuse()
+        dims = dims.tolist()
+    if isinstance(dims, (list, tuple)):
+        check(op, len(dims) == 2, lambda: f"dims has {len(dims)} elements, expected an integer or two lists")
+        pair = [as_ints(op, f"dims[{i}]", [d] if isinstance(d, int) else list(d)) for i, d in enumerate(dims)]
+    else:
+        count = as_int(op, "dims", dims)
+        fewest = min(a.dim(), b.dim())
+        check(op, 0 <= count <= fewest, lambda: f"dims is {count}, expected 0 to {fewest}")
+        pair = [list(range(a.dim() - count, a.dim())), list(range(count))]
+    check_size(op, "len(dims[1])", len(pair[1]), len(pair[0]), "len(dims[0])")
+    dims_a, dims_b = ([normalize_dim(op, d, t.dim()) for d in ds] for t, ds in zip((a, b), pair))
+    for d in (dims_a, dims_b):
+        check(op, len(set(d)) == len(d), lambda: f"dims is {pair}, expected every dimension at most once")
+    for x, y in zip(dims_a, dims_b):
+        if a.shape[x] != b.shape[y]:  # one of them is 1: that dimension is summed over, as in torch
+            check(
+                op,
+                1 in (a.shape[x], b.shape[y]),
+                lambda: f"b.shape[{y}] is {b.shape[y]}, expected {a.shape[x]} (= a.shape[{x}])",
+            )
+            if a.shape[x] == 1:
+                b = _ops.sum(b, [y], True, name)
+            else:
+                a = _ops.sum(a, [x], True, name)
+    return _contracted(a, b, dims_a, dims_b, name)
+
+
+def _split(sizes: Sequence[int]) -> Callable[[int, int], int]:
+    """Where the product of matrices i .. j is split so that it takes fewest multiplications; of equals the first."""
+    n = len(sizes) - 1
+    cost, best = {(i, i): 0 for i in range(n)}, {}
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            found = [cost[i, s] + cost[s + 1, j] + sizes[i] * sizes[s + 1] * sizes[j + 1] for s in range(i, j)]
+            cost[i, j] = min(found)
+            best[i, j] = i + found.index(cost[i, j])
+    return lambda i, j: best[i, j]
+
+
+@replayed
+def multi_dot(tensors: Sequence[Tensor], *, contract: Contract | str | None = None) -> Tensor:
+    """The product of two or more matrices; the first and the last may be vectors. Any floating-point dtype.
+
+    Products of pairs, in the order of fewest multiplications; of equally good ones the one that splits first.
+
+    Raises:
+        ShapeError: if there are less than two, they are not 2-D, or sizes do not fit.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.linalg.multi_dot.html
+    """
+    return _chain("multi_dot", list(tensors), contract)
+
+
+def _chain(op: str, tensors: list[Tensor], contract: Contract | str | None) -> Tensor:
+    name = contract_name(contract)
+    check(op, len(tensors) >= 2, lambda: f"{len(tensors)} tensors, expected 2 or more")
+    for i, t in enumerate(tensors):
+        check_tensor(op, **{f"tensors[{i}]": t})
+        check_dim(op, (1, 2) if i in (0, len(tensors) - 1) else 2, **{f"tensors[{i}]": t})
+    row, column = tensors[0].dim() == 1, tensors[-1].dim() == 1
+    shape = [*tensors[0].shape[:-1], *([] if column else tensors[-1].shape[-1:])]
+    if row:
+        tensors[0] = tensors[0].unsqueeze(0)
+    if column:
+        tensors[-1] = tensors[-1].unsqueeze(1)
+    for i, (a, b) in enumerate(pairwise(tensors)):
+        check_size(op, f"tensors[{i + 1}].shape[0]", b.shape[0], a.shape[1], f"tensors[{i}].shape[-1]")
+    split = _split([tensors[0].shape[0], *(t.shape[1] for t in tensors)])
+
+    def product(i: int, j: int) -> Tensor:
+        if i == j:
+            return tensors[i]
+        at = split(i, j)
+        return _ops.matmul(product(i, at), product(at + 1, j), False, False, name)  # type: ignore[no-any-return]
+
+    return product(0, len(tensors) - 1).reshape(shape)
+
+
+@replayed
+def chain_matmul(*matrices: Tensor, out: None = None, contract: Contract | str | None = None) -> Tensor:
+    """`multi_dot` of matrices; one is returned as it is.
+
+    Raises:
+        ShapeError: if there is none, one is not 2-D, or sizes do not fit.
+        ArgumentError: if `out` is given: results are new tensors.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.chain_matmul.html
+    """
+    if out is not None:
+        raise ArgumentError("chain_matmul: out is given, expected None: results are new tensors")
+    check("chain_matmul", len(matrices) > 0, "no matrices, expected one or more")
+    check_tensor("chain_matmul", **{f"matrices[{i}]": m for i, m in enumerate(matrices)})
+    check_dim("chain_matmul", 2, **{f"matrices[{i}]": m for i, m in enumerate(matrices)})
+    return matrices[0] if len(matrices) == 1 else _chain("chain_matmul", list(matrices), contract)
+
+
+@replayed
+def kron(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """The Kronecker product: `input[i] * other[j]` at `i * other.shape + j` in each dimension, rounded once.
+
+    Raises:
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.kron.html
+    """
+    name = contract_name(contract)
+    check_tensor("kron", input=input, other=other)
+    pair = operands("kron", input, other)
+    if pair is None:
+        return torch.kron(input, other)
+    ndim = max(t.dim() for t in pair)
+    a, b = (t.reshape([1] * (ndim - t.dim()) + list(t.shape)) for t in pair)
+    shape = [m * n for m, n in zip(a.shape, b.shape)]
+    left = a.reshape([n for size in a.shape for n in (size, 1)])
+    right = b.reshape([n for size in b.shape for n in (1, size)])
+    return _ops.mul(left, right, name).reshape(shape)  # type: ignore[no-any-return]
+
+
+@replayed
+def cross(
+    input: Tensor,
+    other: Tensor,
+    dim: int | None = None,
+    *,
+    axis: int | None = None,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """The cross product along `dim`, of size 3: `x[1] * y[2] - x[2] * y[1]` and so on, three roundings, broadcast.
+
+    Without `dim` along the first dimension of size 3.
+
+    Raises:
+        ShapeError: if there is no such dimension, or its size is not 3, or shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.cross.html
+    """
+    op, name = "cross", contract_name(contract)
+    check_tensor(op, input=input, other=other)
+    check(op, dim is None or axis is None, lambda: f"dim is {dim} and axis is {axis}, expected one of them")
+    chosen = dim if axis is None else axis
+    check_size(op, "other.dim()", other.dim(), input.dim(), "input.dim()")
+    shape = broadcast_shapes(input.shape, other.shape)
+    if chosen is None:
+        found = [d for d, n in enumerate(shape) if n == 3]
+        check(op, bool(found), lambda: f"no dimension of {tuple(shape)} has size 3, expected one")
+        position = found[0]
+    else:
+        position = normalize_dim(op, chosen, input.dim())
+    for what, t in (("input", input), ("other", other)):
+        check(
+            op,
+            t.dim() > 0 and t.shape[position] == 3,
+            lambda: f"{what}.shape is {tuple(t.shape)}, expected size 3 in dimension {position}",
+        )
+    pair = operands(op, input, other)
+    if pair is None:
+        return torch.linalg.cross(input, other, dim=position)
+    dtype, (x, y) = widened(*pair)
+    left = _ops.mul(x.roll(-1, position), y.roll(-2, position), name)
+    right = _ops.mul(x.roll(-2, position), y.roll(-1, position), name)
+    return narrowed(_ops.sub(left, right, name), dtype)
+
+
+@replayed
+def trace(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """The sum of the diagonal, `(M, N) -> ()`, any floating-point dtype; integers exactly.
+
+    Raises:
+        ShapeError: if `input` is not 2-D.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.trace.html
+    """
+    name = contract_name(contract)
+    check_tensor("trace", input=input)
+    check_dim("trace", 2, input=input)
+    if input.dtype not in ALL and not input.is_complex():
+        return torch.trace(input)
+    return _ops.sum(input.diagonal(), [0], False, name)  # type: ignore[no-any-return]

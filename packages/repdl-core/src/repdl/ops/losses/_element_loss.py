@@ -1,0 +1,114 @@
+"""What the losses of elements share: the reduction, and how one is registered."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.autocast import FLOAT32, Lists
+from repdl.dtypes import Dtypes
+from repdl.errors import check, check_tensor
+from repdl.ops.common.number import constant
+from repdl.ops.declare.pointwise import broadcast_shape
+from repdl.ops.losses._loss import REDUCTIONS
+from repdl.ops.pointwise.elementwise import promoted
+from repdl.registry import IsSlope, composite
+from repdl.rows import ROWS, Row, Tried, item
+
+Tensor = torch.Tensor
+_ops = registry.functions
+
+
+def number(value: float, like: Tensor) -> Tensor:
+    return constant(value, like.dtype, like.device)
+
+
+def reduced(losses: Tensor, reduction: str, contract: str) -> Tensor:
+    """All losses, their sum, that divided by their number, or, batchmean, by that of the rows."""
+    if reduction == "none":
+        return losses
+    total = _ops.sum(losses, list(range(losses.dim())), False, contract)
+    if reduction == "sum" or (reduction == "batchmean" and losses.dim() == 0):
+        return total  # type: ignore[no-any-return]
+    count = losses.shape[0] if reduction == "batchmean" else losses.numel()
+    return _ops.div(total, number(count, total), contract)  # type: ignore[no-any-return]
+
+
+def element_loss(
+    schema: str,
+    formula: Callable[..., Tensor],
+    calls: str,
+    dtypes: Dtypes = Dtypes(),  # noqa: B008, it is frozen
+    reductions: tuple[str, ...] = REDUCTIONS,
+    *,
+    order: str,
+    tried: Sequence[tuple[Any, ...]] = ((),),
+    operands: tuple[str, ...] = ("any", "any"),
+    autocast: Lists = FLOAT32,
+    fixed: tuple[str, ...] = (),
+    is_slope: IsSlope = True,
+) -> Callable[..., Any]:
+    """Register `name(Tensor input, Tensor target, ..., str reduction, str contract)`, reduced after the formula.
+
+    All its tensors broadcast.
+
+    Args:
+        schema, calls, dtypes, autocast, fixed, is_slope: as of `registry.composite`.
+        order: the contract text: the formula, with x = input and y = target.
+        tried: the values of the options that cases have, several times.
+        operands: what the tensors of cases hold (`repdl.testing.generated.loss_cases`).
+    """
+    name, _, rest = schema.partition("(")
+    names = [part.split()[-1] for part in rest.partition(")")[0].split(", ")]
+
+    def check_arguments(*args: Any) -> None:
+        broadcast_shape(name, **{n: a for n, a in zip(names, args) if isinstance(a, Tensor)})
+        reduction = args[-2]
+        check(
+            name,
+            reduction in reductions,
+            lambda: f"reduction is {reduction!r}, expected one of {', '.join(reductions)}",
+        )
+
+    def run(*args: Any) -> Tensor:
+        *operands, reduction, contract = args
+        return reduced(formula(*operands, contract), reduction, contract)
+
+    ROWS[name] = Row(
+        item(f"{name}({', '.join(names)}) -> loss", order), Tried("loss", {"tried": tried, "operands": operands})
+    )
+    return composite(
+        name,
+        f"({rest}",
+        run,
+        calls=(*calls.split(), "sum", "div"),
+        check=check_arguments,
+        dtypes=dtypes,
+        autocast=autocast,
+        fixed=fixed,
+        is_slope=is_slope,
+        family="losses",
+    )
+
+
+def operands(op: str, **tensors: Tensor) -> list[Tensor]:
+    """The tensors in the dtype that torch promotes them to, as targets that are integers."""
+    check_tensor(op, **tensors)
+    found = promoted(op, divides=True, **tensors)
+    assert found is not None
+    return found
+
+
+def check_sized(op: str, input: Tensor, target: Tensor) -> None:
+    """Raise unless they are tensors; torch's warning, where a target of another size broadcasts."""
+    check_tensor(op, input=input, target=target)
+    if input.shape != target.shape:
+        warnings.warn(
+            f"{op}: target.shape is {tuple(target.shape)}, input.shape {tuple(input.shape)}: they broadcast, which "
+            f"is seldom meant; expected the same shape",
+            stacklevel=3,
+        )

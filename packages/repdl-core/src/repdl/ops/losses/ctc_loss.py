@@ -1,0 +1,216 @@
+"""ctc_loss: connectionist temporal classification, a formula over logsumexp along time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import SINGLE, Dtypes
+from repdl.errors import (
+    ArgumentError,
+    as_int,
+    as_ints,
+    check,
+    check_bool,
+    check_dim,
+    check_dtype,
+    check_range,
+    check_size,
+    check_tensor,
+)
+from repdl.ops.common.device import moved
+from repdl.ops.common.index import check_index, has_values, is_readable, left_to_device
+from repdl.ops.common.number import floating
+from repdl.ops.losses._element_loss import number
+from repdl.ops.losses._loss import check_reduction
+from repdl.ops.reduction.logsumexp import logsumexp as logsumexp  # which registers the op
+from repdl.registry import OPS, composite
+
+__all__ = ["ctc_loss"]
+
+Tensor = torch.Tensor
+_ops = registry.functions
+_LOWEST, _IMPOSSIBLE = -1e30, 1e29
+"""The logarithm of no probability, finite so that derivatives are; a loss beyond the second has none."""
+
+
+def _check(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    blank: int,
+    reduction: str,
+    zero_infinity: bool,
+    contract: str,
+) -> None:
+    op = "ctc_loss"
+    check_dim(op, 3, log_probs=log_probs)
+    check_dim(op, 2, targets=targets)
+    _, batch, classes = log_probs.shape
+    integers = {"targets": targets, "input_lengths": input_lengths, "target_lengths": target_lengths}
+    check_dtype(op, (torch.int64,), **integers)
+    check_size(op, "targets.shape[0]", targets.shape[0], batch, "the batch, log_probs.shape[1]")
+    for name in ("input_lengths", "target_lengths"):
+        check_size(op, f"{name}.shape", tuple(integers[name].shape), (batch,), "(log_probs.shape[1],)")
+    check_range(op, 0 <= blank < classes, lambda: f"blank is {blank}, expected 0 to {classes - 1}")
+    check_reduction(op, reduction)
+
+
+def _rows(table: Tensor, index: Tensor, c: str) -> Tensor:
+    """`(N, L), (N, K, ...) -> (N, K, ...)`: elements of each row."""
+    starts = torch.arange(table.shape[0], device=index.device).view(-1, *[1] * (index.dim() - 1)) * table.shape[1]
+    return _ops.embedding(table.reshape(-1, 1), index + starts, -1, False, c).squeeze(-1)  # type: ignore[no-any-return]
+
+
+def _formula(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    blank: int,
+    reduction: str,
+    zero_infinity: bool,
+    c: str,
+) -> Tensor:
+    (steps, batch, classes), most, device = log_probs.shape, targets.shape[1], log_probs.device
+    states = 2 * most + 1
+    lowest, zero = number(_LOWEST, log_probs), number(0.0, log_probs)
+    # Blanks, and the targets between them; beyond a target's length there are blanks alone.
+    within = torch.arange(most, device=device) < target_lengths.unsqueeze(1)
+    labels = torch.full((batch, states), blank, dtype=torch.int64, device=device)
+    labels[:, 1::2] = torch.where(within, targets, blank)
+    state = torch.arange(states, device=device).expand(batch, states)
+    skips = torch.zeros((batch, states), dtype=torch.bool, device=device)
+    skips[:, 2:] = (labels[:, 2:] != blank) & (labels[:, 2:] != labels[:, :-2])
+    # From which states each follows; `states` is a column of none.
+    before = [state, torch.where(state > 0, state - 1, states), torch.where(skips, state - 2, states)]
+    sources = torch.stack(before, 2)
+    valid = (labels >= 0) & (labels < classes)
+    offsets = torch.arange(steps * batch, device=device).view(steps, batch, 1) * classes
+    index = torch.where(valid, labels + offsets, -1)
+    emitted = _ops.embedding(log_probs.reshape(-1, 1), index, -1, False, c).squeeze(-1)
+    emitted = _ops.clamp(emitted, _LOWEST, float("inf"))
+    none = lowest.expand(batch, 1)
+    alpha = torch.where(state == 0, zero, lowest)
+    for t in range(steps):
+        total = _ops.logsumexp(_rows(torch.cat([alpha, none], 1), sources, c), [2], False, c)
+        following = _ops.add(total, emitted[t], c)
+        alpha = _ops.where((t < input_lengths).unsqueeze(1), following, alpha, c)
+    last = 2 * target_lengths.unsqueeze(1)
+    ends = torch.cat([last, torch.where(last > 0, last - 1, states)], 1)
+    losses = _ops.neg(_ops.logsumexp(_rows(torch.cat([alpha, none], 1), ends, c), [1], False, c))
+    instead = zero if zero_infinity else number(float("inf"), losses)
+    losses = _ops.where(losses.detach() > _IMPOSSIBLE, instead, losses, c)
+    if reduction == "none":
+        return losses  # type: ignore[no-any-return]
+    if reduction == "mean":
+        losses = _ops.div(losses, floating(target_lengths.clamp(min=1), losses.dtype), c)
+    total = _ops.sum(losses, [0], False, c)
+    return _ops.div(total, number(batch, total), c) if reduction == "mean" else total  # type: ignore[no-any-return]
+
+
+_op: Callable[..., Tensor] = composite(
+    "ctc_loss",
+    "(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank, str reduction, "
+    "bool zero_infinity, str contract) -> Tensor",
+    _formula,
+    calls=("embedding", "clamp", "add", "where", "neg", "div", "sum", *OPS["logsumexp"].calls),
+    check=_check,
+    dtypes=Dtypes(SINGLE, integers=("targets", "input_lengths", "target_lengths")),
+    autocast={"cpu": torch.float32},
+)
+
+
+def _lengths(name: str, given: Any, most: int, like: Tensor) -> Tensor:
+    """Lengths as int64 on the device of `like`, each from 0 to `most`."""
+    if isinstance(given, (list, tuple)):
+        given = torch.tensor(as_ints("ctc_loss", name, given), dtype=torch.int64)
+    if not isinstance(given, Tensor):
+        raise ArgumentError(f"ctc_loss: {name} is {type(given).__name__}, expected a tensor or integers")
+    if given.dtype not in (torch.int64, torch.int32):
+        check_dtype("ctc_loss", (torch.int64,), **{name: given})
+    lengths = moved(given, like.device).long()
+    left_to_device("ctc_loss", lengths, lambda n: (n >= 0) & (n <= most), f"a number of {name} is not from 0 to {most}")
+    if is_readable(lengths):
+        check_index("ctc_loss", lengths, most + 1, name=name, expected=lambda: f"0 to {most}")
+    return lengths
+
+
+def _padded(targets: Tensor, lengths: Tensor | Sequence[int]) -> Tensor:
+    """Targets one after the other as rows, as long as the longest; lengths on a device are waited for."""
+    counts = lengths.tolist() if isinstance(lengths, Tensor) else [int(n) for n in lengths]
+    total = sum(counts)
+    check(
+        "ctc_loss",
+        total == targets.numel(),
+        lambda: f"targets.shape is {tuple(targets.shape)}, expected ({total},), the sum of target_lengths",
+    )
+    rows = targets.split(counts)
+    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """Connectionist temporal classification: `(T, N, C), (N, S), (N), (N) -> (N)`, reduced; float32 or halves.
+
+    The derivative with respect to `log_probs` is that of the loss; torch's is that of logits whose `log_softmax` they
+    are, less it: through `log_softmax` both give the same. An infinite loss has none.
+
+    Args:
+        log_probs: logarithms of probabilities, (T, N, C), or (T, C) without a batch.
+        targets: classes but the blank, int64 or int32: (N, S), or all one after the other.
+        input_lengths, target_lengths: of each example, as tensors or sequences of integers.
+        reduction: 'mean' divides each loss by the length of its target first.
+        zero_infinity: losses of targets that are longer than the input allows are 0, not infinite.
+
+    Raises:
+        ShapeError: if shapes or lengths do not fit together, or for another `reduction`.
+        OutOfRangeError: if a length is too large, or a target or the blank no class.
+        DTypeError: for float64.
+
+    Contract: ctc_loss v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.ctc_loss.html
+    """
+    op, name = "ctc_loss", contract_name(contract)
+    check_tensor(op, log_probs=log_probs, targets=targets)
+    check_bool(op, zero_infinity=zero_infinity)
+    check_reduction(op, reduction)
+    check_dim(op, (2, 3), log_probs=log_probs)
+    check_dtype(op, (torch.int64, torch.int32), targets=targets)
+    blank = as_int(op, "blank", blank)
+    batched = log_probs.dim() == 3
+    if not batched:
+        log_probs = log_probs.unsqueeze(1)
+        targets = targets.reshape(1, -1) if targets.dim() == 1 else targets
+        input_lengths, target_lengths = (
+            n.reshape(1) if isinstance(n, Tensor) else n for n in (input_lengths, target_lengths)
+        )
+    check_dim(op, (1, 2), targets=targets)
+    targets = moved(targets, log_probs.device).long()
+    inputs = _lengths("input_lengths", input_lengths, log_probs.shape[0], log_probs)
+    most = targets.shape[1] if targets.dim() == 2 else targets.numel()
+    lengths = _lengths("target_lengths", target_lengths, most, log_probs)
+    check_size(op, "target_lengths.shape", tuple(lengths.shape), (log_probs.shape[1],), "(log_probs.shape[1],)")
+    if targets.dim() == 1:
+        targets = _padded(targets, target_lengths)
+    if has_values(targets) and targets.shape[0] == lengths.shape[0]:
+        counted = torch.arange(targets.shape[1], device=targets.device) < lengths.unsqueeze(1)
+        used, classes = torch.where(counted, targets, 0), log_probs.shape[2]
+        left_to_device(op, used, lambda t: (t >= 0) & (t < classes), f"a target is not from 0 to {classes - 1}")
+        if is_readable(targets):
+            check_index(op, used, classes, name="targets", expected=lambda: f"0 to {classes - 1}")
+    losses = _op(log_probs, targets, inputs, lengths, blank, reduction, zero_infinity, name)
+    return losses.reshape(()) if not batched else losses

@@ -1,0 +1,179 @@
+"""cosine_similarity, pairwise_distance and normalize: formulas over vector_norm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from repdl import registry
+from repdl.autocast import FLOAT32_ON_CUDA, Lists
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
+from repdl.errors import UnsupportedError, as_float, check, check_bool, check_tensor
+from repdl.ops.common.reduce import normalize_dim
+from repdl.ops.declare.pointwise import broadcast_shape
+from repdl.ops.losses._element_loss import number, operands
+from repdl.ops.reduction.norm import vector_norm as vector_norm  # which registers the op
+from repdl.registry import OPS, composite
+from repdl.replay import replayed
+from repdl.rows import ROWS, Row, Tried, item
+
+__all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
+
+Tensor = torch.Tensor
+_ops = registry.functions
+
+
+def _dims(x: Tensor, dim: int) -> list[int]:
+    return [dim] if x.dim() else []
+
+
+def _unit(x: Tensor, p: float, dim: int, eps: float, c: str) -> Tensor:
+    size = _ops.vector_norm(x, p, _dims(x, dim), True, c)
+    return _ops.div(x, _ops.clamp(size, eps, math.inf), c)  # type: ignore[no-any-return]
+
+
+def _cosine(x1: Tensor, x2: Tensor, dim: int, eps: float, c: str) -> Tensor:
+    x1, x2 = torch.broadcast_tensors(x1, x2)
+    products = _ops.mul(_unit(x1, 2.0, dim, eps, c), _unit(x2, 2.0, dim, eps, c), c)
+    return _ops.sum(products, _dims(products, dim), False, c)  # type: ignore[no-any-return]
+
+
+def _distance(x1: Tensor, x2: Tensor, p: float, eps: float, keepdim: bool, c: str) -> Tensor:
+    difference = _ops.sub(x1, x2, c)
+    shifted = _ops.add(difference, number(eps, difference), c)
+    return _ops.vector_norm(shifted, p, _dims(shifted, shifted.dim() - 1), keepdim, c)  # type: ignore[no-any-return]
+
+
+def _check_dim(op: str, dim: int, ndim: int) -> None:
+    check(op, 0 <= dim < max(ndim, 1), lambda: f"dim is {dim}, expected 0 to {max(ndim, 1) - 1}")
+
+
+def _check_cosine(x1: Tensor, x2: Tensor, dim: int, eps: float, contract: str) -> None:
+    _check_dim("cosine_similarity", dim, len(broadcast_shape("cosine_similarity", x1=x1, x2=x2)))
+
+
+def _check_distance(x1: Tensor, x2: Tensor, p: float, eps: float, keepdim: bool, contract: str) -> None:
+    broadcast_shape("pairwise_distance", x1=x1, x2=x2)
+
+
+def _register(
+    schema: str,
+    formula: Callable[..., Tensor],
+    calls: str,
+    order: str,
+    check: Callable[..., None],
+    autocast: Lists | None = None,
+) -> Callable[..., Tensor]:
+    name, _, rest = schema.partition("(")
+    names = [part.split()[-1] for part in rest.partition(")")[0].split(", ")]
+    ROWS[name] = Row(item(f"{name}({', '.join(names)}) -> output", order), Tried("written"))
+    return composite(
+        name,
+        f"({rest}",
+        formula,
+        calls=(*calls.split(), *OPS["vector_norm"].calls),
+        dtypes=Dtypes(),
+        family="distance",
+        check=check,
+        autocast=autocast,
+    )
+
+
+_normalize: Callable[..., Tensor] = _register(
+    "normalize(Tensor input, float p, int dim, float eps, str contract) -> Tensor",
+    _unit,
+    "div clamp",
+    "`x / maximum(vector_norm(x, p), eps)`, the norm along dim",
+    check=lambda input, p, dim, eps, contract: _check_dim("normalize", dim, input.dim()),
+)
+_cosine_similarity: Callable[..., Tensor] = _register(
+    "cosine_similarity(Tensor x1, Tensor x2, int dim, float eps, str contract) -> Tensor",
+    _cosine,
+    "div clamp mul sum",
+    "`sum(normalize(x1) * normalize(x2))` along dim, with p = 2 and eps, x1 and x2 broadcast first",
+    check=_check_cosine,
+    autocast=FLOAT32_ON_CUDA,
+)
+_pairwise_distance: Callable[..., Tensor] = _register(
+    "pairwise_distance(Tensor x1, Tensor x2, float p, float eps, bool keepdim, str contract) -> Tensor",
+    _distance,
+    "sub add",
+    "`vector_norm((x1 - x2) + eps, p)` along the last dimension",
+    check=_check_distance,
+)
+
+
+@replayed
+def normalize(
+    input: Tensor,
+    p: float = 2.0,
+    dim: int = 1,
+    eps: float = 1e-12,
+    out: None = None,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`input / max(norm(input, p), eps)`, the norm along `dim`, same shape; the dtypes of `vector_norm`.
+
+    Raises:
+        ShapeError: if `dim` does not exist.
+        UnsupportedError: if `out` is given.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: distance v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.normalize.html
+    """
+    op, name = "normalize", contract_name(contract)
+    check_tensor(op, input=input)
+    if out is not None:
+        raise UnsupportedError(f"{op}: out is given, expected None: results are new tensors")
+    at = normalize_dim(op, dim, input.dim())
+    return _normalize(input, as_float(op, "p", p), at, as_float(op, "eps", eps), name)
+
+
+@replayed
+def cosine_similarity(
+    x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8, *, contract: Contract | str | None = None
+) -> Tensor:
+    """Cosine of the angle between vectors along `dim`, broadcast, any floating-point dtype.
+
+    A norm below `eps` counts as `eps`, and has no derivative.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast or `dim` does not exist.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: distance v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.cosine_similarity.html
+    """
+    op, name = "cosine_similarity", contract_name(contract)
+    x1, x2 = operands(op, x1=x1, x2=x2)
+    at = normalize_dim(op, dim, len(broadcast_shape(op, x1=x1, x2=x2)))
+    return _cosine_similarity(x1, x2, at, as_float(op, "eps", eps), name)
+
+
+@replayed
+def pairwise_distance(
+    x1: Tensor,
+    x2: Tensor,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    keepdim: bool = False,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`norm(x1 - x2 + eps, p)` along the last dimension, broadcast; the dtypes of `vector_norm`.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: distance v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pairwise_distance.html
+    """
+    op, name = "pairwise_distance", contract_name(contract)
+    x1, x2 = operands(op, x1=x1, x2=x2)
+    check_bool(op, keepdim=keepdim)
+    return _pairwise_distance(x1, x2, as_float(op, "p", p), as_float(op, "eps", eps), keepdim, name)

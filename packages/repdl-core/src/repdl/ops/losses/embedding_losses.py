@@ -1,0 +1,248 @@
+"""Losses of distances between vectors: cosine_embedding_loss, triplet_margin_loss, and that with a distance of one's
+own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from repdl import registry
+from repdl.autocast import FLOAT32
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
+from repdl.errors import ArgumentError, as_float, check, check_bool, check_dim, check_size, check_tensor
+from repdl.ops.declare.pointwise import broadcast_shape
+from repdl.ops.losses._element_loss import number, operands, reduced
+from repdl.ops.losses._loss import check_deprecated, check_reduction
+from repdl.ops.losses.distance import pairwise_distance as pairwise_distance  # which registers the op
+from repdl.registry import OPS, composite
+from repdl.replay import replayed
+from repdl.rows import ROWS, Row, Tried, item
+
+__all__ = ["cosine_embedding_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss"]
+
+Tensor = torch.Tensor
+_ops = registry.functions
+_LEAST_SQUARE = 1e-12
+
+
+def _positive_part(x: Tensor) -> Tensor:
+    return _ops.clamp(x, 0.0, math.inf)  # type: ignore[no-any-return]
+
+
+def _cosine_embedding(input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduction: str, c: str) -> Tensor:
+    def total(x: Tensor) -> Tensor:
+        return _ops.sum(x, [x.dim() - 1], False, c)  # type: ignore[no-any-return]
+
+    one, zero, least = (number(n, input1) for n in (1.0, 0.0, _LEAST_SQUARE))
+    sizes = [_ops.add(total(_ops.square(x)), least, c) for x in (input1, input2)]
+    cosine = _ops.div(total(_ops.mul(input1, input2, c)), _ops.sqrt(_ops.mul(*sizes, c)), c)
+    apart = _positive_part(_ops.sub(cosine, number(margin, cosine), c))
+    same = _ops.where(target == 1, _ops.sub(one, cosine, c), zero, c)
+    return reduced(_ops.add(same, _ops.where(target == -1, apart, zero, c), c), reduction, c)
+
+
+def _check_cosine(input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduction: str, contract: str) -> None:
+    op = "cosine_embedding_loss"
+    shape = broadcast_shape(op, input1=input1, input2=input2)
+    check(op, 1 <= len(shape) <= 2, lambda: f"input1 and input2 broadcast to {tuple(shape)}, expected (N, D) or (D)")
+    check_dim(op, len(shape) - 1, target=target)
+    check_size(
+        op, "target.shape", tuple(target.shape), tuple(shape[:-1]), "that of the inputs, without their last size"
+    )
+    check_reduction(op, reduction)
+
+
+ROWS["cosine_embedding_loss"] = Row(
+    item(
+        "cosine_embedding_loss(input1, input2, target, margin, reduction, contract) -> loss",
+        "of each row: `a + b`, a = `1 - z` where y is 1, else +0; b = `maximum(z - margin, 0)` where y is -1, else +0; "
+        "`z = sum(x1 * x2) / sqrt((sum(square(x1)) + 1e-12) * (sum(square(x2)) + 1e-12))`",
+    ),
+    Tried("written"),
+)
+_cosine_embedding_op: Callable[..., Tensor] = composite(
+    "cosine_embedding_loss",
+    "(Tensor input1, Tensor input2, Tensor target, float margin, str reduction, str contract) -> Tensor",
+    _cosine_embedding,
+    calls=("sum", "square", "add", "mul", "sqrt", "div", "sub", "clamp", "where"),
+    check=_check_cosine,
+    fixed=("target",),
+    dtypes=Dtypes(),
+    autocast=FLOAT32,
+    family="losses",
+)
+
+
+def _of_distances(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    distance: Callable[[Tensor, Tensor], Tensor],
+    margin: float,
+    swap: bool,
+    reduction: str,
+    c: str,
+) -> Tensor:
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = _ops.minimum(far, distance(positive, negative), c)
+    return reduced(_positive_part(_ops.sub(_ops.add(number(margin, near), near, c), far, c)), reduction, c)
+
+
+def _triplet(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float,
+    p: float,
+    eps: float,
+    swap: bool,
+    reduction: str,
+    c: str,
+) -> Tensor:
+    def distance(x: Tensor, y: Tensor) -> Tensor:
+        return _ops.pairwise_distance(x, y, p, eps, False, c)  # type: ignore[no-any-return]
+
+    return _of_distances(anchor, positive, negative, distance, margin, swap, reduction, c)
+
+
+def _check_triplet(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float,
+    p: float,
+    eps: float,
+    swap: bool,
+    reduction: str,
+    contract: str,
+) -> None:
+    op = "triplet_margin_loss"
+    check_dim(op, anchor.dim(), positive=positive, negative=negative)
+    broadcast_shape(op, anchor=anchor, positive=positive, negative=negative)
+    check(op, margin > 0, lambda: f"margin is {margin}, expected a number above 0")
+    check_reduction(op, reduction)
+
+
+ROWS["triplet_margin_loss"] = Row(
+    item(
+        "triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction, contract) -> loss",
+        "of each row: `maximum((margin + d(a, p)) - n, 0)`, d the `pairwise_distance` of `distance.md`, n = `d(a, n)`, "
+        "with swap `minimum(d(a, n), d(p, n))`; "
+        "`triplet_margin_with_distance_loss(anchor, positive, negative)` is that of a caller's d",
+    ),
+    Tried("written"),
+)
+_triplet_op: Callable[..., Tensor] = composite(
+    "triplet_margin_loss",
+    "(Tensor anchor, Tensor positive, Tensor negative, float margin, float p, float eps, bool swap, str reduction, "
+    "str contract) -> Tensor",
+    _triplet,
+    calls=("sub", "add", "minimum", "clamp", "sum", "div", *OPS["pairwise_distance"].calls),
+    check=_check_triplet,
+    dtypes=Dtypes(),
+    autocast=FLOAT32,
+    family="losses",
+)
+
+
+@replayed
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """1 - cosine of rows where `target` is 1, `max(0, cosine - margin)` where it is -1: `(N, D), (N, D), (N)`, reduced.
+
+    Or `(D), (D), ()`; any floating-point dtype.
+
+    Raises:
+        ShapeError: if the shapes do not fit together, or for another `reduction`.
+        UnsupportedError: for what torch deprecates.
+
+    Contract: losses v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.cosine_embedding_loss.html
+    """
+    op, name = "cosine_embedding_loss", contract_name(contract)
+    input1, input2, target = operands(op, input1=input1, input2=input2, target=target)
+    check_deprecated(op, size_average, reduce)
+    return _cosine_embedding_op(input1, input2, target.detach(), as_float(op, "margin", margin), reduction, name)
+
+
+@replayed
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`max(0, margin + d(anchor, positive) - d(anchor, negative))`, d the `pairwise_distance`: `(..., D)`, reduced.
+
+    With `swap` the distance from `positive` to `negative` counts where it is the smaller one.
+
+    Raises:
+        ShapeError: if the shapes do not fit together, for a `margin` that is not above 0, or another `reduction`.
+        UnsupportedError: for what torch deprecates.
+
+    Contract: losses v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.triplet_margin_loss.html
+    """
+    op, name = "triplet_margin_loss", contract_name(contract)
+    anchor, positive, negative = operands(op, anchor=anchor, positive=positive, negative=negative)
+    check_deprecated(op, size_average, reduce)
+    check_bool(op, swap=swap)
+    numbers = (as_float(op, n, v) for n, v in (("margin", margin), ("p", p), ("eps", eps)))
+    return _triplet_op(anchor, positive, negative, *numbers, swap, reduction, name)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`triplet_margin_loss` with a distance of one's own, a function of two tensors; None: `pairwise_distance`.
+
+    Its bits are as reproducible as those of the distance, which should be made of functions of `repdl.ops`.
+
+    Raises:
+        ShapeError: if numbers of dimensions differ, for a `margin` that is not above 0, or another `reduction`.
+        ArgumentError: if `distance_function` is no function.
+
+    Contract: losses v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.triplet_margin_with_distance_loss.html
+    """
+    op, name = "triplet_margin_with_distance_loss", contract_name(contract)
+    check_tensor(op, anchor=anchor, positive=positive, negative=negative)
+    check_bool(op, swap=swap)
+    check_reduction(op, reduction)
+    check_dim(op, anchor.dim(), positive=positive, negative=negative)
+    size = as_float(op, "margin", margin)
+    check(op, size > 0, lambda: f"margin is {size}, expected a number above 0")
+    if distance_function is None:
+        return triplet_margin_loss(anchor, positive, negative, size, swap=swap, reduction=reduction, contract=name)
+    if not callable(distance_function):
+        raise ArgumentError(f"{op}: distance_function is {distance_function!r}, expected a function of two tensors")
+    return _of_distances(anchor, positive, negative, distance_function, size, swap, reduction, name)

@@ -1,0 +1,272 @@
+"""Likelihoods of elements: binary_cross_entropy, gaussian_nll_loss, poisson_nll_loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from repdl import registry
+from repdl.autocast import FLOAT32_ON_CUDA
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import SINGLE, Dtypes
+from repdl.errors import as_float, check, check_bool, check_range, check_size, check_tensor, check_tensor_or_none
+from repdl.layout import broadcast_shapes
+from repdl.ops.common.index import left_to_device
+from repdl.ops.common.number import constant
+from repdl.ops.declare.pointwise import below, pointwise
+from repdl.ops.losses._element_loss import element_loss, number, operands
+from repdl.ops.losses._loss import check_deprecated, check_reduction
+from repdl.replay import replayed
+
+__all__ = ["binary_cross_entropy", "gaussian_nll_loss", "poisson_nll_loss"]
+
+Tensor = torch.Tensor
+_ops = registry.functions
+_LEAST_LOGARITHM, _LEAST_SPREAD = -100.0, 1e-12
+_TWO_PI, _HALF_LOG_TWO_PI = 6.283185307179586, 0.9189385332046727
+
+
+def _check_probabilities(input: Tensor, target: Tensor, contract: str) -> None:
+    if input.numel() == 0 or left_to_device(
+        "binary_cross_entropy", input, lambda p: (p >= 0) & (p <= 1), "a number of input is no probability, 0 to 1"
+    ):
+        return
+    low, high = input.aminmax()  # NaN where one is
+    if low >= 0 and high <= 1:
+        return
+    where = tuple(int(i) for i in (~((input >= 0) & (input <= 1))).nonzero()[0])
+    check_range(
+        "binary_cross_entropy",
+        False,
+        lambda: (
+            f"input{list(where)} is {float(input[where])}, expected a probability, 0 to 1; apply a sigmoid, or use "
+            f"binary_cross_entropy_with_logits"
+        ),
+    )
+
+
+def _to_probability(g: Tensor, input: Tensor, target: Tensor, contract: str) -> Tensor:
+    spread = _ops.mul(_ops.sub(number(1.0, input), input, contract), input, contract)
+    spread = _ops.maximum(spread, number(_LEAST_SPREAD, input), contract)
+    return _ops.div(_ops.mul(g, _ops.sub(input, target, contract), contract), spread, contract)  # type: ignore[no-any-return]
+
+
+def _to_target(g: Tensor, input: Tensor, contract: str) -> Tensor:
+    least = number(_LEAST_LOGARITHM, input)
+    no = _ops.maximum(_ops.log1p(_ops.neg(input)), least, contract)
+    yes = _ops.maximum(_ops.log(input), least, contract)
+    return _ops.mul(g, _ops.sub(no, yes, contract), contract)  # type: ignore[no-any-return]
+
+
+_elements: Callable[..., Tensor] = pointwise(
+    "binary_cross_entropy_elements(Tensor input, Tensor target, str contract) -> Tensor",
+    {"input": _to_probability, "target": _to_target},
+    family="losses",
+    dtypes=Dtypes(SINGLE),
+    check_values=_check_probabilities,
+    order="`(y - 1) * maximum(log1p(-x), -100) - y * maximum(log(x), -100)`, x from 0 to 1",
+    backward="`(g * (x - y)) / maximum((1 - x) * x, 1e-12)`; for target `g * (maximum(log1p(-x), -100) - "
+    "maximum(log(x), -100))`",
+    tried=(),
+)
+
+
+def _check_variance(var: Tensor, least: float) -> None:
+    if left_to_device("gaussian_nll_loss", var, lambda v: ~(v < 0), "a number of var is below 0"):
+        return
+    if var.numel() and (var < 0).any():
+        where = tuple(int(i) for i in (var < 0).nonzero()[0])
+        check_range(
+            "gaussian_nll_loss", False, lambda: f"var{list(where)} is {float(var[where])}, expected none below 0"
+        )
+
+
+_nll_variance: Callable[..., Tensor] = pointwise(
+    "nll_variance(Tensor var, float least) -> Tensor",
+    {"var": lambda g: g},
+    family="losses",
+    is_slope=lambda var, least: bool((var >= least).all()),
+    check_values=_check_variance,
+    order="least if var < least, else var; var is not below 0",
+    backward="g, for a variance below least too",
+    tried=(),
+)
+
+
+def _binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, c: str) -> Tensor:
+    losses = _elements(input, target, c)
+    return losses if weight is None else _ops.mul(losses, weight, c)  # type: ignore[no-any-return]
+
+
+def _poisson(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, c: str) -> Tensor:
+    if log_input:
+        losses = _ops.sub(_ops.exp(input), _ops.mul(target, input, c), c)
+    else:
+        losses = _ops.sub(input, _ops.mul(target, _ops.log(_ops.add(input, number(eps, input), c)), c), c)
+    if not full:
+        return losses  # type: ignore[no-any-return]
+    one, zero = number(1.0, target), number(0.0, target)
+    above = below(one, target, c)
+    y = _ops.where(above, target, one, c)  # logarithms of the others would make their derivatives NaN
+    stirling = _ops.sub(_ops.mul(y, _ops.log(y), c), y, c)
+    half = _ops.mul(number(0.5, y), _ops.log(_ops.mul(number(_TWO_PI, y), y, c)), c)
+    return _ops.add(losses, _ops.where(above, _ops.add(stirling, half, c), zero, c), c)  # type: ignore[no-any-return]
+
+
+def _gaussian(input: Tensor, target: Tensor, var: Tensor, full: bool, eps: float, c: str) -> Tensor:
+    var = _nll_variance(var, eps)
+    squares = _ops.div(_ops.square(_ops.sub(input, target, c)), var, c)
+    losses = _ops.mul(number(0.5, input), _ops.add(_ops.log(var), squares, c), c)
+    return _ops.add(losses, number(_HALF_LOG_TWO_PI, input), c) if full else losses  # type: ignore[no-any-return]
+
+
+_binary_cross_entropy_op: Callable[..., Tensor] = element_loss(
+    "binary_cross_entropy(Tensor input, Tensor target, Tensor? weight, str reduction, str contract) -> Tensor",
+    _binary_cross_entropy,
+    "binary_cross_entropy_elements mul",
+    Dtypes(SINGLE),
+    order="`binary_cross_entropy_elements(x, y)`, with weight w times w",
+    tried=[(None,)],
+    operands=("unit", "size"),
+)
+_poisson_op: Callable[..., Tensor] = element_loss(
+    "poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, str reduction, str contract) "
+    "-> Tensor",
+    _poisson,
+    "exp log mul sub add where sign",
+    Dtypes(SINGLE),
+    order="with log_input `exp(x) - y * x`, else `x - y * log(x + eps)`; with full, where y > 1, plus "
+    "`(y * log(y) - y) + 0.5 * log(2 pi * y)`, else plus +0",
+    tried=[(True, False, 1e-8), (False, True, 1e-8), (True, True, 1e-8)],
+    operands=("any", "size"),
+)
+_gaussian_op: Callable[..., Tensor] = element_loss(
+    "gaussian_nll_loss(Tensor input, Tensor target, Tensor var, bool full, float eps, str reduction, str contract) "
+    "-> Tensor",
+    _gaussian,
+    "nll_variance div square sub mul add log",
+    Dtypes(SINGLE),
+    order="v = `nll_variance(var, eps)`; `0.5 * (log(v) + square(x - y) / v)`; with full plus log(2 pi) / 2",
+    tried=[(False, 1e-6), (True, 0.25)],
+    operands=("any", "any", "variance"),
+    is_slope=lambda input, target, var, full, eps, *_: bool((var >= eps).all()),
+    autocast=FLOAT32_ON_CUDA,
+)
+
+
+@replayed
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """Binary cross entropy of probabilities `input` and `target`, any shape; `weight` broadcasts to it.
+
+    Logarithms are -100 at least, as torch's.
+
+    Raises:
+        ShapeError: if `target` has another shape than `input`, `weight` does not broadcast to it, or for another
+            `reduction`.
+        OutOfRangeError: if an element of `input` is not from 0 to 1.
+        DTypeError, UnsupportedError: for float64, and for what torch deprecates.
+
+    Contract: losses v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.binary_cross_entropy.html
+    """
+    op, name = "binary_cross_entropy", contract_name(contract)
+    check_tensor(op, input=input, target=target)
+    check_tensor_or_none(op, weight=weight)
+    check_deprecated(op, size_average, reduce)
+    check_reduction(op, reduction)
+    check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
+    if weight is not None and weight.shape != input.shape:
+        fits = broadcast_shapes(input.shape, weight.shape) == input.shape
+        shape = tuple(weight.shape)
+        check(op, fits, lambda: f"weight.shape is {shape}, expected one that broadcasts to {tuple(input.shape)}")
+    return _binary_cross_entropy_op(input, target, weight, reduction, name)  # type: ignore[no-any-return]
+
+
+@replayed
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """Negative log likelihood of counts `target` from a Poisson distribution of the rate `input`, broadcast, reduced.
+
+    The rate is `exp(input)` with `log_input`. With `full` Stirling's term of the counts is added.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast, or for another `reduction`.
+        DTypeError, UnsupportedError: for float64, and for what torch deprecates.
+
+    Contract: losses v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.poisson_nll_loss.html
+    """
+    op, name = "poisson_nll_loss", contract_name(contract)
+    input, target = operands(op, input=input, target=target)
+    check_bool(op, log_input=log_input, full=full)
+    check_deprecated(op, size_average, reduce)
+    return _poisson_op(input, target, log_input, full, as_float(op, "eps", eps), reduction, name)  # type: ignore[no-any-return]
+
+
+@replayed
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """Negative log likelihood of `target` from a normal distribution of mean `input` and variance `var`, reduced.
+
+    `var` is a number, or of the shape of `input`, where the last size may be left out or one be 1. An element below
+    `eps` counts as `eps`, with a derivative as if it did not. With `full` the constant term is added.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast or `var` has another one, or for another `reduction`.
+        OutOfRangeError: if an element of `var` is below 0.
+        DTypeError: for float64.
+
+    Contract: losses v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gaussian_nll_loss.html
+    """
+    op, name = "gaussian_nll_loss", contract_name(contract)
+    check_bool(op, full=full)
+    is_number = not isinstance(var, Tensor)
+    if isinstance(var, Tensor):
+        input, target, var = operands(op, input=input, target=target, var=var)
+    else:
+        input, target = operands(op, input=input, target=target)
+        var = constant(as_float(op, "var", var), input.dtype, input.device)
+    if not is_number and var.shape != input.shape:
+        if var.shape == input.shape[:-1]:
+            var = var.unsqueeze(-1)
+        else:
+            shape, expected = tuple(var.shape), tuple(input.shape)
+            others = [v for n, v in zip(expected, shape) if n != v]
+            check(
+                op,
+                len(shape) == len(expected) and others == [1],
+                lambda: (
+                    f"var.shape is {shape}, expected {expected} (= input.shape), without its last size, or with 1 for "
+                    f"one of them"
+                ),
+            )
+    return _gaussian_op(input, target, var, full, as_float(op, "eps", eps), reduction, name)  # type: ignore[no-any-return]

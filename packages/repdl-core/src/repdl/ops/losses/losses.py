@@ -1,0 +1,295 @@
+"""Losses of elements: formulas over registered ops, reduced by the contract's sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import SINGLE, Dtypes
+from repdl.errors import UnsupportedError, as_float, check, check_bool, check_tensor, check_tensor_or_none
+from repdl.layout import broadcast_shapes
+from repdl.numbers import is_zero
+from repdl.ops.declare.pointwise import below
+from repdl.ops.losses._element_loss import check_sized, element_loss, number
+from repdl.ops.losses._loss import REDUCTIONS, check_deprecated, check_reduction
+from repdl.replay import replayed
+
+__all__ = ["binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss", "mse_loss", "smooth_l1_loss"]
+
+Tensor = torch.Tensor
+_ops = registry.functions
+
+
+def _half_square(x: Tensor, c: str) -> Tensor:
+    """Of infinities that of 0, as their derivative times 0 is no number; where they are, it is not taken."""
+    finite = _ops.where(x.detach().isinf(), number(0.0, x), x, c)
+    return _ops.mul(_ops.mul(number(0.5, x), finite, c), finite, c)  # type: ignore[no-any-return]
+
+
+def _huber(input: Tensor, target: Tensor, delta: float, c: str) -> Tensor:
+    difference, d = _ops.sub(input, target, c), number(delta, input)
+    z = _ops.abs(difference)
+    far = _ops.mul(d, _ops.sub(z, _ops.mul(number(0.5, z), d, c), c), c)
+    return _ops.where(below(z, d, c), _half_square(difference, c), far, c)  # type: ignore[no-any-return]
+
+
+def _smooth_l1(input: Tensor, target: Tensor, beta: float, c: str) -> Tensor:
+    difference, b = _ops.sub(input, target, c), number(beta, input)
+    z = _ops.abs(difference)
+    far = _ops.sub(z, _ops.mul(number(0.5, z), b, c), c)
+    return _ops.where(below(z, b, c), _ops.div(_half_square(difference, c), b, c), far, c)  # type: ignore[no-any-return]
+
+
+def _bce_with_logits(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, c: str) -> Tensor:
+    one, zero = number(1.0, input), number(0.0, input)
+    # abs and minimum, but for their derivatives at 0, 1 and 0: of the right side, so that the second one is there.
+    below_zero, opposite = _ops.sign(input.detach()) < 0, _ops.neg(input)
+    curve = _ops.log1p(_ops.exp(_ops.where(below_zero, input, opposite, c)))
+    log_sigmoid = _ops.sub(_ops.where(below_zero, input, zero, c), curve, c)
+    if pos_weight is not None:
+        factor = _ops.add(_ops.mul(_ops.sub(pos_weight, one, c), target, c), one, c)
+        log_sigmoid = _ops.mul(factor, log_sigmoid, c)
+    losses = _ops.sub(_ops.mul(_ops.sub(one, target, c), input, c), log_sigmoid, c)
+    return losses if weight is None else _ops.mul(losses, weight, c)  # type: ignore[no-any-return]
+
+
+def _kl_div(input: Tensor, target: Tensor, log_target: bool, c: str) -> Tensor:
+    if log_target:
+        return _ops.mul(_ops.exp(target), _ops.sub(target, input, c), c)  # type: ignore[no-any-return]
+    # 0 log 0 is 0, and its derivative finite: log 1 in its place.
+    # As torch's comparison, but for subnormals that it may take for 0; the sign of NaN is 0 too.
+    values = target.detach()
+    zero = (_ops.sign(values) == 0) & (values == values)
+    positive = _ops.where(zero, number(1.0, target), target, c)
+    entropy = _ops.mul(target, _ops.log(positive), c)
+    return _ops.sub(entropy, _ops.mul(target, input, c), c)  # type: ignore[no-any-return]
+
+
+_mse_loss: Callable[..., Tensor] = element_loss(
+    "mse_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor",
+    lambda input, target, c: _ops.square(_ops.sub(input, target, c)),
+    "square sub",
+    order="`square(x - y)`",
+)
+_l1_loss: Callable[..., Tensor] = element_loss(
+    "l1_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor",
+    lambda input, target, c: _ops.abs(_ops.sub(input, target, c)),
+    "abs sub",
+    order="`abs(x - y)`",
+)
+_huber_loss: Callable[..., Tensor] = element_loss(
+    "huber_loss(Tensor input, Tensor target, float delta, str reduction, str contract) -> Tensor",
+    _huber,
+    "abs sub mul where sign",
+    order="d = `x - y`, z = `abs(d)`; `(0.5 * d) * d` where z < delta, else `delta * (z - 0.5 * delta)`",
+    tried=[(1.0,), (0.3,)],
+)
+_smooth_l1_loss: Callable[..., Tensor] = element_loss(
+    "smooth_l1_loss(Tensor input, Tensor target, float beta, str reduction, str contract) -> Tensor",
+    _smooth_l1,
+    "abs sub mul div where sign",
+    order="d = `x - y`, z = `abs(d)`; `((0.5 * d) * d) / beta` where z < beta, else `z - 0.5 * beta`",
+    tried=[(1.0,), (0.3,)],
+)
+_bce_op: Callable[..., Tensor] = element_loss(
+    "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight, Tensor? pos_weight, str reduction, "
+    "str contract) -> Tensor",
+    _bce_with_logits,
+    "log1p exp neg where sign sub add mul",
+    Dtypes(SINGLE),
+    order="s = `minimum(x, 0) - log1p(exp(-abs(x)))`; with pos_weight p: s = `((p - 1) * y + 1) * s`; the loss is "
+    "`(1 - y) * x - s`, with weight w `((1 - y) * x - s) * w`",
+    tried=[(None, None)],
+    operands=("any", "size"),
+)
+_kl_div_op: Callable[..., Tensor] = element_loss(
+    "kl_div(Tensor input, Tensor target, bool log_target, str reduction, str contract) -> Tensor",
+    _kl_div,
+    "exp log mul sub where sign",
+    Dtypes(SINGLE),
+    (*REDUCTIONS, "batchmean"),
+    order="`y * log(u) - y * x`, u = 1 where y = 0, else y; with log_target `exp(y) * (y - x)`",
+    tried=[(False,), (True,)],
+    operands=("any", "size"),
+)
+
+
+def _no_weight(op: str, weight: Any) -> None:
+    if weight is not None:
+        raise UnsupportedError(f"{op}: weight is given, expected None; multiply the losses of reduction='none'")
+
+
+@replayed
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`(input - target) ** 2`, broadcast, any floating-point dtype; reduced to its mean, sum, or not.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast, or for another `reduction`.
+        UnsupportedError: for `weight`, and for what torch deprecates.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.mse_loss.html
+    """
+    name = contract_name(contract)
+    check_sized("mse_loss", input, target)
+    check_deprecated("mse_loss", size_average, reduce)
+    _no_weight("mse_loss", weight)
+    return _mse_loss(input, target, reduction, name)  # type: ignore[no-any-return]
+
+
+@replayed
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`|input - target|`, broadcast, any floating-point dtype; reduced to its mean, sum, or not.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast, or for another `reduction`.
+        UnsupportedError: for `weight`, and for what torch deprecates.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.l1_loss.html
+    """
+    name = contract_name(contract)
+    check_sized("l1_loss", input, target)
+    check_deprecated("l1_loss", size_average, reduce)
+    _no_weight("l1_loss", weight)
+    return _l1_loss(input, target, reduction, name)  # type: ignore[no-any-return]
+
+
+@replayed
+def huber_loss(
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`0.5 z ** 2` where z = `|input - target|` is below `delta`, else `delta (z - 0.5 delta)`; broadcast, reduced.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast, for another `reduction`, or a `delta` that is not above 0.
+        UnsupportedError: for `weight`.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.huber_loss.html
+    """
+    name = contract_name(contract)
+    check_sized("huber_loss", input, target)
+    _no_weight("huber_loss", weight)
+    delta = as_float("huber_loss", "delta", delta)
+    check("huber_loss", delta > 0, lambda: f"delta is {delta}, expected a number above 0")
+    return _huber_loss(input, target, delta, reduction, name)  # type: ignore[no-any-return]
+
+
+@replayed
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`0.5 z ** 2 / beta` where z = `|input - target|` is below `beta`, else `z - 0.5 beta`; broadcast, reduced.
+
+    With `beta` = 0 it is `l1_loss`.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast, for another `reduction`, or a `beta` below 0.
+        UnsupportedError: for what torch deprecates.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.smooth_l1_loss.html
+    """
+    name = contract_name(contract)
+    check_sized("smooth_l1_loss", input, target)
+    check_deprecated("smooth_l1_loss", size_average, reduce)
+    beta = as_float("smooth_l1_loss", "beta", beta)
+    check("smooth_l1_loss", beta >= 0, lambda: f"beta is {beta}, expected a number that is not below 0")
+    if is_zero(beta):
+        return _l1_loss(input, target, reduction, name)  # type: ignore[no-any-return]
+    return _smooth_l1_loss(input, target, beta, reduction, name)  # type: ignore[no-any-return]
+
+
+@replayed
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """Binary cross entropy of `sigmoid(input)` and `target`, any shape; weights broadcast to it.
+
+    Raises:
+        ShapeError: if `target` has another shape than `input`, a weight does not broadcast to it, or for
+            another `reduction`.
+        DTypeError, UnsupportedError: for float64, and for what torch deprecates.
+
+    Contract: losses v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.binary_cross_entropy_with_logits.html
+    """
+    op, name = "binary_cross_entropy_with_logits", contract_name(contract)
+    check_tensor(op, input=input, target=target)
+    check_tensor_or_none(op, weight=weight, pos_weight=pos_weight)
+    check_deprecated(op, size_average, reduce)
+    check_reduction(op, reduction)
+    for what, tensor in (("target", target), ("weight", weight), ("pos_weight", pos_weight)):
+        fits = tensor is None or tensor.shape == input.shape
+        if tensor is not None and not fits and what != "target":
+            fits = broadcast_shapes(input.shape, tensor.shape) == input.shape
+        check(op, fits, lambda: f"{what}.shape is {tuple(tensor.shape)}, expected {tuple(input.shape)} (= input.shape)")  # type: ignore[union-attr]
+    return _bce_op(input, target, weight, pos_weight, reduction, name)  # type: ignore[no-any-return]
+
+
+@replayed
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """Kullback-Leibler divergence of log-probabilities `input` from `target`, elementwise, broadcast; reduced.
+
+    `target` holds probabilities or, with `log_target`, their logarithms.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast, or for another `reduction`.
+        DTypeError, UnsupportedError: for float64, and for what torch deprecates.
+
+    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.kl_div.html
+    """
+    name = contract_name(contract)
+    check_tensor("kl_div", input=input, target=target)
+    check_bool("kl_div", log_target=log_target)
+    check_deprecated("kl_div", size_average, reduce)
+    return _kl_div_op(input, target, log_target, reduction, name)  # type: ignore[no-any-return]

@@ -1,0 +1,419 @@
+"""Losses of margins between elements: hinge_embedding_loss, margin_ranking_loss, multi_margin_loss,
+multilabel_margin_loss, multilabel_soft_margin_loss, soft_margin_loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from repdl import registry
+from repdl.autocast import FLOAT32, FLOAT32_ON_CUDA
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import SINGLE, Dtypes
+from repdl.errors import (
+    as_float,
+    as_int,
+    check,
+    check_dim,
+    check_dtype,
+    check_size,
+    check_tensor,
+    check_tensor_or_none,
+)
+from repdl.layout import broadcast_shapes
+from repdl.ops.common.index import places
+from repdl.ops.indexing.gather import elements
+from repdl.ops.losses._element_loss import element_loss, number, operands, reduced
+from repdl.ops.losses._loss import check_classes, check_deprecated, check_no_grad, check_reduction
+from repdl.registry import composite
+from repdl.replay import replayed
+from repdl.rows import ROWS, Row, Tried, item
+
+__all__ = [
+    "hinge_embedding_loss",
+    "margin_ranking_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+    "soft_margin_loss",
+]
+
+Tensor = torch.Tensor
+_ops = registry.functions
+
+
+def _positive_part(x: Tensor) -> Tensor:
+    return _ops.clamp(x, 0.0, math.inf)  # type: ignore[no-any-return]
+
+
+def _hinge_embedding(input: Tensor, target: Tensor, margin: float, c: str) -> Tensor:
+    zero = number(0.0, input)
+    beyond = _positive_part(_ops.sub(number(margin, input), input, c))
+    apart = _ops.where(target != 1, beyond, zero, c)
+    return _ops.add(apart, _ops.where(target != -1, input, zero, c), c)  # type: ignore[no-any-return]
+
+
+def _margin_ranking(input1: Tensor, input2: Tensor, target: Tensor, margin: float, c: str) -> Tensor:
+    difference = _ops.mul(_ops.neg(target), _ops.sub(input1, input2, c), c)
+    return _positive_part(_ops.add(difference, number(margin, difference), c))
+
+
+def _multilabel_soft(input: Tensor, target: Tensor, weight: Tensor | None, c: str) -> Tensor:
+    yes = _ops.mul(target, _ops.logsigmoid(input), c)
+    no = _ops.mul(_ops.sub(number(1.0, target), target, c), _ops.logsigmoid(_ops.neg(input)), c)
+    losses = _ops.neg(_ops.add(yes, no, c))
+    if weight is not None:
+        losses = _ops.mul(losses, weight, c)
+    return _over_classes(losses, input.shape[-1], c)
+
+
+def _over_classes(losses: Tensor, classes: int, c: str) -> Tensor:
+    """Their sum along the last dimension, divided by the number of classes."""
+    total = _ops.sum(losses, [losses.dim() - 1], False, c)
+    return _ops.div(total, number(classes, total), c)  # type: ignore[no-any-return]
+
+
+_hinge_embedding_op: Callable[..., Tensor] = element_loss(
+    "hinge_embedding_loss(Tensor input, Tensor target, float margin, str reduction, str contract) -> Tensor",
+    _hinge_embedding,
+    "add clamp sub where",
+    order="`a + b`, a = `maximum(margin - x, 0)` where y is not 1, else +0; b = x where y is not -1, else +0",
+    tried=[(1.0,), (0.3,)],
+    operands=("any", "sign"),
+    fixed=("target",),
+)
+_margin_ranking_op: Callable[..., Tensor] = element_loss(
+    "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin, str reduction, str contract) "
+    "-> Tensor",
+    _margin_ranking,
+    "add clamp mul neg sub",
+    order="`maximum(-target * (input1 - input2) + margin, 0)`",
+    tried=[(0.0,), (0.3,)],
+    operands=("any", "any", "sign"),
+)
+_soft_margin_op: Callable[..., Tensor] = element_loss(
+    "soft_margin_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor",
+    lambda input, target, c: _ops.neg(_ops.logsigmoid(_ops.mul(target, input, c))),
+    "neg logsigmoid mul",
+    Dtypes(SINGLE),
+    order="`-logsigmoid(y * x)`, which is `log1p(exp(-y * x))` without its overflow",
+    operands=("any", "sign"),
+)
+
+
+def _check_multilabel_soft(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, contract: str) -> None:
+    op = "multilabel_soft_margin_loss"
+    check(op, input.dim() > 0, "input is 0-D, expected 1-D or more")
+    check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
+    if weight is not None and weight.shape != input.shape:
+        fits = broadcast_shapes(input.shape, weight.shape) == input.shape
+        shape = tuple(weight.shape)
+        check(op, fits, lambda: f"weight.shape is {shape}, expected one that broadcasts to {tuple(input.shape)}")
+    check_reduction(op, reduction)
+
+
+ROWS["multilabel_soft_margin_loss"] = Row(
+    item(
+        "multilabel_soft_margin_loss(input, target, weight, reduction, contract) -> loss",
+        "of each row along the last dimension, of C elements: `sum(l) / C`, `l = -(y * logsigmoid(x) + (1 - y) * "
+        "logsigmoid(-x))`, with weight w times w",
+    ),
+    Tried("written"),
+)
+_multilabel_soft_op: Callable[..., Tensor] = composite(
+    "multilabel_soft_margin_loss",
+    "(Tensor input, Tensor target, Tensor? weight, str reduction, str contract) -> Tensor",
+    lambda input, target, weight, reduction, c: reduced(_multilabel_soft(input, target, weight, c), reduction, c),
+    calls=("mul", "logsigmoid", "sub", "neg", "add", "sum", "div"),
+    check=_check_multilabel_soft,
+    dtypes=Dtypes(SINGLE),
+    autocast=FLOAT32_ON_CUDA,
+    family="losses",
+)
+
+
+def _elements_at(input: Tensor, index: Tensor, c: str) -> Tensor:
+    """`(N, C), (N, K) -> (N, K)`: of each row the elements of these indices; one that is none raises."""
+    within = (index >= 0) & (index < input.shape[1])
+    return elements(input, torch.where(within, places(index, 1, input.shape), -1), c)
+
+
+def _multi_margin(
+    input: Tensor, target: Tensor, p: int, margin: float, weight: Tensor | None, reduction: str, c: str
+) -> Tensor:
+    index = target.unsqueeze(1)
+    gap = _ops.sub(number(margin, input), _elements_at(input, index, c), c)
+    others, zero = torch.arange(input.shape[1], device=input.device) != index, number(0.0, input)
+    losses = _ops.relu(_ops.add(gap, input, c))
+    if p == 2:
+        losses = _ops.square(_ops.where(others, losses, zero, c))
+    if weight is not None:
+        losses = _ops.mul(losses, _ops.embedding(weight.unsqueeze(1), index, -1, False, c).squeeze(-1), c)
+    losses = _ops.where(others, losses, zero, c)
+    return reduced(_over_classes(losses, input.shape[1], c), reduction, c)
+
+
+def _check_classes(op: str, input: Tensor, reduction: str) -> None:
+    check_dim(op, 2, input=input)
+    check(op, input.shape[1] > 0, "input.shape[1] is 0, expected a class at least")
+    check_reduction(op, reduction)
+
+
+def _check_multi_margin(
+    input: Tensor, target: Tensor, p: int, margin: float, weight: Tensor | None, reduction: str, contract: str
+) -> None:
+    op = "multi_margin_loss"
+    _check_classes(op, input, reduction)
+    check_dtype(op, (torch.int64,), target=target)
+    check_size(op, "target.shape", tuple(target.shape), tuple(input.shape[:1]), "input.shape[:1]")
+    check(op, p in (1, 2), lambda: f"p is {p}, expected 1 or 2")
+    if weight is not None:
+        check_size(op, "weight.shape", tuple(weight.shape), tuple(input.shape[1:]), "input.shape[1:], the classes")
+
+
+ROWS["multi_margin_loss"] = Row(
+    item(
+        "multi_margin_loss(input, target, p, margin, weight, reduction, contract) -> loss",
+        "of each row of C elements, with class t: `sum(l) / C`, `l_j = relu((margin - x_t) + x_j)`, squared if "
+        "p is 2, with weight w times w_t, and +0 for j = t",
+    ),
+    Tried("written"),
+)
+_multi_margin_op: Callable[..., Tensor] = composite(
+    "multi_margin_loss",
+    "(Tensor input, Tensor target, int p, float margin, Tensor? weight, str reduction, str contract) -> Tensor",
+    _multi_margin,
+    calls=("sub", "embedding", "relu", "add", "square", "mul", "where", "sum", "div"),
+    check=_check_multi_margin,
+    dtypes=Dtypes(integers=("target",)),
+    autocast=FLOAT32,
+    family="losses",
+)
+
+
+def _multilabel_margin(input: Tensor, target: Tensor, reduction: str, c: str) -> Tensor:
+    classes = input.shape[1]
+    listed = (target < 0).cumsum(1) == 0  # before the first negative index
+    index = target.where(listed, 0)
+    zeros = torch.zeros((input.shape[0], classes + 1), dtype=torch.bool, device=input.device)
+    others = ~zeros.scatter(1, target.where(listed, classes), True)[:, :classes]
+    gap = _ops.sub(number(1.0, input), _elements_at(input, index, c), c)
+    losses = _ops.relu(_ops.add(gap.unsqueeze(2), input.unsqueeze(1), c))
+    counted = listed.unsqueeze(2) & others.unsqueeze(1)
+    losses = _ops.where(counted, losses, number(0.0, losses), c)
+    return reduced(_over_classes(losses.flatten(1), classes, c), reduction, c)
+
+
+def _check_multilabel_margin(input: Tensor, target: Tensor, reduction: str, contract: str) -> None:
+    op = "multilabel_margin_loss"
+    _check_classes(op, input, reduction)
+    check_dtype(op, (torch.int64,), target=target)
+    check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
+
+
+ROWS["multilabel_margin_loss"] = Row(
+    item(
+        "multilabel_margin_loss(input, target, reduction, contract) -> loss",
+        "of each row of C elements, with the classes t_0, t_1, ... before the first negative one of its targets: "
+        "`sum(l) / C`, l the C * C numbers `l_ij = relu((1 - x_(t_i)) + x_j)` in row-major order, +0 for an i "
+        "without a class and for j among the classes",
+    ),
+    Tried("written"),
+)
+_multilabel_margin_op: Callable[..., Tensor] = composite(
+    "multilabel_margin_loss",
+    "(Tensor input, Tensor target, str reduction, str contract) -> Tensor",
+    _multilabel_margin,
+    calls=("sub", "embedding", "relu", "add", "where", "sum", "div"),
+    check=_check_multilabel_margin,
+    dtypes=Dtypes(integers=("target",)),
+    autocast=FLOAT32,
+    family="losses",
+)
+
+
+@replayed
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`input` where `target` is 1, `max(0, margin - input)` where it is -1; broadcast, any dtype, reduced.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast, or for another `reduction`.
+        UnsupportedError: for what torch deprecates.
+
+    Contract: losses v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.hinge_embedding_loss.html
+    """
+    op, name = "hinge_embedding_loss", contract_name(contract)
+    input, target = operands(op, input=input, target=target)
+    check_deprecated(op, size_average, reduce)
+    return _hinge_embedding_op(input, target.detach(), as_float(op, "margin", margin), reduction, name)  # type: ignore[no-any-return]
+
+
+@replayed
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`max(0, -target * (input1 - input2) + margin)`, broadcast, any floating-point dtype, reduced.
+
+    Raises:
+        ShapeError: if the numbers of dimensions differ or the shapes do not broadcast, or for another `reduction`.
+        UnsupportedError: for what torch deprecates.
+
+    Contract: losses v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.margin_ranking_loss.html
+    """
+    op, name = "margin_ranking_loss", contract_name(contract)
+    input1, input2, target = operands(op, input1=input1, input2=input2, target=target)
+    check_deprecated(op, size_average, reduce)
+    check_dim(op, input1.dim(), input2=input2, target=target)
+    return _margin_ranking_op(input1, input2, target, as_float(op, "margin", margin), reduction, name)  # type: ignore[no-any-return]
+
+
+@replayed
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`log(1 + exp(-target * input))`, broadcast, reduced; finite where torch's overflows.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast, or for another `reduction`.
+        DTypeError, UnsupportedError: for float64, and for what torch deprecates.
+
+    Contract: losses v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.soft_margin_loss.html
+    """
+    op, name = "soft_margin_loss", contract_name(contract)
+    input, target = operands(op, input=input, target=target)
+    check_deprecated(op, size_average, reduce)
+    return _soft_margin_op(input, target, reduction, name)  # type: ignore[no-any-return]
+
+
+@replayed
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`sum(max(0, margin - input[y] + input[j]) ** p) / C` over the classes j but the target y, reduced.
+
+    `(N, C), (N) -> (N)`, or `(C), ()`; any floating-point dtype, targets int64.
+
+    Args:
+        p: 1 or 2.
+        weight: of the classes, (C), a factor of the losses of their targets.
+
+    Raises:
+        ShapeError: if the shapes do not fit together, or for another `p` or `reduction`.
+        OutOfRangeError: if a target is no class.
+        UnsupportedError: for what torch deprecates.
+
+    Contract: losses v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.multi_margin_loss.html
+    """
+    op, name = "multi_margin_loss", contract_name(contract)
+    check_tensor(op, input=input, target=target)
+    check_tensor_or_none(op, weight=weight)
+    check_deprecated(op, size_average, reduce)
+    check_no_grad(op, weight=weight)
+    p, margin = as_int(op, "p", p), as_float(op, "margin", margin)
+    check_dim(op, (0, 1, 2), input=input)
+    check_dim(op, (0, 1), target=target)
+    check_classes(op, target, input.shape[-1] if input.dim() else 1)
+    if input.dim() == 2:
+        return _multi_margin_op(input, target, p, margin, weight, reduction, name)  # type: ignore[no-any-return]
+    loss = _multi_margin_op(input.reshape(1, -1), target.reshape(-1), p, margin, weight, reduction, name)
+    return loss.reshape(()) if reduction == "none" and target.dim() == 0 else loss  # type: ignore[no-any-return]
+
+
+@replayed
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`sum(max(0, 1 - (input[y] - input[j]))) / C` over the targets y and the classes j that are none, reduced.
+
+    `(N, C), (N, C) -> (N)`, or `(C), (C) -> ()`; any floating-point dtype. The targets, int64, are the classes before
+    the first -1 of a row. The C * C differences of a row are kept for the backward pass.
+
+    Raises:
+        ShapeError: if the shapes differ, or for another `reduction`.
+        OutOfRangeError: if a target is no class.
+        UnsupportedError: for what torch deprecates.
+
+    Contract: losses v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.multilabel_margin_loss.html
+    """
+    op, name = "multilabel_margin_loss", contract_name(contract)
+    check_tensor(op, input=input, target=target)
+    check_deprecated(op, size_average, reduce)
+    check_dim(op, (0, 1, 2), input=input)
+    check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
+    check_classes(op, target, input.shape[-1] if input.dim() else 1, least=-1)
+    if input.dim() == 2:
+        return _multilabel_margin_op(input, target, reduction, name)  # type: ignore[no-any-return]
+    loss = _multilabel_margin_op(input.reshape(1, -1), target.reshape(1, -1), reduction, name)
+    return loss.reshape(())  # type: ignore[no-any-return]
+
+
+@replayed
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """Binary cross entropy of `sigmoid(input)` and `target`, the mean over classes: `(..., C) -> (...)`, reduced.
+
+    Raises:
+        ShapeError: if the shapes differ, `weight` does not broadcast to them, or for another `reduction`.
+        DTypeError, UnsupportedError: for float64, and for what torch deprecates.
+
+    Contract: losses v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.multilabel_soft_margin_loss.html
+    """
+    op, name = "multilabel_soft_margin_loss", contract_name(contract)
+    input, target = operands(op, input=input, target=target)
+    check_tensor_or_none(op, weight=weight)
+    check_deprecated(op, size_average, reduce)
+    return _multilabel_soft_op(input, target, weight, reduction, name)  # type: ignore[no-any-return]

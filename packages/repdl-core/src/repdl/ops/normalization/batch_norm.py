@@ -1,0 +1,263 @@
+"""batch_norm and its backward; the registered op returns the new running statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from repdl import layout, registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
+from repdl.errors import (
+    as_float,
+    check,
+    check_bool,
+    check_dim,
+    check_size,
+    check_tensor,
+    check_tensor_or_none,
+)
+from repdl.memory import check_apart
+from repdl.ops.losses._loss import check_no_grad
+from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
+from repdl.replay import replayed, store
+
+__all__ = ["batch_norm"]
+
+Optional = torch.Tensor | None
+
+
+def _check_channels(op: str, channels: int, **vectors: Optional) -> None:
+    check_dim(op, 1, **vectors)
+    for name, vector in vectors.items():
+        if vector is not None:
+            check_size(op, f"{name}.shape[0]", vector.shape[0], channels, "input.shape[1], the channels")
+
+
+def _check(
+    input: torch.Tensor,
+    running_mean: Optional,
+    running_var: Optional,
+    weight: Optional,
+    bias: Optional,
+    training: bool,
+    momentum: float,
+    eps: float,
+    contract: str,
+) -> None:
+    op = "batch_norm"
+    vectors = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
+    _check_channels(op, input.shape[1], **vectors)
+    check(
+        op,
+        (running_mean is None) == (running_var is None),
+        "only one of running_mean and running_var is given, expected both or neither",
+    )
+    check(
+        op,
+        training or running_mean is not None,
+        "training is False without running_mean and running_var, expected both; or pass training=True",
+    )
+    n = input.numel() // input.shape[1] if input.shape[1] else 0
+    if training and input.shape[1]:
+        check(
+            op,
+            n != 1,
+            lambda: (
+                f"input has 1 value a channel (shape {tuple(input.shape)}), expected 2 or more, or none, in training"
+            ),
+        )
+
+
+def _fake(
+    input: torch.Tensor,
+    running_mean: Optional,
+    running_var: Optional,
+    weight: Optional,
+    bias: Optional,
+    training: bool,
+    momentum: float,
+    eps: float,
+    contract: str,
+) -> tuple[torch.Tensor, ...]:
+    channels = input.shape[1]
+    new = channels if training and running_mean is not None else 0
+    # As torch: strides that both formats have are row-major here, in the backward they are not.
+    sources = () if input.is_contiguous() else (input,)
+    output = layout.images(input.shape, *sources).empty(input)
+    return (output, *(input.new_empty(k) for k in (channels, channels, new, new)))
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    input, _, _, weight, bias, ctx.training, _, _, ctx.contract = inputs
+    ctx.has_bias = bias is not None
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.save_for_backward(input, weight, *output[1:3])
+
+
+def _backward(ctx: Any, grad: torch.Tensor, *_: Any) -> Any:
+    input, weight, mean, invstd = ctx.saved_tensors
+    grad_input, grad_weight, grad_bias = _batch_norm_backward(
+        grad, input, weight, mean, invstd, ctx.training, ctx.contract
+    )
+    return (
+        grad_input,
+        None,
+        None,
+        grad_weight if weight is not None else None,
+        grad_bias if ctx.has_bias else None,
+        None,
+        None,
+        None,
+        None,
+    )
+
+
+_batch_norm = registry.define(
+    "batch_norm",
+    "(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight, Tensor? bias, bool training, "
+    "float momentum, float eps, str contract) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    check=_check,
+    fake=_fake,
+    setup_context=_setup_context,
+    backward=_backward,
+    fixed=("running_mean", "running_var"),
+    dtypes=Dtypes(
+        outputs=("input", "", "", "running_mean", "running_var"),
+        parameters=(("weight", "bias"), ("running_mean", "running_var")),
+    ),
+)
+
+
+def _check_backward(
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    weight: Optional,
+    mean: torch.Tensor,
+    invstd: torch.Tensor,
+    training: bool,
+    contract: str,
+) -> None:
+    op = "batch_norm_backward"
+    check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
+    check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
+    _check_channels(op, input.shape[1], weight=weight, mean=mean, invstd=invstd)
+
+
+def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, ctx.training, ctx.contract = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _twice(ctx: Any, *cotangents: Any) -> Any:
+    grad, input, weight, mean, invstd = ctx.saved_tensors
+    g, x, scale, *sources = (wide(t) for t in (grad, input, weight, *cotangents))
+
+    def of_channels(vector: Optional) -> Any:
+        return None if vector is None else vector.reshape(-1, *(1 for _ in x.shape[2:]))
+
+    dims = [0, *range(2, x.dim())]
+    rows = Rows(x, of_channels(mean), of_channels(invstd), dims, ctx.contract, fixed=not ctx.training)
+    sources[1:] = [of_channels(t) for t in sources[1:]]
+    to_grad, to_input, to_weight = twice(rows, sources, g, of_channels(scale), dims)
+    return narrow(to_grad, grad), narrow(to_input, input), narrow(to_weight, weight), None, None, None, None
+
+
+_batch_norm_backward = registry.define(
+    "batch_norm_backward",
+    "(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor invstd, bool training, str contract) "
+    "-> (Tensor, Tensor, Tensor)",
+    check=_check_backward,
+    fake=lambda grad, input, *_: (
+        layout.images(input.shape, input).empty(input),
+        *(input.new_empty(input.shape[1]) for _ in "wb"),
+    ),
+    dtypes=Dtypes(outputs=("grad", "weight", "weight"), statistics=("mean", "invstd"), parameters=(("weight",),)),
+    setup_context=_setup_backward,
+    backward=_twice,
+    is_slope=False,
+    family="batch_norm",
+)
+
+
+def check_statistics(op: str, channels: int, running_mean: Optional, running_var: Optional) -> None:
+    """Raise unless both are vectors of `channels` elements that can be written, or both are None."""
+    check(
+        op,
+        (running_mean is None) == (running_var is None),
+        "only one of running_mean and running_var is given, expected both or neither",
+    )
+    statistics = {"running_mean": running_mean, "running_var": running_var}
+    _check_channels(op, channels, **statistics)
+    check_no_grad(op, **statistics)
+    _check_writable(op, **statistics)
+
+
+def new_statistics(
+    input: torch.Tensor, running_mean: Optional, running_var: Optional, momentum: float, eps: float, contract: str
+) -> tuple[torch.Tensor, ...]:
+    """Where training with `input` moves the running statistics."""
+    return _batch_norm(  # type: ignore[no-any-return]
+        input, running_mean, running_var, None, None, True, momentum, eps, contract
+    )[3:]
+
+
+def _check_writable(op: str, **statistics: Optional) -> None:
+    """Raise before anything is changed where a copy into the statistics would fail."""
+    if torch.compiler.is_compiling():
+        return
+    for name, tensor in statistics.items():
+        if tensor is None or tensor.layout is not torch.strided:
+            continue
+        check_apart(op, **{name: tensor})
+        check(
+            op,
+            not tensor.is_inference() or torch.is_inference_mode_enabled(),
+            lambda: f"{name} is an inference tensor, expected a normal one outside inference mode; use .clone()",
+        )
+
+
+@replayed
+def batch_norm(
+    input: torch.Tensor,
+    running_mean: torch.Tensor | None,
+    running_var: torch.Tensor | None,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """Normalise each channel: `(N, C, ...) -> (N, C, ...)`, any floating-point dtype.
+
+    In training with the statistics of the batch, which `running_mean` and `running_var`
+    (C), if given, move towards in place by `momentum`; otherwise with those.
+
+    Raises:
+        ShapeError: if shapes do not fit together, statistics are missing, or training has
+            one value a channel; without any, the running statistics stay.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: batch_norm v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.batch_norm.html
+    """
+    op = "batch_norm"
+    check_tensor(op, input=input)
+    check_tensor_or_none(op, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    check_bool(op, training=training)
+    momentum, eps = as_float(op, "momentum", momentum), as_float(op, "eps", eps)
+    check(op, eps > 0 or (eps == 0 and not training), lambda: f"eps is {eps}, expected a positive number")
+    check_no_grad(op, running_mean=running_mean, running_var=running_var)
+    if training:
+        _check_writable(op, running_mean=running_mean, running_var=running_var)
+    output, _, _, new_mean, new_var = _batch_norm(
+        input, running_mean, running_var, weight, bias, training, momentum, eps, contract_name(contract)
+    )
+    if training and running_mean is not None and running_var is not None and input.numel():
+        store(new_mean, running_mean)
+        store(new_var, running_var)
+    return output

@@ -1,0 +1,229 @@
+"""group_norm and its backward, and instance_norm, which is group_norm with a group a channel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from repdl import layout, registry
+from repdl.autocast import FLOAT32_ON_CUDA
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
+from repdl.errors import (
+    as_float,
+    as_int,
+    check,
+    check_bool,
+    check_dim,
+    check_size,
+    check_tensor,
+    check_tensor_or_none,
+)
+from repdl.ops.normalization._norm import affine_backward, setup_affine, setup_affine_backward
+from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
+from repdl.ops.normalization.batch_norm import batch_norm, check_statistics, new_statistics
+from repdl.ops.pointwise.cast import narrowed
+from repdl.ops.reduction.sum import mean
+from repdl.replay import replayed
+
+__all__ = ["group_norm", "instance_norm"]
+
+Optional = torch.Tensor | None
+
+
+def _check_groups(op: str, input: torch.Tensor, num_groups: int, **vectors: Optional) -> None:
+    check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
+    channels = input.shape[1]
+    check(op, num_groups > 0, lambda: f"num_groups is {num_groups}, expected a positive number")
+    check(
+        op,
+        channels % num_groups == 0,
+        lambda: f"num_groups is {num_groups}, expected a divisor of {channels} (= input.shape[1], the channels)",
+    )
+    check_dim(op, 1, **vectors)
+    for name, vector in vectors.items():
+        if vector is not None:
+            check_size(op, f"{name}.shape[0]", vector.shape[0], channels, "input.shape[1], the channels")
+
+
+def _check(input: torch.Tensor, num_groups: int, weight: Optional, bias: Optional, eps: float, contract: str) -> None:
+    _check_groups("group_norm", input, num_groups, weight=weight, bias=bias)
+
+
+def _fake(
+    input: torch.Tensor, num_groups: int, weight: Optional, bias: Optional, eps: float, contract: str
+) -> tuple[torch.Tensor, ...]:
+    output = layout.images(input.shape, input).empty(input)
+    return output, *(input.new_empty(input.shape[0], num_groups) for _ in "mr")
+
+
+_group_norm = registry.define(
+    "group_norm",
+    "(Tensor input, SymInt num_groups, Tensor? weight, Tensor? bias, float eps, str contract) "
+    "-> (Tensor, Tensor, Tensor)",
+    check=_check,
+    fake=_fake,
+    setup_context=setup_affine,
+    backward=affine_backward("group_norm_backward"),
+    autocast=FLOAT32_ON_CUDA,
+    dtypes=Dtypes(outputs=("input", "", ""), parameters=(("weight", "bias"),)),
+)
+
+
+def _check_backward(
+    grad: torch.Tensor,
+    input: torch.Tensor,
+    num_groups: int,
+    mean: torch.Tensor,
+    rstd: torch.Tensor,
+    weight: Optional,
+    contract: str,
+) -> None:
+    op = "group_norm_backward"
+    _check_groups(op, input, num_groups, weight=weight)
+    check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
+    for name, tensor in (("mean", mean), ("rstd", rstd)):
+        check_size(op, f"{name}.shape", tuple(tensor.shape), (input.shape[0], num_groups), "(N, num_groups)")
+
+
+def _twice(ctx: Any, *cotangents: Any) -> Any:
+    grad, input, mean, rstd, weight = ctx.saved_tensors
+    groups, ones = ctx.rows, [1 for _ in input.shape[2:]]
+    each = input.shape[1] // groups
+
+    def split(tensor: Optional) -> Any:
+        """(N, C, ...) as (N, groups, C / groups, ...)."""
+        return None if tensor is None else tensor.reshape(input.shape[0], groups, each, *input.shape[2:])
+
+    def of_channels(vector: Optional) -> Any:
+        return None if vector is None else vector.reshape(groups, each, *ones)
+
+    g, x, scale, *sources = (wide(t) for t in (grad, input, weight, *cotangents))
+    mean, rstd = (t.reshape(*t.shape, 1, *ones) for t in (mean, rstd))
+    rows = Rows(split(x), mean, rstd, range(2, x.dim() + 1), ctx.contract)
+    sources = [split(sources[0]), *(of_channels(t) for t in sources[1:])]
+    results = twice(rows, sources, split(g), of_channels(scale), [0, *range(3, x.dim() + 1)])
+    to_grad, to_input, to_weight = (
+        None if t is None else narrow(t.reshape(like.shape), like) for t, like in zip(results, (grad, input, weight))
+    )
+    return to_grad, to_input, None, None, None, to_weight, None
+
+
+registry.define(
+    "group_norm_backward",
+    "(Tensor grad, Tensor input, SymInt num_groups, Tensor mean, Tensor rstd, Tensor? weight, str contract) "
+    "-> (Tensor, Tensor, Tensor)",
+    check=_check_backward,
+    fake=lambda grad, input, *_: (
+        layout.images(input.shape, input).empty(input),
+        *(input.new_empty(input.shape[1]) for _ in "wb"),
+    ),
+    dtypes=Dtypes(outputs=("grad", "weight", "weight"), statistics=("mean", "rstd"), parameters=(("weight",),)),
+    setup_context=setup_affine_backward,
+    backward=_twice,
+    is_slope=False,
+    family="group_norm",
+)
+
+
+@replayed
+def group_norm(
+    input: torch.Tensor,
+    num_groups: int,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    eps: float = 1e-5,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """Normalise groups of channels: `(N, C, ...) -> (N, C, ...)`, any floating-point dtype.
+
+    The elements of each of the `num_groups` groups get mean 0 and variance 1; each channel
+    is then multiplied by its `weight` and moved by its `bias` (C), if given.
+
+    Raises:
+        ShapeError: if shapes do not fit together, `num_groups` does not divide C, or the batch
+            has one value a group only.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: group_norm v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.group_norm.html
+    """
+    op = "group_norm"
+    check_tensor(op, input=input)
+    check_tensor_or_none(op, weight=weight, bias=bias)
+    groups = as_int(op, "num_groups", num_groups)
+    epsilon = as_float(op, "eps", eps)
+    check(
+        op,
+        input.numel() != groups,
+        lambda: f"input has one value a group (shape {tuple(input.shape)}), expected 2 or more",
+    )
+    return _group_norm(input, groups, weight, bias, epsilon, contract_name(contract))[0]
+
+
+@replayed
+def instance_norm(
+    input: torch.Tensor,
+    running_mean: torch.Tensor | None = None,
+    running_var: torch.Tensor | None = None,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """Normalise each channel of each batch element: `(N, C, ...) -> (N, C, ...)`, any floating-point dtype.
+
+    `group_norm` with a group a channel, and the means over the batch of what `batch_norm` makes of
+    `running_mean` and `running_var` (C), if given, go there in place; without `use_input_stats`,
+    `batch_norm` with those, which stay.
+
+    Raises:
+        ShapeError: if shapes do not fit together, statistics are missing, or a channel has one value only.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: group_norm v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.instance_norm.html
+    """
+    op = "instance_norm"
+    check_tensor(op, input=input)
+    check_tensor_or_none(op, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    check_bool(op, use_input_stats=use_input_stats)
+    check(op, input.dim() > 2, lambda: f"input.dim() is {input.dim()}, expected 3 or more (N, C, ...)")
+    rows = input.contiguous().flatten(2)  # as torch, whose output is row-major
+    if not use_input_stats:
+        output = batch_norm(rows, running_mean, running_var, weight, bias, False, momentum, eps, contract=contract)
+        return output.reshape(input.shape)
+    share, epsilon, name = as_float(op, "momentum", momentum), as_float(op, "eps", eps), contract_name(contract)
+    check(
+        op,
+        input.shape[2:].numel() != 1,
+        lambda: f"input has one value a channel (shape {tuple(input.shape)}), expected 2 or more",
+    )
+    check_statistics(op, input.shape[1], running_mean, running_var)
+    output = _group_norm(rows, input.shape[1] or 1, weight, bias, epsilon, name)[0]
+    output = narrowed(output, rows.dtype)  # autocast, which has group_norm on its list, leaves instance_norm alone
+    if running_mean is not None and running_var is not None:
+        _track(rows, running_mean, running_var, share, epsilon, name)
+    return output.reshape(input.shape)
+
+
+@torch.no_grad()
+def _track(
+    input: torch.Tensor,
+    running_mean: torch.Tensor,
+    running_var: torch.Tensor,
+    momentum: float,
+    eps: float,
+    contract: str,
+) -> None:
+    """New running statistics: each batch element's own, as a channel more of batch_norm, then their means."""
+    batch, channels = input.shape[:2]
+    rows = input.detach().reshape(1, batch * channels, input.shape[2])
+    made = new_statistics(rows, running_mean.repeat(batch), running_var.repeat(batch), momentum, eps, contract)
+    for running, new in zip((running_mean, running_var), made):
+        running.copy_(mean(new.reshape(batch, channels), 0, contract=contract))

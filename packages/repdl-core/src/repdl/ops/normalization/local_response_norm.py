@@ -1,0 +1,76 @@
+"""local_response_norm: a formula over squares and their sums in windows of channels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import SINGLE, Dtypes
+from repdl.errors import as_float, as_int, check, check_tensor
+from repdl.ops.losses._element_loss import number
+from repdl.registry import composite
+from repdl.replay import replayed
+
+__all__ = ["local_response_norm"]
+
+Tensor = torch.Tensor
+_ops = registry.functions
+
+
+def _check(input: Tensor, size: int, alpha: float, beta: float, k: float, contract: str) -> None:
+    op = "local_response_norm"
+    check(op, input.dim() >= 3, lambda: f"input.dim() is {input.dim()}, expected 3 or more, (N, C, ...)")
+    check(op, size >= 1, lambda: f"size is {size}, expected 1 or more")
+
+
+def _formula(input: Tensor, size: int, alpha: float, beta: float, k: float, c: str) -> Tensor:
+    if input.numel() == 0:
+        return input.clone()
+    batch, channels = input.shape[:2]
+    image = _ops.square(input).reshape(batch, 1, channels, -1)
+    padded = torch.nn.functional.pad(image, (0, 0, size // 2, (size - 1) // 2))
+    ones = torch.ones((1, 1, size, 1), dtype=input.dtype, device=input.device)
+    sums = _ops.conv2d(padded, ones, None, [1, 1], [0, 0], [1, 1], 1, c)
+    means = _ops.div(sums, number(size, sums), c).view(input.shape)
+    scale = _ops.add(_ops.mul(means, number(alpha, means), c), number(k, means), c)
+    return _ops.div(input, _ops.pow(scale, beta), c)  # type: ignore[no-any-return]
+
+
+_op: Callable[..., Tensor] = composite(
+    "local_response_norm",
+    "(Tensor input, int size, float alpha, float beta, float k, str contract) -> Tensor",
+    _formula,
+    calls=("square", "conv2d", "div", "mul", "add", "pow"),
+    check=_check,
+    dtypes=Dtypes(SINGLE),
+)
+
+
+@replayed
+def local_response_norm(
+    input: Tensor,
+    size: int,
+    alpha: float = 1e-4,
+    beta: float = 0.75,
+    k: float = 1.0,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """`input / (k + alpha * m) ** beta`, m the mean square of `size` neighbouring channels: `(N, C, ...)`.
+
+    Beyond the first and the last channel are zeros, which count.
+
+    Raises:
+        ShapeError: if `input` has less than three dimensions, or `size` is below 1.
+        DTypeError: for float64.
+
+    Contract: local_response_norm v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.local_response_norm.html
+    """
+    op, name = "local_response_norm", contract_name(contract)
+    check_tensor(op, input=input)
+    numbers = (as_float(op, n, v) for n, v in (("alpha", alpha), ("beta", beta), ("k", k)))
+    return _op(input, as_int(op, "size", size), *numbers, name)

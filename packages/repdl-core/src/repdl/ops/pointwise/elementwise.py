@@ -1,0 +1,390 @@
+"""Elementwise functions of two tensors, broadcast: one registered op each.
+
+Those of one tensor are in `repdl.ops.unary`, with which they share the family elementwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import ALL, SINGLE, Dtypes
+from repdl.errors import (
+    ArgumentError,
+    DTypeError,
+    UnsupportedError,
+    as_float,
+    as_int,
+    check,
+    check_tensor,
+)
+from repdl.numbers import rounded
+from repdl.ops.common.number import constant, floating, item
+from repdl.ops.declare.pointwise import pointwise
+from repdl.replay import replayed, replayed_numbers
+from repdl.rows import Tried
+
+__all__ = ["add", "atan2", "div", "maximum", "minimum", "mul", "sub"]
+
+Operand = torch.Tensor | float | int
+Function = Callable[..., torch.Tensor]
+_ops = registry.functions
+
+
+def _binary(name: str, to_input: Function, to_other: Function, *, order: str, backward: str) -> Function:
+    return pointwise(
+        f"{name}(Tensor input, Tensor other, str contract) -> Tensor",
+        {"input": to_input, "other": to_other},
+        family="elementwise",
+        order=order,
+        backward=backward,
+        tried=Tried("binary"),
+    )
+
+
+def _flat(g: torch.Tensor) -> torch.Tensor:
+    """The derivative of steps."""
+    return torch.zeros_like(g)
+
+
+_IEEE = "the IEEE 754 operation"
+_add: Callable[..., torch.Tensor] = _binary("add", lambda g: g, lambda g: g, order=_IEEE, backward="g and g")
+_sub: Callable[..., torch.Tensor] = _binary(
+    "sub", lambda g: g, lambda g: _ops.neg(g), order=_IEEE, backward="g and `-g`"
+)
+_mul: Callable[..., torch.Tensor] = _binary(
+    "mul",
+    lambda g, other, contract: _mul(g, other, contract),
+    lambda g, input, contract: _mul(g, input, contract),
+    order=_IEEE,
+    backward="`g * other` and `g * input`",
+)
+_div: Callable[..., torch.Tensor] = _binary(
+    "div",
+    lambda g, other, contract: _div(g, other, contract),
+    lambda g, input, other, contract: _ops.neg(_mul(g, _div(_div(input, other, contract), other, contract), contract)),
+    order=_IEEE,
+    backward="`g / other` and `-(g * ((input / other) / other))`",
+)
+_div_floor: Callable[..., torch.Tensor] = _binary(
+    "div_floor",
+    _flat,
+    _flat,
+    order="`q = input / other`, rounded, then rounded down to an integer; where q is an integer already and above the "
+    "exact quotient, `q - 1`; NaN for an infinite input and another number than 0, -1 for a finite input other than 0 "
+    "and an infinity of the other sign",
+    backward="+0 and +0",
+)
+_div_trunc: Callable[..., torch.Tensor] = _binary(
+    "div_trunc", _flat, _flat, order="`input / other`, rounded, then without its fraction", backward="+0 and +0"
+)
+_atan2: Callable[..., torch.Tensor] = pointwise(
+    "atan2(Tensor input, Tensor other, str contract) -> Tensor",
+    {
+        "input": lambda g, input, other, contract: _turned(g, other, input, other, contract),
+        "other": lambda g, input, other, contract: _ops.neg(_turned(g, input, input, other, contract)),
+    },
+    family="elementwise",
+    dtypes=Dtypes(SINGLE),
+    order="the exact angle of the point (other, input), in [-pi, pi], rounded to nearest even; of input +0 or -0 it is "
+    "that zero where the sign bit of other is clear, else ±pi, rounded; for infinities the limits, of two ±pi / 4 or "
+    "±3 pi / 4",
+    backward="`g * (other * r)` and `-(g * (input * r))`, `r = 1 / (input * input + other * other)`, +0 where "
+    "that sum is 0",
+    tried=Tried("binary"),
+)
+
+
+def _turned(g: torch.Tensor, by: torch.Tensor, y: torch.Tensor, x: torch.Tensor, contract: str) -> torch.Tensor:
+    """`g * (by * (1 / (y * y + x * x)))`, as torch's with 0 for a quotient by 0."""
+    square = _add(_mul(y, y, contract), _mul(x, x, contract), contract)
+    zero = (_ops.sign(square.detach()) == 0) & ~square.detach().isnan()
+    divisor = _ops.where(zero, constant(math.inf, square.dtype, square.device), square, contract)
+    return _mul(g, _mul(by, _ops.reciprocal(divisor), contract), contract)
+
+
+_maximum: Callable[..., torch.Tensor] = _binary(
+    "maximum",
+    lambda g, input, other: _extremum_backward(g, input, other),
+    lambda g, input, other: _extremum_backward(g, other, input),
+    order="other if input < other or other is NaN, else input, also of equal zeros",
+    backward="`maximum_backward(g, input, other)` and `maximum_backward(g, other, input)`",
+)
+_minimum: Callable[..., torch.Tensor] = _binary(
+    "minimum",
+    lambda g, input, other: _extremum_backward(g, other, input),
+    lambda g, input, other: _extremum_backward(g, input, other),
+    order="other if input > other or other is NaN, else input, also of equal zeros",
+    backward="`maximum_backward(g, other, input)` and `maximum_backward(g, input, other)`",
+)
+
+
+def _extremum_backward(grad: torch.Tensor, kept: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return _maximum_backward(grad, *(t.expand(grad.shape) for t in (kept.detach(), other.detach())))
+
+
+_maximum_backward: Callable[..., torch.Tensor] = pointwise(
+    "maximum_backward(Tensor grad, Tensor input, Tensor other) -> Tensor",
+    {"grad": lambda g, input, other: _maximum_backward(g, input, other)},
+    family="elementwise",
+    same_shape=("grad", "input", "other"),
+    order="+0 if input < other, `grad * 0.5` if input = other, else grad",
+    backward="for grad the same op of h, input and other, for input and other none",
+    tried=(),
+)
+
+
+def operands(
+    op: str, input: Operand, other: Operand, *, divides: bool = False
+) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """`promoted` of two operands that are called input and other."""
+    pair = promoted(op, divides=divides, input=input, other=other)
+    return None if pair is None else (pair[0], pair[1])
+
+
+def promoted(op: str, *, divides: bool = False, **values: Operand) -> list[torch.Tensor] | None:
+    """All as tensors of the floating-point dtype that torch promotes them to; None where that is no such dtype.
+
+    A Python number takes the dtype of the tensors beside it, rounded once. With `divides`
+    integers become floating-point, as in a true division.
+    """
+    if any(isinstance(v, torch.Tensor) and v.dim() == 0 for v in values.values()):
+        values = on_one_device(values)
+    tensors = [t for t in values.values() if isinstance(t, torch.Tensor)]
+    first = tensors[0] if tensors else None
+    if first is not None and first.dtype in ALL and all(t.dtype is first.dtype for t in tensors):
+        if len(tensors) == len(values):
+            return tensors
+        dtype = first.dtype
+    else:
+        dtype = _result_dtype(list(values.values()))
+    if divides and not dtype.is_floating_point and not dtype.is_complex:
+        dtype = torch.get_default_dtype()
+    if dtype not in ALL and not dtype.is_complex and not dtype.is_floating_point:
+        return None
+    if dtype not in ALL:
+        name = str(dtype).removeprefix("torch.")
+        raise DTypeError(f"{op}: the operands' common dtype is {name}, expected float32, float64, bfloat16 or float16")
+    device = torch.get_default_device() if first is None else first.device
+    return [
+        floating(value, dtype) if isinstance(value, torch.Tensor) else _number(op, name, value, dtype, device)
+        for name, value in values.items()
+    ]
+
+
+def on_one_device(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Operands, with 0-D tensors of the CPU moved to the device of the others, as in torch."""
+    tensors = [v for v in values.values() if isinstance(v, torch.Tensor)]
+    homes = [t.device for t in tensors if t.dim() or t.device.type != "cpu"]
+    moves = {n for n, v in values.items() if isinstance(v, torch.Tensor) and v.dim() == 0 and v.device.type == "cpu"}
+    return {name: v.to(homes[0]) if homes and name in moves else v for name, v in values.items()}
+
+
+def _result_dtype(values: list[Operand]) -> torch.dtype:
+    """torch's result dtype; a number counts by its kind alone, so that a symbolic one will do."""
+    kinds: list[Any] = [t if isinstance(t, torch.Tensor) else _kind(t) for t in values]
+    if len(kinds) == 2:
+        return torch.result_type(*kinds)
+    # Tensors with dimensions go before those without, and these before numbers.
+    groups: list[Any] = []
+    for shape in ((1,), ()):
+        dtypes = [t.dtype for t in kinds if isinstance(t, torch.Tensor) and (t.dim() > 0) == bool(shape)]
+        if dtypes:
+            groups.append(torch.empty(shape, dtype=reduce(torch.promote_types, dtypes), device="meta"))
+    numbers = [k for k in kinds if not isinstance(k, torch.Tensor)]
+    if numbers:
+        groups.append(max(numbers, key=lambda k: (isinstance(k, float), not isinstance(k, bool))))
+    while len(groups) > 1:
+        first, second, *rest = groups
+        groups = [torch.empty(first.shape, dtype=torch.result_type(first, second), device="meta"), *rest]
+    return groups[0].dtype  # type: ignore[no-any-return]
+
+
+def _kind(value: Any) -> bool | int | float:
+    if isinstance(value, (bool, np.bool_)):
+        return True
+    return 1 if isinstance(value, (int, np.integer, torch.SymInt)) else 1.0
+
+
+def _number(op: str, name: str, value: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """0-D, rounded once: an integer not by way of a rounded double, a double beyond float32 to inf."""
+    if isinstance(value, (int, np.integer, torch.SymInt)) and not isinstance(value, bool):
+        whole = as_int(op, name, value)
+        if not -(2**63) <= whole < 2**63:
+            check(op, False, lambda: f"{name} is {whole}, expected an integer of 64 bits or a float")
+        return constant(whole, dtype, device)
+    return constant(as_float(op, name, value), dtype, device)
+
+
+_add_alpha: Callable[..., torch.Tensor] = pointwise(
+    "add_alpha(Tensor input, Tensor other, float alpha, str contract) -> Tensor",
+    {
+        "input": lambda g: g,
+        "other": lambda g, alpha, contract: _mul(g, constant(alpha, g.dtype, g.device), contract),
+    },
+    family="elementwise",
+    order="`fma(alpha, other, input)`, rounded once",
+    backward="g and `g * alpha`",
+    tried=[(0.3,), (-2.0,)],
+)
+
+
+def _scaled_op(
+    op: str,
+    function: Function,
+    sign: int,
+    input: Operand,
+    other: Operand,
+    alpha: float,
+    contract: Contract | str | None,
+) -> torch.Tensor:
+    """`function(input, other)`, or with another alpha than 1 `fma(sign * alpha, other, input)`."""
+    if isinstance(alpha, torch.Tensor) and alpha.dim() == 0 and not alpha.requires_grad:
+        alpha = item(alpha)
+    name = contract_name(contract)
+    pair = operands(op, input, other)
+    if pair is None:
+        return getattr(torch, op)(input, other, alpha=alpha)  # type: ignore[no-any-return]
+    if isinstance(alpha, bool):
+        raise ArgumentError(f"{op}: alpha is bool {alpha}, expected a real number")
+    if isinstance(alpha, (int, float)) and alpha == 1:
+        return function(*pair, name)
+    if isinstance(alpha, int) and not -(2**24) <= alpha <= 2**24:  # rounded once, not by way of a double
+        single = pair[0].dtype is not torch.float64
+        alpha = rounded(as_int(op, "alpha", alpha), torch.float32 if single else torch.float64)
+    number = as_float(op, "alpha", alpha)
+    return _add_alpha(*pair, number if sign > 0 else -number, name)  # type: ignore[no-any-return]
+
+
+@replayed_numbers
+def add(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None) -> torch.Tensor:
+    """`input + alpha * other`, broadcast, any floating-point dtype, rounded once.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.add.html
+    """
+    return _scaled_op("add", _add, 1, input, other, alpha, contract)
+
+
+@replayed_numbers
+def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None) -> torch.Tensor:
+    """`input - alpha * other`, broadcast, any floating-point dtype, rounded once.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sub.html
+    """
+    for operand in (input, other):
+        if isinstance(operand, bool):
+            raise ArgumentError(f"sub: an operand is bool {operand}, expected a tensor or a real number")
+        if isinstance(operand, torch.Tensor) and operand.dtype is torch.bool:
+            raise DTypeError("sub: an operand's dtype is bool, expected numbers; use torch.logical_xor or ~")
+    return _scaled_op("sub", _sub, -1, input, other, alpha, contract)
+
+
+@replayed_numbers
+def mul(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
+    """`input * other`, broadcast, any floating-point dtype, rounded once.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.mul.html
+    """
+    name = contract_name(contract)
+    pair = operands("mul", input, other)
+    return torch.mul(input, other) if pair is None else _mul(*pair, name)  # type: ignore[arg-type]
+
+
+@replayed_numbers
+def div(
+    input: Operand,
+    other: Operand,
+    *,
+    rounding_mode: str | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """`input / other`, broadcast, any floating-point dtype, rounded once; integers become floating-point.
+
+    With `rounding_mode` 'trunc' the quotient is cut to an integer, with 'floor' rounded down to one; their
+    derivative is 0.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        UnsupportedError: for another `rounding_mode`.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.div.html
+    """
+    name = contract_name(contract)
+    if rounding_mode is None:
+        pair = operands("div", input, other, divides=True)
+        assert pair is not None
+        return _div(*pair, name)
+    if rounding_mode not in ("floor", "trunc"):
+        raise UnsupportedError(f"div: rounding_mode is {rounding_mode!r}, expected None, 'floor' or 'trunc'")
+    pair = operands("div", input, other)
+    if pair is None:
+        return torch.div(input, other, rounding_mode=rounding_mode)  # type: ignore[arg-type]
+    return (_div_floor if rounding_mode == "floor" else _div_trunc)(*pair, name)
+
+
+@replayed
+def atan2(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
+    """The angle of the point (`other`, `input`), broadcast, float32 and halves, correctly rounded to float32.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.atan2.html
+    """
+    check_tensor("atan2", input=input, other=other)
+    pair = operands("atan2", input, other, divides=True)
+    assert pair is not None
+    return _atan2(*pair, contract_name(contract))
+
+
+@replayed
+def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
+    """The larger of two elements, broadcast, any floating-point dtype; NaN if either is NaN.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.maximum.html
+    """
+    check_tensor("maximum", input=input, other=other)
+    name = contract_name(contract)
+    pair = operands("maximum", input, other)
+    return torch.maximum(input, other) if pair is None else _maximum(*pair, name)
+
+
+@replayed
+def minimum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
+    """The smaller of two elements, broadcast, any floating-point dtype; NaN if either is NaN.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.minimum.html
+    """
+    check_tensor("minimum", input=input, other=other)
+    name = contract_name(contract)
+    pair = operands("minimum", input, other)
+    return torch.minimum(input, other) if pair is None else _minimum(*pair, name)

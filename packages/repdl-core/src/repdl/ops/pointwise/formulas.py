@@ -1,0 +1,322 @@
+"""Pointwise functions that are formulas of others: hypot, logaddexp, logaddexp2, logit, sinc, xlogy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import ALL, SINGLE, Dtypes
+from repdl.errors import as_float, check, check_tensor
+from repdl.ops.common.number import constant, floating
+from repdl.ops.common.order import order as numbered
+from repdl.ops.common.root import at_zero, root
+from repdl.ops.declare.pointwise import broadcast_shape, pointwise
+from repdl.ops.pointwise.elementwise import Operand, promoted
+from repdl.ops.pointwise.ternary import clamp
+from repdl.replay import replayed
+from repdl.rows import ROWS, Row, Tried, item
+
+__all__ = ["hypot", "logaddexp", "logaddexp2", "logit", "sinc", "xlogy"]
+
+Tensor = torch.Tensor
+_ops = registry.functions
+
+
+def _number(value: float, like: Tensor) -> Tensor:
+    return constant(value, like.dtype, like.device)
+
+
+def _formula(
+    schema: str,
+    formula: Callable[..., Tensor],
+    calls: Sequence[str],
+    order: str,
+    *,
+    derivative: Mapping[str, Callable[..., Tensor]] | None = None,
+    backward: str = "that of the formula",
+    dtypes: tuple[torch.dtype, ...] = SINGLE,
+    options: Sequence[tuple[Any, ...]] = ((),),
+) -> Callable[..., Tensor]:
+    """Register a formula of one or two tensors, which broadcast, and its row.
+
+    Args:
+        derivative: as of `pointwise`, where that of the formula is no number at the ends of the domain.
+    """
+    name, _, rest = schema.partition("(")
+    listed = [part.split()[-1] for part in rest.partition(")")[0].split(", ")]
+    tensors = rest.count("Tensor ")
+    tried = Tried("formula", {"tensors": tensors, "tried": options})
+    if derivative is not None:
+        return pointwise(
+            schema,
+            derivative,
+            family="elementwise",
+            dtypes=Dtypes(dtypes),
+            order=order,
+            backward=backward,
+            tried=tried,
+            formula=formula,
+            calls=calls,
+        )
+
+    def check_shapes(*args: Any) -> None:
+        broadcast_shape(name, **dict(zip(listed[:tensors], args)))
+
+    ROWS[name] = Row(item(f"{name}({', '.join(listed)}) -> output", order, backward), tried)
+    return registry.composite(
+        name, f"({rest}", formula, calls=calls, check=check_shapes, dtypes=Dtypes(dtypes), family="elementwise"
+    )
+
+
+def _log_of_sum(log_of: Callable[[Tensor], Tensor], exp: str) -> Callable[[Tensor, Tensor, str], Tensor]:
+    def formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
+        # maximum and -abs, but for their derivatives where x = y: of one side, so that the second ones are there.
+        less, same = numbered(input) < numbered(other), (input.detach() == other.detach()) & input.detach().isinf()
+        distance = _ops.where(same, _number(0.0, input), _ops.sub(input, other, contract), contract)
+        part = log_of(getattr(_ops, exp)(_ops.where(less, distance, _ops.neg(distance), contract)))
+        either = _ops.where(less, other, input, contract)
+        largest = _ops.where(same, _ops.maximum(input, other, contract), either, contract)
+        return _ops.add(largest, part, contract)  # type: ignore[no-any-return]
+
+    return formula
+
+
+_OF_ONE_SIDE = "that of the formula, in which x is the maximum of equal numbers, and d its own size where it is 0"
+
+_logaddexp = _formula(
+    "logaddexp(Tensor input, Tensor other, str contract) -> Tensor",
+    _log_of_sum(lambda e: _ops.log1p(e), "exp"),
+    ("sub", "where", "neg", "exp", "log1p", "maximum", "add"),
+    "`maximum(x, y) + log1p(exp(-abs(d)))`, d = `x - y`, +0 where x = y",
+    backward=_OF_ONE_SIDE,
+)
+_logaddexp2 = _formula(
+    "logaddexp2(Tensor input, Tensor other, str contract) -> Tensor",
+    _log_of_sum(lambda e: _ops.div(_ops.log1p(e), _number(math.log(2), e), "v1"), "exp2"),
+    ("sub", "where", "neg", "exp2", "log1p", "div", "maximum", "add"),
+    "`maximum(x, y) + log1p(exp2(-abs(d))) / ln 2`, d = `x - y`, +0 where x = y",
+    backward=_OF_ONE_SIDE,
+)
+
+
+def _xlogy_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
+    zero = (numbered(input) == 0) & ~other.detach().isnan()
+    product = _ops.mul(input, _ops.log(_ops.where(zero, _number(1.0, other), other, contract)), contract)
+    return _ops.where(zero, _number(0.0, other), product, contract)  # type: ignore[no-any-return]
+
+
+def _xlogy_to_input(g: Tensor, input: Tensor, other: Tensor, contract: str) -> Tensor:
+    nothing = (numbered(input) == 0) & (numbered(other) <= 0)
+    return _ops.where(nothing, _number(0.0, g), _xlogy(g, other, contract), contract)  # type: ignore[no-any-return]
+
+
+def _xlogy_to_other(g: Tensor, input: Tensor, other: Tensor, contract: str) -> Tensor:
+    zero = (numbered(input) == 0) & (numbered(other) == 0)
+    slope = _ops.div(_ops.mul(g, input, contract), _ops.where(zero, _number(1.0, other), other, contract), contract)
+    return _ops.where(zero, _number(0.0, slope), slope, contract)  # type: ignore[no-any-return]
+
+
+_xlogy = _formula(
+    "xlogy(Tensor input, Tensor other, str contract) -> Tensor",
+    _xlogy_formula,
+    ("where", "log", "mul"),
+    "`x * log(y)`; +0 where x = 0 and y is a number",
+    derivative={"input": _xlogy_to_input, "other": _xlogy_to_other},
+    backward="`xlogy(g, y)`, +0 where x = 0 and y <= 0; for other `(g * x) / y`, +0 where x = y = 0",
+)
+
+
+def _logit_formula(input: Tensor, eps: float | None) -> Tensor:
+    one = _number(1.0, input)
+    if eps is not None:
+        low = _number(eps, input)
+        input = clamp(input, low, _ops.sub(one, low, "v1"))
+    return _ops.log(_ops.div(input, _ops.sub(one, input, "v1"), "v1"))  # type: ignore[no-any-return]
+
+
+def _logit_slope(g: Tensor, input: Tensor, eps: float | None) -> Tensor:
+    one = _number(1.0, input)
+    low = _number(eps or 0.0, input)
+    beyond = (numbered(input) < numbered(low)) | (numbered(input) > numbered(_ops.sub(one, low, "v1")))
+    slope = _ops.div(g, _ops.mul(input, _ops.sub(one, input, "v1"), "v1"), "v1")
+    end = _number(math.nan if eps is None else 0.0, input)
+    return _ops.where(beyond & ~input.detach().isnan(), end, slope, "v1")  # type: ignore[no-any-return]
+
+
+_logit = _formula(
+    "logit(Tensor input, float? eps) -> Tensor",
+    _logit_formula,
+    ("where", "sign", "sub", "div", "log"),
+    "`log(z / (1 - z))`, z = x, with eps `clamp(x, eps, 1 - eps)` with tensors as bounds",
+    derivative={"input": _logit_slope},
+    backward="`g / (x * (1 - x))`; NaN where x < 0 or x > 1, with eps +0 where x < eps or x > 1 - eps",
+    options=((None,), (0.1,)),
+)
+
+
+def _hypot_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
+    x, y = input.detach(), other.detach()
+    largest, least = _ops.maximum(x, y, contract), _ops.minimum(x, y, contract)  # of both, so that they lie as both say
+    largest = _ops.maximum(largest, _ops.neg(least), contract)  # its size
+    usual = (numbered(largest) != 0) & ~largest.isinf()
+    scale = _ops.where(usual, largest, _number(1.0, largest), contract)
+    squares = (_ops.square(_ops.div(t, scale, contract)) for t in (input, other))
+    return _ops.mul(root(_ops.add(*squares, contract), contract), scale, contract)  # type: ignore[no-any-return]
+
+
+def _hypot_slope(g: Tensor, side: Tensor, y: Tensor, contract: str) -> Tensor:
+    zero = numbered(y) == 0
+    slope = _ops.mul(g, _ops.div(side, _ops.where(zero, _number(1.0, y), y, contract), contract), contract)
+    return _ops.where(zero, _number(0.0, slope), slope, contract)  # type: ignore[no-any-return]
+
+
+_hypot = _formula(
+    "hypot(Tensor input, Tensor other, str contract) -> Tensor",
+    _hypot_formula,
+    ("maximum", "minimum", "neg", "where", "div", "square", "add", "sqrt", "mul"),
+    "`sqrt(square(x / s) + square(y / s)) * s`, s = `maximum(abs(x), abs(y))`, 1 where that is 0 or infinite",
+    derivative={
+        "input": lambda g, input, y, contract: _hypot_slope(g, input, y, contract),
+        "other": lambda g, other, y, contract: _hypot_slope(g, other, y, contract),
+    },
+    backward="`g * (x / h)`, `g * (y / h)`, h the output; +0 where h = 0",
+    dtypes=ALL,
+)
+
+
+def _sinc_formula(input: Tensor) -> Tensor:
+    angle = _ops.mul(input, _number(math.pi, input), "v1")
+    return at_zero(angle, 1.0, lambda p: _ops.div(_ops.sin(p), p, "v1"), "v1")
+
+
+def _sinc_slope(g: Tensor, input: Tensor) -> Tensor:
+    y = _sinc(input)  # again, as torch: a program may write into the result
+    angle = _ops.mul(input, _number(math.pi, input), "v1")
+    zero = numbered(angle) == 0
+    over = _ops.where(zero, _number(1.0, input), input, "v1")
+    slope = _ops.mul(g, _ops.div(_ops.sub(_ops.cos(angle), y, "v1"), over, "v1"), "v1")
+    return _ops.where(zero, _number(0.0, slope), slope, "v1")  # type: ignore[no-any-return]
+
+
+_sinc = _formula(
+    "sinc(Tensor input) -> Tensor",
+    _sinc_formula,
+    ("mul", "sin", "div", "where"),
+    "`sin(p) / p`, p = `x * pi`; 1 where p = 0",
+    derivative={"input": _sinc_slope},
+    backward="`g * ((cos(p) - y) / x)`; +0 where p = 0",
+)
+
+
+def _of_two(
+    op: str, function: Callable[..., Tensor], input: Operand, other: Operand, contract: Contract | str | None
+) -> Tensor:
+    name = contract_name(contract)
+    check(op, isinstance(input, Tensor) or isinstance(other, Tensor), "no tensor among the operands, expected one")
+    pair = promoted(op, divides=True, input=input, other=other)
+    assert pair is not None
+    return function(*pair, name)
+
+
+def _of_one(op: str, input: Tensor) -> Tensor:
+    check_tensor(op, input=input)
+    if not input.is_floating_point() and not input.is_complex():
+        return floating(input, torch.get_default_dtype())
+    return input
+
+
+@replayed
+def logaddexp(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """`log(exp(input) + exp(other))` without overflow, broadcast, float32 and halves.
+
+    `maximum(x, y) + log1p(exp(-abs(x - y)))`; equal infinities are their own.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.logaddexp.html
+    """
+    check_tensor("logaddexp", input=input, other=other)
+    return _of_two("logaddexp", _logaddexp, input, other, contract)
+
+
+@replayed
+def logaddexp2(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """`log2(exp2(input) + exp2(other))` without overflow, broadcast, float32 and halves.
+
+    `maximum(x, y) + log1p(exp2(-abs(x - y))) / ln 2`; equal infinities are their own.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.logaddexp2.html
+    """
+    check_tensor("logaddexp2", input=input, other=other)
+    return _of_two("logaddexp2", _logaddexp2, input, other, contract)
+
+
+@replayed
+def xlogy(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
+    """`input * log(other)`, broadcast, float32 and halves; 0 where `input` is 0 and `other` no NaN.
+
+    One of both may be a number; integers become floating-point.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/special.html
+    """
+    return _of_two("xlogy", _xlogy, input, other, contract)
+
+
+@replayed
+def hypot(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """`sqrt(input**2 + other**2)` without overflow, broadcast, any floating-point dtype.
+
+    `sqrt(square(x / s) + square(y / s)) * s`, s the larger size of both. Its derivative at 0 is 0.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.hypot.html
+    """
+    check_tensor("hypot", input=input, other=other)
+    return _of_two("hypot", _hypot, input, other, contract)
+
+
+@replayed
+def logit(input: Tensor, eps: float | None = None, *, contract: Contract | str | None = None) -> Tensor:
+    """`log(z / (1 - z))`, any shape, float32 and halves; z is `input`, with `eps` at least that and at
+    most 1 - eps, which is rounded once.
+
+    Raises:
+        DTypeError, ArgumentError: if `input` is no tensor of these dtypes, or `eps` no number.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/special.html
+    """
+    contract_name(contract)
+    x = _of_one("logit", input)
+    low = None if eps is None else as_float("logit", "eps", eps)
+    return _logit(x, None if low is None or low < 0 else low)
+
+
+@replayed
+def sinc(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """`sin(pi * input) / (pi * input)`, 1 at 0, any shape, float32 and halves.
+
+    Raises:
+        DTypeError, ArgumentError: if `input` is no tensor of these dtypes.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/special.html
+    """
+    contract_name(contract)
+    return _sinc(_of_one("sinc", input))

@@ -1,0 +1,142 @@
+"""Powers, with a number or a tensor as the exponent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite
+from typing import Any
+
+import torch
+
+from repdl import layout, registry
+from repdl.autocast import FLOAT32_ON_CUDA
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import SINGLE, Dtypes
+from repdl.errors import ArgumentError, DTypeError, as_float, check
+from repdl.numbers import difference, is_zero, rounded
+from repdl.ops.common.number import constant
+from repdl.ops.declare.pointwise import pointwise
+from repdl.ops.pointwise.elementwise import Operand, operands
+from repdl.replay import replayed
+
+__all__ = ["pow"]
+
+_ops = registry.functions
+
+
+def _backward(ctx: Any, grad: torch.Tensor) -> Any:
+    (input,) = ctx.saved_tensors
+    if is_zero(ctx.exponent):
+        return torch.zeros_like(grad), None
+    power = _pow(input, difference(ctx.exponent, 1.0) if isfinite(ctx.exponent) else ctx.exponent)
+    factor = _ops.mul(power, constant(ctx.exponent, input.dtype, input.device), "v1")
+    return _ops.mul(grad, factor, "v1"), None
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    input, exponent = inputs
+    ctx.exponent = rounded(float(exponent), torch.float32)
+    ctx.save_for_backward(input)
+
+
+_pow: Callable[..., torch.Tensor] = registry.define(
+    "pow",
+    "(Tensor input, float exponent) -> Tensor",
+    check=lambda input, exponent: None,
+    autocast=FLOAT32_ON_CUDA,
+    dtypes=Dtypes(SINGLE),
+    fake=lambda input, exponent: layout.empty_pointwise(input),
+    setup_context=_setup_context,
+    backward=_backward,
+    # Of infinite exponents it is NaN, as torch's.
+    is_slope=lambda input, exponent: isfinite(rounded(float(exponent), torch.float32)),
+)
+
+
+def _is_zero(x: torch.Tensor) -> torch.Tensor:
+    """Whether x is 0, whatever the caller's environment makes of subnormals."""
+    return (_ops.sign(x.detach()) == 0) & ~x.detach().isnan()  # type: ignore[no-any-return]
+
+
+def _to_base(grad: torch.Tensor, base: torch.Tensor, exponent: torch.Tensor, contract: str) -> torch.Tensor:
+    below = _ops.sub(exponent, constant(1.0, exponent.dtype, exponent.device), contract)
+    factor = _ops.mul(_pow_tensor(base, below, contract), exponent, contract)
+    return torch.where(_is_zero(exponent), torch.zeros_like(grad), _ops.mul(grad, factor, contract))
+
+
+def _to_exponent(grad: torch.Tensor, base: torch.Tensor, exponent: torch.Tensor, contract: str) -> torch.Tensor:
+    factor = _ops.mul(_pow_tensor(base, exponent, contract), _ops.log(base), contract)
+    flat = _is_zero(base) & ((_ops.sign(exponent.detach()) > 0) | _is_zero(exponent))
+    return _ops.mul(grad, torch.where(flat, torch.zeros_like(factor), factor), contract)
+
+
+_pow_tensor: Callable[..., torch.Tensor] = pointwise(
+    "pow_tensor(Tensor input, Tensor other, str contract) -> Tensor",
+    {
+        "input": lambda g, input, other, contract: _to_base(g, input, other, contract),
+        "other": lambda g, input, other, contract: _to_exponent(g, input, other, contract),
+    },
+    family="pow",
+    dtypes=Dtypes(SINGLE),
+    autocast=FLOAT32_ON_CUDA,
+)
+
+
+def _half(x: torch.Tensor, contract: str) -> torch.Tensor:
+    """x to the power of 0.5: unlike the root it is +0 for -0, and inf for -inf."""
+    above = torch.where(x == float("-inf"), constant(float("inf"), x.dtype, x.device), x)
+    return _ops.add(_ops.sqrt(above), constant(0.0, x.dtype, x.device), contract)  # type: ignore[no-any-return]
+
+
+_IN_DOUBLE: dict[float, Callable[[torch.Tensor, str], torch.Tensor]] = {
+    -1.0: lambda x, contract: _ops.reciprocal(x),
+    0.0: lambda x, contract: torch.where(torch.ones_like(x, dtype=torch.bool), torch.ones_like(x), x),
+    0.5: _half,
+    1.0: lambda x, contract: _ops.mul(x, constant(1.0, x.dtype, x.device), contract),
+    2.0: lambda x, contract: _ops.mul(x, x, contract),
+    3.0: lambda x, contract: _ops.mul(_ops.mul(x, x, contract), x, contract),
+}
+"""The exponents that float64 has, each a sequence of other ops."""
+
+
+@replayed
+def pow(input: Operand, exponent: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
+    """`input` to the power of `exponent`, broadcast, correctly rounded to float32.
+
+    One of both may be a number. It is rounded once to the dtype of the result, a number as
+    the exponent to float32 as torch does it. Integers to integers are torch's exact powers.
+    float64 has the exponents -1, 0, 0.5, 1, 2 and 3, which are sequences of other ops.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, ArgumentError: if the result is of no dtype or, in float64, the exponent
+            none of these, or an operand is neither a tensor nor a real number.
+
+    Contract: pow v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.pow.html
+    """
+    name = contract_name(contract)
+    check(
+        "pow",
+        isinstance(input, torch.Tensor) or isinstance(exponent, torch.Tensor),
+        "no tensor among the operands, expected one at least",
+    )
+    for what, value in (("input", input), ("exponent", exponent)):
+        if isinstance(value, bool):
+            raise ArgumentError(f"pow: {what} is bool {value}, expected a tensor or a real number")
+        if not isinstance(value, torch.Tensor):
+            as_float("pow", what, value)
+    pair = operands("pow", input, exponent)
+    if pair is None:
+        return torch.pow(input, exponent)  # type: ignore[arg-type]
+    if isinstance(exponent, torch.Tensor):
+        return _pow_tensor(*pair, name)
+    number = as_float("pow", "exponent", exponent)
+    if pair[0].dtype is torch.float64:
+        if number not in _IN_DOUBLE:
+            known = ", ".join(f"{value:g}" for value in _IN_DOUBLE)
+            raise DTypeError(
+                f"pow: input.dtype is float64 and exponent {number:g}, expected one of the exponents {known}, or an "
+                f"input of float32, bfloat16 or float16; convert it first, for example with input.to(torch.float32)"
+            )
+        return _IN_DOUBLE[number](pair[0], name)
+    return _pow(pair[0], number)

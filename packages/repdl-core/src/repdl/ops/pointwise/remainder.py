@@ -1,0 +1,165 @@
+"""What is left of a division: fmod, remainder; and its whole part, floor_divide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from repdl import layout, registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
+from repdl.errors import check, check_tensor
+from repdl.ops.common.broadcast import sum_to
+from repdl.ops.common.number import constant
+from repdl.ops.common.order import order
+from repdl.ops.declare.pointwise import broadcast_shape
+from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.pointwise.elementwise import Operand, div, promoted
+from repdl.replay import replayed
+from repdl.rows import ROWS, Row, Tried, item
+from repdl.saved import save
+
+__all__ = ["floor_divide", "fmod", "remainder"]
+
+Tensor = torch.Tensor
+_ops = registry.functions
+_CALLS = ("abs", "mul", "div_floor", "neg", "linear_scan", "where", "add", "sign", "cast")
+
+
+def _rest(x: Tensor, y: Tensor, contract: str) -> Tensor:
+    """What is left of |x| after whole multiples of 2^96 |y|, then of 2^48 |y|, then of |y|; in float64."""
+    rest, size = (_ops.abs(narrowed(t, torch.float64)) for t in torch.broadcast_tensors(x, y))
+    nan, most = (constant(v, size.dtype, size.device) for v in (float("nan"), 2.0**53))
+    for factor in (2.0**96, 2.0**48, 1.0):
+        step = _ops.mul(size, constant(factor, size.dtype, size.device), contract)
+        times = _ops.div_floor(rest, step, contract)
+        # fma(-times, step, rest), exact as long as times is; not where times is 0, and step perhaps infinite
+        pair = torch.stack([step, rest])
+        left = _ops.linear_scan(torch.stack([step, _ops.neg(times)]), pair, 0)[1]
+        rest = torch.where(order(times) == 0, rest, torch.where(order(times) > order(most), nan, left))
+    return narrowed(rest, x.dtype)
+
+
+def _fmod_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
+    rest = _rest(input, other, contract)
+    negative = torch.signbit(input)
+    found = torch.where(negative, _ops.neg(rest), rest)
+    return torch.where(found.isnan(), constant(float("nan"), found.dtype, found.device), found)
+
+
+def _remainder_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
+    rest = _fmod_formula(input, other, contract)
+    behind = _ops.sign(rest) * _ops.sign(other) < 0
+    return _ops.where(behind, _ops.add(rest, other, contract), rest, contract)  # type: ignore[no-any-return]
+
+
+def _placed(found: Tensor, input: Tensor, other: Tensor) -> Tensor:
+    """Where outputs of pointwise ops lie."""
+    output = layout.pointwise(input, other).empty(found)
+    return found if output.stride() == found.stride() else output.copy_(found)
+
+
+def _register(name: str, formula: Callable[..., Tensor], quotient: str, order: str) -> Callable[..., Tensor]:
+    def check_shapes(input: Tensor, other: Tensor, contract: str) -> None:
+        broadcast_shape(name, input=input, other=other)
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        input, other, ctx.contract = inputs
+        ctx.shape = input.shape
+        save(ctx, (input, [1]), (other, [1]))
+
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        input, other = ctx.saved_tensors
+        to_other = None
+        if ctx.needs_input_grad[1]:
+            storage, (x, y, g) = widened(input.detach(), other.detach(), grad)
+            times = getattr(_ops, quotient)(x, y, ctx.contract)
+            to_other = narrowed(sum_to(_ops.neg(_ops.mul(g, times, ctx.contract)), y.shape, ctx.contract), storage)
+        return sum_to(grad, ctx.shape, ctx.contract), to_other, None
+
+    ROWS[name] = Row(
+        item(f"{name}(input, other, contract) -> output", order, f"g and `-(g * {quotient}(x, y))`"),
+        Tried("formula", {"tensors": 2, "tried": ((),)}),
+    )
+    return registry.composite(
+        name,
+        "(Tensor input, Tensor other, str contract) -> Tensor",
+        lambda input, other, contract: _placed(formula(input, other, contract), input, other),
+        calls=_CALLS,
+        check=check_shapes,
+        fake=lambda input, other, contract: layout.pointwise(input, other).empty(input),
+        setup_context=setup_context,
+        backward=backward,
+        dtypes=Dtypes(),
+        family="elementwise",
+    )
+
+
+_fmod = _register(
+    "fmod",
+    _fmod_formula,
+    "div_trunc",
+    "in float64, r = `abs(x)`, and for s = `f * abs(y)`, f = 2^96, 2^48 and 1: q = `div_floor(r, s)`, r becomes "
+    "`fma(-q, s, r)`, but for q = 0, NaN for q above 2^53; r, rounded to the dtype, with the sign of x: exact",
+)
+_remainder = _register(
+    "remainder",
+    _remainder_formula,
+    "div_floor",
+    "r = `fmod(x, y)`, `r + y` where one of r and y is above 0 and the other below",
+)
+
+
+def _of_two(
+    op: str, function: Callable[..., Tensor], input: Operand, other: Operand, contract: Contract | str | None
+) -> Tensor:
+    name = contract_name(contract)
+    check(op, isinstance(input, Tensor) or isinstance(other, Tensor), "no tensor among the operands, expected one")
+    pair = promoted(op, input=input, other=other)
+    return getattr(torch, op)(input, other) if pair is None else function(*pair, name)  # type: ignore[no-any-return]
+
+
+@replayed
+def fmod(input: Tensor, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
+    """What `input` has more than whole multiples of `other`, with the sign of `input`; broadcast, any dtype.
+
+    Exact; NaN where `other` is 0, and where `input` has more than 2^149 multiples. Integers are torch's.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.fmod.html
+    """
+    check_tensor("fmod", input=input)
+    return _of_two("fmod", _fmod, input, other, contract)
+
+
+@replayed
+def remainder(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
+    """`fmod` with the sign of `other`, as Python's `%`: `other` is added where the signs differ, which rounds once.
+
+    Broadcast, any dtype; integers are torch's.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.remainder.html
+    """
+    return _of_two("remainder", _remainder, input, other, contract)
+
+
+@replayed
+def floor_divide(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
+    """`div(input, other, rounding_mode="floor")`, as Python's `//`.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.floor_divide.html
+    """
+    return div(input, other, rounding_mode="floor", contract=contract)

@@ -1,0 +1,280 @@
+"""Elementwise functions with several operands or bounds: clamp, where, lerp, addcmul, addcdiv.
+
+They share the family elementwise with those of one (`repdl.ops.unary`) and of two operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import ALL, Dtypes
+from repdl.errors import ArgumentError, DTypeError, as_float, check_dtype, check_tensor
+from repdl.numbers import difference
+from repdl.ops.common.number import constant
+from repdl.ops.declare.pointwise import above, below, pointwise
+from repdl.ops.pointwise.elementwise import Operand, on_one_device, promoted
+from repdl.replay import replayed, replayed_numbers
+
+__all__ = ["addcdiv", "addcmul", "clamp", "fmax", "fmin", "lerp", "where"]
+
+Tensor = torch.Tensor
+_ops = registry.functions
+_INF = float("inf")
+
+
+def _zero(g: Tensor) -> Tensor:
+    return torch.zeros((), dtype=g.dtype, device=g.device)
+
+
+def _scaled(g: Tensor, number: float, contract: str) -> Tensor:
+    return _ops.mul(g, constant(number, g.dtype, g.device), contract)  # type: ignore[no-any-return]
+
+
+_where: Callable[..., Tensor] = pointwise(
+    "where(Tensor condition, Tensor input, Tensor other, str contract) -> Tensor",
+    {
+        "input": lambda g, condition, contract: _where(condition, g, _zero(g), contract),
+        "other": lambda g, condition, contract: _where(condition, _zero(g), g, contract),
+    },
+    family="elementwise",
+    dtypes=Dtypes(bools=("condition",)),
+    order="input if condition, else other",
+    backward="`where(condition, g, 0)` and `where(condition, 0, g)`",
+    tried=(),
+)
+_clamp: Callable[..., Tensor] = pointwise(
+    "clamp(Tensor input, float min, float max) -> Tensor",
+    {"input": lambda g, input, min, max: _clamp_backward(g, input, min, max)},
+    family="elementwise",
+    order="m = min if x < min or min is NaN, else x; then max if m > max or max is NaN, else m",
+    backward="`clamp_backward(g, x, min, max)`",
+    tried=(),
+)
+_clamp_backward: Callable[..., Tensor] = pointwise(
+    "clamp_backward(Tensor grad, Tensor input, float min, float max) -> Tensor",
+    {"grad": lambda g, input, min, max: _clamp_backward(g, input, min, max)},
+    family="elementwise",
+    same_shape=("grad", "input"),
+    order="grad if min <= x <= max, else +0",
+    backward="for grad the same op of h and x, for x none",
+    tried=(),
+)
+_lerp: Callable[..., Tensor] = pointwise(
+    "lerp(Tensor input, Tensor end, float weight, str contract) -> Tensor",
+    {
+        "input": lambda g, weight, contract: _scaled(g, difference(1.0, weight), contract),
+        "end": lambda g, weight, contract: _scaled(g, weight, contract),
+    },
+    family="elementwise",
+    order="`fma(end, weight, input * r)`, r = 1 - weight, a double operation, rounded to the dtype after it",
+    backward="`g * r` and `g * weight`",
+    tried=[(0.3,), (1.5,)],
+)
+_lerp_tensor: Callable[..., Tensor] = pointwise(
+    "lerp_tensor(Tensor input, Tensor end, Tensor weight, str contract) -> Tensor",
+    {
+        "input": lambda g, weight, contract: _ops.mul(
+            g, _ops.sub(constant(1.0, g.dtype, g.device), weight, contract), contract
+        ),
+        "end": lambda g, weight, contract: _ops.mul(g, weight, contract),
+        "weight": lambda g, input, end, contract: _ops.mul(g, _ops.sub(end, input, contract), contract),
+    },
+    family="elementwise",
+    order="as lerp with r = 1 - weight in the dtype",
+    backward="`g * r`, `g * weight` and `g * (end - input)`",
+)
+_addcmul: Callable[..., Tensor] = pointwise(
+    "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, float value, str contract) -> Tensor",
+    {
+        "input": lambda g: g,
+        "tensor1": lambda g, tensor2, value, contract: _scaled(_ops.mul(g, tensor2, contract), value, contract),
+        "tensor2": lambda g, tensor1, value, contract: _scaled(_ops.mul(g, tensor1, contract), value, contract),
+    },
+    family="elementwise",
+    order="`input + value * (tensor1 * tensor2)`, three roundings",
+    backward="g, `(g * tensor2) * value` and `(g * tensor1) * value`",
+    tried=[(1.0,), (0.1,)],
+)
+_addcdiv: Callable[..., Tensor] = pointwise(
+    "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, float value, str contract) -> Tensor",
+    {
+        "input": lambda g: g,
+        "tensor1": lambda g, tensor2, value, contract: _scaled(_ops.div(g, tensor2, contract), value, contract),
+        "tensor2": lambda g, tensor1, tensor2, value, contract: _to_divisor(g, tensor1, tensor2, value, contract),
+    },
+    family="elementwise",
+    order="`input + value * (tensor1 / tensor2)`, three roundings",
+    backward="g, `(g / tensor2) * value` and `-((g * ((tensor1 / tensor2) / tensor2)) * value)`",
+    tried=[(1.0,), (-0.7,)],
+)
+
+
+def _to_divisor(g: Tensor, tensor1: Tensor, tensor2: Tensor, value: float, contract: str) -> Tensor:
+    quotient = _ops.div(_ops.div(tensor1, tensor2, contract), tensor2, contract)
+    return _ops.neg(_scaled(_ops.mul(g, quotient, contract), value, contract))  # type: ignore[no-any-return]
+
+
+@replayed
+def where(condition: Tensor, input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
+    """`input` where `condition`, a tensor of bools, is true, else `other`; broadcast, any dtype.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if `condition` is not of bools, or dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.where.html
+    """
+    name = contract_name(contract)
+    check_tensor("where", condition=condition)
+    if condition.dtype is not torch.bool:
+        raise DTypeError(
+            f"where: condition.dtype is {str(condition.dtype).removeprefix('torch.')}, expected bool; "
+            f"convert it first with condition != 0"
+        )
+    pair = promoted("where", input=input, other=other)
+    if pair is None:
+        return torch.where(condition, input, other)  # type: ignore[arg-type, call-overload, no-any-return]
+    given = on_one_device({"condition": condition, "input": pair[0], "other": pair[1]})
+    return _where(*given.values(), name)  # type: ignore[no-any-return]
+
+
+@replayed
+def clamp(
+    input: Tensor, min: Operand | None = None, max: Operand | None = None, *, contract: Contract | str | None = None
+) -> Tensor:
+    """`input`, or `min` where it is below that, or `max` where it is above that; any shape and dtype.
+
+    Bounds are numbers or tensors that broadcast. A NaN in an operand is one in the result; `max`
+    goes before `min`. The derivative is 1 where the element is kept, bounds included.
+
+    Raises:
+        ArgumentError: if both bounds are None.
+        ShapeError, DTypeError, DeviceError: if shapes do not broadcast, or dtypes or devices are not
+            those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.clamp.html
+    """
+    name = contract_name(contract)
+    check_tensor("clamp", input=input)
+    bounds: dict[str, Any] = {n: b for n, b in (("min", min), ("max", max)) if b is not None}
+    if not bounds:
+        raise ArgumentError("clamp: min and max are None, expected one at least")
+    numbers = not any(isinstance(b, Tensor) for b in bounds.values())
+    if numbers and input.dtype in ALL:
+        low, high = (as_float("clamp", n, bounds.get(n, end)) for n, end in (("min", -_INF), ("max", _INF)))
+        return _clamp(input, low, high)  # type: ignore[no-any-return]
+    given = promoted("clamp", input=input, **bounds)
+    if given is None:
+        return torch.clamp(input, min, max)  # type: ignore[arg-type, call-overload, no-any-return]
+    result, *tensors = given
+    for bound, which in zip(tensors, bounds):
+        beyond = below(result, bound, name) if which == "min" else below(bound, result, name)
+        result = _where(beyond | bound.detach().isnan(), bound, result, name)
+    return result
+
+
+@replayed_numbers
+def lerp(input: Tensor, end: Tensor, weight: Tensor | float, *, contract: Contract | str | None = None) -> Tensor:
+    """`fma(end, weight, input * (1 - weight))`, broadcast, any floating-point dtype.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract, or not the same.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.lerp.html
+    """
+    name = contract_name(contract)
+    check_tensor("lerp", input=input, end=end)
+    check_dtype("lerp", ALL, input=input)
+    check_dtype("lerp", (input.dtype,), end=end)
+    input, end, weight = on_one_device({"input": input, "end": end, "weight": weight}).values()
+    if isinstance(weight, Tensor):
+        check_dtype("lerp", (input.dtype,), weight=weight)
+        return _lerp_tensor(input, end, weight, name)  # type: ignore[no-any-return]
+    return _lerp(input, end, as_float("lerp", "weight", weight), name)  # type: ignore[no-any-return]
+
+
+@replayed_numbers
+def addcmul(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1, contract: Contract | str | None = None
+) -> Tensor:
+    """`input + value * (tensor1 * tensor2)`, broadcast, any floating-point dtype, three roundings.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.addcmul.html
+    """
+    name = contract_name(contract)
+    check_tensor("addcmul", input=input, tensor1=tensor1, tensor2=tensor2)
+    given = promoted("addcmul", input=input, tensor1=tensor1, tensor2=tensor2)
+    if given is None:
+        return torch.addcmul(input, tensor1, tensor2, value=value)
+    return _addcmul(*given, as_float("addcmul", "value", value), name)  # type: ignore[no-any-return]
+
+
+@replayed_numbers
+def addcdiv(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1, contract: Contract | str | None = None
+) -> Tensor:
+    """`input + value * (tensor1 / tensor2)`, broadcast, any floating-point dtype, three roundings.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.addcdiv.html
+    """
+    name = contract_name(contract)
+    check_tensor("addcdiv", input=input, tensor1=tensor1, tensor2=tensor2)
+    given = promoted("addcdiv", input=input, tensor1=tensor1, tensor2=tensor2)
+    if given is None:
+        raise DTypeError("addcdiv: the operands are integers, expected a floating-point dtype; cast one first")
+    return _addcdiv(*given, as_float("addcdiv", "value", value), name)  # type: ignore[no-any-return]
+
+
+def _known(op: str, input: Tensor, other: Tensor, contract: Contract | str | None) -> Tensor:
+    """fmax or fmin."""
+    check_tensor(op, input=input, other=other)
+    name, pair = contract_name(contract), promoted(op, input=input, other=other)
+    if pair is None:
+        return getattr(torch, op)(input, other)  # type: ignore[no-any-return]
+    x, y = pair
+    beyond = below(x, y, name) if op == "fmax" else above(x, y, name)
+    return _where(~(beyond | x.detach().isnan()) | y.detach().isnan(), x, y, name)  # laid out as both say
+
+
+@replayed
+def fmax(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """The larger of two elements, broadcast, any dtype; of a number and NaN the number, `input` of equal ones.
+
+    `where(y is NaN or not (x < y or x is NaN), x, y)`, whose gradient goes to the one that is taken.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.fmax.html
+    """
+    return _known("fmax", input, other, contract)
+
+
+@replayed
+def fmin(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """The smaller of two elements, broadcast, any dtype; of a number and NaN the number, `input` of equal ones.
+
+    `where(y is NaN or not (x > y or x is NaN), x, y)`, whose gradient goes to the one that is taken.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.fmin.html
+    """
+    return _known("fmin", input, other, contract)

@@ -1,0 +1,133 @@
+"""Maxima over windows that cover the input: windows are those of max_pool, or rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.errors import check_bool
+from repdl.ops.pooling._windows import adaptive_side, rows, select, table, untable
+from repdl.ops.pooling.avg_pool import adaptive_sizes
+from repdl.ops.pooling.max_pool1d import max_pool1d
+from repdl.ops.pooling.max_pool2d import max_pool2d
+from repdl.ops.pooling.max_pool3d import max_pool3d
+from repdl.replay import replayed
+
+__all__ = ["adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"]
+
+Tensor = torch.Tensor
+Pooled = Tensor | tuple[Tensor, Tensor]
+Sizes = int | Sequence[int | None] | None
+_REGULAR = (max_pool1d, max_pool2d, max_pool3d)
+
+
+def _adaptive(
+    dims: int, input: Tensor, output_size: Sizes, return_indices: bool, contract: Contract | str | None
+) -> Pooled:
+    op, name = f"adaptive_max_pool{dims}d", contract_name(contract)
+    check_bool(op, return_indices=return_indices)
+    counts = adaptive_sizes(op, dims, input, output_size)
+    sizes = input.shape[-dims:]
+    if 0 in counts:
+        empty = input.new_zeros((*input.shape[:-dims], *counts))
+        return (empty, empty.long()) if return_indices else empty
+    if input.numel() and not any(n % c for c, n in zip(counts, sizes)):
+        kernel = [n // c for c, n in zip(counts, sizes)]
+        return _REGULAR[dims - 1](input, kernel, return_indices=return_indices, contract=contract)
+    place, _ = rows([adaptive_side(n, c, input.device) for n, c in zip(sizes, counts)], sizes)
+    windows, length = place.shape
+    # Those that do not exist repeat one that does: no maximum, and no index, changes.
+    image = select(table(input, dims), place, name).unsqueeze(1)  # (windows, 1, length, columns)
+    if not input.numel():
+        empty = untable(image[:, 0, 0], input, counts)
+        return (empty, empty.long()) if return_indices else empty
+    largest, at = registry.functions.max_pool2d(image, [length, 1], [1, 1], [0, 0], [1, 1], False)
+    columns = image.shape[-1]
+    output = untable(largest.reshape(windows, columns), input, counts)
+    if not return_indices:
+        return output
+    return output, untable(place.gather(1, at.reshape(windows, columns) // columns), input, counts)
+
+
+@replayed
+def adaptive_max_pool1d(
+    input: Tensor,
+    output_size: int | Sequence[int],
+    return_indices: bool = False,
+    *,
+    contract: Contract | str | None = None,
+) -> Pooled:
+    """Maximum of each of OL windows: `(N, C, L) -> (N, C, OL)`, any floating-point dtype.
+
+    Window i of a side of n elements, of m, goes from `floor(i * n / m)` to `ceil((i + 1) * n / m)`.
+
+    Args:
+        input: (N, C, L) or (C, L).
+        output_size: OL.
+        return_indices: also return the int64 index of each maximum among the elements of its channel.
+
+    Raises:
+        ShapeError: if a size is negative, or the input has none.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: max_pool2d v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool1d.html
+    """
+    return _adaptive(1, input, output_size, return_indices, contract)
+
+
+@replayed
+def adaptive_max_pool2d(
+    input: Tensor,
+    output_size: Sizes,
+    return_indices: bool = False,
+    *,
+    contract: Contract | str | None = None,
+) -> Pooled:
+    """Maximum of each of OH x OW windows: `(N, C, H, W) -> (N, C, OH, OW)`, any floating-point dtype.
+
+    Window i of a side of n elements, of m, goes from `floor(i * n / m)` to `ceil((i + 1) * n / m)`.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        output_size: one integer for all sides, or OH, OW; None keeps a side.
+        return_indices: also return the int64 index of each maximum among the elements of its channel.
+
+    Raises:
+        ShapeError: if a size is negative, or the input has none.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: max_pool2d v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool2d.html
+    """
+    return _adaptive(2, input, output_size, return_indices, contract)
+
+
+@replayed
+def adaptive_max_pool3d(
+    input: Tensor,
+    output_size: Sizes,
+    return_indices: bool = False,
+    *,
+    contract: Contract | str | None = None,
+) -> Pooled:
+    """Maximum of each of OD x OH x OW windows: `(N, C, D, H, W) -> (N, C, OD, OH, OW)`, any floating-point dtype.
+
+    Window i of a side of n elements, of m, goes from `floor(i * n / m)` to `ceil((i + 1) * n / m)`.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        output_size: one integer for all sides, or OD, OH, OW; None keeps a side.
+        return_indices: also return the int64 index of each maximum among the elements of its channel.
+
+    Raises:
+        ShapeError: if a size is negative, or the input has none.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: max_pool2d v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool3d.html
+    """
+    return _adaptive(3, input, output_size, return_indices, contract)

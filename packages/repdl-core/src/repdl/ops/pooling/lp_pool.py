@@ -1,0 +1,133 @@
+"""Power averages over windows: powers, their average, and the root."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.errors import as_float, check, check_bool, check_dim, check_tensor
+from repdl.numbers import div
+from repdl.ops.common.number import constant
+from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.pointwise.pow import pow
+from repdl.ops.pooling._windows import check_least, per_side
+from repdl.ops.pooling.avg_pool import avg_pool1d, avg_pool2d, avg_pool3d
+from repdl.replay import replayed
+
+__all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d"]
+
+Tensor = torch.Tensor
+Ints = int | Sequence[int]
+_ops = registry.functions
+_AVERAGES: tuple[Callable[..., Tensor], ...] = (avg_pool1d, avg_pool2d, avg_pool3d)
+
+
+def _power(input: Tensor, exponent: float, contract: str) -> Tensor:
+    """`pow(input, exponent)`, of a square or a root by the op of that name, which has the same bits and float64."""
+    if exponent == 2:
+        return _ops.square(input)  # type: ignore[no-any-return]
+    if exponent == 0.5:
+        return _ops.sqrt(input)  # type: ignore[no-any-return]
+    return input if exponent == 1 else pow(input, exponent, contract=contract)
+
+
+def _lp_pool(
+    dims: int,
+    input: Tensor,
+    norm_type: float,
+    kernel_size: Ints,
+    stride: Ints | None,
+    ceil_mode: bool,
+    contract: Contract | str | None,
+) -> Tensor:
+    op, name = f"lp_pool{dims}d", contract_name(contract)
+    check_tensor(op, input=input)
+    check_bool(op, ceil_mode=ceil_mode)
+    check_dim(op, (dims + 1, dims + 2), input=input)
+    norm = as_float(op, "norm_type", norm_type)
+    check(op, norm != 0, "norm_type is 0, expected another number")
+    kernel = per_side(op, "kernel_size", kernel_size, dims)
+    check_least(op, 1, kernel_size=kernel)
+    storage, (wide,) = widened(input)
+    average = _AVERAGES[dims - 1](_power(wide, norm, name), kernel, stride, 0, ceil_mode, contract=name)
+    # The average is not negative but for odd powers; as in torch, what is below 0 counts with its sign as NaN's power.
+    size = _ops.mul(_ops.sign(average), _ops.relu(_ops.abs(average)), name)
+    total = _ops.mul(size, constant(math.prod(kernel), size.dtype, size.device), name)
+    inverse = 1.0 / norm if torch.compiler.is_compiling() else div(1.0, norm)  # Dynamo can't trace the second
+    return narrowed(_power(total, inverse, name), storage)
+
+
+@replayed
+def lp_pool1d(
+    input: Tensor,
+    norm_type: int | float,
+    kernel_size: int,
+    stride: int | None = None,
+    ceil_mode: bool = False,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """The p-norm of each window: `(N, C, L) -> (N, C, OL)`, p = `norm_type`, without absolute values.
+
+    `pow(avg_pool1d(pow(input, p)) * k, 1 / p)`, k the number of elements of a window. float32, bfloat16 and float16;
+    float64 with p = 1 or 2. NaN where an odd p gives a negative sum.
+
+    Raises:
+        ShapeError: if the kernel is larger than the input, or an option out of range.
+        DTypeError: if `input` is of no dtype of the contract, or of float64 with another p.
+
+    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.lp_pool1d.html
+    """
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode, contract)
+
+
+@replayed
+def lp_pool2d(
+    input: Tensor,
+    norm_type: int | float,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    ceil_mode: bool = False,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """The p-norm of each window: `(N, C, H, W) -> (N, C, OH, OW)`, p = `norm_type`, without absolute values.
+
+    `pow(avg_pool2d(pow(input, p)) * k, 1 / p)`, k the number of elements of a window. float32, bfloat16 and float16;
+    float64 with p = 1 or 2. NaN where an odd p gives a negative sum.
+
+    Raises:
+        ShapeError: if the kernel is larger than the input, or an option out of range.
+        DTypeError: if `input` is of no dtype of the contract, or of float64 with another p.
+
+    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.lp_pool2d.html
+    """
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode, contract)
+
+
+@replayed
+def lp_pool3d(
+    input: Tensor,
+    norm_type: int | float,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    ceil_mode: bool = False,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """The p-norm of each window: `(N, C, D, H, W) -> (N, C, OD, OH, OW)`, p = `norm_type`, without absolute values.
+
+    `pow(avg_pool3d(pow(input, p)) * k, 1 / p)`, k the number of elements of a window. float32, bfloat16 and float16;
+    float64 with p = 1 or 2. NaN where an odd p gives a negative sum.
+
+    Raises:
+        ShapeError: if the kernel is larger than the input, or an option out of range.
+        DTypeError: if `input` is of no dtype of the contract, or of float64 with another p.
+
+    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.lp_pool3d.html
+    """
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode, contract)

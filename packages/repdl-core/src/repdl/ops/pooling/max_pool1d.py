@@ -1,0 +1,54 @@
+"""max_pool1d: max_pool2d of images of height 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from repdl.contract import Contract
+from repdl.errors import as_row, check_dim, check_tensor
+from repdl.ops.pooling.max_pool2d import max_pool2d
+from repdl.replay import replayed
+
+__all__ = ["max_pool1d"]
+
+
+@replayed
+def max_pool1d(
+    input: torch.Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """Maximum over windows: `(N, C, L) -> (N, C, OL)` or `(C, L) -> (C, OL)`, any floating-point dtype.
+
+    Arguments are those of `max_pool2d`, one integer each.
+
+    Raises:
+        ShapeError: if the kernel is larger than the padded input, or an option out of range.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: max_pool2d v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool1d.html
+    """
+    op = "max_pool1d"
+    check_tensor(op, input=input)
+    check_dim(op, (2, 3), input=input)
+    default = stride is None or (isinstance(stride, (list, tuple)) and not stride)
+    output = max_pool2d(
+        input.unsqueeze(-2),
+        as_row(op, "kernel_size", kernel_size, 1),
+        None if default else as_row(op, "stride", stride, 1),
+        as_row(op, "padding", padding, 0),
+        as_row(op, "dilation", dilation, 1),
+        ceil_mode,
+        return_indices,
+        contract=contract,
+    )
+    return output.squeeze(-2) if isinstance(output, torch.Tensor) else (output[0].squeeze(-2), output[1].squeeze(-2))

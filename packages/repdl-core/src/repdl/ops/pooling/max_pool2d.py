@@ -1,0 +1,198 @@
+"""max_pool2d and its backward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from repdl import layout, registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
+from repdl.errors import UnsupportedError, as_pair, check, check_bool, check_dim, check_dtype, check_size, check_tensor
+from repdl.ops.common.index import check_index
+from repdl.places import Within
+from repdl.replay import replayed
+
+__all__ = ["max_pool2d"]
+
+
+def pooled_size(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
+    """Number of windows on a side of length `size`; with `ceil_mode`, a last one that is cut
+    counts if it starts inside the input or its left padding."""
+    span = size + 2 * padding - dilation * (kernel - 1) - 1
+    n = (span + (stride - 1 if ceil_mode else 0)) // stride + 1
+    return n - 1 if ceil_mode and (n - 1) * stride >= size + padding else n
+
+
+def _shape(
+    input: Sequence[int],
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+) -> list[int]:
+    sides = [pooled_size(input[2 + i], kernel_size[i], stride[i], padding[i], dilation[i], ceil_mode) for i in (0, 1)]
+    return [input[0], input[1], *sides]
+
+
+def _check_windows(side: str, size: int, n: int, kernel: int, stride: int, padding: int, dilation: int) -> None:
+    """Raise for a window whose taps all fall into the padding, which only dilation makes possible."""
+    for start in range(-padding, 0, stride):
+        if (start + padding) // stride >= n:
+            break
+        taps = -(start // dilation)  # before the first one that is not negative
+        if taps >= kernel or start + taps * dilation >= size:
+            raise UnsupportedError(
+                f"max_pool2d: a window has no element of the input: it starts at {start} in {side}, with kernel "
+                f"{kernel}, dilation {dilation} and input size {size}; expected one at least; use less padding"
+            )
+
+
+def _check(
+    input: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+) -> None:
+    check_dim("max_pool2d", 4, input=input)
+    at_least_one = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
+    for name, values, least in (*((k, v, 1) for k, v in at_least_one.items()), ("padding", padding, 0)):
+        check("max_pool2d", len(values) == 2, lambda: f"{name} has {len(values)} values, expected 2 (height, width)")
+        check("max_pool2d", min(values) >= least, lambda: f"{name} is {tuple(values)}, expected at least {least}")
+    check(
+        "max_pool2d",
+        all(input.shape[1:]),
+        lambda: f"input.shape is {tuple(input.shape)}, expected 0 for the batch only",
+    )
+    for side, k, p, d in zip(("height", "width"), kernel_size, padding, dilation):
+        extent = d * (k - 1) + 1
+        half = extent // 2
+        check("max_pool2d", p <= half, lambda: f"padding is {p} in {side}, expected at most half the kernel, {half}")
+    for side, n in zip(("height", "width"), _shape(input.shape, kernel_size, stride, padding, dilation, ceil_mode)[2:]):
+        check(
+            "max_pool2d",
+            n > 0,
+            lambda: (
+                f"input {tuple(input.shape[2:])} is smaller than the kernel {tuple(kernel_size)} in {side}; "
+                f"expected a smaller kernel or dilation, or more padding"
+            ),
+        )
+        i = 0 if side == "height" else 1
+        if padding[i] and dilation[i] > 1:
+            _check_windows(side, input.shape[2 + i], n, kernel_size[i], stride[i], padding[i], dilation[i])
+
+
+def _fake(
+    input: torch.Tensor,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    shape = _shape(input.shape, kernel_size, stride, padding, dilation, ceil_mode)
+    kept = layout.images(shape, input)
+    return kept.empty(input), kept.empty(input, torch.int64)
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.size, ctx.format = inputs[0].shape[2:], layout.memory_format(inputs[0])
+    ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(output[1])
+
+
+def _backward(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
+    grad_input = _max_pool2d_backward(grad, *ctx.saved_tensors, ctx.size).contiguous(memory_format=ctx.format)
+    return grad_input, None, None, None, None, None
+
+
+_max_pool2d = registry.define(
+    "max_pool2d",
+    "(Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) "
+    "-> (Tensor, Tensor)",
+    check=_check,
+    fake=_fake,
+    setup_context=_setup_context,
+    backward=_backward,
+    dtypes=Dtypes(),
+)
+
+
+def _check_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Sequence[int]) -> None:
+    op = "max_pool2d_backward"
+    check_dtype(op, (torch.int64,), indices=indices)
+    check_dim(op, 4, grad=grad)
+    check_size(op, "indices.shape", tuple(indices.shape), tuple(grad.shape), "grad.shape")
+    check(op, len(input_size) == 2, lambda: f"input_size has {len(input_size)} values, expected 2 (height, width)")
+
+
+def _check_values_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Sequence[int]) -> Within | None:
+    return check_index("max_pool2d_backward", indices, input_size[0] * input_size[1], name="indices")
+
+
+_max_pool2d_backward = registry.define(
+    "max_pool2d_backward",
+    "(Tensor grad, Tensor indices, int[] input_size) -> Tensor",
+    check=_check_backward,
+    check_values=_check_values_backward,
+    fake=lambda grad, indices, input_size: grad.new_empty((*grad.shape[:2], *input_size)),
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]),
+    backward=lambda ctx, grad: (_at(grad, *ctx.saved_tensors), None, None),
+    dtypes=Dtypes(integers=("indices",)),
+    family="max_pool2d",
+)
+
+
+def _at(grad: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+    return grad.flatten(2).gather(2, indices.flatten(2)).reshape(indices.shape)
+
+
+@replayed
+def max_pool2d(
+    input: torch.Tensor,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """Maximum over windows: `(N, C, H, W) -> (N, C, OH, OW)`, any floating-point dtype.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        kernel_size, stride, padding, dilation: one integer or (height, width); the stride
+            is the kernel size by default. Padding is never larger than any element.
+        ceil_mode: keep a last window that the side cuts off.
+        return_indices: also return the int64 index of each maximum in its (H, W) plane.
+        contract: checked; pooling has the same order in all.
+
+    Raises:
+        ShapeError: if the kernel is larger than the padded input, or an option out of range.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: max_pool2d v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool2d.html
+    """
+    contract_name(contract)
+    op = "max_pool2d"
+    check_tensor(op, input=input)
+    check_bool(op, ceil_mode=ceil_mode, return_indices=return_indices)
+    check_dim(op, (3, 4), input=input)
+    kernel = as_pair(op, "kernel_size", kernel_size)
+    default = stride is None or (isinstance(stride, (list, tuple)) and not stride)
+    strides = kernel if default else as_pair(op, "stride", stride)
+    batch = input if input.dim() == 4 else input.unsqueeze(0)
+    output, indices = _max_pool2d(
+        batch, kernel, strides, as_pair(op, "padding", padding), as_pair(op, "dilation", dilation), ceil_mode
+    )
+    if input.dim() == 3:
+        output, indices = output.squeeze(0), indices.squeeze(0)
+    return (output, indices) if return_indices else output

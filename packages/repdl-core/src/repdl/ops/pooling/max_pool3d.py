@@ -1,0 +1,71 @@
+"""max_pool3d: max_pool2d of each image, then of the images along the depth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from repdl.contract import Contract, contract_name
+from repdl.errors import check, check_bool, check_dim, check_tensor
+from repdl.ops.pooling._windows import per_side, strides
+from repdl.ops.pooling.max_pool2d import max_pool2d
+from repdl.replay import replayed
+
+__all__ = ["max_pool3d"]
+
+Ints = int | Sequence[int]
+
+
+@replayed
+def max_pool3d(
+    input: torch.Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """Maximum over windows: `(N, C, D, H, W) -> (N, C, OD, OH, OW)`, any floating-point dtype.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        kernel_size, stride, padding, dilation: one integer or (depth, height, width); the stride is the kernel size
+            by default. Padding is never larger than any element.
+        ceil_mode: keep a last window that the side cuts off.
+        return_indices: also return the int64 index of each maximum among the elements of its channel.
+
+    Raises:
+        ShapeError: if the kernel is larger than the padded input, or an option out of range.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: max_pool2d v1.
+    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool3d.html
+    """
+    op = "max_pool3d"
+    contract_name(contract)
+    check_tensor(op, input=input)
+    check_bool(op, ceil_mode=ceil_mode, return_indices=return_indices)
+    check_dim(op, (4, 5), input=input)
+    kernel = per_side(op, "kernel_size", kernel_size, 3)
+    steps, padded = strides(op, stride, kernel), per_side(op, "padding", padding, 3)
+    dilations = per_side(op, "dilation", dilation, 3)
+    check(op, all(input.shape[-4:]), lambda: f"input.shape is {tuple(input.shape)}, expected 0 for the batch only")
+    depth, height, width = input.shape[-3:]
+    planes = input.reshape(math.prod(input.shape[:-3]), depth, height, width)
+    images, at = max_pool2d(planes, kernel[1:], steps[1:], padded[1:], dilations[1:], ceil_mode, True)
+    rows, columns = images.shape[-2:]
+    stacks = images.flatten(2).unsqueeze(1)  # (N * C, 1, D, OH * OW)
+    largest, plane = max_pool2d(
+        stacks, (kernel[0], 1), (steps[0], 1), (padded[0], 0), (dilations[0], 1), ceil_mode, True
+    )
+    shape = (*input.shape[:-3], largest.shape[-2], rows, columns)
+    if not return_indices:
+        return largest.reshape(shape)
+    # `plane` counts elements (depth, OH * OW): the depth, and in its image the index that was the maximum there.
+    inner = at.flatten(1).gather(1, plane.flatten(1)).view(plane.shape)
+    return largest.reshape(shape), (plane // (rows * columns) * (height * width) + inner).reshape(shape)

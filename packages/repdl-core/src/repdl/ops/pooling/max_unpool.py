@@ -1,0 +1,164 @@
+"""max_unpool: elements back at the places that they had as maxima; the others are 0."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import ALL
+from repdl.errors import as_ints, check, check_dim, check_dtype, check_size, check_tensor
+from repdl.ops.common.index import as_index
+from repdl.ops.indexing.scatter import replaced
+from repdl.ops.pooling._windows import check_least, per_side, strides
+from repdl.replay import replayed
+
+__all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
+
+Tensor = torch.Tensor
+Ints = int | Sequence[int]
+
+
+def _unpool(
+    dims: int,
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None,
+    padding: Ints,
+    output_size: Sequence[int] | None,
+    contract: Contract | str | None,
+) -> Tensor:
+    op, name = f"max_unpool{dims}d", contract_name(contract)
+    check_tensor(op, input=input, indices=indices)
+    check_dim(op, (dims + 1, dims + 2), input=input)
+    check_dtype(op, ALL, input=input)
+    check_dtype(op, (torch.int64,), indices=indices)
+    check_size(op, "indices.shape", list(indices.shape), list(input.shape), "input.shape")
+    kernel = per_side(op, "kernel_size", kernel_size, dims)
+    step, padded = strides(op, stride, kernel), per_side(op, "padding", padding, dims)
+    check_least(op, 1, stride=step)
+    check(
+        op, all(input.shape[-dims - 1 :]), lambda: f"input.shape is {tuple(input.shape)}, expected 0 for the batch only"
+    )
+    default = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(input.shape[-dims:], step, padded, kernel)]
+    sizes = default if output_size is None else _given(op, output_size, default, step)
+    check_least(op, 1, output_size=sizes)
+    length = math.prod(sizes)
+    at = as_index(op, indices, length, name="indices").reshape(-1, math.prod(input.shape[-dims:]))
+    channels = torch.arange(at.shape[0], device=at.device).unsqueeze(1)
+    place = torch.where(at < 0, -1, channels * length + at).reshape(-1)
+    zeros = input.new_zeros((at.shape[0] * length, 1))
+    return replaced(zeros, place, input.reshape(-1, 1), name).view(*input.shape[:-dims], *sizes)
+
+
+def _given(op: str, output_size: Sequence[int], default: Sequence[int], stride: Sequence[int]) -> list[int]:
+    """The sides that `output_size` says, which are less than a stride from the default."""
+    sizes = as_ints(op, "output_size", output_size)
+    sizes = sizes[2:] if len(sizes) == len(default) + 2 else sizes
+    check(
+        op,
+        len(sizes) == len(default),
+        lambda: f"output_size has {len(output_size)} values, expected {len(default)} or {len(default) + 2}",
+    )
+    check(
+        op,
+        all(d - s < n < d + s for n, d, s in zip(sizes, default, stride)),
+        lambda: f"output_size is {tuple(sizes)}, expected less than a stride from {tuple(default)}",
+    )
+    return sizes
+
+
+@replayed
+def max_unpool1d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    output_size: Sequence[int] | None = None,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """Elements at the places that `indices` says, 0 elsewhere: `(N, C, L) -> (N, C, OL)`, bits are moved.
+
+    Any floating-point dtype. Of several elements for one place the last one in row-major order is there.
+
+    Args:
+        input: (N, C, L) or (C, L).
+        indices: int64, of the shape of `input`, as max_pool1d returns them.
+        kernel_size, stride, padding: those of max_pool1d.
+        output_size: OL, or those after (N, C); without it the smallest that the options give.
+
+    Raises:
+        ShapeError: if the shapes differ, or an option is out of range.
+        OutOfRangeError: if an index is none of the output.
+        DTypeError: if `input` is of no dtype of the contract, or `indices` not int64.
+
+    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_unpool1d.html
+    """
+    return _unpool(1, input, indices, kernel_size, stride, padding, output_size, contract)
+
+
+@replayed
+def max_unpool2d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    output_size: Sequence[int] | None = None,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """Elements at the places that `indices` says, 0 elsewhere: `(N, C, H, W) -> (N, C, OH, OW)`, bits are moved.
+
+    Any floating-point dtype. Of several elements for one place the last one in row-major order is there.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        indices: int64, of the shape of `input`, as max_pool2d returns them.
+        kernel_size, stride, padding: those of max_pool2d.
+        output_size: OH, OW, or those after (N, C); without it the smallest that the options give.
+
+    Raises:
+        ShapeError: if the shapes differ, or an option is out of range.
+        OutOfRangeError: if an index is none of the output.
+        DTypeError: if `input` is of no dtype of the contract, or `indices` not int64.
+
+    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_unpool2d.html
+    """
+    return _unpool(2, input, indices, kernel_size, stride, padding, output_size, contract)
+
+
+@replayed
+def max_unpool3d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    output_size: Sequence[int] | None = None,
+    *,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """Elements at the places that `indices` says, 0 elsewhere: `(N, C, D, H, W) -> (N, C, OD, OH, OW)`, bits are moved.
+
+    Any floating-point dtype. Of several elements for one place the last one in row-major order is there.
+
+    Args:
+        input: (N, C, D, H, W) or (C, D, H, W).
+        indices: int64, of the shape of `input`, as max_pool3d returns them.
+        kernel_size, stride, padding: those of max_pool3d.
+        output_size: OD, OH, OW, or those after (N, C); without it the smallest that the options give.
+
+    Raises:
+        ShapeError: if the shapes differ, or an option is out of range.
+        OutOfRangeError: if an index is none of the output.
+        DTypeError: if `input` is of no dtype of the contract, or `indices` not int64.
+
+    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_unpool3d.html
+    """
+    return _unpool(3, input, indices, kernel_size, stride, padding, output_size, contract)

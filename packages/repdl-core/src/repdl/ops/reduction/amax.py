@@ -1,0 +1,250 @@
+"""amax and what is made of it: amin, aminmax; and the indices of the largest and smallest elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
+from repdl.errors import check, check_bool, check_range, check_size, check_tensor
+from repdl.ops.common.number import floating
+from repdl.ops.common.order import order
+from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim, normalize_dims, reduced_shape, rows_of
+from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.replay import replayed
+
+__all__ = ["amax", "amin", "aminmax", "argmax", "argmin"]
+
+_ops = registry.functions
+
+
+def _check(input: torch.Tensor) -> None:
+    check("amax", input.dim() > 0, "input.dim() is 0, expected 1 or more; repdl.ops.amax gives it one")
+    rows = input.shape[:-1].numel()
+    check("amax", rows == 0 or input.shape[-1] > 0, lambda: f"input.shape[-1] is 0 (shape {tuple(input.shape)})")
+
+
+def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs, output)
+
+
+_amax: Callable[..., torch.Tensor] = registry.define(
+    "amax",
+    "(Tensor input) -> Tensor",
+    check=_check,
+    fake=lambda input: input.new_empty(input.shape[:-1]),
+    setup_context=_setup_context,
+    backward=lambda ctx, grad: _amax_backward(grad, *ctx.saved_tensors),
+    dtypes=Dtypes(),
+    family="max",
+)
+
+
+def _check_backward(grad: torch.Tensor, input: torch.Tensor, output: torch.Tensor) -> None:
+    _check(input)
+    for name, tensor in (("grad", grad), ("output", output)):
+        shape = tuple(input.shape[:-1])
+        check_size("amax_backward", f"{name}.shape", tuple(tensor.shape), shape, "the shape of amax(input)")
+
+
+def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    _, input, largest = inputs
+    ctx.save_for_backward(order(input) == order(largest).unsqueeze(-1))
+
+
+def _twice(ctx: Any, cotangent: torch.Tensor) -> Any:
+    (ties,) = ctx.saved_tensors
+    storage, (wide,) = widened(cotangent)
+    total = _ops.sum(torch.where(ties, wide, 0.0), [ties.dim() - 1], False, "v1")
+    return narrowed(_ops.div(total, floating(ties.sum(-1), wide.dtype), "v1"), storage), None, None
+
+
+_amax_backward: Callable[..., torch.Tensor] = registry.define(
+    "amax_backward",
+    "(Tensor grad, Tensor input, Tensor output) -> Tensor",
+    check=_check_backward,
+    fake=lambda grad, input, output: input.new_empty(input.shape),
+    setup_context=_setup_backward,
+    backward=_twice,
+    dtypes=Dtypes(),
+    is_slope=False,
+    family="max",
+)
+
+
+def _amax_or_amin(
+    op: str,
+    input: torch.Tensor,
+    dim: Any,
+    keepdim: bool,
+    axis: Any,
+    keepdims: bool | None,
+    contract: Contract | str | None,
+) -> torch.Tensor:
+    contract_name(contract)
+    check_tensor(op, input=input)
+    chosen, keepdim = as_numpy(op, dim if dim != () else None, keepdim, axis, keepdims)
+    check_bool(op, keepdim=keepdim)
+    return _extreme(op, input, chosen, keepdim)
+
+
+def _extreme(op: str, input: torch.Tensor, dim: Any, keepdim: bool) -> torch.Tensor:
+    """amax or amin of a tensor of floats or integers."""
+    dims = normalize_dims(op, dim, input.dim())
+    empty = [d for d in dims if input.shape[d] == 0]
+    check_range(op, not empty, lambda: f"input.shape[{empty[0]}] is 0, expected 1 or more to take an element of")
+    if is_whole(input.dtype):
+        return getattr(torch, op)(input, dims, keepdim)  # type: ignore[no-any-return]
+    rows = rows_of(input, dims)
+    found = _amax(rows) if op == "amax" else _ops.neg(_amax(_ops.neg(rows)))
+    return found.reshape(reduced_shape(input.shape, dims, keepdim))
+
+
+@replayed
+def amax(
+    input: torch.Tensor,
+    dim: int | Sequence[int] = (),
+    keepdim: bool = False,
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """The largest element over all dimensions, or over those in `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
+
+    Floats or integers. NaN is larger than everything. Unlike `max(input, dim)`, which gives it to one, the
+    gradient is shared equally between equal elements: each gets it divided by their number, rounded once.
+
+    Raises:
+        ShapeError: if a dimension does not exist, is named twice, or has no element.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.amax.html
+    """
+    return _amax_or_amin("amax", input, dim, keepdim, axis, keepdims, contract)
+
+
+@replayed
+def amin(
+    input: torch.Tensor,
+    dim: int | Sequence[int] = (),
+    keepdim: bool = False,
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """The smallest element over all dimensions, or over those in `dim`: `-amax(-input)`, floats or integers.
+
+    A NaN in a row is the result. The gradient is shared equally between equal elements.
+
+    Raises:
+        ShapeError: if a dimension does not exist, is named twice, or has no element.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.amin.html
+    """
+    return _amax_or_amin("amin", input, dim, keepdim, axis, keepdims, contract)
+
+
+@replayed
+def aminmax(
+    input: torch.Tensor,
+    *,
+    dim: int | None = None,
+    keepdim: bool = False,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+    contract: Contract | str | None = None,
+) -> Sequence[torch.Tensor]:
+    """`amin` and `amax` over all dimensions, or over `dim`, as a named tuple `(min, max)`.
+
+    Raises:
+        ShapeError: if `dim` does not exist, or there is no element.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.aminmax.html
+    """
+    contract_name(contract)
+    check_tensor("aminmax", input=input)
+    dim, keepdim = as_numpy("aminmax", dim, keepdim, axis, keepdims)
+    check_bool("aminmax", keepdim=keepdim)
+    dims = normalize_dims("aminmax", dim, input.dim()) if dim is None else [normalize_dim("aminmax", dim, input.dim())]
+    dims = dims if input.dim() else []
+    empty = [d for d in dims if input.shape[d] == 0]
+    check_range("aminmax", not empty, lambda: f"input.shape[{empty[0]}] is 0, expected 1 or more to take elements of")
+    low, high = (_extreme(op, input, dims or None, keepdim) for op in ("amin", "amax"))
+    return torch.return_types.aminmax((low, high))  # type: ignore[no-any-return,attr-defined]
+
+
+def _index(
+    op: str,
+    input: torch.Tensor,
+    dim: int | None,
+    keepdim: bool,
+    axis: int | None,
+    keepdims: bool | None,
+    contract: Contract | str | None,
+) -> torch.Tensor:
+    """Of the first largest element, or the first smallest one."""
+    contract_name(contract)
+    check_tensor(op, input=input)
+    dim, keepdim = as_numpy(op, dim, keepdim, axis, keepdims)
+    check_bool(op, keepdim=keepdim)
+    rows, position = (input.reshape(-1), 0) if dim is None else (input, normalize_dim(op, dim, input.dim()))
+    what = f"input.shape[{position}]" if dim is not None else "input.numel()"
+    check_range(
+        op, rows.dim() == 0 or rows.shape[position] > 0, lambda: f"{what} is 0, expected 1 or more to take an index of"
+    )
+    if is_whole(input.dtype):
+        indices = getattr(torch, op)(rows.to(torch.int64), position, keepdim)
+    else:
+        signed = rows.detach() if op == "argmax" else _ops.neg(rows.detach())
+        _, indices = _ops.max_dim(signed, position, keepdim)
+    return indices.reshape([1] * input.dim()) if keepdim and dim is None else indices  # type: ignore[no-any-return]
+
+
+@replayed
+def argmax(
+    input: torch.Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """The index of the first NaN, or else of the first largest element: over `dim`, or over all in row-major order.
+
+    Raises:
+        ShapeError: if `dim` does not exist or has no element.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.argmax.html
+    """
+    return _index("argmax", input, dim, keepdim, axis, keepdims, contract)
+
+
+@replayed
+def argmin(
+    input: torch.Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """The index of the first NaN, or else of the first smallest element: over `dim`, or over all in row-major order.
+
+    Raises:
+        ShapeError: if `dim` does not exist or has no element.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.argmin.html
+    """
+    return _index("argmin", input, dim, keepdim, axis, keepdims, contract)

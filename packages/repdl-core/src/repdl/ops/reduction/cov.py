@@ -1,0 +1,120 @@
+"""cov and corrcoef: products of rows that are freed of their means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import ALL
+from repdl.errors import as_int, check, check_dim, check_dtype, check_size, check_tensor, check_tensor_or_none
+from repdl.ops.common.index import is_readable, left_to_device
+from repdl.ops.common.number import constant, floating
+from repdl.ops.common.reduce import is_whole
+from repdl.ops.pointwise.cast import narrowed, widened
+
+__all__ = ["corrcoef", "cov"]
+
+Tensor = torch.Tensor
+_ops = registry.functions
+
+
+def _weights(op: str, name: str, weights: Tensor | None, count: int) -> None:
+    if weights is None:
+        return
+    check_dim(op, (0, 1), **{name: weights})
+    check_size(op, f"{name}.numel()", weights.numel(), count, "the number of observations")
+    left_to_device(op, weights, lambda w: w >= 0, f"a number of {name} is below 0")
+    if is_readable(weights) and weights.numel():
+        check(op, bool((weights >= 0).all()), f"{name} has a number below 0, expected none")
+
+
+def _cov(x: Tensor, correction: int, fweights: Tensor | None, aweights: Tensor | None, contract: str) -> Tensor:
+    count = x.shape[1]
+    weight = None
+    for given in (fweights, aweights):
+        if given is not None:
+            part = floating(given.reshape(-1), x.dtype)
+            weight = part if weight is None else _ops.mul(weight, part, contract)
+    if weight is None:
+        total: Any = constant(float(count), x.dtype, x.device)
+        divisor = constant(float(max(count - correction, 0)), x.dtype, x.device)
+        mean = _ops.div(_ops.sum(x, [1], True, contract), total, contract)
+    else:
+        total = _ops.sum(weight, [0], False, contract)
+        mean = _ops.div(_ops.sum(_ops.mul(x, weight, contract), [1], True, contract), total, contract)
+        lost = constant(float(correction), x.dtype, x.device)
+        if aweights is not None and correction != 0:
+            squares = _ops.mul(weight, floating(aweights.reshape(-1), x.dtype), contract)
+            share = _ops.div(_ops.sum(squares, [0], False, contract), total, contract)
+            lost = _ops.mul(lost, share, contract)
+        divisor = _ops.relu(_ops.sub(total, lost, contract))
+    apart = _ops.sub(x, mean, contract)
+    weighted = apart if weight is None else _ops.mul(apart, weight, contract)
+    return _ops.div(_ops.matmul(apart, weighted, False, True, contract), divisor, contract)  # type: ignore[no-any-return]
+
+
+def _checked(op: str, input: Tensor) -> Tensor:
+    check_tensor(op, input=input)
+    check(op, input.dim() <= 2, lambda: f"input.dim() is {input.dim()}, expected at most 2")
+    if is_whole(input.dtype):
+        input = floating(input, torch.get_default_dtype())
+    check_dtype(op, ALL, input=input)
+    return input.reshape(1, -1) if input.dim() < 2 else input
+
+
+def cov(
+    input: Tensor,
+    *,
+    correction: int = 1,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """Covariances of rows, each a variable and each column an observation: `(V, N) -> (V, V)`, `(N) -> ()`.
+
+    `(d @ (d * w).T) / m`, d = `x - sum(x * w) / sum(w)`, w = `fweights * aweights`, m = `max(sum(w) - correction, 0)`,
+    with aweights `max(sum(w) - correction * (sum(w * aweights) / sum(w)), 0)`; without weights n is their sum. Any
+    floating-point dtype, halves rounded once; integers become floating-point.
+
+    Raises:
+        ShapeError: if there are more than two dimensions, or weights do not fit or are negative.
+        DTypeError: if `input` is of no dtype of the contract, or weights are of no dtype that they can have.
+
+    Contract: var v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.cov.html
+    """
+    op, name = "cov", contract_name(contract)
+    x = _checked(op, input)
+    check_tensor_or_none(op, fweights=fweights, aweights=aweights)
+    lost = as_int(op, "correction", correction)
+    if fweights is not None:
+        check_dtype(op, (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8), fweights=fweights)
+    check_dtype(op, ALL, aweights=aweights)
+    _weights(op, "fweights", fweights, x.shape[1])
+    _weights(op, "aweights", aweights, x.shape[1])
+    if aweights is not None:
+        x = floating(x, torch.promote_types(x.dtype, aweights.dtype))
+    storage, (wide,) = widened(x)
+    return narrowed(_cov(wide, lost, fweights, aweights, name).squeeze(), storage)
+
+
+def corrcoef(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """Correlation coefficients of rows: `(V, N) -> (V, V)`, `(N) -> ()`, any floating-point dtype.
+
+    `clamp((c_ij / s_i) / s_j, -1, 1)`, c = `cov(input)` and s_i = `sqrt(c_ii)`; halves are rounded once.
+
+    Raises:
+        ShapeError: if there are more than two dimensions.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: var v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.corrcoef.html
+    """
+    op, name = "corrcoef", contract_name(contract)
+    x = _checked(op, input)
+    storage, (wide,) = widened(x)
+    c = _cov(wide, 1, None, None, name)
+    deviation = _ops.sqrt(c.diagonal())
+    quotient = _ops.div(_ops.div(c, deviation.unsqueeze(1), name), deviation.unsqueeze(0), name)
+    return narrowed(_ops.clamp(quotient, -1.0, 1.0).squeeze(), storage)

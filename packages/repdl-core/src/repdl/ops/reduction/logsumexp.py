@@ -1,0 +1,77 @@
+"""logsumexp: the logarithm of a sum of exponentials, a formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from repdl import registry
+from repdl.autocast import FLOAT32_ON_CUDA
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import SINGLE, Dtypes
+from repdl.errors import UnsupportedError, check_bool, check_tensor
+from repdl.ops.common.number import constant, floating
+from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dims, reduced_shape, rows_of
+from repdl.ops.reduction.sum import check_dims
+from repdl.replay import replayed
+
+__all__ = ["logsumexp"]
+
+_ops = registry.functions
+
+
+def _logsumexp_formula(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str) -> torch.Tensor:
+    rows = rows_of(input, dim)
+    if rows.shape[-1] == 0:
+        lowest = constant(-float("inf"), input.dtype, input.device)
+        rows = torch.cat([lowest.expand(*rows.shape[:-1], 1), rows], -1)
+    largest = _ops.amax(rows.detach())
+    finite = _ops.where(largest.isinf(), constant(0.0, input.dtype, input.device), largest, contract)
+    total = _ops.sum(_ops.exp(_ops.sub(rows, finite.unsqueeze(-1), contract)), [rows.dim() - 1], False, contract)
+    found = _ops.add(_ops.log(total), finite, contract)
+    return found.reshape(reduced_shape(input.shape, dim, keepdim))  # type: ignore[no-any-return]
+
+
+_logsumexp: Callable[..., torch.Tensor] = registry.composite(
+    "logsumexp",
+    "(Tensor input, int[] dim, bool keepdim, str contract) -> Tensor",
+    _logsumexp_formula,
+    calls=("amax", "where", "sub", "exp", "sum", "log", "add"),
+    check=lambda input, dim, keepdim, contract: check_dims("logsumexp", input, dim),
+    dtypes=Dtypes(SINGLE),
+    autocast=FLOAT32_ON_CUDA,
+    family="softmax",
+)
+
+
+@replayed
+def logsumexp(
+    input: torch.Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """`log(sum(exp(x - m))) + m` over the dimensions in `dim`, m the largest element, or 0 if that is infinite.
+
+    float32 or halves; integers become floats. The logarithm of no elements is -inf.
+
+    Raises:
+        ShapeError: if a dimension does not exist or is named twice.
+        UnsupportedError: if `dim` is None.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.logsumexp.html
+    """
+    check_tensor("logsumexp", input=input)
+    dim, keepdim = as_numpy("logsumexp", dim, keepdim, axis, keepdims)
+    check_bool("logsumexp", keepdim=keepdim)
+    if dim is None:
+        raise UnsupportedError("logsumexp: dim is None, expected the dimensions to sum over; pass dim=")
+    dims, name = normalize_dims("logsumexp", dim, input.dim()), contract_name(contract)
+    if is_whole(input.dtype):
+        input = floating(input, torch.get_default_dtype())
+    return _logsumexp(input, dims, keepdim, name)

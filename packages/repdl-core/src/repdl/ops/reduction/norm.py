@@ -1,0 +1,172 @@
+"""Norms of vectors, of any order, and distances that they measure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from repdl import numbers, registry
+from repdl.autocast import FLOAT32_ON_CUDA
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
+from repdl.errors import UnsupportedError, as_float, check, check_bool, check_range, check_size, check_tensor
+from repdl.layout import broadcast_shapes
+from repdl.ops.common.number import constant
+from repdl.ops.common.reduce import given, in_dtype, normalize_dims, reduced_shape, rows_of
+from repdl.ops.common.root import at_zero, root
+from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.pointwise.elementwise import operands
+from repdl.ops.reduction.sum import check_dims
+from repdl.replay import replayed
+
+__all__ = ["cdist", "norm", "vector_norm"]
+
+_ops = registry.functions
+_INF = float("inf")
+
+
+def _formula(x: torch.Tensor, order: float, dim: Sequence[int], keepdim: bool, contract: str) -> torch.Tensor:
+    def total(terms: torch.Tensor) -> torch.Tensor:
+        return _ops.sum(terms, dim, keepdim, contract)  # type: ignore[no-any-return]
+
+    if order == 2:
+        return root(total(_ops.square(x)), contract)
+    size = _ops.abs(x)
+    if order == 1:
+        return total(size)
+    if order in (_INF, -_INF):
+        rows, shape = rows_of(size, dim), reduced_shape(x.shape, dim, keepdim)
+        if rows.shape[-1] == 0:
+            return torch.cat([constant(0.0, x.dtype, x.device).expand(*rows.shape[:-1], 1), rows], -1).reshape(shape)
+        extreme = _ops.amax(rows) if order > 0 else _ops.neg(_ops.amax(_ops.neg(rows)))
+        return extreme.reshape(shape)  # type: ignore[no-any-return]
+    one = constant(1.0, x.dtype, x.device)
+    if order == 0:  # NaN counts, whose sign is 0
+        return total(_ops.where(x.detach().isnan(), one, _ops.abs(_ops.sign(x)), contract))
+    powers = total(at_zero(size, 0.0 if order > 0 else _INF, lambda a: _ops.pow(a, order), contract))
+    return at_zero(powers, 0.0, lambda s: _ops.pow(s, numbers.div(1.0, order)), contract)
+
+
+def _check(x: torch.Tensor, order: float, dim: Sequence[int], keepdim: bool, contract: str) -> None:
+    check_dims("vector_norm", x, dim)
+    empty = any(x.shape[d] == 0 for d in dim)
+    check_range(
+        "vector_norm",
+        not empty or 0 <= order < _INF,
+        lambda: f"ord is {order} over dimensions without elements (shape {tuple(x.shape)}), expected 0 or more, finite",
+    )
+
+
+_norm: Callable[..., torch.Tensor] = registry.composite(
+    "vector_norm",
+    "(Tensor x, float ord, int[] dim, bool keepdim, str contract) -> Tensor",
+    _formula,
+    calls=("sum", "square", "add", "sqrt", "where", "abs", "amax", "neg", "sign", "pow"),
+    check=_check,
+    dtypes=Dtypes(),
+    autocast=FLOAT32_ON_CUDA,
+    family="norm",
+)
+
+
+@replayed
+def vector_norm(
+    x: torch.Tensor,
+    ord: float = 2,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """The norm of order `ord` of vectors: all elements, or those along the dimensions in `dim`.
+
+    float32 and halves, and float64 for the orders 2, 1, 0, inf and -inf: `sqrt(sum(square(x)))`, `sum(abs(x))`, how
+    many are not 0, the largest and the smallest of `abs(x)`; any other p is `pow(sum(pow(abs(x), p)), 1 / p)`.
+    The gradient where the norm is 0 is 0; equal elements share that of inf and -inf.
+
+    Raises:
+        ShapeError: if a dimension does not exist, is named twice, or has no element to take one of.
+        UnsupportedError: if `dtype` is no dtype of the contract.
+        DTypeError: if `x` is of no dtype of the contract.
+
+    Contract: norm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.linalg.vector_norm.html
+    """
+    op, name = "vector_norm", contract_name(contract)
+    check_tensor(op, x=x)
+    check_bool(op, keepdim=keepdim)
+    dims, number = normalize_dims(op, dim, x.dim()), as_float(op, "ord", ord)
+    return given(_norm(in_dtype(op, x, dtype), number, dims, keepdim, name), dtype)
+
+
+@replayed
+def norm(
+    input: torch.Tensor,
+    p: float | str | None = "fro",
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    out: None = None,
+    dtype: torch.dtype | None = None,
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """`vector_norm` of order `p` of all elements, or of those along the dimensions in `dim`; "fro" and None are 2.
+
+    Raises:
+        ShapeError: if a dimension does not exist, is named twice, or has no element to take a norm of.
+        UnsupportedError: for the nuclear norm, and if `out` is given or `dtype` is no dtype of the contract.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: norm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.norm.html
+    """
+    check_tensor("norm", input=input)
+    check_bool("norm", keepdim=keepdim)
+    if out is not None:
+        raise UnsupportedError("norm: out is given, expected None: results are new tensors")
+    if isinstance(p, str) and p != "fro":
+        raise UnsupportedError(f"norm: p is {p!r}, expected 'fro' or a number: singular values are not in the contract")
+    number = 2.0 if p is None or isinstance(p, str) else as_float("norm", "p", p)
+    dims, name = normalize_dims("norm", dim, input.dim()), contract_name(contract)
+    check("norm", p != "fro" or dim is None or len(dims) <= 2, lambda: f"dim is {dim}, expected one or two for 'fro'")
+    return given(_norm(in_dtype("norm", input, dtype), number, dims, keepdim, name), dtype)
+
+
+_MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
+
+
+@replayed
+def cdist(
+    x1: torch.Tensor,
+    x2: torch.Tensor,
+    p: float = 2.0,
+    compute_mode: str = _MODES[0],
+    *,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """Distances of each pair of rows, `vector_norm(x1[i] - x2[j], p)`: `(..., P, M), (..., R, M) -> (..., P, R)`.
+
+    float32 and halves, and float64 for p = 0, 1, 2 and inf. Differences are computed first, in every `compute_mode`:
+    those of a product lose what nearly equal rows differ in.
+
+    Raises:
+        ShapeError: if the rows differ in size, or the other dimensions do not broadcast.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: norm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.cdist.html
+    """
+    op, name = "cdist", contract_name(contract)
+    check_tensor(op, x1=x1, x2=x2)
+    number = as_float(op, "p", p)
+    check(op, number >= 0, lambda: f"p is {p}, expected 0 or more")
+    check(op, compute_mode in _MODES, lambda: f"compute_mode is {compute_mode!r}, expected one of {', '.join(_MODES)}")
+    check(op, min(x1.dim(), x2.dim()) >= 2, lambda: f"x1.dim() is {x1.dim()}, x2.dim() {x2.dim()}, expected 2 or more")
+    check_size(op, "x2.shape[-1]", x2.shape[-1], x1.shape[-1], "x1.shape[-1]")
+    broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    pair = operands(op, x1, x2, divides=True)
+    assert pair is not None
+    dtype, (first, second) = widened(*pair)
+    differences = _ops.sub(first.unsqueeze(-2), second.unsqueeze(-3), name)
+    if number == _INF and x1.shape[-1] == 0:
+        return torch.zeros(differences.shape[:-1], dtype=dtype, device=x1.device)
+    return narrowed(_norm(differences, number, [differences.dim() - 1], False, name), dtype)

@@ -1,0 +1,85 @@
+"""prod: the product of elements by a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from repdl import registry
+from repdl.autocast import FLOAT32
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import Dtypes
+from repdl.errors import check, check_bool, check_tensor
+from repdl.ops.common.number import constant
+from repdl.ops.common.reduce import as_numpy, given, in_dtype, is_whole, normalize_dim, reduced_shape, rows_of, whole
+from repdl.replay import replayed
+
+__all__ = ["prod"]
+
+_ops = registry.functions
+
+
+def _formula(input: torch.Tensor) -> torch.Tensor:
+    """`(..., n) -> (...)`: neighbours are multiplied until one is left, which is the tree of the contract.
+
+    Parts are taken apart and put together so that derivatives are data movement and products only.
+    """
+    if input.shape[-1] == 0:
+        one = constant(1.0, input.dtype, input.device)
+        input = torch.cat([one.expand(*input.shape[:-1], 1), input], -1)
+    while input.shape[-1] > 1:
+        pairs = input.shape[-1] // 2
+        paired, rest = input.split([2 * pairs, input.shape[-1] - 2 * pairs], -1)
+        left, right = paired.unflatten(-1, (pairs, 2)).unbind(-1)
+        products = _ops.mul(left, right, "v1")
+        input = torch.cat([products, rest], -1) if rest.shape[-1] else products
+    return input.squeeze(-1)
+
+
+_prod: Callable[..., torch.Tensor] = registry.composite(
+    "prod",
+    "(Tensor input) -> Tensor",
+    _formula,
+    calls=("mul",),
+    check=lambda input: check(
+        "prod", input.dim() > 0, "input.dim() is 0, expected 1 or more; repdl.ops.prod gives it one"
+    ),
+    dtypes=Dtypes(),
+    autocast=FLOAT32,
+)
+
+
+@replayed
+def prod(
+    input: torch.Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """Product over all dimensions, or over `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
+
+    float32, float64, halves; integers and bools exactly, as int64. Elements are multiplied by the tree of the
+    contract. The derivative divides by nothing, so zeros have theirs. The product of no elements is 1.
+
+    Raises:
+        ShapeError: if `dim` does not exist.
+        UnsupportedError: if `dtype` is no dtype of the contract.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: prod v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.prod.html
+    """
+    contract_name(contract)
+    check_tensor("prod", input=input)
+    dim, keepdim = as_numpy("prod", dim, keepdim, axis, keepdims)
+    check_bool("prod", keepdim=keepdim)
+    dims = list(range(input.dim())) if dim is None else [normalize_dim("prod", dim, input.dim())][: input.dim()]
+    if is_whole(dtype or input.dtype) and not input.is_complex():
+        rows = rows_of(whole(input, dtype), dims)
+        return torch.prod(rows, -1, dtype=dtype).reshape(reduced_shape(input.shape, dims, keepdim))
+    found = _prod(rows_of(in_dtype("prod", input, dtype), dims))
+    return given(found.reshape(reduced_shape(input.shape, dims, keepdim and dim is not None)), dtype)

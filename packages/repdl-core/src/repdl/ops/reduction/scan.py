@@ -1,0 +1,284 @@
+"""Running sums, products, extremes and sums of exponentials, and the recurrence behind products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.autocast import FLOAT32_ON_CUDA
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import SINGLE, Dtypes
+from repdl.errors import UnsupportedError, check, check_size, check_tensor
+from repdl.ops.common.number import constant
+from repdl.ops.common.order import order
+from repdl.ops.common.reduce import as_numpy, given, in_dtype, is_whole, normalize_dim, whole
+from repdl.ops.indexing.gather import at_least_1d, gather
+from repdl.replay import replayed
+from repdl.saved import save
+
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
+
+_ops = registry.functions
+
+
+def _check_dim(op: str, tensor: torch.Tensor, dim: int) -> None:
+    high = tensor.dim()
+    check(op, 0 <= dim < high, lambda: f"dim is {dim}, expected 0 to {high - 1}; repdl.ops.{op} normalises it")
+
+
+def _setup_sum(ctx: Any, inputs: Any, output: Any) -> None:
+    _, ctx.dim, ctx.contract = inputs
+
+
+def _sum_backward(ctx: Any, grad: torch.Tensor) -> Any:
+    return _cumsum(grad.flip(ctx.dim), ctx.dim, ctx.contract).flip(ctx.dim), None, None
+
+
+_cumsum: Callable[..., torch.Tensor] = registry.define(
+    "cumsum",
+    "(Tensor input, int dim, str contract) -> Tensor",
+    check=lambda input, dim, contract: _check_dim("cumsum", input, dim),
+    fake=lambda input, dim, contract: input.new_empty(input.shape),
+    setup_context=_setup_sum,
+    backward=_sum_backward,
+    dtypes=Dtypes(),
+    autocast=FLOAT32_ON_CUDA,
+    family="scan",
+)
+
+
+def _check_scan(factor: torch.Tensor, term: torch.Tensor, dim: int) -> None:
+    check_size("linear_scan", "term.shape", tuple(term.shape), tuple(factor.shape), "factor.shape")
+    _check_dim("linear_scan", term, dim)
+
+
+def _setup_scan(ctx: Any, inputs: Any, output: Any) -> None:
+    factor, _, ctx.dim = inputs
+    save(ctx, (factor, [0, 1]), (output, [0]))
+
+
+def _scan_backward(ctx: Any, grad: torch.Tensor) -> Any:
+    factor, output = ctx.saved_tensors
+    d = ctx.dim
+    # h[i] = fma(factor[i + 1], h[i + 1], grad[i]): the same recurrence, from the end.
+    h = _linear_scan(factor.flip(d).roll(1, d), grad.flip(d), d).flip(d)
+    if not ctx.needs_input_grad[0]:
+        return None, h, None
+    product = _ops.mul(h, output.roll(1, d), "v1")
+    none = torch.zeros_like(grad.narrow(d, 0, min(1, grad.shape[d])))  # factor[0] is not read
+    to_factor = torch.cat([none, product.narrow(d, none.shape[d], grad.shape[d] - none.shape[d])], d)
+    return to_factor, h, None
+
+
+_linear_scan: Callable[..., torch.Tensor] = registry.define(
+    "linear_scan",
+    "(Tensor factor, Tensor term, int dim) -> Tensor",
+    check=_check_scan,
+    fake=lambda factor, term, dim: term.new_empty(term.shape),
+    setup_context=_setup_scan,
+    backward=_scan_backward,
+    dtypes=Dtypes(),
+    family="scan",
+)
+
+
+def _product(input: torch.Tensor, dim: int) -> torch.Tensor:
+    """`y[i] = y[i - 1] * x[i]` as `fma(x[i], y[i - 1], -0)`, which is the product with its sign."""
+    if input.shape[dim] == 0:
+        return input.clone()
+    first, rest = input.split([1, input.shape[dim] - 1], dim)
+    one, zero = (constant(v, input.dtype, input.device) for v in (1.0, -0.0))
+    factor = torch.cat([one.expand(first.shape), rest], dim)
+    return _linear_scan(factor, torch.cat([first, zero.expand(rest.shape)], dim), dim)
+
+
+_cumprod: Callable[..., torch.Tensor] = registry.composite(
+    "cumprod",
+    "(Tensor input, int dim) -> Tensor",
+    _product,
+    calls=("linear_scan",),
+    check=lambda input, dim: _check_dim("cumprod", input, dim),
+    dtypes=Dtypes(),
+    autocast=FLOAT32_ON_CUDA,
+    family="scan",
+)
+
+
+def _sums_of_exp(input: torch.Tensor, dim: int, contract: str) -> torch.Tensor:
+    """Of the last 2, 4, ... elements that end at each: two halves joined, or all of fewer."""
+    size, step, sums = input.shape[dim], 1, input
+    while step < size:
+        later, before = sums.narrow(dim, step, size - step), sums.narrow(dim, 0, size - step)
+        sums = torch.cat([sums.narrow(dim, 0, step), _ops.logaddexp(later, before, contract)], dim)
+        step *= 2
+    return sums.clone() if step == 1 else sums
+
+
+_logcumsumexp: Callable[..., torch.Tensor] = registry.composite(
+    "logcumsumexp",
+    "(Tensor input, int dim, str contract) -> Tensor",
+    _sums_of_exp,
+    calls=("logaddexp",),
+    check=lambda input, dim, contract: _check_dim("logcumsumexp", input, dim),
+    dtypes=Dtypes(SINGLE),
+    family="scan",
+)
+
+
+def _scanned(
+    op: str, input: torch.Tensor, dim: int | None, dtype: torch.dtype | None, run: Callable[..., torch.Tensor]
+) -> torch.Tensor:
+    if dim is None:
+        raise UnsupportedError(f"{op}: dim is None, expected the dimension to go along")
+    position = normalize_dim(op, dim, input.dim())
+    if is_whole(dtype or input.dtype) and not input.is_complex():
+        return getattr(torch, op)(whole(input, dtype), position, dtype=dtype)  # type: ignore[no-any-return]
+    wide = in_dtype(op, input, dtype)
+    result = run(wide.unsqueeze(0) if wide.dim() == 0 else wide, position)
+    return given(result.reshape(input.shape), dtype)
+
+
+@replayed
+def cumsum(
+    input: torch.Tensor,
+    dim: int | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    axis: int | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """The sums of the first 1, 2, ... elements along `dim`, any shape, any floating-point dtype; integers exactly.
+
+    A chain of additions in each block of 1024, to which the sum before the block is added. The gradient is
+    that of the elements behind: the same sums from the end.
+
+    Raises:
+        ShapeError: if `dim` does not exist.
+        UnsupportedError: if `dim` is None, or `dtype` is no dtype of the contract.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: scan v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.cumsum.html
+    """
+    name = contract_name(contract)
+    check_tensor("cumsum", input=input)
+    dim, _ = as_numpy("cumsum", dim, False, axis, None)
+    return _scanned("cumsum", input, dim, dtype, lambda x, d: _cumsum(x, d, name))
+
+
+@replayed
+def cumprod(
+    input: torch.Tensor,
+    dim: int | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    axis: int | None = None,
+    contract: Contract | str | None = None,
+) -> torch.Tensor:
+    """The products of the first 1, 2, ... elements along `dim`, any shape, any floating-point dtype; integers exactly.
+
+    One product after the other. The derivative divides by nothing, so zeros have theirs.
+
+    Raises:
+        ShapeError: if `dim` does not exist.
+        UnsupportedError: if `dim` is None, or `dtype` is no dtype of the contract.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: scan v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.cumprod.html
+    """
+    contract_name(contract)
+    check_tensor("cumprod", input=input)
+    dim, _ = as_numpy("cumprod", dim, False, axis, None)
+    return _scanned("cumprod", input, dim, dtype, _cumprod)
+
+
+@replayed
+def logcumsumexp(
+    input: torch.Tensor, dim: int | None = None, *, axis: int | None = None, contract: Contract | str | None = None
+) -> torch.Tensor:
+    """`log(exp(x_0) + ... + exp(x_i))` for each i along `dim`, without overflow; any shape, float32 and halves.
+
+    `logaddexp` of elements, then of what is of two, of four, and so on: as many roundings as the logarithm of i.
+
+    Raises:
+        ShapeError: if `dim` does not exist.
+        UnsupportedError: if `dim` is None.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: scan v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.logcumsumexp.html
+    """
+    op, name = "logcumsumexp", contract_name(contract)
+    check_tensor(op, input=input)
+    dim, _ = as_numpy(op, dim, False, axis, None)
+    if dim is None:
+        raise UnsupportedError(f"{op}: dim is None, expected the dimension to go along")
+    position = normalize_dim(op, dim, input.dim())
+    return _logcumsumexp(at_least_1d(input), position, name).reshape(input.shape)
+
+
+def running(extreme: Callable[..., torch.Tensor], numbers: torch.Tensor, dim: int) -> torch.Tensor:
+    """The extreme of the first 1, 2, ... integers: of 2, 4, ... that end at each.
+
+    torch's cummax may take another index of equal elements on another device.
+    """
+    size, step = numbers.shape[dim], 1
+    while step < size:
+        later = extreme(numbers.narrow(dim, step, size - step), numbers.narrow(dim, 0, size - step))
+        numbers, step = torch.cat([numbers.narrow(dim, 0, step), later], dim), 2 * step
+    return numbers
+
+
+def _extremes(op: str, input: torch.Tensor, dim: int | None, axis: int | None, contract: str) -> Any:
+    """The last largest (or smallest) element so far, and its index: comparisons of integers, and data movement."""
+    check_tensor(op, input=input)
+    dim, _ = as_numpy(op, dim, False, axis, None)
+    if dim is None:
+        raise UnsupportedError(f"{op}: dim is None, expected the dimension to go along")
+    position = normalize_dim(op, dim, input.dim())
+    values = at_least_1d(input)
+    keys = order(values).to(torch.int64)
+    if op == "cummin" and input.is_floating_point():
+        keys = torch.where(values.detach().isnan(), torch.iinfo(torch.int64).min, keys)
+    extremes = running(torch.maximum if op == "cummax" else torch.minimum, keys, position)
+    n, ndim = values.shape[position], values.dim()
+    steps = torch.arange(n, device=input.device).reshape([n if d == position else 1 for d in range(ndim)])
+    indices = running(torch.maximum, torch.where(keys == extremes, steps, 0), position)
+    return gather(values, position, indices, contract=contract), indices
+
+
+def cummax(
+    input: torch.Tensor, dim: int | None = None, *, axis: int | None = None, contract: Contract | str | None = None
+) -> Sequence[torch.Tensor]:
+    """The largest of the first 1, 2, ... elements along `dim`, a named tuple `(values, indices)`, floats or integers.
+
+    Of equal elements the index is the last one's. NaN is larger than everything. The gradient of an element is
+    the contract's sum of those of the results that it is.
+
+    Raises:
+        ShapeError: if `dim` does not exist.
+        UnsupportedError: if `dim` is None.
+
+    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.cummax.html
+    """
+    values, indices = _extremes("cummax", input, dim, axis, contract_name(contract))
+    return torch.return_types.cummax((values.reshape(input.shape), indices.reshape(input.shape)))  # type: ignore[no-any-return,attr-defined]
+
+
+def cummin(
+    input: torch.Tensor, dim: int | None = None, *, axis: int | None = None, contract: Contract | str | None = None
+) -> Sequence[torch.Tensor]:
+    """The smallest of the first 1, 2, ... elements along `dim`, a named tuple `(values, indices)`, floats or integers.
+
+    Of equal elements the index is the last one's. NaN is smaller than everything. The gradient of an element is
+    the contract's sum of those of the results that it is.
+
+    Raises:
+        ShapeError: if `dim` does not exist.
+        UnsupportedError: if `dim` is None.
+
+    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.cummin.html
+    """
+    values, indices = _extremes("cummin", input, dim, axis, contract_name(contract))
+    return torch.return_types.cummin((values.reshape(input.shape), indices.reshape(input.shape)))  # type: ignore[no-any-return,attr-defined]

@@ -1,0 +1,182 @@
+"""Variances and standard deviations: a mean, and the mean of squared deviations from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from repdl import numbers, registry
+from repdl.contract import Contract, contract_name
+from repdl.dtypes import ALL, Dtypes
+from repdl.errors import as_float, check, check_bool, check_dtype, check_tensor
+from repdl.ops.common.number import constant
+from repdl.ops.common.reduce import as_numpy, normalize_dims
+from repdl.ops.common.root import root
+from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.reduction.sum import check_dims
+from repdl.replay import replayed
+
+__all__ = ["std", "std_mean", "var", "var_mean"]
+
+_ops = registry.functions
+Tensor = torch.Tensor
+Dims = int | Sequence[int]
+
+
+def _formula(input: Tensor, dim: Sequence[int], correction: float, keepdim: bool, contract: str) -> Tensor:
+    """`sum(square(x - mean(x))) / max(n - correction, 0)`."""
+    count = 1
+    for d in dim:
+        count *= input.shape[d]
+    deviations = _ops.sub(input, _ops.mean(input, dim, True, contract), contract)
+    total = _ops.sum(_ops.square(deviations), dim, keepdim, contract)
+    left = numbers.difference(float(count), correction)
+    divisor = constant(left if left > 0 else 0.0, total.dtype, total.device)
+    return _ops.div(total, divisor, contract)  # type: ignore[no-any-return]
+
+
+_var: Callable[..., Tensor] = registry.composite(
+    "var",
+    "(Tensor input, int[] dim, float correction, bool keepdim, str contract) -> Tensor",
+    _formula,
+    calls=("sub", "square", "sum", "div"),
+    check=lambda input, dim, correction, keepdim, contract: check_dims("var", input, dim),
+    dtypes=Dtypes(),
+)
+
+
+def _std(input: Tensor, dims: list[int], correction: float, keepdim: bool, contract: str) -> Tensor:
+    """`sqrt(var(x))`, of halves rounded once."""
+    dtype, (wide,) = widened(input)
+    return narrowed(root(_var(wide, dims, correction, keepdim, contract), contract), dtype)
+
+
+def _given(
+    op: str,
+    input: Tensor,
+    dim: Any,
+    unbiased: bool | None,
+    keepdim: bool,
+    correction: float | None,
+    axis: Any,
+    keepdims: bool | None,
+) -> tuple[list[int], float, bool]:
+    """Dimensions, correction and keepdim, as torch's three signatures have them."""
+    check_tensor(op, input=input)
+    if isinstance(dim, bool):
+        check(op, unbiased is None, lambda: f"dim is {dim} and unbiased is {unbiased}, expected one of them")
+        dim, unbiased = None, dim
+    dim, keepdim = as_numpy(op, dim, keepdim, axis, keepdims)
+    check_bool(op, keepdim=keepdim)
+    if unbiased is not None:
+        check_bool(op, unbiased=unbiased)
+        check(op, correction is None, lambda: f"unbiased is {unbiased}, correction {correction}, expected one of them")
+        correction = 1.0 if unbiased else 0.0
+    check_dtype(op, ALL, input=input)
+    dims = normalize_dims(op, dim, input.dim())
+    return dims, 1.0 if correction is None else as_float(op, "correction", correction), keepdim
+
+
+@replayed
+def var(
+    input: Tensor,
+    dim: Dims | bool | None = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+    axis: Dims | None = None,
+    keepdims: bool | None = None,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """Variance over all dimensions, or over those in `dim`: `sum(square(x - mean(x))) / max(n - correction, 0)`.
+
+    Any floating-point dtype. `correction` is 1 by default; `unbiased`, or a bool in the place of `dim`, is an
+    older name of 1 and 0.
+
+    Raises:
+        ShapeError: if a dimension does not exist or is named twice, or both correction and unbiased are given.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: var v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.var.html
+    """
+    dims, left, keepdim = _given("var", input, dim, unbiased, keepdim, correction, axis, keepdims)
+    return _var(input, dims, left, keepdim, contract_name(contract))
+
+
+@replayed
+def std(
+    input: Tensor,
+    dim: Dims | bool | None = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+    axis: Dims | None = None,
+    keepdims: bool | None = None,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """Standard deviation over all dimensions, or over those in `dim`: `sqrt(var(x))`, with the options of `var`.
+
+    Its derivative at 0 is 0.
+
+    Raises:
+        ShapeError: if a dimension does not exist or is named twice, or both correction and unbiased are given.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: var v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.std.html
+    """
+    dims, left, keepdim = _given("std", input, dim, unbiased, keepdim, correction, axis, keepdims)
+    return _std(input, dims, left, keepdim, contract_name(contract))
+
+
+@replayed
+def var_mean(
+    input: Tensor,
+    dim: Dims | bool | None = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+    axis: Dims | None = None,
+    keepdims: bool | None = None,
+    contract: Contract | str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """`var` and `mean` over all dimensions, or over those in `dim`, with the options of `var`.
+
+    Raises:
+        ShapeError: if a dimension does not exist or is named twice, or both correction and unbiased are given.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: var v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.var_mean.html
+    """
+    dims, left, keepdim = _given("var_mean", input, dim, unbiased, keepdim, correction, axis, keepdims)
+    name = contract_name(contract)
+    return _var(input, dims, left, keepdim, name), _ops.mean(input, dims, keepdim, name)
+
+
+@replayed
+def std_mean(
+    input: Tensor,
+    dim: Dims | bool | None = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+    axis: Dims | None = None,
+    keepdims: bool | None = None,
+    contract: Contract | str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """`std` and `mean` over all dimensions, or over those in `dim`, with the options of `var`.
+
+    Raises:
+        ShapeError: if a dimension does not exist or is named twice, or both correction and unbiased are given.
+        DTypeError: if `input` is of no dtype of the contract.
+
+    Contract: var v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.std_mean.html
+    """
+    dims, left, keepdim = _given("std_mean", input, dim, unbiased, keepdim, correction, axis, keepdims)
+    name = contract_name(contract)
+    return _std(input, dims, left, keepdim, name), _ops.mean(input, dims, keepdim, name)

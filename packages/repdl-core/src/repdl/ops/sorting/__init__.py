@@ -1,0 +1,1 @@
+"""Sorting, quantiles and unique values."""

@@ -1,0 +1,222 @@
+"""Sorting and what it finds: comparisons of integers (`repdl.ops.common.order`), and data movement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from repdl.contract import Contract, contract_name
+from repdl.errors import as_int, check, check_bool, check_range, check_tensor
+from repdl.ops.common.order import order
+from repdl.ops.common.reduce import as_numpy, normalize_dim
+from repdl.ops.indexing.gather import at_least_1d, gather
+
+__all__ = ["argsort", "kthvalue", "median", "msort", "nanmedian", "sort", "topk"]
+
+Tensor = torch.Tensor
+
+
+def _sorted(input: Tensor, dim: int, descending: bool) -> Tensor:
+    """The indices along `dim`: equal elements keep their order, NaN is larger than everything."""
+    return torch.sort(order(input), dim=dim, descending=descending, stable=True).indices
+
+
+def sort(
+    input: Tensor,
+    dim: int = -1,
+    descending: bool = False,
+    stable: bool = False,
+    *,
+    axis: int | None = None,
+    contract: Contract | str | None = None,
+) -> Sequence[Tensor]:
+    """The elements in ascending order along `dim`, a named tuple `(values, indices)`, of floats or integers.
+
+    Any shape. Equal elements, zeros of both signs among them, keep their order, whether `stable` or not. NaN is
+    larger than everything. Values are moved, their bits unchanged, and so are gradients.
+
+    Raises:
+        ShapeError: if `dim` does not exist.
+
+    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sort.html
+    """
+    name, position = _options("sort", input, dim, descending, stable, axis, contract)
+    rows = at_least_1d(input)
+    indices = _sorted(rows, position, descending)
+    pair = gather(rows, position, indices, contract=name).reshape(input.shape), indices.reshape(input.shape)
+    return torch.return_types.sort(pair)  # type: ignore[no-any-return,attr-defined]
+
+
+def _options(
+    op: str, input: Tensor, dim: int, descending: bool, stable: bool, axis: int | None, contract: Contract | str | None
+) -> tuple[str, int]:
+    check_tensor(op, input=input)
+    check(op, axis is None or dim == -1, lambda: f"dim is {dim} and axis is {axis}, expected one of them")
+    check_bool(op, descending=descending)
+    if stable is not None:
+        check_bool(op, stable=stable)
+    return contract_name(contract), normalize_dim(op, dim if axis is None else axis, input.dim())
+
+
+def argsort(
+    input: Tensor,
+    dim: int = -1,
+    descending: bool = False,
+    stable: bool = False,
+    *,
+    axis: int | None = None,
+    contract: Contract | str | None = None,
+) -> Tensor:
+    """The indices of `sort`, any shape, floats or integers.
+
+    Raises:
+        ShapeError: if `dim` does not exist.
+
+    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.argsort.html
+    """
+    _, position = _options("argsort", input, dim, descending, stable, axis, contract)
+    return _sorted(at_least_1d(input), position, descending).reshape(input.shape)
+
+
+def msort(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+    """The values of `sort` along the first dimension, any shape, floats or integers.
+
+    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.msort.html
+    """
+    return sort(input, 0, contract=contract)[0]
+
+
+def topk(
+    input: Tensor,
+    k: int,
+    dim: int = -1,
+    largest: bool = True,
+    sorted: bool = True,
+    *,
+    axis: int | None = None,
+    contract: Contract | str | None = None,
+) -> Sequence[Tensor]:
+    """The first `k` of `sort`, from the largest or from the smallest on: a named tuple `(values, indices)`.
+
+    Of equal elements the first ones, in ascending index. The result is sorted, whether `sorted` or not.
+
+    Raises:
+        ShapeError: if `dim` does not exist, or has less than `k` elements.
+
+    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.topk.html
+    """
+    name, position = _options("topk", input, dim, largest, sorted, axis, contract)
+    rows, count = at_least_1d(input), as_int("topk", "k", k)
+    size = rows.shape[position]
+    check_range("topk", 0 <= count <= size, lambda: f"k is {count}, expected 0 to input.shape[{position}] = {size}")
+    indices = _sorted(rows, position, largest).narrow(position, 0, count)
+    values = gather(rows, position, indices, contract=name)
+    if input.dim() == 0 and count == 1:
+        values, indices = values.squeeze(0), indices.squeeze(0)
+    return torch.return_types.topk((values, indices.contiguous()))  # type: ignore[no-any-return,attr-defined]
+
+
+def _one(op: str, input: Tensor, at: Tensor | int, dim: int, keepdim: bool, contract: str) -> tuple[Tensor, Tensor]:
+    """Of each row the element that stands at `at` once it is sorted, and its index."""
+    rows = at_least_1d(input)
+    sorted_ = _sorted(rows, dim, False)
+    indices = sorted_.narrow(dim, at, 1) if isinstance(at, int) else sorted_.gather(dim, at)
+    values = gather(rows, dim, indices, contract=contract)
+    if input.dim() == 0 or not keepdim:
+        values, indices = values.squeeze(dim), indices.squeeze(dim)
+    return values, indices
+
+
+def kthvalue(
+    input: Tensor,
+    k: int,
+    dim: int = -1,
+    keepdim: bool = False,
+    *,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+    contract: Contract | str | None = None,
+) -> Sequence[Tensor]:
+    """The `k`-th smallest element along `dim`, counted from 1: a named tuple `(values, indices)`.
+
+    Of equal elements the one that `sort` has there.
+
+    Raises:
+        ShapeError: if `dim` does not exist, or `k` is none of its elements.
+
+    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.kthvalue.html
+    """
+    keepdim = keepdim if keepdims is None else keepdims
+    name, position = _options("kthvalue", input, dim, keepdim, False, axis, contract)
+    size, number = input.shape[position] if input.dim() else 1, as_int("kthvalue", "k", k)
+    check_range(
+        "kthvalue", 1 <= number <= size, lambda: f"k is {number}, expected 1 to input.shape[{position}] = {size}"
+    )
+    found = _one("kthvalue", input, number - 1, position, keepdim, name)
+    return torch.return_types.kthvalue(found)  # type: ignore[no-any-return,attr-defined]
+
+
+def _median(
+    op: str, input: Tensor, dim: int | None, keepdim: bool, axis: Any, keepdims: bool | None, contract: Any
+) -> Any:
+    name = contract_name(contract)
+    check_tensor(op, input=input)
+    dim, keepdim = as_numpy(op, dim, keepdim, axis, keepdims)
+    check_bool(op, keepdim=keepdim)
+    rows, position = (input.reshape(-1), 0) if dim is None else (input, normalize_dim(op, dim, input.dim()))
+    size = rows.shape[position] if rows.dim() else 1
+    if dim is None and size == 0:
+        return input.new_full((), float("nan"))
+    check_range(op, size > 0, lambda: f"input.shape[{position}] is 0, expected 1 or more to take a median of")
+    keys = at_least_1d(rows)
+    nan = keys.detach().isnan() if input.is_floating_point() else torch.zeros_like(keys, dtype=torch.bool)
+    left = (~nan).sum(position, keepdim=True)  # NaN comes last: the others are the first of a row
+    middle = (left - 1).clamp(min=0) // 2
+    if op == "median":  # a NaN is the median: the first one, which follows the others
+        middle = torch.where(left < size, left, middle)
+    values, indices = _one(op, rows, middle, position, keepdim or dim is None, name)
+    if dim is None:
+        return values.reshape(())
+    return getattr(torch.return_types, op)((values, indices))
+
+
+def median(
+    input: Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+    contract: Contract | str | None = None,
+) -> Tensor | Sequence[Tensor]:
+    """The element number (n - 1) // 2 of n sorted ones: of all, or along `dim`, a named tuple `(values, indices)`.
+
+    The lower one of two in the middle. With a NaN the first NaN. Of equal elements the one that `sort` has there.
+
+    Raises:
+        ShapeError: if `dim` does not exist or has no element.
+
+    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.median.html
+    """
+    return _median("median", input, dim, keepdim, axis, keepdims, contract)  # type: ignore[no-any-return]
+
+
+def nanmedian(
+    input: Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+    contract: Contract | str | None = None,
+) -> Tensor | Sequence[Tensor]:
+    """`median` of the elements that are not NaN; NaN where there are none.
+
+    Raises:
+        ShapeError: if `dim` does not exist or has no element.
+
+    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nanmedian.html
+    """
+    return _median("nanmedian", input, dim, keepdim, axis, keepdims, contract)  # type: ignore[no-any-return]

@@ -1,0 +1,1 @@
+"""Activations: contract texts as plain Python."""

@@ -1,0 +1,1 @@
+"""Convolutions: contract texts as plain Python."""

@@ -1,0 +1,1 @@
+"""Gathering, scattering and sums by index: contract texts as plain Python."""

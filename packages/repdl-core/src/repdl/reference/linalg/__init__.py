@@ -1,0 +1,1 @@
+"""Products and linear algebra: contract texts as plain Python."""

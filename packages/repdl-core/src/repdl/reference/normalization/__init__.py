@@ -1,0 +1,1 @@
+"""Normalizations: contract texts as plain Python."""

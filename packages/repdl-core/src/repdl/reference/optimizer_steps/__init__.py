@@ -1,0 +1,1 @@
+"""Steps of optimizers: contract texts as plain Python."""

@@ -1,0 +1,1 @@
+"""Functions of each element: contract texts as plain Python."""

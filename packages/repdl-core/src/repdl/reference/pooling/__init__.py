@@ -1,0 +1,1 @@
+"""Pooling: contract texts as plain Python."""

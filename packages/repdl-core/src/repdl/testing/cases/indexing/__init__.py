@@ -1,0 +1,1 @@
+"""Gathering, scattering and sums by index: cases."""

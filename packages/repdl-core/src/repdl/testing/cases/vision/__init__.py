@@ -1,0 +1,1 @@
+"""Interpolation, sampling of images, padding and windows: cases."""
