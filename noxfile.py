@@ -199,7 +199,7 @@ def parity_cuda_emulated(session: nox.Session) -> None:
     install_cuda(session, "REPDL_CUDA_EMULATED=ON", "REPDL_CUDA_DEVICE=OFF")
     # One case of each op: the parity suite has the recorded bits of all.
     session.run("repdl", "check", "cuda-emulated", "--cases", "1")
-    others = [f"{PURE[0]}/tests/test_coverage.py", "tests/test_mnist.py::test_digits__cuda_emulated"]
+    others = [f"{PURE[0]}/tests/registry/test_coverage.py", "tests/test_mnist.py::test_digits__cuda_emulated"]
     parallel(session, *(session.posargs or [f"{NATIVE['cuda']}/tests", *others]))
 
 

@@ -20,11 +20,11 @@ from repdl.testing.planted import plant
 ROOT = Path(__file__).parents[1]
 CORE, NN = "packages/repdl-core/src/repdl/", "packages/repdl-nn/src/repdl/nn/"
 OVERLAPS = "packages/repdl-cpu/tests/test_replay_overlaps.py"
-LAYOUTS = "packages/repdl-core/tests/test_layout_repeated.py"
+LAYOUTS = "packages/repdl-core/tests/registry/test_layout_repeated.py"
 SHARING = "packages/repdl-nn/tests/test_nn_sharing.py"
-LIMITS = "packages/repdl-core/tests/test_torch_ops.py -k limits"
-GENERATORS = "packages/repdl-core/tests/test_enable_generators.py"
-SCOPES = "packages/repdl-core/tests/test_scopes.py"
+LIMITS = "packages/repdl-core/tests/audit/test_torch_ops.py -k limits"
+GENERATORS = "packages/repdl-core/tests/enable/test_enable_generators.py"
+SCOPES = "packages/repdl-core/tests/settings/test_scopes.py"
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ BUGS = {
     "halves_forget_what_is_repeated": Bug(CORE + "dtypes.py", {"if 0 not in tensor.stride() or tensor.numel() == 0:": "if True:"}, LAYOUTS),
     "first_dimension_is_not_repeated": Bug(CORE + "dtypes.py", {"if stride == 0 else slice(None) for stride in tensor.stride()": "if stride == 0 and i else slice(None) for i, stride in enumerate(tensor.stride())"}, LAYOUTS),
     "repeated_strides_decide": Bug(CORE + "layout.py", {"if a == 0 or b == 0:": "if a == 0 and b == 0:"}, LAYOUTS),
-    "masks_of_any_dtype": Bug(CORE + "registry.py", {"and args[index].dtype is not torch.bool:": "and False:"}, "packages/repdl-core/tests/test_dtypes.py"),
-    "masks_that_are_given_are_not_looked_at": Bug(CORE + "dtypes.py", {"for i in self.bools: if args[i] is not None:": "for i in self.bools:\n            if args[i] is None:"}, "packages/repdl-core/tests/test_dtypes.py"),
+    "masks_of_any_dtype": Bug(CORE + "registry.py", {"and args[index].dtype is not torch.bool:": "and False:"}, "packages/repdl-core/tests/registry/test_dtypes.py"),
+    "masks_that_are_given_are_not_looked_at": Bug(CORE + "dtypes.py", {"for i in self.bools: if args[i] is not None:": "for i in self.bools:\n            if args[i] is None:"}, "packages/repdl-core/tests/registry/test_dtypes.py"),
     "integers_hold_one_more": Bug(CORE + "audit/judge.py", {"(values < limits.max + 1.0)": "(values <= limits.max)"}, LIMITS),
     "integers_hold_one_less": Bug(CORE + "audit/judge.py", {"(values >= limits.min)": "(values > limits.min)"}, LIMITS),
     "fractions_are_not_dropped": Bug(CORE + "audit/judge.py", {"source.detach().trunc().double()": "source.detach().double()"}, LIMITS),
@@ -56,16 +56,16 @@ BUGS = {
     "buffers_are_no_owners": Bug(NN + "convert.py", {"for tensor in tensors.values(): storage = _storage(tensor) if": "for tensor in model.parameters():\n        storage = _storage(tensor)\n        if"}, SHARING),
     "offset_in_a_shared_storage": Bug(NN + "convert.py", {"(own, tensor.storage_offset(), tensor.shape": "(own, 0, tensor.shape"}, SHARING),
     "non_leaf_attribute_gets_its_own_memory": Bug(NN + "convert.py", {"(is_parameter or not tensor.is_leaf)": "is_parameter"}, SHARING),
-    "one_operand_has_the_shape": Bug(CORE + "layout.py", {"same = all(t.shape == first.shape": "same = any(t.shape == first.shape"}, "packages/repdl-core/tests/test_layout.py"),
-    "no_two_strides_meet": Bug(CORE + "memory.py", {"return sides[0][0] == 0 or _meet(sides)": "return sides[0][0] == 0"}, "packages/repdl-core/tests/test_memory.py"),
-    "reached_by_smaller_strides_one_short": Bug(CORE + "memory.py", {"if stride <= reached:": "if stride < reached:"}, "packages/repdl-core/tests/test_memory.py"),
-    "numbers_keep_another_nan": Bug(CORE + "overrides/nans.py", {"return math.nan if isinstance(value, float) and math.isnan(value) else value": "return value"}, "packages/repdl-core/tests/test_enable_nans.py -k pythons_bits"),
-    "dimension_from_the_end_is_kept": Bug(CORE + "overrides/backward_ops.py", {"return dim % max(tensor.dim(), 1)": "return dim"}, "packages/repdl-core/tests/test_enable_backward_ops.py -k from_the_end"),
-    "uniform_from_zero_ends_at_one": Bug(CORE + "random/_fill.py", {"if low == 0 and high == 1:": "if low == 0:"}, "packages/repdl-core/tests/test_random_functions.py -k ends_of"),
-    "compiled_zeros_by_value": Bug(CORE + "compiling/zeros.py", {"if value == 0 and is_traced():": "if False:"}, "packages/repdl-core/tests/test_compiling_zeros.py"),
-    "saved_whatever_is_wanted": Bug(CORE + "saved.py", {"tensor if any(needed[i] for i in inputs) else None": "tensor"}, "packages/repdl-core/tests/test_saved.py"),
-    "saved_for_the_other_gradient": Bug(CORE + "ops/linalg/matmul.py", {"save(ctx, (input, [1]), (mat2, [0]))": "save(ctx, (input, [0]), (mat2, [1]))"}, "packages/repdl-core/tests/test_saved.py"),
-    "what_is_its_input_is_written": Bug(CORE + "overrides/binding.py", {"return self if result is given else write(self, result)": "return write(self, result)"}, "packages/repdl-core/tests/test_saved.py"),
+    "one_operand_has_the_shape": Bug(CORE + "layout.py", {"same = all(t.shape == first.shape": "same = any(t.shape == first.shape"}, "packages/repdl-core/tests/registry/test_layout.py"),
+    "no_two_strides_meet": Bug(CORE + "memory.py", {"return sides[0][0] == 0 or _meet(sides)": "return sides[0][0] == 0"}, "packages/repdl-core/tests/registry/test_memory.py"),
+    "reached_by_smaller_strides_one_short": Bug(CORE + "memory.py", {"if stride <= reached:": "if stride < reached:"}, "packages/repdl-core/tests/registry/test_memory.py"),
+    "numbers_keep_another_nan": Bug(CORE + "overrides/nans.py", {"return math.nan if isinstance(value, float) and math.isnan(value) else value": "return value"}, "packages/repdl-core/tests/enable/test_enable_nans.py -k pythons_bits"),
+    "dimension_from_the_end_is_kept": Bug(CORE + "overrides/backward_ops.py", {"return dim % max(tensor.dim(), 1)": "return dim"}, "packages/repdl-core/tests/enable/test_enable_backward_ops.py -k from_the_end"),
+    "uniform_from_zero_ends_at_one": Bug(CORE + "random/_fill.py", {"if low == 0 and high == 1:": "if low == 0:"}, "packages/repdl-core/tests/sampling/test_random_functions.py -k ends_of"),
+    "compiled_zeros_by_value": Bug(CORE + "compiling/zeros.py", {"if value == 0 and is_traced():": "if False:"}, "packages/repdl-core/tests/compiling/test_compiling_zeros.py"),
+    "saved_whatever_is_wanted": Bug(CORE + "saved.py", {"tensor if any(needed[i] for i in inputs) else None": "tensor"}, "packages/repdl-core/tests/registry/test_saved.py"),
+    "saved_for_the_other_gradient": Bug(CORE + "ops/linalg/matmul.py", {"save(ctx, (input, [1]), (mat2, [0]))": "save(ctx, (input, [0]), (mat2, [1]))"}, "packages/repdl-core/tests/registry/test_saved.py"),
+    "what_is_its_input_is_written": Bug(CORE + "overrides/binding.py", {"return self if result is given else write(self, result)": "return write(self, result)"}, "packages/repdl-core/tests/registry/test_saved.py"),
 }  # fmt: skip
 SAMPLE = ("extent_one_element_short",)
 

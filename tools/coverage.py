@@ -33,8 +33,8 @@ def bound(dtype: torch.dtype) -> str:
 def introduction() -> str:
     text = f"""# What torch's own samples show
 
-        `python tools/coverage.py` wrote this page; `packages/repdl-core/tests/test_opinfo.py` compares a part of it
-        with what functions do.
+        `python tools/coverage.py` wrote this page; `packages/repdl-core/tests/testing/test_opinfo.py` compares a part
+        of it with what functions do.
 
         Each function of `repdl.ops` runs on the samples that torch's database of ops (`torch.testing._internal`) has
         for torch's function of that name, and on its bad input. A sample agrees if shapes, dtypes and integers are

@@ -19,7 +19,7 @@ CXX = os.environ.get("CXX", "c++")
 ORDINARY = ["test_kit.py", "test_kit_leaks.py"]
 NIGHTLY = [
     *(path.name for path in sorted(TESTS.glob("test_replay*.py"))),
-    "../../repdl-core/tests/test_enable_shortcuts.py",
+    "../../repdl-core/tests/enable/test_enable_shortcuts.py",
 ]
 pytestmark = [
     pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API"),

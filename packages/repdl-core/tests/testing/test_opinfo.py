@@ -19,7 +19,7 @@ from repdl.testing import opinfo
 
 pytest.importorskip("expecttest", reason="torch's database of ops needs it")
 
-PAGE = Path(__file__).parents[3] / "docs/coverage.md"
+PAGE = Path(__file__).parents[4] / "docs/coverage.md"
 in_checkout = pytest.mark.skipif(not PAGE.is_file(), reason="no docs here")
 
 

@@ -174,7 +174,7 @@ def test_environment__backend(site: Site) -> None:
         attempt(product)
         print(lookup("matmul", "cpu").__module__)
     """
-    assert site.python(code, REPDL_BACKEND="reference") == ["8.0", "repdl.reference.matmul"]
+    assert site.python(code, REPDL_BACKEND="reference") == ["8.0", "repdl.reference.linalg.matmul"]
 
 
 def test_environment__backend_unknown(site: Site) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-PROVE = Path(__file__).parents[3] / "tools/exact/prove.py"
+PROVE = Path(__file__).parents[4] / "tools/exact/prove.py"
 
 
 @pytest.mark.skipif(not PROVE.is_file(), reason="no source tree of RepDL here")

@@ -22,7 +22,7 @@ from repdl.registry import OPS
 Tensor = torch.Tensor
 Point = tuple[float, ...]
 _OF_TORCH = pytest.mark.skipif(not torch.__version__.startswith(f"{TORCH}."), reason=f"the page is of torch {TORCH}")
-_PAGE = Path(__file__).parents[3] / "docs/reference/covered.md"
+_PAGE = Path(__file__).parents[4] / "docs/reference/covered.md"
 
 
 def _any(test: Callable[[float], bool]) -> Callable[[Point], bool]:
