@@ -18,7 +18,7 @@ from table import arguments, choose, on, report, time_rows
 from work import Call, Work, rand
 
 import repdl
-from repdl.backend import get_backend
+from repdl.registry.backend import get_backend
 
 ops = repdl.ops
 QUEUE = 400_000

@@ -21,7 +21,7 @@ import torch
 from cuda_kernels import milliseconds
 
 import repdl
-from repdl.backend import get_backend
+from repdl.registry.backend import get_backend
 
 SOURCE = Path(__file__).parents[1] / "packages/repdl-cuda/native/gemm/gemm_run.hpp"
 DTYPES = {"float": torch.float32, "double": torch.float64}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import repdl
-from repdl.families import families
+from repdl.registry.families import families
 
 ROOT = Path(__file__).parents[1]
 

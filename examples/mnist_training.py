@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader, Dataset
 from tqdm import tqdm
 
 import repdl
-from repdl.backend import get_backend
+from repdl.registry.backend import get_backend
 
 RECORDED = Path(__file__).with_name("recorded_hashes.json")
 BATCH_SIZE = 100

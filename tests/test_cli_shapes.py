@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from repdl.backend import Backend, get_backend, register_backend, unregister_backend
 from repdl.cli import main
-from repdl.plugins import Plugin
+from repdl.registry.backend import Backend, get_backend, register_backend, unregister_backend
+from repdl.registry.plugins import Plugin
 
 PAGE = (Path(__file__).parents[1] / "docs/reference/cli.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^`repdl (\w+)[^`\n]*--json`[^\n]*\n\n```json\n(.*?)```", re.MULTILINE | re.DOTALL)

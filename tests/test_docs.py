@@ -178,8 +178,8 @@ def test_docs__internals_name_what_is_there() -> None:
     for page in INTERNALS:
         missing = unknown(page.read_text(), known)
         assert not missing, f"{page.relative_to(ROOT)} names {missing}, which the checkout does not have"
-    assert unknown("`registry.py:define` `nowhere.py` `registry.py:nothing` `repdl/nowhere/`", known) == [
-        *("`nowhere.py`", "`registry.py:nothing`", "`repdl/nowhere/`")
+    assert unknown("`registry/define.py:define` `nowhere.py` `registry/define.py:nothing` `repdl/nowhere/`", known) == [
+        *("`nowhere.py`", "`registry/define.py:nothing`", "`repdl/nowhere/`")
     ]
 
 

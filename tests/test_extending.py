@@ -104,7 +104,7 @@ for module in modules:
 
 USE = """
 import torch, repdl
-from repdl.families import families
+from repdl.registry.families import families
 from repdl.testing import bits
 
 x = torch.tensor([[1.0, -2.0, 3.0]], requires_grad=True)

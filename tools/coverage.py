@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 import repdl
-from repdl.rows import unwrapped
+from repdl.registry.declaration import unwrapped
 from repdl.testing import opinfo
 from repdl.testing.opinfo import Report
 

@@ -14,7 +14,7 @@ import argparse
 from pathlib import Path
 
 import repdl
-from repdl.families import families
+from repdl.registry.families import families
 from repdl.testing.record import record
 
 FOLDER = Path(__file__).parents[1] / "packages/repdl-core/src/repdl/contract/v1"

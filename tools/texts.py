@@ -3,7 +3,7 @@
     python tools/texts.py            # writes what changed
     python tools/texts.py --check    # fails if a page is not as it would be written
 
-Of the texts of rows (`repdl.rows`) one that begins with a title is a page of the contract,
+Of the texts of rows (`repdl.registry.declaration`) one that begins with a title is a page of the contract,
 `contract/v1/<family>.md`; others end the page of their family. A list of names is the beginning of a cell
 in a table: what stands after it is written by hand.
 """
@@ -23,7 +23,7 @@ from repdl.audit.kinds import TORCH
 from repdl.nn import modules
 from repdl.nn.modules import Layer
 from repdl.registry import OPS
-from repdl.rows import ROWS
+from repdl.registry.declaration import ROWS
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "packages/repdl-core/src/repdl/contract/v1"

@@ -27,8 +27,8 @@ from typing import Any, BinaryIO
 import torch
 
 import repdl
-from repdl.backend import get_backend
 from repdl.registry import implementations
+from repdl.registry.backend import get_backend
 from repdl.testing import Case, cases, check_golden, covers, run
 from repdl_cpu import isa
 

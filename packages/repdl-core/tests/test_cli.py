@@ -14,10 +14,10 @@ import torch
 
 import repdl
 from repdl import contract
-from repdl.backend import BACKENDS, Backend, get_backend, register_backend, unregister_backend
 from repdl.cli import check, facts, main, shortened
 from repdl.errors import UnavailableError
 from repdl.registry import OPS, implementations
+from repdl.registry.backend import BACKENDS, Backend, get_backend, register_backend, unregister_backend
 
 REFERENCE = get_backend("reference").ops
 

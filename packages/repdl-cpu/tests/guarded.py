@@ -15,9 +15,9 @@ import torch
 
 import repdl_cpu
 from conftest import replace_module
-from repdl.backend import get_backend, has_kernel
 from repdl.dtypes import HALF
 from repdl.registry import OPS
+from repdl.registry.backend import get_backend, has_kernel
 from repdl.testing import Case, assert_same_bits, cases, covers, run, uniform
 from repdl.testing.cases.pointwise.elementwise import EXACT
 from repdl.testing.guarded import guarded_outputs, on_guarded

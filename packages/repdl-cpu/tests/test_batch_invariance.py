@@ -56,10 +56,10 @@ by_isa = pytest.mark.parametrize("isa", repdl_cpu.supported_isas())
 
 @pytest.fixture(autouse=True)
 def _settings(isa: str) -> Iterator[None]:
-    before = repdl.config.state.threads
+    before = repdl.settings.threads.state.threads
     with repdl_cpu.use_isa(isa):
         yield
-    repdl.config.state.threads = before
+    repdl.settings.threads.state.threads = before
 
 
 @by_isa

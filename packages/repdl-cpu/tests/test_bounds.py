@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from repdl.backend import get_backend
 from repdl.registry import OPS
+from repdl.registry.backend import get_backend
 
 GUARDED = Path(__file__).with_name("guarded.py")
 ALONE = ("conv2d", "matmul", "sum", "softmax")  # those that test_planted.py asks for

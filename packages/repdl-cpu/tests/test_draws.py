@@ -12,8 +12,8 @@ import torch
 
 import repdl
 import repdl_cpu
-from repdl.backend import get_backend
 from repdl.registry import OPS, implementations
+from repdl.registry.backend import get_backend
 from repdl.testing import assert_same_bits
 from repdl.testing.draws import large_draws
 
@@ -52,7 +52,7 @@ N = 200_003
 @pytest.mark.parametrize("number", range(len(large_draws(0))), ids=lambda i: f"{i}_{large_draws(0)[i][0]}")
 def test_draws__on_every_isa_with_every_number_of_threads(number: int) -> None:
     op, args, quick = large_draws(N)[number]
-    before = repdl.config.state.threads
+    before = repdl.settings.threads.state.threads
     kernel = get_backend("cpu").ops[op]
     expected = implementations(get_backend("reference"))[op](*args) if quick else None
     try:
@@ -64,7 +64,7 @@ def test_draws__on_every_isa_with_every_number_of_threads(number: int) -> None:
                 expected = actual if expected is None else expected
                 assert_same_bits(actual, expected, f"{op} on {isa} with {threads} threads")
     finally:
-        repdl.config.state.threads = before
+        repdl.settings.threads.state.threads = before
 
 
 def test_draws__those_tried_are_all() -> None:

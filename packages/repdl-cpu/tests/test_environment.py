@@ -17,8 +17,8 @@ import torch
 import repdl
 import repdl.testing
 import repdl_cpu
-from repdl.backend import get_backend
 from repdl.registry import OPS, implementations
+from repdl.registry.backend import get_backend
 from repdl.testing import Case, cases, covers, golden, hex_digest, run
 from repdl.testing.environment import DIRECTIONS, can_flush, flush_denormal, rounding
 
@@ -81,7 +81,7 @@ ON_ISAS = [
 @pytest.mark.parametrize(("isa", "direction"), ON_ISAS)
 def test_environment__rounding_mode(isa: str, direction: str) -> None:
     """Each thread sets the mode of its own: with one and with several on the best ISA, with several on the others."""
-    before = repdl.config.state.threads
+    before = repdl.settings.threads.state.threads
     prepared = [(case, case.make()) for case in cases() if covers(case, "cpu")]
     table = implementations(get_backend("cpu"))
     results: list[Any] = []
@@ -95,7 +95,7 @@ def test_environment__rounding_mode(isa: str, direction: str) -> None:
                     results.append((case, threads, run(same, "v1", table[case.op])))
             kept = libm.fegetround() == DIRECTIONS[direction]
     finally:
-        repdl.config.state.threads = before
+        repdl.settings.threads.state.threads = before
     assert kept, "the caller's rounding mode was not put back"
     for case, threads, actual in results:
         assert_recorded(actual, case, f"{case} rounding {direction} on {isa} with {threads} threads")
@@ -148,7 +148,7 @@ def fresh_process(code: str, *arguments: str) -> str:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_environment__pool_after_fork() -> None:
-    before = repdl.config.state.threads
+    before = repdl.settings.threads.state.threads
     try:
         repdl.set_num_threads(3)
         a, b = repdl.testing.uniform(1, 300, 200), repdl.testing.uniform(2, 200, 150)
@@ -168,4 +168,4 @@ def test_environment__pool_after_fork() -> None:
         assert os.waitpid(child, 0)[1] == 0
         assert repdl.digest(repdl.ops.mm(a, b)) == parent
     finally:
-        repdl.config.state.threads = before
+        repdl.settings.threads.state.threads = before

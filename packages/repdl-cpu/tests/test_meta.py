@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 import torch
 
-from repdl.backend import Backend, get_backend, register_backend, unregister_backend
 from repdl.reference import arithmetic
 from repdl.reference.arithmetic import to_numpy, to_torch
 from repdl.registry import OPS, implementations
+from repdl.registry.backend import Backend, get_backend, register_backend, unregister_backend
 from repdl.testing import ODD_CONTRACTS, Case, assert_same_bits, cases, check_parity, run_on
 
 Function = Callable[..., Any]

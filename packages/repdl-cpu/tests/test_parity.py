@@ -26,13 +26,13 @@ ISAS = repdl_cpu.supported_isas()
 @contextmanager
 def running(isa: str, threads: int) -> Iterator[str]:
     """On an ISA, with a number of threads."""
-    before = repdl.config.state.threads
+    before = repdl.settings.threads.state.threads
     repdl.set_num_threads(threads)
     try:
         with repdl_cpu.use_isa(isa):
             yield f"{isa} with {threads} threads"
     finally:
-        repdl.config.state.threads = before
+        repdl.settings.threads.state.threads = before
 
 
 BEST = repdl_cpu.get_isa()

@@ -15,8 +15,8 @@ import torch
 import repdl
 import repdl_cpu
 from repdl import ops
-from repdl.backend import BACKENDS, get_backend
 from repdl.registry import OPS
+from repdl.registry.backend import BACKENDS, get_backend
 from repdl.replay import THREAD
 from repdl.tape import Tape
 from repdl.testing import assert_same_bits, uniform
@@ -75,7 +75,7 @@ def kernels(call: Any) -> list[str]:
 
 @pytest.mark.parametrize("isa", repdl_cpu.supported_isas())
 def test_recurrent__threads_and_large_weights(isa: str) -> None:
-    before = repdl.config.state.threads
+    before = repdl.settings.threads.state.threads
     for sizes, size in LARGE if isa == repdl_cpu.get_isa() else LARGE[:5]:
         for op, width in (*((op, size) for op in KERNELS), ("lstm_layer", 8), (BACKWARD, 8)):
             args = arguments(op, sizes, size, op != BACKWARD or len(sizes) % 2 == 0, width)
@@ -89,7 +89,7 @@ def test_recurrent__threads_and_large_weights(isa: str) -> None:
                             kernel(op, args), expected, f"{args[1].shape} {sizes} {size} {isa} {threads} threads"
                         )
             finally:
-                repdl.config.state.threads = before
+                repdl.settings.threads.state.threads = before
 
 
 @pytest.mark.parametrize("op", GATES)

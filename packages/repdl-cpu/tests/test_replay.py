@@ -22,8 +22,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import repdl
 import repdl_cpu
 from repdl import ops, registry, replay
-from repdl.backend import BACKENDS, get_backend
 from repdl.kit import kit
+from repdl.registry.backend import BACKENDS, get_backend
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits
 from repdl.testing.replaying import is_replayed

@@ -14,11 +14,12 @@ import torch.nn.functional as F
 import repdl
 from repdl import ops, random, registry, replay
 from repdl.errors import OutOfRangeError, UnsupportedError
+from repdl.generators import generator as generators
 from repdl.kit import kit
 
 pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
 
-MOST = random.generator.NUMBERS - 1
+MOST = generators.NUMBERS - 1
 
 
 @pytest.fixture(autouse=True)

@@ -24,8 +24,8 @@ import torch
 
 import repdl
 import repdl_cpu
-from repdl.backend import BACKENDS, get_backend
 from repdl.registry import OPS, implementations
+from repdl.registry.backend import BACKENDS, get_backend
 from repdl.testing import ODD_CONTRACTS, Case, assert_same_bits, cases, check_golden, covers, run_on, uniform
 from repdl.testing.draws import large_draws
 from repdl.testing.dtypes import in_dtype
@@ -42,13 +42,13 @@ SPECIAL = torch.tensor([0xFFC12345, 0x7F800000, 0xFF800000, 0x80000000, 1, 0], d
 
 @contextmanager
 def running(isa: str, threads: int) -> Iterator[None]:
-    before = repdl.config.state.threads
+    before = repdl.settings.threads.state.threads
     repdl.set_num_threads(threads)
     try:
         with repdl_cpu.use_isa(isa):
             yield
     finally:
-        repdl.config.state.threads = before
+        repdl.settings.threads.state.threads = before
 
 
 def operands(kind: str, first: Sequence[int], second: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -408,7 +408,7 @@ def pointwise_strides() -> None:
 
 def take_routes(width: int) -> None:
     """The loops above and all cases, with one thread and with several, on the module in use."""
-    before, torchs = repdl.config.state.threads, torch.get_num_threads()
+    before, torchs = repdl.settings.threads.state.threads, torch.get_num_threads()
     covered = [case for case in cases() if case.op in get_backend("cpu").ops and covers(case, "cpu")]
     odd = [case for case in covered if case.op == "sum"]
     try:
@@ -448,4 +448,4 @@ def take_routes(width: int) -> None:
             on("cpu", "neg", uniform(1, 1 << 20))
     finally:
         torch.set_num_threads(torchs)
-        repdl.config.state.threads = before
+        repdl.settings.threads.state.threads = before

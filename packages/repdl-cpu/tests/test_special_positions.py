@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import repdl_cpu
-from repdl.backend import get_backend
 from repdl.errors import OutOfRangeError
 from repdl.registry import OPS, implementations
+from repdl.registry.backend import get_backend
 from repdl.testing import Case, assert_same_bits, cases, uniform
 
 Tensor = torch.Tensor

@@ -16,8 +16,8 @@ import torch
 
 import repdl
 import repdl_cpu
-from repdl.backend import get_backend
 from repdl.registry import OPS, implementations
+from repdl.registry.backend import get_backend
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.steps import step_arguments
 
@@ -27,9 +27,9 @@ LISTS = [[60_000], [115_000], [9000, 0, 1, 50_001, 12_288], [300] * 90]
 
 @pytest.fixture(autouse=True)
 def _threads_as_before() -> Iterator[None]:
-    before = repdl.config.state.threads
+    before = repdl.settings.threads.state.threads
     yield
-    repdl.config.state.threads = before
+    repdl.settings.threads.state.threads = before
 
 
 def arguments(op: str, counts: list[int], dtype: torch.dtype) -> tuple[Any, ...]:

@@ -13,9 +13,9 @@ import torch
 
 import repdl
 from repdl import ops
-from repdl.backend import get_backend
 from repdl.kit import kit
 from repdl.registry import OPS, lookup
+from repdl.registry.backend import get_backend
 from repdl.testing import ODD_CONTRACTS, assert_same_bits, uniform
 from repdl.testing.replaying import is_replayed
 
@@ -109,14 +109,14 @@ def compare(name: str, args: tuple[Any, ...], what: str) -> None:
 
 @pytest.mark.parametrize(("makes", "count"), [(resized, 20), (pooled, 30), (added, 30)])
 def test_windows__kernels_are_the_formulas(makes: Any, count: int) -> None:
-    before = repdl.config.state.threads
+    before = repdl.settings.threads.state.threads
     try:
         for seed in range(count):
             for name, args in makes(random.Random(seed)):
                 assert name in get_backend("cpu").ops, f"{name} has no kernel"
                 compare(name, args, f"seed {seed} {tuple(args[0].shape)}")
     finally:
-        repdl.config.state.threads = before
+        repdl.settings.threads.state.threads = before
 
 
 def old_nearest(x: torch.Tensor, factor: int) -> torch.Tensor:

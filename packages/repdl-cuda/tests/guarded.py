@@ -7,14 +7,14 @@ import sys
 
 import torch
 
-import repdl.native
-from repdl.backend import get_backend
+import repdl.registry.native
+from repdl.registry.backend import get_backend
 from repdl.testing import cases, covers, run
 from repdl.testing.guarded import guarded, on_guarded
 
 
 def workspace(like: torch.Tensor, size: int) -> torch.Tensor:
-    """As in repdl.native, its end guarded; the start of memory is aligned to 16 bytes."""
+    """As in repdl.registry.native, its end guarded; the start of memory is aligned to 16 bytes."""
     return guarded(torch.zeros(-(-size // 16) * 16, dtype=torch.uint8))
 
 
@@ -26,7 +26,7 @@ def main(families: list[str]) -> None:
         for case in cases(family)
         if not case.derived and case.op in ops and covers(case, "cuda-emulated")
     ]
-    repdl.native.workspace = workspace
+    repdl.registry.native.workspace = workspace
     for tile in (0, 32, 64, 128):
         os.environ["REPDL_CUDA_TILE"] = str(tile)
         for case in made:

@@ -70,7 +70,7 @@ KEPT: list[Exchange] = []
 torch.Tensor.__dlpack_c_exchange_api__ = exchange()  # type: ignore[attr-defined]
 
 import repdl  # noqa: E402  (its C reads the exchange API when it is loaded)
-import repdl.native  # noqa: E402
+import repdl.registry.native  # noqa: E402
 import repdl_cuda.native  # noqa: E402
 from repdl import places, registry, replay, tape  # noqa: E402
 from repdl.testing import uniform  # noqa: E402
@@ -110,13 +110,13 @@ def tensor_of_the_host_comes_first() -> None:
     position, index = torch.tensor([1, 2, 3]), torch.arange(6) % 3
     HOST.add(id(position))
     beside: list[int] = []
-    before = repdl.native.workspace
+    before = repdl.registry.native.workspace
 
     def workspace(like: torch.Tensor, size: int) -> torch.Tensor:
         beside.append(id(like))
         return before(like, size)
 
-    repdl.native.workspace = workspace
+    repdl.registry.native.workspace = workspace
     contract = "v1"
     call, _ = replayed(lambda position, x, index: registry.functions.index_sum(x, index, 3, contract))
     # The host's tensor is no argument of the kernel, so that Python takes all for tensors of one device.
@@ -130,7 +130,7 @@ def tensor_of_the_host_comes_first() -> None:
     assert {*TAKE_STREAMS()} == {0x300}
     assert beside
     assert set(beside) == {id(X)}
-    repdl.native.workspace = before
+    repdl.registry.native.workspace = before
 
 
 def constants_belong_to_a_stream() -> None:

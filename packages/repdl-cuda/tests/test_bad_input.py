@@ -14,9 +14,9 @@ import torch
 from torch._subclasses import FakeTensorMode
 
 import repdl
-from repdl.backend import get_backend
 from repdl.errors import BackendError, DeviceError
 from repdl.registry import OPS, lookup
+from repdl.registry.backend import get_backend
 from repdl.testing import Case, assert_same_bits, bits, cases, run_on, uniform
 from repdl_cuda.native import NATIVE
 

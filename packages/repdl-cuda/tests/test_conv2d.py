@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import repdl
-from repdl.backend import get_backend
 from repdl.ops.conv._convolution import output_size
 from repdl.registry import implementations
+from repdl.registry.backend import get_backend
 from repdl.testing import assert_same_bits
 from repdl.testing.inputs import uniform
 

@@ -13,8 +13,8 @@ import torch
 
 import repdl
 import repdl_cuda.native
-from repdl.backend import get_backend
 from repdl.registry import OPS, implementations
+from repdl.registry.backend import get_backend
 from repdl.testing import assert_same_bits, cases, uniform
 from repdl.testing.planted import plant
 from repdl.testing.steps import step_arguments

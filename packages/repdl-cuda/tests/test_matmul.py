@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import repdl
-from repdl.backend import get_backend
+from repdl.registry.backend import get_backend
 from repdl.testing import assert_same_bits
 from repdl.testing.inputs import uniform
 

@@ -14,10 +14,10 @@ import torch
 
 import repdl
 from repdl import ops
-from repdl.backend import get_backend
 from repdl.ops.common import device as devices
-from repdl.ops.common import index
 from repdl.registry import OPS, implementations
+from repdl.registry.backend import get_backend
+from repdl.tensors import values
 from repdl.testing import cases, uniform
 
 PACKAGE = Path(__file__).parents[1]
@@ -95,7 +95,7 @@ def reads_counted(host: Sequence[torch.Tensor] = ()) -> Iterator[list[str]]:
         return read
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index, "is_on_host", lambda tensor: False)
+        patch.setattr(values, "is_on_host", lambda tensor: False)
         for name in READING:
             patch.setattr(torch.Tensor, name, counting(name))
         yield found
@@ -210,7 +210,7 @@ def test_waits__kernel_refuses_index(op: str, value: int) -> None:
 @pytest.mark.parametrize("name", ["probabilities", "variances"])
 def test_waits__device_asserts_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a device, but that torch's assertion waits on a CPU."""
-    monkeypatch.setattr(index, "is_on_host", lambda tensor: False)
+    monkeypatch.setattr(values, "is_on_host", lambda tensor: False)
     calls: dict[str, Callable[[torch.Tensor], Any]] = {
         "probabilities": lambda x: repdl.ops.binary_cross_entropy(x, X.abs()),
         "variances": lambda x: repdl.ops.gaussian_nll_loss(X, X, x),

@@ -9,7 +9,7 @@ import torch
 
 import repdl
 from repdl import ops
-from repdl.backend import backends
+from repdl.registry.backend import backends
 from repdl.testing import assert_same_bits, uniform
 
 HALF = (torch.bfloat16, torch.float16)

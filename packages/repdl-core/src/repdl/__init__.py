@@ -16,12 +16,12 @@ __version__ = "0.1.0"
 
 from repdl import ops, random, utils
 from repdl.audit import audit
-from repdl.backend import Backend, backends, set_backend, use_backend
-from repdl.config import get_num_threads, set_num_threads
 from repdl.contract import Contract, get_contract, set_contract, use_contract
 from repdl.digest import digest
 from repdl.errors import RepDLError, UnsupportedError
 from repdl.overrides import disable, enable, enabled
+from repdl.registry.backend import Backend, backends, set_backend, use_backend
+from repdl.settings.threads import get_num_threads, set_num_threads
 
 _OPTIONAL = {"nn": "repdl-nn", "optim": "repdl-optim"}
 

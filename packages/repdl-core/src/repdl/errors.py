@@ -9,13 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from operator import index
 from typing import Any, NoReturn, TypeVar
 
 import torch
-
-from repdl.numbers import as_double
-from repdl.replay import refuse
 
 E = TypeVar("E", bound="UnsupportedError")
 
@@ -195,79 +191,24 @@ def check_tensor(op: str, **arguments: Any) -> None:
     """Raise unless each argument is a tensor."""
     for name, value in arguments.items():
         if not isinstance(value, torch.Tensor):
-            _raise_type(op, name, value, "a tensor")
+            raise_type(op, name, value, "a tensor")
 
 
 def check_tensor_or_none(op: str, **arguments: Any) -> None:
     """Raise unless each argument is a tensor or None."""
     for name, value in arguments.items():
         if value is not None and not isinstance(value, torch.Tensor):
-            _raise_type(op, name, value, "a tensor or None")
-
-
-def as_int(op: str, name: str, value: Any) -> int:
-    """`value` as an integer: any type with `__index__`, as torch; no bool, no float."""
-    if type(value) is int or isinstance(value, torch.SymInt):
-        return value  # type: ignore[return-value]
-    if isinstance(value, torch.Tensor):
-        refuse()
-    if not isinstance(value, bool):
-        try:
-            return index(value)
-        except TypeError:
-            pass
-    _raise_type(op, name, value, "an integer")
-
-
-def as_ints(op: str, name: str, value: Any, expected: str = "integers") -> list[int]:
-    """`value` as a list of integers."""
-    if not isinstance(value, (list, tuple)):
-        _raise_type(op, name, value, expected)
-    return [as_int(op, f"{name}[{i}]", v) for i, v in enumerate(value)]
-
-
-def as_pair(op: str, name: str, value: Any) -> list[int]:
-    """One integer, or a sequence of one or two, as (height, width)."""
-    if not isinstance(value, (list, tuple)):
-        one = as_int(op, name, value)
-        return [one, one]
-    pair = as_ints(op, name, value)
-    if len(pair) == 1:
-        pair = pair * 2
-    check(op, len(pair) == 2, lambda: f"{name} is {value}, expected one integer or two (height, width)")
-    return pair
-
-
-def as_row(op: str, name: str, value: Any, height: int) -> list[int]:
-    """An option of a 1-D function, one integer or a sequence of one, as that of images of height 1."""
-    if isinstance(value, (list, tuple)):
-        check(op, len(value) == 1, lambda: f"{name} is {value}, expected one integer")
-        value = value[0]
-    return [height, as_int(op, name, value)]
-
-
-def as_float(op: str, name: str, value: Any) -> float:
-    """`value` as a double: a real Python or numpy number; no string, no complex number.
-
-    Raises `ArgumentError` also for an integer beyond all doubles.
-    """
-    if isinstance(value, (float, torch.SymFloat, torch.SymInt)):
-        return value  # type: ignore[return-value]
-    if not isinstance(value, (str, bytes, torch.Tensor)):
-        try:
-            return as_double(value)
-        except (TypeError, ValueError, OverflowError):
-            pass
-    _raise_type(op, name, value, "a real number")
+            raise_type(op, name, value, "a tensor or None")
 
 
 def check_bool(op: str, **arguments: Any) -> None:
     """Raise unless each argument is True or False."""
     for name, value in arguments.items():
         if not isinstance(value, bool):
-            _raise_type(op, name, value, "True or False")
+            raise_type(op, name, value, "True or False")
 
 
-def _raise_type(op: str, name: str, value: Any, expected: str) -> NoReturn:
+def raise_type(op: str, name: str, value: Any, expected: str) -> NoReturn:
+    """Raise `ArgumentError`: an argument is not what is expected."""
     shown = "" if isinstance(value, torch.Tensor) else f" {repr(value)[:60]}"
     raise ArgumentError(f"{op}: {name} is {type(value).__name__}{shown}, expected {expected}")

@@ -21,11 +21,11 @@ from typing import Any, TypeVar
 
 import torch
 
+from repdl.dynamo import hide
 from repdl.free_numbers import Numbers, numbers_of
 from repdl.kit import kit
 from repdl.places import NO_VALUES, Within, index_of, is_on_host, tensors_of, unique
 from repdl.tape import Tape
-from repdl.untraced import hide
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

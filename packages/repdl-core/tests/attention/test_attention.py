@@ -299,6 +299,6 @@ def test_attention__transforms() -> None:
 def test_attention__a_backend_without_a_kernel_computes_the_formula() -> None:
     tensors = [t.detach() for t in operands((1, 2, 12, 4), (1, 2, 15, 4), (1, 2, 15, 3))]
     expected = ops.scaled_dot_product_attention(*tensors, is_causal=True)
-    assert "attention" not in repdl.backend.get_backend("reference").ops
+    assert "attention" not in repdl.registry.backend.get_backend("reference").ops
     with repdl.use_backend("reference"):
         assert torch.equal(ops.scaled_dot_product_attention(*tensors, is_causal=True), expected)

@@ -21,11 +21,11 @@ import pytest
 import torch
 
 import repdl
-from repdl import numbers
+from repdl.dtypes import rounding
 
 Tensor = torch.Tensor
 EIGHT = [getattr(torch, f"float8_{name}") for name in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")]
-FLOATS = [*numbers.FORMATS, *EIGHT]
+FLOATS = [*rounding.FORMATS, *EIGHT]
 PARTS = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
 INTEGERS = [getattr(torch, f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
 DTYPES = [torch.bool, *INTEGERS, *FLOATS, *PARTS]
@@ -60,10 +60,10 @@ def patterns_of(dtype: torch.dtype) -> list[int]:
         }
         points |= {low, high, 448, 464, 465, 480, 61440, 65504, 65519, 65520, 2**31 - 65, 2**53 + 3, 2**64 - 1025}
         return [p % 2 ** (8 * dtype.itemsize) for p in sorted(points) if low <= p <= high]
-    form = numbers.FORMATS[dtype]
+    form = rounding.FORMATS[dtype]
     inf, quiet, sign = form.infinity, 1 << form.precision - 2, 1 << form.width - 1
     sizes = [inf + quiet, inf + quiet + 1, inf + 1, inf + quiet - 1, inf + 2 * quiet - 1, inf, inf - 1, 0, 1]
-    near = [numbers.element(x, dtype) for x in NEAR]
+    near = [rounding.element(x, dtype) for x in NEAR]
     sizes += [min(p + d, inf) for p in near for d in (-1, 0, 1) if p > 0]
     return [p | s for p in dict.fromkeys(sizes) for s in (0, sign)]
 
@@ -221,8 +221,8 @@ def number(pattern: int, dtype: torch.dtype) -> float:
     """Of those bits: an integer, or a float, which has all numbers of these dtypes."""
     if dtype in EIGHT:
         return eighth(pattern, dtype)
-    if dtype in numbers.FORMATS:
-        return numbers.value_of(pattern, dtype)
+    if dtype in rounding.FORMATS:
+        return rounding.value_of(pattern, dtype)
     return (
         pattern
         if dtype is torch.bool
@@ -238,10 +238,10 @@ def pattern(value: float, dtype: torch.dtype) -> int:
     if dtype in INTEGERS:
         return low_bits(value, dtype)
     if dtype in EIGHT:
-        return eights(dtype)[numbers.element(value, torch.float32)]
+        return eights(dtype)[rounding.element(value, torch.float32)]
     if dtype is not torch.float32 and dtype is not torch.float64 and (isinstance(value, int) or math.isfinite(value)):
-        value = numbers.rounded(value, torch.float32)
-    return numbers.element(value, dtype)
+        value = rounding.rounded(value, torch.float32)
+    return rounding.element(value, dtype)
 
 
 def low_bits(value: float, dtype: torch.dtype) -> int:
@@ -257,7 +257,7 @@ def low_bits(value: float, dtype: torch.dtype) -> int:
 def eights(dtype: torch.dtype) -> dict[int, int]:
     """What torch makes of the float32 that are converted here, by their bits."""
     given = {
-        numbers.element(number(p, source), torch.float32)
+        rounding.element(number(p, source), torch.float32)
         for source in DTYPES
         if source not in PARTS
         for p in patterns_of(source)

@@ -16,15 +16,15 @@ from test_enable_conversions import EIGHT, PARTS, WORDS, bits, elsewhere, number
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import repdl
-from repdl import numbers
 from repdl.audit import KINDS, Kind
 from repdl.audit.kinds import plain_name
+from repdl.dtypes import rounding
 from repdl.overrides.functions import FUNCTIONS
 
 Tensor = torch.Tensor
 aten = torch.ops.aten
-DTYPES = [*numbers.FORMATS, *PARTS]
-NAN = {dtype: form.infinity | 1 << form.precision - 2 for dtype, form in numbers.FORMATS.items()}
+DTYPES = [*rounding.FORMATS, *PARTS]
+NAN = {dtype: form.infinity | 1 << form.precision - 2 for dtype, form in rounding.FORMATS.items()}
 
 
 def forms(name: str) -> Iterator[tuple[str, Callable[[Tensor, Tensor], Any]]]:
@@ -109,11 +109,11 @@ SELECT: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "masked_fill": lambda x, y: x.masked_fill(x.isnan(), 2.0),
     "heaviside": torch.heaviside,
     "nan_to_num": lambda x, y: x.nan_to_num(),
-    "nan_to_num, posinf": lambda x, y: x.nan_to_num(1.0, numbers.from_pattern(0x7FFC000000000001)),
+    "nan_to_num, posinf": lambda x, y: x.nan_to_num(1.0, rounding.from_pattern(0x7FFC000000000001)),
     "copy": lambda x, y: x.clone(),
     **{name: getattr(torch, name) for name in ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_xor")},
     **{name: of_one(name) for name in ("isnan", "isinf", "signbit", "isposinf", "isneginf")},
-    "fill_": lambda x, y: torch.zeros_like(x).fill_(numbers.from_pattern(0x7FFC000000000001)),
+    "fill_": lambda x, y: torch.zeros_like(x).fill_(rounding.from_pattern(0x7FFC000000000001)),
     "isin": lambda x, y: torch.isin(x, numbers_of(x.dtype)[:3]),
     "bucketize": lambda x, y: torch.bucketize(x, torch.tensor([-1, 0, 1], dtype=x.dtype)),
     "item": lambda x, y: torch.tensor([one.item() for one in x.flatten()]).view_as(x),
@@ -292,7 +292,7 @@ def moved(lengths: tuple[int, ...]) -> dict[str, str]:
     """What ops that move numbers give, beside what they give for integers of the same bits."""
     made = {}
     with repdl.enabled():
-        for dtype in [*numbers.FORMATS, *EIGHT, torch.complex32, torch.complex64]:
+        for dtype in [*rounding.FORMATS, *EIGHT, torch.complex32, torch.complex64]:
             words, row = WORDS[dtype.itemsize], numbers_of(dtype)
             for length in lengths:
                 x = taken(row, torch.arange(3 * length) % len(row)).view(length, 3)
@@ -300,7 +300,7 @@ def moved(lengths: tuple[int, ...]) -> dict[str, str]:
                     found, whole = results(name, x), results(name, x.view(words))
                     same = [torch.equal(a.contiguous().view(words), b) for a, b in zip(found, whole or found)]
                     made[f"{name.strip()} of {dtype}, {length}"] = "moved" if all(same) else "differs"
-                for name in WHOLE if dtype in numbers.FORMATS else ():
+                for name in WHOLE if dtype in rounding.FORMATS else ():
                     found = [torch.as_tensor(result) for result in results(name, x)]
                     made[f"{name.strip()} of {dtype}, {length}"] = str([bits(result).tolist() for result in found])
     return made
@@ -312,7 +312,7 @@ def results(expression: str, x: Tensor) -> list[Any]:
     except (RuntimeError, repdl.UnsupportedError):
         if "complex" in expression:
             return []  # of halves, in part
-        assert x.dtype not in numbers.FORMATS, expression
+        assert x.dtype not in rounding.FORMATS, expression
         return []  # float8, and integers where a registered op computes
     return [made] if isinstance(made, Tensor) else [*made]
 

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 
 from repdl import ops
 from repdl.errors import UnsupportedError
-from repdl.ops.common import index as index_
 from repdl.ops.indexing import _index_reduce
+from repdl.tensors import values as host
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.inputs import index
 from repdl.testing.oracle import assert_rejected
@@ -76,7 +76,7 @@ def test_embedding_bag__largest_where_a_device_knows_the_lengths(
         return [found, weight.grad]
 
     expected = call()
-    monkeypatch.setattr(index_, "is_on_host", lambda tensor: False)
+    monkeypatch.setattr(host, "is_on_host", lambda tensor: False)
     largest = []
     module, first_largest = sys.modules["repdl.ops.embedding_bag"], _index_reduce.first_largest
     monkeypatch.setattr(module, "first_largest", lambda *args, **kw: largest.append(1) or first_largest(*args, **kw))

@@ -12,7 +12,7 @@ import torch
 from repdl import ops
 from repdl.errors import UnsupportedError
 from repdl.registry import OPS
-from repdl.rows import ROWS
+from repdl.registry.declaration import ROWS
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.oracle import assert_rejected
 

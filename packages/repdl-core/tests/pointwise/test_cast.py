@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repdl import ops
-from repdl.backend import backends, use_backend
 from repdl.dtypes import ALL, HALF
 from repdl.errors import DTypeError
 from repdl.registry import OPS
+from repdl.registry.backend import backends, use_backend
 from repdl.testing import Case, assert_same_bits, bits, cases, uniform
 from repdl.testing.oracle import assert_rejected
 

@@ -7,9 +7,9 @@ import torch
 
 import repdl
 from repdl import ops
-from repdl.backend import get_backend
 from repdl.errors import UnsupportedError
 from repdl.ops.common.root import root
+from repdl.registry.backend import get_backend
 from repdl.testing import assert_same_bits, generated, uniform
 from repdl.testing.dtypes import in_dtype
 from repdl.testing.oracle import assert_rejected

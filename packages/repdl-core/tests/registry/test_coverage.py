@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import repdl
-from repdl.backend import get_backend
 from repdl.registry import OPS, implementations
-from repdl.rows import ROWS
+from repdl.registry.backend import get_backend
+from repdl.registry.declaration import ROWS
 from repdl.testing import cases, golden
 from repdl.testing.cases.pointwise import elementwise
 

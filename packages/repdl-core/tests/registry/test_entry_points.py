@@ -225,7 +225,7 @@ def test_backend__a_slow_one_warns_once(site: Site) -> None:
     """Of a process without a native backend; asked for by name, it computes without a word."""
     lines = site.python("""
         import warnings
-        from repdl.backend import BACKENDS, unregister_backend
+        from repdl.registry.backend import BACKENDS, unregister_backend
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             repdl.backends()

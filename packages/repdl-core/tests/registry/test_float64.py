@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from repdl import ops
-from repdl.backend import use_backend
 from repdl.registry import OPS
+from repdl.registry.backend import use_backend
 from repdl.testing import assert_same_bits, uniform
 
 Function = Callable[..., torch.Tensor]

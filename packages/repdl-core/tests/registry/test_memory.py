@@ -13,8 +13,8 @@ from torch import _C
 import repdl
 from repdl import ops, random
 from repdl.errors import UnsupportedError
-from repdl.memory import overlaps_itself
 from repdl.overrides.torchs import overload
+from repdl.tensors.overlap import overlaps_itself
 
 Tensor = torch.Tensor
 

@@ -16,7 +16,7 @@ import pytest
 OP = """
 import torch
 from repdl.dtypes import Dtypes
-from repdl.backend import Backend
+from repdl.registry.backend import Backend
 from repdl.registry import define, implement
 
 op = define(
@@ -188,7 +188,7 @@ def test_parity__of_other_projects(site: Site, printed: dict[str, str]) -> None:
 
 SPECTRAL = """
 import torch
-from repdl.backend import Backend
+from repdl.registry.backend import Backend
 
 def op(x):
     return _inner(x)

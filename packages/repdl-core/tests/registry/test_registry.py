@@ -12,8 +12,9 @@ import torch
 
 import repdl
 from repdl import registry
-from repdl.backend import Backend, register_backend, unregister_backend
 from repdl.errors import BackendError, DeviceError, DTypeError, NameTakenError, ShapeError, UnsupportedError
+from repdl.registry import schema
+from repdl.registry.backend import Backend, register_backend, unregister_backend
 
 INSTALLED = [name for name, info in repdl.backends().items() if info.device == "cpu" and not info.error]
 ONES = torch.ones(2, 2)
@@ -132,7 +133,7 @@ def test_backend__advice_names_no_package_that_anybody_could_take() -> None:
     """Packages of RepDL alone, whatever the name is that a user writes or a device has."""
     for call in (
         lambda: repdl.set_backend("nosuch"),
-        lambda: repdl.backend.get_backend("repdl-nosuch"),
+        lambda: repdl.registry.backend.get_backend("repdl-nosuch"),
         lambda: repdl.registry.lookup("matmul", "xpu"),
         lambda: repdl.registry.lookup("matmul", "mps"),
     ):
@@ -202,7 +203,7 @@ def twice() -> Iterator[Any]:
         yield op, calls
     finally:
         registry.undefine("twice")
-        registry.LIBRARIES.pop("repdl_test")._destroy()
+        schema.LIBRARIES.pop("repdl_test")._destroy()
 
 
 def test_define__derivative_with_a_default_and_a_list() -> None:
@@ -247,7 +248,7 @@ def test_define__derivative_with_a_default_and_a_list() -> None:
     finally:
         for op in ("scaled", "total"):
             registry.undefine(op)
-        registry.LIBRARIES.pop("repdl_test_forms")._destroy()
+        schema.LIBRARIES.pop("repdl_test_forms")._destroy()
 
 
 def test_define__outside_op_with_autograd(twice: Any) -> None:
@@ -285,7 +286,7 @@ def test_define__a_name_that_is_taken(twice: Any, name: str, family: str | None,
             check=lambda input: None,
             fake=lambda input: torch.empty_like(input),
         )
-    assert before == registry.OPS and "repdl_test_taken" not in registry.LIBRARIES
+    assert before == registry.OPS and "repdl_test_taken" not in schema.LIBRARIES
 
 
 def test_define__without_a_derivative() -> None:
@@ -308,7 +309,7 @@ def test_define__without_a_derivative() -> None:
     finally:
         for name in names:
             registry.undefine(name)
-        registry.LIBRARIES.pop("repdl_test_alone")._destroy()
+        schema.LIBRARIES.pop("repdl_test_alone")._destroy()
 
 
 def test_define__check_runs_before_any_kernel(twice: Any) -> None:

@@ -20,9 +20,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from repdl import random
 from repdl.errors import ArgumentError, DTypeError, OutOfRangeError, RepDLError, ShapeError, UnsupportedError
+from repdl.generators.lock import ForkLock
 from repdl.random import Generator
 from repdl.random import generator as generators
-from repdl.random._lock import ForkLock
 
 
 @pytest.fixture(autouse=True)

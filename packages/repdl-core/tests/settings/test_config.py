@@ -13,13 +13,13 @@ from repdl.testing import assert_same_bits, uniform
 
 @pytest.fixture(autouse=True)
 def _restore() -> Iterator[None]:
-    before = repdl.config.state.threads
+    before = repdl.settings.threads.state.threads
     yield
-    repdl.config.state.threads = before
+    repdl.settings.threads.state.threads = before
 
 
 def test_config__threads_follow_torch_until_set() -> None:
-    repdl.config.state.threads = 0
+    repdl.settings.threads.state.threads = 0
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
@@ -45,7 +45,7 @@ def test_config__most_threads_compute(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = repdl.ops.add(x, x)
     repdl.set_num_threads(8192)
     assert_same_bits(repdl.ops.add(x, x), expected, "8192 threads")
-    repdl.config.state.threads = 0
+    repdl.settings.threads.state.threads = 0
     monkeypatch.setattr(torch, "get_num_threads", lambda: 10**12)
     assert repdl.get_num_threads() == 8192
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import repdl
-from repdl.backend import Backend, get_backend, register_backend, unregister_backend
+from repdl.registry.backend import Backend, get_backend, register_backend, unregister_backend
 from repdl.testing import assert_same_bits, uniform
 
 
@@ -37,7 +37,7 @@ def test_scope__of_another_thread_is_not_seen() -> None:
     with repdl.use_contract("sequential"):
         assert (current(), in_thread(current)) == ("sequential", "v1")
     with repdl.use_backend("reference"):
-        assert in_thread(lambda: repdl.backend.BACKENDS.scope()) == ""
+        assert in_thread(lambda: repdl.registry.backend.BACKENDS.scope()) == ""
 
 
 def test_scope__threads_that_overlap() -> None:

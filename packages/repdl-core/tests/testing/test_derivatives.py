@@ -14,8 +14,8 @@ from torch import Tensor
 
 from repdl import ops
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.families import Family
 from repdl.registry import OPS, define, implement, undefine
+from repdl.registry.families import Family
 from repdl.testing import Case, cases, uniform
 from repdl.testing.check import Report, check_backend
 from repdl.testing.derivatives import check_derivatives, has_slope, wrong_derivatives

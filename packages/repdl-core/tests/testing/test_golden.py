@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import repdl
-from repdl.backend import get_backend
 from repdl.registry import OPS, implementations
+from repdl.registry.backend import get_backend
 from repdl.testing import CONTRACTS, Case, cases, check_golden, covers, golden
 
 FAMILIES = sorted({op.family for op in OPS.values() if op.distribution == "repdl-core"})

@@ -11,8 +11,8 @@ from unittest import SkipTest
 import pytest
 import torch
 
-from repdl.backend import Backend, get_backend, register_backend, unregister_backend
 from repdl.registry import OPS
+from repdl.registry.backend import Backend, get_backend, register_backend, unregister_backend
 from repdl.testing import CONTRACTS, ODD_CONTRACTS, Case, cases, uniform
 from repdl.testing.environment import DIRECTIONS, can_flush
 from repdl.testing.parity import ParityTests, check_settings

@@ -15,10 +15,10 @@ import pytest
 import torch
 
 import repdl
-from repdl.backend import get_backend
 from repdl.errors import DTypeError, UnsupportedError
 from repdl.registry import OPS
-from repdl.rows import ROWS
+from repdl.registry.backend import get_backend
+from repdl.registry.declaration import ROWS
 from repdl.testing import cases
 from repdl.testing.dtypes import convert
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from repdl.config import get_num_threads
-from repdl.native import Native
+from repdl.registry.native import Native
+from repdl.settings.threads import get_num_threads
 from repdl_cpu._memory import huge_pages
 from repdl_cpu.isa import native
 

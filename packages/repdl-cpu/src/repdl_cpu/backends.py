@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repdl.backend import Backend
+from repdl.registry.backend import Backend
 from repdl_cpu import __version__
 from repdl_cpu._native import NATIVE
 from repdl_cpu.isa import get_isa, native, supported_isas

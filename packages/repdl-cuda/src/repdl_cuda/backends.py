@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 
-from repdl.backend import Backend, register_backend
 from repdl.errors import UnavailableError
+from repdl.registry.backend import Backend, register_backend
 from repdl_cuda import __version__
 from repdl_cuda.native import NATIVE, load
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repdl.errors import UnavailableError
-from repdl.native import Native
+from repdl.registry.native import Native
 
 _modules: dict[str, Any] = {}
 

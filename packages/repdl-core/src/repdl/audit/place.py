@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from repdl.audit.called import Called
-from repdl.plugins import packages
+from repdl.registry.plugins import packages
 
 _DECORATORS = frozenset({"contextlib", "typing_extensions", "warnings", "_py_warnings"})
 """Of Python: their frames stand between a function of torch that is decorated and its caller."""

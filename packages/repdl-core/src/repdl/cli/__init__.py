@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import repdl
-from repdl.backend import backends, get_backend
 from repdl.cli import listing
 from repdl.cli.arguments import parser
 from repdl.errors import BackendError, ContractError
-from repdl.families import families
 from repdl.overrides.program import NotBegunError, run_program
-from repdl.plugins import plugins
+from repdl.registry.backend import backends, get_backend
+from repdl.registry.families import families
+from repdl.registry.plugins import plugins
 from repdl.utils import table
 
 if TYPE_CHECKING:

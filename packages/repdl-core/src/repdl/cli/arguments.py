@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import NoReturn
 
 import repdl
-from repdl.backend import backends, get_backend
 from repdl.cli.listing import family_of_name
 from repdl.errors import BackendError, ContractError
-from repdl.families import families
 from repdl.overrides.switch import ON_UNCOVERED
+from repdl.registry.backend import backends, get_backend
+from repdl.registry.families import families
 
 
 def family_name(text: str) -> str:

@@ -9,10 +9,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import repdl
-from repdl.backend import backends, get_backend
-from repdl.families import Family, families
-from repdl.plugins import plugins
 from repdl.registry import OPS, implementations
+from repdl.registry.backend import backends, get_backend
+from repdl.registry.families import Family, families
+from repdl.registry.plugins import plugins
 from repdl.utils import table
 
 

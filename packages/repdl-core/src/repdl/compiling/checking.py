@@ -22,7 +22,7 @@ from repdl.audit.report import Row
 from repdl.errors import UnsupportedError
 from repdl.overrides.kernels import is_computed
 from repdl.overrides.refusal import GO_ON
-from repdl.plugins import folders
+from repdl.registry.plugins import folders
 
 _FRAME = re.compile(r'File "(.*)", line (\d+), in (\S+)')
 _LIBRARIES = tuple(str(folder) + os.sep for folder in (Path(str(torch.__file__)).parent, Path(__file__).parents[1]))

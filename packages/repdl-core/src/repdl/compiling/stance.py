@@ -21,7 +21,7 @@ from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
 
 from repdl.compiling import state
 from repdl.compiling.backend import is_ours, is_supported
-from repdl.untraced import hide
+from repdl.dynamo import hide
 
 _REWRITTEN = "addcdiv", "_foreach_lerp_"
 """Functions of torch that Dynamo takes apart, into others with other bits."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 
 from repdl.errors import ContractError
-from repdl.scopes import Setting
+from repdl.settings.scopes import Setting
 
 
 @dataclass(frozen=True)

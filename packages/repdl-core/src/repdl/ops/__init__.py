@@ -88,7 +88,7 @@ from repdl.ops.vision.grid_sample import *
 from repdl.ops.vision.interpolate import *
 from repdl.ops.vision.pad import *
 from repdl.ops.vision.unfold import *
-from repdl.plugins import load
+from repdl.registry.plugins import load
 
 
 def __getattr__(name: str) -> Any:

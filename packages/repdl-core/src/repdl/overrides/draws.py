@@ -18,8 +18,8 @@ from torch import _C
 
 from repdl import ops, random
 from repdl.errors import UnsupportedError, check_range
-from repdl.random._lock import ForkLock
-from repdl.random.generator import Generator, check_capture, check_left, check_transforms
+from repdl.generators.generator import Generator, check_capture, check_left, check_transforms
+from repdl.generators.lock import ForkLock
 from repdl.replay import drew, replayed
 
 Tensor = torch.Tensor

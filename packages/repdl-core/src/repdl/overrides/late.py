@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from repdl import registry
+from repdl.registry.schema import LIBRARIES
 
 Library = torch.library.Library
 
@@ -26,7 +26,7 @@ def watched(loaded: Callable[[], None], registered: Callable[[str, str], None]) 
     """
 
     def of_library(library: Library, op_name: Any, fn: Any, dispatch_key: str = "", **kwargs: Any) -> None:
-        if library not in registry.LIBRARIES.values():
+        if library not in LIBRARIES.values():
             name = str(library._resolve_op_name(op_name, "impl"))  # type: ignore[attr-defined]
             registered(name if "::" in name else f"{library.ns}::{name}", dispatch_key or library.dispatch_key)
 

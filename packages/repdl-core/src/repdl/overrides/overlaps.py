@@ -11,11 +11,11 @@ import torch
 from torch import _C
 
 from repdl.audit.kinds import plain_name
-from repdl.memory import overlap, overlaps_itself
+from repdl.dynamo import hide
 from repdl.overrides.refusal import Refusals
 from repdl.overrides.torchs import overload
 from repdl.replay import apart
-from repdl.untraced import hide
+from repdl.tensors.overlap import overlap, overlaps_itself
 
 Function = Callable[..., Any]
 _ONE_VALUE = frozenset({"_foreach_zero", "fill", "full", "ones", "zero", "zeros"})

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import torch
 
-from repdl.untraced import hide
+from repdl.dynamo import hide
 
 _Met = Callable[[str, str, str], None]
 _SEEDS = [

@@ -15,12 +15,12 @@ from typing import Any
 
 import torch
 
+from repdl.dynamo import hide
 from repdl.free_numbers import Numbers
+from repdl.generators.lock import ForkLock
 from repdl.places import flat, index_of, tensors_of, unique
-from repdl.random._lock import ForkLock
 from repdl.replay import allow_shortcuts, free_numbers, shortcut, taped
 from repdl.tape import Tape
-from repdl.untraced import hide
 
 _WITH_NUMBERS = {
     "add": "add add_ __add__ __radd__ __iadd__",

@@ -16,7 +16,9 @@ from torch import _C
 
 from repdl.audit.judge import is_ieee
 from repdl.contract import Contract, as_contract, default_contract, set_contract
+from repdl.dynamo import hide
 from repdl.errors import ArgumentError, UnsupportedError, placed
+from repdl.generators.lock import ForkLock
 from repdl.overrides import settings
 from repdl.overrides.children import Start, begun_by
 from repdl.overrides.kernels import ENTERED, Found, kernels
@@ -25,8 +27,6 @@ from repdl.overrides.refusal import GO_ON, Refusals, where
 from repdl.overrides.retired import held, keep
 from repdl.overrides.shortcuts import Shortcuts, hidden
 from repdl.overrides.torchs import forget_kernels
-from repdl.random._lock import ForkLock
-from repdl.untraced import hide
 
 ON_UNCOVERED = "raise", "warn"
 _lock = ForkLock()

@@ -6,11 +6,11 @@ first. Without `generator=` they draw from the default generator, which `manual_
 
 from __future__ import annotations
 
+from repdl.generators.generator import *
 from repdl.random import checkpointing
 from repdl.random.checkpointing import *
 from repdl.random.continuous import *
 from repdl.random.discrete import *
-from repdl.random.generator import *
 from repdl.random.multinomial import *
 from repdl.random.sampling import *
 from repdl.random.seeding import *

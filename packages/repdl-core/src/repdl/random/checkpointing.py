@@ -19,7 +19,7 @@ import torch
 from torch import _C
 from torch.utils.checkpoint import create_selective_checkpoint_contexts
 
-from repdl.random.generator import _TASK, default_generator
+from repdl.generators.generator import _TASK, default_generator
 
 __all__ = ["save_positions"]
 

@@ -6,15 +6,16 @@ from typing import Any
 
 import torch
 
-from repdl.errors import ArgumentError, as_float, check, check_range, check_tensor
-from repdl.layout import broadcast_shapes
-from repdl.numbers import rounded
+from repdl.dtypes.rounding import rounded
+from repdl.errors import ArgumentError, check, check_range, check_tensor
+from repdl.generators import draws
+from repdl.generators.draws import Options, Tensor, fill, writable
+from repdl.generators.generator import Generator
 from repdl.ops.common.number import constant, floating
 from repdl.ops.pointwise.cast import cast
-from repdl.random import _fill
-from repdl.random._fill import Options, Tensor, fill, writable
-from repdl.random.generator import Generator
 from repdl.registry import functions as ops
+from repdl.registry.arguments import as_float
+from repdl.tensors.layout import broadcast_shapes
 
 __all__ = [
     "cauchy_",
@@ -43,10 +44,10 @@ def rand(*size: Any, generator: Generator | None = None, out: Tensor | None = No
 
     Contract: distributions v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.rand.html
     """
-    shape = _fill.sizes("rand", size, options)
+    shape = draws.sizes("rand", size, options)
     asked = Options("rand", "uniform", None, out=out, **options)
-    bounds = _fill.bounds("rand", 0.0, 1.0, asked.dtype)
-    return asked.finished(_fill.draw("rand", "uniform", asked.blank(shape), generator, *bounds))
+    bounds = draws.bounds("rand", 0.0, 1.0, asked.dtype)
+    return asked.finished(draws.draw("rand", "uniform", asked.blank(shape), generator, *bounds))
 
 
 def randn(*size: Any, generator: Generator | None = None, out: Tensor | None = None, **options: Any) -> Tensor:
@@ -61,9 +62,9 @@ def randn(*size: Any, generator: Generator | None = None, out: Tensor | None = N
 
     Contract: distributions v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.randn.html
     """
-    shape = _fill.sizes("randn", size, options)
+    shape = draws.sizes("randn", size, options)
     asked = Options("randn", "normal", None, out=out, **options)
-    return asked.finished(_fill.draw("randn", "normal", asked.blank(shape), generator, 0.0, 1.0))
+    return asked.finished(draws.draw("randn", "normal", asked.blank(shape), generator, 0.0, 1.0))
 
 
 def rand_like(
@@ -140,10 +141,10 @@ def normal(
     if not tensors:
         if size is None:
             raise ArgumentError("normal: size is None, expected one beside numbers for mean and std")
-        mean, std = _fill.finite("normal", "mean", mean), _fill.at_least_zero("normal", "std", std)
+        mean, std = draws.finite("normal", "mean", mean), draws.at_least_zero("normal", "std", std)
         asked = Options("normal", "normal", None, out=out, **options)
-        like = asked.blank(_fill.sizes("normal", (size,)))
-        return asked.finished(_fill.draw("normal", "normal", like, generator, mean, std))
+        like = asked.blank(draws.sizes("normal", (size,)))
+        return asked.finished(draws.draw("normal", "normal", like, generator, mean, std))
     if size is not None or options:
         raise ArgumentError("normal: size or options beside tensors, expected none: they are those of the tensors")
     try:
@@ -153,15 +154,15 @@ def normal(
         check("normal", False, f"mean and std have the shapes {shapes}, expected ones that broadcast")
     first = tensors[0]
     asked = Options("normal", "normal", first.dtype, out=out, device=first.device)
-    mean = mean.detach() if isinstance(mean, torch.Tensor) else _fill.finite("normal", "mean", mean)
+    mean = mean.detach() if isinstance(mean, torch.Tensor) else draws.finite("normal", "mean", mean)
     if isinstance(std, torch.Tensor):
         std = std.detach()
         bad = _not_deviations(std)
         if bad is not None:
-            _fill.at_least_zero("normal", f"std{bad[0]}", bad[1])
+            draws.at_least_zero("normal", f"std{bad[0]}", bad[1])
     else:
-        std = _fill.at_least_zero("normal", "std", std)
-    z = _fill.draw("normal", "normal", asked.blank(shape), generator, 0.0, 1.0)
+        std = draws.at_least_zero("normal", "std", std)
+    z = draws.draw("normal", "normal", asked.blank(shape), generator, 0.0, 1.0)
     result = ops.add(ops.mul(z, _operand(std, z), "v1"), _operand(mean, z), "v1")
     return asked.finished(result)
 
@@ -194,8 +195,8 @@ def uniform_(tensor: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: 
     Contract: distributions v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.uniform_.html
     """
     writable("uniform_", tensor)
-    _fill.takes("uniform_", "uniform", tensor.dtype)
-    return fill("uniform_", "uniform", tensor, generator, *_fill.bounds("uniform_", from_, to, tensor.dtype))
+    draws.takes("uniform_", "uniform", tensor.dtype)
+    return fill("uniform_", "uniform", tensor, generator, *draws.bounds("uniform_", from_, to, tensor.dtype))
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -207,7 +208,7 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: G
     Contract: distributions v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.normal_.html
     """
     writable("normal_", tensor)
-    mean, std = _fill.finite("normal_", "mean", mean), _fill.at_least_zero("normal_", "std", std)
+    mean, std = draws.finite("normal_", "mean", mean), draws.at_least_zero("normal_", "std", std)
     return fill("normal_", "normal", tensor, generator, mean, std)
 
 
@@ -228,7 +229,7 @@ def trunc_normal_(
     """
     name = "trunc_normal_"
     writable(name, tensor)
-    mean, std = _fill.finite(name, "mean", mean), _fill.positive(name, "std", std)
+    mean, std = draws.finite(name, "mean", mean), draws.positive(name, "std", std)
     a, b = as_float(name, "a", a), as_float(name, "b", b)
     check_range(name, a <= b, lambda: f"a is {a} and b is {b}, expected a <= b")
     far = 2.0**60
@@ -249,7 +250,7 @@ def exponential_(tensor: Tensor, lambd: float = 1.0, *, generator: Generator | N
     Contract: distributions v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.exponential_.html
     """
     writable("exponential_", tensor)
-    return fill("exponential_", "exponential", tensor, generator, _fill.positive("exponential_", "lambd", lambd))
+    return fill("exponential_", "exponential", tensor, generator, draws.positive("exponential_", "lambd", lambd))
 
 
 def log_normal_(tensor: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
@@ -262,12 +263,12 @@ def log_normal_(tensor: Tensor, mean: float = 1.0, std: float = 2.0, *, generato
     """
     name = "log_normal_"
     writable(name, tensor)
-    mean, std = _fill.finite(name, "mean", mean), _fill.positive(name, "std", std)
-    _fill.takes(name, "exp", tensor.dtype)
+    mean, std = draws.finite(name, "mean", mean), draws.positive(name, "std", std)
+    draws.takes(name, "exp", tensor.dtype)
     if tensor.is_meta:
         return tensor
-    like = _fill.blank(tensor.shape, torch.float32, tensor.device)
-    return tensor.copy_(cast(ops.exp(_fill.draw(name, "normal", like, generator, mean, std)), tensor.dtype))
+    like = draws.blank(tensor.shape, torch.float32, tensor.device)
+    return tensor.copy_(cast(ops.exp(draws.draw(name, "normal", like, generator, mean, std)), tensor.dtype))
 
 
 def cauchy_(tensor: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -280,11 +281,11 @@ def cauchy_(tensor: Tensor, median: float = 0.0, sigma: float = 1.0, *, generato
     """
     name = "cauchy_"
     writable(name, tensor)
-    median, sigma = _fill.finite(name, "median", median), _fill.positive(name, "sigma", sigma)
-    _fill.takes(name, "sin", tensor.dtype)
+    median, sigma = draws.finite(name, "median", median), draws.positive(name, "sigma", sigma)
+    draws.takes(name, "sin", tensor.dtype)
     if tensor.is_meta:
         return tensor
-    (word,) = _fill.words(name, tensor.shape, tensor.device, generator, 1)
+    (word,) = draws.words(name, tensor.shape, tensor.device, generator, 1)
     turn = constant(rounded(_PI, torch.float32) * 2.0**-32, torch.float32, tensor.device)
     t = ops.mul(floating(word, torch.float32), turn, "v1")
     ratio = ops.div(ops.sin(t), ops.cos(t), "v1")

@@ -6,15 +6,16 @@ from typing import Any, NoReturn
 
 import torch
 
-from repdl.errors import ArgumentError, DTypeError, UnsupportedError, as_int, check, check_range, check_tensor
-from repdl.numbers import FORMATS
+from repdl.dtypes.rounding import FORMATS
+from repdl.errors import ArgumentError, DTypeError, UnsupportedError, check, check_range, check_tensor
+from repdl.generators import draws
+from repdl.generators.draws import Options, Tensor, writable
+from repdl.generators.generator import Generator
 from repdl.ops.common.number import constant, floating
 from repdl.ops.sampling.distributions import RATES, check_within
-from repdl.random import _fill
-from repdl.random._fill import Options, Tensor, writable
 from repdl.random.continuous import laid_out
-from repdl.random.generator import Generator
 from repdl.registry import functions as ops
+from repdl.registry.arguments import as_int
 
 __all__ = [
     "bernoulli",
@@ -58,11 +59,11 @@ def _check_integers(name: str, low: int, high: int, dtype: torch.dtype) -> None:
 def _integers(name: str, like: Tensor, low: int, high: int, generator: Any) -> Tensor:
     """int64 in [low, high), of the size and device of `like`, which is int64."""
     if high - low == 2**64:  # every 64-bit word
-        upper, lower = _fill.words(name, like.shape, like.device, generator, 2)
+        upper, lower = draws.words(name, like.shape, like.device, generator, 2)
         return (upper.to(torch.int64) << 32 | lower.to(torch.int64) & 0xFFFFFFFF) ^ _LEAST
     if high == _MOST:  # which is no int64: the draw is low + floor(...), so it may be moved
-        return _fill.draw(name, "random_integers", like, generator, low - 1, high - 1) + 1
-    return _fill.draw(name, "random_integers", like, generator, low, high)
+        return draws.draw(name, "random_integers", like, generator, low - 1, high - 1) + 1
+    return draws.draw(name, "random_integers", like, generator, low, high)
 
 
 def _low_high_size(name: str, args: tuple[Any, ...], low: Any, high: Any, size: Any) -> tuple[int, int, Any]:
@@ -104,7 +105,7 @@ def randint(
     low, high, size = _low_high_size("randint", args, low, high, size)
     asked = Options("randint", None, torch.int64 if out is None else None, out=out, **options)
     _check_integers("randint", low, high, asked.dtype)
-    like = asked.blank(_fill.sizes("randint", (size,)), torch.int64)
+    like = asked.blank(draws.sizes("randint", (size,)), torch.int64)
     return asked.finished(_integers("randint", like, low, high, generator).to(asked.dtype))
 
 
@@ -155,7 +156,7 @@ def random_(tensor: Tensor, *bounds: int | None, generator: Generator | None = N
     _check_integers(name, low, high, tensor.dtype)
     if tensor.is_meta:
         return tensor
-    like = _fill.blank(tensor.shape, torch.int64, tensor.device)
+    like = draws.blank(tensor.shape, torch.int64, tensor.device)
     return tensor.copy_(_integers(name, like, low, high, generator))
 
 
@@ -175,7 +176,7 @@ def randperm(n: int, *, generator: Generator | None = None, out: Tensor | None =
     check_range("randperm", n >= 0, lambda: f"n is {n}, expected 0 or more")
     asked = Options("randperm", None, torch.int64 if out is None else None, out=out, **options)
     _check_integers("randperm", 0, max(n, 1), asked.dtype)
-    return asked.finished(_fill.draw("randperm", "random_permutation", asked.blank([n], torch.int64), generator))
+    return asked.finished(draws.draw("randperm", "random_permutation", asked.blank([n], torch.int64), generator))
 
 
 def bernoulli(
@@ -193,13 +194,13 @@ def bernoulli(
     check_tensor("bernoulli", input=input)
     asked = Options("bernoulli", None, input.dtype, out=out, device=input.device)
     if p is not None:
-        p = _fill.probability("bernoulli", p)
-        _fill.takes("bernoulli", "bernoulli_scalar", input.dtype)
-        result = _fill.draw("bernoulli", "bernoulli_scalar", asked.blank(input.shape, input.dtype), generator, p)
+        p = draws.probability("bernoulli", p)
+        draws.takes("bernoulli", "bernoulli_scalar", input.dtype)
+        result = draws.draw("bernoulli", "bernoulli_scalar", asked.blank(input.shape, input.dtype), generator, p)
     else:
-        _fill.takes("bernoulli", "bernoulli", input.dtype)
-        _fill.checked_probabilities("bernoulli", input, "input")
-        result = _fill.draw("bernoulli", "bernoulli", input, generator)
+        draws.takes("bernoulli", "bernoulli", input.dtype)
+        draws.checked_probabilities("bernoulli", input, "input")
+        result = draws.draw("bernoulli", "bernoulli", input, generator)
     return result if out is None else asked.finished(result)
 
 
@@ -213,18 +214,18 @@ def bernoulli_(tensor: Tensor, p: Tensor | float = 0.5, *, generator: Generator 
     """
     writable("bernoulli_", tensor)
     if isinstance(p, torch.Tensor):
-        _fill.checked_probabilities("bernoulli_", p)
+        draws.checked_probabilities("bernoulli_", p)
         try:
             p = p.detach().expand(tensor.shape)
         except RuntimeError:
             shapes = f"p.shape is {tuple(p.shape)}, expected one that broadcasts to {tuple(tensor.shape)}"
             check("bernoulli_", False, shapes)
-        return tensor if tensor.is_meta else tensor.copy_(_fill.draw("bernoulli_", "bernoulli", p, generator))
-    p = _fill.probability("bernoulli_", p)
+        return tensor if tensor.is_meta else tensor.copy_(draws.draw("bernoulli_", "bernoulli", p, generator))
+    p = draws.probability("bernoulli_", p)
     if tensor.is_meta:
         return tensor
-    like = _fill.blank(tensor.shape, torch.float32, tensor.device)
-    return tensor.copy_(_fill.draw("bernoulli_", "bernoulli_scalar", like, generator, p))
+    like = draws.blank(tensor.shape, torch.float32, tensor.device)
+    return tensor.copy_(draws.draw("bernoulli_", "bernoulli_scalar", like, generator, p))
 
 
 def geometric_(tensor: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
@@ -239,13 +240,13 @@ def geometric_(tensor: Tensor, p: float, *, generator: Generator | None = None) 
     """
     name = "geometric_"
     writable(name, tensor)
-    p = _fill.finite(name, "p", p)
+    p = draws.finite(name, "p", p)
     check_range(name, 0 < p < 1, lambda: f"p is {p}, expected a number between 0 and 1, neither of them")
     if tensor.dtype is torch.bool or tensor.dtype.is_complex:
         raise DTypeError(f"{name}: tensor.dtype is {tensor.dtype}, expected an integer or a floating-point dtype")
     if tensor.is_meta:
         return tensor
-    e = _fill.draw(name, "exponential", _fill.blank(tensor.shape, torch.float32, tensor.device), generator, 1.0)
+    e = draws.draw(name, "exponential", draws.blank(tensor.shape, torch.float32, tensor.device), generator, 1.0)
     rate = ops.neg(ops.log1p(constant(-p, torch.float32, tensor.device)))
     trials = ops.div(e, rate, "v1").ceil_().clamp_(min=1.0)
     if not tensor.is_floating_point():
@@ -275,10 +276,10 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """
     name = "poisson"
     check_tensor(name, input=input)
-    _fill.takes(name, name, input.dtype)
+    draws.takes(name, name, input.dtype)
     if not torch.compiler.is_compiling():
         check_within(name, "input", input.detach(), *RATES)
-    return _fill.draw(name, name, input, generator)
+    return draws.draw(name, name, input, generator)
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:

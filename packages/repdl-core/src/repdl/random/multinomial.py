@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import torch
 
-from repdl.errors import DTypeError, as_int, check, check_bool, check_range, check_tensor
-from repdl.numbers import FORMATS
-from repdl.ops.common.index import left_to_device
+from repdl.dtypes.rounding import FORMATS
+from repdl.errors import DTypeError, check, check_bool, check_range, check_tensor
+from repdl.generators import draws
+from repdl.generators.draws import Options, Tensor
+from repdl.generators.generator import Generator, chosen
 from repdl.ops.pointwise.cast import cast
-from repdl.random import _fill
-from repdl.random._fill import Options, Tensor
-from repdl.random.generator import Generator, chosen
 from repdl.registry import functions as ops
+from repdl.registry.arguments import as_int
+from repdl.tensors.values import left_to_device
 
 __all__ = ["multinomial"]
 
@@ -87,7 +88,7 @@ def _check_weights(name: str, input: Tensor, pattern: Tensor) -> None:
 def _with(pattern: Tensor, samples: int, generator: Generator | None) -> Tensor:
     """A uniform number below the sum of a row's integer weights, looked up among their partial sums."""
     partial = _integer_weights(pattern).cumsum(dim=1)
-    upper, lower = _fill.words("multinomial", (len(pattern), samples), pattern.device, generator, 2)
+    upper, lower = draws.words("multinomial", (len(pattern), samples), pattern.device, generator, 2)
     number = _product_high(upper.to(torch.int64) & _LOW, lower.to(torch.int64) & _LOW, partial[:, -1:])
     return torch.searchsorted(partial, number, right=True)
 
@@ -114,8 +115,8 @@ def _product_high(upper: Tensor, lower: Tensor, total: Tensor) -> Tensor:
 
 def _without(rows: Tensor, pattern: Tensor, samples: int, generator: Generator | None) -> Tensor:
     """The categories with the smallest exponential / weight: the order in which clocks of those rates first ring."""
-    like = _fill.blank(rows.shape, rows.dtype, rows.device)
-    clocks = _fill.draw("multinomial", "exponential", like, generator, 1.0)
+    like = draws.blank(rows.shape, rows.dtype, rows.device)
+    clocks = draws.draw("multinomial", "exponential", like, generator, 1.0)
     times = ops.div(clocks, rows, "v1").view(pattern.dtype)  # patterns of numbers above 0 sort as they do
     never = torch.iinfo(pattern.dtype).max
     return torch.where(pattern > 0, times, never).sort(dim=1, stable=True).indices[:, :samples]

@@ -9,9 +9,10 @@ from typing import Any
 from torch.utils.data import Sampler
 from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
-from repdl.errors import ArgumentError, UnsupportedError, as_int, check, check_bool, check_range
+from repdl.errors import ArgumentError, UnsupportedError, check, check_bool, check_range
+from repdl.generators.generator import STREAMS, Generator, checked_seed
 from repdl.random.discrete import randperm
-from repdl.random.generator import STREAMS, Generator, checked_seed
+from repdl.registry.arguments import as_int
 
 __all__ = ["EpochSampler", "sampler"]
 

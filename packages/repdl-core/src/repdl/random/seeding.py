@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import get_worker_info
 
 from repdl.errors import UnsupportedError
-from repdl.random.generator import Generator, checked_seed, default_generator
+from repdl.generators.generator import Generator, checked_seed, default_generator
 
 __all__ = [
     "fork_rng",

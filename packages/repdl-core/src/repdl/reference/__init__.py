@@ -14,16 +14,16 @@ from typing import Any
 
 import torch
 
-from repdl import layout
-from repdl.backend import Backend
-from repdl.registry import in_float64
+from repdl.registry import in_float64, outputs
+from repdl.registry.backend import Backend
+from repdl.tensors import layout
 
 _tiny, _one = 5e-324, 1.0  # variables: a product of constants is computed when Python compiles it
 
 
 def _laid_out(op: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """The outputs of `function`, which are row-major, in the layouts of the op."""
-    empty = layout.outputs(op)
+    empty = outputs(op)
 
     @wraps(function)
     def run(*args: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from repdl.ops.declare.step import check_memory
+from repdl.tensors.overlap import check_memory
 
 
 def check_shared(op: str, read: Sequence[torch.Tensor], *written: Sequence[torch.Tensor]) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from repdl.backend import get_backend
-from repdl.families import Family
 from repdl.registry import OPS, implementations
+from repdl.registry.backend import get_backend
+from repdl.registry.families import Family
 from repdl.testing.cases import Case, with_derived, written
 from repdl.testing.compare import difference, hex_digest
 from repdl.testing.derivatives import has_slope, wrong_derivatives

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from repdl.backend import BACKENDS
 from repdl.errors import RepDLError
 from repdl.registry import OPS
+from repdl.registry.backend import BACKENDS
 from repdl.testing.case import Case
 from repdl.testing.compare import outputs
 from repdl.testing.differences import PRECISIONS, Derivative, NoPointError, check_derivative, points

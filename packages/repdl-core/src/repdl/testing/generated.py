@@ -1,4 +1,4 @@
-"""Cases of rows (`repdl.rows`): what every op of its kind is tried with."""
+"""Cases of rows (`repdl.registry.declaration`): what every op of its kind is tried with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from repdl.registry import OPS
-from repdl.rows import ROWS
+from repdl.registry.declaration import ROWS
 from repdl.testing.case import Case
 from repdl.testing.dtypes import DOUBLE, EVERY
 from repdl.testing.inputs import SPECIAL, floats, uniform

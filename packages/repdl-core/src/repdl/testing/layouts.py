@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch._subclasses import FakeTensorMode
 
-from repdl.backend import get_backend
 from repdl.errors import DTypeError
 from repdl.registry import OPS, implementations
+from repdl.registry.backend import get_backend
 from repdl.testing.cases import cases
 from repdl.testing.run import placed
 

@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any, ClassVar
 from unittest import SkipTest
 
-from repdl.backend import get_backend
-from repdl.families import families, family_of
 from repdl.registry import OPS, implementations
+from repdl.registry.backend import get_backend
+from repdl.registry.families import families, family_of
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits, hex_digest
 from repdl.testing.derivatives import wrong_derivatives

@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from repdl.backend import get_backend
-from repdl.families import Family
 from repdl.registry import implementations
+from repdl.registry.backend import get_backend
+from repdl.registry.families import Family
 from repdl.testing.cases import cases, written
 from repdl.testing.compare import hex_digest
 from repdl.testing.run import CONTRACTS, run

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from repdl.backend import get_backend, has_kernel
 from repdl.errors import BackendError
-from repdl.families import GoldenBits, families, family_of
 from repdl.registry import OPS, implementations
+from repdl.registry.backend import get_backend, has_kernel
+from repdl.registry.families import GoldenBits, families, family_of
 from repdl.testing.cases import Case
 from repdl.testing.compare import assert_same_bits, hex_digest
 

@@ -24,12 +24,12 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from repdl.audit import Report, Row, Watch, watching
 from repdl.audit.place import sequence_number
 from repdl.compiling import is_traced
+from repdl.dynamo import constant_result
 from repdl.errors import UnsupportedError
 from repdl.nn.backward_watch import BackwardWatch
 from repdl.nn.call_kind import Kind, call_kind
 from repdl.nn.outside import Outside
 from repdl.nn.tensor_hooks import CallHooks
-from repdl.untraced import constant_result
 
 _MOST = 64
 """So many kinds of calls are looked at; a model that is called with ever new strings has more."""

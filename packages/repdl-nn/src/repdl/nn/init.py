@@ -2,7 +2,7 @@
 
 `calculate_gain`, `constant_`, `dirac_`, `eye_`, `ones_` and `zeros_`, which draw nothing, are torch's own. Standard
 deviations and bounds are computed in doubles, by `+`, `*`, `/` and `sqrt` alone, each rounded once in integers
-(`repdl.numbers`), whatever the thread's rounding mode.
+(`repdl.dtypes.rounding`), whatever the thread's rounding mode.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.init import calculate_gain, constant_, dirac_, eye_, ones_, zeros_
 
-from repdl import numbers, ops, random
+from repdl import ops, random
 from repdl.contract import Contract, contract_name
+from repdl.dtypes import rounding
 from repdl.errors import check, check_dim, check_range, check_tensor
+from repdl.generators.draws import finite, takes
 from repdl.nn import left_out
 from repdl.nn.householder import orthogonal_columns
 from repdl.random import Generator
-from repdl.random._fill import finite, takes
 
 __all__ = [
     "calculate_gain",
@@ -96,19 +97,19 @@ def _fans(name: str, tensor: Tensor) -> tuple[int, int]:
 
 
 def _xavier_std(gain: float, fans: int) -> float:
-    return numbers.mul(finite("xavier", "gain", gain), numbers.sqrt(numbers.div(2.0, float(fans))))
+    return rounding.mul(finite("xavier", "gain", gain), rounding.sqrt(rounding.div(2.0, float(fans))))
 
 
 def _gain(name: str, nonlinearity: Any, a: float) -> float:
     """`calculate_gain`, whose operations Python rounds as the thread does."""
     gain = float(calculate_gain(nonlinearity, a))  # raises for what it does not know
     if nonlinearity == "tanh":
-        return numbers.div(5.0, 3.0)
+        return rounding.div(5.0, 3.0)
     if nonlinearity == "relu":
-        return numbers.sqrt(2.0)
+        return rounding.sqrt(2.0)
     if nonlinearity == "leaky_relu":
         slope = finite(name, "a", a)
-        return numbers.sqrt(numbers.div(2.0, numbers.add(1.0, numbers.mul(slope, slope))))
+        return rounding.sqrt(rounding.div(2.0, rounding.add(1.0, rounding.mul(slope, slope))))
     return gain  # a constant
 
 
@@ -122,7 +123,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
     Contract: distributions v1. Source: https://proceedings.mlr.press/v9/glorot10a.html
     """
     fan_in, fan_out = _fans("xavier_uniform_", tensor)
-    a = numbers.mul(numbers.sqrt(3.0), _xavier_std(gain, fan_in + fan_out))
+    a = rounding.mul(rounding.sqrt(3.0), _xavier_std(gain, fan_in + fan_out))
     return random.uniform_(tensor, -a, a, generator=generator)
 
 
@@ -147,7 +148,7 @@ def _kaiming_std(name: str, tensor: Tensor, a: float, mode: str, nonlinearity: A
         return None
     fans = dict(zip(("fan_in", "fan_out"), _fans(name, tensor)))
     check(name, str(mode).lower() in fans, lambda: f"mode is {mode!r}, expected 'fan_in' or 'fan_out'")
-    return numbers.div(_gain(name, nonlinearity, a), numbers.sqrt(float(fans[mode.lower()])))
+    return rounding.div(_gain(name, nonlinearity, a), rounding.sqrt(float(fans[mode.lower()])))
 
 
 @torch.no_grad()
@@ -168,7 +169,7 @@ def kaiming_uniform_(
     std = _kaiming_std("kaiming_uniform_", tensor, a, mode, nonlinearity)
     if std is None:
         return tensor
-    bound = numbers.mul(numbers.sqrt(3.0), std)
+    bound = rounding.mul(rounding.sqrt(3.0), std)
     return random.uniform_(tensor, -bound, bound, generator=generator)
 
 
@@ -256,11 +257,11 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
 
 def reset_affine(weight: Tensor, bias: Tensor | None, generator: Generator) -> None:
     """The default initialisation of torch's Linear and convolutions: uniform in [-b, b), b = 1 / sqrt(fan_in)."""
-    kaiming_uniform_(weight, a=numbers.sqrt(5.0), generator=generator)
+    kaiming_uniform_(weight, a=rounding.sqrt(5.0), generator=generator)
     if bias is not None:
         fan_in, _ = _fans("reset_parameters", weight)
         if fan_in > 0:
-            bound = numbers.div(1.0, numbers.sqrt(float(fan_in)))
+            bound = rounding.div(1.0, rounding.sqrt(float(fan_in)))
             uniform_(bias, -bound, bound, generator=generator)
 
 

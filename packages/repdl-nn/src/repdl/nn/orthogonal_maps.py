@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from repdl import numbers, ops, random
+from repdl import ops, random
+from repdl.dtypes import rounding
 from repdl.nn import householder as reflections
 from repdl.random import Generator
 
@@ -147,8 +148,8 @@ def is_orthogonal(q: Tensor, contract: str) -> bool:
     """Whether no element of `q.T @ q` is farther than `10 * N * eps`, on the diagonal 1e-5 more, from the identity."""
     identity = torch.eye(q.shape[-1], dtype=q.dtype, device=q.device)
     off = ops.abs(ops.sub(ops.matmul(q.mT, q, contract=contract), identity, contract=contract))
-    bound = numbers.mul(10.0 * q.shape[-2], torch.finfo(q.dtype).eps)
-    allowed = torch.where(identity.bool(), numbers.add(bound, 1e-5), bound)
+    bound = rounding.mul(10.0 * q.shape[-2], torch.finfo(q.dtype).eps)
+    allowed = torch.where(identity.bool(), rounding.add(bound, 1e-5), bound)
     return bool((ops.cast(off, torch.float64) <= allowed).all())
 
 

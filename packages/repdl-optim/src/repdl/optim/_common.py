@@ -15,10 +15,11 @@ from torch._compile import _disable_dynamo
 from torch.optim import Optimizer
 
 from repdl import registry
+from repdl.dtypes.rounding import as_double
 from repdl.errors import RepDLError, UnsupportedError, check_dtype
-from repdl.numbers import as_double
 from repdl.ops.common.number import item
-from repdl.ops.declare.step import DTYPES, check_memory
+from repdl.ops.declare.step import DTYPES
+from repdl.tensors.overlap import check_memory
 
 Group = dict[str, Any]
 State = dict[str, Any]

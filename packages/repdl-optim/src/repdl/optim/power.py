@@ -13,7 +13,7 @@ from __future__ import annotations
 from math import inf, isfinite
 from operator import index
 
-from repdl.numbers import as_double, decode, difference, encode, from_pattern, is_zero, pattern_of
+from repdl.dtypes.rounding import as_double, decode, difference, encode, from_pattern, is_zero, pattern_of
 
 
 def power(base: float, exponent: int) -> float:

@@ -7,14 +7,15 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import as_float, check, check_tensor
+from repdl.errors import check, check_tensor
 from repdl.ops.common.inplace import applied
 from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import below, pointwise
 from repdl.ops.pointwise.unary import _add, _div, _mul, _sub
+from repdl.registry.arguments import as_float
+from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.replay import replayed
 
 __all__ = ["elu", "gelu", "hardsigmoid", "hardswish", "leaky_relu", "silu", "softplus"]

@@ -7,17 +7,18 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.autocast import LOWER
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
-from repdl.errors import as_float, check, check_bool, check_dtype, check_size, check_tensor
-from repdl.numbers import add, mul
+from repdl.dtypes.rounding import add, mul
+from repdl.errors import check, check_bool, check_dtype, check_size, check_tensor
+from repdl.generators.draws import bounds, draw, writable
+from repdl.generators.generator import Generator, chosen
 from repdl.ops.activation.activation import leaky_relu
 from repdl.ops.common.inplace import applied
 from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import pointwise
-from repdl.random._fill import bounds, draw, writable
-from repdl.random.generator import Generator, chosen
+from repdl.registry.arguments import as_float
+from repdl.registry.autocast import LOWER
 from repdl.replay import replayed
 
 __all__ = ["hardshrink", "hardtanh", "prelu", "relu6", "rrelu", "softshrink", "threshold"]

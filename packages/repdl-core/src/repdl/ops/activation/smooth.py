@@ -9,16 +9,17 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import as_float, check, check_tensor
-from repdl.numbers import is_zero
+from repdl.dtypes.rounding import is_zero
+from repdl.errors import check, check_tensor
 from repdl.ops.common.inplace import applied
 from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import normalize_dim
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.pointwise.unary import _add, _div, _mul, _sub
 from repdl.registry import composite
+from repdl.registry.arguments import as_float
+from repdl.registry.declaration import ROWS, Row, Tried, item
 from repdl.replay import replayed
-from repdl.rows import ROWS, Row, Tried, item
 
 __all__ = ["celu", "glu", "logsigmoid", "mish", "selu", "softsign", "tanhshrink"]
 

@@ -9,15 +9,16 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import UnsupportedError, as_float, as_int, check, check_bool, check_dtype, check_size, check_tensor
+from repdl.errors import UnsupportedError, check, check_bool, check_dtype, check_size, check_tensor
+from repdl.generators.draws import blank, draw
+from repdl.generators.generator import Generator, chosen
 from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import as_numpy, given, in_dtype, normalize_dim
 from repdl.ops.pointwise.cast import cast, narrowed
-from repdl.random._fill import blank, draw
-from repdl.random.generator import Generator, chosen
+from repdl.registry.arguments import as_float, as_int
+from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.replay import replayed
 
 __all__ = ["gumbel_softmax", "log_softmax", "softmax", "softmin"]

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import torch
 
 from repdl import registry
-from repdl.derivative import of_formula
 from repdl.dtypes import HALF, SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.common.broadcast import sum_to
 from repdl.ops.common.number import constant
 from repdl.ops.declare.position import POSITION, check_place, check_position, check_probability
 from repdl.places import NO_VALUES, Within
+from repdl.registry.autograd import of_formula
 
 Tensor = torch.Tensor
 _ops = registry.functions

@@ -9,12 +9,10 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.autocast import LOWER
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import (
     UnsupportedError,
-    as_float,
     check,
     check_bool,
     check_dtype,
@@ -23,13 +21,15 @@ from repdl.errors import (
     check_tensor,
     check_tensor_or_none,
 )
-from repdl.layout import broadcast_shapes
+from repdl.generators.generator import Generator, chosen
 from repdl.ops.attention._attention import as_heads, fits, weights_of
 from repdl.ops.common.number import constant
 from repdl.ops.declare.position import POSITION
-from repdl.random.generator import Generator, chosen
 from repdl.registry import composite
+from repdl.registry.arguments import as_float
+from repdl.registry.autocast import LOWER
 from repdl.replay import replayed
+from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["scaled_dot_product_attention"]
 

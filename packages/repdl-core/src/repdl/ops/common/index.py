@@ -1,4 +1,4 @@
-"""Values that the host looks at, or leaves to a device; indices, and the places that they name in memory."""
+"""Indices, and the elements that they name in memory."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
-from torch._C import _functorch
 
 from repdl.errors import check, check_dtype, check_range, check_size, check_tensor_or_none
 from repdl.places import Within
 from repdl.replay import refuse
+from repdl.tensors import values as host
 
 FEW = 128
 """Up to so many values a list costs less than a call of torch."""
@@ -34,7 +34,7 @@ def check_index(
     count = index.numel()
     other = 0 if ignored is None else ignored  # 0 is in range, but of an empty one
     within = None if ignored is None and size == 0 else Within(index, 0, size, other)
-    if count == 0 or not is_on_host(index):
+    if count == 0 or not host.is_on_host(index):
         return within
     if count <= FEW:
         values = index.flatten().tolist()
@@ -55,39 +55,6 @@ def check_index(
     return None
 
 
-def has_values(tensor: torch.Tensor) -> bool:
-    """Whether there are values now: not while compiling, under vmap, or of a tensor without any."""
-    return (
-        not torch.compiler.is_compiling()
-        and type(tensor) is torch.Tensor
-        and not tensor.is_meta
-        and not _functorch.is_batchedtensor(tensor)
-    )
-
-
-def is_on_host(tensor: torch.Tensor) -> bool:
-    """Whether the host can look at the values without waiting for a device."""
-    return tensor.device.type == "cpu"
-
-
-def is_readable(tensor: torch.Tensor) -> bool:
-    """Whether the values can be looked at here and now."""
-    return is_on_host(tensor) and has_values(tensor)
-
-
-def left_to_device(op: str, values: torch.Tensor, right: Callable[[torch.Tensor], torch.Tensor], what: str) -> bool:
-    """Whether `values` are on a device, which then checks that all of them are `right`.
-
-    As after an assertion in one of torch's kernels, nothing runs there any more if one is not, and the next call that
-    waits for the device raises an error.
-    """
-    if is_on_host(values) or not has_values(values):
-        return False
-    if values.numel():
-        torch._assert_async(right(values).all(), f"{op}: {what}")
-    return True
-
-
 def as_index(op: str, index: torch.Tensor, size: int, *, name: str = "index", wraps: bool = False) -> torch.Tensor:
     """An index of int64 or int32, as int64 and of rows that exist; with `wraps` -1 is the last one, and so on.
 
@@ -97,7 +64,7 @@ def as_index(op: str, index: torch.Tensor, size: int, *, name: str = "index", wr
         check_dtype(op, (torch.int64, torch.int32), **{name: index})
     index = index.long()
     at = torch.where(index < 0, index + size, index) if wraps else index
-    if not is_readable(index):
+    if not host.is_readable(index):
         return torch.where((at >= 0) & (at < size), at, -1)
     refuse()
     if wraps:
@@ -124,7 +91,9 @@ def places(index: torch.Tensor, dim: int, shape: Sequence[int]) -> torch.Tensor:
             place = steps if place is None else place + steps
         stride = stride * shape[d]
     assert place is not None
-    return place if is_readable(index) else torch.where(index < 0, -1, place)  # -1 is refused before, where it can be
+    if host.is_readable(index):
+        return place  # -1 was refused
+    return torch.where(index < 0, -1, place)
 
 
 def indexed(op: str, input: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, Sequence[int]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from repdl.errors import check_bool
-from repdl.memory import check_apart
+from repdl.tensors.overlap import check_apart
 
 Tensor = torch.Tensor
 

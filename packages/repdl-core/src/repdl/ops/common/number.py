@@ -1,6 +1,6 @@
 """Numbers and tensors of integers as floating-point elements, whatever the floating-point environment.
 
-Every conversion is one rounding to nearest even: in integers (`repdl.numbers`), or by the
+Every conversion is one rounding to nearest even: in integers (`repdl.dtypes.rounding`), or by the
 registered ops, whose kernels set the environment themselves.
 """
 
@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from repdl import numbers, registry
-from repdl.dtypes import ALL
+from repdl import registry
+from repdl.dtypes import ALL, rounding
 from repdl.errors import UnsupportedError
 from repdl.ops.pointwise.cast import cast
 from repdl.replay import THREAD, refuse
@@ -44,10 +44,10 @@ def constant(
 def _constant(value: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     if torch.compiler.is_compiling() or isinstance(value, (torch.SymInt, torch.SymFloat)):
         return _traced(value, dtype, device)
-    pattern = numbers.element(value, dtype)
+    pattern = rounding.element(value, dtype)
     if dtype is torch.float32 and (pattern & 0x7F800000 or pattern == 0):
         # Normal, and a float32 already: torch has nothing to round or to flush.
-        return torch.full((), numbers.value_of(pattern, dtype), dtype=dtype, device=device)
+        return torch.full((), rounding.value_of(pattern, dtype), dtype=dtype, device=device)
     integer = _BITS[dtype.itemsize]
     sign = 1 << 8 * dtype.itemsize - 1
     return torch.full((), (pattern ^ sign) - sign, dtype=integer, device=device).view(dtype)

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from repdl.dtypes import ALL
-from repdl.errors import DTypeError, as_int, as_ints, check, check_range
+from repdl.errors import DTypeError, check, check_range
 from repdl.ops.common.number import floating
 from repdl.ops.pointwise.cast import narrowed
+from repdl.registry.arguments import as_int, as_ints
 
 
 def normalize_dims(op: str, dim: int | Sequence[int] | None, ndim: int) -> list[int]:

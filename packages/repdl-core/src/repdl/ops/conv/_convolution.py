@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 
-from repdl import layout, registry
-from repdl.errors import UnsupportedError, as_int, as_ints, check, check_dim, check_size
-from repdl.saved import save
+from repdl import registry
+from repdl.errors import UnsupportedError, check, check_dim, check_size
+from repdl.registry.arguments import as_int, as_ints
+from repdl.registry.saved import save
+from repdl.tensors import layout
 
 Tensor = torch.Tensor
 Ints = Sequence[int]

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.autocast import LOWER
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import as_int, as_row, check, check_dim, check_size, check_tensor, check_tensor_or_none
+from repdl.errors import check, check_dim, check_size, check_tensor, check_tensor_or_none
 from repdl.ops.conv._convolution import as_sides, named_sides, output_size
+from repdl.registry.arguments import as_int, as_row
+from repdl.registry.autocast import LOWER
 from repdl.replay import replayed
 
 __all__ = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]

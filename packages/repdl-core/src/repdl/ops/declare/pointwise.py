@@ -12,14 +12,15 @@ from typing import Any
 
 import torch
 
-from repdl import layout, registry
-from repdl.autocast import Lists
+from repdl import registry
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_size
-from repdl.layout import broadcast_shapes
 from repdl.ops.common.broadcast import sum_to
-from repdl.rows import ROWS, Row, Tried, item
-from repdl.saved import save
+from repdl.registry.autocast import Lists
+from repdl.registry.declaration import ROWS, Row, Tried, item
+from repdl.registry.saved import save
+from repdl.tensors import layout
+from repdl.tensors.layout import broadcast_shapes
 
 Tensor = torch.Tensor
 Formula = Callable[..., Any]

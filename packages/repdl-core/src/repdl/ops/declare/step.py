@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.errors import DeviceError, ShapeError, UnsupportedError, check_dtype, check_size
-from repdl.rows import ROWS, Row, Tried, unwrapped
+from repdl.errors import DeviceError, UnsupportedError, check_dtype, check_size
+from repdl.registry.declaration import ROWS, Row, Tried, unwrapped
 
 DTYPES = (torch.float32, torch.float64)
 """Of parameters: a step on halves would lose what is below their last place."""
@@ -151,21 +151,3 @@ def _raise(op: str, name: str, tensor: torch.Tensor, param: torch.Tensor, first:
     check_dtype(op, (first.dtype,), **{name: tensor})
     check_size(op, f"{name}.shape", tuple(tensor.shape), tuple(param.shape), "shape of its parameter")
     raise DeviceError(f"{op}: {name} is on {tensor.device}, expected {param.device} (its parameter's)")
-
-
-def check_memory(op: str, spans: Sequence[tuple[int, int, bool]]) -> None:
-    """Raise if a tensor that is written shares memory with another one of the call.
-
-    Args:
-        spans: (address, number of bytes, written) of each dense tensor.
-    """
-    end, end_written = 0, -1
-    for address, count, written in sorted(spans):
-        if count and address < (end if written else end_written):
-            raise ShapeError(
-                f"{op}: two tensors share memory and one of them is written, expected memory "
-                f"of its own for each; pass every parameter once"
-            )
-        end = max(end, address + count)
-        if written:
-            end_written = max(end_written, address + count)

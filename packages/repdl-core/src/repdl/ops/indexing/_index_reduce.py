@@ -19,7 +19,7 @@ from repdl.ops.common.number import constant, floating
 from repdl.ops.common.order import order
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import add
-from repdl.saved import save
+from repdl.registry.saved import save
 
 Tensor = torch.Tensor
 _ops = registry.functions

@@ -8,12 +8,13 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.errors import as_float, check
-from repdl.numbers import div
+from repdl.dtypes.rounding import div
+from repdl.errors import check
 from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import below
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.pow import pow
+from repdl.registry.arguments import as_float
 from repdl.replay import refuse
 
 Tensor = torch.Tensor

@@ -11,7 +11,6 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import (
     UnsupportedError,
-    as_int,
     check,
     check_bool,
     check_dim,
@@ -21,14 +20,16 @@ from repdl.errors import (
     check_tensor,
     check_tensor_or_none,
 )
-from repdl.ops.common import index as index_
-from repdl.ops.common.index import as_index, is_readable, left_to_device
+from repdl.ops.common.index import as_index
 from repdl.ops.common.number import floating
 from repdl.ops.indexing._index_reduce import first_largest
 from repdl.ops.indexing._renorm import check_norm, renorm
 from repdl.ops.indexing.gather import elements
 from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.registry.arguments import as_int
 from repdl.replay import refuse, replayed
+from repdl.tensors import values as host
+from repdl.tensors.values import is_readable, left_to_device
 
 __all__ = ["embedding_bag"]
 
@@ -175,7 +176,7 @@ def embedding_bag(
         check(op, offsets is not None, "offsets is None with a 1-D input, expected where its bags begin")
         begins = _begins(op, offsets, index.shape[0], include_last_offset)  # type: ignore[arg-type]
         if mode == "max":
-            left = not index_.is_on_host(begins)
+            left = not host.is_on_host(begins)
             length = index.shape[0] if left or begins.shape[0] == 1 else int(begins.diff().max())
     if most is not None:
         renorm(weight, index, most, norm, name)

@@ -10,12 +10,13 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
-from repdl.errors import as_int, as_ints, check, check_dim, check_dtype, check_range, check_size, check_tensor
+from repdl.errors import check, check_dim, check_dtype, check_range, check_size, check_tensor
 from repdl.ops.common.broadcast import expand_to
-from repdl.ops.common.index import is_readable, left_to_device
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim
 from repdl.ops.indexing.gather import at_least_1d
+from repdl.registry.arguments import as_int, as_ints
 from repdl.replay import refuse
+from repdl.tensors.values import is_readable, left_to_device
 
 __all__ = ["broadcast_to", "expand", "repeat", "repeat_interleave", "tile"]
 

@@ -12,7 +12,6 @@ from repdl.dtypes import HALF, Dtypes
 from repdl.errors import (
     DTypeError,
     UnsupportedError,
-    as_int,
     check,
     check_bool,
     check_dim,
@@ -24,6 +23,7 @@ from repdl.errors import (
 from repdl.ops.common.index import as_index, check_index
 from repdl.ops.indexing._renorm import check_norm, renorm
 from repdl.ops.pointwise.cast import narrowed
+from repdl.registry.arguments import as_int
 from repdl.replay import replayed
 
 __all__ = ["embedding"]

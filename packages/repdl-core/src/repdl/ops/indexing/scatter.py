@@ -12,8 +12,6 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import (
     DTypeError,
-    as_float,
-    as_int,
     check,
     check_bool,
     check_dim,
@@ -27,6 +25,7 @@ from repdl.ops.common.number import floating
 from repdl.ops.common.reduce import is_whole, normalize_dim
 from repdl.ops.indexing._index_reduce import MODES, added, reduced
 from repdl.ops.indexing.gather import at_least_1d, check_places, elements
+from repdl.registry.arguments import as_float, as_int
 from repdl.replay import refuse, replayed
 
 __all__ = ["bincount", "index_add", "index_put", "index_reduce", "scatter_add", "scatter_reduce"]

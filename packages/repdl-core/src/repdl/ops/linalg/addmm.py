@@ -7,17 +7,18 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.autocast import LOWER
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import as_float, check, check_dim, check_size, check_tensor
-from repdl.numbers import is_zero, rounded
+from repdl.dtypes.rounding import is_zero, rounded
+from repdl.errors import check, check_dim, check_size, check_tensor
 from repdl.ops.common.broadcast import sum_to
 from repdl.ops.common.number import constant, item
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.registry import OPS, composite
+from repdl.registry.arguments import as_float
+from repdl.registry.autocast import LOWER
+from repdl.registry.saved import save
 from repdl.replay import replayed
-from repdl.saved import save
 
 __all__ = ["addmm"]
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import torch
 
-from repdl import autocast, registry
+from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.errors import (
     ArgumentError,
@@ -21,6 +21,7 @@ from repdl.errors import (
     check_tensor,
     check_tensor_or_none,
 )
+from repdl.registry import autocast
 from repdl.replay import refuse
 
 __all__ = ["grouped_mm"]

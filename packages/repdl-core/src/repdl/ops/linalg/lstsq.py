@@ -6,22 +6,15 @@ from collections.abc import Sequence
 
 import torch
 
-from repdl import autocast, registry
+from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import (
-    ArgumentError,
-    UnsupportedError,
-    as_float,
-    check,
-    check_dtype,
-    check_range,
-    check_size,
-    check_tensor,
-)
-from repdl.layout import broadcast_shapes
-from repdl.ops.common.index import has_values, left_to_device
+from repdl.errors import ArgumentError, UnsupportedError, check, check_dtype, check_range, check_size, check_tensor
 from repdl.ops.linalg.qr import qr
 from repdl.ops.linalg.solve_triangular import solve_triangular
+from repdl.registry import autocast
+from repdl.registry.arguments import as_float
+from repdl.tensors.layout import broadcast_shapes
+from repdl.tensors.values import has_values, left_to_device
 
 __all__ = ["lstsq"]
 

@@ -7,14 +7,14 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.autocast import LOWER
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_dim, check_size, check_tensor
-from repdl.layout import broadcast_shapes
 from repdl.ops.common.broadcast import sum_to
+from repdl.registry.autocast import LOWER
+from repdl.registry.saved import save
 from repdl.replay import replayed
-from repdl.saved import save
+from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["bmm", "matmul", "mm"]
 

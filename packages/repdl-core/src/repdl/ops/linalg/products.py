@@ -10,13 +10,14 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
-from repdl.errors import ArgumentError, as_int, as_ints, check, check_dim, check_size, check_tensor
-from repdl.layout import broadcast_shapes
+from repdl.errors import ArgumentError, check, check_dim, check_size, check_tensor
 from repdl.ops.common.reduce import normalize_dim
 from repdl.ops.linalg.addmm import added
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import operands
+from repdl.registry.arguments import as_int, as_ints
 from repdl.replay import refuse, replayed
+from repdl.tensors.layout import broadcast_shapes
 
 __all__ = [
     "addbmm",

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import torch
 
-from repdl import autocast, registry
+from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.errors import ArgumentError, check, check_dtype, check_tensor
+from repdl.registry import autocast
 
 __all__ = ["qr"]
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import torch
 
-from repdl import autocast, registry
+from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_size, check_tensor
-from repdl.layout import broadcast_shapes
+from repdl.registry import autocast
+from repdl.registry.saved import save
 from repdl.replay import replayed
-from repdl.saved import save
+from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["solve_triangular"]
 

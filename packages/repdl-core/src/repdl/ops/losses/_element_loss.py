@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.autocast import FLOAT32, Lists
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_tensor
 from repdl.ops.common.number import constant
@@ -17,7 +16,8 @@ from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.losses._loss import REDUCTIONS
 from repdl.ops.pointwise.elementwise import promoted
 from repdl.registry import IsSlope, composite
-from repdl.rows import ROWS, Row, Tried, item
+from repdl.registry.autocast import FLOAT32, Lists
+from repdl.registry.declaration import ROWS, Row, Tried, item
 
 Tensor = torch.Tensor
 _ops = registry.functions

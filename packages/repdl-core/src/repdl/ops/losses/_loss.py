@@ -9,7 +9,6 @@ import torch
 from repdl.errors import (
     ArgumentError,
     UnsupportedError,
-    as_int,
     check,
     check_dim,
     check_dtype,
@@ -17,9 +16,11 @@ from repdl.errors import (
     check_tensor,
     check_tensor_or_none,
 )
-from repdl.ops.common.index import check_index, is_readable, left_to_device
+from repdl.ops.common.index import check_index
 from repdl.places import Within
+from repdl.registry.arguments import as_int
 from repdl.replay import refuse
+from repdl.tensors.values import is_readable, left_to_device
 
 REDUCTIONS = ("none", "mean", "sum")
 

@@ -7,10 +7,9 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.autocast import FLOAT32
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import as_float, check, check_dim, check_size
+from repdl.errors import check, check_dim, check_size
 from repdl.ops.activation.softmax import log_softmax
 from repdl.ops.common.number import constant
 from repdl.ops.losses._loss import (
@@ -28,6 +27,8 @@ from repdl.ops.pointwise.elementwise import add, div, mul
 from repdl.ops.pointwise.unary import neg
 from repdl.ops.reduction.sum import mean, sum
 from repdl.places import Within
+from repdl.registry.arguments import as_float
+from repdl.registry.autocast import FLOAT32
 from repdl.replay import replayed
 
 __all__ = ["cross_entropy"]

@@ -10,25 +10,16 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import (
-    ArgumentError,
-    as_int,
-    as_ints,
-    check,
-    check_bool,
-    check_dim,
-    check_dtype,
-    check_range,
-    check_size,
-    check_tensor,
-)
+from repdl.errors import ArgumentError, check, check_bool, check_dim, check_dtype, check_range, check_size, check_tensor
 from repdl.ops.common.device import moved
-from repdl.ops.common.index import check_index, has_values, is_readable, left_to_device
+from repdl.ops.common.index import check_index
 from repdl.ops.common.number import floating
 from repdl.ops.losses._element_loss import number
 from repdl.ops.losses._loss import check_reduction
 from repdl.ops.reduction.logsumexp import logsumexp as logsumexp  # which registers the op
 from repdl.registry import OPS, composite
+from repdl.registry.arguments import as_int, as_ints
+from repdl.tensors.values import has_values, is_readable, left_to_device
 
 __all__ = ["ctc_loss"]
 

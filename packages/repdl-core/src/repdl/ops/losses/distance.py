@@ -8,17 +8,18 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.autocast import FLOAT32_ON_CUDA, Lists
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import UnsupportedError, as_float, check, check_bool, check_tensor
+from repdl.errors import UnsupportedError, check, check_bool, check_tensor
 from repdl.ops.common.reduce import normalize_dim
 from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.losses._element_loss import number, operands
 from repdl.ops.reduction.norm import vector_norm as vector_norm  # which registers the op
 from repdl.registry import OPS, composite
+from repdl.registry.arguments import as_float
+from repdl.registry.autocast import FLOAT32_ON_CUDA, Lists
+from repdl.registry.declaration import ROWS, Row, Tried, item
 from repdl.replay import replayed
-from repdl.rows import ROWS, Row, Tried, item
 
 __all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
 

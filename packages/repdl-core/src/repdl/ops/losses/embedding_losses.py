@@ -9,17 +9,18 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.autocast import FLOAT32
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import ArgumentError, as_float, check, check_bool, check_dim, check_size, check_tensor
+from repdl.errors import ArgumentError, check, check_bool, check_dim, check_size, check_tensor
 from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.losses._element_loss import number, operands, reduced
 from repdl.ops.losses._loss import check_deprecated, check_reduction
 from repdl.ops.losses.distance import pairwise_distance as pairwise_distance  # which registers the op
 from repdl.registry import OPS, composite
+from repdl.registry.arguments import as_float
+from repdl.registry.autocast import FLOAT32
+from repdl.registry.declaration import ROWS, Row, Tried, item
 from repdl.replay import replayed
-from repdl.rows import ROWS, Row, Tried, item
 
 __all__ = ["cosine_embedding_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss"]
 

@@ -7,17 +7,18 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import as_float, check, check_bool, check_range, check_size, check_tensor, check_tensor_or_none
-from repdl.layout import broadcast_shapes
-from repdl.ops.common.index import left_to_device
+from repdl.errors import check, check_bool, check_range, check_size, check_tensor, check_tensor_or_none
 from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import below, pointwise
 from repdl.ops.losses._element_loss import element_loss, number, operands
 from repdl.ops.losses._loss import check_deprecated, check_reduction
+from repdl.registry.arguments import as_float
+from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.replay import replayed
+from repdl.tensors.layout import broadcast_shapes
+from repdl.tensors.values import left_to_device
 
 __all__ = ["binary_cross_entropy", "gaussian_nll_loss", "poisson_nll_loss"]
 

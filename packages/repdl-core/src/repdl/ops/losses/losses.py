@@ -10,13 +10,14 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import UnsupportedError, as_float, check, check_bool, check_tensor, check_tensor_or_none
-from repdl.layout import broadcast_shapes
-from repdl.numbers import is_zero
+from repdl.dtypes.rounding import is_zero
+from repdl.errors import UnsupportedError, check, check_bool, check_tensor, check_tensor_or_none
 from repdl.ops.declare.pointwise import below
 from repdl.ops.losses._element_loss import check_sized, element_loss, number
 from repdl.ops.losses._loss import REDUCTIONS, check_deprecated, check_reduction
+from repdl.registry.arguments import as_float
 from repdl.replay import replayed
+from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss", "mse_loss", "smooth_l1_loss"]
 

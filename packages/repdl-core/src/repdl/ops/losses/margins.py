@@ -9,27 +9,19 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.autocast import FLOAT32, FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import (
-    as_float,
-    as_int,
-    check,
-    check_dim,
-    check_dtype,
-    check_size,
-    check_tensor,
-    check_tensor_or_none,
-)
-from repdl.layout import broadcast_shapes
+from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor, check_tensor_or_none
 from repdl.ops.common.index import places
 from repdl.ops.indexing.gather import elements
 from repdl.ops.losses._element_loss import element_loss, number, operands, reduced
 from repdl.ops.losses._loss import check_classes, check_deprecated, check_no_grad, check_reduction
 from repdl.registry import composite
+from repdl.registry.arguments import as_float, as_int
+from repdl.registry.autocast import FLOAT32, FLOAT32_ON_CUDA
+from repdl.registry.declaration import ROWS, Row, Tried, item
 from repdl.replay import replayed
-from repdl.rows import ROWS, Row, Tried, item
+from repdl.tensors.layout import broadcast_shapes
 
 __all__ = [
     "hinge_embedding_loss",

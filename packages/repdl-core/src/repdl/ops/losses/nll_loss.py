@@ -7,12 +7,12 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.autocast import FLOAT32
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dtype, check_size
 from repdl.ops.losses._loss import check_arguments, check_deprecated, check_no_grad, check_targets, class_loss_checks
 from repdl.places import Within
+from repdl.registry.autocast import FLOAT32
 from repdl.replay import replayed
 
 __all__ = ["nll_loss"]

@@ -6,22 +6,16 @@ from typing import Any
 
 import torch
 
-from repdl import layout, registry
+from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import (
-    as_float,
-    check,
-    check_bool,
-    check_dim,
-    check_size,
-    check_tensor,
-    check_tensor_or_none,
-)
-from repdl.memory import check_apart
+from repdl.errors import check, check_bool, check_dim, check_size, check_tensor, check_tensor_or_none
 from repdl.ops.losses._loss import check_no_grad
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
+from repdl.registry.arguments import as_float
 from repdl.replay import replayed, store
+from repdl.tensors import layout
+from repdl.tensors.overlap import check_apart
 
 __all__ = ["batch_norm"]
 

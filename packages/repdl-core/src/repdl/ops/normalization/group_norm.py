@@ -6,26 +6,19 @@ from typing import Any
 
 import torch
 
-from repdl import layout, registry
-from repdl.autocast import FLOAT32_ON_CUDA
+from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import (
-    as_float,
-    as_int,
-    check,
-    check_bool,
-    check_dim,
-    check_size,
-    check_tensor,
-    check_tensor_or_none,
-)
+from repdl.errors import check, check_bool, check_dim, check_size, check_tensor, check_tensor_or_none
 from repdl.ops.normalization._norm import affine_backward, setup_affine, setup_affine_backward
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
 from repdl.ops.normalization.batch_norm import batch_norm, check_statistics, new_statistics
 from repdl.ops.pointwise.cast import narrowed
 from repdl.ops.reduction.sum import mean
+from repdl.registry.arguments import as_float, as_int
+from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.replay import replayed
+from repdl.tensors import layout
 
 __all__ = ["group_norm", "instance_norm"]
 

@@ -8,10 +8,9 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import as_float, as_ints, check_size, check_tensor, check_tensor_or_none
+from repdl.errors import check_size, check_tensor, check_tensor_or_none
 from repdl.ops.normalization._norm import (
     affine_backward,
     check_normalized_shape,
@@ -20,6 +19,8 @@ from repdl.ops.normalization._norm import (
     statistics_shape,
 )
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
+from repdl.registry.arguments import as_float, as_ints
+from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.replay import replayed
 
 __all__ = ["layer_norm"]

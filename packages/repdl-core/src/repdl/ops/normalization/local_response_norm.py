@@ -9,9 +9,10 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import as_float, as_int, check, check_tensor
+from repdl.errors import check, check_tensor
 from repdl.ops.losses._element_loss import number
 from repdl.registry import composite
+from repdl.registry.arguments import as_float, as_int
 from repdl.replay import replayed
 
 __all__ = ["local_response_norm"]

@@ -7,15 +7,17 @@ from typing import Any
 
 import torch
 
-from repdl import layout, registry
-from repdl.autocast import FLOAT32_ON_CUDA
+from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, HALF, Dtypes
-from repdl.errors import as_float, as_ints, check_size, check_tensor, check_tensor_or_none
+from repdl.errors import check_size, check_tensor, check_tensor_or_none
 from repdl.ops.normalization._norm import check_normalized_shape, statistics_shape
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
 from repdl.ops.pointwise.cast import narrowed
+from repdl.registry.arguments import as_float, as_ints
+from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.replay import replayed
+from repdl.tensors import layout
 
 __all__ = ["rms_norm"]
 

@@ -16,20 +16,13 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
-from repdl.errors import (
-    ArgumentError,
-    DTypeError,
-    UnsupportedError,
-    as_float,
-    as_int,
-    check,
-    check_tensor,
-)
-from repdl.numbers import rounded
+from repdl.dtypes.rounding import rounded
+from repdl.errors import ArgumentError, DTypeError, UnsupportedError, check, check_tensor
 from repdl.ops.common.number import constant, floating, item
 from repdl.ops.declare.pointwise import pointwise
+from repdl.registry.arguments import as_float, as_int
+from repdl.registry.declaration import Tried
 from repdl.replay import replayed, replayed_numbers
-from repdl.rows import Tried
 
 __all__ = ["add", "atan2", "div", "maximum", "minimum", "mul", "sub"]
 

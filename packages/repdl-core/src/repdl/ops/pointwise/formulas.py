@@ -11,15 +11,16 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
-from repdl.errors import as_float, check, check_tensor
+from repdl.errors import check, check_tensor
 from repdl.ops.common.number import constant, floating
 from repdl.ops.common.order import order as numbered
 from repdl.ops.common.root import at_zero, root
 from repdl.ops.declare.pointwise import broadcast_shape, pointwise
 from repdl.ops.pointwise.elementwise import Operand, promoted
 from repdl.ops.pointwise.ternary import clamp
+from repdl.registry.arguments import as_float
+from repdl.registry.declaration import ROWS, Row, Tried, item
 from repdl.replay import replayed
-from repdl.rows import ROWS, Row, Tried, item
 
 __all__ = ["hypot", "logaddexp", "logaddexp2", "logit", "sinc", "xlogy"]
 

@@ -10,10 +10,11 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
-from repdl.errors import UnsupportedError, as_float, as_int, check, check_bool, check_range
-from repdl.numbers import difference, div
+from repdl.dtypes.rounding import difference, div
+from repdl.errors import UnsupportedError, check, check_bool, check_range
 from repdl.ops.common.number import constant, floating
 from repdl.ops.pointwise.cast import narrowed
+from repdl.registry.arguments import as_float, as_int
 
 __all__ = ["arange", "linspace"]
 

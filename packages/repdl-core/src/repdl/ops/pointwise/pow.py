@@ -8,16 +8,18 @@ from typing import Any
 
 import torch
 
-from repdl import layout, registry
-from repdl.autocast import FLOAT32_ON_CUDA
+from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import ArgumentError, DTypeError, as_float, check
-from repdl.numbers import difference, is_zero, rounded
+from repdl.dtypes.rounding import difference, is_zero, rounded
+from repdl.errors import ArgumentError, DTypeError, check
 from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.pointwise.elementwise import Operand, operands
+from repdl.registry.arguments import as_float
+from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.replay import replayed
+from repdl.tensors import layout
 
 __all__ = ["pow"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from repdl import layout, registry
+from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_tensor
@@ -17,9 +17,10 @@ from repdl.ops.common.order import order
 from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import Operand, div, promoted
+from repdl.registry.declaration import ROWS, Row, Tried, item
+from repdl.registry.saved import save
 from repdl.replay import replayed
-from repdl.rows import ROWS, Row, Tried, item
-from repdl.saved import save
+from repdl.tensors import layout
 
 __all__ = ["floor_divide", "fmod", "remainder"]
 

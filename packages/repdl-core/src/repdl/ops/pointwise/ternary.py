@@ -13,11 +13,12 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
-from repdl.errors import ArgumentError, DTypeError, as_float, check_dtype, check_tensor
-from repdl.numbers import difference
+from repdl.dtypes.rounding import difference
+from repdl.errors import ArgumentError, DTypeError, check_dtype, check_tensor
 from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import above, below, pointwise
 from repdl.ops.pointwise.elementwise import Operand, on_one_device, promoted
+from repdl.registry.arguments import as_float
 from repdl.replay import replayed, replayed_numbers
 
 __all__ = ["addcdiv", "addcmul", "clamp", "fmax", "fmin", "lerp", "where"]

@@ -13,16 +13,16 @@ from typing import Any, Protocol
 import torch
 
 from repdl import registry
-from repdl.autocast import FLOAT32_ON_CUDA, Lists
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check_bool, check_tensor
-from repdl.memory import check_apart
 from repdl.ops.common.number import constant, floating
 from repdl.ops.declare.pointwise import pointwise
 from repdl.registry import OPS
+from repdl.registry.autocast import FLOAT32_ON_CUDA, Lists
+from repdl.registry.declaration import Tried
 from repdl.replay import replayed
-from repdl.rows import Tried
+from repdl.tensors.overlap import check_apart
 
 __all__ = [
     "abs",

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from repdl import layout, registry
-from repdl.errors import as_int, as_ints, check
+from repdl import registry
+from repdl.errors import check
+from repdl.registry.arguments import as_int, as_ints
+from repdl.tensors import layout
 
 Tensor = torch.Tensor
 _ops = registry.functions

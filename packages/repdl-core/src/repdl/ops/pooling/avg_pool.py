@@ -17,7 +17,8 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
-from repdl.errors import as_int, check, check_bool, check_dim, check_dtype, check_size, check_tensor
+from repdl.dynamo import constant_result
+from repdl.errors import check, check_bool, check_dim, check_dtype, check_size, check_tensor
 from repdl.ops.common.device import moved
 from repdl.ops.common.number import constant, floating
 from repdl.ops.pointwise.cast import narrowed, widened
@@ -36,8 +37,8 @@ from repdl.ops.pooling._windows import (
     window_sums,
 )
 from repdl.ops.pooling.max_pool2d import pooled_size
+from repdl.registry.arguments import as_int
 from repdl.replay import replayed
-from repdl.untraced import constant_result
 
 __all__ = [
     "adaptive_avg_pool1d",

@@ -9,13 +9,14 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import as_float, check, check_bool, check_dim, check_tensor
-from repdl.numbers import div
+from repdl.dtypes.rounding import div
+from repdl.errors import check, check_bool, check_dim, check_tensor
 from repdl.ops.common.number import constant
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.pow import pow
 from repdl.ops.pooling._windows import check_least, per_side
 from repdl.ops.pooling.avg_pool import avg_pool1d, avg_pool2d, avg_pool3d
+from repdl.registry.arguments import as_float
 from repdl.replay import replayed
 
 __all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d"]

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import torch
 
 from repdl.contract import Contract
-from repdl.errors import as_row, check_dim, check_tensor
+from repdl.errors import check_dim, check_tensor
 from repdl.ops.pooling.max_pool2d import max_pool2d
+from repdl.registry.arguments import as_row
 from repdl.replay import replayed
 
 __all__ = ["max_pool1d"]

@@ -7,13 +7,15 @@ from typing import Any
 
 import torch
 
-from repdl import layout, registry
+from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import UnsupportedError, as_pair, check, check_bool, check_dim, check_dtype, check_size, check_tensor
+from repdl.errors import UnsupportedError, check, check_bool, check_dim, check_dtype, check_size, check_tensor
 from repdl.ops.common.index import check_index
 from repdl.places import Within
+from repdl.registry.arguments import as_pair
 from repdl.replay import replayed
+from repdl.tensors import layout
 
 __all__ = ["max_pool2d"]
 

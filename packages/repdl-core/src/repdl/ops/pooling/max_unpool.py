@@ -9,10 +9,11 @@ import torch
 
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
-from repdl.errors import as_ints, check, check_dim, check_dtype, check_size, check_tensor
+from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor
 from repdl.ops.common.index import as_index
 from repdl.ops.indexing.scatter import replaced
 from repdl.ops.pooling._windows import check_least, per_side, strides
+from repdl.registry.arguments import as_ints
 from repdl.replay import replayed
 
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]

@@ -9,11 +9,12 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
-from repdl.errors import as_int, check, check_dim, check_dtype, check_size, check_tensor, check_tensor_or_none
-from repdl.ops.common.index import is_readable, left_to_device
+from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor, check_tensor_or_none
 from repdl.ops.common.number import constant, floating
 from repdl.ops.common.reduce import is_whole
 from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.registry.arguments import as_int
+from repdl.tensors.values import is_readable, left_to_device
 
 __all__ = ["corrcoef", "cov"]
 

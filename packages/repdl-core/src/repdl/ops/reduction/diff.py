@@ -10,12 +10,13 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
-from repdl.errors import as_int, check, check_bool, check_dtype, check_tensor
+from repdl.errors import check, check_bool, check_dtype, check_tensor
 from repdl.ops.common.number import constant, floating
 from repdl.ops.common.reduce import as_numpy, given, in_dtype, is_whole, normalize_dim, normalize_dims
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import promoted
 from repdl.ops.reduction.sum import sum
+from repdl.registry.arguments import as_int
 from repdl.replay import replayed
 
 __all__ = ["diff", "nanmean", "nansum"]

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 import torch
 
 from repdl import registry
-from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check_bool, check_tensor
 from repdl.ops.common.number import constant, floating
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dims, reduced_shape, rows_of
 from repdl.ops.reduction.sum import check_dims
+from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.replay import replayed
 
 __all__ = ["logsumexp"]

@@ -10,7 +10,7 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
-from repdl.errors import UnsupportedError, as_float, check, check_bool, check_dtype, check_range, check_tensor
+from repdl.errors import UnsupportedError, check, check_bool, check_dtype, check_range, check_tensor
 from repdl.ops.common.broadcast import expand_to
 from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import given, in_dtype, normalize_dim
@@ -18,6 +18,7 @@ from repdl.ops.declare.pointwise import below, broadcast_shape
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import operands
 from repdl.ops.reduction.amax import amax, amin
+from repdl.registry.arguments import as_float
 from repdl.replay import replayed
 
 __all__ = ["dist", "matrix_norm", "renorm", "vecdot"]

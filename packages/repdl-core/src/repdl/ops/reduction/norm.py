@@ -6,19 +6,20 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from repdl import numbers, registry
-from repdl.autocast import FLOAT32_ON_CUDA
+from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.dtypes import Dtypes
-from repdl.errors import UnsupportedError, as_float, check, check_bool, check_range, check_size, check_tensor
-from repdl.layout import broadcast_shapes
+from repdl.dtypes import Dtypes, rounding
+from repdl.errors import UnsupportedError, check, check_bool, check_range, check_size, check_tensor
 from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import given, in_dtype, normalize_dims, reduced_shape, rows_of
 from repdl.ops.common.root import at_zero, root
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import operands
 from repdl.ops.reduction.sum import check_dims
+from repdl.registry.arguments import as_float
+from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.replay import replayed
+from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["cdist", "norm", "vector_norm"]
 
@@ -45,7 +46,7 @@ def _formula(x: torch.Tensor, order: float, dim: Sequence[int], keepdim: bool, c
     if order == 0:  # NaN counts, whose sign is 0
         return total(_ops.where(x.detach().isnan(), one, _ops.abs(_ops.sign(x)), contract))
     powers = total(at_zero(size, 0.0 if order > 0 else _INF, lambda a: _ops.pow(a, order), contract))
-    return at_zero(powers, 0.0, lambda s: _ops.pow(s, numbers.div(1.0, order)), contract)
+    return at_zero(powers, 0.0, lambda s: _ops.pow(s, rounding.div(1.0, order)), contract)
 
 
 def _check(x: torch.Tensor, order: float, dim: Sequence[int], keepdim: bool, contract: str) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check, check_size, check_tensor
@@ -16,8 +15,9 @@ from repdl.ops.common.number import constant
 from repdl.ops.common.order import order
 from repdl.ops.common.reduce import as_numpy, given, in_dtype, is_whole, normalize_dim, whole
 from repdl.ops.indexing.gather import at_least_1d, gather
+from repdl.registry.autocast import FLOAT32_ON_CUDA
+from repdl.registry.saved import save
 from repdl.replay import replayed
-from repdl.saved import save
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.autocast import FLOAT32_ON_CUDA
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import (
@@ -22,6 +21,7 @@ from repdl.ops.common.broadcast import expand_to
 from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import as_numpy, given, in_dtype, is_whole, normalize_dims, reduced_shape, whole
 from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.replay import replayed
 
 __all__ = ["mean", "sum"]

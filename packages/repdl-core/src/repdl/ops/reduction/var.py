@@ -7,15 +7,16 @@ from typing import Any
 
 import torch
 
-from repdl import numbers, registry
+from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.dtypes import ALL, Dtypes
-from repdl.errors import as_float, check, check_bool, check_dtype, check_tensor
+from repdl.dtypes import ALL, Dtypes, rounding
+from repdl.errors import check, check_bool, check_dtype, check_tensor
 from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import as_numpy, normalize_dims
 from repdl.ops.common.root import root
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.reduction.sum import check_dims
+from repdl.registry.arguments import as_float
 from repdl.replay import replayed
 
 __all__ = ["std", "std_mean", "var", "var_mean"]
@@ -32,7 +33,7 @@ def _formula(input: Tensor, dim: Sequence[int], correction: float, keepdim: bool
         count *= input.shape[d]
     deviations = _ops.sub(input, _ops.mean(input, dim, True, contract), contract)
     total = _ops.sum(_ops.square(deviations), dim, keepdim, contract)
-    left = numbers.difference(float(count), correction)
+    left = rounding.difference(float(count), correction)
     divisor = constant(left if left > 0 else 0.0, total.dtype, total.device)
     return _ops.div(total, divisor, contract)  # type: ignore[no-any-return]
 

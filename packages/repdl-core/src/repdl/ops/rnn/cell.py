@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.autocast import LOWER, Lists
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_size, check_tensor, check_tensor_or_none
 from repdl.ops.pointwise.unary import _add, _mul, _sub
+from repdl.registry.autocast import LOWER, Lists
 from repdl.replay import replayed
 
 __all__ = ["gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"]

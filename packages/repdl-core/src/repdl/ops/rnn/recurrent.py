@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 import torch
 
 from repdl import registry
-from repdl.autocast import LOWER
-from repdl.derivative import of_formula
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.pointwise.unary import _mul, _sub
@@ -33,6 +31,8 @@ from repdl.ops.rnn._steps import (
     weight_gradients,
 )
 from repdl.ops.rnn.cell import gru_gradients, lstm_gradients
+from repdl.registry.autocast import LOWER
+from repdl.registry.autograd import of_formula
 
 __all__: list[str] = []
 

@@ -12,8 +12,8 @@ import torch
 from repdl import registry
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_range
-from repdl.ops.common.index import left_to_device
 from repdl.ops.declare.position import POSITION, check_place, check_position, check_probability, draw
+from repdl.tensors.values import left_to_device
 
 __all__: list[str] = []
 

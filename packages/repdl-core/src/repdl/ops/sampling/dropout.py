@@ -10,14 +10,15 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
-from repdl.errors import as_float, check, check_bool, check_dim, check_dtype, check_range, check_tensor
-from repdl.numbers import add, difference, div, mul, sqrt
+from repdl.dtypes.rounding import add, difference, div, mul, sqrt
+from repdl.dynamo import constant_result
+from repdl.errors import check, check_bool, check_dim, check_dtype, check_range, check_tensor
+from repdl.generators.draws import writable
+from repdl.generators.generator import Generator, chosen
 from repdl.ops.common.number import constant
 from repdl.ops.declare.position import POSITION, check_place, check_position, check_probability
-from repdl.random._fill import writable
-from repdl.random.generator import Generator, chosen
+from repdl.registry.arguments import as_float
 from repdl.replay import replayed
-from repdl.untraced import constant_result
 
 __all__ = [
     "alpha_dropout",

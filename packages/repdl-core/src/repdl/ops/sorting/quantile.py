@@ -9,8 +9,7 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
-from repdl.errors import as_float, check, check_bool, check_dim, check_dtype, check_range, check_tensor
-from repdl.ops.common.index import is_readable, left_to_device
+from repdl.errors import check, check_bool, check_dim, check_dtype, check_range, check_tensor
 from repdl.ops.common.number import constant, floating
 from repdl.ops.common.order import order
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim
@@ -18,6 +17,8 @@ from repdl.ops.indexing.gather import at_least_1d, gather
 from repdl.ops.pointwise.elementwise import div
 from repdl.ops.reduction.scan import running
 from repdl.ops.sorting.sort import sort
+from repdl.registry.arguments import as_float
+from repdl.tensors.values import is_readable, left_to_device
 
 __all__ = ["mode", "nanquantile", "quantile"]
 

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 
 from repdl.contract import Contract, contract_name
-from repdl.errors import as_int, check, check_bool, check_range, check_tensor
+from repdl.errors import check, check_bool, check_range, check_tensor
 from repdl.ops.common.order import order
 from repdl.ops.common.reduce import as_numpy, normalize_dim
 from repdl.ops.indexing.gather import at_least_1d, gather
+from repdl.registry.arguments import as_int
 
 __all__ = ["argsort", "kthvalue", "median", "msort", "nanmedian", "sort", "topk"]
 

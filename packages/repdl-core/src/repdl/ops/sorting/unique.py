@@ -8,10 +8,11 @@ import torch
 
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
-from repdl.errors import DTypeError, as_int, check, check_bool, check_tensor
+from repdl.errors import DTypeError, check, check_bool, check_tensor
 from repdl.ops.common.order import order
 from repdl.ops.common.reduce import is_whole, normalize_dim
 from repdl.ops.indexing.gather import index_select
+from repdl.registry.arguments import as_int
 from repdl.replay import refuse
 
 __all__ = ["unique", "unique_consecutive"]

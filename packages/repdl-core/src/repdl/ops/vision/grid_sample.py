@@ -15,17 +15,9 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
-from repdl.errors import (
-    DTypeError,
-    as_ints,
-    check,
-    check_bool,
-    check_dim,
-    check_dtype,
-    check_size,
-    check_tensor,
-)
-from repdl.numbers import as_double
+from repdl.dtypes.rounding import as_double
+from repdl.dynamo import constant_result
+from repdl.errors import DTypeError, check, check_bool, check_dim, check_dtype, check_size, check_tensor
 from repdl.ops.common.device import moved
 from repdl.ops.common.number import constant
 from repdl.ops.common.root import is_derived
@@ -34,8 +26,8 @@ from repdl.ops.pointwise.cast import cast, narrowed, widened
 from repdl.ops.pointwise.elementwise import add, div
 from repdl.ops.pointwise.ternary import clamp
 from repdl.ops.pooling._windows import select
+from repdl.registry.arguments import as_ints
 from repdl.replay import replayed
-from repdl.untraced import constant_result
 
 __all__ = ["affine_grid", "grid_sample"]
 

@@ -17,27 +17,19 @@ from typing import Any
 
 import torch
 
-from repdl import layout, registry
+from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
-from repdl.errors import (
-    UnsupportedError,
-    as_float,
-    as_int,
-    check,
-    check_bool,
-    check_dim,
-    check_dtype,
-    check_size,
-    check_tensor,
-)
-from repdl.numbers import as_double
+from repdl.dtypes.rounding import as_double
+from repdl.dynamo import constant_result
+from repdl.errors import UnsupportedError, check, check_bool, check_dim, check_dtype, check_size, check_tensor
 from repdl.ops.common.device import moved
 from repdl.ops.pointwise.cast import cast, narrowed, widened
 from repdl.ops.pooling._windows import Side, direction, keep_sides, resized, rows, select, table, untable
 from repdl.ops.pooling.avg_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from repdl.registry.arguments import as_float, as_int
 from repdl.replay import replayed
-from repdl.untraced import constant_result
+from repdl.tensors import layout
 
 __all__ = ["interpolate"]
 

@@ -7,13 +7,15 @@ from typing import Any
 
 import torch
 
-from repdl import layout, registry
+from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
-from repdl.errors import ArgumentError, UnsupportedError, as_float, as_ints, check, check_dtype, check_tensor
-from repdl.numbers import is_zero
+from repdl.dtypes.rounding import is_zero
+from repdl.errors import ArgumentError, UnsupportedError, check, check_dtype, check_tensor
 from repdl.ops.common.number import constant
+from repdl.registry.arguments import as_float, as_ints
 from repdl.replay import replayed
+from repdl.tensors import layout
 
 __all__ = ["pad"]
 

@@ -11,9 +11,9 @@ from pkgutil import walk_packages
 from warnings import warn
 
 from repdl.errors import BrokenPluginWarning
-from repdl.families import Family, families
 from repdl.registry import OPS
-from repdl.rows import ROWS
+from repdl.registry.declaration import ROWS
+from repdl.registry.families import Family, families
 from repdl.testing.case import Case
 from repdl.testing.dtypes import DOUBLE, EVERY, derived
 from repdl.testing.generated import cases_of_row

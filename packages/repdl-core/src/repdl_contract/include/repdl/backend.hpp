@@ -6,7 +6,7 @@
 //                const Tensor& output, const Run& run);
 //   const AddKernel added = add_kernel<&softmax>("softmax", DType::float32, Layout::last);
 //
-// That is all: `repdl/python.hpp` makes a module of the table, `repdl.native` the implementations of its
+// That is all: `repdl/python.hpp` makes a module of the table, `repdl.registry.native` the implementations of its
 // ops. Outputs are allocated by core, arguments are checked before. A kernel sets the floating-point
 // environment that it needs.
 #pragma once

@@ -2,7 +2,7 @@
 //
 //   PyMODINIT_FUNC PyInit__native() { return repdl::python::make_module("_native"); }
 //
-// The module has `kernels`, a dictionary from (op, dtype) to a kernel, which `repdl.native` calls with the
+// The module has `kernels`, a dictionary from (op, dtype) to a kernel, which `repdl.registry.native` calls with the
 // arguments of the op, the outputs and where to run, and `Call`, with which `repdl.replay` makes the fast
 // way of a call.
 #pragma once

@@ -8,9 +8,9 @@ import torch
 from torch.fx import Proxy, _symbolic_trace
 
 from repdl.contract import Contract, as_contract
+from repdl.generators.generator import chosen
 from repdl.nn.init import reset_affine
 from repdl.random import Generator, default_generator, initialises
-from repdl.random.generator import chosen
 
 call = torch.nn.Module.__call__
 

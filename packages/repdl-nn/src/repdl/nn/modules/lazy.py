@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 from repdl.contract import Contract
+from repdl.generators.generator import chosen
 from repdl.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
 from repdl.nn.modules.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from repdl.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
 from repdl.nn.modules.layer import canonical
 from repdl.nn.modules.linear import Linear
 from repdl.random import Generator
-from repdl.random.generator import chosen
 
 
 class _Lazy(torch.nn.Module):

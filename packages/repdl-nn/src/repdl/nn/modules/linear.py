@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from repdl import numbers
+from repdl.dtypes import rounding
 from repdl.nn import functional as F
 from repdl.nn import init
 from repdl.nn.modules.layer import Affine, Layer
@@ -46,7 +46,7 @@ class Bilinear(Layer, torch.nn.Bilinear):
         if generator is None:
             super().reset_parameters()
             return
-        bound = numbers.div(1.0, numbers.sqrt(float(self.weight.shape[1])))
+        bound = rounding.div(1.0, rounding.sqrt(float(self.weight.shape[1])))
         for parameter in (self.weight, self.bias):
             if parameter is not None:
                 init.uniform_(parameter, -bound, bound, generator=generator)

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
-from repdl import numbers, ops
+from repdl import ops
 from repdl.contract import contract_name
+from repdl.dtypes import rounding
 from repdl.errors import ArgumentError, ShapeError
 from repdl.nn import functional as F
 from repdl.nn import init
@@ -30,7 +31,7 @@ class _Uniform(Layer):
         if generator is None:
             super().reset_parameters()  # type: ignore[misc]
             return
-        bound = numbers.div(1.0, numbers.sqrt(float(self.hidden_size)))  # type: ignore[arg-type]
+        bound = rounding.div(1.0, rounding.sqrt(float(self.hidden_size)))  # type: ignore[arg-type]
         for parameter in self.parameters():
             init.uniform_(parameter, -bound, bound, generator=generator)
 

@@ -11,8 +11,9 @@ import torch
 
 from repdl import ops
 from repdl.contract import Contract, contract_name
-from repdl.errors import as_float, check_bool, check_tensor
-from repdl.memory import check_apart
+from repdl.errors import check_bool, check_tensor
+from repdl.registry.arguments import as_float
+from repdl.tensors.overlap import check_apart
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 

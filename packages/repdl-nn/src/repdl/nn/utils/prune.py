@@ -15,9 +15,10 @@ from torch.nn.utils import prune as torchs
 from torch.nn.utils.prune import is_pruned, remove
 
 from repdl import ops, random
-from repdl.errors import ArgumentError, OutOfRangeError, ShapeError, UnsupportedError, as_float
+from repdl.errors import ArgumentError, OutOfRangeError, ShapeError, UnsupportedError
+from repdl.generators.generator import chosen
 from repdl.random import Generator
-from repdl.random.generator import chosen
+from repdl.registry.arguments import as_float
 
 __all__ = [
     "BasePruningMethod",

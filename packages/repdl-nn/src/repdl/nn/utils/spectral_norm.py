@@ -17,10 +17,11 @@ from torch.nn.utils.spectral_norm import (
 
 from repdl import ops, random
 from repdl.contract import Contract, contract_name
-from repdl.errors import ArgumentError, OutOfRangeError, UnsupportedError, as_int
+from repdl.errors import ArgumentError, OutOfRangeError, UnsupportedError
+from repdl.generators.generator import chosen
 from repdl.nn.modules.layer import canonical
 from repdl.random import Generator, initialises
-from repdl.random.generator import chosen
+from repdl.registry.arguments import as_int
 
 __all__ = ["SpectralNorm", "remove_spectral_norm", "spectral_norm"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from repdl.registry import OPS
-from repdl.rows import ROWS
+from repdl.registry.declaration import ROWS
 from repdl.testing.cases import DOUBLE, EVERY, Case
 from repdl.testing.exact_arguments import MARGIN, MARGIN_2, MARGIN_3, MARGIN_4
 from repdl.testing.generated import broadcast_cases, special_pairs

@@ -10,7 +10,7 @@
 namespace repdl::python {
 
 // Whether each stride steps over all that smaller ones reach. Tensors for which this does not hold may still be apart:
-// repdl.memory decides.
+// repdl.tensors.overlap decides.
 inline bool is_nested(const DLTensor& tensor) {
   constexpr int most = 16;
   std::array<std::pair<std::int64_t, std::int64_t>, most> steps;  // strides and sizes, by stride

@@ -8,7 +8,7 @@ namespace repdl::python {
 
 class Workspace {
  public:
-  // Where it is `quick` torch's C functions make the tensors, else and where there are none `repdl.native.workspace`.
+  // Where it is `quick` torch's C functions make the tensors, else and where there are none `repdl.registry.native.workspace`.
   Workspace(PyObject* like, bool quick) : like_(like), quick_(quick) {}
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
@@ -46,10 +46,10 @@ class Workspace {
   }
 
   void* in_python(std::int64_t bytes) {
-    const Ref module = checked(PyImport_ImportModule("repdl.native"));
+    const Ref module = checked(PyImport_ImportModule("repdl.registry.native"));
     Ref tensor = checked(PyObject_CallMethod(module.get(), "workspace", "OL", like_, static_cast<long long>(bytes)));
     void* result = Arguments::tensor_of(tensor.get());
-    if (result == nullptr) raise(PyExc_RuntimeError, "repdl.native.workspace returned no memory");
+    if (result == nullptr) raise(PyExc_RuntimeError, "repdl.registry.native.workspace returned no memory");
     kept_.push_back(std::move(tensor));
     return result;
   }

@@ -10,23 +10,13 @@ from typing import Any
 
 import torch
 
-from repdl import numbers
-from repdl.dtypes import ALL
-from repdl.errors import (
-    ArgumentError,
-    DTypeError,
-    UnsupportedError,
-    as_float,
-    as_int,
-    check,
-    check_dtype,
-    check_range,
-    check_tensor,
-)
-from repdl.memory import check_apart
-from repdl.ops.common.index import left_to_device
-from repdl.random.generator import chosen
+from repdl.dtypes import ALL, rounding
+from repdl.errors import ArgumentError, DTypeError, UnsupportedError, check, check_dtype, check_range, check_tensor
+from repdl.generators.generator import chosen
 from repdl.registry import OPS, functions
+from repdl.registry.arguments import as_float, as_int
+from repdl.tensors.overlap import check_apart
+from repdl.tensors.values import left_to_device
 
 Tensor = torch.Tensor
 _BELOW_ONE = {
@@ -203,18 +193,18 @@ def bounds(name: str, low: Any, high: Any, dtype: torch.dtype) -> tuple[float, f
     )
     if low == 0 and high == 1:
         return low, high, _BELOW_ONE[dtype]
-    start = numbers.rounded(low, dtype)
-    below = numbers.rounded(high, dtype)
+    start = rounding.rounded(low, dtype)
+    below = rounding.rounded(high, dtype)
     if below >= high:
         below = _next_below(below, dtype)
     return low, high, max(start, below)
 
 
 def _next_below(value: float, dtype: torch.dtype) -> float:
-    pattern, sign = numbers.element(value, dtype), 1 << 8 * dtype.itemsize - 1
+    pattern, sign = rounding.element(value, dtype), 1 << 8 * dtype.itemsize - 1
     if pattern in (0, sign):
-        return numbers.value_of(sign | 1, dtype)
-    return numbers.value_of(pattern + 1 if pattern & sign else pattern - 1, dtype)
+        return rounding.value_of(sign | 1, dtype)
+    return rounding.value_of(pattern + 1 if pattern & sign else pattern - 1, dtype)
 
 
 def checked_probabilities(name: str, p: Tensor, what: str = "p") -> Tensor:
@@ -224,7 +214,7 @@ def checked_probabilities(name: str, p: Tensor, what: str = "p") -> Tensor:
         return p
     width = 8 * p.dtype.itemsize
     pattern = p.detach().view({16: torch.int16, 32: torch.int32, 64: torch.int64}[width])
-    one = numbers.element(1.0, p.dtype)
+    one = rounding.element(1.0, p.dtype)
     right = ((pattern >= 0) & (pattern <= one)) | (pattern == -(1 << width - 1))  # or the negative zero
     if left_to_device(name, right, lambda r: r, f"a number of {what} is no probability, 0 to 1"):
         return p

@@ -7,7 +7,7 @@ A family's files lie in the import package of its ops, `repdl` or somebody else'
     <package>/testing/cases/<family>.py    cases: a list `CASES` of `repdl.testing.Case`; or in a folder there
 
 Any of them may be absent in another project's package. `repdl.testing.cases` reads the cases. Ops with a row
-(`repdl.rows`) have cases besides, and a family whose ops all have rows needs no file for them.
+(`repdl.registry.declaration`) have cases besides, and a family whose ops all have rows needs no file for them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from repdl.plugins import plugins
 from repdl.registry import OPS, Op
+from repdl.registry.plugins import plugins
 
 GoldenBits = Mapping[str, dict[str, str]]
 """Case -> contract -> SHA-256."""

@@ -17,10 +17,10 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 from torch.utils import _pytree as pytree
 
-from repdl.backend import BACKENDS
+from repdl.dynamo import opaque
 from repdl.errors import UnsupportedError
+from repdl.registry.backend import BACKENDS
 from repdl.replay import EPOCH, THREAD, as_node, node_of_recording, refuse, replayed
-from repdl.untraced import opaque
 
 Function = Callable[..., Any]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from repdl.errors import UnsupportedError
+from repdl.errors import ShapeError, UnsupportedError
 
 _MOST_STEPS = 100_000
 
@@ -77,4 +77,22 @@ def overlap(name: str, tensor: torch.Tensor) -> str:
     )
 
 
-__all__ = ["check_apart", "overlap", "overlaps_itself"]
+def check_memory(op: str, spans: Sequence[tuple[int, int, bool]]) -> None:
+    """Raise if a tensor that is written shares memory with another one of the call.
+
+    Args:
+        spans: (address, number of bytes, written) of each dense tensor.
+    """
+    end, end_written = 0, -1
+    for address, count, written in sorted(spans):
+        if count and address < (end if written else end_written):
+            raise ShapeError(
+                f"{op}: two tensors share memory and one of them is written, expected memory "
+                f"of its own for each; pass every parameter once"
+            )
+        end = max(end, address + count)
+        if written:
+            end_written = max(end_written, address + count)
+
+
+__all__ = ["check_apart", "check_memory", "overlap", "overlaps_itself"]

@@ -18,8 +18,9 @@ from torch import _C
 from torch.utils.data import get_worker_info
 
 from repdl import registry
-from repdl.errors import ArgumentError, UnsupportedError, as_int, check_dtype, check_range, check_size
-from repdl.random._lock import ForkLock
+from repdl.errors import ArgumentError, UnsupportedError, check_dtype, check_range, check_size
+from repdl.generators.lock import ForkLock
+from repdl.registry.arguments import as_int
 from repdl.replay import drew
 
 SEEDS, STREAMS, NUMBERS = 2**64, 2**48, 2**63

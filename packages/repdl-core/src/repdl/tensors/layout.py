@@ -1,6 +1,6 @@
 """Where the elements of outputs lie: the strides that torch gives the outputs of the same functions.
 
-The one place for it: fake kernels allocate outputs by these rules, and `repdl.native` allocates
+The one place for it: fake kernels allocate outputs by these rules, and `repdl.registry.native` allocates
 those of native kernels with the fake kernels. Bits never depend on it. Two rules cover all ops, what has
 neither is row-major:
 
@@ -10,13 +10,12 @@ neither is row-major:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-from repdl import registry
 from repdl.errors import ShapeError
 
 
@@ -123,11 +122,6 @@ def is_dense(tensor: torch.Tensor) -> bool:
             return False
         expected *= n
     return True
-
-
-def outputs(op: str) -> Callable[..., Any]:
-    """The function that allocates the outputs of a registered op from its arguments."""
-    return registry.OPS[op].fake
 
 
 def row_major(output: torch.Tensor) -> torch.Tensor:

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 import torch
 
-from repdl import layout
 from repdl.contract import Contract
-from repdl.ops.common.elements import flat_lists
 from repdl.registry import OPS, Op
 from repdl.replay import THREAD
+from repdl.tensors import layout
+from repdl.tensors.flat import flat_lists
 
 Run = tuple[int, int, int]
 """Where a kernel runs: number of threads, index of the device, handle of the stream."""

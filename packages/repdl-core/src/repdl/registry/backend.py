@@ -20,7 +20,7 @@ import torch
 
 from repdl.errors import BackendError, DTypeError, SlowBackendWarning, UnavailableError
 from repdl.replay import EPOCH
-from repdl.scopes import Setting
+from repdl.settings.scopes import Setting
 
 Implementation = Callable[..., Any]
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from repdl.memory import overlaps_itself
-from repdl.ops.declare.step import check_memory
+from repdl.tensors.overlap import check_memory, overlaps_itself
 
 Written = list[tuple[torch.Tensor, torch.Tensor]]
 

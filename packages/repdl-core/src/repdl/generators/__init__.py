@@ -1,0 +1,1 @@
+"""Generators of random numbers, and the draws that ops are made of."""

@@ -1,0 +1,37 @@
+"""The registry of ops: what each op is, and which backend computes it.
+
+op               what an op is, and all of them by name
+define           registers an op that backends have kernels of
+composite        registers an op that is a formula over others
+declaration      contract texts and cases that stand beside a registration
+implementations  the function that computes an op on a backend
+backend          backends: by op, device and dtype
+native           implementations made of C++ kernels
+autograd         derivatives, at the dispatcher's Autograd key
+autocast         dtypes under torch.autocast
+arguments        arguments as ops take them
+families         files of ops that share a contract text
+plugins          other projects' ops and backends, from entry points
+"""
+
+from __future__ import annotations
+
+from repdl.registry.composite import composite
+from repdl.registry.define import define
+from repdl.registry.implementations import implement, implementations, lookup, undefine
+from repdl.registry.op import OPS, IsSlope, Op, functions, in_float64, outputs
+
+__all__ = [
+    "OPS",
+    "IsSlope",
+    "Op",
+    "composite",
+    "define",
+    "functions",
+    "implement",
+    "implementations",
+    "in_float64",
+    "lookup",
+    "outputs",
+    "undefine",
+]

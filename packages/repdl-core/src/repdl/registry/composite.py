@@ -1,0 +1,93 @@
+"""Ops that are formulas over registered ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from repdl.dtypes import Dtypes, Storage
+from repdl.dynamo import opaque
+from repdl.places import Within
+from repdl.registry import autocast as autocasts
+from repdl.registry.define import define, register_function
+from repdl.registry.op import OPS, IsSlope, Op
+from repdl.registry.schema import declare, device_reader
+from repdl.registry.storage import of_any_storage
+from repdl.replay import replayed
+
+
+def composite(
+    name: str,
+    schema: str,
+    formula: Callable[..., Any],
+    *,
+    calls: Iterable[str],
+    check: Callable[..., None],
+    dtypes: Dtypes,
+    check_values: Callable[..., Within | None] | None = None,
+    fake: Callable[..., Any] | None = None,
+    setup_context: Callable[..., None] | None = None,
+    backward: Callable[..., Any] | None = None,
+    autocast: autocasts.Lists | None = None,
+    host: Iterable[str] = (),
+    fixed: Iterable[str] = (),
+    is_slope: IsSlope = True,
+    family: str | None = None,
+    namespace: str = "repdl",
+    distribution: str = "repdl-core",
+) -> Callable[..., Any]:
+    """Register an op that is a formula over registered ops, and return a function that calls its `torch.ops` overload.
+
+    Derivatives, every backend and half storage follow from the formula, which calls registered ops and
+    moves data, and sees float32 and float64 only: halves are widened before it, and its result rounded.
+
+    Args:
+        calls: the names of the ops that the formula calls, beside `cast`.
+        fake, setup_context, backward: of a formula whose derivative has an order of its own, which autograd would
+            not give it, a sum over all steps, say: as of `define`, all three. So is `check_values`, which only such
+            a formula has.
+        The others: as of `define`.
+
+    Raises:
+        NameTakenError: if another project has an op or a family of that name.
+    """
+    if backward is not None:
+        assert fake is not None
+        return define(
+            *(name, schema),
+            check=check,
+            check_values=check_values,
+            fake=fake,
+            setup_context=setup_context,
+            backward=backward,
+            dtypes=dtypes,
+            autocast=autocast,
+            host=host,
+            fixed=fixed,
+            is_slope=is_slope,
+            formula=formula,
+            calls=calls,
+            family=family,
+            namespace=namespace,
+            distribution=distribution,
+        )
+    library, overload = declare(name, schema, family or name, namespace)
+    host = frozenset(host)
+    device_of = device_reader(name, overload._schema, host)
+    storage = Storage(name, overload._schema, dtypes)
+    compute = of_any_storage(formula, storage)
+
+    def run(*args: Any) -> Any:
+        device_of(args)
+        storage.check(args)
+        check(*args)
+        return compute(*args)
+
+    library.impl(name, run, "CompositeImplicitAutograd")
+    for device, lower in (autocast or {}).items():
+        library.impl(name, opaque(autocasts.kernel(overload, device, lower)), autocasts.KEYS[device])
+    OPS[name] = Op(
+        *(name, family or name, schema, check, run, overload, distribution, storage, True, run),
+        *(frozenset(calls), host, frozenset(fixed), is_slope),
+    )
+    return register_function(name, overload, replayed)

@@ -1,0 +1,86 @@
+"""Which function computes an op on a backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import torch
+
+from repdl.dtypes import HALF
+from repdl.registry.backend import BACKENDS, Backend
+from repdl.registry.op import OPS, Op
+from repdl.registry.storage import formula_of_halves
+
+
+def implement(op: str, backend: str, function: Callable[..., Any]) -> None:
+    """Add an implementation of `op` to `backend`, which may be somebody else's.
+
+    This is how an outside project brings the kernels of its own ops.
+    """
+    BACKENDS.implement(op, backend, function)
+
+
+def undefine(name: str) -> None:
+    """Take an op out again, with what `implement` added for it (for tests and notebooks).
+
+    torch keeps the schema for the rest of the process.
+    """
+    OPS.pop(name)
+    BACKENDS.formulas.pop(name, None)
+    BACKENDS.forget(name)
+
+
+def lookup(op: str, device: str, dtype: torch.dtype = torch.float32) -> Callable[..., Any]:
+    """The implementation that a call of `op` with tensors of `dtype` on `device` reaches."""
+    return BACKENDS.serve(op, device, torch.float32 if dtype in HALF else dtype)
+
+
+def implementations(backend: Backend) -> dict[str, Callable[..., Any]]:
+    """Op name -> implementation: the backend's own, those added with `implement`, and what is composed of them.
+
+    They take every dtype that the op takes: half storage is widened and rounded around
+    them, as in a call of the op.
+    """
+    found = {op: _any_dtype(backend, op, function) for op, function in BACKENDS.kernels(backend).items()}
+    composites = {
+        name: _on_backend(backend, op.formula)
+        for name, op in OPS.items()
+        if op.formula is not None and _is_computed(op, found.keys())
+    }
+    return {**composites, **found}
+
+
+def _is_computed(op: Op, kernels: Collection[str]) -> bool:
+    """Whether a backend with these kernels has the op, as a formula over others if not as one of them."""
+    return op.name in kernels or (op.formula is not None and all(_is_computed(OPS[n], kernels) for n in op.calls))
+
+
+def _on_backend(backend: Backend, formula: Callable[..., Any]) -> Callable[..., Any]:
+    """A composite op as a backend computes it."""
+
+    def run(*args: Any) -> Any:
+        with BACKENDS.use(backend.name), torch.no_grad():
+            return formula(*args)
+
+    return run
+
+
+def _any_dtype(backend: Backend, op: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` for every dtype of the op; raises for one that the backend has no kernel for."""
+    storage = OPS[op].storage if op in OPS else None
+    if storage is None or op == "cast":
+        return function
+
+    def run(*args: Any) -> Any:
+        dtype = storage.storage_dtype(args)
+        with BACKENDS.use(backend.name):
+            if dtype in HALF:
+                return storage.run(
+                    formula_of_halves(op, storage) or function,
+                    BACKENDS.serve("cast", backend.device, torch.float32),
+                    args,
+                )
+            return BACKENDS.serve(op, backend.device, dtype)(*args)
+
+    return run

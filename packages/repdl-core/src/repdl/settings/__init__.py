@@ -1,0 +1,1 @@
+"""What holds for the process, for a thread or for a `with` block."""

@@ -1,0 +1,1 @@
+"""Strides of outputs, and memory that overlaps."""
