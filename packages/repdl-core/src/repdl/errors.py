@@ -14,8 +14,8 @@ from typing import Any, NoReturn, TypeVar
 
 import torch
 
+from repdl.callcache import do_not_cache
 from repdl.numbers import as_double
-from repdl.replay import refuse
 
 E = TypeVar("E", bound="UnsupportedError")
 
@@ -210,7 +210,7 @@ def as_int(op: str, name: str, value: Any) -> int:
     if type(value) is int or isinstance(value, torch.SymInt):
         return value  # type: ignore[return-value]
     if isinstance(value, torch.Tensor):
-        refuse()
+        do_not_cache()
     if not isinstance(value, bool):
         try:
             return index(value)

@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import torch
 
 from repdl import layout
+from repdl.callcache import THREAD
 from repdl.contract import Contract
 from repdl.ops.common.elements import flat_lists
 from repdl.registry import OPS, Op
-from repdl.replay import THREAD
 
 Run = tuple[int, int, int]
 """Where a kernel runs: number of threads, index of the device, handle of the stream."""
@@ -110,8 +110,8 @@ def _implementation(native: Native, op: Op, example: Kernel) -> Callable[..., An
             given = given[:-1] if unused else (*given[:-1], _contract(given[-1]))
         at = run(like)
         kernel(given, written, at, like)
-        if (tape := THREAD.tape) is not None:
-            tape.steps.append((kernel, given, written, *at[:2]))
+        if (trace := THREAD.trace) is not None:
+            trace.steps.append((kernel, given, written, *at[:2]))
         if finish is None:
             return made
         result = finish()

@@ -18,12 +18,11 @@ import torch
 
 from repdl import autocast as autocasts
 from repdl.backend import BACKENDS, Backend
+from repdl.callcache import ValueRange, cache_calls, cache_update, record_change, record_check
 from repdl.derivative import autograd_kernel, batching_rule, check_reverse_mode
 from repdl.dtypes import HALF, Dtypes, Storage
 from repdl.errors import DeviceError, NameTakenError, UnsupportedError
 from repdl.memory import check_apart
-from repdl.places import Within
-from repdl.replay import changed, checked, replayed, replayed_update
 from repdl.untraced import opaque
 
 IsSlope = bool | Callable[..., bool]
@@ -86,7 +85,7 @@ def define(
     *,
     check: Callable[..., None],
     fake: Callable[..., Any],
-    check_values: Callable[..., Within | None] | None = None,
+    check_values: Callable[..., ValueRange | None] | None = None,
     setup_context: Callable[..., None] | None = None,
     backward: Callable[..., Any] | None = None,
     dtypes: Dtypes | None = None,
@@ -109,8 +108,8 @@ def define(
             the op has an order, is a last argument `str contract`.
         check: raises for arguments outside the contract; runs before any kernel, fake ones too.
         check_values: the same where the values of tensors decide; not run on fake tensors. Of those on a device it
-            reads none: kernels look at their indices themselves (`ops/common/index.py`). Returns `Within` bounds
-            (`repdl.places`) if nothing else is asked of the values, `NO_VALUES` if it has read none, else None.
+            reads none: kernels look at their indices themselves (`ops/common/index.py`). Returns `ValueRange` bounds
+            (`repdl.callcache`) if nothing else is asked of the values, `NOT_READ` if it has read none, else None.
         fake: returns empty outputs of the right shape and dtype.
         setup_context, backward: as in `torch.library.register_autograd`. Without them
             the op is marked as not differentiable and a backward through it raises,
@@ -120,7 +119,7 @@ def define(
             None: `check` looks at dtypes itself, and implementations see what it lets through.
         autocast: what torch.autocast makes of the op, a list of `repdl.autocast`; None: nothing.
         updates: the op updates lists of tensors in place, element by element, and what its checks see of a
-            floating-point number is at most whether it is 0 (`repdl.replay.replayed_update`).
+            floating-point number is at most whether it is 0 (`repdl.callcache.cache_update`).
         host: tensors whose values the host reads before a kernel starts: they are on the CPU always.
         constant: the result depends on the values of no floating-point tensor, and requires no gradient.
         fixed: tensors that a derivative takes as constants, as torch does the weights of classes.
@@ -174,7 +173,7 @@ def define(
                 storage.check(args)  # type: ignore[union-attr]
         check_all(*args)
         if check_values is not None:
-            checked(check_values, args, check_values(*args))
+            record_check(check_values, args, check_values(*args))
         if dtype in HALF and storage is not None:
             implementation = halves or serve(name, device, single)
             result = storage.run(implementation, serve("cast", device, single), args)
@@ -183,7 +182,7 @@ def define(
         for index in mutable:  # kernels write through addresses, which autograd does not see
             if args[index] is not None:
                 torch.autograd.graph.increment_version(args[index])
-                changed(args[index] if index in lists else (args[index],))
+                record_change(args[index] if index in lists else (args[index],))
         return result
 
     def fake_kernel(*args: Any) -> Any:
@@ -214,7 +213,7 @@ def define(
         *(name, family or name, schema, check_all, fake, overload, distribution, storage, differentiable),
         *(whole, frozenset(calls), host, frozenset(fixed), is_slope),
     )
-    return _function(name, overload, replayed_update if updates else replayed if not mutable else None)
+    return _function(name, overload, cache_update if updates else cache_calls if not mutable else None)
 
 
 class _Functions:
@@ -235,7 +234,7 @@ def composite(
     calls: Iterable[str],
     check: Callable[..., None],
     dtypes: Dtypes,
-    check_values: Callable[..., Within | None] | None = None,
+    check_values: Callable[..., ValueRange | None] | None = None,
     fake: Callable[..., Any] | None = None,
     setup_context: Callable[..., None] | None = None,
     backward: Callable[..., Any] | None = None,
@@ -323,7 +322,7 @@ def _of_halves(op: str, storage: Storage | None) -> Callable[..., Any] | None:
 
 
 def _function(
-    name: str, overload: Any, fast: Callable[[Any], Callable[..., Any]] | None = replayed
+    name: str, overload: Any, fast: Callable[[Any], Callable[..., Any]] | None = cache_calls
 ) -> Callable[..., Any]:
     function = overload if fast is None else fast(overload)
     setattr(functions, name, function)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import as_float, check, check_tensor
@@ -17,7 +18,6 @@ from repdl.ops.common.reduce import normalize_dim
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.pointwise.unary import _add, _div, _mul, _sub
 from repdl.registry import composite
-from repdl.replay import replayed
 from repdl.rows import ROWS, Row, Tried, item
 
 __all__ = ["celu", "glu", "logsigmoid", "mish", "selu", "softsign", "tanhshrink"]
@@ -172,7 +172,7 @@ _glu: Callable[..., Tensor] = composite(
 )
 
 
-@replayed
+@cache_calls
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`input` where it is above 0, else `(exp(input / alpha) - 1) * alpha`, any shape. With `inplace`, into `input`.
 
@@ -190,7 +190,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: 
     return applied("celu", lambda x: _celu(x, width), input, inplace)
 
 
-@replayed
+@cache_calls
 def selu(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`scale * elu(input, alpha)` with the constants that keep mean 0 and variance 1, any shape.
 
@@ -207,7 +207,7 @@ def selu(input: Tensor, inplace: bool = False, *, contract: Contract | str | Non
     return applied("selu", _selu, input, inplace)
 
 
-@replayed
+@cache_calls
 def mish(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`input * tanh(softplus(input))`, any shape. With `inplace`, into `input`.
 
@@ -222,7 +222,7 @@ def mish(input: Tensor, inplace: bool = False, *, contract: Contract | str | Non
     return applied("mish", _mish, input, inplace)
 
 
-@replayed
+@cache_calls
 def logsigmoid(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`log(sigmoid(input))` without its underflow, any shape.
 
@@ -237,7 +237,7 @@ def logsigmoid(input: Tensor, *, contract: Contract | str | None = None) -> Tens
     return _logsigmoid(input)
 
 
-@replayed
+@cache_calls
 def softsign(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`input / (1 + |input|)`, any shape and floating-point dtype.
 
@@ -249,7 +249,7 @@ def softsign(input: Tensor, *, contract: Contract | str | None = None) -> Tensor
     return _softsign(input)
 
 
-@replayed
+@cache_calls
 def tanhshrink(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`input - tanh(input)`, any shape.
 
@@ -264,7 +264,7 @@ def tanhshrink(input: Tensor, *, contract: Contract | str | None = None) -> Tens
     return _tanhshrink(input)
 
 
-@replayed
+@cache_calls
 def glu(input: Tensor, dim: int = -1, *, contract: Contract | str | None = None) -> Tensor:
     """`a * sigmoid(b)`, a and b the halves of `input` along `dim`: `(..., 2 N, ...) -> (..., N, ...)`.
 

@@ -10,6 +10,7 @@ import torch
 
 from repdl import registry
 from repdl.autocast import FLOAT32_ON_CUDA
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, as_float, as_int, check, check_bool, check_dtype, check_size, check_tensor
@@ -18,7 +19,6 @@ from repdl.ops.common.reduce import as_numpy, given, in_dtype, normalize_dim
 from repdl.ops.pointwise.cast import cast, narrowed
 from repdl.random._fill import blank, draw
 from repdl.random.generator import Generator, chosen
-from repdl.replay import replayed
 
 __all__ = ["gumbel_softmax", "log_softmax", "softmax", "softmin"]
 
@@ -123,7 +123,7 @@ def _options(
     return normalize_dim(op, dim, input.dim()), dtype
 
 
-@replayed
+@cache_calls
 def softmax(
     input: torch.Tensor,
     dim: int | None = None,
@@ -146,7 +146,7 @@ def softmax(
     return given(_softmax(in_dtype("softmax", input, dtype), position, contract_name(contract)), dtype)
 
 
-@replayed
+@cache_calls
 def softmin(
     input: torch.Tensor,
     dim: int | None = None,
@@ -169,7 +169,7 @@ def softmin(
     return given(_softmax(negative, position, contract_name(contract)), dtype)
 
 
-@replayed
+@cache_calls
 def log_softmax(
     input: torch.Tensor,
     dim: int | None = None,

@@ -10,6 +10,7 @@ import torch
 
 from repdl import registry
 from repdl.autocast import LOWER
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import (
@@ -29,7 +30,6 @@ from repdl.ops.common.number import constant
 from repdl.ops.declare.position import POSITION
 from repdl.random.generator import Generator, chosen
 from repdl.registry import composite
-from repdl.replay import replayed
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -223,7 +223,7 @@ def _run(
     return op(*tensors, bias, mask, position, *options, name)
 
 
-@replayed
+@cache_calls
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

@@ -8,11 +8,11 @@ import torch
 
 from repdl import registry
 from repdl.autocast import LOWER
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import as_int, check_dim, check_tensor, check_tensor_or_none
 from repdl.ops.conv._convolution import Convolution, as_sides, named_padding
-from repdl.replay import replayed
 
 __all__ = ["conv2d"]
 
@@ -52,7 +52,7 @@ registry.define(
 )
 
 
-@replayed
+@cache_calls
 def conv2d(
     input: torch.Tensor,
     weight: torch.Tensor,

@@ -10,11 +10,11 @@ import torch
 
 from repdl import registry
 from repdl.autocast import LOWER
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import as_int, as_row, check, check_dim, check_size, check_tensor, check_tensor_or_none
 from repdl.ops.conv._convolution import as_sides, named_sides, output_size
-from repdl.replay import replayed
 
 __all__ = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
@@ -156,7 +156,7 @@ def _call(
     return output if batched else output.squeeze(0)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def conv_transpose2d(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -190,7 +190,7 @@ def conv_transpose2d(
     return _call(2, input, weight, bias, options, groups, dilation, contract)
 
 
-@replayed
+@cache_calls
 def conv_transpose3d(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -224,7 +224,7 @@ def conv_transpose3d(
     return _call(3, input, weight, bias, options, groups, dilation, contract)
 
 
-@replayed
+@cache_calls
 def conv_transpose1d(
     input: torch.Tensor,
     weight: torch.Tensor,

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import do_not_cache
 from repdl.errors import as_float, check
 from repdl.numbers import div
 from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import below
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.pow import pow
-from repdl.replay import refuse
 
 Tensor = torch.Tensor
 _ops = registry.functions
@@ -42,7 +42,7 @@ def renorm(weight: Tensor, index: Tensor, max_norm: float, norm_type: float, con
 
     `row * (max_norm / (norm + 1e-7))`, each operation an op of elementwise.md; halves are rounded once.
     """
-    refuse()
+    do_not_cache()
     if weight.numel() == 0 or index.numel() == 0:
         return
     with torch.no_grad():

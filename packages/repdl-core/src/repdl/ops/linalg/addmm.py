@@ -8,6 +8,7 @@ import torch
 
 from repdl import registry
 from repdl.autocast import LOWER
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import as_float, check, check_dim, check_size, check_tensor
@@ -16,7 +17,6 @@ from repdl.ops.common.broadcast import sum_to
 from repdl.ops.common.number import constant, item
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.registry import OPS, composite
-from repdl.replay import replayed
 from repdl.saved import save
 
 __all__ = ["addmm"]
@@ -117,7 +117,7 @@ def added(
     return _op(input, mat1, mat2, beta, alpha, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def addmm(
     input: torch.Tensor,
     mat1: torch.Tensor,

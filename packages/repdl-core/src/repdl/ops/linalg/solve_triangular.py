@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from repdl import autocast, registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_size, check_tensor
 from repdl.layout import broadcast_shapes
-from repdl.replay import replayed
 from repdl.saved import save
 
 __all__ = ["solve_triangular"]
@@ -71,7 +71,7 @@ _op: Callable[..., Tensor] = registry.composite(
 )
 
 
-@replayed
+@cache_calls
 def solve_triangular(
     A: Tensor,
     B: Tensor,

@@ -8,6 +8,7 @@ import torch
 
 from repdl import registry
 from repdl.autocast import FLOAT32
+from repdl.callcache import ValueRange, cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import as_float, check, check_dim, check_size
@@ -27,8 +28,6 @@ from repdl.ops.pointwise.cast import cast, narrowed, widened
 from repdl.ops.pointwise.elementwise import add, div, mul
 from repdl.ops.pointwise.unary import neg
 from repdl.ops.reduction.sum import mean, sum
-from repdl.places import Within
-from repdl.replay import replayed
 
 __all__ = ["cross_entropy"]
 
@@ -106,7 +105,7 @@ def _check_values_backward(
     reduction: str,
     ignore_index: int,
     contract: str,
-) -> Within | None:
+) -> ValueRange | None:
     return check_targets("cross_entropy_backward", target, input.shape[1], ignore_index)
 
 
@@ -260,7 +259,7 @@ _cross_entropy_smoothed = registry.composite(
 )
 
 
-@replayed
+@cache_calls
 def cross_entropy(
     input: torch.Tensor,
     target: torch.Tensor,

@@ -9,6 +9,7 @@ import torch
 
 from repdl import registry
 from repdl.autocast import FLOAT32_ON_CUDA, Lists
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, as_float, check, check_bool, check_tensor
@@ -17,7 +18,6 @@ from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.losses._element_loss import number, operands
 from repdl.ops.reduction.norm import vector_norm as vector_norm  # which registers the op
 from repdl.registry import OPS, composite
-from repdl.replay import replayed
 from repdl.rows import ROWS, Row, Tried, item
 
 __all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
@@ -106,7 +106,7 @@ _pairwise_distance: Callable[..., Tensor] = _register(
 )
 
 
-@replayed
+@cache_calls
 def normalize(
     input: Tensor,
     p: float = 2.0,
@@ -133,7 +133,7 @@ def normalize(
     return _normalize(input, as_float(op, "p", p), at, as_float(op, "eps", eps), name)
 
 
-@replayed
+@cache_calls
 def cosine_similarity(
     x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -154,7 +154,7 @@ def cosine_similarity(
     return _cosine_similarity(x1, x2, at, as_float(op, "eps", eps), name)
 
 
-@replayed
+@cache_calls
 def pairwise_distance(
     x1: Tensor,
     x2: Tensor,

@@ -10,6 +10,7 @@ import torch
 
 from repdl import registry
 from repdl.autocast import FLOAT32
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import ArgumentError, as_float, check, check_bool, check_dim, check_size, check_tensor
@@ -18,7 +19,6 @@ from repdl.ops.losses._element_loss import number, operands, reduced
 from repdl.ops.losses._loss import check_deprecated, check_reduction
 from repdl.ops.losses.distance import pairwise_distance as pairwise_distance  # which registers the op
 from repdl.registry import OPS, composite
-from repdl.replay import replayed
 from repdl.rows import ROWS, Row, Tried, item
 
 __all__ = ["cosine_embedding_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss"]
@@ -149,7 +149,7 @@ _triplet_op: Callable[..., Tensor] = composite(
 )
 
 
-@replayed
+@cache_calls
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -178,7 +178,7 @@ def cosine_embedding_loss(
     return _cosine_embedding_op(input1, input2, target.detach(), as_float(op, "margin", margin), reduction, name)
 
 
-@replayed
+@cache_calls
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

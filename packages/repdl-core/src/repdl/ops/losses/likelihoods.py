@@ -8,6 +8,7 @@ import torch
 
 from repdl import registry
 from repdl.autocast import FLOAT32_ON_CUDA
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import as_float, check, check_bool, check_range, check_size, check_tensor, check_tensor_or_none
@@ -17,7 +18,6 @@ from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import below, pointwise
 from repdl.ops.losses._element_loss import element_loss, number, operands
 from repdl.ops.losses._loss import check_deprecated, check_reduction
-from repdl.replay import replayed
 
 __all__ = ["binary_cross_entropy", "gaussian_nll_loss", "poisson_nll_loss"]
 
@@ -155,7 +155,7 @@ _gaussian_op: Callable[..., Tensor] = element_loss(
 )
 
 
-@replayed
+@cache_calls
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -192,7 +192,7 @@ def binary_cross_entropy(
     return _binary_cross_entropy_op(input, target, weight, reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -223,7 +223,7 @@ def poisson_nll_loss(
     return _poisson_op(input, target, log_input, full, as_float(op, "eps", eps), reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,

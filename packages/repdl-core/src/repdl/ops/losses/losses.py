@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, as_float, check, check_bool, check_tensor, check_tensor_or_none
@@ -16,7 +17,6 @@ from repdl.numbers import is_zero
 from repdl.ops.declare.pointwise import below
 from repdl.ops.losses._element_loss import check_sized, element_loss, number
 from repdl.ops.losses._loss import REDUCTIONS, check_deprecated, check_reduction
-from repdl.replay import replayed
 
 __all__ = ["binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss", "mse_loss", "smooth_l1_loss"]
 
@@ -123,7 +123,7 @@ def _no_weight(op: str, weight: Any) -> None:
         raise UnsupportedError(f"{op}: weight is given, expected None; multiply the losses of reduction='none'")
 
 
-@replayed
+@cache_calls
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -149,7 +149,7 @@ def mse_loss(
     return _mse_loss(input, target, reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -175,7 +175,7 @@ def l1_loss(
     return _l1_loss(input, target, reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def huber_loss(
     input: Tensor,
     target: Tensor,
@@ -201,7 +201,7 @@ def huber_loss(
     return _huber_loss(input, target, delta, reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -232,7 +232,7 @@ def smooth_l1_loss(
     return _smooth_l1_loss(input, target, beta, reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -267,7 +267,7 @@ def binary_cross_entropy_with_logits(
     return _bce_op(input, target, weight, pos_weight, reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def kl_div(
     input: Tensor,
     target: Tensor,

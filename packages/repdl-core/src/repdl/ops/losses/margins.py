@@ -10,6 +10,7 @@ import torch
 
 from repdl import registry
 from repdl.autocast import FLOAT32, FLOAT32_ON_CUDA
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import (
@@ -28,7 +29,6 @@ from repdl.ops.indexing.gather import elements
 from repdl.ops.losses._element_loss import element_loss, number, operands, reduced
 from repdl.ops.losses._loss import check_classes, check_deprecated, check_no_grad, check_reduction
 from repdl.registry import composite
-from repdl.replay import replayed
 from repdl.rows import ROWS, Row, Tried, item
 
 __all__ = [
@@ -234,7 +234,7 @@ _multilabel_margin_op: Callable[..., Tensor] = composite(
 )
 
 
-@replayed
+@cache_calls
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -260,7 +260,7 @@ def hinge_embedding_loss(
     return _hinge_embedding_op(input, target.detach(), as_float(op, "margin", margin), reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -288,7 +288,7 @@ def margin_ranking_loss(
     return _margin_ranking_op(input1, input2, target, as_float(op, "margin", margin), reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -313,7 +313,7 @@ def soft_margin_loss(
     return _soft_margin_op(input, target, reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -357,7 +357,7 @@ def multi_margin_loss(
     return loss.reshape(()) if reduction == "none" and target.dim() == 0 else loss  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -392,7 +392,7 @@ def multilabel_margin_loss(
     return loss.reshape(())  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor,

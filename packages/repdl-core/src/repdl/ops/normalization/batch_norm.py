@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from repdl import layout, registry
+from repdl.callcache import cache_calls, copy_result
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import (
@@ -21,7 +22,6 @@ from repdl.errors import (
 from repdl.memory import check_apart
 from repdl.ops.losses._loss import check_no_grad
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
-from repdl.replay import replayed, store
 
 __all__ = ["batch_norm"]
 
@@ -219,7 +219,7 @@ def _check_writable(op: str, **statistics: Optional) -> None:
         )
 
 
-@replayed
+@cache_calls
 def batch_norm(
     input: torch.Tensor,
     running_mean: torch.Tensor | None,
@@ -258,6 +258,6 @@ def batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps, contract_name(contract)
     )
     if training and running_mean is not None and running_var is not None and input.numel():
-        store(new_mean, running_mean)
-        store(new_var, running_var)
+        copy_result(new_mean, running_mean)
+        copy_result(new_var, running_var)
     return output

@@ -8,6 +8,7 @@ import torch
 
 from repdl import layout, registry
 from repdl.autocast import FLOAT32_ON_CUDA
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import (
@@ -25,7 +26,6 @@ from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
 from repdl.ops.normalization.batch_norm import batch_norm, check_statistics, new_statistics
 from repdl.ops.pointwise.cast import narrowed
 from repdl.ops.reduction.sum import mean
-from repdl.replay import replayed
 
 __all__ = ["group_norm", "instance_norm"]
 
@@ -127,7 +127,7 @@ registry.define(
 )
 
 
-@replayed
+@cache_calls
 def group_norm(
     input: torch.Tensor,
     num_groups: int,
@@ -163,7 +163,7 @@ def group_norm(
     return _group_norm(input, groups, weight, bias, epsilon, contract_name(contract))[0]
 
 
-@replayed
+@cache_calls
 def instance_norm(
     input: torch.Tensor,
     running_mean: torch.Tensor | None = None,

@@ -9,6 +9,7 @@ import torch
 
 from repdl import registry
 from repdl.autocast import FLOAT32_ON_CUDA
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import as_float, as_ints, check_size, check_tensor, check_tensor_or_none
@@ -20,7 +21,6 @@ from repdl.ops.normalization._norm import (
     statistics_shape,
 )
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
-from repdl.replay import replayed
 
 __all__ = ["layer_norm"]
 
@@ -93,7 +93,7 @@ registry.define(
 )
 
 
-@replayed
+@cache_calls
 def layer_norm(
     input: torch.Tensor,
     normalized_shape: Sequence[int],

@@ -9,13 +9,13 @@ import torch
 
 from repdl import layout, registry
 from repdl.autocast import FLOAT32_ON_CUDA
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, HALF, Dtypes
 from repdl.errors import as_float, as_ints, check_size, check_tensor, check_tensor_or_none
 from repdl.ops.normalization._norm import check_normalized_shape, statistics_shape
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
 from repdl.ops.pointwise.cast import narrowed
-from repdl.replay import replayed
 
 __all__ = ["rms_norm"]
 
@@ -100,7 +100,7 @@ _rms_norm_backward = registry.define(
 )
 
 
-@replayed
+@cache_calls
 def rms_norm(
     input: torch.Tensor,
     normalized_shape: Sequence[int],

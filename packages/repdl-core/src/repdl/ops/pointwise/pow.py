@@ -10,6 +10,7 @@ import torch
 
 from repdl import layout, registry
 from repdl.autocast import FLOAT32_ON_CUDA
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import ArgumentError, DTypeError, as_float, check
@@ -17,7 +18,6 @@ from repdl.numbers import difference, is_zero, rounded
 from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.pointwise.elementwise import Operand, operands
-from repdl.replay import replayed
 
 __all__ = ["pow"]
 
@@ -99,7 +99,7 @@ _IN_DOUBLE: dict[float, Callable[[torch.Tensor, str], torch.Tensor]] = {
 """The exponents that float64 has, each a sequence of other ops."""
 
 
-@replayed
+@cache_calls
 def pow(input: Operand, exponent: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
     """`input` to the power of `exponent`, broadcast, correctly rounded to float32.
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import layout, registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_tensor
@@ -17,7 +18,6 @@ from repdl.ops.common.order import order
 from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import Operand, div, promoted
-from repdl.replay import replayed
 from repdl.rows import ROWS, Row, Tried, item
 from repdl.saved import save
 
@@ -121,7 +121,7 @@ def _of_two(
     return getattr(torch, op)(input, other) if pair is None else function(*pair, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def fmod(input: Tensor, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
     """What `input` has more than whole multiples of `other`, with the sign of `input`; broadcast, any dtype.
 
@@ -137,7 +137,7 @@ def fmod(input: Tensor, other: Operand, *, contract: Contract | str | None = Non
     return _of_two("fmod", _fmod, input, other, contract)
 
 
-@replayed
+@cache_calls
 def remainder(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
     """`fmod` with the sign of `other`, as Python's `%`: `other` is added where the signs differ, which rounds once.
 
@@ -152,7 +152,7 @@ def remainder(input: Operand, other: Operand, *, contract: Contract | str | None
     return _of_two("remainder", _remainder, input, other, contract)
 
 
-@replayed
+@cache_calls
 def floor_divide(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
     """`div(input, other, rounding_mode="floor")`, as Python's `//`.
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import as_int, check, check_bool, check_dtype, check_tensor
@@ -16,14 +17,13 @@ from repdl.ops.common.reduce import as_numpy, given, in_dtype, is_whole, normali
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import promoted
 from repdl.ops.reduction.sum import sum
-from repdl.replay import replayed
 
 __all__ = ["diff", "nanmean", "nansum"]
 
 _ops = registry.functions
 
 
-@replayed
+@cache_calls
 def diff(
     input: torch.Tensor,
     n: int = 1,
@@ -77,7 +77,7 @@ def diff(
     return narrowed(row, dtype)
 
 
-@replayed
+@cache_calls
 def nansum(
     input: torch.Tensor,
     dim: int | Sequence[int] | None = None,
@@ -109,7 +109,7 @@ def nansum(
     return given(_ops.sum(kept, normalize_dims("nansum", dim, input.dim()), keepdim, name), dtype)
 
 
-@replayed
+@cache_calls
 def nanmean(
     input: torch.Tensor,
     dim: int | Sequence[int] | None = None,

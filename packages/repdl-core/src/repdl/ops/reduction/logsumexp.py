@@ -8,13 +8,13 @@ import torch
 
 from repdl import registry
 from repdl.autocast import FLOAT32_ON_CUDA
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check_bool, check_tensor
 from repdl.ops.common.number import constant, floating
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dims, reduced_shape, rows_of
 from repdl.ops.reduction.sum import check_dims
-from repdl.replay import replayed
 
 __all__ = ["logsumexp"]
 
@@ -45,7 +45,7 @@ _logsumexp: Callable[..., torch.Tensor] = registry.composite(
 )
 
 
-@replayed
+@cache_calls
 def logsumexp(
     input: torch.Tensor,
     dim: int | Sequence[int] | None = None,

@@ -8,6 +8,7 @@ import torch
 
 from repdl import numbers, registry
 from repdl.autocast import FLOAT32_ON_CUDA
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, as_float, check, check_bool, check_range, check_size, check_tensor
@@ -18,7 +19,6 @@ from repdl.ops.common.root import at_zero, root
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import operands
 from repdl.ops.reduction.sum import check_dims
-from repdl.replay import replayed
 
 __all__ = ["cdist", "norm", "vector_norm"]
 
@@ -70,7 +70,7 @@ _norm: Callable[..., torch.Tensor] = registry.composite(
 )
 
 
-@replayed
+@cache_calls
 def vector_norm(
     x: torch.Tensor,
     ord: float = 2,
@@ -100,7 +100,7 @@ def vector_norm(
     return given(_norm(in_dtype(op, x, dtype), number, dims, keepdim, name), dtype)
 
 
-@replayed
+@cache_calls
 def norm(
     input: torch.Tensor,
     p: float | str | None = "fro",
@@ -135,7 +135,7 @@ def norm(
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
 
 
-@replayed
+@cache_calls
 def cdist(
     x1: torch.Tensor,
     x2: torch.Tensor,

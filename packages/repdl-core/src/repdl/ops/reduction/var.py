@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import numbers, registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.errors import as_float, check, check_bool, check_dtype, check_tensor
@@ -16,7 +17,6 @@ from repdl.ops.common.reduce import as_numpy, normalize_dims
 from repdl.ops.common.root import root
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.reduction.sum import check_dims
-from repdl.replay import replayed
 
 __all__ = ["std", "std_mean", "var", "var_mean"]
 
@@ -79,7 +79,7 @@ def _given(
     return dims, 1.0 if correction is None else as_float(op, "correction", correction), keepdim
 
 
-@replayed
+@cache_calls
 def var(
     input: Tensor,
     dim: Dims | bool | None = None,
@@ -106,7 +106,7 @@ def var(
     return _var(input, dims, left, keepdim, contract_name(contract))
 
 
-@replayed
+@cache_calls
 def std(
     input: Tensor,
     dim: Dims | bool | None = None,
@@ -132,7 +132,7 @@ def std(
     return _std(input, dims, left, keepdim, contract_name(contract))
 
 
-@replayed
+@cache_calls
 def var_mean(
     input: Tensor,
     dim: Dims | bool | None = None,
@@ -157,7 +157,7 @@ def var_mean(
     return _var(input, dims, left, keepdim, name), _ops.mean(input, dims, keepdim, name)
 
 
-@replayed
+@cache_calls
 def std_mean(
     input: Tensor,
     dim: Dims | bool | None = None,

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.errors import as_float, check, check_bool, check_dim, check_dtype, check_range, check_tensor
@@ -16,7 +17,6 @@ from repdl.ops.common.number import constant
 from repdl.ops.declare.position import POSITION, check_place, check_position, check_probability
 from repdl.random._fill import writable
 from repdl.random.generator import Generator, chosen
-from repdl.replay import replayed
 from repdl.untraced import constant_result
 
 __all__ = [
@@ -61,7 +61,7 @@ _dropout = registry.define(
 )
 
 
-@replayed
+@cache_calls
 def dropout(
     input: Tensor,
     p: float = 0.5,

@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 
+from repdl.callcache import do_not_cache
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import DTypeError, as_int, check, check_bool, check_tensor
 from repdl.ops.common.order import order
 from repdl.ops.common.reduce import is_whole, normalize_dim
 from repdl.ops.indexing.gather import index_select
-from repdl.replay import refuse
 
 __all__ = ["unique", "unique_consecutive"]
 
@@ -90,7 +90,7 @@ def _unique(
         len(slices) == 0 or slices.numel() > 0,
         lambda: f"input.shape is {tuple(input.shape)}, expected slices along dim {dim} with elements",
     )
-    refuse()  # how many differ follows from values
+    do_not_cache()  # how many differ follows from values
     first, inverse, counts = _groups(slices.reshape(len(slices), slices.shape[1:].numel()), sorts)
     output = index_select(whole, position, first, contract=name)
     if not (return_inverse or return_counts):

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from repdl import layout, registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.errors import ArgumentError, UnsupportedError, as_float, as_ints, check, check_dtype, check_tensor
 from repdl.numbers import is_zero
 from repdl.ops.common.number import constant
-from repdl.replay import replayed
 
 __all__ = ["pad"]
 
@@ -108,7 +108,7 @@ def _filled(input: torch.Tensor, pad: Sequence[int], value: float) -> torch.Tens
     return torch.where(kept, padded, constant(value, input.dtype, input.device))
 
 
-@replayed
+@cache_calls
 def pad(
     input: torch.Tensor,
     pad: Sequence[int],
