@@ -18,8 +18,8 @@ import torch
 from torch import nn
 
 import repdl
+from repdl.callcache import c_extension
 from repdl.errors import UnsupportedError
-from repdl.kit import kit
 from repdl.nn.modules import Layer
 from repdl.registry import OPS
 
@@ -127,7 +127,7 @@ NIGHTLY = [pytest.param(p, marks=pytest.mark.nightly) if p.stem in OF_OTHERS els
 def test_docs__pages_print_what_they_say(path: Path) -> None:
     for package in OF_OTHERS.get(path.stem, ()):
         pytest.importorskip(package, reason="installed by `nox -s nightly`")
-    if path.stem == "call-cache" and kit() is None:
+    if path.stem == "call-cache" and c_extension() is None:
         pytest.skip("there is no call cache: REPDL_CALL_CACHE is 0, or torch < 2.10 has no DLPack exchange API")
     with repdl.random.fork_rng(), torch.random.fork_rng():
         try:

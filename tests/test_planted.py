@@ -37,7 +37,7 @@ class Bug:
 
 
 BUGS = {
-    "extent_one_element_short": Bug(CORE + "places.py", {"(1 + sum((n - 1) * stride": "(0 + sum((n - 1) * stride"}, OVERLAPS),
+    "extent_one_element_short": Bug(CORE + "callcache/spans.py", {"(1 + sum((n - 1) * stride": "(0 + sum((n - 1) * stride"}, OVERLAPS),
     "halves_forget_what_is_repeated": Bug(CORE + "dtypes/__init__.py", {"if 0 not in tensor.stride() or tensor.numel() == 0:": "if True:"}, LAYOUTS),
     "first_dimension_is_not_repeated": Bug(CORE + "dtypes/__init__.py", {"if stride == 0 else slice(None) for stride in tensor.stride()": "if stride == 0 and i else slice(None) for i, stride in enumerate(tensor.stride())"}, LAYOUTS),
     "repeated_strides_decide": Bug(CORE + "tensors/layout.py", {"if a == 0 or b == 0:": "if a == 0 and b == 0:"}, LAYOUTS),
@@ -51,7 +51,7 @@ BUGS = {
     "offset_of_a_device_in_40_bits": Bug(CORE + "overrides/draws.py", {"divmod(kept // 4, 2**_DEVICE_BITS)": "divmod(kept // 4 & ~(1 << 40), 2**_DEVICE_BITS)"}, GENERATORS),
     "tasks_are_not_asked": Bug(CORE + "settings/scopes.py", {"if self._in_tasks or self._thread.value is None:": "if self._thread.value is None:"}, SCOPES),
     "scope_of_a_task_is_its_threads": Bug(CORE + "settings/scopes.py", {"if not in_task: self._thread.value": "if True:\n            self._thread.value"}, SCOPES),
-    "scopes_hold_no_recording_back": Bug(CORE + "settings/scopes.py", {"EPOCH.hold(by)": "EPOCH.hold(0)"}, SCOPES),
+    "scopes_hold_no_recording_back": Bug(CORE + "settings/scopes.py", {"GENERATION.hold(by)": "GENERATION.hold(0)"}, SCOPES),
     "attributes_are_no_owners": Bug(NN + "convert.py", {"[vars(module) for module": "[vars(module)['_buffers'] | module._parameters for module"}, SHARING),
     "buffers_are_no_owners": Bug(NN + "convert.py", {"for tensor in tensors.values(): storage = _storage(tensor) if": "for tensor in model.parameters():\n        storage = _storage(tensor)\n        if"}, SHARING),
     "offset_in_a_shared_storage": Bug(NN + "convert.py", {"(own, tensor.storage_offset(), tensor.shape": "(own, 0, tensor.shape"}, SHARING),

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import torch
 
-from repdl import ops, registry, replay, tape
-from repdl.kit import kit
-from repdl.replay import replayed_numbers
+from repdl import callcache, ops, registry
+from repdl.callcache import c_extension, cache_variable_scalars
+from repdl.settings.generation import GENERATION
 from repdl.testing.compare import assert_same_bits
 from repdl_cpu.isa import native
 
-pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
+pytestmark = pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API")
 
 
 def identity(*args: Any, **kwargs: Any) -> Any:
@@ -27,7 +27,7 @@ def identity(*args: Any, **kwargs: Any) -> Any:
 
 def results(returned: Any, *args: Any, free: bool = True, calls: int = 3) -> list[Any]:
     """Of some calls; what records them returns that."""
-    call = kit().Call(identity, lambda *given: returned, [object()], free)
+    call = c_extension().Call(identity, lambda *given: returned, [object()], free)
     return [call(*args) for _ in range(calls)]
 
 
@@ -46,7 +46,7 @@ class _Function:
 def misuses() -> dict[str, Callable[[], Any]]:
     """What it is -> calls that raise."""
     t, cell = torch.ones(3), [object()]
-    C, R, S = kit().Call, kit().Recording, kit().Shortcut
+    C, R, S = c_extension().Call, c_extension().Recording, c_extension().Shortcut
     kernel = native().kernels["neg", "float32"]
     at = 1, 0, 0
     emptied = C(identity, identity, cell := [object()])
@@ -99,11 +99,11 @@ def misuses() -> dict[str, Callable[[], Any]]:
         "backward, no context": lambda: R.backward(1),
         "backward, a list": lambda: R.backward(context, t),
         "backward, too many": lambda: R.backward(SimpleNamespace(**{**vars(context), "saved_tensors": (t,) * 200})),
-        "Choice, no function": lambda: kit().Choice("floating", 1, identity),
-        "Choice, no test": lambda: kit().Choice("none", identity, identity),
-        "Choice, a keyword": lambda: kit().Choice("floating", identity, identity, x=1),
+        "Choice, no function": lambda: c_extension().Choice("floating", 1, identity),
+        "Choice, no test": lambda: c_extension().Choice("none", identity, identity),
+        "Choice, a keyword": lambda: c_extension().Choice("floating", identity, identity, x=1),
         **{
-            f"Choice, integers that are {name}": lambda made=made: kit().Choice(
+            f"Choice, integers that are {name}": lambda made=made: c_extension().Choice(
                 "conversion to integers", lambda *a, **k: made, _Function()
             )(None, t, dtype=torch.int32)
             for name, made in {"bytes": t.to(torch.int8), "fewer": t[:2].int(), "a text": "x", "floats": t}.items()
@@ -138,7 +138,7 @@ def test_kit__misuse() -> None:
 
 def test_kit__numbers_in_lists() -> None:
     """Both readings of such a call are one, as 1 is never free."""
-    call: Any = replayed_numbers(lambda t, numbers, factor=1.0: ops.mul(t, numbers[0] * factor))
+    call: Any = cache_variable_scalars(lambda t, numbers, factor=1.0: ops.mul(t, numbers[0] * factor))
     t = torch.arange(3.0)
     for numbers in ([1.0], [2.5], [1.0], [0.0], (1.0,)):
         for _ in range(4):
@@ -154,7 +154,7 @@ def test_kit__false_without_free_numbers_is_none() -> None:
 
 def test_kit__wrapped() -> None:
     """A function that is set is what is called, recorded or not."""
-    t, call = torch.tensor([1.0, 2.0]), replay.replayed(lambda t: ops.exp(t))
+    t, call = torch.tensor([1.0, 2.0]), callcache.cache_calls(lambda t: ops.exp(t))
     for _ in range(3):
         call(t)
     assert call.recordings == 1
@@ -162,7 +162,7 @@ def test_kit__wrapped() -> None:
     assert call.recordings == 0
     for _ in range(4):
         assert call(t).tolist() == [-1.0, -2.0]
-    shortcut: Any = kit().Shortcut(_Function(), identity, [object()])
+    shortcut: Any = c_extension().Shortcut(_Function(), identity, [object()])
     assert shortcut.__get__(t, type(t))() == "called"
 
 
@@ -172,7 +172,7 @@ def test_kit__function_set_while_it_runs() -> None:
         gc.collect()
         return "first"
 
-    call = kit().Call(first, identity, [object()])
+    call = c_extension().Call(first, identity, [object()])
     del first
     assert call(torch.ones(1)) == "first"
     assert call(2) == 2
@@ -186,8 +186,8 @@ def test_kit__what_is_recorded_is_collected() -> None:
             pass
 
     owner: Any = Owner()
-    owner.call = kit().Call(identity, lambda *args: (None, made[0]), [object()])
-    made = [kit().Recording(((owner.check, (), None),), (), (), (), (), -2, None, (), (), ())]
+    owner.call = c_extension().Call(identity, lambda *args: (None, made[0]), [object()])
+    made = [c_extension().Recording(((owner.check, (), None),), (), (), (), (), -2, None, (), (), ())]
     t = torch.ones(3)
     for _ in range(3):
         owner.call(t)
@@ -204,8 +204,8 @@ def test_kit__lists_that_change_while_a_call_runs() -> None:
     t, given = torch.arange(4.0), []
     check = lambda *args: given.clear()
     step = native().kernels["neg", "float32"], (t,), (t,), ((0, 0), (1, 0)), (), 1, 0
-    made = kit().Recording(((check, (), None),), (step,), (torch.empty(4),), (), (), 0, None, (), (), ())
-    call = kit().Call(identity, lambda *args: (None, made), [object()])
+    made = c_extension().Recording(((check, (), None),), (step,), (torch.empty(4),), (), (), 0, None, (), (), ())
+    call = c_extension().Call(identity, lambda *args: (None, made), [object()])
     for _ in range(4):
         given[:] = [torch.arange(4.0)]
         result = call(given)
@@ -262,9 +262,9 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[Any, ...]
         passed.append(given)
         return real.Recording(*given)
 
-    real = kit()
+    real = c_extension()
     listening = SimpleNamespace(Recording=keep, MOST_TENSORS=real.MOST_TENSORS)
-    monkeypatch.setattr(tape, "kit", lambda: listening)
+    monkeypatch.setattr(callcache.trace, "c_extension", lambda: listening)
     t, g = torch.rand(4, 3) + 1, torch.rand(4, 3, requires_grad=True)
     mean, variance, images = torch.zeros(3), torch.ones(3), torch.rand(2, 3, 4, 4)
     dropout: Any = registry.functions.dropout
@@ -283,7 +283,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[Any, ...]
     with torch.enable_grad():
         for function, *args in [*calls, (ops.batch_norm, images, mean, variance, None, None, True), (sgd, *step)]:
             passed.clear()
-            replay.EPOCH.end()
+            GENERATION.advance()
             for _ in range(2):
                 function(*args)
             assert passed, function
@@ -299,7 +299,7 @@ def test_kit__recordings_of_anything(monkeypatch: pytest.MonkeyPatch) -> None:
             for other in others(value):
                 tried += 1
                 try:
-                    made = kit().Recording(*replaced(given, path, other))
+                    made = c_extension().Recording(*replaced(given, path, other))
                 except (*REFUSED, OverflowError):
                     continue
                 if type(value) is int and type(other) is int and other >= 10**6 and is_index(path):

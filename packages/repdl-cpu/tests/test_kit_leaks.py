@@ -17,11 +17,12 @@ import pytest
 import torch
 
 import repdl
-from repdl import ops, registry, replay
-from repdl.kit import kit
+from repdl import callcache, ops, registry
+from repdl.callcache import c_extension
+from repdl.settings.generation import GENERATION
 from repdl_cpu.isa import native
 
-pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
+pytestmark = pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API")
 
 REPEATS, ROUNDS = 40, 20  # the first ones fill caches
 # Of the sanitizer, where it is there.
@@ -49,19 +50,19 @@ class Paths:
         self.dropout: Any = registry.functions.dropout
         self.position, self.negative = torch.zeros(3, dtype=torch.int64), torch.tensor([0, -1, 0])
         self.mean, self.variance, self.images = torch.zeros(3), torch.ones(3), torch.rand(2, 3, 4, 4)
-        self.with_lists: Any = replay.replayed_numbers(lambda t, numbers: ops.mul(t, numbers[0]))
-        self.several: Any = replay.replayed(lambda t, dim: ops.max(t, dim))
+        self.with_lists: Any = callcache.cache_variable_scalars(lambda t, numbers: ops.mul(t, numbers[0]))
+        self.several: Any = callcache.cache_calls(lambda t, dim: ops.max(t, dim))
         self.identity, self.cell = lambda *args, **kwargs: args[0], [object()]
-        self.identities: Any = kit().Call(self.identity, lambda *args: None, self.cell)
+        self.identities: Any = c_extension().Call(self.identity, lambda *args: None, self.cell)
         self.identities(self.a)
         self.n = 0
-        R = kit().Recording
+        R = c_extension().Recording
         kernel = native().kernels.get(("fails", "float32"))
         self.failing: Any = None
         if kernel is not None:
             step = kernel, (self.a,), (self.b,), ((0, 0), (1, 0)), (), 1, 0
             made = R((), (step,), (torch.empty(4, 3),), (), (), 0, None, (), (), ())
-            self.failing = kit().Call(self.identity, lambda *args: (None, made), self.cell)
+            self.failing = c_extension().Call(self.identity, lambda *args: (None, made), self.cell)
             self.failing(self.a), self.failing(self.a)  # which is recorded
 
     def number(self) -> float:
@@ -94,8 +95,8 @@ class Paths:
             "classes": lambda: ops.cross_entropy(a, self.classes),
             "several results": lambda: self.several(a, 1),
             "shortcuts": self.shortcuts,
-            "is_free": lambda: kit().Call.is_free(2.5),
-            "a call": lambda: kit().Call(self.identity, self.identity, self.cell, True)(a),
+            "is_free": lambda: c_extension().Call.is_free(2.5),
+            "a call": lambda: c_extension().Call(self.identity, self.identity, self.cell, True)(a),
             "raises, wrong classes": lambda: ops.cross_entropy(a, self.wrong),
             "raises, wrong shapes": lambda: ops.add(a, a.t()),
             "raises, shared memory": lambda: self.step(
@@ -104,10 +105,10 @@ class Paths:
             "raises, a position": lambda: self.dropout(a, self.negative, 0.5),
             "raises, a kernel's arguments": lambda: native().kernels["neg", "float32"]((3,), (a,), (1, 0, 0), a),
             "raises, a kernel's list": lambda: native().kernels["neg", "float32"](([a, 3],), (a,), (1, 0, 0), a),
-            "raises, a recording": lambda: kit().Recording((), ((1,),), (), (), (), -2, None, (), (), ()),
+            "raises, a recording": lambda: c_extension().Recording((), ((1,),), (), (), (), -2, None, (), (), ()),
             "raises, what records it": lambda: self.identities(a),
-            "raises, forward": lambda: kit().Recording.forward(self, a),
-            "raises, backward": lambda: kit().Recording.backward(self, a),
+            "raises, forward": lambda: c_extension().Recording.forward(self, a),
+            "raises, backward": lambda: c_extension().Recording.backward(self, a),
         }  # fmt: skip
         if self.failing is not None:
             kernels = native().kernels
@@ -127,11 +128,11 @@ class Paths:
 
     def objects(self) -> list[Any]:
         """What calls are made of, and what is there once in a process."""
-        C = kit()
+        C = c_extension()
         own = [v for v in vars(self).values() if not isinstance(v, int)]
         lists = [item for v in own if isinstance(v, list) for item in v]
         single = [None, True, False, 0, 1, "v1", torch.float32, torch.int64, torch.strided]
-        functions = [ops.mul, ops.add, self.step.__wrapped__, replay._record, self.cell[0], replay.EPOCH.cell[0]]
+        functions = [ops.mul, ops.add, self.step.__wrapped__, callcache.call._record, self.cell[0], GENERATION.cell[0]]
         return [*own, *lists, *single, *functions, C.Call, C.Recording, C.Choice, C.Shortcut, torch.Tensor]
 
 
@@ -201,7 +202,7 @@ def test_kit__calls_keep_nothing(records: bool) -> None:
 
                 def run(call: Callable[[], Any] = call) -> None:
                     if records:
-                        replay.EPOCH.end()
+                        GENERATION.advance()
                         outcome(call)
                         outcome(call)
                     call()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from repdl.kit import kit
+from repdl.callcache import c_extension
 
 TESTS = Path(__file__).parent
 INCLUDE = TESTS.parent / "contract/include"
@@ -22,7 +22,7 @@ NIGHTLY = [
     "../../repdl-core/tests/enable/test_enable_shortcuts.py",
 ]
 pytestmark = [
-    pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API"),
+    pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API"),
     pytest.mark.skipif(sys.platform != "linux", reason="the sanitizer's library is preloaded as Linux does it"),
     pytest.mark.skipif(not INCLUDE.is_dir(), reason="no source tree of repdl-cpu here"),
 ]

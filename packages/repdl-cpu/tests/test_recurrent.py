@@ -15,10 +15,9 @@ import torch
 import repdl
 import repdl_cpu
 from repdl import ops
+from repdl.callcache import THREAD, Trace
 from repdl.registry import OPS
 from repdl.registry.backend import BACKENDS, get_backend
-from repdl.replay import THREAD
-from repdl.tape import Tape
 from repdl.testing import assert_same_bits, uniform
 
 GATES = {"lstm_layer": 4, "gru_layer": 3, "rnn_layer": 1}
@@ -65,12 +64,12 @@ def formula(op: str, args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
 def kernels(call: Any) -> list[str]:
     """The ops whose native kernels a call runs."""
     table = {id(k): op for (op, _), k in repdl_cpu.isa.native().kernels.items()}
-    before, THREAD.tape = THREAD.tape, Tape()
+    before, THREAD.trace = THREAD.trace, Trace()
     try:
         call()
-        return [table[id(step[0])] for step in THREAD.tape.steps]
+        return [table[id(step[0])] for step in THREAD.trace.steps]
     finally:
-        THREAD.tape = before
+        THREAD.trace = before
 
 
 @pytest.mark.parametrize("isa", repdl_cpu.supported_isas())

@@ -1,4 +1,4 @@
-"""The fast way of a call: the bits and the errors of the function, and only where nothing of torch is at work."""
+"""The call cache: the bits and the errors of the function, and only where nothing of torch is at work."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import repdl
 import repdl_cpu
-from repdl import ops, registry, replay
-from repdl.kit import kit
+from repdl import callcache, ops, registry
+from repdl.callcache import c_extension
 from repdl.registry.backend import BACKENDS, get_backend
+from repdl.testing.call_cache import is_cached
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits
-from repdl.testing.replaying import is_replayed
 
-pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
+pytestmark = pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API")
 
 
 def other_values(argument: Any, generator: torch.Generator) -> Any:
@@ -177,7 +177,7 @@ def test_replay__classes_changed_before_the_derivative_are_checked() -> None:
 
 def test_replay__checks_of_a_range_do_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
     logits, target = x(4, 3), torch.tensor([0, 1, 2, -7])
-    assert is_replayed(ops.cross_entropy, logits, target, ignore_index=-7)
+    assert is_cached(ops.cross_entropy, logits, target, ignore_index=-7)
     calls: list[Any] = []
     monkeypatch.setattr(torch.Tensor, "flatten", lambda self: calls.append(self) or self.reshape(-1))  # where it reads
     ops.cross_entropy(logits, target, ignore_index=-7)
@@ -190,7 +190,7 @@ def test_replay__checks_of_a_position_do_without_python(monkeypatch: pytest.Monk
     dropout: Any = registry.functions.dropout
     position = torch.tensor([-5, 2**48 - 1, 2**48 - 1])
     dropout(x(4), position, 0.5)  # which loads backends
-    assert is_replayed(dropout, x(4), position, 0.5)
+    assert is_cached(dropout, x(4), position, 0.5)
     calls: list[Any] = []
     tolist = torch.Tensor.tolist
     monkeypatch.setattr(torch.Tensor, "tolist", lambda self: calls.append(self) or tolist(self))  # where it reads
@@ -212,7 +212,7 @@ def test_replay__running_statistics_move_at_every_call() -> None:
         seen.append(mean.clone())
     assert all(not torch.equal(a, b) for a, b in itertools.pairwise(seen))
     given, version = x(2, 3, 4, 4), mean._version
-    assert is_replayed(ops.batch_norm, given, mean, variance, training=True)
+    assert is_cached(ops.batch_norm, given, mean, variance, training=True)
     assert mean._version > version
     again = mean.clone(), variance.clone()
     output = ops.batch_norm(given, mean, variance, training=True)
@@ -224,7 +224,7 @@ def test_replay__running_statistics_move_at_every_call() -> None:
 @pytest.mark.skipif(not SMAPS.exists(), reason="the system does not tell of its pages")
 def test_replay__large_outputs_are_asked_for_in_huge_pages() -> None:
     given = torch.zeros(1 << 24)
-    assert is_replayed(ops.exp, given)
+    assert is_cached(ops.exp, given)
     output = ops.exp(given)
     inside = output.data_ptr() + output.nbytes // 2
     areas = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) .*?^VmFlags: ([^\n]*)", SMAPS.read_text(), re.MULTILINE | re.DOTALL)
@@ -279,9 +279,9 @@ def test_replay__backends_and_isas() -> None:
         return theirs(*args)
 
     a, b = x(3, 3), x(3, 3)
-    assert is_replayed(ops.mm, a, b)
+    assert is_cached(ops.mm, a, b)
     with repdl.use_backend("reference"):
-        assert not is_replayed(ops.mm, a, b)
+        assert not is_cached(ops.mm, a, b)
     own = BACKENDS.kernels(get_backend("cpu"))["matmul"]
     registry.implement("matmul", "cpu", implementation)
     try:
@@ -440,7 +440,7 @@ def test_replay__compiles() -> None:
 def test_replayed__is_a_decorator_of_others() -> None:
     calls = []
 
-    @replay.replayed
+    @callcache.cache_calls
     def twice_the_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         calls.append(1)
         product = ops.mm(a, b)
@@ -452,7 +452,7 @@ def test_replayed__is_a_decorator_of_others() -> None:
     for result in results:
         assert_same_bits(result, results[0], "twice")
 
-    @replay.replayed
+    @callcache.cache_calls
     def depends(a: torch.Tensor) -> torch.Tensor:
         output = ops.mul(a, 2.0)
         output.add_(1)
@@ -461,7 +461,7 @@ def test_replayed__is_a_decorator_of_others() -> None:
     for _ in range(4):
         assert_same_bits(depends(a), ops.mul(a, 2.0) + 1, "changed by torch")
 
-    @replay.replayed
+    @callcache.cache_calls
     def counts(a: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
         output = ops.add(a, count)
         count.add_(1)

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from repdl import ops, registry, replay
-from repdl.kit import kit
+from repdl import callcache, ops, registry
+from repdl.callcache import c_extension
 from repdl.testing import uniform
+from repdl.testing.call_cache import is_cached
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import assert_same_bits
-from repdl.testing.replaying import is_replayed
 
-pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
+pytestmark = pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API")
 
 
 def x(*shape: int) -> torch.Tensor:
@@ -132,7 +132,7 @@ def test_replay__expanded_results() -> None:
 
 def test_replay__checks_see_tensors_as_the_call_does() -> None:
     """Values that a call looks at in another shape: they are looked at again, and errors are those of the call."""
-    rows = replay.replayed(
+    rows = callcache.cache_calls(
         lambda values, index: registry.functions.index_sum(values.reshape(-1, 2), index.reshape(-1), 4, "v1")
     )
     values, index = x(2, 3, 2), torch.tensor([[0, 3, 1], [3, 3, 0]])
@@ -206,9 +206,9 @@ def test_replay__no_derivative_of_a_view_is_left_out() -> None:
         def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
             return -grad.view(2, 2, 4)
 
-    before = replay.replayed(lambda input: ops.relu(Reversed.apply(input)))
-    after = replay.replayed(lambda input: Reversed.apply(ops.relu(input)))
-    detached = replay.replayed(lambda input, other: ops.add(input.detach().view(2, 8), other))
+    before = callcache.cache_calls(lambda input: ops.relu(Reversed.apply(input)))
+    after = callcache.cache_calls(lambda input: Reversed.apply(ops.relu(input)))
+    detached = callcache.cache_calls(lambda input, other: ops.add(input.detach().view(2, 8), other))
     for function, *others in ((before,), (after,), (detached, x(2, 8).requires_grad_())):
         for _ in range(4):
             input = x(2, 2, 4).abs().requires_grad_()
@@ -234,13 +234,13 @@ def test_replay__is_taken_with_and_without_gradients() -> None:
     for name in ("mm", "add", "linear", "exp", "softmax"):
         function, make = CALLS[name]
         args = make()
-        assert is_replayed(function, *args), name
-        assert is_replayed(function, *(a.requires_grad_() if isinstance(a, torch.Tensor) else a for a in args)), name
+        assert is_cached(function, *args), name
+        assert is_cached(function, *(a.requires_grad_() if isinstance(a, torch.Tensor) else a for a in args)), name
     half = x(4, 4).bfloat16()
-    assert is_replayed(ops.mm, half, half.clone())
-    assert is_replayed(ops.add, x(4), 2.5)
-    assert is_replayed(ops.matmul, x(2, 3, 4), x(4, 5))  # by a view of its input
-    assert is_replayed(ops.mean, x(3, 4))
+    assert is_cached(ops.mm, half, half.clone())
+    assert is_cached(ops.add, x(4), 2.5)
+    assert is_cached(ops.matmul, x(2, 3, 4), x(4, 5))  # by a view of its input
+    assert is_cached(ops.mean, x(3, 4))
 
 
 def test_replay__gradients_go_on_and_off() -> None:

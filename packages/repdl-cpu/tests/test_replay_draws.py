@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 
 import repdl
-from repdl import ops, random, registry, replay
+from repdl import callcache, ops, random, registry
+from repdl.callcache import c_extension
 from repdl.errors import OutOfRangeError, UnsupportedError
 from repdl.generators import generator as generators
-from repdl.kit import kit
 
-pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
+pytestmark = pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API")
 
 MOST = generators.NUMBERS - 1
 
@@ -136,11 +136,11 @@ def test_replay__a_generator_that_is_given_is_the_one_that_goes_on() -> None:
 
 
 def test_replay__two_draws_and_other_values() -> None:
-    @replay.replayed
+    @callcache.cache_calls
     def twice(x: torch.Tensor) -> torch.Tensor:
         return registry.functions.add(ops.dropout(x), ops.dropout(x, 0.2), "v1")
 
-    @replay.replayed
+    @callcache.cache_calls
     def rows(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
         return ops.dropout(ops.embedding(index, x))
 
@@ -159,7 +159,7 @@ def test_replay__two_draws_and_other_values() -> None:
 
 
 def test_replay__numbers_of_a_call_that_draws_are_not_free() -> None:
-    @replay.replayed_numbers
+    @callcache.cache_variable_scalars
     def scaled(x: torch.Tensor, by: float) -> torch.Tensor:
         return ops.mul(ops.dropout(x), by)
 

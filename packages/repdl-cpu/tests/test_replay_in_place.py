@@ -11,12 +11,13 @@ import pytest
 import torch
 
 import repdl
-from repdl import ops, replay
-from repdl.kit import kit
+from repdl import callcache, ops
+from repdl.callcache import c_extension
 from repdl.overrides.binding import in_place
+from repdl.settings.generation import GENERATION
 from repdl.testing.compare import assert_same_bits
 
-pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
+pytestmark = pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API")
 
 
 def x(*shape: int) -> torch.Tensor:
@@ -130,7 +131,7 @@ def test_replay__in_place_with_gradients() -> None:
 
 def test_replay__numbers_are_free() -> None:
     function: Any = ops.mul
-    replay.EPOCH.end()
+    GENERATION.advance()
     random.seed(0)
     given = torch.ones(7)
     numbers = [random.choice((-1, 1)) * random.random() * 2.0 ** random.randint(-130, 127) for _ in range(3000)]
@@ -145,7 +146,7 @@ def test_replay__numbers_are_free() -> None:
 @pytest.mark.parametrize("first", [0.61 + n / 64 for n in range(4)])
 def test_replay__first_number_is_free(first: float) -> None:
     """Whatever it is: where numbers go is found out with others."""
-    replay.EPOCH.end()
+    GENERATION.advance()
     given = torch.linspace(0, 2, 9)
     for low in (first, first, first, 0.3):
         assert_same_bits(ops.mul(torch.ones(1), low), torch.tensor([low]), f"mul {low}")
@@ -154,7 +155,7 @@ def test_replay__first_number_is_free(first: float) -> None:
 
 
 def test_replay__numbers_that_are_computed_with() -> None:
-    @replay.replayed_numbers
+    @callcache.cache_variable_scalars
     def halved(input: torch.Tensor, number: float) -> torch.Tensor:
         return ops.mul(input, number / 2)
 
@@ -182,7 +183,7 @@ def each(op: Any) -> Any:
         for tensor in tensors[:-1]:
             op(tensor, tensors[-1])
 
-    return replay.replayed_each_in_place(call)
+    return callcache.cache_foreach_in_place(call)
 
 
 def test_replay__each_in_place() -> None:

@@ -9,16 +9,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from repdl.kit import kit
+from repdl.callcache import c_extension
 
-pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
+pytestmark = pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API")
 
 
 def test_replay__a_module_of_an_older_kit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     old = SimpleNamespace(__name__="old_backend", Call=object, Recording=object)
-    monkeypatch.setattr("repdl.kit.entry_points", lambda group: [SimpleNamespace(load=lambda: old)])
-    with pytest.warns(UserWarning, match="old_backend was built with an older kit"):
-        assert kit.__wrapped__() is None
+    monkeypatch.setattr("repdl.callcache.extension.entry_points", lambda group: [SimpleNamespace(load=lambda: old)])
+    with pytest.warns(UserWarning, match="old_backend was built for an older repdl-core"):
+        assert c_extension.__wrapped__() is None
 
 
 WITHOUT = """

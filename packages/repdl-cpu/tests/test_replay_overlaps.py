@@ -13,11 +13,12 @@ import pytest
 import torch
 
 import repdl
-from repdl import ops, replay
-from repdl.kit import kit
+from repdl import ops
+from repdl.callcache import c_extension
+from repdl.settings.generation import GENERATION
 from repdl.testing.compare import assert_same_bits
 
-pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
+pytestmark = pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API")
 
 Tensor = torch.Tensor
 View = Callable[[Tensor, int], Tensor]
@@ -67,11 +68,11 @@ def compared(call: Callable[[Tensor, Tensor], Any], view: View, dtype: torch.dty
     for first, second in starts(extent):
         memory = (torch.rand(SPACE, generator=generator) + 1).to(dtype)
         wanted = memory.clone()
-        replay.EPOCH.hold(1)
+        GENERATION.hold(1)
         try:
             expected = error_of(call, view(wanted, first), view(wanted, second))
         finally:
-            replay.EPOCH.hold(-1)
+            GENERATION.hold(-1)
         seen = error_of(call, view(memory, first), view(memory, second))
         where = f"{what}, {dtype}, written from {first}, read from {second}"
         assert seen == expected, f"{where}: {seen!r}, expected {expected!r}"
@@ -83,7 +84,7 @@ def test_overlaps__of_methods(dtype: torch.dtype) -> None:
     with repdl.enabled():
         for name, call in METHODS.items():
             for layout, view in LAYOUTS.items():
-                replay.EPOCH.end()
+                GENERATION.advance()
                 compared(call, view, dtype, f"{name} of {layout}")
 
 
@@ -98,5 +99,5 @@ def test_overlaps__of_steps(dtype: torch.dtype) -> None:
             "sgd of momentum": lambda t, s, g=gradient: ops.sgd_step([t], [g], [s], lr=0.1, momentum=0.9),
         }
         for step, call in steps.items():
-            replay.EPOCH.end()
+            GENERATION.advance()
             compared(call, view, dtype, f"{step} of {name}")

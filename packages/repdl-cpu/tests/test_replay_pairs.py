@@ -21,13 +21,14 @@ import pytest
 import torch
 
 import repdl
-from repdl import ops, registry, replay
-from repdl.kit import kit
+from repdl import ops, registry
+from repdl.callcache import c_extension
+from repdl.settings.generation import GENERATION
 from repdl.testing.cases import Case, cases
 from repdl.testing.compare import bits, outputs
 
 pytestmark = [
-    pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API"),
+    pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]
 
@@ -238,11 +239,11 @@ def outcome(function: Callable[..., Any], args: list[Any], named: dict[str, Any]
 
 def of_function(function: Any, args: list[Any], named: dict[str, Any]) -> Any:
     """The same, while nothing is replayed anywhere."""
-    replay.EPOCH.hold(1)
+    GENERATION.hold(1)
     try:
         return outcome(function.__wrapped__, args, named)
     finally:
-        replay.EPOCH.hold(-1)
+        GENERATION.hold(-1)
 
 
 def check(
@@ -267,7 +268,7 @@ def check(
             wanted.append(of_function(function, given, named))
     assert not isinstance(wanted[0], str), f"{name}: {wanted[0]}"
     for order in (1, -1):
-        replay.EPOCH.end()
+        GENERATION.advance()
         for _ in range(2):
             for (says, given, named, around), expected in [*zip(calls, wanted)][::order]:
                 with around():

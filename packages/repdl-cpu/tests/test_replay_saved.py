@@ -13,13 +13,14 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import repdl
-from repdl import ops, registry, replay
+from repdl import callcache, ops, registry
+from repdl.callcache import c_extension
 from repdl.errors import RepDLError
-from repdl.kit import kit
+from repdl.settings.generation import GENERATION
 from repdl.testing import assert_same_bits, opinfo, uniform
 from repdl.testing.cases import cases
 
-pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
+pytestmark = pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API")
 
 Tensor = torch.Tensor
 TIMES = 4
@@ -30,7 +31,7 @@ OTHER_SHAPES: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]
     "matmul": (ops.matmul, lambda: (uniform(1, 2, 4, 8), uniform(2, 8, 3))),
     "prelu": (ops.prelu, lambda: (uniform(1, 2, 4, 8), uniform(2, 4))),
     "an output in another shape": (
-        replay.replayed(lambda x: registry.functions.exp(x.reshape(-1, 4)).reshape(x.shape)),
+        callcache.cache_calls(lambda x: registry.functions.exp(x.reshape(-1, 4)).reshape(x.shape)),
         lambda: (uniform(1, 2, 3, 4),),
     ),
 }
@@ -58,7 +59,7 @@ def saved(call: Callable[..., Any], args: Any, kwargs: Any) -> list[tuple[Any, .
 
 
 def differing(name: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Iterator[str]:
-    replay.EPOCH.end()
+    GENERATION.advance()
     first = saved(call, args, kwargs)
     for time in range(2, TIMES + 1):
         again = saved(call, args, kwargs)
@@ -143,7 +144,7 @@ def test_replay_saved__a_checkpoint_computes_again(way: str) -> None:
     block = Block()
     model = block if way == "enabled" else repdl.from_torch_module(block)
     x = uniform(1, 2, 4, 8)
-    replay.EPOCH.end()
+    GENERATION.advance()
 
     def grads(through: Callable[..., Tensor]) -> list[Tensor]:
         given = x.clone().requires_grad_()

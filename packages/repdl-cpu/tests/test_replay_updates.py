@@ -8,11 +8,12 @@ import pytest
 import torch
 
 import repdl
-from repdl import registry, replay
-from repdl.kit import kit
+from repdl import registry
+from repdl.callcache import c_extension
+from repdl.settings.generation import GENERATION
 from repdl.testing.compare import assert_same_bits
 
-pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
+pytestmark = pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API")
 
 
 def x(*shape: int) -> torch.Tensor:
@@ -25,7 +26,7 @@ def sgd(params: Any, grads: Any, buffers: Any, lr: float, momentum: float) -> No
 
 def test_replay__updates() -> None:
     function: Any = registry.functions.sgd_step
-    replay.EPOCH.end()
+    GENERATION.advance()
     params = [x(4, 5), x(7), x(()).requires_grad_()]
     buffers = [torch.zeros(4, 5), torch.zeros(7), torch.zeros(())]
     expected_params, expected_buffers = ([t.detach().clone() for t in ts] for ts in (params, buffers))

@@ -13,11 +13,11 @@ import torch
 
 import repdl
 from repdl import ops
-from repdl.kit import kit
+from repdl.callcache import c_extension
 from repdl.registry import OPS, lookup
 from repdl.registry.backend import get_backend
 from repdl.testing import ODD_CONTRACTS, assert_same_bits, uniform
-from repdl.testing.replaying import is_replayed
+from repdl.testing.call_cache import is_cached
 
 CONTRACTS = ("v1", "sequential", ODD_CONTRACTS[0])
 THREADS = (1, 2, 7)
@@ -147,12 +147,12 @@ def test_windows__averages_are_those_of_each_window(stride: int) -> None:
             assert_same_bits(actual[:, :, i, j], ops.mean(window.flatten(2), 2), f"{i, j}")
 
 
-@pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
+@pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API")
 def test_windows__calls_are_replayed() -> None:
     """Numbers, and no tensors that torch made, are what these calls depend on."""
     x = uniform(1, 2, 3, 8, 8)
     for given in (x, x.clone().requires_grad_()):
-        assert is_replayed(ops.interpolate, given, scale_factor=2.0)
-        assert is_replayed(ops.interpolate, given, size=(5, 11), mode="bilinear", align_corners=True)
-        assert is_replayed(ops.avg_pool2d, given, 3, 1, 1)
-        assert is_replayed(ops.adaptive_avg_pool2d, given, 5)
+        assert is_cached(ops.interpolate, given, scale_factor=2.0)
+        assert is_cached(ops.interpolate, given, size=(5, 11), mode="bilinear", align_corners=True)
+        assert is_cached(ops.avg_pool2d, given, 3, 1, 1)
+        assert is_cached(ops.adaptive_avg_pool2d, given, 5)

@@ -1,4 +1,4 @@
-"""Recorded calls of the emulated kernels, to which the fast way's C sees tensors on a GPU. Run by test_replay.py.
+"""Recorded calls of the emulated kernels, whose call cache sees tensors on a GPU. Run by test_replay.py.
 
 Everything lies in the memory of the host. What C asks torch's DLPack exchange API, it is told of CUDA device 0 and of
 the streams in STREAM, but for the tensors in HOST.
@@ -72,25 +72,26 @@ torch.Tensor.__dlpack_c_exchange_api__ = exchange()  # type: ignore[attr-defined
 import repdl  # noqa: E402  (its C reads the exchange API when it is loaded)
 import repdl.registry.native  # noqa: E402
 import repdl_cuda.native  # noqa: E402
-from repdl import places, registry, replay, tape  # noqa: E402
+from repdl import callcache, registry  # noqa: E402
+from repdl.callcache import call, spans, trace  # noqa: E402
 from repdl.testing import uniform  # noqa: E402
 from repdl.testing.compare import assert_same_bits  # noqa: E402
 
 repdl.set_backend("cuda-emulated")
-replay.is_on_host = tape.is_on_host = places.is_on_host = lambda tensor: id(tensor) in HOST
+call.is_on_host = trace.is_on_host = spans.is_on_host = lambda tensor: id(tensor) in HOST
 TAKE_STREAMS: Callable[[], list[int]] = repdl_cuda.native.load("_emulated").take_streams
 X, Y = uniform(1, 6, 5), uniform(2, 5, 4)
 
 
 def replayed(function: Any) -> tuple[Any, list[int]]:
-    """With the fast way before it, and a list that grows by each call of the function itself."""
+    """Cached, and a list that grows by each call of the function itself."""
     calls: list[int] = []
 
     def counted(*args: Any, **kwargs: Any) -> Any:
         calls.append(1)
         return function(*args, **kwargs)
 
-    return replay.replayed(counted), calls
+    return callcache.cache_calls(counted), calls
 
 
 def stream_of_each_call() -> None:

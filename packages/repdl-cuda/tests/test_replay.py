@@ -1,4 +1,4 @@
-"""The fast way of calls of this backend: by the emulated kernels, and as C sees it where tensors are on a GPU."""
+"""The call cache of this backend: by the emulated kernels, and as C sees it where tensors are on a GPU."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ import torch
 
 import repdl
 from repdl import registry
-from repdl.kit import kit
-from repdl.tape import Tape
+from repdl.callcache import Trace, c_extension
 from repdl.testing import uniform
+from repdl.testing.call_cache import is_cached
 from repdl.testing.compare import assert_same_bits
-from repdl.testing.replaying import is_replayed
 
 EMULATED = "cuda-emulated" in repdl.backends() and not repdl.backends()["cuda-emulated"].error
 pytestmark = [
-    pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API"),
+    pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API"),
     pytest.mark.skipif(not EMULATED, reason="built without the emulated kernels"),
 ]
 X, Y, TARGET = uniform(1, 6, 5), uniform(2, 5, 4), torch.arange(6) % 5
@@ -52,7 +51,7 @@ def emulated() -> Iterator[None]:
 def test_replay__takes_no_python(emulated: None, name: str) -> None:
     function, args = CALLS[name]
     expected = function.__wrapped__(*args)
-    assert is_replayed(function, *args)
+    assert is_cached(function, *args)
     called: list[str] = []
 
     def trace(frame: Any, event: str, arg: Any) -> None:
@@ -69,7 +68,7 @@ def test_replay__takes_no_python(emulated: None, name: str) -> None:
 
 
 def test_replay__errors_are_the_functions(emulated: None) -> None:
-    assert is_replayed(repdl.ops.mm, X, Y)
+    assert is_cached(repdl.ops.mm, X, Y)
     for _ in range(3):
         with pytest.raises(repdl.RepDLError, match="matmul: mat2"):
             repdl.ops.mm(X, X)
@@ -105,6 +104,6 @@ def test_replay__constants_of_a_graph_are_not_kept(monkeypatch: pytest.MonkeyPat
     constant: Any = SimpleNamespace(is_cuda=True)
     for captures in (False, True):
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", [captures].__iter__().__next__)
-        tape = Tape()
-        tape.add_constant(constant, 0.5)
-        assert tape.refused == captures
+        trace = Trace()
+        trace.add_constant(constant, 0.5)
+        assert trace.refused == captures

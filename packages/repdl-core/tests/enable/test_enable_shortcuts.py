@@ -18,12 +18,13 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import repdl
-from repdl import ops, replay
+from repdl import callcache, ops
+from repdl.callcache import c_extension
 from repdl.errors import UnsupportedError
-from repdl.kit import kit
 from repdl.overrides import shortcuts
+from repdl.settings.generation import GENERATION
 
-pytestmark = pytest.mark.skipif(kit() is None, reason="no backend brings the fast way")
+pytestmark = pytest.mark.skipif(c_extension() is None, reason="no backend brings the call cache")
 
 BASE = torch._C.TensorBase
 METHODS = {name: op for op, names in shortcuts._METHODS.items() for name in names.split()}
@@ -47,7 +48,7 @@ def recordings(name: str) -> int:
 @pytest.fixture
 def enabled() -> Iterator[None]:
     with repdl.enabled():
-        replay.EPOCH.end()
+        GENERATION.advance()
         yield
 
 
@@ -89,7 +90,7 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 @pytest.mark.parametrize("name", OPERATORS)
 def test_shortcuts__what_python_calls(name: str, enabled: None) -> None:
     x, y = values(4, 4), values(4, 4) + 2
-    replay.EPOCH.end()
+    GENERATION.advance()
     results = [OPERATORS[name](x, y) for _ in range(5)]
     assert all(same(result, results[0]) for result in results) and recordings(name) == 1
 
@@ -472,7 +473,7 @@ def test_shortcuts__threads(enabled: None) -> None:
         thread.start()
     for _ in range(5):
         with repdl.enabled():
-            replay.EPOCH.end()
+            GENERATION.advance()
     for thread in threads:
         thread.join()
     assert all(results) and len(results) == 2400
@@ -480,6 +481,6 @@ def test_shortcuts__threads(enabled: None) -> None:
 
 def test_shortcuts__without_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shortcuts, "_made", {})
-    monkeypatch.setattr(replay, "kit", lambda: None)
+    monkeypatch.setattr(callcache.call, "c_extension", lambda: None)
     with repdl.enabled():
         assert not METHODS.keys() & vars(torch.Tensor).keys()

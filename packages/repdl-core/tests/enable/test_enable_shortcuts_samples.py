@@ -13,12 +13,12 @@ from enabling import same
 from torch.utils._pytree import tree_map
 
 import repdl
-from repdl.kit import kit
+from repdl.callcache import c_extension
 from repdl.overrides import shortcuts
 from repdl.testing import opinfo
 
 pytest.importorskip("expecttest", reason="torch's database of ops needs it")
-pytestmark = pytest.mark.skipif(kit() is None, reason="no backend brings the fast way")
+pytestmark = pytest.mark.skipif(c_extension() is None, reason="no backend brings the call cache")
 
 METHODS = {name: op for op, names in shortcuts._METHODS.items() for name in names.split()}
 TURNS = (1, torch.no_grad), (0.5, torch.no_grad), (-0.75, torch.no_grad), (1.5, torch.inference_mode)

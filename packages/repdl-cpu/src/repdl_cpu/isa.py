@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from repdl.errors import BackendError
-from repdl.replay import EPOCH
+from repdl.settings.generation import GENERATION
 from repdl_cpu import _machine
 
 
@@ -65,12 +65,12 @@ def use_isa(isa: str) -> Iterator[None]:
     """
     before = (_Current.isa, _Current.module)
     _Current.module, _Current.isa = _load(isa), isa
-    EPOCH.end()
+    GENERATION.advance()
     try:
         yield
     finally:
         _Current.isa, _Current.module = before
-        EPOCH.end()
+        GENERATION.advance()
 
 
 native()

@@ -18,10 +18,10 @@ from torch import _C
 from torch.utils.data import get_worker_info
 
 from repdl import registry
+from repdl.callcache import record_draw
 from repdl.errors import ArgumentError, UnsupportedError, check_dtype, check_range, check_size
 from repdl.generators.lock import ForkLock
 from repdl.registry.arguments import as_int
-from repdl.replay import drew
 
 SEEDS, STREAMS, NUMBERS = 2**64, 2**48, 2**63
 DEFAULT_SEED = 67280421310721
@@ -194,7 +194,7 @@ class Generator:
             return cast(torch.Tensor, torch.ops.repdl.advance(self._state, count))
         position = _advance(self._numbers, count)
         if self is default_generator:
-            drew(position, self.position, count)
+            record_draw(position, self.position, count)
         return position
 
     def spawn(self, n: int) -> list[Generator]:

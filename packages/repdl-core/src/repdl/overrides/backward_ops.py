@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from repdl import ops, registry
+from repdl.callcache import do_not_cache
 from repdl.contract import contract_name
 from repdl.errors import UnsupportedError
 from repdl.ops.common.number import constant
-from repdl.replay import refuse
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]
@@ -38,7 +38,7 @@ def _gradients(
     function: Function, grad: Tensor, inputs: Sequence[Tensor], wanted: Sequence[bool] | None = None
 ) -> list[Tensor | None]:
     """The gradients of those inputs that are wanted."""
-    refuse()
+    do_not_cache()
     twice = torch.is_grad_enabled() and any(t.requires_grad for t in (grad, *inputs))
     with torch.enable_grad():
         leaves = [t if twice and t.requires_grad else t.detach().requires_grad_() for t in inputs]

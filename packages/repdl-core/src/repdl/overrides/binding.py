@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from repdl.callcache import cache_calls, cache_foreach_in_place, cache_in_place, record_write
 from repdl.errors import UnsupportedError
 from repdl.overrides.functions import Row
-from repdl.replay import replayed, replayed_each_in_place, replayed_in_place, wrote
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]
@@ -74,7 +74,7 @@ def in_place(function: Function) -> Function:
         if result.shape != self.shape:
             raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the shape {list(result.shape)}")
         _check_cast(result, self)
-        wrote(self, result)
+        record_write(self, result)
         return self.copy_(result)
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -85,7 +85,7 @@ def in_place(function: Function) -> Function:
         result = function(given, *args, **kwargs)
         return self if result is given else write(self, result)
 
-    return replayed_in_place(call, function, write)
+    return cache_in_place(call, function, write)
 
 
 def into(name: str, function: Function, outputs: Sequence[str], makes: bool = False) -> Function:
@@ -141,11 +141,11 @@ def for_each(packet: Any, lists: Sequence[bool], keyword: str | None, returns: b
         returns: whether the results are returned.
     """
 
-    @replayed
+    @cache_calls
     def several(width: int, *values: Any) -> tuple[Any, ...]:
         return tuple(packet(*values[i : i + width]) for i in range(0, len(values), width))
 
-    @replayed_each_in_place
+    @cache_foreach_in_place
     def several_in_place(width: int, *values: Any) -> None:
         for i in range(0, len(values), width):
             packet(*values[i : i + width])

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from repdl import ops
+from repdl.callcache import do_not_cache
 from repdl.errors import DTypeError, UnsupportedError, check_dtype
 from repdl.ops.common.number import floating
 from repdl.overrides.negated import negative
-from repdl.replay import refuse
 
 Tensor = torch.Tensor
 _DTYPES = torch.complex64, torch.complex128
@@ -18,7 +18,7 @@ _DTYPES = torch.complex64, torch.complex128
 
 def _parts(op: str, input: Any, other: Any) -> list[tuple[Tensor, Tensor]]:
     """Real and imaginary parts of both, of the dtype that torch promotes them to."""
-    refuse()
+    do_not_cache()
     dtype = torch.result_type(input, other)
     if dtype not in _DTYPES:
         raise DTypeError(f"{op}: the operands' common dtype is {dtype}, expected complex64 or complex128")
@@ -64,7 +64,7 @@ def mul(input: Any, other: Any) -> Tensor:
 
 def neg(input: Tensor) -> Tensor:
     """`(-a) + (-b) i`"""
-    refuse()
+    do_not_cache()
     return negative(input.resolve_conj().resolve_neg())
 
 
@@ -87,7 +87,7 @@ def _reduced(op: str, input: Tensor, dim: Any, keepdim: bool, dtype: torch.dtype
             f"{op}: {given or f'input.dtype is {_shown(made)}'}, expected complex64 or complex128, or real numbers, "
             f"for example the input's .real"
         )
-    refuse()
+    do_not_cache()
     if not input.is_complex():
         parts = [floating(input, made.to_real())]
         parts.append(torch.zeros_like(parts[0]))
@@ -104,7 +104,7 @@ def _shown(dtype: torch.dtype) -> str:
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """`abs * cos(angle) + abs * sin(angle) i`"""
     check_dtype("polar", (torch.float32,), abs=abs, angle=angle)
-    refuse()
+    do_not_cache()
     return _joined(ops.mul(abs, ops.cos(angle)), ops.mul(abs, ops.sin(angle)))
 
 

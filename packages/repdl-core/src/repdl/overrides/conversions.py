@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
+from repdl.callcache import guard
 from repdl.dtypes import ALL, HALF
 from repdl.ops.pointwise.cast import cast
 from repdl.overrides.negated import straight, turned
 from repdl.overrides.torchs import TorchKernel
-from repdl.replay import choice
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]
@@ -34,7 +34,7 @@ def defined(name: str, original: TorchKernel) -> Function | None:
 
 
 def _chosen(test: str, original: TorchKernel, otherwise: Function) -> Function:
-    return choice(test, original.boxed, choice(f"{test} to integers", original.boxed, otherwise))
+    return guard(test, original.boxed, guard(f"{test} to integers", original.boxed, otherwise))
 
 
 def _converting(original: TorchKernel) -> Function:

@@ -17,10 +17,10 @@ import torch
 from torch import _C
 
 from repdl import ops, random
+from repdl.callcache import cache_calls, record_draw
 from repdl.errors import UnsupportedError, check_range
 from repdl.generators.generator import Generator, check_capture, check_left, check_transforms
 from repdl.generators.lock import ForkLock
-from repdl.replay import drew, replayed
 
 Tensor = torch.Tensor
 _READ, _WRITTEN, _WRITTEN_FROM = struct.Struct("=q16x5Q"), struct.Struct("=7Q"), 8
@@ -81,7 +81,7 @@ class TorchNumbers(Generator):
                 self._write(words, offset + count)
                 self._source.set_state(state)
         if self is _default:
-            drew(position, self.position, count)
+            record_draw(position, self.position, count)
         return position
 
     def _read(self, words: Any) -> tuple[int, int]:
@@ -152,7 +152,7 @@ def _dropout(name: str) -> Callable[..., Any]:
     return call
 
 
-@replayed
+@cache_calls
 def _attention(
     query: Tensor,
     key: Tensor,
@@ -184,7 +184,7 @@ DRAWS: dict[str, Callable[..., Any]] = {
     **{f"{name}_": _sampled(f"{name}_") for name in ("uniform", "normal", "random", "bernoulli", "exponential")},
     **{f"{name}_": _sampled(f"{name}_") for name in ("cauchy", "log_normal", "geometric")},
     **{name: _sampled(name) for name in ("bernoulli", "multinomial", "poisson", "randperm", "normal")},
-    "dropout": replayed(_dropout("dropout")),
+    "dropout": cache_calls(_dropout("dropout")),
     **{name: _dropout(name) for name in ("alpha_dropout", "feature_dropout", "feature_alpha_dropout")},
     "rrelu": _rrelu,
     "scaled_dot_product_attention": _attention,

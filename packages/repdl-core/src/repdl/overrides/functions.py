@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from repdl import ops
+from repdl.callcache import cache_calls
 from repdl.contract import contract_name
 from repdl.errors import UnsupportedError, check_dim, check_dtype, check_range, check_size
 from repdl.ops.indexing._renorm import check_norm, renorm
@@ -24,7 +25,6 @@ from repdl.overrides import complex_numbers
 from repdl.overrides.backward_ops import BACKWARD, convolution
 from repdl.overrides.draws import DRAWS
 from repdl.overrides.scaling import unscale, update_scale
-from repdl.replay import replayed
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]
@@ -72,7 +72,7 @@ def _clamp_max(input: Tensor, max: Any) -> Tensor:
     return ops.clamp(input, None, max)
 
 
-@replayed
+@cache_calls
 def _embedding(
     weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Tensor:

@@ -22,6 +22,7 @@ from torch import _C
 
 from repdl.audit.judge import BY_PLACE, CONDITIONS, REASONS, unknown
 from repdl.audit.kinds import Kind, kind_of, plain_name
+from repdl.callcache import guard
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError
 from repdl.overrides import nans, overlaps, repeats, transforms
 from repdl.overrides.binding import bound, for_each, in_place, into
@@ -31,7 +32,6 @@ from repdl.overrides.functions import FUNCTIONS, Row
 from repdl.overrides.refusal import Refusals
 from repdl.overrides.torchs import TorchKernel, is_composed, overload
 from repdl.registry import OPS
-from repdl.replay import choice
 
 Function = Callable[..., Any]
 _LISTS = "_foreach_"
@@ -150,7 +150,7 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
             judged = repeats.last_stays(op, original, judged)
         elif plain not in BY_PLACE:
             _note_entered(judged)
-            judged = choice("whole with results", original.boxed, judged)
+            judged = guard("whole with results", original.boxed, judged)
         yield name, device, judged, True
     elif kind not in (Kind.MOVES, Kind.EXACT):
         yield name, device, refusals.kernel(name, device, unknown(name) if kind is None else REASONS[kind]), True
@@ -316,7 +316,7 @@ def _chosen(name: str, row: Row, otherwise: Function | None) -> Function:
             _THREAD.computing.discard(name)
 
     _note_entered(call)
-    return choice("floating", function, call if integers or otherwise is None else choice("whole", otherwise, call))
+    return guard("floating", function, call if integers or otherwise is None else guard("whole", otherwise, call))
 
 
 def _note_entered(function: Function) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from repdl.audit.kinds import plain_name
+from repdl.callcache import guard
 from repdl.dtypes import ALL, HALF
 from repdl.overrides.torchs import TorchKernel
-from repdl.replay import choice
 
 Function = Callable[..., Any]
 OPS = frozenset({"ceil", "conj_physical", "copysign", "floor", "frac", "nextafter", "round", "trunc"})
@@ -80,8 +80,8 @@ def of_numbers(name: str, original: TorchKernel) -> Function:
         return original.call(keyset, tuple(map(_plain, args)), plain)
 
     if name == "aten::_local_scalar_dense":
-        return choice("whole number", original.boxed, read)
-    return choice("floating", original.boxed, write) if name == "aten::fill_.Scalar" else write
+        return guard("whole number", original.boxed, read)
+    return guard("floating", original.boxed, write) if name == "aten::fill_.Scalar" else write
 
 
 def _plain(value: Any) -> Any:

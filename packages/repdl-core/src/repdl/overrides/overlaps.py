@@ -11,10 +11,10 @@ import torch
 from torch import _C
 
 from repdl.audit.kinds import plain_name
+from repdl.callcache import guard_overlap
 from repdl.dynamo import hide
 from repdl.overrides.refusal import Refusals
 from repdl.overrides.torchs import overload
-from repdl.replay import apart
 from repdl.tensors.overlap import overlap, overlaps_itself
 
 Function = Callable[..., Any]
@@ -54,7 +54,7 @@ def guarded(name: str, kernel: Function, with_keyset: bool, refusals: Refusals) 
 
     hide([call.__code__])
     places = [index for index, is_written in enumerate(written) if is_written]
-    return apart(kernel, call, [place + with_keyset for place in places], [names[place] for place in places])
+    return guard_overlap(kernel, call, [place + with_keyset for place in places], [names[place] for place in places])
 
 
 def _is_traced(tensor: torch.Tensor) -> bool:

@@ -15,12 +15,20 @@ from typing import Any
 
 import torch
 
+from repdl.callcache import (
+    Trace,
+    VariableScalars,
+    allow_shortcuts,
+    find_variable_scalars,
+    flat,
+    index_of,
+    shortcut,
+    tensors_of,
+    trace_call,
+    unique,
+)
 from repdl.dynamo import hide
-from repdl.free_numbers import Numbers
 from repdl.generators.lock import ForkLock
-from repdl.places import flat, index_of, tensors_of, unique
-from repdl.replay import allow_shortcuts, free_numbers, shortcut, taped
-from repdl.tape import Tape
 
 _WITH_NUMBERS = {
     "add": "add add_ __add__ __radd__ __iadd__",
@@ -31,7 +39,7 @@ _WITH_NUMBERS = {
     "addcmul": "addcmul addcmul_",
     "lerp": "lerp lerp_",
 }
-"""By the op that they are. Numbers are free, as they are for our function of the op."""
+"""By the op that they are. Scalars may vary, as they may for our function of the op."""
 _METHODS = _WITH_NUMBERS | {
     **{name: f"{name} {name}_" for name in ("abs", "clamp", "exp", "log", "reciprocal", "relu", "rsqrt")},
     **{name: f"{name} {name}_" for name in ("sigmoid", "sqrt", "square", "tanh")},
@@ -66,12 +74,12 @@ class Shortcuts:
             _show()
         allow_shortcuts(True)
 
-    def _make(self, name: str, has_free_numbers: bool) -> None:
+    def _make(self, name: str, variable_scalars: bool) -> None:
         method = vars(torch._C.TensorBase).get(name)
         if method is None or name in vars(torch.Tensor):  # somebody's own
             return
         if name not in _made:
-            _made[name] = shortcut(method, _record, has_free_numbers)
+            _made[name] = shortcut(method, _record, variable_scalars)
         if _made[name] is not None:
             _put.add(name)
 
@@ -125,32 +133,32 @@ def _op_of(name: str) -> str:
 
 
 def _record(
-    method: Callable[..., Any], args: Sequence[Any], kwargs: Any, differentiates: bool, has_free_numbers: bool
+    method: Callable[..., Any], args: Sequence[Any], kwargs: Any, differentiates: bool, variable_scalars: bool
 ) -> tuple[Any, Any]:
-    """The result of a call, and its recording, None, or False: not with other numbers. C calls this."""
+    """The result of a call, and its recording, None, or False: not with other scalars. C calls this."""
     tensors = unique(tensors_of(args, tuple(kwargs.values())))
     versions = [-1 if t.is_inference() else t._version for t in tensors]
-    result, tape = taped(method, args, kwargs)
-    written = [target for target, _ in tape.written]
-    if not _is_all_seen(tape, [*args, *kwargs.values()]):
+    result, trace = trace_call(method, args, kwargs)
+    written = [target for target, _ in trace.written]
+    if not _is_all_seen(trace, [*args, *kwargs.values()]):
         return result, None  # the value of a tensor is in the recording
-    if not tape.steps or not any(t.is_floating_point() for t in tensors):
+    if not trace.steps or not any(t.is_floating_point() for t in tensors):
         return result, None  # torch's own kernel, or a dtype that follows from a setting
     if any(v >= 0 and not _is_seen(t, t._version - v, written) for t, v in zip(tensors, versions)):
         return result, None  # something else wrote there too
     if (index_of(result, tensors) >= 0) is not bool(written):
         return result, None
-    numbers: Numbers | None = Numbers()
-    if has_free_numbers:
-        copies = {id(target): target.clone() for target in written}  # for the call with other numbers to change
-        numbers = free_numbers(method, [copies.get(id(a), a) for a in args], kwargs, tape)
-    return result, False if numbers is None else _recording(tape, tensors, result, numbers)
+    scalars: VariableScalars | None = VariableScalars()
+    if variable_scalars:
+        copies = {id(target): target.clone() for target in written}  # for the call with other scalars to change
+        scalars = find_variable_scalars(method, [copies.get(id(a), a) for a in args], kwargs, trace)
+    return result, False if scalars is None else _recording(trace, tensors, result, scalars)
 
 
-def _is_all_seen(tape: Tape, values: Sequence[Any]) -> bool:
+def _is_all_seen(trace: Trace, values: Sequence[Any]) -> bool:
     """Whether kernels got all tensors: torch's parser takes one of one element for a number (`alpha`), and reads it."""
     read = [value for value in values if isinstance(value, torch.Tensor) and value.numel() == 1]
-    used = flat([a for _, arguments, *_ in tape.steps for a in arguments])
+    used = flat([a for _, arguments, *_ in trace.steps for a in arguments])
     if len(flat(values)) > len(tensors_of(values)) or len(unique(read)) < len(read):
         return False
     return all(index_of(tensor, used) >= 0 for tensor in read)
@@ -164,10 +172,10 @@ def _is_seen(tensor: torch.Tensor, changes: int, written: Sequence[torch.Tensor]
     return changes == 0 or (changes == 1 and any(w.untyped_storage()._cdata == storage for w in written))
 
 
-def _recording(tape: Tape, tensors: Sequence[torch.Tensor], result: Any, numbers: Numbers) -> Any:
-    if tape.written:
-        return tape.recording_in_place(tensors, tape.written, -2 - index_of(result, tensors), numbers)
-    return tape.recording(tensors, result, False, numbers)
+def _recording(trace: Trace, tensors: Sequence[torch.Tensor], result: Any, scalars: VariableScalars) -> Any:
+    if trace.written:
+        return trace.recording_in_place(tensors, trace.written, -2 - index_of(result, tensors), scalars)
+    return trace.recording(tensors, result, False, scalars)
 
 
 hide([_record.__code__])

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from repdl.callcache import do_not_cache
 from repdl.dtypes.rounding import as_double
 from repdl.errors import check, raise_type
-from repdl.replay import refuse
 
 
 def as_int(op: str, name: str, value: Any) -> int:
@@ -17,7 +17,7 @@ def as_int(op: str, name: str, value: Any) -> int:
     if type(value) is int or isinstance(value, torch.SymInt):
         return value  # type: ignore[return-value]
     if isinstance(value, torch.Tensor):
-        refuse()
+        do_not_cache()
     if not isinstance(value, bool):
         try:
             return index(value)

@@ -17,10 +17,11 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 from torch.utils import _pytree as pytree
 
+from repdl.callcache import THREAD, as_node, cache_calls, do_not_cache, recorded_node_methods
 from repdl.dynamo import opaque
 from repdl.errors import UnsupportedError
 from repdl.registry.backend import BACKENDS
-from repdl.replay import EPOCH, THREAD, as_node, node_of_recording, refuse, replayed
+from repdl.settings.generation import GENERATION
 
 Function = Callable[..., Any]
 
@@ -104,7 +105,7 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
         needs = ctx.needs_input_grad
         ctx.needs_input_grad = needs[:-1]  # what the schema has
         try:
-            if ctx.backend == (BACKENDS.scope() if EPOCH.has_scopes else ""):
+            if ctx.backend == (BACKENDS.scope() if GENERATION.has_scopes else ""):
                 result = backward(ctx, *grads)
             else:  # autograd runs in another thread, or after the block that chose the backend
                 with BACKENDS.use(ctx.backend):
@@ -118,7 +119,7 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
     members = {"forward": staticmethod(opaque(forward)), "backward": staticmethod(opaque(gradients))}
     function = type(f"{name}_with_derivative", (_SingleLevelFunction,), members)
     apply = (supports_tensorlist(function) if lists else function).apply  # type: ignore[union-attr]
-    members = node_of_recording()
+    members = recorded_node_methods()
     replay_apply = as_node(type(f"{name}_replayed", (_SingleLevelFunction,), members))
 
     def autograd(keyset: Any, *args: Any) -> Any:
@@ -128,14 +129,14 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
         if grad_enabled() and any_requires_grad(*args):
             if plain:
                 output = apply(*args, None)
-                if THREAD.tape is not None:
+                if THREAD.trace is not None:
                     tensors = [a for a in args if isinstance(a, torch.Tensor)]
                     try:
                         shared = _Shared(args, tensors, output, setup_context, backward)
                     except _UnusualError:
-                        refuse()
+                        do_not_cache()
                     else:
-                        THREAD.tape.derivatives.append((replay_apply, tensors, output, shared))
+                        THREAD.trace.derivatives.append((replay_apply, tensors, output, shared))
                 return output
             with enable_single_level_autograd_function():
                 return apply(*args, keyset)
@@ -203,11 +204,11 @@ class _Shared:
         def derivative(*given: Any) -> Any:
             grads, rest = given[:count], given[count:]
             context = SimpleNamespace(**known, saved_tensors=rest)
-            with BACKENDS.use("") if EPOCH.has_scopes else nullcontext():
+            with BACKENDS.use("") if GENERATION.has_scopes else nullcontext():
                 result = backward(context, *grads)
             return (*(result[i] for i in wanted), None) if isinstance(result, tuple) else (result, None)
 
-        self.derivative, self._of_op = replayed(derivative), derivative
+        self.derivative, self._of_op = cache_calls(derivative), derivative
         self._shapes, self._inputs = [t.shape for t in (*tensors, *outputs)], len(tensors)
 
     def reshape(self, given: Sequence[torch.Tensor]) -> bool:
@@ -229,7 +230,7 @@ class _Shared:
         def reshaped(*given: Any) -> Any:
             return (*_reshaped(derivative(*_reshaped(given, shapes)), seen[:inputs]), None)
 
-        self.derivative = replayed(reshaped)
+        self.derivative = cache_calls(reshaped)
         return True
 
 
@@ -241,7 +242,7 @@ def of_formula(
     formula: Function, args: Sequence[Any], wanted: Sequence[bool], grads: Sequence[torch.Tensor]
 ) -> list[torch.Tensor | None]:
     """The derivative of a formula over registered ops, for a backward function: of each of `args` that is `wanted`."""
-    refuse()
+    do_not_cache()
     again = grad_enabled()
     with enable_grad():
         given = list(args)

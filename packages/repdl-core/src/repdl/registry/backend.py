@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from repdl.errors import BackendError, DTypeError, SlowBackendWarning, UnavailableError
-from repdl.replay import EPOCH
+from repdl.settings.generation import GENERATION
 from repdl.settings.scopes import Setting
 
 Implementation = Callable[..., Any]
@@ -188,7 +188,7 @@ class Backends:
 
     def _forget(self) -> None:
         self._chosen.clear()
-        EPOCH.end()
+        GENERATION.advance()
 
     def set_default(self, name: str) -> None:
         """Make `name` the process-wide choice, also of processes that are started later; "" is none."""

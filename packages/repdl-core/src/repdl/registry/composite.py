@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from repdl.callcache import ValueRange, cache_calls
 from repdl.dtypes import Dtypes, Storage
 from repdl.dynamo import opaque
-from repdl.places import Within
 from repdl.registry import autocast as autocasts
 from repdl.registry.define import define, register_function
 from repdl.registry.op import OPS, IsSlope, Op
 from repdl.registry.schema import declare, device_reader
 from repdl.registry.storage import of_any_storage
-from repdl.replay import replayed
 
 
 def composite(
@@ -24,7 +23,7 @@ def composite(
     calls: Iterable[str],
     check: Callable[..., None],
     dtypes: Dtypes,
-    check_values: Callable[..., Within | None] | None = None,
+    check_values: Callable[..., ValueRange | None] | None = None,
     fake: Callable[..., Any] | None = None,
     setup_context: Callable[..., None] | None = None,
     backward: Callable[..., Any] | None = None,
@@ -90,4 +89,4 @@ def composite(
         *(name, family or name, schema, check, run, overload, distribution, storage, True, run),
         *(frozenset(calls), host, frozenset(fixed), is_slope),
     )
-    return register_function(name, overload, replayed)
+    return register_function(name, overload, cache_calls)

@@ -15,17 +15,16 @@ from typing import Any
 
 import torch
 
+from repdl.callcache import ValueRange, cache_calls, cache_update, record_change, record_check
 from repdl.dtypes import HALF, Dtypes, Storage
 from repdl.dynamo import opaque
 from repdl.errors import UnsupportedError
-from repdl.places import Within
 from repdl.registry import autocast as autocasts
 from repdl.registry.autograd import autograd_kernel, batching_rule, check_reverse_mode
 from repdl.registry.backend import BACKENDS
 from repdl.registry.op import OPS, IsSlope, Op, functions
 from repdl.registry.schema import declare, device_reader
 from repdl.registry.storage import formula_of_halves, of_any_storage
-from repdl.replay import changed, checked, replayed, replayed_update
 from repdl.tensors.overlap import check_apart
 
 Function = Callable[..., Any]
@@ -37,7 +36,7 @@ def define(
     *,
     check: Callable[..., None],
     fake: Callable[..., Any],
-    check_values: Callable[..., Within | None] | None = None,
+    check_values: Callable[..., ValueRange | None] | None = None,
     setup_context: Callable[..., None] | None = None,
     backward: Callable[..., Any] | None = None,
     dtypes: Dtypes | None = None,
@@ -60,8 +59,8 @@ def define(
             the op has an order, is a last argument `str contract`.
         check: raises for arguments outside the contract; runs before any kernel, fake ones too.
         check_values: the same where the values of tensors decide; not run on fake tensors. Of those on a device it
-            reads none: kernels look at their indices themselves (`ops/common/index.py`). Returns `Within` bounds
-            (`repdl.places`) if nothing else is asked of the values, `NO_VALUES` if it has read none, else None.
+            reads none: kernels look at their indices themselves (`ops/common/index.py`). Returns `ValueRange` bounds
+            (`repdl.callcache`) if nothing else is asked of the values, `NOT_READ` if it has read none, else None.
         fake: returns empty outputs of the right shape and dtype.
         setup_context, backward: as in `torch.library.register_autograd`. Without them
             the op is marked as not differentiable and a backward through it raises,
@@ -71,7 +70,7 @@ def define(
             None: `check` looks at dtypes itself, and implementations see what it lets through.
         autocast: what torch.autocast makes of the op, a list of `repdl.registry.autocast`; None: nothing.
         updates: the op updates lists of tensors in place, element by element, and what its checks see of a
-            floating-point number is at most whether it is 0 (`repdl.replay.replayed_update`).
+            floating-point number is at most whether it is 0 (`repdl.callcache.cache_update`).
         host: tensors whose values the host reads before a kernel starts: they are on the CPU always.
         constant: the result depends on the values of no floating-point tensor, and requires no gradient.
         fixed: tensors that a derivative takes as constants, as torch does the weights of classes.
@@ -117,7 +116,7 @@ def define(
         *(name, family or name, schema, check, fake, overload, distribution, storage, differentiable),
         *(whole, frozenset(calls), host, frozenset(fixed), is_slope),
     )
-    return register_function(name, overload, replayed_update if updates else None if written else replayed)
+    return register_function(name, overload, cache_update if updates else None if written else cache_calls)
 
 
 def register_function(name: str, overload: Any, cached: Callable[[Any], Function] | None) -> Function:
@@ -144,7 +143,7 @@ def _kernel(
     storage: Storage | None,
     device_of: Callable[[tuple[Any, ...]], str],
     check: Callable[..., None],
-    check_values: Callable[..., Within | None] | None,
+    check_values: Callable[..., ValueRange | None] | None,
     written: list[int],
 ) -> Function:
     """What computes an op on tensors with memory: all checks, then the implementation of a backend."""
@@ -169,7 +168,7 @@ def _kernel(
                 storage.check(args)  # type: ignore[union-attr]
         check(*args)
         if check_values is not None:
-            checked(check_values, args, check_values(*args))
+            record_check(check_values, args, check_values(*args))
         if dtype in HALF and storage is not None:
             implementation = halves or serve(name, device, single)
             result = storage.run(implementation, serve("cast", device, single), args)
@@ -178,7 +177,7 @@ def _kernel(
         for index in written:  # kernels write through addresses, which autograd does not see
             if args[index] is not None:
                 torch.autograd.graph.increment_version(args[index])
-                changed(args[index] if index in lists else (args[index],))
+                record_change(args[index] if index in lists else (args[index],))
         return result
 
     return kernel

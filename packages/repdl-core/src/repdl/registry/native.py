@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 import torch
 
+from repdl.callcache import THREAD
 from repdl.contract import Contract
 from repdl.registry import OPS, Op
-from repdl.replay import THREAD
 from repdl.tensors import layout
 from repdl.tensors.flat import flat_lists
 
@@ -110,8 +110,8 @@ def _implementation(native: Native, op: Op, example: Kernel) -> Callable[..., An
             given = given[:-1] if unused else (*given[:-1], _contract(given[-1]))
         at = run(like)
         kernel(given, written, at, like)
-        if (tape := THREAD.tape) is not None:
-            tape.steps.append((kernel, given, written, *at[:2]))
+        if (trace := THREAD.trace) is not None:
+            trace.steps.append((kernel, given, written, *at[:2]))
         if finish is None:
             return made
         result = finish()

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from torch._compile import _disable_dynamo
 from torch.compiler import is_dynamo_compiling
 
-from repdl.replay import EPOCH
+from repdl.settings.generation import GENERATION
 
 
 class _Scope:
@@ -56,7 +56,7 @@ class Setting:
     def set_default(self, value: str) -> None:
         """Make `value` the process-wide default."""
         self.default = value
-        EPOCH.end()
+        GENERATION.advance()
 
     def scope(self) -> str:
         """The value of the innermost open scope, or an empty text outside of all."""
@@ -86,7 +86,7 @@ class Setting:
             self._count += by
             self._in_tasks += by if in_task else 0
             self._anywhere = self._count > 0
-        EPOCH.hold(by)
+        GENERATION.hold(by)
         if not in_task:
             self._thread.value = self.scope()
 

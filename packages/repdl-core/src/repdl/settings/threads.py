@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from repdl.replay import EPOCH
+from repdl.settings.generation import GENERATION
 
 
 class _State:
@@ -30,7 +30,7 @@ def set_num_threads(n: int) -> None:
     if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MOST_THREADS:
         raise ValueError(f"set_num_threads: n is {n!r}, expected a positive integer up to {MOST_THREADS}")
     state.threads = n
-    EPOCH.end()
+    GENERATION.advance()
 
 
 def get_num_threads() -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_tensor
@@ -16,7 +17,6 @@ from repdl.ops.declare.pointwise import below, pointwise
 from repdl.ops.pointwise.unary import _add, _div, _mul, _sub
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import FLOAT32_ON_CUDA
-from repdl.replay import replayed
 
 __all__ = ["elu", "gelu", "hardsigmoid", "hardswish", "leaky_relu", "silu", "softplus"]
 
@@ -212,7 +212,7 @@ def _softplus_second(g: Tensor, grad: Tensor, input: Tensor, beta: float, thresh
     return _ops.where(beyond, torch.zeros_like(second), second, "v1")  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`input` where it is above 0, else `(exp(input) - 1) * alpha`, any shape. With `inplace`, into `input`.
 
@@ -228,7 +228,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: C
     return applied("elu", lambda x: _elu(x, factor), input, inplace)
 
 
-@replayed
+@cache_calls
 def gelu(input: Tensor, approximate: str = "none", *, contract: Contract | str | None = None) -> Tensor:
     """`input * (1 + erf(input / sqrt(2))) / 2`, any shape; "tanh" approximates it as torch does.
 
@@ -245,7 +245,7 @@ def gelu(input: Tensor, approximate: str = "none", *, contract: Contract | str |
     return _gelu(input, approximate)
 
 
-@replayed
+@cache_calls
 def silu(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`input * sigmoid(input)`, any shape, two roundings. With `inplace`, into `input`.
 
@@ -260,7 +260,7 @@ def silu(input: Tensor, inplace: bool = False, *, contract: Contract | str | Non
     return applied("silu", _silu, input, inplace)
 
 
-@replayed
+@cache_calls
 def hardsigmoid(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`clamp(input + 3, 0, 6) / 6`, any shape and floating-point dtype. With `inplace`, into `input`.
 
@@ -272,7 +272,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False, *, contract: Contract | st
     return applied("hardsigmoid", _hardsigmoid, input, inplace)
 
 
-@replayed
+@cache_calls
 def hardswish(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`input * clamp(input + 3, 0, 6) / 6`, any shape and floating-point dtype. With `inplace`, into `input`.
 
@@ -284,7 +284,7 @@ def hardswish(input: Tensor, inplace: bool = False, *, contract: Contract | str 
     return applied("hardswish", _hardswish, input, inplace)
 
 
-@replayed
+@cache_calls
 def leaky_relu(
     input: Tensor, negative_slope: float = 0.01, inplace: bool = False, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -301,7 +301,7 @@ def leaky_relu(
     return applied("leaky_relu", lambda x: _leaky_relu(x, slope), input, inplace)
 
 
-@replayed
+@cache_calls
 def softplus(
     input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, contract: Contract | str | None = None
 ) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.dtypes.rounding import add, mul
@@ -19,7 +20,6 @@ from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import pointwise
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import LOWER
-from repdl.replay import replayed
 
 __all__ = ["hardshrink", "hardtanh", "prelu", "relu6", "rrelu", "softshrink", "threshold"]
 
@@ -108,7 +108,7 @@ _prelu: Callable[..., Tensor] = pointwise(
 )
 
 
-@replayed
+@cache_calls
 def hardtanh(
     input: Tensor,
     min_val: float = -1.0,
@@ -132,7 +132,7 @@ def hardtanh(
     return applied("hardtanh", lambda x: _hardtanh(x, low, high), input, inplace)
 
 
-@replayed
+@cache_calls
 def relu6(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`min(max(input, 0), 6)`, any shape and floating-point dtype. With `inplace`, into `input`.
 
@@ -145,7 +145,7 @@ def relu6(input: Tensor, inplace: bool = False, *, contract: Contract | str | No
     return applied("relu6", lambda x: _hardtanh(x, 0.0, 6.0), input, inplace)
 
 
-@replayed
+@cache_calls
 def threshold(
     input: Tensor, threshold: float, value: float, inplace: bool = False, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -162,7 +162,7 @@ def threshold(
     return applied("threshold", lambda x: _threshold(x, *numbers), input, inplace)
 
 
-@replayed
+@cache_calls
 def hardshrink(input: Tensor, lambd: float = 0.5, *, contract: Contract | str | None = None) -> Tensor:
     """0 where `-lambd <= input <= lambd`, else `input`; any shape and floating-point dtype.
 
@@ -174,7 +174,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5, *, contract: Contract | str | 
     return _hardshrink(input, as_float("hardshrink", "lambd", lambd))
 
 
-@replayed
+@cache_calls
 def softshrink(input: Tensor, lambd: float = 0.5, *, contract: Contract | str | None = None) -> Tensor:
     """`input` by `lambd` nearer to 0, where it is farther than that, else 0; any shape and floating-point dtype.
 
@@ -191,7 +191,7 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, contract: Contract | str | 
     return _softshrink(input, bound)
 
 
-@replayed
+@cache_calls
 def prelu(input: Tensor, weight: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`input` where it is above 0, else `weight * input`; any shape and floating-point dtype.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import is_zero
@@ -19,7 +20,6 @@ from repdl.ops.pointwise.unary import _add, _div, _mul, _sub
 from repdl.registry import composite
 from repdl.registry.arguments import as_float
 from repdl.registry.declaration import ROWS, Row, Tried, item
-from repdl.replay import replayed
 
 __all__ = ["celu", "glu", "logsigmoid", "mish", "selu", "softsign", "tanhshrink"]
 
@@ -173,7 +173,7 @@ _glu: Callable[..., Tensor] = composite(
 )
 
 
-@replayed
+@cache_calls
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`input` where it is above 0, else `(exp(input / alpha) - 1) * alpha`, any shape. With `inplace`, into `input`.
 
@@ -191,7 +191,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: 
     return applied("celu", lambda x: _celu(x, width), input, inplace)
 
 
-@replayed
+@cache_calls
 def selu(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`scale * elu(input, alpha)` with the constants that keep mean 0 and variance 1, any shape.
 
@@ -208,7 +208,7 @@ def selu(input: Tensor, inplace: bool = False, *, contract: Contract | str | Non
     return applied("selu", _selu, input, inplace)
 
 
-@replayed
+@cache_calls
 def mish(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`input * tanh(softplus(input))`, any shape. With `inplace`, into `input`.
 
@@ -223,7 +223,7 @@ def mish(input: Tensor, inplace: bool = False, *, contract: Contract | str | Non
     return applied("mish", _mish, input, inplace)
 
 
-@replayed
+@cache_calls
 def logsigmoid(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`log(sigmoid(input))` without its underflow, any shape.
 
@@ -238,7 +238,7 @@ def logsigmoid(input: Tensor, *, contract: Contract | str | None = None) -> Tens
     return _logsigmoid(input)
 
 
-@replayed
+@cache_calls
 def softsign(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`input / (1 + |input|)`, any shape and floating-point dtype.
 
@@ -250,7 +250,7 @@ def softsign(input: Tensor, *, contract: Contract | str | None = None) -> Tensor
     return _softsign(input)
 
 
-@replayed
+@cache_calls
 def tanhshrink(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`input - tanh(input)`, any shape.
 
@@ -265,7 +265,7 @@ def tanhshrink(input: Tensor, *, contract: Contract | str | None = None) -> Tens
     return _tanhshrink(input)
 
 
-@replayed
+@cache_calls
 def glu(input: Tensor, dim: int = -1, *, contract: Contract | str | None = None) -> Tensor:
     """`a * sigmoid(b)`, a and b the halves of `input` along `dim`: `(..., 2 N, ...) -> (..., N, ...)`.
 

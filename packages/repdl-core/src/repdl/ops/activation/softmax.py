@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check, check_bool, check_dtype, check_size, check_tensor
@@ -19,7 +20,6 @@ from repdl.ops.common.reduce import as_numpy, given, in_dtype, normalize_dim
 from repdl.ops.pointwise.cast import cast, narrowed
 from repdl.registry.arguments import as_float, as_int
 from repdl.registry.autocast import FLOAT32_ON_CUDA
-from repdl.replay import replayed
 
 __all__ = ["gumbel_softmax", "log_softmax", "softmax", "softmin"]
 
@@ -124,7 +124,7 @@ def _options(
     return normalize_dim(op, dim, input.dim()), dtype
 
 
-@replayed
+@cache_calls
 def softmax(
     input: torch.Tensor,
     dim: int | None = None,
@@ -147,7 +147,7 @@ def softmax(
     return given(_softmax(in_dtype("softmax", input, dtype), position, contract_name(contract)), dtype)
 
 
-@replayed
+@cache_calls
 def softmin(
     input: torch.Tensor,
     dim: int | None = None,
@@ -170,7 +170,7 @@ def softmin(
     return given(_softmax(negative, position, contract_name(contract)), dtype)
 
 
-@replayed
+@cache_calls
 def log_softmax(
     input: torch.Tensor,
     dim: int | None = None,

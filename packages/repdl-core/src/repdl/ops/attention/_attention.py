@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import torch
 
 from repdl import registry
+from repdl.callcache import NOT_READ, ValueRange
 from repdl.dtypes import HALF, SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.common.broadcast import sum_to
 from repdl.ops.common.number import constant
 from repdl.ops.declare.position import POSITION, check_place, check_position, check_probability
-from repdl.places import NO_VALUES, Within
 from repdl.registry.autograd import of_formula
 
 Tensor = torch.Tensor
@@ -113,10 +113,10 @@ def _scores(query: Tensor, key: Tensor, length: int) -> tuple[int, ...]:
     return query.shape[0], query.shape[1] * (query.shape[2] // length), length, key.shape[2]
 
 
-def _check_values(query: Tensor, key: Tensor, value: Tensor, *given: Any) -> Within | None:
+def _check_values(query: Tensor, key: Tensor, value: Tensor, *given: Any) -> ValueRange | None:
     position = _Options(*given).position
     if position is None:
-        return NO_VALUES
+        return NOT_READ
     return check_place("attention", query.shape[:3].numel() * key.shape[2], position)
 
 

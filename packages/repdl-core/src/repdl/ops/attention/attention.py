@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import (
@@ -28,7 +29,6 @@ from repdl.ops.declare.position import POSITION
 from repdl.registry import composite
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import LOWER
-from repdl.replay import replayed
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["scaled_dot_product_attention"]
@@ -223,7 +223,7 @@ def _run(
     return op(*tensors, bias, mask, position, *options, name)
 
 
-@replayed
+@cache_calls
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from repdl.callcache import ValueRange, do_not_cache
 from repdl.errors import check, check_dtype, check_range, check_size, check_tensor_or_none
-from repdl.places import Within
-from repdl.replay import refuse
 from repdl.tensors import values as host
 
 FEW = 128
@@ -25,7 +24,7 @@ def check_index(
     expected: Callable[[], str] | None = None,
     ignored: int | None = None,
     given: torch.Tensor | None = None,
-) -> Within | None:
+) -> ValueRange | None:
     """Raise unless every index is from 0 to size - 1, or `ignored`; reads the values. Returns that as bounds.
 
     `expected` says what was, in place of the range; `given` has the values to show, in place of those of `index`.
@@ -33,7 +32,7 @@ def check_index(
     """
     count = index.numel()
     other = 0 if ignored is None else ignored  # 0 is in range, but of an empty one
-    within = None if ignored is None and size == 0 else Within(index, 0, size, other)
+    within = None if ignored is None and size == 0 else ValueRange(index, 0, size, other)
     if count == 0 or not host.is_on_host(index):
         return within
     if count <= FEW:
@@ -66,7 +65,7 @@ def as_index(op: str, index: torch.Tensor, size: int, *, name: str = "index", wr
     at = torch.where(index < 0, index + size, index) if wraps else index
     if not host.is_readable(index):
         return torch.where((at >= 0) & (at < size), at, -1)
-    refuse()
+    do_not_cache()
     if wraps:
         check_index(op, at, size, name=name, expected=lambda: f"{-size} to {size - 1}", given=index)
     else:

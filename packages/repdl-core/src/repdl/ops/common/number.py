@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import THREAD, do_not_cache
 from repdl.dtypes import ALL, rounding
 from repdl.errors import UnsupportedError
 from repdl.ops.pointwise.cast import cast
-from repdl.replay import THREAD, refuse
 
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16, torch.uint32)
@@ -29,13 +29,13 @@ def constant(
     function: Callable[[torch.Tensor], torch.Tensor] | None = None,
 ) -> torch.Tensor:
     """A number as a 0-D tensor, rounded once to the floating-point `dtype`, or what `function` makes of that."""
-    tape, THREAD.tape = THREAD.tape, None  # a call that is run again has it, and does not compute it
+    tape, THREAD.trace = THREAD.trace, None  # a call that is run again has it, and does not compute it
     try:
         tensor = _constant(value, dtype, device)
         if function is not None:
             tensor = function(tensor)
     finally:
-        THREAD.tape = tape
+        THREAD.trace = tape
     if tape is not None:
         tape.add_constant(tensor, value if function is None else None)
     return tensor
@@ -93,5 +93,5 @@ def _narrowed(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 def item(tensor: torch.Tensor) -> float | int:
     """The number in a 0-D tensor, exactly."""
-    refuse()
+    do_not_cache()
     return cast(tensor.detach(), torch.float64).item() if tensor.dtype in ALL else tensor.item()

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import torch
 
+from repdl.callcache import cache_calls
 from repdl.contract import Contract
 from repdl.errors import check_dim, check_tensor
 from repdl.ops.conv.conv2d import conv2d
 from repdl.registry.arguments import as_row
-from repdl.replay import replayed
 
 __all__ = ["conv1d"]
 
 
-@replayed
+@cache_calls
 def conv1d(
     input: torch.Tensor,
     weight: torch.Tensor,

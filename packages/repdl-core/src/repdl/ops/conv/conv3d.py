@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check_dim, check_tensor, check_tensor_or_none
 from repdl.ops.conv._convolution import Convolution, as_sides, named_padding
 from repdl.registry.arguments import as_int
 from repdl.registry.autocast import LOWER
-from repdl.replay import replayed
 
 __all__ = ["conv3d"]
 
@@ -158,7 +158,7 @@ registry.composite(
 )
 
 
-@replayed
+@cache_calls
 def conv3d(
     input: Tensor,
     weight: Tensor,

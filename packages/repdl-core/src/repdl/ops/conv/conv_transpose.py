@@ -9,13 +9,13 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size, check_tensor, check_tensor_or_none
 from repdl.ops.conv._convolution import as_sides, named_sides, output_size
 from repdl.registry.arguments import as_int, as_row
 from repdl.registry.autocast import LOWER
-from repdl.replay import replayed
 
 __all__ = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
@@ -157,7 +157,7 @@ def _call(
     return output if batched else output.squeeze(0)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def conv_transpose2d(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -191,7 +191,7 @@ def conv_transpose2d(
     return _call(2, input, weight, bias, options, groups, dilation, contract)
 
 
-@replayed
+@cache_calls
 def conv_transpose3d(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -225,7 +225,7 @@ def conv_transpose3d(
     return _call(3, input, weight, bias, options, groups, dilation, contract)
 
 
-@replayed
+@cache_calls
 def conv_transpose1d(
     input: torch.Tensor,
     weight: torch.Tensor,

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import ValueRange
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dtype, check_range, check_size
-from repdl.places import Within
 
 STREAMS = 2**48
 """How many streams a seed has."""
@@ -25,7 +25,7 @@ def check_position(op: str, position: torch.Tensor) -> None:
     check_size(op, "position.shape", tuple(position.shape), (3,), "[seed, stream, offset]")
 
 
-def check_place(op: str, count: int, position: torch.Tensor) -> Within | None:
+def check_place(op: str, count: int, position: torch.Tensor) -> ValueRange | None:
     """Raise unless the stream exists and has `count` numbers from the offset on; reads the values.
 
     Returns bounds within which stream and offset always are right, though the latter may be more.
@@ -40,7 +40,7 @@ def check_place(op: str, count: int, position: torch.Tensor) -> Within | None:
             f"go on with another stream"
         ),
     )
-    return Within(position, 0, STREAMS, 0, first=1) if count <= NUMBERS - STREAMS else None
+    return ValueRange(position, 0, STREAMS, 0, first=1) if count <= NUMBERS - STREAMS else None
 
 
 def draw(
@@ -65,7 +65,7 @@ def draw(
         if check_options is not None:
             check_options(like, *given)
 
-    def check_values(like: torch.Tensor, position: torch.Tensor, *given: Any) -> Within | None:
+    def check_values(like: torch.Tensor, position: torch.Tensor, *given: Any) -> ValueRange | None:
         return check_place(op, like.numel(), position)
 
     return registry.define(

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import do_not_cache
 from repdl.dtypes.rounding import div
 from repdl.errors import check
 from repdl.ops.common.number import constant
@@ -15,7 +16,6 @@ from repdl.ops.declare.pointwise import below
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.pow import pow
 from repdl.registry.arguments import as_float
-from repdl.replay import refuse
 
 Tensor = torch.Tensor
 _ops = registry.functions
@@ -43,7 +43,7 @@ def renorm(weight: Tensor, index: Tensor, max_norm: float, norm_type: float, con
 
     `row * (max_norm / (norm + 1e-7))`, each operation an op of elementwise.md; halves are rounded once.
     """
-    refuse()
+    do_not_cache()
     if weight.numel() == 0 or index.numel() == 0:
         return
     with torch.no_grad():

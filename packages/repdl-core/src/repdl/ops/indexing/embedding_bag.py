@@ -7,6 +7,7 @@ from itertools import pairwise
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls, do_not_cache
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import (
@@ -27,7 +28,6 @@ from repdl.ops.indexing._renorm import check_norm, renorm
 from repdl.ops.indexing.gather import elements
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.registry.arguments import as_int
-from repdl.replay import refuse, replayed
 from repdl.tensors import values as host
 from repdl.tensors.values import is_readable, left_to_device
 
@@ -53,9 +53,9 @@ def _begins(op: str, offsets: Tensor, count: int, has_end: bool) -> Tensor:
     if not has_end:
         begins = torch.cat([begins, begins.new_full((1,), count)])
     if left_to_device(op, begins, lambda b: _ascend(b, count), "offsets do not ascend from 0 to the length of input"):
-        refuse()
+        do_not_cache()
     elif is_readable(begins):
-        refuse()
+        do_not_cache()
         values = begins.tolist()
         first, last = values[0], values[-1]
         check(op, first == 0 or len(values) == 1, lambda: f"offsets[0] is {first}, expected 0")
@@ -79,7 +79,7 @@ def _largest(weight: Tensor, index: Tensor, begins: Tensor, padding: int, length
     columns = weight.shape[1]
     largest, at = _ops.max_pool2d(image, [length, 1], [1, 1], [0, 0], [1, 1], False)
     at = at.view(-1, columns) // columns
-    refuse()  # what follows depends on whether there is a NaN
+    do_not_cache()  # what follows depends on whether there is a NaN
     if torch.compiler.is_compiling() or not is_readable(largest) or bool(largest.isnan().any()):
         numbers = torch.arange(length, device=index.device).view(1, -1, 1)
         nan = torch.where(image.squeeze(1).isnan(), numbers, length).amin(1)  # max_pool2d chooses the last of several
@@ -104,7 +104,7 @@ def _largest_of_any(weight: Tensor, index: Tensor, begins: Tensor, padding: int,
     return torch.where(exists, elements(weight, chosen, contract), 0)
 
 
-@replayed
+@cache_calls
 def embedding_bag(
     input: Tensor,
     weight: Tensor,

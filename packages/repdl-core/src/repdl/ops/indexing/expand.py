@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import do_not_cache
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_range, check_size, check_tensor
@@ -15,7 +16,6 @@ from repdl.ops.common.broadcast import expand_to
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim
 from repdl.ops.indexing.gather import at_least_1d
 from repdl.registry.arguments import as_int, as_ints
-from repdl.replay import refuse
 from repdl.tensors.values import is_readable, left_to_device
 
 __all__ = ["broadcast_to", "expand", "repeat", "repeat_interleave", "tile"]
@@ -163,7 +163,7 @@ def repeat_interleave(
     check_size(op, "repeats.shape", list(counts.shape), [size], f"the size of dim {position}, or 1")
     left_to_device(op, counts, lambda n: n >= 0, "a number of repeats is below 0")  # torch looks at output_size
     if is_readable(repeats):
-        refuse()
+        do_not_cache()
         check(op, counts.numel() == 0 or bool((counts >= 0).all()), "repeats has a number below 0, expected 0 or more")
         _check_output(op, output_size, int(counts.sum()))
     index = torch.repeat_interleave(counts.contiguous(), output_size=output_size)

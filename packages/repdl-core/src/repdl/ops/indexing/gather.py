@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import UnsupportedError, check, check_bool, check_dim, check_dtype, check_tensor
 from repdl.ops.common.index import as_index, indexed, places
 from repdl.ops.common.reduce import is_whole, normalize_dim
-from repdl.replay import replayed
 
 __all__ = ["gather", "index", "index_select", "take", "take_along_dim"]
 
@@ -41,7 +41,7 @@ def check_places(op: str, index: Tensor, dim: int, **tensors: Tensor) -> None:
             )
 
 
-@replayed
+@cache_calls
 def gather(
     input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, contract: Contract | str | None = None
 ) -> Tensor:
@@ -77,7 +77,7 @@ def gather(
     return elements(source, places(at, dim, source.shape), name).view(index.shape)
 
 
-@replayed
+@cache_calls
 def take_along_dim(
     input: Tensor, indices: Tensor, dim: int | None = None, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -118,7 +118,7 @@ def take_along_dim(
     return elements(source, places(at, dim, source.shape), name).view(shape if input.dim() else ())
 
 
-@replayed
+@cache_calls
 def index_select(input: Tensor, dim: int, index: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """Slices of `dim`: `(A, B, C), (K) -> (A, K, C)` for `dim=1`, of int64 or int32 indices.
 
@@ -148,7 +148,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, contract: Contract |
     return output.contiguous() if input.dim() else output.squeeze(0)
 
 
-@replayed
+@cache_calls
 def index(input: Tensor, indices: Sequence[Tensor | None], *, contract: Contract | str | None = None) -> Tensor:
     """`input[indices]`: `(A, B, C), [(K), (K)] -> (K, C)`, any floating-point dtype, integers and bools.
 
@@ -176,7 +176,7 @@ def index(input: Tensor, indices: Sequence[Tensor | None], *, contract: Contract
     return registry.functions.embedding(table, at, -1, False, name).view(*at.shape, *rest)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def take(input: Tensor, index: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """Elements of `input` as a vector, in row-major order: `(A, B), (K, L) -> (K, L)`, of int64 indices.
 

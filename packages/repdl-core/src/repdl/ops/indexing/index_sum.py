@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import HALF, Dtypes
 from repdl.errors import (
@@ -24,7 +25,6 @@ from repdl.ops.common.index import as_index, check_index
 from repdl.ops.indexing._renorm import check_norm, renorm
 from repdl.ops.pointwise.cast import narrowed
 from repdl.registry.arguments import as_int
-from repdl.replay import replayed
 
 __all__ = ["embedding"]
 
@@ -108,7 +108,7 @@ _embedding = registry.define(
 )
 
 
-@replayed
+@cache_calls
 def embedding(
     input: torch.Tensor,
     weight: torch.Tensor,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls, do_not_cache
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import (
@@ -26,7 +27,6 @@ from repdl.ops.common.reduce import is_whole, normalize_dim
 from repdl.ops.indexing._index_reduce import MODES, added, reduced
 from repdl.ops.indexing.gather import at_least_1d, check_places, elements
 from repdl.registry.arguments import as_float, as_int
-from repdl.replay import refuse, replayed
 
 __all__ = ["bincount", "index_add", "index_put", "index_reduce", "scatter_add", "scatter_reduce"]
 
@@ -53,7 +53,7 @@ def _slices(op: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> 
     return dim, as_index(op, at, to.shape[dim]), terms
 
 
-@replayed
+@cache_calls
 def index_add(
     input: Tensor,
     dim: int,
@@ -109,7 +109,7 @@ def _terms(op: str, input: Tensor, dim: int, index: Tensor, src: Tensor) -> tupl
     return dim, as_index(op, at, to.shape[dim]), terms[tuple(slice(n) for n in at.shape)]
 
 
-@replayed
+@cache_calls
 def scatter_add(
     input: Tensor, dim: int, index: Tensor, src: Tensor, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -138,7 +138,7 @@ def scatter_add(
     return added(input.reshape(-1, 1), place, terms.reshape(-1, 1), 1.0, name).view(input.shape)
 
 
-@replayed
+@cache_calls
 def scatter_reduce(
     input: Tensor,
     dim: int,
@@ -177,7 +177,7 @@ def scatter_reduce(
     return reduced(input.reshape(-1, 1), place, terms.reshape(-1, 1), reduce, include_self, name).view(input.shape)
 
 
-@replayed
+@cache_calls
 def index_reduce(
     input: Tensor,
     dim: int,
@@ -220,7 +220,7 @@ def index_reduce(
     return output.view(table.shape).movedim(0, dim).contiguous().view(input.shape)
 
 
-@replayed
+@cache_calls
 def index_put(
     input: Tensor,
     indices: Sequence[Tensor | None],
@@ -286,7 +286,7 @@ def replaced(table: Tensor, index: Tensor, terms: Tensor, contract: str) -> Tens
     return both[source] if is_whole(table.dtype) else _ops.embedding(both, source, -1, False, contract)
 
 
-@replayed
+@cache_calls
 def bincount(
     input: Tensor, weights: Tensor | None = None, minlength: int = 0, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -316,7 +316,7 @@ def bincount(
     check(op, minlength >= 0, lambda: f"minlength is {minlength}, expected 0 or more")
     if weights is not None:
         check_size(op, "weights.shape", tuple(weights.shape), tuple(input.shape), "input.shape")
-    refuse()
+    do_not_cache()
     at = input.long()
     length = max(minlength, int(at.max()) + 1 if at.numel() else 0)
     check_index(op, at, length, name="input", expected=lambda: "0 or more")

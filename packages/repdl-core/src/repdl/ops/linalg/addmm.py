@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.dtypes.rounding import is_zero, rounded
@@ -18,7 +19,6 @@ from repdl.registry import OPS, composite
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import LOWER
 from repdl.registry.saved import save
-from repdl.replay import replayed
 
 __all__ = ["addmm"]
 
@@ -118,7 +118,7 @@ def added(
     return _op(input, mat1, mat2, beta, alpha, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def addmm(
     input: torch.Tensor,
     mat1: torch.Tensor,

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size, check_tensor, check_tensor_or_none
 from repdl.registry import composite
-from repdl.replay import replayed
 
 __all__ = ["bilinear"]
 
@@ -52,7 +52,7 @@ _op: Callable[..., Tensor] = composite(
 )
 
 
-@replayed
+@cache_calls
 def bilinear(
     input1: Tensor,
     input2: Tensor,

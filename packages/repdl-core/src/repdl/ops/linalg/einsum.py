@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.errors import ArgumentError, check, check_tensor
-from repdl.replay import replayed
 
 __all__ = ["einsum"]
 
@@ -146,7 +146,7 @@ def _pair(
     return found.reshape(shape), [*batch, *rows, *columns]
 
 
-@replayed
+@cache_calls
 def einsum(equation: Any, *operands: Any, contract: Contract | str | None = None) -> torch.Tensor:
     """Products of tensors, summed over the labels that the result does not have, as in `einsum("bij,bjk->bik", a, b)`.
 

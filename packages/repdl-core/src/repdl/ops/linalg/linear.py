@@ -7,12 +7,12 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size, check_tensor, check_tensor_or_none
 from repdl.registry.autocast import LOWER
 from repdl.registry.saved import save
-from repdl.replay import replayed
 
 __all__ = ["linear"]
 
@@ -59,7 +59,7 @@ _op = registry.define(
 )
 
 
-@replayed
+@cache_calls
 def linear(
     input: torch.Tensor,
     weight: torch.Tensor,

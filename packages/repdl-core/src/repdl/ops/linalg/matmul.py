@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_dim, check_size, check_tensor
 from repdl.ops.common.broadcast import sum_to
 from repdl.registry.autocast import LOWER
 from repdl.registry.saved import save
-from repdl.replay import replayed
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["bmm", "matmul", "mm"]
@@ -87,7 +87,7 @@ _op = registry.define(
 )
 
 
-@replayed
+@cache_calls
 def mm(
     input: torch.Tensor,
     mat2: torch.Tensor,
@@ -114,7 +114,7 @@ def mm(
     return _op(input, mat2, transA, transB, contract_name(contract))
 
 
-@replayed
+@cache_calls
 def bmm(input: torch.Tensor, mat2: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """Batched matrix product `(B, M, K) @ (B, K, N) -> (B, M, N)`, any floating-point dtype.
 
@@ -130,7 +130,7 @@ def bmm(input: torch.Tensor, mat2: torch.Tensor, *, contract: Contract | str | N
     return _op(input, mat2, False, False, contract_name(contract))
 
 
-@replayed
+@cache_calls
 def matmul(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """Matrix product with torch's broadcasting, any floating-point dtype.
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls, do_not_cache
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import ArgumentError, check, check_dim, check_size, check_tensor
@@ -16,7 +17,6 @@ from repdl.ops.linalg.addmm import added
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import operands
 from repdl.registry.arguments import as_int, as_ints
-from repdl.replay import refuse, replayed
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = [
@@ -46,7 +46,7 @@ def _broadcasts(op: str, input: Tensor, shape: Sequence[int]) -> None:
     check(op, fits, lambda: f"input.shape is {tuple(input.shape)}, expected a shape that broadcasts to {tuple(shape)}")
 
 
-@replayed
+@cache_calls
 def baddbmm(
     input: Tensor,
     batch1: Tensor,
@@ -74,7 +74,7 @@ def baddbmm(
     return added(op, input, batch1, batch2, beta, alpha, contract)
 
 
-@replayed
+@cache_calls
 def addbmm(
     input: Tensor,
     batch1: Tensor,
@@ -104,7 +104,7 @@ def addbmm(
     return added(op, input, left, right, beta, alpha, contract)
 
 
-@replayed
+@cache_calls
 def addmv(
     input: Tensor,
     mat: Tensor,
@@ -133,7 +133,7 @@ def addmv(
     return added(op, input.unsqueeze(-1), mat, vec.unsqueeze(1), beta, alpha, contract).squeeze(1)
 
 
-@replayed
+@cache_calls
 def addr(
     input: Tensor,
     vec1: Tensor,
@@ -160,7 +160,7 @@ def addr(
     return added(op, input, vec1.unsqueeze(1), vec2.unsqueeze(0), beta, alpha, contract)
 
 
-@replayed
+@cache_calls
 def mv(input: Tensor, vec: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """Matrix times vector, `(M, K) @ (K) -> (M)`, any floating-point dtype.
 
@@ -183,7 +183,7 @@ def _dot(op: str, a: Tensor, b: Tensor, name: str, contract: Contract | str | No
     return _ops.matmul(a.unsqueeze(0), b.unsqueeze(1), False, False, contract_name(contract)).reshape(())  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def dot(input: Tensor, tensor: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """Dot product of two vectors, `(K), (K) -> ()`, any floating-point dtype.
 
@@ -197,7 +197,7 @@ def dot(input: Tensor, tensor: Tensor, *, contract: Contract | str | None = None
     return _dot("dot", input, tensor, "tensor", contract)
 
 
-@replayed
+@cache_calls
 def vdot(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`dot` of two vectors of real numbers, `(K), (K) -> ()`, any floating-point dtype.
 
@@ -222,7 +222,7 @@ def _contracted(a: Tensor, b: Tensor, dims_a: Sequence[int], dims_b: Sequence[in
     return _ops.matmul(left, right, False, False, contract).reshape(shape)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def inner(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """Dot products over the last dimensions, `(..., K), (+++, K) -> (..., +++)`; `mul` if an operand is 0-D.
 
@@ -240,7 +240,7 @@ def inner(input: Tensor, other: Tensor, *, contract: Contract | str | None = Non
     return _contracted(input, other, [input.dim() - 1], [other.dim() - 1], name)
 
 
-@replayed
+@cache_calls
 def outer(input: Tensor, vec2: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """The products of each element with each, `(M), (N) -> (M, N)`: `mul(input[:, None], vec2)`.
 
@@ -257,7 +257,7 @@ def outer(input: Tensor, vec2: Tensor, *, contract: Contract | str | None = None
     return torch.outer(input, vec2) if pair is None else _ops.mul(pair[0].unsqueeze(1), pair[1], name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def tensordot(
     a: Tensor,
     b: Tensor,
@@ -282,7 +282,7 @@ def tensordot(
     if out is not None:
         raise ArgumentError("tensordot: out is given, expected None: results are new tensors")
     if isinstance(dims, Tensor):
-        refuse()
+        do_not_cache()
         dims = dims.tolist()
     if isinstance(dims, (list, tuple)):
         check(op, len(dims) == 2, lambda: f"dims has {len(dims)} elements, expected an integer or two lists")
@@ -323,7 +323,7 @@ def _split(sizes: Sequence[int]) -> Callable[[int, int], int]:
     return lambda i, j: best[i, j]
 
 
-@replayed
+@cache_calls
 def multi_dot(tensors: Sequence[Tensor], *, contract: Contract | str | None = None) -> Tensor:
     """The product of two or more matrices; the first and the last may be vectors. Any floating-point dtype.
 
@@ -363,7 +363,7 @@ def _chain(op: str, tensors: list[Tensor], contract: Contract | str | None) -> T
     return product(0, len(tensors) - 1).reshape(shape)
 
 
-@replayed
+@cache_calls
 def chain_matmul(*matrices: Tensor, out: None = None, contract: Contract | str | None = None) -> Tensor:
     """`multi_dot` of matrices; one is returned as it is.
 
@@ -382,7 +382,7 @@ def chain_matmul(*matrices: Tensor, out: None = None, contract: Contract | str |
     return matrices[0] if len(matrices) == 1 else _chain("chain_matmul", list(matrices), contract)
 
 
-@replayed
+@cache_calls
 def kron(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """The Kronecker product: `input[i] * other[j]` at `i * other.shape + j` in each dimension, rounded once.
 
@@ -404,7 +404,7 @@ def kron(input: Tensor, other: Tensor, *, contract: Contract | str | None = None
     return _ops.mul(left, right, name).reshape(shape)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def cross(
     input: Tensor,
     other: Tensor,
@@ -450,7 +450,7 @@ def cross(
     return narrowed(_ops.sub(left, right, name), dtype)
 
 
-@replayed
+@cache_calls
 def trace(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """The sum of the diagonal, `(M, N) -> ()`, any floating-point dtype; integers exactly.
 

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_size, check_tensor
 from repdl.registry import autocast
 from repdl.registry.saved import save
-from repdl.replay import replayed
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["solve_triangular"]
@@ -72,7 +72,7 @@ _op: Callable[..., Tensor] = registry.composite(
 )
 
 
-@replayed
+@cache_calls
 def solve_triangular(
     A: Tensor,
     B: Tensor,

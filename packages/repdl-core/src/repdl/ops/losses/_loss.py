@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from repdl.callcache import ValueRange, do_not_cache
 from repdl.errors import (
     ArgumentError,
     UnsupportedError,
@@ -17,9 +18,7 @@ from repdl.errors import (
     check_tensor_or_none,
 )
 from repdl.ops.common.index import check_index
-from repdl.places import Within
 from repdl.registry.arguments import as_int
-from repdl.replay import refuse
 from repdl.tensors.values import is_readable, left_to_device
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -70,7 +69,7 @@ def check_reduction(op: str, reduction: str) -> None:
     check(op, reduction in REDUCTIONS, lambda: f"reduction is {reduction!r}, expected one of {', '.join(REDUCTIONS)}")
 
 
-def check_targets(op: str, target: torch.Tensor, classes: int, ignore_index: int) -> Within | None:
+def check_targets(op: str, target: torch.Tensor, classes: int, ignore_index: int) -> ValueRange | None:
     """Raise unless every target is a class or `ignore_index`; reads the values."""
     return check_index(
         op,
@@ -88,9 +87,9 @@ def check_classes(op: str, target: torch.Tensor, classes: int, least: int = 0) -
         return
     what = f"a target is no class, from {least} to {classes - 1}"
     if left_to_device(op, target, lambda t: (t >= least) & (t < classes), what):
-        refuse()
+        do_not_cache()
     elif is_readable(target):
-        refuse()
+        do_not_cache()
         check_index(
             op,
             target - least,
@@ -101,7 +100,7 @@ def check_classes(op: str, target: torch.Tensor, classes: int, least: int = 0) -
         )
 
 
-def class_loss_checks(op: str) -> tuple[Callable[..., None], Callable[..., Within | None]]:
+def class_loss_checks(op: str) -> tuple[Callable[..., None], Callable[..., ValueRange | None]]:
     """The checks `check` and `check_values` of an op of class indices, for `registry.define`."""
 
     def check_arguments(
@@ -121,7 +120,7 @@ def class_loss_checks(op: str) -> tuple[Callable[..., None], Callable[..., Withi
         reduction: str,
         ignore_index: int,
         contract: str,
-    ) -> Within | None:
+    ) -> ValueRange | None:
         return check_targets(op, target, input.shape[1], ignore_index)
 
     return check_arguments, check_values

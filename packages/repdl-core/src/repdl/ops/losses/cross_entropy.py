@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import ValueRange, cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_size
@@ -26,10 +27,8 @@ from repdl.ops.pointwise.cast import cast, narrowed, widened
 from repdl.ops.pointwise.elementwise import add, div, mul
 from repdl.ops.pointwise.unary import neg
 from repdl.ops.reduction.sum import mean, sum
-from repdl.places import Within
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import FLOAT32
-from repdl.replay import replayed
 
 __all__ = ["cross_entropy"]
 
@@ -107,7 +106,7 @@ def _check_values_backward(
     reduction: str,
     ignore_index: int,
     contract: str,
-) -> Within | None:
+) -> ValueRange | None:
     return check_targets("cross_entropy_backward", target, input.shape[1], ignore_index)
 
 
@@ -261,7 +260,7 @@ _cross_entropy_smoothed = registry.composite(
 )
 
 
-@replayed
+@cache_calls
 def cross_entropy(
     input: torch.Tensor,
     target: torch.Tensor,

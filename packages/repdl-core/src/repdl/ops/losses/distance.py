@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, check, check_bool, check_tensor
@@ -19,7 +20,6 @@ from repdl.registry import OPS, composite
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import FLOAT32_ON_CUDA, Lists
 from repdl.registry.declaration import ROWS, Row, Tried, item
-from repdl.replay import replayed
 
 __all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
 
@@ -107,7 +107,7 @@ _pairwise_distance: Callable[..., Tensor] = _register(
 )
 
 
-@replayed
+@cache_calls
 def normalize(
     input: Tensor,
     p: float = 2.0,
@@ -134,7 +134,7 @@ def normalize(
     return _normalize(input, as_float(op, "p", p), at, as_float(op, "eps", eps), name)
 
 
-@replayed
+@cache_calls
 def cosine_similarity(
     x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -155,7 +155,7 @@ def cosine_similarity(
     return _cosine_similarity(x1, x2, at, as_float(op, "eps", eps), name)
 
 
-@replayed
+@cache_calls
 def pairwise_distance(
     x1: Tensor,
     x2: Tensor,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import ArgumentError, check, check_bool, check_dim, check_size, check_tensor
@@ -20,7 +21,6 @@ from repdl.registry import OPS, composite
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import FLOAT32
 from repdl.registry.declaration import ROWS, Row, Tried, item
-from repdl.replay import replayed
 
 __all__ = ["cosine_embedding_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss"]
 
@@ -150,7 +150,7 @@ _triplet_op: Callable[..., Tensor] = composite(
 )
 
 
-@replayed
+@cache_calls
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -179,7 +179,7 @@ def cosine_embedding_loss(
     return _cosine_embedding_op(input1, input2, target.detach(), as_float(op, "margin", margin), reduction, name)
 
 
-@replayed
+@cache_calls
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

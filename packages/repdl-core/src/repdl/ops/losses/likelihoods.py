@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_bool, check_range, check_size, check_tensor, check_tensor_or_none
@@ -16,7 +17,6 @@ from repdl.ops.losses._element_loss import element_loss, number, operands
 from repdl.ops.losses._loss import check_deprecated, check_reduction
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import FLOAT32_ON_CUDA
-from repdl.replay import replayed
 from repdl.tensors.layout import broadcast_shapes
 from repdl.tensors.values import left_to_device
 
@@ -156,7 +156,7 @@ _gaussian_op: Callable[..., Tensor] = element_loss(
 )
 
 
-@replayed
+@cache_calls
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -193,7 +193,7 @@ def binary_cross_entropy(
     return _binary_cross_entropy_op(input, target, weight, reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -224,7 +224,7 @@ def poisson_nll_loss(
     return _poisson_op(input, target, log_input, full, as_float(op, "eps", eps), reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import is_zero
@@ -16,7 +17,6 @@ from repdl.ops.declare.pointwise import below
 from repdl.ops.losses._element_loss import check_sized, element_loss, number
 from repdl.ops.losses._loss import REDUCTIONS, check_deprecated, check_reduction
 from repdl.registry.arguments import as_float
-from repdl.replay import replayed
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss", "mse_loss", "smooth_l1_loss"]
@@ -124,7 +124,7 @@ def _no_weight(op: str, weight: Any) -> None:
         raise UnsupportedError(f"{op}: weight is given, expected None; multiply the losses of reduction='none'")
 
 
-@replayed
+@cache_calls
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -150,7 +150,7 @@ def mse_loss(
     return _mse_loss(input, target, reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -176,7 +176,7 @@ def l1_loss(
     return _l1_loss(input, target, reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def huber_loss(
     input: Tensor,
     target: Tensor,
@@ -202,7 +202,7 @@ def huber_loss(
     return _huber_loss(input, target, delta, reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -233,7 +233,7 @@ def smooth_l1_loss(
     return _smooth_l1_loss(input, target, beta, reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -268,7 +268,7 @@ def binary_cross_entropy_with_logits(
     return _bce_op(input, target, weight, pos_weight, reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def kl_div(
     input: Tensor,
     target: Tensor,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor, check_tensor_or_none
@@ -20,7 +21,6 @@ from repdl.registry import composite
 from repdl.registry.arguments import as_float, as_int
 from repdl.registry.autocast import FLOAT32, FLOAT32_ON_CUDA
 from repdl.registry.declaration import ROWS, Row, Tried, item
-from repdl.replay import replayed
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = [
@@ -226,7 +226,7 @@ _multilabel_margin_op: Callable[..., Tensor] = composite(
 )
 
 
-@replayed
+@cache_calls
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -252,7 +252,7 @@ def hinge_embedding_loss(
     return _hinge_embedding_op(input, target.detach(), as_float(op, "margin", margin), reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -280,7 +280,7 @@ def margin_ranking_loss(
     return _margin_ranking_op(input1, input2, target, as_float(op, "margin", margin), reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -305,7 +305,7 @@ def soft_margin_loss(
     return _soft_margin_op(input, target, reduction, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -349,7 +349,7 @@ def multi_margin_loss(
     return loss.reshape(()) if reduction == "none" and target.dim() == 0 else loss  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -384,7 +384,7 @@ def multilabel_margin_loss(
     return loss.reshape(())  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor,

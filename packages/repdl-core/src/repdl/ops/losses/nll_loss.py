@@ -7,13 +7,12 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import ValueRange, cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dtype, check_size
 from repdl.ops.losses._loss import check_arguments, check_deprecated, check_no_grad, check_targets, class_loss_checks
-from repdl.places import Within
 from repdl.registry.autocast import FLOAT32
-from repdl.replay import replayed
 
 __all__ = ["nll_loss"]
 
@@ -85,7 +84,7 @@ def _check_values_backward(
     reduction: str,
     ignore_index: int,
     contract: str,
-) -> Within | None:
+) -> ValueRange | None:
     return check_targets("nll_loss_backward", target, classes, ignore_index)
 
 
@@ -128,7 +127,7 @@ _nll_loss_backward = registry.define(
 )
 
 
-@replayed
+@cache_calls
 def nll_loss(
     input: torch.Tensor,
     target: torch.Tensor,

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls, copy_result
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_dim, check_size, check_tensor, check_tensor_or_none
 from repdl.ops.losses._loss import check_no_grad
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
 from repdl.registry.arguments import as_float
-from repdl.replay import replayed, store
 from repdl.tensors import layout
 from repdl.tensors.overlap import check_apart
 
@@ -213,7 +213,7 @@ def _check_writable(op: str, **statistics: Optional) -> None:
         )
 
 
-@replayed
+@cache_calls
 def batch_norm(
     input: torch.Tensor,
     running_mean: torch.Tensor | None,
@@ -252,6 +252,6 @@ def batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps, contract_name(contract)
     )
     if training and running_mean is not None and running_var is not None and input.numel():
-        store(new_mean, running_mean)
-        store(new_var, running_var)
+        copy_result(new_mean, running_mean)
+        copy_result(new_var, running_var)
     return output

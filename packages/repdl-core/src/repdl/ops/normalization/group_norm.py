@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_dim, check_size, check_tensor, check_tensor_or_none
@@ -17,7 +18,6 @@ from repdl.ops.pointwise.cast import narrowed
 from repdl.ops.reduction.sum import mean
 from repdl.registry.arguments import as_float, as_int
 from repdl.registry.autocast import FLOAT32_ON_CUDA
-from repdl.replay import replayed
 from repdl.tensors import layout
 
 __all__ = ["group_norm", "instance_norm"]
@@ -120,7 +120,7 @@ registry.define(
 )
 
 
-@replayed
+@cache_calls
 def group_norm(
     input: torch.Tensor,
     num_groups: int,
@@ -156,7 +156,7 @@ def group_norm(
     return _group_norm(input, groups, weight, bias, epsilon, contract_name(contract))[0]
 
 
-@replayed
+@cache_calls
 def instance_norm(
     input: torch.Tensor,
     running_mean: torch.Tensor | None = None,

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check_size, check_tensor, check_tensor_or_none
@@ -21,7 +22,6 @@ from repdl.ops.normalization._norm import (
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
 from repdl.registry.arguments import as_float, as_ints
 from repdl.registry.autocast import FLOAT32_ON_CUDA
-from repdl.replay import replayed
 
 __all__ = ["layer_norm"]
 
@@ -94,7 +94,7 @@ registry.define(
 )
 
 
-@replayed
+@cache_calls
 def layer_norm(
     input: torch.Tensor,
     normalized_shape: Sequence[int],

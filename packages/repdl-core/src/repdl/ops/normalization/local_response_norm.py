@@ -7,13 +7,13 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_tensor
 from repdl.ops.losses._element_loss import number
 from repdl.registry import composite
 from repdl.registry.arguments import as_float, as_int
-from repdl.replay import replayed
 
 __all__ = ["local_response_norm"]
 
@@ -50,7 +50,7 @@ _op: Callable[..., Tensor] = composite(
 )
 
 
-@replayed
+@cache_calls
 def local_response_norm(
     input: Tensor,
     size: int,

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, HALF, Dtypes
 from repdl.errors import check_size, check_tensor, check_tensor_or_none
@@ -16,7 +17,6 @@ from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
 from repdl.ops.pointwise.cast import narrowed
 from repdl.registry.arguments import as_float, as_ints
 from repdl.registry.autocast import FLOAT32_ON_CUDA
-from repdl.replay import replayed
 from repdl.tensors import layout
 
 __all__ = ["rms_norm"]
@@ -102,7 +102,7 @@ _rms_norm_backward = registry.define(
 )
 
 
-@replayed
+@cache_calls
 def rms_norm(
     input: torch.Tensor,
     normalized_shape: Sequence[int],

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, HALF
 from repdl.errors import ArgumentError, DTypeError, check_dtype, check_tensor
-from repdl.replay import replayed
 
 __all__ = ["cast"]
 
@@ -55,7 +55,7 @@ def narrowed(output: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return output if output.dtype is dtype else _cast(output, dtype)
 
 
-@replayed
+@cache_calls
 def cast(input: torch.Tensor, dtype: torch.dtype, *, contract: Contract | str | None = None) -> torch.Tensor:
     """`input` in another floating-point dtype, any shape: widened exactly, or rounded once.
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls, cache_variable_scalars
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.dtypes.rounding import rounded
@@ -22,7 +23,6 @@ from repdl.ops.common.number import constant, floating, item
 from repdl.ops.declare.pointwise import pointwise
 from repdl.registry.arguments import as_float, as_int
 from repdl.registry.declaration import Tried
-from repdl.replay import replayed, replayed_numbers
 
 __all__ = ["add", "atan2", "div", "maximum", "minimum", "mul", "sub"]
 
@@ -256,7 +256,7 @@ def _scaled_op(
     return _add_alpha(*pair, number if sign > 0 else -number, name)  # type: ignore[no-any-return]
 
 
-@replayed_numbers
+@cache_variable_scalars
 def add(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None) -> torch.Tensor:
     """`input + alpha * other`, broadcast, any floating-point dtype, rounded once.
 
@@ -269,7 +269,7 @@ def add(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract 
     return _scaled_op("add", _add, 1, input, other, alpha, contract)
 
 
-@replayed_numbers
+@cache_variable_scalars
 def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None) -> torch.Tensor:
     """`input - alpha * other`, broadcast, any floating-point dtype, rounded once.
 
@@ -287,7 +287,7 @@ def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract 
     return _scaled_op("sub", _sub, -1, input, other, alpha, contract)
 
 
-@replayed_numbers
+@cache_variable_scalars
 def mul(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
     """`input * other`, broadcast, any floating-point dtype, rounded once.
 
@@ -302,7 +302,7 @@ def mul(input: Operand, other: Operand, *, contract: Contract | str | None = Non
     return torch.mul(input, other) if pair is None else _mul(*pair, name)  # type: ignore[arg-type]
 
 
-@replayed_numbers
+@cache_variable_scalars
 def div(
     input: Operand,
     other: Operand,
@@ -335,7 +335,7 @@ def div(
     return (_div_floor if rounding_mode == "floor" else _div_trunc)(*pair, name)
 
 
-@replayed
+@cache_calls
 def atan2(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """The angle of the point (`other`, `input`), broadcast, float32 and halves, correctly rounded to float32.
 
@@ -351,7 +351,7 @@ def atan2(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str 
     return _atan2(*pair, contract_name(contract))
 
 
-@replayed
+@cache_calls
 def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """The larger of two elements, broadcast, any floating-point dtype; NaN if either is NaN.
 
@@ -367,7 +367,7 @@ def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | st
     return torch.maximum(input, other) if pair is None else _maximum(*pair, name)
 
 
-@replayed
+@cache_calls
 def minimum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """The smaller of two elements, broadcast, any floating-point dtype; NaN if either is NaN.
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check, check_tensor
@@ -20,7 +21,6 @@ from repdl.ops.pointwise.elementwise import Operand, promoted
 from repdl.ops.pointwise.ternary import clamp
 from repdl.registry.arguments import as_float
 from repdl.registry.declaration import ROWS, Row, Tried, item
-from repdl.replay import replayed
 
 __all__ = ["hypot", "logaddexp", "logaddexp2", "logit", "sinc", "xlogy"]
 
@@ -231,7 +231,7 @@ def _of_one(op: str, input: Tensor) -> Tensor:
     return input
 
 
-@replayed
+@cache_calls
 def logaddexp(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`log(exp(input) + exp(other))` without overflow, broadcast, float32 and halves.
 
@@ -247,7 +247,7 @@ def logaddexp(input: Tensor, other: Tensor, *, contract: Contract | str | None =
     return _of_two("logaddexp", _logaddexp, input, other, contract)
 
 
-@replayed
+@cache_calls
 def logaddexp2(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`log2(exp2(input) + exp2(other))` without overflow, broadcast, float32 and halves.
 
@@ -263,7 +263,7 @@ def logaddexp2(input: Tensor, other: Tensor, *, contract: Contract | str | None 
     return _of_two("logaddexp2", _logaddexp2, input, other, contract)
 
 
-@replayed
+@cache_calls
 def xlogy(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
     """`input * log(other)`, broadcast, float32 and halves; 0 where `input` is 0 and `other` no NaN.
 
@@ -278,7 +278,7 @@ def xlogy(input: Operand, other: Operand, *, contract: Contract | str | None = N
     return _of_two("xlogy", _xlogy, input, other, contract)
 
 
-@replayed
+@cache_calls
 def hypot(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`sqrt(input**2 + other**2)` without overflow, broadcast, any floating-point dtype.
 
@@ -294,7 +294,7 @@ def hypot(input: Tensor, other: Tensor, *, contract: Contract | str | None = Non
     return _of_two("hypot", _hypot, input, other, contract)
 
 
-@replayed
+@cache_calls
 def logit(input: Tensor, eps: float | None = None, *, contract: Contract | str | None = None) -> Tensor:
     """`log(z / (1 - z))`, any shape, float32 and halves; z is `input`, with `eps` at least that and at
     most 1 - eps, which is rounded once.
@@ -310,7 +310,7 @@ def logit(input: Tensor, eps: float | None = None, *, contract: Contract | str |
     return _logit(x, None if low is None or low < 0 else low)
 
 
-@replayed
+@cache_calls
 def sinc(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`sin(pi * input) / (pi * input)`, 1 at 0, any shape, float32 and halves.
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import difference, is_zero, rounded
@@ -18,7 +19,6 @@ from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.pointwise.elementwise import Operand, operands
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import FLOAT32_ON_CUDA
-from repdl.replay import replayed
 from repdl.tensors import layout
 
 __all__ = ["pow"]
@@ -101,7 +101,7 @@ _IN_DOUBLE: dict[float, Callable[[torch.Tensor, str], torch.Tensor]] = {
 """The exponents that float64 has, each a sequence of other ops."""
 
 
-@replayed
+@cache_calls
 def pow(input: Operand, exponent: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
     """`input` to the power of `exponent`, broadcast, correctly rounded to float32.
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_tensor
@@ -19,7 +20,6 @@ from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import Operand, div, promoted
 from repdl.registry.declaration import ROWS, Row, Tried, item
 from repdl.registry.saved import save
-from repdl.replay import replayed
 from repdl.tensors import layout
 
 __all__ = ["floor_divide", "fmod", "remainder"]
@@ -122,7 +122,7 @@ def _of_two(
     return getattr(torch, op)(input, other) if pair is None else function(*pair, name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def fmod(input: Tensor, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
     """What `input` has more than whole multiples of `other`, with the sign of `input`; broadcast, any dtype.
 
@@ -138,7 +138,7 @@ def fmod(input: Tensor, other: Operand, *, contract: Contract | str | None = Non
     return _of_two("fmod", _fmod, input, other, contract)
 
 
-@replayed
+@cache_calls
 def remainder(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
     """`fmod` with the sign of `other`, as Python's `%`: `other` is added where the signs differ, which rounds once.
 
@@ -153,7 +153,7 @@ def remainder(input: Operand, other: Operand, *, contract: Contract | str | None
     return _of_two("remainder", _remainder, input, other, contract)
 
 
-@replayed
+@cache_calls
 def floor_divide(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
     """`div(input, other, rounding_mode="floor")`, as Python's `//`.
 

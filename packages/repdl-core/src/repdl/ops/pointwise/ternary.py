@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls, cache_variable_scalars
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import difference
@@ -19,7 +20,6 @@ from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import above, below, pointwise
 from repdl.ops.pointwise.elementwise import Operand, on_one_device, promoted
 from repdl.registry.arguments import as_float
-from repdl.replay import replayed, replayed_numbers
 
 __all__ = ["addcdiv", "addcmul", "clamp", "fmax", "fmin", "lerp", "where"]
 
@@ -120,7 +120,7 @@ def _to_divisor(g: Tensor, tensor1: Tensor, tensor2: Tensor, value: float, contr
     return _ops.neg(_scaled(_ops.mul(g, quotient, contract), value, contract))  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def where(condition: Tensor, input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
     """`input` where `condition`, a tensor of bools, is true, else `other`; broadcast, any dtype.
 
@@ -144,7 +144,7 @@ def where(condition: Tensor, input: Operand, other: Operand, *, contract: Contra
     return _where(*given.values(), name)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def clamp(
     input: Tensor, min: Operand | None = None, max: Operand | None = None, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -179,7 +179,7 @@ def clamp(
     return result
 
 
-@replayed_numbers
+@cache_variable_scalars
 def lerp(input: Tensor, end: Tensor, weight: Tensor | float, *, contract: Contract | str | None = None) -> Tensor:
     """`fma(end, weight, input * (1 - weight))`, broadcast, any floating-point dtype.
 
@@ -200,7 +200,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float, *, contract: Contra
     return _lerp(input, end, as_float("lerp", "weight", weight), name)  # type: ignore[no-any-return]
 
 
-@replayed_numbers
+@cache_variable_scalars
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1, contract: Contract | str | None = None
 ) -> Tensor:
@@ -220,7 +220,7 @@ def addcmul(
     return _addcmul(*given, as_float("addcmul", "value", value), name)  # type: ignore[no-any-return]
 
 
-@replayed_numbers
+@cache_variable_scalars
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1, contract: Contract | str | None = None
 ) -> Tensor:
@@ -251,7 +251,7 @@ def _known(op: str, input: Tensor, other: Tensor, contract: Contract | str | Non
     return _where(~(beyond | x.detach().isnan()) | y.detach().isnan(), x, y, name)  # laid out as both say
 
 
-@replayed
+@cache_calls
 def fmax(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """The larger of two elements, broadcast, any dtype; of a number and NaN the number, `input` of equal ones.
 
@@ -266,7 +266,7 @@ def fmax(input: Tensor, other: Tensor, *, contract: Contract | str | None = None
     return _known("fmax", input, other, contract)
 
 
-@replayed
+@cache_calls
 def fmin(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """The smaller of two elements, broadcast, any dtype; of a number and NaN the number, `input` of equal ones.
 

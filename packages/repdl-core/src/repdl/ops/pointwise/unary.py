@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check_bool, check_tensor
@@ -21,7 +22,6 @@ from repdl.ops.declare.pointwise import pointwise
 from repdl.registry import OPS
 from repdl.registry.autocast import FLOAT32_ON_CUDA, Lists
 from repdl.registry.declaration import Tried
-from repdl.replay import replayed
 from repdl.tensors.overlap import check_apart
 
 __all__ = [
@@ -141,7 +141,7 @@ def _unary(
     Contract: elementwise v1.
     Source: https://docs.pytorch.org/docs/stable/{page or f"generated/torch.{name}"}.html
     """
-    return replayed(function)
+    return cache_calls(function)
 
 
 def _exact(
@@ -466,7 +466,7 @@ _relu_backward: Callable[..., Tensor] = pointwise(
 )
 
 
-@replayed
+@cache_calls
 def relu(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`max(input, 0)`, any shape, any floating-point dtype; NaN and -0 stay. With `inplace`, into `input`.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.errors import check_bool
 from repdl.ops.pooling._windows import adaptive_side, rows, select, table, untable
@@ -14,7 +15,6 @@ from repdl.ops.pooling.avg_pool import adaptive_sizes
 from repdl.ops.pooling.max_pool1d import max_pool1d
 from repdl.ops.pooling.max_pool2d import max_pool2d
 from repdl.ops.pooling.max_pool3d import max_pool3d
-from repdl.replay import replayed
 
 __all__ = ["adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"]
 
@@ -52,7 +52,7 @@ def _adaptive(
     return output, untable(place.gather(1, at.reshape(windows, columns) // columns), input, counts)
 
 
-@replayed
+@cache_calls
 def adaptive_max_pool1d(
     input: Tensor,
     output_size: int | Sequence[int],
@@ -79,7 +79,7 @@ def adaptive_max_pool1d(
     return _adaptive(1, input, output_size, return_indices, contract)
 
 
-@replayed
+@cache_calls
 def adaptive_max_pool2d(
     input: Tensor,
     output_size: Sizes,
@@ -106,7 +106,7 @@ def adaptive_max_pool2d(
     return _adaptive(2, input, output_size, return_indices, contract)
 
 
-@replayed
+@cache_calls
 def adaptive_max_pool3d(
     input: Tensor,
     output_size: Sizes,

@@ -1,7 +1,7 @@
 """Averages over windows: the sum of the elements that exist, in row-major order, divided once.
 
 Windows side by side are parts of the input; others are those of the op, which gets them as numbers: what a call
-depends on beside its tensors are numbers (`repdl.replay`).
+depends on beside its tensors are numbers (`repdl.callcache`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.dynamo import constant_result
@@ -38,7 +39,6 @@ from repdl.ops.pooling._windows import (
 )
 from repdl.ops.pooling.max_pool2d import pooled_size
 from repdl.registry.arguments import as_int
-from repdl.replay import replayed
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -286,7 +286,7 @@ def adaptive_sizes(op: str, dims: int, input: Tensor, output_size: Ints | Sequen
     return sizes
 
 
-@replayed
+@cache_calls
 def avg_pool1d(
     input: Tensor,
     kernel_size: Ints,
@@ -327,7 +327,7 @@ def avg_pool1d(
     )
 
 
-@replayed
+@cache_calls
 def avg_pool2d(
     input: Tensor,
     kernel_size: Ints,
@@ -370,7 +370,7 @@ def avg_pool2d(
     )
 
 
-@replayed
+@cache_calls
 def avg_pool3d(
     input: Tensor,
     kernel_size: Ints,
@@ -413,7 +413,7 @@ def avg_pool3d(
     )
 
 
-@replayed
+@cache_calls
 def adaptive_avg_pool1d(
     input: Tensor, output_size: int | Sequence[int], *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -435,7 +435,7 @@ def adaptive_avg_pool1d(
     return _adaptive("adaptive_avg_pool1d", 1, input, output_size, contract_name(contract))
 
 
-@replayed
+@cache_calls
 def adaptive_avg_pool2d(
     input: Tensor, output_size: int | Sequence[int | None] | None, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -457,7 +457,7 @@ def adaptive_avg_pool2d(
     return _adaptive("adaptive_avg_pool2d", 2, input, output_size, contract_name(contract))
 
 
-@replayed
+@cache_calls
 def adaptive_avg_pool3d(
     input: Tensor, output_size: int | Sequence[int | None] | None, *, contract: Contract | str | None = None
 ) -> Tensor:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes.rounding import div
 from repdl.errors import check, check_bool, check_dim, check_tensor
@@ -17,7 +18,6 @@ from repdl.ops.pointwise.pow import pow
 from repdl.ops.pooling._windows import check_least, per_side
 from repdl.ops.pooling.avg_pool import avg_pool1d, avg_pool2d, avg_pool3d
 from repdl.registry.arguments import as_float
-from repdl.replay import replayed
 
 __all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d"]
 
@@ -62,7 +62,7 @@ def _lp_pool(
     return narrowed(_power(total, inverse, name), storage)
 
 
-@replayed
+@cache_calls
 def lp_pool1d(
     input: Tensor,
     norm_type: int | float,
@@ -86,7 +86,7 @@ def lp_pool1d(
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode, contract)
 
 
-@replayed
+@cache_calls
 def lp_pool2d(
     input: Tensor,
     norm_type: int | float,
@@ -110,7 +110,7 @@ def lp_pool2d(
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode, contract)
 
 
-@replayed
+@cache_calls
 def lp_pool3d(
     input: Tensor,
     norm_type: int | float,

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import torch
 
+from repdl.callcache import cache_calls
 from repdl.contract import Contract
 from repdl.errors import check_dim, check_tensor
 from repdl.ops.pooling.max_pool2d import max_pool2d
 from repdl.registry.arguments import as_row
-from repdl.replay import replayed
 
 __all__ = ["max_pool1d"]
 
 
-@replayed
+@cache_calls
 def max_pool1d(
     input: torch.Tensor,
     kernel_size: int | Sequence[int],

@@ -8,13 +8,12 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import ValueRange, cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, check, check_bool, check_dim, check_dtype, check_size, check_tensor
 from repdl.ops.common.index import check_index
-from repdl.places import Within
 from repdl.registry.arguments import as_pair
-from repdl.replay import replayed
 from repdl.tensors import layout
 
 __all__ = ["max_pool2d"]
@@ -133,7 +132,7 @@ def _check_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Seque
     check(op, len(input_size) == 2, lambda: f"input_size has {len(input_size)} values, expected 2 (height, width)")
 
 
-def _check_values_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Sequence[int]) -> Within | None:
+def _check_values_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Sequence[int]) -> ValueRange | None:
     return check_index("max_pool2d_backward", indices, input_size[0] * input_size[1], name="indices")
 
 
@@ -154,7 +153,7 @@ def _at(grad: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
     return grad.flatten(2).gather(2, indices.flatten(2)).reshape(indices.shape)
 
 
-@replayed
+@cache_calls
 def max_pool2d(
     input: torch.Tensor,
     kernel_size: int | Sequence[int],

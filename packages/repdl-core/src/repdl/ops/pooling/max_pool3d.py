@@ -7,18 +7,18 @@ from collections.abc import Sequence
 
 import torch
 
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.errors import check, check_bool, check_dim, check_tensor
 from repdl.ops.pooling._windows import per_side, strides
 from repdl.ops.pooling.max_pool2d import max_pool2d
-from repdl.replay import replayed
 
 __all__ = ["max_pool3d"]
 
 Ints = int | Sequence[int]
 
 
-@replayed
+@cache_calls
 def max_pool3d(
     input: torch.Tensor,
     kernel_size: Ints,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor
@@ -14,7 +15,6 @@ from repdl.ops.common.index import as_index
 from repdl.ops.indexing.scatter import replaced
 from repdl.ops.pooling._windows import check_least, per_side, strides
 from repdl.registry.arguments import as_ints
-from repdl.replay import replayed
 
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
 
@@ -72,7 +72,7 @@ def _given(op: str, output_size: Sequence[int], default: Sequence[int], stride: 
     return sizes
 
 
-@replayed
+@cache_calls
 def max_unpool1d(
     input: Tensor,
     indices: Tensor,
@@ -103,7 +103,7 @@ def max_unpool1d(
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size, contract)
 
 
-@replayed
+@cache_calls
 def max_unpool2d(
     input: Tensor,
     indices: Tensor,
@@ -134,7 +134,7 @@ def max_unpool2d(
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size, contract)
 
 
-@replayed
+@cache_calls
 def max_unpool3d(
     input: Tensor,
     indices: Tensor,

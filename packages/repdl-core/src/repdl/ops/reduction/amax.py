@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_range, check_size, check_tensor
@@ -15,7 +16,6 @@ from repdl.ops.common.number import floating
 from repdl.ops.common.order import order
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim, normalize_dims, reduced_shape, rows_of
 from repdl.ops.pointwise.cast import narrowed, widened
-from repdl.replay import replayed
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin"]
 
@@ -104,7 +104,7 @@ def _extreme(op: str, input: torch.Tensor, dim: Any, keepdim: bool) -> torch.Ten
     return found.reshape(reduced_shape(input.shape, dims, keepdim))
 
 
-@replayed
+@cache_calls
 def amax(
     input: torch.Tensor,
     dim: int | Sequence[int] = (),
@@ -128,7 +128,7 @@ def amax(
     return _amax_or_amin("amax", input, dim, keepdim, axis, keepdims, contract)
 
 
-@replayed
+@cache_calls
 def amin(
     input: torch.Tensor,
     dim: int | Sequence[int] = (),
@@ -151,7 +151,7 @@ def amin(
     return _amax_or_amin("amin", input, dim, keepdim, axis, keepdims, contract)
 
 
-@replayed
+@cache_calls
 def aminmax(
     input: torch.Tensor,
     *,
@@ -208,7 +208,7 @@ def _index(
     return indices.reshape([1] * input.dim()) if keepdim and dim is None else indices  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def argmax(
     input: torch.Tensor,
     dim: int | None = None,
@@ -229,7 +229,7 @@ def argmax(
     return _index("argmax", input, dim, keepdim, axis, keepdims, contract)
 
 
-@replayed
+@cache_calls
 def argmin(
     input: torch.Tensor,
     dim: int | None = None,

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import check, check_bool, check_dtype, check_tensor
@@ -17,14 +18,13 @@ from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import promoted
 from repdl.ops.reduction.sum import sum
 from repdl.registry.arguments import as_int
-from repdl.replay import replayed
 
 __all__ = ["diff", "nanmean", "nansum"]
 
 _ops = registry.functions
 
 
-@replayed
+@cache_calls
 def diff(
     input: torch.Tensor,
     n: int = 1,
@@ -78,7 +78,7 @@ def diff(
     return narrowed(row, dtype)
 
 
-@replayed
+@cache_calls
 def nansum(
     input: torch.Tensor,
     dim: int | Sequence[int] | None = None,
@@ -110,7 +110,7 @@ def nansum(
     return given(_ops.sum(kept, normalize_dims("nansum", dim, input.dim()), keepdim, name), dtype)
 
 
-@replayed
+@cache_calls
 def nanmean(
     input: torch.Tensor,
     dim: int | Sequence[int] | None = None,

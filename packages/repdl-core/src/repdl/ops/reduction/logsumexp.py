@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check_bool, check_tensor
@@ -14,7 +15,6 @@ from repdl.ops.common.number import constant, floating
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dims, reduced_shape, rows_of
 from repdl.ops.reduction.sum import check_dims
 from repdl.registry.autocast import FLOAT32_ON_CUDA
-from repdl.replay import replayed
 
 __all__ = ["logsumexp"]
 
@@ -45,7 +45,7 @@ _logsumexp: Callable[..., torch.Tensor] = registry.composite(
 )
 
 
-@replayed
+@cache_calls
 def logsumexp(
     input: torch.Tensor,
     dim: int | Sequence[int] | None = None,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import UnsupportedError, check, check_bool, check_dtype, check_range, check_tensor
@@ -19,7 +20,6 @@ from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import operands
 from repdl.ops.reduction.amax import amax, amin
 from repdl.registry.arguments import as_float
-from repdl.replay import replayed
 
 __all__ = ["dist", "matrix_norm", "renorm", "vecdot"]
 
@@ -27,7 +27,7 @@ Tensor = torch.Tensor
 _ops = registry.functions
 
 
-@replayed
+@cache_calls
 def matrix_norm(
     A: Tensor,
     ord: float | str = "fro",
@@ -81,7 +81,7 @@ def matrix_norm(
     return given(found if keepdim else found.squeeze(sorted((row, column))), dtype)
 
 
-@replayed
+@cache_calls
 def dist(input: Tensor, other: Tensor, p: float = 2, *, contract: Contract | str | None = None) -> Tensor:
     """`vector_norm(input - other, p)` of all elements, broadcast; with halves rounded once.
 
@@ -105,7 +105,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2, *, contract: Contract | str
     return narrowed(_ops.vector_norm(apart, number, list(range(apart.dim())), False, name), storage)
 
 
-@replayed
+@cache_calls
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, contract: Contract | str | None = None) -> Tensor:
     """Slices of `dim` whose `vector_norm` n of order p is above maxnorm, times `maxnorm / (n + 1e-7)`; others as are.
 
@@ -131,7 +131,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, contract: Contr
     return narrowed(_ops.mul(x, _ops.where(below(bound, norm, name), factor, one, name), name), storage)
 
 
-@replayed
+@cache_calls
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, contract: Contract | str | None = None) -> Tensor:
     """Dot products along `dim` of tensors that broadcast: `(..., K), (..., K) -> (...)`, any floating-point dtype.
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_range, check_size, check_tensor
@@ -16,7 +17,6 @@ from repdl.ops.common.order import order
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim, reduced_shape
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import maximum, minimum
-from repdl.replay import replayed
 
 __all__ = ["max", "min"]
 
@@ -144,7 +144,7 @@ def _of_all(op: str, input: torch.Tensor) -> torch.Tensor:
     return _max(input) if op == "max" else _ops.neg(_max(_ops.neg(input)))  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def max(
     input: torch.Tensor,
     dim: int | torch.Tensor | None = None,
@@ -179,7 +179,7 @@ def max(
     return torch.return_types.max(_over_dim("max", input, dim, keepdim))  # type: ignore[no-any-return,attr-defined]
 
 
-@replayed
+@cache_calls
 def min(
     input: torch.Tensor,
     dim: int | torch.Tensor | None = None,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes, rounding
 from repdl.errors import UnsupportedError, check, check_bool, check_range, check_size, check_tensor
@@ -18,7 +19,6 @@ from repdl.ops.pointwise.elementwise import operands
 from repdl.ops.reduction.sum import check_dims
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import FLOAT32_ON_CUDA
-from repdl.replay import replayed
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["cdist", "norm", "vector_norm"]
@@ -71,7 +71,7 @@ _norm: Callable[..., torch.Tensor] = registry.composite(
 )
 
 
-@replayed
+@cache_calls
 def vector_norm(
     x: torch.Tensor,
     ord: float = 2,
@@ -101,7 +101,7 @@ def vector_norm(
     return given(_norm(in_dtype(op, x, dtype), number, dims, keepdim, name), dtype)
 
 
-@replayed
+@cache_calls
 def norm(
     input: torch.Tensor,
     p: float | str | None = "fro",
@@ -136,7 +136,7 @@ def norm(
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
 
 
-@replayed
+@cache_calls
 def cdist(
     x1: torch.Tensor,
     x2: torch.Tensor,

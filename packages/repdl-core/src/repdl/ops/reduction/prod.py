@@ -7,13 +7,13 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_tensor
 from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import as_numpy, given, in_dtype, is_whole, normalize_dim, reduced_shape, rows_of, whole
 from repdl.registry.autocast import FLOAT32
-from repdl.replay import replayed
 
 __all__ = ["prod"]
 
@@ -50,7 +50,7 @@ _prod: Callable[..., torch.Tensor] = registry.composite(
 )
 
 
-@replayed
+@cache_calls
 def prod(
     input: torch.Tensor,
     dim: int | None = None,

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check, check_size, check_tensor
@@ -17,7 +18,6 @@ from repdl.ops.common.reduce import as_numpy, given, in_dtype, is_whole, normali
 from repdl.ops.indexing.gather import at_least_1d, gather
 from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.registry.saved import save
-from repdl.replay import replayed
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
@@ -141,7 +141,7 @@ def _scanned(
     return given(result.reshape(input.shape), dtype)
 
 
-@replayed
+@cache_calls
 def cumsum(
     input: torch.Tensor,
     dim: int | None = None,
@@ -168,7 +168,7 @@ def cumsum(
     return _scanned("cumsum", input, dim, dtype, lambda x, d: _cumsum(x, d, name))
 
 
-@replayed
+@cache_calls
 def cumprod(
     input: torch.Tensor,
     dim: int | None = None,
@@ -194,7 +194,7 @@ def cumprod(
     return _scanned("cumprod", input, dim, dtype, _cumprod)
 
 
-@replayed
+@cache_calls
 def logcumsumexp(
     input: torch.Tensor, dim: int | None = None, *, axis: int | None = None, contract: Contract | str | None = None
 ) -> torch.Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import (
@@ -22,7 +23,6 @@ from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import as_numpy, given, in_dtype, is_whole, normalize_dims, reduced_shape, whole
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.registry.autocast import FLOAT32_ON_CUDA
-from repdl.replay import replayed
 
 __all__ = ["mean", "sum"]
 
@@ -92,7 +92,7 @@ _mean = registry.composite(
 )
 
 
-@replayed
+@cache_calls
 def sum(
     input: torch.Tensor,
     dim: int | Sequence[int] | None = None,
@@ -124,7 +124,7 @@ def sum(
     return given(_op(in_dtype("sum", input, dtype), dims, keepdim, name), dtype)
 
 
-@replayed
+@cache_calls
 def mean(
     input: torch.Tensor,
     dim: int | Sequence[int] | None = None,

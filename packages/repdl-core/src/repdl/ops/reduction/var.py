@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes, rounding
 from repdl.errors import check, check_bool, check_dtype, check_tensor
@@ -17,7 +18,6 @@ from repdl.ops.common.root import root
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.reduction.sum import check_dims
 from repdl.registry.arguments import as_float
-from repdl.replay import replayed
 
 __all__ = ["std", "std_mean", "var", "var_mean"]
 
@@ -80,7 +80,7 @@ def _given(
     return dims, 1.0 if correction is None else as_float(op, "correction", correction), keepdim
 
 
-@replayed
+@cache_calls
 def var(
     input: Tensor,
     dim: Dims | bool | None = None,
@@ -107,7 +107,7 @@ def var(
     return _var(input, dims, left, keepdim, contract_name(contract))
 
 
-@replayed
+@cache_calls
 def std(
     input: Tensor,
     dim: Dims | bool | None = None,
@@ -133,7 +133,7 @@ def std(
     return _std(input, dims, left, keepdim, contract_name(contract))
 
 
-@replayed
+@cache_calls
 def var_mean(
     input: Tensor,
     dim: Dims | bool | None = None,
@@ -158,7 +158,7 @@ def var_mean(
     return _var(input, dims, left, keepdim, name), _ops.mean(input, dims, keepdim, name)
 
 
-@replayed
+@cache_calls
 def std_mean(
     input: Tensor,
     dim: Dims | bool | None = None,

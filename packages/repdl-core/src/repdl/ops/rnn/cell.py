@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_size, check_tensor, check_tensor_or_none
 from repdl.ops.pointwise.unary import _add, _mul, _sub
 from repdl.registry.autocast import LOWER, Lists
-from repdl.replay import replayed
 
 __all__ = ["gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"]
 
@@ -217,7 +217,7 @@ def _row(tensor: Tensor) -> Tensor:
     return tensor if tensor.dim() == 2 else tensor.unsqueeze(0)
 
 
-@replayed
+@cache_calls
 def lstm_cell(
     input: Tensor,
     hx: tuple[Tensor, Tensor] | list[Tensor],
@@ -254,7 +254,7 @@ def lstm_cell(
     return (output, cell) if input.dim() == 2 else (output.squeeze(0), cell.squeeze(0))
 
 
-@replayed
+@cache_calls
 def gru_cell(
     input: Tensor,
     hx: Tensor,
@@ -292,7 +292,7 @@ def _rnn_cell(
     return sums if input.dim() == 2 else sums.squeeze(0)  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def rnn_tanh_cell(
     input: Tensor,
     hx: Tensor,
@@ -320,7 +320,7 @@ def rnn_tanh_cell(
     return _ops.tanh(_rnn_cell("rnn_tanh_cell", input, hx, w_ih, w_hh, b_ih, b_hh, contract_name(contract)))  # type: ignore[no-any-return]
 
 
-@replayed
+@cache_calls
 def rnn_relu_cell(
     input: Tensor,
     hx: Tensor,

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import add, difference, div, mul, sqrt
@@ -18,7 +19,6 @@ from repdl.generators.generator import Generator, chosen
 from repdl.ops.common.number import constant
 from repdl.ops.declare.position import POSITION, check_place, check_position, check_probability
 from repdl.registry.arguments import as_float
-from repdl.replay import replayed
 
 __all__ = [
     "alpha_dropout",
@@ -62,7 +62,7 @@ _dropout = registry.define(
 )
 
 
-@replayed
+@cache_calls
 def dropout(
     input: Tensor,
     p: float = 0.5,

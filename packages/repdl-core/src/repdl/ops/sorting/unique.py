@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from repdl.callcache import do_not_cache
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import DTypeError, check, check_bool, check_tensor
@@ -13,7 +14,6 @@ from repdl.ops.common.order import order
 from repdl.ops.common.reduce import is_whole, normalize_dim
 from repdl.ops.indexing.gather import index_select
 from repdl.registry.arguments import as_int
-from repdl.replay import refuse
 
 __all__ = ["unique", "unique_consecutive"]
 
@@ -91,7 +91,7 @@ def _unique(
         len(slices) == 0 or slices.numel() > 0,
         lambda: f"input.shape is {tuple(input.shape)}, expected slices along dim {dim} with elements",
     )
-    refuse()  # how many differ follows from values
+    do_not_cache()  # how many differ follows from values
     first, inverse, counts = _groups(slices.reshape(len(slices), slices.shape[1:].numel()), sorts)
     output = index_select(whole, position, first, contract=name)
     if not (return_inverse or return_counts):

@@ -13,6 +13,7 @@ from operator import index
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.dtypes.rounding import as_double
@@ -27,7 +28,6 @@ from repdl.ops.pointwise.elementwise import add, div
 from repdl.ops.pointwise.ternary import clamp
 from repdl.ops.pooling._windows import select
 from repdl.registry.arguments import as_ints
-from repdl.replay import replayed
 
 __all__ = ["affine_grid", "grid_sample"]
 
@@ -138,7 +138,7 @@ def _neighbours(position: Tensor, size: int, mode: str, contract: str) -> tuple[
     return at + ((half > 0.5) | ((half == 0.5) & (at % 2 == 1))), None
 
 
-@replayed
+@cache_calls
 def grid_sample(
     input: Tensor,
     grid: Tensor,
@@ -224,7 +224,7 @@ def _line(count: int, align: bool) -> tuple[Tensor]:
     return (torch.tensor([as_double(v) for v in values], dtype=torch.float64),)  # in a tuple Dynamo takes several
 
 
-@replayed
+@cache_calls
 def affine_grid(
     theta: Tensor, size: Sequence[int], align_corners: bool | None = None, *, contract: Contract | str | None = None
 ) -> Tensor:

@@ -2,7 +2,7 @@
 
 Where an output element lies in the input is a rational number, computed in integers; a weight is rounded to a double
 and from that to the dtype. Sides are done one after the other, from the last one on. The ops get positions and weights
-as integers, weights as the bits of doubles: what a call depends on beside its tensors are numbers (`repdl.replay`).
+as integers, weights as the bits of doubles: what a call depends on beside its tensors are numbers (`repdl.callcache`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import as_double
@@ -28,7 +29,6 @@ from repdl.ops.pointwise.cast import cast, narrowed, widened
 from repdl.ops.pooling._windows import Side, direction, keep_sides, resized, rows, select, table, untable
 from repdl.ops.pooling.avg_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from repdl.registry.arguments import as_float, as_int
-from repdl.replay import replayed
 from repdl.tensors import layout
 
 __all__ = ["interpolate"]
@@ -304,7 +304,7 @@ def _scaled(size: int, factor: float) -> int:
     return int(as_double(size * Fraction(factor)))
 
 
-@replayed
+@cache_calls
 def interpolate(
     input: Tensor,
     size: int | None = None,

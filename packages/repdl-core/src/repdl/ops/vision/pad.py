@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import is_zero
 from repdl.errors import ArgumentError, UnsupportedError, check, check_dtype, check_tensor
 from repdl.ops.common.number import constant
 from repdl.registry.arguments import as_float, as_ints
-from repdl.replay import replayed
 from repdl.tensors import layout
 
 __all__ = ["pad"]
@@ -110,7 +110,7 @@ def _filled(input: torch.Tensor, pad: Sequence[int], value: float) -> torch.Tens
     return torch.where(kept, padded, constant(value, input.dtype, input.device))
 
 
-@replayed
+@cache_calls
 def pad(
     input: torch.Tensor,
     pad: Sequence[int],

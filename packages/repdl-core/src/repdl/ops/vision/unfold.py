@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import torch
 
 from repdl import registry
+from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor
 from repdl.ops.pooling._windows import check_least, per_side, rows, select, side, table
-from repdl.replay import replayed
 
 __all__ = ["fold", "unfold"]
 
@@ -64,7 +64,7 @@ def _windows(
     return rows(sides, padded)[0]
 
 
-@replayed
+@cache_calls
 def unfold(
     input: Tensor,
     kernel_size: Ints,
@@ -105,7 +105,7 @@ def unfold(
     return output if input.dim() == 4 else output.squeeze(0)
 
 
-@replayed
+@cache_calls
 def fold(
     input: Tensor,
     output_size: Ints,

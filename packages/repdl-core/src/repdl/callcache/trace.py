@@ -1,4 +1,4 @@
-"""What happened in a call, of which a recording is made (`repdl.replay`)."""
+"""What happened in a call, of which a recording is made (`repdl.callcache`)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from repdl.free_numbers import Numbers
-from repdl.kit import kit
-from repdl.places import (
-    Within,
+from repdl.callcache.extension import c_extension
+from repdl.callcache.scalars import VariableScalars
+from repdl.callcache.spans import (
+    ValueRange,
     alike,
     as_reshaped,
     as_template,
@@ -22,16 +22,16 @@ from repdl.places import (
     index_of,
     is_on_host,
     is_reshaped,
-    place_of,
     prototype_of,
     range_of,
     result_of,
+    span_of,
     tensors_of,
     unique,
 )
 
 
-class Tape:
+class Trace:
     """What happened in one call of a function."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Tape:
         self.constants: list[torch.Tensor] = []
         self.values: list[Any] = []
         self.derivatives: list[tuple[Callable[..., Any], Sequence[torch.Tensor], Any, Any]] = []
-        self.checks: list[tuple[Callable[..., Any], Sequence[Any], Within | None]] = []
+        self.checks: list[tuple[Callable[..., Any], Sequence[Any], ValueRange | None]] = []
         self.changed: list[torch.Tensor] = []
         self.copies: list[tuple[torch.Tensor, torch.Tensor]] = []
         self.written: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -52,7 +52,9 @@ class Tape:
         self.constants.append(tensor)
         self.values.append(value)
 
-    def recording(self, tensors: Sequence[torch.Tensor], result: Any, differentiates: bool, numbers: Numbers) -> Any:
+    def recording(
+        self, tensors: Sequence[torch.Tensor], result: Any, differentiates: bool, scalars: VariableScalars
+    ) -> Any:
         """A `Recording` of the call, or None where running the kernels again is not all that it does."""
         if self.refused or self.changed or not self._has_kept() or not self._runs_at(tensors):
             return None
@@ -79,13 +81,13 @@ class Tape:
             return None
         sources = [*tensors, *written, *self.constants]
         given = tensors_of(*(arguments for _, arguments, _, _, _ in self.steps))
-        places = {id(t): place_of(t, sources) for t in (*given, *written)}
+        spans_of = {id(t): span_of(t, sources) for t in (*given, *written)}
         checks = tuple(
             (*as_reshaped(c, arguments, tensors), range_of(within, tensors)) for c, arguments, within in self.checks
         )
-        if None in places.values() or any(template is None for _, template, _ in checks):
+        if None in spans_of.values() or any(template is None for _, template, _ in checks):
             return None
-        steps = self._steps(places, numbers)
+        steps = self._steps(spans_of, scalars)
         where = tuple(indices) if several else indices[0]
         copies = [
             (index_of(source, sources), index_of(target, tensors), target.nbytes) for source, target in self.copies
@@ -94,26 +96,26 @@ class Tape:
         if any(source not in new or target < 0 for source, target, _ in copies):
             return None
         changed = tuple(target for _, target, _ in copies if is_on_host(tensors[target]))  # torch tells of the others
-        rest = fresh, tuple(self.constants), numbers.constants, where, gradient, (), changed, tuple(copies)
-        return kit().Recording(checks, steps, *rest, tuple(draw[1:] for draw in self.draws))
+        rest = fresh, tuple(self.constants), scalars.constants, where, gradient, (), changed, tuple(copies)
+        return c_extension().Recording(checks, steps, *rest, tuple(draw[1:] for draw in self.draws))
 
-    def _steps(self, places: Mapping[int, tuple[int, int] | None], numbers: Numbers) -> tuple[Any, ...]:
+    def _steps(self, spans_of: Mapping[int, tuple[int, int] | None], scalars: VariableScalars) -> tuple[Any, ...]:
         return tuple(
             (
                 *(kernel, tuple(arguments), tuple(outputs)),
-                *(tuple(places[id(t)] for t in tensors_of(arguments, outputs)), given, *at),
+                *(tuple(spans_of[id(t)] for t in tensors_of(arguments, outputs)), given, *at),
             )
-            for (kernel, arguments, outputs, *at), given in zip(self.steps, numbers.steps or ((),) * len(self.steps))
+            for (kernel, arguments, outputs, *at), given in zip(self.steps, scalars.steps or ((),) * len(self.steps))
         )
 
     def recording_in_place(
-        self, tensors: Sequence[torch.Tensor], pairs: Sequence[tuple[Any, Any]], result: int, numbers: Numbers
+        self, tensors: Sequence[torch.Tensor], pairs: Sequence[tuple[Any, Any]], result: int, scalars: VariableScalars
     ) -> Any:
         """A `Recording` of a call whose kernels each have a result that goes into one of its tensors, or None.
 
         Args:
             pairs: of each kernel that tensor, and the result.
-            result: what the call returns, as numbers of `Recording` say it.
+            result: what the call returns, as `Recording` takes it.
         """
         if self.refused or self.changed or self.copies or self.derivatives or self.checks or self.draws:
             return None
@@ -124,18 +126,20 @@ class Tape:
             return None
         sources = [*tensors, *self.constants]
         given = unique(tensors_of(*(arguments for _, arguments, _, _, _ in self.steps)))
-        places = {id(t): place_of(t, sources) for t in given}
+        spans_of = {id(t): span_of(t, sources) for t in given}
         for (kernel, _, outputs, *_), (target, value), index in zip(self.steps, pairs, changed):
             if kernel.layout != "in_place" or outputs[0] is not value or not alike(value, target):
                 return None
-            places[id(value)] = index, 0
-        if None in places.values() or len(self.constants) > kit().MOST_TENSORS:
+            spans_of[id(value)] = index, 0
+        if None in spans_of.values() or len(self.constants) > c_extension().MOST_TENSORS:
             return None
-        spans = tuple((i, extent(t), i in changed) for i, t in enumerate(tensors) if (i, 0) in places.values())
-        if len(spans) < sum(place[0] < len(tensors) for place in {*places.values()}):  # type: ignore[index]
+        spans = tuple((i, extent(t), i in changed) for i, t in enumerate(tensors) if (i, 0) in spans_of.values())
+        if len(spans) < sum(span[0] < len(tensors) for span in {*spans_of.values()}):  # type: ignore[index]
             return None  # one at an offset in another
-        steps, constants = self._steps(places, numbers), tuple(self.constants)
-        return kit().Recording((), steps, (), constants, numbers.constants, result, None, spans, (*changed,), ())
+        steps, constants = self._steps(spans_of, scalars), tuple(self.constants)
+        return c_extension().Recording(
+            (), steps, (), constants, scalars.constants, result, None, spans, (*changed,), ()
+        )
 
     def _differentiable(
         self, tensors: Sequence[torch.Tensor], result: Any
@@ -167,7 +171,7 @@ class Tape:
         self, written: Sequence[torch.Tensor], results: Mapping[int, torch.Tensor], differentiates: bool
     ) -> tuple[torch.Tensor, ...] | None:
         """Prototypes of the tensors that a call makes, or None."""
-        if max(len(written), len(self.constants)) > kit().MOST_TENSORS:
+        if max(len(written), len(self.constants)) > c_extension().MOST_TENSORS:
             return None
         if any(not s.is_inference() and s._version for s in written):
             return None  # something else wrote there too
@@ -182,7 +186,7 @@ class Tape:
         return tuple(prototype_of(t) for t in fresh)
 
     def update(self, args: Sequence[Any]) -> Any:
-        """A `Recording` of an op that updates lists of tensors, which holds for other numbers too, or None."""
+        """A `Recording` of an op that updates lists of tensors, which holds for other scalars too, or None."""
         if self.refused or self.copies or len(self.steps) != 1 or self.derivatives or self.checks or self.draws:
             return None
         if not self._has_kept():
@@ -190,17 +194,17 @@ class Tape:
         kernel, arguments, outputs, *at = self.steps[0]
         if not self._runs_at(flat(args)):
             return None
-        numbers = floats_of(arguments)
-        if outputs or kernel.layout != "lists" or numbers != floats_of(args):
+        scalars = floats_of(arguments)
+        if outputs or kernel.layout != "lists" or scalars != floats_of(args):
             return None
         tensors, given = unique(flat(args)), flat(arguments)
-        places = [(index_of(t, tensors), 0) for t in given]
+        spans_of = [(index_of(t, tensors), 0) for t in given]
         changed = tuple(i for i, t in enumerate(tensors) if index_of(t, self.changed) >= 0)
-        if (-1, 0) in places or len(changed) < len(self.changed):
+        if (-1, 0) in spans_of or len(changed) < len(self.changed):
             return None  # a tensor was copied
-        spans = tuple((i, t.nbytes, i in changed) for (i, _), t in zip(places, given))
-        step = kernel, tuple(arguments), (), tuple(places), tuple(enumerate(value for _, value in numbers)), *at
-        return kit().Recording((), (step,), (), (), (), -1, None, spans, changed, ())
+        spans = tuple((i, t.nbytes, i in changed) for (i, _), t in zip(spans_of, given))
+        step = kernel, tuple(arguments), (), tuple(spans_of), tuple(enumerate(value for _, value in scalars)), *at
+        return c_extension().Recording((), (step,), (), (), (), -1, None, spans, changed, ())
 
     def _runs_at(self, tensors: Sequence[torch.Tensor]) -> bool:
         """Whether all kernels ran on the device that C finds among the tensors of the call."""

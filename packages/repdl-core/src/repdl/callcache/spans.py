@@ -1,4 +1,4 @@
-"""Where the values of a recorded call are among its tensors, and in whose memory (repdl.replay)."""
+"""The memory spans of the tensors of a call: whose memory a tensor is, and from which byte."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def tensors_of(*groups: Sequence[Any]) -> list[torch.Tensor]:
 
 
 def result_of(value: Any, tensors: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> int | None:
-    """What a result is, as numbers of `Recording` say it; None: something else."""
+    """What a result is, as `Recording` takes it; None: something else."""
     if value is None:
         return -1
     if not isinstance(value, torch.Tensor):
@@ -31,8 +31,8 @@ def result_of(value: Any, tensors: Sequence[torch.Tensor], written: Sequence[tor
     index = index_of(value, tensors)
     if index >= 0:
         return -2 - index
-    place = place_of(value, written)
-    return None if place is None or place[1] else place[0]
+    span = span_of(value, written)
+    return None if span is None or span[1] else span[0]
 
 
 def flat(values: Sequence[Any]) -> list[torch.Tensor]:
@@ -48,7 +48,7 @@ def floats_of(values: Sequence[Any]) -> list[tuple[int, float]]:
     return [(i, value) for i, value in enumerate(values) if type(value) is float]
 
 
-class Within(NamedTuple):
+class ValueRange(NamedTuple):
     """What a check of values returns if it has nothing against an int64 tensor whose elements from `first` on
     are at least `low` and less than `end`, or `other`.
     """
@@ -60,11 +60,11 @@ class Within(NamedTuple):
     first: int = 0
 
 
-NO_VALUES = Within(torch.empty(0, dtype=torch.int64), 0, 0, 0)
+NOT_READ = ValueRange(torch.empty(0, dtype=torch.int64), 0, 0, 0)
 """What a check of values returns that has read none, for calls without the tensor that it looks at."""
 
 
-def range_of(within: Within | None, tensors: Sequence[torch.Tensor]) -> tuple[int, ...] | None:
+def range_of(within: ValueRange | None, tensors: Sequence[torch.Tensor]) -> tuple[int, ...] | None:
     """(number of a tensor, how many values, bounds, value, first): C looks at them; None: the check itself does."""
     if within is None:
         return None
@@ -136,7 +136,7 @@ def as_reshaped(
     return reshaping, as_template(sources, tensors)
 
 
-def place_of(tensor: torch.Tensor, sources: Sequence[torch.Tensor]) -> tuple[int, int] | None:
+def span_of(tensor: torch.Tensor, sources: Sequence[torch.Tensor]) -> tuple[int, int] | None:
     """Where the memory of a tensor is: number of a source, and bytes from there; None: in none, or more than one."""
     index = index_of(tensor, sources)
     if index >= 0:

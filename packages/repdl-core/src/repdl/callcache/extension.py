@@ -1,4 +1,4 @@
-"""The extension module in which calls are replayed: one is enough, whichever backend brings it."""
+"""The C extension that repeats calls: one is enough, whichever backend brings it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 @functools.cache
-def kit() -> Any:
+def c_extension() -> Any:
     """The extension module with `Call` and `Recording`, or None: also where REPDL_CALL_CACHE is 0, to find out whether
     a wrong result comes from a call that is repeated."""
     if os.environ.get("REPDL_CALL_CACHE", "1") == "0":
@@ -24,8 +24,8 @@ def kit() -> Any:
             continue
         if getattr(module, "KIT", 0) != 5:  # what its types take (repdl/python/call.hpp)
             warnings.warn(
-                f"repdl: {module.__name__} was built with an older kit than this repdl-core, so it does not make calls "
-                f"fast; build it again",
+                f"repdl: {module.__name__} was built for an older repdl-core, so it does not cache calls; build it "
+                "again",
                 stacklevel=2,
             )
             continue

@@ -1,4 +1,4 @@
-"""Where the floating-point numbers of a recorded call go, so that it is run again with other ones."""
+"""Variable scalars: floating-point numbers of a recorded call that other ones may replace when it is repeated."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 _DTYPES = torch.float32, torch.float64
 
 
-class Numbers(NamedTuple):
-    """Where the numbers of a call go, if other ones may take their place.
+class VariableScalars(NamedTuple):
+    """Where the scalars of a call go, if other ones may take their place.
 
     Attributes:
         steps: for each kernel, of the floating-point numbers among its arguments: the index of one of the call, or -1
@@ -24,7 +24,7 @@ class Numbers(NamedTuple):
 
 
 class Happened(Protocol):
-    """What a call did (`repdl.replay.Tape`)."""
+    """What a call did (`repdl.callcache.Trace`)."""
 
     steps: list[tuple[Any, Sequence[Any], Sequence[torch.Tensor], int, int]]
     constants: list[torch.Tensor]
@@ -32,15 +32,17 @@ class Happened(Protocol):
     refused: bool
 
 
-def numbers_of(given: Sequence[float], others: Sequence[float], tape: Happened, other: Happened) -> Numbers | None:
-    """Where the numbers of a call went that another call of the same function, with others, shows; None: it computes
+def match_scalars(
+    given: Sequence[float], others: Sequence[float], trace: Happened, other: Happened
+) -> VariableScalars | None:
+    """Where the scalars of a call went that another call of the same function, with others, shows; None: it computes
     with them, or does something else."""
-    if len(other.steps) != len(tape.steps) or len(other.constants) != len(tape.constants) or other.refused:
+    if len(other.steps) != len(trace.steps) or len(other.constants) != len(trace.constants) or other.refused:
         return None
     index = {value: n for n, (value, before) in enumerate(zip(others, given)) if value != before}
     used: set[int] = set()
 
-    def place(before: Any, now: Any) -> int:
+    def argument(before: Any, now: Any) -> int:
         """The number of the call that a value is, or -1. Raises where it is neither that nor the same in both calls."""
         n = index.get(now, -1) if type(now) is float else -1
         if before is not now and before != (now if n < 0 else given[n]):
@@ -50,21 +52,21 @@ def numbers_of(given: Sequence[float], others: Sequence[float], tape: Happened, 
 
     try:
         steps = []
-        for (kernel, arguments, _, *at), (other_kernel, changed, _, *other_at) in zip(tape.steps, other.steps):
+        for (kernel, arguments, _, *at), (other_kernel, changed, _, *other_at) in zip(trace.steps, other.steps):
             if kernel is not other_kernel or at != other_at:
                 return None
             pairs = [(a, b) for a, b in zip(arguments, changed) if not isinstance(a, (torch.Tensor, list))]
-            places = [(place(a, b), a) for a, b in pairs]
-            steps.append(tuple((n, a) for n, a in places if type(a) is float))
-        numbers = [place(a, b) for a, b in zip(tape.values, other.values)]
+            found = [(argument(a, b), a) for a, b in pairs]
+            steps.append(tuple((n, a) for n, a in found if type(a) is float))
+        scalars = [argument(a, b) for a, b in zip(trace.values, other.values)]
     except LookupError:
         return None
-    constants = [(i, n, tape.constants[i]) for i, n in enumerate(numbers) if n >= 0]
+    constants = [(i, n, trace.constants[i]) for i, n in enumerate(scalars) if n >= 0]
     if any(tensor.device.type != "cpu" or tensor.dtype not in _DTYPES for _, _, tensor in constants):
         return None
     if set(index.values()) - used:
         return None  # one is in nothing that is seen
-    return Numbers(tuple(steps), tuple((i, n, tensor.itemsize) for i, n, tensor in constants))
+    return VariableScalars(tuple(steps), tuple((i, n, tensor.itemsize) for i, n, tensor in constants))
 
 
-__all__ = ["Numbers", "numbers_of"]
+__all__ = ["VariableScalars", "match_scalars"]
