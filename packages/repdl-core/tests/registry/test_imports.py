@@ -1,9 +1,10 @@
-"""The modules of repdl-core import each other in one direction."""
+"""The modules of repdl-core import each other in one direction, and so do its packages."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -17,8 +18,13 @@ MODULES = {
 }
 
 
-def imported(path: Path) -> Iterator[str]:
+@cache
+def imported(path: Path) -> list[str]:
     """The modules that a file imports anywhere, for types alone and inside of functions too."""
+    return list(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -31,8 +37,47 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def test_imports__no_circle() -> None:
-    assert {"repdl.registry", "repdl.ops.pointwise.unary", "repdl.testing.cases.linalg.matmul"} <= MODULES.keys()
+    assert {"repdl.registry.define", "repdl.ops.pointwise.unary", "repdl.testing.cases.linalg.matmul"} <= MODULES.keys()
     try:
         TopologicalSorter({m: set(imported(p)) & MODULES.keys() - {m} for m, p in MODULES.items()}).prepare()
     except CycleError as error:
         raise AssertionError(f"modules import each other: {' <- '.join(error.args[1])}") from None
+
+
+LAYERS = """
+errors dynamo
+settings dtypes tensors
+contract
+callcache
+registry
+generators
+ops
+random reference digest
+utils
+audit
+overrides testing
+compiling
+extend cli
+__main__
+"""
+"""The packages of `repdl`, from the bottom up: each imports what stands in the lines above it. `overrides/switch.py`
+loads `compiling` by name when `enable()` needs it, since that imports all of Dynamo."""
+
+
+def test_imports__layers_point_down() -> None:
+    height = {room: level for level, line in enumerate(LAYERS.strip().splitlines()) for room in line.split()}
+    rooms = {module.split(".")[1] for module in MODULES if module != "repdl"}
+    assert rooms == height.keys(), rooms ^ height.keys()
+    wrong = [
+        f"{module} imports {other}"
+        for module, path in MODULES.items()
+        if module != "repdl"
+        for other in imported(path)
+        if other.startswith("repdl.") and other.split(".")[1] not in ("nn", "optim", module.split(".")[1])
+        if height[other.split(".")[1]] >= height[module.split(".")[1]]
+    ]
+    assert not wrong, wrong
+
+
+def test_imports__few_loose_modules() -> None:
+    assert len(list(ROOT.glob("*.py"))) <= 8
