@@ -36,6 +36,7 @@ READERS = {
     "ctc_loss._padded": "of lengths on the host; on a device their largest is a size, as torch's",
     "distributions.check_within": "of a tensor on the host",
     "embedding_bag._begins": "of a tensor on the host",
+    "scatter._aten_histc": "the range of the bins, where none is given",
     "embedding_bag._largest": "of a tensor on the host",
     "embedding_bag.embedding_bag": "the longest bag, of a tensor on the host",
     "expand.repeat_interleave": "of a tensor on the host",

@@ -16,7 +16,7 @@ import repdl
 from repdl import ops
 from repdl.audit.kinds import Kind, kind_of, plain_name
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError
-from repdl.overrides.functions import FUNCTIONS
+from repdl.overrides.functions import functions
 from repdl.overrides.kernels import Found, kernels
 
 set_flush_denormal = torch.set_flush_denormal  # torch's own, also while another one is in its place
@@ -182,9 +182,9 @@ def test_enable__what_torch_computes_has_a_derivative() -> None:
     Autograd's C++ calls ops named after the forward one, or composes what the forward ones do.
     """
     known = {plain_name(name) for name in torch._C._dispatch_get_all_op_names()}
-    torchs = {n for n in known if kind_of(n) not in (None, Kind.DRAWS, Kind.REFUSED) and n not in FUNCTIONS}
+    torchs = {n for n in known if kind_of(n) not in (None, Kind.DRAWS, Kind.REFUSED) and n not in functions()}
     assert "gather" in torchs
-    refused = {n for n in known if kind_of(n) is Kind.REFUSED and n not in FUNCTIONS}
+    refused = {n for n in known if kind_of(n) is Kind.REFUSED and n not in functions()}
     assert "linalg_inv_ex" in refused
     assert not {n for n in refused if re.sub("_backward.*", "", n) in torchs and "_backward" in n}
 

@@ -14,7 +14,8 @@ import torch
 import repdl
 from repdl import ops, random
 from repdl.errors import ArgumentError, DTypeError, OutOfRangeError, RepDLError, ShapeError, UnsupportedError
-from repdl.random import Generator, _fill
+from repdl.generators import draws
+from repdl.random import Generator
 from repdl.random.multinomial import _product_high
 from repdl.testing import assert_same_bits
 
@@ -250,7 +251,7 @@ def test_random__multinomial_at_the_ends_of_its_integers(monkeypatch: pytest.Mon
     weights = torch.tensor([0.0, 1.0, 0.0, 2.0, 0.0])
     for word, category in ((0, 1), (-1, 3)):
         words = [torch.full((1, 4), word, dtype=torch.int32)] * 2
-        monkeypatch.setattr(_fill, "words", lambda *_, words=words: words)
+        monkeypatch.setattr(draws, "words", lambda *_, words=words: words)
         assert random.multinomial(weights, 4, True).tolist() == [category] * 4
 
 

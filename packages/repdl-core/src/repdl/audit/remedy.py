@@ -9,6 +9,7 @@ from typing import Any
 from repdl import ops, random
 from repdl.audit.judge import is_collective
 from repdl.random.discrete import UNAVAILABLE
+from repdl.registry.aten import OVERRIDES
 
 _RENAMED = {
     "native_layer_norm": "layer_norm",
@@ -20,15 +21,11 @@ _RENAMED = {
     "fused_dropout": "dropout",
     "clamp_min": "clamp",
     "clamp_max": "clamp",
-    "nll_loss2d": "nll_loss",
     "rsub": "sub",
     "prelu_kernel": "prelu",
     "safe_softmax": "softmax",
     "linalg_cross": "cross",
     "linalg_lstsq": "lstsq",
-    "linalg_qr": "qr",
-    "linalg_solve_triangular": "solve_triangular",
-    "linalg_vector_norm": "vector_norm",
 }
 _PRODUCTS = {"linear", "bilinear", "matmul", "einsum", "tensordot", "inner", "outer", "multi_dot", "chain_matmul"}
 _CONVOLUTIONS = {f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3)}
@@ -65,7 +62,7 @@ def remedy(op: Any, called: str, derivative: str, source: str = "") -> str | Non
         return None  # of a tensor: windows as a view, which those of F.unfold are not
     for wanted in [called, node, name] if derivative else [called, name]:
         plain = _PARTS.sub("", wanted)
-        for candidate in (wanted, plain, _PARTS.sub("", plain), _RENAMED.get(plain, "")):
+        for candidate in (wanted, plain, _PARTS.sub("", plain), _RENAMED.get(plain) or _function_of(plain)):
             if callable(vars(ops).get(candidate)):
                 return f"repdl.ops.{candidate}"
             if not derivative and candidate not in UNAVAILABLE and callable(vars(random).get(candidate)):
@@ -73,6 +70,12 @@ def remedy(op: Any, called: str, derivative: str, source: str = "") -> str | Non
     if "convolution" in name:
         return "repdl.ops.conv2d"
     return "repdl.ops.scaled_dot_product_attention" if "scaled_dot_product" in name else None
+
+
+def _function_of(name: str) -> str:
+    """The name of the function that is declared to compute an op of torch, or ""."""
+    override = OVERRIDES.get(name)
+    return "" if override is None else getattr(override.function, "__name__", "")
 
 
 def _counterpart(called: str) -> str | None:

@@ -10,17 +10,17 @@ import torch
 
 from repdl.callcache import cache_calls, cache_foreach_in_place, cache_in_place, record_write
 from repdl.errors import UnsupportedError
-from repdl.overrides.functions import Row
+from repdl.registry.aten import Override
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]
 _REDUCTIONS = "none", "mean", "sum"
 
 
-def bound(name: str, row: Row, schema: Any) -> Function:
-    """The row's function, taking what the dispatcher gives for a schema; outputs that are given are left out."""
+def bound(name: str, override: Override, schema: Any) -> Function:
+    """The override's function, taking what the dispatcher gives for a schema; outputs that are given are left out."""
     given = [a for a in schema.arguments if not a.is_out]
-    parameters = [p for p in inspect.signature(row.function).parameters.values() if p.name != "contract"]
+    parameters = [p for p in inspect.signature(override.function).parameters.values() if p.name != "contract"]
     known = {p.name for p in parameters}
     any_name = any(p.kind is p.VAR_KEYWORD for p in parameters)
     targets: list[tuple[str, Any]] = []
@@ -33,7 +33,7 @@ def bound(name: str, row: Row, schema: Any) -> Function:
     plan.setdefault("dtype", ("dtype", None))  # that of the memory that is given, where the schema has none
     positional = [a.name for a in given if not a.kwarg_only]
     unknown = {a.name: a.default_value for t, a in targets if not t}
-    function = row.function
+    function = override.function
     direct = 0  # how many arguments are the function's first ones, as they are
     for (target, argument), parameter in zip(targets, parameters):
         known_place = target == parameter.name and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
@@ -52,7 +52,7 @@ def bound(name: str, row: Row, schema: Any) -> Function:
             target, conversion = plan[key]
             if target:
                 ours[target] = value if conversion is None else conversion(value)
-            elif key not in row.ignored and value != unknown[key]:
+            elif key not in override.ignored and value != unknown[key]:
                 raise UnsupportedError(f"{name}: {key} is {value}, expected {unknown[key]}")
         return function(**ours)
 
@@ -159,11 +159,11 @@ def for_each(packet: Any, lists: Sequence[bool], keyword: str | None, returns: b
         count = _length(columns)
         rows = zip(*(a if several else [a] * count for a, several in zip(args, is_list)))
         if named is not None:
-            results = [packet(*row, **{named: last}) for *row, last in rows]
+            results = [packet(*override, **{named: last}) for *override, last in rows]
         elif kwargs:
-            results = [packet(*row, **kwargs) for row in rows]
+            results = [packet(*override, **kwargs) for override in rows]
         else:
-            values = [value for row in rows for value in row]
+            values = [value for override in rows for value in override]
             step = min(_AT_ONCE, _MOST_ARGUMENTS // len(args)) * len(args)
             parts = [values[i : i + step] for i in range(0, len(values), step)]
             if returns:

@@ -11,9 +11,8 @@ import functools
 import inspect
 import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from importlib.metadata import entry_points
 from types import CodeType
 from typing import Any
 
@@ -28,10 +27,11 @@ from repdl.overrides import nans, overlaps, repeats, transforms
 from repdl.overrides.binding import bound, for_each, in_place, into
 from repdl.overrides.conversions import NAMES as CONVERSIONS
 from repdl.overrides.conversions import defined
-from repdl.overrides.functions import FUNCTIONS, Row
+from repdl.overrides.functions import functions
 from repdl.overrides.refusal import Refusals
 from repdl.overrides.torchs import TorchKernel, is_composed, overload
 from repdl.registry import OPS
+from repdl.registry.aten import Override
 
 Function = Callable[..., Any]
 _LISTS = "_foreach_"
@@ -113,8 +113,8 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
         return
     plain = plain_name(name)
     kind = kind_of(plain)
-    row = _row(name, plain) if namespace == "aten" else None
-    if row is not None:
+    override = _override(name, plain) if namespace == "aten" else None
+    if override is not None:
         op = overload(name)
         above: Function | None = None
         below: Function | None = None
@@ -122,8 +122,8 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
             above, below = _below_autograd(op), TorchKernel(op, device)
         elif is_composed(name, device):
             above = below = op.decompose
-        yield name, f"Autograd{device}", _chosen(plain, row, above), False
-        plainly = replace(row, function=_without_gradients(row.function))
+        yield name, f"Autograd{device}", _chosen(plain, override, above), False
+        plainly = replace(override, function=_without_gradients(override.function))
         yield name, device, _chosen(plain, plainly, below), False
         if name in transforms.OPS and device == "CPU":
             yield name, transforms.KEY, transforms.begun(overload(name)), True
@@ -179,43 +179,34 @@ def is_computed(name: str) -> bool:
     namespace, plain = name.partition("::")[0], plain_name(name)
     if is_composed(name, "CPU") or plain in _COMPOSED or plain in CONVERSIONS:
         return True
-    return namespace == "aten" and _row(name, plain) is not None
+    return namespace == "aten" and _override(name, plain) is not None
 
 
-@functools.cache
-def _rows() -> Mapping[str, Row]:
-    """Those of core, and of entry points `repdl.overrides`."""
-    found = dict(FUNCTIONS)
-    for point in entry_points(group="repdl.overrides"):
-        found.update(point.load())
-    return found
-
-
-def _row(name: str, plain: str) -> Row | None:
+def _override(name: str, plain: str) -> Override | None:
     """What computes an op of `aten`, with the arguments of its schema, or None."""
     raw = name.partition("::")[2].partition(".")[0]
     if plain.startswith(_LISTS):
         function = _of_lists(name, raw.removeprefix(_LISTS), plain.removeprefix(_LISTS))
-        return function and Row(function)
-    row = _rows().get(raw) or _rows().get(plain)
-    if row is None:
+        return function and Override(function)
+    override = functions().get(raw) or functions().get(plain)
+    if override is None:
         return None
     schema = overload(name)._schema
     outputs = [a.name for a in schema.arguments if a.is_out]
 
     def of_form(function: Function) -> Function:
         if outputs:
-            names = inspect.signature(row.function).parameters
+            names = inspect.signature(override.function).parameters
             makes = "dtype" in names and not any("Tensor" in str(a.type) for a in schema.arguments if not a.is_out)
             return into(plain, function, outputs, makes and not any(a.name == "dtype" for a in schema.arguments))
-        return function if raw in _rows() else in_place(function)
+        return function if raw in functions() else in_place(function)
 
-    function = of_form(row.function if row.as_given else bound(plain, row, schema))
-    return replace(row, function=function, of_complex=row.of_complex and of_form(row.of_complex))
+    function = of_form(override.function if override.as_given else bound(plain, override, schema))
+    return replace(override, function=function, of_complex=override.of_complex and of_form(override.of_complex))
 
 
 def _of_lists(name: str, raw: str, plain: str) -> Function | None:
-    if plain not in _rows() and plain not in CONVERSIONS and kind_of(plain) not in (Kind.MOVES, Kind.EXACT):
+    if plain not in functions() and plain not in CONVERSIONS and kind_of(plain) not in (Kind.MOVES, Kind.EXACT):
         return None
     schema = overload(name)._schema
     given = [a.type for a in schema.arguments if not a.kwarg_only]
@@ -282,14 +273,14 @@ class _Thread(threading.local):
 _THREAD = _Thread()
 
 
-def _chosen(name: str, row: Row, otherwise: Function | None) -> Function:
-    """The function of a row, but for integers and booleans torch's own kernel, if it is exact for them.
+def _chosen(name: str, override: Override, otherwise: Function | None) -> Function:
+    """The function of a override, but for integers and booleans torch's own kernel, if it is exact for them.
 
-    A row of integers has it too: its function may call the op itself.
+    A override of integers has it too: its function may call the op itself.
     """
-    function, integers = row.function, row.integers
+    function, integers = override.function, override.integers
     _note_entered(function)
-    of_complex = row.of_complex
+    of_complex = override.of_complex
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:

@@ -15,7 +15,7 @@ from repdl.contract import contract_name
 from repdl.nn.modules.recurrent import GRU, LSTM, RNN
 from repdl.nn.utils.weight_norm import normed
 from repdl.overrides.draws import torchs
-from repdl.overrides.functions import Row
+from repdl.registry.aten import Function, computes
 
 Tensor = torch.Tensor
 Layer = torch.nn.RNNBase
@@ -69,7 +69,7 @@ def _run(
     return layer(input, hx)  # type: ignore[no-any-return]
 
 
-def _op(make: Callable[..., Layer], gates: int, states: int) -> Row:
+def _op(make: Callable[..., Layer], gates: int, states: int) -> Function:
     def call(
         input: Tensor | None = None,
         hx: Any = None,
@@ -89,20 +89,15 @@ def _op(make: Callable[..., Layer], gates: int, states: int) -> Row:
         output = output if data is None else output.data
         return (output, *last) if states == 2 else (output, last)
 
-    return Row(call)
+    return call
 
 
+@computes("_weight_norm")
 def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
     return normed(v, g, dim, contract_name(None))
 
 
-FUNCTIONS: Mapping[str, Row] = {
-    "_weight_norm": Row(_weight_norm),
-    "lstm": _op(LSTM, 4, 2),
-    "gru": _op(GRU, 3, 1),
-    "rnn_tanh": _op(functools.partial(RNN, nonlinearity="tanh"), 1, 1),
-    "rnn_relu": _op(functools.partial(RNN, nonlinearity="relu"), 1, 1),
-}
-"""By torch's name, for `repdl.overrides`."""
-
-__all__ = ["FUNCTIONS"]
+computes("lstm")(_op(LSTM, 4, 2))
+computes("gru")(_op(GRU, 3, 1))
+computes("rnn_tanh")(_op(functools.partial(RNN, nonlinearity="tanh"), 1, 1))
+computes("rnn_relu")(_op(functools.partial(RNN, nonlinearity="relu"), 1, 1))

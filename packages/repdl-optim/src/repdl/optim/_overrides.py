@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from repdl import ops
 from repdl.optim.power import bias_correction
-from repdl.overrides.functions import Row
+from repdl.registry.aten import computes
 
 Tensors = Sequence[Tensor]
 
@@ -65,6 +65,7 @@ def adam(decoupled: bool) -> Callable[..., None]:
     return step
 
 
+@computes("_fused_sgd_", as_given=True)
 def sgd(
     params: Tensors,
     grads: Tensors,
@@ -82,6 +83,7 @@ def sgd(
         ops.sgd_step(params, grads, buffers, lr=float(lr), first=is_first_step, **options)
 
 
+@computes("_fused_adagrad_", as_given=True)
 def adagrad(
     params: Tensors,
     grads: Tensors,
@@ -108,12 +110,5 @@ def adagrad(
         param.copy_(ops.addcdiv(param, grad, ops.add(ops.sqrt(total), eps), value=-rate))
 
 
-FUNCTIONS: Mapping[str, Row] = {
-    "_fused_adagrad_": Row(adagrad, as_given=True),
-    "_fused_adam_": Row(adam(decoupled=False), as_given=True),
-    "_fused_adamw_": Row(adam(decoupled=True), as_given=True),
-    "_fused_sgd_": Row(sgd, as_given=True),
-}
-"""By torch's name, for `repdl.overrides`."""
-
-__all__ = ["FUNCTIONS"]
+computes("_fused_adam_", as_given=True)(adam(decoupled=False))
+computes("_fused_adamw_", as_given=True)(adam(decoupled=True))

@@ -10,12 +10,14 @@ from repdl import registry
 from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import check, check_tensor
+from repdl.errors import UnsupportedError, check, check_tensor
+from repdl.ops.activation.smooth import selu
 from repdl.ops.common.inplace import applied
 from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import below, pointwise
 from repdl.ops.pointwise.unary import _add, _div, _mul, _sub
 from repdl.registry.arguments import as_float
+from repdl.registry.aten import computes
 from repdl.registry.autocast import FLOAT32_ON_CUDA
 
 __all__ = ["elu", "gelu", "hardsigmoid", "hardswish", "leaky_relu", "silu", "softplus"]
@@ -317,3 +319,10 @@ def softplus(
     check_tensor("softplus", input=input)
     numbers = as_float("softplus", "beta", beta), as_float("softplus", "threshold", threshold)
     return _softplus(input, *numbers)  # type: ignore[no-any-return]
+
+
+@computes("elu")
+def _aten_elu(input: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Tensor:
+    if input_scale != 1 or scale not in (1, 1.0507009873554805):
+        raise UnsupportedError(f"elu: scale is {scale} and input_scale {input_scale}, expected 1, or those of selu")
+    return elu(input, alpha) if scale == 1 else selu(input)

@@ -19,6 +19,7 @@ from repdl.ops.common.inplace import applied
 from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import pointwise
 from repdl.registry.arguments import as_float
+from repdl.registry.aten import computes
 from repdl.registry.autocast import LOWER
 
 __all__ = ["hardshrink", "hardtanh", "prelu", "relu6", "rrelu", "softshrink", "threshold"]
@@ -145,6 +146,7 @@ def relu6(input: Tensor, inplace: bool = False, *, contract: Contract | str | No
     return applied("relu6", lambda x: _hardtanh(x, 0.0, 6.0), input, inplace)
 
 
+@computes("threshold")
 @cache_calls
 def threshold(
     input: Tensor, threshold: float, value: float, inplace: bool = False, *, contract: Contract | str | None = None

@@ -19,6 +19,7 @@ from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.pointwise.unary import _add, _div, _mul, _sub
 from repdl.registry import composite
 from repdl.registry.arguments import as_float
+from repdl.registry.aten import computes
 from repdl.registry.declaration import ROWS, Row, Tried, item
 
 __all__ = ["celu", "glu", "logsigmoid", "mish", "selu", "softsign", "tanhshrink"]
@@ -280,3 +281,11 @@ def glu(input: Tensor, dim: int = -1, *, contract: Contract | str | None = None)
     check_tensor("glu", input=input)
     check("glu", input.dim() > 0, "input is 0-D, expected 1-D or more")
     return _glu(input, normalize_dim("glu", dim, input.dim()), name)
+
+
+@computes("log_sigmoid_forward")
+def _aten_log_sigmoid_forward(input: Tensor) -> tuple[Tensor, Tensor]:
+    return logsigmoid(input), input.new_empty(0)
+
+
+computes("log_sigmoid")(logsigmoid)

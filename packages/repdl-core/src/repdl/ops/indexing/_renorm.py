@@ -9,6 +9,7 @@ import torch
 
 from repdl import registry
 from repdl.callcache import do_not_cache
+from repdl.contract import contract_name
 from repdl.dtypes.rounding import div
 from repdl.errors import check
 from repdl.ops.common.number import constant
@@ -16,6 +17,7 @@ from repdl.ops.declare.pointwise import below
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.pow import pow
 from repdl.registry.arguments import as_float
+from repdl.registry.aten import computes
 
 Tensor = torch.Tensor
 _ops = registry.functions
@@ -58,3 +60,11 @@ def renorm(weight: Tensor, index: Tensor, max_norm: float, norm_type: float, con
         if compiling:
             long = long & torch.zeros_like(long).index_fill(0, flat, True)
         table.index_copy_(0, rows, torch.where(long, narrowed(scaled, storage), table[rows]))
+
+
+@computes("embedding_renorm_")
+def _aten_embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    norm, p = check_norm("embedding_renorm_", max_norm, norm_type)
+    assert norm is not None
+    renorm(weight, indices, norm, p, contract_name(None))
+    return weight

@@ -28,6 +28,7 @@ from repdl.ops.indexing._renorm import check_norm, renorm
 from repdl.ops.indexing.gather import elements
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.registry.arguments import as_int
+from repdl.registry.aten import computes
 from repdl.tensors import values as host
 from repdl.tensors.values import is_readable, left_to_device
 
@@ -201,3 +202,30 @@ def embedding_bag(
         count = count.index_add(0, bag, torch.ones_like(bag))[:bags].clamp(min=1)
         total = _ops.div(total, floating(count, total.dtype).unsqueeze(1), name)
     return narrowed(total, storage)
+
+
+@computes("embedding_bag")
+def _aten_embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    output = embedding_bag(
+        indices,
+        weight,
+        offsets,
+        scale_grad_by_freq=scale_grad_by_freq,
+        mode=("sum", "mean", "max")[mode],
+        sparse=sparse,
+        per_sample_weights=per_sample_weights,
+        include_last_offset=include_last_offset,
+        padding_idx=padding_idx,
+    )
+    nothing = indices.new_empty(0)
+    return output, nothing, nothing, nothing

@@ -25,8 +25,11 @@ from repdl.ops.common.index import as_index, check_index
 from repdl.ops.indexing._renorm import check_norm, renorm
 from repdl.ops.pointwise.cast import narrowed
 from repdl.registry.arguments import as_int
+from repdl.registry.aten import computes
 
 __all__ = ["embedding"]
+
+Tensor = torch.Tensor
 
 
 def _check_sum(values: torch.Tensor, index: torch.Tensor, size: int, contract: str) -> None:
@@ -160,3 +163,12 @@ def embedding(
     if most is not None:
         renorm(weight, as_index(op, input, size), most, norm, name)
     return _embedding(weight, input.long(), padding, scale_grad_by_freq, name)  # type: ignore[no-any-return]
+
+
+@computes("embedding")
+@cache_calls
+def _aten_embedding(
+    weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Tensor:
+    place = None if padding_idx == -1 else padding_idx
+    return embedding(indices, weight, place, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -17,6 +18,7 @@ from repdl.errors import (
     check_bool,
     check_dim,
     check_dtype,
+    check_range,
     check_size,
     check_tensor,
     check_tensor_or_none,
@@ -26,7 +28,9 @@ from repdl.ops.common.number import floating
 from repdl.ops.common.reduce import is_whole, normalize_dim
 from repdl.ops.indexing._index_reduce import MODES, added, reduced
 from repdl.ops.indexing.gather import at_least_1d, check_places, elements
+from repdl.ops.pointwise.elementwise import div, mul, sub
 from repdl.registry.arguments import as_float, as_int
+from repdl.registry.aten import computes
 
 __all__ = ["bincount", "index_add", "index_put", "index_reduce", "scatter_add", "scatter_reduce"]
 
@@ -324,3 +328,32 @@ def bincount(
         return torch.bincount(at, minlength=minlength)
     wide = floating(weights.detach(), torch.float32 if weights.dtype is torch.float32 else torch.float64)
     return _ops.index_sum(wide.unsqueeze(1), at, length, name).squeeze(1)  # type: ignore[no-any-return]
+
+
+@computes("index_put", "_unsafe_index_put", integers=True)
+@computes("_index_put_impl", ignored=("unsafe",), integers=True)
+def _aten_index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    return index_put(input, indices, values, accumulate)
+
+
+@computes("put", integers=True)
+def _aten_put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    return index_put(input.reshape(-1), (index.reshape(-1),), source.reshape(-1), accumulate).view_as(input)
+
+
+@computes("histc")
+def _aten_histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """How many elements are in each bin, of x `floor(((x - min) * bins) / (max - min))`, each step rounded once, or the
+    last one. Others, and NaN, are in none. `min = max` are the extremes of the input."""
+    check_dtype("histc", (torch.float32, torch.float64), input=input)
+    check_range("histc", bins > 0, lambda: f"bins is {bins}, expected 1 or more")
+    values = input.detach().reshape(-1)
+    if min == max and values.numel():
+        low, high = (bound.item() for bound in values.aminmax())
+        min, max = (low, high) if low < high else (low - 1, high + 1)
+    finite = math.isfinite(min) and math.isfinite(max)
+    check_range("histc", finite, lambda: f"the range is [{min}, {max}], expected finite numbers")
+    check_range("histc", min < max or not values.numel(), lambda: f"max is {max}, expected one above min, {min}")
+    values = values[(values >= min) & (values <= max)]
+    places = div(mul(sub(values, min), bins), max - min).to(torch.int64).clamp(max=bins - 1)
+    return bincount(places, minlength=bins).to(input.dtype)

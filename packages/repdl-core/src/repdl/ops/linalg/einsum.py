@@ -12,8 +12,11 @@ from repdl import registry
 from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.errors import ArgumentError, check, check_tensor
+from repdl.registry.aten import computes
 
 __all__ = ["einsum"]
+
+Tensor = torch.Tensor
 
 _ops = registry.functions
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
@@ -196,3 +199,8 @@ def einsum(equation: Any, *operands: Any, contract: Contract | str | None = None
         tensor, labels_ = _pair(tensor, labels_, other, of_other, later | set(wanted), name)
     tensor, labels_ = _summed(tensor, labels_, set(labels_) - set(wanted), name)
     return tensor.permute([labels_.index(n) for n in wanted])
+
+
+@computes("einsum", ignored=("path",))
+def _aten_einsum(equation: str, tensors: Any) -> Tensor:
+    return einsum(equation, *tensors)

@@ -23,6 +23,7 @@ from repdl.errors import (
     check_tensor_or_none,
 )
 from repdl.registry import autocast
+from repdl.registry.aten import computes
 
 __all__ = ["grouped_mm"]
 
@@ -115,3 +116,14 @@ def _grouped(a: Tensor, b: Tensor, sizes: Sequence[int], contract: str) -> Tenso
         cut, pairs, behind = 1, zip(a.unbind(), b.split(sizes, 1)), (a.shape[1], rest)
     products = [_ops.matmul(x, y, False, False, contract) for x, y in pairs]
     return torch.cat([*products, a.new_zeros(behind)], cut)
+
+
+@computes("_grouped_mm")
+def _aten_grouped_mm(
+    input: Tensor,
+    mat2: Tensor,
+    offs: Tensor | None = None,
+    bias: Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+) -> Tensor:
+    return grouped_mm(input, mat2, offs=offs, bias=bias, out_dtype=out_dtype)  # type: ignore[arg-type]

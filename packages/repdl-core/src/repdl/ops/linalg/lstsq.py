@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -13,6 +14,7 @@ from repdl.ops.linalg.qr import qr
 from repdl.ops.linalg.solve_triangular import solve_triangular
 from repdl.registry import autocast
 from repdl.registry.arguments import as_float
+from repdl.registry.aten import computes
 from repdl.tensors.layout import broadcast_shapes
 from repdl.tensors.values import has_values, left_to_device
 
@@ -117,3 +119,8 @@ def _told(regular: Tensor, dims: int, rank: int, driver: str) -> str:
     return (
         f"A{where or ''} has less than full rank, expected {rank}; drop rows or columns that depend on others{remedy}"
     )
+
+
+@computes("linalg_lstsq")
+def _aten_lstsq(input: Tensor, b: Tensor, rcond: float | None = None, driver: str | None = None) -> Any:
+    return lstsq(input, b, rcond, driver=driver)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -10,13 +11,16 @@ from repdl import registry
 from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_bool, check_dim, check_size, check_tensor
+from repdl.errors import check, check_bool, check_dim, check_dtype, check_size, check_tensor
 from repdl.ops.common.broadcast import sum_to
+from repdl.registry.aten import computes
 from repdl.registry.autocast import LOWER
 from repdl.registry.saved import save
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["bmm", "matmul", "mm"]
+
+Tensor = torch.Tensor
 
 
 def _check(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, contract: str) -> None:
@@ -157,3 +161,18 @@ def matmul(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str
     if input.dim() == 1:
         output = output.squeeze(-2)
     return output.squeeze(-1) if other.dim() == 1 else output
+
+
+_EXACT = 1024
+"""How many products of two int8 a float32 sums without rounding: each is at most 2**14."""
+
+
+@computes("_int_mm")
+def _aten_int_mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of int8 matrices in int32. The libraries that torch calls may saturate sums of two in 16 bits."""
+    check_dtype("_int_mm", (torch.int8,), input=input, mat2=mat2)
+    check_dim("_int_mm", 2, input=input, mat2=mat2)
+    check_size("_int_mm", "mat2.shape[0]", mat2.shape[0], input.shape[1], "input.shape[1]")
+    parts = zip(input.split(_EXACT, 1), mat2.split(_EXACT, 0))
+    products = [mm(a.to(torch.float32), b.to(torch.float32)).to(torch.int32) for a, b in parts]
+    return functools.reduce(torch.add, products)

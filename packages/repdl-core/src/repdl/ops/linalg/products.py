@@ -17,6 +17,7 @@ from repdl.ops.linalg.addmm import added
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import operands
 from repdl.registry.arguments import as_int, as_ints
+from repdl.registry.aten import computes
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = [
@@ -240,6 +241,7 @@ def inner(input: Tensor, other: Tensor, *, contract: Contract | str | None = Non
     return _contracted(input, other, [input.dim() - 1], [other.dim() - 1], name)
 
 
+@computes("outer", integers=True)
 @cache_calls
 def outer(input: Tensor, vec2: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """The products of each element with each, `(M), (N) -> (M, N)`: `mul(input[:, None], vec2)`.
@@ -382,6 +384,7 @@ def chain_matmul(*matrices: Tensor, out: None = None, contract: Contract | str |
     return matrices[0] if len(matrices) == 1 else _chain("chain_matmul", list(matrices), contract)
 
 
+@computes("kron", integers=True)
 @cache_calls
 def kron(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """The Kronecker product: `input[i] * other[j]` at `i * other.shape + j` in each dimension, rounded once.
@@ -466,3 +469,10 @@ def trace(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     if input.dtype not in ALL and not input.is_complex():
         return torch.trace(input)
     return _ops.sum(input.diagonal(), [0], False, name)  # type: ignore[no-any-return]
+
+
+@computes("linalg_cross")
+def _aten_linalg_cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
+    if input.is_floating_point() or other.is_floating_point():
+        return cross(input, other, dim)
+    return input.roll(-1, dim) * other.roll(-2, dim) - input.roll(-2, dim) * other.roll(-1, dim)

@@ -10,6 +10,7 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.errors import ArgumentError, check, check_dtype, check_tensor
 from repdl.registry import autocast
+from repdl.registry.aten import computes
 
 __all__ = ["qr"]
 
@@ -108,3 +109,6 @@ def _reflected(a: Tensor, v: Tensor, u: Tensor, contract: str) -> Tensor:
     """a - v @ (u.T @ a)"""
     projected = _ops.matmul(u, a, True, False, contract)
     return _ops.sub(a, _ops.matmul(v, projected, False, False, contract), contract)  # type: ignore[no-any-return]
+
+
+computes("linalg_qr")(qr)

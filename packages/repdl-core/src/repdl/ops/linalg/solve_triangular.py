@@ -13,6 +13,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_size, check_tensor
 from repdl.registry import autocast
+from repdl.registry.aten import computes
 from repdl.registry.saved import save
 from repdl.tensors.layout import broadcast_shapes
 
@@ -111,3 +112,6 @@ def solve_triangular(
     if left:
         return _op(a, b, upper, unitriangular, name)
     return _op(a.mT, b.mT, not upper, unitriangular, name).mT
+
+
+computes("linalg_solve_triangular")(solve_triangular)

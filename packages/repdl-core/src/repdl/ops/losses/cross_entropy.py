@@ -28,9 +28,12 @@ from repdl.ops.pointwise.elementwise import add, div, mul
 from repdl.ops.pointwise.unary import neg
 from repdl.ops.reduction.sum import mean, sum
 from repdl.registry.arguments import as_float
+from repdl.registry.aten import computes
 from repdl.registry.autocast import FLOAT32
 
 __all__ = ["cross_entropy"]
+
+Tensor = torch.Tensor
 
 _ops = registry.functions
 
@@ -315,3 +318,17 @@ def cross_entropy(
         check_no_grad(op, weight=weight)
         loss = _cross_entropy(input, target, weight, reduction, ignore_index, name)[0]
     return loss.squeeze(0) if single and reduction == "none" else loss
+
+
+@computes("cross_entropy_loss")
+def _aten_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    return cross_entropy(
+        input, target, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
+    )

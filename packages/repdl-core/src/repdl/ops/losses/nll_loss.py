@@ -12,6 +12,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dtype, check_size
 from repdl.ops.losses._loss import check_arguments, check_deprecated, check_no_grad, check_targets, class_loss_checks
+from repdl.registry.aten import computes
 from repdl.registry.autocast import FLOAT32
 
 __all__ = ["nll_loss"]
@@ -162,3 +163,6 @@ def nll_loss(
         input, target = input.unsqueeze(0), target.unsqueeze(0)
     loss = _nll_loss(input, target, weight, reduction, ignore_index, contract_name(contract))[0]
     return loss.squeeze(0) if single and reduction == "none" else loss
+
+
+computes("nll_loss_nd", "nll_loss2d")(nll_loss)

@@ -14,10 +14,13 @@ from repdl.errors import check, check_bool, check_dim, check_size, check_tensor,
 from repdl.ops.losses._loss import check_no_grad
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
 from repdl.registry.arguments import as_float
+from repdl.registry.aten import computes
 from repdl.tensors import layout
 from repdl.tensors.overlap import check_apart
 
 __all__ = ["batch_norm"]
+
+Tensor = torch.Tensor
 
 Optional = torch.Tensor | None
 
@@ -255,3 +258,17 @@ def batch_norm(
         copy_result(new_mean, running_mean)
         copy_result(new_var, running_var)
     return output
+
+
+@computes("batch_norm", ignored=("cudnn_enabled", "cudnn_enable"))
+def _aten_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)

@@ -17,6 +17,7 @@ from repdl.ops.normalization.batch_norm import batch_norm, check_statistics, new
 from repdl.ops.pointwise.cast import narrowed
 from repdl.ops.reduction.sum import mean
 from repdl.registry.arguments import as_float, as_int
+from repdl.registry.aten import computes
 from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.tensors import layout
 
@@ -120,6 +121,7 @@ registry.define(
 )
 
 
+@computes("group_norm", ignored=("cudnn_enabled", "cudnn_enable"))
 @cache_calls
 def group_norm(
     input: torch.Tensor,
@@ -156,6 +158,7 @@ def group_norm(
     return _group_norm(input, groups, weight, bias, epsilon, contract_name(contract))[0]
 
 
+@computes("instance_norm", ignored=("cudnn_enabled", "cudnn_enable"))
 @cache_calls
 def instance_norm(
     input: torch.Tensor,

@@ -21,6 +21,7 @@ from repdl.ops.normalization._norm import (
 )
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
 from repdl.registry.arguments import as_float, as_ints
+from repdl.registry.aten import computes
 from repdl.registry.autocast import FLOAT32_ON_CUDA
 
 __all__ = ["layer_norm"]
@@ -94,6 +95,7 @@ registry.define(
 )
 
 
+@computes("layer_norm", ignored=("cudnn_enabled", "cudnn_enable"))
 @cache_calls
 def layer_norm(
     input: torch.Tensor,

@@ -22,6 +22,7 @@ from repdl.errors import ArgumentError, DTypeError, UnsupportedError, check, che
 from repdl.ops.common.number import constant, floating, item
 from repdl.ops.declare.pointwise import pointwise
 from repdl.registry.arguments import as_float, as_int
+from repdl.registry.aten import computes
 from repdl.registry.declaration import Tried
 
 __all__ = ["add", "atan2", "div", "maximum", "minimum", "mul", "sub"]
@@ -302,6 +303,7 @@ def mul(input: Operand, other: Operand, *, contract: Contract | str | None = Non
     return torch.mul(input, other) if pair is None else _mul(*pair, name)  # type: ignore[arg-type]
 
 
+@computes("div", integers=True)
 @cache_variable_scalars
 def div(
     input: Operand,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,8 +16,11 @@ from repdl.errors import UnsupportedError, check, check_bool, check_range
 from repdl.ops.common.number import constant, floating
 from repdl.ops.pointwise.cast import narrowed
 from repdl.registry.arguments import as_float, as_int
+from repdl.registry.aten import computes
 
 __all__ = ["arange", "linspace"]
+
+Tensor = torch.Tensor
 
 _ops = registry.functions
 
@@ -135,3 +139,21 @@ def evenly_spaced(
     size, begin = (constant(value, torch.float64, numbers.device) for value in (by, first))
     output = narrowed(_ops.add(_ops.mul(numbers.to(torch.float64), size, contract), begin, contract), dtype)
     return output.requires_grad_() if requires_grad else output
+
+
+def _aten_ranged(op: str) -> Callable[..., Any]:
+    def made(
+        start: float = 0,
+        end: float = 0,
+        step: float = 1,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+    ) -> Tensor:
+        return evenly_spaced(op, start, end, step, dtype, device, False, contract_name(None))
+
+    return made
+
+
+for _name in ("arange", "range"):
+    computes(_name, ignored=("layout", "pin_memory"))(_aten_ranged(_name))
+computes("linspace", ignored=("layout", "pin_memory"))(linspace)

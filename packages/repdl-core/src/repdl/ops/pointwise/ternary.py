@@ -20,6 +20,7 @@ from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import above, below, pointwise
 from repdl.ops.pointwise.elementwise import Operand, on_one_device, promoted
 from repdl.registry.arguments import as_float
+from repdl.registry.aten import computes
 
 __all__ = ["addcdiv", "addcmul", "clamp", "fmax", "fmin", "lerp", "where"]
 
@@ -279,3 +280,13 @@ def fmin(input: Tensor, other: Tensor, *, contract: Contract | str | None = None
     Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.fmin.html
     """
     return _known("fmin", input, other, contract)
+
+
+@computes("clamp_min")
+def _aten_clamp_min(input: Tensor, min: Any) -> Tensor:
+    return clamp(input, min)
+
+
+@computes("clamp_max")
+def _aten_clamp_max(input: Tensor, max: Any) -> Tensor:
+    return clamp(input, None, max)

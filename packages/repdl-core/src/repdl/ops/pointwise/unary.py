@@ -20,6 +20,7 @@ from repdl.errors import check_bool, check_tensor
 from repdl.ops.common.number import constant, floating
 from repdl.ops.declare.pointwise import pointwise
 from repdl.registry import OPS
+from repdl.registry.aten import computes
 from repdl.registry.autocast import FLOAT32_ON_CUDA, Lists
 from repdl.registry.declaration import Tried
 from repdl.tensors.overlap import check_apart
@@ -480,3 +481,7 @@ def relu(input: Tensor, inplace: bool = False, *, contract: Contract | str | Non
     if not input.is_floating_point() and not input.is_complex():
         return torch.relu_(input) if inplace else torch.relu(input)
     return input.copy_(_relu(input)) if inplace else _relu(input)
+
+
+computes("abs")(abs)
+computes("square", integers=True)(square)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -15,6 +16,7 @@ from repdl.ops.pooling.avg_pool import adaptive_sizes
 from repdl.ops.pooling.max_pool1d import max_pool1d
 from repdl.ops.pooling.max_pool2d import max_pool2d
 from repdl.ops.pooling.max_pool3d import max_pool3d
+from repdl.registry.aten import computes
 
 __all__ = ["adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"]
 
@@ -131,3 +133,15 @@ def adaptive_max_pool3d(
     Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool3d.html
     """
     return _adaptive(3, input, output_size, return_indices, contract)
+
+
+def _aten_adaptive_max_pool(function: Callable[..., Any]) -> Callable[..., Any]:
+    def pool(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
+        return function(input, output_size, return_indices=True)  # type: ignore[no-any-return]
+
+    return pool
+
+
+computes("adaptive_max_pool1d")(_aten_adaptive_max_pool(adaptive_max_pool1d))
+computes("adaptive_max_pool2d")(_aten_adaptive_max_pool(adaptive_max_pool2d))
+computes("adaptive_max_pool3d")(_aten_adaptive_max_pool(adaptive_max_pool3d))

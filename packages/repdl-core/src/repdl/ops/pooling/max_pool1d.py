@@ -9,8 +9,9 @@ import torch
 from repdl.callcache import cache_calls
 from repdl.contract import Contract
 from repdl.errors import check_dim, check_tensor
-from repdl.ops.pooling.max_pool2d import max_pool2d
+from repdl.ops.pooling.max_pool2d import max_pool2d, with_indices
 from repdl.registry.arguments import as_row
+from repdl.registry.aten import computes
 
 __all__ = ["max_pool1d"]
 
@@ -53,3 +54,6 @@ def max_pool1d(
         contract=contract,
     )
     return output.squeeze(-2) if isinstance(output, torch.Tensor) else (output[0].squeeze(-2), output[1].squeeze(-2))
+
+
+computes("max_pool1d_with_indices")(with_indices(max_pool1d))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -14,9 +14,12 @@ from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, check, check_bool, check_dim, check_dtype, check_size, check_tensor
 from repdl.ops.common.index import check_index
 from repdl.registry.arguments import as_pair
+from repdl.registry.aten import computes
 from repdl.tensors import layout
 
 __all__ = ["max_pool2d"]
+
+Tensor = torch.Tensor
 
 
 def pooled_size(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
@@ -197,3 +200,20 @@ def max_pool2d(
     if input.dim() == 3:
         output, indices = output.squeeze(0), indices.squeeze(0)
     return (output, indices) if return_indices else output
+
+
+def with_indices(function: Callable[..., Any]) -> Callable[..., Any]:
+    def pool(
+        input: Tensor,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        return function(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)  # type: ignore[no-any-return]
+
+    return pool
+
+
+computes("max_pool2d_with_indices")(with_indices(max_pool2d))

@@ -11,7 +11,8 @@ from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.errors import check, check_bool, check_dim, check_tensor
 from repdl.ops.pooling._windows import per_side, strides
-from repdl.ops.pooling.max_pool2d import max_pool2d
+from repdl.ops.pooling.max_pool2d import max_pool2d, with_indices
+from repdl.registry.aten import computes
 
 __all__ = ["max_pool3d"]
 
@@ -69,3 +70,6 @@ def max_pool3d(
     # `plane` counts elements (depth, OH * OW): the depth, and in its image the index that was the maximum there.
     inner = at.flatten(1).gather(1, plane.flatten(1)).view(plane.shape)
     return largest.reshape(shape), (plane // (rows * columns) * (height * width) + inner).reshape(shape)
+
+
+computes("max_pool3d_with_indices")(with_indices(max_pool3d))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -15,6 +16,7 @@ from repdl.ops.common.index import as_index
 from repdl.ops.indexing.scatter import replaced
 from repdl.ops.pooling._windows import check_least, per_side, strides
 from repdl.registry.arguments import as_ints
+from repdl.registry.aten import computes
 
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
 
@@ -163,3 +165,15 @@ def max_unpool3d(
     Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_unpool3d.html
     """
     return _unpool(3, input, indices, kernel_size, stride, padding, output_size, contract)
+
+
+def _aten_max_unpool(function: Callable[..., Any], dims: int) -> Callable[..., Any]:
+    def unpool(input: Tensor, indices: Tensor, output_size: Any, stride: Any = None, padding: Any = None) -> Tensor:
+        windows = [size - n + 1 for size, n in zip(output_size, input.shape[-dims:])]  # which give that size
+        return function(input, indices, windows, 1)  # type: ignore[no-any-return]
+
+    return unpool
+
+
+computes("max_unpool2d")(_aten_max_unpool(max_unpool2d, 2))
+computes("max_unpool3d")(_aten_max_unpool(max_unpool3d, 3))

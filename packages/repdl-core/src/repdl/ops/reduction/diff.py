@@ -18,12 +18,14 @@ from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import promoted
 from repdl.ops.reduction.sum import sum
 from repdl.registry.arguments import as_int
+from repdl.registry.aten import computes
 
 __all__ = ["diff", "nanmean", "nansum"]
 
 _ops = registry.functions
 
 
+@computes("diff", integers=True)
 @cache_calls
 def diff(
     input: torch.Tensor,

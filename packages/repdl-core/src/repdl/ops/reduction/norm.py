@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -18,10 +19,13 @@ from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import operands
 from repdl.ops.reduction.sum import check_dims
 from repdl.registry.arguments import as_float
+from repdl.registry.aten import computes
 from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["cdist", "norm", "vector_norm"]
+
+Tensor = torch.Tensor
 
 _ops = registry.functions
 _INF = float("inf")
@@ -171,3 +175,18 @@ def cdist(
     if number == _INF and x1.shape[-1] == 0:
         return torch.zeros(differences.shape[:-1], dtype=dtype, device=x1.device)
     return narrowed(_norm(differences, number, [differences.dim() - 1], False, name), dtype)
+
+
+@computes("norm")
+def _aten_norm(
+    input: Tensor, p: float | None = None, dim: Any = None, keepdim: bool = False, dtype: torch.dtype | None = None
+) -> Tensor:
+    return vector_norm(input, 2 if p is None else p, dim or None, keepdim, dtype=dtype)
+
+
+@computes("cdist", ignored=("compute_mode",))
+def _aten_cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
+    return cdist(x1, x2, p)
+
+
+computes("linalg_vector_norm")(vector_norm)

@@ -13,6 +13,7 @@ from repdl.ops.common.order import order
 from repdl.ops.common.reduce import as_numpy, normalize_dim
 from repdl.ops.indexing.gather import at_least_1d, gather
 from repdl.registry.arguments import as_int
+from repdl.registry.aten import computes
 
 __all__ = ["argsort", "kthvalue", "median", "msort", "nanmedian", "sort", "topk"]
 
@@ -24,6 +25,7 @@ def _sorted(input: Tensor, dim: int, descending: bool) -> Tensor:
     return torch.sort(order(input), dim=dim, descending=descending, stable=True).indices
 
 
+@computes("sort", integers=True)
 def sort(
     input: Tensor,
     dim: int = -1,

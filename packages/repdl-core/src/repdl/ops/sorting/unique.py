@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from repdl.ops.common.order import order
 from repdl.ops.common.reduce import is_whole, normalize_dim
 from repdl.ops.indexing.gather import index_select
 from repdl.registry.arguments import as_int
+from repdl.registry.aten import computes
 
 __all__ = ["unique", "unique_consecutive"]
 
@@ -116,3 +118,25 @@ def _groups(rows: Tensor, sorts: bool) -> tuple[Tensor, Tensor, Tensor]:
     inverse = torch.empty_like(at)
     inverse[at] = begins.cumsum(0) - 1
     return at[places], inverse, torch.diff(places, append=places.new_tensor([len(rows)]))
+
+
+def _aten_unique(function: Callable[..., Any]) -> Callable[..., Any]:
+    """With all that the ops of torch return: indices and counts too, empty where they were not asked for."""
+
+    def unique(
+        input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    ) -> tuple[Tensor, ...]:
+        output, inverse, counts = function(input, return_inverse=True, return_counts=True, dim=dim)
+        nothing = inverse.new_empty(0)
+        return output, inverse if return_inverse else nothing, counts if return_counts else nothing
+
+    return unique
+
+
+@computes("_unique", ignored=("sorted",))
+def _aten_unique_pair(input: Tensor, return_inverse: bool = False) -> tuple[Tensor, ...]:
+    return _aten_unique(unique)(input, return_inverse)[:2]  # type: ignore[no-any-return]
+
+
+computes("_unique2", "unique_dim", ignored=("sorted",))(_aten_unique(unique))
+computes("unique_consecutive", "unique_dim_consecutive")(_aten_unique(unique_consecutive))

@@ -28,6 +28,7 @@ from repdl.ops.pointwise.elementwise import add, div
 from repdl.ops.pointwise.ternary import clamp
 from repdl.ops.pooling._windows import select
 from repdl.registry.arguments import as_ints
+from repdl.registry.aten import computes
 
 __all__ = ["affine_grid", "grid_sample"]
 
@@ -261,3 +262,17 @@ def affine_grid(
     points = torch.stack([a.to(maps.dtype) for a in axes], -1).view(1, -1, dims + 1)
     grid = bmm(points.expand(sizes[0], -1, -1), maps.transpose(1, 2), contract=name)
     return narrowed(grid, storage).view(sizes[0], *sizes[2:], dims)
+
+
+@computes("grid_sampler")
+def _aten_grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    mode, padding = (
+        ("bilinear", "nearest", "bicubic")[interpolation_mode],
+        ("zeros", "border", "reflection")[padding_mode],
+    )
+    return grid_sample(input, grid, mode, padding, align_corners)
+
+
+computes("affine_grid_generator")(affine_grid)

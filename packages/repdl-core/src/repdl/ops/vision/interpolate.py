@@ -29,6 +29,7 @@ from repdl.ops.pointwise.cast import cast, narrowed, widened
 from repdl.ops.pooling._windows import Side, direction, keep_sides, resized, rows, select, table, untable
 from repdl.ops.pooling.avg_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from repdl.registry.arguments import as_float, as_int
+from repdl.registry.aten import computes
 from repdl.tensors import layout
 
 __all__ = ["interpolate"]
@@ -386,3 +387,40 @@ def interpolate(
         storage, (output,) = widened(input)
         return narrowed(output, storage).contiguous(memory_format=layout.memory_format(input))
     return _resample_op(input, at, weights, sides, counts, name)  # type: ignore[no-any-return]
+
+
+def _aten_upsample(mode: str, antialias: bool = False) -> Callable[..., Any]:
+    def upsample(
+        input: Tensor,
+        output_size: Any = None,
+        align_corners: bool | None = None,
+        scale_factors: Any = None,
+        **scales: float | None,
+    ) -> Tensor:
+        factors = scale_factors or [s for s in scales.values() if s is not None] or None
+        corners = align_corners if mode not in ("nearest", "nearest-exact") else None
+        if factors is None:
+            return interpolate(input, output_size, None, mode, corners, antialias=antialias)
+        if output_size is not None:  # torch's own functions give both where scale_factor was given
+            made = [math.floor(n * factor) for n, factor in zip(input.shape[2:], factors)]
+            if list(output_size) != made:
+                raise UnsupportedError(
+                    f"interpolate: output_size is {list(output_size)}, expected {made}, which scale factors {factors} "
+                    f"give an input of shape {list(input.shape)}, or no factors"
+                )
+        return interpolate(input, None, factors, mode, corners, antialias=antialias)
+
+    return upsample
+
+
+for _mode, _names in {
+    "nearest": "upsample_nearest1d upsample_nearest2d upsample_nearest3d",
+    "nearest-exact": "_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d",
+    "linear": "upsample_linear1d",
+    "bilinear": "upsample_bilinear2d",
+    "bicubic": "upsample_bicubic2d",
+    "trilinear": "upsample_trilinear3d",
+}.items():
+    computes(*_names.split())(_aten_upsample(_mode))
+computes("_upsample_bilinear2d_aa")(_aten_upsample("bilinear", antialias=True))
+computes("_upsample_bicubic2d_aa")(_aten_upsample("bicubic", antialias=True))

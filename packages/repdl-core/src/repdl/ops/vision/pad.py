@@ -15,9 +15,12 @@ from repdl.dtypes.rounding import is_zero
 from repdl.errors import ArgumentError, UnsupportedError, check, check_dtype, check_tensor
 from repdl.ops.common.number import constant
 from repdl.registry.arguments import as_float, as_ints
+from repdl.registry.aten import computes
 from repdl.tensors import layout
 
 __all__ = ["pad"]
+
+Tensor = torch.Tensor
 
 MODES = ("reflect", "replicate", "circular")
 
@@ -195,3 +198,21 @@ def _cut(input: torch.Tensor, dim: int, left: int, right: int) -> torch.Tensor:
         ),
     )
     return input.narrow(dim, -left, left_over) if left or right else input
+
+
+@computes("pad")
+def _aten_pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
+    if mode == "constant" or not input.is_floating_point():
+        return torch.ops.aten.pad.default.decompose(input, pad, mode, value)  # type: ignore[no-any-return]
+    return pad(input, pad, mode, value)
+
+
+def _aten_padded(mode: str) -> Callable[..., Any]:
+    def padded(input: Tensor, padding: Any) -> Tensor:
+        return pad(input, padding, mode)
+
+    return padded
+
+
+computes(*(f"reflection_pad{n}d" for n in (1, 2, 3)))(_aten_padded("reflect"))
+computes(*(f"replication_pad{n}d" for n in (1, 2, 3)))(_aten_padded("replicate"))

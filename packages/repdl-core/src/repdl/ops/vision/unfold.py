@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -12,7 +13,9 @@ from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor
+from repdl.ops.indexing.scatter import index_add
 from repdl.ops.pooling._windows import check_least, per_side, rows, select, side, table
+from repdl.registry.aten import computes
 
 __all__ = ["fold", "unfold"]
 
@@ -156,3 +159,21 @@ def fold(
     output = total.t().reshape(batch, channels, *padded)
     output = output.narrow(2, paddings[0], sizes[0]).narrow(3, paddings[1], sizes[1]).contiguous()
     return output if input.dim() == 3 else output.squeeze(0)
+
+
+@computes("unfold_backward")
+def _aten_unfold_backward(grad_in: Tensor, input_sizes: Any, dim: int, size: int, step: int) -> Tensor:
+    if not input_sizes:
+        return grad_in.reshape(())
+    dim = dim % len(input_sizes)
+    places = torch.arange(grad_in.shape[dim]).unsqueeze(1) * step + torch.arange(size)  # of the elements of a window
+    windows = grad_in.movedim(-1, dim + 1).flatten(dim, dim + 1)
+    return index_add(grad_in.new_zeros(input_sizes), dim, places.reshape(-1).to(grad_in.device), windows)
+
+
+@computes("col2im")
+def _aten_col2im(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
+    return fold(input, output_size, kernel_size, dilation, padding, stride)
+
+
+computes("im2col")(unfold)
