@@ -20,9 +20,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from repdl import random
 from repdl.errors import ArgumentError, DTypeError, OutOfRangeError, RepDLError, ShapeError, UnsupportedError
+from repdl.generators import generator as generators
 from repdl.generators.lock import ForkLock
 from repdl.random import Generator
-from repdl.random import generator as generators
 
 
 @pytest.fixture(autouse=True)

@@ -7,14 +7,14 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import UnsupportedError, check, check_tensor
+from repdl.errors import UnsupportedError, check
 from repdl.ops.activation.smooth import selu
 from repdl.ops.common.inplace import applied
 from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import below, pointwise
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.unary import _add, _div, _mul, _sub
 from repdl.registry.arguments import as_float
 from repdl.registry.aten import computes
@@ -214,96 +214,70 @@ def _softplus_second(g: Tensor, grad: Tensor, input: Tensor, beta: float, thresh
     return _ops.where(beyond, torch.zeros_like(second), second, "v1")  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("activation")
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`input` where it is above 0, else `(exp(input) - 1) * alpha`, any shape. With `inplace`, into `input`.
 
     Raises:
         DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.elu.html
     """
     contract_name(contract)
-    check_tensor("elu", input=input)
     factor = as_float("elu", "alpha", alpha)
     return applied("elu", lambda x: _elu(x, factor), input, inplace)
 
 
-@cache_calls
+@public("activation")
 def gelu(input: Tensor, approximate: str = "none", *, contract: Contract | str | None = None) -> Tensor:
     """`input * (1 + erf(input / sqrt(2))) / 2`, any shape; "tanh" approximates it as torch does.
 
     Raises:
         DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
         ShapeError: if `approximate` is neither "none" nor "tanh".
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gelu.html
     """
     contract_name(contract)
-    check_tensor("gelu", input=input)
     _check_kind("gelu", approximate)
     return _gelu(input, approximate)
 
 
-@cache_calls
+@public("activation")
 def silu(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`input * sigmoid(input)`, any shape, two roundings. With `inplace`, into `input`.
 
     Raises:
         DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.silu.html
     """
     contract_name(contract)
-    check_tensor("silu", input=input)
     return applied("silu", _silu, input, inplace)
 
 
-@cache_calls
+@public("activation")
 def hardsigmoid(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
-    """`clamp(input + 3, 0, 6) / 6`, any shape and floating-point dtype. With `inplace`, into `input`.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.hardsigmoid.html
-    """
+    """`clamp(input + 3, 0, 6) / 6`, any shape and floating-point dtype. With `inplace`, into `input`."""
     contract_name(contract)
-    check_tensor("hardsigmoid", input=input)
     return applied("hardsigmoid", _hardsigmoid, input, inplace)
 
 
-@cache_calls
+@public("activation")
 def hardswish(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
-    """`input * clamp(input + 3, 0, 6) / 6`, any shape and floating-point dtype. With `inplace`, into `input`.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.hardswish.html
-    """
+    """`input * clamp(input + 3, 0, 6) / 6`, any shape and floating-point dtype. With `inplace`, into `input`."""
     contract_name(contract)
-    check_tensor("hardswish", input=input)
     return applied("hardswish", _hardswish, input, inplace)
 
 
-@cache_calls
+@public("activation")
 def leaky_relu(
     input: Tensor, negative_slope: float = 0.01, inplace: bool = False, *, contract: Contract | str | None = None
 ) -> Tensor:
     """`input` where it is above 0, else `input * negative_slope`; any shape and floating-point dtype.
 
     With `inplace`, into `input`.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.leaky_relu.html
     """
     contract_name(contract)
-    check_tensor("leaky_relu", input=input)
     slope = as_float("leaky_relu", "negative_slope", negative_slope)
     return applied("leaky_relu", lambda x: _leaky_relu(x, slope), input, inplace)
 
 
-@cache_calls
+@public("activation")
 def softplus(
     input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -311,12 +285,8 @@ def softplus(
 
     Raises:
         DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softplus.html
     """
     contract_name(contract)
-    check_tensor("softplus", input=input)
     numbers = as_float("softplus", "beta", beta), as_float("softplus", "threshold", threshold)
     return _softplus(input, *numbers)  # type: ignore[no-any-return]
 

@@ -7,17 +7,17 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.dtypes.rounding import add, mul
-from repdl.errors import check, check_bool, check_dtype, check_size, check_tensor
+from repdl.errors import check, check_dtype, check_size
 from repdl.generators.draws import bounds, draw, writable
 from repdl.generators.generator import Generator, chosen
 from repdl.ops.activation.activation import leaky_relu
 from repdl.ops.common.inplace import applied
 from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import pointwise
+from repdl.ops.declare.public import public
 from repdl.registry.arguments import as_float
 from repdl.registry.aten import computes
 from repdl.registry.autocast import LOWER
@@ -109,7 +109,7 @@ _prelu: Callable[..., Tensor] = pointwise(
 )
 
 
-@cache_calls
+@public("activation")
 def hardtanh(
     input: Tensor,
     min_val: float = -1.0,
@@ -122,78 +122,56 @@ def hardtanh(
 
     Raises:
         ShapeError: if `min_val` is above `max_val`.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.hardtanh.html
     """
     contract_name(contract)
-    check_tensor("hardtanh", input=input)
     low, high = as_float("hardtanh", "min_val", min_val), as_float("hardtanh", "max_val", max_val)
     check("hardtanh", not low > high, lambda: f"min_val is {low}, expected at most max_val = {high}")
     return applied("hardtanh", lambda x: _hardtanh(x, low, high), input, inplace)
 
 
-@cache_calls
+@public("activation")
 def relu6(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
-    """`min(max(input, 0), 6)`, any shape and floating-point dtype. With `inplace`, into `input`.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.relu6.html
-    """
+    """`min(max(input, 0), 6)`, any shape and floating-point dtype. With `inplace`, into `input`."""
     contract_name(contract)
-    check_tensor("relu6", input=input)
     check_dtype("relu6", ALL, input=input)
     return applied("relu6", lambda x: _hardtanh(x, 0.0, 6.0), input, inplace)
 
 
 @computes("threshold")
-@cache_calls
+@public("activation")
 def threshold(
     input: Tensor, threshold: float, value: float, inplace: bool = False, *, contract: Contract | str | None = None
 ) -> Tensor:
     """`input` where it is above `threshold`, else `value`; any shape and floating-point dtype; NaN stays.
 
     With `inplace`, into `input`.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.threshold.html
     """
     contract_name(contract)
-    check_tensor("threshold", input=input)
     numbers = as_float("threshold", "threshold", threshold), as_float("threshold", "value", value)
     return applied("threshold", lambda x: _threshold(x, *numbers), input, inplace)
 
 
-@cache_calls
+@public("activation")
 def hardshrink(input: Tensor, lambd: float = 0.5, *, contract: Contract | str | None = None) -> Tensor:
-    """0 where `-lambd <= input <= lambd`, else `input`; any shape and floating-point dtype.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.hardshrink.html
-    """
+    """0 where `-lambd <= input <= lambd`, else `input`; any shape and floating-point dtype."""
     contract_name(contract)
-    check_tensor("hardshrink", input=input)
     return _hardshrink(input, as_float("hardshrink", "lambd", lambd))
 
 
-@cache_calls
+@public("activation")
 def softshrink(input: Tensor, lambd: float = 0.5, *, contract: Contract | str | None = None) -> Tensor:
     """`input` by `lambd` nearer to 0, where it is farther than that, else 0; any shape and floating-point dtype.
 
     Raises:
         ShapeError: if `lambd` is below 0.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softshrink.html
     """
     contract_name(contract)
-    check_tensor("softshrink", input=input)
     bound = as_float("softshrink", "lambd", lambd)
     check("softshrink", bound >= 0, lambda: f"lambd is {bound}, expected 0 or more")
     return _softshrink(input, bound)
 
 
-@cache_calls
+@public("activation")
 def prelu(input: Tensor, weight: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`input` where it is above 0, else `weight * input`; any shape and floating-point dtype.
 
@@ -203,12 +181,8 @@ def prelu(input: Tensor, weight: Tensor, *, contract: Contract | str | None = No
     Raises:
         ShapeError: if `weight` is not one number a channel.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract, or not the same.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.prelu.html
     """
     name = contract_name(contract)
-    check_tensor("prelu", input=input, weight=weight)
     check("prelu", weight.dim() <= 1, lambda: f"weight.dim() is {weight.dim()}, expected 0 or 1")
     if weight.numel() != 1:
         check("prelu", input.dim() > 0, lambda: f"input is 0-D with {weight.numel()} weights, expected 1")
@@ -219,6 +193,7 @@ def prelu(input: Tensor, weight: Tensor, *, contract: Contract | str | None = No
     return _prelu(input, weight, name)
 
 
+@public("activation", uncached="draws from a generator")
 def rrelu(
     input: Tensor,
     lower: float = 1.0 / 8,
@@ -237,13 +212,8 @@ def rrelu(
     Raises:
         ShapeError: if `lower` is above `upper`; nothing is drawn.
         UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rrelu.html
     """
     op, name = "rrelu", contract_name(contract)
-    check_tensor(op, input=input)
-    check_bool(op, training=training, inplace=inplace)
     low, high = as_float(op, "lower", lower), as_float(op, "upper", upper)
     check(op, low <= high, lambda: f"lower is {low}, expected at most upper = {high}")
     chosen(op, generator)

@@ -7,15 +7,15 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import is_zero
-from repdl.errors import check, check_tensor
+from repdl.errors import check
 from repdl.ops.common.inplace import applied
 from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import normalize_dim
 from repdl.ops.declare.pointwise import pointwise
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.unary import _add, _div, _mul, _sub
 from repdl.registry import composite
 from repdl.registry.arguments import as_float
@@ -174,25 +174,21 @@ _glu: Callable[..., Tensor] = composite(
 )
 
 
-@cache_calls
+@public("activation")
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`input` where it is above 0, else `(exp(input / alpha) - 1) * alpha`, any shape. With `inplace`, into `input`.
 
     Raises:
         DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
         ShapeError: if `alpha` is 0.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.celu.html
     """
     contract_name(contract)
-    check_tensor("celu", input=input)
     width = as_float("celu", "alpha", alpha)
     check("celu", not is_zero(width), "alpha is 0, expected another number")
     return applied("celu", lambda x: _celu(x, width), input, inplace)
 
 
-@cache_calls
+@public("activation")
 def selu(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`scale * elu(input, alpha)` with the constants that keep mean 0 and variance 1, any shape.
 
@@ -200,85 +196,60 @@ def selu(input: Tensor, inplace: bool = False, *, contract: Contract | str | Non
 
     Raises:
         DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.selu.html
     """
     contract_name(contract)
-    check_tensor("selu", input=input)
     return applied("selu", _selu, input, inplace)
 
 
-@cache_calls
+@public("activation")
 def mish(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
     """`input * tanh(softplus(input))`, any shape. With `inplace`, into `input`.
 
     Raises:
         DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.mish.html
     """
     contract_name(contract)
-    check_tensor("mish", input=input)
     return applied("mish", _mish, input, inplace)
 
 
-@cache_calls
+@public("activation")
 def logsigmoid(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`log(sigmoid(input))` without its underflow, any shape.
 
     Raises:
         DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.logsigmoid.html
     """
     contract_name(contract)
-    check_tensor("logsigmoid", input=input)
     return _logsigmoid(input)
 
 
-@cache_calls
+@public("activation")
 def softsign(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
-    """`input / (1 + |input|)`, any shape and floating-point dtype.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softsign.html
-    """
+    """`input / (1 + |input|)`, any shape and floating-point dtype."""
     contract_name(contract)
-    check_tensor("softsign", input=input)
     return _softsign(input)
 
 
-@cache_calls
+@public("activation")
 def tanhshrink(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`input - tanh(input)`, any shape.
 
     Raises:
         DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.tanhshrink.html
     """
     contract_name(contract)
-    check_tensor("tanhshrink", input=input)
     return _tanhshrink(input)
 
 
-@cache_calls
+@public("activation")
 def glu(input: Tensor, dim: int = -1, *, contract: Contract | str | None = None) -> Tensor:
     """`a * sigmoid(b)`, a and b the halves of `input` along `dim`: `(..., 2 N, ...) -> (..., N, ...)`.
 
     Raises:
         ShapeError: if `dim` does not exist or its size is odd, or for a 0-D input.
         DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
-
-    Contract: activation v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.glu.html
     """
     name = contract_name(contract)
-    check_tensor("glu", input=input)
     check("glu", input.dim() > 0, "input is 0-D, expected 1-D or more")
     return _glu(input, normalize_dim("glu", dim, input.dim()), name)
 

@@ -9,14 +9,14 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import UnsupportedError, check, check_bool, check_dtype, check_size, check_tensor
+from repdl.errors import UnsupportedError, check, check_dtype, check_size, check_tensor
 from repdl.generators.draws import blank, draw
 from repdl.generators.generator import Generator, chosen
 from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import as_numpy, given, in_dtype, normalize_dim
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import cast, narrowed
 from repdl.registry.arguments import as_float, as_int
 from repdl.registry.autocast import FLOAT32_ON_CUDA
@@ -124,7 +124,7 @@ def _options(
     return normalize_dim(op, dim, input.dim()), dtype
 
 
-@cache_calls
+@public("softmax")
 def softmax(
     input: torch.Tensor,
     dim: int | None = None,
@@ -140,14 +140,12 @@ def softmax(
         ShapeError: if `dim` does not exist.
         UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` is no dtype of the contract.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html
     """
     position, dtype = _options("softmax", input, dim, _stacklevel, dtype, axis)
     return given(_softmax(in_dtype("softmax", input, dtype), position, contract_name(contract)), dtype)
 
 
-@cache_calls
+@public("softmax")
 def softmin(
     input: torch.Tensor,
     dim: int | None = None,
@@ -162,15 +160,13 @@ def softmin(
         ShapeError: if `dim` does not exist.
         UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` is no dtype of the contract.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmin.html
     """
     position, dtype = _options("softmin", input, dim, _stacklevel, dtype, None)
     negative = _ops.neg(in_dtype("softmin", input, dtype))
     return given(_softmax(negative, position, contract_name(contract)), dtype)
 
 
-@cache_calls
+@public("softmax")
 def log_softmax(
     input: torch.Tensor,
     dim: int | None = None,
@@ -187,13 +183,12 @@ def log_softmax(
         ShapeError: if `dim` does not exist.
         UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` is no dtype of the contract.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html
     """
     position, dtype = _options("log_softmax", input, dim, _stacklevel, dtype, axis)
     return given(_log_softmax(in_dtype("log_softmax", input, dtype), position, contract_name(contract)), dtype)
 
 
+@public("softmax", uncached="draws from a generator")
 def gumbel_softmax(
     logits: torch.Tensor,
     tau: float = 1,
@@ -213,13 +208,8 @@ def gumbel_softmax(
         ShapeError: if `dim` does not exist; nothing is drawn.
         DTypeError: if `logits` is of no dtype of the contract.
         UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
-
-    Contract: softmax v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gumbel_softmax.html
     """
     op, name = "gumbel_softmax", contract_name(contract)
-    check_tensor(op, logits=logits)
-    check_bool(op, hard=hard)
     check_dtype(op, SINGLE, logits=logits)
     chosen(op, generator)
     position, temperature = normalize_dim(op, dim, logits.dim()), as_float(op, "tau", tau)

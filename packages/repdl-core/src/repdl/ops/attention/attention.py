@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import (
@@ -26,6 +25,7 @@ from repdl.generators.generator import Generator, chosen
 from repdl.ops.attention._attention import as_heads, fits, weights_of
 from repdl.ops.common.number import constant
 from repdl.ops.declare.position import POSITION
+from repdl.ops.declare.public import public
 from repdl.registry import composite
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import LOWER
@@ -223,7 +223,7 @@ def _run(
     return op(*tensors, bias, mask, position, *options, name)
 
 
-@cache_calls
+@public("attention")
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -254,9 +254,6 @@ def scaled_dot_product_attention(
         OutOfRangeError: if `dropout_p` is not in [0, 1]; nothing is drawn then.
         UnsupportedError: for `attn_mask` with `is_causal`.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: attention v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
     """
     check_tensor(_OP, query=query, key=key, value=value)
     check_bool(_OP, is_causal=is_causal, enable_gqa=enable_gqa)

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import torch
 
-from repdl.callcache import cache_calls
 from repdl.contract import Contract
-from repdl.errors import check_dim, check_tensor
+from repdl.errors import check_dim
 from repdl.ops.conv.conv2d import conv2d
+from repdl.ops.declare.public import public
 from repdl.registry.arguments import as_row
 
 __all__ = ["conv1d"]
 
 
-@cache_calls
+@public("conv2d")
 def conv1d(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -39,11 +39,8 @@ def conv1d(
     Raises:
         ShapeError: if channels, groups, bias or kernel do not fit the input.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: conv2d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv1d.html
     """
     op = "conv1d"
-    check_tensor(op, input=input, weight=weight)
     check_dim(op, (2, 3), input=input)
     check_dim(op, 3, weight=weight)
     return conv2d(

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import check_dim, check_tensor, check_tensor_or_none
+from repdl.errors import check_dim
 from repdl.ops.conv._convolution import Convolution, as_sides, named_padding
+from repdl.ops.declare.public import public
 from repdl.registry.arguments import as_int
 from repdl.registry.autocast import LOWER
 
@@ -53,7 +53,7 @@ registry.define(
 )
 
 
-@cache_calls
+@public("conv2d")
 def conv2d(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -78,11 +78,7 @@ def conv2d(
     Raises:
         ShapeError: if channels, groups, bias or kernel do not fit the input.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: conv2d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv2d.html
     """
-    check_tensor("conv2d", input=input, weight=weight)
-    check_tensor_or_none("conv2d", bias=bias)
     check_dim("conv2d", (3, 4), input=input)
     check_dim("conv2d", 4, weight=weight)
     strides, dilations = (

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check_dim, check_tensor, check_tensor_or_none
 from repdl.ops.conv._convolution import Convolution, as_sides, named_padding
+from repdl.ops.declare.public import public
 from repdl.registry.arguments import as_int
 from repdl.registry.autocast import LOWER
 
@@ -158,7 +158,7 @@ registry.composite(
 )
 
 
-@cache_calls
+@public("conv3d")
 def conv3d(
     input: Tensor,
     weight: Tensor,
@@ -185,8 +185,6 @@ def conv3d(
     Raises:
         ShapeError: if channels, groups, bias or kernel do not fit the input.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: conv3d v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv3d.html
     """
     check_tensor(_OP, input=input, weight=weight)
     check_tensor_or_none(_OP, bias=bias)

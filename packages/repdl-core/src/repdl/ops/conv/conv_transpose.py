@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size, check_tensor, check_tensor_or_none
 from repdl.ops.conv._convolution import as_sides, named_sides, output_size
+from repdl.ops.declare.public import public
 from repdl.registry.arguments import as_int, as_row
 from repdl.registry.autocast import LOWER
 
@@ -157,7 +157,7 @@ def _call(
     return output if batched else output.squeeze(0)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("conv_transpose")
 def conv_transpose2d(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -183,15 +183,12 @@ def conv_transpose2d(
     Raises:
         ShapeError: if channels, groups, bias or kernel do not fit the input, or an option is out of range.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: conv_transpose v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose2d.html
     """
     options = {"stride": stride, "padding": padding, "output_padding": output_padding}
     return _call(2, input, weight, bias, options, groups, dilation, contract)
 
 
-@cache_calls
+@public("conv_transpose")
 def conv_transpose3d(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -217,15 +214,12 @@ def conv_transpose3d(
     Raises:
         ShapeError: if channels, groups, bias or kernel do not fit the input, or an option is out of range.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: conv_transpose v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose3d.html
     """
     options = {"stride": stride, "padding": padding, "output_padding": output_padding}
     return _call(3, input, weight, bias, options, groups, dilation, contract)
 
 
-@cache_calls
+@public("conv_transpose")
 def conv_transpose1d(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -245,12 +239,8 @@ def conv_transpose1d(
     Raises:
         ShapeError: if channels, groups, bias or kernel do not fit the input, or an option is out of range.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: conv_transpose v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.conv_transpose1d.html
     """
     op = "conv_transpose1d"
-    check_tensor(op, input=input, weight=weight)
     check_dim(op, (2, 3), input=input)
     check_dim(op, 3, weight=weight)
     return conv_transpose2d(

@@ -7,22 +7,20 @@ from itertools import pairwise
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls, do_not_cache
+from repdl.callcache import do_not_cache
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import (
     UnsupportedError,
     check,
-    check_bool,
     check_dim,
     check_dtype,
     check_range,
     check_size,
-    check_tensor,
-    check_tensor_or_none,
 )
 from repdl.ops.common.index import as_index
 from repdl.ops.common.number import floating
+from repdl.ops.declare.public import public
 from repdl.ops.indexing._index_reduce import first_largest
 from repdl.ops.indexing._renorm import check_norm, renorm
 from repdl.ops.indexing.gather import elements
@@ -105,7 +103,7 @@ def _largest_of_any(weight: Tensor, index: Tensor, begins: Tensor, padding: int,
     return torch.where(exists, elements(weight, chosen, contract), 0)
 
 
-@cache_calls
+@public("index_sum")
 def embedding_bag(
     input: Tensor,
     weight: Tensor,
@@ -142,13 +140,8 @@ def embedding_bag(
         OutOfRangeError: if an index or `padding_idx` is no row.
         UnsupportedError: for `sparse`, and for `per_sample_weights` with another mode.
         DTypeError: if `input` is of no integer dtype, or `weight` of none of the contract.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding_bag.html
     """
     op, name = "embedding_bag", contract_name(contract)
-    check_tensor(op, input=input, weight=weight)
-    check_tensor_or_none(op, offsets=offsets, per_sample_weights=per_sample_weights)
-    check_bool(op, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse, include_last_offset=include_last_offset)
     check(op, mode in MODES, lambda: f"mode is {mode!r}, expected one of {', '.join(MODES)}")
     check_dim(op, (1, 2), input=input)
     check_dim(op, 2, weight=weight)

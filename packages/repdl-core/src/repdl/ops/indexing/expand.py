@@ -14,6 +14,7 @@ from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_range, check_size, check_tensor
 from repdl.ops.common.broadcast import expand_to
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim
+from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import at_least_1d
 from repdl.registry.arguments import as_int, as_ints
 from repdl.tensors.values import is_readable, left_to_device
@@ -42,6 +43,7 @@ def _expanded(op: str, input: Tensor, size: Any, contract: Contract | str | None
     return expand_to(input, shape, name)
 
 
+@public("sum", page="generated/torch.Tensor.expand", uncached="torch moves the data")
 def expand(input: Tensor, size: Sequence[int], *, contract: Contract | str | None = None) -> Tensor:
     """A view of `input` in which dimensions of size 1, and new ones in front, are repeated: `(A, 1) -> (N, A, B)`.
 
@@ -54,20 +56,17 @@ def expand(input: Tensor, size: Sequence[int], *, contract: Contract | str | Non
     Raises:
         ShapeError: if `input` does not broadcast to `size`.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.expand.html
     """
     return _expanded("expand", input, size, contract)
 
 
+@public("sum", uncached="torch moves the data")
 def broadcast_to(input: Tensor, size: Sequence[int], *, contract: Contract | str | None = None) -> Tensor:
     """`expand(input, size)`.
 
     Raises:
         ShapeError: if `input` does not broadcast to `size`.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.broadcast_to.html
     """
     return _expanded("broadcast_to", input, size, contract)
 
@@ -84,6 +83,7 @@ def _repeated(op: str, input: Tensor, times: list[int], contract: str) -> Tensor
     return copy.clone(memory_format=torch.contiguous_format) if nothing else copy.contiguous()
 
 
+@public("sum", page="generated/torch.Tensor.repeat", uncached="torch moves the data")
 def repeat(input: Tensor, repeats: Sequence[int], *, contract: Contract | str | None = None) -> Tensor:
     """Copies of `input` behind each other: `(A, B) -> (N, 2 A, 3 B)` for `repeats=(N, 2, 3)`.
 
@@ -93,8 +93,6 @@ def repeat(input: Tensor, repeats: Sequence[int], *, contract: Contract | str | 
     Raises:
         ShapeError: if there are less numbers than dimensions, or one is negative.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.repeat.html
     """
     op, name = "repeat", contract_name(contract)
     _check_input(op, input)
@@ -103,14 +101,13 @@ def repeat(input: Tensor, repeats: Sequence[int], *, contract: Contract | str | 
     return _repeated(op, input, times, name)
 
 
+@public("sum", uncached="torch moves the data")
 def tile(input: Tensor, dims: Sequence[int], *, contract: Contract | str | None = None) -> Tensor:
     """`repeat(input, dims)`, with 1 in front of `dims` for each dimension that it has less than `input`.
 
     Raises:
         ShapeError: if a number is negative.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.tile.html
     """
     op, name = "tile", contract_name(contract)
     _check_input(op, input)
@@ -118,6 +115,7 @@ def tile(input: Tensor, dims: Sequence[int], *, contract: Contract | str | None 
     return _repeated(op, input, [1] * (input.dim() - len(times)) + times, name)
 
 
+@public("sum", uncached="torch moves the data")
 def repeat_interleave(
     input: Tensor,
     repeats: Tensor | int,
@@ -140,8 +138,6 @@ def repeat_interleave(
         ShapeError: if `repeats` does not fit, or a number is negative.
         OutOfRangeError: if `dim` does not exist.
         DTypeError: if `repeats` is of another dtype, or `input` of none of the contract.
-
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.repeat_interleave.html
     """
     op, name = "repeat_interleave", contract_name(contract)
     _check_input(op, input)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
-from repdl.errors import UnsupportedError, check, check_bool, check_dim, check_dtype, check_tensor
+from repdl.errors import UnsupportedError, check, check_dim, check_dtype
 from repdl.ops.common.index import as_index, indexed, places
 from repdl.ops.common.reduce import is_whole, normalize_dim
+from repdl.ops.declare.public import public
 
 __all__ = ["gather", "index", "index_select", "take", "take_along_dim"]
 
@@ -41,7 +41,7 @@ def check_places(op: str, index: Tensor, dim: int, **tensors: Tensor) -> None:
             )
 
 
-@cache_calls
+@public("index_sum")
 def gather(
     input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, contract: Contract | str | None = None
 ) -> Tensor:
@@ -55,12 +55,8 @@ def gather(
         OutOfRangeError: if an index is not from 0 to the size of `dim` less one, or `dim` does not exist.
         UnsupportedError: for `sparse_grad`.
         DTypeError: if `index` is of no integer dtype, or `input` of none of the contract.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.gather.html
     """
     op, name = "gather", contract_name(contract)
-    check_tensor(op, input=input, index=index)
-    check_bool(op, sparse_grad=sparse_grad)
     if sparse_grad:
         raise UnsupportedError(f"{op}: sparse_grad is True, expected False: gradients are dense")
     dim = normalize_dim(op, dim, input.dim())
@@ -77,7 +73,7 @@ def gather(
     return elements(source, places(at, dim, source.shape), name).view(index.shape)
 
 
-@cache_calls
+@public("index_sum")
 def take_along_dim(
     input: Tensor, indices: Tensor, dim: int | None = None, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -91,11 +87,8 @@ def take_along_dim(
         OutOfRangeError: if an index is not from -size to size - 1 of `dim`, without `dim` from 0 to size - 1; or
             `dim` does not exist.
         DTypeError: if `indices` is not int64, or `input` of no dtype of the contract.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.take_along_dim.html
     """
     op, name = "take_along_dim", contract_name(contract)
-    check_tensor(op, input=input, indices=indices)
     check_dtype(op, (torch.int64,), indices=indices)
     wraps = dim is not None
     if dim is None:
@@ -118,7 +111,7 @@ def take_along_dim(
     return elements(source, places(at, dim, source.shape), name).view(shape if input.dim() else ())
 
 
-@cache_calls
+@public("index_sum")
 def index_select(input: Tensor, dim: int, index: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """Slices of `dim`: `(A, B, C), (K) -> (A, K, C)` for `dim=1`, of int64 or int32 indices.
 
@@ -129,11 +122,8 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, contract: Contract |
         ShapeError: if `index` has more than one dimension.
         OutOfRangeError: if an index is not from 0 to the size of `dim` less one, or `dim` does not exist.
         DTypeError: if `index` is of no integer dtype, or `input` of none of the contract.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.index_select.html
     """
     op, name = "index_select", contract_name(contract)
-    check_tensor(op, input=input, index=index)
     dim = normalize_dim(op, dim, input.dim())
     check_dim(op, (0, 1), index=index)
     source, at = at_least_1d(input), at_least_1d(index)
@@ -148,7 +138,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, contract: Contract |
     return output.contiguous() if input.dim() else output.squeeze(0)
 
 
-@cache_calls
+@public("index_sum", page="tensor_view")
 def index(input: Tensor, indices: Sequence[Tensor | None], *, contract: Contract | str | None = None) -> Tensor:
     """`input[indices]`: `(A, B, C), [(K), (K)] -> (K, C)`, any floating-point dtype, integers and bools.
 
@@ -161,11 +151,8 @@ def index(input: Tensor, indices: Sequence[Tensor | None], *, contract: Contract
         ShapeError: if there is no index, or a mask does not fit.
         OutOfRangeError: if an index does not exist.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/tensor_view.html
     """
     op, name = "index", contract_name(contract)
-    check_tensor(op, input=input)
     if not is_whole(input.dtype):
         check_dtype(op, ALL, input=input)
     at, rest = indexed(op, input, indices)
@@ -176,7 +163,7 @@ def index(input: Tensor, indices: Sequence[Tensor | None], *, contract: Contract
     return registry.functions.embedding(table, at, -1, False, name).view(*at.shape, *rest)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("index_sum")
 def take(input: Tensor, index: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """Elements of `input` as a vector, in row-major order: `(A, B), (K, L) -> (K, L)`, of int64 indices.
 
@@ -186,11 +173,8 @@ def take(input: Tensor, index: Tensor, *, contract: Contract | str | None = None
     Raises:
         OutOfRangeError: if an index is not from -n to n - 1, n the number of elements.
         DTypeError: if `index` is not int64, or `input` of no dtype of the contract.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.take.html
     """
     op, name = "take", contract_name(contract)
-    check_tensor(op, input=input, index=index)
     check_dtype(op, (torch.int64,), index=index)
     if not is_whole(input.dtype):
         check_dtype(op, ALL, input=input)

@@ -14,14 +14,13 @@ from repdl.errors import (
     DTypeError,
     UnsupportedError,
     check,
-    check_bool,
     check_dim,
     check_dtype,
     check_range,
     check_size,
-    check_tensor,
 )
 from repdl.ops.common.index import as_index, check_index
+from repdl.ops.declare.public import public
 from repdl.ops.indexing._renorm import check_norm, renorm
 from repdl.ops.pointwise.cast import narrowed
 from repdl.registry.arguments import as_int
@@ -111,7 +110,7 @@ _embedding = registry.define(
 )
 
 
-@cache_calls
+@public("index_sum")
 def embedding(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -139,13 +138,8 @@ def embedding(
         OutOfRangeError: if an index or `padding_idx` is no row.
         UnsupportedError: for `sparse`.
         DTypeError: if `input` is of no integer dtype, or `weight` of none of the contract.
-
-    Contract: index_sum v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html
     """
     op, name = "embedding", contract_name(contract)
-    check_tensor(op, input=input, weight=weight)
-    check_bool(op, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
     if input.dtype not in (torch.int64, torch.int32):
         raise DTypeError(
             f"{op}: input.dtype is {str(input.dtype).removeprefix('torch.')}, expected int64 or int32, the indices "

@@ -9,23 +9,22 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls, do_not_cache
+from repdl.callcache import do_not_cache
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import (
     DTypeError,
     check,
-    check_bool,
     check_dim,
     check_dtype,
     check_range,
     check_size,
     check_tensor,
-    check_tensor_or_none,
 )
 from repdl.ops.common.index import as_index, check_index, indexed, places
 from repdl.ops.common.number import floating
 from repdl.ops.common.reduce import is_whole, normalize_dim
+from repdl.ops.declare.public import public
 from repdl.ops.indexing._index_reduce import MODES, added, reduced
 from repdl.ops.indexing.gather import at_least_1d, check_places, elements
 from repdl.ops.pointwise.elementwise import div, mul, sub
@@ -57,7 +56,7 @@ def _slices(op: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> 
     return dim, as_index(op, at, to.shape[dim]), terms
 
 
-@cache_calls
+@public("index_sum")
 def index_add(
     input: Tensor,
     dim: int,
@@ -81,8 +80,6 @@ def index_add(
         ShapeError: if the sizes do not fit.
         OutOfRangeError: if an index is not from 0 to the size of `dim` less one, or `dim` does not exist.
         DTypeError: if `source` has another dtype than `input`, or this is none of the contract.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.index_add.html
     """
     op, name = "index_add", contract_name(contract)
     dim, at, terms = _slices(op, input, dim, index, source)
@@ -113,7 +110,7 @@ def _terms(op: str, input: Tensor, dim: int, index: Tensor, src: Tensor) -> tupl
     return dim, as_index(op, at, to.shape[dim]), terms[tuple(slice(n) for n in at.shape)]
 
 
-@cache_calls
+@public("index_sum")
 def scatter_add(
     input: Tensor, dim: int, index: Tensor, src: Tensor, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -129,8 +126,6 @@ def scatter_add(
         ShapeError: if the sizes do not fit.
         OutOfRangeError: if an index is not from 0 to the size of `dim` less one, or `dim` does not exist.
         DTypeError: if `src` has another dtype than `input`, or this is none of the contract.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.scatter_add.html
     """
     op, name = "scatter_add", contract_name(contract)
     dim, at, terms = _terms(op, input, dim, index, src)
@@ -142,7 +137,7 @@ def scatter_add(
     return added(input.reshape(-1, 1), place, terms.reshape(-1, 1), 1.0, name).view(input.shape)
 
 
-@cache_calls
+@public("index_sum")
 def scatter_reduce(
     input: Tensor,
     dim: int,
@@ -164,11 +159,8 @@ def scatter_reduce(
         ShapeError: if the sizes do not fit, or `reduce` is no mode.
         OutOfRangeError: if an index is not from 0 to the size of `dim` less one, or `dim` does not exist.
         DTypeError: if `src` has another dtype than `input`, or this is none of the contract.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.scatter_reduce.html
     """
     op, name = "scatter_reduce", contract_name(contract)
-    check_bool(op, include_self=include_self)
     check(op, reduce in MODES, lambda: f"reduce is {reduce!r}, expected one of {', '.join(MODES)}")
     dim, at, terms = _terms(op, input, dim, index, src)
     if not at.numel():
@@ -181,7 +173,7 @@ def scatter_reduce(
     return reduced(input.reshape(-1, 1), place, terms.reshape(-1, 1), reduce, include_self, name).view(input.shape)
 
 
-@cache_calls
+@public("index_sum", page="generated/torch.Tensor.index_reduce")
 def index_reduce(
     input: Tensor,
     dim: int,
@@ -206,11 +198,8 @@ def index_reduce(
         ShapeError: if the sizes do not fit, or `reduce` is no mode.
         OutOfRangeError: if an index is not from 0 to the size of `dim` less one, or `dim` does not exist.
         DTypeError: if `source` has another dtype than `input`, or this is none of the contract.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_reduce.html
     """
     op, name = "index_reduce", contract_name(contract)
-    check_bool(op, include_self=include_self)
     check(op, reduce in MODES[1:], lambda: f"reduce is {reduce!r}, expected one of {', '.join(MODES[1:])}")
     dim, at, terms = _slices(op, input, dim, index, source)
     if is_whole(input.dtype):
@@ -224,7 +213,7 @@ def index_reduce(
     return output.view(table.shape).movedim(0, dim).contiguous().view(input.shape)
 
 
-@cache_calls
+@public("index_sum", page="generated/torch.Tensor.index_put_")
 def index_put(
     input: Tensor,
     indices: Sequence[Tensor | None],
@@ -245,12 +234,8 @@ def index_put(
         ShapeError: if `values` does not broadcast to the elements, or a mask does not fit.
         OutOfRangeError: if an index does not exist.
         DTypeError: if `values` has another dtype than `input`, or this is none of the contract.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_put_.html
     """
     op, name = "index_put", contract_name(contract)
-    check_tensor(op, input=input, values=values)
-    check_bool(op, accumulate=accumulate)
     _check_pair(op, input, "values", values)
     row, rest = indexed(op, input, indices)
     shape = (*row.shape, *rest)
@@ -290,7 +275,7 @@ def replaced(table: Tensor, index: Tensor, terms: Tensor, contract: str) -> Tens
     return both[source] if is_whole(table.dtype) else _ops.embedding(both, source, -1, False, contract)
 
 
-@cache_calls
+@public("index_sum")
 def bincount(
     input: Tensor, weights: Tensor | None = None, minlength: int = 0, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -308,12 +293,8 @@ def bincount(
         ShapeError: if `input` is not 1-D, or `weights` of another size, or `minlength` is negative.
         OutOfRangeError: if an integer is negative.
         DTypeError: if `input` is of no integer dtype.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.bincount.html
     """
     op, name = "bincount", contract_name(contract)
-    check_tensor(op, input=input)
-    check_tensor_or_none(op, weights=weights)
     minlength = as_int(op, "minlength", minlength)
     check_dtype(op, (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8), input=input)
     check_dim(op, 1, input=input)

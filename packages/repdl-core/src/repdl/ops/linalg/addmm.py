@@ -7,13 +7,13 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.dtypes.rounding import is_zero, rounded
-from repdl.errors import check, check_dim, check_size, check_tensor
+from repdl.errors import check, check_dim, check_size
 from repdl.ops.common.broadcast import sum_to
 from repdl.ops.common.number import constant, item
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.registry import OPS, composite
 from repdl.registry.arguments import as_float
@@ -118,7 +118,7 @@ def added(
     return _op(input, mat1, mat2, beta, alpha, name)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("addmm")
 def addmm(
     input: torch.Tensor,
     mat1: torch.Tensor,
@@ -136,9 +136,6 @@ def addmm(
         ShapeError: if an operand is not 2-D, the inner dimensions differ or `input` does
             not broadcast to (M, N).
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: addmm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.addmm.html
     """
-    check_tensor("addmm", input=input, mat1=mat1, mat2=mat2)
     check_dim("addmm", 2, mat1=mat1, mat2=mat2)
     return added("addmm", input, mat1, mat2, beta, alpha, contract)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_dim, check_size, check_tensor, check_tensor_or_none
+from repdl.errors import check, check_dim, check_size
+from repdl.ops.declare.public import public
 from repdl.registry import composite
 
 __all__ = ["bilinear"]
@@ -52,7 +52,7 @@ _op: Callable[..., Tensor] = composite(
 )
 
 
-@cache_calls
+@public("bilinear")
 def bilinear(
     input1: Tensor,
     input2: Tensor,
@@ -68,10 +68,6 @@ def bilinear(
     Raises:
         ShapeError: if the shapes do not fit together.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: bilinear v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.bilinear.html
     """
     name = contract_name(contract)
-    check_tensor("bilinear", input1=input1, input2=input2, weight=weight)
-    check_tensor_or_none("bilinear", bias=bias)
     return _op(input1, input2, weight, bias, name)

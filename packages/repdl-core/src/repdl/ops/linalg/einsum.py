@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.errors import ArgumentError, check, check_tensor
+from repdl.ops.declare.public import public
 from repdl.registry.aten import computes
 
 __all__ = ["einsum"]
@@ -149,7 +149,7 @@ def _pair(
     return found.reshape(shape), [*batch, *rows, *columns]
 
 
-@cache_calls
+@public("matmul")
 def einsum(equation: Any, *operands: Any, contract: Contract | str | None = None) -> torch.Tensor:
     """Products of tensors, summed over the labels that the result does not have, as in `einsum("bij,bjk->bik", a, b)`.
 
@@ -161,8 +161,6 @@ def einsum(equation: Any, *operands: Any, contract: Contract | str | None = None
     Raises:
         ShapeError: if the equation is none, or does not fit the tensors.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.einsum.html
     """
     name = contract_name(contract)
     tensors, given, result = _parsed(equation, operands)

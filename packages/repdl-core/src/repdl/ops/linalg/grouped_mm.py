@@ -22,6 +22,7 @@ from repdl.errors import (
     check_tensor,
     check_tensor_or_none,
 )
+from repdl.ops.declare.public import public
 from repdl.registry import autocast
 from repdl.registry.aten import computes
 
@@ -32,6 +33,7 @@ _ops = registry.functions
 _OP = "grouped_mm"
 
 
+@public("matmul", uncached="sizes follow from values")
 def grouped_mm(
     mat_a: Tensor,
     mat_b: Tensor,
@@ -57,8 +59,6 @@ def grouped_mm(
         ArgumentError: if `offs` is given for two 3-D operands, or missing for others.
         UnsupportedError: if `bias` is given: torch has none yet.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract, or `out_dtype` is another one.
-
-    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.grouped_mm.html
     """
     name = contract_name(contract)
     check_tensor(_OP, mat_a=mat_a, mat_b=mat_b)

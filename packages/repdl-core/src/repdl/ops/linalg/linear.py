@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_dim, check_size, check_tensor, check_tensor_or_none
+from repdl.errors import check, check_dim, check_size
+from repdl.ops.declare.public import public
 from repdl.registry.autocast import LOWER
 from repdl.registry.saved import save
 
@@ -59,7 +59,7 @@ _op = registry.define(
 )
 
 
-@cache_calls
+@public("linear")
 def linear(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -76,11 +76,7 @@ def linear(
     Raises:
         ShapeError: if K or N differ between the operands.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: linear v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.linear.html
     """
-    check_tensor("linear", input=input, weight=weight)
-    check_tensor_or_none("linear", bias=bias)
     check("linear", input.dim() > 0, "input is 0-D, expected at least one dimension (in_features)")
     check_dim("linear", (1, 2), weight=weight)
     if weight.dim() == 1:

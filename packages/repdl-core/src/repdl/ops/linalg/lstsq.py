@@ -9,7 +9,8 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import ArgumentError, UnsupportedError, check, check_dtype, check_range, check_size, check_tensor
+from repdl.errors import ArgumentError, UnsupportedError, check, check_dtype, check_range, check_size
+from repdl.ops.declare.public import public
 from repdl.ops.linalg.qr import qr
 from repdl.ops.linalg.solve_triangular import solve_triangular
 from repdl.registry import autocast
@@ -26,6 +27,7 @@ _DRIVERS, _BY_SINGULAR_VALUES = ("gelsy", "gels"), ("gelsd", "gelss")
 _NOT_FULL = "a matrix of A has no full rank"
 
 
+@public("matmul", page="generated/torch.linalg.lstsq", uncached="functions that are cached compute it")
 def lstsq(
     A: Tensor,
     B: Tensor,
@@ -51,11 +53,8 @@ def lstsq(
         ShapeError: if shapes do not fit together.
         ArgumentError, UnsupportedError: for another `driver`, as those that compute singular values.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract, or not the same.
-
-    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.linalg.lstsq.html
     """
     op, name = "lstsq", contract_name(contract)
-    check_tensor(op, A=A, B=B)
     if driver in _BY_SINGULAR_VALUES:
         raise UnsupportedError(f"{op}: driver is {driver!r}, which takes singular values, expected one of {_DRIVERS}")
     if driver is not None and driver not in _DRIVERS:

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_bool, check_dim, check_dtype, check_size, check_tensor
+from repdl.errors import check, check_dim, check_dtype, check_size
 from repdl.ops.common.broadcast import sum_to
+from repdl.ops.declare.public import public
 from repdl.registry.aten import computes
 from repdl.registry.autocast import LOWER
 from repdl.registry.saved import save
@@ -91,7 +91,7 @@ _op = registry.define(
 )
 
 
-@cache_calls
+@public("matmul")
 def mm(
     input: torch.Tensor,
     mat2: torch.Tensor,
@@ -109,32 +109,25 @@ def mm(
     Raises:
         ShapeError: if an operand is not 2-D or the inner dimensions differ.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.mm.html
     """
-    check_tensor("mm", input=input, mat2=mat2)
-    check_bool("mm", transA=transA, transB=transB)
     check_dim("mm", 2, input=input, mat2=mat2)
     return _op(input, mat2, transA, transB, contract_name(contract))
 
 
-@cache_calls
+@public("matmul")
 def bmm(input: torch.Tensor, mat2: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """Batched matrix product `(B, M, K) @ (B, K, N) -> (B, M, N)`, any floating-point dtype.
 
     Raises:
         ShapeError: if an operand is not 3-D, or batch or inner dimensions differ.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.bmm.html
     """
-    check_tensor("bmm", input=input, mat2=mat2)
     check_dim("bmm", 3, input=input, mat2=mat2)
     check_size("bmm", "mat2.shape[0]", mat2.shape[0], input.shape[0], "input.shape[0]")
     return _op(input, mat2, False, False, contract_name(contract))
 
 
-@cache_calls
+@public("matmul")
 def matmul(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """Matrix product with torch's broadcasting, any floating-point dtype.
 
@@ -144,10 +137,7 @@ def matmul(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str
         ShapeError: if an operand is 0-D, the inner dimensions differ or the batch
             dimensions do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.matmul.html
     """
-    check_tensor("matmul", input=input, other=other)
     check("matmul", input.dim() > 0 and other.dim() > 0, "an operand is 0-D, expected 1-D or more; use mul")
     name = contract_name(contract)
     a = input.unsqueeze(0) if input.dim() == 1 else input

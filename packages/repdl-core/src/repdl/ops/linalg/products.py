@@ -8,11 +8,12 @@ from itertools import pairwise
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls, do_not_cache
+from repdl.callcache import do_not_cache
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import ArgumentError, check, check_dim, check_size, check_tensor
 from repdl.ops.common.reduce import normalize_dim
+from repdl.ops.declare.public import public
 from repdl.ops.linalg.addmm import added
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import operands
@@ -47,7 +48,7 @@ def _broadcasts(op: str, input: Tensor, shape: Sequence[int]) -> None:
     check(op, fits, lambda: f"input.shape is {tuple(input.shape)}, expected a shape that broadcasts to {tuple(shape)}")
 
 
-@cache_calls
+@public("addmm")
 def baddbmm(
     input: Tensor,
     batch1: Tensor,
@@ -64,18 +65,15 @@ def baddbmm(
     Raises:
         ShapeError: if a batch is not 3-D, sizes differ, or `input` does not broadcast to the result.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: addmm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.baddbmm.html
     """
     op = "baddbmm"
-    check_tensor(op, input=input, batch1=batch1, batch2=batch2)
     check_dim(op, 3, batch1=batch1, batch2=batch2)
     check_size(op, "batch2.shape[:2]", tuple(batch2.shape[:2]), (batch1.shape[0], batch1.shape[2]), "those of batch1")
     _broadcasts(op, input, (*batch1.shape[:2], batch2.shape[2]))
     return added(op, input, batch1, batch2, beta, alpha, contract)
 
 
-@cache_calls
+@public("addmm")
 def addbmm(
     input: Tensor,
     batch1: Tensor,
@@ -92,11 +90,8 @@ def addbmm(
     Raises:
         ShapeError: if a batch is not 3-D, sizes differ, or `input` does not broadcast to (M, N).
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: addmm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.addbmm.html
     """
     op = "addbmm"
-    check_tensor(op, input=input, batch1=batch1, batch2=batch2)
     check_dim(op, 3, batch1=batch1, batch2=batch2)
     check_size(op, "batch2.shape[:2]", tuple(batch2.shape[:2]), (batch1.shape[0], batch1.shape[2]), "those of batch1")
     b, m, k = batch1.shape
@@ -105,7 +100,7 @@ def addbmm(
     return added(op, input, left, right, beta, alpha, contract)
 
 
-@cache_calls
+@public("addmm")
 def addmv(
     input: Tensor,
     mat: Tensor,
@@ -122,11 +117,8 @@ def addmv(
     Raises:
         ShapeError: if `mat` is not 2-D or `vec` not 1-D, sizes differ, or `input` does not broadcast to (M).
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: addmm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.addmv.html
     """
     op = "addmv"
-    check_tensor(op, input=input, mat=mat, vec=vec)
     check_dim(op, 2, mat=mat)
     check_dim(op, 1, vec=vec)
     check_size(op, "vec.shape[0]", vec.shape[0], mat.shape[1], "mat.shape[1]")
@@ -134,7 +126,7 @@ def addmv(
     return added(op, input.unsqueeze(-1), mat, vec.unsqueeze(1), beta, alpha, contract).squeeze(1)
 
 
-@cache_calls
+@public("addmm")
 def addr(
     input: Tensor,
     vec1: Tensor,
@@ -151,27 +143,21 @@ def addr(
     Raises:
         ShapeError: if a vector is not 1-D, or `input` does not broadcast to (M, N).
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: addmm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.addr.html
     """
     op = "addr"
-    check_tensor(op, input=input, vec1=vec1, vec2=vec2)
     check_dim(op, 1, vec1=vec1, vec2=vec2)
     _broadcasts(op, input, (vec1.shape[0], vec2.shape[0]))
     return added(op, input, vec1.unsqueeze(1), vec2.unsqueeze(0), beta, alpha, contract)
 
 
-@cache_calls
+@public("matmul")
 def mv(input: Tensor, vec: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """Matrix times vector, `(M, K) @ (K) -> (M)`, any floating-point dtype.
 
     Raises:
         ShapeError: if `input` is not 2-D or `vec` not 1-D, or the sizes differ.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.mv.html
     """
-    check_tensor("mv", input=input, vec=vec)
     check_dim("mv", 2, input=input)
     check_dim("mv", 1, vec=vec)
     check_size("mv", "vec.shape[0]", vec.shape[0], input.shape[1], "input.shape[1]")
@@ -184,31 +170,25 @@ def _dot(op: str, a: Tensor, b: Tensor, name: str, contract: Contract | str | No
     return _ops.matmul(a.unsqueeze(0), b.unsqueeze(1), False, False, contract_name(contract)).reshape(())  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("matmul")
 def dot(input: Tensor, tensor: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """Dot product of two vectors, `(K), (K) -> ()`, any floating-point dtype.
 
     Raises:
         ShapeError: if an operand is not 1-D, or the sizes differ.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.dot.html
     """
-    check_tensor("dot", input=input, tensor=tensor)
     return _dot("dot", input, tensor, "tensor", contract)
 
 
-@cache_calls
+@public("matmul")
 def vdot(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`dot` of two vectors of real numbers, `(K), (K) -> ()`, any floating-point dtype.
 
     Raises:
         ShapeError: if an operand is not 1-D, or the sizes differ.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.vdot.html
     """
-    check_tensor("vdot", input=input, other=other)
     return _dot("vdot", input, other, "other", contract)
 
 
@@ -223,18 +203,15 @@ def _contracted(a: Tensor, b: Tensor, dims_a: Sequence[int], dims_b: Sequence[in
     return _ops.matmul(left, right, False, False, contract).reshape(shape)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("matmul")
 def inner(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """Dot products over the last dimensions, `(..., K), (+++, K) -> (..., +++)`; `mul` if an operand is 0-D.
 
     Raises:
         ShapeError: if the last dimensions differ.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.inner.html
     """
     name = contract_name(contract)
-    check_tensor("inner", input=input, other=other)
     if input.dim() == 0 or other.dim() == 0:
         return _ops.mul(input, other, name)  # type: ignore[no-any-return]
     check_size("inner", "other.shape[-1]", other.shape[-1], input.shape[-1], "input.shape[-1]")
@@ -242,24 +219,21 @@ def inner(input: Tensor, other: Tensor, *, contract: Contract | str | None = Non
 
 
 @computes("outer", integers=True)
-@cache_calls
+@public("elementwise")
 def outer(input: Tensor, vec2: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """The products of each element with each, `(M), (N) -> (M, N)`: `mul(input[:, None], vec2)`.
 
     Raises:
         ShapeError: if an operand is not 1-D.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.outer.html
     """
     name = contract_name(contract)
-    check_tensor("outer", input=input, vec2=vec2)
     check_dim("outer", 1, input=input, vec2=vec2)
     pair = operands("outer", input, vec2)
     return torch.outer(input, vec2) if pair is None else _ops.mul(pair[0].unsqueeze(1), pair[1], name)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("matmul")
 def tensordot(
     a: Tensor,
     b: Tensor,
@@ -276,11 +250,8 @@ def tensordot(
         ShapeError: if a dimension does not exist or is named twice, or the sizes of a pair differ.
         ArgumentError: if `out` is given: results are new tensors.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.tensordot.html
     """
     op, name = "tensordot", contract_name(contract)
-    check_tensor(op, a=a, b=b)
     if out is not None:
         raise ArgumentError("tensordot: out is given, expected None: results are new tensors")
     if isinstance(dims, Tensor):
@@ -325,7 +296,7 @@ def _split(sizes: Sequence[int]) -> Callable[[int, int], int]:
     return lambda i, j: best[i, j]
 
 
-@cache_calls
+@public("matmul", page="generated/torch.linalg.multi_dot")
 def multi_dot(tensors: Sequence[Tensor], *, contract: Contract | str | None = None) -> Tensor:
     """The product of two or more matrices; the first and the last may be vectors. Any floating-point dtype.
 
@@ -334,8 +305,6 @@ def multi_dot(tensors: Sequence[Tensor], *, contract: Contract | str | None = No
     Raises:
         ShapeError: if there are less than two, they are not 2-D, or sizes do not fit.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.linalg.multi_dot.html
     """
     return _chain("multi_dot", list(tensors), contract)
 
@@ -365,7 +334,7 @@ def _chain(op: str, tensors: list[Tensor], contract: Contract | str | None) -> T
     return product(0, len(tensors) - 1).reshape(shape)
 
 
-@cache_calls
+@public("matmul")
 def chain_matmul(*matrices: Tensor, out: None = None, contract: Contract | str | None = None) -> Tensor:
     """`multi_dot` of matrices; one is returned as it is.
 
@@ -373,8 +342,6 @@ def chain_matmul(*matrices: Tensor, out: None = None, contract: Contract | str |
         ShapeError: if there is none, one is not 2-D, or sizes do not fit.
         ArgumentError: if `out` is given: results are new tensors.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.chain_matmul.html
     """
     if out is not None:
         raise ArgumentError("chain_matmul: out is given, expected None: results are new tensors")
@@ -385,17 +352,14 @@ def chain_matmul(*matrices: Tensor, out: None = None, contract: Contract | str |
 
 
 @computes("kron", integers=True)
-@cache_calls
+@public("elementwise")
 def kron(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """The Kronecker product: `input[i] * other[j]` at `i * other.shape + j` in each dimension, rounded once.
 
     Raises:
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.kron.html
     """
     name = contract_name(contract)
-    check_tensor("kron", input=input, other=other)
     pair = operands("kron", input, other)
     if pair is None:
         return torch.kron(input, other)
@@ -407,7 +371,7 @@ def kron(input: Tensor, other: Tensor, *, contract: Contract | str | None = None
     return _ops.mul(left, right, name).reshape(shape)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("elementwise")
 def cross(
     input: Tensor,
     other: Tensor,
@@ -423,11 +387,8 @@ def cross(
     Raises:
         ShapeError: if there is no such dimension, or its size is not 3, or shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.cross.html
     """
     op, name = "cross", contract_name(contract)
-    check_tensor(op, input=input, other=other)
     check(op, dim is None or axis is None, lambda: f"dim is {dim} and axis is {axis}, expected one of them")
     chosen = dim if axis is None else axis
     check_size(op, "other.dim()", other.dim(), input.dim(), "input.dim()")
@@ -453,18 +414,15 @@ def cross(
     return narrowed(_ops.sub(left, right, name), dtype)
 
 
-@cache_calls
+@public("sum")
 def trace(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """The sum of the diagonal, `(M, N) -> ()`, any floating-point dtype; integers exactly.
 
     Raises:
         ShapeError: if `input` is not 2-D.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.trace.html
     """
     name = contract_name(contract)
-    check_tensor("trace", input=input)
     check_dim("trace", 2, input=input)
     if input.dtype not in ALL and not input.is_complex():
         return torch.trace(input)

@@ -8,7 +8,8 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.errors import ArgumentError, check, check_dtype, check_tensor
+from repdl.errors import ArgumentError, check, check_dtype
+from repdl.ops.declare.public import public
 from repdl.registry import autocast
 from repdl.registry.aten import computes
 
@@ -19,6 +20,7 @@ _ops = registry.functions
 _MODES = "reduced", "complete", "r"
 
 
+@public("matmul", page="generated/torch.linalg.qr", uncached="functions that are cached compute it")
 def qr(A: Tensor, mode: str = "reduced", *, contract: Contract | str | None = None) -> Sequence[Tensor]:
     """The factors of `A = Q R`, a named tuple `(Q, R)`: Q has orthogonal columns, R is 0 below its diagonal.
 
@@ -30,11 +32,8 @@ def qr(A: Tensor, mode: str = "reduced", *, contract: Contract | str | None = No
         ShapeError: if `A` has less than 2 dimensions.
         ArgumentError: if `mode` is none of the three.
         DTypeError: if `A` is of another dtype.
-
-    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.linalg.qr.html
     """
     name = contract_name(contract)
-    check_tensor("qr", A=A)
     check("qr", A.dim() >= 2, lambda: f"A.dim() is {A.dim()}, expected 2 or more")
     if mode not in _MODES:
         raise ArgumentError(f"qr: mode is {mode!r}, expected one of {_MODES}")

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_size, check_tensor
+from repdl.ops.declare.public import public
 from repdl.registry import autocast
 from repdl.registry.aten import computes
 from repdl.registry.saved import save
@@ -73,7 +73,7 @@ _op: Callable[..., Tensor] = registry.composite(
 )
 
 
-@cache_calls
+@public("solve_triangular", page="generated/torch.linalg.solve_triangular")
 def solve_triangular(
     A: Tensor,
     B: Tensor,
@@ -95,9 +95,6 @@ def solve_triangular(
     Raises:
         ShapeError: if A is not square, or shapes do not fit together.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: solve_triangular v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.linalg.solve_triangular.html
     """
     name = contract_name(contract)
     check_tensor(_OP, A=A, B=B)

@@ -7,12 +7,13 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import ValueRange, cache_calls
+from repdl.callcache import ValueRange
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.activation.softmax import log_softmax
 from repdl.ops.common.number import constant
+from repdl.ops.declare.public import public
 from repdl.ops.losses._loss import (
     check_arguments,
     check_class_loss,
@@ -263,7 +264,7 @@ _cross_entropy_smoothed = registry.composite(
 )
 
 
-@cache_calls
+@public("cross_entropy")
 def cross_entropy(
     input: torch.Tensor,
     target: torch.Tensor,
@@ -290,9 +291,6 @@ def cross_entropy(
         ShapeError: if shapes do not fit together, a class or `label_smoothing` is out of range.
         UnsupportedError: for torch's deprecated `size_average` and `reduce`.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: cross_entropy v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.cross_entropy.html
     """
     op, name = "cross_entropy", contract_name(contract)
     check_deprecated(op, size_average, reduce)

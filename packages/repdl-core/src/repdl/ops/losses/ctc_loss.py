@@ -10,10 +10,11 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import ArgumentError, check, check_bool, check_dim, check_dtype, check_range, check_size, check_tensor
+from repdl.errors import ArgumentError, check, check_dim, check_dtype, check_range, check_size
 from repdl.ops.common.device import moved
 from repdl.ops.common.index import check_index
 from repdl.ops.common.number import floating
+from repdl.ops.declare.public import public
 from repdl.ops.losses._element_loss import number
 from repdl.ops.losses._loss import check_reduction
 from repdl.ops.reduction.logsumexp import logsumexp as logsumexp  # which registers the op
@@ -145,6 +146,7 @@ def _padded(targets: Tensor, lengths: Tensor | Sequence[int]) -> Tensor:
     return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True)
 
 
+@public("ctc_loss", uncached="reads lengths")
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,
@@ -172,12 +174,8 @@ def ctc_loss(
         ShapeError: if shapes or lengths do not fit together, or for another `reduction`.
         OutOfRangeError: if a length is too large, or a target or the blank no class.
         DTypeError: for float64.
-
-    Contract: ctc_loss v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.ctc_loss.html
     """
     op, name = "ctc_loss", contract_name(contract)
-    check_tensor(op, log_probs=log_probs, targets=targets)
-    check_bool(op, zero_infinity=zero_infinity)
     check_reduction(op, reduction)
     check_dim(op, (2, 3), log_probs=log_probs)
     check_dtype(op, (torch.int64, torch.int32), targets=targets)

@@ -8,12 +8,12 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import UnsupportedError, check, check_bool, check_tensor
+from repdl.errors import UnsupportedError, check
 from repdl.ops.common.reduce import normalize_dim
 from repdl.ops.declare.pointwise import broadcast_shape
+from repdl.ops.declare.public import public
 from repdl.ops.losses._element_loss import number, operands
 from repdl.ops.reduction.norm import vector_norm as vector_norm  # which registers the op
 from repdl.registry import OPS, composite
@@ -107,7 +107,7 @@ _pairwise_distance: Callable[..., Tensor] = _register(
 )
 
 
-@cache_calls
+@public("distance")
 def normalize(
     input: Tensor,
     p: float = 2.0,
@@ -123,18 +123,15 @@ def normalize(
         ShapeError: if `dim` does not exist.
         UnsupportedError: if `out` is given.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: distance v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.normalize.html
     """
     op, name = "normalize", contract_name(contract)
-    check_tensor(op, input=input)
     if out is not None:
         raise UnsupportedError(f"{op}: out is given, expected None: results are new tensors")
     at = normalize_dim(op, dim, input.dim())
     return _normalize(input, as_float(op, "p", p), at, as_float(op, "eps", eps), name)
 
 
-@cache_calls
+@public("distance")
 def cosine_similarity(
     x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -145,9 +142,6 @@ def cosine_similarity(
     Raises:
         ShapeError: if the shapes do not broadcast or `dim` does not exist.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: distance v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.cosine_similarity.html
     """
     op, name = "cosine_similarity", contract_name(contract)
     x1, x2 = operands(op, x1=x1, x2=x2)
@@ -155,7 +149,7 @@ def cosine_similarity(
     return _cosine_similarity(x1, x2, at, as_float(op, "eps", eps), name)
 
 
-@cache_calls
+@public("distance")
 def pairwise_distance(
     x1: Tensor,
     x2: Tensor,
@@ -170,11 +164,7 @@ def pairwise_distance(
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: distance v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pairwise_distance.html
     """
     op, name = "pairwise_distance", contract_name(contract)
     x1, x2 = operands(op, x1=x1, x2=x2)
-    check_bool(op, keepdim=keepdim)
     return _pairwise_distance(x1, x2, as_float(op, "p", p), as_float(op, "eps", eps), keepdim, name)

@@ -9,11 +9,11 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import ArgumentError, check, check_bool, check_dim, check_size, check_tensor
+from repdl.errors import ArgumentError, check, check_dim, check_size
 from repdl.ops.declare.pointwise import broadcast_shape
+from repdl.ops.declare.public import public
 from repdl.ops.losses._element_loss import number, operands, reduced
 from repdl.ops.losses._loss import check_deprecated, check_reduction
 from repdl.ops.losses.distance import pairwise_distance as pairwise_distance  # which registers the op
@@ -150,7 +150,7 @@ _triplet_op: Callable[..., Tensor] = composite(
 )
 
 
-@cache_calls
+@public("losses")
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -169,9 +169,6 @@ def cosine_embedding_loss(
     Raises:
         ShapeError: if the shapes do not fit together, or for another `reduction`.
         UnsupportedError: for what torch deprecates.
-
-    Contract: losses v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.cosine_embedding_loss.html
     """
     op, name = "cosine_embedding_loss", contract_name(contract)
     input1, input2, target = operands(op, input1=input1, input2=input2, target=target)
@@ -179,7 +176,7 @@ def cosine_embedding_loss(
     return _cosine_embedding_op(input1, input2, target.detach(), as_float(op, "margin", margin), reduction, name)
 
 
-@cache_calls
+@public("losses")
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -201,18 +198,15 @@ def triplet_margin_loss(
     Raises:
         ShapeError: if the shapes do not fit together, for a `margin` that is not above 0, or another `reduction`.
         UnsupportedError: for what torch deprecates.
-
-    Contract: losses v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.triplet_margin_loss.html
     """
     op, name = "triplet_margin_loss", contract_name(contract)
     anchor, positive, negative = operands(op, anchor=anchor, positive=positive, negative=negative)
     check_deprecated(op, size_average, reduce)
-    check_bool(op, swap=swap)
     numbers = (as_float(op, n, v) for n, v in (("margin", margin), ("p", p), ("eps", eps)))
     return _triplet_op(anchor, positive, negative, *numbers, swap, reduction, name)
 
 
+@public("losses", uncached="calls a function of the caller")
 def triplet_margin_with_distance_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -231,13 +225,8 @@ def triplet_margin_with_distance_loss(
     Raises:
         ShapeError: if numbers of dimensions differ, for a `margin` that is not above 0, or another `reduction`.
         ArgumentError: if `distance_function` is no function.
-
-    Contract: losses v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.triplet_margin_with_distance_loss.html
     """
     op, name = "triplet_margin_with_distance_loss", contract_name(contract)
-    check_tensor(op, anchor=anchor, positive=positive, negative=negative)
-    check_bool(op, swap=swap)
     check_reduction(op, reduction)
     check_dim(op, anchor.dim(), positive=positive, negative=negative)
     size = as_float(op, "margin", margin)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import check, check_bool, check_range, check_size, check_tensor, check_tensor_or_none
+from repdl.errors import check, check_range, check_size
 from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import below, pointwise
+from repdl.ops.declare.public import public
 from repdl.ops.losses._element_loss import element_loss, number, operands
 from repdl.ops.losses._loss import check_deprecated, check_reduction
 from repdl.registry.arguments import as_float
@@ -156,7 +156,7 @@ _gaussian_op: Callable[..., Tensor] = element_loss(
 )
 
 
-@cache_calls
+@public("losses")
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -176,13 +176,8 @@ def binary_cross_entropy(
             `reduction`.
         OutOfRangeError: if an element of `input` is not from 0 to 1.
         DTypeError, UnsupportedError: for float64, and for what torch deprecates.
-
-    Contract: losses v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.binary_cross_entropy.html
     """
     op, name = "binary_cross_entropy", contract_name(contract)
-    check_tensor(op, input=input, target=target)
-    check_tensor_or_none(op, weight=weight)
     check_deprecated(op, size_average, reduce)
     check_reduction(op, reduction)
     check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
@@ -193,7 +188,7 @@ def binary_cross_entropy(
     return _binary_cross_entropy_op(input, target, weight, reduction, name)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("losses")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -213,18 +208,14 @@ def poisson_nll_loss(
     Raises:
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
         DTypeError, UnsupportedError: for float64, and for what torch deprecates.
-
-    Contract: losses v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.poisson_nll_loss.html
     """
     op, name = "poisson_nll_loss", contract_name(contract)
     input, target = operands(op, input=input, target=target)
-    check_bool(op, log_input=log_input, full=full)
     check_deprecated(op, size_average, reduce)
     return _poisson_op(input, target, log_input, full, as_float(op, "eps", eps), reduction, name)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("losses")
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -244,12 +235,8 @@ def gaussian_nll_loss(
         ShapeError: if the shapes do not broadcast or `var` has another one, or for another `reduction`.
         OutOfRangeError: if an element of `var` is below 0.
         DTypeError: for float64.
-
-    Contract: losses v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.gaussian_nll_loss.html
     """
     op, name = "gaussian_nll_loss", contract_name(contract)
-    check_bool(op, full=full)
     is_number = not isinstance(var, Tensor)
     if isinstance(var, Tensor):
         input, target, var = operands(op, input=input, target=target, var=var)

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import is_zero
-from repdl.errors import UnsupportedError, check, check_bool, check_tensor, check_tensor_or_none
+from repdl.errors import UnsupportedError, check
 from repdl.ops.declare.pointwise import below
+from repdl.ops.declare.public import public
 from repdl.ops.losses._element_loss import check_sized, element_loss, number
 from repdl.ops.losses._loss import REDUCTIONS, check_deprecated, check_reduction
 from repdl.registry.arguments import as_float
@@ -124,7 +124,7 @@ def _no_weight(op: str, weight: Any) -> None:
         raise UnsupportedError(f"{op}: weight is given, expected None; multiply the losses of reduction='none'")
 
 
-@cache_calls
+@public("losses")
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -140,8 +140,6 @@ def mse_loss(
     Raises:
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
         UnsupportedError: for `weight`, and for what torch deprecates.
-
-    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.mse_loss.html
     """
     name = contract_name(contract)
     check_sized("mse_loss", input, target)
@@ -150,7 +148,7 @@ def mse_loss(
     return _mse_loss(input, target, reduction, name)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("losses")
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -166,8 +164,6 @@ def l1_loss(
     Raises:
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
         UnsupportedError: for `weight`, and for what torch deprecates.
-
-    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.l1_loss.html
     """
     name = contract_name(contract)
     check_sized("l1_loss", input, target)
@@ -176,7 +172,7 @@ def l1_loss(
     return _l1_loss(input, target, reduction, name)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("losses")
 def huber_loss(
     input: Tensor,
     target: Tensor,
@@ -191,8 +187,6 @@ def huber_loss(
     Raises:
         ShapeError: if the shapes do not broadcast, for another `reduction`, or a `delta` that is not above 0.
         UnsupportedError: for `weight`.
-
-    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.huber_loss.html
     """
     name = contract_name(contract)
     check_sized("huber_loss", input, target)
@@ -202,7 +196,7 @@ def huber_loss(
     return _huber_loss(input, target, delta, reduction, name)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("losses")
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -220,8 +214,6 @@ def smooth_l1_loss(
     Raises:
         ShapeError: if the shapes do not broadcast, for another `reduction`, or a `beta` below 0.
         UnsupportedError: for what torch deprecates.
-
-    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.smooth_l1_loss.html
     """
     name = contract_name(contract)
     check_sized("smooth_l1_loss", input, target)
@@ -233,7 +225,7 @@ def smooth_l1_loss(
     return _smooth_l1_loss(input, target, beta, reduction, name)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("losses")
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -251,13 +243,8 @@ def binary_cross_entropy_with_logits(
         ShapeError: if `target` has another shape than `input`, a weight does not broadcast to it, or for
             another `reduction`.
         DTypeError, UnsupportedError: for float64, and for what torch deprecates.
-
-    Contract: losses v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.binary_cross_entropy_with_logits.html
     """
     op, name = "binary_cross_entropy_with_logits", contract_name(contract)
-    check_tensor(op, input=input, target=target)
-    check_tensor_or_none(op, weight=weight, pos_weight=pos_weight)
     check_deprecated(op, size_average, reduce)
     check_reduction(op, reduction)
     for what, tensor in (("target", target), ("weight", weight), ("pos_weight", pos_weight)):
@@ -268,7 +255,7 @@ def binary_cross_entropy_with_logits(
     return _bce_op(input, target, weight, pos_weight, reduction, name)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("losses")
 def kl_div(
     input: Tensor,
     target: Tensor,
@@ -286,11 +273,7 @@ def kl_div(
     Raises:
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
         DTypeError, UnsupportedError: for float64, and for what torch deprecates.
-
-    Contract: losses v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.kl_div.html
     """
     name = contract_name(contract)
-    check_tensor("kl_div", input=input, target=target)
-    check_bool("kl_div", log_target=log_target)
     check_deprecated("kl_div", size_average, reduce)
     return _kl_div_op(input, target, log_target, reduction, name)  # type: ignore[no-any-return]

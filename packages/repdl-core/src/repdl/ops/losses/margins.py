@@ -9,11 +9,11 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor, check_tensor_or_none
+from repdl.errors import check, check_dim, check_dtype, check_size
 from repdl.ops.common.index import places
+from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import elements
 from repdl.ops.losses._element_loss import element_loss, number, operands, reduced
 from repdl.ops.losses._loss import check_classes, check_deprecated, check_no_grad, check_reduction
@@ -226,7 +226,7 @@ _multilabel_margin_op: Callable[..., Tensor] = composite(
 )
 
 
-@cache_calls
+@public("losses")
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -242,9 +242,6 @@ def hinge_embedding_loss(
     Raises:
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
         UnsupportedError: for what torch deprecates.
-
-    Contract: losses v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.hinge_embedding_loss.html
     """
     op, name = "hinge_embedding_loss", contract_name(contract)
     input, target = operands(op, input=input, target=target)
@@ -252,7 +249,7 @@ def hinge_embedding_loss(
     return _hinge_embedding_op(input, target.detach(), as_float(op, "margin", margin), reduction, name)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("losses")
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -269,9 +266,6 @@ def margin_ranking_loss(
     Raises:
         ShapeError: if the numbers of dimensions differ or the shapes do not broadcast, or for another `reduction`.
         UnsupportedError: for what torch deprecates.
-
-    Contract: losses v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.margin_ranking_loss.html
     """
     op, name = "margin_ranking_loss", contract_name(contract)
     input1, input2, target = operands(op, input1=input1, input2=input2, target=target)
@@ -280,7 +274,7 @@ def margin_ranking_loss(
     return _margin_ranking_op(input1, input2, target, as_float(op, "margin", margin), reduction, name)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("losses")
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -295,9 +289,6 @@ def soft_margin_loss(
     Raises:
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
         DTypeError, UnsupportedError: for float64, and for what torch deprecates.
-
-    Contract: losses v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.soft_margin_loss.html
     """
     op, name = "soft_margin_loss", contract_name(contract)
     input, target = operands(op, input=input, target=target)
@@ -305,7 +296,7 @@ def soft_margin_loss(
     return _soft_margin_op(input, target, reduction, name)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("losses")
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -330,13 +321,8 @@ def multi_margin_loss(
         ShapeError: if the shapes do not fit together, or for another `p` or `reduction`.
         OutOfRangeError: if a target is no class.
         UnsupportedError: for what torch deprecates.
-
-    Contract: losses v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.multi_margin_loss.html
     """
     op, name = "multi_margin_loss", contract_name(contract)
-    check_tensor(op, input=input, target=target)
-    check_tensor_or_none(op, weight=weight)
     check_deprecated(op, size_average, reduce)
     check_no_grad(op, weight=weight)
     p, margin = as_int(op, "p", p), as_float(op, "margin", margin)
@@ -349,7 +335,7 @@ def multi_margin_loss(
     return loss.reshape(()) if reduction == "none" and target.dim() == 0 else loss  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("losses")
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -368,12 +354,8 @@ def multilabel_margin_loss(
         ShapeError: if the shapes differ, or for another `reduction`.
         OutOfRangeError: if a target is no class.
         UnsupportedError: for what torch deprecates.
-
-    Contract: losses v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.multilabel_margin_loss.html
     """
     op, name = "multilabel_margin_loss", contract_name(contract)
-    check_tensor(op, input=input, target=target)
     check_deprecated(op, size_average, reduce)
     check_dim(op, (0, 1, 2), input=input)
     check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
@@ -384,7 +366,7 @@ def multilabel_margin_loss(
     return loss.reshape(())  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("losses")
 def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -400,12 +382,8 @@ def multilabel_soft_margin_loss(
     Raises:
         ShapeError: if the shapes differ, `weight` does not broadcast to them, or for another `reduction`.
         DTypeError, UnsupportedError: for float64, and for what torch deprecates.
-
-    Contract: losses v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.multilabel_soft_margin_loss.html
     """
     op, name = "multilabel_soft_margin_loss", contract_name(contract)
     input, target = operands(op, input=input, target=target)
-    check_tensor_or_none(op, weight=weight)
     check_deprecated(op, size_average, reduce)
     return _multilabel_soft_op(input, target, weight, reduction, name)  # type: ignore[no-any-return]

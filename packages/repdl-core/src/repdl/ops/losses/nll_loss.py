@@ -7,10 +7,11 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import ValueRange, cache_calls
+from repdl.callcache import ValueRange
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dtype, check_size
+from repdl.ops.declare.public import public
 from repdl.ops.losses._loss import check_arguments, check_deprecated, check_no_grad, check_targets, class_loss_checks
 from repdl.registry.aten import computes
 from repdl.registry.autocast import FLOAT32
@@ -128,7 +129,7 @@ _nll_loss_backward = registry.define(
 )
 
 
-@cache_calls
+@public("nll_loss")
 def nll_loss(
     input: torch.Tensor,
     target: torch.Tensor,
@@ -152,8 +153,6 @@ def nll_loss(
         ShapeError: if shapes do not fit together or a target is out of range.
         UnsupportedError: for torch's deprecated `size_average` and `reduce`.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: nll_loss v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.nll_loss.html
     """
     check_deprecated("nll_loss", size_average, reduce)
     ignore_index = check_arguments("nll_loss", input, target, weight, reduction, ignore_index)

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls, copy_result
+from repdl.callcache import copy_result
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_bool, check_dim, check_size, check_tensor, check_tensor_or_none
+from repdl.errors import check, check_dim, check_size
+from repdl.ops.declare.public import public
 from repdl.ops.losses._loss import check_no_grad
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
 from repdl.registry.arguments import as_float
@@ -216,7 +217,7 @@ def _check_writable(op: str, **statistics: Optional) -> None:
         )
 
 
-@cache_calls
+@public("batch_norm")
 def batch_norm(
     input: torch.Tensor,
     running_mean: torch.Tensor | None,
@@ -238,14 +239,8 @@ def batch_norm(
         ShapeError: if shapes do not fit together, statistics are missing, or training has
             one value a channel; without any, the running statistics stay.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: batch_norm v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.batch_norm.html
     """
     op = "batch_norm"
-    check_tensor(op, input=input)
-    check_tensor_or_none(op, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    check_bool(op, training=training)
     momentum, eps = as_float(op, "momentum", momentum), as_float(op, "eps", eps)
     check(op, eps > 0 or (eps == 0 and not training), lambda: f"eps is {eps}, expected a positive number")
     check_no_grad(op, running_mean=running_mean, running_var=running_var)

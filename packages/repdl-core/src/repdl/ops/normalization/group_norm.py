@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_bool, check_dim, check_size, check_tensor, check_tensor_or_none
+from repdl.errors import check, check_dim, check_size
+from repdl.ops.declare.public import public
 from repdl.ops.normalization._norm import affine_backward, setup_affine, setup_affine_backward
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
 from repdl.ops.normalization.batch_norm import batch_norm, check_statistics, new_statistics
@@ -122,7 +122,7 @@ registry.define(
 
 
 @computes("group_norm", ignored=("cudnn_enabled", "cudnn_enable"))
-@cache_calls
+@public("group_norm")
 def group_norm(
     input: torch.Tensor,
     num_groups: int,
@@ -141,13 +141,8 @@ def group_norm(
         ShapeError: if shapes do not fit together, `num_groups` does not divide C, or the batch
             has one value a group only.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: group_norm v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.group_norm.html
     """
     op = "group_norm"
-    check_tensor(op, input=input)
-    check_tensor_or_none(op, weight=weight, bias=bias)
     groups = as_int(op, "num_groups", num_groups)
     epsilon = as_float(op, "eps", eps)
     check(
@@ -159,7 +154,7 @@ def group_norm(
 
 
 @computes("instance_norm", ignored=("cudnn_enabled", "cudnn_enable"))
-@cache_calls
+@public("group_norm")
 def instance_norm(
     input: torch.Tensor,
     running_mean: torch.Tensor | None = None,
@@ -181,14 +176,8 @@ def instance_norm(
     Raises:
         ShapeError: if shapes do not fit together, statistics are missing, or a channel has one value only.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: group_norm v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.instance_norm.html
     """
     op = "instance_norm"
-    check_tensor(op, input=input)
-    check_tensor_or_none(op, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    check_bool(op, use_input_stats=use_input_stats)
     check(op, input.dim() > 2, lambda: f"input.dim() is {input.dim()}, expected 3 or more (N, C, ...)")
     rows = input.contiguous().flatten(2)  # as torch, whose output is row-major
     if not use_input_stats:

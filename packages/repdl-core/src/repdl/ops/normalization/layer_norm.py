@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import check_size, check_tensor, check_tensor_or_none
+from repdl.errors import check_size
+from repdl.ops.declare.public import public
 from repdl.ops.normalization._norm import (
     affine_backward,
     check_normalized_shape,
@@ -96,7 +96,7 @@ registry.define(
 
 
 @computes("layer_norm", ignored=("cudnn_enabled", "cudnn_enable"))
-@cache_calls
+@public("layer_norm")
 def layer_norm(
     input: torch.Tensor,
     normalized_shape: Sequence[int],
@@ -114,12 +114,7 @@ def layer_norm(
     Raises:
         ShapeError: if shapes do not fit together, or `normalized_shape` is empty.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: layer_norm v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.layer_norm.html
     """
     op = "layer_norm"
-    check_tensor(op, input=input)
-    check_tensor_or_none(op, weight=weight, bias=bias)
     shape = as_ints(op, "normalized_shape", normalized_shape)
     return _layer_norm(input, shape, weight, bias, as_float(op, "eps", eps), contract_name(contract))[0]

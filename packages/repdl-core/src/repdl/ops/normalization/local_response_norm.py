@@ -7,10 +7,10 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import check, check_tensor
+from repdl.errors import check
+from repdl.ops.declare.public import public
 from repdl.ops.losses._element_loss import number
 from repdl.registry import composite
 from repdl.registry.arguments import as_float, as_int
@@ -50,7 +50,7 @@ _op: Callable[..., Tensor] = composite(
 )
 
 
-@cache_calls
+@public("local_response_norm")
 def local_response_norm(
     input: Tensor,
     size: int,
@@ -67,11 +67,7 @@ def local_response_norm(
     Raises:
         ShapeError: if `input` has less than three dimensions, or `size` is below 1.
         DTypeError: for float64.
-
-    Contract: local_response_norm v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.local_response_norm.html
     """
     op, name = "local_response_norm", contract_name(contract)
-    check_tensor(op, input=input)
     numbers = (as_float(op, n, v) for n, v in (("alpha", alpha), ("beta", beta), ("k", k)))
     return _op(input, as_int(op, "size", size), *numbers, name)

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, HALF, Dtypes
-from repdl.errors import check_size, check_tensor, check_tensor_or_none
+from repdl.errors import check_size
+from repdl.ops.declare.public import public
 from repdl.ops.normalization._norm import check_normalized_shape, statistics_shape
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
 from repdl.ops.pointwise.cast import narrowed
@@ -102,7 +102,7 @@ _rms_norm_backward = registry.define(
 )
 
 
-@cache_calls
+@public("rms_norm")
 def rms_norm(
     input: torch.Tensor,
     normalized_shape: Sequence[int],
@@ -120,13 +120,8 @@ def rms_norm(
     Raises:
         ShapeError: if shapes do not fit together, or `normalized_shape` is empty.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: rms_norm v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.rms_norm.html
     """
     op = "rms_norm"
-    check_tensor(op, input=input)
-    check_tensor_or_none(op, weight=weight)
     shape = as_ints(op, "normalized_shape", normalized_shape)
     default = 2.0**-52 if input.dtype is torch.float64 else 2.0**-23
     if weight is not None and weight.dtype is not input.dtype and {input.dtype, weight.dtype} <= set(ALL):

@@ -7,6 +7,7 @@ from itertools import product
 
 import torch
 
+from repdl.ops.declare.public import public
 from repdl.ops.declare.step import Given, special_step, step, step_case
 
 __all__ = ["adam_step"]
@@ -122,6 +123,11 @@ vectorised `add(alpha=...)`; it is written here as steps 2 and 3. torch's own Ad
 )
 
 
+@public(
+    "adam_step",
+    page="generated/torch.optim.Adam",
+    uncached="its op is cached",
+)
 def adam_step(
     params: Sequence[torch.Tensor],
     grads: Sequence[torch.Tensor],
@@ -152,8 +158,6 @@ def adam_step(
             memory that is written is shared.
         DTypeError, DeviceError, UnsupportedError: if dtypes, devices or layouts are not
             those of the contract. Nothing has been changed then.
-
-    Contract: adam_step v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html
     """
     if not (params or grads or exp_avgs or exp_avg_sqs or max_exp_avg_sqs):
         return

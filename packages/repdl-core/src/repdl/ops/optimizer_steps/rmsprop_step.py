@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from repdl.ops.declare.public import public
 from repdl.ops.declare.step import step
 
 __all__ = ["rmsprop_step"]
@@ -45,6 +46,11 @@ It is torch's RMSprop, written with `mul`, `add`, `addcmul`, `addcdiv` and `lerp
 )
 
 
+@public(
+    "rmsprop_step",
+    page="generated/torch.optim.RMSprop",
+    uncached="its op is cached",
+)
 def rmsprop_step(
     params: Sequence[torch.Tensor],
     grads: Sequence[torch.Tensor],
@@ -71,8 +77,6 @@ def rmsprop_step(
             memory that is written is shared.
         DTypeError, DeviceError, UnsupportedError: if dtypes, devices or layouts are not
             those of the contract. Nothing has been changed then.
-
-    Contract: rmsprop_step v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.RMSprop.html
     """
     if not (params or grads or square_avgs or grad_avgs or momentum_buffers):
         return

@@ -7,6 +7,7 @@ from itertools import product
 
 import torch
 
+from repdl.ops.declare.public import public
 from repdl.ops.declare.step import Given, special_step, step, step_case
 
 __all__ = ["sgd_step"]
@@ -100,6 +101,11 @@ have one, for every element and on every machine.
 )
 
 
+@public(
+    "sgd_step",
+    page="generated/torch.optim.SGD",
+    uncached="its op is cached",
+)
 def sgd_step(
     params: Sequence[torch.Tensor],
     grads: Sequence[torch.Tensor],
@@ -124,8 +130,6 @@ def sgd_step(
             memory that is written is shared.
         DTypeError, DeviceError, UnsupportedError: if dtypes, devices or layouts are not
             those of the contract. Nothing has been changed then.
-
-    Contract: sgd_step v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html
     """
     if not (params or grads or momentum_buffers):
         return

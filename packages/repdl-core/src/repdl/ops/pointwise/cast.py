@@ -7,10 +7,10 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, HALF
-from repdl.errors import ArgumentError, DTypeError, check_dtype, check_tensor
+from repdl.errors import ArgumentError, DTypeError, check_dtype
+from repdl.ops.declare.public import public
 
 __all__ = ["cast"]
 
@@ -55,7 +55,7 @@ def narrowed(output: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return output if output.dtype is dtype else _cast(output, dtype)
 
 
-@cache_calls
+@public("cast", page="generated/torch.Tensor.to")
 def cast(input: torch.Tensor, dtype: torch.dtype, *, contract: Contract | str | None = None) -> torch.Tensor:
     """`input` in another floating-point dtype, any shape: widened exactly, or rounded once.
 
@@ -63,11 +63,8 @@ def cast(input: torch.Tensor, dtype: torch.dtype, *, contract: Contract | str | 
 
     Raises:
         DTypeError: for other dtypes.
-
-    Contract: cast v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html
     """
     contract_name(contract)
-    check_tensor("cast", input=input)
     if not isinstance(dtype, torch.dtype):
         raise ArgumentError(f"cast: dtype is {type(dtype).__name__} {dtype!r}, expected a torch.dtype")
     return _cast(input, dtype)

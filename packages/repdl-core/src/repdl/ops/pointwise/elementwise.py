@@ -14,13 +14,13 @@ import numpy as np
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls, cache_variable_scalars
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.dtypes.rounding import rounded
-from repdl.errors import ArgumentError, DTypeError, UnsupportedError, check, check_tensor
+from repdl.errors import ArgumentError, DTypeError, UnsupportedError, check
 from repdl.ops.common.number import constant, floating, item
 from repdl.ops.declare.pointwise import pointwise
+from repdl.ops.declare.public import BY_SHAPES, public
 from repdl.registry.arguments import as_float, as_int
 from repdl.registry.aten import computes
 from repdl.registry.declaration import Tried
@@ -257,28 +257,24 @@ def _scaled_op(
     return _add_alpha(*pair, number if sign > 0 else -number, name)  # type: ignore[no-any-return]
 
 
-@cache_variable_scalars
+@public("elementwise", cache=BY_SHAPES)
 def add(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None) -> torch.Tensor:
     """`input + alpha * other`, broadcast, any floating-point dtype, rounded once.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.add.html
     """
     return _scaled_op("add", _add, 1, input, other, alpha, contract)
 
 
-@cache_variable_scalars
+@public("elementwise", cache=BY_SHAPES)
 def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None) -> torch.Tensor:
     """`input - alpha * other`, broadcast, any floating-point dtype, rounded once.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sub.html
     """
     for operand in (input, other):
         if isinstance(operand, bool):
@@ -288,15 +284,13 @@ def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract 
     return _scaled_op("sub", _sub, -1, input, other, alpha, contract)
 
 
-@cache_variable_scalars
+@public("elementwise", cache=BY_SHAPES)
 def mul(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
     """`input * other`, broadcast, any floating-point dtype, rounded once.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.mul.html
     """
     name = contract_name(contract)
     pair = operands("mul", input, other)
@@ -304,7 +298,7 @@ def mul(input: Operand, other: Operand, *, contract: Contract | str | None = Non
 
 
 @computes("div", integers=True)
-@cache_variable_scalars
+@public("elementwise", cache=BY_SHAPES)
 def div(
     input: Operand,
     other: Operand,
@@ -321,8 +315,6 @@ def div(
         ShapeError: if the shapes do not broadcast.
         UnsupportedError: for another `rounding_mode`.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.div.html
     """
     name = contract_name(contract)
     if rounding_mode is None:
@@ -337,49 +329,40 @@ def div(
     return (_div_floor if rounding_mode == "floor" else _div_trunc)(*pair, name)
 
 
-@cache_calls
+@public("elementwise")
 def atan2(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """The angle of the point (`other`, `input`), broadcast, float32 and halves, correctly rounded to float32.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.atan2.html
     """
-    check_tensor("atan2", input=input, other=other)
     pair = operands("atan2", input, other, divides=True)
     assert pair is not None
     return _atan2(*pair, contract_name(contract))
 
 
-@cache_calls
+@public("elementwise")
 def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """The larger of two elements, broadcast, any floating-point dtype; NaN if either is NaN.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.maximum.html
     """
-    check_tensor("maximum", input=input, other=other)
     name = contract_name(contract)
     pair = operands("maximum", input, other)
     return torch.maximum(input, other) if pair is None else _maximum(*pair, name)
 
 
-@cache_calls
+@public("elementwise")
 def minimum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
     """The smaller of two elements, broadcast, any floating-point dtype; NaN if either is NaN.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.minimum.html
     """
-    check_tensor("minimum", input=input, other=other)
     name = contract_name(contract)
     pair = operands("minimum", input, other)
     return torch.minimum(input, other) if pair is None else _minimum(*pair, name)

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check, check_tensor
@@ -17,6 +16,7 @@ from repdl.ops.common.number import constant, floating
 from repdl.ops.common.order import order as numbered
 from repdl.ops.common.root import at_zero, root
 from repdl.ops.declare.pointwise import broadcast_shape, pointwise
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.elementwise import Operand, promoted
 from repdl.ops.pointwise.ternary import clamp
 from repdl.registry.arguments import as_float
@@ -231,7 +231,7 @@ def _of_one(op: str, input: Tensor) -> Tensor:
     return input
 
 
-@cache_calls
+@public("elementwise")
 def logaddexp(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`log(exp(input) + exp(other))` without overflow, broadcast, float32 and halves.
 
@@ -240,14 +240,11 @@ def logaddexp(input: Tensor, other: Tensor, *, contract: Contract | str | None =
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.logaddexp.html
     """
-    check_tensor("logaddexp", input=input, other=other)
     return _of_two("logaddexp", _logaddexp, input, other, contract)
 
 
-@cache_calls
+@public("elementwise")
 def logaddexp2(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`log2(exp2(input) + exp2(other))` without overflow, broadcast, float32 and halves.
 
@@ -256,14 +253,11 @@ def logaddexp2(input: Tensor, other: Tensor, *, contract: Contract | str | None 
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.logaddexp2.html
     """
-    check_tensor("logaddexp2", input=input, other=other)
     return _of_two("logaddexp2", _logaddexp2, input, other, contract)
 
 
-@cache_calls
+@public("elementwise", page="special")
 def xlogy(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
     """`input * log(other)`, broadcast, float32 and halves; 0 where `input` is 0 and `other` no NaN.
 
@@ -272,13 +266,11 @@ def xlogy(input: Operand, other: Operand, *, contract: Contract | str | None = N
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/special.html
     """
     return _of_two("xlogy", _xlogy, input, other, contract)
 
 
-@cache_calls
+@public("elementwise")
 def hypot(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`sqrt(input**2 + other**2)` without overflow, broadcast, any floating-point dtype.
 
@@ -287,22 +279,17 @@ def hypot(input: Tensor, other: Tensor, *, contract: Contract | str | None = Non
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.hypot.html
     """
-    check_tensor("hypot", input=input, other=other)
     return _of_two("hypot", _hypot, input, other, contract)
 
 
-@cache_calls
+@public("elementwise", page="special")
 def logit(input: Tensor, eps: float | None = None, *, contract: Contract | str | None = None) -> Tensor:
     """`log(z / (1 - z))`, any shape, float32 and halves; z is `input`, with `eps` at least that and at
     most 1 - eps, which is rounded once.
 
     Raises:
         DTypeError, ArgumentError: if `input` is no tensor of these dtypes, or `eps` no number.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/special.html
     """
     contract_name(contract)
     x = _of_one("logit", input)
@@ -310,14 +297,12 @@ def logit(input: Tensor, eps: float | None = None, *, contract: Contract | str |
     return _logit(x, None if low is None or low < 0 else low)
 
 
-@cache_calls
+@public("elementwise", page="special")
 def sinc(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """`sin(pi * input) / (pi * input)`, 1 at 0, any shape, float32 and halves.
 
     Raises:
         DTypeError, ArgumentError: if `input` is no tensor of these dtypes.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/special.html
     """
     contract_name(contract)
     return _sinc(_of_one("sinc", input))

@@ -14,6 +14,7 @@ from repdl.dtypes import ALL
 from repdl.dtypes.rounding import difference, div
 from repdl.errors import UnsupportedError, check, check_bool, check_range
 from repdl.ops.common.number import constant, floating
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed
 from repdl.registry.arguments import as_float, as_int
 from repdl.registry.aten import computes
@@ -25,6 +26,7 @@ Tensor = torch.Tensor
 _ops = registry.functions
 
 
+@public("elementwise", uncached="functions that are cached compute it")
 def linspace(
     start: float | torch.Tensor,
     end: float | torch.Tensor,
@@ -46,11 +48,8 @@ def linspace(
     Raises:
         ShapeError: if `steps` is negative, or a tensor is not 0-D.
         UnsupportedError: for other dtypes.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.linspace.html
     """
     op, name = "linspace", contract_name(contract)
-    check_bool(op, requires_grad=requires_grad)
     count = as_int(op, "steps", steps)
     check(op, count >= 0, lambda: f"steps is {count}, expected 0 or more")
     chosen = torch.get_default_dtype() if dtype is None else dtype
@@ -72,6 +71,7 @@ def linspace(
     return output.requires_grad_() if requires_grad else output
 
 
+@public("elementwise", uncached="functions that are cached compute it")
 def arange(
     start: float,
     end: float | None = None,
@@ -94,8 +94,6 @@ def arange(
     Raises:
         OutOfRangeError: if a number is not finite, step is 0, or leads away from the end.
         UnsupportedError: for other dtypes, or integers of numbers with a fraction.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.arange.html
     """
     first, last = (0, start) if end is None else (start, end)
     return evenly_spaced("arange", first, last, step, dtype, device, requires_grad, contract_name(contract))

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import difference, is_zero, rounded
 from repdl.errors import ArgumentError, DTypeError, check
 from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import pointwise
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.elementwise import Operand, operands
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import FLOAT32_ON_CUDA
@@ -101,7 +101,7 @@ _IN_DOUBLE: dict[float, Callable[[torch.Tensor, str], torch.Tensor]] = {
 """The exponents that float64 has, each a sequence of other ops."""
 
 
-@cache_calls
+@public("pow")
 def pow(input: Operand, exponent: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
     """`input` to the power of `exponent`, broadcast, correctly rounded to float32.
 
@@ -113,8 +113,6 @@ def pow(input: Operand, exponent: Operand, *, contract: Contract | str | None = 
         ShapeError: if the shapes do not broadcast.
         DTypeError, ArgumentError: if the result is of no dtype or, in float64, the exponent
             none of these, or an operand is neither a tensor nor a real number.
-
-    Contract: pow v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.pow.html
     """
     name = contract_name(contract)
     check(

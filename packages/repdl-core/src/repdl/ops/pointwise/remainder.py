@@ -8,14 +8,14 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_tensor
+from repdl.errors import check
 from repdl.ops.common.broadcast import sum_to
 from repdl.ops.common.number import constant
 from repdl.ops.common.order import order
 from repdl.ops.declare.pointwise import broadcast_shape
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import Operand, div, promoted
 from repdl.registry.declaration import ROWS, Row, Tried, item
@@ -122,7 +122,7 @@ def _of_two(
     return getattr(torch, op)(input, other) if pair is None else function(*pair, name)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("elementwise")
 def fmod(input: Tensor, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
     """What `input` has more than whole multiples of `other`, with the sign of `input`; broadcast, any dtype.
 
@@ -131,14 +131,11 @@ def fmod(input: Tensor, other: Operand, *, contract: Contract | str | None = Non
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.fmod.html
     """
-    check_tensor("fmod", input=input)
     return _of_two("fmod", _fmod, input, other, contract)
 
 
-@cache_calls
+@public("elementwise")
 def remainder(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
     """`fmod` with the sign of `other`, as Python's `%`: `other` is added where the signs differ, which rounds once.
 
@@ -147,20 +144,16 @@ def remainder(input: Operand, other: Operand, *, contract: Contract | str | None
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.remainder.html
     """
     return _of_two("remainder", _remainder, input, other, contract)
 
 
-@cache_calls
+@public("elementwise")
 def floor_divide(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
     """`div(input, other, rounding_mode="floor")`, as Python's `//`.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.floor_divide.html
     """
     return div(input, other, rounding_mode="floor", contract=contract)

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls, cache_variable_scalars
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import difference
 from repdl.errors import ArgumentError, DTypeError, check_dtype, check_tensor
 from repdl.ops.common.number import constant
 from repdl.ops.declare.pointwise import above, below, pointwise
+from repdl.ops.declare.public import BY_SHAPES, public
 from repdl.ops.pointwise.elementwise import Operand, on_one_device, promoted
 from repdl.registry.arguments import as_float
 from repdl.registry.aten import computes
@@ -121,18 +121,15 @@ def _to_divisor(g: Tensor, tensor1: Tensor, tensor2: Tensor, value: float, contr
     return _ops.neg(_scaled(_ops.mul(g, quotient, contract), value, contract))  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("elementwise")
 def where(condition: Tensor, input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
     """`input` where `condition`, a tensor of bools, is true, else `other`; broadcast, any dtype.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if `condition` is not of bools, or dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.where.html
     """
     name = contract_name(contract)
-    check_tensor("where", condition=condition)
     if condition.dtype is not torch.bool:
         raise DTypeError(
             f"where: condition.dtype is {str(condition.dtype).removeprefix('torch.')}, expected bool; "
@@ -145,7 +142,7 @@ def where(condition: Tensor, input: Operand, other: Operand, *, contract: Contra
     return _where(*given.values(), name)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("elementwise")
 def clamp(
     input: Tensor, min: Operand | None = None, max: Operand | None = None, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -158,11 +155,8 @@ def clamp(
         ArgumentError: if both bounds are None.
         ShapeError, DTypeError, DeviceError: if shapes do not broadcast, or dtypes or devices are not
             those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.clamp.html
     """
     name = contract_name(contract)
-    check_tensor("clamp", input=input)
     bounds: dict[str, Any] = {n: b for n, b in (("min", min), ("max", max)) if b is not None}
     if not bounds:
         raise ArgumentError("clamp: min and max are None, expected one at least")
@@ -180,18 +174,15 @@ def clamp(
     return result
 
 
-@cache_variable_scalars
+@public("elementwise", cache=BY_SHAPES)
 def lerp(input: Tensor, end: Tensor, weight: Tensor | float, *, contract: Contract | str | None = None) -> Tensor:
     """`fma(end, weight, input * (1 - weight))`, broadcast, any floating-point dtype.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract, or not the same.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.lerp.html
     """
     name = contract_name(contract)
-    check_tensor("lerp", input=input, end=end)
     check_dtype("lerp", ALL, input=input)
     check_dtype("lerp", (input.dtype,), end=end)
     input, end, weight = on_one_device({"input": input, "end": end, "weight": weight}).values()
@@ -201,7 +192,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float, *, contract: Contra
     return _lerp(input, end, as_float("lerp", "weight", weight), name)  # type: ignore[no-any-return]
 
 
-@cache_variable_scalars
+@public("elementwise", cache=BY_SHAPES)
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1, contract: Contract | str | None = None
 ) -> Tensor:
@@ -210,18 +201,15 @@ def addcmul(
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.addcmul.html
     """
     name = contract_name(contract)
-    check_tensor("addcmul", input=input, tensor1=tensor1, tensor2=tensor2)
     given = promoted("addcmul", input=input, tensor1=tensor1, tensor2=tensor2)
     if given is None:
         return torch.addcmul(input, tensor1, tensor2, value=value)
     return _addcmul(*given, as_float("addcmul", "value", value), name)  # type: ignore[no-any-return]
 
 
-@cache_variable_scalars
+@public("elementwise", cache=BY_SHAPES)
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1, contract: Contract | str | None = None
 ) -> Tensor:
@@ -230,11 +218,8 @@ def addcdiv(
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.addcdiv.html
     """
     name = contract_name(contract)
-    check_tensor("addcdiv", input=input, tensor1=tensor1, tensor2=tensor2)
     given = promoted("addcdiv", input=input, tensor1=tensor1, tensor2=tensor2)
     if given is None:
         raise DTypeError("addcdiv: the operands are integers, expected a floating-point dtype; cast one first")
@@ -252,7 +237,7 @@ def _known(op: str, input: Tensor, other: Tensor, contract: Contract | str | Non
     return _where(~(beyond | x.detach().isnan()) | y.detach().isnan(), x, y, name)  # laid out as both say
 
 
-@cache_calls
+@public("elementwise")
 def fmax(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """The larger of two elements, broadcast, any dtype; of a number and NaN the number, `input` of equal ones.
 
@@ -261,13 +246,11 @@ def fmax(input: Tensor, other: Tensor, *, contract: Contract | str | None = None
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.fmax.html
     """
     return _known("fmax", input, other, contract)
 
 
-@cache_calls
+@public("elementwise")
 def fmin(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """The smaller of two elements, broadcast, any dtype; of a number and NaN the number, `input` of equal ones.
 
@@ -276,8 +259,6 @@ def fmin(input: Tensor, other: Tensor, *, contract: Contract | str | None = None
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.fmin.html
     """
     return _known("fmin", input, other, contract)
 

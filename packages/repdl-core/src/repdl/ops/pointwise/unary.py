@@ -16,9 +16,10 @@ from repdl import registry
 from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
-from repdl.errors import check_bool, check_tensor
+from repdl.errors import check_tensor
 from repdl.ops.common.number import constant, floating
 from repdl.ops.declare.pointwise import pointwise
+from repdl.ops.declare.public import public
 from repdl.registry import OPS
 from repdl.registry.aten import computes
 from repdl.registry.autocast import FLOAT32_ON_CUDA, Lists
@@ -467,15 +468,10 @@ _relu_backward: Callable[..., Tensor] = pointwise(
 )
 
 
-@cache_calls
+@public("elementwise")
 def relu(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
-    """`max(input, 0)`, any shape, any floating-point dtype; NaN and -0 stay. With `inplace`, into `input`.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.relu.html
-    """
+    """`max(input, 0)`, any shape, any floating-point dtype; NaN and -0 stay. With `inplace`, into `input`."""
     contract_name(contract)
-    check_tensor("relu", input=input)
-    check_bool("relu", inplace=inplace)
     if inplace:
         check_apart("relu", input=input)
     if not input.is_floating_point() and not input.is_complex():

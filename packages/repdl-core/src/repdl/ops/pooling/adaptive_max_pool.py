@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.errors import check_bool
+from repdl.ops.declare.public import public
 from repdl.ops.pooling._windows import adaptive_side, rows, select, table, untable
 from repdl.ops.pooling.avg_pool import adaptive_sizes
 from repdl.ops.pooling.max_pool1d import max_pool1d
@@ -54,7 +54,7 @@ def _adaptive(
     return output, untable(place.gather(1, at.reshape(windows, columns) // columns), input, counts)
 
 
-@cache_calls
+@public("max_pool2d")
 def adaptive_max_pool1d(
     input: Tensor,
     output_size: int | Sequence[int],
@@ -74,14 +74,11 @@ def adaptive_max_pool1d(
     Raises:
         ShapeError: if a size is negative, or the input has none.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: max_pool2d v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool1d.html
     """
     return _adaptive(1, input, output_size, return_indices, contract)
 
 
-@cache_calls
+@public("max_pool2d")
 def adaptive_max_pool2d(
     input: Tensor,
     output_size: Sizes,
@@ -101,14 +98,11 @@ def adaptive_max_pool2d(
     Raises:
         ShapeError: if a size is negative, or the input has none.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: max_pool2d v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool2d.html
     """
     return _adaptive(2, input, output_size, return_indices, contract)
 
 
-@cache_calls
+@public("max_pool2d")
 def adaptive_max_pool3d(
     input: Tensor,
     output_size: Sizes,
@@ -128,9 +122,6 @@ def adaptive_max_pool3d(
     Raises:
         ShapeError: if a size is negative, or the input has none.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: max_pool2d v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_max_pool3d.html
     """
     return _adaptive(3, input, output_size, return_indices, contract)
 

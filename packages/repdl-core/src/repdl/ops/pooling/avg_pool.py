@@ -15,13 +15,13 @@ from typing import NamedTuple
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.dynamo import constant_result
 from repdl.errors import check, check_bool, check_dim, check_dtype, check_size, check_tensor
 from repdl.ops.common.device import moved
 from repdl.ops.common.number import constant, floating
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pooling._windows import (
     Side,
@@ -286,7 +286,7 @@ def adaptive_sizes(op: str, dims: int, input: Tensor, output_size: Ints | Sequen
     return sizes
 
 
-@cache_calls
+@public("avg_pool")
 def avg_pool1d(
     input: Tensor,
     kernel_size: Ints,
@@ -310,8 +310,6 @@ def avg_pool1d(
     Raises:
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: avg_pool v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool1d.html
     """
     return _average(
         "avg_pool1d",
@@ -327,7 +325,7 @@ def avg_pool1d(
     )
 
 
-@cache_calls
+@public("avg_pool")
 def avg_pool2d(
     input: Tensor,
     kernel_size: Ints,
@@ -353,8 +351,6 @@ def avg_pool2d(
     Raises:
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: avg_pool v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool2d.html
     """
     return _average(
         "avg_pool2d",
@@ -370,7 +366,7 @@ def avg_pool2d(
     )
 
 
-@cache_calls
+@public("avg_pool")
 def avg_pool3d(
     input: Tensor,
     kernel_size: Ints,
@@ -396,8 +392,6 @@ def avg_pool3d(
     Raises:
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: avg_pool v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.avg_pool3d.html
     """
     return _average(
         "avg_pool3d",
@@ -413,7 +407,7 @@ def avg_pool3d(
     )
 
 
-@cache_calls
+@public("avg_pool")
 def adaptive_avg_pool1d(
     input: Tensor, output_size: int | Sequence[int], *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -428,14 +422,11 @@ def adaptive_avg_pool1d(
     Raises:
         ShapeError: if a size is negative, or the input has none.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: avg_pool v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_avg_pool1d.html
     """
     return _adaptive("adaptive_avg_pool1d", 1, input, output_size, contract_name(contract))
 
 
-@cache_calls
+@public("avg_pool")
 def adaptive_avg_pool2d(
     input: Tensor, output_size: int | Sequence[int | None] | None, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -450,14 +441,11 @@ def adaptive_avg_pool2d(
     Raises:
         ShapeError: if a size is negative, or the input has none.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: avg_pool v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_avg_pool2d.html
     """
     return _adaptive("adaptive_avg_pool2d", 2, input, output_size, contract_name(contract))
 
 
-@cache_calls
+@public("avg_pool")
 def adaptive_avg_pool3d(
     input: Tensor, output_size: int | Sequence[int | None] | None, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -472,8 +460,5 @@ def adaptive_avg_pool3d(
     Raises:
         ShapeError: if a size is negative, or the input has none.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: avg_pool v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.adaptive_avg_pool3d.html
     """
     return _adaptive("adaptive_avg_pool3d", 3, input, output_size, contract_name(contract))

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes.rounding import div
 from repdl.errors import check, check_bool, check_dim, check_tensor
 from repdl.ops.common.number import constant
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.pow import pow
 from repdl.ops.pooling._windows import check_least, per_side
@@ -62,7 +62,7 @@ def _lp_pool(
     return narrowed(_power(total, inverse, name), storage)
 
 
-@cache_calls
+@public("sum")
 def lp_pool1d(
     input: Tensor,
     norm_type: int | float,
@@ -80,13 +80,11 @@ def lp_pool1d(
     Raises:
         ShapeError: if the kernel is larger than the input, or an option out of range.
         DTypeError: if `input` is of no dtype of the contract, or of float64 with another p.
-
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.lp_pool1d.html
     """
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode, contract)
 
 
-@cache_calls
+@public("sum")
 def lp_pool2d(
     input: Tensor,
     norm_type: int | float,
@@ -104,13 +102,11 @@ def lp_pool2d(
     Raises:
         ShapeError: if the kernel is larger than the input, or an option out of range.
         DTypeError: if `input` is of no dtype of the contract, or of float64 with another p.
-
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.lp_pool2d.html
     """
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode, contract)
 
 
-@cache_calls
+@public("sum")
 def lp_pool3d(
     input: Tensor,
     norm_type: int | float,
@@ -128,7 +124,5 @@ def lp_pool3d(
     Raises:
         ShapeError: if the kernel is larger than the input, or an option out of range.
         DTypeError: if `input` is of no dtype of the contract, or of float64 with another p.
-
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.lp_pool3d.html
     """
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode, contract)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from repdl.callcache import cache_calls
 from repdl.contract import Contract
-from repdl.errors import check_dim, check_tensor
+from repdl.errors import check_dim
+from repdl.ops.declare.public import public
 from repdl.ops.pooling.max_pool2d import max_pool2d, with_indices
 from repdl.registry.arguments import as_row
 from repdl.registry.aten import computes
@@ -16,7 +16,7 @@ from repdl.registry.aten import computes
 __all__ = ["max_pool1d"]
 
 
-@cache_calls
+@public("max_pool2d")
 def max_pool1d(
     input: torch.Tensor,
     kernel_size: int | Sequence[int],
@@ -35,12 +35,8 @@ def max_pool1d(
     Raises:
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: max_pool2d v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool1d.html
     """
     op = "max_pool1d"
-    check_tensor(op, input=input)
     check_dim(op, (2, 3), input=input)
     default = stride is None or (isinstance(stride, (list, tuple)) and not stride)
     output = max_pool2d(

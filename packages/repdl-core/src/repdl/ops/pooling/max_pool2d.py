@@ -8,11 +8,12 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import ValueRange, cache_calls
+from repdl.callcache import ValueRange
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import UnsupportedError, check, check_bool, check_dim, check_dtype, check_size, check_tensor
+from repdl.errors import UnsupportedError, check, check_dim, check_dtype, check_size
 from repdl.ops.common.index import check_index
+from repdl.ops.declare.public import public
 from repdl.registry.arguments import as_pair
 from repdl.registry.aten import computes
 from repdl.tensors import layout
@@ -156,7 +157,7 @@ def _at(grad: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
     return grad.flatten(2).gather(2, indices.flatten(2)).reshape(indices.shape)
 
 
-@cache_calls
+@public("max_pool2d")
 def max_pool2d(
     input: torch.Tensor,
     kernel_size: int | Sequence[int],
@@ -181,14 +182,9 @@ def max_pool2d(
     Raises:
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: max_pool2d v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool2d.html
     """
     contract_name(contract)
     op = "max_pool2d"
-    check_tensor(op, input=input)
-    check_bool(op, ceil_mode=ceil_mode, return_indices=return_indices)
     check_dim(op, (3, 4), input=input)
     kernel = as_pair(op, "kernel_size", kernel_size)
     default = stride is None or (isinstance(stride, (list, tuple)) and not stride)

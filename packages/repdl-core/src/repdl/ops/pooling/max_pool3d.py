@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import torch
 
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
-from repdl.errors import check, check_bool, check_dim, check_tensor
+from repdl.errors import check, check_dim
+from repdl.ops.declare.public import public
 from repdl.ops.pooling._windows import per_side, strides
 from repdl.ops.pooling.max_pool2d import max_pool2d, with_indices
 from repdl.registry.aten import computes
@@ -19,7 +19,7 @@ __all__ = ["max_pool3d"]
 Ints = int | Sequence[int]
 
 
-@cache_calls
+@public("max_pool2d")
 def max_pool3d(
     input: torch.Tensor,
     kernel_size: Ints,
@@ -43,14 +43,9 @@ def max_pool3d(
     Raises:
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: max_pool2d v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_pool3d.html
     """
     op = "max_pool3d"
     contract_name(contract)
-    check_tensor(op, input=input)
-    check_bool(op, ceil_mode=ceil_mode, return_indices=return_indices)
     check_dim(op, (4, 5), input=input)
     kernel = per_side(op, "kernel_size", kernel_size, 3)
     steps, padded = strides(op, stride, kernel), per_side(op, "padding", padding, 3)

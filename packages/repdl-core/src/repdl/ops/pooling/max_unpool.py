@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor
 from repdl.ops.common.index import as_index
+from repdl.ops.declare.public import public
 from repdl.ops.indexing.scatter import replaced
 from repdl.ops.pooling._windows import check_least, per_side, strides
 from repdl.registry.arguments import as_ints
@@ -74,7 +74,7 @@ def _given(op: str, output_size: Sequence[int], default: Sequence[int], stride: 
     return sizes
 
 
-@cache_calls
+@public("index_sum")
 def max_unpool1d(
     input: Tensor,
     indices: Tensor,
@@ -99,13 +99,11 @@ def max_unpool1d(
         ShapeError: if the shapes differ, or an option is out of range.
         OutOfRangeError: if an index is none of the output.
         DTypeError: if `input` is of no dtype of the contract, or `indices` not int64.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_unpool1d.html
     """
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size, contract)
 
 
-@cache_calls
+@public("index_sum")
 def max_unpool2d(
     input: Tensor,
     indices: Tensor,
@@ -130,13 +128,11 @@ def max_unpool2d(
         ShapeError: if the shapes differ, or an option is out of range.
         OutOfRangeError: if an index is none of the output.
         DTypeError: if `input` is of no dtype of the contract, or `indices` not int64.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_unpool2d.html
     """
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size, contract)
 
 
-@cache_calls
+@public("index_sum")
 def max_unpool3d(
     input: Tensor,
     indices: Tensor,
@@ -161,8 +157,6 @@ def max_unpool3d(
         ShapeError: if the shapes differ, or an option is out of range.
         OutOfRangeError: if an index is none of the output.
         DTypeError: if `input` is of no dtype of the contract, or `indices` not int64.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.max_unpool3d.html
     """
     return _unpool(3, input, indices, kernel_size, stride, padding, output_size, contract)
 

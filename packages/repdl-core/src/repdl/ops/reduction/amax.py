@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_range, check_size, check_tensor
 from repdl.ops.common.number import floating
 from repdl.ops.common.order import order
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim, normalize_dims, reduced_shape, rows_of
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin"]
@@ -104,7 +104,7 @@ def _extreme(op: str, input: torch.Tensor, dim: Any, keepdim: bool) -> torch.Ten
     return found.reshape(reduced_shape(input.shape, dims, keepdim))
 
 
-@cache_calls
+@public("max")
 def amax(
     input: torch.Tensor,
     dim: int | Sequence[int] = (),
@@ -122,13 +122,11 @@ def amax(
     Raises:
         ShapeError: if a dimension does not exist, is named twice, or has no element.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.amax.html
     """
     return _amax_or_amin("amax", input, dim, keepdim, axis, keepdims, contract)
 
 
-@cache_calls
+@public("max")
 def amin(
     input: torch.Tensor,
     dim: int | Sequence[int] = (),
@@ -145,13 +143,11 @@ def amin(
     Raises:
         ShapeError: if a dimension does not exist, is named twice, or has no element.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.amin.html
     """
     return _amax_or_amin("amin", input, dim, keepdim, axis, keepdims, contract)
 
 
-@cache_calls
+@public("max")
 def aminmax(
     input: torch.Tensor,
     *,
@@ -166,13 +162,9 @@ def aminmax(
     Raises:
         ShapeError: if `dim` does not exist, or there is no element.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.aminmax.html
     """
     contract_name(contract)
-    check_tensor("aminmax", input=input)
     dim, keepdim = as_numpy("aminmax", dim, keepdim, axis, keepdims)
-    check_bool("aminmax", keepdim=keepdim)
     dims = normalize_dims("aminmax", dim, input.dim()) if dim is None else [normalize_dim("aminmax", dim, input.dim())]
     dims = dims if input.dim() else []
     empty = [d for d in dims if input.shape[d] == 0]
@@ -208,7 +200,7 @@ def _index(
     return indices.reshape([1] * input.dim()) if keepdim and dim is None else indices  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("max")
 def argmax(
     input: torch.Tensor,
     dim: int | None = None,
@@ -223,13 +215,11 @@ def argmax(
     Raises:
         ShapeError: if `dim` does not exist or has no element.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.argmax.html
     """
     return _index("argmax", input, dim, keepdim, axis, keepdims, contract)
 
 
-@cache_calls
+@public("max")
 def argmin(
     input: torch.Tensor,
     dim: int | None = None,
@@ -244,7 +234,5 @@ def argmin(
     Raises:
         ShapeError: if `dim` does not exist or has no element.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.argmin.html
     """
     return _index("argmin", input, dim, keepdim, axis, keepdims, contract)

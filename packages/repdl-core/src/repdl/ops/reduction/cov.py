@@ -9,9 +9,10 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
-from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor, check_tensor_or_none
+from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor
 from repdl.ops.common.number import constant, floating
 from repdl.ops.common.reduce import is_whole
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.registry.arguments import as_int
 from repdl.tensors.values import is_readable, left_to_device
@@ -66,6 +67,7 @@ def _checked(op: str, input: Tensor) -> Tensor:
     return input.reshape(1, -1) if input.dim() < 2 else input
 
 
+@public("var", uncached="functions that are cached compute it")
 def cov(
     input: Tensor,
     *,
@@ -83,12 +85,9 @@ def cov(
     Raises:
         ShapeError: if there are more than two dimensions, or weights do not fit or are negative.
         DTypeError: if `input` is of no dtype of the contract, or weights are of no dtype that they can have.
-
-    Contract: var v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.cov.html
     """
     op, name = "cov", contract_name(contract)
     x = _checked(op, input)
-    check_tensor_or_none(op, fweights=fweights, aweights=aweights)
     lost = as_int(op, "correction", correction)
     if fweights is not None:
         check_dtype(op, (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8), fweights=fweights)
@@ -101,6 +100,7 @@ def cov(
     return narrowed(_cov(wide, lost, fweights, aweights, name).squeeze(), storage)
 
 
+@public("var", uncached="functions that are cached compute it")
 def corrcoef(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """Correlation coefficients of rows: `(V, N) -> (V, V)`, `(N) -> ()`, any floating-point dtype.
 
@@ -109,8 +109,6 @@ def corrcoef(input: Tensor, *, contract: Contract | str | None = None) -> Tensor
     Raises:
         ShapeError: if there are more than two dimensions.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: var v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.corrcoef.html
     """
     op, name = "corrcoef", contract_name(contract)
     x = _checked(op, input)

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
-from repdl.errors import check, check_bool, check_dtype, check_tensor
+from repdl.errors import check, check_dtype, check_tensor
 from repdl.ops.common.number import constant, floating
 from repdl.ops.common.reduce import as_numpy, given, in_dtype, is_whole, normalize_dim, normalize_dims
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import promoted
 from repdl.ops.reduction.sum import sum
@@ -26,7 +26,7 @@ _ops = registry.functions
 
 
 @computes("diff", integers=True)
-@cache_calls
+@public("elementwise")
 def diff(
     input: torch.Tensor,
     n: int = 1,
@@ -44,8 +44,6 @@ def diff(
     Raises:
         ShapeError: if `input` is 0-D, `dim` does not exist, `n` is negative, or sizes do not fit.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: elementwise v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.diff.html
     """
     op, name, times = "diff", contract_name(contract), as_int("diff", "n", n)
     named = (("prepend", prepend), ("input", input), ("append", append))
@@ -80,7 +78,7 @@ def diff(
     return narrowed(row, dtype)
 
 
-@cache_calls
+@public("sum")
 def nansum(
     input: torch.Tensor,
     dim: int | Sequence[int] | None = None,
@@ -97,14 +95,10 @@ def nansum(
         ShapeError: if a dimension does not exist or is named twice.
         UnsupportedError: if `dtype` is no dtype of the contract.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nansum.html
     """
-    check_tensor("nansum", input=input)
     dim, keepdim = as_numpy("nansum", dim, keepdim, axis, keepdims)
     if is_whole(dtype or input.dtype) and not input.is_complex():
         return sum(input, dim, keepdim, dtype=dtype, contract=contract)
-    check_bool("nansum", keepdim=keepdim)
     name, wide = contract_name(contract), in_dtype("nansum", input, dtype)
     check_dtype("nansum", ALL, input=wide)
     zero = constant(0.0, wide.dtype, wide.device)
@@ -112,7 +106,7 @@ def nansum(
     return given(_ops.sum(kept, normalize_dims("nansum", dim, input.dim()), keepdim, name), dtype)
 
 
-@cache_calls
+@public("sum")
 def nanmean(
     input: torch.Tensor,
     dim: int | Sequence[int] | None = None,
@@ -129,12 +123,8 @@ def nanmean(
         ShapeError: if a dimension does not exist or is named twice.
         UnsupportedError: if `dtype` is no dtype of the contract.
         DTypeError: if `input` is of no floating-point dtype of the contract.
-
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nanmean.html
     """
-    check_tensor("nanmean", input=input)
     dim, keepdim = as_numpy("nanmean", dim, keepdim, axis, keepdims)
-    check_bool("nanmean", keepdim=keepdim)
     dims, name = normalize_dims("nanmean", dim, input.dim()), contract_name(contract)
     storage, (wide,) = widened(in_dtype("nanmean", input, dtype))
     check_dtype("nanmean", ALL, input=wide)

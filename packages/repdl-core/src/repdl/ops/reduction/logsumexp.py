@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import UnsupportedError, check_bool, check_tensor
+from repdl.errors import UnsupportedError
 from repdl.ops.common.number import constant, floating
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dims, reduced_shape, rows_of
+from repdl.ops.declare.public import public
 from repdl.ops.reduction.sum import check_dims
 from repdl.registry.autocast import FLOAT32_ON_CUDA
 
@@ -45,7 +45,7 @@ _logsumexp: Callable[..., torch.Tensor] = registry.composite(
 )
 
 
-@cache_calls
+@public("softmax")
 def logsumexp(
     input: torch.Tensor,
     dim: int | Sequence[int] | None = None,
@@ -63,12 +63,8 @@ def logsumexp(
         ShapeError: if a dimension does not exist or is named twice.
         UnsupportedError: if `dim` is None.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: softmax v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.logsumexp.html
     """
-    check_tensor("logsumexp", input=input)
     dim, keepdim = as_numpy("logsumexp", dim, keepdim, axis, keepdims)
-    check_bool("logsumexp", keepdim=keepdim)
     if dim is None:
         raise UnsupportedError("logsumexp: dim is None, expected the dimensions to sum over; pass dim=")
     dims, name = normalize_dims("logsumexp", dim, input.dim()), contract_name(contract)

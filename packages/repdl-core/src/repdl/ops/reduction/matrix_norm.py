@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
-from repdl.errors import UnsupportedError, check, check_bool, check_dtype, check_range, check_tensor
+from repdl.errors import UnsupportedError, check, check_dtype, check_range
 from repdl.ops.common.broadcast import expand_to
 from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import given, in_dtype, normalize_dim
 from repdl.ops.declare.pointwise import below, broadcast_shape
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import operands
 from repdl.ops.reduction.amax import amax, amin
@@ -27,7 +27,7 @@ Tensor = torch.Tensor
 _ops = registry.functions
 
 
-@cache_calls
+@public("norm", page="generated/torch.linalg.matrix_norm")
 def matrix_norm(
     A: Tensor,
     ord: float | str = "fro",
@@ -46,12 +46,8 @@ def matrix_norm(
         ShapeError: if a dimension does not exist, both are one, or have no element to take one of.
         UnsupportedError: for 'nuc', 2 and -2, which need singular values, and if `dtype` is none of the contract.
         DTypeError: if `A` is of no dtype of the contract.
-
-    Contract: norm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.linalg.matrix_norm.html
     """
     op, name = "matrix_norm", contract_name(contract)
-    check_tensor(op, A=A)
-    check_bool(op, keepdim=keepdim)
     check_dtype(op, ALL, A=A)
     check(op, A.dim() >= 2, lambda: f"A.dim() is {A.dim()}, expected 2 or more")
     check(op, len(dim) == 2, lambda: f"dim has {len(dim)} numbers, expected 2")
@@ -81,7 +77,7 @@ def matrix_norm(
     return given(found if keepdim else found.squeeze(sorted((row, column))), dtype)
 
 
-@cache_calls
+@public("norm")
 def dist(input: Tensor, other: Tensor, p: float = 2, *, contract: Contract | str | None = None) -> Tensor:
     """`vector_norm(input - other, p)` of all elements, broadcast; with halves rounded once.
 
@@ -90,11 +86,8 @@ def dist(input: Tensor, other: Tensor, p: float = 2, *, contract: Contract | str
     Raises:
         ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: norm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.dist.html
     """
     op, name = "dist", contract_name(contract)
-    check_tensor(op, input=input, other=other)
     pair = operands(op, input, other, divides=True)
     assert pair is not None
     storage, (x, y) = widened(*pair)
@@ -105,7 +98,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2, *, contract: Contract | str
     return narrowed(_ops.vector_norm(apart, number, list(range(apart.dim())), False, name), storage)
 
 
-@cache_calls
+@public("norm")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, contract: Contract | str | None = None) -> Tensor:
     """Slices of `dim` whose `vector_norm` n of order p is above maxnorm, times `maxnorm / (n + 1e-7)`; others as are.
 
@@ -114,11 +107,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, contract: Contr
     Raises:
         ShapeError: if `input` has less than two dimensions, `dim` does not exist, p is not above 0 or maxnorm below 0.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: norm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.renorm.html
     """
     op, name = "renorm", contract_name(contract)
-    check_tensor(op, input=input)
     check_dtype(op, ALL, input=input)
     check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more")
     position, order, most = normalize_dim(op, dim, input.dim()), as_float(op, "p", p), as_float(op, "maxnorm", maxnorm)
@@ -131,7 +121,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, contract: Contr
     return narrowed(_ops.mul(x, _ops.where(below(bound, norm, name), factor, one, name), name), storage)
 
 
-@cache_calls
+@public("matmul", page="generated/torch.linalg.vecdot")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, contract: Contract | str | None = None) -> Tensor:
     """Dot products along `dim` of tensors that broadcast: `(..., K), (..., K) -> (...)`, any floating-point dtype.
 
@@ -141,11 +131,8 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, contract: Contract | str | No
         ShapeError: if the shapes do not broadcast.
         OutOfRangeError: if `dim` does not exist.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: matmul v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.linalg.vecdot.html
     """
     op, name = "vecdot", contract_name(contract)
-    check_tensor(op, x=x, y=y)
     check(op, x.dim() > 0 and y.dim() > 0, "an operand is 0-D, expected 1-D or more")
     shape = broadcast_shape(op, x=x, y=y)
     position = normalize_dim(op, dim, len(shape))

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_bool, check_range, check_size, check_tensor
+from repdl.errors import check, check_range, check_size
 from repdl.ops.common.number import floating
 from repdl.ops.common.order import order
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim, reduced_shape
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import maximum, minimum
 
@@ -144,7 +144,7 @@ def _of_all(op: str, input: torch.Tensor) -> torch.Tensor:
     return _max(input) if op == "max" else _ops.neg(_max(_ops.neg(input)))  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("max")
 def max(
     input: torch.Tensor,
     dim: int | torch.Tensor | None = None,
@@ -164,12 +164,8 @@ def max(
     Raises:
         ShapeError: if there is no element to take a maximum of, or `dim` does not exist.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.max.html
     """
-    check_tensor("max", input=input)
     dim, keepdim = as_numpy("max", dim, keepdim, axis, keepdims)
-    check_bool("max", keepdim=keepdim)
     if isinstance(dim, torch.Tensor):
         other, dim = dim, None
     if other is not None:
@@ -179,7 +175,7 @@ def max(
     return torch.return_types.max(_over_dim("max", input, dim, keepdim))  # type: ignore[no-any-return,attr-defined]
 
 
-@cache_calls
+@public("max")
 def min(
     input: torch.Tensor,
     dim: int | torch.Tensor | None = None,
@@ -199,12 +195,8 @@ def min(
     Raises:
         ShapeError: if there is no element to take a minimum of, or `dim` does not exist.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.min.html
     """
-    check_tensor("min", input=input)
     dim, keepdim = as_numpy("min", dim, keepdim, axis, keepdims)
-    check_bool("min", keepdim=keepdim)
     if isinstance(dim, torch.Tensor):
         other, dim = dim, None
     if other is not None:

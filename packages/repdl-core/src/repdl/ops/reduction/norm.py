@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes, rounding
-from repdl.errors import UnsupportedError, check, check_bool, check_range, check_size, check_tensor
+from repdl.errors import UnsupportedError, check, check_range, check_size
 from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import given, in_dtype, normalize_dims, reduced_shape, rows_of
 from repdl.ops.common.root import at_zero, root
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import operands
 from repdl.ops.reduction.sum import check_dims
@@ -75,7 +75,7 @@ _norm: Callable[..., torch.Tensor] = registry.composite(
 )
 
 
-@cache_calls
+@public("norm", page="generated/torch.linalg.vector_norm")
 def vector_norm(
     x: torch.Tensor,
     ord: float = 2,
@@ -95,17 +95,13 @@ def vector_norm(
         ShapeError: if a dimension does not exist, is named twice, or has no element to take one of.
         UnsupportedError: if `dtype` is no dtype of the contract.
         DTypeError: if `x` is of no dtype of the contract.
-
-    Contract: norm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.linalg.vector_norm.html
     """
     op, name = "vector_norm", contract_name(contract)
-    check_tensor(op, x=x)
-    check_bool(op, keepdim=keepdim)
     dims, number = normalize_dims(op, dim, x.dim()), as_float(op, "ord", ord)
     return given(_norm(in_dtype(op, x, dtype), number, dims, keepdim, name), dtype)
 
 
-@cache_calls
+@public("norm")
 def norm(
     input: torch.Tensor,
     p: float | str | None = "fro",
@@ -122,11 +118,7 @@ def norm(
         ShapeError: if a dimension does not exist, is named twice, or has no element to take a norm of.
         UnsupportedError: for the nuclear norm, and if `out` is given or `dtype` is no dtype of the contract.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: norm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.norm.html
     """
-    check_tensor("norm", input=input)
-    check_bool("norm", keepdim=keepdim)
     if out is not None:
         raise UnsupportedError("norm: out is given, expected None: results are new tensors")
     if isinstance(p, str) and p != "fro":
@@ -140,7 +132,7 @@ def norm(
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
 
 
-@cache_calls
+@public("norm")
 def cdist(
     x1: torch.Tensor,
     x2: torch.Tensor,
@@ -157,11 +149,8 @@ def cdist(
     Raises:
         ShapeError: if the rows differ in size, or the other dimensions do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: norm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.cdist.html
     """
     op, name = "cdist", contract_name(contract)
-    check_tensor(op, x1=x1, x2=x2)
     number = as_float(op, "p", p)
     check(op, number >= 0, lambda: f"p is {p}, expected 0 or more")
     check(op, compute_mode in _MODES, lambda: f"compute_mode is {compute_mode!r}, expected one of {', '.join(_MODES)}")

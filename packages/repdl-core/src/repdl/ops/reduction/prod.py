@@ -7,12 +7,12 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_bool, check_tensor
+from repdl.errors import check
 from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import as_numpy, given, in_dtype, is_whole, normalize_dim, reduced_shape, rows_of, whole
+from repdl.ops.declare.public import public
 from repdl.registry.autocast import FLOAT32
 
 __all__ = ["prod"]
@@ -50,7 +50,7 @@ _prod: Callable[..., torch.Tensor] = registry.composite(
 )
 
 
-@cache_calls
+@public("prod")
 def prod(
     input: torch.Tensor,
     dim: int | None = None,
@@ -70,13 +70,9 @@ def prod(
         ShapeError: if `dim` does not exist.
         UnsupportedError: if `dtype` is no dtype of the contract.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: prod v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.prod.html
     """
     contract_name(contract)
-    check_tensor("prod", input=input)
     dim, keepdim = as_numpy("prod", dim, keepdim, axis, keepdims)
-    check_bool("prod", keepdim=keepdim)
     dims = list(range(input.dim())) if dim is None else [normalize_dim("prod", dim, input.dim())][: input.dim()]
     if is_whole(dtype or input.dtype) and not input.is_complex():
         rows = rows_of(whole(input, dtype), dims)

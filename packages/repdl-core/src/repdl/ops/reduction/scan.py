@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check, check_size, check_tensor
 from repdl.ops.common.number import constant
 from repdl.ops.common.order import order
 from repdl.ops.common.reduce import as_numpy, given, in_dtype, is_whole, normalize_dim, whole
+from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import at_least_1d, gather
 from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.registry.saved import save
@@ -141,7 +141,7 @@ def _scanned(
     return given(result.reshape(input.shape), dtype)
 
 
-@cache_calls
+@public("scan")
 def cumsum(
     input: torch.Tensor,
     dim: int | None = None,
@@ -159,16 +159,13 @@ def cumsum(
         ShapeError: if `dim` does not exist.
         UnsupportedError: if `dim` is None, or `dtype` is no dtype of the contract.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: scan v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.cumsum.html
     """
     name = contract_name(contract)
-    check_tensor("cumsum", input=input)
     dim, _ = as_numpy("cumsum", dim, False, axis, None)
     return _scanned("cumsum", input, dim, dtype, lambda x, d: _cumsum(x, d, name))
 
 
-@cache_calls
+@public("scan")
 def cumprod(
     input: torch.Tensor,
     dim: int | None = None,
@@ -185,16 +182,13 @@ def cumprod(
         ShapeError: if `dim` does not exist.
         UnsupportedError: if `dim` is None, or `dtype` is no dtype of the contract.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: scan v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.cumprod.html
     """
     contract_name(contract)
-    check_tensor("cumprod", input=input)
     dim, _ = as_numpy("cumprod", dim, False, axis, None)
     return _scanned("cumprod", input, dim, dtype, _cumprod)
 
 
-@cache_calls
+@public("scan")
 def logcumsumexp(
     input: torch.Tensor, dim: int | None = None, *, axis: int | None = None, contract: Contract | str | None = None
 ) -> torch.Tensor:
@@ -206,11 +200,8 @@ def logcumsumexp(
         ShapeError: if `dim` does not exist.
         UnsupportedError: if `dim` is None.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: scan v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.logcumsumexp.html
     """
     op, name = "logcumsumexp", contract_name(contract)
-    check_tensor(op, input=input)
     dim, _ = as_numpy(op, dim, False, axis, None)
     if dim is None:
         raise UnsupportedError(f"{op}: dim is None, expected the dimension to go along")
@@ -248,6 +239,7 @@ def _extremes(op: str, input: torch.Tensor, dim: int | None, axis: int | None, c
     return gather(values, position, indices, contract=contract), indices
 
 
+@public("max", uncached="torch's sort of integer keys computes it")
 def cummax(
     input: torch.Tensor, dim: int | None = None, *, axis: int | None = None, contract: Contract | str | None = None
 ) -> Sequence[torch.Tensor]:
@@ -259,13 +251,12 @@ def cummax(
     Raises:
         ShapeError: if `dim` does not exist.
         UnsupportedError: if `dim` is None.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.cummax.html
     """
     values, indices = _extremes("cummax", input, dim, axis, contract_name(contract))
     return torch.return_types.cummax((values.reshape(input.shape), indices.reshape(input.shape)))  # type: ignore[no-any-return,attr-defined]
 
 
+@public("max", uncached="torch's sort of integer keys computes it")
 def cummin(
     input: torch.Tensor, dim: int | None = None, *, axis: int | None = None, contract: Contract | str | None = None
 ) -> Sequence[torch.Tensor]:
@@ -277,8 +268,6 @@ def cummin(
     Raises:
         ShapeError: if `dim` does not exist.
         UnsupportedError: if `dim` is None.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.cummin.html
     """
     values, indices = _extremes("cummin", input, dim, axis, contract_name(contract))
     return torch.return_types.cummin((values.reshape(input.shape), indices.reshape(input.shape)))  # type: ignore[no-any-return,attr-defined]

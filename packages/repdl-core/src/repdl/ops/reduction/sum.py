@@ -10,17 +10,15 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import (
     check,
-    check_bool,
-    check_tensor,
 )
 from repdl.ops.common.broadcast import expand_to
 from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import as_numpy, given, in_dtype, is_whole, normalize_dims, reduced_shape, whole
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.registry.autocast import FLOAT32_ON_CUDA
 
@@ -92,7 +90,7 @@ _mean = registry.composite(
 )
 
 
-@cache_calls
+@public("sum")
 def sum(
     input: torch.Tensor,
     dim: int | Sequence[int] | None = None,
@@ -112,19 +110,15 @@ def sum(
         ShapeError: if a dimension does not exist or is named twice.
         UnsupportedError: if `dtype` is no dtype of the contract.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sum.html
     """
-    check_tensor("sum", input=input)
     dim, keepdim = as_numpy("sum", dim, keepdim, axis, keepdims)
-    check_bool("sum", keepdim=keepdim)
     dims, name = normalize_dims("sum", dim, input.dim()), contract_name(contract)
     if is_whole(dtype or input.dtype) and not input.is_complex():
         return torch.sum(whole(input, dtype), dims, keepdim, dtype=dtype)  # exact, in any order
     return given(_op(in_dtype("sum", input, dtype), dims, keepdim, name), dtype)
 
 
-@cache_calls
+@public("sum")
 def mean(
     input: torch.Tensor,
     dim: int | Sequence[int] | None = None,
@@ -144,11 +138,7 @@ def mean(
         ShapeError: if a dimension does not exist or is named twice.
         UnsupportedError: if `dtype` is no dtype of the contract.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.mean.html
     """
-    check_tensor("mean", input=input)
     dim, keepdim = as_numpy("mean", dim, keepdim, axis, keepdims)
-    check_bool("mean", keepdim=keepdim)
     dims, name = normalize_dims("mean", dim, input.dim()), contract_name(contract)
     return _mean(in_dtype("mean", input, dtype), dims, keepdim, name)  # type: ignore[no-any-return]

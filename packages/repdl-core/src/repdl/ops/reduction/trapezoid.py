@@ -9,6 +9,7 @@ from repdl.contract import Contract, contract_name
 from repdl.errors import check, check_tensor, check_tensor_or_none
 from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import normalize_dim
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import promoted
 from repdl.registry.arguments import as_float
@@ -51,6 +52,7 @@ def _half(total: Tensor, storage: torch.dtype, contract: str) -> Tensor:
     return narrowed(_ops.div(total, constant(2.0, total.dtype, total.device), contract), storage)
 
 
+@public("sum", uncached="functions that are cached compute it")
 def trapezoid(
     y: Tensor,
     x: Tensor | None = None,
@@ -71,14 +73,13 @@ def trapezoid(
         ShapeError: if `x` does not fit, or both `x` and `dx` are given.
         OutOfRangeError: if `dim` does not exist.
         DTypeError: if dtypes are not those of the contract.
-
-    Contract: sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.trapezoid.html
     """
     op, name = "trapezoid", contract_name(contract)
     storage, areas, position = _areas(op, y, x, dx, dim, name)
     return _half(_ops.sum(areas, [position], False, name), storage, name)
 
 
+@public("scan", uncached="functions that are cached compute it")
 def cumulative_trapezoid(
     y: Tensor,
     x: Tensor | None = None,
@@ -93,8 +94,6 @@ def cumulative_trapezoid(
         ShapeError: if `x` does not fit, or both `x` and `dx` are given.
         OutOfRangeError: if `dim` does not exist.
         DTypeError: if dtypes are not those of the contract.
-
-    Contract: scan v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.cumulative_trapezoid.html
     """
     op, name = "cumulative_trapezoid", contract_name(contract)
     storage, areas, position = _areas(op, y, x, dx, dim, name)

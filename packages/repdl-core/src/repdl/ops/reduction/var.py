@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes, rounding
 from repdl.errors import check, check_bool, check_dtype, check_tensor
 from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import as_numpy, normalize_dims
 from repdl.ops.common.root import root
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.reduction.sum import check_dims
 from repdl.registry.arguments import as_float
@@ -80,7 +80,7 @@ def _given(
     return dims, 1.0 if correction is None else as_float(op, "correction", correction), keepdim
 
 
-@cache_calls
+@public("var")
 def var(
     input: Tensor,
     dim: Dims | bool | None = None,
@@ -100,14 +100,12 @@ def var(
     Raises:
         ShapeError: if a dimension does not exist or is named twice, or both correction and unbiased are given.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: var v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.var.html
     """
     dims, left, keepdim = _given("var", input, dim, unbiased, keepdim, correction, axis, keepdims)
     return _var(input, dims, left, keepdim, contract_name(contract))
 
 
-@cache_calls
+@public("var")
 def std(
     input: Tensor,
     dim: Dims | bool | None = None,
@@ -126,14 +124,12 @@ def std(
     Raises:
         ShapeError: if a dimension does not exist or is named twice, or both correction and unbiased are given.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: var v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.std.html
     """
     dims, left, keepdim = _given("std", input, dim, unbiased, keepdim, correction, axis, keepdims)
     return _std(input, dims, left, keepdim, contract_name(contract))
 
 
-@cache_calls
+@public("var")
 def var_mean(
     input: Tensor,
     dim: Dims | bool | None = None,
@@ -150,15 +146,13 @@ def var_mean(
     Raises:
         ShapeError: if a dimension does not exist or is named twice, or both correction and unbiased are given.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: var v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.var_mean.html
     """
     dims, left, keepdim = _given("var_mean", input, dim, unbiased, keepdim, correction, axis, keepdims)
     name = contract_name(contract)
     return _var(input, dims, left, keepdim, name), _ops.mean(input, dims, keepdim, name)
 
 
-@cache_calls
+@public("var")
 def std_mean(
     input: Tensor,
     dim: Dims | bool | None = None,
@@ -175,8 +169,6 @@ def std_mean(
     Raises:
         ShapeError: if a dimension does not exist or is named twice, or both correction and unbiased are given.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: var v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.std_mean.html
     """
     dims, left, keepdim = _given("std_mean", input, dim, unbiased, keepdim, correction, axis, keepdims)
     name = contract_name(contract)

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_size, check_tensor, check_tensor_or_none
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.unary import _add, _mul, _sub
 from repdl.registry.autocast import LOWER, Lists
 
@@ -217,7 +217,7 @@ def _row(tensor: Tensor) -> Tensor:
     return tensor if tensor.dim() == 2 else tensor.unsqueeze(0)
 
 
-@cache_calls
+@public("cell", page="generated/torch.nn.LSTMCell")
 def lstm_cell(
     input: Tensor,
     hx: tuple[Tensor, Tensor] | list[Tensor],
@@ -242,8 +242,6 @@ def lstm_cell(
         ShapeError: if sizes do not fit together.
         ArgumentError: if `hx` is not a pair of tensors.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: cell v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTMCell.html
     """
     name = contract_name(contract)
     if not isinstance(hx, (list, tuple)) or len(hx) != 2:
@@ -254,7 +252,7 @@ def lstm_cell(
     return (output, cell) if input.dim() == 2 else (output.squeeze(0), cell.squeeze(0))
 
 
-@cache_calls
+@public("cell", page="generated/torch.nn.GRUCell")
 def gru_cell(
     input: Tensor,
     hx: Tensor,
@@ -276,8 +274,6 @@ def gru_cell(
     Raises:
         ShapeError: if sizes do not fit together.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: cell v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.GRUCell.html
     """
     products = _products("gru_cell", 3, input, {"hx": hx}, w_ih, w_hh, b_ih, b_hh, contract_name(contract))
     output, _ = _gru_gates(*products, _row(hx))
@@ -292,7 +288,7 @@ def _rnn_cell(
     return sums if input.dim() == 2 else sums.squeeze(0)  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("cell", page="generated/torch.nn.RNNCell")
 def rnn_tanh_cell(
     input: Tensor,
     hx: Tensor,
@@ -314,13 +310,11 @@ def rnn_tanh_cell(
     Raises:
         ShapeError: if sizes do not fit together.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: cell v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.RNNCell.html
     """
     return _ops.tanh(_rnn_cell("rnn_tanh_cell", input, hx, w_ih, w_hh, b_ih, b_hh, contract_name(contract)))  # type: ignore[no-any-return]
 
 
-@cache_calls
+@public("cell", page="generated/torch.nn.RNNCell")
 def rnn_relu_cell(
     input: Tensor,
     hx: Tensor,
@@ -339,7 +333,5 @@ def rnn_relu_cell(
     Raises:
         ShapeError: if sizes do not fit together.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-
-    Contract: cell v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.RNNCell.html
     """
     return _ops.relu(_rnn_cell("rnn_relu_cell", input, hx, w_ih, w_hh, b_ih, b_hh, contract_name(contract)))  # type: ignore[no-any-return]

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import add, difference, div, mul, sqrt
@@ -18,6 +17,7 @@ from repdl.generators.draws import writable
 from repdl.generators.generator import Generator, chosen
 from repdl.ops.common.number import constant
 from repdl.ops.declare.position import POSITION, check_place, check_position, check_probability
+from repdl.ops.declare.public import public
 from repdl.registry.arguments import as_float
 
 __all__ = [
@@ -62,7 +62,7 @@ _dropout = registry.define(
 )
 
 
-@cache_calls
+@public("dropout")
 def dropout(
     input: Tensor,
     p: float = 0.5,
@@ -80,8 +80,6 @@ def dropout(
     Raises:
         OutOfRangeError: if `p` is not in [0, 1]; nothing is drawn.
         UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
-
-    Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout.html
     """
     drops, p = _checked("dropout", input, p, training, inplace, generator, contract)
     if not drops:
@@ -89,6 +87,7 @@ def dropout(
     return _stored(input, _dropout(input, _position("dropout", input, generator), p), inplace)
 
 
+@public("dropout", page="generated/torch.nn.Dropout2d", uncached="draws from a generator")
 def feature_dropout(
     input: Tensor,
     p: float,
@@ -102,13 +101,12 @@ def feature_dropout(
     Raises:
         OutOfRangeError: if `p` is not in [0, 1]; ShapeError for an input of less dimensions; nothing is drawn.
         UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
-
-    Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.Dropout2d.html
     """
     drops, p = _checked("feature_dropout", input, p, train, False, generator, contract)
     return _features("feature_dropout", input, p, False, generator, contract) if drops else input
 
 
+@public("dropout", uncached="draws from a generator")
 def dropout1d(
     input: Tensor,
     p: float = 0.5,
@@ -123,14 +121,13 @@ def dropout1d(
     Raises:
         OutOfRangeError: if `p` is not in [0, 1]; ShapeError for other dimensions; nothing is drawn.
         UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
-
-    Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout1d.html
     """
     drops, p = _checked("dropout1d", input, p, training, inplace, generator, contract)
     check_dim("dropout1d", (2, 3), input=input)
     return _channels("dropout1d", 3, input, p, inplace, generator, contract) if drops else input
 
 
+@public("dropout", uncached="draws from a generator")
 def dropout2d(
     input: Tensor,
     p: float = 0.5,
@@ -147,8 +144,6 @@ def dropout2d(
     Raises:
         OutOfRangeError: if `p` is not in [0, 1]; ShapeError for other dimensions; nothing is drawn.
         UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
-
-    Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout2d.html
     """
     drops, p = _checked("dropout2d", input, p, training, inplace, generator, contract)
     check_dim("dropout2d", (3, 4), input=input)
@@ -160,6 +155,7 @@ def dropout2d(
     return _features("dropout2d", input, p, inplace, generator, contract) if drops else input
 
 
+@public("dropout", uncached="draws from a generator")
 def dropout3d(
     input: Tensor,
     p: float = 0.5,
@@ -174,14 +170,13 @@ def dropout3d(
     Raises:
         OutOfRangeError: if `p` is not in [0, 1]; ShapeError for other dimensions; nothing is drawn.
         UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
-
-    Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout3d.html
     """
     drops, p = _checked("dropout3d", input, p, training, inplace, generator, contract)
     check_dim("dropout3d", (4, 5), input=input)
     return _channels("dropout3d", 5, input, p, inplace, generator, contract) if drops else input
 
 
+@public("dropout", uncached="draws from a generator")
 def alpha_dropout(
     input: Tensor,
     p: float = 0.5,
@@ -197,8 +192,6 @@ def alpha_dropout(
     Raises:
         OutOfRangeError: if `p` is not in [0, 1]; nothing is drawn.
         UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
-
-    Contract: dropout v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.alpha_dropout.html
     """
     drops, p = _checked("alpha_dropout", input, p, training, inplace, generator, contract)
     if not drops:
@@ -211,6 +204,7 @@ def alpha_dropout(
     return _stored(input, _ops.add(kept, _shift(input, position, p), "v1"), inplace)
 
 
+@public("dropout", uncached="draws from a generator")
 def feature_alpha_dropout(
     input: Tensor,
     p: float = 0.5,
@@ -225,9 +219,6 @@ def feature_alpha_dropout(
     Raises:
         OutOfRangeError: if `p` is not in [0, 1]; ShapeError for an input of less dimensions; nothing is drawn.
         UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
-
-    Contract: dropout v1.
-    Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.feature_alpha_dropout.html
     """
     op = "feature_alpha_dropout"
     drops, p = _checked(op, input, p, training, inplace, generator, contract)

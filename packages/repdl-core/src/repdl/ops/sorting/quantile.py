@@ -13,6 +13,7 @@ from repdl.errors import check, check_bool, check_dim, check_dtype, check_range,
 from repdl.ops.common.number import constant, floating
 from repdl.ops.common.order import order
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim
+from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import at_least_1d, gather
 from repdl.ops.pointwise.elementwise import div
 from repdl.ops.reduction.scan import running
@@ -91,6 +92,7 @@ def _quantile(
     return found if q.dim() else found.squeeze(0)
 
 
+@public("max", uncached="functions that are cached compute it")
 def quantile(
     input: Tensor,
     q: Tensor | float,
@@ -115,12 +117,11 @@ def quantile(
         ShapeError: if `dim` does not exist or has no element, or `q` more than one dimension.
         OutOfRangeError: if `q` is not from 0 to 1.
         DTypeError: if `input` is of no dtype of these, or `q` of another one.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.quantile.html
     """
     return _quantile("quantile", input, q, dim, keepdim, interpolation, axis, keepdims, contract)
 
 
+@public("max", uncached="functions that are cached compute it")
 def nanquantile(
     input: Tensor,
     q: Tensor | float,
@@ -138,12 +139,11 @@ def nanquantile(
         ShapeError: if `dim` does not exist or has no element, or `q` more than one dimension.
         OutOfRangeError: if `q` is not from 0 to 1.
         DTypeError: if `input` is neither float32 nor float64, or `q` of another dtype.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nanquantile.html
     """
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, axis, keepdims, contract)
 
 
+@public("max", uncached="functions that are cached compute it")
 def mode(
     input: Tensor,
     dim: int = -1,
@@ -160,14 +160,10 @@ def mode(
     Raises:
         ShapeError: if `dim` does not exist or has no element.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.mode.html
     """
     op, name = "mode", contract_name(contract)
-    check_tensor(op, input=input)
     check(op, axis is None or dim == -1, lambda: f"dim is {dim} and axis is {axis}, expected one of them")
     keepdim = keepdim if keepdims is None else keepdims
-    check_bool(op, keepdim=keepdim)
     if not is_whole(input.dtype):
         check_dtype(op, ALL, input=input)
     position = normalize_dim(op, dim if axis is None else axis, input.dim())

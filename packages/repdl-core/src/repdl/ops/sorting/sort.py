@@ -11,6 +11,7 @@ from repdl.contract import Contract, contract_name
 from repdl.errors import check, check_bool, check_range, check_tensor
 from repdl.ops.common.order import order
 from repdl.ops.common.reduce import as_numpy, normalize_dim
+from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import at_least_1d, gather
 from repdl.registry.arguments import as_int
 from repdl.registry.aten import computes
@@ -26,6 +27,7 @@ def _sorted(input: Tensor, dim: int, descending: bool) -> Tensor:
 
 
 @computes("sort", integers=True)
+@public("max", uncached="torch's sort of integer keys computes it")
 def sort(
     input: Tensor,
     dim: int = -1,
@@ -42,8 +44,6 @@ def sort(
 
     Raises:
         ShapeError: if `dim` does not exist.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.sort.html
     """
     name, position = _options("sort", input, dim, descending, stable, axis, contract)
     rows = at_least_1d(input)
@@ -63,6 +63,7 @@ def _options(
     return contract_name(contract), normalize_dim(op, dim if axis is None else axis, input.dim())
 
 
+@public("max", uncached="torch's sort of integer keys computes it")
 def argsort(
     input: Tensor,
     dim: int = -1,
@@ -76,21 +77,18 @@ def argsort(
 
     Raises:
         ShapeError: if `dim` does not exist.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.argsort.html
     """
     _, position = _options("argsort", input, dim, descending, stable, axis, contract)
     return _sorted(at_least_1d(input), position, descending).reshape(input.shape)
 
 
+@public("max", uncached="torch's sort of integer keys computes it")
 def msort(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
-    """The values of `sort` along the first dimension, any shape, floats or integers.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.msort.html
-    """
+    """The values of `sort` along the first dimension, any shape, floats or integers."""
     return sort(input, 0, contract=contract)[0]
 
 
+@public("max", uncached="torch's sort of integer keys computes it")
 def topk(
     input: Tensor,
     k: int,
@@ -107,8 +105,6 @@ def topk(
 
     Raises:
         ShapeError: if `dim` does not exist, or has less than `k` elements.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.topk.html
     """
     name, position = _options("topk", input, dim, largest, sorted, axis, contract)
     rows, count = at_least_1d(input), as_int("topk", "k", k)
@@ -132,6 +128,7 @@ def _one(op: str, input: Tensor, at: Tensor | int, dim: int, keepdim: bool, cont
     return values, indices
 
 
+@public("max", uncached="torch's sort of integer keys computes it")
 def kthvalue(
     input: Tensor,
     k: int,
@@ -148,8 +145,6 @@ def kthvalue(
 
     Raises:
         ShapeError: if `dim` does not exist, or `k` is none of its elements.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.kthvalue.html
     """
     keepdim = keepdim if keepdims is None else keepdims
     name, position = _options("kthvalue", input, dim, keepdim, False, axis, contract)
@@ -185,6 +180,7 @@ def _median(
     return getattr(torch.return_types, op)((values, indices))
 
 
+@public("max", uncached="torch's sort of integer keys computes it")
 def median(
     input: Tensor,
     dim: int | None = None,
@@ -200,12 +196,11 @@ def median(
 
     Raises:
         ShapeError: if `dim` does not exist or has no element.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.median.html
     """
     return _median("median", input, dim, keepdim, axis, keepdims, contract)  # type: ignore[no-any-return]
 
 
+@public("max", uncached="torch's sort of integer keys computes it")
 def nanmedian(
     input: Tensor,
     dim: int | None = None,
@@ -219,7 +214,5 @@ def nanmedian(
 
     Raises:
         ShapeError: if `dim` does not exist or has no element.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nanmedian.html
     """
     return _median("nanmedian", input, dim, keepdim, axis, keepdims, contract)  # type: ignore[no-any-return]

@@ -10,9 +10,10 @@ import torch
 from repdl.callcache import do_not_cache
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
-from repdl.errors import DTypeError, check, check_bool, check_tensor
+from repdl.errors import DTypeError, check
 from repdl.ops.common.order import order
 from repdl.ops.common.reduce import is_whole, normalize_dim
+from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import index_select
 from repdl.registry.arguments import as_int
 from repdl.registry.aten import computes
@@ -22,6 +23,7 @@ __all__ = ["unique", "unique_consecutive"]
 Tensor = torch.Tensor
 
 
+@public("max", uncached="sizes follow from values")
 def unique(
     input: Tensor,
     sorted: bool = True,
@@ -43,14 +45,11 @@ def unique(
     Raises:
         ShapeError: if `dim` does not exist, or slices have no element.
         DTypeError: for complex numbers.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.unique.html
     """
-    check_tensor("unique", input=input)
-    check_bool("unique", sorted=sorted, return_inverse=return_inverse, return_counts=return_counts)
     return _unique("unique", input, True, return_inverse, return_counts, dim, contract)
 
 
+@public("max", uncached="sizes follow from values")
 def unique_consecutive(
     input: Tensor,
     return_inverse: bool = False,
@@ -64,12 +63,8 @@ def unique_consecutive(
     Raises:
         ShapeError: if `dim` does not exist, or slices have no element.
         DTypeError: for complex numbers.
-
-    Contract: max v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.unique_consecutive.html
     """
     op = "unique_consecutive"
-    check_tensor(op, input=input)
-    check_bool(op, return_inverse=return_inverse, return_counts=return_counts)
     return _unique(op, input, False, return_inverse, return_counts, dim, contract)
 
 

@@ -13,15 +13,15 @@ from operator import index
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.dtypes.rounding import as_double
 from repdl.dynamo import constant_result
-from repdl.errors import DTypeError, check, check_bool, check_dim, check_dtype, check_size, check_tensor
+from repdl.errors import DTypeError, check, check_bool, check_dim, check_dtype, check_size
 from repdl.ops.common.device import moved
 from repdl.ops.common.number import constant
 from repdl.ops.common.root import is_derived
+from repdl.ops.declare.public import public
 from repdl.ops.linalg.matmul import bmm
 from repdl.ops.pointwise.cast import cast, narrowed, widened
 from repdl.ops.pointwise.elementwise import add, div
@@ -139,7 +139,7 @@ def _neighbours(position: Tensor, size: int, mode: str, contract: str) -> tuple[
     return at + ((half > 0.5) | ((half == 0.5) & (at % 2 == 1))), None
 
 
-@cache_calls
+@public("index_sum")
 def grid_sample(
     input: Tensor,
     grid: Tensor,
@@ -161,11 +161,8 @@ def grid_sample(
     Raises:
         ShapeError: if the sizes do not fit, or for 'bicubic' of a volume.
         DTypeError: if `input` is of no dtype of the contract, or `grid` of another one.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.grid_sample.html
     """
     op, name = "grid_sample", contract_name(contract)
-    check_tensor(op, input=input, grid=grid)
     check(op, mode in MODES, lambda: f"mode is {mode!r}, expected one of {', '.join(MODES)}")
     check(
         op, padding_mode in PADDINGS, lambda: f"padding_mode is {padding_mode!r}, expected one of {', '.join(PADDINGS)}"
@@ -225,7 +222,7 @@ def _line(count: int, align: bool) -> tuple[Tensor]:
     return (torch.tensor([as_double(v) for v in values], dtype=torch.float64),)  # in a tuple Dynamo takes several
 
 
-@cache_calls
+@public("index_sum")
 def affine_grid(
     theta: Tensor, size: Sequence[int], align_corners: bool | None = None, *, contract: Contract | str | None = None
 ) -> Tensor:
@@ -242,11 +239,8 @@ def affine_grid(
     Raises:
         ShapeError: if the sizes do not fit.
         DTypeError: if `theta` is of no dtype of the contract.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.affine_grid.html
     """
     op, name = "affine_grid", contract_name(contract)
-    check_tensor(op, theta=theta)
     check_dim(op, 3, theta=theta)
     check_dtype(op, ALL, theta=theta)
     if align_corners is not None:

@@ -18,13 +18,13 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import as_double
 from repdl.dynamo import constant_result
-from repdl.errors import UnsupportedError, check, check_bool, check_dim, check_dtype, check_size, check_tensor
+from repdl.errors import UnsupportedError, check, check_dim, check_dtype, check_size
 from repdl.ops.common.device import moved
+from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import cast, narrowed, widened
 from repdl.ops.pooling._windows import Side, direction, keep_sides, resized, rows, select, table, untable
 from repdl.ops.pooling.avg_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
@@ -305,7 +305,7 @@ def _scaled(size: int, factor: float) -> int:
     return int(as_double(size * Fraction(factor)))
 
 
-@cache_calls
+@public("interpolate")
 def interpolate(
     input: Tensor,
     size: int | None = None,
@@ -333,14 +333,10 @@ def interpolate(
         ShapeError: if sizes, factors or the mode do not fit the input.
         UnsupportedError: for the mode 'lanczos'.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: interpolate v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html
     """
     op, name = "interpolate", contract_name(contract)
-    check_tensor(op, input=input)
     check_dim(op, (3, 4, 5), input=input)
     check_dtype(op, ALL, input=input)
-    check_bool(op, antialias=antialias)
     if mode == "lanczos":
         raise UnsupportedError(f"{op}: mode is 'lanczos', expected one of {', '.join(MODES)}")
     dims = input.dim() - 2

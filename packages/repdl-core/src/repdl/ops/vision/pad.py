@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import is_zero
-from repdl.errors import ArgumentError, UnsupportedError, check, check_dtype, check_tensor
+from repdl.errors import ArgumentError, UnsupportedError, check, check_dtype
 from repdl.ops.common.number import constant
+from repdl.ops.declare.public import public
 from repdl.registry.arguments import as_float, as_ints
 from repdl.registry.aten import computes
 from repdl.tensors import layout
@@ -113,7 +113,7 @@ def _filled(input: torch.Tensor, pad: Sequence[int], value: float) -> torch.Tens
     return torch.where(kept, padded, constant(value, input.dtype, input.device))
 
 
-@cache_calls
+@public("pad")
 def pad(
     input: torch.Tensor,
     pad: Sequence[int],
@@ -135,11 +135,8 @@ def pad(
         ShapeError: if there are more pairs than dimensions or a pad is out of range.
         UnsupportedError: if `value` is given with another mode than 'constant'.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: pad v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.pad.html
     """
     contract_name(contract)
-    check_tensor("pad", input=input)
     if input.layout is not torch.strided:
         raise UnsupportedError(f"pad: input.layout is {input.layout}, expected torch.strided; use .to_dense()")
     check_dtype("pad", ALL, input=input)

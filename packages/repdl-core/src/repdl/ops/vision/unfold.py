@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
-from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor
+from repdl.errors import check, check_dim, check_dtype, check_size
+from repdl.ops.declare.public import public
 from repdl.ops.indexing.scatter import index_add
 from repdl.ops.pooling._windows import check_least, per_side, rows, select, side, table
 from repdl.registry.aten import computes
@@ -67,7 +67,7 @@ def _windows(
     return rows(sides, padded)[0]
 
 
-@cache_calls
+@public("index_sum")
 def unfold(
     input: Tensor,
     kernel_size: Ints,
@@ -88,11 +88,8 @@ def unfold(
     Raises:
         ShapeError: if a window does not fit the padded input, or an option is out of range.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.unfold.html
     """
     op, name = "unfold", contract_name(contract)
-    check_tensor(op, input=input)
     check_dim(op, (3, 4), input=input)
     check_dtype(op, ALL, input=input)
     kernel, dilations, paddings, steps = _options(op, kernel_size, dilation, padding, stride)
@@ -108,7 +105,7 @@ def unfold(
     return output if input.dim() == 4 else output.squeeze(0)
 
 
-@cache_calls
+@public("index_sum")
 def fold(
     input: Tensor,
     output_size: Ints,
@@ -131,11 +128,8 @@ def fold(
     Raises:
         ShapeError: if the input is not of the size that the options say, or an option is out of range.
         DTypeError: if `input` is of no dtype of the contract.
-
-    Contract: index_sum v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.fold.html
     """
     op, name = "fold", contract_name(contract)
-    check_tensor(op, input=input)
     check_dim(op, (2, 3), input=input)
     check_dtype(op, ALL, input=input)
     kernel, dilations, paddings, steps = _options(op, kernel_size, dilation, padding, stride)
