@@ -55,7 +55,7 @@ class ResNet20(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.blocks(torch.relu(self.bn(self.conv(x))))
-        return self.linear(x.mean((2, 3)))  # type: ignore[no-any-return]
+        return self.linear(x.mean((2, 3)))
 
 
 class LeNet(nn.Module):
@@ -69,7 +69,7 @@ class LeNet(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = F.max_pool2d(torch.relu(self.conv1(x)), 2)
         x = F.max_pool2d(torch.relu(self.conv2(x)), 2).flatten(1)
-        return self.linear3(torch.relu(self.linear2(torch.relu(self.linear1(x)))))  # type: ignore[no-any-return]
+        return self.linear3(torch.relu(self.linear2(torch.relu(self.linear1(x)))))
 
 
 MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {

@@ -43,7 +43,7 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.norm2(self.conv2(self.relu(self.norm1(self.conv1(x)))))
-        return self.relu(y + self.shortcut(x))  # type: ignore[no-any-return]
+        return self.relu(y + self.shortcut(x))
 
 
 def resnet18(width: int = 8, classes: int = 10) -> nn.Module:
@@ -73,7 +73,7 @@ class ViT(nn.Module):
         x = self.patches(images).flatten(2).transpose(1, 2)
         first = self.token(torch.zeros(len(x), 1, dtype=torch.int64))
         x = torch.cat((first, x), 1)
-        return self.head(self.encoder(ops.add(x, self.place(torch.arange(x.shape[1]))))[:, 0])  # type: ignore[no-any-return]
+        return self.head(self.encoder(ops.add(x, self.place(torch.arange(x.shape[1]))))[:, 0])
 
 
 class GPT(nn.Module):
@@ -93,7 +93,7 @@ class GPT(nn.Module):
             q, k, v = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
             y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(x.shape)
             x = x + self.dropout(self.out(y))
-            return x + self.dropout(self.mlp(self.norm2(x)))  # type: ignore[no-any-return]
+            return x + self.dropout(self.mlp(self.norm2(x)))
 
     def __init__(self, tokens: int = 40, length: int = 24, width: int = 32, heads: int = 4, layers: int = 2) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class GPT(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = ops.add(self.token(tokens), self.place(torch.arange(tokens.shape[1])))
-        return self.head(self.norm(self.blocks(x))).flatten(0, 1)  # type: ignore[no-any-return]
+        return self.head(self.norm(self.blocks(x))).flatten(0, 1)
 
 
 class Recurrent(nn.Module):
@@ -118,7 +118,7 @@ class Recurrent(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         output, _ = self.lstm(self.dropout(self.token(tokens)))
-        return self.head(self.dropout(output)).flatten(0, 1)  # type: ignore[no-any-return]
+        return self.head(self.dropout(output)).flatten(0, 1)
 
 
 class BERT(nn.Module):
@@ -134,7 +134,7 @@ class BERT(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.norm(ops.add(self.token(tokens), self.place(torch.arange(tokens.shape[1]))))
-        return self.head(self.encoder(x, src_key_padding_mask=tokens == 0)).flatten(0, 1)  # type: ignore[no-any-return]
+        return self.head(self.encoder(x, src_key_padding_mask=tokens == 0)).flatten(0, 1)
 
 
 class UNet(nn.Module):
@@ -163,7 +163,7 @@ class UNet(nn.Module):
         x = self.bottom(x)
         for up, join, beside in zip(self.up, self.join, reversed(kept)):
             x = join(torch.cat((beside, up(x)), 1))
-        return self.head(x)  # type: ignore[no-any-return]
+        return self.head(x)
 
 
 class VAE(nn.Module):

@@ -105,7 +105,7 @@ class Recurrent(nn.Module):
         self.lstm = nn.LSTM(32, 32, 2, dropout=0.1, batch_first=True)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        return self.head(self.lstm(self.token(tokens))[0])  # type: ignore[no-any-return]
+        return self.head(self.lstm(self.token(tokens))[0])
 
 
 def lstm() -> Program:

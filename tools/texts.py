@@ -1,4 +1,4 @@
-"""Write what the registry knows into pages that people read: contract texts, and lists of names.
+"""Write what the registry knows into pages that people read: contract texts, and lists of names, and types of ops.
 
     python tools/texts.py            # writes what changed
     python tools/texts.py --check    # fails if a page is not as it would be written
@@ -91,6 +91,39 @@ def kinds() -> str:
     return "\n".join(text)
 
 
+STUB = ROOT / "packages/repdl-core/src/repdl/registry/functions.pyi"
+
+
+def annotation(kind: str) -> str:
+    """A type of torch's schemas, such as Optional[Tensor], as one of Python."""
+    outer, _, inner = kind.partition("[")
+    if outer == "Optional":
+        return f"{annotation(inner[:-1])} | None"
+    if outer == "List":
+        return f"Sequence[{annotation(inner[:-1])}]"
+    return {"number": "float", "ScalarType": "torch.dtype"}.get(outer, outer)
+
+
+def stub() -> str:
+    """The types of the registered ops, for editors and mypy."""
+    lines = [
+        "# Written by tools/texts.py from the schemas of the ops.",
+        "from collections.abc import Sequence",
+        "",
+        "import torch",
+        "from torch import Tensor",
+        "",
+    ]
+    for name, op in sorted(OPS.items()):
+        if op.distribution == "repdl-core":
+            schema = op.overload._schema
+            given = ", ".join(f"{a.name}: {annotation(str(a.real_type))}" for a in schema.arguments)
+            outputs = [annotation(str(r.real_type)) for r in schema.returns]
+            result = "None" if not outputs else outputs[0] if len(outputs) == 1 else f"tuple[{', '.join(outputs)}]"
+            lines.append(f"def {name}({given}) -> {result}: ...")
+    return "\n".join([*lines, ""])
+
+
 def pages() -> dict[Path, str]:
     """Every page that rows are part of, as it should be."""
     found: dict[Path, str] = {}
@@ -105,6 +138,7 @@ def pages() -> dict[Path, str]:
             found[path] = "\n".join([written, HEADING.rstrip(), *texts, ""])
     ops = ROOT / "docs/torch-ops.md"
     found[ops] = ops.read_text(encoding="utf-8").partition("## The table\n")[0] + kinds()
+    found[STUB] = stub()
     for path, rows in lists().items():
         found[path] = path.read_text(encoding="utf-8")
         for first, names in rows.items():

@@ -405,7 +405,7 @@ def test_replay__many_signatures() -> None:
 def test_replay__looks_like_the_function() -> None:
     function: Any = ops.mm
     assert function.__name__ == "mm"
-    assert function.__module__ == "repdl.ops.matmul"
+    assert function.__module__ == "repdl.ops.linalg.matmul"
     assert "Matrix product" in function.__doc__
     assert list(inspect.signature(function).parameters) == ["input", "mat2", "transA", "transB", "contract"]
     assert pickle.loads(pickle.dumps(function)) is function

@@ -49,11 +49,11 @@ class Kind:
 
     @property
     def ours(self) -> Callable[..., Any]:
-        return getattr(optim, self.name)  # type: ignore[no-any-return]
+        return getattr(optim, self.name)
 
     @property
     def theirs(self) -> Callable[..., Any]:
-        return getattr(torch.optim, self.name)  # type: ignore[no-any-return]
+        return getattr(torch.optim, self.name)
 
     @property
     def options(self) -> Iterator[Options]:
@@ -366,7 +366,7 @@ def test_optimizer__closure_grad_mode_and_hooks(kind: Kind) -> None:
             optimizer.zero_grad()
             loss = (weight * weight).sum()
             loss.backward()
-            return loss  # type: ignore[no-any-return]
+            return loss
 
         with torch.set_grad_enabled(enabled):
             loss = optimizer.step(closure)

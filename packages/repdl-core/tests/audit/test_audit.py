@@ -164,7 +164,7 @@ def test_audit__table() -> None:
 
 def test_audit__a_backward_in_python_has_its_own_line() -> None:
     def product(a: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        return Product.apply(a, w)  # type: ignore[no-any-return]
+        return Product.apply(a, w)
 
     report = repdl.audit(product, x.clone().requires_grad_(), x)
     (row,) = report.refused

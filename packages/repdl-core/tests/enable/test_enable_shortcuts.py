@@ -415,7 +415,7 @@ def test_shortcuts__whoever_replaces_a_method_keeps_it() -> None:
 
     def patched(self: torch.Tensor, other: Any, method: Any = torch.Tensor.mul) -> torch.Tensor:
         calls.append(self)
-        return method(self, other)  # type: ignore[no-any-return]
+        return method(self, other)
 
     try:
         with repdl.enabled():
@@ -440,7 +440,7 @@ def test_shortcuts__a_kernel_of_somebody_else_is_called(when: str) -> None:
 
     def kernel(keys: Any, self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         calls.append(self)
-        return torch.ops.aten.mul.Tensor.redispatch(keys & torch._C._after_autograd_keyset, self, other)  # type: ignore[no-any-return]
+        return torch.ops.aten.mul.Tensor.redispatch(keys & torch._C._after_autograd_keyset, self, other)
 
     library = torch.library.Library("aten", "IMPL")
     try:

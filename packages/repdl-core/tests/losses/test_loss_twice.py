@@ -34,7 +34,7 @@ def function(name: str, module: Any, target: torch.Tensor, options: dict[str, An
     def run(x: torch.Tensor) -> torch.Tensor:
         weight = options["weight"]
         chosen = {**options, "weight": None if weight is None else weight.to(x.dtype)}
-        return getattr(module, name)(x, target, **chosen)  # type: ignore[no-any-return]
+        return getattr(module, name)(x, target, **chosen)
 
     return run
 

@@ -97,7 +97,7 @@ UNIT = (0.0, 1.0, 1.0 - 2.0**-24)
 
 
 def words(n: int, position: torch.Tensor, plane: int = 0) -> NDArray[np.uint32]:
-    return functions.random_words(like(n, dtype=torch.int32), position, plane).numpy().view(np.uint32)  # type: ignore[no-any-return]
+    return functions.random_words(like(n, dtype=torch.int32), position, plane).numpy().view(np.uint32)
 
 
 @SIZES

@@ -179,7 +179,7 @@ def test_dropout__checkpointed_has_the_same_gradients(use_reentrant: bool) -> No
 
         def twice(x: torch.Tensor, function: Function = function) -> torch.Tensor:
             y = checkpoint(function, x, use_reentrant=use_reentrant)
-            return checkpoint(function, y, use_reentrant=use_reentrant)  # type: ignore[no-any-return]
+            return checkpoint(function, y, use_reentrant=use_reentrant)
 
         kept = results(twice)
         for a, b in zip(kept, plain):
@@ -207,7 +207,7 @@ def test_dropout__saved_positions() -> None:
     options: dict[str, Any] = {"use_reentrant": False, "context_fn": random.save_positions}
 
     def kept(x: torch.Tensor) -> torch.Tensor:
-        return block(checkpoint(block, x, **options))  # type: ignore[no-any-return]
+        return block(checkpoint(block, x, **options))
 
     plain = results(lambda x: block(block(x)))
     for backend in ("eager", "aot_eager", "inductor"):

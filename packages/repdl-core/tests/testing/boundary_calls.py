@@ -63,8 +63,8 @@ def _cosine(sign: int | None) -> Callable[[Any, str], Call]:
         def call(x: Tensor, y: Tensor) -> Tensor:
             pair = torch.stack([x, y], -1), torch.stack([y, torch.ones_like(y)], -1)
             if sign is None:
-                return _function(module, name)(*pair)  # type: ignore[no-any-return]
-            return _function(module, name)(*pair, torch.full((len(x),), sign), reduction="none")  # type: ignore[no-any-return]
+                return _function(module, name)(*pair)
+            return _function(module, name)(*pair, torch.full((len(x),), sign), reduction="none")
 
         return call
 
@@ -77,7 +77,7 @@ def _columns(*options: Any, anchor: bool = False, **named: Any) -> Callable[[Any
     def of(module: Any, name: str) -> Call:
         def call(x: Tensor, y: Tensor) -> Tensor:
             others = (torch.ones_like(x).unsqueeze(1),) if anchor else ()
-            return _function(module, name)(x.unsqueeze(1), y.unsqueeze(1), *others, *options, **named)  # type: ignore[no-any-return]
+            return _function(module, name)(x.unsqueeze(1), y.unsqueeze(1), *others, *options, **named)
 
         return call
 

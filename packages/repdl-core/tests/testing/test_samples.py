@@ -54,7 +54,7 @@ UNTRIED = {"bincount"}
 
 
 def function(name: str) -> Callable[..., Any]:
-    return getattr(ops, name.split()[0].removeprefix("nn.functional."))  # type: ignore[no-any-return]
+    return getattr(ops, name.split()[0].removeprefix("nn.functional."))
 
 
 def samples(name: str) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]:

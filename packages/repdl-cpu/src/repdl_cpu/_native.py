@@ -8,7 +8,7 @@ from repdl_cpu._memory import huge_pages
 from repdl_cpu.isa import native
 
 NATIVE = Native(
-    kernels=lambda tensor: native().kernels,  # type: ignore[no-any-return]
+    kernels=lambda tensor: native().kernels,
     run=lambda tensor: (get_num_threads(), 0, 0),
     fresh=huge_pages,
 )

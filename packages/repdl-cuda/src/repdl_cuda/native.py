@@ -39,7 +39,7 @@ def stream(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 NATIVE = Native(
-    kernels=lambda tensor: _modules["_cuda" if tensor.is_cuda else "_emulated"].kernels,  # type: ignore[no-any-return]
+    kernels=lambda tensor: _modules["_cuda" if tensor.is_cuda else "_emulated"].kernels,
     run=lambda tensor: (1, *stream(tensor)),
 )
 """How kernels run: on the current stream of the tensors' device."""

@@ -68,7 +68,7 @@ class Watch(TorchDispatchMode):
 
     def __enter__(self) -> Watch:
         _THREAD.depth += 1
-        return super().__enter__()  # type: ignore[no-any-return]
+        return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
         _THREAD.depth -= 1

@@ -232,7 +232,7 @@ def guard(test: str, function: Callable[..., Any], otherwise: Function) -> Funct
             processor is the lowest one.
     """
     native = c_extension()
-    return otherwise if native is None else native.Choice(test, function, otherwise)  # type: ignore[no-any-return]
+    return otherwise if native is None else native.Choice(test, function, otherwise)
 
 
 def guard_overlap(
@@ -246,7 +246,7 @@ def guard_overlap(
     native = c_extension()
     if native is None:
         return otherwise
-    return native.Choice("apart", function, otherwise, sum(1 << i for i in positions), tuple(names))  # type: ignore[no-any-return]
+    return native.Choice("apart", function, otherwise, sum(1 << i for i in positions), tuple(names))
 
 
 def shortcut(method: Any, record: Callable[..., Any], variable_scalars: bool) -> Any:

@@ -56,7 +56,7 @@ def compile_graph(graph: GraphModule, inputs: Sequence[Any], **options: Any) -> 
         fold(module)
         keep_nans(module)
         call_fast(module)
-        return make_boxed_func(told(warned)(module.forward) if warned else module.forward)  # type: ignore[no-any-return]
+        return make_boxed_func(told(warned)(module.forward) if warned else module.forward)
 
     def backward(module: GraphModule, inputs: Sequence[Any]) -> Function:
         draw_once(module)
@@ -67,10 +67,10 @@ def compile_graph(graph: GraphModule, inputs: Sequence[Any], **options: Any) -> 
 
         def compile_part(module: GraphModule, inputs: Sequence[Any]) -> Function:
             try:
-                return compiler(module, inputs)  # type: ignore[no-any-return]
+                return compiler(module, inputs)
             except Exception as error:
                 refusals.append(error)
-                return make_boxed_func(module.forward)  # type: ignore[no-any-return]
+                return make_boxed_func(module.forward)
 
         return compile_part
 

@@ -110,7 +110,7 @@ class Storage:
 
     def storage_dtype(self, args: Sequence[Any]) -> torch.dtype:
         """The storage dtype of arguments that `check` lets through."""
-        return args[self._data[0]].dtype  # type: ignore[no-any-return]
+        return args[self._data[0]].dtype
 
     def output_dtype(self, args: Sequence[Any], number: int) -> torch.dtype:
         """The dtype of a floating-point output."""
@@ -118,7 +118,7 @@ class Storage:
         position = self._data[0] if self._outputs is None else self._outputs[number]
         if position < 0:
             return torch.float32 if storage in HALF else storage
-        return storage if args[position] is None else args[position].dtype  # type: ignore[no-any-return]
+        return storage if args[position] is None else args[position].dtype
 
     def run(self, implementation: Callable[..., Any], cast: Callable[..., torch.Tensor], args: Sequence[Any]) -> Any:
         """What `implementation` gives for half storage: widen, compute, round once."""

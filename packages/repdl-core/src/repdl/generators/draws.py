@@ -33,7 +33,7 @@ def draw(name: str, op: str, like: Tensor, generator: Any, *options: Any) -> Ten
     Args:
         name: the function that is called, for errors.
     """
-    return getattr(functions, op)(like, chosen(name, generator).position(like.numel()), *options)  # type: ignore[no-any-return]
+    return getattr(functions, op)(like, chosen(name, generator).position(like.numel()), *options)
 
 
 def words(name: str, size: Sequence[int], device: torch.device, generator: Any, planes: int) -> list[Tensor]:
@@ -115,7 +115,7 @@ class Options:
             if self.out.shape != result.shape:
                 self.out.resize_(result.shape)
             with torch.no_grad():
-                return self.out.copy_(result)  # type: ignore[no-any-return]
+                return self.out.copy_(result)
         if result.dtype is not self.dtype:
             result = result.to(self.dtype)
         if self.pin_memory:

@@ -246,7 +246,7 @@ class Generator:
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Generator:
-        return memo.setdefault(id(self), self.__copy__())  # type: ignore[no-any-return]
+        return memo.setdefault(id(self), self.__copy__())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(seed={self.initial_seed()}, stream={self.stream}, offset={self.offset})"

@@ -50,12 +50,12 @@ def _gradients(
 
 def _softmax_backward(grad: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
     _check_same("_softmax_backward_data", grad, input_dtype)
-    return _ops.softmax_backward(grad, output, _dim(dim, output), contract_name(None))  # type: ignore[no-any-return]
+    return _ops.softmax_backward(grad, output, _dim(dim, output), contract_name(None))
 
 
 def _log_softmax_backward(grad: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
     _check_same("_log_softmax_backward_data", grad, input_dtype)
-    return _ops.log_softmax_backward(grad, output, _dim(dim, output), contract_name(None))  # type: ignore[no-any-return]
+    return _ops.log_softmax_backward(grad, output, _dim(dim, output), contract_name(None))
 
 
 def _dim(dim: int, tensor: Tensor) -> int:
@@ -69,7 +69,7 @@ def _check_same(op: str, grad: Tensor, dtype: torch.dtype) -> None:
 
 def _softmax(function: Function) -> Function:
     def of(input: Tensor, dim: int, half_to_float: bool) -> Tensor:
-        return function(input, dim, dtype=torch.float32 if half_to_float else None)  # type: ignore[no-any-return]
+        return function(input, dim, dtype=torch.float32 if half_to_float else None)
 
     return of
 
@@ -91,7 +91,7 @@ def _elu_backward(
         raise UnsupportedError(
             f"elu_backward: scale is {scale}, input_scale {input_scale}, is_result {is_result}, expected 1, 1 and False"
         )
-    return _derivative(ops.elu)(grad, input, alpha)  # type: ignore[no-any-return]
+    return _derivative(ops.elu)(grad, input, alpha)
 
 
 def _leaky_relu_backward(grad: Tensor, input: Tensor, negative_slope: float, self_is_result: bool) -> Tensor:
@@ -99,11 +99,11 @@ def _leaky_relu_backward(grad: Tensor, input: Tensor, negative_slope: float, sel
         raise UnsupportedError(
             f"leaky_relu_backward: negative_slope is {negative_slope}, expected 0 or more with self_is_result"
         )
-    return _derivative(ops.leaky_relu)(grad, input, negative_slope)  # type: ignore[no-any-return]
+    return _derivative(ops.leaky_relu)(grad, input, negative_slope)
 
 
 def _log_sigmoid_backward(grad: Tensor, input: Tensor, buffer: Tensor) -> Tensor:
-    return _derivative(ops.logsigmoid)(grad, input)  # type: ignore[no-any-return]
+    return _derivative(ops.logsigmoid)(grad, input)
 
 
 def _threshold(input: Tensor, threshold: float) -> Tensor:
@@ -119,7 +119,7 @@ def _loss(function: Function, *options: str) -> Function:
 
     def loss(input: Tensor, target: Tensor, reduction: int, *values: Any) -> Tensor:
         named = dict(zip(options, values))
-        return function(input, target, reduction=_REDUCTIONS[reduction], **named)  # type: ignore[no-any-return]
+        return function(input, target, reduction=_REDUCTIONS[reduction], **named)
 
     return loss
 
@@ -148,7 +148,7 @@ def _embedding_dense_backward(
 
 def _adaptive(function: Function, dims: int) -> Function:
     def backward(grad: Tensor, input: Tensor) -> Tensor:
-        return _derivative(function)(grad, input, grad.shape[-dims:])  # type: ignore[no-any-return]
+        return _derivative(function)(grad, input, grad.shape[-dims:])
 
     return backward
 
@@ -157,7 +157,7 @@ def _avg_pool(function: Function) -> Function:
     def pool(
         input: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, include: bool, divisor: int | None
     ) -> Tensor:
-        return function(input, kernel, stride or None, padding, ceil_mode, include, divisor)  # type: ignore[no-any-return]
+        return function(input, kernel, stride or None, padding, ceil_mode, include, divisor)
 
     return pool
 
@@ -172,8 +172,8 @@ def convolution(
     if function is None:
         raise UnsupportedError(f"convolution: {dims} dimensions of an image, expected 1 to 3")
     if transposed:
-        return function(input, weight, bias, stride, padding, output_padding, groups, dilation)  # type: ignore[no-any-return]
-    return function(input, weight, bias, stride, padding, dilation, groups)  # type: ignore[no-any-return]
+        return function(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return function(input, weight, bias, stride, padding, dilation, groups)
 
 
 def _convolution_backward(

@@ -50,7 +50,7 @@ class TorchNumbers(Generator):
         """As of `Generator`."""
         if _C._len_torch_dispatch_stack():  # traced, perhaps: an op, which stays where it is among the others
             if self is _default:
-                return torch.ops.repdl.torchs_position(count)  # type: ignore[no-any-return]
+                return torch.ops.repdl.torchs_position(count)
             if _C._get_dispatch_mode(_C._TorchDispatchModeKey.PROXY) is not None:
                 raise UnsupportedError(
                     "torch.compile: a draw from a torch.Generator in compiled code, expected torch's default one; or "
@@ -147,7 +147,7 @@ def _dropout(name: str) -> Callable[..., Any]:
     function = getattr(ops, name)
 
     def call(input: Tensor, p: float, train: bool) -> Tensor:
-        return function(input, p, train, generator=torchs(None))  # type: ignore[no-any-return]
+        return function(input, p, train, generator=torchs(None))
 
     return call
 

@@ -54,7 +54,7 @@ def save_positions() -> tuple[AbstractContextManager[Any], AbstractContextManage
 
     Source: https://docs.pytorch.org/docs/stable/checkpoint.html
     """
-    return create_selective_checkpoint_contexts([torch.ops.repdl.advance.default])  # type: ignore[no-any-return]
+    return create_selective_checkpoint_contexts([torch.ops.repdl.advance.default])
 
 
 def install() -> None:

@@ -40,7 +40,7 @@ def to_torch(array: Array | np.floating[Any]) -> torch.Tensor:
 
 def number(n: int, like: Array) -> np.floating[Any]:
     """An integer, rounded once to the dtype of `like`."""
-    return like.dtype.type(n)  # type: ignore[no-any-return]
+    return like.dtype.type(n)
 
 
 def rounded(x: float | np.float64, like: Array) -> Array:

@@ -16,10 +16,11 @@ plugins          other projects' ops and backends, from entry points
 
 from __future__ import annotations
 
+from repdl.registry import functions
 from repdl.registry.composite import composite
 from repdl.registry.define import define
 from repdl.registry.implementations import implement, implementations, lookup, undefine
-from repdl.registry.op import OPS, IsSlope, Op, functions, in_float64, outputs
+from repdl.registry.op import OPS, IsSlope, Op, in_float64, outputs
 
 __all__ = [
     "OPS",

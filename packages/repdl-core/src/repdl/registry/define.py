@@ -20,9 +20,10 @@ from repdl.dtypes import HALF, Dtypes, Storage
 from repdl.dynamo import opaque
 from repdl.errors import UnsupportedError
 from repdl.registry import autocast as autocasts
+from repdl.registry import functions
 from repdl.registry.autograd import autograd_kernel, batching_rule, check_reverse_mode
 from repdl.registry.backend import BACKENDS
-from repdl.registry.op import OPS, IsSlope, Op, functions
+from repdl.registry.op import OPS, IsSlope, Op
 from repdl.registry.schema import declare, device_reader
 from repdl.registry.storage import formula_of_halves, of_any_storage
 from repdl.tensors.overlap import check_apart
@@ -123,7 +124,7 @@ def register_function(name: str, overload: Any, cached: Callable[[Any], Function
     """The function that calls an op, through the call cache unless `cached` is None, in `functions` too."""
     function = overload if cached is None else cached(overload)
     setattr(functions, name, function)
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def _checking_overlaps(overload: Any, written: list[int], check: Callable[..., None]) -> Callable[..., None]:

@@ -62,16 +62,6 @@ class Op:
 OPS: dict[str, Op] = {}
 
 
-class _Functions:
-    """The registered ops by name, as `define` returns them: for derivatives and formulas, which call ops of others."""
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        raise AttributeError(f"no op {name!r} is registered")
-
-
-functions = _Functions()
-
-
 def in_float64(ops: Iterable[str]) -> list[str]:
     """Those of the ops that take float64: what a backend with a kernel for each of them claims."""
     return [op for op in ops if OPS[op].takes(torch.float64)]

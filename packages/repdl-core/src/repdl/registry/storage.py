@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from repdl.dtypes import HALF, Storage
+from repdl.registry import functions
 from repdl.registry.backend import BACKENDS
-from repdl.registry.op import functions
 
 
 def of_any_storage(formula: Callable[..., Any], storage: Storage | None) -> Callable[..., Any]:

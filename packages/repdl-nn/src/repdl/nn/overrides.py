@@ -66,7 +66,7 @@ def _run(
     layer.__dict__["_weights"] = functools.partial(_weights, given)
     layer.training = train
     layer.__dict__["generator"] = torchs(None)
-    return layer(input, hx)  # type: ignore[no-any-return]
+    return layer(input, hx)
 
 
 def _op(make: Callable[..., Layer], gates: int, states: int) -> Function:

@@ -196,13 +196,13 @@ def _elu_second(g: Tensor, grad: Tensor, input: Tensor, alpha: float) -> Tensor:
     zero = constant(0.0, input.dtype, input.device)
     slope = _mul(_ops.exp(_ops.minimum(input, zero, "v1")), alpha)
     above = _ops.sign(input.detach()) > 0  # as x > 0, but for subnormals that torch may take for 0
-    return _ops.where(above, torch.zeros_like(slope), _mul(_mul(g, grad), slope), "v1")  # type: ignore[no-any-return]
+    return _ops.where(above, torch.zeros_like(slope), _mul(_mul(g, grad), slope), "v1")
 
 
 def _between(input: Tensor, inside: Tensor) -> Tensor:
     """`inside` where -3 < input < 3, else 0."""
     x = input.detach()
-    return _ops.where((x > -3.0) & (x < 3.0), inside, torch.zeros_like(inside), "v1")  # type: ignore[no-any-return]
+    return _ops.where((x > -3.0) & (x < 3.0), inside, torch.zeros_like(inside), "v1")
 
 
 def _softplus_second(g: Tensor, grad: Tensor, input: Tensor, beta: float, threshold: float) -> Tensor:
@@ -211,7 +211,7 @@ def _softplus_second(g: Tensor, grad: Tensor, input: Tensor, beta: float, thresh
     s = _ops.sigmoid(z)
     second = _mul(_mul(_mul(g, grad), beta), _mul(s, _sub(1, s)))
     beyond = below(constant(threshold, z.dtype, z.device), z, "v1")
-    return _ops.where(beyond, torch.zeros_like(second), second, "v1")  # type: ignore[no-any-return]
+    return _ops.where(beyond, torch.zeros_like(second), second, "v1")
 
 
 @public("activation")
@@ -288,7 +288,7 @@ def softplus(
     """
     contract_name(contract)
     numbers = as_float("softplus", "beta", beta), as_float("softplus", "threshold", threshold)
-    return _softplus(input, *numbers)  # type: ignore[no-any-return]
+    return _softplus(input, *numbers)
 
 
 @computes("elu")

@@ -33,11 +33,11 @@ _SELU = 1.7580993408473766
 def _up_to_zero(input: Tensor, factor: Tensor, slope: Tensor) -> Tensor:
     """`factor * slope` where input is not above 0, else +0, also where the slope is infinite."""
     above = _ops.sign(input.detach()) > 0  # as x > 0, but for subnormals that torch may take for 0
-    return _ops.where(above, torch.zeros_like(slope), _mul(factor, slope), "v1")  # type: ignore[no-any-return]
+    return _ops.where(above, torch.zeros_like(slope), _mul(factor, slope), "v1")
 
 
 def _negative_part(input: Tensor) -> Tensor:
-    return _ops.minimum(input, constant(0.0, input.dtype, input.device), "v1")  # type: ignore[no-any-return]
+    return _ops.minimum(input, constant(0.0, input.dtype, input.device), "v1")
 
 
 def _mish_second(x: Tensor) -> Tensor:
@@ -152,7 +152,7 @@ def _check_glu(input: Tensor, dim: int, contract: str) -> None:
 
 def _glu_formula(input: Tensor, dim: int, contract: str) -> Tensor:
     first, second = input.split(input.shape[dim] // 2, dim) if input.shape[dim] else (input, input)
-    return _ops.mul(first, _ops.sigmoid(second), contract)  # type: ignore[no-any-return]
+    return _ops.mul(first, _ops.sigmoid(second), contract)
 
 
 ROWS["glu"] = Row(

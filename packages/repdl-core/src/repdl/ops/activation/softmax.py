@@ -78,7 +78,7 @@ def _define(name: str, double_backward: Callable[..., Any]) -> Callable[[torch.T
 
 
 def _sum(x: torch.Tensor, dim: int, contract: str) -> torch.Tensor:
-    return _ops.sum(x, [dim] if x.dim() else [], True, contract)  # type: ignore[no-any-return]
+    return _ops.sum(x, [dim] if x.dim() else [], True, contract)
 
 
 def _softmax_double_backward(

@@ -38,11 +38,11 @@ def weights_of(
     if bias is not None:
         scores = _ops.add(scores, bias, c)
     if is_causal or (mask is None and bias is None):
-        return _ops.softmax(scores, scores.dim() - 1, c)  # type: ignore[no-any-return]
+        return _ops.softmax(scores, scores.dim() - 1, c)
     # A row that sees no key has no weights, and passes no gradient on.
     hidden, nothing = (scores.detach() == -math.inf).all(-1, keepdim=True), number(0.0)
     weights = _ops.softmax(_ops.where(hidden, nothing, scores, c), scores.dim() - 1, c)
-    return _ops.where(hidden, nothing, weights, c)  # type: ignore[no-any-return]
+    return _ops.where(hidden, nothing, weights, c)
 
 
 def fits(
@@ -129,7 +129,7 @@ def _by_head(scores: Tensor, length: int) -> Tensor:
 def _dropped(weights: Tensor, options: _Options) -> Tensor:
     if options.position is None:
         return weights
-    return _ops.dropout(weights, options.position, options.dropout_p)  # type: ignore[no-any-return]
+    return _ops.dropout(weights, options.position, options.dropout_p)
 
 
 def _weights(products: Tensor, options: _Options) -> Tensor:
@@ -142,7 +142,7 @@ def _formula(query: Tensor, key: Tensor, value: Tensor, *given: Any) -> Tensor:
     options = _Options(*given)
     products = _ops.matmul(query, key, False, True, options.contract)
     weights = _dropped(_weights(products, options), options).reshape(products.shape)
-    return _ops.matmul(weights, value, False, False, options.contract)  # type: ignore[no-any-return]
+    return _ops.matmul(weights, value, False, False, options.contract)
 
 
 def _whole(op: str) -> Callable[..., Any]:
@@ -168,7 +168,7 @@ def _backward(ctx: Any, grad: Tensor) -> Any:
         return tuple(of_formula(_whole("attention"), (*tensors, *options), wanted, [grad]))
     grads: list[Any] = [None] * len(wanted)
     if any(wanted[:_BIAS]):
-        grads[:_BIAS] = _ops.attention_backward(grad, *tensors, *options)
+        grads[:_BIAS] = _ops.attention_backward(grad, *tensors, *options)  # type: ignore[call-arg]
     if wanted[_BIAS]:
         grads[_BIAS] = _grad_bias(grad, *tensors, *options)
     return tuple(grads)
@@ -181,7 +181,7 @@ def _grad_bias(grad: Tensor, *args: Any) -> Tensor:
         tensors = (t if t is None or t.dtype is not dtype else _ops.cast(t, torch.float32) for t in args[:_TENSORS])
         grad, args = _ops.cast(grad, torch.float32), (*tensors, *args[_TENSORS:])
     total = sum_to(_ops.attention_backward_bias(grad, *args), bias.shape, contract)
-    return _ops.cast(total, dtype) if dtype in HALF else total  # type: ignore[no-any-return]
+    return _ops.cast(total, dtype) if dtype in HALF else total
 
 
 _OPTIONS = (

@@ -113,7 +113,7 @@ def _weights(
     if groups > 1:
         scores = scores.reshape(*scores.shape[:-3], query.shape[-3], query.shape[-2], key.shape[-2])
     weights = weights_of(scores, bias, mask, _factor(query, scale), is_causal, c)
-    return weights if position is None else _ops.dropout(weights, position, dropout_p)  # type: ignore[no-any-return]
+    return weights if position is None else _ops.dropout(weights, position, dropout_p)
 
 
 _CALLS = ("add", "dropout", "matmul", "mul", "rsqrt", "softmax", "where")  # attention's own too, where that is called
@@ -147,17 +147,17 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, *options: Any) -> Tens
     bias, mask, position, dropout_p, is_causal, scale, enable_gqa, c = options
     groups = _groups(query, key, enable_gqa)
     if fits(query, key, value, bias, mask, is_causal, groups):
-        operands = _grouped(query, groups), key, value, bias, mask
+        operands: list[Any] = [as_heads(t) for t in (_grouped(query, groups), key, value, bias, mask)]
         factor, length = _factor(query, scale), query.shape[-2]
         rest = position, factor, dropout_p, is_causal, length, c
-        output = _ops.attention(*(as_heads(t) for t in operands), *rest)
+        output = _ops.attention(*operands, *rest)  # type: ignore[call-arg]
         shape = *query.shape[:-1], value.shape[-1]
-        return output if output.shape == shape else output.reshape(shape)  # type: ignore[no-any-return]
+        return output if output.shape == shape else output.reshape(shape)
     weights = _weights(query, key, *options)
     output = _ops.matmul(_grouped(weights, groups), value, False, False, c)
     if groups == 1:
-        return output  # type: ignore[no-any-return]
-    return output.reshape(*output.shape[:-3], query.shape[-3], query.shape[-2], value.shape[-1])  # type: ignore[no-any-return]
+        return output
+    return output.reshape(*output.shape[:-3], query.shape[-3], query.shape[-2], value.shape[-1])
 
 
 _scaled_dot_product_attention: Callable[..., Tensor] = composite(

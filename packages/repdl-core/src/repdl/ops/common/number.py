@@ -80,7 +80,7 @@ def floating(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     high, low = tensor >> 32, tensor & 0xFFFFFFFF
     upper = high.to(torch.float64) * 2.0**32
     if dtype is torch.float64:
-        return registry.functions.add(upper, low.to(torch.float64), "v1")  # type: ignore[no-any-return]
+        return registry.functions.add(upper, low.to(torch.float64), "v1")
     # Rounded to odd at 11 bits where the sum may have more than 53: rounding that again is one rounding.
     odd = (low >> 11 | (low & 0x7FF != 0)) << 11
     small = (high >= -(1 << 20)) & (high < 1 << 20)

@@ -21,7 +21,7 @@ def root(x: torch.Tensor, contract: str) -> torch.Tensor:
     """`sqrt(x)` whose derivative at 0 is 0, as torch's norms and deviations have it."""
     if not is_derived(x):
         # The same bits: +0 for both zeros.
-        return _ops.add(_ops.sqrt(x), constant(0.0, x.dtype, x.device), contract)  # type: ignore[no-any-return]
+        return _ops.add(_ops.sqrt(x), constant(0.0, x.dtype, x.device), contract)
     return at_zero(x, 0.0, _ops.sqrt, contract)
 
 

@@ -120,7 +120,7 @@ class Convolution:
         self.dims, self.op = dims, f"conv{dims}d"
 
     def _call(self, gradient: str, *args: Any) -> Tensor:
-        return getattr(registry.functions, f"{self.op}{gradient}")(*args)  # type: ignore[no-any-return]
+        return getattr(registry.functions, f"{self.op}{gradient}")(*args)
 
     def check(self, input: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> None:
         check_dim(self.op, self.dims + 2, input=input, weight=weight)

@@ -141,7 +141,7 @@ def _grad_weight_formula(
     images = _as_images(grad.unsqueeze(2))
     options = _rest(stride, padding, dilation)
     found = _ops.conv2d_grad_weight(images, slices, list(kernel_size[1:]), *options, groups, contract)
-    return found.reshape(grad.shape[1], input.shape[1] // groups, *kernel_size)  # type: ignore[no-any-return]
+    return found.reshape(grad.shape[1], input.shape[1] // groups, *kernel_size)
 
 
 registry.composite(
@@ -196,4 +196,4 @@ def conv3d(
     batch = input if input.dim() == 5 else input.unsqueeze(0)
     batch, paddings = named_padding(_OP, batch, weight.shape[2:], strides, padding, dilations)
     output = _op(batch, weight, bias, strides, paddings, dilations, groups, name)
-    return output if input.dim() == 5 else output.squeeze(0)  # type: ignore[no-any-return]
+    return output if input.dim() == 5 else output.squeeze(0)

@@ -112,7 +112,7 @@ def _formula(
     output: torch.Tensor = getattr(_ops, grad_input)(input, weight, sizes, *options)
     if bias is None:
         return output
-    return _ops.add(output, bias.reshape(-1, *[1] * len(sizes)), contract)  # type: ignore[no-any-return]
+    return _ops.add(output, bias.reshape(-1, *[1] * len(sizes)), contract)
 
 
 def _transposed(dims: int) -> Callable[..., Any]:
@@ -154,7 +154,7 @@ def _call(
     batch = input if batched else input.unsqueeze(0)
     rest = as_int(op, "groups", groups), as_sides(op, "dilation", dilation, dims), contract_name(contract)
     output = _OPS[dims](batch, weight, bias, *first, *rest)
-    return output if batched else output.squeeze(0)  # type: ignore[no-any-return]
+    return output if batched else output.squeeze(0)
 
 
 @public("conv_transpose")

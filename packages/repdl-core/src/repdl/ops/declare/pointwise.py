@@ -149,7 +149,7 @@ def above(a: Tensor, b: Tensor, contract: str) -> Tensor:
 
 
 def _sign_of_difference(a: Tensor, b: Tensor, contract: str) -> Tensor:
-    return registry.functions.sign(registry.functions.sub(a.detach(), b.detach(), contract))  # type: ignore[no-any-return]
+    return registry.functions.sign(registry.functions.sub(a.detach(), b.detach(), contract))
 
 
 def _parameters(rest: str) -> list[tuple[str, str]]:

@@ -41,7 +41,7 @@ def public(family: str, *, page: str = "", cache: Cache = BY_SIGNATURE, uncached
         if uncached:
             checked.uncached = uncached  # type: ignore[attr-defined]
             return checked
-        return cache(checked)  # type: ignore[no-any-return]
+        return cache(checked)
 
     return declare
 

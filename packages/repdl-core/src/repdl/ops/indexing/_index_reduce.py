@@ -103,7 +103,7 @@ def _prod(values: Tensor, index: Tensor, size: int, contract: str) -> Tensor:
         products = _ops.mul(products, _ops.where(joins.unsqueeze(1), later, one, contract), contract)
         step *= 2
     products = torch.cat([products, one.expand(1, values.shape[1])])
-    return _ops.embedding(products, torch.where(lengths > 0, starts, count), -1, False, contract)  # type: ignore[no-any-return]
+    return _ops.embedding(products, torch.where(lengths > 0, starts, count), -1, False, contract)
 
 
 _index_prod: Callable[..., Tensor] = registry.composite(
@@ -175,7 +175,7 @@ added: Callable[..., Tensor] = registry.define(
 def _extreme(reduce: str, values: Tensor, index: Tensor, size: int) -> Tensor:
     if reduce == "amax":
         return _index_amax(values, index, size)
-    return _ops.neg(_index_amax(_ops.neg(values), index, size))  # type: ignore[no-any-return]
+    return _ops.neg(_index_amax(_ops.neg(values), index, size))
 
 
 def reduced(table: Tensor, index: Tensor, terms: Tensor, reduce: str, include_self: bool, contract: str) -> Tensor:

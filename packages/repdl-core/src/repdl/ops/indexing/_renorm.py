@@ -34,10 +34,10 @@ def _norms(rows: Tensor, p: float, contract: str) -> Tensor:
     """The p-norm of each row, `(V, D) -> (V, 1)`."""
     size = _ops.abs(rows)
     if math.isinf(p):
-        return _ops.max_dim(size, 1, True)[0]  # type: ignore[no-any-return]
+        return _ops.max_dim(size, 1, True)[0]
     powers = size if p == 1 else _ops.square(rows) if p == 2 else pow(size, p, contract=contract)
     total = _ops.sum(powers, [1], True, contract)
-    return total if p == 1 else _ops.sqrt(total) if p == 2 else pow(total, div(1.0, p), contract=contract)  # type: ignore[no-any-return]
+    return total if p == 1 else _ops.sqrt(total) if p == 2 else pow(total, div(1.0, p), contract=contract)
 
 
 def renorm(weight: Tensor, index: Tensor, max_norm: float, norm_type: float, contract: str) -> None:

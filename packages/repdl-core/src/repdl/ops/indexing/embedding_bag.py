@@ -177,7 +177,7 @@ def embedding_bag(
     bags = begins.shape[0] - 1
     if mode == "max":
         if not (bags and length and weight.shape[1]):
-            return _ops.index_sum(weight[:0], index[:0], bags, name)  # type: ignore[no-any-return]
+            return _ops.index_sum(weight[:0], index[:0], bags, name)
         if left:
             return _largest_of_any(weight, index, begins, padding, name)
         return _largest(weight, index, begins, padding, length, name)

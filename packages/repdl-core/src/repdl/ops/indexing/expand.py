@@ -168,7 +168,7 @@ def repeat_interleave(
     slices = rows.movedim(position, 0)
     table = slices.reshape(size, slices[:1].numel())
     copies = registry.functions.embedding(table, index, -1, False, name)
-    return copies.view(index.shape[0], *slices.shape[1:]).movedim(0, position).contiguous()  # type: ignore[no-any-return]
+    return copies.view(index.shape[0], *slices.shape[1:]).movedim(0, position).contiguous()
 
 
 def _check_output(op: str, given: int | None, size: int) -> None:

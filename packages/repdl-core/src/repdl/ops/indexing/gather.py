@@ -21,7 +21,7 @@ Tensor = torch.Tensor
 
 def elements(input: Tensor, place: Tensor, contract: str) -> Tensor:
     """The elements of `input` at `place`, counted in row-major order."""
-    return registry.functions.embedding(input.reshape(-1, 1), place, -1, False, contract).squeeze(-1)  # type: ignore[no-any-return]
+    return registry.functions.embedding(input.reshape(-1, 1), place, -1, False, contract).squeeze(-1)
 
 
 def at_least_1d(tensor: Tensor) -> Tensor:
@@ -160,7 +160,7 @@ def index(input: Tensor, indices: Sequence[Tensor | None], *, contract: Contract
     table = input.reshape(lead.numel(), torch.Size(rest).numel())
     if is_whole(input.dtype):
         return table[at].view(*at.shape, *rest)
-    return registry.functions.embedding(table, at, -1, False, name).view(*at.shape, *rest)  # type: ignore[no-any-return]
+    return registry.functions.embedding(table, at, -1, False, name).view(*at.shape, *rest)
 
 
 @public("index_sum")

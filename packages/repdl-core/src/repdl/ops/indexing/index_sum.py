@@ -156,7 +156,7 @@ def embedding(
         padding %= size
     if most is not None:
         renorm(weight, as_index(op, input, size), most, norm, name)
-    return _embedding(weight, input.long(), padding, scale_grad_by_freq, name)  # type: ignore[no-any-return]
+    return _embedding(weight, input.long(), padding, scale_grad_by_freq, name)
 
 
 @computes("embedding")

@@ -308,7 +308,7 @@ def bincount(
     if weights is None:
         return torch.bincount(at, minlength=minlength)
     wide = floating(weights.detach(), torch.float32 if weights.dtype is torch.float32 else torch.float64)
-    return _ops.index_sum(wide.unsqueeze(1), at, length, name).squeeze(1)  # type: ignore[no-any-return]
+    return _ops.index_sum(wide.unsqueeze(1), at, length, name).squeeze(1)
 
 
 @computes("index_put", "_unsafe_index_put", integers=True)

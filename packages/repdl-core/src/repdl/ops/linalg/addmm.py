@@ -41,7 +41,7 @@ def _check(
 def _scaled(tensor: torch.Tensor, number: float, contract: str) -> torch.Tensor:
     if number == 1:
         return tensor
-    return _ops.mul(tensor, constant(number, tensor.dtype, tensor.device), contract)  # type: ignore[no-any-return]
+    return _ops.mul(tensor, constant(number, tensor.dtype, tensor.device), contract)
 
 
 def _formula(
@@ -50,7 +50,7 @@ def _formula(
     product = _scaled(_ops.matmul(mat1, mat2, False, False, contract), alpha, contract)
     if is_zero(beta):
         return product
-    return _ops.add(_scaled(input, beta, contract), product, contract)  # type: ignore[no-any-return]
+    return _ops.add(_scaled(input, beta, contract), product, contract)
 
 
 def _fake(
@@ -115,7 +115,7 @@ def added(
     """`beta * input + alpha * (mat1 @ mat2)` of matrices, or of batches of them, for the function `op`."""
     name = contract_name(contract)
     beta, alpha = (_number(op, n, v, input) for n, v in (("beta", beta), ("alpha", alpha)))
-    return _op(input, mat1, mat2, beta, alpha, name)  # type: ignore[no-any-return]
+    return _op(input, mat1, mat2, beta, alpha, name)
 
 
 @public("addmm")

@@ -38,7 +38,7 @@ def _formula(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     columns = input2.reshape(rows, features2, 1)
     result = _ops.matmul(inner.view(rows, outputs, features2), columns, False, False, c).squeeze(2)
     result = result if bias is None else _ops.add(result, bias, c)
-    return result.view(*input1.shape[:-1], outputs)  # type: ignore[no-any-return]
+    return result.view(*input1.shape[:-1], outputs)
 
 
 _op: Callable[..., Tensor] = composite(

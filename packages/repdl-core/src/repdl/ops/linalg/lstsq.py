@@ -109,7 +109,7 @@ def _is_regular(r: Tensor, rcond: float, contract: str) -> Tensor:
     inverse = solve_triangular(r, identity, upper=True, contract=contract)
     largest, of_inverse = (m.abs().amax((-2, -1)) for m in (r, inverse))
     factor = torch.full_like(largest, rcond)
-    return _ops.mul(_ops.mul(largest, of_inverse, contract), factor, contract) < 1  # type: ignore[no-any-return]
+    return _ops.mul(_ops.mul(largest, of_inverse, contract), factor, contract) < 1
 
 
 def _told(regular: Tensor, dims: int, rank: int, driver: str) -> str:

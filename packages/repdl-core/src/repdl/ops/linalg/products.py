@@ -161,13 +161,13 @@ def mv(input: Tensor, vec: Tensor, *, contract: Contract | str | None = None) ->
     check_dim("mv", 2, input=input)
     check_dim("mv", 1, vec=vec)
     check_size("mv", "vec.shape[0]", vec.shape[0], input.shape[1], "input.shape[1]")
-    return _ops.matmul(input, vec.unsqueeze(1), False, False, contract_name(contract)).squeeze(1)  # type: ignore[no-any-return]
+    return _ops.matmul(input, vec.unsqueeze(1), False, False, contract_name(contract)).squeeze(1)
 
 
 def _dot(op: str, a: Tensor, b: Tensor, name: str, contract: Contract | str | None) -> Tensor:
     check_dim(op, 1, input=a, **{name: b})
     check_size(op, f"{name}.shape[0]", b.shape[0], a.shape[0], "input.shape[0]")
-    return _ops.matmul(a.unsqueeze(0), b.unsqueeze(1), False, False, contract_name(contract)).reshape(())  # type: ignore[no-any-return]
+    return _ops.matmul(a.unsqueeze(0), b.unsqueeze(1), False, False, contract_name(contract)).reshape(())
 
 
 @public("matmul")
@@ -200,7 +200,7 @@ def _contracted(a: Tensor, b: Tensor, dims_a: Sequence[int], dims_b: Sequence[in
     k = torch.Size([a.shape[d] for d in dims_a]).numel()
     m, n = (torch.Size([t.shape[d] for d in rest]).numel() for t, rest in ((a, rest_a), (b, rest_b)))
     left, right = a.permute([*rest_a, *dims_a]).reshape(m, k), b.permute([*dims_b, *rest_b]).reshape(k, n)
-    return _ops.matmul(left, right, False, False, contract).reshape(shape)  # type: ignore[no-any-return]
+    return _ops.matmul(left, right, False, False, contract).reshape(shape)
 
 
 @public("matmul")
@@ -213,7 +213,7 @@ def inner(input: Tensor, other: Tensor, *, contract: Contract | str | None = Non
     """
     name = contract_name(contract)
     if input.dim() == 0 or other.dim() == 0:
-        return _ops.mul(input, other, name)  # type: ignore[no-any-return]
+        return _ops.mul(input, other, name)
     check_size("inner", "other.shape[-1]", other.shape[-1], input.shape[-1], "input.shape[-1]")
     return _contracted(input, other, [input.dim() - 1], [other.dim() - 1], name)
 
@@ -230,7 +230,7 @@ def outer(input: Tensor, vec2: Tensor, *, contract: Contract | str | None = None
     name = contract_name(contract)
     check_dim("outer", 1, input=input, vec2=vec2)
     pair = operands("outer", input, vec2)
-    return torch.outer(input, vec2) if pair is None else _ops.mul(pair[0].unsqueeze(1), pair[1], name)  # type: ignore[no-any-return]
+    return torch.outer(input, vec2) if pair is None else _ops.mul(pair[0].unsqueeze(1), pair[1], name)
 
 
 @public("matmul")
@@ -329,7 +329,7 @@ def _chain(op: str, tensors: list[Tensor], contract: Contract | str | None) -> T
         if i == j:
             return tensors[i]
         at = split(i, j)
-        return _ops.matmul(product(i, at), product(at + 1, j), False, False, name)  # type: ignore[no-any-return]
+        return _ops.matmul(product(i, at), product(at + 1, j), False, False, name)
 
     return product(0, len(tensors) - 1).reshape(shape)
 
@@ -368,7 +368,7 @@ def kron(input: Tensor, other: Tensor, *, contract: Contract | str | None = None
     shape = [m * n for m, n in zip(a.shape, b.shape)]
     left = a.reshape([n for size in a.shape for n in (size, 1)])
     right = b.reshape([n for size in b.shape for n in (1, size)])
-    return _ops.mul(left, right, name).reshape(shape)  # type: ignore[no-any-return]
+    return _ops.mul(left, right, name).reshape(shape)
 
 
 @public("elementwise")
@@ -426,7 +426,7 @@ def trace(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     check_dim("trace", 2, input=input)
     if input.dtype not in ALL and not input.is_complex():
         return torch.trace(input)
-    return _ops.sum(input.diagonal(), [0], False, name)  # type: ignore[no-any-return]
+    return _ops.sum(input.diagonal(), [0], False, name)
 
 
 @computes("linalg_cross")

@@ -101,13 +101,13 @@ def product(vectors: Sequence[tuple[Tensor, Tensor]], columns: int, like: Tensor
 
 
 def _square_sum(x: Tensor, contract: str) -> Tensor:
-    return _ops.sum(_ops.mul(x, x, contract), [x.dim() - 2], True, contract)  # type: ignore[no-any-return]
+    return _ops.sum(_ops.mul(x, x, contract), [x.dim() - 2], True, contract)
 
 
 def _reflected(a: Tensor, v: Tensor, u: Tensor, contract: str) -> Tensor:
     """a - v @ (u.T @ a)"""
     projected = _ops.matmul(u, a, True, False, contract)
-    return _ops.sub(a, _ops.matmul(v, projected, False, False, contract), contract)  # type: ignore[no-any-return]
+    return _ops.sub(a, _ops.matmul(v, projected, False, False, contract), contract)
 
 
 computes("linalg_qr")(qr)

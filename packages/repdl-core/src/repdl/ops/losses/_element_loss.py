@@ -33,9 +33,9 @@ def reduced(losses: Tensor, reduction: str, contract: str) -> Tensor:
         return losses
     total = _ops.sum(losses, list(range(losses.dim())), False, contract)
     if reduction == "sum" or (reduction == "batchmean" and losses.dim() == 0):
-        return total  # type: ignore[no-any-return]
+        return total
     count = losses.shape[0] if reduction == "batchmean" else losses.numel()
-    return _ops.div(total, number(count, total), contract)  # type: ignore[no-any-return]
+    return _ops.div(total, number(count, total), contract)
 
 
 def element_loss(

@@ -125,10 +125,10 @@ def _twice(ctx: Any, cotangent: torch.Tensor) -> Any:
     options = ctx.reduction, ctx.ignore_index, ctx.contract
 
     def mul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return _ops.mul(a, b, ctx.contract)  # type: ignore[no-any-return]
+        return _ops.mul(a, b, ctx.contract)
 
     def over_classes(a: torch.Tensor) -> torch.Tensor:
-        return _ops.sum(a, [1], True, ctx.contract)  # type: ignore[no-any-return]
+        return _ops.sum(a, [1], True, ctx.contract)
 
     p = _ops.softmax(x, 1, ctx.contract)
     centred = _ops.sub(u, over_classes(mul(u, p)), ctx.contract)

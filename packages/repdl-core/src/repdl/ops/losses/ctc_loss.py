@@ -56,7 +56,7 @@ def _check(
 def _rows(table: Tensor, index: Tensor, c: str) -> Tensor:
     """`(N, L), (N, K, ...) -> (N, K, ...)`: elements of each row."""
     starts = torch.arange(table.shape[0], device=index.device).view(-1, *[1] * (index.dim() - 1)) * table.shape[1]
-    return _ops.embedding(table.reshape(-1, 1), index + starts, -1, False, c).squeeze(-1)  # type: ignore[no-any-return]
+    return _ops.embedding(table.reshape(-1, 1), index + starts, -1, False, c).squeeze(-1)
 
 
 def _formula(
@@ -99,11 +99,11 @@ def _formula(
     instead = zero if zero_infinity else number(float("inf"), losses)
     losses = _ops.where(losses.detach() > _IMPOSSIBLE, instead, losses, c)
     if reduction == "none":
-        return losses  # type: ignore[no-any-return]
+        return losses
     if reduction == "mean":
         losses = _ops.div(losses, floating(target_lengths.clamp(min=1), losses.dtype), c)
     total = _ops.sum(losses, [0], False, c)
-    return _ops.div(total, number(batch, total), c) if reduction == "mean" else total  # type: ignore[no-any-return]
+    return _ops.div(total, number(batch, total), c) if reduction == "mean" else total
 
 
 _op: Callable[..., Tensor] = composite(

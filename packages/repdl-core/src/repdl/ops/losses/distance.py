@@ -33,19 +33,19 @@ def _dims(x: Tensor, dim: int) -> list[int]:
 
 def _unit(x: Tensor, p: float, dim: int, eps: float, c: str) -> Tensor:
     size = _ops.vector_norm(x, p, _dims(x, dim), True, c)
-    return _ops.div(x, _ops.clamp(size, eps, math.inf), c)  # type: ignore[no-any-return]
+    return _ops.div(x, _ops.clamp(size, eps, math.inf), c)
 
 
 def _cosine(x1: Tensor, x2: Tensor, dim: int, eps: float, c: str) -> Tensor:
     x1, x2 = torch.broadcast_tensors(x1, x2)
     products = _ops.mul(_unit(x1, 2.0, dim, eps, c), _unit(x2, 2.0, dim, eps, c), c)
-    return _ops.sum(products, _dims(products, dim), False, c)  # type: ignore[no-any-return]
+    return _ops.sum(products, _dims(products, dim), False, c)
 
 
 def _distance(x1: Tensor, x2: Tensor, p: float, eps: float, keepdim: bool, c: str) -> Tensor:
     difference = _ops.sub(x1, x2, c)
     shifted = _ops.add(difference, number(eps, difference), c)
-    return _ops.vector_norm(shifted, p, _dims(shifted, shifted.dim() - 1), keepdim, c)  # type: ignore[no-any-return]
+    return _ops.vector_norm(shifted, p, _dims(shifted, shifted.dim() - 1), keepdim, c)
 
 
 def _check_dim(op: str, dim: int, ndim: int) -> None:

@@ -30,16 +30,16 @@ _LEAST_SQUARE = 1e-12
 
 
 def _positive_part(x: Tensor) -> Tensor:
-    return _ops.clamp(x, 0.0, math.inf)  # type: ignore[no-any-return]
+    return _ops.clamp(x, 0.0, math.inf)
 
 
 def _cosine_embedding(input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduction: str, c: str) -> Tensor:
     def total(x: Tensor) -> Tensor:
-        return _ops.sum(x, [x.dim() - 1], False, c)  # type: ignore[no-any-return]
+        return _ops.sum(x, [x.dim() - 1], False, c)
 
     one, zero, least = (number(n, input1) for n in (1.0, 0.0, _LEAST_SQUARE))
-    sizes = [_ops.add(total(_ops.square(x)), least, c) for x in (input1, input2)]
-    cosine = _ops.div(total(_ops.mul(input1, input2, c)), _ops.sqrt(_ops.mul(*sizes, c)), c)
+    first, second = (_ops.add(total(_ops.square(x)), least, c) for x in (input1, input2))
+    cosine = _ops.div(total(_ops.mul(input1, input2, c)), _ops.sqrt(_ops.mul(first, second, c)), c)
     apart = _positive_part(_ops.sub(cosine, number(margin, cosine), c))
     same = _ops.where(target == 1, _ops.sub(one, cosine, c), zero, c)
     return reduced(_ops.add(same, _ops.where(target == -1, apart, zero, c), c), reduction, c)
@@ -105,7 +105,7 @@ def _triplet(
     c: str,
 ) -> Tensor:
     def distance(x: Tensor, y: Tensor) -> Tensor:
-        return _ops.pairwise_distance(x, y, p, eps, False, c)  # type: ignore[no-any-return]
+        return _ops.pairwise_distance(x, y, p, eps, False, c)
 
     return _of_distances(anchor, positive, negative, distance, margin, swap, reduction, c)
 

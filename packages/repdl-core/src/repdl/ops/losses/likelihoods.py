@@ -50,14 +50,14 @@ def _check_probabilities(input: Tensor, target: Tensor, contract: str) -> None:
 def _to_probability(g: Tensor, input: Tensor, target: Tensor, contract: str) -> Tensor:
     spread = _ops.mul(_ops.sub(number(1.0, input), input, contract), input, contract)
     spread = _ops.maximum(spread, number(_LEAST_SPREAD, input), contract)
-    return _ops.div(_ops.mul(g, _ops.sub(input, target, contract), contract), spread, contract)  # type: ignore[no-any-return]
+    return _ops.div(_ops.mul(g, _ops.sub(input, target, contract), contract), spread, contract)
 
 
 def _to_target(g: Tensor, input: Tensor, contract: str) -> Tensor:
     least = number(_LEAST_LOGARITHM, input)
     no = _ops.maximum(_ops.log1p(_ops.neg(input)), least, contract)
     yes = _ops.maximum(_ops.log(input), least, contract)
-    return _ops.mul(g, _ops.sub(no, yes, contract), contract)  # type: ignore[no-any-return]
+    return _ops.mul(g, _ops.sub(no, yes, contract), contract)
 
 
 _elements: Callable[..., Tensor] = pointwise(
@@ -97,7 +97,7 @@ _nll_variance: Callable[..., Tensor] = pointwise(
 
 def _binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, c: str) -> Tensor:
     losses = _elements(input, target, c)
-    return losses if weight is None else _ops.mul(losses, weight, c)  # type: ignore[no-any-return]
+    return losses if weight is None else _ops.mul(losses, weight, c)
 
 
 def _poisson(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, c: str) -> Tensor:
@@ -106,20 +106,20 @@ def _poisson(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: fl
     else:
         losses = _ops.sub(input, _ops.mul(target, _ops.log(_ops.add(input, number(eps, input), c)), c), c)
     if not full:
-        return losses  # type: ignore[no-any-return]
+        return losses
     one, zero = number(1.0, target), number(0.0, target)
     above = below(one, target, c)
     y = _ops.where(above, target, one, c)  # logarithms of the others would make their derivatives NaN
     stirling = _ops.sub(_ops.mul(y, _ops.log(y), c), y, c)
     half = _ops.mul(number(0.5, y), _ops.log(_ops.mul(number(_TWO_PI, y), y, c)), c)
-    return _ops.add(losses, _ops.where(above, _ops.add(stirling, half, c), zero, c), c)  # type: ignore[no-any-return]
+    return _ops.add(losses, _ops.where(above, _ops.add(stirling, half, c), zero, c), c)
 
 
 def _gaussian(input: Tensor, target: Tensor, var: Tensor, full: bool, eps: float, c: str) -> Tensor:
     var = _nll_variance(var, eps)
     squares = _ops.div(_ops.square(_ops.sub(input, target, c)), var, c)
     losses = _ops.mul(number(0.5, input), _ops.add(_ops.log(var), squares, c), c)
-    return _ops.add(losses, number(_HALF_LOG_TWO_PI, input), c) if full else losses  # type: ignore[no-any-return]
+    return _ops.add(losses, number(_HALF_LOG_TWO_PI, input), c) if full else losses
 
 
 _binary_cross_entropy_op: Callable[..., Tensor] = element_loss(
@@ -185,7 +185,7 @@ def binary_cross_entropy(
         fits = broadcast_shapes(input.shape, weight.shape) == input.shape
         shape = tuple(weight.shape)
         check(op, fits, lambda: f"weight.shape is {shape}, expected one that broadcasts to {tuple(input.shape)}")
-    return _binary_cross_entropy_op(input, target, weight, reduction, name)  # type: ignore[no-any-return]
+    return _binary_cross_entropy_op(input, target, weight, reduction, name)
 
 
 @public("losses")
@@ -212,7 +212,7 @@ def poisson_nll_loss(
     op, name = "poisson_nll_loss", contract_name(contract)
     input, target = operands(op, input=input, target=target)
     check_deprecated(op, size_average, reduce)
-    return _poisson_op(input, target, log_input, full, as_float(op, "eps", eps), reduction, name)  # type: ignore[no-any-return]
+    return _poisson_op(input, target, log_input, full, as_float(op, "eps", eps), reduction, name)
 
 
 @public("losses")
@@ -257,4 +257,4 @@ def gaussian_nll_loss(
                     f"one of them"
                 ),
             )
-    return _gaussian_op(input, target, var, full, as_float(op, "eps", eps), reduction, name)  # type: ignore[no-any-return]
+    return _gaussian_op(input, target, var, full, as_float(op, "eps", eps), reduction, name)

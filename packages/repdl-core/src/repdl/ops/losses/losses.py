@@ -28,21 +28,21 @@ _ops = registry.functions
 def _half_square(x: Tensor, c: str) -> Tensor:
     """Of infinities that of 0, as their derivative times 0 is no number; where they are, it is not taken."""
     finite = _ops.where(x.detach().isinf(), number(0.0, x), x, c)
-    return _ops.mul(_ops.mul(number(0.5, x), finite, c), finite, c)  # type: ignore[no-any-return]
+    return _ops.mul(_ops.mul(number(0.5, x), finite, c), finite, c)
 
 
 def _huber(input: Tensor, target: Tensor, delta: float, c: str) -> Tensor:
     difference, d = _ops.sub(input, target, c), number(delta, input)
     z = _ops.abs(difference)
     far = _ops.mul(d, _ops.sub(z, _ops.mul(number(0.5, z), d, c), c), c)
-    return _ops.where(below(z, d, c), _half_square(difference, c), far, c)  # type: ignore[no-any-return]
+    return _ops.where(below(z, d, c), _half_square(difference, c), far, c)
 
 
 def _smooth_l1(input: Tensor, target: Tensor, beta: float, c: str) -> Tensor:
     difference, b = _ops.sub(input, target, c), number(beta, input)
     z = _ops.abs(difference)
     far = _ops.sub(z, _ops.mul(number(0.5, z), b, c), c)
-    return _ops.where(below(z, b, c), _ops.div(_half_square(difference, c), b, c), far, c)  # type: ignore[no-any-return]
+    return _ops.where(below(z, b, c), _ops.div(_half_square(difference, c), b, c), far, c)
 
 
 def _bce_with_logits(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, c: str) -> Tensor:
@@ -55,19 +55,19 @@ def _bce_with_logits(input: Tensor, target: Tensor, weight: Tensor | None, pos_w
         factor = _ops.add(_ops.mul(_ops.sub(pos_weight, one, c), target, c), one, c)
         log_sigmoid = _ops.mul(factor, log_sigmoid, c)
     losses = _ops.sub(_ops.mul(_ops.sub(one, target, c), input, c), log_sigmoid, c)
-    return losses if weight is None else _ops.mul(losses, weight, c)  # type: ignore[no-any-return]
+    return losses if weight is None else _ops.mul(losses, weight, c)
 
 
 def _kl_div(input: Tensor, target: Tensor, log_target: bool, c: str) -> Tensor:
     if log_target:
-        return _ops.mul(_ops.exp(target), _ops.sub(target, input, c), c)  # type: ignore[no-any-return]
+        return _ops.mul(_ops.exp(target), _ops.sub(target, input, c), c)
     # 0 log 0 is 0, and its derivative finite: log 1 in its place.
     # As torch's comparison, but for subnormals that it may take for 0; the sign of NaN is 0 too.
     values = target.detach()
     zero = (_ops.sign(values) == 0) & (values == values)
     positive = _ops.where(zero, number(1.0, target), target, c)
     entropy = _ops.mul(target, _ops.log(positive), c)
-    return _ops.sub(entropy, _ops.mul(target, input, c), c)  # type: ignore[no-any-return]
+    return _ops.sub(entropy, _ops.mul(target, input, c), c)
 
 
 _mse_loss: Callable[..., Tensor] = element_loss(
@@ -145,7 +145,7 @@ def mse_loss(
     check_sized("mse_loss", input, target)
     check_deprecated("mse_loss", size_average, reduce)
     _no_weight("mse_loss", weight)
-    return _mse_loss(input, target, reduction, name)  # type: ignore[no-any-return]
+    return _mse_loss(input, target, reduction, name)
 
 
 @public("losses")
@@ -169,7 +169,7 @@ def l1_loss(
     check_sized("l1_loss", input, target)
     check_deprecated("l1_loss", size_average, reduce)
     _no_weight("l1_loss", weight)
-    return _l1_loss(input, target, reduction, name)  # type: ignore[no-any-return]
+    return _l1_loss(input, target, reduction, name)
 
 
 @public("losses")
@@ -193,7 +193,7 @@ def huber_loss(
     _no_weight("huber_loss", weight)
     delta = as_float("huber_loss", "delta", delta)
     check("huber_loss", delta > 0, lambda: f"delta is {delta}, expected a number above 0")
-    return _huber_loss(input, target, delta, reduction, name)  # type: ignore[no-any-return]
+    return _huber_loss(input, target, delta, reduction, name)
 
 
 @public("losses")
@@ -221,8 +221,8 @@ def smooth_l1_loss(
     beta = as_float("smooth_l1_loss", "beta", beta)
     check("smooth_l1_loss", beta >= 0, lambda: f"beta is {beta}, expected a number that is not below 0")
     if is_zero(beta):
-        return _l1_loss(input, target, reduction, name)  # type: ignore[no-any-return]
-    return _smooth_l1_loss(input, target, beta, reduction, name)  # type: ignore[no-any-return]
+        return _l1_loss(input, target, reduction, name)
+    return _smooth_l1_loss(input, target, beta, reduction, name)
 
 
 @public("losses")
@@ -252,7 +252,7 @@ def binary_cross_entropy_with_logits(
         if tensor is not None and not fits and what != "target":
             fits = broadcast_shapes(input.shape, tensor.shape) == input.shape
         check(op, fits, lambda: f"{what}.shape is {tuple(tensor.shape)}, expected {tuple(input.shape)} (= input.shape)")  # type: ignore[union-attr]
-    return _bce_op(input, target, weight, pos_weight, reduction, name)  # type: ignore[no-any-return]
+    return _bce_op(input, target, weight, pos_weight, reduction, name)
 
 
 @public("losses")
@@ -276,4 +276,4 @@ def kl_div(
     """
     name = contract_name(contract)
     check_deprecated("kl_div", size_average, reduce)
-    return _kl_div_op(input, target, log_target, reduction, name)  # type: ignore[no-any-return]
+    return _kl_div_op(input, target, log_target, reduction, name)

@@ -37,14 +37,14 @@ _ops = registry.functions
 
 
 def _positive_part(x: Tensor) -> Tensor:
-    return _ops.clamp(x, 0.0, math.inf)  # type: ignore[no-any-return]
+    return _ops.clamp(x, 0.0, math.inf)
 
 
 def _hinge_embedding(input: Tensor, target: Tensor, margin: float, c: str) -> Tensor:
     zero = number(0.0, input)
     beyond = _positive_part(_ops.sub(number(margin, input), input, c))
     apart = _ops.where(target != 1, beyond, zero, c)
-    return _ops.add(apart, _ops.where(target != -1, input, zero, c), c)  # type: ignore[no-any-return]
+    return _ops.add(apart, _ops.where(target != -1, input, zero, c), c)
 
 
 def _margin_ranking(input1: Tensor, input2: Tensor, target: Tensor, margin: float, c: str) -> Tensor:
@@ -64,7 +64,7 @@ def _multilabel_soft(input: Tensor, target: Tensor, weight: Tensor | None, c: st
 def _over_classes(losses: Tensor, classes: int, c: str) -> Tensor:
     """Their sum along the last dimension, divided by the number of classes."""
     total = _ops.sum(losses, [losses.dim() - 1], False, c)
-    return _ops.div(total, number(classes, total), c)  # type: ignore[no-any-return]
+    return _ops.div(total, number(classes, total), c)
 
 
 _hinge_embedding_op: Callable[..., Tensor] = element_loss(
@@ -246,7 +246,7 @@ def hinge_embedding_loss(
     op, name = "hinge_embedding_loss", contract_name(contract)
     input, target = operands(op, input=input, target=target)
     check_deprecated(op, size_average, reduce)
-    return _hinge_embedding_op(input, target.detach(), as_float(op, "margin", margin), reduction, name)  # type: ignore[no-any-return]
+    return _hinge_embedding_op(input, target.detach(), as_float(op, "margin", margin), reduction, name)
 
 
 @public("losses")
@@ -271,7 +271,7 @@ def margin_ranking_loss(
     input1, input2, target = operands(op, input1=input1, input2=input2, target=target)
     check_deprecated(op, size_average, reduce)
     check_dim(op, input1.dim(), input2=input2, target=target)
-    return _margin_ranking_op(input1, input2, target, as_float(op, "margin", margin), reduction, name)  # type: ignore[no-any-return]
+    return _margin_ranking_op(input1, input2, target, as_float(op, "margin", margin), reduction, name)
 
 
 @public("losses")
@@ -293,7 +293,7 @@ def soft_margin_loss(
     op, name = "soft_margin_loss", contract_name(contract)
     input, target = operands(op, input=input, target=target)
     check_deprecated(op, size_average, reduce)
-    return _soft_margin_op(input, target, reduction, name)  # type: ignore[no-any-return]
+    return _soft_margin_op(input, target, reduction, name)
 
 
 @public("losses")
@@ -330,9 +330,9 @@ def multi_margin_loss(
     check_dim(op, (0, 1), target=target)
     check_classes(op, target, input.shape[-1] if input.dim() else 1)
     if input.dim() == 2:
-        return _multi_margin_op(input, target, p, margin, weight, reduction, name)  # type: ignore[no-any-return]
+        return _multi_margin_op(input, target, p, margin, weight, reduction, name)
     loss = _multi_margin_op(input.reshape(1, -1), target.reshape(-1), p, margin, weight, reduction, name)
-    return loss.reshape(()) if reduction == "none" and target.dim() == 0 else loss  # type: ignore[no-any-return]
+    return loss.reshape(()) if reduction == "none" and target.dim() == 0 else loss
 
 
 @public("losses")
@@ -361,9 +361,9 @@ def multilabel_margin_loss(
     check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
     check_classes(op, target, input.shape[-1] if input.dim() else 1, least=-1)
     if input.dim() == 2:
-        return _multilabel_margin_op(input, target, reduction, name)  # type: ignore[no-any-return]
+        return _multilabel_margin_op(input, target, reduction, name)
     loss = _multilabel_margin_op(input.reshape(1, -1), target.reshape(1, -1), reduction, name)
-    return loss.reshape(())  # type: ignore[no-any-return]
+    return loss.reshape(())
 
 
 @public("losses")
@@ -386,4 +386,4 @@ def multilabel_soft_margin_loss(
     op, name = "multilabel_soft_margin_loss", contract_name(contract)
     input, target = operands(op, input=input, target=target)
     check_deprecated(op, size_average, reduce)
-    return _multilabel_soft_op(input, target, weight, reduction, name)  # type: ignore[no-any-return]
+    return _multilabel_soft_op(input, target, weight, reduction, name)

@@ -41,20 +41,20 @@ class Rows:
         self.h = self.mul(x if mean is None else self.sub(x, mean), rstd)
 
     def mul(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return _ops.mul(a, b, self.contract)  # type: ignore[no-any-return]
+        return _ops.mul(a, b, self.contract)
 
     def add(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return _ops.add(a, b, self.contract)  # type: ignore[no-any-return]
+        return _ops.add(a, b, self.contract)
 
     def sub(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return _ops.sub(a, b, self.contract)  # type: ignore[no-any-return]
+        return _ops.sub(a, b, self.contract)
 
     def mean(self, a: torch.Tensor) -> torch.Tensor:
         """sum(a) / n of each row."""
-        return _ops.div(self.sum(a), self.n, self.contract)  # type: ignore[no-any-return]
+        return _ops.div(self.sum(a), self.n, self.contract)
 
     def sum(self, a: torch.Tensor) -> torch.Tensor:
-        return _ops.sum(a, self.dims, True, self.contract)  # type: ignore[no-any-return]
+        return _ops.sum(a, self.dims, True, self.contract)
 
     def back(self, u: torch.Tensor) -> torch.Tensor:
         """From the gradient of h to that of x."""

@@ -197,9 +197,7 @@ def new_statistics(
     input: torch.Tensor, running_mean: Optional, running_var: Optional, momentum: float, eps: float, contract: str
 ) -> tuple[torch.Tensor, ...]:
     """Where training with `input` moves the running statistics."""
-    return _batch_norm(  # type: ignore[no-any-return]
-        input, running_mean, running_var, None, None, True, momentum, eps, contract
-    )[3:]
+    return _batch_norm(input, running_mean, running_var, None, None, True, momentum, eps, contract)[3:]
 
 
 def _check_writable(op: str, **statistics: Optional) -> None:

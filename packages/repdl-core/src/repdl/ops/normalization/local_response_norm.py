@@ -37,7 +37,7 @@ def _formula(input: Tensor, size: int, alpha: float, beta: float, k: float, c: s
     sums = _ops.conv2d(padded, ones, None, [1, 1], [0, 0], [1, 1], 1, c)
     means = _ops.div(sums, number(size, sums), c).view(input.shape)
     scale = _ops.add(_ops.mul(means, number(alpha, means), c), number(k, means), c)
-    return _ops.div(input, _ops.pow(scale, beta), c)  # type: ignore[no-any-return]
+    return _ops.div(input, _ops.pow(scale, beta), c)
 
 
 _op: Callable[..., Tensor] = composite(

@@ -36,7 +36,7 @@ _op = registry.define(
 
 
 def _cast(input: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return _op(input, dtype)  # type: ignore[no-any-return]
+    return _op(input, dtype)
 
 
 def widened(*tensors: Any) -> tuple[torch.dtype, tuple[Any, ...]]:

@@ -198,7 +198,7 @@ def _result_dtype(values: list[Operand]) -> torch.dtype:
     while len(groups) > 1:
         first, second, *rest = groups
         groups = [torch.empty(first.shape, dtype=torch.result_type(first, second), device="meta"), *rest]
-    return groups[0].dtype  # type: ignore[no-any-return]
+    return groups[0].dtype
 
 
 def _kind(value: Any) -> bool | int | float:
@@ -245,7 +245,7 @@ def _scaled_op(
     name = contract_name(contract)
     pair = operands(op, input, other)
     if pair is None:
-        return getattr(torch, op)(input, other, alpha=alpha)  # type: ignore[no-any-return]
+        return getattr(torch, op)(input, other, alpha=alpha)
     if isinstance(alpha, bool):
         raise ArgumentError(f"{op}: alpha is bool {alpha}, expected a real number")
     if isinstance(alpha, (int, float)) and alpha == 1:
@@ -254,7 +254,7 @@ def _scaled_op(
         single = pair[0].dtype is not torch.float64
         alpha = rounded(as_int(op, "alpha", alpha), torch.float32 if single else torch.float64)
     number = as_float(op, "alpha", alpha)
-    return _add_alpha(*pair, number if sign > 0 else -number, name)  # type: ignore[no-any-return]
+    return _add_alpha(*pair, number if sign > 0 else -number, name)
 
 
 @public("elementwise", cache=BY_SHAPES)

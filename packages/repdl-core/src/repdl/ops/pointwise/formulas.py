@@ -82,7 +82,7 @@ def _log_of_sum(log_of: Callable[[Tensor], Tensor], exp: str) -> Callable[[Tenso
         part = log_of(getattr(_ops, exp)(_ops.where(less, distance, _ops.neg(distance), contract)))
         either = _ops.where(less, other, input, contract)
         largest = _ops.where(same, _ops.maximum(input, other, contract), either, contract)
-        return _ops.add(largest, part, contract)  # type: ignore[no-any-return]
+        return _ops.add(largest, part, contract)
 
     return formula
 
@@ -108,18 +108,18 @@ _logaddexp2 = _formula(
 def _xlogy_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
     zero = (numbered(input) == 0) & ~other.detach().isnan()
     product = _ops.mul(input, _ops.log(_ops.where(zero, _number(1.0, other), other, contract)), contract)
-    return _ops.where(zero, _number(0.0, other), product, contract)  # type: ignore[no-any-return]
+    return _ops.where(zero, _number(0.0, other), product, contract)
 
 
 def _xlogy_to_input(g: Tensor, input: Tensor, other: Tensor, contract: str) -> Tensor:
     nothing = (numbered(input) == 0) & (numbered(other) <= 0)
-    return _ops.where(nothing, _number(0.0, g), _xlogy(g, other, contract), contract)  # type: ignore[no-any-return]
+    return _ops.where(nothing, _number(0.0, g), _xlogy(g, other, contract), contract)
 
 
 def _xlogy_to_other(g: Tensor, input: Tensor, other: Tensor, contract: str) -> Tensor:
     zero = (numbered(input) == 0) & (numbered(other) == 0)
     slope = _ops.div(_ops.mul(g, input, contract), _ops.where(zero, _number(1.0, other), other, contract), contract)
-    return _ops.where(zero, _number(0.0, slope), slope, contract)  # type: ignore[no-any-return]
+    return _ops.where(zero, _number(0.0, slope), slope, contract)
 
 
 _xlogy = _formula(
@@ -137,7 +137,7 @@ def _logit_formula(input: Tensor, eps: float | None) -> Tensor:
     if eps is not None:
         low = _number(eps, input)
         input = clamp(input, low, _ops.sub(one, low, "v1"))
-    return _ops.log(_ops.div(input, _ops.sub(one, input, "v1"), "v1"))  # type: ignore[no-any-return]
+    return _ops.log(_ops.div(input, _ops.sub(one, input, "v1"), "v1"))
 
 
 def _logit_slope(g: Tensor, input: Tensor, eps: float | None) -> Tensor:
@@ -146,7 +146,7 @@ def _logit_slope(g: Tensor, input: Tensor, eps: float | None) -> Tensor:
     beyond = (numbered(input) < numbered(low)) | (numbered(input) > numbered(_ops.sub(one, low, "v1")))
     slope = _ops.div(g, _ops.mul(input, _ops.sub(one, input, "v1"), "v1"), "v1")
     end = _number(math.nan if eps is None else 0.0, input)
-    return _ops.where(beyond & ~input.detach().isnan(), end, slope, "v1")  # type: ignore[no-any-return]
+    return _ops.where(beyond & ~input.detach().isnan(), end, slope, "v1")
 
 
 _logit = _formula(
@@ -166,14 +166,14 @@ def _hypot_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
     largest = _ops.maximum(largest, _ops.neg(least), contract)  # its size
     usual = (numbered(largest) != 0) & ~largest.isinf()
     scale = _ops.where(usual, largest, _number(1.0, largest), contract)
-    squares = (_ops.square(_ops.div(t, scale, contract)) for t in (input, other))
-    return _ops.mul(root(_ops.add(*squares, contract), contract), scale, contract)  # type: ignore[no-any-return]
+    a, b = (_ops.square(_ops.div(t, scale, contract)) for t in (input, other))
+    return _ops.mul(root(_ops.add(a, b, contract), contract), scale, contract)
 
 
 def _hypot_slope(g: Tensor, side: Tensor, y: Tensor, contract: str) -> Tensor:
     zero = numbered(y) == 0
     slope = _ops.mul(g, _ops.div(side, _ops.where(zero, _number(1.0, y), y, contract), contract), contract)
-    return _ops.where(zero, _number(0.0, slope), slope, contract)  # type: ignore[no-any-return]
+    return _ops.where(zero, _number(0.0, slope), slope, contract)
 
 
 _hypot = _formula(
@@ -201,7 +201,7 @@ def _sinc_slope(g: Tensor, input: Tensor) -> Tensor:
     zero = numbered(angle) == 0
     over = _ops.where(zero, _number(1.0, input), input, "v1")
     slope = _ops.mul(g, _ops.div(_ops.sub(_ops.cos(angle), y, "v1"), over, "v1"), "v1")
-    return _ops.where(zero, _number(0.0, slope), slope, "v1")  # type: ignore[no-any-return]
+    return _ops.where(zero, _number(0.0, slope), slope, "v1")
 
 
 _sinc = _formula(

@@ -57,7 +57,7 @@ _pow: Callable[..., torch.Tensor] = registry.define(
 
 def _is_zero(x: torch.Tensor) -> torch.Tensor:
     """Whether x is 0, whatever the caller's environment makes of subnormals."""
-    return (_ops.sign(x.detach()) == 0) & ~x.detach().isnan()  # type: ignore[no-any-return]
+    return (_ops.sign(x.detach()) == 0) & ~x.detach().isnan()
 
 
 def _to_base(grad: torch.Tensor, base: torch.Tensor, exponent: torch.Tensor, contract: str) -> torch.Tensor:
@@ -87,7 +87,7 @@ _pow_tensor: Callable[..., torch.Tensor] = pointwise(
 def _half(x: torch.Tensor, contract: str) -> torch.Tensor:
     """x to the power of 0.5: unlike the root it is +0 for -0, and inf for -inf."""
     above = torch.where(x == float("-inf"), constant(float("inf"), x.dtype, x.device), x)
-    return _ops.add(_ops.sqrt(above), constant(0.0, x.dtype, x.device), contract)  # type: ignore[no-any-return]
+    return _ops.add(_ops.sqrt(above), constant(0.0, x.dtype, x.device), contract)
 
 
 _IN_DOUBLE: dict[float, Callable[[torch.Tensor, str], torch.Tensor]] = {

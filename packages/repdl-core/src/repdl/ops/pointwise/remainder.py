@@ -53,7 +53,7 @@ def _fmod_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
 def _remainder_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
     rest = _fmod_formula(input, other, contract)
     behind = _ops.sign(rest) * _ops.sign(other) < 0
-    return _ops.where(behind, _ops.add(rest, other, contract), rest, contract)  # type: ignore[no-any-return]
+    return _ops.where(behind, _ops.add(rest, other, contract), rest, contract)
 
 
 def _placed(found: Tensor, input: Tensor, other: Tensor) -> Tensor:
@@ -119,7 +119,7 @@ def _of_two(
     name = contract_name(contract)
     check(op, isinstance(input, Tensor) or isinstance(other, Tensor), "no tensor among the operands, expected one")
     pair = promoted(op, input=input, other=other)
-    return getattr(torch, op)(input, other) if pair is None else function(*pair, name)  # type: ignore[no-any-return]
+    return getattr(torch, op)(input, other) if pair is None else function(*pair, name)
 
 
 @public("elementwise")

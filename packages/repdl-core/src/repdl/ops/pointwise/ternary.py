@@ -34,7 +34,7 @@ def _zero(g: Tensor) -> Tensor:
 
 
 def _scaled(g: Tensor, number: float, contract: str) -> Tensor:
-    return _ops.mul(g, constant(number, g.dtype, g.device), contract)  # type: ignore[no-any-return]
+    return _ops.mul(g, constant(number, g.dtype, g.device), contract)
 
 
 _where: Callable[..., Tensor] = pointwise(
@@ -118,7 +118,7 @@ _addcdiv: Callable[..., Tensor] = pointwise(
 
 def _to_divisor(g: Tensor, tensor1: Tensor, tensor2: Tensor, value: float, contract: str) -> Tensor:
     quotient = _ops.div(_ops.div(tensor1, tensor2, contract), tensor2, contract)
-    return _ops.neg(_scaled(_ops.mul(g, quotient, contract), value, contract))  # type: ignore[no-any-return]
+    return _ops.neg(_scaled(_ops.mul(g, quotient, contract), value, contract))
 
 
 @public("elementwise")
@@ -139,7 +139,7 @@ def where(condition: Tensor, input: Operand, other: Operand, *, contract: Contra
     if pair is None:
         return torch.where(condition, input, other)  # type: ignore[arg-type, call-overload, no-any-return]
     given = on_one_device({"condition": condition, "input": pair[0], "other": pair[1]})
-    return _where(*given.values(), name)  # type: ignore[no-any-return]
+    return _where(*given.values(), name)
 
 
 @public("elementwise")
@@ -163,7 +163,7 @@ def clamp(
     numbers = not any(isinstance(b, Tensor) for b in bounds.values())
     if numbers and input.dtype in ALL:
         low, high = (as_float("clamp", n, bounds.get(n, end)) for n, end in (("min", -_INF), ("max", _INF)))
-        return _clamp(input, low, high)  # type: ignore[no-any-return]
+        return _clamp(input, low, high)
     given = promoted("clamp", input=input, **bounds)
     if given is None:
         return torch.clamp(input, min, max)  # type: ignore[arg-type, call-overload, no-any-return]
@@ -188,8 +188,8 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float, *, contract: Contra
     input, end, weight = on_one_device({"input": input, "end": end, "weight": weight}).values()
     if isinstance(weight, Tensor):
         check_dtype("lerp", (input.dtype,), weight=weight)
-        return _lerp_tensor(input, end, weight, name)  # type: ignore[no-any-return]
-    return _lerp(input, end, as_float("lerp", "weight", weight), name)  # type: ignore[no-any-return]
+        return _lerp_tensor(input, end, weight, name)
+    return _lerp(input, end, as_float("lerp", "weight", weight), name)
 
 
 @public("elementwise", cache=BY_SHAPES)
@@ -206,7 +206,7 @@ def addcmul(
     given = promoted("addcmul", input=input, tensor1=tensor1, tensor2=tensor2)
     if given is None:
         return torch.addcmul(input, tensor1, tensor2, value=value)
-    return _addcmul(*given, as_float("addcmul", "value", value), name)  # type: ignore[no-any-return]
+    return _addcmul(*given, as_float("addcmul", "value", value), name)
 
 
 @public("elementwise", cache=BY_SHAPES)
@@ -223,7 +223,7 @@ def addcdiv(
     given = promoted("addcdiv", input=input, tensor1=tensor1, tensor2=tensor2)
     if given is None:
         raise DTypeError("addcdiv: the operands are integers, expected a floating-point dtype; cast one first")
-    return _addcdiv(*given, as_float("addcdiv", "value", value), name)  # type: ignore[no-any-return]
+    return _addcdiv(*given, as_float("addcdiv", "value", value), name)
 
 
 def _known(op: str, input: Tensor, other: Tensor, contract: Contract | str | None) -> Tensor:
@@ -231,7 +231,7 @@ def _known(op: str, input: Tensor, other: Tensor, contract: Contract | str | Non
     check_tensor(op, input=input, other=other)
     name, pair = contract_name(contract), promoted(op, input=input, other=other)
     if pair is None:
-        return getattr(torch, op)(input, other)  # type: ignore[no-any-return]
+        return getattr(torch, op)(input, other)
     x, y = pair
     beyond = below(x, y, name) if op == "fmax" else above(x, y, name)
     return _where(~(beyond | x.detach().isnan()) | y.detach().isnan(), x, y, name)  # laid out as both say

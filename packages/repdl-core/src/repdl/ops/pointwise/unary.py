@@ -130,7 +130,7 @@ def _unary(
         check_tensor(name, input=input)
         if not input.is_floating_point() and not input.is_complex():
             if whole:
-                return getattr(torch, name)(input)  # type: ignore[no-any-return]
+                return getattr(torch, name)(input)
             input = floating(input, torch.get_default_dtype())
         return op(input)
 

@@ -84,20 +84,20 @@ def untable(rows: Tensor, like: Tensor, sides: Sequence[int]) -> Tensor:
 
 def select(table: Tensor, place: Tensor, contract: str) -> Tensor:
     """Rows of a table: `(P, D), (...) -> (..., D)`."""
-    return _ops.embedding(table, place, -1, False, contract)  # type: ignore[no-any-return]
+    return _ops.embedding(table, place, -1, False, contract)
 
 
 def window_sums(table: Tensor, place: Tensor, inside: Tensor | None, contract: str) -> Tensor:
     """The sum of each window, `(P, D), (O, K) -> (O, D)`, over the rows that exist, in their order."""
     if inside is None:
-        return _ops.sum(select(table, place, contract), [1], False, contract)  # type: ignore[no-any-return]
+        return _ops.sum(select(table, place, contract), [1], False, contract)
     # What does not exist is a row behind the last one, and a term of a window behind the last one.
     longer = torch.nn.functional.pad(table, (0, 0, 0, 1))
     terms = select(longer, torch.where(inside, place, table.shape[0]).reshape(-1), contract)
     count = place.shape[0]
     owner = torch.arange(count, device=place.device).unsqueeze(1)
     owner = torch.where(inside, owner, count).reshape(-1)
-    return _ops.index_sum(terms, owner, count + 1, contract).narrow(0, 0, count)  # type: ignore[no-any-return]
+    return _ops.index_sum(terms, owner, count + 1, contract).narrow(0, 0, count)
 
 
 def direction(

@@ -128,7 +128,7 @@ def adaptive_max_pool3d(
 
 def _aten_adaptive_max_pool(function: Callable[..., Any]) -> Callable[..., Any]:
     def pool(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
-        return function(input, output_size, return_indices=True)  # type: ignore[no-any-return]
+        return function(input, output_size, return_indices=True)
 
     return pool
 

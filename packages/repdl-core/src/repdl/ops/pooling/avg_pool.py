@@ -104,7 +104,7 @@ def _pooled(input: Tensor, sides: Sequence[_Side], contract: str) -> Tensor:
     images = input if input.dim() == len(sides) + 2 else input.unsqueeze(0)
     numbers = [[n for side in sides for n in side[i]] for i in range(3)]
     output = _op(images, *numbers, [len(side.starts) for side in sides], contract)
-    return output if images is input else output.squeeze(0)  # type: ignore[no-any-return]
+    return output if images is input else output.squeeze(0)
 
 
 def _check(
@@ -247,7 +247,7 @@ def _average(
     if whole and all(s == k or c == 1 for s, k, c in zip(step, kernel, counts)):
         windows, inner = _tiles(input, counts, kernel)
         if divisor is None:
-            return _ops.mean(windows, inner, False, contract)  # type: ignore[no-any-return]
+            return _ops.mean(windows, inner, False, contract)
         storage, (wide,) = widened(windows)
         total = _ops.sum(wide, inner, False, contract)
         return narrowed(_ops.div(total, constant(divisor, total.dtype, total.device), contract), storage)
@@ -267,7 +267,7 @@ def _adaptive(
         return input.new_zeros((*input.shape[:-dims], *counts))
     if not any(n % c for c, n in zip(counts, sizes)):
         windows, inner = _tiles(input, counts, [n // c for c, n in zip(counts, sizes)])
-        return _ops.mean(windows, inner, False, contract)  # type: ignore[no-any-return]
+        return _ops.mean(windows, inner, False, contract)
     return _pooled(input, [_adaptive_side(index(n), index(c)) for n, c in zip(sizes, counts)], contract)
 
 

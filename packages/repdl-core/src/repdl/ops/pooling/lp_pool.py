@@ -30,9 +30,9 @@ _AVERAGES: tuple[Callable[..., Tensor], ...] = (avg_pool1d, avg_pool2d, avg_pool
 def _power(input: Tensor, exponent: float, contract: str) -> Tensor:
     """`pow(input, exponent)`, of a square or a root by the op of that name, which has the same bits and float64."""
     if exponent == 2:
-        return _ops.square(input)  # type: ignore[no-any-return]
+        return _ops.square(input)
     if exponent == 0.5:
-        return _ops.sqrt(input)  # type: ignore[no-any-return]
+        return _ops.sqrt(input)
     return input if exponent == 1 else pow(input, exponent, contract=contract)
 
 

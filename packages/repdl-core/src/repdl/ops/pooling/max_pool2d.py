@@ -207,7 +207,7 @@ def with_indices(function: Callable[..., Any]) -> Callable[..., Any]:
         dilation: Any = 1,
         ceil_mode: bool = False,
     ) -> tuple[Tensor, Tensor]:
-        return function(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)  # type: ignore[no-any-return]
+        return function(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)
 
     return pool
 

@@ -164,7 +164,7 @@ def max_unpool3d(
 def _aten_max_unpool(function: Callable[..., Any], dims: int) -> Callable[..., Any]:
     def unpool(input: Tensor, indices: Tensor, output_size: Any, stride: Any = None, padding: Any = None) -> Tensor:
         windows = [size - n + 1 for size, n in zip(output_size, input.shape[-dims:])]  # which give that size
-        return function(input, indices, windows, 1)  # type: ignore[no-any-return]
+        return function(input, indices, windows, 1)
 
     return unpool
 

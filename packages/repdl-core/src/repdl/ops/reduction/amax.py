@@ -98,7 +98,7 @@ def _extreme(op: str, input: torch.Tensor, dim: Any, keepdim: bool) -> torch.Ten
     empty = [d for d in dims if input.shape[d] == 0]
     check_range(op, not empty, lambda: f"input.shape[{empty[0]}] is 0, expected 1 or more to take an element of")
     if is_whole(input.dtype):
-        return getattr(torch, op)(input, dims, keepdim)  # type: ignore[no-any-return]
+        return getattr(torch, op)(input, dims, keepdim)
     rows = rows_of(input, dims)
     found = _amax(rows) if op == "amax" else _ops.neg(_amax(_ops.neg(rows)))
     return found.reshape(reduced_shape(input.shape, dims, keepdim))
@@ -197,7 +197,7 @@ def _index(
     else:
         signed = rows.detach() if op == "argmax" else _ops.neg(rows.detach())
         _, indices = _ops.max_dim(signed, position, keepdim)
-    return indices.reshape([1] * input.dim()) if keepdim and dim is None else indices  # type: ignore[no-any-return]
+    return indices.reshape([1] * input.dim()) if keepdim and dim is None else indices
 
 
 @public("max")

@@ -55,7 +55,7 @@ def _cov(x: Tensor, correction: int, fweights: Tensor | None, aweights: Tensor |
         divisor = _ops.relu(_ops.sub(total, lost, contract))
     apart = _ops.sub(x, mean, contract)
     weighted = apart if weight is None else _ops.mul(apart, weight, contract)
-    return _ops.div(_ops.matmul(apart, weighted, False, True, contract), divisor, contract)  # type: ignore[no-any-return]
+    return _ops.div(_ops.matmul(apart, weighted, False, True, contract), divisor, contract)
 
 
 def _checked(op: str, input: Tensor) -> Tensor:

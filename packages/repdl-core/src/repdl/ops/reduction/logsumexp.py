@@ -30,7 +30,7 @@ def _logsumexp_formula(input: torch.Tensor, dim: Sequence[int], keepdim: bool, c
     finite = _ops.where(largest.isinf(), constant(0.0, input.dtype, input.device), largest, contract)
     total = _ops.sum(_ops.exp(_ops.sub(rows, finite.unsqueeze(-1), contract)), [rows.dim() - 1], False, contract)
     found = _ops.add(_ops.log(total), finite, contract)
-    return found.reshape(reduced_shape(input.shape, dim, keepdim))  # type: ignore[no-any-return]
+    return found.reshape(reduced_shape(input.shape, dim, keepdim))
 
 
 _logsumexp: Callable[..., torch.Tensor] = registry.composite(

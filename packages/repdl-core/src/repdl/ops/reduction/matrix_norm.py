@@ -138,4 +138,4 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, contract: Contract | str | No
     position = normalize_dim(op, dim, len(shape))
     rows, columns = (expand_to(t, shape, name).movedim(position, -1) for t in (x, y))
     product = _ops.matmul(rows.unsqueeze(-2), columns.unsqueeze(-1), False, False, name)
-    return product.squeeze(-1).squeeze(-1)  # type: ignore[no-any-return]
+    return product.squeeze(-1).squeeze(-1)

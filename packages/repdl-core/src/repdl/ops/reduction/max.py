@@ -131,7 +131,7 @@ def _over_dim(op: str, input: torch.Tensor, dim: int, keepdim: bool) -> tuple[to
         indices = getattr(torch, f"arg{op}")(input.to(torch.int64), position, keepdim)
         return getattr(torch, f"a{op}")(input, position, keepdim), indices
     if op == "max":
-        return _max_dim(input, position, keepdim)  # type: ignore[no-any-return]
+        return _max_dim(input, position, keepdim)
     values, indices = _max_dim(_ops.neg(input), position, keepdim)
     return _ops.neg(values), indices
 
@@ -140,8 +140,8 @@ def _of_all(op: str, input: torch.Tensor) -> torch.Tensor:
     """max or min over all dimensions."""
     _check_max(input, op)
     if is_whole(input.dtype):
-        return getattr(torch, op)(input)  # type: ignore[no-any-return]
-    return _max(input) if op == "max" else _ops.neg(_max(_ops.neg(input)))  # type: ignore[no-any-return]
+        return getattr(torch, op)(input)
+    return _max(input) if op == "max" else _ops.neg(_max(_ops.neg(input)))
 
 
 @public("max")

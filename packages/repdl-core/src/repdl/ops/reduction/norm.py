@@ -33,7 +33,7 @@ _INF = float("inf")
 
 def _formula(x: torch.Tensor, order: float, dim: Sequence[int], keepdim: bool, contract: str) -> torch.Tensor:
     def total(terms: torch.Tensor) -> torch.Tensor:
-        return _ops.sum(terms, dim, keepdim, contract)  # type: ignore[no-any-return]
+        return _ops.sum(terms, dim, keepdim, contract)
 
     if order == 2:
         return root(total(_ops.square(x)), contract)
@@ -45,7 +45,7 @@ def _formula(x: torch.Tensor, order: float, dim: Sequence[int], keepdim: bool, c
         if rows.shape[-1] == 0:
             return torch.cat([constant(0.0, x.dtype, x.device).expand(*rows.shape[:-1], 1), rows], -1).reshape(shape)
         extreme = _ops.amax(rows) if order > 0 else _ops.neg(_ops.amax(_ops.neg(rows)))
-        return extreme.reshape(shape)  # type: ignore[no-any-return]
+        return extreme.reshape(shape)
     one = constant(1.0, x.dtype, x.device)
     if order == 0:  # NaN counts, whose sign is 0
         return total(_ops.where(x.detach().isnan(), one, _ops.abs(_ops.sign(x)), contract))

@@ -135,7 +135,7 @@ def _scanned(
         raise UnsupportedError(f"{op}: dim is None, expected the dimension to go along")
     position = normalize_dim(op, dim, input.dim())
     if is_whole(dtype or input.dtype) and not input.is_complex():
-        return getattr(torch, op)(whole(input, dtype), position, dtype=dtype)  # type: ignore[no-any-return]
+        return getattr(torch, op)(whole(input, dtype), position, dtype=dtype)
     wide = in_dtype(op, input, dtype)
     result = run(wide.unsqueeze(0) if wide.dim() == 0 else wide, position)
     return given(result.reshape(input.shape), dtype)

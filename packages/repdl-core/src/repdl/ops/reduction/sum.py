@@ -66,7 +66,7 @@ _op = registry.define(
 def _mean_formula(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str) -> torch.Tensor:
     count = math.prod(input.shape[d] for d in dim)
     total = _op(input, dim, keepdim, contract)
-    return registry.functions.div(total, constant(count, total.dtype, total.device), contract)  # type: ignore[no-any-return]
+    return registry.functions.div(total, constant(count, total.dtype, total.device), contract)
 
 
 def _mean_backward(ctx: Any, grad: torch.Tensor) -> Any:
@@ -141,4 +141,4 @@ def mean(
     """
     dim, keepdim = as_numpy("mean", dim, keepdim, axis, keepdims)
     dims, name = normalize_dims("mean", dim, input.dim()), contract_name(contract)
-    return _mean(in_dtype("mean", input, dtype), dims, keepdim, name)  # type: ignore[no-any-return]
+    return _mean(in_dtype("mean", input, dtype), dims, keepdim, name)

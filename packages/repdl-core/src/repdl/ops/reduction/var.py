@@ -35,7 +35,7 @@ def _formula(input: Tensor, dim: Sequence[int], correction: float, keepdim: bool
     total = _ops.sum(_ops.square(deviations), dim, keepdim, contract)
     left = rounding.difference(float(count), correction)
     divisor = constant(left if left > 0 else 0.0, total.dtype, total.device)
-    return _ops.div(total, divisor, contract)  # type: ignore[no-any-return]
+    return _ops.div(total, divisor, contract)
 
 
 _var: Callable[..., Tensor] = registry.composite(

@@ -97,7 +97,7 @@ def lstm_gradients(
         a, b, c, d = _add(input, hidden).chunk(4, 1)
         i, f, g, o = _ops.sigmoid(a), _ops.sigmoid(b), _ops.tanh(c), _ops.sigmoid(d)
         gates, new_cell = torch.cat((i, f, g, o), 1), _add(_mul(f, cell), _mul(i, g))
-    return _lstm_gates_backward(grad, grad_cell, gates, cell, new_cell)  # type: ignore[no-any-return]
+    return _lstm_gates_backward(grad, grad_cell, gates, cell, new_cell)
 
 
 def _backward_lstm(ctx: Any, grad: Tensor, grad_cell: Tensor, grad_gates: Any) -> Any:
@@ -118,7 +118,7 @@ def gru_gradients(
         (a, b), (c, d), (e, f) = zip(input.chunk(3, 1), hidden.chunk(3, 1))
         r = _ops.sigmoid(_add(a, b))
         gates = torch.cat((r, _ops.sigmoid(_add(c, d)), _ops.tanh(_add(e, _mul(r, f))), f), 1)
-    return _gru_gates_backward(grad, gates, state)  # type: ignore[no-any-return]
+    return _gru_gates_backward(grad, gates, state)
 
 
 def _backward_gru(ctx: Any, grad: Tensor, grad_gates: Any) -> Any:
@@ -277,7 +277,7 @@ def gru_cell(
     """
     products = _products("gru_cell", 3, input, {"hx": hx}, w_ih, w_hh, b_ih, b_hh, contract_name(contract))
     output, _ = _gru_gates(*products, _row(hx))
-    return output if input.dim() == 2 else output.squeeze(0)  # type: ignore[no-any-return]
+    return output if input.dim() == 2 else output.squeeze(0)
 
 
 def _rnn_cell(
@@ -285,7 +285,7 @@ def _rnn_cell(
 ) -> Tensor:
     """The sum of which the activation of `op` is taken."""
     sums = _ops.add(*_products(op, 1, input, {"hx": hx}, w_ih, w_hh, b_ih, b_hh, contract), contract)
-    return sums if input.dim() == 2 else sums.squeeze(0)  # type: ignore[no-any-return]
+    return sums if input.dim() == 2 else sums.squeeze(0)
 
 
 @public("cell", page="generated/torch.nn.RNNCell")
@@ -311,7 +311,7 @@ def rnn_tanh_cell(
         ShapeError: if sizes do not fit together.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    return _ops.tanh(_rnn_cell("rnn_tanh_cell", input, hx, w_ih, w_hh, b_ih, b_hh, contract_name(contract)))  # type: ignore[no-any-return]
+    return _ops.tanh(_rnn_cell("rnn_tanh_cell", input, hx, w_ih, w_hh, b_ih, b_hh, contract_name(contract)))
 
 
 @public("cell", page="generated/torch.nn.RNNCell")
@@ -334,4 +334,4 @@ def rnn_relu_cell(
         ShapeError: if sizes do not fit together.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    return _ops.relu(_rnn_cell("rnn_relu_cell", input, hx, w_ih, w_hh, b_ih, b_hh, contract_name(contract)))  # type: ignore[no-any-return]
+    return _ops.relu(_rnn_cell("rnn_relu_cell", input, hx, w_ih, w_hh, b_ih, b_hh, contract_name(contract)))

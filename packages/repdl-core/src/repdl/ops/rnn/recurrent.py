@@ -44,7 +44,7 @@ _ops = registry.functions
 
 
 def _activated(sums: Tensor, nonlinearity: str) -> Tensor:
-    return _ops.tanh(sums) if nonlinearity == "tanh" else _ops.relu(sums)  # type: ignore[no-any-return]
+    return _ops.tanh(sums) if nonlinearity == "tanh" else _ops.relu(sums)
 
 
 def _check_rnn(

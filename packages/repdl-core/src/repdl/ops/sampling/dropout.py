@@ -277,7 +277,7 @@ def _features(
 def _scaled(input: Tensor, noise: Tensor, inplace: bool, contract: Contract | str | None) -> Tensor:
     if inplace and input.requires_grad:
         input = input.clone()  # mul keeps its operands for the derivative
-    return _ops.mul(input, noise, contract_name(contract))  # type: ignore[no-any-return]
+    return _ops.mul(input, noise, contract_name(contract))
 
 
 def _channels(op: str, batched: int, input: Tensor, *rest: Any) -> Tensor:

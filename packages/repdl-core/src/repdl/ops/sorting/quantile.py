@@ -43,7 +43,7 @@ def _between(rows: Tensor, rank: Tensor, interpolation: str, contract: str) -> T
         return below
     above = gather(rows, -1, at + ~whole, contract=contract)
     weight = rest if interpolation == "linear" else constant(0.5, rest.dtype, rest.device).expand(rest.shape)
-    return _ops.where(whole, below, _ops.lerp_tensor(below, above, weight, contract), contract)  # type: ignore[no-any-return]
+    return _ops.where(whole, below, _ops.lerp_tensor(below, above, weight, contract), contract)
 
 
 def _quantile(

@@ -197,7 +197,7 @@ def median(
     Raises:
         ShapeError: if `dim` does not exist or has no element.
     """
-    return _median("median", input, dim, keepdim, axis, keepdims, contract)  # type: ignore[no-any-return]
+    return _median("median", input, dim, keepdim, axis, keepdims, contract)
 
 
 @public("max", uncached="torch's sort of integer keys computes it")
@@ -215,4 +215,4 @@ def nanmedian(
     Raises:
         ShapeError: if `dim` does not exist or has no element.
     """
-    return _median("nanmedian", input, dim, keepdim, axis, keepdims, contract)  # type: ignore[no-any-return]
+    return _median("nanmedian", input, dim, keepdim, axis, keepdims, contract)

@@ -130,7 +130,7 @@ def _aten_unique(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @computes("_unique", ignored=("sorted",))
 def _aten_unique_pair(input: Tensor, return_inverse: bool = False) -> tuple[Tensor, ...]:
-    return _aten_unique(unique)(input, return_inverse)[:2]  # type: ignore[no-any-return]
+    return _aten_unique(unique)(input, return_inverse)[:2]
 
 
 computes("_unique2", "unique_dim", ignored=("sorted",))(_aten_unique(unique))

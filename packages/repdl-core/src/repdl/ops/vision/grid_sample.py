@@ -50,7 +50,7 @@ def _position(x: Tensor, size: int, padding_mode: str, align: bool, contract: st
         scaled = _ops.mul(shifted, number(size), contract)
         position = _ops.mul(_ops.sub(scaled, number(1), contract), number(0.5), contract)
     if padding_mode == "zeros":
-        return position  # type: ignore[no-any-return]
+        return position
     if padding_mode == "reflection":
         position = _reflected(position, size, align, contract)
     # As clamp, but for the derivative, which is 0 at both ends; the sign is right whatever the environment.
@@ -76,7 +76,7 @@ def _reflected(position: Tensor, size: int, align: bool, contract: str) -> Tenso
     half = div(turns, 2.0, rounding_mode="floor", contract=contract)
     rest = add(distance, turns, alpha=-span, contract=contract)
     odd = add(turns, half, alpha=-2, contract=contract) != 0
-    return _ops.add(_ops.where(odd, _ops.sub(number(span), rest, contract), rest, contract), low, contract)  # type: ignore[no-any-return]
+    return _ops.add(_ops.where(odd, _ops.sub(number(span), rest, contract), rest, contract), low, contract)
 
 
 def _inside(at: Tensor, size: int, padding_mode: str, align: bool) -> Tensor:
@@ -103,10 +103,10 @@ def _cubic(t: Tensor, contract: str) -> Tensor:
         return constant(value, t.dtype, t.device)
 
     def mul(a: Tensor, b: Tensor | float) -> Tensor:
-        return _ops.mul(a, b if isinstance(b, Tensor) else number(b), contract)  # type: ignore[no-any-return]
+        return _ops.mul(a, b if isinstance(b, Tensor) else number(b), contract)
 
     def plus(a: Tensor, b: float) -> Tensor:
-        return _ops.add(a, number(b), contract)  # type: ignore[no-any-return]
+        return _ops.add(a, number(b), contract)
 
     def near(x: Tensor) -> Tensor:
         return plus(mul(mul(plus(mul(x, 1.25), -2.25), x), x), 1.0)

@@ -125,7 +125,7 @@ def _taps(
 
 
 def _bits(value: float) -> int:
-    return unpack("<q", pack("<d", value))[0]  # type: ignore[no-any-return]
+    return unpack("<q", pack("<d", value))[0]
 
 
 def _check_images(
@@ -378,11 +378,11 @@ def interpolate(
     chosen = ([x[d] for d in sides] for x in (sizes, counts, factors))
     at, weights = _taps(mode, *chosen, bool(align_corners), antialias)
     if mode.startswith("nearest"):
-        return _nearest_op(input, at, counts, name)  # type: ignore[no-any-return]
+        return _nearest_op(input, at, counts, name)
     if not sides:
         storage, (output,) = widened(input)
         return narrowed(output, storage).contiguous(memory_format=layout.memory_format(input))
-    return _resample_op(input, at, weights, sides, counts, name)  # type: ignore[no-any-return]
+    return _resample_op(input, at, weights, sides, counts, name)
 
 
 def _aten_upsample(mode: str, antialias: bool = False) -> Callable[..., Any]:

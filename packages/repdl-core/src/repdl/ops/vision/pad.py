@@ -200,7 +200,7 @@ def _cut(input: torch.Tensor, dim: int, left: int, right: int) -> torch.Tensor:
 @computes("pad")
 def _aten_pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
     if mode == "constant" or not input.is_floating_point():
-        return torch.ops.aten.pad.default.decompose(input, pad, mode, value)  # type: ignore[no-any-return]
+        return torch.ops.aten.pad.default.decompose(input, pad, mode, value)
     return pad(input, pad, mode, value)
 
 

@@ -24,7 +24,7 @@ class _Convolution(Affine, _ConvNd):
             padding = (0,) * len(self.kernel_size)
         options = (self.stride, padding, self.dilation, self.groups)
         function = getattr(F, self._function)
-        return function(input, self.weight, self.bias, *options, contract=self.contract)  # type: ignore[no-any-return]
+        return function(input, self.weight, self.bias, *options, contract=self.contract)
 
 
 class _TransposedConvolution(Affine, _ConvTransposeNd):
@@ -38,7 +38,7 @@ class _TransposedConvolution(Affine, _ConvTransposeNd):
         output_padding = choose(input, output_size, *sizes, len(self.kernel_size), dilation)
         options = (self.stride, self.padding, output_padding, self.groups, self.dilation)
         function = getattr(F, self._function)
-        return function(input, self.weight, self.bias, *options, contract=self.contract)  # type: ignore[no-any-return]
+        return function(input, self.weight, self.bias, *options, contract=self.contract)
 
 
 class Conv1d(_Convolution, torch.nn.Conv1d):

@@ -19,7 +19,7 @@ class _Dropout(Layer):
         """Same shape as the input; the input itself in eval mode."""
         function = getattr(F, self._function)
         options = {"generator": self.generator, "contract": self.contract}
-        return function(input, self.p, self.training, self.inplace, **options)  # type: ignore[no-any-return]
+        return function(input, self.p, self.training, self.inplace, **options)
 
 
 class Dropout(_Dropout, torch.nn.Dropout):

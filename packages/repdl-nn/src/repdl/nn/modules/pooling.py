@@ -31,7 +31,7 @@ class _AvgPool(_Pool):
         """`(N, C, *sides) -> (N, C, *windows)`."""
         options = {} if self.divisor_override is None else {"divisor_override": self.divisor_override}
         window = self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
-        return self._pooled(input, *window, **options)  # type: ignore[no-any-return]
+        return self._pooled(input, *window, **options)
 
 
 class _AdaptiveAvgPool(_Pool):
@@ -39,7 +39,7 @@ class _AdaptiveAvgPool(_Pool):
 
     def forward(self, input: Tensor) -> Tensor:
         """`(N, C, *sides) -> (N, C, *output_size)`."""
-        return self._pooled(input, self.output_size)  # type: ignore[no-any-return]
+        return self._pooled(input, self.output_size)
 
 
 class _LPPool(_Pool):
@@ -50,7 +50,7 @@ class _LPPool(_Pool):
 
     def forward(self, input: Tensor) -> Tensor:
         """`(N, C, *sides) -> (N, C, *windows)`."""
-        return self._pooled(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)  # type: ignore[no-any-return]
+        return self._pooled(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
 class _MaxPool(_Pool):
@@ -83,7 +83,7 @@ class _MaxUnpool(_Pool):
 
     def forward(self, input: Tensor, indices: Tensor, output_size: list[int] | None = None) -> Tensor:
         """`(N, C, *windows) -> (N, C, *sides)`."""
-        return self._pooled(input, indices, self.kernel_size, self.stride, self.padding, output_size)  # type: ignore[no-any-return]
+        return self._pooled(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class AvgPool1d(_AvgPool, torch.nn.AvgPool1d):

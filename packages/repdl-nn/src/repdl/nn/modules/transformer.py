@@ -60,7 +60,7 @@ class _TransformerLayer(_Made):
             )
         parts: Any = self
         last = getattr(self, self._last_dropout)
-        return last(parts.linear2(parts.dropout(activation(parts.linear1(x)))))  # type: ignore[no-any-return]
+        return last(parts.linear2(parts.dropout(activation(parts.linear1(x)))))
 
     def _sum(self, x: Tensor, y: Tensor) -> Tensor:
         return ops.add(x, y, contract=self.contract)
@@ -96,7 +96,7 @@ class TransformerEncoderLayer(_TransformerLayer, torch.nn.TransformerEncoderLaye
             x = self._sum(src, self._sa_block(self.norm1(src), *mask))
             return self._sum(x, self._ff_block(self.norm2(x)))
         x = self.norm1(self._sum(src, self._sa_block(src, *mask)))
-        return self.norm2(self._sum(x, self._ff_block(x)))  # type: ignore[no-any-return]
+        return self.norm2(self._sum(x, self._ff_block(x)))
 
 
 class TransformerDecoderLayer(_TransformerLayer, torch.nn.TransformerDecoderLayer):
@@ -136,7 +136,7 @@ class TransformerDecoderLayer(_TransformerLayer, torch.nn.TransformerDecoderLaye
             return self._sum(x, self._ff_block(self.norm3(x)))
         x = self.norm1(self._sum(tgt, self._sa_block(tgt, *own)))
         x = self.norm2(self._sum(x, self._mha_block(x, *other)))
-        return self.norm3(self._sum(x, self._ff_block(x)))  # type: ignore[no-any-return]
+        return self.norm3(self._sum(x, self._ff_block(x)))
 
 
 class TransformerEncoder(_Made, torch.nn.TransformerEncoder):
@@ -163,7 +163,7 @@ class TransformerEncoder(_Made, torch.nn.TransformerEncoder):
         output = src
         for layer in self.layers:
             output = layer(output, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
-        return output if self.norm is None else self.norm(output)  # type: ignore[no-any-return]
+        return output if self.norm is None else self.norm(output)
 
 
 class TransformerDecoder(_Made, torch.nn.TransformerDecoder):
@@ -202,7 +202,7 @@ class TransformerDecoder(_Made, torch.nn.TransformerDecoder):
                 tgt_is_causal=bool(tgt_is_causal),
                 memory_is_causal=memory_is_causal,
             )
-        return output if self.norm is None else self.norm(output)  # type: ignore[no-any-return]
+        return output if self.norm is None else self.norm(output)
 
 
 class Transformer(_Made, torch.nn.Transformer):
