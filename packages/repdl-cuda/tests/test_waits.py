@@ -172,7 +172,7 @@ def test_waits__tables_are_moved_without_waiting(monkeypatch: pytest.MonkeyPatch
     ):
         monkeypatch.setattr(torch.Tensor, "is_pinned", lambda self, pinned=pinned: pinned)
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda capturing=capturing: capturing)
-        devices.moved(tensor, torch.device(device))
+        devices.to_device(tensor, torch.device(device))
     assert asked == [True, False, False, False, False, False]
 
 

@@ -11,7 +11,7 @@ from torch._C._dynamo import eval_frame
 Function = Callable[..., Any]
 
 
-def opaque(function: Function) -> Function:
+def skip_dynamo(function: Function) -> Function:
     """`function`, which Dynamo neither compiles nor looks into, at no cost of a call.
 
     Where a graph breaks, Dynamo goes on in every Python frame that is entered, those that
@@ -20,7 +20,7 @@ def opaque(function: Function) -> Function:
     """
     assert isinstance(function, FunctionType)
     if hasattr(eval_frame, "set_code_exec_strategy"):
-        hide([function.__code__])
+        set_dynamo_skip([function.__code__])
         return function
 
     def run(*args: Any) -> Any:  # torch 2.6: Dynamo is switched off by hand
@@ -43,7 +43,7 @@ def constant_result(function: Function) -> Function:
     return function
 
 
-def hide(codes: Iterable[CodeType], hidden: bool = True) -> None:
+def set_dynamo_skip(codes: Iterable[CodeType], hidden: bool = True) -> None:
     """Have Dynamo neither compile calls of `codes` nor look into what they call, or do so again."""
     if hasattr(eval_frame, "set_code_exec_strategy"):  # not in torch 2.6
         action = eval_frame._FrameAction.SKIP if hidden else eval_frame._FrameAction.DEFAULT
@@ -51,4 +51,4 @@ def hide(codes: Iterable[CodeType], hidden: bool = True) -> None:
             eval_frame.set_code_exec_strategy(code, eval_frame._FrameExecStrategy(action, action))
 
 
-__all__ = ["constant_result", "hide", "opaque"]
+__all__ = ["constant_result", "set_dynamo_skip", "skip_dynamo"]

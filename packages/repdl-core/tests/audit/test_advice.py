@@ -13,7 +13,7 @@ import repdl
 from repdl import ops, random
 from repdl.audit.kinds import KINDS, Kind
 from repdl.audit.remedy import remedy
-from repdl.dtypes import Storage
+from repdl.dtypes import PrecisionRules
 from repdl.errors import DTypeError, UnsupportedError, check_dtype
 from repdl.registry import OPS
 
@@ -29,7 +29,7 @@ def _advised(message: str, **tensors: Any) -> torch.Tensor | None:
     return None if found is None else eval(found[1], {"torch": torch, "repdl": repdl, **tensors})
 
 
-def _calls(storage: Storage) -> Iterator[tuple[list[Any], int]]:
+def _calls(storage: PrecisionRules) -> Iterator[tuple[list[Any], int]]:
     """Arguments of an op, one of which has a dtype that may be none of its own."""
     schema = OPS[storage.op].overload._schema.arguments
     for first in storage.dtypes.supported:

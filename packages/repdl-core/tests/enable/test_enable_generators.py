@@ -9,7 +9,7 @@ import torch
 
 import repdl
 from repdl.errors import OutOfRangeError, UnsupportedError
-from repdl.overrides.draws import torchs
+from repdl.overrides.draws import torch_generator
 
 STATE = struct.Struct("=qQ")
 
@@ -34,25 +34,25 @@ class OnDevice:
 def test_generators__numbers_on_a_gpu_are_those_of_the_seed() -> None:
     expected = repdl.random.randn(9, generator=repdl.random.Generator(-(2**60) % 2**64))
     source = OnDevice(-(2**60))
-    first = repdl.random.randn(2, generator=torchs(source))
+    first = repdl.random.randn(2, generator=torch_generator(source))
     state = source.get_state()
-    numbers = torchs(source)
+    numbers = torch_generator(source)
     rest = torch.cat([repdl.random.randn(n, generator=numbers) for n in (3, 4)])
     assert torch.equal(torch.cat([first, rest]), expected)
     source.set_state(state)
-    assert torch.equal(repdl.random.randn(7, generator=torchs(source)), rest)
+    assert torch.equal(repdl.random.randn(7, generator=torch_generator(source)), rest)
 
 
 def test_generators__that_torch_drew_from_on_a_gpu_begins() -> None:
     source = OnDevice(5)
     source.set_state(torch.frombuffer(bytearray(STATE.pack(5, 4 * 2**33)), dtype=torch.uint8))
     expected = repdl.random.randn(2, generator=repdl.random.Generator(5))
-    assert torch.equal(repdl.random.randn(2, generator=torchs(source)), expected)
+    assert torch.equal(repdl.random.randn(2, generator=torch_generator(source)), expected)
 
 
 def test_generators__left_on_a_gpu() -> None:
     source = OnDevice(5)
-    numbers = torchs(source)
+    numbers = torch_generator(source)
     numbers.position(2**46 - 2)
     before = source.state
     with pytest.raises(OutOfRangeError, match=r"offset is 70368744177664, expected less than 2\*\*46"):
@@ -72,11 +72,11 @@ def test_generators__numbers_beyond_32_bits_of_the_offset() -> None:
                     continue
                 if isinstance(source, torch.Generator):
                     source.manual_seed(5)
-                torchs(source).position(offset)  # as if so many were drawn
+                torch_generator(source).position(offset)  # as if so many were drawn
                 state = torch.tensor([5, 0, offset, 0])
                 expected = repdl.random.rand(9, generator=repdl.random.Generator(5).set_state(state))
                 if isinstance(source, OnDevice):
-                    found = [repdl.random.rand(n, generator=torchs(source)) for n in (4, 5)]
+                    found = [repdl.random.rand(n, generator=torch_generator(source)) for n in (4, 5)]
                 else:
                     source.set_state(source.get_state().clone())
                     given = None if source is torch.default_generator else source
@@ -91,14 +91,14 @@ def test_generators__of_other_devices_are_refused(device: str) -> None:
     source = OnDevice(5)
     source.device = torch.device(device)
     with pytest.raises(UnsupportedError, match=f"a generator on {device}, expected one on cpu or cuda"):
-        torchs(source)
+        torch_generator(source)
 
 
 def test_generators__unknown_states_are_refused() -> None:
     source = OnDevice(5)
     source.state = source.state[:8]
     with pytest.raises(UnsupportedError, match="has an unknown state"):
-        torchs(source).position(1)
+        torch_generator(source).position(1)
 
 
 def test_generators__a_draw_in_a_capture_raises(monkeypatch: pytest.MonkeyPatch) -> None:

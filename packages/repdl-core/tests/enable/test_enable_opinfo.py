@@ -50,9 +50,9 @@ def differences(dtype: torch.dtype, most: int | None) -> tuple[Counter[str], lis
                     for sample in opinfo.samples(info, dtype, most):
                         known.append((info, sample.transform(own), opinfo.expected(info, sample)))
         counted, wrong, agreed = Counter[str](), [], set()
-        torchs = draws.torchs
+        torchs = draws.torch_generator
         with pytest.MonkeyPatch.context() as patch, repdl.enabled():
-            patch.setattr(draws, "torchs", lambda given: (counted.update(["drew"]), torchs(given))[1])
+            patch.setattr(draws, "torch_generator", lambda given: (counted.update(["drew"]), torchs(given))[1])
             for info, sample, exact in known:
                 if exact is None:
                     continue

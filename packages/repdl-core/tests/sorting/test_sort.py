@@ -7,7 +7,7 @@ import torch
 
 import repdl
 from repdl import ops
-from repdl.ops.common.order import order
+from repdl.ops.common.sort_key import sort_key
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.environment import can_flush, flush_denormal
 from repdl.testing.inputs import integers
@@ -28,10 +28,10 @@ def coarse(*shape: int) -> torch.Tensor:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_order__is_that_of_the_numbers(dtype: torch.dtype) -> None:
     x = torch.tensor([-INF, -1.0, -(2.0**-24), -0.0, 0.0, 2.0**-24, 1.0, INF, NAN]).to(dtype)
-    keys = order(x)
+    keys = sort_key(x)
     assert (keys[1:] >= keys[:-1]).all() and (keys[3] == keys[4]) and (keys.diff() != 0).sum() == 7
-    assert order(-x[-1:]) == keys[-1]  # a NaN with a sign
-    assert torch.equal(order(torch._neg_view(x)), order(-x))
+    assert sort_key(-x[-1:]) == keys[-1]  # a NaN with a sign
+    assert torch.equal(sort_key(torch._neg_view(x)), sort_key(-x))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

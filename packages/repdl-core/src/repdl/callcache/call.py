@@ -15,7 +15,7 @@ from repdl.callcache.extension import c_extension
 from repdl.callcache.scalars import VariableScalars, match_scalars
 from repdl.callcache.spans import NOT_READ, ValueRange, index_of, is_on_host, tensors_of, unique
 from repdl.callcache.trace import Trace
-from repdl.dynamo import hide
+from repdl.dynamo import set_dynamo_skip
 from repdl.settings.generation import GENERATION
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -137,7 +137,7 @@ def _record_each_in_place(
     ) if written and known else None
 
 
-hide(record.__code__ for record in (_record, _record_update, _record_in_place, _record_each_in_place))
+set_dynamo_skip(record.__code__ for record in (_record, _record_update, _record_in_place, _record_each_in_place))
 
 
 def find_variable_scalars(function: Callable[..., Any], args: Any, kwargs: Any, trace: Trace) -> VariableScalars | None:
@@ -210,7 +210,7 @@ def cache_in_place(
             return function(*args, **kwargs), None
         return _record_in_place(compute, write, args, kwargs, variable_scalars)
 
-    hide([record.__code__])
+    set_dynamo_skip([record.__code__])
     return _cached(function, record, getattr(compute, "variable_scalars", False))
 
 

@@ -21,7 +21,7 @@ from torch._dynamo.variables.torch import TorchInGraphFunctionVariable
 
 from repdl.compiling import state
 from repdl.compiling.backend import is_ours, is_supported
-from repdl.dynamo import hide
+from repdl.dynamo import set_dynamo_skip
 
 _REWRITTEN = "addcdiv", "_foreach_lerp_"
 """Functions of torch that Dynamo takes apart, into others with other bits."""
@@ -121,11 +121,11 @@ def _optimizers_uncompiled() -> Iterator[None]:
         return call_method(self, tx, name, *args)
 
     with patch.object(OptimizerVariable, "call_method", followed):
-        hide([_STEP])
+        set_dynamo_skip([_STEP])
         try:
             yield
         finally:
-            hide([_STEP], False)
+            set_dynamo_skip([_STEP], False)
 
 
 __all__ = ["check_uncompiled", "only_ours"]

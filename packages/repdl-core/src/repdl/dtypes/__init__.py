@@ -52,7 +52,7 @@ class Dtypes:
     moves: bool = False
 
 
-class Storage:
+class PrecisionRules:
     """`Dtypes` of one op, by position in its schema."""
 
     def __init__(self, op: str, schema: Any, dtypes: Dtypes) -> None:

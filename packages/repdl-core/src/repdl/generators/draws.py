@@ -16,7 +16,7 @@ from repdl.generators.generator import chosen
 from repdl.registry import OPS, functions
 from repdl.registry.arguments import as_float, as_int
 from repdl.tensors.overlap import check_apart
-from repdl.tensors.values import left_to_device
+from repdl.tensors.values import assert_on_device
 
 Tensor = torch.Tensor
 _BELOW_ONE = {
@@ -216,7 +216,7 @@ def checked_probabilities(name: str, p: Tensor, what: str = "p") -> Tensor:
     pattern = p.detach().view({16: torch.int16, 32: torch.int32, 64: torch.int64}[width])
     one = rounding.element(1.0, p.dtype)
     right = ((pattern >= 0) & (pattern <= one)) | (pattern == -(1 << width - 1))  # or the negative zero
-    if left_to_device(name, right, lambda r: r, f"a number of {what} is no probability, 0 to 1"):
+    if assert_on_device(name, right, lambda r: r, f"a number of {what} is no probability, 0 to 1"):
         return p
     if not bool(right.all()):
         where = (~right).nonzero()[0].tolist()

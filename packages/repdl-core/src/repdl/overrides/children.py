@@ -19,7 +19,7 @@ Start = tuple[Callable[..., None], tuple[str, ...]]
 
 
 @contextmanager
-def begun_by(start: Callable[[], Start]) -> Iterator[None]:
+def in_children(start: Callable[[], Start]) -> Iterator[None]:
     """Until the end of the block, `start()` says which function a process that begins anew calls, and with what."""
 
     def reduce(process: Any) -> tuple[Any, ...]:
@@ -81,4 +81,4 @@ def _begun(kind: type[BaseProcess], function: Callable[..., None], arguments: tu
     return kind.__new__(kind)
 
 
-__all__ = ["Start", "begun_by", "begun_with"]
+__all__ = ["Start", "begun_with", "in_children"]

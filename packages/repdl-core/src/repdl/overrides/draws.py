@@ -123,7 +123,7 @@ torch.library.register_fake(
 )
 
 
-def torchs(given: torch.Generator | None) -> Generator:
+def torch_generator(given: torch.Generator | None) -> Generator:
     """The numbers of a generator of torch, of its default one for None."""
     if given is None or given is torch.default_generator:
         return _default
@@ -134,7 +134,7 @@ def torchs(given: torch.Generator | None) -> Generator:
 
 def _drawing(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, generator: torch.Generator | None = None, **kwargs: Any) -> Any:
-        return function(*args, generator=torchs(generator), **kwargs)
+        return function(*args, generator=torch_generator(generator), **kwargs)
 
     return call
 
@@ -147,7 +147,7 @@ def _dropout(name: str) -> Callable[..., Any]:
     function = getattr(ops, name)
 
     def call(input: Tensor, p: float, train: bool) -> Tensor:
-        return function(input, p, train, generator=torchs(None))
+        return function(input, p, train, generator=torch_generator(None))
 
     return call
 
@@ -167,7 +167,7 @@ def _attention(
     options = attn_mask, dropout_p, is_causal, scale, enable_gqa
     if dropout_p == 0:
         return ops.scaled_dot_product_attention(query, key, value, *options)
-    return ops.scaled_dot_product_attention(query, key, value, *options, generator=torchs(None))
+    return ops.scaled_dot_product_attention(query, key, value, *options, generator=torch_generator(None))
 
 
 def _rrelu(
@@ -177,7 +177,7 @@ def _rrelu(
     training: bool = False,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    return ops.rrelu(input, lower, upper, training, generator=torchs(generator))
+    return ops.rrelu(input, lower, upper, training, generator=torch_generator(generator))
 
 
 DRAWS: dict[str, Callable[..., Any]] = {
@@ -191,4 +191,4 @@ DRAWS: dict[str, Callable[..., Any]] = {
 }
 """By torch's name; those that end in an underscore write into their first argument themselves."""
 
-__all__ = ["DRAWS", "torchs"]
+__all__ = ["DRAWS", "torch_generator"]

@@ -126,7 +126,7 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
         plainly = replace(override, function=_without_gradients(override.function))
         yield name, device, _chosen(plain, plainly, below), False
         if name in transforms.OPS and device == "CPU":
-            yield name, transforms.KEY, transforms.begun(overload(name)), True
+            yield name, transforms.KEY, transforms.wrap_scalars(overload(name)), True
     elif is_composed(name, device) or plain in _COMPOSED:
         return
     elif plain in CONVERSIONS:

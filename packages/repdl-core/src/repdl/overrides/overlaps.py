@@ -12,7 +12,7 @@ from torch import _C
 
 from repdl.audit.kinds import plain_name
 from repdl.callcache import guard_overlap
-from repdl.dynamo import hide
+from repdl.dynamo import set_dynamo_skip
 from repdl.overrides.refusal import Refusals
 from repdl.overrides.torchs import overload
 from repdl.tensors.overlap import overlap, overlaps_itself
@@ -52,7 +52,7 @@ def guarded(name: str, kernel: Function, with_keyset: bool, refusals: Refusals) 
             refusals.met(op, reason, "a .clone() of it")
         return kernel(*args, **kwargs)
 
-    hide([call.__code__])
+    set_dynamo_skip([call.__code__])
     places = [index for index, is_written in enumerate(written) if is_written]
     return guard_overlap(kernel, call, [place + with_keyset for place in places], [names[place] for place in places])
 

@@ -17,14 +17,14 @@ _SESSIONS = 8
 _kept: deque[list[Any]] = deque(maxlen=_SESSIONS)
 
 
-def held(name: str, key: str) -> Any:
+def kernel_handle(name: str, key: str) -> Any:
     """What keeps the kernel alive that an op has at a key of the dispatcher now."""
     return _C._dispatch_get_computed_kernel_for_dispatch_key(name, _C._dispatch_key_parse(key))
 
 
-def keep(kernels: list[Any]) -> None:
+def release_later(kernels: list[Any]) -> None:
     """Free what keeps them alive only after that of later sessions."""
     _kept.append(kernels)
 
 
-__all__ = ["held", "keep"]
+__all__ = ["kernel_handle", "release_later"]

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import torch
 
-from repdl.dynamo import hide
+from repdl.dynamo import set_dynamo_skip
 
 _Met = Callable[[str, str, str], None]
 _SEEDS = [
@@ -41,7 +41,7 @@ def _seeding(function: Callable[..., Any], name: str, met: _Met) -> Callable[...
         met(name, "its numbers are others in every run", "torch.manual_seed")
         return function()
 
-    hide([call.__code__])
+    set_dynamo_skip([call.__code__])
     return functools.update_wrapper(call, function)
 
 
@@ -51,7 +51,7 @@ def _flushing(function: Callable[[bool], bool], met: _Met) -> Callable[[bool], b
             met("torch.set_flush_denormal", FLUSHES, "torch.set_flush_denormal(False), its default")
         return function(mode)
 
-    hide([call.__code__])
+    set_dynamo_skip([call.__code__])
     return functools.update_wrapper(call, function)
 
 

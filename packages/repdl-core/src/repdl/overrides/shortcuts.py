@@ -27,7 +27,7 @@ from repdl.callcache import (
     trace_call,
     unique,
 )
-from repdl.dynamo import hide
+from repdl.dynamo import set_dynamo_skip
 from repdl.generators.lock import ForkLock
 
 _WITH_NUMBERS = {
@@ -178,6 +178,6 @@ def _recording(trace: Trace, tensors: Sequence[torch.Tensor], result: Any, scala
     return trace.recording(tensors, result, False, scalars)
 
 
-hide([_record.__code__])
+set_dynamo_skip([_record.__code__])
 
 __all__ = ["Shortcuts", "hidden"]

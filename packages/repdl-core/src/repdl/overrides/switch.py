@@ -16,15 +16,15 @@ from torch import _C
 
 from repdl.audit.judge import is_ieee
 from repdl.contract import Contract, as_contract, default_contract, set_contract
-from repdl.dynamo import hide
+from repdl.dynamo import set_dynamo_skip
 from repdl.errors import ArgumentError, UnsupportedError, placed
 from repdl.generators.lock import ForkLock
 from repdl.overrides import settings
-from repdl.overrides.children import Start, begun_by
+from repdl.overrides.children import Start, in_children
 from repdl.overrides.kernels import ENTERED, Found, kernels
 from repdl.overrides.late import Library, watched
 from repdl.overrides.refusal import GO_ON, Refusals, where
-from repdl.overrides.retired import held, keep
+from repdl.overrides.retired import kernel_handle, release_later
 from repdl.overrides.shortcuts import Shortcuts, hidden
 from repdl.overrides.torchs import forget_kernels
 
@@ -71,12 +71,12 @@ class _Session:
             torch.backends.mha.set_fastpath_enabled(False)
             stack.enter_context(_compiling("stance").only_ours(on_uncovered, hidden))
             stack.enter_context(_compiling("others").others_refused(Refusals(on_uncovered).met))
-            stack.enter_context(begun_by(start_of_child))
+            stack.enter_context(in_children(start_of_child))
             stack.enter_context(placed(where))
             stack.enter_context(settings.judged(Refusals(on_uncovered).met))
             stack.callback(self._take_out)
             stack.enter_context(watched(self._put_new, self._put_late))
-            stack.callback(hide, ENTERED, False)
+            stack.callback(set_dynamo_skip, ENTERED, False)
             self._put_new()
             stack.callback(self._shortcuts.take_out)
             self._shortcuts.put_in()
@@ -110,9 +110,11 @@ class _Session:
                         self._places.add((name, key))
                         namespace, _, rest = name.partition("::")
                         _impl(self._library(namespace), rest, kernel, key, with_keyset=with_keyset)
-                        self._kernels.append(held(name, key))
+                        self._kernels.append(kernel_handle(name, key))
         forget_kernels()
-        hide(ENTERED if self._holds else ())  # where a graph of torch.compile breaks, Dynamo looks at all that runs
+        set_dynamo_skip(
+            ENTERED if self._holds else ()
+        )  # where a graph of torch.compile breaks, Dynamo looks at all that runs
 
     def _library(self, namespace: str) -> Library:
         if namespace not in self._libraries:
@@ -121,7 +123,7 @@ class _Session:
 
     def _take_out(self) -> None:
         self._holds = False  # for a thread that has waited to say what came
-        keep(self._kernels)
+        release_later(self._kernels)
         while self._libraries:
             self._libraries.popitem()[1]._destroy()
         forget_kernels()

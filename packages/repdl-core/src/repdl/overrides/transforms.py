@@ -20,7 +20,7 @@ OPS |= {"aten::floor_divide", "aten::floor_divide_.Tensor"}
 """For whose tensors torch's parser takes numbers."""
 
 
-def begun(op: Any) -> Callable[..., Any]:
+def wrap_scalars(op: Any) -> Callable[..., Any]:
     """What torch does where a transform begins, with tensors in the place of numbers."""
     original = TorchKernel(op, KEY)
 
@@ -30,4 +30,4 @@ def begun(op: Any) -> Callable[..., Any]:
     return call
 
 
-__all__ = ["KEY", "OPS", "begun"]
+__all__ = ["KEY", "OPS", "wrap_scalars"]

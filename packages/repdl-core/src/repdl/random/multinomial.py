@@ -12,7 +12,7 @@ from repdl.generators.generator import Generator, chosen
 from repdl.ops.pointwise.cast import cast
 from repdl.registry import functions as ops
 from repdl.registry.arguments import as_int
-from repdl.tensors.values import left_to_device
+from repdl.tensors.values import assert_on_device
 
 __all__ = ["multinomial"]
 
@@ -73,8 +73,8 @@ def multinomial(
 def _check_weights(name: str, input: Tensor, pattern: Tensor) -> None:
     infinity = FORMATS[torch.float32 if pattern.dtype is torch.int32 else torch.float64].infinity
     wrong, some = (pattern < 0) | (pattern >= infinity), (pattern > 0).any(dim=1)
-    if left_to_device(name, wrong, lambda w: ~w, "a weight is negative or not finite"):
-        left_to_device(name, some, lambda s: s, "a row has no weight above 0")
+    if assert_on_device(name, wrong, lambda w: ~w, "a weight is negative or not finite"):
+        assert_on_device(name, some, lambda s: s, "a row has no weight above 0")
         return
     if bool(wrong.any()):
         where = wrong.reshape(input.shape).nonzero()[0].tolist()

@@ -18,7 +18,7 @@ from torch.autograd.function import _SingleLevelFunction
 from torch.utils import _pytree as pytree
 
 from repdl.callcache import THREAD, as_node, cache_calls, do_not_cache, recorded_node_methods
-from repdl.dynamo import opaque
+from repdl.dynamo import skip_dynamo
 from repdl.errors import UnsupportedError
 from repdl.registry.backend import BACKENDS
 from repdl.settings.generation import GENERATION
@@ -116,7 +116,7 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
 
     # Of one level, as the ops of torch: torch.func's transforms are layers of the dispatcher,
     # and each of them makes a node of its own here.
-    members = {"forward": staticmethod(opaque(forward)), "backward": staticmethod(opaque(gradients))}
+    members = {"forward": staticmethod(skip_dynamo(forward)), "backward": staticmethod(skip_dynamo(gradients))}
     function = type(f"{name}_with_derivative", (_SingleLevelFunction,), members)
     apply = (supports_tensorlist(function) if lists else function).apply  # type: ignore[union-attr]
     members = recorded_node_methods()
@@ -145,7 +145,7 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
         with _C._AutoDispatchBelowAutograd():
             return overload.redispatch(keyset & _AFTER_AUTOGRAD, *args)
 
-    return opaque(autograd)
+    return skip_dynamo(autograd)
 
 
 class _UnusualError(Exception):

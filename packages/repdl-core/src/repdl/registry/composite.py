@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from repdl.callcache import ValueRange, cache_calls
-from repdl.dtypes import Dtypes, Storage
-from repdl.dynamo import opaque
+from repdl.dtypes import Dtypes, PrecisionRules
+from repdl.dynamo import skip_dynamo
 from repdl.registry import autocast as autocasts
 from repdl.registry.define import define, register_function
 from repdl.registry.op import OPS, IsSlope, Op
@@ -73,7 +73,7 @@ def composite(
     library, overload = declare(name, schema, family or name, namespace)
     host = frozenset(host)
     device_of = device_reader(name, overload._schema, host)
-    storage = Storage(name, overload._schema, dtypes)
+    storage = PrecisionRules(name, overload._schema, dtypes)
     compute = of_any_storage(formula, storage)
 
     def run(*args: Any) -> Any:
@@ -84,7 +84,7 @@ def composite(
 
     library.impl(name, run, "CompositeImplicitAutograd")
     for device, lower in (autocast or {}).items():
-        library.impl(name, opaque(autocasts.kernel(overload, device, lower)), autocasts.KEYS[device])
+        library.impl(name, skip_dynamo(autocasts.kernel(overload, device, lower)), autocasts.KEYS[device])
     OPS[name] = Op(
         *(name, family or name, schema, check, run, overload, distribution, storage, True, run),
         *(frozenset(calls), host, frozenset(fixed), is_slope),

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from repdl.callcache import ValueRange, cache_calls, cache_update, record_change, record_check
-from repdl.dtypes import HALF, Dtypes, Storage
-from repdl.dynamo import opaque
+from repdl.dtypes import HALF, Dtypes, PrecisionRules
+from repdl.dynamo import skip_dynamo
 from repdl.errors import UnsupportedError
 from repdl.registry import autocast as autocasts
 from repdl.registry import functions
@@ -88,7 +88,7 @@ def define(
     """
     library, overload = declare(name, schema, family or name, namespace)
     host = frozenset(host)
-    storage = None if dtypes is None else Storage(name, overload._schema, dtypes)
+    storage = None if dtypes is None else PrecisionRules(name, overload._schema, dtypes)
     arguments = overload._schema.arguments
     written = [i for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write]
     if written:
@@ -97,7 +97,7 @@ def define(
         BACKENDS.formulas[name] = torch.no_grad()(formula)
     device_of = device_reader(name, overload._schema, host)
     kernel = _kernel(overload, storage, device_of, check, check_values, written)
-    library.impl(name, opaque(kernel), "CompositeExplicitAutograd")
+    library.impl(name, skip_dynamo(kernel), "CompositeExplicitAutograd")
     fake_kernel = _fake_kernel(name, storage, device_of, check, fake)
     torch.library.register_fake(f"{namespace}::{name}", fake_kernel, lib=library)
     differentiable = True if backward is not None else None if written or constant else False
@@ -111,7 +111,7 @@ def define(
         if not written:
             torch.library.register_vmap(overload, batching_rule(overload), lib=library)
     for device, dtype in (autocast or {}).items():
-        library.impl(name, opaque(autocasts.kernel(overload, device, dtype)), autocasts.KEYS[device])
+        library.impl(name, skip_dynamo(autocasts.kernel(overload, device, dtype)), autocasts.KEYS[device])
     whole = None if formula is None else of_any_storage(formula, storage)
     OPS[name] = Op(
         *(name, family or name, schema, check, fake, overload, distribution, storage, differentiable),
@@ -141,7 +141,7 @@ def _checking_overlaps(overload: Any, written: list[int], check: Callable[..., N
 
 def _kernel(
     overload: Any,
-    storage: Storage | None,
+    storage: PrecisionRules | None,
     device_of: Callable[[tuple[Any, ...]], str],
     check: Callable[..., None],
     check_values: Callable[..., ValueRange | None] | None,
@@ -186,7 +186,7 @@ def _kernel(
 
 def _fake_kernel(
     name: str,
-    storage: Storage | None,
+    storage: PrecisionRules | None,
     device_of: Callable[[tuple[Any, ...]], str],
     check: Callable[..., None],
     fake: Function,

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from repdl.dtypes import Storage
+from repdl.dtypes import PrecisionRules
 
 IsSlope = bool | Callable[..., bool]
 
@@ -31,7 +31,7 @@ class Op:
     fake: Callable[..., Any]
     overload: torch._ops.OpOverload = field(repr=False)
     distribution: str = "repdl-core"
-    storage: Storage | None = field(default=None, repr=False)
+    storage: PrecisionRules | None = field(default=None, repr=False)
     differentiable: bool | None = True
     formula: Callable[..., Any] | None = field(default=None, repr=False)
     calls: frozenset[str] = frozenset()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from repdl.dtypes import HALF, Storage
+from repdl.dtypes import HALF, PrecisionRules
 from repdl.registry import functions
 from repdl.registry.backend import BACKENDS
 
 
-def of_any_storage(formula: Callable[..., Any], storage: Storage | None) -> Callable[..., Any]:
+def of_any_storage(formula: Callable[..., Any], storage: PrecisionRules | None) -> Callable[..., Any]:
     """A formula that sees float32 and float64 only, for half storage too."""
     if storage is None:
         return formula
@@ -22,7 +22,7 @@ def of_any_storage(formula: Callable[..., Any], storage: Storage | None) -> Call
     return compute
 
 
-def formula_of_halves(op: str, storage: Storage | None) -> Callable[..., Any] | None:
+def formula_of_halves(op: str, storage: PrecisionRules | None) -> Callable[..., Any] | None:
     """The formula that computes an op on half storage even where a backend has a kernel: its ops round, each of them,
     and the kernel would round what the whole gives."""
     return BACKENDS.formulas.get(op) if storage is not None and storage.dtypes.moves else None

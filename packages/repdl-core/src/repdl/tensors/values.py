@@ -28,7 +28,7 @@ def is_readable(tensor: torch.Tensor) -> bool:
     return is_on_host(tensor) and has_values(tensor)
 
 
-def left_to_device(op: str, values: torch.Tensor, right: Callable[[torch.Tensor], torch.Tensor], what: str) -> bool:
+def assert_on_device(op: str, values: torch.Tensor, right: Callable[[torch.Tensor], torch.Tensor], what: str) -> bool:
     """Whether `values` are on a device, which then checks that all of them are `right`.
 
     As after an assertion in one of torch's kernels, nothing runs there any more if one is not, and the next call that

@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import PackedSequence
 from repdl.contract import contract_name
 from repdl.nn.modules.recurrent import GRU, LSTM, RNN
 from repdl.nn.utils.weight_norm import normed
-from repdl.overrides.draws import torchs
+from repdl.overrides.draws import torch_generator
 from repdl.registry.aten import Function, computes
 
 Tensor = torch.Tensor
@@ -65,7 +65,7 @@ def _run(
     given = {f"{name}_l{number}{direction}": tensor for (number, direction, name), tensor in zip(places, params)}
     layer.__dict__["_weights"] = functools.partial(_weights, given)
     layer.training = train
-    layer.__dict__["generator"] = torchs(None)
+    layer.__dict__["generator"] = torch_generator(None)
     return layer(input, hx)
 
 

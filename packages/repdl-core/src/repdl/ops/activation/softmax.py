@@ -15,7 +15,7 @@ from repdl.errors import UnsupportedError, check, check_dtype, check_size, check
 from repdl.generators.draws import blank, draw
 from repdl.generators.generator import Generator, chosen
 from repdl.ops.common.number import constant
-from repdl.ops.common.reduce import as_numpy, given, in_dtype, normalize_dim
+from repdl.ops.common.reduce import as_numpy, in_dtype, normalize_dim, to_requested_dtype
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import cast, narrowed
 from repdl.registry.arguments import as_float, as_int
@@ -142,7 +142,7 @@ def softmax(
         DTypeError: if `input` is of no dtype of the contract.
     """
     position, dtype = _options("softmax", input, dim, _stacklevel, dtype, axis)
-    return given(_softmax(in_dtype("softmax", input, dtype), position, contract_name(contract)), dtype)
+    return to_requested_dtype(_softmax(in_dtype("softmax", input, dtype), position, contract_name(contract)), dtype)
 
 
 @public("softmax")
@@ -163,7 +163,7 @@ def softmin(
     """
     position, dtype = _options("softmin", input, dim, _stacklevel, dtype, None)
     negative = _ops.neg(in_dtype("softmin", input, dtype))
-    return given(_softmax(negative, position, contract_name(contract)), dtype)
+    return to_requested_dtype(_softmax(negative, position, contract_name(contract)), dtype)
 
 
 @public("softmax")
@@ -185,7 +185,9 @@ def log_softmax(
         DTypeError: if `input` is of no dtype of the contract.
     """
     position, dtype = _options("log_softmax", input, dim, _stacklevel, dtype, axis)
-    return given(_log_softmax(in_dtype("log_softmax", input, dtype), position, contract_name(contract)), dtype)
+    return to_requested_dtype(
+        _log_softmax(in_dtype("log_softmax", input, dtype), position, contract_name(contract)), dtype
+    )
 
 
 @public("softmax", uncached="draws from a generator")

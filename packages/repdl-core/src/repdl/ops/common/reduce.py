@@ -53,7 +53,7 @@ def is_whole(dtype: torch.dtype) -> bool:
     return not dtype.is_floating_point and not dtype.is_complex
 
 
-def whole(input: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+def to_integer_dtype(input: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
     """`input` cast to the option `dtype`, of integers, for torch's own function."""
     return input if dtype is None else input.to(dtype)
 
@@ -86,6 +86,6 @@ def in_dtype(op: str, input: torch.Tensor, dtype: torch.dtype | None) -> torch.T
     return floating(input, dtype)
 
 
-def given(output: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+def to_requested_dtype(output: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
     """`output` in the option `dtype`, which is stronger than autocast; the same one rounding."""
     return output if dtype is None else narrowed(output, dtype)

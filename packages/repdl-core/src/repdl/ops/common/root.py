@@ -7,7 +7,7 @@ from torch import _C
 
 from repdl import registry
 from repdl.ops.common.number import constant
-from repdl.ops.common.order import order
+from repdl.ops.common.sort_key import sort_key
 
 _ops = registry.functions
 
@@ -27,6 +27,6 @@ def root(x: torch.Tensor, contract: str) -> torch.Tensor:
 
 def at_zero(x: torch.Tensor, value: float, function: object, contract: str) -> torch.Tensor:
     """`function(x)`, or `value` where x is a zero; there, no gradient comes back."""
-    zero = order(x) == 0
+    zero = sort_key(x) == 0
     safe = _ops.where(zero, constant(1.0, x.dtype, x.device), x, contract)
     return _ops.where(zero, constant(value, x.dtype, x.device), function(safe), contract)  # type: ignore[operator, no-any-return]

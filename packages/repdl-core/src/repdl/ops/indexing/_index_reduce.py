@@ -16,7 +16,7 @@ from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_dtype, check_size
 from repdl.ops.common.index import check_index
 from repdl.ops.common.number import constant, floating
-from repdl.ops.common.order import order
+from repdl.ops.common.sort_key import sort_key
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import add
 from repdl.registry.saved import save
@@ -37,7 +37,7 @@ def _check(op: str, values: Tensor, index: Tensor, size: int) -> None:
 def first_largest(values: Tensor, index: Tensor, size: int) -> Tensor:
     """Which of the values is the first of the largest of each row and column; their count where there is none."""
     count, width = values.shape
-    keys, rows = order(values), index.unsqueeze(1).expand(count, width)
+    keys, rows = sort_key(values), index.unsqueeze(1).expand(count, width)
     lowest = torch.full((size, width), torch.iinfo(keys.dtype).min, dtype=keys.dtype, device=keys.device)
     largest = lowest.scatter_reduce(0, rows, keys, "amax").gather(0, rows)
     numbers = torch.arange(count, device=index.device).unsqueeze(1)
@@ -59,7 +59,7 @@ def _setup_amax(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _amax_backward(ctx: Any, grad: Tensor) -> Any:
     values, index, output = ctx.saved_tensors
-    ties = order(values) == order(output)[index]
+    ties = sort_key(values) == sort_key(output)[index]
     count = torch.zeros(output.shape, dtype=torch.int64, device=index.device)
     count = count.index_add(0, index, ties.long()).clamp(min=1)
     storage, (wide,) = widened(grad)

@@ -28,7 +28,7 @@ from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.registry.arguments import as_int
 from repdl.registry.aten import computes
 from repdl.tensors import values as host
-from repdl.tensors.values import is_readable, left_to_device
+from repdl.tensors.values import assert_on_device, is_readable
 
 __all__ = ["embedding_bag"]
 
@@ -51,7 +51,7 @@ def _begins(op: str, offsets: Tensor, count: int, has_end: bool) -> Tensor:
     begins = offsets.long()
     if not has_end:
         begins = torch.cat([begins, begins.new_full((1,), count)])
-    if left_to_device(op, begins, lambda b: _ascend(b, count), "offsets do not ascend from 0 to the length of input"):
+    if assert_on_device(op, begins, lambda b: _ascend(b, count), "offsets do not ascend from 0 to the length of input"):
         do_not_cache()
     elif is_readable(begins):
         do_not_cache()

@@ -17,7 +17,7 @@ from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim
 from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import at_least_1d
 from repdl.registry.arguments import as_int, as_ints
-from repdl.tensors.values import is_readable, left_to_device
+from repdl.tensors.values import assert_on_device, is_readable
 
 __all__ = ["broadcast_to", "expand", "repeat", "repeat_interleave", "tile"]
 
@@ -157,7 +157,7 @@ def repeat_interleave(
     if counts.shape[0] == 1:
         counts = counts.expand(size)
     check_size(op, "repeats.shape", list(counts.shape), [size], f"the size of dim {position}, or 1")
-    left_to_device(op, counts, lambda n: n >= 0, "a number of repeats is below 0")  # torch looks at output_size
+    assert_on_device(op, counts, lambda n: n >= 0, "a number of repeats is below 0")  # torch looks at output_size
     if is_readable(repeats):
         do_not_cache()
         check(op, counts.numel() == 0 or bool((counts >= 0).all()), "repeats has a number below 0, expected 0 or more")

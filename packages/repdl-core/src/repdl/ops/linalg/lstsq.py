@@ -17,7 +17,7 @@ from repdl.registry import autocast
 from repdl.registry.arguments import as_float
 from repdl.registry.aten import computes
 from repdl.tensors.layout import broadcast_shapes
-from repdl.tensors.values import has_values, left_to_device
+from repdl.tensors.values import assert_on_device, has_values
 
 __all__ = ["lstsq"]
 
@@ -85,7 +85,7 @@ def _solved(a: Tensor, b: Tensor, rcond: float | None, driver: str, contract: st
     else:
         least = torch.finfo(a.dtype).eps * max(rows, columns) if rcond is None else rcond
         regular = _is_regular(r.detach(), least, contract)
-    if has_values(regular) and not left_to_device("lstsq", regular, lambda values: values, _NOT_FULL):
+    if has_values(regular) and not assert_on_device("lstsq", regular, lambda values: values, _NOT_FULL):
         check_range("lstsq", bool(regular.all()), lambda: _told(regular, a.dim() - 2, min(rows, columns), driver))
     q, r, b = (t.expand(*batch, -1, -1) for t in (q, r, b))
     if tall:

@@ -19,7 +19,7 @@ from repdl.errors import (
 )
 from repdl.ops.common.index import check_index
 from repdl.registry.arguments import as_int
-from repdl.tensors.values import is_readable, left_to_device
+from repdl.tensors.values import assert_on_device, is_readable
 
 REDUCTIONS = ("none", "mean", "sum")
 
@@ -86,7 +86,7 @@ def check_classes(op: str, target: torch.Tensor, classes: int, least: int = 0) -
     if target.dtype is not torch.int64:
         return
     what = f"a target is no class, from {least} to {classes - 1}"
-    if left_to_device(op, target, lambda t: (t >= least) & (t < classes), what):
+    if assert_on_device(op, target, lambda t: (t >= least) & (t < classes), what):
         do_not_cache()
     elif is_readable(target):
         do_not_cache()

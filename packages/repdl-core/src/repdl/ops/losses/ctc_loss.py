@@ -11,7 +11,7 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_dtype, check_range, check_size
-from repdl.ops.common.device import moved
+from repdl.ops.common.device import to_device
 from repdl.ops.common.index import check_index
 from repdl.ops.common.number import floating
 from repdl.ops.declare.public import public
@@ -20,7 +20,7 @@ from repdl.ops.losses._loss import check_reduction
 from repdl.ops.reduction.logsumexp import logsumexp as logsumexp  # which registers the op
 from repdl.registry import OPS, composite
 from repdl.registry.arguments import as_int, as_ints
-from repdl.tensors.values import has_values, is_readable, left_to_device
+from repdl.tensors.values import assert_on_device, has_values, is_readable
 
 __all__ = ["ctc_loss"]
 
@@ -126,8 +126,10 @@ def _lengths(name: str, given: Any, most: int, like: Tensor) -> Tensor:
         raise ArgumentError(f"ctc_loss: {name} is {type(given).__name__}, expected a tensor or integers")
     if given.dtype not in (torch.int64, torch.int32):
         check_dtype("ctc_loss", (torch.int64,), **{name: given})
-    lengths = moved(given, like.device).long()
-    left_to_device("ctc_loss", lengths, lambda n: (n >= 0) & (n <= most), f"a number of {name} is not from 0 to {most}")
+    lengths = to_device(given, like.device).long()
+    assert_on_device(
+        "ctc_loss", lengths, lambda n: (n >= 0) & (n <= most), f"a number of {name} is not from 0 to {most}"
+    )
     if is_readable(lengths):
         check_index("ctc_loss", lengths, most + 1, name=name, expected=lambda: f"0 to {most}")
     return lengths
@@ -188,7 +190,7 @@ def ctc_loss(
             n.reshape(1) if isinstance(n, Tensor) else n for n in (input_lengths, target_lengths)
         )
     check_dim(op, (1, 2), targets=targets)
-    targets = moved(targets, log_probs.device).long()
+    targets = to_device(targets, log_probs.device).long()
     inputs = _lengths("input_lengths", input_lengths, log_probs.shape[0], log_probs)
     most = targets.shape[1] if targets.dim() == 2 else targets.numel()
     lengths = _lengths("target_lengths", target_lengths, most, log_probs)
@@ -198,7 +200,7 @@ def ctc_loss(
     if has_values(targets) and targets.shape[0] == lengths.shape[0]:
         counted = torch.arange(targets.shape[1], device=targets.device) < lengths.unsqueeze(1)
         used, classes = torch.where(counted, targets, 0), log_probs.shape[2]
-        left_to_device(op, used, lambda t: (t >= 0) & (t < classes), f"a target is not from 0 to {classes - 1}")
+        assert_on_device(op, used, lambda t: (t >= 0) & (t < classes), f"a target is not from 0 to {classes - 1}")
         if is_readable(targets):
             check_index(op, used, classes, name="targets", expected=lambda: f"0 to {classes - 1}")
     losses = _op(log_probs, targets, inputs, lengths, blank, reduction, zero_infinity, name)

@@ -18,7 +18,7 @@ from repdl.ops.losses._loss import check_deprecated, check_reduction
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.tensors.layout import broadcast_shapes
-from repdl.tensors.values import left_to_device
+from repdl.tensors.values import assert_on_device
 
 __all__ = ["binary_cross_entropy", "gaussian_nll_loss", "poisson_nll_loss"]
 
@@ -29,7 +29,7 @@ _TWO_PI, _HALF_LOG_TWO_PI = 6.283185307179586, 0.9189385332046727
 
 
 def _check_probabilities(input: Tensor, target: Tensor, contract: str) -> None:
-    if input.numel() == 0 or left_to_device(
+    if input.numel() == 0 or assert_on_device(
         "binary_cross_entropy", input, lambda p: (p >= 0) & (p <= 1), "a number of input is no probability, 0 to 1"
     ):
         return
@@ -74,7 +74,7 @@ _elements: Callable[..., Tensor] = pointwise(
 
 
 def _check_variance(var: Tensor, least: float) -> None:
-    if left_to_device("gaussian_nll_loss", var, lambda v: ~(v < 0), "a number of var is below 0"):
+    if assert_on_device("gaussian_nll_loss", var, lambda v: ~(v < 0), "a number of var is below 0"):
         return
     if var.numel() and (var < 0).any():
         where = tuple(int(i) for i in (var < 0).nonzero()[0])

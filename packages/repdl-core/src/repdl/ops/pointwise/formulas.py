@@ -13,8 +13,8 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check, check_tensor
 from repdl.ops.common.number import constant, floating
-from repdl.ops.common.order import order as numbered
 from repdl.ops.common.root import at_zero, root
+from repdl.ops.common.sort_key import sort_key as numbered
 from repdl.ops.declare.pointwise import broadcast_shape, pointwise
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.elementwise import Operand, promoted
@@ -36,7 +36,7 @@ def _formula(
     schema: str,
     formula: Callable[..., Tensor],
     calls: Sequence[str],
-    order: str,
+    sort_key: str,
     *,
     derivative: Mapping[str, Callable[..., Tensor]] | None = None,
     backward: str = "that of the formula",
@@ -58,7 +58,7 @@ def _formula(
             derivative,
             family="elementwise",
             dtypes=Dtypes(dtypes),
-            order=order,
+            order=sort_key,
             backward=backward,
             tried=tried,
             formula=formula,
@@ -68,7 +68,7 @@ def _formula(
     def check_shapes(*args: Any) -> None:
         broadcast_shape(name, **dict(zip(listed[:tensors], args)))
 
-    ROWS[name] = Row(item(f"{name}({', '.join(listed)}) -> output", order, backward), tried)
+    ROWS[name] = Row(item(f"{name}({', '.join(listed)}) -> output", sort_key, backward), tried)
     return registry.composite(
         name, f"({rest}", formula, calls=calls, check=check_shapes, dtypes=Dtypes(dtypes), family="elementwise"
     )

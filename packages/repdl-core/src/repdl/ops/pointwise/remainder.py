@@ -13,7 +13,7 @@ from repdl.dtypes import Dtypes
 from repdl.errors import check
 from repdl.ops.common.broadcast import sum_to
 from repdl.ops.common.number import constant
-from repdl.ops.common.order import order
+from repdl.ops.common.sort_key import sort_key
 from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
@@ -39,7 +39,7 @@ def _rest(x: Tensor, y: Tensor, contract: str) -> Tensor:
         # fma(-times, step, rest), exact as long as times is; not where times is 0, and step perhaps infinite
         pair = torch.stack([step, rest])
         left = _ops.linear_scan(torch.stack([step, _ops.neg(times)]), pair, 0)[1]
-        rest = torch.where(order(times) == 0, rest, torch.where(order(times) > order(most), nan, left))
+        rest = torch.where(sort_key(times) == 0, rest, torch.where(sort_key(times) > sort_key(most), nan, left))
     return narrowed(rest, x.dtype)
 
 
@@ -62,7 +62,7 @@ def _placed(found: Tensor, input: Tensor, other: Tensor) -> Tensor:
     return found if output.stride() == found.stride() else output.copy_(found)
 
 
-def _register(name: str, formula: Callable[..., Tensor], quotient: str, order: str) -> Callable[..., Tensor]:
+def _register(name: str, formula: Callable[..., Tensor], quotient: str, sort_key: str) -> Callable[..., Tensor]:
     def check_shapes(input: Tensor, other: Tensor, contract: str) -> None:
         broadcast_shape(name, input=input, other=other)
 
@@ -81,7 +81,7 @@ def _register(name: str, formula: Callable[..., Tensor], quotient: str, order: s
         return sum_to(grad, ctx.shape, ctx.contract), to_other, None
 
     ROWS[name] = Row(
-        item(f"{name}(input, other, contract) -> output", order, f"g and `-(g * {quotient}(x, y))`"),
+        item(f"{name}(input, other, contract) -> output", sort_key, f"g and `-(g * {quotient}(x, y))`"),
         Tried("formula", {"tensors": 2, "tried": ((),)}),
     )
     return registry.composite(

@@ -19,7 +19,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.dynamo import constant_result
 from repdl.errors import check, check_bool, check_dim, check_dtype, check_size, check_tensor
-from repdl.ops.common.device import moved
+from repdl.ops.common.device import to_device
 from repdl.ops.common.number import constant, floating
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
@@ -139,7 +139,7 @@ def _by(lengths: list[int], counts: Sequence[int], like: Tensor) -> Tensor:
     total = torch.ones(1, dtype=torch.int64)
     for column in torch.tensor(lengths, dtype=torch.int64).split(counts):
         total = (total.unsqueeze(1) * column).reshape(-1)
-    return moved(floating(total, like.dtype).unsqueeze(1), like.device)
+    return to_device(floating(total, like.dtype).unsqueeze(1), like.device)
 
 
 def _windows(
@@ -151,7 +151,7 @@ def _windows(
         own = [x[first : first + count] for x in (starts, stops)]
         lengths = [end - begin for begin, end in zip(*own)]
         longest, whole = max(lengths), min(lengths) == max(lengths)
-        start, stop = moved(torch.tensor(own), device).unsqueeze(2)
+        start, stop = to_device(torch.tensor(own), device).unsqueeze(2)
         at = start + torch.arange(longest, device=device)
         sides.append(Side(at.minimum(stop - 1).clamp(min=0), None if whole else at < stop))
         first += count

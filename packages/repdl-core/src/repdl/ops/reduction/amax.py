@@ -12,8 +12,8 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_bool, check_range, check_size, check_tensor
 from repdl.ops.common.number import floating
-from repdl.ops.common.order import order
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim, normalize_dims, reduced_shape, rows_of
+from repdl.ops.common.sort_key import sort_key
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 
@@ -53,7 +53,7 @@ def _check_backward(grad: torch.Tensor, input: torch.Tensor, output: torch.Tenso
 
 def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
     _, input, largest = inputs
-    ctx.save_for_backward(order(input) == order(largest).unsqueeze(-1))
+    ctx.save_for_backward(sort_key(input) == sort_key(largest).unsqueeze(-1))
 
 
 def _twice(ctx: Any, cotangent: torch.Tensor) -> Any:

@@ -15,7 +15,7 @@ from repdl.ops.common.reduce import is_whole
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.registry.arguments import as_int
-from repdl.tensors.values import is_readable, left_to_device
+from repdl.tensors.values import assert_on_device, is_readable
 
 __all__ = ["corrcoef", "cov"]
 
@@ -28,7 +28,7 @@ def _weights(op: str, name: str, weights: Tensor | None, count: int) -> None:
         return
     check_dim(op, (0, 1), **{name: weights})
     check_size(op, f"{name}.numel()", weights.numel(), count, "the number of observations")
-    left_to_device(op, weights, lambda w: w >= 0, f"a number of {name} is below 0")
+    assert_on_device(op, weights, lambda w: w >= 0, f"a number of {name} is below 0")
     if is_readable(weights) and weights.numel():
         check(op, bool((weights >= 0).all()), f"{name} has a number below 0, expected none")
 

@@ -12,7 +12,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dtype, check_tensor
 from repdl.ops.common.number import constant, floating
-from repdl.ops.common.reduce import as_numpy, given, in_dtype, is_whole, normalize_dim, normalize_dims
+from repdl.ops.common.reduce import as_numpy, in_dtype, is_whole, normalize_dim, normalize_dims, to_requested_dtype
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import promoted
@@ -103,7 +103,7 @@ def nansum(
     check_dtype("nansum", ALL, input=wide)
     zero = constant(0.0, wide.dtype, wide.device)
     kept = _ops.where(wide.detach().isnan(), zero, wide, name)
-    return given(_ops.sum(kept, normalize_dims("nansum", dim, input.dim()), keepdim, name), dtype)
+    return to_requested_dtype(_ops.sum(kept, normalize_dims("nansum", dim, input.dim()), keepdim, name), dtype)
 
 
 @public("sum")
@@ -132,4 +132,4 @@ def nanmean(
     zero = constant(0.0, wide.dtype, wide.device)
     total = _ops.sum(_ops.where(nan, zero, wide, name), dims, keepdim, name)
     count = floating(torch.sum(~nan, dims, keepdim) if dims else (~nan).to(torch.int64), total.dtype)
-    return given(narrowed(_ops.div(total, count, name), storage), dtype)
+    return to_requested_dtype(narrowed(_ops.div(total, count, name), storage), dtype)

@@ -13,7 +13,7 @@ from repdl.dtypes import ALL
 from repdl.errors import UnsupportedError, check, check_dtype, check_range
 from repdl.ops.common.broadcast import expand_to
 from repdl.ops.common.number import constant
-from repdl.ops.common.reduce import given, in_dtype, normalize_dim
+from repdl.ops.common.reduce import in_dtype, normalize_dim, to_requested_dtype
 from repdl.ops.declare.pointwise import below, broadcast_shape
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
@@ -60,7 +60,7 @@ def matrix_norm(
     x = in_dtype(op, A, dtype)
     if isinstance(ord, str):
         check(op, ord == "fro", lambda: f"ord is {ord!r}, expected 'fro', 1, -1, inf or -inf")
-        return given(_ops.vector_norm(x, 2.0, sorted((row, column)), keepdim, name), dtype)
+        return to_requested_dtype(_ops.vector_norm(x, 2.0, sorted((row, column)), keepdim, name), dtype)
     number = as_float(op, "ord", ord)
     check(op, abs(number) in (1, math.inf), lambda: f"ord is {ord}, expected 'fro', 1, -1, inf or -inf")
     if abs(number) == math.inf:
@@ -74,7 +74,7 @@ def matrix_norm(
     if A.shape[column] == 0:  # the largest of none is 0
         sums = torch.zeros([1 if d == column else n for d, n in enumerate(sums.shape)], dtype=x.dtype, device=x.device)
     found = (amax if number > 0 else amin)(sums, column, True, contract=name)
-    return given(found if keepdim else found.squeeze(sorted((row, column))), dtype)
+    return to_requested_dtype(found if keepdim else found.squeeze(sorted((row, column))), dtype)
 
 
 @public("norm")

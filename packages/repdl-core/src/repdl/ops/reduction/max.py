@@ -12,8 +12,8 @@ from repdl.contract import Contract
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_range, check_size
 from repdl.ops.common.number import floating
-from repdl.ops.common.order import order
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim, reduced_shape
+from repdl.ops.common.sort_key import sort_key
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import maximum, minimum
@@ -53,7 +53,7 @@ def _check_max_backward(grad: torch.Tensor, input: torch.Tensor, output: torch.T
 
 def _setup_max_backward(ctx: Any, inputs: Any, output: Any) -> None:
     _, input, largest = inputs
-    ctx.save_for_backward(order(input) == order(largest))
+    ctx.save_for_backward(sort_key(input) == sort_key(largest))
 
 
 def _max_twice(ctx: Any, cotangent: torch.Tensor) -> Any:

@@ -12,7 +12,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes, rounding
 from repdl.errors import UnsupportedError, check, check_range, check_size
 from repdl.ops.common.number import constant
-from repdl.ops.common.reduce import given, in_dtype, normalize_dims, reduced_shape, rows_of
+from repdl.ops.common.reduce import in_dtype, normalize_dims, reduced_shape, rows_of, to_requested_dtype
 from repdl.ops.common.root import at_zero, root
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
@@ -98,7 +98,7 @@ def vector_norm(
     """
     op, name = "vector_norm", contract_name(contract)
     dims, number = normalize_dims(op, dim, x.dim()), as_float(op, "ord", ord)
-    return given(_norm(in_dtype(op, x, dtype), number, dims, keepdim, name), dtype)
+    return to_requested_dtype(_norm(in_dtype(op, x, dtype), number, dims, keepdim, name), dtype)
 
 
 @public("norm")
@@ -126,7 +126,7 @@ def norm(
     number = 2.0 if p is None or isinstance(p, str) else as_float("norm", "p", p)
     dims, name = normalize_dims("norm", dim, input.dim()), contract_name(contract)
     check("norm", p != "fro" or dim is None or len(dims) <= 2, lambda: f"dim is {dim}, expected one or two for 'fro'")
-    return given(_norm(in_dtype("norm", input, dtype), number, dims, keepdim, name), dtype)
+    return to_requested_dtype(_norm(in_dtype("norm", input, dtype), number, dims, keepdim, name), dtype)
 
 
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")

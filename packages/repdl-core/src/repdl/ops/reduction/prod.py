@@ -11,7 +11,16 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check
 from repdl.ops.common.number import constant
-from repdl.ops.common.reduce import as_numpy, given, in_dtype, is_whole, normalize_dim, reduced_shape, rows_of, whole
+from repdl.ops.common.reduce import (
+    as_numpy,
+    in_dtype,
+    is_whole,
+    normalize_dim,
+    reduced_shape,
+    rows_of,
+    to_integer_dtype,
+    to_requested_dtype,
+)
 from repdl.ops.declare.public import public
 from repdl.registry.autocast import FLOAT32
 
@@ -75,7 +84,7 @@ def prod(
     dim, keepdim = as_numpy("prod", dim, keepdim, axis, keepdims)
     dims = list(range(input.dim())) if dim is None else [normalize_dim("prod", dim, input.dim())][: input.dim()]
     if is_whole(dtype or input.dtype) and not input.is_complex():
-        rows = rows_of(whole(input, dtype), dims)
+        rows = rows_of(to_integer_dtype(input, dtype), dims)
         return torch.prod(rows, -1, dtype=dtype).reshape(reduced_shape(input.shape, dims, keepdim))
     found = _prod(rows_of(in_dtype("prod", input, dtype), dims))
-    return given(found.reshape(reduced_shape(input.shape, dims, keepdim and dim is not None)), dtype)
+    return to_requested_dtype(found.reshape(reduced_shape(input.shape, dims, keepdim and dim is not None)), dtype)

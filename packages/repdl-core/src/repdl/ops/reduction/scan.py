@@ -12,8 +12,8 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check, check_size, check_tensor
 from repdl.ops.common.number import constant
-from repdl.ops.common.order import order
-from repdl.ops.common.reduce import as_numpy, given, in_dtype, is_whole, normalize_dim, whole
+from repdl.ops.common.reduce import as_numpy, in_dtype, is_whole, normalize_dim, to_integer_dtype, to_requested_dtype
+from repdl.ops.common.sort_key import sort_key
 from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import at_least_1d, gather
 from repdl.registry.autocast import FLOAT32_ON_CUDA
@@ -135,10 +135,10 @@ def _scanned(
         raise UnsupportedError(f"{op}: dim is None, expected the dimension to go along")
     position = normalize_dim(op, dim, input.dim())
     if is_whole(dtype or input.dtype) and not input.is_complex():
-        return getattr(torch, op)(whole(input, dtype), position, dtype=dtype)
+        return getattr(torch, op)(to_integer_dtype(input, dtype), position, dtype=dtype)
     wide = in_dtype(op, input, dtype)
     result = run(wide.unsqueeze(0) if wide.dim() == 0 else wide, position)
-    return given(result.reshape(input.shape), dtype)
+    return to_requested_dtype(result.reshape(input.shape), dtype)
 
 
 @public("scan")
@@ -229,7 +229,7 @@ def _extremes(op: str, input: torch.Tensor, dim: int | None, axis: int | None, c
         raise UnsupportedError(f"{op}: dim is None, expected the dimension to go along")
     position = normalize_dim(op, dim, input.dim())
     values = at_least_1d(input)
-    keys = order(values).to(torch.int64)
+    keys = sort_key(values).to(torch.int64)
     if op == "cummin" and input.is_floating_point():
         keys = torch.where(values.detach().isnan(), torch.iinfo(torch.int64).min, keys)
     extremes = running(torch.maximum if op == "cummax" else torch.minimum, keys, position)

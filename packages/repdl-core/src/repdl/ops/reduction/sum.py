@@ -17,7 +17,15 @@ from repdl.errors import (
 )
 from repdl.ops.common.broadcast import expand_to
 from repdl.ops.common.number import constant
-from repdl.ops.common.reduce import as_numpy, given, in_dtype, is_whole, normalize_dims, reduced_shape, whole
+from repdl.ops.common.reduce import (
+    as_numpy,
+    in_dtype,
+    is_whole,
+    normalize_dims,
+    reduced_shape,
+    to_integer_dtype,
+    to_requested_dtype,
+)
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.registry.autocast import FLOAT32_ON_CUDA
@@ -114,8 +122,8 @@ def sum(
     dim, keepdim = as_numpy("sum", dim, keepdim, axis, keepdims)
     dims, name = normalize_dims("sum", dim, input.dim()), contract_name(contract)
     if is_whole(dtype or input.dtype) and not input.is_complex():
-        return torch.sum(whole(input, dtype), dims, keepdim, dtype=dtype)  # exact, in any order
-    return given(_op(in_dtype("sum", input, dtype), dims, keepdim, name), dtype)
+        return torch.sum(to_integer_dtype(input, dtype), dims, keepdim, dtype=dtype)  # exact, in any order
+    return to_requested_dtype(_op(in_dtype("sum", input, dtype), dims, keepdim, name), dtype)
 
 
 @public("sum")

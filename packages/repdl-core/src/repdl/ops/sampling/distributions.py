@@ -13,7 +13,7 @@ from repdl import registry
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_range
 from repdl.ops.declare.position import POSITION, check_place, check_position, check_probability, draw
-from repdl.tensors.values import left_to_device
+from repdl.tensors.values import assert_on_device
 
 __all__: list[str] = []
 
@@ -67,7 +67,7 @@ draw(
 def check_within(op: str, name: str, values: torch.Tensor, most: float, expected: str) -> None:
     """Raise unless every element is from 0 to `most`."""
     what = f"a number of {name} is out of range, expected {expected}"
-    if values.numel() == 0 or left_to_device(op, values, lambda v: (v >= 0) & (v <= most), what):
+    if values.numel() == 0 or assert_on_device(op, values, lambda v: (v >= 0) & (v <= most), what):
         return
     low, high = values.aminmax()  # NaN where one is
     if low >= 0 and high <= most:

@@ -11,15 +11,15 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import check, check_bool, check_dim, check_dtype, check_range, check_tensor
 from repdl.ops.common.number import constant, floating
-from repdl.ops.common.order import order
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim
+from repdl.ops.common.sort_key import sort_key
 from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import at_least_1d, gather
 from repdl.ops.pointwise.elementwise import div
 from repdl.ops.reduction.scan import running
 from repdl.ops.sorting.sort import sort
 from repdl.registry.arguments import as_float
-from repdl.tensors.values import is_readable, left_to_device
+from repdl.tensors.values import assert_on_device, is_readable
 
 __all__ = ["mode", "nanquantile", "quantile"]
 
@@ -32,7 +32,7 @@ def _between(rows: Tensor, rank: Tensor, interpolation: str, contract: str) -> T
     """Of sorted rows what stands at each rank: `(..., N), (..., Q) -> (..., Q)`."""
     floor = div(rank.detach(), 1.0, rounding_mode="floor", contract=contract)
     rest = _ops.sub(rank, floor, contract)
-    whole, half = order(rest) == 0, order(rest) - order(constant(0.5, rest.dtype, rest.device))
+    whole, half = sort_key(rest) == 0, sort_key(rest) - sort_key(constant(0.5, rest.dtype, rest.device))
     at = floor.long()
     if interpolation == "higher":
         at = at + ~whole
@@ -68,7 +68,7 @@ def _quantile(
         q = constant(as_float(op, "q", q), input.dtype, input.device)
     check_dim(op, (0, 1), q=q)
     check_dtype(op, (input.dtype,), q=q)
-    left_to_device(op, q.detach(), lambda p: (p >= 0) & (p <= 1), "a number of q is not from 0 to 1")
+    assert_on_device(op, q.detach(), lambda p: (p >= 0) & (p <= 1), "a number of q is not from 0 to 1")
     if is_readable(q) and q.numel():
         values = q.detach().flatten().tolist()
         check_range(op, all(0 <= v <= 1 for v in values), lambda: f"q is {values}, expected numbers from 0 to 1")
@@ -170,7 +170,7 @@ def mode(
     rows = at_least_1d(input)
     size = rows.shape[position]
     check_range(op, size > 0, lambda: f"input.shape[{position}] is 0, expected 1 or more to take a mode of")
-    keys, places = torch.sort(order(rows).movedim(position, -1), dim=-1, stable=True)
+    keys, places = torch.sort(sort_key(rows).movedim(position, -1), dim=-1, stable=True)
     numbers = torch.arange(size, device=input.device)
     begins = torch.cat([torch.ones_like(keys[..., :1], dtype=torch.bool), keys[..., 1:] != keys[..., :-1]], -1)
     count = numbers - running(torch.maximum, torch.where(begins, numbers, 0), keys.dim() - 1)

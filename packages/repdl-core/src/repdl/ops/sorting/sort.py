@@ -1,4 +1,4 @@
-"""Sorting and what it finds: comparisons of integers (`repdl.ops.common.order`), and data movement."""
+"""Sorting and what it finds: comparisons of integers (`repdl.ops.common.sort_key`), and data movement."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 
 from repdl.contract import Contract, contract_name
 from repdl.errors import check, check_bool, check_range, check_tensor
-from repdl.ops.common.order import order
 from repdl.ops.common.reduce import as_numpy, normalize_dim
+from repdl.ops.common.sort_key import sort_key
 from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import at_least_1d, gather
 from repdl.registry.arguments import as_int
@@ -23,7 +23,7 @@ Tensor = torch.Tensor
 
 def _sorted(input: Tensor, dim: int, descending: bool) -> Tensor:
     """The indices along `dim`: equal elements keep their order, NaN is larger than everything."""
-    return torch.sort(order(input), dim=dim, descending=descending, stable=True).indices
+    return torch.sort(sort_key(input), dim=dim, descending=descending, stable=True).indices
 
 
 @computes("sort", integers=True)

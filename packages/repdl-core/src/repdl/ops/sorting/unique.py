@@ -1,4 +1,4 @@
-"""unique and unique_consecutive: comparisons of integers (`repdl.ops.common.order`), and data movement."""
+"""unique and unique_consecutive: comparisons of integers (`repdl.ops.common.sort_key`), and data movement."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from repdl.callcache import do_not_cache
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import DTypeError, check
-from repdl.ops.common.order import order
 from repdl.ops.common.reduce import is_whole, normalize_dim
+from repdl.ops.common.sort_key import sort_key
 from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import index_select
 from repdl.registry.arguments import as_int
@@ -99,7 +99,7 @@ def _unique(
 
 def _groups(rows: Tensor, sorts: bool) -> tuple[Tensor, Tensor, Tensor]:
     """The first of each group of equal rows, `(U)`; the group of each row, `(N)`; and how many there are, `(U)`."""
-    keys, at = order(rows), torch.arange(len(rows), device=rows.device)
+    keys, at = sort_key(rows), torch.arange(len(rows), device=rows.device)
     for column in reversed(range(keys.shape[1] if sorts else 0)):
         at = at[torch.sort(keys[at, column], stable=True).indices]
     begins = torch.ones(len(rows), dtype=torch.bool, device=rows.device)

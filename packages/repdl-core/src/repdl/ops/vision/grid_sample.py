@@ -18,7 +18,7 @@ from repdl.dtypes import ALL
 from repdl.dtypes.rounding import as_double
 from repdl.dynamo import constant_result
 from repdl.errors import DTypeError, check, check_bool, check_dim, check_dtype, check_size
-from repdl.ops.common.device import moved
+from repdl.ops.common.device import to_device
 from repdl.ops.common.number import constant
 from repdl.ops.common.root import is_derived
 from repdl.ops.declare.public import public
@@ -251,7 +251,7 @@ def affine_grid(
     dims = len(sizes) - 2
     check_size(op, "theta.shape", list(theta.shape), [sizes[0], dims, dims + 1], "those of size")
     storage, (maps,) = widened(theta)
-    lines = [cast(moved(_line(n, bool(align_corners))[0], maps.device), maps.dtype) for n in sizes[2:]]
+    lines = [cast(to_device(_line(n, bool(align_corners))[0], maps.device), maps.dtype) for n in sizes[2:]]
     axes = [*reversed(torch.meshgrid(*lines, indexing="ij")), torch.ones(sizes[2:], device=maps.device)]
     points = torch.stack([a.to(maps.dtype) for a in axes], -1).view(1, -1, dims + 1)
     grid = bmm(points.expand(sizes[0], -1, -1), maps.transpose(1, 2), contract=name)

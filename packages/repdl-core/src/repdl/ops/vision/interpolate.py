@@ -23,7 +23,7 @@ from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import as_double
 from repdl.dynamo import constant_result
 from repdl.errors import UnsupportedError, check, check_dim, check_dtype, check_size
-from repdl.ops.common.device import moved
+from repdl.ops.common.device import to_device
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import cast, narrowed, widened
 from repdl.ops.pooling._windows import Side, direction, keep_sides, resized, rows, select, table, untable
@@ -161,7 +161,7 @@ def _check_nearest(backward: bool, images: Tensor, at: list[int], size: list[int
 
 def _place(at: list[int], counts: Sequence[int], sizes: Sequence[int], device: torch.device) -> Tensor:
     """The row of a table of positions that each output is, (O)."""
-    sides = moved(torch.tensor(at), device).split([int(n) for n in counts])
+    sides = to_device(torch.tensor(at), device).split([int(n) for n in counts])
     return rows([Side(positions.unsqueeze(1), None) for positions in sides], sizes)[0].squeeze(1)
 
 
@@ -226,8 +226,8 @@ def _terms(at: list[int], weights: list[int], counts: Sequence[int], like: Tenso
     """Positions and weights of each side, (O, T)."""
     numbers = [int(n) for n in counts]
     taps = len(at) // max(sum(numbers), 1)
-    places = moved(torch.tensor(at, dtype=torch.int64).view(-1, taps), like.device).split(numbers)
-    factors = moved(torch.tensor(weights, dtype=torch.int64).view(torch.float64), like.device)
+    places = to_device(torch.tensor(at, dtype=torch.int64).view(-1, taps), like.device).split(numbers)
+    factors = to_device(torch.tensor(weights, dtype=torch.int64).view(torch.float64), like.device)
     return list(zip(places, cast(factors, like.dtype).view(-1, taps).split(numbers)))
 
 

@@ -14,7 +14,7 @@ _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _INFINITY = {torch.float32: 0x7F800000, torch.float64: 0x7FF << 52, torch.bfloat16: 0x7F80, torch.float16: 0x7C00}
 
 
-def order(tensor: torch.Tensor) -> torch.Tensor:
+def sort_key(tensor: torch.Tensor) -> torch.Tensor:
     """Integers in the order of the elements: -inf first, both zeros 0, NaN last; integers as they are."""
     if tensor.dtype not in ALL:
         return tensor
