@@ -144,7 +144,7 @@ def tests_newest(session: nox.Session) -> None:
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """The combinations of which the others take a sample: torch.compile, dynamic shapes, ISAs, sizes of GPUs."""
+    """All combinations, where the other sessions take a sample: torch.compile, dynamic shapes, ISAs, sizes of GPUs."""
     install(session, *TEST_TOOLS, *EXAMPLES, *TUTORIALS)
     install_cuda(session, "REPDL_CUDA_EMULATED=ON", "REPDL_CUDA_DEVICE=OFF")
     session.notify("audit-cuda-every", [])

@@ -31,7 +31,7 @@ SCOPES = "packages/repdl-core/tests/settings/test_scopes.py"
 class Bug:
     file: str
     edits: dict[str, str]
-    """Text, of which there is one in the file -> what is planted in its place."""
+    """Text that stands once in the file -> what is planted in its place."""
     tests: str
     """The file that fails, and behind " -k " what of it."""
 

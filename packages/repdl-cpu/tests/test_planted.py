@@ -52,7 +52,7 @@ NOT_KERNELS = {
 class Bug:
     file: str
     edits: dict[str, str]
-    """Text, of which there is one in the file -> what is planted in its place."""
+    """Text that stands once in the file -> what is planted in its place."""
     family: str
     """What is compiled."""
     caught: str = ""

@@ -56,7 +56,7 @@ SAYS = {"bits": "wrong: ", "error": "error: emulation", "thread": "data race", "
 class Bug:
     file: str
     edits: dict[str, str]
-    """Text, of which there is one in the file -> what is planted in its place."""
+    """Text that stands once in the file -> what is planted in its place."""
     caught: str
     """The ways that find it, each by itself; the sanitizers by name."""
 

@@ -30,7 +30,7 @@ class Kind:
     """An optimizer, and what its tests need to know of it.
 
     Args:
-        combined: option -> several values, of which all combinations are tried.
+        combined: option -> several values; all combinations are tried.
         full: options with which there is all of the state.
         refused: options that torch refuses, too.
         needs: option -> its value, and the state that a step then needs; without it the step needs none.

@@ -162,7 +162,7 @@ def test_plugin__third_party_op(site: Site) -> None:
         attempt(lambda: repdl.ops.nosuch)
     """) == [
         "12.0 12.0",
-        "UnsupportedError thrice: has no derivative in the contract; every other op has one",
+        "UnsupportedError thrice: is not differentiable; every other op is",
         "AttributeError: module 'their_op' has no attribute 'nothing' <- NoneType",
         "AttributeError: module 'repdl.ops' has no op 'nosuch' <- NoneType",
     ]

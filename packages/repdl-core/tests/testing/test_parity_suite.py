@@ -130,7 +130,7 @@ def test_parity_suite__collects_what_the_backend_has(calls: list[str]) -> None:
 
 
 def test_parity_suite__names_what_it_does_not_compare(calls: list[str]) -> None:
-    """An op, or a dtype, that the backend lacks is skipped; a family of which nothing is compared fails."""
+    """An op, or a dtype, that the backend lacks is skipped; a family with nothing to compare fails."""
 
     class Named(Suite):
         families = ["sum", "matmul", "max", "nosuch"]

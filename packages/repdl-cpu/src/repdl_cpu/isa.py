@@ -24,7 +24,7 @@ def supported_isas() -> list[str]:
     built = [isa for isa in known if find_spec(f"repdl_cpu._{isa}")]
     if not built:
         raise BackendError(
-            f"repdl-cpu: this machine supports {', '.join(known)}, none of which was built; build one of them with "
+            f"repdl-cpu: this machine supports {', '.join(known)}, and none was built; build one of them with "
             f"pip install packages/repdl-cpu -Ccmake.define.REPDL_CPU_ISAS={known[-1]}"
         )
     return built

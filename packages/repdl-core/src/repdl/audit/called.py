@@ -1,6 +1,6 @@
 """Which function of torch the program calls, by its public name below `torch`: `softmax`, `nn.functional.linear`.
 
-What torch composes in Python has frames, of which those of its public functions say their names. What it composes in
+What torch composes in Python has frames; those of its public functions say their names. What it composes in
 C++ has none: there the program's own frame stands at an instruction, and Python (3.11 or newer) knows which part of the
 source that is.
 """
@@ -177,7 +177,7 @@ def _value(written: ast.expr, frame: FrameType) -> Any:
 
 @cache
 def _functional() -> dict[int, str]:
-    """The names in torch's module by the identity of functions, of which some call themselves otherwise."""
+    """The names in torch's module by the identity of functions; some have another `__name__`."""
     functions = {name: value for name, value in vars(torch.nn.functional).items() if not name.startswith("_")}
     return {id(value): name for name, value in functions.items() if callable(value)}
 

@@ -316,7 +316,7 @@ def _repeated(index: torch.Tensor, dim: int) -> str | None:
         ordered = index.detach().sort(dim).values
         length = ordered.shape[dim]
         twice = length > 1 and bool((ordered.narrow(dim, 1, length - 1) == ordered.narrow(dim, 0, length - 1)).any())
-    return "writes several values to one place, of which any may stay" if twice else None
+    return "writes several values to one index; which of them stays is undefined" if twice else None
 
 
 def _is_stable(arguments: Arguments, result: Any) -> str | None:

@@ -91,7 +91,7 @@ class Watch(TorchDispatchMode):
     def _is_composed(op: Any) -> bool:
         if not isinstance(op, torch._ops.OpOverload) or is_registered(op) or kind_of(plain_name(op)) is not None:
             return False
-        others = op.namespace != "aten"  # of which somebody may have put a kernel beside what composes it
+        others = op.namespace != "aten"  # somebody may have put a kernel beside the function that composes it
         return not (others and torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CPU"))
 
     def _note(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:

@@ -57,7 +57,7 @@ def _advance(now: NDArray[np.int64], count: int) -> torch.Tensor:
 
 
 def check_capture() -> None:
-    """Raise while a CUDA graph is captured, each replay of which would have the same numbers."""
+    """Raise while a CUDA graph is captured: each replay would draw the same numbers."""
     if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
         raise UnsupportedError(
             "repdl.random: a draw while a CUDA graph is captured, whose replays would all have the same numbers; "

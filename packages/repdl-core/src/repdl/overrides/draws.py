@@ -31,7 +31,7 @@ _MARK = [0x5265_7044, 0x4C2D_6472, 0x6177_732E]
 """Behind the two words of the offset, in the state of torch's Mersenne Twister, which never draws meanwhile."""
 _FRESH = 1 << 32 | 1  # the words of a state are all to be made anew
 _ON_DEVICE = struct.Struct("=qQ")
-"""The state of a generator on a GPU: the seed, and an offset, of which torch wants a multiple of 4."""
+"""The state of a generator on a GPU: the seed, and an offset, which torch wants to be a multiple of 4."""
 _DEVICE_MARK, _DEVICE_BITS = 0x5265, 46
 """Above the offset of those bits."""
 _lock = ForkLock()

@@ -51,7 +51,7 @@ class Refusals:
         self._raises = on_uncovered == "raise"
 
     def met(self, op: Any, reason: str, instead: str | None = None) -> None:
-        """A program reached the op, in place of which it can call what is named here, or what the audit knows."""
+        """A program reached the op; `instead` names what it can call, or the audit finds it."""
         if str(op) in _THREAD.told:
             return
         node = current_node()

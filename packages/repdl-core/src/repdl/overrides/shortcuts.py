@@ -156,7 +156,7 @@ def _record(
 
 
 def _is_all_seen(trace: Trace, values: Sequence[Any]) -> bool:
-    """Whether kernels got all tensors: torch's parser takes one of one element for a number (`alpha`), and reads it."""
+    """Whether kernels got all tensors: torch's parser may read a tensor of one element as a scalar (`alpha`)."""
     read = [value for value in values if isinstance(value, torch.Tensor) and value.numel() == 1]
     used = flat([a for _, arguments, *_ in trace.steps for a in arguments])
     if len(flat(values)) > len(tensors_of(values)) or len(unique(read)) < len(read):

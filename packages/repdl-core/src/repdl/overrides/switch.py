@@ -35,7 +35,7 @@ _impl = Library.impl
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Thousands of objects are made here, all of which stay: looking for garbage among them took half of the time."""
+    """Thousands of objects are made here and stay: looking for garbage among them took half of the time."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -131,7 +131,7 @@ class _Session:
 
 @dataclass(eq=False)
 class _Block:
-    """What somebody asked for who has not said yet that it may end."""
+    """One open request: what somebody asked for who has not said yet that it may end."""
 
     contract: Contract
     on_uncovered: str
@@ -150,7 +150,7 @@ class _Switch:
             raise ArgumentError(f"enable: on_uncovered is {on_uncovered!r}, expected one of {ON_UNCOVERED}")
         if not hasattr(torch.library, "get_kernel"):
             raise UnsupportedError(
-                f"repdl.enable: torch {torch.__version__} gives no kernels of its own out, expected 2.13 or newer; "
+                f"repdl.enable: torch is {torch.__version__}, expected 2.13 or newer, which hands out its kernels; "
                 f"use repdl.from_torch_module"
             )
         if not is_ieee():

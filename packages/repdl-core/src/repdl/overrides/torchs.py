@@ -20,7 +20,7 @@ def overload(name: str) -> Any:
 
 
 def is_composed(name: str, device: str) -> bool:
-    """Whether torch's dispatcher computes an op on a device by others, of which it composes it.
+    """Whether torch's dispatcher composes an op of others on a device.
 
     One that has a kernel for the device, or for every device, runs that, though it could be composed too.
     """

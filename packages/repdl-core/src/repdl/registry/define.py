@@ -224,7 +224,7 @@ def _no_gradients(arguments: int) -> Callable[..., Any]:
 def _raising_backward(name: str) -> Callable[..., Any]:
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         others = sorted(op.name for op in OPS.values() if op.differentiable is False and op.name != name)
-        neither = f", and neither have {', '.join(others)}" if others else ""
-        raise UnsupportedError(f"{name}: has no derivative in the contract{neither}; every other op has one")
+        also = f", nor are {', '.join(others)}" if others else ""
+        raise UnsupportedError(f"{name}: is not differentiable{also}; every other op is")
 
     return backward

@@ -17,7 +17,7 @@ IsSlope = bool | Callable[..., bool]
 class Op:
     """One registered op: `name` as in `torch.ops.repdl.<name>`, `family` as in the
     names of its files (contract text, reference, kernels, tests). `differentiable` is
-    None for an op that changes its arguments or is constant, of which nobody asks a derivative.
+    None for an op that changes its arguments or is constant: nobody asks for its derivative.
     `formula` is what an op computes by the ops that it `calls`: a backend with those has it, and may have a kernel
     with the same bits besides.
     `host` has the arguments whose values the host reads, on the CPU wherever the others are.

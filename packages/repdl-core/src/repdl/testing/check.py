@@ -48,7 +48,7 @@ class Report:
     """What came out for the ops of one distribution on one backend.
 
     Args:
-        families: those of which cases were compared.
+        families: those with cases that were compared.
         lacking: the ops of the families that the backend does not implement.
         compared: the number of cases whose digests were compared with recorded ones.
         uncovered: the number of those in dtypes that the backend has no kernel for.

@@ -293,7 +293,7 @@ def step_cases(
         options: option -> its value.
         lists: name of a list -> what makes of numbers in [-1, 1) those that the list can hold.
         absent: name of a list -> whether options leave it out.
-        switches: option -> several values, of which all combinations are tried.
+        switches: option -> several values; all combinations are tried.
         most: options -> the values that they have in most cases; by default the last of `switches`.
         cases: name -> the options of a case, beside or in place of those that the case of that name has here,
             and how its tensors are made: `shapes`, `scale` and `special` as of `uniform`, or `values`, one

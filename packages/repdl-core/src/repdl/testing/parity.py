@@ -57,7 +57,7 @@ class ParityTests:
         """The parameter `of_op`: the cases of an op as they are written, or as they are made of those in a dtype.
 
         Of families that are named, what can't be compared is there, too: an op or a dtype that the backend lacks is
-        skipped, and a family of which nothing can be compared fails.
+        skipped, and a family with nothing to compare fails.
         """
         found = _groups(self.backend, self.families)
         metafunc.parametrize("of_op", found.values(), ids=found.keys())

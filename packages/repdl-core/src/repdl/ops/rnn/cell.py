@@ -283,7 +283,7 @@ def gru_cell(
 def _rnn_cell(
     op: str, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Any, b_hh: Any, contract: str
 ) -> Tensor:
-    """The sum of which the activation of `op` is taken."""
+    """The sum that the activation of `op` is applied to."""
     sums = _ops.add(*_products(op, 1, input, {"hx": hx}, w_ih, w_hh, b_ih, b_hh, contract), contract)
     return sums if input.dim() == 2 else sums.squeeze(0)
 

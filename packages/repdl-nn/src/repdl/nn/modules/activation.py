@@ -11,7 +11,7 @@ from repdl.nn.modules.layer import Layer
 class ReLU(Layer, torch.nn.ReLU):
     """`max(input, 0)`, any shape, any floating-point dtype.
 
-    Arguments are those of `torch.nn.ReLU`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.ReLU`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -27,7 +27,7 @@ class ReLU(Layer, torch.nn.ReLU):
 class Hardswish(Layer, torch.nn.Hardswish):
     """`input * clamp(input + 3, 0, 6) / 6`, any shape, any floating-point dtype.
 
-    Arguments are those of `torch.nn.Hardswish`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.Hardswish`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -43,7 +43,7 @@ class Hardswish(Layer, torch.nn.Hardswish):
 class ELU(Layer, torch.nn.ELU):
     """`input` where it is above 0, else `alpha * expm1(input)`, any shape, float32 or halves.
 
-    Arguments are those of `torch.nn.ELU`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.ELU`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -59,7 +59,7 @@ class ELU(Layer, torch.nn.ELU):
 class GELU(Layer, torch.nn.GELU):
     """`input * Phi(input)`, or its approximation by tanh, any shape, float32 or halves.
 
-    Arguments are those of `torch.nn.GELU`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.GELU`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -75,7 +75,7 @@ class GELU(Layer, torch.nn.GELU):
 class Hardsigmoid(Layer, torch.nn.Hardsigmoid):
     """`clamp(input + 3, 0, 6) / 6`, any shape, any floating-point dtype.
 
-    Arguments are those of `torch.nn.Hardsigmoid`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.Hardsigmoid`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -91,7 +91,7 @@ class Hardsigmoid(Layer, torch.nn.Hardsigmoid):
 class LeakyReLU(Layer, torch.nn.LeakyReLU):
     """`input` where it is above 0, else `negative_slope * input`, any shape, any floating-point dtype.
 
-    Arguments are those of `torch.nn.LeakyReLU`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.LeakyReLU`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -107,7 +107,7 @@ class LeakyReLU(Layer, torch.nn.LeakyReLU):
 class SiLU(Layer, torch.nn.SiLU):
     """`input * sigmoid(input)`, any shape, float32 or halves.
 
-    Arguments are those of `torch.nn.SiLU`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.SiLU`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -123,7 +123,7 @@ class SiLU(Layer, torch.nn.SiLU):
 class Sigmoid(Layer, torch.nn.Sigmoid):
     """`1 / (1 + exp(-input))`, correctly rounded, any shape, float32 or halves.
 
-    Arguments are those of `torch.nn.Sigmoid`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.Sigmoid`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -141,7 +141,7 @@ class Softplus(Layer, torch.nn.Softplus):
 
     Any shape, float32 or halves.
 
-    Arguments are those of `torch.nn.Softplus`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.Softplus`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -157,7 +157,7 @@ class Softplus(Layer, torch.nn.Softplus):
 class Tanh(Layer, torch.nn.Tanh):
     """Hyperbolic tangent, correctly rounded, any shape, float32 or halves.
 
-    Arguments are those of `torch.nn.Tanh`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.Tanh`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -173,7 +173,7 @@ class Tanh(Layer, torch.nn.Tanh):
 class CELU(Layer, torch.nn.CELU):
     """`input` where it is above 0, else `alpha * expm1(input / alpha)`, any shape, float32 or halves.
 
-    Arguments are those of `torch.nn.CELU`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.CELU`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -189,7 +189,7 @@ class CELU(Layer, torch.nn.CELU):
 class GLU(Layer, torch.nn.GLU):
     """`a * sigmoid(b)`, a and b the halves along `dim`, of an even size, float32 or halves.
 
-    Arguments are those of `torch.nn.GLU`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.GLU`, and keyword `contract`, which changes no bit here.
 
     Raises:
         ShapeError: if the input has no dimension `dim`, or its size is odd.
@@ -206,7 +206,7 @@ class GLU(Layer, torch.nn.GLU):
 class Hardshrink(Layer, torch.nn.Hardshrink):
     """0 where `-lambd <= input <= lambd`, else `input`, any shape, any floating-point dtype.
 
-    Arguments are those of `torch.nn.Hardshrink`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.Hardshrink`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -222,7 +222,7 @@ class Hardshrink(Layer, torch.nn.Hardshrink):
 class Hardtanh(Layer, torch.nn.Hardtanh):
     """`input`, or the bound that it is beyond, any shape, any floating-point dtype.
 
-    Arguments are those of `torch.nn.Hardtanh`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.Hardtanh`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -238,7 +238,7 @@ class Hardtanh(Layer, torch.nn.Hardtanh):
 class LogSigmoid(Layer, torch.nn.LogSigmoid):
     """`log(sigmoid(input))` without its underflow, any shape, float32 or halves.
 
-    Arguments are those of `torch.nn.LogSigmoid`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.LogSigmoid`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -254,7 +254,7 @@ class LogSigmoid(Layer, torch.nn.LogSigmoid):
 class Mish(Layer, torch.nn.Mish):
     """`input * tanh(softplus(input))`, any shape, float32 or halves.
 
-    Arguments are those of `torch.nn.Mish`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.Mish`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -288,7 +288,7 @@ class RReLU(Layer, torch.nn.RReLU):
     """`input` where it is above 0, else times a slope, drawn in training, any shape, any floating-point dtype.
 
     Arguments are those of `torch.nn.RReLU`, and keywords `generator`, whose numbers are drawn
-    in training (None: the default one), and `contract`, of which no bit depends here.
+    in training (None: the default one), and `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -306,7 +306,7 @@ class RReLU(Layer, torch.nn.RReLU):
 class ReLU6(Layer, torch.nn.ReLU6):
     """`min(max(input, 0), 6)`, any shape, any floating-point dtype.
 
-    Arguments are those of `torch.nn.ReLU6`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.ReLU6`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -322,7 +322,7 @@ class ReLU6(Layer, torch.nn.ReLU6):
 class SELU(Layer, torch.nn.SELU):
     """`scale * elu(input, alpha)` with the constants that keep mean 0 and variance 1, any shape, float32 or halves.
 
-    Arguments are those of `torch.nn.SELU`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.SELU`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -338,7 +338,7 @@ class SELU(Layer, torch.nn.SELU):
 class Softshrink(Layer, torch.nn.Softshrink):
     """`input` by `lambd` nearer to 0, or 0, any shape, any floating-point dtype.
 
-    Arguments are those of `torch.nn.Softshrink`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.Softshrink`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -354,7 +354,7 @@ class Softshrink(Layer, torch.nn.Softshrink):
 class Softsign(Layer, torch.nn.Softsign):
     """`input / (1 + |input|)`, any shape, any floating-point dtype.
 
-    Arguments are those of `torch.nn.Softsign`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.Softsign`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -370,7 +370,7 @@ class Softsign(Layer, torch.nn.Softsign):
 class Tanhshrink(Layer, torch.nn.Tanhshrink):
     """`input - tanh(input)`, any shape, float32 or halves.
 
-    Arguments are those of `torch.nn.Tanhshrink`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.Tanhshrink`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.
@@ -386,7 +386,7 @@ class Tanhshrink(Layer, torch.nn.Tanhshrink):
 class Threshold(Layer, torch.nn.Threshold):
     """`input` where it is above `threshold`, else `value`, any shape, any floating-point dtype.
 
-    Arguments are those of `torch.nn.Threshold`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.Threshold`, and keyword `contract`, which changes no bit here.
 
     Raises:
         DTypeError: if the dtype is not that of the contract.

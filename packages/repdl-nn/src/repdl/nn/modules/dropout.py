@@ -26,7 +26,7 @@ class Dropout(_Dropout, torch.nn.Dropout):
     """Each element, with probability `p`, times 0, else times `1 / (1 - p)`: any shape, any floating-point dtype.
 
     Arguments are those of `torch.nn.Dropout`, and keywords `generator`, whose numbers are drawn
-    in training (None: the default one), and `contract`, of which no bit depends here.
+    in training (None: the default one), and `contract`, which changes no bit here.
 
     Raises:
         OutOfRangeError: if `p` is not in [0, 1].
@@ -42,7 +42,7 @@ class Dropout1d(_Dropout, torch.nn.Dropout1d):
     """`Dropout` of whole channels: `(N, C, L)` or `(C, L)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.Dropout1d`, and keywords `generator`, whose numbers are drawn
-    in training (None: the default one), and `contract`, of which no bit depends here.
+    in training (None: the default one), and `contract`, which changes no bit here.
 
     Raises:
         OutOfRangeError: if `p` is not in [0, 1].
@@ -58,7 +58,7 @@ class Dropout2d(_Dropout, torch.nn.Dropout2d):
     """`Dropout` of whole channels: `(N, C, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.Dropout2d`, and keywords `generator`, whose numbers are drawn
-    in training (None: the default one), and `contract`, of which no bit depends here.
+    in training (None: the default one), and `contract`, which changes no bit here.
 
     Raises:
         OutOfRangeError: if `p` is not in [0, 1].
@@ -74,7 +74,7 @@ class Dropout3d(_Dropout, torch.nn.Dropout3d):
     """`Dropout` of whole channels: `(N, C, D, H, W)` or `(C, D, H, W)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.Dropout3d`, and keywords `generator`, whose numbers are drawn
-    in training (None: the default one), and `contract`, of which no bit depends here.
+    in training (None: the default one), and `contract`, which changes no bit here.
 
     Raises:
         OutOfRangeError: if `p` is not in [0, 1].
@@ -90,7 +90,7 @@ class AlphaDropout(_Dropout, torch.nn.AlphaDropout):
     """Each element, with probability `p`, at SELU's lowest value, mean and variance kept: any shape, floating-point.
 
     Arguments are those of `torch.nn.AlphaDropout`, and keywords `generator`, whose numbers are drawn
-    in training (None: the default one), and `contract`, of which no bit depends here.
+    in training (None: the default one), and `contract`, which changes no bit here.
 
     Raises:
         OutOfRangeError: if `p` is not in [0, 1].
@@ -106,7 +106,7 @@ class FeatureAlphaDropout(_Dropout, torch.nn.FeatureAlphaDropout):
     """`AlphaDropout` of whole channels: `(N, C, ...)`, any floating-point dtype.
 
     Arguments are those of `torch.nn.FeatureAlphaDropout`, and keywords `generator`, whose numbers are drawn
-    in training (None: the default one), and `contract`, of which no bit depends here.
+    in training (None: the default one), and `contract`, which changes no bit here.
 
     Raises:
         OutOfRangeError: if `p` is not in [0, 1].

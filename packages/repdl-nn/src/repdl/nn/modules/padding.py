@@ -166,7 +166,7 @@ class CircularPad3d(_CircularPad, torch.nn.CircularPad3d):
 class ConstantPad1d(_ConstantPad, torch.nn.ConstantPad1d):
     """Padding by `value`: `(N, C, L)` or `(C, L)`, any floating-point dtype.
 
-    Arguments are those of `torch.nn.ConstantPad1d`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.ConstantPad1d`, and keyword `contract`, which changes no bit here.
 
     Raises:
         ShapeError: if negative padding cuts more than there is.
@@ -179,7 +179,7 @@ class ConstantPad1d(_ConstantPad, torch.nn.ConstantPad1d):
 class ConstantPad2d(_ConstantPad, torch.nn.ConstantPad2d):
     """Padding by `value`: `(N, C, H, W)` or `(C, H, W)`, any floating-point dtype.
 
-    Arguments are those of `torch.nn.ConstantPad2d`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.ConstantPad2d`, and keyword `contract`, which changes no bit here.
 
     Raises:
         ShapeError: if negative padding cuts more than there is.
@@ -192,7 +192,7 @@ class ConstantPad2d(_ConstantPad, torch.nn.ConstantPad2d):
 class ConstantPad3d(_ConstantPad, torch.nn.ConstantPad3d):
     """Padding by `value`: `(N, C, D, H, W)` or `(C, D, H, W)`, any floating-point dtype.
 
-    Arguments are those of `torch.nn.ConstantPad3d`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.ConstantPad3d`, and keyword `contract`, which changes no bit here.
 
     Raises:
         ShapeError: if negative padding cuts more than there is.
@@ -205,7 +205,7 @@ class ConstantPad3d(_ConstantPad, torch.nn.ConstantPad3d):
 class ZeroPad1d(_ConstantPad, torch.nn.ZeroPad1d):
     """Padding by zeros: `(N, C, L)` or `(C, L)`, any floating-point dtype.
 
-    Arguments are those of `torch.nn.ZeroPad1d`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.ZeroPad1d`, and keyword `contract`, which changes no bit here.
 
     Raises:
         ShapeError: if negative padding cuts more than there is.
@@ -218,7 +218,7 @@ class ZeroPad1d(_ConstantPad, torch.nn.ZeroPad1d):
 class ZeroPad2d(_ConstantPad, torch.nn.ZeroPad2d):
     """Padding by zeros: `(N, C, H, W)` or `(C, H, W)`, any floating-point dtype.
 
-    Arguments are those of `torch.nn.ZeroPad2d`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.ZeroPad2d`, and keyword `contract`, which changes no bit here.
 
     Raises:
         ShapeError: if negative padding cuts more than there is.
@@ -231,7 +231,7 @@ class ZeroPad2d(_ConstantPad, torch.nn.ZeroPad2d):
 class ZeroPad3d(_ConstantPad, torch.nn.ZeroPad3d):
     """Padding by zeros: `(N, C, D, H, W)` or `(C, D, H, W)`, any floating-point dtype.
 
-    Arguments are those of `torch.nn.ZeroPad3d`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.ZeroPad3d`, and keyword `contract`, which changes no bit here.
 
     Raises:
         ShapeError: if negative padding cuts more than there is.

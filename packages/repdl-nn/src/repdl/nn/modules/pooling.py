@@ -134,7 +134,7 @@ class LPPool1d(_LPPool, torch.nn.LPPool1d):
 class MaxPool1d(_MaxPool, torch.nn.MaxPool1d):
     """Maximum of each window: `(N, C, L)` or `(C, L)`, any floating-point dtype.
 
-    Arguments are those of `torch.nn.MaxPool1d`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.MaxPool1d`, and keyword `contract`, which changes no bit here.
 
     Raises:
         ShapeError: if a window does not fit the input.
@@ -225,7 +225,7 @@ class LPPool2d(_LPPool, torch.nn.LPPool2d):
 class MaxPool2d(_MaxPool, torch.nn.MaxPool2d):
     """Maximum of each window: `(N, C, H, W)` or `(C, H, W)`, any floating-point dtype.
 
-    Arguments are those of `torch.nn.MaxPool2d`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.MaxPool2d`, and keyword `contract`, which changes no bit here.
 
     Raises:
         ShapeError: if a window does not fit the input.
@@ -316,7 +316,7 @@ class LPPool3d(_LPPool, torch.nn.LPPool3d):
 class MaxPool3d(_MaxPool, torch.nn.MaxPool3d):
     """Maximum of each window: `(N, C, D, H, W)` or `(C, D, H, W)`, any floating-point dtype.
 
-    Arguments are those of `torch.nn.MaxPool3d`, and keyword `contract`, of which no bit depends here.
+    Arguments are those of `torch.nn.MaxPool3d`, and keyword `contract`, which changes no bit here.
 
     Raises:
         ShapeError: if a window does not fit the input.

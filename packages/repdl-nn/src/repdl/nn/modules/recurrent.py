@@ -37,7 +37,7 @@ class _Uniform(Layer):
 
 
 class _Recurrent(_Uniform):
-    """Layers of steps, of which a class says what one direction of a layer computes."""
+    """Layers of steps; a class says what one direction of a layer computes."""
 
     hidden_size: int
 
