@@ -1,0 +1,93 @@
+"""What a function reads of the values of tensors is in its recording: a check that is repeated, or no recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import torch
+
+from repdl import ops
+from repdl.callcache import Trace, c_extension, cache_calls, call, do_not_cache, record_check
+from repdl.settings.generation import GENERATION
+from repdl.testing import opinfo
+
+pytest.importorskip("expecttest", reason="torch's database of ops needs it")
+pytestmark = pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API")
+
+READING = ("item", "tolist", "numpy", "nonzero", "__int__", "__index__", "__float__", "__bool__", "__contains__")
+MOST = 3
+"""Samples of a function."""
+
+
+class Reading:
+    """The calls that are traced, with the methods that read values in them."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.traced: list[tuple[Trace, list[str]]] = []
+        self._found: list[str] = []
+        for name in READING:
+            patch.setattr(torch.Tensor, name, self._noting(name, getattr(torch.Tensor, name)))
+        trace_call = call.trace_call
+
+        def noted(*args: Any) -> tuple[Any, Trace]:
+            self._found = []
+            result, trace = trace_call(*args)
+            self.traced.append((trace, self._found))
+            return result, trace
+
+        patch.setattr(call, "trace_call", noted)
+
+    def _noting(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def read(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            if call.THREAD.trace is not None:
+                self._found.append(name)
+            return method(tensor, *args, **kwargs)
+
+        return read
+
+    def unsaid(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[str]:
+        """What a cached function reads although its recording would not look again."""
+        GENERATION.advance()
+        self.traced.clear()
+        for _ in range(2):
+            function(*args, **kwargs)
+        return [n for trace, found in self.traced if not (trace.refused or trace.checks or trace.draws) for n in found]
+
+
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
+    return Reading(monkeypatch)
+
+
+def test_reads__are_noticed(reading: Reading) -> None:
+    x = torch.ones(3)
+
+    def unsaid(function: Callable[[torch.Tensor], Any]) -> list[str]:
+        return reading.unsaid(cache_calls(function), x)
+
+    assert unsaid(lambda x: ops.mul(x, x.sum().item())) == ["item"]
+    assert unsaid(lambda x: ops.mul(x, 2) if x[0] > 0 else x) == ["__bool__"]
+    assert unsaid(lambda x: (do_not_cache(), ops.mul(x, 2), x.tolist())[1]) == []
+    assert unsaid(lambda x: (record_check(print, (x,), None), ops.mul(x, 2), x.tolist())[1]) == []
+    assert len(reading.traced) == 1
+
+
+CACHED = [name for name in ops.__all__ if hasattr(getattr(ops, name), "recordings") and opinfo.entries(name)]
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_reads__of_every_cached_function(part: int, reading: Reading) -> None:
+    wrong, tried = {}, 0
+    for name in CACHED[part::4]:
+        function = getattr(ops, name)
+        for info in opinfo.entries(name):
+            for sample in opinfo.samples(info, torch.float32, MOST):
+                with suppress(Exception):  # of what the function does not take
+                    found = reading.unsaid(function, sample.input, *sample.args, **sample.kwargs)
+                    tried += bool(reading.traced)
+                    if found:
+                        wrong[name] = found
+    assert tried > 20 and not wrong
