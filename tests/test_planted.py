@@ -24,6 +24,9 @@ LAYOUTS = "packages/repdl-core/tests/test_layout_repeated.py"
 SHARING = "packages/repdl-nn/tests/test_nn_sharing.py"
 LIMITS = "packages/repdl-core/tests/test_torch_ops.py -k limits"
 GENERATORS = "packages/repdl-core/tests/test_enable_generators.py"
+UPDATES = "packages/repdl-cpu/tests/test_replay_updates.py"
+DRAWS = "packages/repdl-cpu/tests/test_replay_draws.py -k before_a_draw"
+PLACES = "packages/repdl-core/tests/test_places.py"
 SCOPES = "packages/repdl-core/tests/test_scopes.py"
 
 
@@ -66,6 +69,13 @@ BUGS = {
     "saved_whatever_is_wanted": Bug(CORE + "saved.py", {"tensor if any(needed[i] for i in inputs) else None": "tensor"}, "packages/repdl-core/tests/test_saved.py"),
     "saved_for_the_other_gradient": Bug(CORE + "ops/matmul.py", {"save(ctx, (input, [1]), (mat2, [0]))": "save(ctx, (input, [0]), (mat2, [1]))"}, "packages/repdl-core/tests/test_saved.py"),
     "what_is_its_input_is_written": Bug(CORE + "overrides/binding.py", {"return self if result is given else write(self, result)": "return write(self, result)"}, "packages/repdl-core/tests/test_saved.py"),
+    "changed_beside_is_recorded": Bug(CORE + "tape.py", {"if self.refused or self.changed or not self._has_kept()": "if self.refused or not self._has_kept()"}, UPDATES),
+    "changed_beside_is_recorded_in_place": Bug(CORE + "tape.py", {"if self.refused or self.changed or self.copies or self.derivatives": "if self.refused or self.copies or self.derivatives"}, UPDATES),
+    "drawn_before_values_are_looked_at": Bug(CORE + "tape.py", {"if positions and any(within is None or index_of(within.tensor, positions) < 0": "if positions and any(within is None"}, DRAWS),
+    "drawn_before_a_check": Bug(CORE + "tape.py", {"any(within is None or index_of": "any(within is not None and index_of"}, DRAWS),
+    "reshaped_in_another_dtype": Bug(CORE + "places.py", {"if tensor.dtype is not source.dtype or tensor.numel()": "if tensor.numel()"}, PLACES),
+    "reshaped_of_other_strides": Bug(CORE + "places.py", {"tensor.is_contiguous() and source.is_contiguous()": "tensor.is_contiguous()"}, PLACES),
+    "reshaped_by_two_nodes": Bug(CORE + "places.py", {"in _RESHAPES and node.next_functions[0] == get_gradient_edge(source)[:2]": "in _RESHAPES"}, PLACES),
 }  # fmt: skip
 SAMPLE = ("extent_one_element_short",)
 

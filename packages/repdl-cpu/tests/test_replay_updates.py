@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 
 import repdl
-from repdl import registry, replay
+from repdl import ops, registry, replay
+from repdl.backend import BACKENDS, get_backend
 from repdl.kit import kit
+from repdl.overrides.binding import in_place
 from repdl.testing.compare import assert_same_bits
 
 pytestmark = pytest.mark.skipif(kit() is None, reason="torch < 2.10 has no DLPack exchange API")
@@ -69,3 +72,40 @@ def test_replay__updates_look_where_memory_lies() -> None:
         call(param, grad, buffer)
         sgd([expected[0]], [grad.contiguous()], [expected[1]], 0.1, 0.9)
         assert_same_bits([param, buffer], expected, "copied gradient")
+
+
+@pytest.fixture(params=["cpu", "reference"])
+def stepping(request: pytest.FixtureRequest) -> Iterator[None]:
+    """sgd_step by a kernel, or in Python, which leaves no step on a tape."""
+    registry.implement("sgd_step", "cpu", BACKENDS.kernels(get_backend(request.param))["sgd_step"])
+    yield
+    BACKENDS.forget("sgd_step")
+
+
+@pytest.mark.usefixtures("stepping")
+@pytest.mark.parametrize("inference", [False, True])
+def test_replay__calls_that_also_change_another_tensor(inference: bool) -> None:
+    """In inference mode its version does not tell of it."""
+
+    def step(param: torch.Tensor, grad: torch.Tensor) -> None:
+        registry.functions.sgd_step([param], [grad], [], 0.5, 0.0, 0.0, 0.0, False, False, False)
+
+    def doubled(input: torch.Tensor, param: torch.Tensor) -> torch.Tensor:
+        step(param, input)
+        return ops.mul(input, 2.0)
+
+    @replay.replayed
+    def own(input: torch.Tensor) -> torch.Tensor:
+        output = ops.mul(input, 2.0)
+        step(output, input)
+        return output
+
+    calls: list[Any] = [replay.replayed(doubled), in_place(doubled)]
+    with torch.inference_mode(inference):
+        for n in range(4):
+            for call in calls:
+                param = torch.ones(3)
+                output = call(torch.full((3,), float(n)), param)
+                assert (output.tolist(), param.tolist()) == ([2.0 * n] * 3, [1 - n / 2] * 3), (call, n)
+            assert own(torch.full((3,), float(n))).tolist() == [1.5 * n] * 3, n
+    assert [call.recordings for call in (*calls, own)] == [0, 0, 0]
