@@ -76,6 +76,11 @@ BUGS = {
     "reshaped_in_another_dtype": Bug(CORE + "places.py", {"if tensor.dtype is not source.dtype or tensor.numel()": "if tensor.numel()"}, PLACES),
     "reshaped_of_other_strides": Bug(CORE + "places.py", {"tensor.is_contiguous() and source.is_contiguous()": "tensor.is_contiguous()"}, PLACES),
     "reshaped_by_two_nodes": Bug(CORE + "places.py", {"in _RESHAPES and node.next_functions[0] == get_gradient_edge(source)[:2]": "in _RESHAPES"}, PLACES),
+    "values_of_strides_are_looked_at_in_c": Bug(CORE + "places.py", {" or not tensor.is_contiguous(): return None": ": return None"}, "packages/repdl-cpu/tests/test_replay.py -k any_strides"),
+    "integers_of_the_limit": Bug(CORE + "overrides/conversions.py", {"held = value.abs() < 2.0**bits": "held = value.abs() <= 2.0**bits"}, "packages/repdl-core/tests/test_enable_conversions.py -k in_range"),
+    "longs_get_the_lowest_int": Bug(CORE + "overrides/conversions.py", {"torch.tensor(-(2**bits), dtype=wide)": "torch.tensor(-(2**31), dtype=wide)"}, "packages/repdl-core/tests/test_enable_conversions.py -k one_rule"),
+    "scatter_of_a_larger_source": Bug(CORE + "overrides/repeats.py", {"given = source[tuple(slice(n) for n in index.shape)]": "given = source"}, "packages/repdl-core/tests/test_enable_repeats.py"),
+    "one_tensor_as_two_numbers": Bug(CORE + "overrides/shortcuts.py", {" or len(unique(read)) < len(read):": ":"}, "packages/repdl-core/tests/test_enable_shortcuts.py -k takes_for_numbers"),
 }  # fmt: skip
 SAMPLE = ("extent_one_element_short",)
 
@@ -88,11 +93,11 @@ def test_planted__texts_are_there() -> None:
 @pytest.mark.parametrize("name", [n if n in SAMPLE else pytest.param(n, marks=pytest.mark.nightly) for n in BUGS])
 def test_planted__bug(name: str) -> None:
     bug = BUGS[name]
-    paths = f"{Path(__file__).parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    paths = f"{Path(__file__).parent / 'planted'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     environment = os.environ | {"PYTHONPATH": paths, "PYTEST_ADDOPTS": ""}
     environment["REPDL_PLANTED"] = json.dumps([bug.file, bug.edits])
     file, *more = bug.tests.split(" -k ")
-    command = [sys.executable, "-m", "pytest", "-x", "-p", "planted_source", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command += [file, *(("-k", more[0]) if more else ())]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 1, f"not caught: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
