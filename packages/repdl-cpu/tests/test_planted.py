@@ -396,6 +396,8 @@ BUGS = {
     "index_sum_terms_descending": Bug(
         "reduce/index_sum.cpp", {"for (std::int64_t i = 0; i < n; ++i) put": "for (std::int64_t i = n; i-- > 0;) put"}, "index_sum",
     ),
+    "index_sum_of_minus_zero_times": Bug("reduce/index_sum.cpp", {"std::signbit(alpha) ? T(1) : T(-1)": "alpha < 0 ? T(1) : T(-1)"}, "index_sum", "test_special_positions.py -k signs"),
+    "batch_norm_nan_behind_the_vectors": Bug("norm/batch_norm.cpp", {"to[i] = canonical(scale * fma(-((from[i] - mean) * invstd), w, g[i] - b));": "to[i] = scale * fma(-((from[i] - mean) * invstd), w, g[i] - b);"}, "batch_norm", "test_special_positions.py -k normalisation"),
     "index_sum_adds_to_untouched_rows": Bug("reduce/index_sum.cpp", {"terms.count(from + k) == 0 ? none : sum": "sum"}, "index_sum"),
     "few_terms_keep_a_minus_zero": Bug("reduce/few_terms.hpp", {" + V::zero()).store(out + c, rest);": ").store(out + c, rest);"}, "interpolate", RESIZED),
     "images_copy_of_the_first_image": Bug("pool/images.hpp", {"* tensor.stride[nth(i)];": "* tensor.stride[nth(i)] * (i < 3);"}, "interpolate", RESIZED),
