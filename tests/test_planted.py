@@ -24,6 +24,9 @@ LAYOUTS = "packages/repdl-core/tests/registry/test_layout_repeated.py"
 SHARING = "packages/repdl-nn/tests/test_nn_sharing.py"
 LIMITS = "packages/repdl-core/tests/audit/test_torch_ops.py -k limits"
 GENERATORS = "packages/repdl-core/tests/enable/test_enable_generators.py"
+UPDATES = "packages/repdl-cpu/tests/test_replay_updates.py"
+DRAWS = "packages/repdl-cpu/tests/test_replay_draws.py -k before_a_draw"
+PLACES = "packages/repdl-core/tests/callcache/test_spans.py"
 SCOPES = "packages/repdl-core/tests/settings/test_scopes.py"
 
 
@@ -66,6 +69,18 @@ BUGS = {
     "saved_whatever_is_wanted": Bug(CORE + "registry/saved.py", {"tensor if any(needed[i] for i in inputs) else None": "tensor"}, "packages/repdl-core/tests/registry/test_saved.py"),
     "saved_for_the_other_gradient": Bug(CORE + "ops/linalg/matmul.py", {"save(ctx, (input, [1]), (mat2, [0]))": "save(ctx, (input, [0]), (mat2, [1]))"}, "packages/repdl-core/tests/registry/test_saved.py"),
     "what_is_its_input_is_written": Bug(CORE + "overrides/binding.py", {"return self if result is given else write(self, result)": "return write(self, result)"}, "packages/repdl-core/tests/registry/test_saved.py"),
+    "changed_beside_is_recorded": Bug(CORE + "callcache/trace.py", {"if self.refused or self.changed or not self._has_kept()": "if self.refused or not self._has_kept()"}, UPDATES),
+    "changed_beside_is_recorded_in_place": Bug(CORE + "callcache/trace.py", {"if self.refused or self.changed or self.copies or self.derivatives": "if self.refused or self.copies or self.derivatives"}, UPDATES),
+    "drawn_before_values_are_looked_at": Bug(CORE + "callcache/trace.py", {"if positions and any(within is None or index_of(within.tensor, positions) < 0": "if positions and any(within is None"}, DRAWS),
+    "drawn_before_a_check": Bug(CORE + "callcache/trace.py", {"any(within is None or index_of": "any(within is not None and index_of"}, DRAWS),
+    "reshaped_in_another_dtype": Bug(CORE + "callcache/spans.py", {"if tensor.dtype is not source.dtype or tensor.numel()": "if tensor.numel()"}, PLACES),
+    "reshaped_of_other_strides": Bug(CORE + "callcache/spans.py", {"tensor.is_contiguous() and source.is_contiguous()": "tensor.is_contiguous()"}, PLACES),
+    "reshaped_by_two_nodes": Bug(CORE + "callcache/spans.py", {"in _RESHAPES and node.next_functions[0] == get_gradient_edge(source)[:2]": "in _RESHAPES"}, PLACES),
+    "values_of_strides_are_looked_at_in_c": Bug(CORE + "callcache/spans.py", {" or not tensor.is_contiguous(): return None": ": return None"}, "packages/repdl-cpu/tests/test_replay.py -k any_strides"),
+    "integers_of_the_limit": Bug(CORE + "overrides/conversions.py", {"held = value.abs() < 2.0**bits": "held = value.abs() <= 2.0**bits"}, "packages/repdl-core/tests/enable/test_enable_conversions.py -k in_range"),
+    "longs_get_the_lowest_int": Bug(CORE + "overrides/conversions.py", {"torch.tensor(-(2**bits), dtype=wide)": "torch.tensor(-(2**31), dtype=wide)"}, "packages/repdl-core/tests/enable/test_enable_conversions.py -k one_rule"),
+    "scatter_of_a_larger_source": Bug(CORE + "overrides/repeats.py", {"given = source[tuple(slice(n) for n in index.shape)]": "given = source"}, "packages/repdl-core/tests/enable/test_enable_repeats.py"),
+    "one_tensor_as_two_numbers": Bug(CORE + "overrides/shortcuts.py", {" or len(unique(read)) < len(read):": ":"}, "packages/repdl-core/tests/enable/test_enable_shortcuts.py -k takes_for_numbers"),
 }  # fmt: skip
 SAMPLE = ("extent_one_element_short",)
 
@@ -78,11 +93,11 @@ def test_planted__texts_are_there() -> None:
 @pytest.mark.parametrize("name", [n if n in SAMPLE else pytest.param(n, marks=pytest.mark.nightly) for n in BUGS])
 def test_planted__bug(name: str) -> None:
     bug = BUGS[name]
-    paths = f"{Path(__file__).parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    paths = f"{Path(__file__).parent / 'planted'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     environment = os.environ | {"PYTHONPATH": paths, "PYTEST_ADDOPTS": ""}
     environment["REPDL_PLANTED"] = json.dumps([bug.file, bug.edits])
     file, *more = bug.tests.split(" -k ")
-    command = [sys.executable, "-m", "pytest", "-x", "-p", "planted_source", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command += [file, *(("-k", more[0]) if more else ())]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 1, f"not caught: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"

@@ -229,6 +229,7 @@ BUGS = {
         "reduce/sum_block.cpp", {"V acc = fresh ? V::zero() : V::load(to + c, n);": "V acc = fresh || count == 3 ? V::zero() : V::load(to + c, n);"}, "sum",
     ),
     "lanes_of_a_rest": Bug("reduce/sum_block.cpp", {"lane_[i & (lanes_ - 1)] += x[i];": "lane_[(i + (i > 31)) & (lanes_ - 1)] += x[i];"}, "sum"),
+    "lanes_of_the_second_block": Bug("simd/row_loop.hpp", {"i < begin + whole; i += max_lanes": "i < whole; i += max_lanes"}, "softmax", "test_routes.py -k bits_of_rows and {best}"),
     "rest_of_64_lanes": Bug(
         "simd/row_loop.hpp", {"for (int k = 0; k < K; ++k) part.store(rest[k] + j, x[k]);": "for (int k = 0; k < K; ++k) if (n != 130 || j) part.store(rest[k] + j, x[k]);"},
         "softmax",
@@ -357,6 +358,7 @@ BUGS = {
     ),
     "layer_relu_of_minus_zero": Bug("recurrent/recurrent.cpp", {"select(sum < zero, zero, sum)": "select(zero < sum, sum, zero)"}, "recurrent", TILES),
     "layer_groups_begin_at_the_first_row": Bug("recurrent/step_parts.hpp", {"begin / blocks * group; row < limit": "0; row < limit"}, "recurrent", LAYERS),
+    "layer_parts_of_other_rows_too": Bug("recurrent/step_parts.hpp", {"count = std::min(blocks - block, end - begin)": "count = std::min(blocks, end - begin)"}, "recurrent", LAYERS),
     "layer_projects_to_the_first_rows": Bug("recurrent/recurrent.cpp", {"to.data + (part.row + r) * width_": "to.data + r * width_"}, "recurrent", LAYERS),
     "layer_backward_forgets_who_joined": Bug("recurrent/recurrent_backward.cpp", {"size(layer_.reverse ? t + 1 : t - 1)": "size(layer_.reverse ? t : t - 1)"}, "recurrent", BACKWARD),
     "layer_backward_cell_of_the_step": Bug("recurrent/recurrent_backward.cpp", {"rows.before(r, cells_, cell_) + element": "at(cells_)"}, "recurrent", BACKWARD),
@@ -394,6 +396,8 @@ BUGS = {
     "index_sum_terms_descending": Bug(
         "reduce/index_sum.cpp", {"for (std::int64_t i = 0; i < n; ++i) put": "for (std::int64_t i = n; i-- > 0;) put"}, "index_sum",
     ),
+    "index_sum_of_minus_zero_times": Bug("reduce/index_sum.cpp", {"std::signbit(alpha) ? T(1) : T(-1)": "alpha < 0 ? T(1) : T(-1)"}, "index_sum", "test_special_positions.py -k signs"),
+    "batch_norm_nan_behind_the_vectors": Bug("norm/batch_norm.cpp", {"to[i] = canonical(scale * fma(-((from[i] - mean) * invstd), w, g[i] - b));": "to[i] = scale * fma(-((from[i] - mean) * invstd), w, g[i] - b);"}, "batch_norm", "test_special_positions.py -k normalisation"),
     "index_sum_adds_to_untouched_rows": Bug("reduce/index_sum.cpp", {"terms.count(from + k) == 0 ? none : sum": "sum"}, "index_sum"),
     "few_terms_keep_a_minus_zero": Bug("reduce/few_terms.hpp", {" + V::zero()).store(out + c, rest);": ").store(out + c, rest);"}, "interpolate", RESIZED),
     "images_copy_of_the_first_image": Bug("pool/images.hpp", {"* tensor.stride[nth(i)];": "* tensor.stride[nth(i)] * (i < 3);"}, "interpolate", RESIZED),

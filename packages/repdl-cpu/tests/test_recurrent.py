@@ -28,6 +28,7 @@ LARGE = [
     ([3, 3, 2, 1, 1], 300),
     ([2, 2], 400),  # of a weight in place
     ([70] * 3, 40),  # and rows, where there are few elements
+    ([75] * 2, 80),  # in shares that begin within the elements of some rows, and end within those of others
     ([300] * 3, 200),
     ([1] * 6, 520),  # a packed weight in huge pages, and several pieces of k
     ([9, 9, 9], 1050),
@@ -75,7 +76,7 @@ def kernels(call: Any) -> list[str]:
 @pytest.mark.parametrize("isa", repdl_cpu.supported_isas())
 def test_recurrent__threads_and_large_weights(isa: str) -> None:
     before = repdl.settings.threads.state.threads
-    for sizes, size in LARGE if isa == repdl_cpu.get_isa() else LARGE[:5]:
+    for sizes, size in LARGE if isa == repdl_cpu.get_isa() else LARGE[:6]:
         for op, width in (*((op, size) for op in KERNELS), ("lstm_layer", 8), (BACKWARD, 8)):
             args = arguments(op, sizes, size, op != BACKWARD or len(sizes) % 2 == 0, width)
             repdl.set_num_threads(1)

@@ -160,6 +160,30 @@ def test_replay__classes_are_checked_at_every_call(function: Any) -> None:
     assert losses.tolist() == [0.0] * 4
 
 
+def spread(values: torch.Tensor, layout: str) -> torch.Tensor:
+    """The values, so that a wrong one is not among as many elements from the first on; zeros lie between them."""
+    if layout == "every other":
+        return torch.stack([values, values * 0], -1)[..., 0]
+    if layout == "columns":
+        return torch.stack([values * 0] * len(values), 1).index_copy_(1, torch.tensor([0]), values[:, None])[:, 0]
+    return torch.cat([values * 0, values])[len(values) :]
+
+
+@pytest.mark.parametrize("layout", ["every other", "columns", "from an offset on"])
+def test_replay__values_of_any_strides_are_checked(layout: str) -> None:
+    right, wrong = torch.tensor([0, 1, 2]), torch.tensor([0, 1, -1])
+    calls: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        lambda index: ops.embedding(index, x(4, 3)),
+        lambda index: ops.cross_entropy(x(3, 3), index),
+        lambda position: registry.functions.dropout(x(4), position, 0.5),  # looked at where it lies, by the kernel too
+    ]
+    for call in calls:
+        for _ in range(4):
+            call(spread(right, layout))
+        with pytest.raises(repdl.errors.OutOfRangeError, match="is -1, expected"):
+            call(spread(wrong, layout))
+
+
 def test_replay__classes_changed_before_the_derivative_are_checked() -> None:
     """Memory that autograd does not see change."""
     for _ in range(5):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+import repdl
 from repdl import callcache, ops, registry
 from repdl.callcache import c_extension
 from repdl.testing import uniform
@@ -128,6 +129,20 @@ def test_replay__expanded_results() -> None:
     for _ in range(5):
         (grad,) = torch.autograd.grad(ops.mean(input, 2, True), input, x(4, 6, 1))
         assert grad.shape == (4, 6, 5) and grad.stride() == (6, 1, 0)
+
+
+def test_replay__a_tensor_in_another_dtype() -> None:
+    """Its memory is that of a tensor of the call, but checks and derivatives see them apart."""
+    loss: Any = callcache.cache_calls(lambda x, packed: ops.cross_entropy(x, packed.view(torch.int64)))
+    for differentiates in (True, False):
+        for n in range(5):
+            input, target = x(4, 3).requires_grad_(differentiates), torch.tensor([0, 1, 2, n % 3])
+            results = [loss(input, target.view(torch.float64)), ops.cross_entropy(input, target)]
+            assert_same_bits(results[0].detach(), results[1].detach(), "loss")
+            if differentiates:
+                assert_same_bits(*(torch.autograd.grad(result, input)[0] for result in results), "gradient")
+            with pytest.raises(repdl.errors.OutOfRangeError, match="is 9, expected a class from 0 to 2"):
+                loss(input, torch.tensor([0, 1, 2, 9]).view(torch.float64))
 
 
 def test_replay__checks_see_tensors_as_the_call_does() -> None:

@@ -135,27 +135,46 @@ def test_replay__a_generator_that_is_given_is_the_one_that_goes_on() -> None:
     assert not any(torch.equal(a, b) for a, b in itertools.pairwise(given))
 
 
-def test_replay__two_draws_and_other_values() -> None:
+def test_replay__two_draws() -> None:
     @callcache.cache_calls
     def twice(x: torch.Tensor) -> torch.Tensor:
         return registry.functions.add(ops.dropout(x), ops.dropout(x, 0.2), "v1")
 
-    @callcache.cache_calls
-    def rows(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-        return ops.dropout(ops.embedding(index, x))
-
-    x, index = torch.randn(4, 3), torch.tensor([1, 3])
+    x = torch.randn(4, 3)
     random.manual_seed(1)
     actual = [twice(x) for _ in range(4)]
     assert twice.recordings == 1  # type: ignore[attr-defined]
     random.manual_seed(1)
     assert all(torch.equal(twice.__wrapped__(x), a) for a in actual)  # type: ignore[attr-defined]
-    for _ in range(4):
-        rows(x, index)
-    before = random.default_generator.offset
-    with pytest.raises(OutOfRangeError):
-        rows(x, torch.tensor([1, 4]))
-    assert random.default_generator.offset == before  # nothing is drawn before the indices are looked at
+
+
+def even(index: torch.Tensor) -> None:
+    if index.numpy().sum() % 2:
+        raise OutOfRangeError("odd")
+
+
+def test_replay__values_are_looked_at_before_a_draw() -> None:
+    """By checks of a range and others, whether what is dropped is a tensor of the call or not."""
+
+    def rows(x: torch.Tensor, y: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return ops.dropout(ops.embedding(index, x))
+
+    def rows_beside(x: torch.Tensor, y: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return ops.mul(ops.embedding(index, x), ops.dropout(y))
+
+    def other_values(x: torch.Tensor, y: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        even(index)
+        callcache.record_check(even, (index,), None)
+        return ops.dropout(y)
+
+    x, y, index = torch.randn(4, 3), torch.randn(2, 3), torch.tensor([1, 3])
+    for call in map(callcache.cache_calls, (rows, rows_beside, other_values)):
+        for _ in range(4):
+            call(x, y, index)
+        before = random.default_generator.offset
+        with pytest.raises(OutOfRangeError):
+            call(x, y, torch.tensor([1, 4]))
+        assert random.default_generator.offset == before, call
 
 
 def test_replay__numbers_of_a_call_that_draws_are_not_free() -> None:

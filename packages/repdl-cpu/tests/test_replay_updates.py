@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 
 import repdl
-from repdl import registry
+from repdl import callcache, ops, registry
 from repdl.callcache import c_extension
+from repdl.overrides.binding import in_place
+from repdl.registry.backend import BACKENDS, get_backend
 from repdl.settings.generation import GENERATION
 from repdl.testing.compare import assert_same_bits
 
@@ -70,3 +73,40 @@ def test_replay__updates_look_where_memory_lies() -> None:
         call(param, grad, buffer)
         sgd([expected[0]], [grad.contiguous()], [expected[1]], 0.1, 0.9)
         assert_same_bits([param, buffer], expected, "copied gradient")
+
+
+@pytest.fixture(params=["cpu", "reference"])
+def stepping(request: pytest.FixtureRequest) -> Iterator[None]:
+    """sgd_step by a kernel, or in Python, which leaves no step in a trace."""
+    registry.implement("sgd_step", "cpu", BACKENDS.kernels(get_backend(request.param))["sgd_step"])
+    yield
+    BACKENDS.forget("sgd_step")
+
+
+@pytest.mark.usefixtures("stepping")
+@pytest.mark.parametrize("inference", [False, True])
+def test_replay__calls_that_also_change_another_tensor(inference: bool) -> None:
+    """In inference mode its version does not tell of it."""
+
+    def step(param: torch.Tensor, grad: torch.Tensor) -> None:
+        registry.functions.sgd_step([param], [grad], [], 0.5, 0.0, 0.0, 0.0, False, False, False)
+
+    def doubled(input: torch.Tensor, param: torch.Tensor) -> torch.Tensor:
+        step(param, input)
+        return ops.mul(input, 2.0)
+
+    @callcache.cache_calls
+    def own(input: torch.Tensor) -> torch.Tensor:
+        output = ops.mul(input, 2.0)
+        step(output, input)
+        return output
+
+    calls: list[Any] = [callcache.cache_calls(doubled), in_place(doubled)]
+    with torch.inference_mode(inference):
+        for n in range(4):
+            for call in calls:
+                param = torch.ones(3)
+                output = call(torch.full((3,), float(n)), param)
+                assert (output.tolist(), param.tolist()) == ([2.0 * n] * 3, [1 - n / 2] * 3), (call, n)
+            assert own(torch.full((3,), float(n))).tolist() == [1.5 * n] * 3, n
+    assert [call.recordings for call in (*calls, own)] == [0, 0, 0]

@@ -24,6 +24,7 @@ import torch
 
 import repdl
 import repdl_cpu
+from repdl.contract import v1
 from repdl.registry import OPS, implementations
 from repdl.registry.backend import BACKENDS, get_backend
 from repdl.testing import ODD_CONTRACTS, Case, assert_same_bits, cases, check_golden, covers, run_on, uniform
@@ -335,8 +336,8 @@ def test_routes__bits_of_blocks_and_splits(isa: str) -> None:
 
 @pytest.mark.parametrize("isa", repdl_cpu.supported_isas())
 def test_routes__bits_of_rows(isa: str) -> None:
-    """Rows with every number of elements in their last vector."""
-    for n in (*range(1, 35), 63, 64, 65, 127, 128, 129):
+    """Rows with every number of elements in their last vector, and several blocks of them."""
+    for n in (*range(1, 35), 63, 64, 65, 127, 128, 129, *BLOCKS_OF_ROWS):
         x, weight, bias, columns = uniform(1, 3, n), uniform(2, n), uniform(3, n), uniform(4, n, 5)
         x[1] = x[1].sort().values  # the largest one last
         one = uniform(5, 1, n, special=True)  # the sum of one element: +0 of -0, the canonical NaN
@@ -354,6 +355,7 @@ def test_routes__bits_of_rows(isa: str) -> None:
             assert_same_bits(actual, run_on(case, "v1", "reference"), f"{case} on {isa}")
 
 
+BLOCKS_OF_ROWS = [n * v1.sum_block + rest for n, rest in ((1, 63), (1, 64), (1, 193), (2, 0), (3, 65))]
 BLOCKS = [(300, 50, 64), (50, 300, 64), (40, 2200, 20), (3, 2200, 20), (50, 1100, 7), (1100, 560, 1100)]
 NEVER = {
     # Pieces of a row of at least four positions, as even as they can be, are never shorter (ImageProduct, RunOperand).

@@ -121,3 +121,21 @@ def test_special__in_small_cases() -> None:
 @pytest.mark.nightly
 def test_special__in_every_small_case() -> None:
     assert sum(check(case, 1) for case in small(64)) > 40_000
+
+
+def test_special__in_normalisation() -> None:
+    """At every position of small cases: a NaN that a sum makes of infinities, in vectors and behind them."""
+    checked = [check(case, 1) for case in small(40) if OPS[case.op].family == "batch_norm"]
+    x, grad, ones = uniform(1, 2, 2, 9), uniform(2, 2, 2, 9), torch.ones(2)
+    for number in SPECIAL[:3]:
+        for t, g in zip(*one_each([x, grad], number)):
+            compared("batch_norm_backward", [g, t, ones, ones, ones, True, "v1"], f"{number}")
+    assert sum(checked) > 100
+
+
+def test_special__signs_of_what_multiplies_a_sum() -> None:
+    """A row without terms keeps its zeros, whichever sign the multiplier and they have."""
+    x, index, values = torch.tensor([[-0.0, 0.0, 1.0]] * 3), torch.tensor([1, 1]), uniform(1, 2, 3)
+    for alpha in (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1e-300, -1e-300):
+        for dtype in (torch.float32, torch.float64):
+            compared("add_index_sum", [x.to(dtype), index, values.to(dtype), alpha, "v1"], f"alpha {alpha}, {dtype}")

@@ -16,6 +16,7 @@ import repdl_cuda.native
 from repdl.registry import OPS, implementations
 from repdl.registry.backend import get_backend
 from repdl.testing import assert_same_bits, cases, uniform
+from repdl.testing.draws import large_draws
 from repdl.testing.planted import plant
 from repdl.testing.steps import step_arguments
 
@@ -28,7 +29,7 @@ STREAM = 0x700
 
 @emulated
 def test_launches__are_on_the_stream_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four small cases of each op. A launch on another stream would not wait for those before it, nor they for it."""
+    """Of three small cases of each op, and a large one: no launch would wait for those before it on another stream."""
     module = repdl_cuda.native.load("_emulated")
     monkeypatch.setattr(repdl_cuda.native, "stream", lambda tensor: (0, STREAM))
     functions = implementations(get_backend("cuda-emulated"))
@@ -36,7 +37,8 @@ def test_launches__are_on_the_stream_of_the_call(monkeypatch: pytest.MonkeyPatch
     for op, function in functions.items():
         of_op = [(case, case.args("v1")) for case in cases(OPS[op].family) if case.op == op and not case.derived]
         sizes = [sum(a.numel() for a in args if isinstance(a, torch.Tensor)) for _, args in of_op]
-        for i in sorted(range(len(of_op)), key=lambda i: (not sizes[i], sizes[i]))[:4]:
+        by_size = sorted(range(len(of_op)), key=lambda i: (not sizes[i], sizes[i]))
+        for i in (*by_size[:3], *[i for i in by_size if sizes[i] < 20_000][-1:]):
             module.take_streams()
             function(*of_op[i][1])
             streams = module.take_streams()
@@ -94,14 +96,14 @@ def test_launches__second_rounds_have_the_bits_of_the_reference(monkeypatch: pyt
 
 
 @emulated
-@pytest.mark.parametrize("op", ["uniform", "normal", "exponential", "dropout"])
-def test_launches__draws_begin_anywhere_in_a_block(op: str) -> None:
+@pytest.mark.parametrize("number", range(len(large_draws(0))), ids=lambda i: f"{i}_{large_draws(0)[i][0]}")
+def test_launches__draws_begin_anywhere_in_a_block(number: int) -> None:
     """A thread has a block of four numbers, of which the first and the last of a draw may have some."""
-    options = {"exponential": (1.0,), "uniform": (0.0, 1.0, 1.0), "normal": (0.0, 1.0), "dropout": (0.5,)}[op]
+    op = large_draws(0)[number][0]
     reference, ours = (implementations(get_backend(name))[op] for name in ("reference", "cuda-emulated"))
-    for count in (1, 4, 7, 1023, 1024, 1025, 2048):
-        x = torch.ones(count)
-        for offset in (0, 1, 2, 3, 2**32 - 1, 2**34 - 2):
+    for count in (1, 7, 1023, 1024, 1025):
+        x, _, *options = large_draws(count)[number][1]
+        for offset in (0, 1, 2, 3, 2**34 - 2):
             args = x, torch.tensor([5, 1, offset]), *options
             assert_same_bits(ours(*args), reference(*args), f"{op}: {count} numbers from {offset} on")
 

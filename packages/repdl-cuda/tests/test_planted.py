@@ -227,6 +227,8 @@ LAUNCHES = {
     "index_sum_first_launch_elsewhere": Bug("reduce/index_sum.cu", {"launch(run.op, fill_pairs, {ceil_div(size, threads)}, threads, 0, stream_of(run)": "launch(run.op, fill_pairs, {ceil_div(size, threads)}, threads, 0, Stream{run.device, 0}"}, "stream"),
     "max_last_launch_elsewhere": Bug("reduce/max.cu", {"launch(run.op, share_grad<T>, {ceil_div(rows * n, tile_of(threads))}, threads, 0, stream": "launch(run.op, share_grad<T>, {ceil_div(rows * n, tile_of(threads))}, threads, 0, Stream{run.device, 0}"}, "stream"),
     "draw_grid_without_the_first_block": Bug("random/draw.cu", {"+ static_cast<std::int64_t>(at.offset % 4)": ""}, "draws"),
+    "permutation_grid_without_the_first_block": Bug("random/permutation.cu", {"ceil_div(ceil_div(size + 3, 4), threads)": "ceil_div(ceil_div(size, 4), threads)"}, "draws"),
+    "sort_launch_elsewhere": Bug("random/permutation.cu", {"launch(run.op, copy_indices, {ceil_div(n, threads)}, threads, 0, stream,": "launch(run.op, copy_indices, {ceil_div(n, threads)}, threads, 0, n > 8 ? Stream{run.device, 0} : stream,"}, "stream"),
 }  # fmt: skip
 """What test_launches.py finds, and which of its tests, in a module that has the file with the mistake."""
 

@@ -19,9 +19,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import repdl
 from repdl.dtypes import rounding
+from repdl.overrides import conversions
 
 Tensor = torch.Tensor
 EIGHT = [getattr(torch, f"float8_{name}") for name in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")]
@@ -334,3 +336,22 @@ def test_enable__conversions_are_one_rule_in_every_way_and_length() -> None:
     for level in ("default", "avx2", "avx512"):
         for threads in (1, 4):
             check(level, threads, [*WAYS], LENGTHS, True)
+
+
+class _Held(TorchDispatchMode):
+    """Nothing makes an integer of a number that is out of its range: each processor has its own."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs, dtype = kwargs or {}, (kwargs or {}).get("dtype")
+        if func is aten._to_copy.default and dtype in INTEGERS and args[0].is_floating_point():
+            limits = torch.iinfo(dtype)
+            for value in args[0].double().tolist():
+                assert math.isfinite(value) and limits.min <= int(value) <= limits.max, (value, dtype)
+        return func(*args, **kwargs)
+
+
+def test_enable__torch_makes_integers_of_numbers_in_range() -> None:
+    for source in rounding.FORMATS:
+        for target in INTEGERS:
+            with _Held():
+                conversions._integers(numbers_of(source), target)

@@ -200,7 +200,7 @@ class Trace:
         tensors, given = unique(flat(args)), flat(arguments)
         spans_of = [(index_of(t, tensors), 0) for t in given]
         changed = tuple(i for i, t in enumerate(tensors) if index_of(t, self.changed) >= 0)
-        if (-1, 0) in spans_of or len(changed) < len(self.changed):
+        if (-1, 0) in spans_of:
             return None  # a tensor was copied
         spans = tuple((i, t.nbytes, i in changed) for (i, _), t in zip(spans_of, given))
         step = kernel, tuple(arguments), (), tuple(spans_of), tuple(enumerate(value for _, value in scalars)), *at

@@ -103,10 +103,16 @@ def _integers(value: Tensor, made: torch.dtype) -> Tensor:
     if made is torch.uint64:
         high = value >= 2.0**63
         low = torch.where(high, value.to(torch.float64) - 2.0**63, value)
-        return low.to(wide) ^ torch.where(high, -(2**63), 0)
+        return _held(low, wide, bits).to(wide) ^ torch.where(high, -(2**63), 0)
+    given = _held(value, wide, bits)
+    return given if made is wide else given.to(wide)
+
+
+def _held(value: Tensor, wide: torch.dtype, bits: int) -> Tensor:
+    """The numbers if the integer dtype holds them all, else as that dtype, with its lowest one for the others."""
     held = value.abs() < 2.0**bits  # not NaN
     if bool(held.all()):
-        return value if made is wide else value.to(wide)
+        return value
     return torch.where(held, torch.where(held, value, 0).to(wide), torch.tensor(-(2**bits), dtype=wide))
 
 

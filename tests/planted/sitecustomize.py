@@ -1,4 +1,7 @@
-"""A plugin of pytest: one file of Python is imported with a mistake in it (test_planted.py), named by REPDL_PLANTED."""
+"""One file of Python is imported with a mistake in it (test_planted.py), named by REPDL_PLANTED.
+
+Python imports this at its start, in the processes that tests start too.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def install(file: str, edits: dict[str, str]) -> None:
