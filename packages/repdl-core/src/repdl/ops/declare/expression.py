@@ -1,14 +1,15 @@
-"""Formulas over registered ops, written once: an expression prints itself as contract text, and is computed.
+"""Formulas over registered ops, written once: an expression prints itself as contract text, and it is computed.
 
 A declaration has `lambda g, x: -(g * f.rsqrt(1 - x * x))`. It is called once, with symbols. Operators and `f`, whose
-attributes are the registered ops, give a tree of the classes below. `text` of it is `-(g * rsqrt(1 - x * x))`, and
-`repdl.ops.declare.formula` calls `mul`, `sub`, `rsqrt`, `mul` and `neg` in the order in which Python made the nodes.
-A node that is used twice is computed once.
+attributes are the registered ops, give a tree of the classes below. Its text is `-(g * rsqrt(1 - x * x))`.
+`repdl.ops.declare.formula` computes it: it calls `mul`, `sub`, `rsqrt`, `mul` and `neg`, in the order in which Python
+ran the lambda. A part that a formula has twice, as one Python object, is computed once.
 
-    f.exp(x)            a call of the op `exp`; numbers are constants, rounded once to the dtype of the tensors
-    x > 0, (a) & (b)    where: any number compares with `<` and `>`, integers with `==`, `!=`, `<=`, `>=`, too
-    named("s", ...)     a part that the text defines: "`s * (1 - s)`, s = `sigmoid(x)`"
-    Number(0.69..., "ln 2")  a constant whose text is not its digits
+    f.exp(x)                  calls the op `exp`; the contract is the one of the call
+    2 * x                     a number is a constant, rounded once to the dtype of the tensors
+    f.where(x > 0, a, b)      `<` and `>` compare any two; `==`, `!=`, `<=` and `>=` compare with an integer
+    named("s", f.sigmoid(x))  a part that the text defines: "`s * (1 - s)`, s = `sigmoid(x)`"
+    Number(0.69, "ln 2")      a constant whose text is not its digits
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ class Call(Expression):
         self.level = _MINUS if op == "neg" else _INFIX[op][1] if op in _INFIX else _ATOM
 
     def step(self, slots: Slots) -> tuple[Callable[..., Any], tuple[int, ...]]:
-        given, arguments = iter(self.parts), []
+        function, given, arguments = getattr(functions, self.op), iter(self.parts), []
         for argument in OPS[self.op].overload._schema.arguments:
             kind = str(argument.type)
             if argument.name == "contract":
@@ -192,7 +193,7 @@ class Call(Expression):
             else:
                 arguments.append(slots.number(next(given), kind))
         assert next(given, None) is None, f"{self.op}: too many arguments in {self.text}"
-        return getattr(functions, self.op), tuple(arguments)
+        return function, tuple(arguments)
 
     def spelled(self) -> str:
         if self.op in _INFIX:
