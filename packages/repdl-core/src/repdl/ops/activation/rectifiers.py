@@ -16,6 +16,7 @@ from repdl.generators.generator import Generator, chosen
 from repdl.ops.activation.activation import leaky_relu
 from repdl.ops.common.inplace import applied
 from repdl.ops.common.number import constant
+from repdl.ops.declare.expression import f
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import public
 from repdl.registry.arguments import as_float
@@ -35,77 +36,65 @@ def _positive(input: Tensor) -> Tensor:
 
 _hardtanh: Callable[..., Tensor] = pointwise(
     "hardtanh(Tensor input, float min_val, float max_val) -> Tensor",
-    {"input": lambda g, input, min_val, max_val: _hardtanh_backward(g, input, min_val, max_val)},
+    {"input": lambda g, x, min_val, max_val: f.hardtanh_backward(g, x, min_val, max_val)},
     family="activation",
     order="min_val if x < min_val, else max_val if x > max_val, else x",
-    backward="`hardtanh_backward(g, x, min_val, max_val)`",
     tried=[(-1.0, 1.0), (0.0, 6.0)],
 )
-_hardtanh_backward: Callable[..., Tensor] = pointwise(
+pointwise(
     "hardtanh_backward(Tensor grad, Tensor input, float min_val, float max_val) -> Tensor",
-    {"grad": lambda g, input, min_val, max_val: _hardtanh_backward(g, input, min_val, max_val)},
+    {"grad": lambda h, x, min_val, max_val: f.hardtanh_backward(h, x, min_val, max_val)},
     family="activation",
     same_shape=("grad", "input"),
     order="+0 if x <= min_val or x >= max_val, else g",
-    backward="for grad the same op of h and x, for input none",
     tried=[(-1.0, 1.0), (0.0, 6.0)],
 )
 _threshold: Callable[..., Tensor] = pointwise(
     "threshold(Tensor input, float threshold, float value) -> Tensor",
-    {"input": lambda g, input, threshold: _threshold_backward(g, input, threshold)},
+    {"input": lambda g, x, threshold: f.threshold_backward(g, x, threshold)},
     family="activation",
     order="value if x <= threshold, else x",
-    backward="`threshold_backward(g, x, threshold)`",
     tried=[(0.0, 0.0), (0.1, -3.0)],
 )
-_threshold_backward: Callable[..., Tensor] = pointwise(
+pointwise(
     "threshold_backward(Tensor grad, Tensor input, float threshold) -> Tensor",
-    {"grad": lambda g, input, threshold: _threshold_backward(g, input, threshold)},
+    {"grad": lambda h, x, threshold: f.threshold_backward(h, x, threshold)},
     family="activation",
     same_shape=("grad", "input"),
     order="+0 if x <= threshold, else g",
-    backward="for grad the same op of h and x, for input none",
     tried=[(0.0,), (0.1,)],
 )
 _hardshrink: Callable[..., Tensor] = pointwise(
     "hardshrink(Tensor input, float lambd) -> Tensor",
-    {"input": lambda g, input, lambd: _hardshrink_backward(g, input, lambd)},
+    {"input": lambda g, x, lambd: f.hardshrink_backward(g, x, lambd)},
     family="activation",
     order="+0 if -lambd <= x <= lambd, else x",
-    backward="`hardshrink_backward(g, x, lambd)`",
     tried=[(0.5,), (-0.1,)],
 )
 _softshrink: Callable[..., Tensor] = pointwise(
     "softshrink(Tensor input, float lambd) -> Tensor",
-    {"input": lambda g, input, lambd: _hardshrink_backward(g, input, lambd)},
+    {"input": lambda g, x, lambd: f.hardshrink_backward(g, x, lambd)},
     family="activation",
     order="`x - lambd` if x > lambd, `x + lambd` if x < -lambd, else `x * 0`",
-    backward="`hardshrink_backward(g, x, lambd)`",
     tried=[(0.5,), (0.0,)],
 )
-_hardshrink_backward: Callable[..., Tensor] = pointwise(
+pointwise(
     "hardshrink_backward(Tensor grad, Tensor input, float lambd) -> Tensor",
-    {"grad": lambda g, input, lambd: _hardshrink_backward(g, input, lambd)},
+    {"grad": lambda h, x, lambd: f.hardshrink_backward(h, x, lambd)},
     family="activation",
     same_shape=("grad", "input"),
     order="+0 if -lambd <= x <= lambd, else g",
-    backward="for grad the same op of h and x, for input none",
     tried=[(0.5,), (0.0,)],
 )
 _prelu: Callable[..., Tensor] = pointwise(
     "prelu(Tensor input, Tensor weight, str contract) -> Tensor",
     {
-        "input": lambda g, input, weight, contract: _ops.where(
-            _positive(input), g, _ops.mul(g, weight, contract), contract
-        ),
-        "weight": lambda g, input, contract: _ops.where(
-            _positive(input), torch.zeros_like(g), _ops.mul(g, input, contract), contract
-        ),
+        "input": lambda g, x, weight: f.where(x > 0, g, g * weight),
+        "weight": lambda g, x: f.where(x > 0, 0, g * x),
     },
     family="activation",
     autocast=LOWER,
     order="x if x > 0, else `weight * x`",
-    backward="g if x > 0, else `g * weight`; for weight +0 if x > 0, else `g * x`",
 )
 
 

@@ -12,11 +12,10 @@ from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import is_zero
 from repdl.errors import check
 from repdl.ops.common.inplace import applied
-from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import normalize_dim
+from repdl.ops.declare.expression import Expression, f, named
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import public
-from repdl.ops.pointwise.unary import _add, _div, _mul, _sub
 from repdl.registry import composite
 from repdl.registry.arguments import as_float
 from repdl.registry.aten import computes
@@ -30,117 +29,98 @@ _SELU = 1.7580993408473766
 """Scale times alpha of SELU."""
 
 
-def _up_to_zero(input: Tensor, factor: Tensor, slope: Tensor) -> Tensor:
-    """`factor * slope` where input is not above 0, else +0, also where the slope is infinite."""
-    above = _ops.sign(input.detach()) > 0  # as x > 0, but for subnormals that torch may take for 0
-    return _ops.where(above, torch.zeros_like(slope), _mul(factor, slope), "v1")
+def _up_to_zero(x: Expression, factor: Expression, slope: Expression) -> Expression:
+    """`factor * slope` where x is not above 0, else +0, also where the slope is infinite."""
+    return f.where(x > 0, 0, factor * slope)
 
 
-def _negative_part(input: Tensor) -> Tensor:
-    return _ops.minimum(input, constant(0.0, input.dtype, input.device), "v1")
+def _mish_second(h: Expression, g: Expression, x: Expression) -> Expression:
+    both, s, t = h * g, named("s", f.sigmoid(x)), named("t", f.tanh(f.log1p(f.exp(x))))
+    curvature = (1 - s) - (2 * t) * s
+    return both * ((s * (1 - t * t)) * (2 + x * curvature))
 
 
-def _mish_second(x: Tensor) -> Tensor:
-    """mish'' = s v (2 + x ((1 - s) - 2 t s)), s = sigmoid(x), t = tanh(log1p(exp(x))), v = 1 - t**2."""
-    s, t = _ops.sigmoid(x), _ops.tanh(_ops.log1p(_ops.exp(x)))
-    curvature = _sub(_sub(1, s), _mul(_mul(2, t), s))
-    return _mul(_mul(s, _sub(1, _mul(t, t))), _add(2, _mul(x, curvature)))
+def _softsign_slope(g: Expression, x: Expression) -> Expression:
+    d = named("d", 1 + f.abs(x))
+    return (g / d) / d
 
 
 _celu: Callable[..., Tensor] = pointwise(
     "celu(Tensor input, float alpha) -> Tensor",
-    {"input": lambda g, input, alpha: _celu_backward(g, input, alpha)},
+    {"input": lambda g, x, alpha: f.celu_backward(g, x, alpha)},
     family="activation",
     dtypes=Dtypes(SINGLE),
     order="x if x > 0, else `expm1(x / alpha) * alpha`",
-    backward="`celu_backward(g, x, alpha)`",
     tried=[(1.0,), (0.3,)],
 )
-_celu_backward: Callable[..., Tensor] = pointwise(
+pointwise(
     "celu_backward(Tensor grad, Tensor input, float alpha) -> Tensor",
     {
-        "grad": lambda g, input, alpha: _celu_backward(g, input, alpha),
-        "input": lambda g, grad, input, alpha: _up_to_zero(
-            input, _mul(g, grad), _div(_ops.exp(_div(_negative_part(input), alpha)), alpha)
-        ),
+        "grad": lambda h, x, alpha: f.celu_backward(h, x, alpha),
+        "input": lambda h, g, x, alpha: _up_to_zero(x, h * g, f.exp(f.minimum(x, 0) / alpha) / alpha),
     },
     family="activation",
     dtypes=Dtypes(SINGLE),
     same_shape=("grad", "input"),
     order="g if x > 0, else `g * exp(x / alpha)`",
-    backward="for grad the same op of h and x; for input `(h * g) * (exp(minimum(x, 0) / alpha) / alpha)`, +0 where "
-    "x > 0",
     tried=[(1.0,), (0.3,)],
 )
 _selu: Callable[..., Tensor] = pointwise(
     "selu(Tensor input) -> Tensor",
-    {"input": lambda g, input: _selu_backward(g, input)},
+    {"input": lambda g, x: f.selu_backward(g, x)},
     family="activation",
     dtypes=Dtypes(SINGLE),
     order=f"`x * 1.0507009873554805` if x > 0, else `expm1(x) * {_SELU}`",
-    backward="`selu_backward(g, x)`",
 )
-_selu_backward: Callable[..., Tensor] = pointwise(
+pointwise(
     "selu_backward(Tensor grad, Tensor input) -> Tensor",
     {
-        "grad": lambda g, input: _selu_backward(g, input),
-        "input": lambda g, grad, input: _up_to_zero(input, _mul(g, grad), _mul(_ops.exp(_negative_part(input)), _SELU)),
+        "grad": lambda h, x: f.selu_backward(h, x),
+        "input": lambda h, g, x: _up_to_zero(x, h * g, f.exp(f.minimum(x, 0)) * _SELU),
     },
     family="activation",
     dtypes=Dtypes(SINGLE),
     same_shape=("grad", "input"),
     order=f"`g * s`, s = 1.0507009873554805 if x > 0, else `exp(x) * {_SELU}`",
-    backward=f"for grad the same op of h and x; for input `(h * g) * (exp(minimum(x, 0)) * {_SELU})`, +0 where x > 0",
 )
 _logsigmoid: Callable[..., Tensor] = pointwise(
     "logsigmoid(Tensor input) -> Tensor",
-    {"input": lambda g, input: _mul(g, _ops.sigmoid(_ops.neg(input)))},
+    {"input": lambda g, x: g * f.sigmoid(-x)},
     family="activation",
     dtypes=Dtypes(SINGLE),
     order="`minimum(x, 0) - log1p(exp(-abs(x)))`",
-    backward="`g * sigmoid(-x)`",
 )
 _mish: Callable[..., Tensor] = pointwise(
     "mish(Tensor input) -> Tensor",
-    {"input": lambda g, input: _mish_backward(g, input)},
+    {"input": lambda g, x: f.mish_backward(g, x)},
     family="activation",
     dtypes=Dtypes(SINGLE),
     order="`x * tanh(log1p(exp(x)))`",
-    backward="`mish_backward(g, x)`",
 )
-_mish_backward: Callable[..., Tensor] = pointwise(
+pointwise(
     "mish_backward(Tensor grad, Tensor input) -> Tensor",
     {
-        "grad": lambda g, input: _mish_backward(g, input),
-        "input": lambda g, grad, input: _mul(_mul(g, grad), _mish_second(input)),
+        "grad": lambda h, x: f.mish_backward(h, x),
+        "input": _mish_second,
     },
     family="activation",
     dtypes=Dtypes(SINGLE),
     same_shape=("grad", "input"),
     order="`g * (t + (x * sigmoid(x)) * (1 - t * t))`, t = `tanh(log1p(exp(x)))`",
-    backward="for grad the same op of h and x; for input `(h * g) * ((s * (1 - t * t)) * (2 + x * ((1 - s) - "
-    "(2 * t) * s)))`, s = `sigmoid(x)`",
 )
 _softsign: Callable[..., Tensor] = pointwise(
     "softsign(Tensor input) -> Tensor",
-    {"input": lambda g, input: _softsign_slope(g, input)},
+    {"input": _softsign_slope},
     family="activation",
     order="`x / (1 + abs(x))`",
-    backward="`(g / d) / d`, d = `1 + abs(x)`",
 )
 _tanhshrink: Callable[..., Tensor] = pointwise(
     "tanhshrink(Tensor input) -> Tensor",
-    {"input": lambda g, input: _mul(g, _ops.square(_ops.tanh(input)))},
+    {"input": lambda g, x: g * f.square(f.tanh(x))},
     family="activation",
     dtypes=Dtypes(SINGLE),
     order="`x - tanh(x)`",
-    backward="`g * (t * t)`, t = `tanh(x)`",
 )
-
-
-def _softsign_slope(g: Tensor, input: Tensor) -> Tensor:
-    size = _add(1, _ops.abs(input))
-    return _div(_div(g, size), size)
 
 
 def _check_glu(input: Tensor, dim: int, contract: str) -> None:

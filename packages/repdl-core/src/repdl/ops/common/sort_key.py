@@ -6,11 +6,24 @@ bits of numbers, compare the same everywhere: equal ones of numbers that are equ
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
+from repdl import registry
 from repdl.dtypes import ALL
 
 _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+_RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
 _INFINITY = {torch.float32: 0x7F800000, torch.float64: 0x7FF << 52, torch.bfloat16: 0x7F80, torch.float16: 0x7C00}
 
 
@@ -18,12 +31,44 @@ def sort_key(tensor: torch.Tensor) -> torch.Tensor:
     """Integers in the order of the elements: -inf first, both zeros 0, NaN last; integers as they are."""
     if tensor.dtype not in ALL:
         return tensor
+    bits, most = _bits(tensor)
+    size = bits & most
+    is_nan = size > _INFINITY[tensor.dtype]
+    return torch.where(is_nan, most, torch.where(bits < 0, -size, size))
+
+
+def _bits(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """The bits of floating-point numbers as integers, and those of all but the sign."""
     integer = _INTEGERS[tensor.dtype.itemsize]
     plain = tensor.detach()
     if torch.compiler.is_compiling() or plain.is_neg():  # Dynamo can't ask, and resolves what is none, too
         plain = plain.resolve_neg()
-    bits = plain.view(integer)
-    most = torch.iinfo(integer).max
-    size = bits & most
-    is_nan = size > _INFINITY[tensor.dtype]
-    return torch.where(is_nan, most, torch.where(bits < 0, -size, size))
+    return plain.view(integer), torch.iinfo(integer).max
+
+
+def below(a: torch.Tensor, b: torch.Tensor, contract: str) -> torch.Tensor:
+    """Where a < b: their difference is not 0 unless they are equal, and its sign is a normal number."""
+    return _sign_of_difference(a, b, contract) < 0
+
+
+def above(a: torch.Tensor, b: torch.Tensor, contract: str) -> torch.Tensor:
+    """Where a > b, as `below`, and laid out as a and b say in this order."""
+    return _sign_of_difference(a, b, contract) > 0
+
+
+def _sign_of_difference(a: torch.Tensor, b: torch.Tensor, contract: str) -> torch.Tensor:
+    return registry.functions.sign(registry.functions.sub(a.detach(), b.detach(), contract))
+
+
+def is_related(x: torch.Tensor, relation: str, number: float) -> torch.Tensor:
+    """Where `x < number`, or another relation, to 0 or to a normal number of few bits."""
+    plain, compare = x.detach(), _RELATIONS[relation]
+    if number != 0:
+        return compare(plain, number)
+    if relation in ("<", ">"):  # the sign of NaN is 0
+        return compare(registry.functions.sign(plain), 0)
+    if relation in ("==", "!="):
+        bits, most = _bits(plain)
+        return compare(bits & most, 0)
+    found = compare(sort_key(plain), 0)
+    return found if relation == "<=" else found & ~plain.isnan()

@@ -6,7 +6,6 @@ of its reference; both native backends have it then, forward and backward, and i
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from repdl import registry
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_size
 from repdl.ops.common.broadcast import sum_to
+from repdl.ops.declare.formula import ANY_CONTRACT, Formula, Written, WrittenFormula, as_formula
 from repdl.registry.autocast import Lists
 from repdl.registry.declaration import ROWS, Row, Tried, item
 from repdl.registry.saved import save
@@ -23,13 +23,12 @@ from repdl.tensors import layout
 from repdl.tensors.layout import broadcast_shapes
 
 Tensor = torch.Tensor
-Formula = Callable[..., Any]
 EVERY = Dtypes()
 
 
 def pointwise(
     schema: str,
-    derivative: Mapping[str, Formula],
+    derivative: Mapping[str, Callable[..., Any] | Written],
     *,
     family: str,
     dtypes: Dtypes = EVERY,
@@ -39,9 +38,9 @@ def pointwise(
     check_options: Callable[..., None] | None = None,
     check_values: Callable[..., None] | None = None,
     order: str = "",
-    backward: str = "",
+    letters: Mapping[str, str] | None = None,
     tried: Sequence[tuple[Any, ...]] | Tried = ((),),
-    formula: Formula | None = None,
+    formula: Callable[..., Any] | None = None,
     calls: Sequence[str] = (),
 ) -> Callable[..., Any]:
     """Register a pointwise op and return its `torch.ops` overload.
@@ -50,9 +49,10 @@ def pointwise(
         schema: `name(Tensor input, ..., float option, ...) -> Tensor`. With several tensors it ends in
             `str contract`, the order in which the gradient of a broadcast operand is summed, unless
             `same_shape` says that the shapes must be equal.
-        derivative: operand -> its gradient; operands without one are `fixed`. A formula
-            names what it takes: `g`, the gradient of the output, `y`, the output, operands and options.
-            It calls registered ops, or moves data.
+        derivative: operand -> its gradient, as an expression (`repdl.ops.declare.expression`) or as `Written`;
+            operands without one are `fixed`. A formula names what it takes: `g`, the gradient of the output, `y`, the
+            output, `x`, the operand input, other operands and options. In the derivative of a derivative `h` is the
+            gradient of the output, and `g` the operand grad.
         family, dtypes, autocast, is_slope: as in `registry.define`.
         same_shape: of the op of a derivative: the operands, which do not broadcast, in the order in
             which their strides decide those of the output.
@@ -60,7 +60,7 @@ def pointwise(
         check_values: the same for values of tensors, with all arguments; not run on fake tensors.
         order: the contract text: every operation of an element, in order, each of one rounding. Without it
             the page of the family says it, and its module of cases has the cases.
-        backward: what the text says of the derivative.
+        letters: other letters of formulas: what each is of the names above, operands and options.
         tried: the values of the options that cases have, several times, or another kind of cases; none: the
             module of the family has them all.
         formula, calls: of an op that is a formula of others and has no function in the headers, as in
@@ -72,8 +72,10 @@ def pointwise(
     names = [parameter for parameter, _ in parameters]
     lead = next(i for i in tensors if names[i] not in dtypes.bools)  # whose dtype and device the output has
     by_strides = [names.index(p) for p in same_shape] or tensors
-    formulas = [(names.index(p), f, tuple(inspect.signature(f).parameters)) for p, f in derivative.items()]
-    wanting = {p: [i for i, _, wanted in formulas if p in wanted] for p in (*names, "y")}
+    usual = {"x": "input", "h": "g", "g": "grad"} if "grad" in names else {"x": "input"}
+    formulas = {p: as_formula(given, {**usual, **(letters or {})}) for p, given in derivative.items()}
+    slopes = [(names.index(p), slope) for p, slope in formulas.items()]
+    wanting = {p: [i for i, slope in slopes if p in slope.arguments] for p in (*names, "y")}
     kept = [(p, i) for i, p in enumerate(names) if i in tensors and wanting[p]]
     options = [(p, i) for i, p in enumerate(names) if i not in tensors]
     saved_names = [*(p for p, _ in kept), *(["y"] if wanting["y"] else [])]
@@ -91,7 +93,7 @@ def pointwise(
         return layout.pointwise(*(args[i] for i in by_strides)).empty(args[lead])
 
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.shapes = [inputs[i].shape for i, _, _ in formulas]
+        ctx.shapes = [inputs[i].shape for i, _ in slopes]
         ctx.options = {p: inputs[i] for p, i in options}
         if saved_names:
             known = (*(inputs[i] for _, i in kept), output)
@@ -102,17 +104,17 @@ def pointwise(
         if saved_names:
             known.update(zip(saved_names, ctx.saved_tensors))
         grads: list[Any] = [None] * len(names)
-        needed, contract = ctx.needs_input_grad, known.get("contract", "v1")
-        for (i, formula, wanted), shape in zip(formulas, ctx.shapes):
+        needed, contract = ctx.needs_input_grad, known.get("contract", ANY_CONTRACT)
+        for (i, slope), shape in zip(slopes, ctx.shapes):
             if needed[i]:
-                result = formula(*[known[p] for p in wanted])
+                result = slope(known)
                 grads[i] = result if result.shape == shape else sum_to(result, shape, contract)
         return tuple(grads) if len(grads) > 1 else grads[0]
 
     if order:
         listed = ", ".join(names)
         ROWS[name] = Row(
-            item(f"{name}({listed}) -> output", order, backward),
+            item(f"{name}({listed}) -> output", order, _said([names[i] for i in tensors], formulas)),
             tried
             if isinstance(tried, Tried)
             else Tried("pointwise", {"tensors": len(tensors), "tried": tried, "same_shape": bool(same_shape)}),
@@ -135,21 +137,17 @@ def pointwise(
     )
 
 
-def below(a: Tensor, b: Tensor, contract: str) -> Tensor:
-    """Where a < b, whatever the caller's environment: torch's comparison takes subnormals for 0 where that is set.
-
-    The difference is not 0 unless they are equal, and its sign is a normal number.
-    """
-    return _sign_of_difference(a, b, contract) < 0
-
-
-def above(a: Tensor, b: Tensor, contract: str) -> Tensor:
-    """Where a > b, as `below`, and laid out as a and b say in this order."""
-    return _sign_of_difference(a, b, contract) > 0
-
-
-def _sign_of_difference(a: Tensor, b: Tensor, contract: str) -> Tensor:
-    return registry.functions.sign(registry.functions.sub(a.detach(), b.detach(), contract))
+def _said(operands: Sequence[str], formulas: Mapping[str, Formula | WrittenFormula]) -> str:
+    """The text of the derivatives."""
+    texts = {p: slope.text for p, slope in formulas.items()}
+    if "grad" in operands:
+        fixed = [p for p in operands if p not in texts]
+        none = f", for {' and '.join(fixed)} none" if fixed else ""
+        return "; ".join(f"for {p} {text}" for p, text in texts.items()) + none
+    *all_but_last, last = formulas.values()
+    if all_but_last and last.plain and all(s.plain and s.definitions == last.definitions for s in all_but_last):
+        return f"{', '.join(s.plain for s in all_but_last)} and {last.text}"
+    return "; ".join(text if i == 0 else f"for {p} {text}" for i, (p, text) in enumerate(texts.items()))
 
 
 def _parameters(rest: str) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from repdl.contract import contract_name
 from repdl.dtypes.rounding import div
 from repdl.errors import check
 from repdl.ops.common.number import constant
-from repdl.ops.declare.pointwise import below
+from repdl.ops.common.sort_key import below
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.pow import pow
 from repdl.registry.arguments import as_float

@@ -12,6 +12,7 @@ from repdl import registry
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_tensor
 from repdl.ops.common.number import constant
+from repdl.ops.declare.formula import Written, as_formula
 from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.losses._loss import REDUCTIONS
 from repdl.ops.pointwise.elementwise import promoted
@@ -40,12 +41,11 @@ def reduced(losses: Tensor, reduction: str, contract: str) -> Tensor:
 
 def element_loss(
     schema: str,
-    formula: Callable[..., Tensor],
-    calls: str,
+    formula: Callable[..., Any] | Written,
     dtypes: Dtypes = Dtypes(),  # noqa: B008, it is frozen
     reductions: tuple[str, ...] = REDUCTIONS,
     *,
-    order: str,
+    calls: str = "",
     tried: Sequence[tuple[Any, ...]] = ((),),
     operands: tuple[str, ...] = ("any", "any"),
     autocast: Lists = FLOAT32,
@@ -57,13 +57,15 @@ def element_loss(
     All its tensors broadcast.
 
     Args:
-        schema, calls, dtypes, autocast, fixed, is_slope: as of `registry.composite`.
-        order: the contract text: the formula, with x = input and y = target.
+        schema, dtypes, autocast, fixed, is_slope: as of `registry.composite`.
+        formula: an expression (`repdl.ops.declare.expression`) of x, the input, y, the target, other tensors and
+            options, whose text is that of the contract; or `Written`, with `calls`, the ops that it calls.
         tried: the values of the options that cases have, several times.
         operands: what the tensors of cases hold (`repdl.testing.generated.loss_cases`).
     """
     name, _, rest = schema.partition("(")
     names = [part.split()[-1] for part in rest.partition(")")[0].split(", ")]
+    stated = as_formula(formula, {"x": "input", "y": "target", "c": "contract"})
 
     def check_arguments(*args: Any) -> None:
         broadcast_shape(name, **{n: a for n, a in zip(names, args) if isinstance(a, Tensor)})
@@ -75,17 +77,17 @@ def element_loss(
         )
 
     def run(*args: Any) -> Tensor:
-        *operands, reduction, contract = args
-        return reduced(formula(*operands, contract), reduction, contract)
+        *_, reduction, contract = args
+        return reduced(stated(dict(zip(names, args))), reduction, contract)
 
     ROWS[name] = Row(
-        item(f"{name}({', '.join(names)}) -> loss", order), Tried("loss", {"tried": tried, "operands": operands})
+        item(f"{name}({', '.join(names)}) -> loss", stated.text), Tried("loss", {"tried": tried, "operands": operands})
     )
     return composite(
         name,
         f"({rest}",
         run,
-        calls=(*calls.split(), "sum", "div"),
+        calls=(*calls.split(), *stated.calls, "sum", "div"),
         check=check_arguments,
         dtypes=dtypes,
         autocast=autocast,

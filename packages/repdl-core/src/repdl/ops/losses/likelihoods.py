@@ -11,7 +11,10 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_range, check_size
 from repdl.ops.common.number import constant
-from repdl.ops.declare.pointwise import below, pointwise
+from repdl.ops.common.sort_key import below
+from repdl.ops.declare.expression import Expression, Number, choose, f, named
+from repdl.ops.declare.formula import Written
+from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import public
 from repdl.ops.losses._element_loss import element_loss, number, operands
 from repdl.ops.losses._loss import check_deprecated, check_reduction
@@ -24,8 +27,7 @@ __all__ = ["binary_cross_entropy", "gaussian_nll_loss", "poisson_nll_loss"]
 
 Tensor = torch.Tensor
 _ops = registry.functions
-_LEAST_LOGARITHM, _LEAST_SPREAD = -100.0, 1e-12
-_TWO_PI, _HALF_LOG_TWO_PI = 6.283185307179586, 0.9189385332046727
+_TWO_PI = 6.283185307179586
 
 
 def _check_probabilities(input: Tensor, target: Tensor, contract: str) -> None:
@@ -47,28 +49,25 @@ def _check_probabilities(input: Tensor, target: Tensor, contract: str) -> None:
     )
 
 
-def _to_probability(g: Tensor, input: Tensor, target: Tensor, contract: str) -> Tensor:
-    spread = _ops.mul(_ops.sub(number(1.0, input), input, contract), input, contract)
-    spread = _ops.maximum(spread, number(_LEAST_SPREAD, input), contract)
-    return _ops.div(_ops.mul(g, _ops.sub(input, target, contract), contract), spread, contract)
+def _to_probability(g: Expression, x: Expression, y: Expression) -> Expression:
+    spread = f.maximum((1 - x) * x, 1e-12)
+    return (g * (x - y)) / spread
 
 
-def _to_target(g: Tensor, input: Tensor, contract: str) -> Tensor:
-    least = number(_LEAST_LOGARITHM, input)
-    no = _ops.maximum(_ops.log1p(_ops.neg(input)), least, contract)
-    yes = _ops.maximum(_ops.log(input), least, contract)
-    return _ops.mul(g, _ops.sub(no, yes, contract), contract)
+def _to_target(g: Expression, x: Expression) -> Expression:
+    no = f.maximum(f.log1p(-x), -100)
+    yes = f.maximum(f.log(x), -100)
+    return g * (no - yes)
 
 
 _elements: Callable[..., Tensor] = pointwise(
     "binary_cross_entropy_elements(Tensor input, Tensor target, str contract) -> Tensor",
     {"input": _to_probability, "target": _to_target},
+    letters={"y": "target"},
     family="losses",
     dtypes=Dtypes(SINGLE),
     check_values=_check_probabilities,
     order="`(y - 1) * maximum(log1p(-x), -100) - y * maximum(log(x), -100)`, x from 0 to 1",
-    backward="`(g * (x - y)) / maximum((1 - x) * x, 1e-12)`; for target `g * (maximum(log1p(-x), -100) - "
-    "maximum(log(x), -100))`",
     tried=(),
 )
 
@@ -85,12 +84,11 @@ def _check_variance(var: Tensor, least: float) -> None:
 
 _nll_variance: Callable[..., Tensor] = pointwise(
     "nll_variance(Tensor var, float least) -> Tensor",
-    {"var": lambda g: g},
+    {"var": Written(lambda g: g, "g, for a variance below least too")},
     family="losses",
     is_slope=lambda var, least: bool((var >= least).all()),
     check_values=_check_variance,
     order="least if var < least, else var; var is not below 0",
-    backward="g, for a variance below least too",
     tried=(),
 )
 
@@ -115,30 +113,31 @@ def _poisson(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: fl
     return _ops.add(losses, _ops.where(above, _ops.add(stirling, half, c), zero, c), c)
 
 
-def _gaussian(input: Tensor, target: Tensor, var: Tensor, full: bool, eps: float, c: str) -> Tensor:
-    var = _nll_variance(var, eps)
-    squares = _ops.div(_ops.square(_ops.sub(input, target, c)), var, c)
-    losses = _ops.mul(number(0.5, input), _ops.add(_ops.log(var), squares, c), c)
-    return _ops.add(losses, number(_HALF_LOG_TWO_PI, input), c) if full else losses
+def _gaussian(x: Expression, y: Expression, var: Expression, full: Expression, eps: Expression) -> Expression:
+    v = named("v", f.nll_variance(var, eps))
+    squares = f.square(x - y) / v
+    losses = 0.5 * (f.log(v) + squares)
+    return choose(full, {False: losses, True: losses + Number(0.9189385332046727, "log(2 pi) / 2")})
 
 
 _binary_cross_entropy_op: Callable[..., Tensor] = element_loss(
     "binary_cross_entropy(Tensor input, Tensor target, Tensor? weight, str reduction, str contract) -> Tensor",
-    _binary_cross_entropy,
-    "binary_cross_entropy_elements mul",
+    Written(_binary_cross_entropy, "`binary_cross_entropy_elements(x, y)`, with weight w times w"),
     Dtypes(SINGLE),
-    order="`binary_cross_entropy_elements(x, y)`, with weight w times w",
+    calls="binary_cross_entropy_elements mul",
     tried=[(None,)],
     operands=("unit", "size"),
 )
 _poisson_op: Callable[..., Tensor] = element_loss(
     "poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, str reduction, str contract) "
     "-> Tensor",
-    _poisson,
-    "exp log mul sub add where sign",
+    Written(
+        _poisson,
+        "with log_input `exp(x) - y * x`, else `x - y * log(x + eps)`; with full, where y > 1, plus "
+        "`(y * log(y) - y) + 0.5 * log(2 pi * y)`, else plus +0",
+    ),
     Dtypes(SINGLE),
-    order="with log_input `exp(x) - y * x`, else `x - y * log(x + eps)`; with full, where y > 1, plus "
-    "`(y * log(y) - y) + 0.5 * log(2 pi * y)`, else plus +0",
+    calls="exp log mul sub add where sign",
     tried=[(True, False, 1e-8), (False, True, 1e-8), (True, True, 1e-8)],
     operands=("any", "size"),
 )
@@ -146,9 +145,7 @@ _gaussian_op: Callable[..., Tensor] = element_loss(
     "gaussian_nll_loss(Tensor input, Tensor target, Tensor var, bool full, float eps, str reduction, str contract) "
     "-> Tensor",
     _gaussian,
-    "nll_variance div square sub mul add log",
     Dtypes(SINGLE),
-    order="v = `nll_variance(var, eps)`; `0.5 * (log(v) + square(x - y) / v)`; with full plus log(2 pi) / 2",
     tried=[(False, 1e-6), (True, 0.25)],
     operands=("any", "any", "variance"),
     is_slope=lambda input, target, var, full, eps, *_: bool((var >= eps).all()),

@@ -12,7 +12,8 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import is_zero
 from repdl.errors import UnsupportedError, check
-from repdl.ops.declare.pointwise import below
+from repdl.ops.declare.expression import Expression, choose, f, guarded, infinite, named
+from repdl.ops.declare.formula import Written
 from repdl.ops.declare.public import public
 from repdl.ops.losses._element_loss import check_sized, element_loss, number
 from repdl.ops.losses._loss import REDUCTIONS, check_deprecated, check_reduction
@@ -25,24 +26,24 @@ Tensor = torch.Tensor
 _ops = registry.functions
 
 
-def _half_square(x: Tensor, c: str) -> Tensor:
+def _half_square(x: Expression) -> Expression:
     """Of infinities that of 0, as their derivative times 0 is no number; where they are, it is not taken."""
-    finite = _ops.where(x.detach().isinf(), number(0.0, x), x, c)
-    return _ops.mul(_ops.mul(number(0.5, x), finite, c), finite, c)
+    finite = guarded(infinite(x), x, 0)
+    return (0.5 * finite) * finite
 
 
-def _huber(input: Tensor, target: Tensor, delta: float, c: str) -> Tensor:
-    difference, d = _ops.sub(input, target, c), number(delta, input)
-    z = _ops.abs(difference)
-    far = _ops.mul(d, _ops.sub(z, _ops.mul(number(0.5, z), d, c), c), c)
-    return _ops.where(below(z, d, c), _half_square(difference, c), far, c)
+def _huber(x: Expression, y: Expression, delta: Expression) -> Expression:
+    d = named("d", x - y)
+    z = named("z", f.abs(d))
+    far = delta * (z - 0.5 * delta)
+    return f.where(z < delta, _half_square(d), far)
 
 
-def _smooth_l1(input: Tensor, target: Tensor, beta: float, c: str) -> Tensor:
-    difference, b = _ops.sub(input, target, c), number(beta, input)
-    z = _ops.abs(difference)
-    far = _ops.sub(z, _ops.mul(number(0.5, z), b, c), c)
-    return _ops.where(below(z, b, c), _ops.div(_half_square(difference, c), b, c), far, c)
+def _smooth_l1(x: Expression, y: Expression, beta: Expression) -> Expression:
+    d = named("d", x - y)
+    z = named("z", f.abs(d))
+    far = z - 0.5 * beta
+    return f.where(z < beta, _half_square(d) / beta, far)
 
 
 def _bce_with_logits(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, c: str) -> Tensor:
@@ -58,62 +59,45 @@ def _bce_with_logits(input: Tensor, target: Tensor, weight: Tensor | None, pos_w
     return losses if weight is None else _ops.mul(losses, weight, c)
 
 
-def _kl_div(input: Tensor, target: Tensor, log_target: bool, c: str) -> Tensor:
-    if log_target:
-        return _ops.mul(_ops.exp(target), _ops.sub(target, input, c), c)
-    # 0 log 0 is 0, and its derivative finite: log 1 in its place.
-    # As torch's comparison, but for subnormals that it may take for 0; the sign of NaN is 0 too.
-    values = target.detach()
-    zero = (_ops.sign(values) == 0) & (values == values)
-    positive = _ops.where(zero, number(1.0, target), target, c)
-    entropy = _ops.mul(target, _ops.log(positive), c)
-    return _ops.sub(entropy, _ops.mul(target, input, c), c)
+def _kl_div(x: Expression, y: Expression, log_target: Expression) -> Expression:
+    u = named("u", f.where(y == 0, 1, y))  # 0 log 0 is 0, and its derivative finite
+    return choose(log_target, {False: y * f.log(u) - y * x, True: f.exp(y) * (y - x)})
 
 
 _mse_loss: Callable[..., Tensor] = element_loss(
-    "mse_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor",
-    lambda input, target, c: _ops.square(_ops.sub(input, target, c)),
-    "square sub",
-    order="`square(x - y)`",
+    "mse_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor", lambda x, y: f.square(x - y)
 )
 _l1_loss: Callable[..., Tensor] = element_loss(
-    "l1_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor",
-    lambda input, target, c: _ops.abs(_ops.sub(input, target, c)),
-    "abs sub",
-    order="`abs(x - y)`",
+    "l1_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor", lambda x, y: f.abs(x - y)
 )
 _huber_loss: Callable[..., Tensor] = element_loss(
     "huber_loss(Tensor input, Tensor target, float delta, str reduction, str contract) -> Tensor",
     _huber,
-    "abs sub mul where sign",
-    order="d = `x - y`, z = `abs(d)`; `(0.5 * d) * d` where z < delta, else `delta * (z - 0.5 * delta)`",
     tried=[(1.0,), (0.3,)],
 )
 _smooth_l1_loss: Callable[..., Tensor] = element_loss(
     "smooth_l1_loss(Tensor input, Tensor target, float beta, str reduction, str contract) -> Tensor",
     _smooth_l1,
-    "abs sub mul div where sign",
-    order="d = `x - y`, z = `abs(d)`; `((0.5 * d) * d) / beta` where z < beta, else `z - 0.5 * beta`",
     tried=[(1.0,), (0.3,)],
 )
 _bce_op: Callable[..., Tensor] = element_loss(
     "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight, Tensor? pos_weight, str reduction, "
     "str contract) -> Tensor",
-    _bce_with_logits,
-    "log1p exp neg where sign sub add mul",
+    Written(
+        _bce_with_logits,
+        "s = `minimum(x, 0) - log1p(exp(-abs(x)))`; with pos_weight p: s = `((p - 1) * y + 1) * s`; the loss is "
+        "`(1 - y) * x - s`, with weight w `((1 - y) * x - s) * w`",
+    ),
     Dtypes(SINGLE),
-    order="s = `minimum(x, 0) - log1p(exp(-abs(x)))`; with pos_weight p: s = `((p - 1) * y + 1) * s`; the loss is "
-    "`(1 - y) * x - s`, with weight w `((1 - y) * x - s) * w`",
+    calls="log1p exp neg where sign sub add mul",
     tried=[(None, None)],
     operands=("any", "size"),
 )
 _kl_div_op: Callable[..., Tensor] = element_loss(
     "kl_div(Tensor input, Tensor target, bool log_target, str reduction, str contract) -> Tensor",
     _kl_div,
-    "exp log mul sub where sign",
     Dtypes(SINGLE),
     (*REDUCTIONS, "batchmean"),
-    order="`y * log(u) - y * x`, u = 1 where y = 0, else y; with log_target `exp(y) * (y - x)`",
     tried=[(False,), (True,)],
     operands=("any", "size"),
 )

@@ -3,7 +3,6 @@ multilabel_margin_loss, multilabel_soft_margin_loss, soft_margin_loss."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import torch
@@ -13,6 +12,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_dtype, check_size
 from repdl.ops.common.index import places
+from repdl.ops.declare.expression import INFINITY, Expression, f
 from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import elements
 from repdl.ops.losses._element_loss import element_loss, number, operands, reduced
@@ -36,20 +36,9 @@ Tensor = torch.Tensor
 _ops = registry.functions
 
 
-def _positive_part(x: Tensor) -> Tensor:
-    return _ops.clamp(x, 0.0, math.inf)
-
-
-def _hinge_embedding(input: Tensor, target: Tensor, margin: float, c: str) -> Tensor:
-    zero = number(0.0, input)
-    beyond = _positive_part(_ops.sub(number(margin, input), input, c))
-    apart = _ops.where(target != 1, beyond, zero, c)
-    return _ops.add(apart, _ops.where(target != -1, input, zero, c), c)
-
-
-def _margin_ranking(input1: Tensor, input2: Tensor, target: Tensor, margin: float, c: str) -> Tensor:
-    difference = _ops.mul(_ops.neg(target), _ops.sub(input1, input2, c), c)
-    return _positive_part(_ops.add(difference, number(margin, difference), c))
+def _hinge_embedding(x: Expression, y: Expression, margin: Expression) -> Expression:
+    beyond = f.clamp(margin - x, 0, INFINITY)
+    return f.where(y != 1, beyond, 0) + f.where(y != -1, x, 0)
 
 
 def _multilabel_soft(input: Tensor, target: Tensor, weight: Tensor | None, c: str) -> Tensor:
@@ -70,8 +59,6 @@ def _over_classes(losses: Tensor, classes: int, c: str) -> Tensor:
 _hinge_embedding_op: Callable[..., Tensor] = element_loss(
     "hinge_embedding_loss(Tensor input, Tensor target, float margin, str reduction, str contract) -> Tensor",
     _hinge_embedding,
-    "add clamp sub where",
-    order="`a + b`, a = `maximum(margin - x, 0)` where y is not 1, else +0; b = x where y is not -1, else +0",
     tried=[(1.0,), (0.3,)],
     operands=("any", "sign"),
     fixed=("target",),
@@ -79,18 +66,14 @@ _hinge_embedding_op: Callable[..., Tensor] = element_loss(
 _margin_ranking_op: Callable[..., Tensor] = element_loss(
     "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin, str reduction, str contract) "
     "-> Tensor",
-    _margin_ranking,
-    "add clamp mul neg sub",
-    order="`maximum(-target * (input1 - input2) + margin, 0)`",
+    lambda input1, input2, y, margin: f.clamp(-y * (input1 - input2) + margin, 0, INFINITY),
     tried=[(0.0,), (0.3,)],
     operands=("any", "any", "sign"),
 )
 _soft_margin_op: Callable[..., Tensor] = element_loss(
     "soft_margin_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor",
-    lambda input, target, c: _ops.neg(_ops.logsigmoid(_ops.mul(target, input, c))),
-    "neg logsigmoid mul",
+    lambda x, y: -f.logsigmoid(y * x),
     Dtypes(SINGLE),
-    order="`-logsigmoid(y * x)`, which is `log1p(exp(-y * x))` without its overflow",
     operands=("any", "sign"),
 )
 

@@ -5,7 +5,6 @@ Those of one tensor are in `repdl.ops.unary`, with which they share the family e
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
@@ -13,12 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.dtypes.rounding import rounded
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError, check
 from repdl.ops.common.number import constant, floating, item
+from repdl.ops.declare.expression import INFINITY, Expression, Term, expanded, f, named
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import BY_SHAPES, public
 from repdl.registry.arguments import as_float, as_int
@@ -29,108 +28,77 @@ __all__ = ["add", "atan2", "div", "maximum", "minimum", "mul", "sub"]
 
 Operand = torch.Tensor | float | int
 Function = Callable[..., torch.Tensor]
-_ops = registry.functions
 
 
-def _binary(name: str, to_input: Function, to_other: Function, *, order: str, backward: str) -> Function:
+def _binary(
+    name: str, to_input: Callable[..., Term], to_other: Callable[..., Term], *, order: str, **row: Any
+) -> Function:
     return pointwise(
         f"{name}(Tensor input, Tensor other, str contract) -> Tensor",
         {"input": to_input, "other": to_other},
         family="elementwise",
         order=order,
-        backward=backward,
         tried=Tried("binary"),
+        **row,
     )
 
 
-def _flat(g: torch.Tensor) -> torch.Tensor:
-    """The derivative of steps."""
-    return torch.zeros_like(g)
-
-
 _IEEE = "the IEEE 754 operation"
-_add: Callable[..., torch.Tensor] = _binary("add", lambda g: g, lambda g: g, order=_IEEE, backward="g and g")
-_sub: Callable[..., torch.Tensor] = _binary(
-    "sub", lambda g: g, lambda g: _ops.neg(g), order=_IEEE, backward="g and `-g`"
-)
-_mul: Callable[..., torch.Tensor] = _binary(
-    "mul",
-    lambda g, other, contract: _mul(g, other, contract),
-    lambda g, input, contract: _mul(g, input, contract),
-    order=_IEEE,
-    backward="`g * other` and `g * input`",
-)
-_div: Callable[..., torch.Tensor] = _binary(
+_add: Function = _binary("add", lambda g: g, lambda g: g, order=_IEEE)
+_sub: Function = _binary("sub", lambda g: g, lambda g: -g, order=_IEEE)
+_mul: Function = _binary("mul", lambda g, other: g * other, lambda g, input: g * input, order=_IEEE)
+_div: Function = _binary(
     "div",
-    lambda g, other, contract: _div(g, other, contract),
-    lambda g, input, other, contract: _ops.neg(_mul(g, _div(_div(input, other, contract), other, contract), contract)),
+    lambda g, other: g / other,
+    lambda g, input, other: -(g * ((input / other) / other)),
     order=_IEEE,
-    backward="`g / other` and `-(g * ((input / other) / other))`",
 )
-_div_floor: Callable[..., torch.Tensor] = _binary(
+_div_floor: Function = _binary(
     "div_floor",
-    _flat,
-    _flat,
+    lambda g: 0,
+    lambda g: 0,
     order="`q = input / other`, rounded, then rounded down to an integer; where q is an integer already and above the "
     "exact quotient, `q - 1`; NaN for an infinite input and another number than 0, -1 for a finite input other than 0 "
     "and an infinity of the other sign",
-    backward="+0 and +0",
 )
-_div_trunc: Callable[..., torch.Tensor] = _binary(
-    "div_trunc", _flat, _flat, order="`input / other`, rounded, then without its fraction", backward="+0 and +0"
+_div_trunc: Function = _binary(
+    "div_trunc", lambda g: 0, lambda g: 0, order="`input / other`, rounded, then without its fraction"
 )
-_atan2: Callable[..., torch.Tensor] = pointwise(
-    "atan2(Tensor input, Tensor other, str contract) -> Tensor",
-    {
-        "input": lambda g, input, other, contract: _turned(g, other, input, other, contract),
-        "other": lambda g, input, other, contract: _ops.neg(_turned(g, input, input, other, contract)),
-    },
-    family="elementwise",
+
+
+def _per_square(y: Expression, x: Expression) -> Expression:
+    """1 / (y * y + x * x), 0 for a quotient by 0, as torch."""
+    square = named("s", y * y + x * x)
+    return named("r", f.reciprocal(f.where(square == 0, INFINITY, square)))
+
+
+_atan2: Function = _binary(
+    "atan2",
+    lambda g, input, other: g * (other * _per_square(input, other)),
+    lambda g, input, other: -(g * (input * _per_square(input, other))),
     dtypes=Dtypes(SINGLE),
     order="the exact angle of the point (other, input), in [-pi, pi], rounded to nearest even; of input +0 or -0 it is "
     "that zero where the sign bit of other is clear, else ±pi, rounded; for infinities the limits, of two ±pi / 4 or "
     "±3 pi / 4",
-    backward="`g * (other * r)` and `-(g * (input * r))`, `r = 1 / (input * input + other * other)`, +0 where "
-    "that sum is 0",
-    tried=Tried("binary"),
 )
-
-
-def _turned(g: torch.Tensor, by: torch.Tensor, y: torch.Tensor, x: torch.Tensor, contract: str) -> torch.Tensor:
-    """`g * (by * (1 / (y * y + x * x)))`, as torch's with 0 for a quotient by 0."""
-    square = _add(_mul(y, y, contract), _mul(x, x, contract), contract)
-    zero = (_ops.sign(square.detach()) == 0) & ~square.detach().isnan()
-    divisor = _ops.where(zero, constant(math.inf, square.dtype, square.device), square, contract)
-    return _mul(g, _mul(by, _ops.reciprocal(divisor), contract), contract)
-
-
-_maximum: Callable[..., torch.Tensor] = _binary(
+_maximum: Function = _binary(
     "maximum",
-    lambda g, input, other: _extremum_backward(g, input, other),
-    lambda g, input, other: _extremum_backward(g, other, input),
+    lambda g, input, other: f.maximum_backward(g, expanded(input), expanded(other)),
+    lambda g, input, other: f.maximum_backward(g, expanded(other), expanded(input)),
     order="other if input < other or other is NaN, else input, also of equal zeros",
-    backward="`maximum_backward(g, input, other)` and `maximum_backward(g, other, input)`",
 )
-_minimum: Callable[..., torch.Tensor] = _binary(
+_minimum: Function = _binary(
     "minimum",
-    lambda g, input, other: _extremum_backward(g, other, input),
-    lambda g, input, other: _extremum_backward(g, input, other),
+    lambda g, input, other: f.maximum_backward(g, expanded(other), expanded(input)),
+    lambda g, input, other: f.maximum_backward(g, expanded(input), expanded(other)),
     order="other if input > other or other is NaN, else input, also of equal zeros",
-    backward="`maximum_backward(g, other, input)` and `maximum_backward(g, input, other)`",
 )
-
-
-def _extremum_backward(grad: torch.Tensor, kept: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    return _maximum_backward(grad, *(t.expand(grad.shape) for t in (kept.detach(), other.detach())))
-
-
-_maximum_backward: Callable[..., torch.Tensor] = pointwise(
+pointwise(
     "maximum_backward(Tensor grad, Tensor input, Tensor other) -> Tensor",
-    {"grad": lambda g, input, other: _maximum_backward(g, input, other)},
+    {"grad": lambda h, input, other: f.maximum_backward(h, input, other)},
     family="elementwise",
     same_shape=("grad", "input", "other"),
     order="+0 if input < other, `grad * 0.5` if input = other, else grad",
-    backward="for grad the same op of h, input and other, for input and other none",
     tried=(),
 )
 
@@ -217,15 +185,11 @@ def _number(op: str, name: str, value: float, dtype: torch.dtype, device: torch.
     return constant(as_float(op, name, value), dtype, device)
 
 
-_add_alpha: Callable[..., torch.Tensor] = pointwise(
+_add_alpha: Function = pointwise(
     "add_alpha(Tensor input, Tensor other, float alpha, str contract) -> Tensor",
-    {
-        "input": lambda g: g,
-        "other": lambda g, alpha, contract: _mul(g, constant(alpha, g.dtype, g.device), contract),
-    },
+    {"input": lambda g: g, "other": lambda g, alpha: g * alpha},
     family="elementwise",
     order="`fma(alpha, other, input)`, rounded once",
-    backward="g and `g * alpha`",
     tried=[(0.3,), (-2.0,)],
 )
 

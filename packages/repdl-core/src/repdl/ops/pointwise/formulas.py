@@ -15,6 +15,8 @@ from repdl.errors import check, check_tensor
 from repdl.ops.common.number import constant, floating
 from repdl.ops.common.root import at_zero, root
 from repdl.ops.common.sort_key import sort_key as numbered
+from repdl.ops.declare.expression import PI, Expression, f, guarded, named
+from repdl.ops.declare.formula import Written
 from repdl.ops.declare.pointwise import broadcast_shape, pointwise
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.elementwise import Operand, promoted
@@ -36,9 +38,10 @@ def _formula(
     schema: str,
     formula: Callable[..., Tensor],
     calls: Sequence[str],
-    sort_key: str,
+    order: str,
     *,
-    derivative: Mapping[str, Callable[..., Tensor]] | None = None,
+    derivative: Mapping[str, Callable[..., Any] | Written] | None = None,
+    letters: Mapping[str, str] | None = None,
     backward: str = "that of the formula",
     dtypes: tuple[torch.dtype, ...] = SINGLE,
     options: Sequence[tuple[Any, ...]] = ((),),
@@ -46,7 +49,8 @@ def _formula(
     """Register a formula of one or two tensors, which broadcast, and its row.
 
     Args:
-        derivative: as of `pointwise`, where that of the formula is no number at the ends of the domain.
+        derivative, letters: as of `pointwise`, where that of the formula is no number at the ends of the domain.
+        backward: what the text says of the derivative of the formula.
     """
     name, _, rest = schema.partition("(")
     listed = [part.split()[-1] for part in rest.partition(")")[0].split(", ")]
@@ -58,8 +62,8 @@ def _formula(
             derivative,
             family="elementwise",
             dtypes=Dtypes(dtypes),
-            order=sort_key,
-            backward=backward,
+            order=order,
+            letters=letters,
             tried=tried,
             formula=formula,
             calls=calls,
@@ -68,7 +72,7 @@ def _formula(
     def check_shapes(*args: Any) -> None:
         broadcast_shape(name, **dict(zip(listed[:tensors], args)))
 
-    ROWS[name] = Row(item(f"{name}({', '.join(listed)}) -> output", sort_key, backward), tried)
+    ROWS[name] = Row(item(f"{name}({', '.join(listed)}) -> output", order, backward), tried)
     return registry.composite(
         name, f"({rest}", formula, calls=calls, check=check_shapes, dtypes=Dtypes(dtypes), family="elementwise"
     )
@@ -111,15 +115,9 @@ def _xlogy_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
     return _ops.where(zero, _number(0.0, other), product, contract)
 
 
-def _xlogy_to_input(g: Tensor, input: Tensor, other: Tensor, contract: str) -> Tensor:
-    nothing = (numbered(input) == 0) & (numbered(other) <= 0)
-    return _ops.where(nothing, _number(0.0, g), _xlogy(g, other, contract), contract)
-
-
-def _xlogy_to_other(g: Tensor, input: Tensor, other: Tensor, contract: str) -> Tensor:
-    zero = (numbered(input) == 0) & (numbered(other) == 0)
-    slope = _ops.div(_ops.mul(g, input, contract), _ops.where(zero, _number(1.0, other), other, contract), contract)
-    return _ops.where(zero, _number(0.0, slope), slope, contract)
+def _quotient(condition: Expression, quotient: Callable[[Expression], Expression], divisor: Expression) -> Expression:
+    """The derivative by a divisor, 0 where that is 0: the condition holds there."""
+    return f.where(condition, 0, quotient(guarded(condition, divisor)))
 
 
 _xlogy = _formula(
@@ -127,8 +125,11 @@ _xlogy = _formula(
     _xlogy_formula,
     ("where", "log", "mul"),
     "`x * log(y)`; +0 where x = 0 and y is a number",
-    derivative={"input": _xlogy_to_input, "other": _xlogy_to_other},
-    backward="`xlogy(g, y)`, +0 where x = 0 and y <= 0; for other `(g * x) / y`, +0 where x = y = 0",
+    derivative={
+        "input": lambda g, x, y: f.where((x == 0) & (y <= 0), 0, f.xlogy(g, y)),
+        "other": lambda g, x, y: _quotient((x == 0) & (y == 0), lambda y: (g * x) / y, y),
+    },
+    letters={"y": "other"},
 )
 
 
@@ -154,8 +155,11 @@ _logit = _formula(
     _logit_formula,
     ("where", "sign", "sub", "div", "log"),
     "`log(z / (1 - z))`, z = x, with eps `clamp(x, eps, 1 - eps)` with tensors as bounds",
-    derivative={"input": _logit_slope},
-    backward="`g / (x * (1 - x))`; NaN where x < 0 or x > 1, with eps +0 where x < eps or x > 1 - eps",
+    derivative={
+        "input": Written(
+            _logit_slope, "`g / (x * (1 - x))`; NaN where x < 0 or x > 1, with eps +0 where x < eps or x > 1 - eps"
+        )
+    },
     options=((None,), (0.1,)),
 )
 
@@ -170,22 +174,16 @@ def _hypot_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
     return _ops.mul(root(_ops.add(a, b, contract), contract), scale, contract)
 
 
-def _hypot_slope(g: Tensor, side: Tensor, y: Tensor, contract: str) -> Tensor:
-    zero = numbered(y) == 0
-    slope = _ops.mul(g, _ops.div(side, _ops.where(zero, _number(1.0, y), y, contract), contract), contract)
-    return _ops.where(zero, _number(0.0, slope), slope, contract)
-
-
 _hypot = _formula(
     "hypot(Tensor input, Tensor other, str contract) -> Tensor",
     _hypot_formula,
     ("maximum", "minimum", "neg", "where", "div", "square", "add", "sqrt", "mul"),
-    "`sqrt(square(x / s) + square(y / s)) * s`, s = `maximum(abs(x), abs(y))`, 1 where that is 0 or infinite",
+    "h = `sqrt(square(x / s) + square(y / s)) * s`, s = `maximum(abs(x), abs(y))`, 1 where that is 0 or infinite",
     derivative={
-        "input": lambda g, input, y, contract: _hypot_slope(g, input, y, contract),
-        "other": lambda g, other, y, contract: _hypot_slope(g, other, y, contract),
+        "input": lambda g, x, h: _quotient(h == 0, lambda h: g * (x / h), h),
+        "other": lambda g, y, h: _quotient(h == 0, lambda h: g * (y / h), h),
     },
-    backward="`g * (x / h)`, `g * (y / h)`, h the output; +0 where h = 0",
+    letters={"y": "other", "h": "y"},
     dtypes=ALL,
 )
 
@@ -195,13 +193,10 @@ def _sinc_formula(input: Tensor) -> Tensor:
     return at_zero(angle, 1.0, lambda p: _ops.div(_ops.sin(p), p, "v1"), "v1")
 
 
-def _sinc_slope(g: Tensor, input: Tensor) -> Tensor:
-    y = _sinc(input)  # again, as torch: a program may write into the result
-    angle = _ops.mul(input, _number(math.pi, input), "v1")
-    zero = numbered(angle) == 0
-    over = _ops.where(zero, _number(1.0, input), input, "v1")
-    slope = _ops.mul(g, _ops.div(_ops.sub(_ops.cos(angle), y, "v1"), over, "v1"), "v1")
-    return _ops.where(zero, _number(0.0, slope), slope, "v1")
+def _sinc_slope(g: Expression, x: Expression) -> Expression:
+    y = named("y", f.sinc(x))  # again, as torch: a program may write into the result
+    p = named("p", x * PI)
+    return _quotient(p == 0, lambda x: g * ((f.cos(p) - y) / x), x)
 
 
 _sinc = _formula(
@@ -210,7 +205,6 @@ _sinc = _formula(
     ("mul", "sin", "div", "where"),
     "`sin(p) / p`, p = `x * pi`; 1 where p = 0",
     derivative={"input": _sinc_slope},
-    backward="`g * ((cos(p) - y) / x)`; +0 where p = 0",
 )
 
 

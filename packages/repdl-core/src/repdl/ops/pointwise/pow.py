@@ -14,6 +14,7 @@ from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import difference, is_zero, rounded
 from repdl.errors import ArgumentError, DTypeError, check
 from repdl.ops.common.number import constant
+from repdl.ops.declare.expression import Expression, f
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.elementwise import Operand, operands
@@ -55,29 +56,19 @@ _pow: Callable[..., torch.Tensor] = registry.define(
 )
 
 
-def _is_zero(x: torch.Tensor) -> torch.Tensor:
-    """Whether x is 0, whatever the caller's environment makes of subnormals."""
-    return (_ops.sign(x.detach()) == 0) & ~x.detach().isnan()
+def _to_base(g: Expression, base: Expression, exponent: Expression) -> Expression:
+    return f.where(exponent == 0, 0, g * (f.pow_tensor(base, exponent - 1) * exponent))
 
 
-def _to_base(grad: torch.Tensor, base: torch.Tensor, exponent: torch.Tensor, contract: str) -> torch.Tensor:
-    below = _ops.sub(exponent, constant(1.0, exponent.dtype, exponent.device), contract)
-    factor = _ops.mul(_pow_tensor(base, below, contract), exponent, contract)
-    return torch.where(_is_zero(exponent), torch.zeros_like(grad), _ops.mul(grad, factor, contract))
-
-
-def _to_exponent(grad: torch.Tensor, base: torch.Tensor, exponent: torch.Tensor, contract: str) -> torch.Tensor:
-    factor = _ops.mul(_pow_tensor(base, exponent, contract), _ops.log(base), contract)
-    flat = _is_zero(base) & ((_ops.sign(exponent.detach()) > 0) | _is_zero(exponent))
-    return _ops.mul(grad, torch.where(flat, torch.zeros_like(factor), factor), contract)
+def _to_exponent(g: Expression, base: Expression, exponent: Expression) -> Expression:
+    factor = f.pow_tensor(base, exponent) * f.log(base)
+    return g * f.where((base == 0) & (exponent >= 0), 0, factor)
 
 
 _pow_tensor: Callable[..., torch.Tensor] = pointwise(
     "pow_tensor(Tensor input, Tensor other, str contract) -> Tensor",
-    {
-        "input": lambda g, input, other, contract: _to_base(g, input, other, contract),
-        "other": lambda g, input, other, contract: _to_exponent(g, input, other, contract),
-    },
+    {"input": _to_base, "other": _to_exponent},
+    letters={"base": "input", "exponent": "other"},
     family="pow",
     dtypes=Dtypes(SINGLE),
     autocast=FLOAT32_ON_CUDA,

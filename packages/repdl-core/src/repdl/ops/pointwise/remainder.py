@@ -14,6 +14,8 @@ from repdl.errors import check
 from repdl.ops.common.broadcast import sum_to
 from repdl.ops.common.number import constant
 from repdl.ops.common.sort_key import sort_key
+from repdl.ops.declare.expression import Call
+from repdl.ops.declare.formula import Formula
 from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
@@ -63,6 +65,8 @@ def _placed(found: Tensor, input: Tensor, other: Tensor) -> Tensor:
 
 
 def _register(name: str, formula: Callable[..., Tensor], quotient: str, sort_key: str) -> Callable[..., Tensor]:
+    slope = Formula(lambda g, x, y: -(g * Call(quotient, x, y)), {})
+
     def check_shapes(input: Tensor, other: Tensor, contract: str) -> None:
         broadcast_shape(name, input=input, other=other)
 
@@ -76,12 +80,12 @@ def _register(name: str, formula: Callable[..., Tensor], quotient: str, sort_key
         to_other = None
         if ctx.needs_input_grad[1]:
             storage, (x, y, g) = widened(input.detach(), other.detach(), grad)
-            times = getattr(_ops, quotient)(x, y, ctx.contract)
-            to_other = narrowed(sum_to(_ops.neg(_ops.mul(g, times, ctx.contract)), y.shape, ctx.contract), storage)
+            product = slope({"g": g, "x": x, "y": y, "contract": ctx.contract})
+            to_other = narrowed(sum_to(product, y.shape, ctx.contract), storage)
         return sum_to(grad, ctx.shape, ctx.contract), to_other, None
 
     ROWS[name] = Row(
-        item(f"{name}(input, other, contract) -> output", sort_key, f"g and `-(g * {quotient}(x, y))`"),
+        item(f"{name}(input, other, contract) -> output", sort_key, f"g and {slope.text}"),
         Tried("formula", {"tensors": 2, "tried": ((),)}),
     )
     return registry.composite(

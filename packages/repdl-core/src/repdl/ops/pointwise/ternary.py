@@ -10,13 +10,13 @@ from typing import Any
 
 import torch
 
-from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import difference
 from repdl.errors import ArgumentError, DTypeError, check_dtype, check_tensor
-from repdl.ops.common.number import constant
-from repdl.ops.declare.pointwise import above, below, pointwise
+from repdl.ops.common.sort_key import above, below
+from repdl.ops.declare.expression import Computed, f
+from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import BY_SHAPES, public
 from repdl.ops.pointwise.elementwise import Operand, on_one_device, promoted
 from repdl.registry.arguments import as_float
@@ -25,100 +25,75 @@ from repdl.registry.aten import computes
 __all__ = ["addcdiv", "addcmul", "clamp", "fmax", "fmin", "lerp", "where"]
 
 Tensor = torch.Tensor
-_ops = registry.functions
+Function = Callable[..., Any]
 _INF = float("inf")
 
 
-def _zero(g: Tensor) -> Tensor:
-    return torch.zeros((), dtype=g.dtype, device=g.device)
-
-
-def _scaled(g: Tensor, number: float, contract: str) -> Tensor:
-    return _ops.mul(g, constant(number, g.dtype, g.device), contract)
-
-
-_where: Callable[..., Tensor] = pointwise(
+_where: Function = pointwise(
     "where(Tensor condition, Tensor input, Tensor other, str contract) -> Tensor",
-    {
-        "input": lambda g, condition, contract: _where(condition, g, _zero(g), contract),
-        "other": lambda g, condition, contract: _where(condition, _zero(g), g, contract),
-    },
+    {"input": lambda g, condition: f.where(condition, g, 0), "other": lambda g, condition: f.where(condition, 0, g)},
     family="elementwise",
     dtypes=Dtypes(bools=("condition",)),
     order="input if condition, else other",
-    backward="`where(condition, g, 0)` and `where(condition, 0, g)`",
     tried=(),
 )
-_clamp: Callable[..., Tensor] = pointwise(
+_clamp: Function = pointwise(
     "clamp(Tensor input, float min, float max) -> Tensor",
-    {"input": lambda g, input, min, max: _clamp_backward(g, input, min, max)},
+    {"input": lambda g, x, min, max: f.clamp_backward(g, x, min, max)},
     family="elementwise",
     order="m = min if x < min or min is NaN, else x; then max if m > max or max is NaN, else m",
-    backward="`clamp_backward(g, x, min, max)`",
     tried=(),
 )
-_clamp_backward: Callable[..., Tensor] = pointwise(
+pointwise(
     "clamp_backward(Tensor grad, Tensor input, float min, float max) -> Tensor",
-    {"grad": lambda g, input, min, max: _clamp_backward(g, input, min, max)},
+    {"grad": lambda h, x, min, max: f.clamp_backward(h, x, min, max)},
     family="elementwise",
     same_shape=("grad", "input"),
     order="grad if min <= x <= max, else +0",
-    backward="for grad the same op of h and x, for x none",
     tried=(),
 )
-_lerp: Callable[..., Tensor] = pointwise(
+_lerp: Function = pointwise(
     "lerp(Tensor input, Tensor end, float weight, str contract) -> Tensor",
     {
-        "input": lambda g, weight, contract: _scaled(g, difference(1.0, weight), contract),
-        "end": lambda g, weight, contract: _scaled(g, weight, contract),
+        "input": lambda g, weight: g * Computed("r", lambda w: difference(1.0, w), weight),
+        "end": lambda g, weight: g * weight,
     },
     family="elementwise",
     order="`fma(end, weight, input * r)`, r = 1 - weight, a double operation, rounded to the dtype after it",
-    backward="`g * r` and `g * weight`",
     tried=[(0.3,), (1.5,)],
 )
-_lerp_tensor: Callable[..., Tensor] = pointwise(
+_lerp_tensor: Function = pointwise(
     "lerp_tensor(Tensor input, Tensor end, Tensor weight, str contract) -> Tensor",
     {
-        "input": lambda g, weight, contract: _ops.mul(
-            g, _ops.sub(constant(1.0, g.dtype, g.device), weight, contract), contract
-        ),
-        "end": lambda g, weight, contract: _ops.mul(g, weight, contract),
-        "weight": lambda g, input, end, contract: _ops.mul(g, _ops.sub(end, input, contract), contract),
+        "input": lambda g, weight: g * (1 - weight),
+        "end": lambda g, weight: g * weight,
+        "weight": lambda g, input, end: g * (end - input),
     },
     family="elementwise",
     order="as lerp with r = 1 - weight in the dtype",
-    backward="`g * r`, `g * weight` and `g * (end - input)`",
 )
-_addcmul: Callable[..., Tensor] = pointwise(
+_addcmul: Function = pointwise(
     "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, float value, str contract) -> Tensor",
     {
         "input": lambda g: g,
-        "tensor1": lambda g, tensor2, value, contract: _scaled(_ops.mul(g, tensor2, contract), value, contract),
-        "tensor2": lambda g, tensor1, value, contract: _scaled(_ops.mul(g, tensor1, contract), value, contract),
+        "tensor1": lambda g, tensor2, value: (g * tensor2) * value,
+        "tensor2": lambda g, tensor1, value: (g * tensor1) * value,
     },
     family="elementwise",
     order="`input + value * (tensor1 * tensor2)`, three roundings",
-    backward="g, `(g * tensor2) * value` and `(g * tensor1) * value`",
     tried=[(1.0,), (0.1,)],
 )
-_addcdiv: Callable[..., Tensor] = pointwise(
+_addcdiv: Function = pointwise(
     "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, float value, str contract) -> Tensor",
     {
         "input": lambda g: g,
-        "tensor1": lambda g, tensor2, value, contract: _scaled(_ops.div(g, tensor2, contract), value, contract),
-        "tensor2": lambda g, tensor1, tensor2, value, contract: _to_divisor(g, tensor1, tensor2, value, contract),
+        "tensor1": lambda g, tensor2, value: (g / tensor2) * value,
+        "tensor2": lambda g, tensor1, tensor2, value: -((g * ((tensor1 / tensor2) / tensor2)) * value),
     },
     family="elementwise",
     order="`input + value * (tensor1 / tensor2)`, three roundings",
-    backward="g, `(g / tensor2) * value` and `-((g * ((tensor1 / tensor2) / tensor2)) * value)`",
     tried=[(1.0,), (-0.7,)],
 )
-
-
-def _to_divisor(g: Tensor, tensor1: Tensor, tensor2: Tensor, value: float, contract: str) -> Tensor:
-    quotient = _ops.div(_ops.div(tensor1, tensor2, contract), tensor2, contract)
-    return _ops.neg(_scaled(_ops.mul(g, quotient, contract), value, contract))
 
 
 @public("elementwise")

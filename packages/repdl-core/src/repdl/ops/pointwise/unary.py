@@ -1,8 +1,7 @@
 """Elementwise functions of one tensor: one registered op each, one row each below.
 
-A derivative maps g, the gradient of the output, to the gradient of the input; `_pointwise`
-says what else it may name. Numbers in it are constants, rounded once to the tensor's dtype.
-In texts x is the input and y the output.
+A derivative is an expression (`repdl.ops.declare.expression`) of g, the gradient of the output, x, the input, and y,
+the output. It is the text of the derivative, too.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from typing import Any, Protocol
 
 import torch
 
-from repdl import registry
 from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check_tensor
-from repdl.ops.common.number import constant, floating
+from repdl.ops.common.number import floating
+from repdl.ops.declare.expression import Expression, Number, Term, f, named
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import public
 from repdl.registry import OPS
@@ -61,9 +60,9 @@ __all__ = [
 ]
 
 Tensor = torch.Tensor
-_ops = registry.functions
-_LN_2, _LN_10 = 0.6931471805599453, 2.302585092994046
-_ERF_SLOPE, _ERFINV_SLOPE = 1.1283791670955126, 0.886226925452758  # 2 / sqrt(pi) and its reciprocal
+_LN_2, _LN_10 = Number(0.6931471805599453, "ln 2"), Number(2.302585092994046, "ln 10")
+_ERF_SLOPE, _ERFC_SLOPE = Number(1.1283791670955126, "2 / sqrt(pi)"), Number(-1.1283791670955126, "-2 / sqrt(pi)")
+_ERFINV_SLOPE = Number(0.886226925452758, "sqrt(pi) / 2")
 
 
 class Unary(Protocol):
@@ -72,30 +71,16 @@ class Unary(Protocol):
     def __call__(self, input: Tensor, *, contract: Contract | str | None = None) -> Tensor: ...
 
 
-def _arithmetic(op: str) -> Callable[[Tensor | float, Tensor | float], Tensor]:
-    """The registered op of that name on tensors and constants, one tensor at least."""
-
-    def call(a: Any, b: Any) -> Tensor:
-        like = a if isinstance(a, Tensor) else b
-        a, b = (t if isinstance(t, Tensor) else constant(t, like.dtype, like.device) for t in (a, b))
-        return getattr(_ops, op)(a, b, "v1")
-
-    return call
-
-
-_add, _sub, _mul, _div = (_arithmetic(op) for op in ("add", "sub", "mul", "div"))
-
-
-def _erfinv_slope(g: Tensor, y: Tensor) -> Tensor:
-    return _mul(g, _mul(_ops.exp(_mul(y, y)), _ERFINV_SLOPE))
+def _erfinv_slope(g: Expression, x: Expression) -> Expression:
+    y = named("y", f.erfinv(x))  # again, as torch: a program may write into the result
+    return g * (f.exp(y * y) * _ERFINV_SLOPE)
 
 
 def _register(
     name: str,
-    derivative: Callable[..., Tensor],
+    derivative: Callable[..., Term],
     *,
     order: str,
-    backward: str,
     dtypes: tuple[torch.dtype, ...] = ALL,
     autocast: Lists | None = None,
     **tried: Any,
@@ -108,13 +93,12 @@ def _register(
         dtypes=Dtypes(dtypes),
         autocast=autocast,
         order=order,
-        backward=backward,
         tried=Tried("unary", tried),
     )
 
 
 def _unary(
-    name: str, says: str, derivative: Callable[..., Tensor], *, whole: bool = False, page: str = "", **row: Any
+    name: str, says: str, derivative: Callable[..., Term], *, whole: bool = False, page: str = "", **row: Any
 ) -> Unary:
     """The public function `name` over a new op.
 
@@ -149,7 +133,7 @@ def _unary(
 def _exact(
     name: str,
     says: str,
-    derivative: Callable[..., Tensor],
+    derivative: Callable[..., Term],
     *,
     special: str,
     value: str = "",
@@ -169,18 +153,16 @@ def _exact(
 abs = _unary(
     "abs",
     "Absolute value",
-    lambda g, input: _mul(g, _ops.sign(input)),
+    lambda g, x: g * f.sign(x),
     order="the sign bit cleared",
-    backward="`g * sign(x)`",
     whole=True,
 )
 acos = _exact(
     "acos",
     "Arc cosine",
-    lambda g, input: _ops.neg(_mul(g, _ops.rsqrt(_sub(1, _mul(input, input))))),
+    lambda g, x: -(g * f.rsqrt(1 - x * x)),
     value="angle whose cosine is x",
     special="+0 for 1, NaN beyond ±1",
-    backward="`-(g * rsqrt(1 - x * x))`",
     autocast=FLOAT32_ON_CUDA,
     hard="328885a3 39826222 3f000000 3f000001 bf000001 3f7fffff bf7fffff bf800000 3f800001 00000001",
     scale=1.0,
@@ -188,20 +170,18 @@ acos = _exact(
 acosh = _exact(
     "acosh",
     "Inverse hyperbolic cosine",
-    lambda g, input: _mul(g, _ops.rsqrt(_sub(_mul(input, input), 1))),
+    lambda g, x: g * f.rsqrt(x * x - 1),
     value="log(x + sqrt(x² - 1))",
     special="+0 for 1, NaN for x < 1, inf for inf",
-    backward="`g * rsqrt(x * x - 1)`",
     hard="4bdd65a5 655890d3 6eb1a8ec 3f800000 3f800001 3f7fffff 7f7fffff 40000000",
     magnitudes=500,
 )
 asin = _exact(
     "asin",
     "Arc sine",
-    lambda g, input: _mul(g, _ops.rsqrt(_sub(1, _mul(input, input)))),
+    lambda g, x: g * f.rsqrt(1 - x * x),
     value="angle whose sine is x",
     special="a zero is kept; NaN beyond ±1",
-    backward="`g * rsqrt(1 - x * x)`",
     autocast=FLOAT32_ON_CUDA,
     hard="3f000000 3f000001 bf000001 3f7fffff bf7fffff bf800000 3f800001 00000001 807fffff",
     scale=1.0,
@@ -209,48 +189,43 @@ asin = _exact(
 asinh = _exact(
     "asinh",
     "Inverse hyperbolic sine",
-    lambda g, input: _mul(g, _ops.rsqrt(_add(_mul(input, input), 1))),
+    lambda g, x: g * f.rsqrt(x * x + 1),
     value="log(x + sqrt(x² + 1))",
     special="a zero is kept; ±inf for ±inf",
-    backward="`g * rsqrt(x * x + 1)`",
     hard="4bdd65a5 655890d3 6eb1a8ec cbdd65a5 3f800000 7f7fffff 00000001 807fffff 39800000",
     magnitudes=500,
 )
 atan = _exact(
     "atan",
     "Arc tangent",
-    lambda g, input: _div(g, _add(_mul(input, input), 1)),
+    lambda g, x: g / (x * x + 1),
     value="angle whose tangent is x",
     special="a zero is kept; ±pi / 2, rounded, for ±inf",
-    backward="`g / (x * x + 1)`",
     hard="3d8d6b23 bd8d6b23 3ed413cd 3ed413ce 401a827a 401a8279 4b800000 7f7fffff 00000001 807fffff",
     magnitudes=500,
 )
 atanh = _exact(
     "atanh",
     "Inverse hyperbolic tangent",
-    lambda g, input: _div(g, _sub(1, _mul(input, input))),
+    lambda g, x: g / (1 - x * x),
     value="log((1 + x) / (1 - x)) / 2",
     special="a zero is kept; ±inf for ±1, NaN beyond",
-    backward="`g / (1 - x * x)`",
     hard="3f7fffff bf7fffff 3f800001 3f000000 39800000 00000001 807fffff",
     scale=1.0,
 )
 cos = _exact(
     "cos",
     "Cosine",
-    lambda g, input: _ops.neg(_mul(g, _ops.sin(input))),
+    lambda g, x: -(g * f.sin(x)),
     special="NaN for the infinities",
-    backward="`-(g * sin(x))`",
     hard="5f18b878 6115cb11 7908cd73 f908cd73 3fc90fdb 40490fdb 49800000 49800001 7f7fffff 00000001 c9800001 5f19af31",
     magnitudes=500,
 )
 cosh = _exact(
     "cosh",
     "Hyperbolic cosine",
-    lambda g, input: _mul(g, _ops.sinh(input)),
+    lambda g, x: g * f.sinh(x),
     special="inf for ±inf",
-    backward="`g * sinh(x)`",
     autocast=FLOAT32_ON_CUDA,
     hard="42b2d4fc 42b2d4fd c2b2d4fd 39800000 39b504f3 00000001 42b40000",
     scale=90.0,
@@ -258,28 +233,25 @@ cosh = _exact(
 erf = _exact(
     "erf",
     "Error function",
-    lambda g, input: _mul(g, _mul(_ops.exp(_ops.neg(_mul(input, input))), _ERF_SLOPE)),
+    lambda g, x: g * (f.exp(-(x * x)) * _ERF_SLOPE),
     special="a zero is kept; ±1 for ±inf",
-    backward="`g * (exp(-(x * x)) * (2 / sqrt(pi)))`",
     hard="407ad446 407ad447 c07ad447 00000001 807fffff 3f800000 39800000",
 )
 erfc = _exact(
     "erfc",
     "`1 - erf(input)`",
-    lambda g, input: _mul(g, _mul(_ops.exp(_ops.neg(_mul(input, input))), -_ERF_SLOPE)),
+    lambda g, x: g * (f.exp(-(x * x)) * _ERFC_SLOPE),
     value="1 - erf(x)",
     special="2 for -inf, +0 for inf",
-    backward="`g * (exp(-(x * x)) * (-2 / sqrt(pi)))`",
     hard="b76c9f62 4120ddfb 4120ddfc 41131ce0 c07ad446 33000000 b3800000 00000001 3f800000",
     scale=11.0,
 )
 erfinv = _exact(
     "erfinv",
     "Inverse error function",
-    lambda g, input: _erfinv_slope(g, _ops.erfinv(input)),
+    _erfinv_slope,
     value="number whose erf is x",
     special="a zero is kept; ±inf for ±1, NaN beyond",
-    backward="`g * (exp(y * y) * (sqrt(pi) / 2))`",
     autocast=FLOAT32_ON_CUDA,
     hard="3e28c827 be28c827 3f7fffff bf7fffff 3f7f22d5 3f7f22d6 3f800001 00000001 807fffff",
     scale=1.0,
@@ -287,9 +259,8 @@ erfinv = _exact(
 exp = _exact(
     "exp",
     "e to the power of `input`",
-    lambda g, y: _mul(g, y),
+    lambda g, y: g * y,
     special="+0 for -inf, inf for inf",
-    backward="`g * y`",
     autocast=FLOAT32_ON_CUDA,
     hard="42b17217 42b17218 c2cff1b4 c2cff1b5 c2aeac4f c2aeac50 33800000 b3000000 00000001 bc5bdab1",
     scale=128.0,
@@ -297,20 +268,18 @@ exp = _exact(
 exp2 = _exact(
     "exp2",
     "2 to the power of `input`",
-    lambda g, y: _mul(g, _mul(y, _LN_2)),
+    lambda g, y: g * (y * _LN_2),
     value="2^x",
     special="+0 for -inf, inf for inf",
-    backward="`g * (y * ln 2)`",
     hard="3b429d37 bcf3a937 43000000 42ffffff c3160000 c3160001 c315ffff c2fc0000 c2fc0001",
     scale=160.0,
 )
 expm1 = _exact(
     "expm1",
     "`exp(input) - 1`",
-    lambda g, y: _mul(g, _add(y, 1)),
+    lambda g, y: g * (y + 1),
     value="exp(x) - 1",
     special="a zero is kept; -1 for -inf, inf for inf",
-    backward="`g * (y + 1)`",
     autocast=FLOAT32_ON_CUDA,
     hard="42b17217 42b17218 c18aa123 33800000 b3800000 00000001 807fffff beb17218",
     scale=110.0,
@@ -318,9 +287,8 @@ expm1 = _exact(
 log = _exact(
     "log",
     "Natural logarithm",
-    lambda g, input: _div(g, input),
+    lambda g, x: g / x,
     special="-inf for a zero, NaN for x < 0, inf for inf",
-    backward="`g / x`",
     autocast=FLOAT32_ON_CUDA,
     hard="3c413d3a 41178feb 4c5d65a5 65d890d3 6f31a8ec 00000001 007fffff 7f7fffff 3f7fffff 3f800001",
     magnitudes=1500,
@@ -328,9 +296,8 @@ log = _exact(
 log10 = _exact(
     "log10",
     "Logarithm to base 10",
-    lambda g, input: _div(g, _mul(input, _LN_10)),
+    lambda g, x: g / (x * _LN_10),
     special="-inf for a zero, NaN for x < 0, inf for inf",
-    backward="`g / (x * ln 10)`",
     autocast=FLOAT32_ON_CUDA,
     hard="0efeee7a 42c80000 501502f9 3f7fffff 3f800001 00000001 7f7fffff",
     magnitudes=500,
@@ -338,10 +305,9 @@ log10 = _exact(
 log1p = _exact(
     "log1p",
     "`log(1 + input)`",
-    lambda g, input: _div(g, _add(input, 1)),
+    lambda g, x: g / (x + 1),
     value="log(1 + x)",
     special="a zero is kept; -inf for -1, NaN for x < -1, inf for inf",
-    backward="`g / (x + 1)`",
     autocast=FLOAT32_ON_CUDA,
     hard="b53ffffd 35400003 b70fffe5 3710001b bb0ec8c4 3efd81ad 41078feb 65d890d3 6f31a8ec bf7fffff bf800000 bf800001",
     magnitudes=500,
@@ -349,30 +315,27 @@ log1p = _exact(
 log2 = _exact(
     "log2",
     "Logarithm to base 2",
-    lambda g, input: _div(g, _mul(input, _LN_2)),
+    lambda g, x: g / (x * _LN_2),
     special="-inf for a zero, NaN for x < 0, inf for inf",
-    backward="`g / (x * ln 2)`",
     autocast=FLOAT32_ON_CUDA,
     hard="3f7fffff 3f800001 00000001 7f7fffff 41000000",
     magnitudes=500,
 )
-neg = _unary("neg", "`-input`", lambda g: _ops.neg(g), order="the sign bit inverted", backward="`-g`", whole=True)
+neg = _unary("neg", "`-input`", lambda g: -g, order="the sign bit inverted", whole=True)
 reciprocal = _unary(
     "reciprocal",
     "`1 / input`, rounded once",
-    lambda g, y: _ops.neg(_mul(g, _mul(y, y))),
+    lambda g, y: -(g * (y * y)),
     order="`1 / x`",
-    backward="`-(g * (y * y))`",
     autocast=FLOAT32_ON_CUDA,
     subnormal=2.0**-126,
 )
 rsqrt = _exact(
     "rsqrt",
     "`1 / sqrt(input)`",
-    lambda g, y: _mul(_mul(g, -0.5), _mul(y, _mul(y, y))),
+    lambda g, y: (g * -0.5) * (y * (y * y)),
     value="1 / sqrt(x)",
     special="±inf for ±0, NaN for x < 0, +0 for inf",
-    backward="`(g * -0.5) * (y * (y * y))`",
     autocast=FLOAT32_ON_CUDA,
     hard="3f7fffff 3f800001 00000001 7f7fffff 41800000",
     magnitudes=500,
@@ -380,36 +343,32 @@ rsqrt = _exact(
 sigmoid = _exact(
     "sigmoid",
     "`1 / (1 + exp(-input))`",
-    lambda g, y: _mul(g, _mul(_sub(1, y), y)),
+    lambda g, y: g * ((1 - y) * y),
     value="1 / (1 + exp(-x))",
     special="+0 for -inf, 1 for inf",
-    backward="`g * ((1 - y) * y)`",
     hard="ba928601 36180000 b61c0000 370e0000 b69e0000 c2cff1b4 c2cff1b5 c2aeac4f 41851592",
     scale=110.0,
 )
 sign = _unary(
     "sign",
     "1, 0 or -1; 0 for NaN, as torch",
-    lambda g: torch.zeros_like(g),
+    lambda g: 0,
     order="1 if x > 0, -1 if x < 0, else +0, for NaN too",
-    backward="+0",
     whole=True,
 )
 sin = _exact(
     "sin",
     "Sine",
-    lambda g, input: _mul(g, _ops.cos(input)),
+    lambda g, x: g * f.cos(x),
     special="a zero is kept; NaN for the infinities",
-    backward="`g * cos(x)`",
     hard="46199998 c6199998 3fc90fdb 40490fdb 49800000 49800001 7f7fffff 00000001 c9800001 5f19af31",
     magnitudes=500,
 )
 sinh = _exact(
     "sinh",
     "Hyperbolic sine",
-    lambda g, input: _mul(g, _ops.cosh(input)),
+    lambda g, x: g * f.cosh(x),
     special="a zero is kept; ±inf for ±inf",
-    backward="`g * cosh(x)`",
     autocast=FLOAT32_ON_CUDA,
     hard="3a1285ff ba1285ff 42b2d4fc 42b2d4fd c2b2d4fd 39800000 00000001 807fffff 42b40000",
     scale=90.0,
@@ -417,16 +376,14 @@ sinh = _exact(
 sqrt = _unary(
     "sqrt",
     "Square root, rounded once",
-    lambda g, y: _div(g, _add(y, y)),
+    lambda g, y: g / (y + y),
     order="the IEEE 754 operation",
-    backward="`g / (y + y)`",
 )
 square = _unary(
     "square",
     "`input * input`, rounded once",
-    lambda g, input: _mul(g, _add(input, input)),
+    lambda g, x: g * (x + x),
     order="`x * x`",
-    backward="`g * (x + x)`",
     whole=True,
     autocast=FLOAT32_ON_CUDA,  # torch's square is a power, which is on its list
     subnormal=2.0**-66,
@@ -434,9 +391,8 @@ square = _unary(
 tan = _exact(
     "tan",
     "Tangent",
-    lambda g, y: _mul(g, _add(_mul(y, y), 1)),
+    lambda g, y: g * (1 + y * y),
     special="a zero is kept; NaN for the infinities",
-    backward="`g * (1 + y * y)`",
     autocast=FLOAT32_ON_CUDA,
     hard="5ffd33a4 dffd33a4 5d5873ae 7714b423 453c5846 408174dd 3fc90fdb 40490fdb 49800000 49800001 7f7fffff 00000001",
     magnitudes=500,
@@ -444,26 +400,23 @@ tan = _exact(
 tanh = _exact(
     "tanh",
     "Hyperbolic tangent",
-    lambda g, y: _mul(g, _sub(1, _mul(y, y))),
+    lambda g, y: g * (1 - y * y),
     special="a zero is kept; ±1 for ±inf",
-    backward="`g * (1 - y * y)`",
     hard="411102c6 c1102cb4 39800000 b9ffffff 00000001 807fffff 3f800000",
     magnitudes=1500,
 )
 
 _relu: Callable[..., Tensor] = _register(
     "relu",
-    lambda g, y: _relu_backward(g, y),
+    lambda g, y: f.relu_backward(g, y),
     order="+0 if x < 0, else x",
-    backward="`relu_backward(g, y)`",
 )
 _relu_backward: Callable[..., Tensor] = pointwise(
     "relu_backward(Tensor grad, Tensor output) -> Tensor",
-    {"grad": lambda g, output: _relu_backward(g, output)},
+    {"grad": lambda h, output: f.relu_backward(h, output)},
     family="elementwise",
     same_shape=("output", "grad"),  # as torch
     order="+0 if output <= 0, else grad",
-    backward="for grad the same op of h and output, for output none",
     tried=(),
 )
 

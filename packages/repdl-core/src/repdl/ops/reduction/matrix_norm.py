@@ -14,7 +14,8 @@ from repdl.errors import UnsupportedError, check, check_dtype, check_range
 from repdl.ops.common.broadcast import expand_to
 from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import in_dtype, normalize_dim, to_requested_dtype
-from repdl.ops.declare.pointwise import below, broadcast_shape
+from repdl.ops.common.sort_key import below
+from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import operands

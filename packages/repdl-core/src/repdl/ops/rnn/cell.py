@@ -11,8 +11,8 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_size, check_tensor, check_tensor_or_none
+from repdl.ops.common.arithmetic import add, mul, sub
 from repdl.ops.declare.public import public
-from repdl.ops.pointwise.unary import _add, _mul, _sub
 from repdl.registry.autocast import LOWER, Lists
 
 __all__ = ["gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"]
@@ -68,16 +68,16 @@ def _gates(
 
 
 def _slope_of_sigmoid(y: Tensor) -> Tensor:
-    return _mul(_sub(1, y), y)
+    return mul(sub(1, y), y)
 
 
 def _slope_of_tanh(y: Tensor) -> Tensor:
-    return _sub(1, _mul(y, y))
+    return sub(1, mul(y, y))
 
 
 def _turn(y: Tensor) -> Tensor:
     """The derivative of (1 - y) y."""
-    return _sub(1, _add(y, y))
+    return sub(1, add(y, y))
 
 
 def _setup_lstm(ctx: Any, inputs: Any, output: Any) -> None:
@@ -94,9 +94,9 @@ def lstm_gradients(
     Where they will be differentiated, gates and new_cell are computed again, op by op, with the same bits.
     """
     if torch.is_grad_enabled():
-        a, b, c, d = _add(input, hidden).chunk(4, 1)
+        a, b, c, d = add(input, hidden).chunk(4, 1)
         i, f, g, o = _ops.sigmoid(a), _ops.sigmoid(b), _ops.tanh(c), _ops.sigmoid(d)
-        gates, new_cell = torch.cat((i, f, g, o), 1), _add(_mul(f, cell), _mul(i, g))
+        gates, new_cell = torch.cat((i, f, g, o), 1), add(mul(f, cell), mul(i, g))
     return _lstm_gates_backward(grad, grad_cell, gates, cell, new_cell)
 
 
@@ -116,8 +116,8 @@ def gru_gradients(
     """The gradients of input, hidden and state, of `gru_gates`; see `lstm_gradients`."""
     if torch.is_grad_enabled():
         (a, b), (c, d), (e, f) = zip(input.chunk(3, 1), hidden.chunk(3, 1))
-        r = _ops.sigmoid(_add(a, b))
-        gates = torch.cat((r, _ops.sigmoid(_add(c, d)), _ops.tanh(_add(e, _mul(r, f))), f), 1)
+        r = _ops.sigmoid(add(a, b))
+        gates = torch.cat((r, _ops.sigmoid(add(c, d)), _ops.tanh(add(e, mul(r, f))), f), 1)
     return _gru_gates_backward(grad, gates, state)
 
 
@@ -134,19 +134,19 @@ def _backward_lstm_backward(ctx: Any, to_gates: Tensor, to_old: Tensor) -> Any:
     grad, grad_cell, gates, cell, new_cell = ctx.saved_tensors
     (i, f, g, o), (a, b, c, e) = gates.chunk(4, 1), to_gates.chunk(4, 1)
     t = _ops.tanh(new_cell)
-    through, slope = _mul(grad, o), _slope_of_tanh(t)
-    d = _add(grad_cell, _mul(through, slope))
-    ag, bc, ci, et = _mul(a, g), _mul(b, cell), _mul(c, i), _mul(e, t)
+    through, slope = mul(grad, o), _slope_of_tanh(t)
+    d = add(grad_cell, mul(through, slope))
+    ag, bc, ci, et = mul(a, g), mul(b, cell), mul(c, i), mul(e, t)
     si, sf, sg, so = _slope_of_sigmoid(i), _slope_of_sigmoid(f), _slope_of_tanh(g), _slope_of_sigmoid(o)
-    to_d = _add(_add(_mul(ag, si), _mul(bc, sf)), _add(_mul(ci, sg), _mul(to_old, f)))
-    inner = _mul(to_d, slope)
-    to_i = _mul(d, _add(_mul(ag, _turn(i)), _mul(c, sg)))
-    to_f = _mul(d, _add(_mul(bc, _turn(f)), to_old))
-    to_g = _mul(d, _sub(_mul(a, si), _mul(ci, _add(g, g))))
-    to_o = _mul(grad, _add(inner, _mul(et, _turn(o))))
-    to_new = _mul(_sub(_mul(_mul(e, grad), so), _mul(_mul(to_d, through), _add(t, t))), slope)
-    to_grad = _add(_mul(inner, o), _mul(et, so))
-    return to_grad, to_d, torch.cat((to_i, to_f, to_g, to_o), 1), _mul(_mul(b, d), sf), to_new
+    to_d = add(add(mul(ag, si), mul(bc, sf)), add(mul(ci, sg), mul(to_old, f)))
+    inner = mul(to_d, slope)
+    to_i = mul(d, add(mul(ag, _turn(i)), mul(c, sg)))
+    to_f = mul(d, add(mul(bc, _turn(f)), to_old))
+    to_g = mul(d, sub(mul(a, si), mul(ci, add(g, g))))
+    to_o = mul(grad, add(inner, mul(et, _turn(o))))
+    to_new = mul(sub(mul(mul(e, grad), so), mul(mul(to_d, through), add(t, t))), slope)
+    to_grad = add(mul(inner, o), mul(et, so))
+    return to_grad, to_d, torch.cat((to_i, to_f, to_g, to_o), 1), mul(mul(b, d), sf), to_new
 
 
 def _backward_gru_backward(ctx: Any, to_input: Tensor, to_hidden: Tensor, to_state: Tensor) -> Any:
@@ -154,17 +154,17 @@ def _backward_gru_backward(ctx: Any, to_input: Tensor, to_hidden: Tensor, to_sta
     grad, gates, state = ctx.saved_tensors
     (r, z, n, hidden), (ur, uz, un), (vr, vz, vn) = gates.chunk(4, 1), to_input.chunk(3, 1), to_hidden.chunk(3, 1)
     slope, sr, sz = _slope_of_tanh(n), _slope_of_sigmoid(r), _slope_of_sigmoid(z)
-    difference, rest = _sub(state, n), _sub(grad, _mul(grad, z))
-    new, reset, update = _mul(rest, slope), _add(ur, vr), _add(uz, vz)
-    to_new = _add(_add(un, _mul(vn, r)), _mul(_mul(reset, hidden), sr))
-    to_rest, to_update = _mul(to_new, slope), _mul(update, sz)
-    to_kept = _sub(to_state, to_rest)
-    to_r = _mul(new, _add(vn, _mul(_mul(reset, hidden), _turn(r))))
-    to_z = _mul(grad, _add(to_kept, _mul(_mul(update, difference), _turn(z))))
-    to_n = _sub(_mul(_mul(to_new, rest), _mul(n, -2)), _mul(to_update, grad))
-    to_gates = torch.cat((to_r, to_z, to_n, _mul(_mul(reset, new), sr)), 1)
-    to_grad = _add(_add(to_rest, _mul(to_kept, z)), _mul(to_update, difference))
-    return to_grad, to_gates, _mul(to_update, grad)
+    difference, rest = sub(state, n), sub(grad, mul(grad, z))
+    new, reset, update = mul(rest, slope), add(ur, vr), add(uz, vz)
+    to_new = add(add(un, mul(vn, r)), mul(mul(reset, hidden), sr))
+    to_rest, to_update = mul(to_new, slope), mul(update, sz)
+    to_kept = sub(to_state, to_rest)
+    to_r = mul(new, add(vn, mul(mul(reset, hidden), _turn(r))))
+    to_z = mul(grad, add(to_kept, mul(mul(update, difference), _turn(z))))
+    to_n = sub(mul(mul(to_new, rest), mul(n, -2)), mul(to_update, grad))
+    to_gates = torch.cat((to_r, to_z, to_n, mul(mul(reset, new), sr)), 1)
+    to_grad = add(add(to_rest, mul(to_kept, z)), mul(to_update, difference))
+    return to_grad, to_gates, mul(to_update, grad)
 
 
 _lstm_gates = _gates("lstm_gates", {"input": 4, "hidden": 4, "cell": 1}, (1, 1, 4), _setup_lstm, _backward_lstm, LOWER)

@@ -16,7 +16,7 @@ import torch
 from repdl import registry
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_size
-from repdl.ops.pointwise.unary import _mul, _sub
+from repdl.ops.common.arithmetic import mul, sub
 from repdl.ops.rnn._steps import (
     State,
     began_with,
@@ -99,7 +99,7 @@ def _backward_rnn(ctx: Any, grad: Tensor, grad_last: Tensor) -> Any:
 
     def step(t: int, state: State) -> State:
         whole, y = _ops.add(grads[t], state[0], c), outputs[t]
-        slope = _ops.relu_backward(whole, y) if ctx.nonlinearity == "relu" else _mul(whole, _sub(1, _mul(y, y)))
+        slope = _ops.relu_backward(whole, y) if ctx.nonlinearity == "relu" else mul(whole, sub(1, mul(y, y)))
         to_sums[t] = slope
         return (_ops.matmul(slope, weight, False, False, c),)
 
@@ -306,7 +306,7 @@ def _backward_lstm(ctx: Any, grad: Tensor, grad_hidden: Tensor, grad_cell: Tenso
     if projection is not None and ctx.needs_input_grad[5]:
         if again:  # gates are no function of anything
             gates = _ops.sigmoid(_ops.add(input, _ops.linear(before, weight, bias, c), c))
-        projected = _mul(gates.chunk(4, 1)[3], _ops.tanh(cells))
+        projected = mul(gates.chunk(4, 1)[3], _ops.tanh(cells))
         to_projection = _ops.matmul(to_output, projected, True, False, c)
     return to_input, to_hidden, to_cell, *weights, to_projection, None, None, None, None
 

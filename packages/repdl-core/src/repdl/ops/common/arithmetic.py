@@ -1,0 +1,28 @@
+"""Arithmetic of tensors of one shape and of numbers, by the registered ops.
+
+No operand is broadcast but numbers, which have no gradient, so that the contract says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from repdl import registry
+from repdl.ops.common.number import constant
+
+Tensor = torch.Tensor
+
+
+def _operator(op: str) -> Callable[[Tensor | float, Tensor | float], Tensor]:
+    def call(a: Any, b: Any) -> Tensor:
+        like = a if isinstance(a, Tensor) else b
+        a, b = (t if isinstance(t, Tensor) else constant(t, like.dtype, like.device) for t in (a, b))
+        return getattr(registry.functions, op)(a, b, "v1")
+
+    return call
+
+
+add, mul, sub = map(_operator, ("add", "mul", "sub"))
