@@ -81,6 +81,11 @@ def test_call__refusal_has_op_module_line_and_remedy() -> None:
 
     assert line_of(spectrum, "torch.fft") in refusal(lambda: converted(spectrum)(x))
 
+    def wide(model: Model, q: torch.Tensor) -> torch.Tensor:
+        return q.double().exp()
+
+    assert line_of(wide, "q.double") in refusal(lambda: converted(wide)(x))
+
 
 def test_call__not_strict() -> None:
     model = converted(refused, strict=False)

@@ -27,8 +27,9 @@ from torch.autograd.graph import saved_tensors_hooks
 from repdl.audit.judge import REASONS, unknown
 from repdl.audit.kinds import kind_of, plain_name
 from repdl.audit.watch import watching
+from repdl.errors import RepDLError
 from repdl.overrides.kernels import Keys, is_apart, of_op, passes, registered_ops
-from repdl.overrides.refusal import Refusals
+from repdl.overrides.refusal import Refusals, where
 from repdl.overrides.switch import LOCK, is_enabled, uncollected
 from repdl.overrides.torchs import ABOVE, BELOW, TorchKernel, is_within, overload
 
@@ -36,8 +37,8 @@ Function = Callable[..., Any]
 _KEYS = _C._dispatch_key_parse(ABOVE), _C._dispatch_key_parse(BELOW)
 _DERIVED = """
 _to_copy _unsafe_index as_strided as_strided_scatter block_diag complex copy copysign expand fill gather index
-index_copy index_fill index_put index_select masked_fill masked_scatter masked_select nan_to_num nextafter repeat sgn take
-unfold values where
+index_copy index_fill index_put index_select masked_fill masked_scatter masked_select nan_to_num nextafter repeat sgn
+take unfold values where
 """
 """By torch's name: ops that stay torch's, and whose derivatives are sums, products or conversions."""
 _libraries: list[torch.library.Library] = []
@@ -190,7 +191,11 @@ def _unknown(refusals: Refusals, keyset: Any, op: Any, *args: Any, **kwargs: Any
 
 
 def _follow() -> None:
-    """What the program's own code leaves for a backward pass computes there as it does where it is left."""
+    """What the program's own code leaves for a backward pass computes there as it does where it is left.
+
+    Errors of RepDL's functions say the line of the program.
+    """
+    RepDLError._ask = lambda: where() if is_within() else ""
     apply, register = torch.autograd.Function.apply.__func__, torch.Tensor.register_hook  # type: ignore[attr-defined]
     hold = saved_tensors_hooks.__init__
 
