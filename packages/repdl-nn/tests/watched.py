@@ -1,4 +1,4 @@
-"""Models whose first calls are checked, and what the tests of that ask about them."""
+"""Models that call functions of torch, converted, and the same under `repdl.enable()`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-import torch._inductor.config
 import torch.nn.functional as F
-from torch.overrides import _get_current_function_mode
-from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 import repdl
 from repdl.errors import UnsupportedError
-from repdl.nn.first_calls import FirstCalls
+from repdl.overrides.torchs import is_within
 
 x = torch.linspace(-2, 2, 16).view(4, 4)
 
@@ -27,6 +24,8 @@ class Model(torch.nn.Module):
     def __init__(self, own: Callable[[Model, torch.Tensor], Any]) -> None:
         super().__init__()
         self.layer, self.act, self.own = torch.nn.Linear(4, 4), torch.nn.ReLU(), own
+        for parameter in self.parameters():
+            parameter.data = (torch.arange(parameter.numel()) * 7 % 11 - 5).view_as(parameter) / 16
 
     def forward(self, x: torch.Tensor) -> Any:
         return self.own(self, self.layer(x))
@@ -62,30 +61,40 @@ def scaled(model: Model, q: torch.Tensor) -> torch.Tensor:
     return q * model.layer.bias
 
 
+def refused(model: Model, q: torch.Tensor) -> torch.Tensor:
+    return torch.linalg.svdvals(q)
+
+
 def converted(own: Callable[[Model, torch.Tensor], Any], strict: bool = True) -> Model:
     return repdl.from_torch_module(Model(own), strict=strict)
 
 
-def check_of(model: torch.nn.Module) -> FirstCalls:
-    (check,) = {hook.__self__ for hook in model._forward_pre_hooks.values()}
-    assert isinstance(check, FirstCalls)
-    return check
-
-
-def finished(model: torch.nn.Module) -> set[tuple[bool, bool]]:
-    """The modes of the calls whose check is over: training or not, gradients enabled or not."""
-    return {(kind[0], kind[1]) for kind in check_of(model)._finished}
-
-
-def step(model: torch.nn.Module) -> None:
+def step(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """What a call and its backward pass give."""
+    model.zero_grad()
     output = model(x)
-    output.backward(torch.ones_like(output))
+    output.backward((torch.arange(output.numel()) % 7 - 3).view_as(output) / 8)
+    grads = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    return {"output": output.detach(), **grads}
+
+
+def is_same(
+    own: Callable[[Model, torch.Tensor], Any], of: Callable[..., torch.nn.Module] = lambda model: model
+) -> bool:
+    """Whether a converted model has the bits, forward and backward, that it has as it is under `repdl.enable()`."""
+    model, plain = repdl.from_torch_module(of(Model(own))), of(Model(own))
+    repdl.random.manual_seed(3)
+    found = repdl.digest(step(model))
+    assert not is_within()
+    with repdl.enabled():
+        torch.manual_seed(3)
+        return found == repdl.digest(step(plain))
 
 
 def refusal(call: Callable[[], Any]) -> str:
     with pytest.raises(UnsupportedError) as caught:
         call()
-    assert _get_current_dispatch_mode() is None and _get_current_function_mode() is None
+    assert not is_within()
     return str(caught.value)
 
 

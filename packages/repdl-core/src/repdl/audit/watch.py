@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from repdl.audit.judge import COMPLEX, HALF, Verdict, is_registered, judge
+from repdl.audit.judge import COMPLEX, is_registered, judge
 from repdl.audit.kinds import kind_of, plain_name
 from repdl.audit.place import Modules, Place, current_node, here, sequence_number
 from repdl.audit.remedy import remedy
 from repdl.audit.report import Report, Row
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor)
 
 
 class _Thread(threading.local):
@@ -50,21 +44,7 @@ class Watch(TorchDispatchMode):
         self._modules = Modules(root)
         self._rows: dict[Row, int] = {}
         self._made: dict[int, Place] = {}  # number of a node of autograd, from the first -> where it was made
-        self._results: list[weakref.ref[torch.Tensor]] = []
         self._lock = threading.Lock()  # autograd's threads come here too
-        self.fuses = False
-        """Whether single roundings were seen that torch.compile leaves out where it fuses: of halves, and on GPUs."""
-
-    def of_later_call(self, first: int) -> Watch:
-        """A watch for the backward pass of a call that was not watched, whose nodes are numbered from `first`.
-
-        It has no rows, and looks for places where this one's call had them.
-        """
-        later = Watch.__new__(Watch)
-        super(Watch, later).__init__()
-        later._first, later._modules, later._made = first, self._modules, self._made
-        later._rows, later._results, later._lock, later.fuses = {}, [], threading.Lock(), False
-        return later
 
     def __enter__(self) -> Watch:
         _THREAD.depth += 1
@@ -96,9 +76,6 @@ class Watch(TorchDispatchMode):
 
     def _note(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         judgement = judge(op, args, kwargs, result)
-        if judgement.verdict is Verdict.ROUNDED:
-            tensors = filter(_is_tensor, pytree.tree_leaves(result))
-            self.fuses |= any(tensor.dtype in HALF or tensor.is_cuda for tensor in tensors)
         node = current_node()
         place, derivative = here(self._modules, node is not None), ""
         if node is not None:
@@ -106,8 +83,6 @@ class Watch(TorchDispatchMode):
             place = place.or_of(self._where_made(node._sequence_nr() - self._first))
         if node is None or torch.is_grad_enabled():
             self._made.setdefault(sequence_number() - 1 - self._first, place)
-        if node is None and torch.is_grad_enabled():
-            self._results += [weakref.ref(value) for value in pytree.tree_leaves(result) if _is_tensor(value)]
         helpless = judgement.verdict.ok or judgement.reason is COMPLEX
         advice = None if helpless else remedy(op, place.called, derivative, place.source)
         row = Row(str(op), judgement.verdict, judgement.reason, place, derivative, advice)
@@ -119,10 +94,6 @@ class Watch(TorchDispatchMode):
         if number not in self._made and number >= 0:  # torch.func numbers nodes of its own before the op
             number = min((other for other in self._made if other > number), default=-1)
         return self._made.get(number, Place())
-
-    def results(self) -> list[torch.Tensor]:
-        """What ops of the forward pass gave that still exists: results of the call, and what it left elsewhere."""
-        return [value for reference in self._results if (value := reference()) is not None]
 
     def report(self) -> Report:
         """What was noted."""

@@ -37,9 +37,13 @@ def record_check(check: Callable[..., Any], arguments: Sequence[Any], within: Va
 
 
 def record_draw(position: torch.Tensor, take: Callable[[int], torch.Tensor], count: int) -> None:
-    """Where a call took a position, from a generator that no argument is: `take(count)` gives that of a later call."""
+    """Where a call took a position, from a generator that no argument is: `take(count)` gives that of a later call.
+
+    The last that is said of a position holds.
+    """
     if THREAD.trace is not None:
-        THREAD.trace.draws.append((position, take, count))
+        draws = THREAD.trace.draws
+        draws[:] = [*(draw for draw in draws if draw[0] is not position), (position, take, count)]
 
 
 def do_not_cache() -> None:

@@ -21,6 +21,7 @@ from repdl.callcache import cache_calls, record_draw
 from repdl.errors import UnsupportedError, check_range
 from repdl.generators.generator import Generator, check_capture, check_left, check_transforms
 from repdl.generators.lock import ForkLock
+from repdl.overrides.torchs import is_within
 
 Tensor = torch.Tensor
 _READ, _WRITTEN, _WRITTEN_FROM = struct.Struct("=q16x5Q"), struct.Struct("=7Q"), 8
@@ -113,8 +114,20 @@ class DeviceNumbers(TorchNumbers):
         _ON_DEVICE.pack_into(words, 0, seed, (_DEVICE_MARK << _DEVICE_BITS | offset) * 4)
 
 
+class _DefaultNumbers(TorchNumbers):
+    """The same of torch's default generator; for a converted model RepDL's default one, from which its layers draw."""
+
+    def position(self, count: int) -> Tensor:
+        """As of `Generator`."""
+        if not is_within():
+            return super().position(count)
+        position = random.default_generator.position(count)
+        record_draw(position, self.position, count)  # whichever of the two it is in a later call
+        return position
+
+
 _NUMBERS = {"cpu": TorchNumbers, "cuda": DeviceNumbers}
-_default = TorchNumbers(torch.default_generator)
+_default = _DefaultNumbers(torch.default_generator)
 _library = torch.library.Library("repdl", "FRAGMENT")
 _library.define("torchs_position(SymInt count) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
 _library.impl("torchs_position", lambda count: _default.taken(count), "CompositeExplicitAutograd")
@@ -127,6 +140,11 @@ def torch_generator(given: torch.Generator | None) -> Generator:
     """The numbers of a generator of torch, of its default one for None."""
     if given is None or given is torch.default_generator:
         return _default
+    if is_within():
+        raise UnsupportedError(
+            f"a converted model draws from a torch.Generator on {given.device}, expected none, for the default one of "
+            f"repdl.random; or call a function of repdl.random with a repdl.random.Generator"
+        )
     if given.device.type not in _NUMBERS:
         raise UnsupportedError(f"repdl.enable: a generator on {given.device}, expected one on {' or '.join(_NUMBERS)}")
     return _NUMBERS[given.device.type](given)

@@ -11,8 +11,8 @@ import functools
 import inspect
 import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
@@ -29,7 +29,7 @@ from repdl.overrides.conversions import NAMES as CONVERSIONS
 from repdl.overrides.conversions import defined
 from repdl.overrides.functions import functions
 from repdl.overrides.refusal import Refusals
-from repdl.overrides.torchs import TorchKernel, is_composed, overload
+from repdl.overrides.torchs import ABOVE, BELOW, TorchKernel, is_composed, overload
 from repdl.registry import OPS
 from repdl.registry.aten import Override
 
@@ -56,6 +56,20 @@ _found: dict[_Key, list[Kernel]] = {}
 """Of torch's own ops with torch's own kernels, which stay what they are."""
 
 
+@dataclass(frozen=True)
+class Keys:
+    """Where the kernels of an op are put, above autograd and below it, and the device whose op it is."""
+
+    device: str
+    above: str
+    below: str
+
+    @classmethod
+    def of(cls, device: str) -> Keys:
+        """A device's own."""
+        return cls(device, f"Autograd{device}", device)
+
+
 class Found:
     """What was found out of torch's own ops, made before any of it is put into torch.
 
@@ -64,7 +78,8 @@ class Found:
 
     def __init__(self) -> None:
         others = (key.split("/") for key in torch.library._impls)
-        self._changed = {f"aten::{name}" for namespace, name, *_ in others if namespace == "aten"}
+        changed = ((namespace, name) for namespace, name, key, *_ in others if key not in (ABOVE, BELOW))
+        self._changed = {f"aten::{name}" for namespace, name in changed if namespace == "aten"}
         self._here: dict[_Key, list[Kernel]] = {}
 
     def of(self, key: _Key) -> dict[_Key, list[Kernel]]:
@@ -74,31 +89,30 @@ class Found:
 
 def kernels(device: str, on_uncovered: str, names: Iterable[str], before: Found) -> Iterator[Kernel]:
     """What is put into torch for the ops of these names, as torch's dispatcher gives them."""
-    refusals, registered = Refusals(on_uncovered), {op.overload.name() for op in OPS.values()}
+    refusals, registered = Refusals(on_uncovered), registered_ops()
     for name in names:
-        namespace, _, rest = name.partition("::")
-        if namespace in _NOT_COMPUTING or rest.startswith("sym_") or name in registered:
+        if is_apart(name, registered):
             continue
         key = name, device, on_uncovered
         found = before.of(key).get(key)
         if found is None:
-            found = [*_writing(name, device, refusals), *_of_layouts(name, device, refusals)]
+            found = [*of_op(name, Keys.of(device), refusals), *_of_layouts(name, device, refusals)]
             for _, _, function, _ in found:
                 _note_entered(function)
-            if namespace == "aten":
+            if name.startswith("aten::"):
                 before.of(key)[key] = found
         yield from found
 
 
-def _writing(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
-    """The kernels of an op at the keys of a device; what it writes has memory of its own for each element."""
-    found = [*_of(name, device, refusals)]
-    there = _C._dispatch_has_computed_kernel_for_dispatch_key(name, device)
+def of_op(name: str, keys: Keys, refusals: Refusals) -> Iterator[Kernel]:
+    """The kernels of an op at these keys; what it writes has memory of its own for each element."""
+    found = [*_of(name, keys, refusals)]
+    there = _C._dispatch_has_computed_kernel_for_dispatch_key(name, keys.device)
     if not (name.startswith("aten::") and there and overlaps.writes(name)):
         yield from found
         return
-    if not found and not is_composed(name, device):
-        found = [(name, device, TorchKernel(overload(name), device).boxed, True)]
+    if not found and not is_composed(name, keys.device):
+        found = [(name, keys.below, TorchKernel(overload(name), keys.below).boxed, True)]
     for _, key, function, with_keyset in found:
         _note_entered(function)
         if key != transforms.KEY:  # whose kernels call the op again
@@ -106,8 +120,9 @@ def _writing(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
         yield name, key, function, with_keyset
 
 
-def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
-    """The kernels of an op at the keys of a device, while all of them are torch's."""
+def _of(name: str, keys: Keys, refusals: Refusals) -> Iterator[Kernel]:
+    """The kernels of an op at these keys, while all that it has are torch's."""
+    device, below = keys.device, keys.below
     namespace = name.partition("::")[0]
     if not _C._dispatch_has_computed_kernel_for_dispatch_key(name, device):
         return
@@ -116,44 +131,44 @@ def _of(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
     override = _override(name, plain) if namespace == "aten" else None
     if override is not None:
         op = overload(name)
-        above: Function | None = None
-        below: Function | None = None
+        recorded: Function | None = None
+        computed: Function | None = None
         if kind in (Kind.INTEGER, Kind.ROUNDS, Kind.MOVES, Kind.EXACT):
-            above, below = _below_autograd(op), TorchKernel(op, device)
+            recorded, computed = _below_autograd(op), TorchKernel(op, below)
         elif is_composed(name, device):
-            above = below = op.decompose
-        yield name, f"Autograd{device}", _chosen(plain, override, above), False
+            recorded = computed = op.decompose
+        yield name, keys.above, _chosen(plain, override, recorded), False
         plainly = replace(override, function=_without_gradients(override.function))
-        yield name, device, _chosen(plain, plainly, below), False
-        if name in transforms.OPS and device == "CPU":
+        yield name, below, _chosen(plain, plainly, computed), False
+        if name in transforms.OPS and below == "CPU":
             yield name, transforms.KEY, transforms.wrap_scalars(overload(name)), True
     elif is_composed(name, device) or plain in _COMPOSED:
         return
     elif plain in CONVERSIONS:
-        conversion = defined(name, TorchKernel(overload(name), device))
+        conversion = defined(name, TorchKernel(overload(name), below))
         if conversion is not None:
-            yield name, device, conversion, True
+            yield name, below, conversion, True
     elif plain in nans.OPS:
         op = overload(name)
-        original = TorchKernel(op, device)
+        original = TorchKernel(op, below)
         judged = refusals.judged(op, original) if plain in CONDITIONS else original.given
-        yield name, device, nans.canonical(plain, judged), True
+        yield name, below, nans.canonical(plain, judged), True
     elif name.removeprefix("aten::") in nans.NUMBERS:
-        yield name, device, nans.of_numbers(name, TorchKernel(overload(name), device)), True
+        yield name, below, nans.of_numbers(name, TorchKernel(overload(name), below)), True
     elif plain in nans.WORDS and plain not in CONDITIONS:
-        yield name, device, nans.WordKernel(overload(name), device).given, True
+        yield name, below, nans.WordKernel(overload(name), below).given, True
     elif plain in CONDITIONS or plain == "sgn" or kind is Kind.INTEGER:
         op = overload(name)
-        original = (nans.WordKernel if plain in nans.WORDS else TorchKernel)(op, device)
+        original = (nans.WordKernel if plain in nans.WORDS else TorchKernel)(op, below)
         judged = refusals.judged(op, original)
         if plain in repeats.OPS:
             judged = repeats.last_stays(op, original, judged)
         elif plain not in BY_PLACE:
             _note_entered(judged)
             judged = guard("whole with results", original.boxed, judged)
-        yield name, device, judged, True
+        yield name, below, judged, True
     elif kind not in (Kind.MOVES, Kind.EXACT):
-        yield name, device, refusals.kernel(name, device, unknown(name) if kind is None else REASONS[kind]), True
+        yield name, below, refusals.kernel(name, below, unknown(name) if kind is None else REASONS[kind]), True
 
 
 def _of_layouts(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
@@ -172,6 +187,24 @@ def _layouts(device: str) -> Any:
     """The keys of them as one set: most ops have a kernel at none."""
     keys = (_C.DispatchKeySet(_C._dispatch_key_parse(key)) for key in _LAYOUTS[device])
     return functools.reduce(operator.or_, keys)
+
+
+def passes(name: str, devices: Iterable[str]) -> bool:
+    """Whether nothing is put before torch's kernel of an op: it moves data, is exact, or is composed of other ops."""
+    if kind_of(plain_name(name)) in (Kind.MOVES, Kind.EXACT):
+        return True
+    return plain_name(name) in _COMPOSED or all(is_composed(name, device) for device in devices)
+
+
+def registered_ops() -> frozenset[str]:
+    """The names of RepDL's own ops in torch's dispatcher."""
+    return frozenset(op.overload.name() for op in OPS.values())
+
+
+def is_apart(name: str, registered: Set[str]) -> bool:
+    """Whether an op computes nothing, or is one of the `registered`."""
+    namespace, _, rest = name.partition("::")
+    return namespace in _NOT_COMPUTING or rest.startswith("sym_") or name in registered
 
 
 def is_computed(name: str) -> bool:
@@ -334,4 +367,15 @@ def _below_autograd(op: Any) -> Function:
     return call
 
 
-__all__ = ["ENTERED", "Found", "Kernel", "is_computed", "kernels"]
+__all__ = [
+    "ENTERED",
+    "Found",
+    "Kernel",
+    "Keys",
+    "is_apart",
+    "is_computed",
+    "kernels",
+    "of_op",
+    "passes",
+    "registered_ops",
+]

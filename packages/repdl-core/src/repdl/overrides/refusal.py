@@ -52,6 +52,11 @@ class Refusals:
 
     def met(self, op: Any, reason: str, instead: str | None = None) -> None:
         """A program reached the op; `instead` names what it can call, or the audit finds it."""
+        self.say(op, reason, instead, "repdl.enable", GO_ON if self._raises else "")
+
+    @staticmethod
+    def say(op: Any, reason: str, instead: str | None, who: str, go_on: str) -> None:
+        """Raise, with how to go on, or warn."""
         if str(op) in _THREAD.told:
             return
         node = current_node()
@@ -59,9 +64,9 @@ class Refusals:
         derivative = node.name() if node is not None else ""
         advice = instead or remedy(op, place.called, derivative, place.source)
         row = Row(str(op), Verdict.REFUSED, reason, place, derivative, advice)
-        message = f"repdl.enable: not reproducible: {row}"
-        if self._raises:
-            raise UnsupportedError(f"{message}; {GO_ON}")
+        message = f"{who}: not reproducible: {row}"
+        if go_on:
+            raise UnsupportedError(f"{message}; {go_on}")
         warnings.warn_explicit(message, UserWarning, place.file or "torch", place.line)
 
     def kernel(self, name: str, device: str, reason: str) -> Function:

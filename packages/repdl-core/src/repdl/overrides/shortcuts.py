@@ -29,6 +29,7 @@ from repdl.callcache import (
 )
 from repdl.dynamo import set_dynamo_skip
 from repdl.generators.lock import ForkLock
+from repdl.overrides.torchs import ABOVE, BELOW
 
 _WITH_NUMBERS = {
     "add": "add add_ __add__ __radd__ __iadd__",
@@ -46,8 +47,8 @@ _METHODS = _WITH_NUMBERS | {
     **{name: name for name in ("amax", "bmm", "maximum", "mean", "minimum", "mm", "pow", "softmax", "sum")},
     "matmul": "matmul __matmul__",
 }
-_UNREACHED = frozenset({"Meta"})
-"""Keys of the dispatcher that calls of tensors with memory do not come to."""
+_UNREACHED = frozenset({"Meta", ABOVE, BELOW})
+"""Keys of the dispatcher that calls of tensors with memory do not come to, where no converted model is called."""
 _made: dict[str, Any] = {}
 """Shortcuts by the name of the method, for the life of the process: what they have recorded stays."""
 _put: set[str] = set()

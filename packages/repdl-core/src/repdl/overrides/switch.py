@@ -29,12 +29,12 @@ from repdl.overrides.shortcuts import Shortcuts, hidden
 from repdl.overrides.torchs import forget_kernels
 
 ON_UNCOVERED = "raise", "warn"
-_lock = ForkLock()
+LOCK = ForkLock()
 _impl = Library.impl
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Thousands of objects are made here and stay: looking for garbage among them took half of the time."""
     was = gc.isenabled()
     gc.disable()
@@ -88,21 +88,21 @@ class _Session:
 
     def _put_new(self) -> None:
         """Into the ops that were not there before."""
-        with _lock:
+        with LOCK:
             names = [name for name in _C._dispatch_get_all_op_names() if name not in self._names]
             self._names.update(names)
             self._put(names)
 
     def _put_late(self, name: str, key: str) -> None:
         """Into an op that got a kernel at a key from somebody else, which must not be before ours."""
-        with _lock:
+        with LOCK:
             self._names.add(name)
             self._places.discard((name, key))
             self._shortcuts.take_out_of(name, key)
             self._put([name])
 
     def _put(self, names: Iterable[str]) -> None:
-        with warnings.catch_warnings(), _uncollected():
+        with warnings.catch_warnings(), uncollected():
             warnings.simplefilter("ignore")  # that torch's kernels are replaced
             for device in self._devices if self._holds else ():
                 for name, key, kernel, with_keyset in kernels(device, self.on_uncovered, names, self._found):
@@ -201,9 +201,14 @@ class _Switch:
 _switch = _Switch()
 
 
+def is_enabled() -> bool:
+    """Whether torch's ops are RepDL's now, in all threads."""
+    return _switch._session is not None
+
+
 def start_of_child() -> Start:
     """What a process that begins anew calls, and with what, to be enabled as this one is."""
-    with _lock:
+    with LOCK:
         return enable, _switch.settings()
 
 
@@ -226,13 +231,13 @@ def enable(contract: Contract | str | None = None, on_uncovered: str = "raise") 
         UnsupportedError: from any op of torch that is not reproducible, naming op, module, line and what to use; and
             here, with a torch that lacks what this needs, or in a thread that flushes subnormal numbers.
     """
-    with _lock:
+    with LOCK:
         _switch.begin(contract, on_uncovered)
 
 
 def disable() -> None:
     """Torch's ops are torch's again, in all blocks that are open; nothing happens if they are already."""
-    with _lock:
+    with LOCK:
         _switch.end_all()
 
 
@@ -240,13 +245,13 @@ def disable() -> None:
 def enabled(contract: Contract | str | None = None, on_uncovered: str = "raise") -> Iterator[None]:
     """`enable` for a `with` block. At its end what holds is what the blocks ask for that are still open, in any thread:
     as before it, where they are nested."""
-    with _lock:
+    with LOCK:
         block = _switch.begin(contract, on_uncovered)
     try:
         yield
     finally:
-        with _lock:
+        with LOCK:
             _switch.end(block)
 
 
-__all__ = ["ON_UNCOVERED", "disable", "enable", "enabled", "start_of_child"]
+__all__ = ["LOCK", "ON_UNCOVERED", "disable", "enable", "enabled", "is_enabled", "start_of_child", "uncollected"]

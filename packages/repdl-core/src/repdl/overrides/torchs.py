@@ -10,6 +10,16 @@ import torch
 from torch import _C
 
 Function = Callable[..., Any]
+ABOVE, BELOW = "TESTING_ONLY_GenericMode", "Fake"
+"""Keys of the dispatcher that no tensor has, above the transforms of torch.func and below autograd, which torch keeps
+for others and does not use itself: what is put there is met by the threads that include them alone (`within.py`)."""
+_BELOW = _C._dispatch_key_parse(BELOW)
+_BOTH = _C.DispatchKeySet(_C._dispatch_key_parse(ABOVE)) | _C.DispatchKeySet(_BELOW)
+
+
+def is_within() -> bool:
+    """Whether this thread computes torch's ops by RepDL now, for a converted model."""
+    return _C._dispatch_tls_is_dispatch_key_included(_BELOW)
 
 
 def overload(name: str) -> Any:
@@ -39,17 +49,27 @@ def forget_kernels() -> None:
 
 
 class TorchKernel:
-    """The kernel that torch had for an op at a key of its dispatcher, before another one was put there."""
+    """The kernel that torch had for an op at a key of its dispatcher, before another one was put there.
+
+    At `ABOVE` and `BELOW` it is the next one on the way of the call.
+    """
 
     def __init__(self, op: Any, key: str) -> None:
         place = _C._dispatch_key_parse(key)
         self.op = op
-        self.boxed = torch.library.get_kernel(op, place).call_boxed
+        self._after = _C._dispatch_keyset_full_after(place) if key in (ABOVE, BELOW) else None
+        self.boxed = self._next if self._after is not None else torch.library.get_kernel(op, place).call_boxed
         self._tensors = [i for i, a in enumerate(op._schema.arguments) if str(a.type) == "Tensor" and not a.kwarg_only]
         self._keys = _C.DispatchKeySet(place)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._after is not None:
+            with _C._AutoDispatchBelowAutograd(), _C._ExcludeDispatchKeyGuard(_BOTH):
+                return self.op(*args, **kwargs)
         return self.call(self._keys, args, kwargs)
+
+    def _next(self, keyset: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.op.redispatch(keyset & self._after, *args, **kwargs)
 
     def given(self, keyset: Any, *args: Any, **kwargs: Any) -> Any:
         """`call`, as the dispatcher calls."""
@@ -87,4 +107,4 @@ def _whole(value: int, dtypes: tuple[torch.dtype, ...]) -> torch.Tensor:
 
 _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 
-__all__ = ["TorchKernel", "forget_kernels", "is_composed", "overload"]
+__all__ = ["ABOVE", "BELOW", "TorchKernel", "forget_kernels", "is_composed", "is_within", "overload"]

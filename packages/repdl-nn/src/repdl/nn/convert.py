@@ -20,10 +20,11 @@ from torch.nn.utils import parametrize
 from repdl.contract import Contract
 from repdl.errors import UnsupportedError
 from repdl.nn import conversions, left_out
-from repdl.nn.first_calls import FirstCalls, has_code
+from repdl.nn.calls import Calls, has_code
 from repdl.nn.modules import Layer
 from repdl.nn.modules.layer import canonical
 from repdl.nn.utils import hooks
+from repdl.overrides.within import Owner
 
 M = TypeVar("M", bound=torch.nn.Module)
 
@@ -64,15 +65,13 @@ def from_torch_module(model: M, *, strict: bool = True, contract: Contract | str
     subclass of a layer, whose `super().forward` is then that of the reproducible layer;
     it can't override other parts of the forward pass.
 
-    What a `forward` or a hook of your own computes by itself is checked when it is called: the first call of each kind
-    and the first backward pass from it raise an `UnsupportedError` that lists every op of torch they reached, with
-    module path and line, that is not registered, data movement, exact or a single rounding (docs/torch-ops.md). Of one
-    kind are calls in the same mode (training, gradients enabled, autocast) with arguments alike: tensors in dtype,
-    number of dimensions, sizes of 0 and 1 and whether they require gradients; flags, strings and None in value; others
-    in type. A backward pass from a loss that torch's own ops computed warns. The check changes no result. It does not
-    see methods beside `forward` (`repdl.audit(model.encode, x)` looks at those), nor a branch on anything else; README
-    lists what is not checked. A copy of the model and an unpickled one are checked anew. Under `torch.compile` nothing
-    is checked, and a warning says so unless a model with code of its own was called before in that mode.
+    What a `forward` or a hook of your own computes by torch's functions is computed by RepDL in the extent of a call,
+    with the bits and the derivatives that it has under `repdl.enable()`, and so is what it leaves for the backward
+    pass. What RepDL has no function for raises an `UnsupportedError` with op, module and line, unless it moves data or
+    is exact. Functions of torch in a `forward` follow the process-wide contract, and draw from the default generator of
+    `repdl.random`, as the layers do. Methods beside `forward`, the loss and the optimizer are the program's, which
+    stays torch's; a first backward pass from a loss of torch's warns. docs/reference/converted-models.md lists what is
+    not seen. Under `torch.compile` a `forward` is what the backend makes of it, which a warning says.
 
     Args:
         model: any module, a single layer included. Layers of RepDL in it stay.
@@ -111,7 +110,7 @@ def from_torch_module(model: M, *, strict: bool = True, contract: Contract | str
         _replace_children(module, replaced)
     code = bool(skipped) or has_code(result)
     if code or not isinstance(result, Layer):
-        FirstCalls(strict, code).attach(result)
+        Calls(Owner(type(result).__name__, strict), code).attach(result)
     return result
 
 
