@@ -197,11 +197,14 @@ def _cut(input: torch.Tensor, dim: int, left: int, right: int) -> torch.Tensor:
     return input.narrow(dim, -left, left_over) if left or right else input
 
 
+_pad_by_mode = pad  # where an argument has the name of the function
+
+
 @computes("pad")
 def _aten_pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
     if mode == "constant" or not input.is_floating_point():
         return torch.ops.aten.pad.default.decompose(input, pad, mode, value)
-    return pad(input, pad, mode, value)
+    return _pad_by_mode(input, pad, mode, value)
 
 
 def _aten_padded(mode: str) -> Callable[..., Any]:
