@@ -6,6 +6,7 @@ import copy
 import gc
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 
 from repdl import callcache, ops, registry
 from repdl.callcache import c_extension, cache_variable_scalars
+from repdl.callcache.plan import Check, Outcome, Plan, Result, Span, Step
 from repdl.settings.generation import GENERATION
 from repdl.testing.compare import assert_same_bits
 from repdl_cpu.isa import native
@@ -25,9 +27,9 @@ def identity(*args: Any, **kwargs: Any) -> Any:
     return args[0]
 
 
-def results(returned: Any, *args: Any, free: bool = True, calls: int = 3) -> list[Any]:
+def results(returned: Any, *args: Any, variable_scalars: bool = True, calls: int = 3) -> list[Any]:
     """Of some calls; what records them returns that."""
-    call = c_extension().Call(identity, lambda *given: returned, [object()], free)
+    call = c_extension().Call(identity, lambda *given: returned, [object()], variable_scalars)
     return [call(*args) for _ in range(calls)]
 
 
@@ -51,25 +53,25 @@ def misuses() -> dict[str, Callable[[], Any]]:
     at = 1, 0, 0
     emptied = C(identity, identity, cell := [object()])
     cell.clear()
-    empty = R((), (), (), (), (), -2, None, (), (), ())
+    empty = R(Plan())
     context = SimpleNamespace(saved_tensors=[1], shared=SimpleNamespace(derivative=identity))
     return {
-        "Call, no epoch": lambda: C(identity, identity, []),
-        "Call, two epochs": lambda: C(identity, identity, [1, 2]),
+        "Call, no generation": lambda: C(identity, identity, []),
+        "Call, two generations": lambda: C(identity, identity, [1, 2]),
         "Call, a tuple": lambda: C(identity, identity, (1,)),
         "Call, no function": lambda: C(1, identity, [1]),
         "Call, no record": lambda: C(identity, 1, [1]),
         "Call, a keyword": lambda: C(identity, identity, [1], numbers=True),
         "Call, nothing": lambda: C(),
-        "an empty epoch": lambda: emptied(t),
-        "an empty epoch, recordings": lambda: emptied.recordings,
+        "an empty generation": lambda: emptied(t),
+        "an empty generation, recordings": lambda: emptied.recordings,
         "record returns nothing": lambda: results(None, t),
-        "record returns one": lambda: results((1,), t),
-        "record returns a list": lambda: results([1, None], t),
-        "record returns no recording": lambda: results((t, 3), t),
-        "record returns True": lambda: results((t, True), t),
-        "is_free of a text": lambda: C.is_free("x"),
-        "is_free of nothing": lambda: C.is_free(),
+        "record returns a tuple": lambda: results((1, None), t),
+        "record returns a result": lambda: results(SimpleNamespace(result=1), t),
+        "record returns no recording": lambda: results(Outcome(t, 3), t),
+        "record returns a number for a bool": lambda: results(Outcome(t, needs_scalars=3), t),  # type: ignore[arg-type]
+        "is_variable of a text": lambda: C.is_variable("x"),
+        "is_variable of nothing": lambda: C.is_variable(),
         "allow": lambda: S.allow(_NoTruth()),
         "del __wrapped__": lambda: delattr(ops.add, "__wrapped__"),
         "__wrapped__ = 3": lambda: setattr(ops.add, "__wrapped__", 3),
@@ -90,7 +92,7 @@ def misuses() -> dict[str, Callable[[], Any]]:
         "a kernel, no memory": lambda: kernel((without_memory(),), (t,), at, t),
         "a kernel, a keyword": lambda: kernel((t,), (t,), at, t, like=t),
         "Recording, nothing": lambda: R(),
-        "Recording, a keyword": lambda: R((), (), (), (), (), -2, None, (), (), (), draws=()),
+        "Recording, a keyword": lambda: R(plan=Plan()),
         "forward, no recording": lambda: R.forward(1, 2),
         "forward, nothing": lambda: R.forward(),
         "forward, too many": lambda: R.forward(*range(99)),
@@ -99,11 +101,11 @@ def misuses() -> dict[str, Callable[[], Any]]:
         "backward, no context": lambda: R.backward(1),
         "backward, a list": lambda: R.backward(context, t),
         "backward, too many": lambda: R.backward(SimpleNamespace(**{**vars(context), "saved_tensors": (t,) * 200})),
-        "Choice, no function": lambda: c_extension().Choice("floating", 1, identity),
-        "Choice, no test": lambda: c_extension().Choice("none", identity, identity),
-        "Choice, a keyword": lambda: c_extension().Choice("floating", identity, identity, x=1),
+        "GuardedFunction, no function": lambda: c_extension().GuardedFunction("floating", 1, identity),
+        "GuardedFunction, no guard": lambda: c_extension().GuardedFunction("none", identity, identity),
+        "GuardedFunction, a keyword": lambda: c_extension().GuardedFunction("floating", identity, identity, x=1),
         **{
-            f"Choice, integers that are {name}": lambda made=made: c_extension().Choice(
+            f"GuardedFunction, integers that are {name}": lambda made=made: c_extension().GuardedFunction(
                 "conversion to integers", lambda *a, **k: made, _Function()
             )(None, t, dtype=torch.int32)
             for name, made in {"bytes": t.to(torch.int8), "fewer": t[:2].int(), "a text": "x", "floats": t}.items()
@@ -146,10 +148,10 @@ def test_kit__numbers_in_lists() -> None:
             assert_same_bits(call(t, numbers, 0.5), t * (numbers[0] * 0.5), str(numbers))
 
 
-def test_kit__false_without_free_numbers_is_none() -> None:
-    t = torch.ones(3)
-    assert [result is t for result in results((5, False), t, free=False)] == [True, False, True]
-    assert [result is t for result in results((5, False), t, calls=5)] == [True, False, True, False, True]
+def test_kit__a_signature_with_its_scalars_needs_no_others() -> None:
+    t, outcome = torch.ones(3), Outcome(5, needs_scalars=True)
+    assert [result is t for result in results(outcome, t, variable_scalars=False)] == [True, False, True]
+    assert [result is t for result in results(outcome, t, calls=5)] == [True, False, True, False, True]
 
 
 def test_kit__wrapped() -> None:
@@ -186,8 +188,8 @@ def test_kit__what_is_recorded_is_collected() -> None:
             pass
 
     owner: Any = Owner()
-    owner.call = c_extension().Call(identity, lambda *args: (None, made[0]), [object()])
-    made = [c_extension().Recording(((owner.check, (), None),), (), (), (), (), -2, None, (), (), ())]
+    owner.call = c_extension().Call(identity, lambda *args: Outcome(None, made[0]), [object()])
+    made = [c_extension().Recording(Plan(checks=(Check(owner.check, (), None),)))]
     t = torch.ones(3)
     for _ in range(3):
         owner.call(t)
@@ -203,16 +205,18 @@ def test_kit__lists_that_change_while_a_call_runs() -> None:
     """A check empties the list: the kernel has its tensors all the same."""
     t, given = torch.arange(4.0), []
     check = lambda *args: given.clear()
-    step = native().kernels["neg", "float32"], (t,), (t,), ((0, 0), (1, 0)), (), 1, 0
-    made = c_extension().Recording(((check, (), None),), (step,), (torch.empty(4),), (), (), 0, None, (), (), ())
-    call = c_extension().Call(identity, lambda *args: (None, made), [object()])
+    step = Step(native().kernels["neg", "float32"], (t,), (t,), (Span(0), Span(1)), (), 1, 0)
+    checks, outputs = (Check(check, (), None),), (torch.empty(4),)
+    made = c_extension().Recording(Plan((step,), checks, outputs=outputs, results=(Result("new", 0),)))
+    call = c_extension().Call(identity, lambda *args: Outcome(None, made), [object()])
     for _ in range(4):
         given[:] = [torch.arange(4.0)]
         result = call(given)
     assert result.tolist() == [-0.0, -1.0, -2.0, -3.0] and not given
 
 
-Path = tuple[int, ...]
+Path = tuple[Any, ...]
+"""Names of fields, and indices of items."""
 
 
 def parts(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -220,17 +224,25 @@ def parts(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     if type(value) is tuple:
         for i, item in enumerate(value):
             yield from parts(item, (*path, i))
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from parts(getattr(value, field.name), (*path, field.name))
 
 
 def replaced(value: Any, path: Path, by: Any) -> Any:
     if not path:
         return by
+    first, *rest = path
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{first: replaced(getattr(value, first), tuple(rest), by)})
     items = list(value)
-    items[path[0]] = replaced(items[path[0]], path[1:], by)
+    items[first] = replaced(items[first], tuple(rest), by)
     return tuple(items)
 
 
 def others(value: Any) -> list[Any]:
+    if is_dataclass(value):
+        return [None, 3, (), Span(0), SimpleNamespace()]
     if type(value) is tuple:
         return [None, 3, list(value), (*value, None), (*value, ((),)), value[:-1], (None,) * len(value), ()]
     if type(value) is int:
@@ -238,33 +250,23 @@ def others(value: Any) -> list[Any]:
     return [None, 3, "x", ()]
 
 
-def is_index(path: Path) -> bool:
-    """Of a tensor, a source of memory, a number or an argument: one that there is not must never be looked at."""
-    checks, steps, free, results, gradient, spans, changed, copies = 0, 1, 4, 5, 6, 7, 8, 9
-    kind, rest = path[0], path[1:]
-    return (
-        (kind == checks and ((rest[1] == 1 and rest[-1] == 0 and len(rest) == 4) or rest[1:] == (2, 0)))
-        or (kind == steps and rest[1] in (3, 4) and rest[-1] == 0 and len(rest) == 4)
-        or (kind in (spans, copies) and rest[-1] == 0)
-        or (kind == copies and rest[-1] == 1)
-        or (kind == free and rest[-1] < 2)
-        or (kind == gradient and rest[0] == 1 and rest[-1] == 0)
-        or (kind == gradient and rest == (2,))
-        or kind in (results, changed)
-    )
+def is_index(path: Path, plan: Plan) -> bool:
+    """Of a tensor, a source of memory, a scalar or an output: one that there is not must never be looked at."""
+    if path[0] == "results" and plan.results[path[1]].kind == "none":
+        return False
+    return path[-1] in ("tensor", "source", "target", "scalar", "constant", "index", "output") or "changed" in path
 
 
-def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[Any, ...], tuple[Any, ...]]]:
-    """Calls of each kind: their name, their tensors and numbers, and what is passed to `Recording`."""
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[Any, ...], Plan]]:
+    """Calls of each kind: their name, their tensors and numbers, and their plan."""
     passed: list[Any] = []
-
-    def keep(*given: Any) -> Any:
-        passed.append(given)
-        return real.Recording(*given)
-
     real = c_extension()
-    listening = SimpleNamespace(Recording=keep, MOST_TENSORS=real.MOST_TENSORS)
-    monkeypatch.setattr(callcache.trace, "c_extension", lambda: listening)
+
+    def keep(plan: Plan) -> Any:
+        passed.append(plan)
+        return real.Recording(plan)
+
+    monkeypatch.setattr(callcache.call, "c_extension", lambda: SimpleNamespace(Recording=keep, Call=real.Call))
     t, g = torch.rand(4, 3) + 1, torch.rand(4, 3, requires_grad=True)
     mean, variance, images = torch.zeros(3), torch.ones(3), torch.rand(2, 3, 4, 4)
     dropout: Any = registry.functions.dropout
@@ -299,12 +301,12 @@ def test_kit__recordings_of_anything(monkeypatch: pytest.MonkeyPatch) -> None:
             for other in others(value):
                 tried += 1
                 try:
-                    made = c_extension().Recording(*replaced(given, path, other))
+                    made = c_extension().Recording(replaced(given, path, other))
                 except (*REFUSED, OverflowError):
                     continue
-                if type(value) is int and type(other) is int and other >= 10**6 and is_index(path):
+                if type(value) is int and type(other) is int and other >= 10**6 and is_index(path, given):
                     indices += 1
                     with pytest.raises((ValueError, TypeError), match="Recording|a node of autograd"):
-                        results((None, made), *args)
+                        results(Outcome(None, made), *args)
                         pytest.fail(f"{name}: {path} was {value}, is {other}")
     assert tried > 1000 and indices > 20

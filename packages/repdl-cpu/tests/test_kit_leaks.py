@@ -19,6 +19,7 @@ import torch
 import repdl
 from repdl import callcache, ops, registry
 from repdl.callcache import c_extension
+from repdl.callcache.plan import Outcome, Plan, Result, Span, Step
 from repdl.settings.generation import GENERATION
 from repdl_cpu.isa import native
 
@@ -60,9 +61,9 @@ class Paths:
         kernel = native().kernels.get(("fails", "float32"))
         self.failing: Any = None
         if kernel is not None:
-            step = kernel, (self.a,), (self.b,), ((0, 0), (1, 0)), (), 1, 0
-            made = R((), (step,), (torch.empty(4, 3),), (), (), 0, None, (), (), ())
-            self.failing = c_extension().Call(self.identity, lambda *args: (None, made), self.cell)
+            step = Step(kernel, (self.a,), (self.b,), (Span(0), Span(1)), (), 1, 0)
+            made = R(Plan((step,), outputs=(torch.empty(4, 3),), results=(Result("new", 0),)))
+            self.failing = c_extension().Call(self.identity, lambda *args: Outcome(None, made), self.cell)
             self.failing(self.a), self.failing(self.a)  # which is recorded
 
     def number(self) -> float:
@@ -95,7 +96,7 @@ class Paths:
             "classes": lambda: ops.cross_entropy(a, self.classes),
             "several results": lambda: self.several(a, 1),
             "shortcuts": self.shortcuts,
-            "is_free": lambda: c_extension().Call.is_free(2.5),
+            "is_variable": lambda: c_extension().Call.is_variable(2.5),
             "a call": lambda: c_extension().Call(self.identity, self.identity, self.cell, True)(a),
             "raises, wrong classes": lambda: ops.cross_entropy(a, self.wrong),
             "raises, wrong shapes": lambda: ops.add(a, a.t()),
@@ -105,7 +106,7 @@ class Paths:
             "raises, a position": lambda: self.dropout(a, self.negative, 0.5),
             "raises, a kernel's arguments": lambda: native().kernels["neg", "float32"]((3,), (a,), (1, 0, 0), a),
             "raises, a kernel's list": lambda: native().kernels["neg", "float32"](([a, 3],), (a,), (1, 0, 0), a),
-            "raises, a recording": lambda: c_extension().Recording((), ((1,),), (), (), (), -2, None, (), (), ()),
+            "raises, a recording": lambda: c_extension().Recording(Plan(steps=(1,))),
             "raises, what records it": lambda: self.identities(a),
             "raises, forward": lambda: c_extension().Recording.forward(self, a),
             "raises, backward": lambda: c_extension().Recording.backward(self, a),
@@ -133,7 +134,7 @@ class Paths:
         lists = [item for v in own if isinstance(v, list) for item in v]
         single = [None, True, False, 0, 1, "v1", torch.float32, torch.int64, torch.strided]
         functions = [ops.mul, ops.add, self.step.__wrapped__, callcache.call._record, self.cell[0], GENERATION.cell[0]]
-        return [*own, *lists, *single, *functions, C.Call, C.Recording, C.Choice, C.Shortcut, torch.Tensor]
+        return [*own, *lists, *single, *functions, C.Call, C.Recording, C.GuardedFunction, C.Shortcut, torch.Tensor]
 
 
 def outcome(call: Callable[[], Any]) -> bool:

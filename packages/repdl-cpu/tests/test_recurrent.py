@@ -68,7 +68,7 @@ def kernels(call: Any) -> list[str]:
     before, THREAD.trace = THREAD.trace, Trace()
     try:
         call()
-        return [table[id(step[0])] for step in THREAD.trace.steps]
+        return [table[id(ran.kernel)] for ran in THREAD.trace.kernel_calls]
     finally:
         THREAD.trace = before
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has 
 def test_replay__a_module_of_an_older_kit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     old = SimpleNamespace(__name__="old_backend", Call=object, Recording=object)
     monkeypatch.setattr("repdl.callcache.extension.entry_points", lambda group: [SimpleNamespace(load=lambda: old)])
-    with pytest.warns(UserWarning, match="old_backend was built for an older repdl-core"):
+    with pytest.warns(UserWarning, match="old_backend was built for another repdl-core"):
         assert c_extension.__wrapped__() is None
 
 

@@ -73,12 +73,12 @@ import repdl  # noqa: E402  (its C reads the exchange API when it is loaded)
 import repdl.registry.native  # noqa: E402
 import repdl_cuda.native  # noqa: E402
 from repdl import callcache, registry  # noqa: E402
-from repdl.callcache import call, spans, trace  # noqa: E402
+from repdl.callcache import spans  # noqa: E402
 from repdl.testing import uniform  # noqa: E402
 from repdl.testing.compare import assert_same_bits  # noqa: E402
 
 repdl.set_backend("cuda-emulated")
-call.is_on_host = trace.is_on_host = spans.is_on_host = lambda tensor: id(tensor) in HOST
+spans.is_on_host = lambda tensor: id(tensor) in HOST
 TAKE_STREAMS: Callable[[], list[int]] = repdl_cuda.native.load("_emulated").take_streams
 X, Y = uniform(1, 6, 5), uniform(2, 5, 4)
 

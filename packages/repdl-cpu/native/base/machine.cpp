@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "repdl/huge_pages.hpp"
-#include "repdl/python/call.hpp"
+#include "repdl/python/call_module.hpp"
 
 namespace {
 
@@ -34,5 +34,5 @@ PYBIND11_MODULE(_machine, module) {
   module.def("prefer_huge_pages", [](std::uintptr_t address, std::size_t bytes) {
     repdl::prefer_huge_pages(reinterpret_cast<void*>(address), bytes);
   });
-  if (!repdl::python::add_call(module.ptr())) throw pybind11::error_already_set();
+  if (!repdl::python::add_call_types(module.ptr())) throw pybind11::error_already_set();
 }

@@ -13,10 +13,10 @@ it. With this function:
 gradients".
 
 1. The first call runs the function.
-2. The second call runs it with an open `Trace`, in which the native backend leaves two steps: the kernel `sigmoid` of x
-   with an output, and the kernel `mul` of that output and y with another one. Each tensor is then located in a memory
-   span (`spans`): x is tensor 0 of the call, y tensor 1, the output of `sigmoid` a new tensor that no caller sees, and
-   that of `mul` the result. That makes a `Recording`.
+2. The second call runs it with an open `Trace`, in which the native backend leaves two kernel calls: `sigmoid` of x,
+   with an output, and `mul` of that output and y, with another one. `planner.plan_call` finds where each tensor is:
+   x is source 0 and y source 1, the tensors of the call; the outputs are the new tensors, sources 2 and 3. No caller
+   sees 2; 3 is the result. The `Plan` says so, and C makes a `Recording` of it.
 3. Each later call allocates the result and scratch memory in C and calls both kernels there.
 
 `gate(torch.ones(4, 3), ...)` has another signature, and begins at 1. `GENERATION.advance()` (`repdl.settings`), which
@@ -28,7 +28,6 @@ off; so does an installation without a native backend, or with torch < 2.10. doc
 """
 
 from repdl.callcache.call import (
-    THREAD,
     allow_shortcuts,
     as_node,
     cache_calls,
@@ -36,27 +35,41 @@ from repdl.callcache.call import (
     cache_in_place,
     cache_update,
     cache_variable_scalars,
-    copy_result,
-    do_not_cache,
-    find_variable_scalars,
     guard,
     guard_overlap,
+    outcome,
+    recorded_node_methods,
+    shortcut,
+)
+from repdl.callcache.extension import c_extension
+from repdl.callcache.plan import Outcome, Plan, Result
+from repdl.callcache.planner import plan_call, plan_in_place
+from repdl.callcache.scalars import VariableScalars, find_variable_scalars
+from repdl.callcache.spans import flat, index_of, tensors_of, unique
+from repdl.callcache.trace import (
+    NOT_READ,
+    THREAD,
+    Derivative,
+    KernelCall,
+    Trace,
+    ValueRange,
+    copy_result,
+    do_not_cache,
     record_change,
     record_check,
     record_draw,
     record_write,
-    recorded_node_methods,
-    shortcut,
     trace_call,
 )
-from repdl.callcache.extension import c_extension
-from repdl.callcache.scalars import VariableScalars
-from repdl.callcache.spans import NOT_READ, ValueRange, flat, index_of, tensors_of, unique
-from repdl.callcache.trace import Trace
 
 __all__ = [
     "NOT_READ",
     "THREAD",
+    "Derivative",
+    "KernelCall",
+    "Outcome",
+    "Plan",
+    "Result",
     "Trace",
     "ValueRange",
     "VariableScalars",
@@ -75,6 +88,9 @@ __all__ = [
     "guard",
     "guard_overlap",
     "index_of",
+    "outcome",
+    "plan_call",
+    "plan_in_place",
     "record_change",
     "record_check",
     "record_draw",

@@ -1,110 +1,60 @@
-"""Functions whose calls are cached, and how a call is recorded: it is traced once, by the functions below."""
+"""Functions whose calls are cached, and what records a call: C calls that for the second call of a signature."""
 
 from __future__ import annotations
 
 import functools
-import itertools
-import math
-import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
 
 from repdl.callcache.extension import c_extension
-from repdl.callcache.scalars import VariableScalars, match_scalars
-from repdl.callcache.spans import NOT_READ, ValueRange, index_of, is_on_host, tensors_of, unique
-from repdl.callcache.trace import Trace
+from repdl.callcache.plan import Outcome, Plan, Result
+from repdl.callcache.planner import NotCacheable, plan_call, plan_in_place, plan_update
+from repdl.callcache.scalars import ScalarsMatter, VariableScalars, find_variable_scalars
+from repdl.callcache.spans import index_of, tensors_of, unique
+from repdl.callcache.trace import Write, trace_call
 from repdl.dynamo import set_dynamo_skip
 from repdl.settings.generation import GENERATION
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class _Thread(threading.local):
-    trace: Trace | None = None
-
-
-THREAD = _Thread()
-"""`trace`: where this thread records a call, if it does."""
-
-
-def record_check(check: Callable[..., Any], arguments: Sequence[Any], within: ValueRange | None) -> None:
-    """Where a check has read the values of tensors: it is part of a recording, and called again unless it holds that
-    they are `within`, or those on a device, at which its kernels look."""
-    if THREAD.trace is not None and within is not NOT_READ and (within is None or is_on_host(within.tensor)):
-        THREAD.trace.checks.append((check, arguments, within))
-
-
-def record_draw(position: torch.Tensor, take: Callable[[int], torch.Tensor], count: int) -> None:
-    """Where a call took a position, from a generator that no argument is: `take(count)` gives that of a later call.
-
-    The last that is said of a position holds.
-    """
-    if THREAD.trace is not None:
-        draws = THREAD.trace.draws
-        draws[:] = [*(draw for draw in draws if draw[0] is not position), (position, take, count)]
-
-
-def do_not_cache() -> None:
-    """Where a call does more than run kernels, or reads the values of tensors: it is not recorded."""
-    if THREAD.trace is not None:
-        THREAD.trace.refused = True
-
-
-def copy_result(source: torch.Tensor, target: torch.Tensor) -> None:
-    """Copy what a call has computed into one of its tensors."""
-    if THREAD.trace is not None:
-        plain = source.device == target.device and source.dtype is target.dtype
-        if plain and source.is_contiguous() and target.is_contiguous() and source.shape == target.shape:
-            THREAD.trace.copies.append((source, target))
-        else:
-            do_not_cache()
-    target.copy_(source)
-
-
-def record_write(target: torch.Tensor, result: torch.Tensor) -> None:
-    """Where a form in place has written a result into its tensor."""
-    if THREAD.trace is not None:
-        THREAD.trace.written.append((target, result))
-
-
-def record_change(tensors: Sequence[torch.Tensor]) -> None:
-    """Where an op has changed its arguments."""
-    if THREAD.trace is not None:
-        THREAD.trace.changed += tensors
-
-
-def trace_call(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Trace]:
-    """The result of a call, and what happened in it."""
-    trace = THREAD.trace = Trace()
+def outcome(result: Any, plan: Callable[[], Plan]) -> Outcome:
+    """What C gets of a call: its result, with a recording if there is a plan of it."""
     try:
-        return function(*args, **kwargs), trace
-    finally:
-        THREAD.trace = None
+        return Outcome(result, c_extension().Recording(plan()))
+    except ScalarsMatter:
+        return Outcome(result, needs_scalars=True)
+    except NotCacheable:
+        return Outcome(result)
 
 
 def _record(
     function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool, variable_scalars: bool
-) -> tuple[Any, Any]:
-    """The result of a call, and its recording, None, or False: not with other scalars. C calls this."""
+) -> Outcome:
     tensors = unique(tensors_of(args, tuple(kwargs.values())))
     versions = [-1 if t.is_inference() else t._version for t in tensors]
     result, trace = trace_call(function, args, kwargs)
-    stored = {id(target) for _, target in trace.copies}
-    trace.refused |= any(
-        not t.is_inference() and t._version != version and id(t) not in stored for t, version in zip(tensors, versions)
+    stored = {id(copy.target) for copy in trace.copies}
+    trace.is_cacheable &= all(
+        t.is_inference() or t._version == version or id(t) in stored for t, version in zip(tensors, versions)
     )
-    scalars = find_variable_scalars(function, args, kwargs, trace) if variable_scalars else VariableScalars()
-    return result, False if scalars is None else trace.recording(tensors, result, differentiates, scalars)
+
+    def plan() -> Plan:
+        scalars = find_variable_scalars(function, args, kwargs, trace) if variable_scalars else VariableScalars()
+        return plan_call(trace, tensors, result, differentiates, scalars)
+
+    return outcome(result, plan)
 
 
 def _record_update(
     function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool, variable_scalars: bool
-) -> tuple[Any, Any]:
+) -> Outcome:
     """The same for `cache_update`."""
     result, trace = trace_call(function, args, kwargs)
-    return result, None if kwargs or differentiates else trace.update(args)
+    return Outcome(result) if kwargs or differentiates else outcome(result, lambda: plan_update(trace, args))
 
 
 def _record_in_place(
@@ -113,68 +63,38 @@ def _record_in_place(
     args: Any,
     kwargs: Any,
     variable_scalars: bool,
-) -> tuple[Any, Any]:
+) -> Outcome:
     """The same for `cache_in_place`."""
     tensors = unique(tensors_of(args, tuple(kwargs.values())))
     result, trace = trace_call(function, args, kwargs)
     if result is args[0]:  # which nothing is written into
-        return result, None
-    scalars = find_variable_scalars(function, args, kwargs, trace) if variable_scalars else VariableScalars()
-    pairs = [(tensors[0], result)]
-    recording = False if scalars is None else trace.recording_in_place(tensors, pairs, -2, scalars)
-    return write(args[0], result), recording
+        return Outcome(result)
+
+    def plan() -> Plan:
+        scalars = find_variable_scalars(function, args, kwargs, trace) if variable_scalars else VariableScalars()
+        return plan_in_place(trace, tensors, [Write(tensors[0], result)], Result("argument", 0), scalars)
+
+    found = outcome(result, plan)
+    return replace(found, result=write(args[0], result))
 
 
-def _record_each_in_place(
+def _record_foreach_in_place(
     function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool, variable_scalars: bool
-) -> tuple[Any, Any]:
+) -> Outcome:
     """The same for `cache_foreach_in_place`."""
     tensors = unique(tensors_of(args))
     if differentiates or any(t.is_inference() for t in tensors):
-        return function(*args, **kwargs), None
+        return Outcome(function(*args, **kwargs))
     versions = [t._version for t in tensors]
     result, trace = trace_call(function, args, kwargs)
-    written = [target for target, _ in trace.written]
-    known = all(t._version == before + (index_of(t, written) >= 0) for t, before in zip(tensors, versions))
-    return result, trace.recording_in_place(
-        tensors, trace.written, -1, VariableScalars()
-    ) if written and known else None
+    targets = [write.target for write in trace.writes]
+    known = all(t._version == version + (index_of(t, targets) is not None) for t, version in zip(tensors, versions))
+    if not targets or not known:
+        return Outcome(result)
+    return outcome(result, lambda: plan_in_place(trace, tensors, trace.writes, Result("none"), VariableScalars()))
 
 
-set_dynamo_skip(record.__code__ for record in (_record, _record_update, _record_in_place, _record_each_in_place))
-
-
-def find_variable_scalars(function: Callable[..., Any], args: Any, kwargs: Any, trace: Trace) -> VariableScalars | None:
-    """Where the scalars of a call went, found out with others in their place; None if that can't be said."""
-    values = *args, *kwargs.values()
-    given = [value for value in values if type(value) is float]
-    if trace.draws or any(type(v) is float for value in values if isinstance(value, (list, tuple)) for v in value):
-        return None
-    is_free, sizes = c_extension().Call.is_free, {abs(value) for value in given}
-    unused = (size for size in (0.61 + n / 64 for n in itertools.count()) if size not in sizes)
-    others = [math.copysign(next(unused), value) if is_free(value) else value for value in given]
-    if others == given:
-        return VariableScalars()
-    left = iter(others)
-    changed = [next(left) if type(value) is float else value for value in args]
-    named = {name: next(left) if type(value) is float else value for name, value in kwargs.items()}
-    return match_scalars(given, others, trace, trace_call(function, changed, named)[1])
-
-
-def recorded_node_methods() -> dict[str, Any]:
-    """`forward` and `backward` of a node of autograd whose arguments are the tensors of a recorded call, and its
-    recording."""
-    native = c_extension()
-    return {} if native is None else {n: staticmethod(getattr(native.Recording, n)) for n in ("forward", "backward")}
-
-
-def as_node(function: Any) -> Any:
-    """`apply` of a function of autograd with those members, whose nodes call `backward` at once: torch's method of a
-    node looks first for what else it might call."""
-    native = c_extension()
-    if native is not None and hasattr(function, "_backward_cls"):
-        function._backward_cls.apply = native.Recording.node_method()
-    return function.apply
+set_dynamo_skip(record.__code__ for record in (_record, _record_update, _record_in_place, _record_foreach_in_place))
 
 
 def cache_calls(function: Function) -> Function:
@@ -209,9 +129,9 @@ def cache_in_place(
 
     def record(
         function: Callable[..., Any], args: Any, kwargs: Any, differentiates: bool, variable_scalars: bool
-    ) -> tuple[Any, Any]:
+    ) -> Outcome:
         if differentiates:
-            return function(*args, **kwargs), None
+            return Outcome(function(*args, **kwargs))
         return _record_in_place(compute, write, args, kwargs, variable_scalars)
 
     set_dynamo_skip([record.__code__])
@@ -220,15 +140,56 @@ def cache_in_place(
 
 def cache_foreach_in_place(function: Function) -> Function:
     """The same for a function that returns nothing and calls an op in place on some of its tensors, one after the
-    other; each says what it `wrote`."""
-    return _cached(function, _record_each_in_place, False)
+    other; each calls `record_write`."""
+    return _cached(function, _record_foreach_in_place, False)
 
 
-def guard(test: str, function: Callable[..., Any], otherwise: Function) -> Function:
-    """`function` for calls that pass a test in C, of plain tensors, which `otherwise` does as well.
+def _cached(function: Function, record: Callable[..., Outcome], variable_scalars: bool) -> Function:
+    native = c_extension()
+    if native is None:
+        return function
+    call: Function = native.Call(function, record, GENERATION.cell, variable_scalars)
+    functools.update_wrapper(call, function, updated=())
+    return call
+
+
+def shortcut(method: Any, record: Callable[..., Outcome], variable_scalars: bool) -> Any:
+    """What takes the place of a method of torch.Tensor for calls without gradients, or None."""
+    native = c_extension()
+    if native is None:
+        return None
+    call = native.Shortcut(method, record, GENERATION.cell, variable_scalars)
+    return functools.update_wrapper(call, method, updated=())
+
+
+def allow_shortcuts(allowed: bool) -> None:
+    """Whether shortcuts replay anything, in whatever place they are left."""
+    native = c_extension()
+    if native is not None:
+        native.Shortcut.allow(allowed)
+
+
+def recorded_node_methods() -> dict[str, Any]:
+    """`forward` and `backward` of a node of autograd whose arguments are the tensors of a recorded call, and its
+    recording."""
+    native = c_extension()
+    return {} if native is None else {n: staticmethod(getattr(native.Recording, n)) for n in ("forward", "backward")}
+
+
+def as_node(function: Any) -> Any:
+    """`apply` of a function of autograd with those members, whose nodes call `backward` at once: torch's method of a
+    node looks first for what else it might call."""
+    native = c_extension()
+    if native is not None and hasattr(function, "_backward_cls"):
+        function._backward_cls.apply = native.Recording.node_method()
+    return function.apply
+
+
+def guard(name: str, function: Callable[..., Any], otherwise: Function) -> Function:
+    """`function` for calls of plain tensors that pass a guard in C, which `otherwise` does as well.
 
     Args:
-        test: "floating": a positional argument is a floating-point tensor; "whole": there is nothing but integers,
+        name: "floating": a positional argument is a floating-point tensor; "whole": there is nothing but integers,
             booleans and options; "whole with results": the same after the keys of the dispatcher, and so are the
             results, whose dtype or memory is given; "whole number": after the keys one tensor of these; "copy" and
             "conversion": the kernels of these ops of torch, called with the keys of the dispatcher, move each number,
@@ -236,7 +197,9 @@ def guard(test: str, function: Callable[..., Any], otherwise: Function) -> Funct
             processor is the lowest one.
     """
     native = c_extension()
-    return otherwise if native is None else native.Choice(test, function, otherwise)
+    if native is None:
+        return otherwise
+    return native.GuardedFunction(name, function, otherwise)
 
 
 def guard_overlap(
@@ -250,34 +213,5 @@ def guard_overlap(
     native = c_extension()
     if native is None:
         return otherwise
-    return native.Choice("apart", function, otherwise, sum(1 << i for i in positions), tuple(names))
-
-
-def shortcut(method: Any, record: Callable[..., Any], variable_scalars: bool) -> Any:
-    """What takes the place of a method of torch.Tensor for calls without gradients, or None.
-
-    Args:
-        record: the result of a call, and its recording, None, or False: not with other scalars.
-    """
-    native = c_extension()
-    if native is None:
-        return None
-    return functools.update_wrapper(
-        native.Shortcut(method, record, GENERATION.cell, variable_scalars), method, updated=()
-    )
-
-
-def allow_shortcuts(allowed: bool) -> None:
-    """Whether shortcuts replay anything, in whatever place they are left."""
-    native = c_extension()
-    if native is not None:
-        native.Shortcut.allow(allowed)
-
-
-def _cached(function: Function, record: Callable[..., Any], variable_scalars: bool) -> Function:
-    native = c_extension()
-    if native is None:
-        return function
-    call: Function = native.Call(function, record, GENERATION.cell, variable_scalars)
-    functools.update_wrapper(call, function, updated=())
-    return call
+    mask = sum(1 << i for i in positions)
+    return native.GuardedFunction("apart", function, otherwise, mask, tuple(names))

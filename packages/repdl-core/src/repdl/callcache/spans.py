@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.autograd.graph import get_gradient_edge
+
+from repdl.callcache.plan import Span
+
+_RESHAPES = "ViewBackward0", "ReshapeAliasBackward0"
 
 
 def is_on_host(tensor: torch.Tensor) -> bool:
@@ -22,19 +26,6 @@ def tensors_of(*groups: Sequence[Any]) -> list[torch.Tensor]:
     return [value for group in groups for value in group if isinstance(value, torch.Tensor)]
 
 
-def result_of(value: Any, tensors: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> int | None:
-    """What a result is, as `Recording` takes it; None: something else."""
-    if value is None:
-        return -1
-    if not isinstance(value, torch.Tensor):
-        return None
-    index = index_of(value, tensors)
-    if index >= 0:
-        return -2 - index
-    span = span_of(value, written)
-    return None if span is None or span[1] else span[0]
-
-
 def flat(values: Sequence[Any]) -> list[torch.Tensor]:
     """The tensors among values, and in lists among them."""
     return tensors_of(*(value if isinstance(value, (list, tuple)) else (value,) for value in values))
@@ -44,35 +35,27 @@ def unique(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return list({id(t): t for t in tensors}.values())
 
 
-def floats_of(values: Sequence[Any]) -> list[tuple[int, float]]:
-    return [(i, value) for i, value in enumerate(values) if type(value) is float]
+def index_of(value: Any, tensors: Sequence[torch.Tensor]) -> int | None:
+    return next((i for i, t in enumerate(tensors) if t is value), None)
 
 
-class ValueRange(NamedTuple):
-    """What a check of values returns if it has nothing against an int64 tensor whose elements from `first` on
-    are at least `low` and less than `end`, or `other`.
-    """
-
-    tensor: torch.Tensor
-    low: int
-    end: int
-    other: int
-    first: int = 0
-
-
-NOT_READ = ValueRange(torch.empty(0, dtype=torch.int64), 0, 0, 0)
-"""What a check of values returns that has read none, for calls without the tensor that it looks at."""
-
-
-def range_of(within: ValueRange | None, tensors: Sequence[torch.Tensor]) -> tuple[int, ...] | None:
-    """(number of a tensor, how many values, bounds, value, first): C looks at them; None: the check itself does."""
-    if within is None:
+def span_of(tensor: torch.Tensor, sources: Sequence[torch.Tensor]) -> Span | None:
+    """Where the memory of a tensor is; None: in none of the sources, or in more than one."""
+    index = index_of(tensor, sources)
+    if index is not None:
+        return Span(index)
+    storage = tensor.untyped_storage()._cdata
+    found = [i for i, s in enumerate(sources) if s.untyped_storage()._cdata == storage]
+    if len(found) != 1 or tensor.numel() == 0:
         return None
-    tensor, low, end, other, first = within
-    index = next((i for i, t in enumerate(tensors) if t is tensor or is_reshaped(tensor, t)), -1)
-    if index < 0 or not is_on_host(tensor) or tensor.dtype != torch.int64 or not tensor.is_contiguous():
-        return None
-    return index, tensor.numel(), low, end, other, first
+    return Span(found[0], tensor.data_ptr() - sources[found[0]].data_ptr())
+
+
+def extent(tensor: torch.Tensor) -> int:
+    """Bytes from the first element of a tensor to the end of its last one."""
+    if tensor.numel() == 0:
+        return 0
+    return tensor.itemsize * (1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride())))
 
 
 def alike(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -96,61 +79,14 @@ def is_reshaped(tensor: Any, source: torch.Tensor) -> bool:
     return node.name() in _RESHAPES and node.next_functions[0] == get_gradient_edge(source)[:2]
 
 
-_RESHAPES = "ViewBackward0", "ReshapeAliasBackward0"
+def reshaped_source(value: Any, tensors: Sequence[torch.Tensor]) -> Any:
+    """The tensor that a value is in another shape; the value itself if it is none."""
+    return next((t for t in tensors if is_reshaped(value, t)), value)
 
 
-def extent(tensor: torch.Tensor) -> int:
-    """Bytes from the first element of a tensor to the end of its last one."""
-    if tensor.numel() == 0:
-        return 0
-    return tensor.itemsize * (1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride())))
-
-
-def index_of(value: Any, tensors: Sequence[torch.Tensor]) -> int:
-    return next((i for i, t in enumerate(tensors) if t is value), -1)
-
-
-def as_template(
-    arguments: Sequence[Any], tensors: Sequence[torch.Tensor], constants: Sequence[torch.Tensor] = ()
-) -> tuple[tuple[int, Any], ...] | None:
-    """Arguments as (number of a tensor, None) or (-1, constant); None where one is a tensor of its own."""
-    pairs = [(index_of(a, tensors), a) for a in arguments]
-    if any(index < 0 and isinstance(a, torch.Tensor) and index_of(a, constants) < 0 for index, a in pairs):
-        return None
-    return tuple((index, None if index >= 0 else a) for index, a in pairs)
-
-
-def as_reshaped(
-    function: Callable[..., Any], arguments: Sequence[Any], tensors: Sequence[torch.Tensor]
-) -> tuple[Callable[..., Any], tuple[tuple[int, Any], ...] | None]:
-    """A function, and its arguments as `as_template` gives them; those that are a tensor in another shape are made of
-    it."""
-    sources = [next((t for t in tensors if is_reshaped(a, t)), a) for a in arguments]
-    shapes = [None if s is a else a.shape for s, a in zip(sources, arguments)]
-    if not any(shapes):
-        return function, as_template(arguments, tensors)
-
-    def reshaping(*given: Any) -> Any:
-        return function(*(g if shape is None else g.reshape(shape) for g, shape in zip(given, shapes)))
-
-    return reshaping, as_template(sources, tensors)
-
-
-def span_of(tensor: torch.Tensor, sources: Sequence[torch.Tensor]) -> tuple[int, int] | None:
-    """Where the memory of a tensor is: number of a source, and bytes from there; None: in none, or more than one."""
-    index = index_of(tensor, sources)
-    if index >= 0:
-        return index, 0
-    storage = tensor.untyped_storage()._cdata
-    found = [i for i, s in enumerate(sources) if s.untyped_storage()._cdata == storage]
-    if len(found) != 1 or tensor.numel() == 0:
-        return None
-    return found[0], tensor.data_ptr() - sources[found[0]].data_ptr()
-
-
-def prototype_of(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of the same sizes, strides, dtype and device without memory."""
+def without_memory(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of the same sizes, strides, dtype and device."""
     with torch.inference_mode(False):
-        prototype = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
-        prototype.untyped_storage().resize_(0)
-    return prototype
+        spec = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+        spec.untyped_storage().resize_(0)
+    return spec

@@ -16,12 +16,18 @@ from typing import Any
 import torch
 
 from repdl.callcache import (
+    Outcome,
+    Plan,
+    Result,
     Trace,
     VariableScalars,
     allow_shortcuts,
     find_variable_scalars,
     flat,
     index_of,
+    outcome,
+    plan_call,
+    plan_in_place,
     shortcut,
     tensors_of,
     trace_call,
@@ -135,48 +141,48 @@ def _op_of(name: str) -> str:
 
 def _record(
     method: Callable[..., Any], args: Sequence[Any], kwargs: Any, differentiates: bool, variable_scalars: bool
-) -> tuple[Any, Any]:
-    """The result of a call, and its recording, None, or False: not with other scalars. C calls this."""
+) -> Outcome:
     tensors = unique(tensors_of(args, tuple(kwargs.values())))
     versions = [-1 if t.is_inference() else t._version for t in tensors]
     result, trace = trace_call(method, args, kwargs)
-    written = [target for target, _ in trace.written]
+    written = [write.target for write in trace.writes]
     if not _is_all_seen(trace, [*args, *kwargs.values()]):
-        return result, None  # the value of a tensor is in the recording
-    if not trace.steps or not any(t.is_floating_point() for t in tensors):
-        return result, None  # torch's own kernel, or a dtype that follows from a setting
+        return Outcome(result)  # the value of a tensor is in the recording
+    if not trace.kernel_calls or not any(t.is_floating_point() for t in tensors):
+        return Outcome(result)  # torch's own kernel, or a dtype that follows from a setting
     if any(v >= 0 and not _is_seen(t, t._version - v, written) for t, v in zip(tensors, versions)):
-        return result, None  # something else wrote there too
-    if (index_of(result, tensors) >= 0) is not bool(written):
-        return result, None
-    scalars: VariableScalars | None = VariableScalars()
-    if variable_scalars:
-        copies = {id(target): target.clone() for target in written}  # for the call with other scalars to change
-        scalars = find_variable_scalars(method, [copies.get(id(a), a) for a in args], kwargs, trace)
-    return result, False if scalars is None else _recording(trace, tensors, result, scalars)
+        return Outcome(result)  # something else wrote there too
+    index = index_of(result, tensors)
+    if (index is not None) is not bool(written):
+        return Outcome(result)
+
+    def plan() -> Plan:
+        scalars = VariableScalars()
+        if variable_scalars:
+            copies = {id(target): target.clone() for target in written}  # for the call with other scalars to change
+            scalars = find_variable_scalars(method, [copies.get(id(a), a) for a in args], kwargs, trace)
+        if index is None:
+            return plan_call(trace, tensors, result, False, scalars)
+        return plan_in_place(trace, tensors, trace.writes, Result("argument", index), scalars)
+
+    return outcome(result, plan)
 
 
 def _is_all_seen(trace: Trace, values: Sequence[Any]) -> bool:
     """Whether kernels got all tensors: torch's parser may read a tensor of one element as a scalar (`alpha`)."""
     read = [value for value in values if isinstance(value, torch.Tensor) and value.numel() == 1]
-    used = flat([a for _, arguments, *_ in trace.steps for a in arguments])
+    used = flat([a for call in trace.kernel_calls for a in call.arguments])
     if len(flat(values)) > len(tensors_of(values)) or len(unique(read)) < len(read):
         return False
-    return all(index_of(tensor, used) >= 0 for tensor in read)
+    return all(index_of(tensor, used) is not None for tensor in read)
 
 
 def _is_seen(tensor: torch.Tensor, changes: int, written: Sequence[torch.Tensor]) -> bool:
     """Whether a tensor was changed as often as what was written says, once each; views share torch's counts."""
-    if index_of(tensor, written) >= 0:
+    if index_of(tensor, written) is not None:
         return changes == 1
     storage = tensor.untyped_storage()._cdata
     return changes == 0 or (changes == 1 and any(w.untyped_storage()._cdata == storage for w in written))
-
-
-def _recording(trace: Trace, tensors: Sequence[torch.Tensor], result: Any, scalars: VariableScalars) -> Any:
-    if trace.written:
-        return trace.recording_in_place(tensors, trace.written, -2 - index_of(result, tensors), scalars)
-    return trace.recording(tensors, result, False, scalars)
 
 
 set_dynamo_skip([_record.__code__])

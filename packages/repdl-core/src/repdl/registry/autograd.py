@@ -17,7 +17,7 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 from torch.utils import _pytree as pytree
 
-from repdl.callcache import THREAD, as_node, cache_calls, do_not_cache, recorded_node_methods
+from repdl.callcache import THREAD, Derivative, as_node, cache_calls, do_not_cache, recorded_node_methods
 from repdl.dynamo import skip_dynamo
 from repdl.errors import UnsupportedError
 from repdl.registry.backend import BACKENDS
@@ -136,7 +136,7 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
                     except _UnusualError:
                         do_not_cache()
                     else:
-                        THREAD.trace.derivatives.append((replay_apply, tensors, output, shared))
+                        THREAD.trace.derivatives.append(Derivative(replay_apply, tensors, output, shared))
                 return output
             with enable_single_level_autograd_function():
                 return apply(*args, keyset)
@@ -188,13 +188,13 @@ class _Shared:
             setup_context(context, args, output)
         known = vars(context)
         outputs = output if isinstance(output, tuple) else (output,)
-        numbers = {id(None): -1, **{id(t): n for n, t in enumerate((*tensors, *outputs))}}
+        indices = {id(None): None, **{id(t): n for n, t in enumerate((*tensors, *outputs))}}
         saved, constant = known.pop("saved"), known.pop("constant")
         if any(isinstance(value, torch.Tensor) for value in known.values()):
             raise _UnusualError
         try:
-            self.saved = tuple(numbers[id(t)] for t in saved)
-            self.constant = tuple(numbers[id(t)] for t in constant)
+            self.saved = tuple(indices[id(t)] for t in saved)
+            self.constant = tuple(indices[id(t)] for t in constant)
         except KeyError:
             raise _UnusualError from None
         self.views: tuple[torch.Size | None, ...] = (None,) * len(self.saved)
@@ -222,8 +222,8 @@ class _Shared:
         if all(shape is None for shape in before):
             return True
         derivative, inputs = self._of_op, self._inputs
-        self.views = tuple(None if n < 0 else before[n] for n in self.saved)
-        if any(n >= inputs and shape is not None for n, shape in zip(self.saved, self.views)):
+        self.views = tuple(None if n is None else before[n] for n in self.saved)
+        if any(n is not None and n >= inputs and shape is not None for n, shape in zip(self.saved, self.views)):
             return False
         shapes = *before[inputs:], *(None for _ in self.saved)
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import torch
 
-from repdl.callcache import THREAD
+from repdl.callcache import THREAD, KernelCall
 from repdl.contract import Contract
 from repdl.registry import OPS, Op
 from repdl.tensors import layout
@@ -111,7 +111,7 @@ def _implementation(native: Native, op: Op, example: Kernel) -> Callable[..., An
         at = run(like)
         kernel(given, written, at, like)
         if (trace := THREAD.trace) is not None:
-            trace.steps.append((kernel, given, written, *at[:2]))
+            trace.kernel_calls.append(KernelCall(kernel, given, written, *at[:2]))
         if finish is None:
             return made
         result = finish()

@@ -7,7 +7,7 @@
 // way of a call.
 #pragma once
 
-#include "repdl/python/call.hpp"
+#include "repdl/python/call_module.hpp"
 #include "repdl/python/kernel.hpp"
 
 #pragma GCC visibility push(hidden)
@@ -22,7 +22,7 @@ namespace repdl::python {
       const Ref key = checked(Py_BuildValue("(ss)", kernel.op, name_of(kernel.dtype)));
       if (PyDict_SetItem(table.get(), key.get(), object.get()) != 0) throw PythonError{};
     }
-    return PyModule_AddObjectRef(module, "kernels", table.get()) == 0 && add_call(module);
+    return PyModule_AddObjectRef(module, "kernels", table.get()) == 0 && add_call_types(module);
   };
   return guarded(add, false);
 }

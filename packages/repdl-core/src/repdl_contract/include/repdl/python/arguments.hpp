@@ -34,7 +34,8 @@ struct DLExchange {
   int (*current_stream)(std::int32_t, std::int32_t, void**);
 };
 
-// What is needed of torch, once a module: found when it is imported (add_call), as an import lets other threads run.
+// What is needed of torch, once a module: found when it is imported (python.hpp, call_module.hpp), as an import lets
+// other threads run.
 struct Torch {
   Ref tensor_type;
   Ref dtype, shape, stride, data_ptr;
@@ -57,8 +58,8 @@ struct Torch {
     return PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(tensor_type.get())) != 0;
   }
 
-  // How a tensor lies. Throws where torch does not say it, and of what is none.
-  DLTensor seen(PyObject* object) const {
+  // The memory of a tensor. Throws where torch does not say it, and of what is none.
+  DLTensor dltensor(PyObject* object) const {
     DLTensor result;
     if (!is_tensor(object)) raise(PyExc_TypeError, "got a %s, expected a tensor", Py_TYPE(object)->tp_name);
     if (exchange->tensor_from_object(object, &result) != 0) throw PythonError{};
@@ -110,8 +111,7 @@ class Arguments {
     listed_.clear();
   }
 
-  // The address of a tensor's memory.
-  static void* tensor_of(PyObject* object) { return Arguments().tensor(object).data; }
+  static void* address_of(PyObject* object) { return Arguments().tensor(object).data; }
 
   static DType dtype(const DLTensor& given) {
     enum { integer = 0, natural = 1, real = 2, brain = 4, boolean = 6 };
@@ -176,7 +176,7 @@ class Arguments {
             "integers, or None",
             Py_TYPE(object)->tp_name);
     if (torch.exchange != nullptr) {
-      const DLTensor given = torch.seen(object);
+      const DLTensor given = torch.dltensor(object);
       result.data = given.data == nullptr ? nullptr : static_cast<std::byte*>(given.data) + given.byte_offset;
       result.dims = given.dims;
       result.size = given.size;

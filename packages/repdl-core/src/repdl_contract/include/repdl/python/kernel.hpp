@@ -1,7 +1,7 @@
 // A kernel of the table (backend.hpp) as Python has it: an object that is called.
 #pragma once
 
-#include "repdl/python/kept.hpp"
+#include "repdl/python/bound_call.hpp"
 
 #pragma GCC visibility push(hidden)
 namespace repdl::python {
@@ -45,13 +45,13 @@ inline PyObject* get_layout(PyObject* self, void*) {
 
 inline PyObject* get_arguments(PyObject* self, void*) { return PyLong_FromSize_t(kernel_of(self).arguments); }
 
-inline PyObject* get_kept(PyObject* self, void*);
+inline PyObject* get_bound_call(PyObject* self, void*);
 
 inline PyObject* kernel_type() {
   static PyGetSetDef getters[] = {
       {"layout", get_layout, nullptr, "strided, in_place, rows, last, flat or lists", nullptr},
       {"arguments", get_arguments, nullptr, "number of arguments and outputs", nullptr},
-      {kept_attribute, get_kept, nullptr, "how a call is kept and run again, for repdl/python/call.hpp", nullptr},
+      {bound_call_attribute, get_bound_call, nullptr, "how a call is bound, for repdl/python/recording.hpp", nullptr},
       {nullptr, nullptr, nullptr, nullptr, nullptr},
   };
   static PyType_Slot slots[] = {
@@ -59,7 +59,6 @@ inline PyObject* kernel_type() {
       {Py_tp_getset, getters},
       {0, nullptr},
   };
-  // None is made but from the table.
   static PyType_Spec spec = {"repdl.Kernel", sizeof(KernelObject), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE, slots};
   static PyObject* type = PyType_FromSpec(&spec);
@@ -74,33 +73,33 @@ inline Ref make_kernel(const Kernel& kernel) {
   return object;
 }
 
-inline void* keep_call(PyObject* kernel, PyObject* arguments, PyObject* outputs, std::size_t* tensors) {
+inline void* bind_call_of(PyObject* kernel, PyObject* arguments, PyObject* outputs, std::size_t* tensors) {
   return guarded(
       [&]() -> void* {
         if (reinterpret_cast<PyObject*>(Py_TYPE(kernel)) != kernel_type())
           raise(PyExc_TypeError, "Recording: got a %s, expected a kernel", Py_TYPE(kernel)->tp_name);
-        auto* kept = new Kept(kernel_of(kernel), arguments, outputs);
-        *tensors = kept->tensors();
-        return kept;
+        auto* bound = new BoundCall(kernel_of(kernel), arguments, outputs);
+        *tensors = bound->tensors();
+        return bound;
       },
       static_cast<void*>(nullptr));
 }
 
-inline int run_kept(const void* kept, void* const* addresses, const double* numbers, int threads, int device,
-                    void* stream, PyObject* like) {
+inline int run_bound_call(const void* bound, void* const* addresses, const double* scalars, int threads, int device,
+                          void* stream, PyObject* like) {
   return guarded(
       [&] {
-        static_cast<const Kept*>(kept)->run(addresses, numbers, threads, device, stream, like);
+        static_cast<const BoundCall*>(bound)->run(addresses, scalars, threads, device, stream, like);
         return 0;
       },
       -1);
 }
 
-inline void drop_kept(void* kept) { delete static_cast<Kept*>(kept); }
+inline void drop_bound_call(void* bound) { delete static_cast<BoundCall*>(bound); }
 
-inline PyObject* get_kept(PyObject*, void*) {
-  static constexpr KeptFunctions functions{keep_call, run_kept, drop_kept};
-  return PyCapsule_New(const_cast<KeptFunctions*>(&functions), kept_name, nullptr);
+inline PyObject* get_bound_call(PyObject*, void*) {
+  static constexpr BoundCallFunctions functions{bind_call_of, run_bound_call, drop_bound_call};
+  return PyCapsule_New(const_cast<BoundCallFunctions*>(&functions), bound_call_capsule, nullptr);
 }
 
 }  // namespace repdl::python

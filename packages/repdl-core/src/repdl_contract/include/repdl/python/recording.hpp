@@ -1,192 +1,104 @@
-// A recorded call: the kernels that it ran, one after the other, on which memory, to be run again on other tensors.
+// A recorded call: the kernels that it ran, to be run again on other tensors.
 #pragma once
 
 #include <memory>
 
-#include "repdl/python/fresh.hpp"
-#include "repdl/python/parts.hpp"
-#include "repdl/python/signature.hpp"
+#include "repdl/python/autograd_node.hpp"
+#include "repdl/python/output_spec.hpp"
+#include "repdl/python/overlap.hpp"
 
 #pragma GCC visibility push(hidden)
 namespace repdl::python {
 
-// Sources of memory are numbered: the tensors of the call, the positions of its draws the last of them, then new ones,
-// then constants. Where there is a gradient, the tensors are those of its node of autograd.
+// Where there is a node of autograd, the tensors of the call are those of the node.
 class Recording {
  public:
-  static constexpr std::size_t most = 96;  // new tensors, or constants
+  static constexpr std::size_t most = 96;  // new tensors, or constants: their addresses are on the stack of `run`
 
-  // What `repdl.replay` found out about a call, as it passes it to `Recording(...)`: tuples, all but two.
-  struct Given {
-    PyObject *checks, *steps, *fresh, *constants, *free, *results, *gradient, *spans, *changed, *copies, *draws;
-  };
-
-  explicit Recording(const Given& given)
-      : needs_(count(given.fresh, "new tensors") + count(given.constants, "constants")) {
-    each(given.checks, "checks", [&](PyObject* item) {
-      const Items check(item, "Recording: a check", 3);
-      checks_.push_back({Callee(check[0], check[1]), Range(check[2])});
-      needs_.tensors(std::max(checks_.back().first.tensors(), checks_.back().second.tensors()));
-    });
-    each(given.steps, "steps", [&](PyObject* item) { steps_.emplace_back(item, needs_); });
-    each(given.fresh, "new tensors", [&](PyObject* item) { fresh_.emplace_back(item); });
-    each(given.constants, "constants", [&](PyObject* item) { add_constant(item); });
-    each(given.free, "constants that are numbers",
-         [&](PyObject* item) { free_.emplace_back(item, constants_.size(), needs_); });
-    each(given.spans, "memory of tensors", [&](PyObject* item) { spans_.emplace_back(item, needs_); });
-    if (spans_.size() > Step::most_addresses)
-      raise(PyExc_ValueError, "Recording: got memory of %zu tensors, expected at most %zu", spans_.size(),
-            Step::most_addresses);
-    each(given.changed, "changed tensors", [&](PyObject* item) { changed_.push_back(needs_.tensor(integer(item))); });
-    each(given.copies, "copies", [&](PyObject* item) { copies_.emplace_back(item, needs_); });
-    if (given.draws != nullptr)
-      each(given.draws, "draws", [&](PyObject* item) {
-        const Items draw(item, "Recording: a draw", 2);
-        draws_.emplace_back(owned(draw[0]), owned(draw[1]));
-      });
-    several_ = PyTuple_Check(given.results);
-    if (several_)
-      each(given.results, "results", [&](PyObject* item) { add_result(integer(item)); });
-    else
-      add_result(integer(given.results));
-    for (std::size_t i = 0; i < fresh_.size(); ++i) place_scratch(i);
-    if (given.gradient != Py_None) add_gradient(given.gradient);
-  }
+  // `plan`: a `Plan` (repdl.callcache.plan)
+  explicit Recording(PyObject* plan) : Recording(Fields(plan, "Recording")) {}
 
   int traverse(visitproc visit, void* arg) const {
-    for (const auto& [check, range] : checks_)
+    for (const Check& check : checks_)
       if (const int stop = check.traverse(visit, arg)) return stop;
-    for (const Fresh& fresh : fresh_)
-      if (const int stop = fresh.traverse(visit, arg)) return stop;
+    for (const OutputSpec& output : outputs_)
+      if (const int stop = output.traverse(visit, arg)) return stop;
     for (const Ref& constant : constants_) Py_VISIT(constant.get());
-    for (const auto& [take, count] : draws_) {
-      Py_VISIT(take.get());
-      Py_VISIT(count.get());
+    for (const Draw& draw : draws_) {
+      Py_VISIT(draw.take.get());
+      Py_VISIT(draw.count.get());
     }
-    for (const Callee& gradient : gradient_)
-      if (const int stop = gradient.traverse(visit, arg)) return stop;
-    Py_VISIT(shared_.get());
-    return 0;
+    return node_ ? node_->traverse(visit, arg) : 0;
   }
 
-  // Throws unless a call has the tensors and numbers that are recorded.
-  void expect(int tensors, std::size_t numbers) const {
-    const bool known = has_gradient()
-                           ? tensors >= gradient_[0].tensors()
-                           : tensors >= needs_.tensors() && static_cast<std::ptrdiff_t>(numbers) >= needs_.numbers();
-    if (!known)
-      raise(PyExc_ValueError, "Recording: a call of %d tensors and %zu numbers is not what was recorded", tensors,
-            numbers);
+  // Throws unless a call has as many tensors and scalars as is recorded.
+  void expect(int tensors, std::size_t scalars) const {
+    const bool fits = node_ ? tensors >= node_->tensors_of_call()
+                            : tensors >= needs_.tensors() && static_cast<std::ptrdiff_t>(scalars) >= needs_.scalars();
+    if (!fits)
+      raise(PyExc_ValueError, "Recording: a call of %d tensors and %zu scalars is not what was recorded", tensors,
+            scalars);
   }
 
   // The same of a node of autograd.
-  void expect_node(int tensors) const {
-    if (!has_gradient()) raise(PyExc_ValueError, "Recording: it has no gradient, so no node of autograd runs it");
-    if (static_cast<std::size_t>(tensors) != gradient_[0].arguments())
-      raise(PyExc_ValueError, "Recording: a node of autograd has %d tensors, expected %zu", tensors,
-            gradient_[0].arguments());
+  const AutogradNode& expect_node(int tensors) const {
+    if (!node_) raise(PyExc_ValueError, "Recording: it has no gradient, so no node of autograd runs it");
+    if (static_cast<std::size_t>(tensors) != node_->tensors())
+      raise(PyExc_ValueError, "Recording: a node of autograd has %d tensors, expected %zu", tensors, node_->tensors());
+    return *node_;
   }
 
-  // Runs the kernels. `tensor` and `seen` are the tensors of the call, `numbers` of the signature. Null, with nothing
-  // done and no error of Python, where the function itself has something to say about where the tensors lie.
-  Ref run(PyObject* const* tensor, const DLTensor* seen, int count, Span<double> numbers) const {
-    for (const auto& [check, range] : checks_)
-      if (!range.holds(seen)) check.call(tensor, nullptr);
-    void* base[Signature::most_tensors + 2 * most];
-    std::size_t bases = 0;
-    for (int i = 0; i < count; ++i) base[bases++] = static_cast<std::byte*>(seen[i].data) + seen[i].byte_offset;
-    if (is_shared(base)) return Ref();
-    Made made;
+  // Runs the kernels. Null, with nothing done and no error of Python, if tensors share memory that is written: the
+  // function copies then, or raises.
+  Ref run(const CallTensors& call, Span<double> scalars) const {
+    for (const Check& check : checks_) check.run(call);
+    void* base[Signature::most_tensors + 2 * most];  // the address of each source of memory
+    void** next = base;
+    for (int i = 0; i < call.count; ++i)
+      *next++ = static_cast<std::byte*>(call.memory[i].data) + call.memory[i].byte_offset;
+    if (shares_memory(base)) return Ref();
+    NewTensors made;
     const std::unique_ptr<std::byte, Scratch> scratch(scratch_bytes_ > 0 ? Scratch::take(scratch_bytes_) : nullptr);
-    for (std::size_t i = 0; i < fresh_.size(); ++i, ++bases) {
-      base[bases] = scratch.get() + std::max<std::ptrdiff_t>(scratch_[i], 0);
-      made.add(scratch_[i] < 0 ? fresh_[i].make(&base[bases]) : Ref());
+    for (std::size_t i = 0; i < outputs_.size(); ++i, ++next) {
+      if (scratch_[i]) *next = scratch.get() + *scratch_[i];
+      made.add(scratch_[i] ? Ref() : outputs_[i].make(next));
     }
-    double element[most];  // or a float in its place
-    for (const FreeConstant& constant : free_) constant.put(numbers[constant.number], &element[constant.index]);
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < constant_addresses_.size(); ++i) {
-      const bool is_free = next < free_.size() && free_[next].index == i;
-      base[bases++] = is_free ? &element[i] : constant_addresses_[i];
-      next += is_free;
-    }
-    const int at = leader(seen, count);
-    void* stream = stream_at(seen[at]);
-    for (const Step& step : steps_) {
-      void* addresses[Step::most_addresses];
-      for (std::size_t k = 0; k < step.places.size(); ++k)
-        addresses[k] = static_cast<std::byte*>(base[step.places[k].first]) + step.places[k].second;
-      double given[Kept::most];
-      for (std::size_t k = 0; k < step.numbers.size(); ++k) {
-        const auto& [index, value] = step.numbers[k];
-        given[k] = index < 0 ? value : numbers[static_cast<std::size_t>(index)];
-      }
-      if (step.functions->run(step.kept, addresses, step.numbers.empty() ? nullptr : given, step.threads, step.device,
-                              stream, tensor[at]) != 0)
-        throw PythonError{};
-    }
-    for (const Copy& copy : copies_) store(copy, base, tensor[copy.target], seen[copy.target], made, count);
-    if (!changed_.empty()) tell_autograd(tensor);
-    if (!several_) return result(tensor, made, results_[0]);
-    Ref tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(results_.size())));
-    for (std::size_t i = 0; i < results_.size(); ++i)
-      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), result(tensor, made, results_[i]).release());
-    return tuple;
+    double element[most];
+    constants(next, element, scalars);
+    const int at = leader(call);
+    void* stream = stream_at(call.memory[at]);
+    for (const Step& step : steps_) step.run(base, scalars, stream, call.objects[at]);
+    for (const Copy& copy : copies_) run(copy, base, call, made);
+    if (!changed_.empty()) tell_autograd(call.objects);
+    return result(call, made);
   }
 
   std::size_t draws() const { return draws_.size(); }
 
-  // The position of each draw, as generators say it, which then go on.
+  // Asks each generator for a position, which advances it.
   std::vector<Ref> positions() const {
     std::vector<Ref> result;
-    for (const auto& [take, count] : draws_) result.push_back(checked(PyObject_CallOneArg(take.get(), count.get())));
+    for (const Draw& draw : draws_) result.push_back(checked(PyObject_CallOneArg(draw.take.get(), draw.count.get())));
     return result;
   }
 
-  // Whether the current stream is the one on which the constants were written: the kernels of another one would read
-  // them too early, or when their memory is somebody else's. On the host any is.
-  bool has_constants(const DLTensor* seen, int count) const {
-    return constants_.empty() || stream_at(seen[leader(seen, count)]) == constants_stream_;
+  // Whether the current stream is the one on which the constants were written. Kernels of another stream would read
+  // them too early, or after their memory was given to another tensor.
+  bool has_constants(const CallTensors& call) const {
+    return constants_.empty() || stream_at(call.memory[leader(call)]) == constants_stream_;
   }
 
-  // Runs them below an autograd function, which gets the arguments of the op and this recording.
-  Ref differentiate(PyObject* self, PyObject* const* tensor) const {
-    Ref output = gradient_[0].call(tensor, self);
-    if (item_ < 0) return output;
-    const Items items(output.get(), "the output of a node of autograd");
-    return owned(items[static_cast<Py_ssize_t>(
-        index_below(item_, static_cast<std::size_t>(items.size()), "an output of a node of autograd"))]);
-  }
+  bool has_node() const { return node_.has_value(); }
+  bool returns_tuple() const { return returns_tuple_; }
 
-  // What `setup_context` did with the context of autograd, for other tensors.
-  void set_up(PyObject* context, PyObject* const* tensor, int count, PyObject* output) const {
-    const auto set = [&](PyObject* name, const std::vector<std::ptrdiff_t>& numbers, const std::vector<Ref>* views) {
-      const Ref tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(numbers.size())));
-      for (std::size_t i = 0; i < numbers.size(); ++i) {
-        const std::ptrdiff_t n = numbers[i];
-        PyObject* value = n < 0       ? Py_None
-                          : n < count ? tensor[n]
-                          : !several_ ? output
-                                      : PyTuple_GET_ITEM(output, n - count);
-        const bool is_view = views != nullptr && n >= 0 && (*views)[i].get() != Py_None;
-        Ref kept = is_view ? view_of(value, (*views)[i].get()) : owned(value);
-        PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), kept.release());
-      }
-      if (PyObject_SetAttr(context, name, tuple.get()) != 0) throw PythonError{};
-    };
-    const TorchState& state = TorchState::get();
-    set(state.to_save, saved_, &views_);
-    if (!constant_.empty()) set(state.non_differentiable, constant_, nullptr);
-    if (PyObject_SetAttr(context, state.shared, shared_.get()) != 0) throw PythonError{};
-  }
+  // Calls the autograd function, which gets the tensors and this recording.
+  Ref differentiate(PyObject* self, const CallTensors& call) const { return node_->apply(call.objects, self); }
 
-  bool has_gradient() const { return !gradient_.empty(); }
-
-  // Whether torch lets nobody write into one of the call's tensors that is written: one of inference mode, after it.
+  // Whether a tensor that is written may not be: one of inference mode, outside of that mode.
   bool is_frozen(PyObject* const* tensor) const {
     const TorchState& state = TorchState::get();
     const auto is_inference = [&](std::size_t i) {
-      PyObject* target = tensor[has_gradient() ? static_cast<std::size_t>(gradient_[0].source(i)) : i];
+      PyObject* target = tensor[node_ ? static_cast<std::size_t>(*node_->tensor_of_call(i)) : i];
       return state.is_inference.is(Py_True, target);
     };
     return std::any_of(changed_.begin(), changed_.end(), is_inference) && !state.is_inference_mode.is(Py_True);
@@ -194,20 +106,20 @@ class Recording {
 
  private:
   // The new tensors of a call; null for one that is scratch memory.
-  struct Made {
+  struct NewTensors {
     PyObject* tensor[most];  // the first `count`
     std::size_t count = 0;
 
-    Made() = default;
-    Made(const Made&) = delete;
-    Made& operator=(const Made&) = delete;
-    ~Made() {
+    NewTensors() = default;
+    NewTensors(const NewTensors&) = delete;
+    NewTensors& operator=(const NewTensors&) = delete;
+    ~NewTensors() {
       while (count > 0) Py_XDECREF(tensor[--count]);
     }
     void add(Ref object) { tensor[count++] = object.release(); }
   };
 
-  // Memory of the host for what is neither argument nor result, small enough that a tensor would cost more.
+  // Memory of the host for new tensors that are no results, and so small that a tensor would cost more.
   static constexpr std::size_t alignment = 64, most_scratch = std::size_t{1} << 18;
   struct Scratch {
     static std::byte* take(std::size_t bytes) {
@@ -216,10 +128,73 @@ class Recording {
     void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{alignment}); }
   };
 
-  // The tensor on whose device kernels run: the first that is not on the host, if there is one.
-  static int leader(const DLTensor* seen, int count) {
-    for (int i = 0; i < count; ++i)
-      if (seen[i].device_type != dlpack_cpu) return i;
+  explicit Recording(const Fields& plan)
+      : needs_(count(plan, "outputs") + count(plan, "constants")), returns_tuple_(plan.flag("returns_tuple")) {
+    plan.each("checks", [&](PyObject* item) {
+      checks_.emplace_back(item);
+      needs_.tensors(checks_.back().tensors());
+    });
+    plan.each("steps", [&](PyObject* item) { steps_.emplace_back(item, needs_); });
+    plan.each("outputs", [&](PyObject* item) { outputs_.emplace_back(item); });
+    plan.each("constants", [&](PyObject* item) { add_constant(item); });
+    plan.each("scalar_constants", [&](PyObject* item) { add_scalar_constant(item); });
+    plan.each("operands", [&](PyObject* item) { operands_.emplace_back(item, needs_); });
+    if (operands_.size() > Step::most_addresses)
+      raise(PyExc_ValueError, "Recording: got %zu operands, expected at most %zu", operands_.size(),
+            Step::most_addresses);
+    plan.each("changed", [&](PyObject* item) { changed_.push_back(needs_.tensor(integer(item))); });
+    plan.each("copies", [&](PyObject* item) { copies_.emplace_back(item, needs_); });
+    plan.each("draws", [&](PyObject* item) { draws_.emplace_back(item); });
+    plan.each("results", [&](PyObject* item) { results_.emplace_back(item, outputs_.size(), needs_); });
+    if (!returns_tuple_ && results_.size() != 1)
+      raise(PyExc_ValueError, "Recording: got %zu results, expected one, or a tuple", results_.size());
+    for (std::size_t i = 0; i < outputs_.size(); ++i) place_scratch(i);
+    const Ref node = plan.get("node");
+    if (node.get() != Py_None) add_node(node.get());
+  }
+
+  static std::size_t count(const Fields& plan, const char* name) {
+    std::size_t size = 0;
+    plan.each(name, [&](PyObject*) { ++size; });
+    if (size > most) raise(PyExc_ValueError, "Recording: got %zu %s, expected at most %zu", size, name, most);
+    return size;
+  }
+
+  void add_constant(PyObject* tensor) {
+    constant_addresses_.push_back(Arguments::address_of(tensor));
+    constants_.push_back(owned(tensor));
+    const DLTensor constant = Torch::get().dltensor(tensor);
+    if (constant.device_type != dlpack_cpu) constants_stream_ = stream_at(constant);
+  }
+
+  void add_scalar_constant(PyObject* item) { scalar_constants_.emplace_back(item, constants_.size(), needs_); }
+
+  // Where new tensor `i` is in the scratch memory, if it is no result.
+  void place_scratch(std::size_t i) {
+    const bool is_result = std::any_of(results_.begin(), results_.end(), [&](const Result& result) {
+      return result.kind == Result::Kind::new_tensor && result.index == i;
+    });
+    const std::size_t bytes = (outputs_[i].extent() + alignment - 1) / alignment * alignment;
+    const bool is_scratch = !is_result && bytes > 0 && scratch_bytes_ + bytes <= most_scratch;
+    scratch_.push_back(is_scratch ? std::optional(scratch_bytes_) : std::nullopt);
+    if (is_scratch) scratch_bytes_ += bytes;
+  }
+
+  void add_node(PyObject* object) {
+    node_.emplace(object, results_.size());
+    const auto tensors = static_cast<std::ptrdiff_t>(node_->tensors());
+    if (needs_.tensors() > tensors || needs_.scalars() > 0)
+      raise(PyExc_ValueError, "Recording: a node of autograd has %zd tensors and no scalars, expected %zd and %zd",
+            tensors, needs_.tensors(), needs_.scalars());
+    if (!operands_.empty()) raise(PyExc_ValueError, "Recording: a call with a node of autograd has operands");
+    for (const std::size_t i : changed_)
+      if (!node_->tensor_of_call(i)) raise(PyExc_ValueError, "Recording: a constant of a node of autograd is changed");
+  }
+
+  // The index of the tensor on whose device kernels run: the first that is not on the host, if there is one.
+  static int leader(const CallTensors& call) {
+    for (int i = 0; i < call.count; ++i)
+      if (call.memory[i].device_type != dlpack_cpu) return i;
     return 0;
   }
 
@@ -232,59 +207,41 @@ class Recording {
     return stream;
   }
 
-  static Ref result(PyObject* const* tensor, const Made& made, std::ptrdiff_t index) {
-    return owned(index >= 0 ? made.tensor[index] : index == -1 ? Py_None : tensor[-2 - index]);
-  }
-
-  // A tensor in another shape, which autograd follows though it runs a node's forward without gradients.
-  static Ref view_of(PyObject* tensor, PyObject* shape) {
-    const TorchState& state = TorchState::get();
-    checked(PyObject_CallOneArg(state.set_grad_enabled, Py_True));
-    Ref view(PyObject_CallMethodOneArg(tensor, state.view, shape));
-    if (!view) throw PythonError{};  // autograd sets its mode again after a node's forward
-    checked(PyObject_CallOneArg(state.set_grad_enabled, Py_False));
-    return view;
-  }
-
-  // Whether a tensor that is written shares memory with another one (repdl.ops._step.check_memory).
-  bool is_shared(void* const* base) const {
-    struct Place {
-      const std::byte *begin, *end;
-      bool written;
-    };
-    Place places[Step::most_addresses];
-    std::size_t count = 0;
-    for (const Extent& span : spans_) {
-      const auto* begin = static_cast<const std::byte*>(base[span.tensor]);
-      if (span.bytes > 0) places[count++] = {begin, begin + span.bytes, span.written};
+  bool shares_memory(void* const* base) const {
+    if (operands_.empty()) return false;
+    MemoryRange ranges[Step::most_addresses];
+    for (std::size_t i = 0; i < operands_.size(); ++i) {
+      const Operand& operand = operands_[i];
+      const auto* begin = static_cast<const std::byte*>(base[operand.tensor]);
+      ranges[i] = {begin, begin + operand.bytes, operand.is_written};
     }
-    std::sort(places, places + count, [](const Place& a, const Place& b) { return a.begin < b.begin; });
-    const std::byte *end = nullptr, *end_written = nullptr;
-    for (std::size_t i = 0; i < count; ++i) {
-      const Place& place = places[i];
-      if (place.begin < (place.written ? end : end_written)) return true;
-      end = std::max(end, place.end);
-      if (place.written) end_written = std::max(end_written, place.end);
-    }
-    return false;
+    return overlap(ranges, ranges + operands_.size());
   }
 
-  // A new tensor into one of the call; on a device by torch.
-  void store(const Copy& copy, void* const* base, PyObject* target, const DLTensor& into, const Made& made,
-             int count) const {
-    const std::size_t index = copy.source - static_cast<std::size_t>(count);  // of one of the call's: beyond all
-    if (index >= fresh_.size()) throw std::logic_error("Recording: what is copied is no new tensor");
-    if (into.device_type != dlpack_cpu) {
+  // The addresses of constants. Those that are scalars of the call are written to `element`, as doubles or floats.
+  void constants(void** address, double* element, Span<double> scalars) const {
+    std::copy(constant_addresses_.begin(), constant_addresses_.end(), address);
+    for (const ScalarConstant& constant : scalar_constants_) {
+      address[constant.constant()] = &element[constant.constant()];
+      constant.write(scalars, &element[constant.constant()]);
+    }
+  }
+
+  void run(const Copy& copy, void* const* base, const CallTensors& call, const NewTensors& made) const {
+    const std::size_t index =
+        copy.source - static_cast<std::size_t>(call.count);  // of a tensor of the call: beyond all
+    if (index >= outputs_.size()) throw std::logic_error("Recording: what is copied is no new tensor");
+    if (call.memory[copy.target].device_type != dlpack_cpu) {  // torch copies
       if (made.tensor[index] == nullptr) throw std::logic_error("Recording: what is copied is on another device");
-      checked(PyObject_CallMethodOneArg(target, TorchState::get().copy, made.tensor[index]));
+      checked(PyObject_CallMethodOneArg(call.objects[copy.target], TorchState::get().copy, made.tensor[index]));
       return;
     }
-    if (copy.bytes > fresh_[index].extent()) throw std::logic_error("Recording: more is copied than there is");
+    if (copy.bytes > outputs_[index].extent()) throw std::logic_error("Recording: more is copied than there is");
     std::copy_n(static_cast<const std::byte*>(base[copy.source]), copy.bytes,
                 static_cast<std::byte*>(base[copy.target]));
   }
 
-  // Kernels write through addresses, which autograd does not see.
+  // Kernels write to addresses, which autograd does not see.
   void tell_autograd(PyObject* const* tensor) const {
     const Ref all = checked(PyTuple_New(static_cast<Py_ssize_t>(changed_.size())));
     for (std::size_t i = 0; i < changed_.size(); ++i)
@@ -292,93 +249,35 @@ class Recording {
     checked(PyObject_CallOneArg(TorchState::get().increment_version, all.get()));
   }
 
-  template <class Add>
-  static void each(PyObject* tuple, const char* what, const Add& add) {
-    const Items items(tuple, what);
-    for (Py_ssize_t i = 0; i < items.size(); ++i) add(items[i]);
+  Ref result(const CallTensors& call, const NewTensors& made) const {
+    const auto item = [&](const Result& result) {
+      const bool is_none = result.kind == Result::Kind::none, is_new = result.kind == Result::Kind::new_tensor;
+      return owned(is_none ? Py_None : is_new ? made.tensor[result.index] : call.objects[result.index]);
+    };
+    if (!returns_tuple_) return item(results_[0]);
+    Ref tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(results_.size())));
+    for (std::size_t i = 0; i < results_.size(); ++i)
+      PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i), item(results_[i]).release());
+    return tuple;
   }
 
-  static std::size_t count(PyObject* tuple, const char* what) {
-    const auto size = static_cast<std::size_t>(Items(tuple, what).size());
-    if (size > most) raise(PyExc_ValueError, "Recording: got %zu %s, expected at most %zu", size, what, most);
-    return size;
-  }
-
-  void add_constant(PyObject* tensor) {
-    constant_addresses_.push_back(Arguments::tensor_of(tensor));
-    constants_.push_back(owned(tensor));
-    const DLTensor constant = Torch::get().seen(tensor);
-    if (constant.device_type != dlpack_cpu) constants_stream_ = stream_at(constant);
-  }
-
-  // The index of a new tensor; -1: None; -2, -3, ...: tensors of the call.
-  void add_result(std::ptrdiff_t index) {
-    if (index >= 0) index_below(index, fresh_.size(), "a result");
-    if (index < -1) needs_.tensor(-2 - index);
-    results_.push_back(index);
-  }
-
-  // Where new tensor `i` is that no result is.
-  void place_scratch(std::size_t i) {
-    const bool is_result =
-        std::find(results_.begin(), results_.end(), static_cast<std::ptrdiff_t>(i)) != results_.end();
-    const std::size_t bytes = (fresh_[i].extent() + alignment - 1) / alignment * alignment;
-    const bool is_scratch = !is_result && bytes > 0 && scratch_bytes_ + bytes <= most_scratch;
-    scratch_.push_back(is_scratch ? static_cast<std::ptrdiff_t>(scratch_bytes_) : -1);
-    if (is_scratch) scratch_bytes_ += bytes;
-  }
-
-  // (autograd function, its arguments, which of its outputs is the result, what calls share)
-  void add_gradient(PyObject* tuple) {
-    const Items items(tuple, "Recording: the gradient", 4);
-    gradient_.emplace_back(items[0], items[1]);
-    item_ = items.number(2);
-    shared_ = owned(items[3]);
-    const Callee& node = gradient_[0];
-    const auto arguments = static_cast<std::ptrdiff_t>(node.arguments());
-    if (needs_.tensors() > arguments || needs_.numbers() > 0)
-      raise(PyExc_ValueError, "Recording: a node of autograd has %zd tensors and no numbers, expected %zd and %zd",
-            arguments, needs_.tensors(), needs_.numbers());
-    if (!spans_.empty()) raise(PyExc_ValueError, "Recording: what has a gradient asks for no memory of its own");
-    for (const std::size_t i : changed_)
-      if (node.source(i) < 0) raise(PyExc_ValueError, "Recording: a constant of a node of autograd is changed");
-    const auto known = static_cast<std::size_t>(arguments) + results_.size();
-    for (auto [numbers, name] : {std::pair{&saved_, "saved"}, {&constant_, "constant"}}) {
-      const Ref given = checked(PyObject_GetAttrString(shared_.get(), name));
-      each(given.get(), name, [&, numbers = numbers](PyObject* item) {
-        const std::ptrdiff_t index = integer(item);
-        if (index >= 0) index_below(index, known, "what autograd saves");
-        numbers->push_back(index);
-      });
-    }
-    const Ref views = checked(PyObject_GetAttrString(shared_.get(), "views"));
-    each(views.get(), "the shapes of what is saved", [&](PyObject* item) { views_.push_back(owned(item)); });
-    if (views_.size() != saved_.size())
-      raise(PyExc_ValueError, "Recording: got shapes for %zu tensors that are saved, expected %zu", views_.size(),
-            saved_.size());
-  }
-
-  Needs needs_;  // of a call, or of its node of autograd
+  Requirements needs_;  // of a call, or of its node of autograd
+  std::vector<Check> checks_;
+  std::vector<Draw> draws_;
   std::vector<Step> steps_;
-  std::vector<Fresh> fresh_;
-  std::vector<std::ptrdiff_t> scratch_;  // where each of them is in the scratch memory; -1: a tensor
+  std::vector<OutputSpec> outputs_;                  // of new tensors
+  std::vector<std::optional<std::size_t>> scratch_;  // where each of them is in the scratch memory; none: a tensor
   std::size_t scratch_bytes_ = 0;
   std::vector<Ref> constants_;
   std::vector<void*> constant_addresses_;
   void* constants_stream_ = nullptr;
-  std::vector<FreeConstant> free_;       // in their order
-  std::vector<std::ptrdiff_t> results_;  // as add_result says
-  bool several_ = false;
-  std::vector<std::ptrdiff_t> saved_, constant_;  // of autograd: tensors of the node, then outputs; -1: None
-  std::vector<Ref> views_;                        // shapes in which they are saved, or None
-  Ref shared_;                                    // what the derivative needs
-  std::vector<Extent> spans_;                     // what may share no memory
-  std::vector<std::size_t> changed_;              // tensors of the call, or of its node of autograd
-  std::vector<Copy> copies_;                      // after the kernels
-  std::vector<std::pair<Ref, Ref>> draws_;        // functions that give positions, and of how many elements
-  std::vector<std::pair<Callee, Range>> checks_;  // of the values of tensors
-  std::vector<Callee> gradient_;                  // the autograd function, if there is one
-  std::ptrdiff_t item_ = -1;                      // of its output which is the result; -1: all
+  std::vector<ScalarConstant> scalar_constants_;
+  std::vector<Result> results_;
+  bool returns_tuple_;
+  std::optional<AutogradNode> node_;
+  std::vector<Operand> operands_;
+  std::vector<std::size_t> changed_;
+  std::vector<Copy> copies_;  // after the kernels
 };
 
 }  // namespace repdl::python

@@ -28,11 +28,11 @@ inline PyObject* forward_recording(PyObject*, PyObject* const* given, Py_ssize_t
           raise(PyExc_TypeError, "Recording.forward: got %zd arguments, expected (context, *tensors, recording)", all);
         const int count = static_cast<int>(all) - 2;
         const Recording& recording = recording_of(given[all - 1]);
-        recording.expect_node(count);
-        DLTensor seen[Signature::most_tensors];
-        for (int i = 0; i < count; ++i) seen[i] = Torch::get().seen(given[1 + i]);
-        Ref output = recording.run(given + 1, seen, count, {});
-        recording.set_up(given[0], given + 1, count, output.get());
+        const AutogradNode& node = recording.expect_node(count);
+        DLTensor memory[Signature::most_tensors];
+        for (int i = 0; i < count; ++i) memory[i] = Torch::get().dltensor(given[1 + i]);
+        Ref output = recording.run({given + 1, memory, count}, {});
+        node.set_up(given[0], given + 1, output.get(), recording.returns_tuple());
         return output.release();
       },
       static_cast<PyObject*>(nullptr));
@@ -67,17 +67,19 @@ inline PyObject* node_method(PyObject* type, PyObject*) {
   return function ? PyInstanceMethod_New(function.get()) : nullptr;
 }
 
-// Recording(checks, steps, fresh, constants, free, results, gradient, spans, changed, copies, draws=())
+// Recording.binds(kernel): whether it was built for this version, so that its calls can be recorded
+inline PyObject* binds_kernel(PyObject*, PyObject* kernel) {
+  return PyBool_FromLong(bound_call_functions(kernel) != nullptr);
+}
+
+// Recording(plan)
 inline PyObject* new_recording(PyTypeObject* type, PyObject* arguments, PyObject* named) {
   return guarded(
       [&]() -> PyObject* {
         refuse_keywords("Recording", named);
-        Recording::Given given{};
-        if (!PyArg_ParseTuple(arguments, "OOOOOOOOOO|O:Recording", &given.checks, &given.steps, &given.fresh,
-                              &given.constants, &given.free, &given.results, &given.gradient, &given.spans,
-                              &given.changed, &given.copies, &given.draws))
-          return nullptr;
-        auto recording = std::make_unique<Recording>(given);
+        PyObject* plan;
+        if (!PyArg_ParseTuple(arguments, "O:Recording", &plan)) return nullptr;
+        auto recording = std::make_unique<Recording>(plan);
         Ref self = checked(PyType_GenericAlloc(type, 0));
         reinterpret_cast<RecordingObject*>(self.get())->recording = recording.release();
         return self.release();
@@ -103,6 +105,7 @@ inline PyObject* recording_type() {
   static PyMethodDef methods[] = {
       {"backward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(backward_recording)),
        METH_FASTCALL | METH_STATIC, "backward(context, *gradients): the derivative of what forward ran"},
+      {"binds", binds_kernel, METH_O | METH_STATIC, "binds(kernel): whether it was built for this version"},
       {"forward", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(forward_recording)),
        METH_FASTCALL | METH_STATIC, "forward(context, *tensors, recording): run it below a node of autograd"},
       {"node_method", node_method, METH_NOARGS | METH_CLASS, "backward as a method of a node of autograd"},
@@ -113,7 +116,7 @@ inline PyObject* recording_type() {
       {Py_tp_methods, methods},
       {Py_tp_traverse, reinterpret_cast<void*>(traverse_recording)},
       {Py_tp_dealloc, reinterpret_cast<void*>(free_recording)},
-      {Py_tp_doc, const_cast<char*>("The kernels that a call ran, to be run again; see repdl.replay.")},
+      {Py_tp_doc, const_cast<char*>("The kernels that a call ran, to be run again; see repdl.callcache.")},
       {0, nullptr},
   };
   static PyType_Spec spec = {"repdl.Recording", sizeof(RecordingObject), 0,

@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <exception>
 #include <new>
+#include <optional>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #if defined(Py_GIL_DISABLED)
@@ -97,14 +99,47 @@ class Items {
   Py_ssize_t size() const { return PyTuple_GET_SIZE(tuple_); }
   PyObject* operator[](Py_ssize_t i) const { return PyTuple_GET_ITEM(tuple_, i); }
   std::ptrdiff_t number(Py_ssize_t i) const { return static_cast<std::ptrdiff_t>(integer((*this)[i])); }
-  double real(Py_ssize_t i) const {
-    const double result = PyFloat_AsDouble((*this)[i]);
-    if (result == -1 && PyErr_Occurred()) throw PythonError{};
-    return result;
-  }
 
  private:
   PyObject* tuple_;
+};
+
+// The fields of an object of a dataclass, by name.
+class Fields {
+ public:
+  Fields(PyObject* object, const char* what) : object_(object), what_(what) {}
+
+  Ref get(const char* name) const { return checked(PyObject_GetAttrString(object_, name)); }
+  std::ptrdiff_t number(const char* name) const { return static_cast<std::ptrdiff_t>(integer(get(name).get())); }
+  std::optional<std::ptrdiff_t> optional_number(const char* name) const { return optional_integer(get(name).get()); }
+  double real(const char* name) const {
+    const double result = PyFloat_AsDouble(get(name).get());
+    if (result == -1 && PyErr_Occurred()) throw PythonError{};
+    return result;
+  }
+  bool flag(const char* name) const {
+    const Ref value = get(name);
+    if (!PyBool_Check(value.get()))
+      raise(PyExc_TypeError, "%s: %s is a %s, expected a bool", what_, name, Py_TYPE(value.get())->tp_name);
+    return value.get() == Py_True;
+  }
+
+  // Calls `function` with each item of a tuple.
+  template <class Function>
+  void each(const char* name, const Function& function) const {
+    const Ref tuple = get(name);
+    const Items items(tuple.get(), (std::string(what_) + ": " + name).c_str());
+    for (Py_ssize_t i = 0; i < items.size(); ++i) function(items[i]);
+  }
+
+  static std::optional<std::ptrdiff_t> optional_integer(PyObject* value) {
+    if (value == Py_None) return std::nullopt;
+    return static_cast<std::ptrdiff_t>(integer(value));
+  }
+
+ private:
+  PyObject* object_;
+  const char* what_;
 };
 
 // Of a type that takes no keywords.

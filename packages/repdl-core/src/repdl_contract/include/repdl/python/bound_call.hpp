@@ -1,28 +1,29 @@
-// A call of a kernel that is run again: all but the addresses of its tensors is kept.
+// A call of a kernel, bound to all of its arguments but the addresses of tensors.
 //
 // Modules of several projects meet here, so that it goes through functions and plain data alone.
 #pragma once
 
 #include <algorithm>
 
+#include "repdl/python/abi.hpp"
 #include "repdl/python/workspace.hpp"
 
 #pragma GCC visibility push(hidden)
 namespace repdl::python {
 
-// What a kernel has under this name, in a capsule. A number that goes up when these functions change.
-constexpr const char* kept_attribute = "kept_2";
-constexpr const char* kept_name = "repdl.kept_2";
-struct KeptFunctions {
-  // A call with these arguments and outputs, two tuples; null with Python's error set. `tensors` is set to
-  // how many addresses it takes: those of the tensors among the arguments, one by one where they are in lists,
+// What a kernel has as this attribute, in a capsule of this name.
+constexpr const char* bound_call_attribute = "bound_call";
+constexpr const char* bound_call_capsule = "repdl.bound_call_" REPDL_TEXT(REPDL_CALL_ABI);
+struct BoundCallFunctions {
+  // Binds these arguments and outputs, two tuples; null with Python's error set. `tensors` is set to
+  // how many addresses it takes: those of the tensors among the arguments, one by one if they are in lists,
   // then of the outputs.
-  void* (*keep)(PyObject* kernel, PyObject* arguments, PyObject* outputs, std::size_t* tensors);
-  // Runs it. `numbers` takes the place of the floating-point numbers among the arguments, unless it is null; `like`
+  void* (*bind)(PyObject* kernel, PyObject* arguments, PyObject* outputs, std::size_t* tensors);
+  // Runs it. `scalars` takes the place of the floating-point numbers among the arguments, unless it is null; `like`
   // is a tensor beside which memory is taken. -1 with Python's error set, else 0.
-  int (*run)(const void* kept, void* const* addresses, const double* numbers, int threads, int device, void* stream,
+  int (*run)(const void* bound, void* const* addresses, const double* scalars, int threads, int device, void* stream,
              PyObject* like);
-  void (*drop)(void* kept);
+  void (*drop)(void* bound);
 };
 
 // Without the interpreter's lock, from here to the end of the block.
@@ -50,25 +51,24 @@ inline Arguments read_all(const Kernel& kernel, PyObject* arguments, PyObject* o
   return all;
 }
 
-// Others may run Python meanwhile, unless the call is so small that it costs less than to let them. A call that is
-// `kept` takes its memory in C.
+// Releases the GIL, unless the call is `small`. A call that is `bound` takes its memory in C.
 inline void run_kernel(const Kernel& kernel, const Argument* arguments, int threads, int device, void* stream,
-                       PyObject* like, bool kept = false, bool small = false) {
-  Workspace workspace(like, kept);
+                       PyObject* like, bool bound = false, bool small = false) {
+  Workspace workspace(like, bound);
   const Run run{kernel.op, threads, device, stream, Workspace::allocate, &workspace};
   if (small) return kernel.call(arguments, run);
   const Unlocked unlocked;
   kernel.call(arguments, run);
 }
 
-class Kept {
+class BoundCall {
  public:
-  static constexpr std::size_t most = 24;          // arguments
+  static constexpr std::size_t most = 24;          // arguments: they are copied to the stack
   static constexpr std::size_t most_tensors = 64;  // in lists
 
-  Kept(const Kernel& kernel, PyObject* arguments, PyObject* outputs)
+  BoundCall(const Kernel& kernel, PyObject* arguments, PyObject* outputs)
       : kernel_(kernel), all_(read_all(kernel, arguments, outputs)) {
-    if (all_.size() > most) throw std::logic_error(std::string(kernel.op) + ": too many arguments to keep");
+    if (all_.size() > most) throw std::logic_error(std::string(kernel.op) + ": too many arguments to bind");
     all_.own();
     for (std::size_t i = 0; i < all_.size(); ++i) {
       if (const auto* tensor = std::get_if<Tensor>(&all_.data()[i])) {
@@ -80,21 +80,21 @@ class Kept {
         listed_ += list->length;
       }
     }
-    if (listed_ > most_tensors) throw std::logic_error(std::string(kernel.op) + ": too many tensors to keep");
+    if (listed_ > most_tensors) throw std::logic_error(std::string(kernel.op) + ": too many tensors to bind");
   }
 
   std::size_t tensors() const { return tensors_; }
 
-  void run(void* const* addresses, const double* numbers, int threads, int device, void* stream, PyObject* like) const {
-    if (listed_ == 0) return run(addresses, numbers, nullptr, threads, device, stream, like);
+  void run(void* const* addresses, const double* scalars, int threads, int device, void* stream, PyObject* like) const {
+    if (listed_ == 0) return run(addresses, scalars, nullptr, threads, device, stream, like);
     Tensor listed[most_tensors];
-    run(addresses, numbers, listed, threads, device, stream, like);
+    run(addresses, scalars, listed, threads, device, stream, like);
   }
 
  private:
-  void run(void* const* addresses, const double* numbers, Tensor* next, int threads, int device, void* stream,
+  void run(void* const* addresses, const double* scalars, Tensor* next, int threads, int device, void* stream,
            PyObject* like) const {
-    Argument given[most];  // of this call, as what is listed: others may run on other threads
+    Argument given[most];  // a copy, like `next`: other threads may run this bound call too
     std::copy_n(all_.data(), all_.size(), given);
     for (std::size_t i = 0; i < all_.size(); ++i) {
       if (auto* tensor = std::get_if<Tensor>(&given[i])) {
@@ -103,11 +103,11 @@ class Kept {
         Tensor* first = next;
         for (const Tensor& tensor : *list) (*next++ = tensor).data = *addresses++;
         list->first = first;
-      } else if (auto* number = std::get_if<double>(&given[i]); number != nullptr && numbers != nullptr) {
-        *number = *numbers++;
+      } else if (auto* scalar = std::get_if<double>(&given[i]); scalar != nullptr && scalars != nullptr) {
+        *scalar = *scalars++;
       }
     }
-    constexpr std::int64_t few = 4096;
+    constexpr std::int64_t few = 4096;  // elements: to release the GIL costs more
     run_kernel(kernel_, given, threads, device, stream, like, true, elements_ <= few);
   }
 

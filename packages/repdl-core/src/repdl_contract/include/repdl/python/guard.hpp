@@ -1,25 +1,19 @@
-// A call of one of two functions: of the first one if the arguments are plain tensors that pass a test.
+// Guards: what C finds out about the arguments of a call before one of two functions is called.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <string_view>
 
-#include "repdl/python/apart.hpp"
+#include "repdl/python/overlap.hpp"
+#include "repdl/python/torch_state.hpp"
 
 #pragma GCC visibility push(hidden)
 namespace repdl::python {
 
-using Test = bool (*)(PyObject* const* given, Py_ssize_t count, PyObject* names);
-
-struct ChoiceObject {
-  PyObject_HEAD vectorcallfunc vectorcall;
-  PyObject *function, *otherwise;
-  Test test;     // null: that what is written is apart
-  int source;    // which argument integers are made of, if any
-  Written what;  // is written
-};
+using Guard = bool (*)(PyObject* const* given, Py_ssize_t count, PyObject* names);
 
 // Whether an object is a plain tensor of a dtype that kernels have, and that dtype.
 inline bool has_dtype(PyObject* object, DType& dtype) {
@@ -27,7 +21,7 @@ inline bool has_dtype(PyObject* object, DType& dtype) {
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
   if (type != state.tensor && type != state.parameter) return false;
   try {
-    dtype = Arguments::dtype(Torch::get().seen(object));
+    dtype = Arguments::dtype(Torch::get().dltensor(object));
     return true;
   } catch (const PythonError&) {
     PyErr_Clear();
@@ -44,8 +38,8 @@ inline bool has_floating(PyObject* const* given, Py_ssize_t count, PyObject*) {
                      [&](PyObject* object) { return has_dtype(object, dtype) && is_floating(dtype); });
 }
 
-// Whether an object is a plain tensor of integers or booleans, a whole number or some in a list, the dtype of such, or
-// says how to compute with them, or where.
+// Whether an argument carries no floating-point value: it is a plain tensor of integers or booleans, an integer or a
+// list of them, one of these dtypes, or an option.
 inline bool is_whole(PyObject* object) {
   DType dtype;
   const TorchState& state = TorchState::get();
@@ -63,7 +57,7 @@ inline bool is_whole(PyObject* object) {
   return has_dtype(object, dtype) && !is_floating(dtype);
 }
 
-// (...): plain tensors of integers and booleans, whole numbers, and what says how to compute with them.
+// (...): no argument carries a floating-point value.
 inline bool are_whole(PyObject* const* given, Py_ssize_t count, PyObject* names) {
   return std::all_of(given, given + count + (names == nullptr ? 0 : PyTuple_GET_SIZE(names)), is_whole);
 }
@@ -177,107 +171,50 @@ inline bool converts_to_integers(PyObject* const* given, Py_ssize_t count, PyObj
          has_dtype(given[1], from) && makes_integers(given[1], from, to);
 }
 
-inline PyObject* call_choice(PyObject* self, PyObject* const* given, std::size_t flags, PyObject* names) {
-  const ChoiceObject& choice = *reinterpret_cast<ChoiceObject*>(self);
-  if (choice.test == nullptr)
-    return PyObject_Vectorcall(
-        choice.what.are_apart(given, PyVectorcall_NARGS(flags), names) ? choice.function : choice.otherwise, given,
-        flags, names);
-  if (choice.test(given, PyVectorcall_NARGS(flags), names)) {
-    PyObject* result = PyObject_Vectorcall(choice.function, given, flags, names);
-    const auto define = [&] {
-      define_integers(given[choice.source], result);
-      return true;
-    };
-    if (result != nullptr && choice.source > 0 && !guarded(define, false)) Py_CLEAR(result);
-    if (result != nullptr || !PyErr_ExceptionMatches(PyExc_TypeError)) return result;
-    PyErr_Clear();  // nothing has happened: the other one says what is wrong
+// What a call writes: of its arguments by position, one bit each, and those of some names.
+class Written {
+ public:
+  Written(std::uint64_t positions, PyObject* names) : positions_(positions), names_(names) {}
+
+  // Whether C sees that all of it is plain tensors that do not overlap themselves, None, or lists of such.
+  bool are_apart(PyObject* const* given, Py_ssize_t count, PyObject* names) const {
+    for (Py_ssize_t i = 0; i < std::min<Py_ssize_t>(count, 64); ++i)
+      if ((positions_ >> i & 1) != 0 && !is_apart(given[i])) return false;
+    for (Py_ssize_t i = 0; names_ != nullptr && names != nullptr && i < PyTuple_GET_SIZE(names); ++i)
+      if (has_name(PyTuple_GET_ITEM(names, i)) && !is_apart(given[count + i])) return false;
+    return true;
   }
-  return PyObject_Vectorcall(choice.otherwise, given, flags, names);
-}
 
-// Choice(test, function, otherwise, positions=0, names=None): with the test "apart", what is written
-inline PyObject* new_choice(PyTypeObject* type, PyObject* arguments, PyObject* named) {
-  const char* name;
-  PyObject *function, *otherwise, *names = nullptr;
-  unsigned long long positions = 0;
-  if (named != nullptr && PyDict_GET_SIZE(named) > 0)
-    return PyErr_Format(PyExc_TypeError, "Choice takes no keyword arguments");
-  if (!PyArg_ParseTuple(arguments, "sOO|KO!:Choice", &name, &function, &otherwise, &positions, &PyTuple_Type, &names))
-    return nullptr;
-  for (PyObject* given : {function, otherwise})
-    if (!PyCallable_Check(given))
-      return PyErr_Format(PyExc_TypeError, "Choice: got a %s, expected a function", Py_TYPE(given)->tp_name);
-  for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i)
-    if (!PyUnicode_Check(PyTuple_GET_ITEM(names, i)))
-      return PyErr_Format(PyExc_TypeError, "Choice: got a %s, expected a name",
-                          Py_TYPE(PyTuple_GET_ITEM(names, i))->tp_name);
-  Test test = nullptr;
-  for (auto [known, candidate] : {std::pair{"floating", has_floating},
-                                  {"whole", are_whole},
-                                  {"whole with results", are_whole_with_results},
-                                  {"whole number", reads_whole},
-                                  {"copy", copies_plainly},
-                                  {"conversion", converts_plainly},
-                                  {"copy to integers", copies_to_integers},
-                                  {"conversion to integers", converts_to_integers}})
-    if (std::string_view(name) == known) test = candidate;
-  if (test == nullptr && std::string_view(name) != "apart")
-    return PyErr_Format(PyExc_ValueError, "Choice: no test is called %s", name);
-  PyObject* self = PyType_GenericAlloc(type, 0);
-  if (self == nullptr) return nullptr;
-  ChoiceObject& choice = *reinterpret_cast<ChoiceObject*>(self);
-  choice.vectorcall = call_choice;
-  choice.test = test;
-  Py_XINCREF(names);
-  choice.what = Written(positions, names);
-  choice.source = test == converts_to_integers ? 1 : test == copies_to_integers ? 2 : 0;
-  for (auto [place, object] : {std::pair{&choice.function, function}, {&choice.otherwise, otherwise}}) {
-    Py_INCREF(object);
-    *place = object;
+  PyObject* names() const { return names_; }
+
+ private:
+  bool has_name(PyObject* name) const {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names_); ++i)
+      if (PyUnicode_Compare(PyTuple_GET_ITEM(names_, i), name) == 0) return true;
+    return false;
   }
-  return self;
-}
 
-inline int traverse_choice(PyObject* self, visitproc visit, void* arg) {
-  const ChoiceObject& choice = *reinterpret_cast<ChoiceObject*>(self);
-  Py_VISIT(Py_TYPE(self));
-  Py_VISIT(choice.function);
-  Py_VISIT(choice.otherwise);
-  return 0;
-}
+  static bool is_apart(PyObject* object) {
+    const TorchState& state = TorchState::get();
+    auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+    DLTensor memory;
+    if (type == state.tensor || type == state.parameter) {
+      if (Torch::get().exchange->tensor_from_object(object, &memory) == 0) return is_nested(memory);
+      PyErr_Clear();
+      return false;
+    }
+    if (object == Py_None) return true;
+    if (PyList_Check(object) || PyTuple_Check(object)) {
+      PyObject** first = PySequence_Fast_ITEMS(object);
+      return std::all_of(first, first + PySequence_Fast_GET_SIZE(object),
+                         [](PyObject* item) { return !PyList_Check(item) && !PyTuple_Check(item) && is_apart(item); });
+    }
+    return false;
+  }
 
-inline void free_choice(PyObject* self) {
-  ChoiceObject& choice = *reinterpret_cast<ChoiceObject*>(self);
-  PyTypeObject* type = Py_TYPE(self);
-  PyObject_GC_UnTrack(self);
-  Py_CLEAR(choice.function);
-  Py_CLEAR(choice.otherwise);
-  Py_XDECREF(choice.what.names());
-  type->tp_free(self);
-  Py_DECREF(type);
-}
-
-inline PyObject* choice_type() {
-  static PyMemberDef members[] = {
-      {"__vectorcalloffset__", T_PYSSIZET, offsetof(ChoiceObject, vectorcall), READONLY, nullptr},
-      {nullptr, 0, 0, 0, nullptr},
-  };
-  static PyType_Slot slots[] = {
-      {Py_tp_new, reinterpret_cast<void*>(new_choice)},
-      {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-      {Py_tp_traverse, reinterpret_cast<void*>(traverse_choice)},
-      {Py_tp_dealloc, reinterpret_cast<void*>(free_choice)},
-      {Py_tp_members, members},
-      {Py_tp_doc, const_cast<char*>("One function for calls whose arguments pass a test, and one for others.")},
-      {0, nullptr},
-  };
-  static PyType_Spec spec = {
-      "repdl.Choice", sizeof(ChoiceObject), 0,
-      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_IMMUTABLETYPE, slots};
-  static PyObject* type = PyType_FromSpec(&spec);
-  return type;
-}
+  std::uint64_t positions_;
+  PyObject* names_;  // a tuple
+};
 
 }  // namespace repdl::python
 #pragma GCC visibility pop

@@ -1,18 +1,16 @@
-// New tensors, without values; large ones of the host in huge pages.
+// New tensors by torch's C functions for compiled models.
 #pragma once
 
 #include <dlfcn.h>
 
-#include <algorithm>
-#include <memory>
+#include <string>
 
-#include "repdl/huge_pages.hpp"
 #include "repdl/python/arguments.hpp"
 
 #pragma GCC visibility push(hidden)
 namespace repdl::python {
 
-// torch's C functions for compiled models, which keep their form from version to version
+// torch's C functions for compiled models, whose signatures are stable
 // (https://docs.pytorch.org/docs/stable/torch.compiler_aot_inductor.html), found in the process. A tensor takes
 // them 0.5 microseconds and torch.empty_strided, which is called where they are not there, more.
 struct TorchMemory {
@@ -80,74 +78,6 @@ struct TorchMemory {
     if (two) drop(tensor);
     return two;
   }
-};
-
-// Makes tensors of the sizes, strides, dtype and device of a prototype.
-class Fresh {
- public:
-  explicit Fresh(PyObject* prototype) : named_(checked(PyDict_New())) {
-    const DLTensor form = Torch::get().seen(prototype);
-    const Ref size = checked(PyObject_GetAttrString(prototype, "shape"));
-    const Ref stride = checked(PyObject_CallMethod(prototype, "stride", nullptr));
-    given_ = checked(PyTuple_Pack(2, size.get(), stride.get()));
-    for (const char* name : {"dtype", "device"}) {
-      const Ref value = checked(PyObject_GetAttrString(prototype, name));
-      if (PyDict_SetItemString(named_.get(), name, value.get()) != 0) throw PythonError{};
-    }
-    size_.assign(form.size, form.size + form.dims);
-    stride_.assign(form.stride, form.stride + form.dims);
-    dtype_ = Arguments::dtype(form);
-    device_ = form.device_type;
-    index_ = form.device_id;
-    if (form.device_type == dlpack_cpu) {
-      extent_ = static_cast<std::size_t>(form.bits / 8);
-      for (std::size_t d = 0; d < size_.size(); ++d)
-        extent_ += static_cast<std::size_t>(form.bits / 8 * (std::max<std::int64_t>(size_[d], 1) - 1) * stride_[d]);
-    }
-  }
-
-  int traverse(visitproc visit, void* arg) const {
-    Py_VISIT(given_.get());
-    Py_VISIT(named_.get());
-    return 0;
-  }
-
-  // Bytes from the first element to the end of the last one on the host; 0 on a device.
-  std::size_t extent() const { return extent_; }
-
-  // A tensor, and its address.
-  Ref make(void** address) const {
-    Ref tensor = allocate(address);
-    prefer_huge_pages(*address, std::find(size_.begin(), size_.end(), 0) == size_.end() ? extent_ : 0);
-    return tensor;
-  }
-
- private:
-  Ref allocate(void** address) const {
-    const TorchMemory& torch = TorchMemory::get();
-    void* tensor = nullptr;
-    const auto dims = static_cast<std::int64_t>(size_.size());
-    if (!torch.make(dims, size_.data(), stride_.data(), dtype_, device_, index_, &tensor))
-      return make_slowly(address);  // which says what is wrong
-    const std::unique_ptr<void, std::int32_t (*)(void*)> in_c(tensor, torch.drop);
-    const Ref capsule = checked(PyCapsule_New(tensor, nullptr, nullptr));
-    Ref object = checked(PyObject_CallOneArg(torch.as_tensor, capsule.get()));
-    if (torch.get_data_ptr(tensor, address) != 0)
-      raise(PyExc_RuntimeError, "torch does not say where the memory of a new tensor is");
-    return object;
-  }
-
-  Ref make_slowly(void** address) const {
-    Ref object = checked(PyObject_Call(TorchMemory::get().empty_in_python, given_.get(), named_.get()));
-    *address = Arguments::tensor_of(object.get());
-    return object;
-  }
-
-  Ref given_, named_;
-  std::vector<std::int64_t> size_, stride_;
-  DType dtype_ = DType::float32;
-  std::int32_t device_ = 0, index_ = 0;
-  std::size_t extent_ = 0;  // where it is the host's
 };
 
 }  // namespace repdl::python
