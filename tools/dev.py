@@ -70,7 +70,7 @@ def main() -> int:
     args, rest = parser.parse_known_args()
     isa = best_isa()
     with ThreadPoolExecutor() as pool:  # at once: after an edit each compiles a file or two
-        list(pool.map(lambda arguments: build(*arguments), [(CPU, f"_{isa}"), (CUDA,)]))
+        list(pool.map(lambda arguments: build(*arguments), [(CPU, "_call", f"_{isa}"), (CUDA,)]))
     packages = sorted((ROOT / "packages").glob("repdl-*"))
     shutil.rmtree(BUILD / "metadata", ignore_errors=True)
     for package in packages:

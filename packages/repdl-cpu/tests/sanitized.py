@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -50,10 +50,7 @@ def main(path: str, *arguments: str) -> int:
     if not finds(kit.kernels["overruns", "float32"]):
         print("a kernel that reads past the end of a tensor was not found", file=sys.stderr)
         return 1
-    package = find_spec("repdl_cpu")
-    assert package is not None and package.submodule_search_locations
-    (machine,) = Path(package.submodule_search_locations[0]).glob("_machine.*.so")
-    sys.modules["repdl_cpu._machine"] = Replaced("repdl_cpu._machine", kit, load(machine, "_machine"))
+    sys.modules["repdl_cpu._call"] = kit
     import repdl_cpu
 
     module = repdl_cpu.isa.native()

@@ -1,4 +1,4 @@
-// What depends on the machine and not on an ISA: which modules it can run, its pages, and the fast way of a call.
+// What depends on the machine and not on an ISA: which modules it can run, and its pages.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "repdl/huge_pages.hpp"
-#include "repdl/python/call_module.hpp"
 
 namespace {
 
@@ -34,5 +33,4 @@ PYBIND11_MODULE(_machine, module) {
   module.def("prefer_huge_pages", [](std::uintptr_t address, std::size_t bytes) {
     repdl::prefer_huge_pages(reinterpret_cast<void*>(address), bytes);
   });
-  if (!repdl::python::add_call_types(module.ptr())) throw pybind11::error_already_set();
 }

@@ -1,8 +1,9 @@
-// Kernels of one loop each, to run the call path (repdl/python/) under a sanitizer.
+// Kernels of one loop each and the call cache, to run both under a sanitizer.
 #include <stdexcept>
 
 #include "repdl/pointwise/pass.hpp"
 #include "repdl/python.hpp"
+#include "repdl/python/call_module.hpp"
 
 namespace {
 
@@ -78,4 +79,8 @@ void overruns(const Tensor& input, const Tensor& output, const Run&) {
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit_kit() { return repdl::python::make_module("kit"); }
+PyMODINIT_FUNC PyInit_kit() {
+  PyObject* module = repdl::python::make_module("kit");
+  if (module != nullptr && !repdl::python::add_call_types(module)) Py_CLEAR(module);
+  return module;
+}

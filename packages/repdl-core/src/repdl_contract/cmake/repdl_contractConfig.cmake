@@ -12,7 +12,7 @@ if(NOT TARGET repdl::contract)
   get_filename_component(_repdl_contract_root "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
   target_include_directories(repdl::contract INTERFACE "${_repdl_contract_root}/include")
   target_compile_features(repdl::contract INTERFACE cxx_std_17)
-  target_link_libraries(repdl::contract INTERFACE ${CMAKE_DL_LIBS})  # repdl/python/fresh.hpp
+  target_link_libraries(repdl::contract INTERFACE ${CMAKE_DL_LIBS})  # repdl/python/torch_memory.hpp
   # -fno-math-errno and -fno-trapping-math change no result: they only let sqrt and
   # compares compile to single instructions. -fexcess-precision=standard and
   # -msse2 arithmetic are the default on every 64-bit target.
@@ -20,3 +20,10 @@ if(NOT TARGET repdl::contract)
     $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-fast-math;-fno-math-errno;-fno-trapping-math;-fvisibility=hidden>
     $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;--prec-div=true;--prec-sqrt=true;--ftz=false;-Xcompiler=-ffp-contract=off;-Xcompiler=-fvisibility=hidden>)
 endif()
+
+# The extension module of the call cache; an entry point `repdl.call` names it. A project whose kernels run beside
+# repdl-cpu or repdl-cuda needs none: the module of one of them repeats its calls too.
+function(repdl_add_call_module name)
+  Python_add_library(${name} MODULE WITH_SOABI "${repdl_contract_DIR}/../native/call_module.cpp")
+  target_link_libraries(${name} PRIVATE repdl::contract)
+endfunction()

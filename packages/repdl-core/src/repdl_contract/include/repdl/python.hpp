@@ -3,26 +3,25 @@
 //   PyMODINIT_FUNC PyInit__native() { return repdl::python::make_module("_native"); }
 //
 // The module has `kernels`, a dictionary from (op, dtype) to a kernel, which `repdl.registry.native` calls with the
-// arguments of the op, the outputs and where to run, and `Call`, with which `repdl.replay` makes the fast
-// way of a call.
+// arguments of the op, the outputs and where to run.
 #pragma once
 
-#include "repdl/python/call_module.hpp"
 #include "repdl/python/kernel.hpp"
 
 #pragma GCC visibility push(hidden)
 namespace repdl::python {
 
-// Adds `kernels` and `Call` to a module. False with Python's error set.
+// Adds `kernels` to a module. False with Python's error set.
 [[nodiscard]] inline bool add_table(PyObject* module) {
   const auto add = [module] {
+    if (Torch::get().exchange != nullptr) TorchMemory::get();  // now, as no call may import anything
     const Ref table = checked(PyDict_New());
     for (const Kernel& kernel : kernels()) {
       const Ref object = make_kernel(kernel);
       const Ref key = checked(Py_BuildValue("(ss)", kernel.op, name_of(kernel.dtype)));
       if (PyDict_SetItem(table.get(), key.get(), object.get()) != 0) throw PythonError{};
     }
-    return PyModule_AddObjectRef(module, "kernels", table.get()) == 0 && add_call_types(module);
+    return PyModule_AddObjectRef(module, "kernels", table.get()) == 0;
   };
   return guarded(add, false);
 }
