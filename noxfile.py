@@ -36,8 +36,8 @@ TUTORIALS = ["transformers>=5", "accelerate"]
 BUILD_TOOLS = nox.project.load_toml(f"{NATIVE['cuda']}/pyproject.toml")["build-system"]["requires"]
 LINTERS = ["ruff==0.17.*", "clang-format==19.1.7", "clang-tidy==23.1.4"]
 """As in .pre-commit-config.yaml; another version of clang-format formats otherwise."""
-SITE_TOOLS = ["sphinx>=8", "myst-parser>=4", "furo", "sphinx-copybutton"]
-"""What docs/conf.py names."""
+SITE_TOOLS = ["sphinx>=8", "myst-parser>=4", "furo", "sphinx-copybutton", "matplotlib"]
+"""What docs/conf.py names, and docs/builders draws with."""
 CPP = ["*.cpp", "*.hpp", "*.cu", "*.h"]
 AUDITED = "75-real;90-real;120"
 """Of repdl-cuda's architectures the one without asynchronous copies (native/base/copy.hpp), one between, the newest."""
@@ -264,7 +264,7 @@ def demo(session: nox.Session) -> None:
 @nox.session
 def bench(session: nox.Session) -> None:
     """Kernels and LeNet training against torch, into docs/benchmarks/; arguments go to benchmarks/kernels.py."""
-    install(session, *EXAMPLES, "matplotlib")
+    install(session, *EXAMPLES)
     kernels = ["python", "benchmarks/kernels.py"]
     if session.posargs:
         session.run(*kernels, *session.posargs)
@@ -272,7 +272,7 @@ def bench(session: nox.Session) -> None:
     processor = session.run("python", "benchmarks/processor.py", silent=True)
     folder = ROOT / "docs/benchmarks" / str(processor).strip()
     folder.mkdir(parents=True, exist_ok=True)
-    session.run(*kernels, "--json", f"{folder}/kernels.json", "--plot", f"{folder}/kernels.png")
+    session.run(*kernels, "--json", f"{folder}/kernels.json")
     session.run(*kernels, "--memory", "--json", f"{folder}/memory.json")
     session.run(*kernels, "--threads", "2", "--json", f"{folder}/2_threads.json")
     avx2 = {"REPDL_CPU_ISA": "avx2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}

@@ -1,6 +1,6 @@
 """Time and memory of each kernel against torch's, in one process.
 
-    python benchmarks/kernels.py [--threads 1] [--only mm,conv] [--json FILE] [--plot FILE]
+    python benchmarks/kernels.py [--threads 1] [--only mm,conv] [--json FILE]
     python benchmarks/kernels.py --memory
 
 Calls take turns, and medians count. Prints work, torch's and our time in milliseconds, the
@@ -23,7 +23,7 @@ from pathlib import Path
 
 import torch
 from processor import this_processor
-from table import Row, Timer, arguments, choose, report, time_rows, verdict
+from table import Row, Timer, arguments, choose, report, time_rows
 from work import GROUPS, Call, Work
 
 import repdl
@@ -82,32 +82,10 @@ def memory_rows(works: Iterator[Work]) -> Iterator[Row]:
         yield {"work": work.name, "torch_mib": theirs, "ours_mib": ours, "ratio": bound / max(ours, 1e-3), "bound": 1.0}
 
 
-def plot(rows: list[Row], path: Path) -> None:
-    """A bar chart of the ratios."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(9, 0.22 * len(rows) + 1))
-    colours = ["tab:orange" if verdict(row) == "below" else "tab:blue" for row in rows]
-    axes.barh([row["work"] for row in rows], [row["ratio"] for row in rows], color=colours)
-    axes.axvline(1.0, color="black", linewidth=1)
-    axes.set_xscale("log")
-    axes.set_xticks([0.2, 0.5, 1, 2, 5], labels=["0.2", "0.5", "1", "2", "5"])
-    axes.minorticks_off()
-    axes.invert_yaxis()
-    axes.set_xlabel("torch's time / RepDL's time: right of 1 is faster (orange: below its bound)")
-    axes.margins(y=0.005)
-    figure.tight_layout()
-    figure.savefig(path, dpi=70)
-
-
 def main() -> None:
     parser = arguments(__doc__, GROUPS)
     parser.add_argument("--threads", type=int, default=1, metavar="N")
     parser.add_argument("--memory", action="store_true", help="peak memory instead of time")
-    parser.add_argument("--plot", type=Path, metavar="FILE")
     args = parser.parse_args()
     works = choose(parser, args, GROUPS)
     torch.set_num_threads(args.threads)
@@ -116,9 +94,7 @@ def main() -> None:
 
     produced = memory_rows(works) if args.memory else time_rows(works, args.seconds, timer(args.threads), 1.0)
     about: Row = {"processor": this_processor(), "torch": torch.__version__, "threads": args.threads}
-    rows = report(produced, args.json, {**about, **repdl.backends()["cpu"].details}, "MiB" if args.memory else "ms")
-    if args.plot:
-        plot(rows, args.plot)
+    report(produced, args.json, {**about, **repdl.backends()["cpu"].details}, "MiB" if args.memory else "ms")
 
 
 if __name__ == "__main__":

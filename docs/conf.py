@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import repdl
 from repdl.registry.families import families
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+from builders import benchmarks, gallery  # noqa: E402
 
 project = "RepDL"
 author = "The RepDL developers"
@@ -26,11 +29,13 @@ extensions = [
 html_theme = "furo"
 html_title = f"RepDL {release}"
 templates_path: list[str] = []
-exclude_patterns = ["benchmarks/**"]
+exclude_patterns = ["benchmarks/*/**", "gallery/**"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 default_role = "code"
-autodoc_typehints = "description"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+python_maximum_signature_line_length = 90
 autodoc_member_order = "alphabetical"
 autosummary_generate = True
 autosummary_ignore_module_all = False
@@ -40,7 +45,9 @@ suppress_warnings = ["myst.header"]
 
 
 def write_pages(_app: Any) -> None:
-    """A page for each contract text, the glossary and the architecture, which stand beside the code."""
+    """A page for each contract text and each processor, the glossary and the architecture; pictures."""
+    benchmarks.write(ROOT / "docs")
+    gallery.write(ROOT / "docs")
     into = ROOT / "docs/reference/contracts"
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -88,11 +89,20 @@ def test_processor__one_name_for_each_kind(monkeypatch: pytest.MonkeyPatch) -> N
     assert processor("processor : 0\nCPU part : 0xd40\n", "aarch64") == "aarch64"
 
 
-def test_tables__lie_under_their_processor() -> None:
+def test_tables__have_a_page_for_each_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`nox -s docs` writes the pages; each table is on that of its processor, and each line in a group."""
+    pytest.importorskip("matplotlib", reason="installed by `nox -s docs`")
     docs = FOLDER.parent / "docs"
-    tables = sorted(docs.glob("benchmarks/*/*.json"))
+    monkeypatch.syspath_prepend(docs)
+    from builders import benchmarks
+
+    shutil.copytree(docs / "benchmarks", tmp_path / "benchmarks", ignore=shutil.ignore_patterns("generated"))
+    benchmarks.write(tmp_path)
+    tables = sorted(tmp_path.glob("benchmarks/*/*.json"))
     assert tables
-    text = (docs / "benchmark.md").read_text()
     for table in tables:
         assert json.loads(table.read_text())["processor"] == table.parent.name
-        assert f"]({table.relative_to(docs).as_posix()})" in text
+        assert f"]({table.parent.name}/{table.name})" in table.parent.with_suffix(".md").read_text()
+    table.write_text(table.read_text().replace('"work": "mm 128^3 n"', '"work": "a new kernel"'))
+    with pytest.raises(ValueError, match="no group takes the line 'a new kernel'"):
+        benchmarks.groups(benchmarks.Table.read(table))

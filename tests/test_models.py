@@ -14,6 +14,8 @@ import pytest
 import repdl
 
 SCRIPT = Path(__file__).parents[1] / "examples" / "models.py"
+PRINTED = Path(__file__).parents[1] / "docs/gallery/models.txt"
+"""What docs/gallery.md says."""
 USABLE = [name for name, row in repdl.backends().items() if row.error is None]
 ISAS = repdl.backends()["cpu"].details["supported"].split() if "cpu" in USABLE else []
 SAMPLE = [("default", "baseline", "3"), ("avx2", "avx2", "2"), ("avx512", "avx512", "1")]
@@ -32,6 +34,7 @@ def check(capability: str, isa: str, threads: str) -> None:
     done = run("--threads", threads, ATEN_CPU_CAPABILITY=capability, REPDL_CPU_ISA=isa)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "All digests equal those recorded." in done.stdout
+    assert done.stdout == PRINTED.read_text()
     for line in done.stdout.splitlines()[:-1]:
         name, _, first, _, last, *_ = line.split()
         assert name == "gan" or float(last) < 0.5 * float(first), line

@@ -13,6 +13,8 @@ import pytest
 import repdl
 
 SCRIPT = Path(__file__).parents[1] / "examples" / "one_seed.py"
+PRINTED = Path(__file__).parents[1] / "docs/gallery/one_seed.txt"
+"""What docs/gallery.md says."""
 USABLE = [name for name, row in repdl.backends().items() if row.error is None]
 ISAS = repdl.backends()["cpu"].details["supported"].split() if "cpu" in USABLE else []
 SAMPLE = [
@@ -38,6 +40,7 @@ def check(capability: str, isa: str, threads: str, workers: str) -> None:
         pytest.skip(f"repdl-cpu is not installed or this machine does not support {isa}")
     output = run("--threads", threads, "--workers", workers, ATEN_CPU_CAPABILITY=capability, REPDL_CPU_ISA=isa)
     assert "All hashes equal those recorded." in output
+    assert output == PRINTED.read_text()
 
 
 @pytest.mark.parametrize("row", SAMPLE, ids="-".join)
