@@ -38,11 +38,13 @@ def introduction() -> str:
 
         Each function of `repdl.ops` runs on the samples that torch's database of ops (`torch.testing._internal`) has
         for torch's function of that name, and on its bad input. A sample agrees if shapes, dtypes and integers are
-        torch's, and every element lies within a bound of what torch computes in float64 from the same numbers: of
-        the largest element, or of 1 if that is less, for results and for gradients
-        {", ".join(map(bound, opinfo.DTYPES))}. Float32 and float64 have 2^11 times their unit roundoff: samples have
-        few terms, none far above the others. A half is rounded once at the end of a function, a gradient is computed
-        of rounded tensors. Bad input agrees if an error of RepDL's is raised.
+        torch's, and every element lies within a bound of what torch computes in float64 from the same numbers. Bad
+        input agrees if an error of RepDL's is raised.
+
+        The bounds are relative to the largest element, or to 1 if that is less. For results and for gradients they are
+        {", ".join(map(bound, opinfo.DTYPES))}. Those of float32 and float64 are 2^11 times the unit roundoff: samples
+        have few terms, none far above the others. A half is rounded once at the end of a function, and a gradient is
+        computed from rounded tensors.
 
         A row says how many samples agree, of how many; "-" where the database has none. Not counted are draws of
         random numbers, which are other ones than torch's, and samples that torch itself refuses in float64. The
