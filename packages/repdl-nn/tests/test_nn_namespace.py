@@ -93,15 +93,13 @@ def test_names__neither_has_it():
 
 def test_left_out__classes_are_asked_for_and_never_made():
     """`isinstance` works as in programs that convert or initialise modules by kind; torch's code is never reached."""
-    sync, base = nn.SyncBatchNorm, nn.RNNBase
-    assert isinstance(torch.nn.SyncBatchNorm(2), sync) and not isinstance(nn.BatchNorm1d(2), sync)
+    across, base = nn.CrossMapLRN2d, nn.RNNBase
+    assert isinstance(torch.nn.CrossMapLRN2d(2), across) and not isinstance(nn.LocalResponseNorm(2), across)
     assert isinstance(nn.LSTM(1, 1), base) and issubclass(nn.GRU, base) and isinstance(nn.GRUCell(1, 1), nn.RNNCellBase)
     assert not isinstance(nn.Linear(1, 1), (nn.DataParallel, nn.parallel.DistributedDataParallel))
     assert nn.DataParallel is nn.parallel.DataParallel
-    with pytest.raises(UnsupportedError, match="depend on how many processes there are; use BatchNorm"):
-        sync(2)
-    with pytest.raises(UnsupportedError, match="SyncBatchNorm .* use BatchNorm"):
-        sync.convert_sync_batchnorm(nn.Linear(1, 1))
+    with pytest.raises(UnsupportedError, match="is left out; LocalResponseNorm computes the same"):
+        across(2)
     with pytest.raises(UnsupportedError, match="base of RNN, LSTM and GRU"):
         type("Mine", (base,), {})
 

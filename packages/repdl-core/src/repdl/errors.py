@@ -77,6 +77,10 @@ class DeviceError(RepDLError, ValueError, RuntimeError):
     """Tensors on devices that the op does not take together."""
 
 
+class RankError(RepDLError, RuntimeError):
+    """Ranks of a group that differ in what has to be the same, or whose reductions do."""
+
+
 class BackendError(RepDLError, RuntimeError):
     """A backend that is unknown, failed to load, or lacks the op asked for."""
 

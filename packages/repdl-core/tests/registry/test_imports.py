@@ -52,7 +52,7 @@ callcache
 registry
 generators
 ops
-random reference digest
+random reference digest distributed
 utils
 audit
 overrides testing
@@ -61,7 +61,8 @@ extend cli
 __main__
 """
 """The packages of `repdl`, from the bottom up: each imports what stands in the lines above it. `overrides/switch.py`
-loads `compiling` by name when `enable()` needs it, since that imports all of Dynamo."""
+loads `compiling` by name when `enable()` needs it, since that imports all of Dynamo, and `distributed.check` loads
+`testing`, where the golden cases are."""
 
 
 def test_imports__layers_point_down() -> None:

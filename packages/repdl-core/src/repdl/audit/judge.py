@@ -12,6 +12,8 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import _disable_current_modes
 
+from repdl.audit import collectives
+from repdl.audit.collectives import is_collective
 from repdl.audit.kinds import Kind, kind_of, plain_name
 from repdl.registry import OPS
 
@@ -64,24 +66,11 @@ REASONS = {
 }
 
 
-_COLLECTIVES = _names("c10d c10d_functional _c10d_functional _c10d_functional_autograd symm_mem _dtensor")
-"""The namespaces of ops by which ranks speak with each other."""
-
-
 def unknown(name: str) -> str:
     """What is said of an op that is in no table, by its name, `namespace::op`."""
     if is_collective(name):
-        return (
-            "several ranks (torch.distributed, DistributedDataParallel) are not supported yet, as the order of their "
-            "sums depends on their number; run the program as one process, with the model itself "
-            "(docs/howto/processes.md)"
-        )
+        return collectives.reason(name)
     return "not in the table of torch's ops (docs/torch-ops.md): nothing is known of it"
-
-
-def is_collective(name: str) -> bool:
-    """Whether ranks speak with each other by an op of this name, `namespace::op`."""
-    return name.partition("::")[0] in _COLLECTIVES
 
 
 def judge(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Judgement:
@@ -90,6 +79,8 @@ def judge(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any
         return Judgement(Verdict.REGISTERED, "an op of the registry")
     if op.name().startswith("profiler::"):
         return Judgement(Verdict.MOVED, "a mark for torch's profiler, which optimizers set, too")
+    if is_collective(op.name()) and collectives.moves(op.name()):
+        return Judgement(Verdict.MOVED, REASONS[Kind.MOVES])
     name = plain_name(op)
     kind = kind_of(name)
     if kind is None:
@@ -372,7 +363,6 @@ __all__ = [
     "REASONS",
     "Judgement",
     "Verdict",
-    "is_collective",
     "is_ieee",
     "is_registered",
     "judge",

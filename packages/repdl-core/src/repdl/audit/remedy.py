@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from repdl import ops, random
-from repdl.audit.judge import is_collective
+from repdl.audit.collectives import REDUCTIONS, is_collective
 from repdl.random.discrete import UNAVAILABLE
 from repdl.registry.aten import OVERRIDES
 
@@ -42,7 +42,8 @@ def remedy(op: Any, called: str, derivative: str, source: str = "") -> str | Non
         source: the line, which where nothing better is known names what is composed of several ops, such as `F.linear`.
     """
     if is_collective(op.name()):
-        return None
+        instead = REDUCTIONS.get(op.name().partition("::")[2])
+        return instead and f"repdl.distributed.{instead}"
     name = op.name().partition("::")[2].partition(".")[0]
     if "svd" in name:
         return None  # of norms, say, by singular values, which no function has

@@ -276,6 +276,10 @@ def run(args: argparse.Namespace) -> int:
         return ops(args.name, args.family, args.backend, args.lacking, args.json)
     if args.command == "contract":
         return contract(args.op, args.json)
+    if args.command == "check" and args.distributed:
+        from repdl.cli.ranks import check_ranks
+
+        return check_ranks()
     if args.command == "check":
         return check(args.backend, args.family, args.cases, args.contract, args.json)
     if args.command == "run":

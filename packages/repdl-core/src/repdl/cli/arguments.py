@@ -118,6 +118,10 @@ def parser() -> argparse.ArgumentParser:
         help="only under this contract; may be repeated; default: all that golden bits are recorded for",
     )  # fmt: skip
     one.add_argument("--cases", metavar="N", type=int, help="at most N cases of each op, for tools that make them slow")
+    one.add_argument(
+        "--distributed", action="store_true",
+        help="only reductions over ranks, by the processes that a launcher such as torchrun has started",
+    )  # fmt: skip
     one = command(
         "golden", "record the golden bits of new cases",
         "They are the digests of what the reference backend gives. One that is recorded already never "

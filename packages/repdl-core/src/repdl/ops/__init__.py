@@ -64,6 +64,7 @@ from repdl.ops.pooling.max_pool1d import *
 from repdl.ops.pooling.max_pool2d import *
 from repdl.ops.pooling.max_pool3d import *
 from repdl.ops.pooling.max_unpool import *
+from repdl.ops.reduction.all_reduce import *
 from repdl.ops.reduction.amax import *
 from repdl.ops.reduction.cov import *
 from repdl.ops.reduction.diff import *

@@ -19,11 +19,12 @@ from typing import Any
 import torch
 from torch import _C
 
+from repdl.audit.collectives import is_collective
 from repdl.audit.judge import BY_PLACE, CONDITIONS, REASONS, unknown
 from repdl.audit.kinds import Kind, kind_of, plain_name
 from repdl.callcache import guard
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError
-from repdl.overrides import nans, overlaps, repeats, transforms
+from repdl.overrides import collectives, nans, overlaps, repeats, transforms
 from repdl.overrides.binding import bound, for_each, in_place, into
 from repdl.overrides.conversions import NAMES as CONVERSIONS
 from repdl.overrides.conversions import defined
@@ -125,6 +126,9 @@ def _of(name: str, keys: Keys, refusals: Refusals) -> Iterator[Kernel]:
     device, below = keys.device, keys.below
     namespace = name.partition("::")[0]
     if not _C._dispatch_has_computed_kernel_for_dispatch_key(name, device):
+        return
+    if is_collective(name):
+        yield from collectives.kernels(name, device, refusals)
         return
     plain = plain_name(name)
     kind = kind_of(plain)

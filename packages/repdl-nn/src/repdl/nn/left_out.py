@@ -29,14 +29,14 @@ LAYERS: Mapping[str, str] = {
     "FractionalMaxPool3d": _GENERATOR,
     "LinearCrossEntropyLoss": _LINEAR_LOSS,
     "RNNBase": _RECURRENT,
-    "SyncBatchNorm": "is left out: its statistics depend on how many processes there are; use BatchNorm",
 }
 """Layers of torch.nn that deliberately have no counterpart."""
 
 CLASSES: Mapping[str, str] = {
     **LAYERS,
     "DataParallel": _PARALLEL,
-    "DistributedDataParallel": _PARALLEL,
+    "DistributedDataParallel": "is torch's own: wrap the model by torch.nn.parallel.DistributedDataParallel, and call "
+    "repdl.enable()",
     "NLLLoss2d": "is left out; NLLLoss computes the same",
     "RNNCellBase": "is the base of RNNCell, LSTMCell and GRUCell; use one of them",
 }

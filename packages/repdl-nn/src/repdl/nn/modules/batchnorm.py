@@ -1,6 +1,8 @@
-"""BatchNorm1d, BatchNorm2d and BatchNorm3d."""
+"""BatchNorm1d, BatchNorm2d, BatchNorm3d and SyncBatchNorm."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -28,20 +30,18 @@ class _ReproducibleBatchNorm(Layer, _BatchNorm):
         use_buffers = tracking or not self.training
         running_mean = self.running_mean if use_buffers else None
         running_var = self.running_var if use_buffers else None
-        output = F.batch_norm(
-            input,
-            running_mean,
-            running_var,
-            self.weight,
-            self.bias,
-            self.training or (running_mean is None and running_var is None),
-            factor,
-            self.eps,
-            contract=self.contract,
-        )
+        output = self._normalized(input, running_mean, running_var, factor)
         if batches is not None:
             batches.add_(1)  # after the op, so that an input it refuses changes nothing
         return output
+
+    def _normalized(
+        self, input: torch.Tensor, mean: torch.Tensor | None, var: torch.Tensor | None, factor: float
+    ) -> torch.Tensor:
+        training = self.training or (mean is None and var is None)
+        return F.batch_norm(
+            input, mean, var, self.weight, self.bias, training, factor, self.eps, contract=self.contract
+        )
 
 
 class BatchNorm1d(_ReproducibleBatchNorm, torch.nn.BatchNorm1d):
@@ -95,4 +95,48 @@ class BatchNorm3d(_ReproducibleBatchNorm, torch.nn.BatchNorm3d):
     _input_dims = (5,)
 
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
+class SyncBatchNorm(_ReproducibleBatchNorm, torch.nn.SyncBatchNorm):
+    """Batch normalisation of `(N, C, ...)` over the rows of all ranks of `process_group`, any floating-point dtype.
+
+    Arguments and initialisation are those of `torch.nn.SyncBatchNorm`, and keyword `contract`. It computes on a CPU
+    too. Without several ranks, and in evaluation, it is `BatchNorm`. It is differentiable once.
+
+    Raises:
+        ShapeError: if the input has one dimension, or not `num_features` channels.
+        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
+
+    Contract: batch_norm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html
+    """
+
+    _input_dims = tuple(range(2, 64))
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: torch.nn.Module, process_group: Any = None) -> torch.nn.Module:
+        """The module with each of its `BatchNorm` layers in this form, which has the same parameters and buffers."""
+        made = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, torch.nn.SyncBatchNorm):
+            options = module.eps, module.momentum, module.affine, module.track_running_stats, process_group
+            made = cls(module.num_features, *options, contract=getattr(module, "contract", None))
+            for name, parameter in module.named_parameters(recurse=False):
+                setattr(made, name, parameter)
+            for name, buffer in module.named_buffers(recurse=False):
+                setattr(made, name, buffer)
+            made.training = module.training
+        for name, child in module.named_children():
+            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return made
+
+    def _normalized(
+        self, input: torch.Tensor, mean: torch.Tensor | None, var: torch.Tensor | None, factor: float
+    ) -> torch.Tensor:
+        if self.training:
+            from repdl.distributed.batch_norm import group_size, sync_batch_norm
+
+            if group_size(self.process_group) > 1:
+                return sync_batch_norm(
+                    *(input, mean, var, self.weight, self.bias, factor, self.eps, self.process_group, self.contract)
+                )
+        return super()._normalized(input, mean, var, factor)
+
+
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]

@@ -1,0 +1,147 @@
+"""Ways of an all_reduce of a flat tensor: which data travels, and who computes what. All give the same bits.
+
+- gathered: every rank gets all tensors and reduces them. One message, for small tensors.
+- sharded: rank r gets part r of all tensors, reduces it, and sends it to all. As many bytes as a ring sends.
+- halved: pairs of ranks exchange halves of what they have, neighbours first: for a power of two of ranks these pairs
+  are the contract's tree. As many bytes, in half of the memory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+
+import torch
+
+from repdl import registry
+from repdl.distributed.transport import Transport
+from repdl.ops.reduction.all_reduce import finish, join_ranks
+
+SMALL = 1 << 15
+"""Bytes of the tensors of all ranks up to which they are gathered."""
+PIECE = 1 << 16
+"""Elements that are computed at once, so that they are in the cache when they are written back."""
+SENT = 1 << 19
+"""Elements that a rank sends to another at once: memory for more would be new to the process each time."""
+
+Algorithm = Callable[[Transport, torch.Tensor, str], None]
+
+
+def all_reduce(transport: Transport, flat: torch.Tensor, op: str) -> None:
+    """`flat`, contiguous and of one dimension, becomes the reduction of those of all ranks."""
+    if flat.numel():
+        choose(transport, flat)(transport, flat, op)
+
+
+def choose(transport: Transport, flat: torch.Tensor) -> Algorithm:
+    """The algorithm for a tensor: every rank of the group chooses the same one."""
+    if transport.size == 1 or flat.nbytes * transport.size <= SMALL:
+        return gathered
+    return halved if can_halve(transport, flat) else sharded
+
+
+def can_halve(transport: Transport, flat: torch.Tensor) -> bool:
+    """Whether `halved` takes a tensor: partial results travel, which a 16-bit dtype does not hold."""
+    is_power_of_two = transport.size & (transport.size - 1) == 0
+    return transport.has_pairs and is_power_of_two and flat.dtype in (torch.float32, torch.float64)
+
+
+def gathered(transport: Transport, flat: torch.Tensor, op: str) -> None:
+    ranks = flat.unsqueeze(0)
+    if transport.size > 1:
+        ranks = flat.new_empty(transport.size, flat.numel())
+        transport.all_gather(ranks.view(-1), flat)
+    reduce_ranks(ranks, op, flat)
+
+
+def sharded(transport: Transport, flat: torch.Tensor, op: str) -> None:
+    for block in flat.split(transport.size * SENT):
+        part = block.numel() // transport.size
+        whole, rest = block.split([part * transport.size, block.numel() - part * transport.size])
+        if part:
+            mine = flat.new_empty(part)
+            reduce_scatter(transport, mine, whole, op)
+            transport.all_gather(whole, mine)
+        if rest.numel():
+            gathered(transport, rest, op)
+
+
+def reduce_scatter(transport: Transport, output: torch.Tensor, input: torch.Tensor, op: str) -> None:
+    """`output`, `(n,)`, becomes part r of the reduction of `input`, `(size * n,)`, on rank r."""
+    if not output.numel():
+        return
+    ranks = input.new_empty(transport.size, output.numel())
+    transport.all_to_all(ranks.view(-1), input)
+    reduce_ranks(ranks, op, output)
+
+
+def halved(transport: Transport, flat: torch.Tensor, op: str) -> None:
+    kept = flat
+    way: list[tuple[int, torch.Tensor, torch.Tensor]] = []
+    distance = 1
+    while distance < transport.size:
+        peer = transport.rank ^ distance
+        first, second = kept.tensor_split(2)
+        kept, sent = (first, second) if transport.rank < peer else (second, first)
+        _join_with(transport, peer, sent, kept, op)
+        way.append((peer, kept, sent))
+        distance *= 2
+    for piece in _pieces(kept.numel(), PIECE):
+        total = kept[piece]
+        total.copy_(finish(total, op, transport.size))
+    for peer, kept, sent in reversed(way):
+        transport.exchange(kept, sent, peer)()
+
+
+def _join_with(transport: Transport, peer: int, sent: torch.Tensor, kept: torch.Tensor, op: str) -> None:
+    """`kept` becomes the node over it and what `peer` sends of the same elements, which comes in parts: while one is
+    joined, the next is on its way."""
+    buffers = [kept.new_empty(min(SENT, kept.numel())) for _ in range(2)]
+    parts = zip_longest(_pieces(sent.numel(), SENT), _pieces(kept.numel(), SENT), fillvalue=slice(0, 0))
+    coming: deque[tuple[Callable[[], None], torch.Tensor, torch.Tensor]] = deque()
+
+    def join_first() -> None:
+        wait, mine, other = coming.popleft()
+        wait()
+        join_into(mine, other, op, kept_is_left=transport.rank < peer)
+
+    for i, (there, here) in enumerate(parts):
+        mine = kept[here]
+        other = buffers[i % 2][: mine.numel()]
+        coming.append((transport.exchange(sent[there], other, peer), mine, other))
+        if len(coming) > 1:
+            join_first()
+    while coming:
+        join_first()
+
+
+def join_into(kept: torch.Tensor, other: torch.Tensor, op: str, kept_is_left: bool) -> None:
+    """`kept` becomes the node of the tree over both."""
+    for piece in _pieces(kept.numel(), PIECE):
+        pair = [kept[piece], other[piece]]
+        kept[piece].copy_(join_ranks(pair if kept_is_left else pair[::-1], op))
+
+
+def reduce_ranks(ranks: torch.Tensor, op: str, output: torch.Tensor) -> None:
+    """`output`, `(n,)`, becomes the contract's reduction of `ranks`, `(size, n)`."""
+    for piece in _pieces(output.numel(), PIECE):
+        output[piece].copy_(registry.functions.all_reduce(ranks[:, piece], op))
+
+
+def _pieces(count: int, most: int) -> Iterator[slice]:
+    for begin in range(0, count, most):
+        yield slice(begin, min(begin + most, count))
+
+
+__all__ = [
+    "all_reduce",
+    "can_halve",
+    "choose",
+    "gathered",
+    "halved",
+    "join_into",
+    "reduce_ranks",
+    "reduce_scatter",
+    "sharded",
+]

@@ -1,0 +1,183 @@
+"""Where a reduction runs: at once, or in order behind those that were begun before it, while the program goes on.
+
+A reduction is several moves with sums between them. What is not waited for runs in a thread of the group, which moves
+data by a second backend of its own, so that its moves don't come between those of the program.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from queue import SimpleQueue
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+from repdl.distributed.transport import Transport
+from repdl.errors import UnsupportedError
+
+Run = Callable[[Transport], None]
+
+
+class ReductionWork(c10d.Work):
+    """What `async_op=True` gives. `wait` raises what the reduction raised."""
+
+    def __init__(self, future: torch.futures.Future[Any]) -> None:
+        super().__init__()
+        self._future, self._ended = future, threading.Event()
+        future.add_done_callback(lambda _: self._ended.set())
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Until the result is there, or for so long."""
+        seconds = timeout.total_seconds()
+        if not self._ended.wait(seconds if seconds > 0 else None):
+            raise dist.DistBackendError(f"repdl.distributed: a reduction did not end within {seconds} s")
+        self._future.wait()
+        return True
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        """Of the list of tensors."""
+        return self._future
+
+    def is_completed(self) -> bool:
+        """Whether the result, or an error, is there."""
+        return bool(self._future.done())
+
+
+class _Holder(dist.ProcessGroup):
+    """Torch's way to have C++ keep a work of Python: it wraps what a method of a group returns."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 1)  # type: ignore[call-arg]
+        self._thread = threading.local()
+
+    def barrier(self, options: Any) -> Any:  # type: ignore[override]
+        return self._thread.work
+
+    def held(self, work: ReductionWork) -> Any:
+        self._thread.work = work
+        try:
+            return dist.ProcessGroup.barrier(self, c10d.BarrierOptions())
+        finally:
+            del self._thread.work
+
+
+@dataclass
+class _Job:
+    run: Run
+    future: torch.futures.Future[Any]
+    result: list[torch.Tensor]
+    context: contextvars.Context
+
+
+class _Worker:
+    """The thread of a group, and the backend by which it moves data."""
+
+    def __init__(self, group: dist.ProcessGroup, timeout: timedelta) -> None:
+        store = c10d.PrefixStore("repdl/moves", group.get_group_store())
+        self._transport = Transport(c10d.ProcessGroupGloo(store, group.rank(), group.size(), timeout))
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        threading.Thread(
+            target=_serve, args=(self._jobs, self._transport), name="repdl.distributed", daemon=True
+        ).start()
+        weakref.finalize(group, self._jobs.put, None)
+
+    def begin(self, job: _Job) -> None:
+        self._jobs.put(job)
+
+
+class _Thread(threading.local):
+    serves = False
+
+
+_THREAD = _Thread()
+"""`serves`: whether this is the thread of a group, which calls the callbacks of futures too."""
+
+
+def _serve(jobs: SimpleQueue[_Job | None], transport: Transport) -> None:
+    _THREAD.serves = True
+    while (job := jobs.get()) is not None:
+        job.context.run(_run, job, transport)
+        del job  # its tensors are the caller's
+
+
+def _run(job: _Job, transport: Transport) -> None:
+    try:
+        with torch.no_grad():
+            job.run(transport)
+    except Exception as error:
+        job.future.set_exception(error)
+    else:
+        job.future.set_result(job.result)
+
+
+_workers: WeakKeyDictionary[dist.ProcessGroup, _Worker] = WeakKeyDictionary()
+_streams: dict[torch.device, torch.cuda.Stream] = {}
+
+
+def start(
+    group: dist.ProcessGroup, device: torch.device, run: Run, result: list[torch.Tensor], later: bool
+) -> ReductionWork:
+    """Run a reduction, or with `later` have it run.
+
+    Args:
+        run: moves and computes, by the transport that it is given.
+        result: what the future of the work holds.
+        later: whether the caller does not wait for it.
+
+    Raises:
+        UnsupportedError: in a callback, whose place in the order of reductions is not fixed.
+    """
+    if _THREAD.serves:
+        raise UnsupportedError(
+            "repdl.distributed: a reduction is begun in the callback of another one's future, expected behind a wait: "
+            "whether it comes before others of the group depends on time; begin it where the first one is waited for"
+        )
+    backend = group._get_backend(device)
+    if device.type == "cuda":
+        return _on_stream(Transport(backend), device, run, result)
+    future: torch.futures.Future[Any] = torch.futures.Future()
+    if later:
+        worker = _workers.get(group)
+        if worker is None:
+            worker = _workers[group] = _Worker(group, backend.options._timeout)
+        worker.begin(_Job(run, future, result, contextvars.copy_context()))
+    else:
+        with torch.no_grad():
+            run(Transport(backend))
+        future.set_result(result)
+    return ReductionWork(future)
+
+
+def _on_stream(transport: Transport, device: torch.device, run: Run, result: list[torch.Tensor]) -> ReductionWork:
+    """At once, on a stream of its own: there the waits of torch's backend are the stream's, not the host's."""
+    stream = _streams.setdefault(device, torch.cuda.Stream(device))
+    stream.wait_stream(torch.cuda.current_stream(device))
+    future: torch.futures.Future[Any] = torch.futures.Future(devices=[device])
+    with torch.cuda.stream(stream), torch.no_grad():
+        for tensor in result:
+            tensor.record_stream(stream)
+        run(transport)
+        future.set_result(result)
+    return ReductionWork(future)
+
+
+_holder: _Holder | None = None
+
+
+def held(work: ReductionWork) -> Any:
+    """The work as an object of C++ that keeps it alive, for torch's dispatcher."""
+    global _holder
+    if _holder is None:
+        _holder = _Holder()
+    return _holder.held(work)
+
+
+__all__ = ["ReductionWork", "held", "start"]

@@ -1,0 +1,14 @@
+"""What every rank needs, imported and found out once: the process from which ranks are forked imports this module.
+
+Nothing is computed here: ranks choose threads and instructions themselves.
+"""
+
+import torch.distributed
+import torch.nn.parallel  # noqa: F401
+
+import repdl
+import repdl.distributed
+import repdl.testing
+
+repdl.enable()
+repdl.disable()
