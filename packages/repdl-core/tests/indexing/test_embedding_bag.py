@@ -78,7 +78,7 @@ def test_embedding_bag__largest_where_a_device_knows_the_lengths(
     expected = call()
     monkeypatch.setattr(host, "is_on_host", lambda tensor: False)
     largest = []
-    module, first_largest = sys.modules["repdl.ops.embedding_bag"], _index_reduce.first_largest
+    module, first_largest = sys.modules["repdl.ops.indexing.embedding_bag"], _index_reduce.first_largest
     monkeypatch.setattr(module, "first_largest", lambda *args, **kw: largest.append(1) or first_largest(*args, **kw))
     assert_same_bits(call(), expected)
     assert largest

@@ -1,6 +1,6 @@
 """Elementwise functions of two tensors, broadcast: one registered op each.
 
-Those of one tensor are in `repdl.ops.unary`, with which they share the family elementwise.
+Those of one tensor are in `repdl.ops.pointwise.unary`, with which they share the family elementwise.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Elementwise functions with several operands or bounds: clamp, where, lerp, addcmul, addcdiv.
 
-They share the family elementwise with those of one (`repdl.ops.unary`) and of two operands.
+They share the family elementwise with those of one (`repdl.ops.pointwise.unary`) and of two operands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The steps of a layer over a packed batch of sequences (`repdl.ops.recurrent`)."""
+"""The steps of a layer over a packed batch of sequences (`repdl.ops.rnn.recurrent`)."""
 
 from __future__ import annotations
 
