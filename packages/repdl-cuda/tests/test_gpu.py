@@ -296,7 +296,8 @@ def test_gpu__out_of_memory() -> None:
         with pytest.raises(torch.cuda.OutOfMemoryError):
             repdl.ops.neg(tall)
         with pytest.raises(torch.cuda.OutOfMemoryError):
-            repdl.ops.index_sum(tall, torch.zeros(1 << 20, dtype=torch.int64, device="cuda"), 1 << 19)
+            index = torch.zeros(1 << 20, dtype=torch.int64, device="cuda")
+            repdl.registry.functions.index_sum(tall, index, 1 << 19, "v1")
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert free and bits(tall).count_nonzero() == 0
