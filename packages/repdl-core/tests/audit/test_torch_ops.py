@@ -140,9 +140,9 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
     "arange with a fraction": ("start + i * step", lambda: torch.arange(0, 1, 0.1)),
     "arange beyond float32": ("start + i * step", lambda: torch.arange(2**25 - 2, 2**25 + 2, dtype=torch.float32)),
     "index_put, accumulate": ("equal indices", lambda: f.clone().index_put_((i[:3],), f[:3], accumulate=True)),
-    "index_put, twice": ("one place", lambda: torch.zeros(12).index_put_((i % 3,), f)),
-    "index_copy, twice": ("one place", lambda: torch.zeros(12).index_copy_(0, i % 3, f)),
-    "scatter, twice": ("one place", lambda: torch.zeros(3).scatter_(0, i % 3, f)),
+    "index_put, twice": ("one index", lambda: torch.zeros(12).index_put_((i % 3,), f)),
+    "index_copy, twice": ("one index", lambda: torch.zeros(12).index_copy_(0, i % 3, f)),
+    "scatter, twice": ("one index", lambda: torch.zeros(3).scatter_(0, i % 3, f)),
     "scatter_add": ("no contract", lambda: torch.zeros(12).scatter_add_(0, i, f)),
     "index_put of two masks, accumulate": (
         "equal indices",

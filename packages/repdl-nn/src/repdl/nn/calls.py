@@ -99,7 +99,7 @@ class Calls:
                     )
 
         for output in pytree.tree_leaves(getattr(result, "__dict__", result) if is_dataclass(result) else result):
-            node = output.grad_fn if isinstance(output, torch.Tensor) else None
+            node: Any = output.grad_fn if isinstance(output, torch.Tensor) else None
             if node is not None and self not in node.metadata:
                 node.metadata[self] = True
                 node.register_prehook(came)
