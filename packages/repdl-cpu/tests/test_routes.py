@@ -278,6 +278,7 @@ def gradient(
 GRADIENTS = [
     *((6, (2, 1, 3 * v + 2, 6), (2 * v - 1, 3), 1, 1) for v in range(1, 9)),  # columns in registers, two runs a vector
     *((6, (2, 1, v + 3, 14), (v, 9), 1, 1) for v in range(1, 9)),  # columns in registers, one run a vector
+    *((6, (2, 1, v + 3, 12), (v, 7), 1, 1) for v in range(1, 9)),  # the same in a vector of eight
     (20, (2, 5, 10, 11), (5, 5), 2, 1),  # packed: pieces of half a vector, of a vector, of two
     (20, (2, 11, 7, 8), (3, 3), 2, 1),
     (20, (2, 20, 7, 8), (3, 3), 2, 1),

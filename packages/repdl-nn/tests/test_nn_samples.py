@@ -26,7 +26,8 @@ DROPOUTS = {name for name in LAYERS if "Dropout" in name}
 UNPOOLS = {name for name in LAYERS if "Unpool" in name or "Upsampl" in name}
 WITHOUT = {
     *("CosineSimilarity", "EmbeddingBag", "Fold", "Hardsigmoid", "Layer", "PairwiseDistance", "RReLU", "Unfold"),
-    *("AdaptiveLogSoftmaxWithLoss", "TransformerDecoder", "TripletMarginLoss", "TripletMarginWithDistanceLoss"),
+    *("AdaptiveLogSoftmaxWithLoss", "SyncBatchNorm", "TransformerDecoder"),
+    *("TripletMarginLoss", "TripletMarginWithDistanceLoss"),
     *UNPOOLS,
     *DROPOUTS,
 }
