@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import runpy
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
@@ -170,3 +171,9 @@ def power_sgd() -> str:
         model.zero_grad()
         model(torch.randn(6, 40)).square().sum().backward()
     return repdl.digest({"grad": model.module.weight.grad})
+
+
+def trained(program: str) -> str:
+    """The digest of a program, by `enable()`."""
+    repdl.enable()
+    return str(runpy.run_path(program)["digest"])

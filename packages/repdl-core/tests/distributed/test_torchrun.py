@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import os
-import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import ddp_programs
 import pytest
 import ranks
 
-import repdl
-
 PROGRAM = Path(__file__).parent / "train_ddp.py"
 pytestmark = pytest.mark.skipif(not ranks.AVAILABLE, reason=ranks.NEEDS)
-
-
-def in_this_process() -> str:
-    """The digest of the program, by `enable()`."""
-    repdl.enable()
-    return str(runpy.run_path(str(PROGRAM))["digest"])
 
 
 def _torchrun(*arguments: str) -> str:
@@ -35,7 +27,7 @@ def _torchrun(*arguments: str) -> str:
 
 def test_torchrun__has_the_digest_of_enable() -> None:
     """With other buckets, and another rendezvous."""
-    expected = ranks.run(in_this_process, 2)
+    expected = ranks.run(ddp_programs.trained, 2, str(PROGRAM))
     assert expected[0] == expected[1]
     assert f"digest {expected[0]}" in _torchrun("run", str(PROGRAM))
 
