@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import repdl
-from repdl.overrides.torchs import is_within
+from repdl.overrides.torchs import ABOVE, BELOW, is_within
 from watched import Model, Outer, converted, fine, mean, products, refusal, refused, scaled, step, x
 
 
@@ -24,6 +24,15 @@ def test_call__leaves_the_model_as_it_is() -> None:
     assert list(model.state_dict()) == keys and type(model) is Model
     assert len(model._forward_pre_hooks) == len(model._forward_hooks) == 1
     assert not model(x).grad_fn.metadata, "the loss was seen"  # type: ignore[union-attr]
+
+
+def test_call__leaves_torchs_kernels_at_all_other_keys() -> None:
+    """Of collectives too, which the program calls beside the model."""
+    converted(fine)(x)
+    put = [key.split("/") for key in torch.library._impls if key.startswith(("aten/", "c10d/"))]
+    assert {namespace for namespace, _, _ in put} == {"aten", "c10d"}
+    keys = {key for _, _, key in put}
+    assert {ABOVE, BELOW} <= keys and not {"CPU", "AutogradCPU"} & keys
 
 
 def test_call__keeps_no_graph_alive() -> None:

@@ -14,32 +14,30 @@ from repdl.overrides.refusal import Refusals
 Kernel = tuple[str, str, Callable[..., Any], bool]
 
 
-def kernels(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
-    """Those of a collective at the key of a device."""
+def kernels(name: str, key: str, refusals: Refusals) -> Iterator[Kernel]:
+    """Those of a collective, which are put at a key below autograd."""
     namespace, _, plain = name.partition("::")
     if namespace in COMPOSED or plain.partition(".")[0] in MOVES:
         return
     if namespace == "c10d" and plain in REDUCTIONS:
-        yield name, device, _reducing(plain), False
+        yield name, key, _reducing(plain), False
     else:
-        yield name, device, refusals.kernel(name, device, reason(name)), True
+        yield name, key, refusals.kernel(name, key, reason(name)), True
 
 
 def _reducing(name: str) -> Callable[..., Any]:
-    from repdl.distributed.collectives import COLLECTIVES, with_work
+    from repdl.distributed.collectives import COLLECTIVES, with_work  # not where torch has no distributed
+    from repdl.distributed.works import ReductionWork, held
 
     collective = COLLECTIVES[name]
 
+    def boxed(work: Any) -> Any:
+        return (held(work) if isinstance(work, ReductionWork) else work).boxed()
+
     def call(*args: Any, **kwargs: Any) -> Any:
-        return with_work(collective(*args, **kwargs), _boxed)
+        return with_work(collective(*args, **kwargs), boxed)
 
     return call
-
-
-def _boxed(work: Any) -> Any:
-    from repdl.distributed.works import ReductionWork, held
-
-    return (held(work) if isinstance(work, ReductionWork) else work).boxed()
 
 
 @contextmanager

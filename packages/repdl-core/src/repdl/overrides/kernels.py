@@ -128,7 +128,7 @@ def _of(name: str, keys: Keys, refusals: Refusals) -> Iterator[Kernel]:
     if not _C._dispatch_has_computed_kernel_for_dispatch_key(name, device):
         return
     if is_collective(name):
-        yield from collectives.kernels(name, device, refusals)
+        yield from collectives.kernels(name, below, refusals)
         return
     plain = plain_name(name)
     kind = kind_of(plain)
@@ -311,9 +311,9 @@ _THREAD = _Thread()
 
 
 def _chosen(name: str, override: Override, otherwise: Function | None) -> Function:
-    """The function of a override, but for integers and booleans torch's own kernel, if it is exact for them.
+    """The function of an override, but for integers and booleans torch's own kernel, if it is exact for them.
 
-    A override of integers has it too: its function may call the op itself.
+    An override of integers has it too: its function may call the op itself.
     """
     function, integers = override.function, override.integers
     _note_entered(function)
