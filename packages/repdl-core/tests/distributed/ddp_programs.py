@@ -69,7 +69,7 @@ class _Net(nn.Module):
         self.calls += 1
         x = self.middle(self.norm(F.relu(self.first(x))))
         takes_other = self.program.unused and self.calls % 2 == 0
-        return (self.other if takes_other else self.last)(x)  # type: ignore[no-any-return]
+        return (self.other if takes_other else self.last)(x)
 
 
 def train(program: Program) -> str:
@@ -88,7 +88,7 @@ def _by(algorithm: str | None) -> Any:
 
         def chosen(transport: Any, flat: torch.Tensor) -> algorithms.Algorithm:
             halves = wanted is algorithms.halved
-            return choose(transport, flat) if halves and not algorithms.can_halve(transport, flat) else wanted  # type: ignore[no-any-return]
+            return choose(transport, flat) if halves and not algorithms.can_halve(transport, flat) else wanted
 
         algorithms.choose = chosen
     try:

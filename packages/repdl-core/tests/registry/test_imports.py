@@ -52,17 +52,18 @@ callcache
 registry
 generators
 ops
-random reference digest distributed
+random reference digest
+testing
+distributed
 utils
 audit
-overrides testing
+overrides
 compiling
 extend cli
 __main__
 """
 """The packages of `repdl`, from the bottom up: each imports what stands in the lines above it. `overrides/switch.py`
-loads `compiling` by name when `enable()` needs it, since that imports all of Dynamo, and `distributed.check` loads
-`testing`, where the golden cases are."""
+loads `compiling` by name when `enable()` needs it, since that imports all of Dynamo."""
 
 
 def test_imports__layers_point_down() -> None:

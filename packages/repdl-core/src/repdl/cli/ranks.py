@@ -9,8 +9,8 @@ import torch
 import torch.distributed as dist
 
 import repdl
+from repdl.distributed.golden import check_collectives
 from repdl.errors import RankError
-from repdl.testing.collectives import check_collectives
 
 
 def check_ranks() -> int:

@@ -40,9 +40,7 @@ def sync_batch_norm(
     Contract: batch_norm v1. Source: https://docs.pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html
     """
     name = contract_name(contract)
-    return _SyncBatchNorm.apply(  # type: ignore[no-any-return]
-        *(input, weight, bias, running_mean, running_var, momentum, eps, group, name)
-    )
+    return _SyncBatchNorm.apply(*(input, weight, bias, running_mean, running_var, momentum, eps, group, name))
 
 
 class _SyncBatchNorm(torch.autograd.Function):
@@ -69,7 +67,7 @@ class _SyncBatchNorm(torch.autograd.Function):
             running_var.copy_(_ops.lerp(running_var, unbiased, momentum, contract))
         ctx.save_for_backward(input, weight, mean, invstd)
         ctx.n, ctx.group, ctx.contract = n, group, contract
-        return output  # type: ignore[no-any-return]
+        return output
 
     @staticmethod
     @once_differentiable
@@ -91,7 +89,7 @@ class _SyncBatchNorm(torch.autograd.Function):
 
 
 def _wide(tensor: Tensor, like: Tensor) -> Tensor:
-    return tensor if tensor.dtype is like.dtype else _ops.cast(tensor, like.dtype)  # type: ignore[no-any-return]
+    return tensor if tensor.dtype is like.dtype else _ops.cast(tensor, like.dtype)
 
 
 def _channels(tensor: Tensor, like: Tensor) -> Tensor:
@@ -103,7 +101,7 @@ def _over_ranks(x: Tensor, group: Any, contract: str) -> Tensor:
     """The sum of each channel over the elements of all ranks: `(N, C, ...) -> (C)`."""
     total = _ops.sum(x, [d for d in range(x.dim()) if d != 1], False, contract)
     all_reduce(total, group=group)
-    return total  # type: ignore[no-any-return]
+    return total
 
 
 def group_size(group: Any = None) -> int:

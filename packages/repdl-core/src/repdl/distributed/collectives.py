@@ -18,6 +18,7 @@ from repdl.distributed.reduction import Reduction, is_exact, kind_of, reduction_
 from repdl.distributed.transport import Transport
 from repdl.distributed.works import start
 from repdl.errors import UnsupportedError
+from repdl.registry import functions
 
 Tensor = torch.Tensor
 
@@ -54,7 +55,7 @@ def _reduce_all(transport: Transport, tensors: Sequence[Tensor], reduction: Redu
     flat = _flat(tensors)
     wide = reduction.multiplied(flat)
     algorithms.all_reduce(transport, wide, reduction.op)
-    return wide if wide.dtype is flat.dtype else torch.ops.repdl.cast(wide, flat.dtype)  # type: ignore[no-any-return]
+    return wide if wide.dtype is flat.dtype else functions.cast(wide, flat.dtype)
 
 
 def _scatter(transport: Transport, output: Tensor, inputs: Sequence[Tensor], reduction: Reduction) -> None:
@@ -64,7 +65,7 @@ def _scatter(transport: Transport, output: Tensor, inputs: Sequence[Tensor], red
     algorithms.reduce_scatter(transport, made, flat, reduction.op)
     parts = _parts(output.detach())
     if made.dtype is not parts.dtype:
-        made = torch.ops.repdl.cast(made, parts.dtype)
+        made = functions.cast(made, parts.dtype)
     parts.copy_(made.view(parts.shape))
 
 

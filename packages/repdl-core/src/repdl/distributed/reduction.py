@@ -33,12 +33,12 @@ class Reduction:
         if self.factor is None:
             return flat
         wide = registry.functions.cast(flat, torch.float32) if flat.dtype in HALF else flat
-        return torch.ops.repdl.mul(wide, _as_tensor(self.factor, wide), "v1")  # type: ignore[no-any-return]
+        return registry.functions.mul(wide, _as_tensor(self.factor, wide), "v1")
 
 
 def _as_tensor(factor: float | torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     tensor = factor if isinstance(factor, torch.Tensor) else torch.tensor(factor, dtype=torch.float64)
-    return registry.functions.cast(tensor.to(like.device), like.dtype)  # type: ignore[no-any-return]
+    return registry.functions.cast(tensor.to(like.device), like.dtype)
 
 
 def name_of(reduce_op: Any) -> str:

@@ -11,7 +11,7 @@ import functools
 import inspect
 import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
@@ -33,6 +33,7 @@ from repdl.overrides.refusal import Refusals
 from repdl.overrides.torchs import ABOVE, BELOW, TorchKernel, is_composed, overload
 from repdl.registry import OPS
 from repdl.registry.aten import Override
+from repdl.registry.schema import LIBRARIES
 
 Function = Callable[..., Any]
 _LISTS = "_foreach_"
@@ -90,9 +91,9 @@ class Found:
 
 def kernels(device: str, on_uncovered: str, names: Iterable[str], before: Found) -> Iterator[Kernel]:
     """What is put into torch for the ops of these names, as torch's dispatcher gives them."""
-    refusals, registered = Refusals(on_uncovered), registered_ops()
+    refusals = Refusals(on_uncovered)
     for name in names:
-        if is_apart(name, registered):
+        if is_apart(name):
             continue
         key = name, device, on_uncovered
         found = before.of(key).get(key)
@@ -200,15 +201,12 @@ def passes(name: str, devices: Iterable[str]) -> bool:
     return plain_name(name) in _COMPOSED or all(is_composed(name, device) for device in devices)
 
 
-def registered_ops() -> frozenset[str]:
-    """The names of RepDL's own ops in torch's dispatcher."""
-    return frozenset(op.overload.name() for op in OPS.values())
-
-
-def is_apart(name: str, registered: Set[str]) -> bool:
-    """Whether an op computes nothing, or is one of the `registered`."""
+def is_apart(name: str) -> bool:
+    """Whether an op computes nothing, or is a registered one."""
     namespace, _, rest = name.partition("::")
-    return namespace in _NOT_COMPUTING or rest.startswith("sym_") or name in registered
+    if namespace in _NOT_COMPUTING or rest.startswith("sym_"):
+        return True
+    return namespace in LIBRARIES and any(name == op.overload.name() for op in OPS.values())
 
 
 def is_computed(name: str) -> bool:
@@ -381,5 +379,4 @@ __all__ = [
     "kernels",
     "of_op",
     "passes",
-    "registered_ops",
 ]

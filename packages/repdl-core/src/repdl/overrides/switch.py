@@ -113,9 +113,8 @@ class _Session:
                         _impl(self._library(namespace), rest, kernel, key, with_keyset=with_keyset)
                         self._kernels.append(kernel_handle(name, key))
         forget_kernels()
-        set_dynamo_skip(
-            ENTERED if self._holds else ()
-        )  # where a graph of torch.compile breaks, Dynamo looks at all that runs
+        # Where a graph of torch.compile breaks, Dynamo looks at all that runs.
+        set_dynamo_skip(ENTERED if self._holds else ())
 
     def _library(self, namespace: str) -> Library:
         if namespace not in self._libraries:

@@ -28,7 +28,7 @@ from repdl.audit.judge import REASONS, unknown
 from repdl.audit.kinds import kind_of, plain_name
 from repdl.audit.watch import watching
 from repdl.errors import RepDLError
-from repdl.overrides.kernels import Keys, is_apart, of_op, passes, registered_ops
+from repdl.overrides.kernels import Keys, is_apart, of_op, passes
 from repdl.overrides.refusal import Refusals, where
 from repdl.overrides.switch import LOCK, is_enabled, uncollected
 from repdl.overrides.torchs import ABOVE, BELOW, TorchKernel, is_within, overload
@@ -118,15 +118,16 @@ def _put() -> None:
         warnings.simplefilter("ignore")  # that some kernel of torch's is replaced: none is
         if _libraries or is_enabled():
             return
-        refusals, registered, derived = _Refusals(), registered_ops(), frozenset(_DERIVED.split())
+        refusals, derived = _Refusals(), frozenset(_DERIVED.split())
         devices = ("CPU", "CUDA") if torch.cuda.is_available() else ("CPU",)
         libraries = {name: torch.library.Library(name, "IMPL") for name in ("_", "aten")}
         libraries["_"].fallback(torch.library.fallthrough_kernel, ABOVE)
         libraries["_"].fallback(functools.partial(_unknown, refusals), BELOW, with_keyset=True)
         for name in _C._dispatch_get_all_op_names():
             namespace, _, rest = name.partition("::")
-            found = {} if is_apart(name, registered) else _kernels(name, devices, refusals)
-            if not found and (is_apart(name, registered) or passes(name, devices)):
+            apart = is_apart(name)
+            found = {} if apart else _kernels(name, devices, refusals)
+            if not found and (apart or passes(name, devices)):
                 found = {BELOW: (torch.library.fallthrough_kernel, False)}
             if ABOVE not in found and namespace == "aten" and plain_name(name) in derived:
                 found[ABOVE] = _derived(overload(name)), True
@@ -185,7 +186,7 @@ def _owned(result: Any) -> Any:
 def _unknown(refusals: Refusals, keyset: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
     """In place of the kernel of an op that was not there when kernels were put, or that nothing is known of."""
     name, kind = op.name(), kind_of(plain_name(op))
-    if not (is_apart(name, registered_ops()) or passes(name, ("CPU",))):
+    if not (is_apart(name) or passes(name, ("CPU",))):
         refusals.met(op, unknown(name) if kind is None else REASONS[kind])
     return TorchKernel(op, BELOW).call(keyset, args, kwargs)
 

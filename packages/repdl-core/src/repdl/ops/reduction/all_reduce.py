@@ -30,9 +30,9 @@ def join_ranks(ranks: list[torch.Tensor], op: str) -> torch.Tensor:
 def finish(total: torch.Tensor, op: str, ranks: int) -> torch.Tensor:
     """What is left to do with the root of the tree."""
     if op == "avg":
-        return _ops.div(total, constant(ranks, total.dtype, total.device), "v1")  # type: ignore[no-any-return]
+        return _ops.div(total, constant(ranks, total.dtype, total.device), "v1")
     if ranks == 1:  # no operation has made its NaN the canonical one
-        return _ops.mul(total, constant(1, total.dtype, total.device), "v1")  # type: ignore[no-any-return]
+        return _ops.mul(total, constant(1, total.dtype, total.device), "v1")
     return total
 
 
