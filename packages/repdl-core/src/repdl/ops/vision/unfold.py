@@ -12,6 +12,7 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_size
+from repdl.ops.common.device import to_device
 from repdl.ops.declare.public import public
 from repdl.ops.indexing.scatter import index_add
 from repdl.ops.pooling._windows import check_least, per_side, rows, select, side, table
@@ -162,7 +163,7 @@ def _aten_unfold_backward(grad_in: Tensor, input_sizes: Any, dim: int, size: int
     dim = dim % len(input_sizes)
     places = torch.arange(grad_in.shape[dim]).unsqueeze(1) * step + torch.arange(size)  # of the elements of a window
     windows = grad_in.movedim(-1, dim + 1).flatten(dim, dim + 1)
-    return index_add(grad_in.new_zeros(input_sizes), dim, places.reshape(-1).to(grad_in.device), windows)
+    return index_add(grad_in.new_zeros(input_sizes), dim, to_device(places.reshape(-1), grad_in.device), windows)
 
 
 @computes("col2im")
