@@ -18,8 +18,8 @@ from pathlib import Path
 import torch
 
 import repdl
-from repdl.audit import KINDS, Kind
-from repdl.audit.kinds import TORCH
+from repdl.audit import OP_CLASSES, OpClass
+from repdl.audit.op_classes import TORCH
 from repdl.nn import modules
 from repdl.nn.modules import Layer
 from repdl.registry import OPS
@@ -82,12 +82,12 @@ def dtypes(family: str) -> str:
     return line + (f"; int64 {', '.join(integers)}" if integers else "")
 
 
-def kinds() -> str:
-    """The end of the page about torch's ops: those of each kind."""
+def op_classes() -> str:
+    """The end of the page about torch's ops: those of each class."""
     text = [f"## The table\n\nOps of torch {TORCH} by name, in all their overloads.\n"]
-    for kind in Kind:
-        names = ", ".join(f"`{name}`" for name in sorted(KINDS) if KINDS[name] is kind)
-        text += [f"### {kind.name.capitalize()}\n\n{kind.value}\n\n{names}\n"]
+    for op_class in OpClass:
+        names = ", ".join(f"`{name}`" for name in sorted(OP_CLASSES) if OP_CLASSES[name] is op_class)
+        text += [f"### {op_class.name.capitalize()}\n\n{op_class.value}\n\n{names}\n"]
     return "\n".join(text)
 
 
@@ -137,7 +137,7 @@ def pages() -> dict[Path, str]:
             written = re.sub(r"^- Dtypes: .*?(?=[.;] [A-Zb]|\.$)", f"- Dtypes: {dtypes(family)}", written, flags=re.M)
             found[path] = "\n".join([written, HEADING.rstrip(), *texts, ""])
     ops = ROOT / "docs/torch-ops.md"
-    found[ops] = ops.read_text(encoding="utf-8").partition("## The table\n")[0] + kinds()
+    found[ops] = ops.read_text(encoding="utf-8").partition("## The table\n")[0] + op_classes()
     found[STUB] = stub()
     for path, rows in lists().items():
         found[path] = path.read_text(encoding="utf-8")

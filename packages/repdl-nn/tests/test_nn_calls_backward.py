@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 import repdl
-from repdl.audit import judge
+from repdl.audit import classify
 from repdl.overrides.torchs import is_within
 from watched import Model, Outer, converted, fine, is_same, line_of, products, refusal, scaled, step, x
 
@@ -30,7 +30,7 @@ class Ops(TorchDispatchMode):
 
     def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = op(*args, **(kwargs or {}))
-        if not judge(op, args, kwargs or {}, result).verdict.ok:
+        if not classify(op, args, kwargs or {}, result).reproducibility.ok:
             self.found.append(str(op))
         return result
 

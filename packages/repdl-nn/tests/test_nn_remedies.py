@@ -145,7 +145,7 @@ def test_remedies__of_utilities() -> None:
             warnings.simplefilter("ignore")  # torch's, about names that are deprecated
             refused = repdl.audit(of, layer()).refused
         found = {row.remedy for row in refused} - {"repdl.nn.Linear"}  # of normed
-        assert {row.place.file for row in refused} == {__file__}, "and not a decorator's"
+        assert {row.location.file for row in refused} == {__file__}, "and not a decorator's"
         assert found and (name, found) == (name, {f"repdl.nn.{name}"}) and exists(f"repdl.nn.{name}")
 
 

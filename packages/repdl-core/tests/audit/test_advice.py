@@ -11,7 +11,7 @@ import torch
 
 import repdl
 from repdl import ops, random
-from repdl.audit.kinds import KINDS, Kind
+from repdl.audit.op_classes import OP_CLASSES, OpClass
 from repdl.audit.remedy import remedy
 from repdl.dtypes import PrecisionRules
 from repdl.errors import DTypeError, UnsupportedError, check_dtype
@@ -115,10 +115,10 @@ def test_advice__in_the_place_of_an_op_is_there() -> None:
     functions = {name: f for name, f in vars(random).items() if callable(f)}
     unavailable = {name for name, f in functions.items() if (f.__doc__ or "").startswith("Not available")}
     assert unavailable == {"binomial"}
-    named = {name: op for name in KINDS if (op := _overload(name)) is not None}
+    named = {name: op for name in OP_CLASSES if (op := _overload(name)) is not None}
     found = 0
-    for name, kind in KINDS.items():
-        if kind not in (Kind.REFUSED, Kind.DRAWS, Kind.INTEGER) or name not in named:
+    for name, op_class in OP_CLASSES.items():
+        if op_class not in (OpClass.REFUSED, OpClass.DRAWS, OpClass.INTEGER) or name not in named:
             continue
         for called in ("", name, name.removesuffix("_backward").lstrip("_")):
             for derivative in ("", "".join(part.title() for part in name.split("_")) + "Backward0"):

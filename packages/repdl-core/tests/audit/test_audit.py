@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 
 import repdl
-from repdl.audit import KINDS, Kind, Report, Row, Verdict, watching
+from repdl.audit import OP_CLASSES, Finding, OpClass, Report, Reproducibility, watching
 from repdl.testing.cases import cases
 
 remedies: Any = import_module("repdl.audit.remedy")
@@ -69,9 +69,9 @@ def line_of(function: Callable[..., Any], text: str) -> str:
     return f"test_audit.py:{number}"
 
 
-def row_of(report: Report, op: str, derivative: str = "") -> Row:
-    (row,) = [row for row in report.rows if (row.op, row.derivative) == (op, derivative)]
-    return row
+def finding_of(report: Report, op: str, derivative: str = "") -> Finding:
+    (finding,) = [finding for finding in report.findings if (finding.op, finding.derivative) == (op, derivative)]
+    return finding
 
 
 x = torch.linspace(-2, 2, 16).view(4, 4)
@@ -80,17 +80,22 @@ x = torch.linspace(-2, 2, 16).view(4, 4)
 def test_audit__what_torch_computes_is_named_with_module_and_line() -> None:
     report = repdl.audit(Model(Attention()), x)
     expected = {
-        "aten.mm.default": ("x @ self.query", Verdict.REFUSED, "repdl.ops.matmul"),
-        "aten._softmax.default": ("F.softmax", Verdict.REFUSED, f"{FUNCTIONAL}.softmax"),
-        "aten.bernoulli_.float": ("F.dropout", Verdict.DRAWN, f"{FUNCTIONAL}.dropout"),
-        "aten.mean.default": ("kept.mean()", Verdict.REFUSED, "repdl.ops.mean"),
+        "aten.mm.default": ("x @ self.query", Reproducibility.REFUSED, "repdl.ops.matmul"),
+        "aten._softmax.default": ("F.softmax", Reproducibility.REFUSED, f"{FUNCTIONAL}.softmax"),
+        "aten.bernoulli_.float": ("F.dropout", Reproducibility.DRAWN, f"{FUNCTIONAL}.dropout"),
+        "aten.mean.default": ("kept.mean()", Reproducibility.REFUSED, "repdl.ops.mean"),
     }
     assert not report.ok
-    for op, (text, verdict, remedy) in expected.items():
-        (row,) = [row for row in report.refused if row.op == op and not row.derivative]
-        assert (row.module, row.verdict, row.remedy, row.count) == ("blocks.0", verdict, remedy, 1)
-        assert row.line.endswith(line_of(Attention.forward, text)) and text in row.place.source
-    backward = {row.derivative: row for row in report.refused if row.derivative}
+    for op, (text, reproducibility, remedy) in expected.items():
+        (finding,) = [finding for finding in report.refused if finding.op == op and not finding.derivative]
+        assert (finding.module, finding.reproducibility, finding.remedy, finding.count) == (
+            "blocks.0",
+            reproducibility,
+            remedy,
+            1,
+        )
+        assert finding.line.endswith(line_of(Attention.forward, text)) and text in finding.location.source
+    backward = {finding.derivative: finding for finding in report.refused if finding.derivative}
     assert {"MmBackward0", "SoftmaxBackward0"} <= backward.keys()
     assert backward["MmBackward0"].line.endswith(line_of(Attention.forward, "x @ self.query"))
     assert backward["MmBackward0"].module == "blocks.0" and backward["MmBackward0"].remedy == "repdl.ops.matmul"
@@ -112,27 +117,27 @@ def test_audit__remedies_of_what_torch_composes_in_cxx() -> None:
     }  # fmt: skip
     for remedy, call in calls.items():
         if sys.version_info >= (3, 11) or remedy not in ("repdl.ops.vector_norm", "repdl.ops.unique"):
-            assert {row.remedy for row in repdl.audit(call).refused} == {remedy}
+            assert {finding.remedy for finding in repdl.audit(call).refused} == {remedy}
     if sys.version_info >= (3, 11):
         columns = repdl.audit(lambda: torch.linalg.norm(x, 1)).refused
-        assert {row.remedy for row in columns} == {"repdl.ops.vector_norm", "repdl.ops.matrix_norm"}
+        assert {finding.remedy for finding in columns} == {"repdl.ops.vector_norm", "repdl.ops.matrix_norm"}
     singular = repdl.audit(lambda: torch.linalg.norm(x, "nuc")).refused
-    assert {row.remedy for row in singular if "svd" in row.op} == {None}, "which no function of RepDL takes"
+    assert {finding.remedy for finding in singular if "svd" in finding.op} == {None}, "which no function of RepDL takes"
 
 
 def test_audit__rows_of_remedies_are_reached() -> None:
-    """Without a row some op of torch that may be refused has another remedy, and what a row names exists."""
-    refused = [name for name, kind in KINDS.items() if kind not in (Kind.MOVES, Kind.EXACT)]
+    """Without an entry of the table some op of torch has another remedy, and the function of each entry exists."""
+    refused = [name for name, op_class in OP_CLASSES.items() if op_class not in (OpClass.MOVES, OpClass.EXACT)]
 
     def advice() -> list[str | None]:
         return [remedies.remedy(SimpleNamespace(name=lambda: f"aten::{name}"), "", "") for name in refused]
 
     known = advice()
-    for row, function in [*remedies._RENAMED.items()]:
+    for name, function in [*remedies._RENAMED.items()]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.delitem(remedies._RENAMED, row)
-            assert advice() != known, f"{row} is never reached"
-        assert callable(getattr(repdl.ops, function)), row
+            patch.delitem(remedies._RENAMED, name)
+            assert advice() != known, f"{name} is never reached"
+        assert callable(getattr(repdl.ops, function)), name
 
 
 def test_audit__a_whole_step_of_training() -> None:
@@ -149,16 +154,16 @@ def test_audit__a_whole_step_of_training() -> None:
     (update,) = repdl.audit(step, repdl.ops.mean).refused
     assert update.op == "aten.add_.Tensor" and update.line.endswith(line_of(step, "optimizer.step()"))
     layer.weight.register_hook(lambda gradient: gradient.exp())
-    found = {row.op for row in repdl.audit(step, torch.mean).refused}
+    found = {finding.op for finding in repdl.audit(step, torch.mean).refused}
     assert found >= {"aten.mean.default", "aten.exp.default"}
 
 
 def test_audit__table() -> None:
     text = str(repdl.audit(Model(Attention()), x))
-    first, *rows, last = text.splitlines()
-    assert first.split() == ["verdict", "op", "calls", "pass", "module", "line", "source", "reason"]
-    assert rows[0].startswith("not reproducible") and rows[-1].startswith(("moves data", "one rounding", "exact"))
-    assert "rows not reproducible" in last
+    first, *lines, last = text.splitlines()
+    assert first.split() == ["reproducibility", "op", "calls", "pass", "module", "line", "source", "reason"]
+    assert lines[0].startswith("not reproducible") and lines[-1].startswith(("moves data", "one rounding", "exact"))
+    assert "findings not reproducible" in last
     assert "all reproducible" in str(repdl.audit(lambda: repdl.ops.add(x, x)))
 
 
@@ -167,37 +172,40 @@ def test_audit__a_backward_in_python_has_its_own_line() -> None:
         return Product.apply(a, w)
 
     report = repdl.audit(product, x.clone().requires_grad_(), x)
-    (row,) = report.refused
-    assert row.op == "aten.mm.default" and row.derivative == "ProductBackward"
-    assert row.line.endswith(line_of(Product.backward, "torch.mm(grad"))
+    (finding,) = report.refused
+    assert finding.op == "aten.mm.default" and finding.derivative == "ProductBackward"
+    assert finding.line.endswith(line_of(Product.backward, "torch.mm(grad"))
 
 
 def test_audit__gradient_of_a_broadcast_operand_is_a_sum() -> None:
     bias = torch.ones(4, requires_grad=True)
-    (row,) = repdl.audit(lambda: x * bias).refused
-    assert (row.op, row.derivative, row.remedy) == ("aten.sum.dim_IntList", "MulBackward0", "repdl.ops.mul")
-    assert row.place.source.startswith("(row,) = repdl.audit(lambda: x * bias)")
+    (finding,) = repdl.audit(lambda: x * bias).refused
+    assert (finding.op, finding.derivative, finding.remedy) == ("aten.sum.dim_IntList", "MulBackward0", "repdl.ops.mul")
+    assert finding.location.source.startswith("(finding,) = repdl.audit(lambda: x * bias)")
     assert repdl.audit(lambda: repdl.ops.mul(x, bias)).ok
 
 
 def test_audit__sums_of_gradients_are_single_roundings() -> None:
     w = torch.ones(4, 4, requires_grad=True)
     report = repdl.audit(lambda: repdl.ops.mul(w, x) + w + w)
-    assert report.ok and any(row.op == "aten.add.Tensor" and row.derivative for row in report.rows)
+    assert report.ok and any(finding.op == "aten.add.Tensor" and finding.derivative for finding in report.findings)
 
 
 def test_audit__second_call_sees_the_same() -> None:
     model = Model(Attention())
-    rows = [{(row.op, row.module, row.line, row.count) for row in repdl.audit(model, x).rows} for _ in range(2)]
-    assert rows[0] == rows[1]
+    findings = [
+        {(finding.op, finding.module, finding.line, finding.count) for finding in repdl.audit(model, x).findings}
+        for _ in range(2)
+    ]
+    assert findings[0] == findings[1]
 
 
 def test_audit__inference_mode_and_no_grad() -> None:
     for mode in (torch.inference_mode, torch.no_grad):
         with mode():
             report = repdl.audit(Model(Attention()), x)
-            assert {row.op for row in report.refused} >= {"aten.mm.default", "aten.mean.default"}
-            assert all(row.module == "blocks.0" and row.place.file == __file__ for row in report.refused)
+            assert {finding.op for finding in report.refused} >= {"aten.mm.default", "aten.mean.default"}
+            assert all(finding.module == "blocks.0" and finding.location.file == __file__ for finding in report.refused)
             assert repdl.audit(lambda: F.linear(x, x).reshape(-1)).refused
             assert repdl.audit(lambda: x.reshape(2, 8).flatten().narrow(0, 1, 3)).ok  # torch composes these
 
@@ -243,13 +251,13 @@ def test_audit__other_threads_are_not_watched() -> None:
         thread.start()
         thread.join()
 
-    assert repdl.audit(run).rows == ()
+    assert repdl.audit(run).findings == ()
 
 
 def test_audit__registered_ops_are_not_looked_into() -> None:
     """Neither in the forward nor in the backward pass; and what composites move, moves data."""
     seen = repdl.audit(repdl.ops.cross_entropy, x.clone().requires_grad_(), torch.arange(4), label_smoothing=0.1)
-    assert seen.ok and any(row.verdict is Verdict.REGISTERED for row in seen.rows)
+    assert seen.ok and any(finding.reproducibility is Reproducibility.REGISTERED for finding in seen.findings)
 
 
 def test_audit__every_registered_op_and_its_derivative_reach_nothing_of_torchs() -> None:
@@ -265,7 +273,7 @@ def test_audit__every_registered_op_and_its_derivative_reach_nothing_of_torchs()
             for a in case.args()
         ]
         report = repdl.audit(op.overload, *args)
-        assert report.ok, f"{case}: {[str(row) for row in report.refused]}"
+        assert report.ok, f"{case}: {[str(finding) for finding in report.refused]}"
 
 
 def test_audit__ops_of_other_projects() -> None:
@@ -273,10 +281,10 @@ def test_audit__ops_of_other_projects() -> None:
         library.define("twice(Tensor x) -> Tensor")
         library.impl("twice", lambda x: x + x, "CPU")
         report = repdl.audit(torch.ops.audited.twice.default, x)
-        (row,) = report.refused
-        assert row.op == "audited.twice.default" and "nothing is known" in row.reason
+        (finding,) = report.refused
+        assert finding.op == "audited.twice.default" and "nothing is known" in finding.reason
 
 
 def test_audit__numbers_read_are_seen_as_moves() -> None:
     report = repdl.audit(lambda: math.floor(x[0, 0].item()))
-    assert report.ok and row_of(report, "aten._local_scalar_dense.default").verdict is Verdict.MOVED
+    assert report.ok and finding_of(report, "aten._local_scalar_dense.default").reproducibility is Reproducibility.MOVED

@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 
 import repdl
-from repdl.audit import KINDS, Kind, Verdict, judge, kind_of
-from repdl.audit.kinds import TORCH, plain_name
+from repdl.audit import OP_CLASSES, OpClass, Reproducibility, class_of, classify
+from repdl.audit.op_classes import TORCH, plain_name
 from repdl.overrides.torchs import is_composed
 from repdl.testing import bits
 
@@ -39,13 +39,13 @@ def overloads() -> dict[str, Any]:
 
 def test_table__has_every_op_of_the_version_that_it_says() -> None:
     """A new version of torch fails here until somebody has looked at its new ops; until then they are refused."""
-    missing = sorted({plain_name(op) for op in overloads().values() if kind_of(plain_name(op)) is None})
+    missing = sorted({plain_name(op) for op in overloads().values() if class_of(plain_name(op)) is None})
     if torch.__version__.startswith(f"{TORCH}."):
-        assert not missing, f"not in repdl/audit/kinds.py: {missing}"
+        assert not missing, f"not in repdl/audit/op_classes.py: {missing}"
         assert len(overloads()) > 2000
     for name in missing:
         op = next(op for op in overloads().values() if plain_name(op) == name)
-        assert judge(op, (), {}, None).verdict is Verdict.REFUSED
+        assert classify(op, (), {}, None).reproducibility is Reproducibility.REFUSED
 
 
 def test_table__unknown_ops_are_refused() -> None:
@@ -59,13 +59,13 @@ def test_table__unknown_ops_are_refused() -> None:
 def test_table__no_name_that_torch_has_not() -> None:
     if not torch.__version__.startswith(f"{TORCH}."):
         pytest.skip(f"the table is of torch {TORCH}")
-    assert KINDS.keys() <= {plain_name(op) for op in overloads().values()}
+    assert OP_CLASSES.keys() <= {plain_name(op) for op in overloads().values()}
 
 
 def test_table__what_draws_is_never_fine() -> None:
     drawing = {plain_name(op) for op in overloads().values() if torch.Tag.nondeterministic_seeded in op.tags}
     assert len(drawing) > 30
-    assert {kind_of(name) for name in drawing} <= {Kind.DRAWS, Kind.REFUSED}
+    assert {class_of(name) for name in drawing} <= {OpClass.DRAWS, OpClass.REFUSED}
 
 
 def test_table__views_move_data() -> None:
@@ -75,7 +75,7 @@ def test_table__views_move_data() -> None:
         returns = [r.alias_info for r in op._schema.returns]
         if returns and all(info is not None and not info.is_write for info in returns):
             name = plain_name(op)
-            assert kind_of(name) is Kind.MOVES or name.startswith(tuple(others)), name
+            assert class_of(name) is OpClass.MOVES or name.startswith(tuple(others)), name
 
 
 # What arguments say beyond the op.
@@ -161,7 +161,7 @@ REFUSED: dict[str, tuple[str, Callable[[], Any]]] = {
 @pytest.mark.parametrize("name", FINE)
 def test_judge__fine(name: str) -> None:
     report = repdl.audit(FINE[name])
-    assert report.rows and report.ok, [str(row) for row in report.refused]
+    assert report.findings and report.ok, [str(finding) for finding in report.refused]
 
 
 def test_judge__derivatives_of_squares_windows_and_masks() -> None:
@@ -197,9 +197,15 @@ def test_judge__conversions_at_the_limits_of_integers() -> None:
                     number = x.item()
                     held = math.isfinite(number) and limits.min <= math.trunc(number) <= limits.max
                     args, result = (x,), torch.empty(1, dtype=made)
-                    found = judge(aten._to_copy.default, args, {"dtype": made}, result).verdict is not Verdict.REFUSED
+                    found = (
+                        classify(aten._to_copy.default, args, {"dtype": made}, result).reproducibility
+                        is not Reproducibility.REFUSED
+                    )
                     assert found == held, f"{number!r} of {dtype} to {made}: fine {found}, held {held}"
-                    found = judge(aten.copy_.default, (result, x), {}, result).verdict is not Verdict.REFUSED
+                    found = (
+                        classify(aten.copy_.default, (result, x), {}, result).reproducibility
+                        is not Reproducibility.REFUSED
+                    )
                     assert found == held, f"{number!r} of {dtype} copied to {made}: fine {found}, held {held}"
                     seen.add((made, held))
     assert len(seen) == 2 * len(kinds)
@@ -275,7 +281,7 @@ def test_allowed__ops_are_what_the_table_allows() -> None:
     for name, call in ALLOWED.items():
         a, b = torch.tensor([1.5, -2.0, 1, 0]), torch.tensor([2.0, 0.5, 1, 0])
         report = repdl.audit(call, a, b)
-        assert report.ok, (name, [str(row) for row in report.refused])
+        assert report.ok, (name, [str(finding) for finding in report.refused])
 
 
 def test_allowed__same_bits_whatever_processor_torch_takes_this_for() -> None:

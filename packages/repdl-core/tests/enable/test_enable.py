@@ -15,7 +15,7 @@ from enabling import same, values
 
 import repdl
 from repdl import ops
-from repdl.audit.kinds import Kind, kind_of
+from repdl.audit.op_classes import OpClass, class_of
 from repdl.overrides.functions import functions
 
 
@@ -305,7 +305,7 @@ def test_enable__functions_of_every_name_that_torch_has() -> None:
     names = {n.partition("::")[2].partition(".")[0] for n in torch._C._dispatch_get_all_op_names() if n[:6] == "aten::"}
     public = {n for n, value in vars(ops).items() if callable(value) and n[0] != "_"}
     missing = {n for n in public if n in names and n not in functions()}
-    moves = {n for n in missing if kind_of(n) in (Kind.MOVES, Kind.EXACT)}
+    moves = {n for n in missing if class_of(n) in (OpClass.MOVES, OpClass.EXACT)}
     composed = {"argsort", "expand", "broadcast_to", "qr", "repeat_interleave", "tensordot", "tile"}
     assert missing - moves <= composed
 

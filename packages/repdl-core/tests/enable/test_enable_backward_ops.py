@@ -12,7 +12,7 @@ from enabling import values
 from torch import _C
 
 import repdl
-from repdl.audit.kinds import kind_of, plain_name
+from repdl.audit.op_classes import class_of, plain_name
 from repdl.errors import UnsupportedError
 from repdl.overrides.backward_ops import BACKWARD
 from repdl.overrides.kernels import is_computed
@@ -197,7 +197,7 @@ def test_enable__no_op_with_a_kernel_of_its_own_passes_as_composed() -> None:
             several.append(name)
             assert not is_composed(name, "CPU"), name
             if name.startswith("aten::"):
-                assert kind_of(plain_name(name)) is not None, f"{name} is not in the table"
+                assert class_of(plain_name(name)) is not None, f"{name} is not in the table"
     assert {"aten::silu_backward", "aten::mish_backward", "aten::native_channel_shuffle"} <= {*several}
     assert is_composed("aten::matmul", "CPU") and is_computed("aten::matmul")
 

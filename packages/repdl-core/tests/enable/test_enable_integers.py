@@ -118,7 +118,7 @@ def test_enable__conversions_to_integers_in_c(
 
 def test_enable__whole_numbers_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the dtype or the memory of the results says that they are integers too."""
-    monkeypatch.setattr(refusal, "judge", lambda *args: pytest.fail(f"judged {args}"))
+    monkeypatch.setattr(refusal, "classify", lambda *args: pytest.fail(f"judged {args}"))
     with repdl.enabled():
         assert torch.arange(7, dtype=torch.int32, device="cpu").tolist() == [*range(7)]
         assert torch.arange(2, 17, 5, out=torch.empty(3, dtype=torch.int64)).tolist() == [2, 7, 12]

@@ -1,4 +1,4 @@
-"""`repdl.enable`: NaN of every kind, in each place of a vector, through every op that torch computes itself."""
+"""`repdl.enable`: NaN of every op_class, in each place of a vector, through every op that torch computes itself."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from test_enable_conversions import EIGHT, PARTS, WORDS, bits, elsewhere, number
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import repdl
-from repdl.audit import KINDS, Kind
-from repdl.audit.kinds import plain_name
+from repdl.audit import OP_CLASSES, OpClass
+from repdl.audit.op_classes import plain_name
 from repdl.dtypes import rounding
 from repdl.overrides.functions import functions
 
@@ -349,7 +349,9 @@ def test_enable__nan_is_seen_through_every_op_that_stays_torchs() -> None:
             for call in (COMPUTE | CONJUGATE | SELECT).values():
                 with contextlib.suppress(RuntimeError, TypeError, repdl.UnsupportedError):
                     call(value.clone(), value)
-    torchs = {name for name, kind in KINDS.items() if kind in (Kind.MOVES, Kind.EXACT, Kind.ROUNDS)}
+    torchs = {
+        name for name, op_class in OP_CLASSES.items() if op_class in (OpClass.MOVES, OpClass.EXACT, OpClass.ROUNDS)
+    }
     missing = torchs - seen.names - {*WITHOUT.split()} - functions().keys() - {"_foreach_copy"}
     assert not missing
 

@@ -8,8 +8,8 @@ import torch
 
 import repdl.distributed
 from repdl.audit.collectives import COMPOSED, MOVES, NAMESPACES, REDUCTIONS, is_collective, moves
-from repdl.audit.judge import Verdict, judge, unknown
 from repdl.audit.remedy import remedy
+from repdl.audit.reproducibility import Reproducibility, classify, unknown
 from repdl.overrides.kernels import Found, kernels
 
 NAMES = [name for name in torch._C._dispatch_get_all_op_names() if is_collective(name)]
@@ -54,5 +54,7 @@ def test_enable__advice_for_collectives() -> None:
 def test_enable__audit_of_collectives() -> None:
     """Without `enable()`: torch's reductions are not reproducible, what moves data is."""
     x = torch.ones(3)
-    assert judge(op("c10d::broadcast_"), ([x],), {}, None).verdict is Verdict.MOVED and moves("c10d::broadcast_")
-    assert judge(op("c10d::allreduce_"), ([x],), {}, None).verdict is Verdict.REFUSED
+    assert classify(op("c10d::broadcast_"), ([x],), {}, None).reproducibility is Reproducibility.MOVED and moves(
+        "c10d::broadcast_"
+    )
+    assert classify(op("c10d::allreduce_"), ([x],), {}, None).reproducibility is Reproducibility.REFUSED

@@ -14,7 +14,7 @@ from enabling import same, values
 
 import repdl
 from repdl import ops
-from repdl.audit.kinds import Kind, kind_of, plain_name
+from repdl.audit.op_classes import OpClass, class_of, plain_name
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError
 from repdl.overrides.functions import functions
 from repdl.overrides.kernels import Found, kernels
@@ -182,9 +182,9 @@ def test_enable__what_torch_computes_has_a_derivative() -> None:
     Autograd's C++ calls ops named after the forward one, or composes what the forward ones do.
     """
     known = {plain_name(name) for name in torch._C._dispatch_get_all_op_names()}
-    torchs = {n for n in known if kind_of(n) not in (None, Kind.DRAWS, Kind.REFUSED) and n not in functions()}
+    torchs = {n for n in known if class_of(n) not in (None, OpClass.DRAWS, OpClass.REFUSED) and n not in functions()}
     assert "gather" in torchs
-    refused = {n for n in known if kind_of(n) is Kind.REFUSED and n not in functions()}
+    refused = {n for n in known if class_of(n) is OpClass.REFUSED and n not in functions()}
     assert "linalg_inv_ex" in refused
     assert not {n for n in refused if re.sub("_backward.*", "", n) in torchs and "_backward" in n}
 

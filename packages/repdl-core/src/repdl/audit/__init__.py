@@ -1,15 +1,27 @@
 """What a program computes by torch's own ops, and which of them have the same bits on every machine.
 
-`kinds` is the table of torch's ops, `judge` what it means for a call, `watch` the mode that sees the calls, `place`
-where they are in a program, `run` the public `repdl.audit`.
+`op_classes` is the table of torch's ops, `reproducibility` classifies a call, `watch` has the mode that sees calls,
+`location` finds their line in the program, `run` has the public `repdl.audit`.
 """
 
 from __future__ import annotations
 
-from repdl.audit.judge import Judgement, Verdict, judge
-from repdl.audit.kinds import KINDS, Kind, kind_of
-from repdl.audit.report import Report, Row
+from repdl.audit.op_classes import OP_CLASSES, OpClass, class_of
+from repdl.audit.report import Finding, Report
+from repdl.audit.reproducibility import Classification, Reproducibility, classify
 from repdl.audit.run import audit
 from repdl.audit.watch import Watch, watching
 
-__all__ = ["KINDS", "Judgement", "Kind", "Report", "Row", "Verdict", "Watch", "audit", "judge", "kind_of", "watching"]
+__all__ = [
+    "OP_CLASSES",
+    "Classification",
+    "Finding",
+    "OpClass",
+    "Report",
+    "Reproducibility",
+    "Watch",
+    "audit",
+    "class_of",
+    "classify",
+    "watching",
+]

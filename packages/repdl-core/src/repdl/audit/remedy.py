@@ -80,7 +80,7 @@ def _function_of(name: str) -> str:
 
 
 def _counterpart(called: str) -> str | None:
-    """What has the place of a function of `torch.nn` or an optimizer in RepDL, if it is installed and has it."""
+    """The counterpart in RepDL of a function of `torch.nn` or of an optimizer; None without one."""
     module, _, name = called.rpartition(".")
     if module.partition(".")[0] not in ("nn", "optim"):
         return None

@@ -28,13 +28,13 @@ def audit(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Report:
         args, kwargs: those of the call.
 
     Returns:
-        a report whose `rows` have op, count, module, line, verdict, reason and remedy, and whose `ok` says
+        a report whose `findings` have op, count, module, line, reproducibility, reason and remedy, and whose `ok` says
         whether all ops have the same bits on every machine. Printed it is a table.
 
     Raises:
         what the call raises.
 
-    Contract: docs/torch-ops.md has the verdicts.
+    Contract: docs/torch-ops.md describes each class.
     """
     root = function if isinstance(function, torch.nn.Module) else None
     copies: dict[int, Any] = {}

@@ -1,4 +1,4 @@
-"""Every op of torch that a thread reaches, noted with its place and verdict."""
+"""Every op of torch that a thread reaches, noted with its location and reproducibility."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from repdl.audit.judge import COMPLEX, is_registered, judge
-from repdl.audit.kinds import kind_of, plain_name
-from repdl.audit.place import Modules, Place, current_node, here, sequence_number
+from repdl.audit.location import Modules, SourceLocation, current_node, here, sequence_number
+from repdl.audit.op_classes import class_of, plain_name
 from repdl.audit.remedy import remedy
-from repdl.audit.report import Report, Row
+from repdl.audit.report import Finding, Report
+from repdl.audit.reproducibility import COMPLEX, classify, is_registered
 
 
 class _Thread(threading.local):
@@ -42,8 +42,8 @@ class Watch(TorchDispatchMode):
         super().__init__()
         self._first = sequence_number()
         self._modules = Modules(root)
-        self._rows: dict[Row, int] = {}
-        self._made: dict[int, Place] = {}  # number of a node of autograd, from the first -> where it was made
+        self._findings: dict[Finding, int] = {}
+        self._made: dict[int, SourceLocation] = {}  # number of a node of autograd, from the first -> where it was made
         self._lock = threading.Lock()  # autograd's threads come here too
 
     def __enter__(self) -> Watch:
@@ -69,36 +69,36 @@ class Watch(TorchDispatchMode):
 
     @staticmethod
     def _is_composed(op: Any) -> bool:
-        if not isinstance(op, torch._ops.OpOverload) or is_registered(op) or kind_of(plain_name(op)) is not None:
+        if not isinstance(op, torch._ops.OpOverload) or is_registered(op) or class_of(plain_name(op)) is not None:
             return False
         others = op.namespace != "aten"  # somebody may have put a kernel beside the function that composes it
         return not (others and torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CPU"))
 
     def _note(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
-        judgement = judge(op, args, kwargs, result)
+        found = classify(op, args, kwargs, result)
         node = current_node()
-        place, derivative = here(self._modules, node is not None), ""
+        location, derivative = here(self._modules, node is not None), ""
         if node is not None:
             derivative = node.name()
-            place = place.or_of(self._where_made(node._sequence_nr() - self._first))
+            location = location.or_of(self._where_made(node._sequence_nr() - self._first))
         if node is None or torch.is_grad_enabled():
-            self._made.setdefault(sequence_number() - 1 - self._first, place)
-        helpless = judgement.verdict.ok or judgement.reason is COMPLEX
-        advice = None if helpless else remedy(op, place.called, derivative, place.source)
-        row = Row(str(op), judgement.verdict, judgement.reason, place, derivative, advice)
+            self._made.setdefault(sequence_number() - 1 - self._first, location)
+        helpless = found.reproducibility.ok or found.reason is COMPLEX
+        advice = None if helpless else remedy(op, location.called, derivative, location.source)
+        finding = Finding(str(op), found.reproducibility, found.reason, location, derivative, advice)
         with self._lock:
-            self._rows[row] = self._rows.get(row, 0) + 1
+            self._findings[finding] = self._findings.get(finding, 0) + 1
 
-    def _where_made(self, number: int) -> Place:
-        """The place of the forward op that made a node of autograd, as far as it was seen."""
+    def _where_made(self, number: int) -> SourceLocation:
+        """The location of the forward op that made a node of autograd, as far as it was seen."""
         if number not in self._made and number >= 0:  # torch.func numbers nodes of its own before the op
             number = min((other for other in self._made if other > number), default=-1)
-        return self._made.get(number, Place())
+        return self._made.get(number, SourceLocation())
 
     def report(self) -> Report:
         """What was noted."""
         with self._lock:
-            return Report(tuple(row.counted(count) for row, count in self._rows.items()))
+            return Report(tuple(finding.counted(count) for finding, count in self._findings.items()))
 
 
 __all__ = ["Watch", "watching"]

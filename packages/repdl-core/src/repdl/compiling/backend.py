@@ -21,7 +21,7 @@ from repdl.compiling.constants import fold
 from repdl.compiling.parts import draw_once, partition
 from repdl.compiling.zeros import guard_bits, keep_nans
 from repdl.errors import UnsupportedError
-from repdl.overrides.refusal import told
+from repdl.overrides.refusal import mute
 from repdl.registry import OPS, functions
 
 Function = Callable[..., Any]
@@ -56,7 +56,7 @@ def compile_graph(graph: GraphModule, inputs: Sequence[Any], **options: Any) -> 
         fold(module)
         keep_nans(module)
         call_fast(module)
-        return make_boxed_func(told(warned)(module.forward) if warned else module.forward)
+        return make_boxed_func(mute(warned)(module.forward) if warned else module.forward)
 
     def backward(module: GraphModule, inputs: Sequence[Any]) -> Function:
         draw_once(module)

@@ -15,10 +15,10 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from repdl.audit.called import name_of
-from repdl.audit.judge import Judgement, Verdict, judge
-from repdl.audit.place import Place
+from repdl.audit.location import SourceLocation
 from repdl.audit.remedy import remedy
-from repdl.audit.report import Row
+from repdl.audit.report import Finding
+from repdl.audit.reproducibility import Classification, Reproducibility, classify
 from repdl.errors import UnsupportedError
 from repdl.overrides.kernels import is_computed
 from repdl.overrides.refusal import GO_ON
@@ -49,16 +49,16 @@ def check(graph: GraphModule, uncovered: str) -> set[str]:
         args: Any = node.args
         if isinstance(op, HigherOrderOperator) and op.name() in _AROUND:
             op, args = args[0], args[1:]
-        judgement = _judged(op, args, node, bool(uncovered))
-        if judgement.verdict.ok:
+        found = _classified(op, args, node, bool(uncovered))
+        if found.reproducibility.ok:
             continue
-        place, derivative = _place(node), _source(node) if _is_derivative(node) else ""
-        advice = remedy(op, place.called, derivative, place.source) if isinstance(op, OpOverload) else None
-        row = Row(str(op), judgement.verdict, judgement.reason, place, derivative, advice)
-        message = f'torch.compile(backend="repdl"): not reproducible: {row}'
+        location, derivative = _location(node), _source(node) if _is_derivative(node) else ""
+        advice = remedy(op, location.called, derivative, location.source) if isinstance(op, OpOverload) else None
+        finding = Finding(str(op), found.reproducibility, found.reason, location, derivative, advice)
+        message = f'torch.compile(backend="repdl"): not reproducible: {finding}'
         if uncovered != "warn":
             raise UnsupportedError(f"{message}; {GO_ON}" if uncovered else message)
-        warnings.warn_explicit(message, UserWarning, place.file or "torch", place.line)
+        warnings.warn_explicit(message, UserWarning, location.file or "torch", location.line)
         warned.add(str(op))
     return warned
 
@@ -71,17 +71,17 @@ def _calls(graph: GraphModule) -> Iterator[Node]:
                 yield node
 
 
-def _judged(op: Any, args: tuple[Any, ...], node: Node, is_enabled: bool) -> Judgement:
+def _classified(op: Any, args: tuple[Any, ...], node: Node, is_enabled: bool) -> Classification:
     if isinstance(op, HigherOrderOperator):
         if op.name() in _CONTROL:
-            return Judgement(Verdict.MOVED, "computes by graphs alone")
-        return Judgement(Verdict.REFUSED, "what it computes is not in the graph")
+            return Classification(Reproducibility.MOVED, "computes by graphs alone")
+        return Classification(Reproducibility.REFUSED, "what it computes is not in the graph")
     if op.name().startswith("aten::sym_"):
-        return Judgement(Verdict.MOVED, "says a size")
+        return Classification(Reproducibility.MOVED, "says a size")
     values = map_arg((args, dict(node.kwargs)), lambda other: other.meta.get("val"))
-    found = judge(op, *values, node.meta.get("val"))
-    if is_enabled and not found.verdict.ok and is_computed(op.name()):
-        return Judgement(Verdict.REGISTERED, "computed by RepDL")
+    found = classify(op, *values, node.meta.get("val"))
+    if is_enabled and not found.reproducibility.ok and is_computed(op.name()):
+        return Classification(Reproducibility.REGISTERED, "computed by RepDL")
     return found
 
 
@@ -100,8 +100,8 @@ def _source(node: Node) -> str:
     return str(getattr(called[-1][1], "__name__", called[-1][1])) if called else ""
 
 
-def _place(node: Node) -> Place:
-    """Where the program calls it, as `repdl.audit.place.here` says of what is not compiled."""
+def _location(node: Node) -> SourceLocation:
+    """Where the program calls it, as `repdl.audit.location.here` says of what is not compiled."""
     file, line, called = "", 0, ""
     for name, number, function in reversed(_FRAME.findall(str(node.meta.get("stack_trace") or ""))):
         if not name.startswith((*_LIBRARIES, *folders())):
@@ -112,7 +112,7 @@ def _place(node: Node) -> Place:
     called = called or (name_of(reached[-1][1]) if reached else "")
     modules = [path for path, _ in dict(_stack(node, "nn_module_stack")).values()]
     inner = modules[-1].removeprefix(modules[0]).lstrip(".") if modules else ""
-    return Place(inner, file, line, called)
+    return SourceLocation(inner, file, line, called)
 
 
 __all__ = ["check"]

@@ -15,7 +15,7 @@ from unittest.mock import patch
 from torch import _C
 from torch._inductor.output_code import CompiledFxGraph
 
-Met = Callable[[str, str, str], None]
+Report = Callable[[str, str, str], None]
 _RUNNERS = [vars(_C._aoti)[name] for name in sorted(vars(_C._aoti)) if name.startswith("AOTIModel")]
 """The classes that load and run packages of AOTInductor."""
 _RUNS: list[tuple[Any, str]] = [(CompiledFxGraph, "__call__")]
@@ -25,17 +25,17 @@ _INSTEAD = 'the model as it was before, or torch.compile(model, backend="repdl")
 
 
 @contextmanager
-def others_refused(met: Met) -> Iterator[None]:
+def others_refused(report: Report) -> Iterator[None]:
     """Until the end of the block, in all threads, compiled code that is called says so first, whenever it was made.
 
     TorchScript fuses nothing meanwhile. What it has fused before is not seen.
 
     Args:
-        met: called with what it is, why it is refused and what to use instead; raises, or warns and lets it run.
+        report: called with a name, the reason for the refusal and what to use instead; raises, or warns and returns.
     """
     with ExitStack() as stack:
         for owner, name in _RUNS:
-            stack.enter_context(patch.object(owner, name, _telling(getattr(owner, name), met)))
+            stack.enter_context(patch.object(owner, name, _reporting(getattr(owner, name), report)))
         for is_on, turn in (
             (_C._jit_llga_enabled, _C._jit_set_llga_enabled),
             (_C._jit_texpr_fuser_enabled, _C._jit_set_texpr_fuser_enabled),
@@ -45,10 +45,10 @@ def others_refused(met: Met) -> Iterator[None]:
         yield
 
 
-def _telling(run: Callable[..., Any], met: Met) -> Callable[..., Any]:
+def _reporting(run: Callable[..., Any], report: Report) -> Callable[..., Any]:
     @functools.wraps(run)
     def called(*args: Any, **kwargs: Any) -> Any:
-        met("code of torch._inductor", _REASON, _INSTEAD)
+        report("code of torch._inductor", _REASON, _INSTEAD)
         return run(*args, **kwargs)
 
     return called

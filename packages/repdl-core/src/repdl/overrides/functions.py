@@ -17,7 +17,7 @@ import torch
 from torch import _C
 
 from repdl import ops
-from repdl.audit.kinds import Kind, kind_of
+from repdl.audit.op_classes import OpClass, class_of
 from repdl.overrides import complex_numbers
 from repdl.overrides.backward_ops import BACKWARD, convolution
 from repdl.overrides.draws import DRAWS
@@ -60,8 +60,8 @@ _BY_OTHERS = frozenset({"argsort", "broadcast_to", "qr", "tensordot", "tile"})
 def _by_name() -> Mapping[str, Override]:
     """Public functions with the name of an op of torch that is not exact as it is."""
     aten = {name[6:].partition(".")[0] for name in _C._dispatch_get_all_op_names() if name.startswith("aten::")}
-    exact = Kind.MOVES, Kind.EXACT
-    names = [name for name in ops.__all__ if name in aten - _BY_OTHERS and kind_of(name) not in exact]
+    exact = OpClass.MOVES, OpClass.EXACT
+    names = [name for name in ops.__all__ if name in aten - _BY_OTHERS and class_of(name) not in exact]
     return {name: Override(getattr(ops, name)) for name in names}
 
 

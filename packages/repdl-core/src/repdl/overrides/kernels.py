@@ -20,8 +20,8 @@ import torch
 from torch import _C
 
 from repdl.audit.collectives import is_collective
-from repdl.audit.judge import BY_PLACE, CONDITIONS, REASONS, unknown
-from repdl.audit.kinds import Kind, kind_of, plain_name
+from repdl.audit.op_classes import OpClass, class_of, plain_name
+from repdl.audit.reproducibility import BY_PLACE, CONDITIONS, REASONS, unknown
 from repdl.callcache import guard
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError
 from repdl.overrides import collectives, nans, overlaps, repeats, transforms
@@ -132,13 +132,13 @@ def _of(name: str, keys: Keys, refusals: Refusals) -> Iterator[Kernel]:
         yield from collectives.kernels(name, below, refusals)
         return
     plain = plain_name(name)
-    kind = kind_of(plain)
+    op_class = class_of(plain)
     override = _override(name, plain) if namespace == "aten" else None
     if override is not None:
         op = overload(name)
         recorded: Function | None = None
         computed: Function | None = None
-        if kind in (Kind.INTEGER, Kind.ROUNDS, Kind.MOVES, Kind.EXACT):
+        if op_class in (OpClass.INTEGER, OpClass.ROUNDS, OpClass.MOVES, OpClass.EXACT):
             recorded, computed = _below_autograd(op), TorchKernel(op, below)
         elif is_composed(name, device):
             recorded = computed = op.decompose
@@ -156,29 +156,29 @@ def _of(name: str, keys: Keys, refusals: Refusals) -> Iterator[Kernel]:
     elif plain in nans.OPS:
         op = overload(name)
         original = TorchKernel(op, below)
-        judged = refusals.judged(op, original) if plain in CONDITIONS else original.given
-        yield name, below, nans.canonical(plain, judged), True
+        conditional = refusals.conditional(op, original) if plain in CONDITIONS else original.given
+        yield name, below, nans.canonical(plain, conditional), True
     elif name.removeprefix("aten::") in nans.NUMBERS:
         yield name, below, nans.of_numbers(name, TorchKernel(overload(name), below)), True
     elif plain in nans.WORDS and plain not in CONDITIONS:
         yield name, below, nans.WordKernel(overload(name), below).given, True
-    elif plain in CONDITIONS or plain == "sgn" or kind is Kind.INTEGER:
+    elif plain in CONDITIONS or plain == "sgn" or op_class is OpClass.INTEGER:
         op = overload(name)
         original = (nans.WordKernel if plain in nans.WORDS else TorchKernel)(op, below)
-        judged = refusals.judged(op, original)
+        conditional = refusals.conditional(op, original)
         if plain in repeats.OPS:
-            judged = repeats.last_stays(op, original, judged)
+            conditional = repeats.last_stays(op, original, conditional)
         elif plain not in BY_PLACE:
-            _note_entered(judged)
-            judged = guard("whole with results", original.boxed, judged)
-        yield name, below, judged, True
-    elif kind not in (Kind.MOVES, Kind.EXACT):
-        yield name, below, refusals.kernel(name, below, unknown(name) if kind is None else REASONS[kind]), True
+            _note_entered(conditional)
+            conditional = guard("whole with results", original.boxed, conditional)
+        yield name, below, conditional, True
+    elif op_class not in (OpClass.MOVES, OpClass.EXACT):
+        yield name, below, refusals.kernel(name, below, unknown(name) if op_class is None else REASONS[op_class]), True
 
 
 def _of_layouts(name: str, device: str, refusals: Refusals) -> Iterator[Kernel]:
     """Refusals of an op at the keys of tensors that are not plain memory."""
-    if kind_of(plain_name(name)) in (Kind.MOVES, Kind.EXACT):
+    if class_of(plain_name(name)) in (OpClass.MOVES, OpClass.EXACT):
         return
     if not _C._dispatch_has_kernel_for_any_dispatch_key(name, _layouts(device)):
         return
@@ -196,7 +196,7 @@ def _layouts(device: str) -> Any:
 
 def passes(name: str, devices: Iterable[str]) -> bool:
     """Whether nothing is put before torch's kernel of an op: it moves data, is exact, or is composed of other ops."""
-    if kind_of(plain_name(name)) in (Kind.MOVES, Kind.EXACT):
+    if class_of(plain_name(name)) in (OpClass.MOVES, OpClass.EXACT):
         return True
     return plain_name(name) in _COMPOSED or all(is_composed(name, device) for device in devices)
 
@@ -241,7 +241,7 @@ def _override(name: str, plain: str) -> Override | None:
 
 
 def _of_lists(name: str, raw: str, plain: str) -> Function | None:
-    if plain not in functions() and plain not in CONVERSIONS and kind_of(plain) not in (Kind.MOVES, Kind.EXACT):
+    if plain not in functions() and plain not in CONVERSIONS and class_of(plain) not in (OpClass.MOVES, OpClass.EXACT):
         return None
     schema = overload(name)._schema
     given = [a.type for a in schema.arguments if not a.kwarg_only]

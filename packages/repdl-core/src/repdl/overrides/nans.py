@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from repdl.audit.kinds import plain_name
+from repdl.audit.op_classes import plain_name
 from repdl.callcache import guard
 from repdl.dtypes import ALL, HALF
 from repdl.overrides.torchs import TorchKernel

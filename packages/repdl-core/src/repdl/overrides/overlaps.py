@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import _C
 
-from repdl.audit.kinds import plain_name
+from repdl.audit.op_classes import plain_name
 from repdl.callcache import guard_overlap
 from repdl.dynamo import set_dynamo_skip
 from repdl.overrides.refusal import Refusals
@@ -49,7 +49,7 @@ def guarded(name: str, kernel: Function, with_keyset: bool, refusals: Refusals) 
     def call(*args: Any, **kwargs: Any) -> Any:
         reason = next(found(args[1:] if with_keyset else args, kwargs), None)
         if reason is not None:
-            refusals.met(op, reason, "a .clone() of it")
+            refusals.report(op, reason, "a .clone() of it")
         return kernel(*args, **kwargs)
 
     set_dynamo_skip([call.__code__])

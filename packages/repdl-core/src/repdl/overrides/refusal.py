@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from repdl.audit.judge import Verdict, is_ieee, judge
-from repdl.audit.place import Modules, current_node, here
+from repdl.audit.location import Modules, current_node, here
 from repdl.audit.remedy import remedy
-from repdl.audit.report import Row
+from repdl.audit.report import Finding
+from repdl.audit.reproducibility import Reproducibility, classify, is_ieee
 from repdl.errors import UnsupportedError
 from repdl.overrides.torchs import TorchKernel, overload
 
@@ -24,24 +24,24 @@ GO_ON = 'with repdl.enable(on_uncovered="warn") this is a warning, and torch\'s 
 
 def where() -> str:
     """The module and the line that are called now, for the message of an error; "" if it is not known."""
-    return here(Modules(), current_node() is not None).told.lstrip(" ,")
+    return here(Modules(), current_node() is not None).in_message.lstrip(" ,")
 
 
 class _Thread(threading.local):
-    told: Set[str] = frozenset()
+    muted: Set[str] = frozenset()
 
 
 _THREAD = _Thread()
 
 
 @contextmanager
-def told(ops: Set[str]) -> Iterator[None]:
-    """No warnings of these ops in this thread: who has compiled their calls has warned already."""
-    before, _THREAD.told = _THREAD.told, ops
+def mute(ops: Set[str]) -> Iterator[None]:
+    """Drop warnings about these ops in this thread: the compiler has warned about their calls already."""
+    before, _THREAD.muted = _THREAD.muted, ops
     try:
         yield
     finally:
-        _THREAD.told = before
+        _THREAD.muted = before
 
 
 class Refusals:
@@ -50,37 +50,37 @@ class Refusals:
     def __init__(self, on_uncovered: str) -> None:
         self._raises = on_uncovered == "raise"
 
-    def met(self, op: Any, reason: str, instead: str | None = None) -> None:
+    def report(self, op: Any, reason: str, instead: str | None = None) -> None:
         """A program reached the op; `instead` names what it can call, or the audit finds it."""
-        self.say(op, reason, instead, "repdl.enable", GO_ON if self._raises else "")
+        self.raise_or_warn(op, reason, instead, "repdl.enable", GO_ON if self._raises else "")
 
     @staticmethod
-    def say(op: Any, reason: str, instead: str | None, who: str, go_on: str) -> None:
+    def raise_or_warn(op: Any, reason: str, instead: str | None, who: str, go_on: str) -> None:
         """Raise, with how to go on, or warn."""
-        if str(op) in _THREAD.told:
+        if str(op) in _THREAD.muted:
             return
         node = current_node()
-        place = here(Modules(), node is not None)
+        location = here(Modules(), node is not None)
         derivative = node.name() if node is not None else ""
-        advice = instead or remedy(op, place.called, derivative, place.source)
-        row = Row(str(op), Verdict.REFUSED, reason, place, derivative, advice)
-        message = f"{who}: not reproducible: {row}"
+        advice = instead or remedy(op, location.called, derivative, location.source)
+        finding = Finding(str(op), Reproducibility.REFUSED, reason, location, derivative, advice)
+        message = f"{who}: not reproducible: {finding}"
         if go_on:
             raise UnsupportedError(f"{message}; {go_on}")
-        warnings.warn_explicit(message, UserWarning, place.file or "torch", place.line)
+        warnings.warn_explicit(message, UserWarning, location.file or "torch", location.line)
 
     def kernel(self, name: str, device: str, reason: str) -> Function:
         """In place of the kernel of an op that is refused."""
         original = None if self._raises else TorchKernel(overload(name), device)
 
         def call(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-            self.met(overload(name), reason)
+            self.report(overload(name), reason)
             assert original is not None
             return original.call(keyset, args, kwargs)
 
         return call
 
-    def judged(self, op: Any, original: TorchKernel) -> Function:
+    def conditional(self, op: Any, original: TorchKernel) -> Function:
         """In place of the kernel of an op that is reproducible for some arguments only."""
 
         reproducible: set[Any] = set()
@@ -90,9 +90,9 @@ class Refusals:
             key = _without_tensors(args, kwargs, result)
             if key in reproducible and is_ieee():
                 return result
-            judgement = judge(op, args, kwargs, result)
-            if not judgement.verdict.ok:
-                self.met(op, judgement.reason)
+            found = classify(op, args, kwargs, result)
+            if not found.reproducibility.ok:
+                self.report(op, found.reason)
             elif key is not None and len(reproducible) < _MOST:
                 reproducible.add(key)
             return result
@@ -106,7 +106,7 @@ _PLAIN = {bool, int, float, torch.dtype, torch.layout, torch.device, type(None)}
 
 
 def _without_tensors(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
-    """All that a judgement depends on beside the thread, if no tensor but the result is among it; else None."""
+    """The arguments that decide whether a call is reproducible, as a key; None if a tensor is among them."""
     if type(result) is not torch.Tensor:
         return None
     given = [None if value is result else value for value in (*args, *kwargs.values())]
@@ -116,4 +116,4 @@ def _without_tensors(args: tuple[Any, ...], kwargs: dict[str, Any], result: Any)
     return *given, *types, *kwargs, result.dtype, result.layout, result.device
 
 
-__all__ = ["GO_ON", "Refusals", "told", "where"]
+__all__ = ["GO_ON", "Refusals", "mute", "where"]

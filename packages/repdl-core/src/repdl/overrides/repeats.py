@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from repdl.audit.kinds import plain_name
+from repdl.audit.op_classes import plain_name
 from repdl.overrides.torchs import TorchKernel
 
 Tensor = torch.Tensor

@@ -17,7 +17,7 @@ import torch
 
 from repdl.dynamo import set_dynamo_skip
 
-_Met = Callable[[str, str, str], None]
+_Report = Callable[[str, str, str], None]
 _SEEDS = [
     *((torch, "seed"), (torch.random, "seed")),
     *((module, name) for module in (torch.cuda, torch.cuda.random) for name in ("seed", "seed_all")),
@@ -26,33 +26,33 @@ FLUSHES = "torch's comparisons and conversions take subnormal numbers for 0 then
 
 
 @contextmanager
-def judged(met: _Met) -> Iterator[None]:
-    """Until the end of the block, `met` hears the name of what is called, why it is refused, and what to call."""
+def watched(report: _Report) -> Iterator[None]:
+    """Until the end of the block, call `report` with the name of a function, why it is refused, and what to call."""
     with ExitStack() as stack:
         for module, name in _SEEDS:
-            call = _seeding(getattr(module, name), f"{module.__name__}.{name}", met)
+            call = _seeding(getattr(module, name), f"{module.__name__}.{name}", report)
             stack.enter_context(patch.object(module, name, call))
-        stack.enter_context(patch.object(torch, "set_flush_denormal", _flushing(torch.set_flush_denormal, met)))
+        stack.enter_context(patch.object(torch, "set_flush_denormal", _flushing(torch.set_flush_denormal, report)))
         yield
 
 
-def _seeding(function: Callable[..., Any], name: str, met: _Met) -> Callable[..., Any]:
+def _seeding(function: Callable[..., Any], name: str, report: _Report) -> Callable[..., Any]:
     def call() -> Any:
-        met(name, "its numbers are others in every run", "torch.manual_seed")
+        report(name, "its numbers are others in every run", "torch.manual_seed")
         return function()
 
     set_dynamo_skip([call.__code__])
     return functools.update_wrapper(call, function)
 
 
-def _flushing(function: Callable[[bool], bool], met: _Met) -> Callable[[bool], bool]:
+def _flushing(function: Callable[[bool], bool], report: _Report) -> Callable[[bool], bool]:
     def call(mode: bool) -> bool:
         if mode:
-            met("torch.set_flush_denormal", FLUSHES, "torch.set_flush_denormal(False), its default")
+            report("torch.set_flush_denormal", FLUSHES, "torch.set_flush_denormal(False), its default")
         return function(mode)
 
     set_dynamo_skip([call.__code__])
     return functools.update_wrapper(call, function)
 
 
-__all__ = ["FLUSHES", "judged"]
+__all__ = ["FLUSHES", "watched"]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import _C
 
-from repdl.audit.judge import is_ieee
+from repdl.audit.reproducibility import is_ieee
 from repdl.contract import Contract, as_contract, default_contract, set_contract
 from repdl.dynamo import set_dynamo_skip
 from repdl.errors import ArgumentError, UnsupportedError, placed
@@ -70,11 +70,11 @@ class _Session:
             stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
             torch.backends.mha.set_fastpath_enabled(False)
             stack.enter_context(_compiling("stance").only_ours(on_uncovered, hidden))
-            stack.enter_context(_compiling("others").others_refused(Refusals(on_uncovered).met))
+            stack.enter_context(_compiling("others").others_refused(Refusals(on_uncovered).report))
             stack.enter_context(in_children(start_of_child))
             stack.enter_context(collectives.completed())
             stack.enter_context(placed(where))
-            stack.enter_context(settings.judged(Refusals(on_uncovered).met))
+            stack.enter_context(settings.watched(Refusals(on_uncovered).report))
             stack.callback(self._take_out)
             stack.enter_context(watched(self._put_new, self._put_late))
             stack.callback(set_dynamo_skip, ENTERED, False)

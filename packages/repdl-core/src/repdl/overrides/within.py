@@ -24,8 +24,8 @@ import torch
 from torch import _C
 from torch.autograd.graph import saved_tensors_hooks
 
-from repdl.audit.judge import REASONS, unknown
-from repdl.audit.kinds import kind_of, plain_name
+from repdl.audit.op_classes import class_of, plain_name
+from repdl.audit.reproducibility import REASONS, unknown
 from repdl.audit.watch import watching
 from repdl.errors import RepDLError
 from repdl.overrides.kernels import Keys, is_apart, of_op, passes
@@ -98,12 +98,12 @@ class _Refusals(Refusals):
     def __init__(self) -> None:
         super().__init__("warn")  # which keeps torch's kernels
 
-    def met(self, op: Any, reason: str, instead: str | None = None) -> None:
+    def report(self, op: Any, reason: str, instead: str | None = None) -> None:
         """As of every program."""
         owner = _THREAD.owner
         if owner is None or not is_within() or watching():
             return
-        self.say(
+        self.raise_or_warn(
             op,
             reason,
             instead,
@@ -185,9 +185,9 @@ def _owned(result: Any) -> Any:
 
 def _unknown(refusals: Refusals, keyset: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
     """In place of the kernel of an op that was not there when kernels were put, or that nothing is known of."""
-    name, kind = op.name(), kind_of(plain_name(op))
+    name, op_class = op.name(), class_of(plain_name(op))
     if not (is_apart(name) or passes(name, ("CPU",))):
-        refusals.met(op, unknown(name) if kind is None else REASONS[kind])
+        refusals.report(op, unknown(name) if op_class is None else REASONS[op_class])
     return TorchKernel(op, BELOW).call(keyset, args, kwargs)
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from repdl.audit import KINDS, Kind
-from repdl.audit.place import is_engine, is_library
+from repdl.audit import OP_CLASSES, OpClass
+from repdl.audit.location import is_engine, is_library
 
 _SUMS = frozenset({"expand", "repeat", "gather", "index_select", "embedding", "take"})  # their derivatives
 
@@ -77,8 +77,8 @@ def _is_refused(name: str, node: Any) -> bool:
     if name == "pow" and getattr(node, "_saved_exponent", None) == 2:
         return False
     names = (name, f"_{name}", f"native_{name}", f"{name}_forward", f"_{name}_forward")
-    kind = next((KINDS[n] for n in names if n in KINDS), None)
-    return kind in (Kind.REFUSED, Kind.INTEGER) or (kind is Kind.ROUNDS and _is_broadcast(node))
+    op_class = next((OP_CLASSES[n] for n in names if n in OP_CLASSES), None)
+    return op_class in (OpClass.REFUSED, OpClass.INTEGER) or (op_class is OpClass.ROUNDS and _is_broadcast(node))
 
 
 def _is_broadcast(node: Any) -> bool:

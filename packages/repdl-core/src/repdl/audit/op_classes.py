@@ -1,4 +1,4 @@
-"""The classification of torch's ops: what kind of op each is, by its name.
+"""The class of each of torch's ops, by its name.
 
 One table for all who ask (`repdl.audit`, the check of converted models): every op of torch's namespace `aten` that
 has a kernel of its own. Ops that torch only composes of others (`CompositeImplicitAutograd`) are not here: what they
@@ -16,8 +16,8 @@ TORCH = "2.13"
 """The version of torch all of whose ops are in the table."""
 
 
-class Kind(Enum):
-    """What kind of op; the value is what documentation says of it."""
+class OpClass(Enum):
+    """The class of an op; the value describes it in documentation."""
 
     MOVES = "Moves data: views, copies, gathering and scattering, padding, constants. Nothing is computed."
     EXACT = (
@@ -35,7 +35,7 @@ class Kind(Enum):
 
 
 _NAMES = {
-    Kind.MOVES: """
+    OpClass.MOVES: """
         _assert_async _assert_scalar _assert_tensor_metadata _chunk_cat _coalesced _conj _conj_copy _conj_physical
         _copy_from _copy_from_and_resize _dimI _dimV _efficientzerotensor _functional_assert_async
         _functional_assert_scalar _functional_sym_constrain_range _functional_sym_constrain_range_for_size _fw_primal
@@ -60,27 +60,27 @@ _NAMES = {
         values values_copy view view_as_complex view_as_complex_copy view_as_real view_as_real_copy view_copy zero zeros
         zeros_like
     """,
-    Kind.EXACT: """
+    OpClass.EXACT: """
         _is_all_true _is_any_true abs all any argmax argmin bitwise_and bitwise_not bitwise_or bitwise_xor bucketize
         ceil copysign count_nonzero eq equal floor frac ge gt heaviside isin isinf isnan isneginf isposinf le
         logical_and logical_not logical_or logical_xor lt nan_to_num ne neg nextafter nonzero nonzero_static round
         searchsorted sgn sign signbit sort threshold threshold_backward trunc where
     """,
-    Kind.INTEGER: """
+    OpClass.INTEGER: """
         __ilshift__ __irshift__ __lshift__ __rshift__ _aminmax _unique _unique2 addbmm addcmul addmm addmv
         addr amax amin aminmax baddbmm bincount bitwise_left_shift bitwise_right_shift bmm clamp clamp_max clamp_min
         cumprod cumsum dot floor_divide fmax fmin fmod gcd hardtanh index_add lcm max maximum min minimum mm mv nansum
         pow prod relu remainder scatter_add scatter_reduce sum trace unique_consecutive unique_dim
         unique_dim_consecutive vdot
     """,
-    Kind.ROUNDS: "_foreach_copy _to_copy add arange copy div mul range reciprocal rsub sub",
-    Kind.DRAWS: """
+    OpClass.ROUNDS: "_foreach_copy _to_copy add arange copy div mul range reciprocal rsub sub",
+    OpClass.DRAWS: """
         _cudnn_init_dropout_state _fill_mem_eff_dropout_mask _fused_dropout _philox_key_fold_in _philox_key_split
         _philox_normal _philox_uniform _sample_dirichlet _standard_gamma bernoulli binomial cauchy exponential
         geometric log_normal multinomial native_dropout normal normal_functional poisson rand rand_like randint
         randint_like randn randn_like random randperm rrelu_with_noise rrelu_with_noise_functional uniform
     """,
-    Kind.REFUSED: """
+    OpClass.REFUSED: """
         _adaptive_avg_pool2d _adaptive_avg_pool2d_backward _adaptive_avg_pool3d _adaptive_avg_pool3d_backward _add_relu
         _addmm_activation _amp_foreach_non_finite_check_and_unscale _amp_update_scale _batch_norm_no_update
         _batch_norm_with_update _batch_norm_with_update_functional _cdist_backward _cdist_forward _cholesky_solve_helper
@@ -200,14 +200,14 @@ _NAMES = {
     """,
 }
 
-KINDS: dict[str, Kind] = {name: kind for kind, names in _NAMES.items() for name in names.split()}
-"""Kind of an op by its name, without `aten::` and without the underscore of its form in place."""
+OP_CLASSES: dict[str, OpClass] = {name: op_class for op_class, names in _NAMES.items() for name in names.split()}
+"""The class of an op by its name, without `aten::` and without the underscore of its form in place."""
 
 _LISTS = "_foreach_"
 
 
 def plain_name(op: Any) -> str:
-    """The name of an op of `aten` as `KINDS` has it, or "" for one of another namespace; of an overload or its name."""
+    """The name of an op of `aten` in `OP_CLASSES`, by its overload or its name; "" for other namespaces."""
     namespace, _, name = (op if isinstance(op, str) else op.name()).partition("::")
     name = name.partition(".")[0]
     if namespace != "aten":
@@ -215,15 +215,15 @@ def plain_name(op: Any) -> str:
     return name[:-1] if name.endswith("_") and not name.startswith("__") else name
 
 
-def kind_of(name: str) -> Kind | None:
-    """The kind of an op of `aten` by its plain name; None: the table does not have it.
+def class_of(name: str) -> OpClass | None:
+    """The class of an op of `aten` by its plain name; None: the table does not have it.
 
     An op on lists is what it is on a tensor where that computes nothing; what rounds is not looked at.
     """
-    if name in KINDS or not name.startswith(_LISTS):
-        return KINDS.get(name)
-    kind = KINDS.get(name.removeprefix(_LISTS))
-    return kind if kind in (None, Kind.MOVES, Kind.EXACT) else Kind.REFUSED
+    if name in OP_CLASSES or not name.startswith(_LISTS):
+        return OP_CLASSES.get(name)
+    op_class = OP_CLASSES.get(name.removeprefix(_LISTS))
+    return op_class if op_class in (None, OpClass.MOVES, OpClass.EXACT) else OpClass.REFUSED
 
 
-__all__ = ["KINDS", "TORCH", "Kind", "kind_of", "plain_name"]
+__all__ = ["OP_CLASSES", "TORCH", "OpClass", "class_of", "plain_name"]

@@ -2,7 +2,7 @@
 
 Both are read off the frames of Python: the innermost call of a module, and the innermost line that is neither torch's
 nor RepDL's, nor of a package that brings ops or backends. In a backward pass there are none, as autograd calls the ops;
-there the place is that of the forward op whose derivative it is, found by the number that autograd gave to both.
+there the line is that of the forward op whose derivative it is, found by the number that autograd gave to both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ENGINE = frozenset({"_engine_run_backward", "run_backward"})
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLocation:
     """A module, by the path of its name; a line; and the function of torch that the line calls (`audit/called.py`)."""
 
     module: str = ""
@@ -44,16 +44,16 @@ class Place:
         return linecache.getline(self.file, self.line).strip() if self.file else ""
 
     @property
-    def told(self) -> str:
-        """For a message: the module, the line, and its text."""
+    def in_message(self) -> str:
+        """The module, the line and its text, as messages show them."""
         module = f" in {self.module}" if self.module else ""
         line = f", {self}" if self.file else ""
         return f"{module}{line}{f' `{self.source}`' if self.source else ''}"
 
-    def or_of(self, other: Place) -> Place:
-        """This place, and of another what this one does not say."""
+    def or_of(self, other: SourceLocation) -> SourceLocation:
+        """This location, completed from another one."""
         found = self if self.file else other
-        return Place(self.module or other.module, found.file, found.line, found.called)
+        return SourceLocation(self.module or other.module, found.file, found.line, found.called)
 
     def __str__(self) -> str:
         if not self.file:
@@ -90,8 +90,8 @@ def _paths(root: torch.nn.Module) -> dict[int, str]:
     return {id(module): name for name, module in root.named_modules()}
 
 
-def here(modules: Modules, in_backward: bool) -> Place:
-    """The place of the op that is called now, without a file if autograd's engine calls it."""
+def here(modules: Modules, in_backward: bool) -> SourceLocation:
+    """The location of the op that is called now, without a file if autograd's engine calls it."""
     frame: FrameType | None = sys._getframe(1)
     file, line, called, calls = "", 0, Called(), []
     while frame is not None:
@@ -107,7 +107,7 @@ def here(modules: Modules, in_backward: bool) -> Place:
         elif not file:
             called.torchs(frame, module)
         frame = frame.f_back
-    return Place(modules.path(calls), file, line, called.name)
+    return SourceLocation(modules.path(calls), file, line, called.name)
 
 
 def is_engine(frame: FrameType) -> bool:
@@ -135,4 +135,4 @@ def current_node() -> Any:
     return torch._C._current_autograd_node()
 
 
-__all__ = ["Modules", "Place", "current_node", "here", "is_engine", "is_library", "sequence_number"]
+__all__ = ["Modules", "SourceLocation", "current_node", "here", "is_engine", "is_library", "sequence_number"]

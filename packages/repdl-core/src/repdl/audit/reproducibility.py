@@ -1,4 +1,4 @@
-"""What is known of the bits of one call of an op: its kind, and what the arguments say beyond it."""
+"""Whether a call of an op is reproducible: by the class of the op, and for some ops by the arguments."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from repdl.audit import collectives
 from repdl.audit.collectives import is_collective
-from repdl.audit.kinds import Kind, kind_of, plain_name
+from repdl.audit.op_classes import OpClass, class_of, plain_name
 from repdl.registry import OPS
 
 
-class Verdict(Enum):
-    """What is known of the bits of a call; only `DRAWN` and `REFUSED` differ between machines."""
+class Reproducibility(Enum):
+    """Whether the bits of a call are the same everywhere; only `DRAWN` and `REFUSED` differ between machines."""
 
     REGISTERED = "registered"
     MOVED = "moves data"
@@ -31,14 +31,14 @@ class Verdict(Enum):
     @property
     def ok(self) -> bool:
         """Whether the bits are the same on every machine."""
-        return self not in (Verdict.DRAWN, Verdict.REFUSED)
+        return self not in (Reproducibility.DRAWN, Reproducibility.REFUSED)
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """A verdict and its reason."""
+class Classification:
+    """What is known of the bits of a call, and why."""
 
-    verdict: Verdict
+    reproducibility: Reproducibility
     reason: str
 
 
@@ -57,12 +57,12 @@ COMPLEX = "computes with complex numbers; registered ops take their real and ima
 _SIGN_OF_ZERO = "which of +0 and -0 it gives depends on the processor"
 _ZEROS = _names("relu clamp clamp_min clamp_max hardtanh max maximum min minimum fmax fmin amax amin aminmax")
 REASONS = {
-    Kind.MOVES: "moves data",
-    Kind.EXACT: "exact",
-    Kind.INTEGER: "exact for integers",
-    Kind.ROUNDS: "one rounding of IEEE 754",
-    Kind.DRAWS: "draws from torch's generator, whose numbers depend on device, version and threads",
-    Kind.REFUSED: "no contract gives its roundings and their order",
+    OpClass.MOVES: "moves data",
+    OpClass.EXACT: "exact",
+    OpClass.INTEGER: "exact for integers",
+    OpClass.ROUNDS: "one rounding of IEEE 754",
+    OpClass.DRAWS: "draws from torch's generator, whose numbers depend on device, version and threads",
+    OpClass.REFUSED: "no contract gives its roundings and their order",
 }
 
 
@@ -73,50 +73,54 @@ def unknown(name: str) -> str:
     return "not in the table of torch's ops (docs/torch-ops.md): nothing is known of it"
 
 
-def judge(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Judgement:
+def classify(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Classification:
     """What is known of the bits of a call of an op, which gave `result`."""
     if is_registered(op):
-        return Judgement(Verdict.REGISTERED, "an op of the registry")
+        return Classification(Reproducibility.REGISTERED, "an op of the registry")
     if op.name().startswith("profiler::"):
-        return Judgement(Verdict.MOVED, "a mark for torch's profiler, which optimizers set, too")
+        return Classification(Reproducibility.MOVED, "a mark for torch's profiler, which optimizers set, too")
     if is_collective(op.name()) and collectives.moves(op.name()):
-        return Judgement(Verdict.MOVED, REASONS[Kind.MOVES])
+        return Classification(Reproducibility.MOVED, REASONS[OpClass.MOVES])
     name = plain_name(op)
-    kind = kind_of(name)
-    if kind is None:
-        return Judgement(Verdict.REFUSED, unknown(op.name()))
-    if kind is Kind.DRAWS:
-        return Judgement(Verdict.DRAWN, REASONS[kind])
+    op_class = class_of(name)
+    if op_class is None:
+        return Classification(Reproducibility.REFUSED, unknown(op.name()))
+    if op_class is OpClass.DRAWS:
+        return Classification(Reproducibility.DRAWN, REASONS[op_class])
     arguments = dict(zip((a.name for a in op._schema.arguments), args)) | dict(kwargs)
     if name in _ONCE and _ONCE[name](arguments):
-        kind = Kind.ROUNDS
-    if kind is Kind.REFUSED:
-        return Judgement(Verdict.REFUSED, REASONS[kind])
+        op_class = OpClass.ROUNDS
+    if op_class is OpClass.REFUSED:
+        return Classification(Reproducibility.REFUSED, REASONS[op_class])
     tensors = [*_tensors(arguments.values()), *_tensors((result,))]
-    return _judge_known(name, kind, arguments, tensors, result)
+    return _classify_known(name, op_class, arguments, tensors, result)
 
 
-def _judge_known(name: str, kind: Kind, arguments: Arguments, tensors: list[torch.Tensor], result: Any) -> Judgement:
+def _classify_known(
+    name: str, op_class: OpClass, arguments: Arguments, tensors: list[torch.Tensor], result: Any
+) -> Classification:
     numeric = {t.dtype for t in tensors}
     fractional = any(dtype.is_floating_point or dtype.is_complex for dtype in numeric)
-    if kind is Kind.INTEGER and fractional:
-        return Judgement(Verdict.REFUSED, _SIGN_OF_ZERO if name in _ZEROS else REASONS[Kind.REFUSED])
+    if op_class is OpClass.INTEGER and fractional:
+        return Classification(Reproducibility.REFUSED, _SIGN_OF_ZERO if name in _ZEROS else REASONS[OpClass.REFUSED])
     condition = CONDITIONS.get(name)
     problem = None if condition is None else condition(arguments, result)
-    if kind is Kind.EXACT and any(d.is_complex for d in numeric) and name not in _ON_COMPLEX:
+    if op_class is OpClass.EXACT and any(d.is_complex for d in numeric) and name not in _ON_COMPLEX:
         problem = COMPLEX
-    if kind is Kind.ROUNDS and fractional and problem is None:
+    if op_class is OpClass.ROUNDS and fractional and problem is None:
         converts = name in _CONVERSIONS
         if converts and len(numeric) == 1:
-            kind = Kind.MOVES
+            op_class = OpClass.MOVES
         else:
             problem = _rounding_problem(tensors, converts)
     if problem is not None:
-        return Judgement(Verdict.REFUSED, problem)
-    verdict = {Kind.MOVES: Verdict.MOVED, Kind.ROUNDS: Verdict.ROUNDED}.get(kind, Verdict.EXACT)
-    if kind is Kind.ROUNDS and not fractional:
-        return Judgement(Verdict.EXACT, REASONS[Kind.INTEGER])
-    return Judgement(verdict, REASONS[kind])
+        return Classification(Reproducibility.REFUSED, problem)
+    reproducibility = {OpClass.MOVES: Reproducibility.MOVED, OpClass.ROUNDS: Reproducibility.ROUNDED}.get(
+        op_class, Reproducibility.EXACT
+    )
+    if op_class is OpClass.ROUNDS and not fractional:
+        return Classification(Reproducibility.EXACT, REASONS[OpClass.INTEGER])
+    return Classification(reproducibility, REASONS[op_class])
 
 
 def is_registered(op: Any) -> bool:
@@ -256,7 +260,7 @@ def _conversion(arguments: Arguments, result: Any) -> str | None:
     return None
 
 
-# Where several values would go to one place.
+# Where several values would go to one index.
 
 
 def _writes(arguments: Arguments, result: Any) -> str | None:
@@ -271,18 +275,18 @@ def _writes(arguments: Arguments, result: Any) -> str | None:
     if values.numel() == 1 or not all(_is_real(i) for i in _tensors((indices,))):
         return None
     with _disable_current_modes(), torch.no_grad():
-        place = arguments["self"]
-        numbers = torch.arange(place.numel(), device=place.device).view(place.shape)
+        target = arguments["self"]
+        flat = torch.arange(target.numel(), device=target.device).view(target.shape)
         reached = (
-            numbers[tuple(slice(None) if i is None else i for i in indices)]
+            flat[tuple(slice(None) if i is None else i for i in indices)]
             if isinstance(indices, (list, tuple))
-            else numbers.take(indices)
+            else flat.take(indices)
         )
         return _repeated(reached.flatten(), 0)
 
 
 def _is_mask(indices: Any) -> bool:
-    """Whether indices are one mask, which reaches no place twice."""
+    """Whether indices are one mask, which reaches no element twice."""
     given = [index for index in indices if index is not None] if isinstance(indices, (list, tuple)) else []
     return len(given) == 1 and given[0].dtype is torch.bool
 
@@ -296,13 +300,13 @@ def _copies_by_index(arguments: Arguments, result: Any) -> str | None:
 def _scatters(arguments: Arguments, result: Any) -> str | None:
     """Of `scatter`."""
     if arguments.get("reduce") is not None:
-        return REASONS[Kind.REFUSED] if result.dtype.is_floating_point else None
+        return REASONS[OpClass.REFUSED] if result.dtype.is_floating_point else None
     index = arguments["index"]
     return _repeated(index, arguments["dim"]) if "src" in arguments and _is_real(index) and index.dim() else None
 
 
 def _repeated(index: torch.Tensor, dim: int) -> str | None:
-    """A reason, if some number is twice in a row along `dim`."""
+    """A reason, if an index is twice in a row along `dim`."""
     with _disable_current_modes(), torch.no_grad():
         ordered = index.detach().sort(dim).values
         length = ordered.shape[dim]
@@ -361,10 +365,10 @@ __all__ = [
     "CONDITIONS",
     "HALF",
     "REASONS",
-    "Judgement",
-    "Verdict",
+    "Classification",
+    "Reproducibility",
+    "classify",
     "is_ieee",
     "is_registered",
-    "judge",
     "unknown",
 ]
