@@ -237,7 +237,7 @@ def test_docs__what_has_no_float64() -> None:
 
 def test_docs__every_exact_function_is_proven_on_all_arguments() -> None:
     """Each has its lines in the table, without hardware FMA and with it, of one hash."""
-    text = (ROOT / "docs/exact-functions.md").read_text()
+    text = (ROOT / "docs/correctly-rounded-functions.md").read_text()
     proven = re.findall(rf"^\| (\w+) \| (x86-64|x86-64-v3) \| {2**32} \| \d+ \| 0 \| (\w+) \|", text, re.MULTILINE)
     refusing = names(COVERED["not in float64"])
     exact = [name for name in refusing if getattr(repdl.ops, name).__module__ == "repdl.ops.pointwise.unary"]

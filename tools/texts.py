@@ -3,7 +3,7 @@
     python tools/texts.py            # writes what changed
     python tools/texts.py --check    # fails if a page is not as it would be written
 
-Of the texts of rows (`repdl.registry.declaration`) one that begins with a title is a page of the contract,
+Of the declared texts (`repdl.registry.declaration`) one that begins with a title is a page of the contract,
 `contract/v1/<family>.md`; others end the page of their family. A list of names is the beginning of a cell
 in a table: what stands after it is written by hand.
 """
@@ -23,7 +23,7 @@ from repdl.audit.op_classes import TORCH
 from repdl.nn import modules
 from repdl.nn.modules import Layer
 from repdl.registry import OPS
-from repdl.registry.declaration import ROWS
+from repdl.registry.declaration import DECLARATIONS
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "packages/repdl-core/src/repdl/contract/v1"
@@ -46,7 +46,7 @@ def lists() -> dict[Path, dict[str, Iterable[str]]]:
     return {
         ROOT / "docs/reference/covered.md": {
             "arithmetic": [n for n, m in of.items() if m in ("elementwise", "ternary", "unary") and n not in exact],
-            "[exact functions](../exact-functions.md), correctly rounded": exact,
+            "[correctly rounded functions](../correctly-rounded-functions.md)": exact,
             "activations": [name for name, module in of.items() if module in ("activation", "rectifiers", "smooth")],
             "losses of elements": [name for name, module in of.items() if module in losses],
             "not in float64": of.keys() - double,
@@ -125,10 +125,10 @@ def stub() -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Every page that rows are part of, as it should be."""
+    """Every page that has declared texts, as it should be."""
     found: dict[Path, str] = {}
     for family in sorted({op.family for op in OPS.values() if op.distribution == "repdl-core"}):
-        texts = [ROWS[name].text for name in sorted(ROWS) if OPS[name].family == family]
+        texts = [DECLARATIONS[name].text for name in sorted(DECLARATIONS) if OPS[name].family == family]
         path = FOLDER / f"{family}.md"
         if any(text.startswith("# ") for text in texts):
             found[path] = "\n".join(texts)

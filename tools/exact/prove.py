@@ -6,7 +6,7 @@ Needs c++ (or $CXX), an x86-64 CPU (builds that it cannot run are left out), and
 brings MPFR). The functions are those of `repdl/pointwise/exact.hpp`. Prints a line for each function
 and build, and fails if a result is wrong or if the builds differ in one bit. The arguments of
 `hard.json`, which no screen in double decides, are part of every run; a run over all arguments writes
-them, and its lines in docs/exact-functions.md, with --record. That page says what is compared with what.
+them, and its lines in docs/correctly-rounded-functions.md, with --record. That page says what is compared with what.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HERE = Path(__file__).resolve().parent
 INCLUDE = HERE.parents[1] / "packages/repdl-core/src/repdl_contract/include"
 NATIVE = HERE.parents[1] / "packages/repdl-cpu/native"
 HARD = HERE / "hard.json"
-PAGE = HERE.parents[1] / "docs/exact-functions.md"
+PAGE = HERE.parents[1] / "docs/correctly-rounded-functions.md"
 STRUCT = re.compile(
     r'struct \w+ : (\w+) \{\s+static constexpr auto op = "(\w+)";\s+'
     r"(?:using Paths = \S+\s+)?REPDL_HD T operator\(\)\(T x\)"

@@ -12,20 +12,20 @@ import torch
 from repdl import ops
 from repdl.errors import UnsupportedError
 from repdl.registry import OPS
-from repdl.registry.declaration import ROWS
+from repdl.registry.declaration import DECLARATIONS
 from repdl.testing import assert_same_bits, uniform
 from repdl.testing.oracle import assert_rejected
 
-STEPS = [op for op, row in ROWS.items() if row.tried.kind == "step"]
+STEPS = [op for op, declaration in DECLARATIONS.items() if declaration.cases.maker == "step"]
 Lists = dict[str, list[torch.Tensor]]
 by_op = pytest.mark.parametrize("op", STEPS)
 
 
 def most(op: str) -> dict[str, Any]:
     """Options with which a step has all of its lists."""
-    tried = ROWS[op].tried.values
-    last = {p: values[-1] for p, values in tried.get("switches", {}).items()}
-    return {**tried["options"], **last, **tried.get("most", {})}
+    cases = DECLARATIONS[op].cases.values
+    last = {p: values[-1] for p, values in cases.get("switches", {}).items()}
+    return {**cases["options"], **last, **cases.get("most", {})}
 
 
 def lists(op: str, *shapes: tuple[int, ...]) -> Lists:
@@ -129,7 +129,7 @@ def test_steps__reject_and_change_nothing(op: str) -> None:
 
 @by_op
 def test_steps__reject_a_list_without_its_option(op: str) -> None:
-    absent, options = ROWS[op].tried.values["absent"], most(op)
+    absent, options = DECLARATIONS[op].cases.values["absent"], most(op)
     assert absent
     for which, leaves_out in absent.items():
         off = [p for p, value in options.items() if leaves_out({**options, p: type(value)()})]

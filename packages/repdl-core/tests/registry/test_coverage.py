@@ -15,7 +15,7 @@ import torch
 import repdl
 from repdl.registry import OPS, implementations
 from repdl.registry.backend import get_backend
-from repdl.registry.declaration import ROWS
+from repdl.registry.declaration import DECLARATIONS
 from repdl.testing import cases, golden
 from repdl.testing.cases.pointwise import elementwise
 
@@ -73,7 +73,7 @@ def test_coverage__reference_is_a_backend() -> None:
 def test_coverage__modules(family: str) -> None:
     """The op, its cases and its reference in folders of one name."""
     ops = [op for op in OPS.values() if op.family == family]
-    written = [] if all(op.name in ROWS for op in ops) else ["ops", "testing/cases"]
+    written = [] if all(op.name in DECLARATIONS for op in ops) else ["ops", "testing/cases"]
     if not all(op.formula is not None for op in ops):
         written.append("reference")
     root = Path(repdl.__file__).parent

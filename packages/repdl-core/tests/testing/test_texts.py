@@ -18,7 +18,7 @@ import repdl
 from repdl.errors import DTypeError, UnsupportedError
 from repdl.registry import OPS
 from repdl.registry.backend import get_backend
-from repdl.registry.declaration import ROWS
+from repdl.registry.declaration import DECLARATIONS
 from repdl.testing import cases
 from repdl.testing.dtypes import convert
 
@@ -125,8 +125,8 @@ def test_texts__are_of_families() -> None:
 
 @pytest.mark.parametrize("family", ["activation", "elementwise", "losses"])
 def test_texts__of_rows_are_the_page(family: str) -> None:
-    """Every op of the family has its text in its row, and the page ends with these."""
-    rows = [ROWS[op].text for op in ops_of(family)]
+    """Every op of the family declares its text, and the page ends with these."""
+    rows = [DECLARATIONS[op].text for op in ops_of(family)]
     assert TEXTS[family].partition("\n## Ops\n")[2].splitlines() == rows
 
 

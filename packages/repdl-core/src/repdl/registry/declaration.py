@@ -1,6 +1,6 @@
-"""What the declaration of an op says beside its schema and derivative: its contract text and its cases.
+"""Declarations of ops: the contract text and the cases, beside schema and derivative.
 
-Kinds of op that need no files of their own for these put a row here: pointwise functions, losses, steps.
+Ops that need no files of their own for these put a declaration here: pointwise functions, losses, steps.
 `tools/texts.py` writes the texts into the pages in `contract/v1`, `repdl.testing.generated` makes the cases.
 """
 
@@ -13,28 +13,28 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Tried:
-    """What an op is tried with.
+class CaseSpec:
+    """How the cases of an op are made.
 
     Args:
-        kind: what makes its cases, a name in `repdl.testing.generated.KINDS`.
-        values: the arguments of that.
+        maker: the function that makes the cases, by its name in `repdl.testing.generated.MAKERS`.
+        values: the arguments of that function.
     """
 
-    kind: str
+    maker: str
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Row:
-    """Of one op: its text, in Markdown, and what it is tried with."""
+class Declaration:
+    """The contract text of an op, in Markdown, and how its cases are made."""
 
     text: str
-    tried: Tried
+    cases: CaseSpec
 
 
-ROWS: dict[str, Row] = {}
-"""Op -> its row."""
+DECLARATIONS: dict[str, Declaration] = {}
+"""Op -> its declaration."""
 
 
 def item(call: str, order: str, backward: str = "") -> str:

@@ -6,8 +6,8 @@ A family's files lie in the import package of its ops, `repdl` or somebody else'
     <package>/contract/v1/<family>.json    golden bits
     <package>/testing/cases/<family>.py    cases: a list `CASES` of `repdl.testing.Case`; or in a folder there
 
-Any of them may be absent in another project's package. `repdl.testing.cases` reads the cases. Ops with a row
-(`repdl.registry.declaration`) have cases besides, and a family whose ops all have rows needs no file for them.
+Any of them may be absent in another project's package. `repdl.testing.cases` reads the cases. Ops with a
+declaration (`repdl.registry.declaration`) have generated cases, so a family of such ops needs no file of cases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arguments that decide whether an exact function is exact, as bit patterns of float32. They are data."""
+"""Arguments that decide whether a function is correctly rounded, as bit patterns of float32. They are data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of rows (`repdl.registry.declaration`): what every op of its kind is tried with."""
+"""Cases made from declarations (`repdl.registry.declaration`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from repdl.registry import OPS
-from repdl.registry.declaration import ROWS
+from repdl.registry.declaration import DECLARATIONS
 from repdl.testing.case import Case
 from repdl.testing.dtypes import DOUBLE, EVERY
 from repdl.testing.inputs import SPECIAL, floats, uniform
@@ -61,19 +61,19 @@ OF_ONE: dict[str, Callable[[], torch.Tensor]] = {
     "empty": lambda: uniform(2, 0, 5),
     "dim_0": lambda: uniform(2),
 }
-"""What a function of one tensor is tried with."""
+"""Arguments for a function of one tensor."""
 
 
-def pointwise_cases(op: str, tensors: int, tried: Sequence[tuple[Any, ...]], same_shape: bool) -> list[Case]:
-    """Special values, every magnitude, layouts, for each of the options that are tried.
+def pointwise_cases(op: str, tensors: int, option_sets: Sequence[tuple[Any, ...]], same_shape: bool) -> list[Case]:
+    """Special values, every magnitude, layouts, for each of the sets of options.
 
     Args:
         tensors: their number; with `same_shape` the first is a gradient, and the last what it belongs to.
     """
     if tensors > 1 and not same_shape:
-        return [case for i, options in enumerate(tried) for case in broadcast_cases(op, tensors, i, options)]
+        return [case for i, options in enumerate(option_sets) for case in broadcast_cases(op, tensors, i, options)]
     found = []
-    for i, options in enumerate(tried):
+    for i, options in enumerate(option_sets):
         for name, make in OF_ONE.items():
             found.append(
                 Case(
@@ -108,7 +108,7 @@ def unary_cases(op: str, hard: str = "", magnitudes: int = 0, scale: float = 0.0
     """Cases of an elementwise function of one tensor.
 
     Args:
-        hard: arguments that decide whether the function is exact, as bits in hexadecimal: those whose results
+        hard: arguments that decide whether results are correctly rounded, as bits in hexadecimal: those whose results
             lie closest to the midpoint of two floats, or at the ends of the range.
         magnitudes: how many positive arguments, evenly spread over all exponents.
         scale, subnormal: bounds of more arguments; results of the latter are subnormal.
@@ -176,8 +176,8 @@ def broadcast_cases(
     ]
 
 
-def loss_cases(op: str, tried: Sequence[tuple[Any, ...]], operands: tuple[str, ...]) -> list[Case]:
-    """Special values, reductions, layouts, for each of the options that are tried.
+def loss_cases(op: str, option_sets: Sequence[tuple[Any, ...]], operands: tuple[str, ...]) -> list[Case]:
+    """Special values, reductions, layouts, for each of the sets of options.
 
     Args:
         operands: what the first tensors hold: "any"; "size", which special values alone have a sign in; "unit",
@@ -209,7 +209,7 @@ def loss_cases(op: str, tried: Sequence[tuple[Any, ...]], operands: tuple[str, .
 
     return [
         case
-        for i, o in enumerate(tried)
+        for i, o in enumerate(option_sets)
         for case in (
             Case(op, f"special_{i}", lambda o=o: (*special(), *o, "none"), dtypes=EVERY),
             Case(op, f"values_{i}", lambda o=o: (*all_of(1037), *o, "mean"), dtypes=EVERY),
@@ -221,7 +221,7 @@ def loss_cases(op: str, tried: Sequence[tuple[Any, ...]], operands: tuple[str, .
     ]
 
 
-def formula_cases(op: str, tensors: int, tried: Sequence[tuple[Any, ...]]) -> list[Case]:
+def formula_cases(op: str, tensors: int, option_sets: Sequence[tuple[Any, ...]]) -> list[Case]:
     """Few cases, of what is a formula of ops with cases of their own: special values, sizes, layouts."""
     makes: dict[str, Callable[[], tuple[torch.Tensor, ...]]] = {
         "special": special_pairs if tensors == 2 else lambda: (specials(),),
@@ -232,11 +232,11 @@ def formula_cases(op: str, tensors: int, tried: Sequence[tuple[Any, ...]]) -> li
     return [
         Case(
             op,
-            name if len(tried) == 1 else f"{name}_{i}",
+            name if len(option_sets) == 1 else f"{name}_{i}",
             lambda m=make, o=o: (*m(), *o),
             dtypes=EVERY if (name, i) == ("special", 0) else (),
         )
-        for i, o in enumerate(tried)
+        for i, o in enumerate(option_sets)
         for name, make in makes.items()
     ]
 
@@ -344,7 +344,7 @@ def step_cases(
     return [case(name, given) for name, given in found.items()]
 
 
-KINDS: dict[str, Callable[..., list[Case]]] = {
+MAKERS: dict[str, Callable[..., list[Case]]] = {
     "binary": binary_cases,
     "formula": formula_cases,
     "glu": glu_cases,
@@ -354,10 +354,10 @@ KINDS: dict[str, Callable[..., list[Case]]] = {
     "unary": unary_cases,
     "written": lambda op: [],  # in the module of the family
 }
-"""What a row calls its kind -> what makes its cases of the op and of what the row says besides."""
+"""The functions that make cases of an op, by the names in `CaseSpec`."""
 
 
-def cases_of_row(op: str) -> list[Case]:
-    """The cases of the row of an op, float32 ones."""
-    tried = ROWS[op].tried
-    return KINDS[tried.kind](op, **tried.values)
+def declared_cases(op: str) -> list[Case]:
+    """The cases that an op declares, float32 ones."""
+    spec = DECLARATIONS[op].cases
+    return MAKERS[spec.maker](op, **spec.values)

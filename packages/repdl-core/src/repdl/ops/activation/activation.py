@@ -1,4 +1,4 @@
-"""Activations: fixed sequences of operations, some around the exact functions."""
+"""Activations: fixed sequences of operations, some around the correctly rounded functions."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ _elu: Callable[..., Tensor] = pointwise(
     family="activation",
     dtypes=Dtypes(SINGLE),
     order="x if x > 0, else `expm1(x) * alpha`",
-    tried=[(1.0,), (-0.3,)],
+    cases=[(1.0,), (-0.3,)],
 )
 pointwise(
     "elu_backward(Tensor grad, Tensor input, float alpha) -> Tensor",
@@ -100,7 +100,7 @@ pointwise(
     dtypes=Dtypes(SINGLE),
     same_shape=("grad", "input"),
     order="g if x > 0, else `g * (exp(x) * alpha)`",
-    tried=[(1.0,), (-0.3,)],
+    cases=[(1.0,), (-0.3,)],
 )
 _gelu: Callable[..., Tensor] = pointwise(
     "gelu(Tensor input, str approximate) -> Tensor",
@@ -110,7 +110,7 @@ _gelu: Callable[..., Tensor] = pointwise(
     check_options=lambda approximate: _check_kind("gelu", approximate),
     order="none: `(x * 0.5) * (1 + erf(x * sqrt(1/2)))`; tanh: `(x * 0.5) * (1 + t)`, t = `tanh((x + ((x * x) * x) * "
     "0.044715) * sqrt(2 / pi))`",
-    tried=[("none",), ("tanh",)],
+    cases=[("none",), ("tanh",)],
 )
 pointwise(
     "gelu_backward(Tensor grad, Tensor input, str approximate) -> Tensor",
@@ -124,7 +124,7 @@ pointwise(
     check_options=lambda approximate: _check_kind("gelu_backward", approximate),
     order="none: `g * (0.5 * (1 + erf(x * sqrt(1/2))) + x * (exp((x * x) * -0.5) * (1 / sqrt(2 pi))))`; tanh, with t "
     "of gelu: `g * (0.5 * (1 + t) + ((x * 0.5) * (1 - t * t)) * ((1 + (x * x) * 0.134145) * sqrt(2 / pi)))`",
-    tried=[("none",), ("tanh",)],
+    cases=[("none",), ("tanh",)],
 )
 
 
@@ -155,7 +155,7 @@ _leaky_relu: Callable[..., Tensor] = pointwise(
     {"input": lambda g, x, negative_slope: f.leaky_relu_backward(g, x, negative_slope)},
     family="activation",
     order="x if x > 0, else `x * negative_slope`",
-    tried=[(0.01,), (-0.3,)],
+    cases=[(0.01,), (-0.3,)],
 )
 pointwise(
     "leaky_relu_backward(Tensor grad, Tensor input, float negative_slope) -> Tensor",
@@ -163,7 +163,7 @@ pointwise(
     family="activation",
     same_shape=("grad", "input"),
     order="g if x > 0, else `g * negative_slope`",
-    tried=[(0.01,), (-0.3,)],
+    cases=[(0.01,), (-0.3,)],
 )
 _softplus: Callable[..., Tensor] = pointwise(
     "softplus(Tensor input, float beta, float threshold) -> Tensor",
@@ -172,7 +172,7 @@ _softplus: Callable[..., Tensor] = pointwise(
     dtypes=Dtypes(SINGLE),
     autocast=FLOAT32_ON_CUDA,
     order="x if z > threshold, else `log1p(exp(z)) / beta`, z = `x * beta`",
-    tried=[(1.0, 20.0), (0.7, 2.0)],
+    cases=[(1.0, 20.0), (0.7, 2.0)],
 )
 pointwise(
     "softplus_backward(Tensor grad, Tensor input, float beta, float threshold) -> Tensor",
@@ -184,7 +184,7 @@ pointwise(
     dtypes=Dtypes(SINGLE),
     same_shape=("grad", "input"),
     order="g if z > threshold, else `g * sigmoid(z)`, z = `x * beta`",
-    tried=[(1.0, 20.0), (0.7, 2.0)],
+    cases=[(1.0, 20.0), (0.7, 2.0)],
 )
 
 

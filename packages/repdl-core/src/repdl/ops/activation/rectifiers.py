@@ -39,7 +39,7 @@ _hardtanh: Callable[..., Tensor] = pointwise(
     {"input": lambda g, x, min_val, max_val: f.hardtanh_backward(g, x, min_val, max_val)},
     family="activation",
     order="min_val if x < min_val, else max_val if x > max_val, else x",
-    tried=[(-1.0, 1.0), (0.0, 6.0)],
+    cases=[(-1.0, 1.0), (0.0, 6.0)],
 )
 pointwise(
     "hardtanh_backward(Tensor grad, Tensor input, float min_val, float max_val) -> Tensor",
@@ -47,14 +47,14 @@ pointwise(
     family="activation",
     same_shape=("grad", "input"),
     order="+0 if x <= min_val or x >= max_val, else g",
-    tried=[(-1.0, 1.0), (0.0, 6.0)],
+    cases=[(-1.0, 1.0), (0.0, 6.0)],
 )
 _threshold: Callable[..., Tensor] = pointwise(
     "threshold(Tensor input, float threshold, float value) -> Tensor",
     {"input": lambda g, x, threshold: f.threshold_backward(g, x, threshold)},
     family="activation",
     order="value if x <= threshold, else x",
-    tried=[(0.0, 0.0), (0.1, -3.0)],
+    cases=[(0.0, 0.0), (0.1, -3.0)],
 )
 pointwise(
     "threshold_backward(Tensor grad, Tensor input, float threshold) -> Tensor",
@@ -62,21 +62,21 @@ pointwise(
     family="activation",
     same_shape=("grad", "input"),
     order="+0 if x <= threshold, else g",
-    tried=[(0.0,), (0.1,)],
+    cases=[(0.0,), (0.1,)],
 )
 _hardshrink: Callable[..., Tensor] = pointwise(
     "hardshrink(Tensor input, float lambd) -> Tensor",
     {"input": lambda g, x, lambd: f.hardshrink_backward(g, x, lambd)},
     family="activation",
     order="+0 if -lambd <= x <= lambd, else x",
-    tried=[(0.5,), (-0.1,)],
+    cases=[(0.5,), (-0.1,)],
 )
 _softshrink: Callable[..., Tensor] = pointwise(
     "softshrink(Tensor input, float lambd) -> Tensor",
     {"input": lambda g, x, lambd: f.hardshrink_backward(g, x, lambd)},
     family="activation",
     order="`x - lambd` if x > lambd, `x + lambd` if x < -lambd, else `x * 0`",
-    tried=[(0.5,), (0.0,)],
+    cases=[(0.5,), (0.0,)],
 )
 pointwise(
     "hardshrink_backward(Tensor grad, Tensor input, float lambd) -> Tensor",
@@ -84,7 +84,7 @@ pointwise(
     family="activation",
     same_shape=("grad", "input"),
     order="+0 if -lambd <= x <= lambd, else g",
-    tried=[(0.5,), (0.0,)],
+    cases=[(0.5,), (0.0,)],
 )
 _prelu: Callable[..., Tensor] = pointwise(
     "prelu(Tensor input, Tensor weight, str contract) -> Tensor",

@@ -19,7 +19,7 @@ from repdl.ops.declare.public import public
 from repdl.registry import composite
 from repdl.registry.arguments import as_float
 from repdl.registry.aten import computes
-from repdl.registry.declaration import ROWS, Row, Tried, item
+from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
 
 __all__ = ["celu", "glu", "logsigmoid", "mish", "selu", "softsign", "tanhshrink"]
 
@@ -51,7 +51,7 @@ _celu: Callable[..., Tensor] = pointwise(
     family="activation",
     dtypes=Dtypes(SINGLE),
     order="x if x > 0, else `expm1(x / alpha) * alpha`",
-    tried=[(1.0,), (0.3,)],
+    cases=[(1.0,), (0.3,)],
 )
 pointwise(
     "celu_backward(Tensor grad, Tensor input, float alpha) -> Tensor",
@@ -63,7 +63,7 @@ pointwise(
     dtypes=Dtypes(SINGLE),
     same_shape=("grad", "input"),
     order="g if x > 0, else `g * exp(x / alpha)`",
-    tried=[(1.0,), (0.3,)],
+    cases=[(1.0,), (0.3,)],
 )
 _selu: Callable[..., Tensor] = pointwise(
     "selu(Tensor input) -> Tensor",
@@ -135,13 +135,13 @@ def _glu_formula(input: Tensor, dim: int, contract: str) -> Tensor:
     return _ops.mul(first, _ops.sigmoid(second), contract)
 
 
-ROWS["glu"] = Row(
+DECLARATIONS["glu"] = Declaration(
     item(
         "glu(input, dim, contract) -> output",
         "`a * sigmoid(b)`, a and b the halves of x along dim, which has an even size",
         "that of the formula",
     ),
-    Tried("glu"),
+    CaseSpec("glu"),
 )
 _glu: Callable[..., Tensor] = composite(
     "glu",

@@ -1,6 +1,6 @@
 """Pointwise ops: one rounding sequence an element, on operands that broadcast.
 
-A new one is a function in the shared headers (`repdl/pointwise/`), a row in a module of its family, and a line
+A new one is a function in the shared headers (`repdl/pointwise/`), a declaration in a module of its family, and a line
 of its reference; both native backends have it then, forward and backward, and its text and cases follow.
 """
 
@@ -17,7 +17,7 @@ from repdl.errors import check, check_size
 from repdl.ops.common.broadcast import sum_to
 from repdl.ops.declare.formula import ANY_CONTRACT, Formula, Written, WrittenFormula, as_formula
 from repdl.registry.autocast import Lists
-from repdl.registry.declaration import ROWS, Row, Tried, item
+from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
 from repdl.registry.saved import save
 from repdl.tensors import layout
 from repdl.tensors.layout import broadcast_shapes
@@ -39,7 +39,7 @@ def pointwise(
     check_values: Callable[..., None] | None = None,
     order: str = "",
     letters: Mapping[str, str] | None = None,
-    tried: Sequence[tuple[Any, ...]] | Tried = ((),),
+    cases: Sequence[tuple[Any, ...]] | CaseSpec = ((),),
     formula: Callable[..., Any] | None = None,
     calls: Sequence[str] = (),
 ) -> Callable[..., Any]:
@@ -61,7 +61,7 @@ def pointwise(
         order: the contract text: every operation of an element, in order, each of one rounding. Without it
             the page of the family says it, and its module of cases has the cases.
         letters: other letters of formulas: what each is of the names above, operands and options.
-        tried: the values of the options that cases have, several times, or another kind of cases; none: the
+        cases: several sets of values for the options, or a `CaseSpec`; empty: the
             module of the family has them all.
         formula, calls: of an op that is a formula of others and has no function in the headers, as in
             `registry.define`.
@@ -113,11 +113,11 @@ def pointwise(
 
     if order:
         listed = ", ".join(names)
-        ROWS[name] = Row(
+        DECLARATIONS[name] = Declaration(
             item(f"{name}({listed}) -> output", order, _said([names[i] for i in tensors], formulas)),
-            tried
-            if isinstance(tried, Tried)
-            else Tried("pointwise", {"tensors": len(tensors), "tried": tried, "same_shape": bool(same_shape)}),
+            cases
+            if isinstance(cases, CaseSpec)
+            else CaseSpec("pointwise", {"tensors": len(tensors), "option_sets": cases, "same_shape": bool(same_shape)}),
         )
     return registry.define(
         name,

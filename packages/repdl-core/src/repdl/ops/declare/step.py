@@ -1,6 +1,6 @@
 """Steps of optimizers: ops that update lists of parameters and their state in place, an element by itself.
 
-A new one is the update of one element in the shared headers (`repdl/step/`), a module with its row, and a
+A new one is the update of one element in the shared headers (`repdl/step/`), a module with its declaration, and a
 reference; both native backends have it then.
 """
 
@@ -14,7 +14,7 @@ import torch
 
 from repdl import registry
 from repdl.errors import DeviceError, UnsupportedError, check_dtype, check_size
-from repdl.registry.declaration import ROWS, Row, Tried, unwrapped
+from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, unwrapped
 
 DTYPES = (torch.float32, torch.float64)
 """Of parameters: a step on halves would lose what is below their last place."""
@@ -39,20 +39,20 @@ Condition = tuple[str, Callable[..., bool]]
 
 def step(
     schema: str,
-    says: str,
+    summary: str,
     order: str,
     *,
     optional: Mapping[str, Condition] = {},
-    tried: Mapping[str, Any],
+    cases: Mapping[str, Any],
 ) -> Callable[..., Any]:
     """Register the step of an optimizer and return its `torch.ops` overload.
 
     Args:
         schema: `name(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] ..., float lr, ..., bool maximize) -> ()`.
-        says: what it is, in a few words: the first line of the contract text goes on with them.
+        summary: a few words, for the first line of the contract text.
         order: the section *Order* of the contract text: every operation of an element, with its rounding.
         optional: the lists that a step has under some options only; else they must be empty.
-        tried: what cases are made with, the arguments of `repdl.testing.generated.step_cases`.
+        cases: the arguments of `repdl.testing.generated.step_cases`.
     """
     name, _, rest = schema.partition("(")
     arguments = [part.split()[-1] for part in rest.partition(") ->")[0].split(", ")]
@@ -69,8 +69,8 @@ def step(
 
     written = [a for a, part in zip(arguments, rest.split(", ")) if "!" in part]
     absent = {p: lambda given, p=p: not present(p, given) for p in optional}
-    text = _text(name, arguments, lists, written, says, order, optional)
-    ROWS[name] = Row(text, Tried("step", {**tried, "absent": absent}))
+    text = _text(name, arguments, lists, written, summary, order, optional)
+    DECLARATIONS[name] = Declaration(text, CaseSpec("step", {**cases, "absent": absent}))
     return registry.define(name, f"({rest}", check=check_arguments, fake=lambda *args: None, updates=True)
 
 
@@ -79,7 +79,7 @@ def _text(
     arguments: list[str],
     lists: list[str],
     written: list[str],
-    says: str,
+    summary: str,
     order: str,
     optional: Mapping[str, Condition],
 ) -> str:
@@ -87,7 +87,7 @@ def _text(
     sometimes = "".join(f"; {p} too {when}, else it is empty" for p, (when, _) in optional.items())
     return f"""# {name}
 
-`{name}({", ".join(arguments)}) -> ()`, {says}. It changes {_listed(written)} in place.
+`{name}({", ".join(arguments)}) -> ()`, {summary}. It changes {_listed(written)} in place.
 
 - Lists: {_listed(always)} {"has" if len(always) == 1 else "have"} the length of params{sometimes}.
 - Shapes: the tensors of one parameter have one shape, any number of dimensions, zero elements too. Strides may differ \

@@ -18,7 +18,7 @@ from repdl.ops.losses._loss import REDUCTIONS
 from repdl.ops.pointwise.elementwise import promoted
 from repdl.registry import IsSlope, composite
 from repdl.registry.autocast import FLOAT32, Lists
-from repdl.registry.declaration import ROWS, Row, Tried, item
+from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
 
 Tensor = torch.Tensor
 _ops = registry.functions
@@ -46,7 +46,7 @@ def element_loss(
     reductions: tuple[str, ...] = REDUCTIONS,
     *,
     calls: str = "",
-    tried: Sequence[tuple[Any, ...]] = ((),),
+    cases: Sequence[tuple[Any, ...]] = ((),),
     operands: tuple[str, ...] = ("any", "any"),
     autocast: Lists = FLOAT32,
     fixed: tuple[str, ...] = (),
@@ -60,7 +60,7 @@ def element_loss(
         schema, dtypes, autocast, fixed, is_slope: as of `registry.composite`.
         formula: an expression (`repdl.ops.declare.expression`) of x, the input, y, the target, other tensors and
             options, whose text is that of the contract; or `Written`, with `calls`, the ops that it calls.
-        tried: the values of the options that cases have, several times.
+        cases: several sets of values for the options.
         operands: what the tensors of cases hold (`repdl.testing.generated.loss_cases`).
     """
     name, _, rest = schema.partition("(")
@@ -80,8 +80,9 @@ def element_loss(
         *_, reduction, contract = args
         return reduced(stated(dict(zip(names, args))), reduction, contract)
 
-    ROWS[name] = Row(
-        item(f"{name}({', '.join(names)}) -> loss", stated.text), Tried("loss", {"tried": tried, "operands": operands})
+    DECLARATIONS[name] = Declaration(
+        item(f"{name}({', '.join(names)}) -> loss", stated.text),
+        CaseSpec("loss", {"option_sets": cases, "operands": operands}),
     )
     return composite(
         name,

@@ -19,7 +19,7 @@ from repdl.ops.reduction.norm import vector_norm as vector_norm  # which registe
 from repdl.registry import OPS, composite
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import FLOAT32_ON_CUDA, Lists
-from repdl.registry.declaration import ROWS, Row, Tried, item
+from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
 
 __all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
 
@@ -70,7 +70,7 @@ def _register(
 ) -> Callable[..., Tensor]:
     name, _, rest = schema.partition("(")
     names = [part.split()[-1] for part in rest.partition(")")[0].split(", ")]
-    ROWS[name] = Row(item(f"{name}({', '.join(names)}) -> output", order), Tried("written"))
+    DECLARATIONS[name] = Declaration(item(f"{name}({', '.join(names)}) -> output", order), CaseSpec("written"))
     return composite(
         name,
         f"({rest}",

@@ -20,7 +20,7 @@ from repdl.ops.losses.distance import pairwise_distance as pairwise_distance  # 
 from repdl.registry import OPS, composite
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import FLOAT32
-from repdl.registry.declaration import ROWS, Row, Tried, item
+from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
 
 __all__ = ["cosine_embedding_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss"]
 
@@ -56,13 +56,13 @@ def _check_cosine(input1: Tensor, input2: Tensor, target: Tensor, margin: float,
     check_reduction(op, reduction)
 
 
-ROWS["cosine_embedding_loss"] = Row(
+DECLARATIONS["cosine_embedding_loss"] = Declaration(
     item(
         "cosine_embedding_loss(input1, input2, target, margin, reduction, contract) -> loss",
         "of each row: `a + b`, a = `1 - z` where y is 1, else +0; b = `maximum(z - margin, 0)` where y is -1, else +0; "
         "`z = sum(x1 * x2) / sqrt((sum(square(x1)) + 1e-12) * (sum(square(x2)) + 1e-12))`",
     ),
-    Tried("written"),
+    CaseSpec("written"),
 )
 _cosine_embedding_op: Callable[..., Tensor] = composite(
     "cosine_embedding_loss",
@@ -128,14 +128,14 @@ def _check_triplet(
     check_reduction(op, reduction)
 
 
-ROWS["triplet_margin_loss"] = Row(
+DECLARATIONS["triplet_margin_loss"] = Declaration(
     item(
         "triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction, contract) -> loss",
         "of each row: `maximum((margin + d(a, p)) - n, 0)`, d the `pairwise_distance` of `distance.md`, n = `d(a, n)`, "
         "with swap `minimum(d(a, n), d(p, n))`; "
         "`triplet_margin_with_distance_loss(anchor, positive, negative)` is that of a caller's d",
     ),
-    Tried("written"),
+    CaseSpec("written"),
 )
 _triplet_op: Callable[..., Tensor] = composite(
     "triplet_margin_loss",

@@ -68,7 +68,7 @@ _elements: Callable[..., Tensor] = pointwise(
     dtypes=Dtypes(SINGLE),
     check_values=_check_probabilities,
     order="`(y - 1) * maximum(log1p(-x), -100) - y * maximum(log(x), -100)`, x from 0 to 1",
-    tried=(),
+    cases=(),
 )
 
 
@@ -89,7 +89,7 @@ _nll_variance: Callable[..., Tensor] = pointwise(
     is_slope=lambda var, least: bool((var >= least).all()),
     check_values=_check_variance,
     order="least if var < least, else var; var is not below 0",
-    tried=(),
+    cases=(),
 )
 
 
@@ -125,7 +125,7 @@ _binary_cross_entropy_op: Callable[..., Tensor] = element_loss(
     Written(_binary_cross_entropy, "`binary_cross_entropy_elements(x, y)`, with weight w times w"),
     Dtypes(SINGLE),
     calls="binary_cross_entropy_elements mul",
-    tried=[(None,)],
+    cases=[(None,)],
     operands=("unit", "size"),
 )
 _poisson_op: Callable[..., Tensor] = element_loss(
@@ -138,7 +138,7 @@ _poisson_op: Callable[..., Tensor] = element_loss(
     ),
     Dtypes(SINGLE),
     calls="exp log mul sub add where sign",
-    tried=[(True, False, 1e-8), (False, True, 1e-8), (True, True, 1e-8)],
+    cases=[(True, False, 1e-8), (False, True, 1e-8), (True, True, 1e-8)],
     operands=("any", "size"),
 )
 _gaussian_op: Callable[..., Tensor] = element_loss(
@@ -146,7 +146,7 @@ _gaussian_op: Callable[..., Tensor] = element_loss(
     "-> Tensor",
     _gaussian,
     Dtypes(SINGLE),
-    tried=[(False, 1e-6), (True, 0.25)],
+    cases=[(False, 1e-6), (True, 0.25)],
     operands=("any", "any", "variance"),
     is_slope=lambda input, target, var, full, eps, *_: bool((var >= eps).all()),
     autocast=FLOAT32_ON_CUDA,

@@ -73,12 +73,12 @@ _l1_loss: Callable[..., Tensor] = element_loss(
 _huber_loss: Callable[..., Tensor] = element_loss(
     "huber_loss(Tensor input, Tensor target, float delta, str reduction, str contract) -> Tensor",
     _huber,
-    tried=[(1.0,), (0.3,)],
+    cases=[(1.0,), (0.3,)],
 )
 _smooth_l1_loss: Callable[..., Tensor] = element_loss(
     "smooth_l1_loss(Tensor input, Tensor target, float beta, str reduction, str contract) -> Tensor",
     _smooth_l1,
-    tried=[(1.0,), (0.3,)],
+    cases=[(1.0,), (0.3,)],
 )
 _bce_op: Callable[..., Tensor] = element_loss(
     "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight, Tensor? pos_weight, str reduction, "
@@ -90,7 +90,7 @@ _bce_op: Callable[..., Tensor] = element_loss(
     ),
     Dtypes(SINGLE),
     calls="log1p exp neg where sign sub add mul",
-    tried=[(None, None)],
+    cases=[(None, None)],
     operands=("any", "size"),
 )
 _kl_div_op: Callable[..., Tensor] = element_loss(
@@ -98,7 +98,7 @@ _kl_div_op: Callable[..., Tensor] = element_loss(
     _kl_div,
     Dtypes(SINGLE),
     (*REDUCTIONS, "batchmean"),
-    tried=[(False,), (True,)],
+    cases=[(False,), (True,)],
     operands=("any", "size"),
 )
 

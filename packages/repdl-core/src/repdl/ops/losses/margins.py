@@ -20,7 +20,7 @@ from repdl.ops.losses._loss import check_classes, check_deprecated, check_no_gra
 from repdl.registry import composite
 from repdl.registry.arguments import as_float, as_int
 from repdl.registry.autocast import FLOAT32, FLOAT32_ON_CUDA
-from repdl.registry.declaration import ROWS, Row, Tried, item
+from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = [
@@ -59,7 +59,7 @@ def _over_classes(losses: Tensor, classes: int, c: str) -> Tensor:
 _hinge_embedding_op: Callable[..., Tensor] = element_loss(
     "hinge_embedding_loss(Tensor input, Tensor target, float margin, str reduction, str contract) -> Tensor",
     _hinge_embedding,
-    tried=[(1.0,), (0.3,)],
+    cases=[(1.0,), (0.3,)],
     operands=("any", "sign"),
     fixed=("target",),
 )
@@ -67,7 +67,7 @@ _margin_ranking_op: Callable[..., Tensor] = element_loss(
     "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin, str reduction, str contract) "
     "-> Tensor",
     lambda input1, input2, y, margin: f.clamp(-y * (input1 - input2) + margin, 0, INFINITY),
-    tried=[(0.0,), (0.3,)],
+    cases=[(0.0,), (0.3,)],
     operands=("any", "any", "sign"),
 )
 _soft_margin_op: Callable[..., Tensor] = element_loss(
@@ -89,13 +89,13 @@ def _check_multilabel_soft(input: Tensor, target: Tensor, weight: Tensor | None,
     check_reduction(op, reduction)
 
 
-ROWS["multilabel_soft_margin_loss"] = Row(
+DECLARATIONS["multilabel_soft_margin_loss"] = Declaration(
     item(
         "multilabel_soft_margin_loss(input, target, weight, reduction, contract) -> loss",
         "of each row along the last dimension, of C elements: `sum(l) / C`, `l = -(y * logsigmoid(x) + (1 - y) * "
         "logsigmoid(-x))`, with weight w times w",
     ),
-    Tried("written"),
+    CaseSpec("written"),
 )
 _multilabel_soft_op: Callable[..., Tensor] = composite(
     "multilabel_soft_margin_loss",
@@ -148,13 +148,13 @@ def _check_multi_margin(
         check_size(op, "weight.shape", tuple(weight.shape), tuple(input.shape[1:]), "input.shape[1:], the classes")
 
 
-ROWS["multi_margin_loss"] = Row(
+DECLARATIONS["multi_margin_loss"] = Declaration(
     item(
         "multi_margin_loss(input, target, p, margin, weight, reduction, contract) -> loss",
         "of each row of C elements, with class t: `sum(l) / C`, `l_j = relu((margin - x_t) + x_j)`, squared if "
         "p is 2, with weight w times w_t, and +0 for j = t",
     ),
-    Tried("written"),
+    CaseSpec("written"),
 )
 _multi_margin_op: Callable[..., Tensor] = composite(
     "multi_margin_loss",
@@ -188,14 +188,14 @@ def _check_multilabel_margin(input: Tensor, target: Tensor, reduction: str, cont
     check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
 
 
-ROWS["multilabel_margin_loss"] = Row(
+DECLARATIONS["multilabel_margin_loss"] = Declaration(
     item(
         "multilabel_margin_loss(input, target, reduction, contract) -> loss",
         "of each row of C elements, with the classes t_0, t_1, ... before the first negative one of its targets: "
         "`sum(l) / C`, l the C * C numbers `l_ij = relu((1 - x_(t_i)) + x_j)` in row-major order, +0 for an i "
         "without a class and for j among the classes",
     ),
-    Tried("written"),
+    CaseSpec("written"),
 )
 _multilabel_margin_op: Callable[..., Tensor] = composite(
     "multilabel_margin_loss",

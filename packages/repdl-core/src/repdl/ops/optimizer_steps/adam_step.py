@@ -103,7 +103,7 @@ vectorised `add(alpha=...)`; it is written here as steps 2 and 3. torch's own Ad
 `addcmul` in step 4.
 """,
     optional={"max_exp_avg_sqs": ("with amsgrad", lambda amsgrad: amsgrad)},
-    tried={
+    cases={
         "options": {
             "lr": 0.01,
             "beta1": 0.9,

@@ -33,7 +33,7 @@ It is torch's RMSprop, written with `mul`, `add`, `addcmul`, `addcdiv` and `lerp
         "grad_avgs": ("if centered", lambda centered: centered),
         "momentum_buffers": ("if momentum is not 0", lambda momentum: momentum != 0),
     },
-    tried={
+    cases={
         "options": {"lr": 0.01, "alpha": 0.99, "eps": 1e-8},
         "switches": {
             "weight_decay": (0.0, 0.1),

@@ -85,7 +85,7 @@ This is the order of torch's SGD, with the fused multiply-add that its vectorise
 have one, for every element and on every machine.
 """,
     optional={"momentum_buffers": ("if momentum is not 0", lambda momentum: momentum != 0)},
-    tried={
+    cases={
         "options": {
             "lr": 0.1,
             "weight_decay": 0.0,

@@ -22,7 +22,7 @@ from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import BY_SHAPES, public
 from repdl.registry.arguments import as_float, as_int
 from repdl.registry.aten import computes
-from repdl.registry.declaration import Tried
+from repdl.registry.declaration import CaseSpec
 
 __all__ = ["add", "atan2", "div", "maximum", "minimum", "mul", "sub"]
 
@@ -31,15 +31,15 @@ Function = Callable[..., torch.Tensor]
 
 
 def _binary(
-    name: str, to_input: Callable[..., Term], to_other: Callable[..., Term], *, order: str, **row: Any
+    name: str, to_input: Callable[..., Term], to_other: Callable[..., Term], *, order: str, **declaration: Any
 ) -> Function:
     return pointwise(
         f"{name}(Tensor input, Tensor other, str contract) -> Tensor",
         {"input": to_input, "other": to_other},
         family="elementwise",
         order=order,
-        tried=Tried("binary"),
-        **row,
+        cases=CaseSpec("binary"),
+        **declaration,
     )
 
 
@@ -99,7 +99,7 @@ pointwise(
     family="elementwise",
     same_shape=("grad", "input", "other"),
     order="+0 if input < other, `grad * 0.5` if input = other, else grad",
-    tried=(),
+    cases=(),
 )
 
 
@@ -190,7 +190,7 @@ _add_alpha: Function = pointwise(
     {"input": lambda g: g, "other": lambda g, alpha: g * alpha},
     family="elementwise",
     order="`fma(alpha, other, input)`, rounded once",
-    tried=[(0.3,), (-2.0,)],
+    cases=[(0.3,), (-2.0,)],
 )
 
 

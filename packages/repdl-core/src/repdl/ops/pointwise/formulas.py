@@ -22,7 +22,7 @@ from repdl.ops.declare.public import public
 from repdl.ops.pointwise.elementwise import Operand, promoted
 from repdl.ops.pointwise.ternary import clamp
 from repdl.registry.arguments import as_float
-from repdl.registry.declaration import ROWS, Row, Tried, item
+from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
 
 __all__ = ["hypot", "logaddexp", "logaddexp2", "logit", "sinc", "xlogy"]
 
@@ -46,7 +46,7 @@ def _formula(
     dtypes: tuple[torch.dtype, ...] = SINGLE,
     options: Sequence[tuple[Any, ...]] = ((),),
 ) -> Callable[..., Tensor]:
-    """Register a formula of one or two tensors, which broadcast, and its row.
+    """Register a formula of one or two tensors, which broadcast, and its declaration.
 
     Args:
         derivative, letters: as of `pointwise`, where that of the formula is no number at the ends of the domain.
@@ -55,7 +55,7 @@ def _formula(
     name, _, rest = schema.partition("(")
     listed = [part.split()[-1] for part in rest.partition(")")[0].split(", ")]
     tensors = rest.count("Tensor ")
-    tried = Tried("formula", {"tensors": tensors, "tried": options})
+    cases = CaseSpec("formula", {"tensors": tensors, "option_sets": options})
     if derivative is not None:
         return pointwise(
             schema,
@@ -64,7 +64,7 @@ def _formula(
             dtypes=Dtypes(dtypes),
             order=order,
             letters=letters,
-            tried=tried,
+            cases=cases,
             formula=formula,
             calls=calls,
         )
@@ -72,7 +72,7 @@ def _formula(
     def check_shapes(*args: Any) -> None:
         broadcast_shape(name, **dict(zip(listed[:tensors], args)))
 
-    ROWS[name] = Row(item(f"{name}({', '.join(listed)}) -> output", order, backward), tried)
+    DECLARATIONS[name] = Declaration(item(f"{name}({', '.join(listed)}) -> output", order, backward), cases)
     return registry.composite(
         name, f"({rest}", formula, calls=calls, check=check_shapes, dtypes=Dtypes(dtypes), family="elementwise"
     )

@@ -20,7 +20,7 @@ from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import Operand, div, promoted
-from repdl.registry.declaration import ROWS, Row, Tried, item
+from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
 from repdl.registry.saved import save
 from repdl.tensors import layout
 
@@ -84,9 +84,9 @@ def _register(name: str, formula: Callable[..., Tensor], quotient: str, sort_key
             to_other = narrowed(sum_to(product, y.shape, ctx.contract), storage)
         return sum_to(grad, ctx.shape, ctx.contract), to_other, None
 
-    ROWS[name] = Row(
+    DECLARATIONS[name] = Declaration(
         item(f"{name}(input, other, contract) -> output", sort_key, f"g and {slope.text}"),
-        Tried("formula", {"tensors": 2, "tried": ((),)}),
+        CaseSpec("formula", {"tensors": 2, "option_sets": ((),)}),
     )
     return registry.composite(
         name,

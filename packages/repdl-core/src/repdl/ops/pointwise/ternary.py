@@ -35,14 +35,14 @@ _where: Function = pointwise(
     family="elementwise",
     dtypes=Dtypes(bools=("condition",)),
     order="input if condition, else other",
-    tried=(),
+    cases=(),
 )
 _clamp: Function = pointwise(
     "clamp(Tensor input, float min, float max) -> Tensor",
     {"input": lambda g, x, min, max: f.clamp_backward(g, x, min, max)},
     family="elementwise",
     order="m = min if x < min or min is NaN, else x; then max if m > max or max is NaN, else m",
-    tried=(),
+    cases=(),
 )
 pointwise(
     "clamp_backward(Tensor grad, Tensor input, float min, float max) -> Tensor",
@@ -50,7 +50,7 @@ pointwise(
     family="elementwise",
     same_shape=("grad", "input"),
     order="grad if min <= x <= max, else +0",
-    tried=(),
+    cases=(),
 )
 _lerp: Function = pointwise(
     "lerp(Tensor input, Tensor end, float weight, str contract) -> Tensor",
@@ -60,7 +60,7 @@ _lerp: Function = pointwise(
     },
     family="elementwise",
     order="`fma(end, weight, input * r)`, r = 1 - weight, a double operation, rounded to the dtype after it",
-    tried=[(0.3,), (1.5,)],
+    cases=[(0.3,), (1.5,)],
 )
 _lerp_tensor: Function = pointwise(
     "lerp_tensor(Tensor input, Tensor end, Tensor weight, str contract) -> Tensor",
@@ -81,7 +81,7 @@ _addcmul: Function = pointwise(
     },
     family="elementwise",
     order="`input + value * (tensor1 * tensor2)`, three roundings",
-    tried=[(1.0,), (0.1,)],
+    cases=[(1.0,), (0.1,)],
 )
 _addcdiv: Function = pointwise(
     "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, float value, str contract) -> Tensor",
@@ -92,7 +92,7 @@ _addcdiv: Function = pointwise(
     },
     family="elementwise",
     order="`input + value * (tensor1 / tensor2)`, three roundings",
-    tried=[(1.0,), (-0.7,)],
+    cases=[(1.0,), (-0.7,)],
 )
 
 

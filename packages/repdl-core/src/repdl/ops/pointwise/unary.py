@@ -22,7 +22,7 @@ from repdl.ops.declare.public import public
 from repdl.registry import OPS
 from repdl.registry.aten import computes
 from repdl.registry.autocast import FLOAT32_ON_CUDA, Lists
-from repdl.registry.declaration import Tried
+from repdl.registry.declaration import CaseSpec
 from repdl.tensors.overlap import check_apart
 
 __all__ = [
@@ -83,9 +83,9 @@ def _register(
     order: str,
     dtypes: tuple[torch.dtype, ...] = ALL,
     autocast: Lists | None = None,
-    **tried: Any,
+    **cases: Any,
 ) -> Callable[..., Any]:
-    """Register `name(input)` with its derivative and its row: `tried` is of `repdl.testing.generated.unary_cases`."""
+    """Register `name(input)`; `cases` are arguments of `repdl.testing.generated.unary_cases`."""
     return pointwise(
         f"{name}(Tensor input) -> Tensor",
         {"input": derivative},
@@ -93,21 +93,21 @@ def _register(
         dtypes=Dtypes(dtypes),
         autocast=autocast,
         order=order,
-        tried=Tried("unary", tried),
+        cases=CaseSpec("unary", cases),
     )
 
 
 def _unary(
-    name: str, says: str, derivative: Callable[..., Term], *, whole: bool = False, page: str = "", **row: Any
+    name: str, summary: str, derivative: Callable[..., Term], *, whole: bool = False, page: str = "", **declaration: Any
 ) -> Unary:
     """The public function `name` over a new op.
 
     Args:
         whole: it maps integers to integers, exactly, as torch's own function does; others make them floats.
         page: torch's documentation of it.
-        row: as of `_register`.
+        declaration: as of `_register`.
     """
-    op = _register(name, derivative, **row)
+    op = _register(name, derivative, **declaration)
 
     def function(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
         contract_name(contract)
@@ -119,7 +119,8 @@ def _unary(
         return op(input)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{says}, any shape, float32{", float64" if OPS[name].takes(torch.float64) else ""} or halves.
+    float64 = ", float64" if OPS[name].takes(torch.float64) else ""
+    function.__doc__ = f"""{summary}, any shape, float32{float64}, bfloat16 or float16.
 
     Raises:
         DTypeError, ArgumentError: if `input` is no tensor of these dtypes.
@@ -130,24 +131,24 @@ def _unary(
     return cache_calls(function)
 
 
-def _exact(
+def _correctly_rounded(
     name: str,
-    says: str,
+    summary: str,
     derivative: Callable[..., Term],
     *,
     special: str,
     value: str = "",
-    **row: Any,
+    **declaration: Any,
 ) -> Unary:
     """A correctly rounded function, proven in float32 only.
 
     Args:
         special: the text of special values.
         value: the text of the exact value; by default `name(x)`.
-        row: as of `_register`.
+        declaration: as of `_register`.
     """
     order = f"the exact {value or f'{name}(x)'}, rounded to nearest even; {special}"
-    return _unary(name, f"{says}, correctly rounded", derivative, order=order, dtypes=SINGLE, **row)
+    return _unary(name, f"{summary}, correctly rounded", derivative, order=order, dtypes=SINGLE, **declaration)
 
 
 abs = _unary(
@@ -157,7 +158,7 @@ abs = _unary(
     order="the sign bit cleared",
     whole=True,
 )
-acos = _exact(
+acos = _correctly_rounded(
     "acos",
     "Arc cosine",
     lambda g, x: -(g * f.rsqrt(1 - x * x)),
@@ -167,7 +168,7 @@ acos = _exact(
     hard="328885a3 39826222 3f000000 3f000001 bf000001 3f7fffff bf7fffff bf800000 3f800001 00000001",
     scale=1.0,
 )
-acosh = _exact(
+acosh = _correctly_rounded(
     "acosh",
     "Inverse hyperbolic cosine",
     lambda g, x: g * f.rsqrt(x * x - 1),
@@ -176,7 +177,7 @@ acosh = _exact(
     hard="4bdd65a5 655890d3 6eb1a8ec 3f800000 3f800001 3f7fffff 7f7fffff 40000000",
     magnitudes=500,
 )
-asin = _exact(
+asin = _correctly_rounded(
     "asin",
     "Arc sine",
     lambda g, x: g * f.rsqrt(1 - x * x),
@@ -186,7 +187,7 @@ asin = _exact(
     hard="3f000000 3f000001 bf000001 3f7fffff bf7fffff bf800000 3f800001 00000001 807fffff",
     scale=1.0,
 )
-asinh = _exact(
+asinh = _correctly_rounded(
     "asinh",
     "Inverse hyperbolic sine",
     lambda g, x: g * f.rsqrt(x * x + 1),
@@ -195,7 +196,7 @@ asinh = _exact(
     hard="4bdd65a5 655890d3 6eb1a8ec cbdd65a5 3f800000 7f7fffff 00000001 807fffff 39800000",
     magnitudes=500,
 )
-atan = _exact(
+atan = _correctly_rounded(
     "atan",
     "Arc tangent",
     lambda g, x: g / (x * x + 1),
@@ -204,7 +205,7 @@ atan = _exact(
     hard="3d8d6b23 bd8d6b23 3ed413cd 3ed413ce 401a827a 401a8279 4b800000 7f7fffff 00000001 807fffff",
     magnitudes=500,
 )
-atanh = _exact(
+atanh = _correctly_rounded(
     "atanh",
     "Inverse hyperbolic tangent",
     lambda g, x: g / (1 - x * x),
@@ -213,7 +214,7 @@ atanh = _exact(
     hard="3f7fffff bf7fffff 3f800001 3f000000 39800000 00000001 807fffff",
     scale=1.0,
 )
-cos = _exact(
+cos = _correctly_rounded(
     "cos",
     "Cosine",
     lambda g, x: -(g * f.sin(x)),
@@ -221,7 +222,7 @@ cos = _exact(
     hard="5f18b878 6115cb11 7908cd73 f908cd73 3fc90fdb 40490fdb 49800000 49800001 7f7fffff 00000001 c9800001 5f19af31",
     magnitudes=500,
 )
-cosh = _exact(
+cosh = _correctly_rounded(
     "cosh",
     "Hyperbolic cosine",
     lambda g, x: g * f.sinh(x),
@@ -230,14 +231,14 @@ cosh = _exact(
     hard="42b2d4fc 42b2d4fd c2b2d4fd 39800000 39b504f3 00000001 42b40000",
     scale=90.0,
 )
-erf = _exact(
+erf = _correctly_rounded(
     "erf",
     "Error function",
     lambda g, x: g * (f.exp(-(x * x)) * _ERF_SLOPE),
     special="a zero is kept; ±1 for ±inf",
     hard="407ad446 407ad447 c07ad447 00000001 807fffff 3f800000 39800000",
 )
-erfc = _exact(
+erfc = _correctly_rounded(
     "erfc",
     "`1 - erf(input)`",
     lambda g, x: g * (f.exp(-(x * x)) * _ERFC_SLOPE),
@@ -246,7 +247,7 @@ erfc = _exact(
     hard="b76c9f62 4120ddfb 4120ddfc 41131ce0 c07ad446 33000000 b3800000 00000001 3f800000",
     scale=11.0,
 )
-erfinv = _exact(
+erfinv = _correctly_rounded(
     "erfinv",
     "Inverse error function",
     _erfinv_slope,
@@ -256,7 +257,7 @@ erfinv = _exact(
     hard="3e28c827 be28c827 3f7fffff bf7fffff 3f7f22d5 3f7f22d6 3f800001 00000001 807fffff",
     scale=1.0,
 )
-exp = _exact(
+exp = _correctly_rounded(
     "exp",
     "e to the power of `input`",
     lambda g, y: g * y,
@@ -265,7 +266,7 @@ exp = _exact(
     hard="42b17217 42b17218 c2cff1b4 c2cff1b5 c2aeac4f c2aeac50 33800000 b3000000 00000001 bc5bdab1",
     scale=128.0,
 )
-exp2 = _exact(
+exp2 = _correctly_rounded(
     "exp2",
     "2 to the power of `input`",
     lambda g, y: g * (y * _LN_2),
@@ -274,7 +275,7 @@ exp2 = _exact(
     hard="3b429d37 bcf3a937 43000000 42ffffff c3160000 c3160001 c315ffff c2fc0000 c2fc0001",
     scale=160.0,
 )
-expm1 = _exact(
+expm1 = _correctly_rounded(
     "expm1",
     "`exp(input) - 1`",
     lambda g, y: g * (y + 1),
@@ -284,7 +285,7 @@ expm1 = _exact(
     hard="42b17217 42b17218 c18aa123 33800000 b3800000 00000001 807fffff beb17218",
     scale=110.0,
 )
-log = _exact(
+log = _correctly_rounded(
     "log",
     "Natural logarithm",
     lambda g, x: g / x,
@@ -293,7 +294,7 @@ log = _exact(
     hard="3c413d3a 41178feb 4c5d65a5 65d890d3 6f31a8ec 00000001 007fffff 7f7fffff 3f7fffff 3f800001",
     magnitudes=1500,
 )
-log10 = _exact(
+log10 = _correctly_rounded(
     "log10",
     "Logarithm to base 10",
     lambda g, x: g / (x * _LN_10),
@@ -302,7 +303,7 @@ log10 = _exact(
     hard="0efeee7a 42c80000 501502f9 3f7fffff 3f800001 00000001 7f7fffff",
     magnitudes=500,
 )
-log1p = _exact(
+log1p = _correctly_rounded(
     "log1p",
     "`log(1 + input)`",
     lambda g, x: g / (x + 1),
@@ -312,7 +313,7 @@ log1p = _exact(
     hard="b53ffffd 35400003 b70fffe5 3710001b bb0ec8c4 3efd81ad 41078feb 65d890d3 6f31a8ec bf7fffff bf800000 bf800001",
     magnitudes=500,
 )
-log2 = _exact(
+log2 = _correctly_rounded(
     "log2",
     "Logarithm to base 2",
     lambda g, x: g / (x * _LN_2),
@@ -330,7 +331,7 @@ reciprocal = _unary(
     autocast=FLOAT32_ON_CUDA,
     subnormal=2.0**-126,
 )
-rsqrt = _exact(
+rsqrt = _correctly_rounded(
     "rsqrt",
     "`1 / sqrt(input)`",
     lambda g, y: (g * -0.5) * (y * (y * y)),
@@ -340,7 +341,7 @@ rsqrt = _exact(
     hard="3f7fffff 3f800001 00000001 7f7fffff 41800000",
     magnitudes=500,
 )
-sigmoid = _exact(
+sigmoid = _correctly_rounded(
     "sigmoid",
     "`1 / (1 + exp(-input))`",
     lambda g, y: g * ((1 - y) * y),
@@ -356,7 +357,7 @@ sign = _unary(
     order="1 if x > 0, -1 if x < 0, else +0, for NaN too",
     whole=True,
 )
-sin = _exact(
+sin = _correctly_rounded(
     "sin",
     "Sine",
     lambda g, x: g * f.cos(x),
@@ -364,7 +365,7 @@ sin = _exact(
     hard="46199998 c6199998 3fc90fdb 40490fdb 49800000 49800001 7f7fffff 00000001 c9800001 5f19af31",
     magnitudes=500,
 )
-sinh = _exact(
+sinh = _correctly_rounded(
     "sinh",
     "Hyperbolic sine",
     lambda g, x: g * f.cosh(x),
@@ -388,7 +389,7 @@ square = _unary(
     autocast=FLOAT32_ON_CUDA,  # torch's square is a power, which is on its list
     subnormal=2.0**-66,
 )
-tan = _exact(
+tan = _correctly_rounded(
     "tan",
     "Tangent",
     lambda g, y: g * (1 + y * y),
@@ -397,7 +398,7 @@ tan = _exact(
     hard="5ffd33a4 dffd33a4 5d5873ae 7714b423 453c5846 408174dd 3fc90fdb 40490fdb 49800000 49800001 7f7fffff 00000001",
     magnitudes=500,
 )
-tanh = _exact(
+tanh = _correctly_rounded(
     "tanh",
     "Hyperbolic tangent",
     lambda g, y: g * (1 - y * y),
@@ -417,7 +418,7 @@ _relu_backward: Callable[..., Tensor] = pointwise(
     family="elementwise",
     same_shape=("output", "grad"),  # as torch
     order="+0 if output <= 0, else grad",
-    tried=(),
+    cases=(),
 )
 
 

@@ -1,4 +1,4 @@
-"""Arguments for every registered op: those of its row, and one module a family, in a folder with families like it.
+"""Arguments for every registered op: those of its declaration, and one module a family, in a folder with families like it.
 
 Golden bits, the parity of backends and `torch.library.opcheck` all run over these.
 """
@@ -12,30 +12,30 @@ from warnings import warn
 
 from repdl.errors import BrokenPluginWarning
 from repdl.registry import OPS
-from repdl.registry.declaration import ROWS
+from repdl.registry.declaration import DECLARATIONS
 from repdl.registry.families import Family, families
 from repdl.testing.case import Case
 from repdl.testing.dtypes import DOUBLE, EVERY, derived
-from repdl.testing.generated import cases_of_row
+from repdl.testing.generated import declared_cases
 
 __all__ = ["DOUBLE", "EVERY", "Case", "cases", "with_derived", "written"]
 
 
 def written(family: Family) -> list[Case] | None:
-    """The cases of its module, float32 ones, and those of its rows. What is wrong in the module is raised."""
+    """The cases of its module, float32 ones, and those of its declarations. What is wrong in the module is raised."""
     ops = [op.name for op in OPS.values() if op.family == family.name]
-    rows = [case for op in ops if op in ROWS for case in cases_of_row(op)]
+    declared = [case for op in ops if op in DECLARATIONS for case in declared_cases(op)]
     folder = f"{family.package}.testing.cases"
     try:
         path = import_module(folder).__path__
     except ModuleNotFoundError as error:
         if error.name is not None and f"{folder}.".startswith(f"{error.name}."):
-            return rows or None
+            return declared or None
         raise
     for module in walk_packages(path, f"{folder}."):
         if not module.ispkg and module.name.rpartition(".")[2] == family.name:
-            return [*import_module(module.name).CASES, *rows]
-    return rows or None
+            return [*import_module(module.name).CASES, *declared]
+    return declared or None
 
 
 def cases(family: str | None = None) -> list[Case]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import torch
 
 from repdl.registry import OPS
-from repdl.registry.declaration import ROWS
+from repdl.registry.declaration import DECLARATIONS
 from repdl.testing.cases import DOUBLE, EVERY, Case
 from repdl.testing.exact_arguments import MARGIN, MARGIN_2, MARGIN_3, MARGIN_4
 from repdl.testing.generated import broadcast_cases, special_pairs
 from repdl.testing.inputs import floats, uniform
 
-UNARY, BINARY = (tuple(op for op, row in ROWS.items() if row.tried.kind == kind) for kind in ("unary", "binary"))
+UNARY, BINARY = (
+    tuple(op for op, declaration in DECLARATIONS.items() if declaration.cases.maker == kind)
+    for kind in ("unary", "binary")
+)
 EXACT = tuple(op for op in UNARY if not OPS[op].takes(torch.float64))
 
 
