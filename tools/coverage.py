@@ -43,8 +43,8 @@ def introduction() -> str:
 
         The bounds are relative to the largest element, or to 1 if that is less. For results and for gradients they are
         {", ".join(map(bound, opinfo.DTYPES))}. Those of float32 and float64 are 2^11 times the unit roundoff: samples
-        have few terms, none far above the others. A half is rounded once at the end of a function, and a gradient is
-        computed from rounded tensors.
+        have few terms, none far above the others. A 16-bit float is rounded once at the end of a function, and a
+        gradient is computed from rounded tensors.
 
         A row says how many samples agree, of how many; "-" where the database has none. Not counted are draws of
         random numbers, which are other ones than torch's, and samples that torch itself refuses in float64. The

@@ -73,7 +73,7 @@ def dtypes(family: str) -> str:
     """How the line *Dtypes* of a page begins."""
     sets = {op.name: op.storage.dtypes.supported for op in OPS.values() if op.family == family and op.storage}
     fewest = min(sets.values(), key=len)
-    line = f"float32{', float64' * (torch.float64 in fewest)}; halves by storage (`cast.md`)"
+    line = f"float32{', float64' * (torch.float64 in fewest)}; 16-bit floats by storage (`cast.md`)"
     if len({*map(frozenset, sets.values())}) > 1:
         line += f"; float64 too but for {', '.join(f'`{op}`' for op in sorted(sets) if sets[op] == fewest)}"
     integers = dict.fromkeys(

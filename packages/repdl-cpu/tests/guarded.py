@@ -15,7 +15,7 @@ import torch
 
 import repdl_cpu
 from conftest import replace_module
-from repdl.dtypes import HALF
+from repdl.dtypes import FLOATS_16_BIT
 from repdl.registry import OPS
 from repdl.registry.backend import get_backend, has_kernel
 from repdl.testing import Case, assert_same_bits, cases, covers, run, uniform
@@ -179,7 +179,7 @@ def main(families: list[str]) -> None:
         for case in (*cases(family), *awkward(family))
         if covers(case, "cpu")
         and case.op in ops
-        and case.derived not in HALF
+        and case.derived not in FLOATS_16_BIT
         and has_kernel(get_backend("cpu"), case.op, case.derived or torch.float32)
     ]
     for isa in repdl_cpu.supported_isas():

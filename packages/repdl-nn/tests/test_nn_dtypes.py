@@ -12,8 +12,8 @@ from repdl import ops
 from repdl.registry.backend import backends
 from repdl.testing import assert_same_bits, uniform
 
-HALF = (torch.bfloat16, torch.float16)
-DTYPES = (*HALF, torch.float64)
+FLOATS_16_BIT = (torch.bfloat16, torch.float16)
+DTYPES = (*FLOATS_16_BIT, torch.float64)
 
 
 def model() -> torch.nn.Module:
@@ -52,7 +52,7 @@ def test_dtypes__a_converted_model_trains(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.skipif("cpu" not in backends(), reason="repdl-cpu is not installed")
-@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("dtype", FLOATS_16_BIT)
 def test_dtypes__halves_have_the_same_bits_on_the_cpu_backend(dtype: torch.dtype) -> None:
     results = []
     for backend in ("reference", "cpu"):
@@ -64,7 +64,7 @@ def test_dtypes__halves_have_the_same_bits_on_the_cpu_backend(dtype: torch.dtype
     assert_same_bits(results[1], results[0])
 
 
-@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("dtype", FLOATS_16_BIT)
 def test_dtypes__float32_statistics_beside_half_input(dtype: torch.dtype) -> None:
     layer = repdl.nn.BatchNorm2d(4)
     layer.weight.data, layer.bias.data = uniform(3, 4).to(dtype), uniform(4, 4).to(dtype)
@@ -77,7 +77,7 @@ def test_dtypes__float32_statistics_beside_half_input(dtype: torch.dtype) -> Non
     assert layer.running_var is not None and layer.running_var.dtype is torch.float32
 
 
-@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("dtype", FLOATS_16_BIT)
 def test_dtypes__losses(dtype: torch.dtype) -> None:
     x, target = uniform(1, 5, 4).to(dtype), torch.tensor([0, 1, 2, 3, 0])
     for layer in (repdl.nn.CrossEntropyLoss(), repdl.nn.NLLLoss()):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repdl import ops
-from repdl.dtypes import ALL, HALF
+from repdl.dtypes import ALL, FLOATS_16_BIT
 from repdl.errors import DTypeError
 from repdl.registry import OPS
 from repdl.registry.backend import backends, use_backend
@@ -52,7 +52,7 @@ def test_cast__forbidden_rewrite_by_way_of_float32(dtype: torch.dtype) -> None:
     assert not torch.equal(ops.cast(ops.cast(ops.cast(x, torch.float32), dtype), torch.float64), once)
 
 
-@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("dtype", FLOATS_16_BIT)
 def test_cast__every_half_comes_back(dtype: torch.dtype) -> None:
     x = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16).view(dtype)
     back = {wide: ops.cast(ops.cast(x, wide), dtype) for wide in (torch.float32, torch.float64)}
@@ -91,7 +91,7 @@ def test_cast__rejects() -> None:
 
 # Half storage
 
-HALF_CASES = [c for c in cases() if c.derived in HALF]
+HALF_CASES = [c for c in cases() if c.derived in FLOATS_16_BIT]
 HALF_OPS = sorted({c.op for c in HALF_CASES})
 FEW = 2
 """How many cases of an op in each dtype the reference, slow, runs by day."""
@@ -105,7 +105,7 @@ EVERY = pytest.param("reference", None, marks=pytest.mark.nightly)
 def test_half__is_widen_compute_round(name: str, backend: str, most: int | None) -> None:
     if backend not in {n for n, row in backends().items() if row.error is None}:
         pytest.skip(f"{backend} is not installed")
-    for dtype in HALF:
+    for dtype in FLOATS_16_BIT:
         mine = [case for case in HALF_CASES if case.op == name and case.derived is dtype]
         for case in mine[:most]:
             if not rounds_by_step(case.op):
@@ -115,14 +115,16 @@ def test_half__is_widen_compute_round(name: str, backend: str, most: int | None)
 def rounds_by_step(op: str) -> bool:
     """Whether halves are rounded after each step of a formula (recurrent.md)."""
     storage = OPS[op].storage
-    return storage is not None and storage.dtypes.moves and OPS[op].formula is not None
+    return storage is not None and storage.dtypes.keeps_16_bit and OPS[op].formula is not None
 
 
 def check_widened(case: Case, backend: str) -> None:
     op, args = OPS[case.op], case.args()
     with use_backend(backend):
         result = op.overload(*args)
-        wide = [ops.cast(a, torch.float32) if isinstance(a, torch.Tensor) and a.dtype in HALF else a for a in args]
+        wide = [
+            ops.cast(a, torch.float32) if isinstance(a, torch.Tensor) and a.dtype in FLOATS_16_BIT else a for a in args
+        ]
         expected = op.overload(*wide)
         actual, expected = ((r,) if isinstance(r, torch.Tensor) else r for r in (result, expected))
         storage = next(a.dtype for a in args if isinstance(a, torch.Tensor) and a.is_floating_point())
@@ -146,7 +148,7 @@ def test_half__fake_outputs(op: str) -> None:
             assert (r.shape, r.dtype) == (f.shape, f.dtype), str(case)
 
 
-@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("dtype", FLOATS_16_BIT)
 def test_half__saves_half_for_the_backward(dtype: torch.dtype) -> None:
     saved: list[torch.Tensor] = []
     x, w = (uniform(s, 4, 4).to(dtype).requires_grad_() for s in (1, 2))
@@ -162,7 +164,7 @@ def test_half__saves_half_for_the_backward(dtype: torch.dtype) -> None:
     assert x.grad is not None and x.grad.dtype is dtype
 
 
-@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("dtype", FLOATS_16_BIT)
 def test_half__derived_functions_round_once(dtype: torch.dtype) -> None:
     def once(function, *tensors):  # type: ignore[no-untyped-def]
         return ops.cast(function(*(ops.cast(t, torch.float32) for t in tensors)), dtype)

@@ -19,7 +19,7 @@ from repdl.testing.oracle import OLDER
 ops = repdl.ops
 NEW = {"rms_norm"} if OLDER else set()
 """What older versions of torch.autocast leave alone."""
-HALVES = (torch.bfloat16, torch.float16)
+FLOATS_16_BIT = (torch.bfloat16, torch.float16)
 TARGET = torch.tensor([1, 0, 2, 1])
 UNARY = (
     "exp",
@@ -139,7 +139,7 @@ def result_dtypes(function: Callable[..., Any], args: list[torch.Tensor]) -> Any
 
 
 def differences(device: str) -> Iterator[str]:
-    for lower in HALVES:
+    for lower in FLOATS_16_BIT:
         for name, (mine, theirs, shapes) in CALLS.items():
             if name in NEW:
                 continue
@@ -192,7 +192,7 @@ def test_autocast__lists_are_torchs() -> None:
     assert {"matmul", "linear", "conv2d", "softmax", "layer_norm", "nll_loss", "sum", "exp"} <= compared
 
 
-@pytest.mark.parametrize("lower", HALVES)
+@pytest.mark.parametrize("lower", FLOATS_16_BIT)
 def test_autocast__bits_and_gradients_are_those_of_explicit_casts(lower: torch.dtype) -> None:
     def same(x: torch.Tensor) -> torch.Tensor:
         return x

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from repdl import ops
-from repdl.dtypes import HALF
+from repdl.dtypes import FLOATS_16_BIT
 from repdl.errors import RepDLError
 from repdl.reference.sampling.distributions import direction, log_double
 from repdl.registry import OPS, functions
@@ -19,7 +19,9 @@ from repdl.testing import assert_same_bits
 from repdl.testing.cases.sampling.distributions import OPTIONS
 from repdl.testing.cases.sampling.random import like, position
 
-DRAWN = [(op, dtype) for op in OPTIONS for dtype in (torch.float32, torch.float64, *HALF) if OPS[op].takes(dtype)]
+DRAWN = [
+    (op, dtype) for op in OPTIONS for dtype in (torch.float32, torch.float64, *FLOATS_16_BIT) if OPS[op].takes(dtype)
+]
 
 
 def options(op: str) -> tuple[float, ...]:
@@ -43,7 +45,7 @@ def test_distributions__parts_are_the_whole(op: str, dtype: torch.dtype) -> None
 def test_distributions__halves_are_rounded_once(op: str, dtype: torch.dtype) -> None:
     draw = getattr(functions, op)
     single = draw(like(50), position(), *options(op))
-    if dtype in HALF:
+    if dtype in FLOATS_16_BIT:
         assert_same_bits(draw(like(50, dtype=dtype), position(), *options(op)), ops.cast(single, dtype))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from repdl.dtypes import HALF
+from repdl.dtypes import FLOATS_16_BIT
 from repdl.registry import OPS
 from repdl.testing import DOUBLE, EVERY, Case, cases, uniform
 from repdl.testing.cases import with_derived
@@ -52,7 +52,7 @@ def test_cases__every_dtype_of_an_op_has_one(op: str) -> None:
     family = cases(OPS[op].family)
     having = {case.derived for case in family if case.op == op} - {None}
     assert having == set(storage.dtypes.supported) - {torch.float32}
-    if storage.dtypes.parameters and set(HALF) <= having:
+    if storage.dtypes.parameters and set(FLOATS_16_BIT) <= having:
         assert any(case.name.endswith("_mixed") for case in family), f"{op}: no case with parameters of another dtype"
 
 

@@ -26,8 +26,8 @@ V1 = files("repdl.contract").joinpath("v1")
 TEXTS = {path.name.removesuffix(".md"): path.read_text() for path in V1.iterdir() if path.name.endswith(".md")}
 OURS = sorted(op.name for op in OPS.values() if op.distribution == "repdl-core")
 FAMILIES = sorted({OPS[op].family for op in OURS})
-SINGLE, DOUBLE, HALVES = torch.float32, torch.float64, (torch.bfloat16, torch.float16)
-TRIED = (SINGLE, DOUBLE, *HALVES, torch.float8_e4m3fn, torch.complex64, torch.int64, torch.bool)
+SINGLE, DOUBLE, FLOATS_16_BIT = torch.float32, torch.float64, (torch.bfloat16, torch.float16)
+TRIED = (SINGLE, DOUBLE, *FLOATS_16_BIT, torch.float8_e4m3fn, torch.complex64, torch.int64, torch.bool)
 
 
 def ops_of(family: str) -> list[str]:
@@ -42,7 +42,7 @@ def example(op: str) -> tuple[Any, ...]:
 
 def converted(op: str, args: tuple[Any, ...], dtype: torch.dtype) -> tuple[Any, ...]:
     """`args` with floating-point tensors of another dtype; those that are no tensors of numbers stay."""
-    if dtype in (DOUBLE, *HALVES) and OPS[op].storage is not None:
+    if dtype in (DOUBLE, *FLOATS_16_BIT) and OPS[op].storage is not None:
         return convert(op, args, dtype)
     return tuple(
         [t.to(dtype) for t in a]
@@ -80,8 +80,10 @@ def accepted(op: str) -> tuple[torch.dtype, ...]:
 
 
 def spelled(dtypes: tuple[torch.dtype, ...], storage: bool) -> str:
-    names = [str(dtype).removeprefix("torch.") for dtype in dtypes if not (storage and dtype in HALVES)]
-    return ", ".join(names) + ("; halves by storage (`cast.md`)" if storage and set(HALVES) <= set(dtypes) else "")
+    names = [str(dtype).removeprefix("torch.") for dtype in dtypes if not (storage and dtype in FLOATS_16_BIT)]
+    return ", ".join(names) + (
+        "; 16-bit floats by storage (`cast.md`)" if storage and set(FLOATS_16_BIT) <= set(dtypes) else ""
+    )
 
 
 def dtype_line(family: str) -> str:
@@ -92,7 +94,7 @@ def dtype_line(family: str) -> str:
     fewest = min(sets.values(), key=len)
     line = spelled(fewest, all(storage is not None for storage in storages))
     if len(set(sets.values())) > 1:
-        assert set(sets.values()) == {fewest, (SINGLE, DOUBLE, *HALVES)}, f"{family}: no words for {sets}"
+        assert set(sets.values()) == {fewest, (SINGLE, DOUBLE, *FLOATS_16_BIT)}, f"{family}: no words for {sets}"
         line += f"; float64 too but for {', '.join(f'`{op}`' for op in ops if sets[op] == fewest)}"
     declared = [storage.dtypes for storage in storages if storage is not None]
     parameters = dict.fromkeys(name for dtypes in declared for group in dtypes.parameters for name in group)

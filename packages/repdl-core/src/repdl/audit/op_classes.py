@@ -25,8 +25,8 @@ class OpClass(Enum):
     )
     INTEGER = "Exact for integers and booleans. On floating-point numbers not reproducible."
     ROUNDS = (
-        "One rounding of IEEE 754 an element, for float32 and float64 on a CPU or an NVIDIA GPU, and for halves, which "
-        "torch computes in float32 and rounds once more; with the exceptions below. Integers are exact."
+        "One rounding of IEEE 754 an element, for float32 and float64 on a CPU or an NVIDIA GPU, and for 16-bit floats,"
+        " which torch computes in float32 and rounds once more; with the exceptions below. Integers are exact."
     )
     DRAWS = "Draws torch's random numbers, which depend on device, version and number of threads."
     REFUSED = (

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from repdl.audit import collectives
 from repdl.audit.collectives import is_collective
 from repdl.audit.op_classes import OpClass, class_of, plain_name
+from repdl.dtypes import FLOATS_16_BIT
 from repdl.registry import OPS
 
 
@@ -50,8 +51,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-HALF = (torch.float16, torch.bfloat16)
-_FLOATS = (torch.float32, torch.float64, *HALF)
+_FLOATS = (torch.float32, torch.float64, *FLOATS_16_BIT)
 _DEVICES = ("cpu", "cuda", "meta")
 COMPLEX = "computes with complex numbers; registered ops take their real and imaginary parts"
 _SIGN_OF_ZERO = "which of +0 and -0 it gives depends on the processor"
@@ -150,7 +150,7 @@ def _rounding_problem(tensors: Iterable[torch.Tensor], converts: bool) -> str | 
             return f"nothing is known of the arithmetic of {tensor.device.type}"
     if not converts:
         dtypes = {t.dtype for t in tensors if t.dtype.is_floating_point}
-        if len(dtypes) > 1 and dtypes & {*HALF}:
+        if len(dtypes) > 1 and dtypes & {*FLOATS_16_BIT}:
             return f"computes with {' and '.join(sorted(_shown(d) for d in dtypes))}, rounded in an order of torch's"
     if not is_ieee():
         return "this thread flushes subnormal numbers or does not round to nearest, and torch's ops follow it"
@@ -204,8 +204,8 @@ def _is_power_of_two(number: float) -> bool:
 
 
 def _number(arguments: Arguments, result: Any) -> str | None:
-    """A number beside tensors of halves: torch takes it in float32 or in the half, as the op and the device do."""
-    if isinstance(result, torch.Tensor) and result.dtype in HALF:
+    """A Python scalar beside 16-bit floats: torch converts it to float32 or to their dtype, by op and device."""
+    if isinstance(result, torch.Tensor) and result.dtype in FLOATS_16_BIT:
         for value in (arguments.get("self"), arguments.get("other")):
             if isinstance(value, (int, float)):
                 with _disable_current_modes():
@@ -245,10 +245,10 @@ def _range(arguments: Arguments, result: Any) -> str | None:
 
 
 def _conversion(arguments: Arguments, result: Any) -> str | None:
-    """Of `_to_copy` and `copy`: what differs is a number beyond the integers, and float64 to a half."""
+    """Of `_to_copy` and `copy`: what differs is a number beyond the integers, and float64 to a 16-bit float."""
     sources = list(_tensors((arguments.get("src", arguments.get("self")),)))
     for source, made in zip(sources, _tensors((result,))):
-        if source.dtype is torch.float64 and made.dtype in HALF:
+        if source.dtype is torch.float64 and made.dtype in FLOATS_16_BIT:
             return f"rounds float64 to float32 and then to {_shown(made.dtype)}, or once, as the device does it"
         if not source.dtype.is_floating_point or made.dtype.is_floating_point or made.dtype.is_complex:
             continue
@@ -363,7 +363,7 @@ __all__ = [
     "BY_PLACE",
     "COMPLEX",
     "CONDITIONS",
-    "HALF",
+    "FLOATS_16_BIT",
     "REASONS",
     "Classification",
     "Reproducibility",

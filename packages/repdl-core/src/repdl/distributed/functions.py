@@ -55,7 +55,7 @@ def _reproducible(function: Function) -> Function:
 
     call.__doc__ = f"""{function.__name__} of torch.distributed: the ranks are joined by the tree of the contract.
 
-    float32, float64, halves, and complex numbers by their parts; integers exactly.
+    float32, float64, 16-bit floats, and complex numbers by their parts; integers exactly.
 
     Raises:
         RankError: at the first reduction of a group, if its ranks differ in contract, versions or world size.

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 
 from repdl import registry
-from repdl.dtypes import ALL, HALF
+from repdl.dtypes import ALL, FLOATS_16_BIT
 from repdl.errors import DTypeError, UnsupportedError
 
 _OPS = {"SUM": "sum", "AVG": "avg", "PREMUL_SUM": "sum", "PRODUCT": "product", "MAX": "max", "MIN": "min"}
@@ -32,7 +32,7 @@ class Reduction:
         """What this rank brings to the tree, in the dtype of the arithmetic where it is multiplied."""
         if self.factor is None:
             return flat
-        wide = registry.functions.cast(flat, torch.float32) if flat.dtype in HALF else flat
+        wide = registry.functions.cast(flat, torch.float32) if flat.dtype in FLOATS_16_BIT else flat
         return registry.functions.mul(wide, _as_tensor(self.factor, wide), "v1")
 
 

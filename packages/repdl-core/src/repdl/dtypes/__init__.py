@@ -1,9 +1,9 @@
-"""Element types: which ones an op takes, and how it computes on half storage.
+"""Element types: which ones an op takes, and how it computes on 16-bit storage.
 
 bfloat16 and float16 are storage (contract/v1/cast.md): operands are widened exactly to
 float32, the float32 op runs, and each result is rounded once. That happens here, around
 the implementation of any backend, with the backend's own `cast`: kernels are float32 or
-float64 only, and what autograd saves stays half.
+float64 only, and autograd saves the 16-bit tensors.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import torch
 
 from repdl.errors import DTypeError, check_dtype, conversion
 
-HALF = (torch.bfloat16, torch.float16)
-SINGLE = (torch.float32, *HALF)
+FLOATS_16_BIT = (torch.bfloat16, torch.float16)
+SINGLE = (torch.float32, *FLOATS_16_BIT)
 """What transcendental functions take."""
-ALL = (torch.float32, torch.float64, *HALF)
+ALL = (torch.float32, torch.float64, *FLOATS_16_BIT)
 """What every other op takes."""
 
 
@@ -30,16 +30,16 @@ class Dtypes:
     Args:
         supported: the storage dtypes. All tensors that are not named below have the same.
         outputs: for each output the name of the argument whose dtype it has, or "" for the
-            dtype of the arithmetic: float32 with half storage. None: all have the storage dtype.
+            dtype of the arithmetic: float32 with 16-bit storage. None: all have the storage dtype.
         statistics: arguments in the dtype of the arithmetic.
-        parameters: groups of arguments that may be float32 beside half storage, as in
+        parameters: groups of arguments that may be float32 beside 16-bit storage, as in
             torch's mixed mode; those of a group have one dtype, which is the storage dtype
             if the first is None.
         integers: arguments that are no floating-point tensors, which the op checks itself.
         bools: arguments that are tensors of bools.
-        shapes: arguments that say sizes, dtype and device, and are never read.
-        moves: half storage is computed as it is: the op moves elements and computes nothing, or has a formula
-            whose ops round, which then computes it in every backend.
+        shape_only: arguments that give sizes, dtype and device; their elements are never read.
+        keeps_16_bit: the implementation gets 16-bit tensors as they are: the op moves elements and computes nothing,
+            or has a formula whose ops round, which then computes it in every backend.
     """
 
     supported: tuple[torch.dtype, ...] = ALL
@@ -48,8 +48,8 @@ class Dtypes:
     parameters: tuple[tuple[str, ...], ...] = ()
     integers: tuple[str, ...] = ()
     bools: tuple[str, ...] = ()
-    shapes: tuple[str, ...] = ()
-    moves: bool = False
+    shape_only: tuple[str, ...] = ()
+    keeps_16_bit: bool = False
 
 
 class PrecisionRules:
@@ -71,7 +71,7 @@ class PrecisionRules:
         apart = {*self._statistics, *(i for group in self._parameters for i in group)}
         self._data = [i for i in tensors if i not in apart]
         self.bools = [names.index(n) for n in dtypes.bools]
-        self._shapes = [names.index(n) for n in dtypes.shapes]
+        self._shape_only = [names.index(n) for n in dtypes.shape_only]
 
     def check(self, args: Sequence[Any]) -> torch.dtype:
         """The storage dtype; raises DTypeError unless the dtypes are supported and fit together."""
@@ -83,7 +83,7 @@ class PrecisionRules:
         for i in self.bools:
             if args[i] is not None:
                 check_dtype(self.op, (torch.bool,), **{self.names[i]: args[i]})
-        wide = torch.float32 if storage in HALF else storage
+        wide = torch.float32 if storage in FLOATS_16_BIT else storage
         for i in self._statistics:
             self._expect(args, i, (wide,), f"that of the arithmetic on {_name(storage)}")
         for group in self._parameters:
@@ -117,17 +117,17 @@ class PrecisionRules:
         storage = self.storage_dtype(args)
         position = self._data[0] if self._outputs is None else self._outputs[number]
         if position < 0:
-            return torch.float32 if storage in HALF else storage
+            return torch.float32 if storage in FLOATS_16_BIT else storage
         return storage if args[position] is None else args[position].dtype
 
     def run(self, implementation: Callable[..., Any], cast: Callable[..., torch.Tensor], args: Sequence[Any]) -> Any:
-        """What `implementation` gives for half storage: widen, compute, round once."""
-        if self.dtypes.moves:
+        """What `implementation` gives for 16-bit storage: widen, compute, round once."""
+        if self.dtypes.keeps_16_bit:
             return implementation(*args)
         wide = list(args)
         for i in self.floats:
-            if args[i] is not None and args[i].dtype in HALF:
-                wide[i] = _unread(args[i]) if i in self._shapes else _widen(args[i], cast)
+            if args[i] is not None and args[i].dtype in FLOATS_16_BIT:
+                wide[i] = _unread(args[i]) if i in self._shape_only else _widen(args[i], cast)
         return self.outputs(args, implementation(*wide), cast)
 
     def outputs(self, args: Sequence[Any], result: Any, convert: Callable[..., torch.Tensor]) -> Any:

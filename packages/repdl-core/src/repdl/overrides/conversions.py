@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from repdl.callcache import guard
-from repdl.dtypes import ALL, HALF
+from repdl.dtypes import ALL, FLOATS_16_BIT
 from repdl.ops.pointwise.cast import cast
 from repdl.overrides.negated import straight, turned
 from repdl.overrides.torchs import TorchKernel
@@ -94,7 +94,7 @@ def _converted(value: Tensor, made: torch.dtype, copy: TorchKernel) -> Tensor:
 
 def _rounded(value: Tensor, made: torch.dtype) -> Tensor:
     """Numbers in a dtype that registered ops have, with its one NaN."""
-    return cast(cast(value, torch.float32) if value.dtype is torch.float64 and made in HALF else value, made)
+    return cast(cast(value, torch.float32) if value.dtype is torch.float64 and made in FLOATS_16_BIT else value, made)
 
 
 def _integers(value: Tensor, made: torch.dtype) -> Tensor:

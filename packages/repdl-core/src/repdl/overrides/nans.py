@@ -13,16 +13,16 @@ import torch
 
 from repdl.audit.op_classes import plain_name
 from repdl.callcache import guard
-from repdl.dtypes import ALL, HALF
+from repdl.dtypes import ALL, FLOATS_16_BIT
 from repdl.overrides.torchs import TorchKernel
 
 Function = Callable[..., Any]
 OPS = frozenset({"ceil", "conj_physical", "copysign", "floor", "frac", "nextafter", "round", "trunc"})
 """By torch's name: where vectors keep a NaN, the loop for the rest quiets it or makes another one."""
 WORDS = frozenset({"gather", "scatter"})
-"""What moves halves by way of float32."""
+"""Ops of torch that move 16-bit floats by way of float32."""
 NUMBERS = frozenset({"_local_scalar_dense", "fill_.Scalar", "nan_to_num", "nan_to_num_", "nan_to_num.out"})
-"""What reads a number out of a tensor, and what writes numbers, and rounds a NaN to a half in one way or another."""
+"""Ops that read or write a Python scalar; how they round a NaN to 16 bits depends on the device."""
 
 
 def canonical(name: str, kernel: Function) -> Function:
@@ -42,12 +42,12 @@ def canonical(name: str, kernel: Function) -> Function:
 
 
 class WordKernel(TorchKernel):
-    """torch's kernel, which moves halves by way of float32; it gets them as integers of their bits."""
+    """torch's kernel, which moves 16-bit floats by way of float32; it gets them as integers of their bits."""
 
     def call(self, keyset: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """As of every kernel."""
         dtype = getattr(args[0], "dtype", None)
-        if dtype not in HALF or args[0].is_meta or "reduce" in kwargs:
+        if dtype not in FLOATS_16_BIT or args[0].is_meta or "reduce" in kwargs:
             return super().call(keyset, args, kwargs)
         input, dim, index, *values = args
         words = [_words(value, dtype) for value in (input, *values)]
@@ -63,7 +63,7 @@ class WordKernel(TorchKernel):
 
 
 def _words(value: Any, dtype: torch.dtype) -> Any:
-    """Bits of halves as int16; of other tensors what they are, which torch says something to."""
+    """Bits of 16-bit floats as int16; of other tensors what they are, which torch says something to."""
     if isinstance(value, torch.Tensor):
         return value.view(torch.int16) if value.dtype is dtype else value
     return torch.scalar_tensor(_plain(value), dtype=dtype).view(torch.int16).item()

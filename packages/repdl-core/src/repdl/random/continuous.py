@@ -33,7 +33,7 @@ __all__ = [
 
 
 def rand(*size: Any, generator: Generator | None = None, out: Tensor | None = None, **options: Any) -> Tensor:
-    """Uniform in [0, 1): float32, float64 or halves.
+    """Uniform in [0, 1): float32, float64 or 16-bit floats.
 
     Args:
         size: integers, or a sequence of them.
@@ -51,7 +51,7 @@ def rand(*size: Any, generator: Generator | None = None, out: Tensor | None = No
 
 
 def randn(*size: Any, generator: Generator | None = None, out: Tensor | None = None, **options: Any) -> Tensor:
-    """Normal with mean 0 and standard deviation 1: float32, float64 or halves.
+    """Normal with mean 0 and standard deviation 1: float32, float64 or 16-bit floats.
 
     Args:
         size: integers, or a sequence of them.
@@ -186,7 +186,7 @@ def _not_deviations(std: Tensor) -> tuple[list[int], float] | None:
 
 
 def uniform_(tensor: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with uniform numbers in [from, to), in place: float32, float64 or halves; returns the tensor.
+    """Fill with uniform numbers in [from, to), in place: float32, float64 or 16-bit floats; returns the tensor.
 
     Raises:
         OutOfRangeError, UnsupportedError: unless from <= to, both and their difference finite in the dtype; nothing
@@ -200,7 +200,7 @@ def uniform_(tensor: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: 
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with normal numbers, in place: float32, float64 or halves; returns the tensor.
+    """Fill with normal numbers, in place: float32, float64 or 16-bit floats; returns the tensor.
 
     Raises:
         OutOfRangeError, UnsupportedError: if `std` is negative, or a number not finite; nothing is drawn.
@@ -220,7 +220,7 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill with normal numbers that lie in [a, b], in place: float32, float64 or halves; returns the tensor.
+    """Fill with normal numbers that lie in [a, b], in place: float32, float64 or 16-bit floats; returns the tensor.
 
     Raises:
         OutOfRangeError, UnsupportedError: unless std > 0 and a <= b, mean and std finite; nothing is drawn.
@@ -242,7 +242,7 @@ def trunc_normal_(
 
 
 def exponential_(tensor: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with exponential numbers of the rate `lambd`, in place: float32, float64 or halves; returns the tensor.
+    """Fill with exponential numbers of rate `lambd`, in place: float32, float64 or 16-bit floats; returns the tensor.
 
     Raises:
         OutOfRangeError, UnsupportedError: unless 0 < lambd < inf; nothing is drawn.
@@ -254,7 +254,7 @@ def exponential_(tensor: Tensor, lambd: float = 1.0, *, generator: Generator | N
 
 
 def log_normal_(tensor: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with the exponentials of normal numbers, in place: float32 or halves; returns the tensor.
+    """Fill with the exponentials of normal numbers, in place: float32 or 16-bit floats; returns the tensor.
 
     Raises:
         OutOfRangeError, UnsupportedError: unless std > 0 and both are finite; nothing is drawn.
@@ -272,7 +272,7 @@ def log_normal_(tensor: Tensor, mean: float = 1.0, std: float = 2.0, *, generato
 
 
 def cauchy_(tensor: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Fill with Cauchy numbers, in place: float32 or halves; returns the tensor.
+    """Fill with Cauchy numbers, in place: float32 or 16-bit floats; returns the tensor.
 
     Raises:
         OutOfRangeError, UnsupportedError: unless sigma > 0 and both are finite; nothing is drawn.

@@ -40,7 +40,7 @@ def _range_of(name: str, dtype: torch.dtype) -> tuple[int, int]:
         return -(2 ** FORMATS[dtype].precision), 2 ** FORMATS[dtype].precision
     if dtype.is_floating_point or dtype.is_complex or dtype is torch.uint64:
         raise UnsupportedError(
-            f"{name}: dtype is {dtype}, expected bool, an integer up to int64, float32, float64 or a half"
+            f"{name}: dtype is {dtype}, expected bool, an integer up to int64, float32, float64 or a 16-bit float"
         )
     info = torch.iinfo(dtype)
     return int(info.min), int(info.max)
@@ -184,7 +184,7 @@ def bernoulli(
 ) -> Tensor:
     """1 with the probabilities that `input` has, else 0; with a number `p`, of that probability and its size.
 
-    Float32, float64 or halves. The gradient is 0, as of steps.
+    Float32, float64 or 16-bit floats. The gradient is 0, as of steps.
 
     Raises:
         OutOfRangeError, DTypeError: if a probability is not in [0, 1]; nothing is drawn.
@@ -267,7 +267,7 @@ def _unavailable(name: str) -> NoReturn:
 
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
-    """Poisson numbers of the rates that `input` has: float32, float64 or halves. The gradient is 0, as of steps.
+    """Poisson numbers of the rates that `input` has: float32, float64 or 16-bit floats. The gradient is 0, as of steps.
 
     Raises:
         OutOfRangeError, UnsupportedError: if a rate is not in [0, 2**40], or of another dtype; nothing is drawn.

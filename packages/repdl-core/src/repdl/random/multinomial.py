@@ -30,8 +30,8 @@ def multinomial(
 ) -> Tensor:
     """Indices of categories, as likely as their weights: `(C) -> (S)` or `(M, C) -> (M, S)`, int64.
 
-    The weights, float32, float64 or halves, need not sum to 1. Without replacement no index comes twice in a row; where
-    too few have a weight above 0, those that have none come after them, in ascending order.
+    The weights, float32, float64 or 16-bit floats, need not sum to 1. Without replacement no index comes twice in a
+    row; where too few have a weight above 0, those that have none come after them, in ascending order.
 
     Raises:
         ShapeError, DTypeError, OutOfRangeError: for a weight that is negative, infinite or NaN, a row whose weights

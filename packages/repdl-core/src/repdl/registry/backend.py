@@ -78,7 +78,7 @@ class Backends:
         """The implementation that computes a call of `op` on tensors of that device and dtype.
 
         Args:
-            dtype: that of the arithmetic, float32 with half storage; float32 for an op
+            dtype: that of the arithmetic, float32 with 16-bit storage; float32 for an op
                 without floating-point tensors.
 
         Raises:
@@ -116,7 +116,7 @@ class Backends:
                 f"move the tensors or choose another backend"
             )
         if op == "cast" and op not in self.kernels(backend):
-            # Half storage needs no cast of the backend's own: every backend's has the same bits.
+            # 16-bit storage needs no cast of the backend's own: every backend's has the same bits.
             return next((b for b in self._for_device(op, device) if op in self.kernels(b)), backend)
         return backend
 

@@ -37,8 +37,8 @@ def composite(
 ) -> Callable[..., Any]:
     """Register an op that is a formula over registered ops, and return a function that calls its `torch.ops` overload.
 
-    Derivatives, every backend and half storage follow from the formula, which calls registered ops and
-    moves data, and sees float32 and float64 only: halves are widened before it, and its result rounded.
+    Derivatives, every backend and 16-bit storage follow from the formula, which calls registered ops and
+    moves data, and sees float32 and float64 only: 16-bit floats are widened before it, and its result rounded.
 
     Args:
         calls: the names of the ops that the formula calls, beside `cast`.

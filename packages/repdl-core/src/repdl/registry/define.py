@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from repdl.callcache import ValueRange, cache_calls, cache_update, record_change, record_check
-from repdl.dtypes import HALF, Dtypes, PrecisionRules
+from repdl.dtypes import FLOATS_16_BIT, Dtypes, PrecisionRules
 from repdl.dynamo import skip_dynamo
 from repdl.errors import UnsupportedError
 from repdl.registry import autocast as autocasts
@@ -25,7 +25,7 @@ from repdl.registry.autograd import autograd_kernel, batching_rule, check_revers
 from repdl.registry.backend import BACKENDS
 from repdl.registry.op import OPS, IsSlope, Op
 from repdl.registry.schema import declare, device_reader
-from repdl.registry.storage import formula_of_halves, of_any_storage
+from repdl.registry.storage import formula_of_16_bit, of_any_storage
 from repdl.tensors.overlap import check_apart
 
 Function = Callable[..., Any]
@@ -67,7 +67,7 @@ def define(
             the op is marked as not differentiable and a backward through it raises,
             unless its schema mutates its arguments.
         dtypes: the dtypes that the op takes, checked first. An implementation then sees
-            float32 or float64 only: half storage is widened before it and rounded after it.
+            float32 or float64 only: 16-bit storage is widened before it and rounded after it.
             None: `check` looks at dtypes itself, and implementations see what it lets through.
         autocast: what torch.autocast makes of the op, a list of `repdl.registry.autocast`; None: nothing.
         updates: the op updates lists of tensors in place, element by element, and what its checks see of a
@@ -150,7 +150,7 @@ def _kernel(
     """What computes an op on tensors with memory: all checks, then the implementation of a backend."""
     name = overload._opname
     lists = [i for i, argument in enumerate(overload._schema.arguments) if str(argument.type) == "List[Tensor]"]
-    halves = formula_of_halves(name, storage)
+    formula_16_bit = formula_of_16_bit(name, storage)
     floats, masks = ((), ()) if storage is None else (storage.floats, storage.bools)
     single, serve = torch.float32, BACKENDS.serve
 
@@ -170,8 +170,8 @@ def _kernel(
         check(*args)
         if check_values is not None:
             record_check(check_values, args, check_values(*args))
-        if dtype in HALF and storage is not None:
-            implementation = halves or serve(name, device, single)
+        if dtype in FLOATS_16_BIT and storage is not None:
+            implementation = formula_16_bit or serve(name, device, single)
             result = storage.run(implementation, serve("cast", device, single), args)
         else:
             result = serve(name, device, dtype)(*args)

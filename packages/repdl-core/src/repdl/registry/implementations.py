@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from repdl.dtypes import HALF
+from repdl.dtypes import FLOATS_16_BIT
 from repdl.registry.backend import BACKENDS, Backend
 from repdl.registry.op import OPS, Op
-from repdl.registry.storage import formula_of_halves
+from repdl.registry.storage import formula_of_16_bit
 
 
 def implement(op: str, backend: str, function: Callable[..., Any]) -> None:
@@ -33,13 +33,13 @@ def undefine(name: str) -> None:
 
 def lookup(op: str, device: str, dtype: torch.dtype = torch.float32) -> Callable[..., Any]:
     """The implementation that a call of `op` with tensors of `dtype` on `device` reaches."""
-    return BACKENDS.serve(op, device, torch.float32 if dtype in HALF else dtype)
+    return BACKENDS.serve(op, device, torch.float32 if dtype in FLOATS_16_BIT else dtype)
 
 
 def implementations(backend: Backend) -> dict[str, Callable[..., Any]]:
     """Op name -> implementation: the backend's own, those added with `implement`, and what is composed of them.
 
-    They take every dtype that the op takes: half storage is widened and rounded around
+    They take every dtype that the op takes: 16-bit storage is widened and rounded around
     them, as in a call of the op.
     """
     found = {op: _any_dtype(backend, op, function) for op, function in BACKENDS.kernels(backend).items()}
@@ -75,9 +75,9 @@ def _any_dtype(backend: Backend, op: str, function: Callable[..., Any]) -> Calla
     def run(*args: Any) -> Any:
         dtype = storage.storage_dtype(args)
         with BACKENDS.use(backend.name):
-            if dtype in HALF:
+            if dtype in FLOATS_16_BIT:
                 return storage.run(
-                    formula_of_halves(op, storage) or function,
+                    formula_of_16_bit(op, storage) or function,
                     BACKENDS.serve("cast", backend.device, torch.float32),
                     args,
                 )

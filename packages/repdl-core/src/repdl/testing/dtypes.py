@@ -8,20 +8,20 @@ from typing import Any
 
 import torch
 
-from repdl.dtypes import HALF
+from repdl.dtypes import FLOATS_16_BIT
 from repdl.reference.pointwise.cast import cast
 from repdl.registry import OPS
 from repdl.testing.case import Case
 
 DOUBLE = (torch.float64,)
-EVERY = (*HALF, torch.float64)
-"""What `Case.dtypes` are, most of them: a double's kernels are their own, a half's are float32's between casts."""
+EVERY = (*FLOATS_16_BIT, torch.float64)
+"""The usual `Case.dtypes`: float64 has kernels of its own, 16-bit floats those of float32 between casts."""
 
 NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float64: "f64"}
 
 
 def in_dtype(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A float32 tensor in another dtype, with its strides: rounded to a half, or as a double
+    """A float32 tensor in another dtype, with its strides: rounded to a 16-bit float, or as a double
     that has all of its 53 bits and the subnormal and large numbers of float64."""
     if dtype is torch.float64:
         y = x.double()
@@ -38,11 +38,11 @@ def _expanded(x: torch.Tensor) -> bool:
 
 
 def convert(op: str, args: Sequence[Any], dtype: torch.dtype) -> tuple[Any, ...]:
-    """The arguments of an op with the storage dtype `dtype`; statistics stay float32 beside halves."""
+    """The arguments of an op with the storage dtype `dtype`; statistics stay float32 beside 16-bit floats."""
     storage = OPS[op].storage
     if storage is None:  # an optimizer's step: lists of tensors
         return tuple([in_dtype(t, dtype) for t in a] if isinstance(a, list) else a for a in args)
-    kept = storage.dtypes.statistics if dtype in HALF else ()
+    kept = storage.dtypes.statistics if dtype in FLOATS_16_BIT else ()
     return tuple(
         in_dtype(a, dtype) if i in storage.floats and a is not None and storage.names[i] not in kept else a
         for i, a in enumerate(args)

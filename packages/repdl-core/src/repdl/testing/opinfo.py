@@ -27,8 +27,8 @@ DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 BOUNDS = MappingProxyType(
     {
-        # dtype -> of results, of gradients. Of float32 and float64 2**11 units roundoff; of halves 2, since a result is
-        # rounded once, and 16 of a gradient, which is computed of rounded tensors.
+        # dtype -> of results, of gradients. Of float32 and float64 2**11 units roundoff; of 16-bit floats 2, since a
+        # result is rounded once, and 16 of a gradient, which is computed of rounded tensors.
         torch.float32: (2.0**-13, 2.0**-13),
         torch.float64: (2.0**-42, 2.0**-42),
         torch.bfloat16: (2.0**-8, 2.0**-5),
@@ -42,7 +42,7 @@ REASONS = (
     (".*takes no out=.*", ".*", "results are new tensors"),
     ("other integers", "argsort|sort|topk", "of equal elements torch's unstable sort takes any, RepDL the first"),
     ("other integers", "mode", "of equal elements torch takes any, RepDL the last"),
-    ("beyond the bound", "multi_dot|chain_matmul|einsum", "each product is rounded to the half, as torch does"),
+    ("beyond the bound", "multi_dot|chain_matmul|einsum", "each product is rounded to 16 bits, as torch does"),
     ("accepted, where torch says: .* n dims .*", ".*", "rows are made first, which have less dimensions"),
     ("raises RuntimeError, .*", "a?min|aminmax", "the number of dimensions, 64 at most"),
     ("raises RuntimeError, .*", "neg", "torch's own error, about bools"),
@@ -57,10 +57,10 @@ REASONS = (
         "ctc_loss",
         "torch's derivative is that of logits whose log_softmax is given: equal through log_softmax, not alone",
     ),
-    ("beyond the bound", "triplet_margin_with_distance_loss", "distances of one's own are rounded to the half"),
+    ("beyond the bound", "triplet_margin_with_distance_loss", "distances of one's own are rounded to 16 bits"),
     ("gradient: other NaN", "poisson_nll_loss", "torch's derivative by a target of 0 is NaN"),
     ("gradient: beyond the bound", "cov", "weights of the samples are float32, and so is their gradient"),
-    ("gradient: beyond the bound", "addcmul|div", "a product of the derivative is rounded to the half"),
+    ("gradient: beyond the bound", "addcmul|div", "a product of the derivative is rounded to 16 bits"),
     ("gradient: other infinities", "pow|tan", "a power in the derivative is beyond float16"),
 )
 """Pattern of a difference, pattern of names, why it is so: the first that fits."""

@@ -203,7 +203,7 @@ def orthogonal_(
     """Fill with a (semi-)orthogonal matrix times `gain`: `(out, in, ...)`, seen as `(out, in * ...)`.
 
     The factor Q, with the signs of R's diagonal, of a matrix of normal numbers, any floating-point dtype; for more
-    columns than rows that of its transpose. A half is computed in float32 and rounded once.
+    columns than rows that of its transpose. A 16-bit float is computed in float32 and rounded once.
 
     Raises:
         ShapeError, UnsupportedError: for less than 2 dimensions, or another dtype; nothing is drawn.
@@ -225,7 +225,7 @@ def orthogonal_(
 
 
 def _single(name: str, tensor: Tensor) -> torch.dtype:
-    """The dtype of the arithmetic: float32 for halves."""
+    """The dtype of the arithmetic: float32 for 16-bit floats."""
     takes(name, "normal", tensor.dtype)
     return torch.float32 if tensor.dtype.itemsize == 2 else tensor.dtype
 

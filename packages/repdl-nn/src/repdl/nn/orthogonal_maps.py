@@ -1,6 +1,6 @@
 """Maps from matrices to orthogonal ones: formulas of registered ops, in one fixed order each.
 
-Every function takes one matrix `(N, K)`, N >= K, float32 or float64, of halves each op rounds its result; `each`
+Every function takes one matrix `(N, K)`, N >= K, float32 or float64, of 16-bit floats each op rounds its result; `each`
 applies one to a batch, matrix by matrix.
 """
 

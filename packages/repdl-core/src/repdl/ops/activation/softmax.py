@@ -134,7 +134,7 @@ def softmax(
     axis: int | None = None,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """`exp(input) / sum(exp(input))` along `dim`, any shape, float32 or halves. `axis` is another name of `dim`.
+    """`exp(input) / sum(exp(input))` along `dim`, any shape, float32 or 16-bit floats. `axis` is another name of `dim`.
 
     Raises:
         ShapeError: if `dim` does not exist.
@@ -154,7 +154,7 @@ def softmin(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """`softmax(-input, dim)`, any shape, float32 or halves.
+    """`softmax(-input, dim)`, any shape, float32 or 16-bit floats.
 
     Raises:
         ShapeError: if `dim` does not exist.
@@ -176,7 +176,7 @@ def log_softmax(
     axis: int | None = None,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """The logarithm of `softmax(input, dim)` without its underflow, any shape, float32 or halves.
+    """The logarithm of `softmax(input, dim)` without its underflow, any shape, float32 or 16-bit floats.
     `axis` is another name of `dim`.
 
     Raises:
@@ -201,7 +201,9 @@ def gumbel_softmax(
     generator: Generator | None = None,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """`softmax((logits + n) / tau, dim)` with a draw n from the Gumbel distribution, any shape, float32 or halves.
+    """`softmax((logits + n) / tau, dim)` with a draw n from the Gumbel distribution, any shape.
+
+    float32 or 16-bit floats.
 
     With `hard` it is 1 at the largest element of each row, the first of equal ones, and 0 elsewhere, up to a
     rounding, with the derivative of the soft one. `eps` has no effect, as in torch.

@@ -10,7 +10,7 @@ import torch
 
 from repdl import registry
 from repdl.callcache import NOT_READ, ValueRange
-from repdl.dtypes import HALF, SINGLE, Dtypes
+from repdl.dtypes import FLOATS_16_BIT, SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.common.broadcast import sum_to
 from repdl.ops.common.number import constant
@@ -146,7 +146,7 @@ def _formula(query: Tensor, key: Tensor, value: Tensor, *given: Any) -> Tensor:
 
 
 def _whole(op: str) -> Callable[..., Any]:
-    """The formula of an op, for half storage too."""
+    """The formula of an op, for 16-bit storage too."""
     formula = registry.OPS[op].formula
     assert formula is not None
     return formula
@@ -175,13 +175,13 @@ def _backward(ctx: Any, grad: Tensor) -> Any:
 
 
 def _grad_bias(grad: Tensor, *args: Any) -> Tensor:
-    """Summed over the sizes that the bias does not have; of halves rounded after that."""
+    """Summed over the sizes that the bias does not have; of 16-bit floats rounded after that."""
     bias, dtype, contract = args[_BIAS], grad.dtype, args[-1]
-    if dtype in HALF:
+    if dtype in FLOATS_16_BIT:
         tensors = (t if t is None or t.dtype is not dtype else _ops.cast(t, torch.float32) for t in args[:_TENSORS])
         grad, args = _ops.cast(grad, torch.float32), (*tensors, *args[_TENSORS:])
     total = sum_to(_ops.attention_backward_bias(grad, *args), bias.shape, contract)
-    return _ops.cast(total, dtype) if dtype in HALF else total
+    return _ops.cast(total, dtype) if dtype in FLOATS_16_BIT else total
 
 
 _OPTIONS = (

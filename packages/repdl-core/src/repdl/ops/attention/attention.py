@@ -239,7 +239,7 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """`softmax(query @ key.T * scale + mask) @ value`: `(..., L, E), (..., S, E), (..., S, V) -> (..., L, V)`.
 
-    float32 or halves. A query whose keys are all masked gets zeros.
+    float32 or 16-bit floats. A query whose keys are all masked gets zeros.
 
     Args:
         query, key, value: (..., H, length, size); leading dimensions broadcast.

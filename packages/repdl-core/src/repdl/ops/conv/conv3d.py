@@ -78,7 +78,7 @@ _op = registry.composite(
     fake=_of.fake,
     setup_context=_of.setup_context,
     backward=_of.backward,
-    dtypes=Dtypes(moves=True),
+    dtypes=Dtypes(keeps_16_bit=True),
     autocast=LOWER,
 )
 
@@ -122,7 +122,7 @@ registry.composite(
     fake=_of.fake_grad_input,
     setup_context=_of.setup_gradient,
     backward=_of.backward_grad_input,
-    dtypes=Dtypes(moves=True),
+    dtypes=Dtypes(keeps_16_bit=True),
     family=_OP,
 )
 
@@ -153,7 +153,7 @@ registry.composite(
     fake=_of.fake_grad_weight,
     setup_context=_of.setup_gradient,
     backward=_of.backward_grad_weight,
-    dtypes=Dtypes(moves=True),
+    dtypes=Dtypes(keeps_16_bit=True),
     family=_OP,
 )
 

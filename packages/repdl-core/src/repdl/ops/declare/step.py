@@ -17,7 +17,7 @@ from repdl.errors import DeviceError, UnsupportedError, check_dtype, check_size
 from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, unwrapped
 
 DTYPES = (torch.float32, torch.float64)
-"""Of parameters: a step on halves would lose what is below their last place."""
+"""Of parameters: a step on 16-bit floats would lose what is below their last place."""
 
 
 Given = dict[str, Any]

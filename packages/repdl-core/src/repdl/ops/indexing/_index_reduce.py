@@ -77,7 +77,7 @@ _index_amax: Callable[..., Tensor] = registry.composite(
     fake=lambda values, index, size: values.new_empty((size, values.shape[1])),
     setup_context=_setup_amax,
     backward=_amax_backward,
-    dtypes=Dtypes(integers=("index",), moves=True),
+    dtypes=Dtypes(integers=("index",), keeps_16_bit=True),
     family="index_sum",
 )
 

@@ -43,7 +43,7 @@ def _norms(rows: Tensor, p: float, contract: str) -> Tensor:
 def renorm(weight: Tensor, index: Tensor, max_norm: float, norm_type: float, contract: str) -> None:
     """Give each row of `weight` that `index` names, and whose norm is above `max_norm`, about that norm, in place.
 
-    `row * (max_norm / (norm + 1e-7))`, each operation an op of elementwise.md; halves are rounded once.
+    `row * (max_norm / (norm + 1e-7))`, each operation an op of elementwise.md; 16-bit floats are rounded once.
     """
     do_not_cache()
     if weight.numel() == 0 or index.numel() == 0:

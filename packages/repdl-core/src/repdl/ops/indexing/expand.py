@@ -48,7 +48,7 @@ def expand(input: Tensor, size: Sequence[int], *, contract: Contract | str | Non
     """A view of `input` in which dimensions of size 1, and new ones in front, are repeated: `(A, 1) -> (N, A, B)`.
 
     Any floating-point dtype, integers and bools. The derivative is the sum over what was repeated, in row-major order,
-    with halves rounded once; that of `torch.Tensor.expand` is a sum in an order of torch's.
+    with 16-bit floats rounded once; that of `torch.Tensor.expand` is a sum in an order of torch's.
 
     Args:
         size: the sizes of the result; -1 keeps that of `input`.
@@ -88,7 +88,7 @@ def repeat(input: Tensor, repeats: Sequence[int], *, contract: Contract | str | 
     """Copies of `input` behind each other: `(A, B) -> (N, 2 A, 3 B)` for `repeats=(N, 2, 3)`.
 
     Any floating-point dtype, integers and bools. The derivative is the sum over the copies, in row-major order, with
-    halves rounded once.
+    16-bit floats rounded once.
 
     Raises:
         ShapeError: if there are less numbers than dimensions, or one is negative.
@@ -128,7 +128,7 @@ def repeat_interleave(
     """Each slice of `dim`, or without it each element, several times: `(A, B) -> (A, 2 B)` for `repeats=2, dim=1`.
 
     Any floating-point dtype, integers and bools. The derivative is the sum over the copies, in ascending order, with
-    halves rounded once.
+    16-bit floats rounded once.
 
     Args:
         repeats: a number, or an int64 or int32 tensor with one, or with one for each slice.

@@ -9,7 +9,7 @@ import torch
 from repdl import registry
 from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
-from repdl.dtypes import HALF, Dtypes
+from repdl.dtypes import FLOATS_16_BIT, Dtypes
 from repdl.errors import (
     DTypeError,
     UnsupportedError,
@@ -84,7 +84,7 @@ def _backward(ctx: Any, grad: torch.Tensor) -> Any:
     if ctx.padding >= 0:  # a row of its own for what does not count, which is cut off again
         terms, rows = terms.masked_fill(terms == ctx.padding, size), size + 1
     functions, dtype = registry.functions, grad.dtype
-    wide = ctx.by_freq and dtype in HALF  # the quotient is rounded, not the sum before it
+    wide = ctx.by_freq and dtype in FLOATS_16_BIT  # the quotient is rounded, not the sum before it
     values = grad.reshape(terms.shape[0], grad.shape[-1])
     total = _index_sum(functions.cast(values, torch.float32) if wide else values, terms, rows, ctx.contract)
     if ctx.padding >= 0:
@@ -105,7 +105,7 @@ _embedding = registry.define(
     setup_context=_setup_context,
     backward=_backward,
     is_slope=lambda weight, index, padding, by_freq, contract: padding < 0 and not by_freq,
-    dtypes=Dtypes(integers=("index",), moves=True),
+    dtypes=Dtypes(integers=("index",), keeps_16_bit=True),
     family="index_sum",
 )
 

@@ -277,7 +277,7 @@ def cross_entropy(
     *,
     contract: Contract | str | None = None,
 ) -> torch.Tensor:
-    """Cross entropy of logits `(N, C, ...), (N, ...) -> ()`, float32 or halves.
+    """Cross entropy of logits `(N, C, ...), (N, ...) -> ()`, float32 or 16-bit floats.
 
     Args:
         input: logits, (N, C, ...) or (C).

@@ -160,7 +160,7 @@ def ctc_loss(
     *,
     contract: Contract | str | None = None,
 ) -> Tensor:
-    """Connectionist temporal classification: `(T, N, C), (N, S), (N), (N) -> (N)`, reduced; float32 or halves.
+    """Connectionist temporal classification: `(T, N, C), (N, S), (N), (N) -> (N)`, reduced; float32 or 16-bit floats.
 
     The derivative with respect to `log_probs` is that of the loss; torch's is that of logits whose `log_softmax` they
     are, less it: through `log_softmax` both give the same. An infinite loss has none.

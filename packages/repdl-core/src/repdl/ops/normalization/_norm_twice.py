@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.dtypes import HALF
+from repdl.dtypes import FLOATS_16_BIT
 from repdl.ops.common.number import constant
 from repdl.ops.pointwise.cast import cast, narrowed
 
@@ -120,7 +120,7 @@ class _Statistics(torch.autograd.Function):
 
 def wide(tensor: Any) -> Any:
     """In the dtype of the arithmetic; None for None."""
-    return cast(tensor, torch.float32) if tensor is not None and tensor.dtype in HALF else tensor
+    return cast(tensor, torch.float32) if tensor is not None and tensor.dtype in FLOATS_16_BIT else tensor
 
 
 def narrow(gradient: Optional, like: Optional) -> Optional:

@@ -9,7 +9,7 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.dtypes import ALL, HALF, Dtypes
+from repdl.dtypes import ALL, FLOATS_16_BIT, Dtypes
 from repdl.errors import check_size
 from repdl.ops.declare.public import public
 from repdl.ops.normalization._norm import check_normalized_shape, statistics_shape
@@ -125,7 +125,7 @@ def rms_norm(
     shape = as_ints(op, "normalized_shape", normalized_shape)
     default = 2.0**-52 if input.dtype is torch.float64 else 2.0**-23
     if weight is not None and weight.dtype is not input.dtype and {input.dtype, weight.dtype} <= set(ALL):
-        arithmetic = torch.float32 if input.dtype in HALF else input.dtype
+        arithmetic = torch.float32 if input.dtype in FLOATS_16_BIT else input.dtype
         if weight.dtype.itemsize <= arithmetic.itemsize:
             weight = narrowed(weight, arithmetic)  # exactly
     epsilon = default if eps is None else as_float(op, "eps", eps)

@@ -8,7 +8,7 @@ import torch
 
 from repdl import registry
 from repdl.contract import Contract, contract_name
-from repdl.dtypes import ALL, HALF
+from repdl.dtypes import ALL, FLOATS_16_BIT
 from repdl.errors import ArgumentError, DTypeError, check_dtype
 from repdl.ops.declare.public import public
 
@@ -40,12 +40,12 @@ def _cast(input: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def widened(*tensors: Any) -> tuple[torch.dtype, tuple[Any, ...]]:
-    """The dtype of the first tensor, and the tensors, those of that dtype widened if it is a half.
+    """The dtype of the first tensor, and the tensors, those of that dtype widened if it is a 16-bit float.
 
     For functions made of several ops that round once, with `narrowed`.
     """
     dtype = tensors[0].dtype
-    if dtype not in HALF:
+    if dtype not in FLOATS_16_BIT:
         return dtype, tensors
     return dtype, tuple(_cast(t, torch.float32) if t is not None and t.dtype is dtype else t for t in tensors)
 

@@ -295,7 +295,7 @@ def div(
 
 @public("elementwise")
 def atan2(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """The angle of the point (`other`, `input`), broadcast, float32 and halves, correctly rounded to float32.
+    """The angle of the point (`other`, `input`), broadcast, float32 and 16-bit floats, correctly rounded to float32.
 
     Raises:
         ShapeError: if the shapes do not broadcast.

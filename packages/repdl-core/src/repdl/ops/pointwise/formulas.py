@@ -227,7 +227,7 @@ def _of_one(op: str, input: Tensor) -> Tensor:
 
 @public("elementwise")
 def logaddexp(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
-    """`log(exp(input) + exp(other))` without overflow, broadcast, float32 and halves.
+    """`log(exp(input) + exp(other))` without overflow, broadcast, float32 and 16-bit floats.
 
     `maximum(x, y) + log1p(exp(-abs(x - y)))`; equal infinities are their own.
 
@@ -240,7 +240,7 @@ def logaddexp(input: Tensor, other: Tensor, *, contract: Contract | str | None =
 
 @public("elementwise")
 def logaddexp2(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
-    """`log2(exp2(input) + exp2(other))` without overflow, broadcast, float32 and halves.
+    """`log2(exp2(input) + exp2(other))` without overflow, broadcast, float32 and 16-bit floats.
 
     `maximum(x, y) + log1p(exp2(-abs(x - y))) / ln 2`; equal infinities are their own.
 
@@ -253,7 +253,7 @@ def logaddexp2(input: Tensor, other: Tensor, *, contract: Contract | str | None 
 
 @public("elementwise", page="special")
 def xlogy(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
-    """`input * log(other)`, broadcast, float32 and halves; 0 where `input` is 0 and `other` no NaN.
+    """`input * log(other)`, broadcast, float32 and 16-bit floats; 0 where `input` is 0 and `other` no NaN.
 
     One of both may be a number; integers become floating-point.
 
@@ -279,7 +279,7 @@ def hypot(input: Tensor, other: Tensor, *, contract: Contract | str | None = Non
 
 @public("elementwise", page="special")
 def logit(input: Tensor, eps: float | None = None, *, contract: Contract | str | None = None) -> Tensor:
-    """`log(z / (1 - z))`, any shape, float32 and halves; z is `input`, with `eps` at least that and at
+    """`log(z / (1 - z))`, any shape, float32 and 16-bit floats; z is `input`, with `eps` at least that and at
     most 1 - eps, which is rounded once.
 
     Raises:
@@ -293,7 +293,7 @@ def logit(input: Tensor, eps: float | None = None, *, contract: Contract | str |
 
 @public("elementwise", page="special")
 def sinc(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
-    """`sin(pi * input) / (pi * input)`, 1 at 0, any shape, float32 and halves.
+    """`sin(pi * input) / (pi * input)`, 1 at 0, any shape, float32 and 16-bit floats.
 
     Raises:
         DTypeError, ArgumentError: if `input` is no tensor of these dtypes.

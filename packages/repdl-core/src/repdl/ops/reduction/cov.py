@@ -80,7 +80,7 @@ def cov(
 
     `(d @ (d * w).T) / m`, d = `x - sum(x * w) / sum(w)`, w = `fweights * aweights`, m = `max(sum(w) - correction, 0)`,
     with aweights `max(sum(w) - correction * (sum(w * aweights) / sum(w)), 0)`; without weights n is their sum. Any
-    floating-point dtype, halves rounded once; integers become floating-point.
+    floating-point dtype, 16-bit floats rounded once; integers become floating-point.
 
     Raises:
         ShapeError: if there are more than two dimensions, or weights do not fit or are negative.
@@ -104,7 +104,7 @@ def cov(
 def corrcoef(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
     """Correlation coefficients of rows: `(V, N) -> (V, V)`, `(N) -> ()`, any floating-point dtype.
 
-    `clamp((c_ij / s_i) / s_j, -1, 1)`, c = `cov(input)` and s_i = `sqrt(c_ii)`; halves are rounded once.
+    `clamp((c_ij / s_i) / s_j, -1, 1)`, c = `cov(input)` and s_i = `sqrt(c_ii)`; 16-bit floats are rounded once.
 
     Raises:
         ShapeError: if there are more than two dimensions.

@@ -39,7 +39,8 @@ def diff(
 ) -> torch.Tensor:
     """`x[i + 1] - x[i]` along `dim`, `n` times, of `prepend`, `input` and `append` one behind the other.
 
-    Any shape but 0-D, any floating-point dtype; integers and bools exactly. With halves rounded once, at the end.
+    Any shape but 0-D, any floating-point dtype; integers and bools exactly. With 16-bit floats rounded once, at the
+    end.
 
     Raises:
         ShapeError: if `input` is 0-D, `dim` does not exist, `n` is negative, or sizes do not fit.

@@ -57,7 +57,7 @@ def logsumexp(
 ) -> torch.Tensor:
     """`log(sum(exp(x - m))) + m` over the dimensions in `dim`, m the largest element, or 0 if that is infinite.
 
-    float32 or halves; integers become floats. The logarithm of no elements is -inf.
+    float32 or 16-bit floats; integers become floats. The logarithm of no elements is -inf.
 
     Raises:
         ShapeError: if a dimension does not exist or is named twice.

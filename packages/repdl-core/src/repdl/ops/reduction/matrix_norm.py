@@ -80,7 +80,7 @@ def matrix_norm(
 
 @public("norm")
 def dist(input: Tensor, other: Tensor, p: float = 2, *, contract: Contract | str | None = None) -> Tensor:
-    """`vector_norm(input - other, p)` of all elements, broadcast; with halves rounded once.
+    """`vector_norm(input - other, p)` of all elements, broadcast; with 16-bit floats rounded once.
 
     Any floating-point dtype, float64 for the orders that `vector_norm` has in it.
 
@@ -103,7 +103,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2, *, contract: Contract | str
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, contract: Contract | str | None = None) -> Tensor:
     """Slices of `dim` whose `vector_norm` n of order p is above maxnorm, times `maxnorm / (n + 1e-7)`; others as are.
 
-    Any floating-point dtype, float64 for the orders that `vector_norm` has in it; halves are rounded once.
+    Any floating-point dtype, float64 for the orders that `vector_norm` has in it; 16-bit floats are rounded once.
 
     Raises:
         ShapeError: if `input` has less than two dimensions, `dim` does not exist, p is not above 0 or maxnorm below 0.

@@ -72,7 +72,7 @@ def prod(
 ) -> torch.Tensor:
     """Product over all dimensions, or over `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
 
-    float32, float64, halves; integers and bools exactly, as int64. Elements are multiplied by the tree of the
+    float32, float64, 16-bit floats; integers and bools exactly, as int64. Elements are multiplied by the tree of the
     contract. The derivative divides by nothing, so zeros have theirs. The product of no elements is 1.
 
     Raises:

@@ -192,7 +192,7 @@ def cumprod(
 def logcumsumexp(
     input: torch.Tensor, dim: int | None = None, *, axis: int | None = None, contract: Contract | str | None = None
 ) -> torch.Tensor:
-    """`log(exp(x_0) + ... + exp(x_i))` for each i along `dim`, without overflow; any shape, float32 and halves.
+    """`log(exp(x_0) + ... + exp(x_i))` for each i along `dim`, without overflow; any shape, float32 and 16-bit floats.
 
     `logaddexp` of elements, then of what is of two, of four, and so on: as many roundings as the logarithm of i.
 

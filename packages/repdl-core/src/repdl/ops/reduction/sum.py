@@ -111,7 +111,7 @@ def sum(
 ) -> torch.Tensor:
     """Sum over all dimensions, or over those in `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
 
-    float32, float64, halves; integers and bools exactly, as int64. The sum of no elements is 0.
+    float32, float64, 16-bit floats; integers and bools exactly, as int64. The sum of no elements is 0.
     `axis` and `keepdims` are other names of `dim` and `keepdim`.
 
     Raises:
@@ -139,7 +139,7 @@ def mean(
 ) -> torch.Tensor:
     """Mean over all dimensions, or over those in `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
 
-    float32, float64, halves; integers with `dtype`. The sum, divided once by the number of
+    float32, float64, 16-bit floats; integers with `dtype`. The sum, divided once by the number of
     elements; the mean of none is NaN.
 
     Raises:

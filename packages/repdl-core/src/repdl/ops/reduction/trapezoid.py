@@ -63,7 +63,7 @@ def trapezoid(
 ) -> Tensor:
     """The area below points `y` at `x`, or at distances `dx`, 1 by default: `(A, B, C) -> (A, C)` for `dim=1`.
 
-    `sum((y_(i+1) + y_i) * (x_(i+1) - x_i)) / 2`. Any floating-point dtype, halves rounded once; integers become
+    `sum((y_(i+1) + y_i) * (x_(i+1) - x_i)) / 2`. Any floating-point dtype, 16-bit floats rounded once; integers become
     floating-point.
 
     Args:

@@ -49,7 +49,7 @@ _var: Callable[..., Tensor] = registry.composite(
 
 
 def _std(input: Tensor, dims: list[int], correction: float, keepdim: bool, contract: str) -> Tensor:
-    """`sqrt(var(x))`, of halves rounded once."""
+    """`sqrt(var(x))`, of 16-bit floats rounded once."""
     dtype, (wide,) = widened(input)
     return narrowed(root(_var(wide, dims, correction, keepdim, contract), contract), dtype)
 

@@ -230,7 +230,7 @@ def lstm_cell(
 ) -> tuple[Tensor, Tensor]:
     """One step of an LSTM: `(N, I), ((N, H), (N, H)) -> (N, H), (N, H)`, the hidden state and the cell.
 
-    float32 or halves.
+    float32 or 16-bit floats.
 
     Args:
         input: (N, I) or (I).
@@ -263,7 +263,7 @@ def gru_cell(
     *,
     contract: Contract | str | None = None,
 ) -> Tensor:
-    """One step of a GRU: `(N, I), (N, H) -> (N, H)`, float32 or halves.
+    """One step of a GRU: `(N, I), (N, H) -> (N, H)`, float32 or 16-bit floats.
 
     Args:
         input: (N, I) or (I).
@@ -299,7 +299,7 @@ def rnn_tanh_cell(
     *,
     contract: Contract | str | None = None,
 ) -> Tensor:
-    """One step of an RNN with tanh: `(N, I), (N, H) -> (N, H)`, float32 or halves.
+    """One step of an RNN with tanh: `(N, I), (N, H) -> (N, H)`, float32 or 16-bit floats.
 
     Args:
         input: (N, I) or (I).

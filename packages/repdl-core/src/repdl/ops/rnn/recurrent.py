@@ -119,7 +119,7 @@ rnn_layer: Callable[..., tuple[Tensor, Tensor]] = registry.composite(
     fake=lambda input, hidden, *rest: (input.new_empty(input.shape), hidden.new_empty(hidden.shape)),
     setup_context=_setup_rnn,
     backward=_backward_rnn,
-    dtypes=Dtypes(ALL, moves=True),
+    dtypes=Dtypes(ALL, keeps_16_bit=True),
     autocast=LOWER,
     family="recurrent",
 )
@@ -286,7 +286,7 @@ lstm_layer_backward: Callable[..., tuple[Tensor, ...]] = registry.composite(
     fake=_fake_lstm_backward,
     setup_context=_setup_lstm_backward,
     backward=_backward_lstm_backward,
-    dtypes=Dtypes(SINGLE, moves=True),
+    dtypes=Dtypes(SINGLE, keeps_16_bit=True),
     family="recurrent",
 )
 
@@ -321,7 +321,7 @@ lstm_layer: Callable[..., tuple[Tensor, ...]] = registry.composite(
     fake=_fake_lstm,
     setup_context=_setup_lstm,
     backward=_backward_lstm,
-    dtypes=Dtypes(SINGLE, moves=True),
+    dtypes=Dtypes(SINGLE, keeps_16_bit=True),
     autocast=LOWER,
     family="recurrent",
 )
@@ -408,7 +408,7 @@ gru_layer: Callable[..., tuple[Tensor, ...]] = registry.composite(
     fake=_fake_gru,
     setup_context=_setup_gru,
     backward=_backward_gru,
-    dtypes=Dtypes(SINGLE, moves=True),
+    dtypes=Dtypes(SINGLE, keeps_16_bit=True),
     autocast=LOWER,
     family="recurrent",
 )

@@ -18,7 +18,7 @@ from repdl.tensors.values import assert_on_device
 __all__: list[str] = []
 
 FAMILY = "distributions"
-ANY = Dtypes(integers=(POSITION,), shapes=("like",))
+ANY = Dtypes(integers=(POSITION,), shape_only=("like",))
 
 
 def _check_uniform(like: torch.Tensor, low: float, high: float, limit: float) -> None:

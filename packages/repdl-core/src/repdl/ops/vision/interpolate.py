@@ -183,7 +183,7 @@ _nearest_op: Callable[..., Tensor] = registry.define(
     fake=resized,
     setup_context=keep_sides,
     backward=lambda ctx, grad: (_nearest_backward_op(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 3),
-    dtypes=Dtypes(moves=True),
+    dtypes=Dtypes(keeps_16_bit=True),
     formula=_nearest_formula,
     calls=("embedding",),
     family="interpolate",

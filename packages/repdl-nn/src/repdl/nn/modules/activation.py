@@ -1,4 +1,4 @@
-"""Activations: functions of an element, and of halves."""
+"""Activations: functions of an element, and of the two halves of a tensor."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Hardswish(Layer, torch.nn.Hardswish):
 
 
 class ELU(Layer, torch.nn.ELU):
-    """`input` where it is above 0, else `alpha * expm1(input)`, any shape, float32 or halves.
+    """`input` where it is above 0, else `alpha * expm1(input)`, any shape, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.ELU`, and keyword `contract`, which changes no bit here.
 
@@ -57,7 +57,7 @@ class ELU(Layer, torch.nn.ELU):
 
 
 class GELU(Layer, torch.nn.GELU):
-    """`input * Phi(input)`, or its approximation by tanh, any shape, float32 or halves.
+    """`input * Phi(input)`, or its approximation by tanh, any shape, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.GELU`, and keyword `contract`, which changes no bit here.
 
@@ -105,7 +105,7 @@ class LeakyReLU(Layer, torch.nn.LeakyReLU):
 
 
 class SiLU(Layer, torch.nn.SiLU):
-    """`input * sigmoid(input)`, any shape, float32 or halves.
+    """`input * sigmoid(input)`, any shape, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.SiLU`, and keyword `contract`, which changes no bit here.
 
@@ -121,7 +121,7 @@ class SiLU(Layer, torch.nn.SiLU):
 
 
 class Sigmoid(Layer, torch.nn.Sigmoid):
-    """`1 / (1 + exp(-input))`, correctly rounded, any shape, float32 or halves.
+    """`1 / (1 + exp(-input))`, correctly rounded, any shape, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.Sigmoid`, and keyword `contract`, which changes no bit here.
 
@@ -139,7 +139,7 @@ class Sigmoid(Layer, torch.nn.Sigmoid):
 class Softplus(Layer, torch.nn.Softplus):
     """`log1p(exp(beta * input)) / beta`, `input` where `beta * input` is above `threshold`.
 
-    Any shape, float32 or halves.
+    Any shape, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.Softplus`, and keyword `contract`, which changes no bit here.
 
@@ -155,7 +155,7 @@ class Softplus(Layer, torch.nn.Softplus):
 
 
 class Tanh(Layer, torch.nn.Tanh):
-    """Hyperbolic tangent, correctly rounded, any shape, float32 or halves.
+    """Hyperbolic tangent, correctly rounded, any shape, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.Tanh`, and keyword `contract`, which changes no bit here.
 
@@ -171,7 +171,7 @@ class Tanh(Layer, torch.nn.Tanh):
 
 
 class CELU(Layer, torch.nn.CELU):
-    """`input` where it is above 0, else `alpha * expm1(input / alpha)`, any shape, float32 or halves.
+    """`input` where it is above 0, else `alpha * expm1(input / alpha)`, any shape, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.CELU`, and keyword `contract`, which changes no bit here.
 
@@ -187,7 +187,7 @@ class CELU(Layer, torch.nn.CELU):
 
 
 class GLU(Layer, torch.nn.GLU):
-    """`a * sigmoid(b)`, a and b the halves along `dim`, of an even size, float32 or halves.
+    """`a * sigmoid(b)`, a and b the halves along `dim`, of an even size, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.GLU`, and keyword `contract`, which changes no bit here.
 
@@ -236,7 +236,7 @@ class Hardtanh(Layer, torch.nn.Hardtanh):
 
 
 class LogSigmoid(Layer, torch.nn.LogSigmoid):
-    """`log(sigmoid(input))` without its underflow, any shape, float32 or halves.
+    """`log(sigmoid(input))` without its underflow, any shape, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.LogSigmoid`, and keyword `contract`, which changes no bit here.
 
@@ -252,7 +252,7 @@ class LogSigmoid(Layer, torch.nn.LogSigmoid):
 
 
 class Mish(Layer, torch.nn.Mish):
-    """`input * tanh(softplus(input))`, any shape, float32 or halves.
+    """`input * tanh(softplus(input))`, any shape, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.Mish`, and keyword `contract`, which changes no bit here.
 
@@ -320,7 +320,9 @@ class ReLU6(Layer, torch.nn.ReLU6):
 
 
 class SELU(Layer, torch.nn.SELU):
-    """`scale * elu(input, alpha)` with the constants that keep mean 0 and variance 1, any shape, float32 or halves.
+    """`scale * elu(input, alpha)` with the constants that keep mean 0 and variance 1, any shape.
+
+    float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.SELU`, and keyword `contract`, which changes no bit here.
 
@@ -368,7 +370,7 @@ class Softsign(Layer, torch.nn.Softsign):
 
 
 class Tanhshrink(Layer, torch.nn.Tanhshrink):
-    """`input - tanh(input)`, any shape, float32 or halves.
+    """`input - tanh(input)`, any shape, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.Tanhshrink`, and keyword `contract`, which changes no bit here.
 

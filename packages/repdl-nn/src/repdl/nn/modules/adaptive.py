@@ -15,7 +15,7 @@ from repdl.nn.modules.transformer import _Made
 class AdaptiveLogSoftmaxWithLoss(_Made, torch.nn.AdaptiveLogSoftmaxWithLoss):
     """Log-probabilities of classes in clusters, and their mean loss: `(N, in_features), (N) -> (N), ()`.
 
-    Or `(in_features), () -> (), ()`; float32 or halves. A row reads the cluster of its target alone.
+    Or `(in_features), () -> (), ()`; float32 or 16-bit floats. A row reads the cluster of its target alone.
 
     Arguments and initialisation are those of `torch.nn.AdaptiveLogSoftmaxWithLoss`, and keywords `contract` and
     `generator`, of its parts too.

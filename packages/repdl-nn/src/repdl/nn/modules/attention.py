@@ -24,8 +24,8 @@ class MultiheadAttention(Layer, torch.nn.MultiheadAttention):
     """Attention of several heads: `(L, N, E), (S, N, K), (S, N, V)` to `(L, N, E)` and weights `(N, L, S)`.
 
     Arguments and initialisation are those of `torch.nn.MultiheadAttention`, and keywords `contract` and
-    `generator`, which dropout draws from too. float32 or halves. Where query, key and value are one tensor they are
-    projected in one product, key and value likewise: its gradient then is one sum. The output is the same bits with
+    `generator`, which dropout draws from too. float32 or 16-bit floats. Where query, key and value are one tensor they
+    are projected in one product, key and value likewise: its gradient then is one sum. The output is the same bits with
     `need_weights` and without, which that of torch's layer under `repdl.enable()` is not. A query that sees no key gets
     zeros and weights of zero, where torch gives NaN if `need_weights`.
 

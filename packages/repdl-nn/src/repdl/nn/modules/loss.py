@@ -11,7 +11,7 @@ from repdl.nn.modules.layer import Layer
 
 
 class CrossEntropyLoss(Layer, torch.nn.CrossEntropyLoss):
-    """Cross entropy of logits: `(C), ()`, `(N, C), (N)` or `(N, C, d1, ...), (N, d1, ...)`, float32 or halves.
+    """Cross entropy of logits: `(C), ()`, `(N, C), (N)` or `(N, C, d1, ...), (N, d1, ...)`, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.CrossEntropyLoss`, and keyword `contract`.
 
@@ -60,7 +60,7 @@ class NLLLoss(Layer, torch.nn.NLLLoss):
 
 
 class BCEWithLogitsLoss(Layer, torch.nn.BCEWithLogitsLoss):
-    """Binary cross entropy of `sigmoid(input)` and `target`, any shape, float32 or halves.
+    """Binary cross entropy of `sigmoid(input)` and `target`, any shape, float32 or 16-bit floats.
 
     Reduced to its mean, sum, or not.
 
@@ -105,7 +105,7 @@ class HuberLoss(Layer, torch.nn.HuberLoss):
 
 
 class KLDivLoss(Layer, torch.nn.KLDivLoss):
-    """Kullback-Leibler divergence of log-probabilities `input` from `target`, float32 or halves.
+    """Kullback-Leibler divergence of log-probabilities `input` from `target`, float32 or 16-bit floats.
 
     Reduced to its mean, sum, or not.
 
@@ -177,7 +177,7 @@ class SmoothL1Loss(Layer, torch.nn.SmoothL1Loss):
 
 
 class BCELoss(Layer, torch.nn.BCELoss):
-    """Binary cross entropy of probabilities `input` and `target`, any shape, float32 or halves.
+    """Binary cross entropy of probabilities `input` and `target`, any shape, float32 or 16-bit floats.
 
     Reduced to its mean, sum, or not.
 
@@ -197,7 +197,7 @@ class BCELoss(Layer, torch.nn.BCELoss):
 
 
 class GaussianNLLLoss(Layer, torch.nn.GaussianNLLLoss):
-    """Negative log likelihood of `target` from a normal distribution, float32 or halves.
+    """Negative log likelihood of `target` from a normal distribution, float32 or 16-bit floats.
 
     Reduced to its mean, sum, or not.
 
@@ -219,7 +219,9 @@ class GaussianNLLLoss(Layer, torch.nn.GaussianNLLLoss):
 
 
 class PoissonNLLLoss(Layer, torch.nn.PoissonNLLLoss):
-    """Negative log likelihood of counts `target` from a Poisson distribution of the rate `input`, float32 or halves.
+    """Negative log likelihood of counts `target` from a Poisson distribution of the rate `input`.
+
+    float32 or 16-bit floats.
 
     Reduced to its mean, sum, or not.
 
@@ -246,7 +248,7 @@ class PoissonNLLLoss(Layer, torch.nn.PoissonNLLLoss):
 
 
 class CTCLoss(Layer, torch.nn.CTCLoss):
-    """Connectionist temporal classification: `(T, N, C), (N, S), (N), (N)`, float32 or halves.
+    """Connectionist temporal classification: `(T, N, C), (N, S), (N), (N)`, float32 or 16-bit floats.
 
     Reduced to its mean, sum, or not; `F.ctc_loss` says what its derivative is.
 

@@ -75,7 +75,9 @@ class MultiLabelMarginLoss(Layer, torch.nn.MultiLabelMarginLoss):
 
 
 class MultiLabelSoftMarginLoss(Layer, torch.nn.MultiLabelSoftMarginLoss):
-    """Binary cross entropy of `sigmoid(input)` and `target`, the mean over classes: `(..., C)`, float32 or halves.
+    """Binary cross entropy of `sigmoid(input)` and `target`, the mean over classes: `(..., C)`.
+
+    float32 or 16-bit floats.
 
     Reduced to its mean, sum, or not.
 
@@ -124,7 +126,7 @@ class MultiMarginLoss(Layer, torch.nn.MultiMarginLoss):
 
 
 class SoftMarginLoss(Layer, torch.nn.SoftMarginLoss):
-    """`log(1 + exp(-target * input))`, finite where torch's overflows, float32 or halves.
+    """`log(1 + exp(-target * input))`, finite where torch's overflows, float32 or 16-bit floats.
 
     Reduced to its mean, sum, or not.
 

@@ -62,7 +62,7 @@ class RMSNorm(Layer, torch.nn.RMSNorm):
 class LocalResponseNorm(Layer, torch.nn.LocalResponseNorm):
     """`input / (k + alpha * m) ** beta`, m the mean square of `size` neighbouring channels: `(N, C, ...)`.
 
-    float32 or halves. Arguments are those of `torch.nn.LocalResponseNorm`, and keyword `contract`.
+    float32 or 16-bit floats. Arguments are those of `torch.nn.LocalResponseNorm`, and keyword `contract`.
 
     Raises:
         ShapeError: if the input has less than three dimensions.

@@ -10,7 +10,7 @@ from repdl.nn.modules.layer import Layer
 
 
 class Softmax(Layer, torch.nn.Softmax):
-    """`exp(input) / sum(exp(input))` over `dim`, any shape, float32 or halves.
+    """`exp(input) / sum(exp(input))` over `dim`, any shape, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.Softmax`, and keyword `contract`. `dim=None` is
     torch's old rule: dimension 0 of inputs of 0, 1 and 3 dimensions, 1 of others.
@@ -28,7 +28,7 @@ class Softmax(Layer, torch.nn.Softmax):
 
 
 class LogSoftmax(Layer, torch.nn.LogSoftmax):
-    """`input - log(sum(exp(input)))` over `dim`, any shape, float32 or halves.
+    """`input - log(sum(exp(input)))` over `dim`, any shape, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.LogSoftmax`, and keyword `contract`. `dim=None` is
     torch's old rule: dimension 0 of inputs of 0, 1 and 3 dimensions, 1 of others.
@@ -46,7 +46,7 @@ class LogSoftmax(Layer, torch.nn.LogSoftmax):
 
 
 class Softmin(Layer, torch.nn.Softmin):
-    """`exp(-input) / sum(exp(-input))` over `dim`, any shape, float32 or halves.
+    """`exp(-input) / sum(exp(-input))` over `dim`, any shape, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.Softmin`, and keyword `contract`.
     `dim=None` is as in `Softmax`.
@@ -64,7 +64,7 @@ class Softmin(Layer, torch.nn.Softmin):
 
 
 class Softmax2d(Layer, torch.nn.Softmax2d):
-    """Softmax over the channels of `(N, C, H, W)` or `(C, H, W)`, float32 or halves.
+    """Softmax over the channels of `(N, C, H, W)` or `(C, H, W)`, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.Softmax2d`, and keyword `contract`.
 

@@ -70,7 +70,7 @@ class TransformerEncoderLayer(_TransformerLayer, torch.nn.TransformerEncoderLaye
     """Self-attention and a feed-forward block, each added to its input and normalised: `(L, N, E) -> (L, N, E)`.
 
     Arguments and initialisation are those of `torch.nn.TransformerEncoderLayer`, and keywords `contract` and
-    `generator`, of its parts too. float32 or halves.
+    `generator`, of its parts too. float32 or 16-bit floats.
 
     Raises:
         ShapeError: if sizes or masks do not fit together.
@@ -103,7 +103,7 @@ class TransformerDecoderLayer(_TransformerLayer, torch.nn.TransformerDecoderLaye
     """Self-attention, attention to a memory and a feed-forward block: `(T, N, E), (S, N, E) -> (T, N, E)`.
 
     Arguments and initialisation are those of `torch.nn.TransformerDecoderLayer`, and keywords `contract` and
-    `generator`, of its parts too. float32 or halves.
+    `generator`, of its parts too. float32 or 16-bit floats.
 
     Raises:
         ShapeError: if sizes or masks do not fit together.
@@ -140,7 +140,7 @@ class TransformerDecoderLayer(_TransformerLayer, torch.nn.TransformerDecoderLaye
 
 
 class TransformerEncoder(_Made, torch.nn.TransformerEncoder):
-    """Encoder layers one after the other: `(L, N, E) -> (L, N, E)`, float32 or halves.
+    """Encoder layers one after the other: `(L, N, E) -> (L, N, E)`, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.TransformerEncoder`, and keywords `contract` and `generator`, of its parts too.
     `enable_nested_tensor` and `mask_check` choose an implementation in torch; here they have no effect.
@@ -167,7 +167,7 @@ class TransformerEncoder(_Made, torch.nn.TransformerEncoder):
 
 
 class TransformerDecoder(_Made, torch.nn.TransformerDecoder):
-    """Decoder layers one after the other: `(T, N, E), (S, N, E) -> (T, N, E)`, float32 or halves.
+    """Decoder layers one after the other: `(T, N, E), (S, N, E) -> (T, N, E)`, float32 or 16-bit floats.
 
     Arguments are those of `torch.nn.TransformerDecoder`, and keywords `contract` and `generator`, of its parts too.
 
@@ -206,7 +206,9 @@ class TransformerDecoder(_Made, torch.nn.TransformerDecoder):
 
 
 class Transformer(_Made, torch.nn.Transformer):
-    """An encoder, and a decoder that attends to what it gives: `(S, N, E), (T, N, E) -> (T, N, E)`, float32 or halves.
+    """An encoder, and a decoder that attends to what it gives: `(S, N, E), (T, N, E) -> (T, N, E)`.
+
+    float32 or 16-bit floats.
 
     Arguments and initialisation are those of `torch.nn.Transformer`, and keywords `contract` and `generator`, of its
     parts too.

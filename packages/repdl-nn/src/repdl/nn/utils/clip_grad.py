@@ -80,7 +80,7 @@ def clip_grads_with_norm_(
 ) -> None:
     """Scale the gradients of `parameters`, in place: `grad * minimum(max_norm / (total_norm + 1e-6), 1)`.
 
-    Every operation is rounded once to the dtype of `total_norm`, the product to that of the gradient: a half is
+    Every operation is rounded once to the dtype of `total_norm`, the product to that of the gradient: a 16-bit float is
     multiplied in float32 and rounded once.
 
     Raises:

@@ -38,8 +38,8 @@ def fuse_conv_bn_weights(
 
     With k = `bn_w * (1 / sqrt(bn_rv + eps))`, for each output channel: `conv_w * k` and
     `(conv_b - bn_rm) * k + bn_b`, each operation rounded once; a `bn_w` of None is 1, `conv_b` and `bn_b` are 0. The
-    results are then rounded to the dtypes of `conv_w` and `conv_b`: halves beside float32 are widened before. What the
-    fused layer computes has other roundings than the two layers.
+    results are then rounded to the dtypes of `conv_w` and `conv_b`: 16-bit floats beside float32 are widened before.
+    What the fused layer computes has other roundings than the two layers.
 
     Raises:
         ShapeError, DTypeError, DeviceError: if the tensors do not fit together.

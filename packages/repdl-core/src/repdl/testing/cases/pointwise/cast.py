@@ -18,7 +18,7 @@ def patterns(dtype: torch.dtype, values: np.ndarray) -> torch.Tensor:
 
 
 def everywhere(dtype: torch.dtype, n: int = 4096) -> torch.Tensor:
-    """Patterns spread over the whole format, NaN among them; of a half, all of them."""
+    """Patterns spread over the whole format, NaN among them; of a 16-bit float, all of them."""
     if dtype.itemsize == 2:
         return patterns(dtype, np.arange(1 << 16, dtype=np.uint64))
     return patterns(dtype, integers(7, n))
@@ -27,7 +27,7 @@ def everywhere(dtype: torch.dtype, n: int = 4096) -> torch.Tensor:
 def ties(wide: torch.dtype, narrow: torch.dtype) -> torch.Tensor:
     """Midpoints of neighbours of `narrow` in `wide`, and what lies one step beside them.
 
-    Every seventh pattern of a half, and of float32 patterns spread over the format.
+    Every seventh pattern of a 16-bit float, and of float32 patterns spread over the format.
     """
     if narrow.itemsize == 2:
         base = np.arange(0, 1 << 16, 7, dtype=np.uint64)

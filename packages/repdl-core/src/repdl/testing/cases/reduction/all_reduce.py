@@ -46,7 +46,7 @@ CASES = [
         "by_the_tree",
         lambda: (torch.tensor([2.0**30, 1.0, -(2.0**30), 1.0, 2.0**-20]).unsqueeze(1), "sum"),
     ),
-    # In a half each addition would round 2048 + 1 to 2048.
+    # In a 16-bit float each addition would round 2048 + 1 to 2048.
     Case("all_reduce", "widened", lambda: (torch.tensor([2048.0] + [1.0] * 7).unsqueeze(1), "sum"), dtypes=EVERY),
     Case("all_reduce", "zeros", lambda: (torch.tensor([[0.0, -0.0, -0.0], [-0.0, 0.0, -0.0]]), "max")),
     Case("all_reduce", "zeros_of_min", lambda: (torch.tensor([[0.0, -0.0, -0.0], [-0.0, 0.0, -0.0]]), "min")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from repdl.dtypes import HALF
+from repdl.dtypes import FLOATS_16_BIT
 from repdl.testing.cases import DOUBLE, EVERY, Case
 from repdl.testing.inputs import uniform
 
@@ -19,7 +19,7 @@ def _name(order: float) -> str:
 
 CASES = [
     *(
-        Case("vector_norm", _name(p), lambda p=p: (uniform(2, 5, 60, 7), p, [1], False), dtypes=EVERY if p in PLAIN else HALF)
+        Case("vector_norm", _name(p), lambda p=p: (uniform(2, 5, 60, 7), p, [1], False), dtypes=EVERY if p in PLAIN else FLOATS_16_BIT)
         for p in (*PLAIN, 3.0, 0.5, -1.0, 2.5, -2.0, 4.0)
     ),
     *(
