@@ -178,7 +178,7 @@ def _alpha(arguments: Arguments, result: Any) -> str | None:
     if isinstance(result, torch.Tensor) and not (result.is_floating_point() or result.is_complex()):
         return None
     if arguments.get("alpha", 1) in (0, 1, -1):
-        return _number(arguments, result)
+        return _scalar(arguments, result)
     return "multiplies by alpha and adds, with one rounding or two as the processor does it"
 
 
@@ -192,7 +192,7 @@ def _quotient(arguments: Arguments, result: Any) -> str | None:
         number = other.item()
     if number is not None and mode is None and not _is_power_of_two(number):
         return "divides by a number, which torch on a GPU does by multiplying with its reciprocal"
-    return _number(arguments, result)
+    return _scalar(arguments, result)
 
 
 def _is_power_of_two(number: float) -> bool:
@@ -203,7 +203,7 @@ def _is_power_of_two(number: float) -> bool:
     )
 
 
-def _number(arguments: Arguments, result: Any) -> str | None:
+def _scalar(arguments: Arguments, result: Any) -> str | None:
     """A Python scalar beside 16-bit floats: torch converts it to float32 or to their dtype, by op and device."""
     if isinstance(result, torch.Tensor) and result.dtype in FLOATS_16_BIT:
         for value in (arguments.get("self"), arguments.get("other")):
@@ -326,7 +326,7 @@ def _to_integers(arguments: Arguments, result: Any) -> str | None:
 
 CONDITIONS: dict[str, Condition] = {
     **dict.fromkeys(("add", "sub", "rsub"), _alpha),
-    **dict.fromkeys(("mul", "reciprocal"), _number),
+    **dict.fromkeys(("mul", "reciprocal"), _scalar),
     "div": _quotient,
     **dict.fromkeys(("arange", "range"), _range),
     **dict.fromkeys(("_to_copy", "copy", "_foreach_copy"), _conversion),

@@ -15,7 +15,7 @@ from repdl import ops, registry
 from repdl.callcache import do_not_cache
 from repdl.contract import contract_name
 from repdl.errors import UnsupportedError
-from repdl.ops.common.number import constant
+from repdl.ops.common.scalar import constant
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]

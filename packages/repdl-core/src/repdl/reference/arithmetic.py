@@ -38,7 +38,7 @@ def to_torch(array: Array | np.floating[Any]) -> torch.Tensor:
     return torch.from_numpy(result)
 
 
-def number(n: int, like: Array) -> np.floating[Any]:
+def scalar(n: int, like: Array) -> np.floating[Any]:
     """An integer, rounded once to the dtype of `like`."""
     return like.dtype.type(n)
 

@@ -81,7 +81,7 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
     lists = any(kind.startswith("List[") and "Tensor" in kind for kind in types)
     arguments = len(schema.arguments)
 
-    def below(args: tuple[Any, ...], keyset: Any) -> Any:
+    def redispatch(args: tuple[Any, ...], keyset: Any) -> Any:
         if keyset is None:
             return kernel(*args)
         # torch.func's outer transforms come below, and record this call if gradients are enabled:
@@ -92,7 +92,7 @@ def autograd_kernel(overload: Any, kernel: Function, setup_context: Function | N
     def forward(ctx: Any, *args: Any) -> Any:
         # The last argument is the dispatcher's key set, or None for the plain way.
         with _C._AutoDispatchBelowAutograd():
-            output = below(args[:-1], args[-1])
+            output = redispatch(args[:-1], args[-1])
             ctx.backend = BACKENDS.scope()
             if setup_context is not None:
                 inputs = args[:-1]

@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 from repdl import registry
 from repdl.dtypes.rounding import as_double
 from repdl.errors import RepDLError, UnsupportedError, check_dtype
-from repdl.ops.common.number import item
+from repdl.ops.common.scalar import item
 from repdl.ops.declare.step import DTYPES
 from repdl.tensors.overlap import check_memory
 
@@ -153,23 +153,23 @@ class ReproducibleOptimizer(Optimizer):
             check_memory(type(self).__name__, spans)
 
 
-def number(value: float | torch.Tensor) -> float:
+def scalar(value: float | torch.Tensor) -> float:
     """A hyperparameter, which may be a tensor of one element, as a double (exactly)."""
     if type(value) is float:
         return value
     return as_double(item(value) if isinstance(value, torch.Tensor) else value)
 
 
-def by_stage(group: Group, stage: Callable[[torch.Tensor], Hashable] | None) -> dict[Any, list[torch.Tensor]]:
-    """The parameters of a group that have a gradient, by device, dtype and stage.
+def group_by_step(group: Group, step: Callable[[torch.Tensor], Hashable] | None) -> dict[Any, list[torch.Tensor]]:
+    """The parameters of a group that have a gradient, by device, dtype and step.
 
-    One call of an op serves one device, one dtype, and one stage: steps taken so far, say; None: all have the same.
+    One call of an op serves parameters of one device and dtype that are at the same step; with None all are.
     """
-    stages: dict[Any, list[torch.Tensor]] = {}
+    groups: dict[Any, list[torch.Tensor]] = {}
     for param in group["params"]:
         if param.grad is not None:
-            key = param.device, param.dtype, None if stage is None else stage(param)
-            if key not in stages:
-                stages[key] = []
-            stages[key].append(param)
-    return stages
+            key = param.device, param.dtype, None if step is None else step(param)
+            if key not in groups:
+                groups[key] = []
+            groups[key].append(param)
+    return groups

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.optim.optimizer import ParamsT
 
-from repdl.optim._common import Call, Group, ReproducibleOptimizer, by_stage, number
+from repdl.optim._common import Call, Group, ReproducibleOptimizer, group_by_step, scalar
 from repdl.optim.power import bias_correction
 
 _TORCH_DECOUPLES = "decoupled_weight_decay" in signature(torch.optim.Adam.__init__).parameters
@@ -22,13 +22,13 @@ class _AdamSteps(ReproducibleOptimizer):
     """Whether the weight decay is decoupled in a group that does not say so itself."""
 
     def _calls(self, group: Group) -> Iterator[Call]:
-        lr, eps, weight_decay = (number(group[key]) for key in ("lr", "eps", "weight_decay"))
-        beta1, beta2 = (number(beta) for beta in group["betas"])
+        lr, eps, weight_decay = (scalar(group[key]) for key in ("lr", "eps", "weight_decay"))
+        beta1, beta2 = (scalar(beta) for beta in group["betas"])
         amsgrad = group["amsgrad"]
         averages = ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if amsgrad else ()))
         made_with = f"amsgrad={amsgrad}"
         states = {p: self._next(p, averages, made_with) for p in group["params"] if p.grad is not None}
-        for params in by_stage(group, lambda param: float(states[param]["step"])).values():
+        for params in group_by_step(group, lambda param: float(states[param]["step"])).values():
             of = [states[param] for param in params]
             step = int(of[0]["step"])
             yield Call(
@@ -148,12 +148,12 @@ class RMSprop(ReproducibleOptimizer, torch.optim.RMSprop):
 
     def _calls(self, group: Group) -> Iterator[Call]:
         names = ("lr", "alpha", "eps", "weight_decay", "momentum")
-        numbers = [number(group[name]) for name in names]
+        numbers = [scalar(group[name]) for name in names]
         centered, momentum = group["centered"], numbers[-1] != 0
         averages = ("square_avg", *(("grad_avg",) if centered else ()), *(("momentum_buffer",) if momentum else ()))
         made_with = f"centered={centered} and momentum={group['momentum']}"
         states = {p: self._next(p, averages, made_with) for p in group["params"] if p.grad is not None}
-        for params in by_stage(group, lambda param: None).values():
+        for params in group_by_step(group, lambda param: None).values():
             of = [states[param] for param in params]
             yield Call(
                 "rmsprop_step",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from repdl.optim._common import Call, Group, ReproducibleOptimizer, State, by_stage, number
+from repdl.optim._common import Call, Group, ReproducibleOptimizer, State, group_by_step, scalar
 
 
 class SGD(ReproducibleOptimizer, torch.optim.SGD):
@@ -26,12 +26,12 @@ class SGD(ReproducibleOptimizer, torch.optim.SGD):
     """
 
     def _calls(self, group: Group) -> Iterator[Call]:
-        momentum = number(group["momentum"])
+        momentum = scalar(group["momentum"])
 
         def is_first(param: torch.Tensor) -> bool:
             return self.state.get(param, {}).get("momentum_buffer") is None
 
-        for (*_, first), params in by_stage(group, is_first if momentum != 0 else None).items():
+        for (*_, first), params in group_by_step(group, is_first if momentum != 0 else None).items():
             buffers: list[torch.Tensor] = []
             state: list[tuple[torch.Tensor, State]] = []
             if momentum == 0:
@@ -47,10 +47,10 @@ class SGD(ReproducibleOptimizer, torch.optim.SGD):
                     params,
                     [param.grad for param in params],
                     buffers,
-                    number(group["lr"]),
-                    number(group["weight_decay"]),
+                    scalar(group["lr"]),
+                    scalar(group["weight_decay"]),
                     momentum,
-                    number(group["dampening"]),
+                    scalar(group["dampening"]),
                     group["nesterov"],
                     group["maximize"],
                     first,

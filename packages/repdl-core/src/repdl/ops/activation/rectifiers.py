@@ -15,7 +15,7 @@ from repdl.generators.draws import bounds, draw, writable
 from repdl.generators.generator import Generator, chosen
 from repdl.ops.activation.activation import leaky_relu
 from repdl.ops.common.inplace import applied
-from repdl.ops.common.number import constant
+from repdl.ops.common.scalar import constant
 from repdl.ops.declare.expression import f
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import public

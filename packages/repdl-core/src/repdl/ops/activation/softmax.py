@@ -14,8 +14,8 @@ from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check, check_dtype, check_size, check_tensor
 from repdl.generators.draws import blank, draw
 from repdl.generators.generator import Generator, chosen
-from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import as_numpy, in_dtype, normalize_dim, to_requested_dtype
+from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import cast, narrowed
 from repdl.registry.arguments import as_float, as_int

@@ -13,7 +13,7 @@ from repdl.callcache import NOT_READ, ValueRange
 from repdl.dtypes import FLOATS_16_BIT, SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.common.broadcast import sum_to
-from repdl.ops.common.number import constant
+from repdl.ops.common.scalar import constant
 from repdl.ops.declare.position import POSITION, check_place, check_position, check_probability
 from repdl.registry.autograd import of_formula
 
@@ -27,20 +27,20 @@ def weights_of(
 ) -> Tensor:
     """The weights of scores that are products yet, (..., L, S)."""
 
-    def number(value: float) -> Tensor:
+    def scalar(value: float) -> Tensor:
         return constant(value, scores.dtype, scores.device)
 
     scores = _ops.mul(scores, factor, c)
     if is_causal:
         mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
     if mask is not None:
-        scores = _ops.where(mask, scores, number(-math.inf), c)
+        scores = _ops.where(mask, scores, scalar(-math.inf), c)
     if bias is not None:
         scores = _ops.add(scores, bias, c)
     if is_causal or (mask is None and bias is None):
         return _ops.softmax(scores, scores.dim() - 1, c)
     # A row that sees no key has no weights, and passes no gradient on.
-    hidden, nothing = (scores.detach() == -math.inf).all(-1, keepdim=True), number(0.0)
+    hidden, nothing = (scores.detach() == -math.inf).all(-1, keepdim=True), scalar(0.0)
     weights = _ops.softmax(_ops.where(hidden, nothing, scores, c), scores.dim() - 1, c)
     return _ops.where(hidden, nothing, weights, c)
 

@@ -23,7 +23,7 @@ from repdl.errors import (
 )
 from repdl.generators.generator import Generator, chosen
 from repdl.ops.attention._attention import as_heads, fits, weights_of
-from repdl.ops.common.number import constant
+from repdl.ops.common.scalar import constant
 from repdl.ops.declare.position import POSITION
 from repdl.ops.declare.public import public
 from repdl.registry import composite

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.ops.common.number import constant
+from repdl.ops.common.scalar import constant
 
 Tensor = torch.Tensor
 

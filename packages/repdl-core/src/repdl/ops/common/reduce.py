@@ -9,7 +9,7 @@ import torch
 
 from repdl.dtypes import ALL
 from repdl.errors import DTypeError, check, check_range
-from repdl.ops.common.number import floating
+from repdl.ops.common.scalar import floating
 from repdl.ops.pointwise.cast import narrowed
 from repdl.registry.arguments import as_int, as_ints
 

@@ -6,7 +6,7 @@ import torch
 from torch import _C
 
 from repdl import registry
-from repdl.ops.common.number import constant
+from repdl.ops.common.scalar import constant
 from repdl.ops.common.sort_key import sort_key
 
 _ops = registry.functions

@@ -46,13 +46,13 @@ def _bits(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
     return plain.view(integer), torch.iinfo(integer).max
 
 
-def below(a: torch.Tensor, b: torch.Tensor, contract: str) -> torch.Tensor:
+def less_than(a: torch.Tensor, b: torch.Tensor, contract: str) -> torch.Tensor:
     """Where a < b: their difference is not 0 unless they are equal, and its sign is a normal number."""
     return _sign_of_difference(a, b, contract) < 0
 
 
-def above(a: torch.Tensor, b: torch.Tensor, contract: str) -> torch.Tensor:
-    """Where a > b, as `below`, and laid out as a and b say in this order."""
+def greater_than(a: torch.Tensor, b: torch.Tensor, contract: str) -> torch.Tensor:
+    """Where a > b, as `less_than`; the layout follows a, then b."""
     return _sign_of_difference(a, b, contract) > 0
 
 

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import torch
 
-from repdl.ops.common.sort_key import above, below, is_related
+from repdl.ops.common.sort_key import greater_than, is_related, less_than
 from repdl.registry import OPS, functions
 
 Tensor = torch.Tensor
@@ -236,7 +236,7 @@ class _Comparison(Expression):
         if isinstance(right, Number):
             value = right.value
             return (lambda x: is_related(x, relation, value)), (slots.of(left),)
-        return below if relation == "<" else above, (slots.tensor(left), slots.tensor(right), slots.contract)
+        return less_than if relation == "<" else greater_than, (slots.tensor(left), slots.tensor(right), slots.contract)
 
     def spelled(self) -> str:
         left, right = (part.text for part in self.parts)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from repdl.ops.common.number import constant
+from repdl.ops.common.scalar import constant
 from repdl.ops.declare.expression import (
     Choice,
     Computed,

@@ -15,7 +15,7 @@ from repdl import registry
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_dtype, check_size
 from repdl.ops.common.index import check_index
-from repdl.ops.common.number import constant, floating
+from repdl.ops.common.scalar import constant, floating
 from repdl.ops.common.sort_key import sort_key
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import add

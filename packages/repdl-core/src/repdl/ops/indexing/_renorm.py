@@ -12,8 +12,8 @@ from repdl.callcache import do_not_cache
 from repdl.contract import contract_name
 from repdl.dtypes.rounding import div
 from repdl.errors import check
-from repdl.ops.common.number import constant
-from repdl.ops.common.sort_key import below
+from repdl.ops.common.scalar import constant
+from repdl.ops.common.sort_key import less_than
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.pow import pow
 from repdl.registry.arguments import as_float
@@ -56,7 +56,7 @@ def renorm(weight: Tensor, index: Tensor, max_norm: float, norm_type: float, con
         most, little = (constant(v, wide.dtype, wide.device) for v in (max_norm, 1e-7))
         norms = _norms(wide, norm_type, contract)
         scaled = _ops.mul(wide, _ops.div(most, _ops.add(norms, little, contract), contract), contract)
-        long = below(most, norms, contract)
+        long = less_than(most, norms, contract)
         if compiling:
             long = long & torch.zeros_like(long).index_fill(0, flat, True)
         table.index_copy_(0, rows, torch.where(long, narrowed(scaled, storage), table[rows]))

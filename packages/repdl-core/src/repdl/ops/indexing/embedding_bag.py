@@ -19,7 +19,7 @@ from repdl.errors import (
     check_size,
 )
 from repdl.ops.common.index import as_index
-from repdl.ops.common.number import floating
+from repdl.ops.common.scalar import floating
 from repdl.ops.declare.public import public
 from repdl.ops.indexing._index_reduce import first_largest
 from repdl.ops.indexing._renorm import check_norm, renorm

@@ -22,8 +22,8 @@ from repdl.errors import (
     check_tensor,
 )
 from repdl.ops.common.index import as_index, check_index, indexed, places
-from repdl.ops.common.number import floating
 from repdl.ops.common.reduce import is_whole, normalize_dim
+from repdl.ops.common.scalar import floating
 from repdl.ops.declare.public import public
 from repdl.ops.indexing._index_reduce import MODES, added, reduced
 from repdl.ops.indexing.gather import at_least_1d, check_places, elements

@@ -12,7 +12,7 @@ from repdl.dtypes import Dtypes
 from repdl.dtypes.rounding import is_zero, rounded
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.common.broadcast import sum_to
-from repdl.ops.common.number import constant, item
+from repdl.ops.common.scalar import constant, item
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.registry import OPS, composite
@@ -94,7 +94,7 @@ _op = composite(
 )
 
 
-def _number(op: str, name: str, value: float, input: torch.Tensor) -> float:
+def _scalar(op: str, name: str, value: float, input: torch.Tensor) -> float:
     """beta or alpha as a double; an integer that is none is rounded once to the dtype of the arithmetic."""
     if isinstance(value, torch.Tensor) and value.dim() == 0 and not value.requires_grad:
         value = item(value)
@@ -114,7 +114,7 @@ def added(
 ) -> torch.Tensor:
     """`beta * input + alpha * (mat1 @ mat2)` of matrices, or of batches of them, for the function `op`."""
     name = contract_name(contract)
-    beta, alpha = (_number(op, n, v, input) for n, v in (("beta", beta), ("alpha", alpha)))
+    beta, alpha = (_scalar(op, n, v, input) for n, v in (("beta", beta), ("alpha", alpha)))
     return _op(input, mat1, mat2, beta, alpha, name)
 
 

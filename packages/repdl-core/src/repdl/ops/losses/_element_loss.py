@@ -11,7 +11,7 @@ import torch
 from repdl import registry
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_tensor
-from repdl.ops.common.number import constant
+from repdl.ops.common.scalar import constant
 from repdl.ops.declare.formula import Written, as_formula
 from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.losses._loss import REDUCTIONS
@@ -24,7 +24,7 @@ Tensor = torch.Tensor
 _ops = registry.functions
 
 
-def number(value: float, like: Tensor) -> Tensor:
+def scalar(value: float, like: Tensor) -> Tensor:
     return constant(value, like.dtype, like.device)
 
 
@@ -36,7 +36,7 @@ def reduced(losses: Tensor, reduction: str, contract: str) -> Tensor:
     if reduction == "sum" or (reduction == "batchmean" and losses.dim() == 0):
         return total
     count = losses.shape[0] if reduction == "batchmean" else losses.numel()
-    return _ops.div(total, number(count, total), contract)
+    return _ops.div(total, scalar(count, total), contract)
 
 
 def element_loss(

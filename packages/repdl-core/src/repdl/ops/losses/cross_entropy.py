@@ -12,7 +12,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.activation.softmax import log_softmax
-from repdl.ops.common.number import constant
+from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
 from repdl.ops.losses._loss import (
     check_arguments,

@@ -13,9 +13,9 @@ from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_dtype, check_range, check_size
 from repdl.ops.common.device import to_device
 from repdl.ops.common.index import check_index
-from repdl.ops.common.number import floating
+from repdl.ops.common.scalar import floating
 from repdl.ops.declare.public import public
-from repdl.ops.losses._element_loss import number
+from repdl.ops.losses._element_loss import scalar
 from repdl.ops.losses._loss import check_reduction
 from repdl.ops.reduction.logsumexp import logsumexp as logsumexp  # which registers the op
 from repdl.registry import OPS, composite
@@ -71,7 +71,7 @@ def _formula(
 ) -> Tensor:
     (steps, batch, classes), most, device = log_probs.shape, targets.shape[1], log_probs.device
     states = 2 * most + 1
-    lowest, zero = number(_LOWEST, log_probs), number(0.0, log_probs)
+    lowest, zero = scalar(_LOWEST, log_probs), scalar(0.0, log_probs)
     # Blanks, and the targets between them; beyond a target's length there are blanks alone.
     within = torch.arange(most, device=device) < target_lengths.unsqueeze(1)
     labels = torch.full((batch, states), blank, dtype=torch.int64, device=device)
@@ -96,14 +96,14 @@ def _formula(
     last = 2 * target_lengths.unsqueeze(1)
     ends = torch.cat([last, torch.where(last > 0, last - 1, states)], 1)
     losses = _ops.neg(_ops.logsumexp(_rows(torch.cat([alpha, none], 1), ends, c), [1], False, c))
-    instead = zero if zero_infinity else number(float("inf"), losses)
+    instead = zero if zero_infinity else scalar(float("inf"), losses)
     losses = _ops.where(losses.detach() > _IMPOSSIBLE, instead, losses, c)
     if reduction == "none":
         return losses
     if reduction == "mean":
         losses = _ops.div(losses, floating(target_lengths.clamp(min=1), losses.dtype), c)
     total = _ops.sum(losses, [0], False, c)
-    return _ops.div(total, number(batch, total), c) if reduction == "mean" else total
+    return _ops.div(total, scalar(batch, total), c) if reduction == "mean" else total
 
 
 _op: Callable[..., Tensor] = composite(

@@ -14,7 +14,7 @@ from repdl.errors import UnsupportedError, check
 from repdl.ops.common.reduce import normalize_dim
 from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.declare.public import public
-from repdl.ops.losses._element_loss import number, operands
+from repdl.ops.losses._element_loss import operands, scalar
 from repdl.ops.reduction.norm import vector_norm as vector_norm  # which registers the op
 from repdl.registry import OPS, composite
 from repdl.registry.arguments import as_float
@@ -44,7 +44,7 @@ def _cosine(x1: Tensor, x2: Tensor, dim: int, eps: float, c: str) -> Tensor:
 
 def _distance(x1: Tensor, x2: Tensor, p: float, eps: float, keepdim: bool, c: str) -> Tensor:
     difference = _ops.sub(x1, x2, c)
-    shifted = _ops.add(difference, number(eps, difference), c)
+    shifted = _ops.add(difference, scalar(eps, difference), c)
     return _ops.vector_norm(shifted, p, _dims(shifted, shifted.dim() - 1), keepdim, c)
 
 

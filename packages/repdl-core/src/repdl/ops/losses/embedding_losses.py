@@ -14,7 +14,7 @@ from repdl.dtypes import Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_size
 from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.declare.public import public
-from repdl.ops.losses._element_loss import number, operands, reduced
+from repdl.ops.losses._element_loss import operands, reduced, scalar
 from repdl.ops.losses._loss import check_deprecated, check_reduction
 from repdl.ops.losses.distance import pairwise_distance as pairwise_distance  # which registers the op
 from repdl.registry import OPS, composite
@@ -37,10 +37,10 @@ def _cosine_embedding(input1: Tensor, input2: Tensor, target: Tensor, margin: fl
     def total(x: Tensor) -> Tensor:
         return _ops.sum(x, [x.dim() - 1], False, c)
 
-    one, zero, least = (number(n, input1) for n in (1.0, 0.0, _LEAST_SQUARE))
+    one, zero, least = (scalar(n, input1) for n in (1.0, 0.0, _LEAST_SQUARE))
     first, second = (_ops.add(total(_ops.square(x)), least, c) for x in (input1, input2))
     cosine = _ops.div(total(_ops.mul(input1, input2, c)), _ops.sqrt(_ops.mul(first, second, c)), c)
-    apart = _positive_part(_ops.sub(cosine, number(margin, cosine), c))
+    apart = _positive_part(_ops.sub(cosine, scalar(margin, cosine), c))
     same = _ops.where(target == 1, _ops.sub(one, cosine, c), zero, c)
     return reduced(_ops.add(same, _ops.where(target == -1, apart, zero, c), c), reduction, c)
 
@@ -90,7 +90,7 @@ def _of_distances(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = _ops.minimum(far, distance(positive, negative), c)
-    return reduced(_positive_part(_ops.sub(_ops.add(number(margin, near), near, c), far, c)), reduction, c)
+    return reduced(_positive_part(_ops.sub(_ops.add(scalar(margin, near), near, c), far, c)), reduction, c)
 
 
 def _triplet(

@@ -10,13 +10,13 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_range, check_size
-from repdl.ops.common.number import constant
-from repdl.ops.common.sort_key import below
+from repdl.ops.common.scalar import constant
+from repdl.ops.common.sort_key import less_than
 from repdl.ops.declare.expression import Expression, Number, choose, f, named
 from repdl.ops.declare.formula import Written
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import public
-from repdl.ops.losses._element_loss import element_loss, number, operands
+from repdl.ops.losses._element_loss import element_loss, operands, scalar
 from repdl.ops.losses._loss import check_deprecated, check_reduction
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import FLOAT32_ON_CUDA
@@ -102,14 +102,14 @@ def _poisson(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: fl
     if log_input:
         losses = _ops.sub(_ops.exp(input), _ops.mul(target, input, c), c)
     else:
-        losses = _ops.sub(input, _ops.mul(target, _ops.log(_ops.add(input, number(eps, input), c)), c), c)
+        losses = _ops.sub(input, _ops.mul(target, _ops.log(_ops.add(input, scalar(eps, input), c)), c), c)
     if not full:
         return losses
-    one, zero = number(1.0, target), number(0.0, target)
-    above = below(one, target, c)
+    one, zero = scalar(1.0, target), scalar(0.0, target)
+    above = less_than(one, target, c)
     y = _ops.where(above, target, one, c)  # logarithms of the others would make their derivatives NaN
     stirling = _ops.sub(_ops.mul(y, _ops.log(y), c), y, c)
-    half = _ops.mul(number(0.5, y), _ops.log(_ops.mul(number(_TWO_PI, y), y, c)), c)
+    half = _ops.mul(scalar(0.5, y), _ops.log(_ops.mul(scalar(_TWO_PI, y), y, c)), c)
     return _ops.add(losses, _ops.where(above, _ops.add(stirling, half, c), zero, c), c)
 
 

@@ -15,7 +15,7 @@ from repdl.errors import UnsupportedError, check
 from repdl.ops.declare.expression import Expression, choose, f, guarded, infinite, named
 from repdl.ops.declare.formula import Written
 from repdl.ops.declare.public import public
-from repdl.ops.losses._element_loss import check_sized, element_loss, number
+from repdl.ops.losses._element_loss import check_sized, element_loss, scalar
 from repdl.ops.losses._loss import REDUCTIONS, check_deprecated, check_reduction
 from repdl.registry.arguments import as_float
 from repdl.tensors.layout import broadcast_shapes
@@ -47,7 +47,7 @@ def _smooth_l1(x: Expression, y: Expression, beta: Expression) -> Expression:
 
 
 def _bce_with_logits(input: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, c: str) -> Tensor:
-    one, zero = number(1.0, input), number(0.0, input)
+    one, zero = scalar(1.0, input), scalar(0.0, input)
     # abs and minimum, but for their derivatives at 0, 1 and 0: of the right side, so that the second one is there.
     below_zero, opposite = _ops.sign(input.detach()) < 0, _ops.neg(input)
     curve = _ops.log1p(_ops.exp(_ops.where(below_zero, input, opposite, c)))

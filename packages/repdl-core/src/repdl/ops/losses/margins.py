@@ -15,7 +15,7 @@ from repdl.ops.common.index import places
 from repdl.ops.declare.expression import INFINITY, Expression, f
 from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import elements
-from repdl.ops.losses._element_loss import element_loss, number, operands, reduced
+from repdl.ops.losses._element_loss import element_loss, operands, reduced, scalar
 from repdl.ops.losses._loss import check_classes, check_deprecated, check_no_grad, check_reduction
 from repdl.registry import composite
 from repdl.registry.arguments import as_float, as_int
@@ -43,7 +43,7 @@ def _hinge_embedding(x: Expression, y: Expression, margin: Expression) -> Expres
 
 def _multilabel_soft(input: Tensor, target: Tensor, weight: Tensor | None, c: str) -> Tensor:
     yes = _ops.mul(target, _ops.logsigmoid(input), c)
-    no = _ops.mul(_ops.sub(number(1.0, target), target, c), _ops.logsigmoid(_ops.neg(input)), c)
+    no = _ops.mul(_ops.sub(scalar(1.0, target), target, c), _ops.logsigmoid(_ops.neg(input)), c)
     losses = _ops.neg(_ops.add(yes, no, c))
     if weight is not None:
         losses = _ops.mul(losses, weight, c)
@@ -53,7 +53,7 @@ def _multilabel_soft(input: Tensor, target: Tensor, weight: Tensor | None, c: st
 def _over_classes(losses: Tensor, classes: int, c: str) -> Tensor:
     """Their sum along the last dimension, divided by the number of classes."""
     total = _ops.sum(losses, [losses.dim() - 1], False, c)
-    return _ops.div(total, number(classes, total), c)
+    return _ops.div(total, scalar(classes, total), c)
 
 
 _hinge_embedding_op: Callable[..., Tensor] = element_loss(
@@ -119,8 +119,8 @@ def _multi_margin(
     input: Tensor, target: Tensor, p: int, margin: float, weight: Tensor | None, reduction: str, c: str
 ) -> Tensor:
     index = target.unsqueeze(1)
-    gap = _ops.sub(number(margin, input), _elements_at(input, index, c), c)
-    others, zero = torch.arange(input.shape[1], device=input.device) != index, number(0.0, input)
+    gap = _ops.sub(scalar(margin, input), _elements_at(input, index, c), c)
+    others, zero = torch.arange(input.shape[1], device=input.device) != index, scalar(0.0, input)
     losses = _ops.relu(_ops.add(gap, input, c))
     if p == 2:
         losses = _ops.square(_ops.where(others, losses, zero, c))
@@ -174,10 +174,10 @@ def _multilabel_margin(input: Tensor, target: Tensor, reduction: str, c: str) ->
     index = target.where(listed, 0)
     zeros = torch.zeros((input.shape[0], classes + 1), dtype=torch.bool, device=input.device)
     others = ~zeros.scatter(1, target.where(listed, classes), True)[:, :classes]
-    gap = _ops.sub(number(1.0, input), _elements_at(input, index, c), c)
+    gap = _ops.sub(scalar(1.0, input), _elements_at(input, index, c), c)
     losses = _ops.relu(_ops.add(gap.unsqueeze(2), input.unsqueeze(1), c))
     counted = listed.unsqueeze(2) & others.unsqueeze(1)
-    losses = _ops.where(counted, losses, number(0.0, losses), c)
+    losses = _ops.where(counted, losses, scalar(0.0, losses), c)
     return reduced(_over_classes(losses.flatten(1), classes, c), reduction, c)
 
 

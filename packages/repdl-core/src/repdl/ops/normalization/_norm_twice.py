@@ -10,7 +10,7 @@ import torch
 
 from repdl import registry
 from repdl.dtypes import FLOATS_16_BIT
-from repdl.ops.common.number import constant
+from repdl.ops.common.scalar import constant
 from repdl.ops.pointwise.cast import cast, narrowed
 
 Optional = torch.Tensor | None

@@ -11,7 +11,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check
 from repdl.ops.declare.public import public
-from repdl.ops.losses._element_loss import number
+from repdl.ops.losses._element_loss import scalar
 from repdl.registry import composite
 from repdl.registry.arguments import as_float, as_int
 
@@ -35,8 +35,8 @@ def _formula(input: Tensor, size: int, alpha: float, beta: float, k: float, c: s
     padded = torch.nn.functional.pad(image, (0, 0, size // 2, (size - 1) // 2))
     ones = torch.ones((1, 1, size, 1), dtype=input.dtype, device=input.device)
     sums = _ops.conv2d(padded, ones, None, [1, 1], [0, 0], [1, 1], 1, c)
-    means = _ops.div(sums, number(size, sums), c).view(input.shape)
-    scale = _ops.add(_ops.mul(means, number(alpha, means), c), number(k, means), c)
+    means = _ops.div(sums, scalar(size, sums), c).view(input.shape)
+    scale = _ops.add(_ops.mul(means, scalar(alpha, means), c), scalar(k, means), c)
     return _ops.div(input, _ops.pow(scale, beta), c)
 
 

@@ -16,7 +16,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.dtypes.rounding import rounded
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError, check
-from repdl.ops.common.number import constant, floating, item
+from repdl.ops.common.scalar import constant, floating, item
 from repdl.ops.declare.expression import INFINITY, Expression, Term, expanded, f, named
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import BY_SHAPES, public
@@ -136,7 +136,7 @@ def promoted(op: str, *, divides: bool = False, **values: Operand) -> list[torch
         raise DTypeError(f"{op}: the operands' common dtype is {name}, expected float32, float64, bfloat16 or float16")
     device = torch.get_default_device() if first is None else first.device
     return [
-        floating(value, dtype) if isinstance(value, torch.Tensor) else _number(op, name, value, dtype, device)
+        floating(value, dtype) if isinstance(value, torch.Tensor) else _scalar(op, name, value, dtype, device)
         for name, value in values.items()
     ]
 
@@ -175,7 +175,7 @@ def _kind(value: Any) -> bool | int | float:
     return 1 if isinstance(value, (int, np.integer, torch.SymInt)) else 1.0
 
 
-def _number(op: str, name: str, value: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+def _scalar(op: str, name: str, value: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """0-D, rounded once: an integer not by way of a rounded double, a double beyond float32 to inf."""
     if isinstance(value, (int, np.integer, torch.SymInt)) and not isinstance(value, bool):
         whole = as_int(op, name, value)

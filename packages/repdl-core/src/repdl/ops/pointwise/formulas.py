@@ -12,9 +12,9 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check, check_tensor
-from repdl.ops.common.number import constant, floating
 from repdl.ops.common.root import at_zero, root
-from repdl.ops.common.sort_key import sort_key as numbered
+from repdl.ops.common.scalar import constant, floating
+from repdl.ops.common.sort_key import sort_key
 from repdl.ops.declare.expression import PI, Expression, f, guarded, named
 from repdl.ops.declare.formula import Written
 from repdl.ops.declare.pointwise import broadcast_shape, pointwise
@@ -30,7 +30,7 @@ Tensor = torch.Tensor
 _ops = registry.functions
 
 
-def _number(value: float, like: Tensor) -> Tensor:
+def _scalar(value: float, like: Tensor) -> Tensor:
     return constant(value, like.dtype, like.device)
 
 
@@ -81,8 +81,8 @@ def _formula(
 def _log_of_sum(log_of: Callable[[Tensor], Tensor], exp: str) -> Callable[[Tensor, Tensor, str], Tensor]:
     def formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
         # maximum and -abs, but for their derivatives where x = y: of one side, so that the second ones are there.
-        less, same = numbered(input) < numbered(other), (input.detach() == other.detach()) & input.detach().isinf()
-        distance = _ops.where(same, _number(0.0, input), _ops.sub(input, other, contract), contract)
+        less, same = sort_key(input) < sort_key(other), (input.detach() == other.detach()) & input.detach().isinf()
+        distance = _ops.where(same, _scalar(0.0, input), _ops.sub(input, other, contract), contract)
         part = log_of(getattr(_ops, exp)(_ops.where(less, distance, _ops.neg(distance), contract)))
         either = _ops.where(less, other, input, contract)
         largest = _ops.where(same, _ops.maximum(input, other, contract), either, contract)
@@ -102,7 +102,7 @@ _logaddexp = _formula(
 )
 _logaddexp2 = _formula(
     "logaddexp2(Tensor input, Tensor other, str contract) -> Tensor",
-    _log_of_sum(lambda e: _ops.div(_ops.log1p(e), _number(math.log(2), e), "v1"), "exp2"),
+    _log_of_sum(lambda e: _ops.div(_ops.log1p(e), _scalar(math.log(2), e), "v1"), "exp2"),
     ("sub", "where", "neg", "exp2", "log1p", "div", "maximum", "add"),
     "`maximum(x, y) + log1p(exp2(-abs(d))) / ln 2`, d = `x - y`, +0 where x = y",
     backward=_OF_ONE_SIDE,
@@ -110,9 +110,9 @@ _logaddexp2 = _formula(
 
 
 def _xlogy_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
-    zero = (numbered(input) == 0) & ~other.detach().isnan()
-    product = _ops.mul(input, _ops.log(_ops.where(zero, _number(1.0, other), other, contract)), contract)
-    return _ops.where(zero, _number(0.0, other), product, contract)
+    zero = (sort_key(input) == 0) & ~other.detach().isnan()
+    product = _ops.mul(input, _ops.log(_ops.where(zero, _scalar(1.0, other), other, contract)), contract)
+    return _ops.where(zero, _scalar(0.0, other), product, contract)
 
 
 def _quotient(condition: Expression, quotient: Callable[[Expression], Expression], divisor: Expression) -> Expression:
@@ -134,19 +134,19 @@ _xlogy = _formula(
 
 
 def _logit_formula(input: Tensor, eps: float | None) -> Tensor:
-    one = _number(1.0, input)
+    one = _scalar(1.0, input)
     if eps is not None:
-        low = _number(eps, input)
+        low = _scalar(eps, input)
         input = clamp(input, low, _ops.sub(one, low, "v1"))
     return _ops.log(_ops.div(input, _ops.sub(one, input, "v1"), "v1"))
 
 
 def _logit_slope(g: Tensor, input: Tensor, eps: float | None) -> Tensor:
-    one = _number(1.0, input)
-    low = _number(eps or 0.0, input)
-    beyond = (numbered(input) < numbered(low)) | (numbered(input) > numbered(_ops.sub(one, low, "v1")))
+    one = _scalar(1.0, input)
+    low = _scalar(eps or 0.0, input)
+    beyond = (sort_key(input) < sort_key(low)) | (sort_key(input) > sort_key(_ops.sub(one, low, "v1")))
     slope = _ops.div(g, _ops.mul(input, _ops.sub(one, input, "v1"), "v1"), "v1")
-    end = _number(math.nan if eps is None else 0.0, input)
+    end = _scalar(math.nan if eps is None else 0.0, input)
     return _ops.where(beyond & ~input.detach().isnan(), end, slope, "v1")
 
 
@@ -168,8 +168,8 @@ def _hypot_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
     x, y = input.detach(), other.detach()
     largest, least = _ops.maximum(x, y, contract), _ops.minimum(x, y, contract)  # of both, so that they lie as both say
     largest = _ops.maximum(largest, _ops.neg(least), contract)  # its size
-    usual = (numbered(largest) != 0) & ~largest.isinf()
-    scale = _ops.where(usual, largest, _number(1.0, largest), contract)
+    usual = (sort_key(largest) != 0) & ~largest.isinf()
+    scale = _ops.where(usual, largest, _scalar(1.0, largest), contract)
     a, b = (_ops.square(_ops.div(t, scale, contract)) for t in (input, other))
     return _ops.mul(root(_ops.add(a, b, contract), contract), scale, contract)
 
@@ -189,7 +189,7 @@ _hypot = _formula(
 
 
 def _sinc_formula(input: Tensor) -> Tensor:
-    angle = _ops.mul(input, _number(math.pi, input), "v1")
+    angle = _ops.mul(input, _scalar(math.pi, input), "v1")
     return at_zero(angle, 1.0, lambda p: _ops.div(_ops.sin(p), p, "v1"), "v1")
 
 

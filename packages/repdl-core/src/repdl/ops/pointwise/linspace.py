@@ -13,7 +13,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.dtypes.rounding import difference, div
 from repdl.errors import UnsupportedError, check, check_bool, check_range
-from repdl.ops.common.number import constant, floating
+from repdl.ops.common.scalar import constant, floating
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed
 from repdl.registry.arguments import as_float, as_int
@@ -59,13 +59,13 @@ def linspace(
     numbers = torch.arange(count, device=given[0].device if device is None and given else device)
     home = numbers.device
 
-    def number(what: str, value: Any) -> torch.Tensor:
+    def scalar(what: str, value: Any) -> torch.Tensor:
         if not isinstance(value, torch.Tensor):
             return constant(as_float(op, what, value), torch.float64, home)
         check(op, value.dim() == 0, lambda: f"{what}.dim() is {value.dim()}, expected 0")
         return floating(value, torch.float64).to(home)
 
-    first, last = number("start", start), number("end", end)
+    first, last = scalar("start", start), scalar("end", end)
     weights = _ops.div(numbers.to(torch.float64), constant(float(max(count - 1, 1)), torch.float64, home), name)
     output = narrowed(_ops.lerp_tensor(first, last, weights, name), chosen)
     return output.requires_grad_() if requires_grad else output

@@ -13,7 +13,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import difference, is_zero, rounded
 from repdl.errors import ArgumentError, DTypeError, check
-from repdl.ops.common.number import constant
+from repdl.ops.common.scalar import constant
 from repdl.ops.declare.expression import Expression, f
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import public

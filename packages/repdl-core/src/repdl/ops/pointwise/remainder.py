@@ -12,7 +12,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check
 from repdl.ops.common.broadcast import sum_to
-from repdl.ops.common.number import constant
+from repdl.ops.common.scalar import constant
 from repdl.ops.common.sort_key import sort_key
 from repdl.ops.declare.expression import Call
 from repdl.ops.declare.formula import Formula

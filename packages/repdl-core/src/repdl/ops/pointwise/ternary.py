@@ -14,7 +14,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import difference
 from repdl.errors import ArgumentError, DTypeError, check_dtype, check_tensor
-from repdl.ops.common.sort_key import above, below
+from repdl.ops.common.sort_key import greater_than, less_than
 from repdl.ops.declare.expression import Computed, f
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import BY_SHAPES, public
@@ -144,7 +144,7 @@ def clamp(
         return torch.clamp(input, min, max)  # type: ignore[arg-type, call-overload, no-any-return]
     result, *tensors = given
     for bound, which in zip(tensors, bounds):
-        beyond = below(result, bound, name) if which == "min" else below(bound, result, name)
+        beyond = less_than(result, bound, name) if which == "min" else less_than(bound, result, name)
         result = _where(beyond | bound.detach().isnan(), bound, result, name)
     return result
 
@@ -208,7 +208,7 @@ def _known(op: str, input: Tensor, other: Tensor, contract: Contract | str | Non
     if pair is None:
         return getattr(torch, op)(input, other)
     x, y = pair
-    beyond = below(x, y, name) if op == "fmax" else above(x, y, name)
+    beyond = less_than(x, y, name) if op == "fmax" else greater_than(x, y, name)
     return _where(~(beyond | x.detach().isnan()) | y.detach().isnan(), x, y, name)  # laid out as both say
 
 

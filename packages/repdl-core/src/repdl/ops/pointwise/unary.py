@@ -15,7 +15,7 @@ from repdl.callcache import cache_calls
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check_tensor
-from repdl.ops.common.number import floating
+from repdl.ops.common.scalar import floating
 from repdl.ops.declare.expression import Expression, Number, Term, f, named
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import public

@@ -20,7 +20,7 @@ from repdl.dtypes import ALL, Dtypes
 from repdl.dynamo import constant_result
 from repdl.errors import check, check_bool, check_dim, check_dtype, check_size, check_tensor
 from repdl.ops.common.device import to_device
-from repdl.ops.common.number import constant, floating
+from repdl.ops.common.scalar import constant, floating
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pooling._windows import (

@@ -11,7 +11,7 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes.rounding import div
 from repdl.errors import check, check_bool, check_dim, check_tensor
-from repdl.ops.common.number import constant
+from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.pow import pow

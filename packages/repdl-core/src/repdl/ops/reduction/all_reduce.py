@@ -9,7 +9,7 @@ import torch
 from repdl import registry
 from repdl.dtypes import Dtypes
 from repdl.errors import check
-from repdl.ops.common.number import constant
+from repdl.ops.common.scalar import constant
 
 __all__: list[str] = []  # torch has no function of this name without a process group
 

@@ -10,8 +10,8 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor
-from repdl.ops.common.number import constant, floating
 from repdl.ops.common.reduce import is_whole
+from repdl.ops.common.scalar import constant, floating
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.registry.arguments import as_int

@@ -11,8 +11,8 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dtype, check_tensor
-from repdl.ops.common.number import constant, floating
 from repdl.ops.common.reduce import as_numpy, in_dtype, is_whole, normalize_dim, normalize_dims, to_requested_dtype
+from repdl.ops.common.scalar import constant, floating
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import promoted

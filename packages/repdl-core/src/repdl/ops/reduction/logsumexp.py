@@ -10,8 +10,8 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError
-from repdl.ops.common.number import constant, floating
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dims, reduced_shape, rows_of
+from repdl.ops.common.scalar import constant, floating
 from repdl.ops.declare.public import public
 from repdl.ops.reduction.sum import check_dims
 from repdl.registry.autocast import FLOAT32_ON_CUDA

@@ -12,9 +12,9 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import UnsupportedError, check, check_dtype, check_range
 from repdl.ops.common.broadcast import expand_to
-from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import in_dtype, normalize_dim, to_requested_dtype
-from repdl.ops.common.sort_key import below
+from repdl.ops.common.scalar import constant
+from repdl.ops.common.sort_key import less_than
 from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
@@ -119,7 +119,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, contract: Contr
     bound, little, one = (constant(v, x.dtype, x.device) for v in (most, 1e-7, 1.0))
     norm = _ops.vector_norm(x, order, [d for d in range(x.dim()) if d != position], True, name)
     factor = _ops.div(bound, _ops.add(norm, little, name), name)
-    return narrowed(_ops.mul(x, _ops.where(below(bound, norm, name), factor, one, name), name), storage)
+    return narrowed(_ops.mul(x, _ops.where(less_than(bound, norm, name), factor, one, name), name), storage)
 
 
 @public("matmul", page="generated/torch.linalg.vecdot")

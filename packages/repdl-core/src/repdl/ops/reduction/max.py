@@ -11,8 +11,8 @@ from repdl import registry
 from repdl.contract import Contract
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_range, check_size
-from repdl.ops.common.number import floating
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim, reduced_shape
+from repdl.ops.common.scalar import floating
 from repdl.ops.common.sort_key import sort_key
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened

@@ -11,9 +11,9 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes, rounding
 from repdl.errors import UnsupportedError, check, check_range, check_size
-from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import in_dtype, normalize_dims, reduced_shape, rows_of, to_requested_dtype
 from repdl.ops.common.root import at_zero, root
+from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import operands

@@ -10,7 +10,6 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import Dtypes
 from repdl.errors import check
-from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import (
     as_numpy,
     in_dtype,
@@ -21,6 +20,7 @@ from repdl.ops.common.reduce import (
     to_integer_dtype,
     to_requested_dtype,
 )
+from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
 from repdl.registry.autocast import FLOAT32
 

@@ -11,8 +11,8 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check, check_size, check_tensor
-from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import as_numpy, in_dtype, is_whole, normalize_dim, to_integer_dtype, to_requested_dtype
+from repdl.ops.common.scalar import constant
 from repdl.ops.common.sort_key import sort_key
 from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import at_least_1d, gather

@@ -16,7 +16,6 @@ from repdl.errors import (
     check,
 )
 from repdl.ops.common.broadcast import expand_to
-from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import (
     as_numpy,
     in_dtype,
@@ -26,6 +25,7 @@ from repdl.ops.common.reduce import (
     to_integer_dtype,
     to_requested_dtype,
 )
+from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.registry.autocast import FLOAT32_ON_CUDA

@@ -7,8 +7,8 @@ import torch
 from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.errors import check, check_tensor, check_tensor_or_none
-from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import normalize_dim
+from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import promoted

@@ -11,9 +11,9 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes, rounding
 from repdl.errors import check, check_bool, check_dtype, check_tensor
-from repdl.ops.common.number import constant
 from repdl.ops.common.reduce import as_numpy, normalize_dims
 from repdl.ops.common.root import root
+from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.reduction.sum import check_dims

@@ -15,7 +15,7 @@ from repdl.dynamo import constant_result
 from repdl.errors import check, check_bool, check_dim, check_dtype, check_range, check_tensor
 from repdl.generators.draws import writable
 from repdl.generators.generator import Generator, chosen
-from repdl.ops.common.number import constant
+from repdl.ops.common.scalar import constant
 from repdl.ops.declare.position import POSITION, check_place, check_position, check_probability
 from repdl.ops.declare.public import public
 from repdl.registry.arguments import as_float

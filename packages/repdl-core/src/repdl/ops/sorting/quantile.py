@@ -10,8 +10,8 @@ from repdl import registry
 from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL
 from repdl.errors import check, check_bool, check_dim, check_dtype, check_range, check_tensor
-from repdl.ops.common.number import constant, floating
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim
+from repdl.ops.common.scalar import constant, floating
 from repdl.ops.common.sort_key import sort_key
 from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import at_least_1d, gather

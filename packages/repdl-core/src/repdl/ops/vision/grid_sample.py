@@ -19,8 +19,8 @@ from repdl.dtypes.rounding import as_double
 from repdl.dynamo import constant_result
 from repdl.errors import DTypeError, check, check_bool, check_dim, check_dtype, check_size
 from repdl.ops.common.device import to_device
-from repdl.ops.common.number import constant
 from repdl.ops.common.root import is_derived
+from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
 from repdl.ops.linalg.matmul import bmm
 from repdl.ops.pointwise.cast import cast, narrowed, widened
@@ -40,35 +40,35 @@ MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "refle
 def _position(x: Tensor, size: int, padding_mode: str, align: bool, contract: str) -> Tensor:
     """Coordinates from -1 to 1 as positions on a side."""
 
-    def number(value: float) -> Tensor:
+    def scalar(value: float) -> Tensor:
         return constant(value, x.dtype, x.device)
 
-    shifted = _ops.add(x, number(1), contract)
+    shifted = _ops.add(x, scalar(1), contract)
     if align:
-        position = _ops.mul(_ops.mul(shifted, number(0.5), contract), number(size - 1), contract)
+        position = _ops.mul(_ops.mul(shifted, scalar(0.5), contract), scalar(size - 1), contract)
     else:
-        scaled = _ops.mul(shifted, number(size), contract)
-        position = _ops.mul(_ops.sub(scaled, number(1), contract), number(0.5), contract)
+        scaled = _ops.mul(shifted, scalar(size), contract)
+        position = _ops.mul(_ops.sub(scaled, scalar(1), contract), scalar(0.5), contract)
     if padding_mode == "zeros":
         return position
     if padding_mode == "reflection":
         position = _reflected(position, size, align, contract)
     # As clamp, but for the derivative, which is 0 at both ends; the sign is right whatever the environment.
     above = _ops.sign(position.detach()) > 0
-    edge = torch.where(above, number(size - 1), number(0))
+    edge = torch.where(above, scalar(size - 1), scalar(0))
     return torch.where(above & (position.detach() < size - 1), position, edge)
 
 
 def _reflected(position: Tensor, size: int, align: bool, contract: str) -> Tensor:
     """Positions mirrored at the middles of the elements at the edges, or at the edges, until they are between them."""
 
-    def number(value: float) -> Tensor:
+    def scalar(value: float) -> Tensor:
         return constant(value, position.dtype, position.device)
 
     span = size - 1 if align else size
     if span == 0:
         return torch.zeros_like(position)
-    low = number(0.0 if align else -0.5)
+    low = scalar(0.0 if align else -0.5)
     distance = _ops.sub(position, low, contract)
     below = _ops.sign(distance.detach()) < 0
     distance = _ops.where(below, _ops.neg(distance), distance, contract)
@@ -76,7 +76,7 @@ def _reflected(position: Tensor, size: int, align: bool, contract: str) -> Tenso
     half = div(turns, 2.0, rounding_mode="floor", contract=contract)
     rest = add(distance, turns, alpha=-span, contract=contract)
     odd = add(turns, half, alpha=-2, contract=contract) != 0
-    return _ops.add(_ops.where(odd, _ops.sub(number(span), rest, contract), rest, contract), low, contract)
+    return _ops.add(_ops.where(odd, _ops.sub(scalar(span), rest, contract), rest, contract), low, contract)
 
 
 def _inside(at: Tensor, size: int, padding_mode: str, align: bool) -> Tensor:
@@ -99,14 +99,14 @@ _FAR = 2**30
 def _cubic(t: Tensor, contract: str) -> Tensor:
     """The weights of the elements around, `(...) -> (..., 4)`: Keys's convolution with a = -3/4."""
 
-    def number(value: float) -> Tensor:
+    def scalar(value: float) -> Tensor:
         return constant(value, t.dtype, t.device)
 
     def mul(a: Tensor, b: Tensor | float) -> Tensor:
-        return _ops.mul(a, b if isinstance(b, Tensor) else number(b), contract)
+        return _ops.mul(a, b if isinstance(b, Tensor) else scalar(b), contract)
 
     def plus(a: Tensor, b: float) -> Tensor:
-        return _ops.add(a, number(b), contract)
+        return _ops.add(a, scalar(b), contract)
 
     def near(x: Tensor) -> Tensor:
         return plus(mul(mul(plus(mul(x, 1.25), -2.25), x), x), 1.0)
@@ -114,7 +114,7 @@ def _cubic(t: Tensor, contract: str) -> Tensor:
     def far(x: Tensor) -> Tensor:
         return plus(mul(plus(mul(plus(mul(x, -0.75), 3.75), x), -6.0), x), 3.0)
 
-    s = _ops.sub(number(1.0), t, contract)
+    s = _ops.sub(scalar(1.0), t, contract)
     return torch.stack([far(plus(t, 1.0)), near(t), near(s), far(plus(s, 1.0))], -1)
 
 

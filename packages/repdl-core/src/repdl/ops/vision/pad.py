@@ -12,7 +12,7 @@ from repdl.contract import Contract, contract_name
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import is_zero
 from repdl.errors import ArgumentError, UnsupportedError, check, check_dtype
-from repdl.ops.common.number import constant
+from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
 from repdl.registry.arguments import as_float, as_ints
 from repdl.registry.aten import computes

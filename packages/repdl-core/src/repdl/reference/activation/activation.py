@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from repdl.reference import exact
-from repdl.reference.arithmetic import ONE, ZERO, Array, number, rounded, to_numpy, to_torch
+from repdl.reference.arithmetic import ONE, ZERO, Array, rounded, scalar, to_numpy, to_torch
 
 HALF = np.float32(0.5)
 ROOT_HALF = np.float32(np.sqrt(0.5))
@@ -64,26 +64,26 @@ def gelu_backward(grad: torch.Tensor, input: torch.Tensor, approximate: str) -> 
 
 def _six_steps(x: Array) -> Array:
     """x + 3 between 0 and 6."""
-    above = x + number(3, x)
-    return np.where(above < 0, ZERO, np.where(above > 6, number(6, x), above))
+    above = x + scalar(3, x)
+    return np.where(above < 0, ZERO, np.where(above > 6, scalar(6, x), above))
 
 
 def hardsigmoid(input: torch.Tensor) -> torch.Tensor:
     x = to_numpy(input)
     with np.errstate(all="ignore"):
-        return to_torch(_six_steps(x) / number(6, x))
+        return to_torch(_six_steps(x) / scalar(6, x))
 
 
 def hardswish(input: torch.Tensor) -> torch.Tensor:
     x = to_numpy(input)
     with np.errstate(all="ignore"):
-        return to_torch(x * _six_steps(x) / number(6, x))
+        return to_torch(x * _six_steps(x) / scalar(6, x))
 
 
 def hardswish_backward(grad: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
     g, x = to_numpy(grad), to_numpy(input)
     with np.errstate(all="ignore"):
-        between = g * (x / number(3, x) + HALF)
+        between = g * (x / scalar(3, x) + HALF)
         return to_torch(np.where(x <= -3, ZERO, np.where(x < 3, between, g)))
 
 
@@ -168,7 +168,7 @@ def mish_backward(grad: torch.Tensor, input: torch.Tensor) -> torch.Tensor:
 def softsign(input: torch.Tensor) -> torch.Tensor:
     x = to_numpy(input)
     with np.errstate(all="ignore"):
-        return to_torch(x / (number(1, x) + np.abs(x)))
+        return to_torch(x / (scalar(1, x) + np.abs(x)))
 
 
 def tanhshrink(input: torch.Tensor) -> torch.Tensor:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from repdl.reference import arithmetic
-from repdl.reference.arithmetic import ZERO, Array, number, to_numpy, to_torch
+from repdl.reference.arithmetic import ZERO, Array, scalar, to_numpy, to_torch
 
 Indices = np.ndarray
 
@@ -28,7 +28,7 @@ def losses(log_p: Array, w: Array | None, counted: Indices, reduction: str, cont
     """The loss of log-probabilities of the targets, and the total weight."""
     each = -log_p if w is None else -(w * log_p)
     each = np.where(counted, each, ZERO)
-    total = np.asarray(number(int(counted.sum()), log_p)) if w is None else arithmetic.sum(w.reshape(-1), contract)
+    total = np.asarray(scalar(int(counted.sum()), log_p)) if w is None else arithmetic.sum(w.reshape(-1), contract)
     if reduction == "none":
         return each, total
     loss = arithmetic.sum(each.reshape(-1), contract)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from repdl.reference import arithmetic
-from repdl.reference.arithmetic import ONE, Array, fma, number, rounded, to_numpy, to_torch
+from repdl.reference.arithmetic import ONE, Array, fma, rounded, scalar, to_numpy, to_torch
 
 
 def _rows(tensor: torch.Tensor) -> Array:
@@ -33,7 +33,7 @@ def batch_norm(
     contract: str,
 ) -> tuple[torch.Tensor, ...]:
     x = _rows(input)
-    n = number(x.shape[0], x)
+    n = scalar(x.shape[0], x)
     new_mean = new_var = np.zeros(0, x.dtype)
     with np.errstate(all="ignore"):
         if training:
@@ -43,7 +43,7 @@ def batch_norm(
             var = q / n
             if running_mean is not None and running_var is not None:
                 share, keep = rounded(momentum, x), rounded(np.float64(1) - momentum, x)
-                unbiased = q / number(x.shape[0] - 1, x)
+                unbiased = q / scalar(x.shape[0] - 1, x)
                 new_mean = fma(share, mean, keep * to_numpy(running_mean))
                 new_var = fma(share, unbiased, keep * to_numpy(running_var))
         else:
@@ -70,7 +70,7 @@ def batch_norm_backward(
     contract: str,
 ) -> tuple[torch.Tensor, ...]:
     g, x, i = _rows(grad), _rows(input), to_numpy(invstd)
-    n = number(x.shape[0], x)
+    n = scalar(x.shape[0], x)
     with np.errstate(all="ignore"):
         h = (x - to_numpy(mean)) * i
         k = i if weight is None else to_numpy(weight) * i

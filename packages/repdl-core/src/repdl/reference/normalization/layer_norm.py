@@ -9,7 +9,7 @@ import torch
 
 from repdl.ops.normalization._norm import statistics_shape
 from repdl.reference import arithmetic
-from repdl.reference.arithmetic import ONE, Array, fma, number, rounded, to_numpy, to_torch
+from repdl.reference.arithmetic import ONE, Array, fma, rounded, scalar, to_numpy, to_torch
 
 
 def by_row(tensor: torch.Tensor, elements: int) -> Array:
@@ -29,7 +29,7 @@ def scaled(h: Array, weight: Array | None, bias: Array | None) -> Array:
 
 def normalise(x: Array, eps: float, contract: str) -> tuple[Array, Array, Array]:
     """Steps 1 to 3 on (n, rows): h, mean, rstd."""
-    n = number(x.shape[0], x)
+    n = scalar(x.shape[0], x)
     mean = arithmetic.sum(x, contract) / n
     d = x - mean
     var = arithmetic.sum(d * d, contract) / n
@@ -39,7 +39,7 @@ def normalise(x: Array, eps: float, contract: str) -> tuple[Array, Array, Array]
 
 def gradient(w: Array, h: Array, rstd: Array, contract: str) -> Array:
     """Step 4 on (n, rows)."""
-    n = number(w.shape[0], w)
+    n = scalar(w.shape[0], w)
     s, t = arithmetic.sum(w, contract), arithmetic.sum(w * h, contract)
     return rstd * fma(-h, np.broadcast_to(t / n, h.shape), w - s / n)
 

@@ -9,7 +9,7 @@ import torch
 
 from repdl.ops.normalization._norm import statistics_shape
 from repdl.reference import arithmetic
-from repdl.reference.arithmetic import ONE, fma, number, rounded, to_numpy, to_torch
+from repdl.reference.arithmetic import ONE, fma, rounded, scalar, to_numpy, to_torch
 from repdl.reference.normalization.layer_norm import by_row, scaled, vector
 
 
@@ -21,7 +21,7 @@ def rms_norm(
     if input.numel() == 0:  # the rows of an empty input cannot be told from its elements
         return to_torch(to_numpy(input)), to_torch(to_numpy(torch.full(shape, float("nan"), dtype=input.dtype)))
     with np.errstate(all="ignore"):
-        q = arithmetic.sum(x * x, contract) / number(x.shape[0], x)
+        q = arithmetic.sum(x * x, contract) / scalar(x.shape[0], x)
         rstd = ONE / np.sqrt(q + rounded(eps, x))
         out = scaled(x * rstd, vector(weight, x), None)
     return to_torch(out.T.reshape(input.shape)), to_torch(rstd.reshape(shape))
@@ -44,7 +44,7 @@ def rms_norm_backward(
         h = x * r
         scale = vector(weight, g)
         w = g if scale is None else g * scale
-        t = arithmetic.sum(w * h, contract) / number(x.shape[0], x)
+        t = arithmetic.sum(w * h, contract) / scalar(x.shape[0], x)
         out = r * fma(-h, np.broadcast_to(t, h.shape), w)
         grad_weight = arithmetic.sum(np.ascontiguousarray((g * h).T), contract)
     return to_torch(out.T.reshape(input.shape)), to_torch(grad_weight.reshape(normalized_shape))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from repdl.reference.arithmetic import ZERO, number, to_numpy, to_torch
+from repdl.reference.arithmetic import ZERO, scalar, to_numpy, to_torch
 
 
 def _first_largest(rows: np.ndarray) -> np.ndarray:
@@ -24,7 +24,7 @@ def max_backward(grad: torch.Tensor, input: torch.Tensor, output: torch.Tensor) 
     x, y = to_numpy(input), to_numpy(output)
     share = np.isnan(x) if np.isnan(y) else x == y
     with np.errstate(all="ignore"):
-        each = to_numpy(grad) / number(int(share.sum()), x)
+        each = to_numpy(grad) / scalar(int(share.sum()), x)
     return to_torch(np.where(share, each, ZERO))
 
 
@@ -47,7 +47,7 @@ def amax(input: torch.Tensor) -> torch.Tensor:
 def amax_backward(grad: torch.Tensor, input: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
     x, y = to_numpy(input), to_numpy(output)[..., None]
     share = np.where(np.isnan(y), np.isnan(x), x == y)
-    counts = np.vectorize(lambda n: number(int(n), x), otypes=[x.dtype])(share.sum(-1)) if x.size else y[..., 0]
+    counts = np.vectorize(lambda n: scalar(int(n), x), otypes=[x.dtype])(share.sum(-1)) if x.size else y[..., 0]
     with np.errstate(all="ignore"):
         each = to_numpy(grad) / counts
     return to_torch(np.where(share, each[..., None], ZERO))
