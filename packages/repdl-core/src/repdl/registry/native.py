@@ -1,7 +1,7 @@
 """Implementations of ops by native kernels: what a backend in C++ needs of Python.
 
 A native module is made of `repdl/backend.hpp` and `repdl/python.hpp`; its `kernels` say which
-ops it has. Core allocates the outputs and brings the tensors into the form that a kernel asks
+ops it has. Core allocates the outputs and brings the tensors into the layout that a kernel asks
 for; the backend says where a call runs.
 """
 
@@ -80,7 +80,7 @@ def workspace(like: torch.Tensor, size: int) -> torch.Tensor:
 
 def _implementation(native: Native, op: Op, example: Kernel) -> Callable[..., Any]:
     """An implementation of `op`, with the arguments of its schema, by kernels like this one."""
-    form = _FORMS[example.layout](op)
+    arrange = _LAYOUTS[example.layout](op)
     single, double = (op.name, "float32"), (op.name, "float64")
     schema = op.overload._schema
     lists = [i for i, argument in enumerate(schema.arguments) if str(argument.type) == "List[Tensor]"]
@@ -103,7 +103,7 @@ def _implementation(native: Native, op: Op, example: Kernel) -> Callable[..., An
         if plain:
             given, written, finish = args, outputs, None
         else:
-            given, written, finish = form(args, outputs)
+            given, written, finish = arrange(args, outputs)
         for output in written:
             fresh(output)
         if has_order:
@@ -127,44 +127,44 @@ def _contract(name: str) -> tuple[int, int, int]:
 
 
 Outputs = tuple[torch.Tensor, ...]
-Form = Callable[[tuple[Any, ...], Outputs], tuple[tuple[Any, ...], Outputs, Callable[[], Any] | None]]
-"""From arguments and outputs to those of the kernel, and what then makes the outputs of what it wrote, if anything."""
+Arrange = Callable[[tuple[Any, ...], Outputs], tuple[tuple[Any, ...], Outputs, Callable[[], Any] | None]]
+"""(arguments, outputs) -> what the kernel gets, and a function that makes the outputs of what it wrote, or None."""
 
 
-def _strided(op: Op) -> Form:
+def _strided(op: Op) -> Arrange:
     return lambda args, outputs: (args, outputs, None)
 
 
-def _flat(op: Op) -> Form:
-    def form(args: tuple[Any, ...], outputs: Outputs) -> Any:
+def _flat(op: Op) -> Arrange:
+    def arrange(args: tuple[Any, ...], outputs: Outputs) -> Any:
         like = outputs[0]
         return tuple(layout.matching(a, like) if isinstance(a, torch.Tensor) else a for a in args), outputs, None
 
-    return form
+    return arrange
 
 
-def _rows(op: Op) -> Form:
-    def form(args: tuple[Any, ...], outputs: Outputs) -> Any:
+def _contiguous(op: Op) -> Arrange:
+    def arrange(args: tuple[Any, ...], outputs: Outputs) -> Any:
         given = tuple(a.contiguous() if isinstance(a, torch.Tensor) else a for a in args)
         rows = tuple(layout.row_major(output) for output in outputs)
         if all(row is output for row, output in zip(rows, outputs)):
             return given, outputs, None
         return given, rows, lambda: tuple(layout.stored(*pair) for pair in zip(rows, outputs))
 
-    return form
+    return arrange
 
 
-def _last(op: Op) -> Form:
-    """The dimension `dim`, or of losses that of the classes, moved to the end of the tensors that have it."""
+def _dim_last(op: Op) -> Arrange:
+    """Move `dim`, or the classes of a loss, to the end of the tensors that have this dimension."""
     names = [argument.name for argument in op.overload._schema.arguments]
     along = names.index("dim") if "dim" in names else None
-    rows = _rows(op)
+    contiguous = _contiguous(op)
 
-    def form(args: tuple[Any, ...], outputs: Outputs) -> Any:
+    def arrange(args: tuple[Any, ...], outputs: Outputs) -> Any:
         dims = max(a.dim() for a in args if isinstance(a, torch.Tensor))
         dim = 1 if along is None else args[along]
         if dim >= dims - 1:
-            return rows(args, outputs)
+            return contiguous(args, outputs)
 
         def moved(tensor: torch.Tensor) -> torch.Tensor:
             return tensor.movedim(dim, -1) if tensor.dim() == dims else tensor
@@ -178,16 +178,16 @@ def _last(op: Op) -> Form:
 
         return given, written, finish
 
-    return form
+    return arrange
 
 
-def _lists(op: Op) -> Form:
+def _lists(op: Op) -> Arrange:
     arguments = op.overload._schema.arguments
     lists = [i for i, argument in enumerate(arguments) if str(argument.type) == "List[Tensor]"]
     infos = {i: arguments[i].alias_info for i in lists}
     changed = {i for i, info in infos.items() if info is not None and info.is_write}
 
-    def form(args: tuple[Any, ...], outputs: Outputs) -> Any:
+    def arrange(args: tuple[Any, ...], outputs: Outputs) -> Any:
         used = [i for i in lists if args[i]]
         columns, back = flat_lists(op.name, [args[i] for i in used], [i in changed for i in used])
         given = list(args)
@@ -200,14 +200,14 @@ def _lists(op: Op) -> Form:
 
         return tuple(given), outputs, finish if back else None
 
-    return form
+    return arrange
 
 
-_FORMS: dict[str, Callable[[Op], Form]] = {
+_LAYOUTS: dict[str, Callable[[Op], Arrange]] = {
     "strided": _strided,
     "in_place": _strided,
     "flat": _flat,
-    "rows": _rows,
-    "last": _last,
+    "rows": _contiguous,
+    "last": _dim_last,
     "lists": _lists,
 }

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from repdl.compiling import is_traced
 from repdl.dynamo import constant_result
-from repdl.nn.outside import outside
+from repdl.nn.ops_of_loss import ops_of_loss
 from repdl.overrides.within import Owner, begin, end
 
 
@@ -92,7 +92,7 @@ class Calls:
         def came(grads: Any) -> None:
             if not self._has_seen_loss:
                 self._has_seen_loss = True
-                found = outside(lambda node: self in node.metadata)
+                found = ops_of_loss(lambda node: self in node.metadata)
                 if found is not None:
                     warnings.warn_explicit(
                         _of_the_loss(self.owner.name, found.names), UserWarning, found.file, found.line

@@ -29,15 +29,15 @@ def constant(
     function: Callable[[torch.Tensor], torch.Tensor] | None = None,
 ) -> torch.Tensor:
     """A number as a 0-D tensor, rounded once to the floating-point `dtype`, or what `function` makes of that."""
-    tape, THREAD.trace = THREAD.trace, None  # a call that is run again has it, and does not compute it
+    trace, THREAD.trace = THREAD.trace, None  # a call that is run again has it, and does not compute it
     try:
         tensor = _constant(value, dtype, device)
         if function is not None:
             tensor = function(tensor)
     finally:
-        THREAD.trace = tape
-    if tape is not None:
-        tape.add_constant(tensor, value if function is None else None)
+        THREAD.trace = trace
+    if trace is not None:
+        trace.add_constant(tensor, value if function is None else None)
     return tensor
 
 

@@ -23,7 +23,7 @@ _SUMS = frozenset({"expand", "repeat", "gather", "index_select", "embedding", "t
 
 
 @dataclass(frozen=True)
-class Outside:
+class LossOps:
     """Names of ops of torch that are not reproducible, sorted, and the line that calls `backward`."""
 
     names: tuple[str, ...]
@@ -31,10 +31,10 @@ class Outside:
     line: int
 
 
-def outside(is_own: Callable[[Any], bool]) -> Outside | None:
-    """What the pass that is under way has come through, up to the nodes that are a model's own.
+def ops_of_loss(is_own: Callable[[Any], bool]) -> LossOps | None:
+    """The refused ops of the backward pass under way, up to the nodes that are a model's own.
 
-    None if there is nothing to be said against it, or if it is not seen, as in the threads of autograd (on a GPU).
+    None if there are none, or if the pass is not seen, as in the threads of autograd (on a GPU).
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not is_engine(frame):
@@ -56,7 +56,7 @@ def outside(is_own: Callable[[Any], bool]) -> Outside | None:
             if following is not None and following not in seen:
                 seen.add(following)
                 nodes.append(following)
-    return Outside(tuple(sorted(names)), frame.f_code.co_filename, frame.f_lineno) if names else None
+    return LossOps(tuple(sorted(names)), frame.f_code.co_filename, frame.f_lineno) if names else None
 
 
 def _node(root: Any) -> Any:
@@ -87,4 +87,4 @@ def _is_broadcast(node: Any) -> bool:
     return any(f is not None and f._input_metadata[i].shape != shape for f, i in node.next_functions)
 
 
-__all__ = ["Outside", "outside"]
+__all__ = ["LossOps", "ops_of_loss"]
