@@ -49,7 +49,7 @@ _OPERATORS = {name: name for name in _WRITTEN.values()} | {
     "floordiv": "floor_divide",
     "mod": "remainder",
 }
-"""The function of torch for an operator of Python's module, and that which writes in location."""
+"""The function of torch for an operator of Python's module, and the one that writes in place."""
 _OF_OPERATORS = {getattr(operator, kind + name): torchs for name, torchs in _OPERATORS.items() for kind in ("", "i")}
 
 

@@ -54,7 +54,7 @@ def _names(text: str) -> frozenset[str]:
 _FLOATS = (torch.float32, torch.float64, *FLOATS_16_BIT)
 _DEVICES = ("cpu", "cuda", "meta")
 COMPLEX = "computes with complex numbers; registered ops take their real and imaginary parts"
-_SIGN_OF_ZERO = "which of +0 and -0 it gives depends on the processor"
+_SIGN_OF_ZERO = "the processor decides which of +0 and -0 it gives"
 _ZEROS = _names("relu clamp clamp_min clamp_max hardtanh max maximum min minimum fmax fmin amax amin aminmax")
 REASONS = {
     OpClass.MOVES: "moves data",
@@ -179,7 +179,7 @@ def _alpha(arguments: Arguments, result: Any) -> str | None:
         return None
     if arguments.get("alpha", 1) in (0, 1, -1):
         return _scalar(arguments, result)
-    return "multiplies by alpha and adds, with one rounding or two as the processor does it"
+    return "multiplies by alpha and adds: the processor rounds once or twice"
 
 
 def _quotient(arguments: Arguments, result: Any) -> str | None:
@@ -191,7 +191,7 @@ def _quotient(arguments: Arguments, result: Any) -> str | None:
     if number is None and other.dim() == 0 and other.device != result.device:
         number = other.item()
     if number is not None and mode is None and not _is_power_of_two(number):
-        return "divides by a number, which torch on a GPU does by multiplying with its reciprocal"
+        return "divides by a scalar: on a GPU torch multiplies by its reciprocal"
     return _scalar(arguments, result)
 
 
@@ -211,7 +211,7 @@ def _scalar(arguments: Arguments, result: Any) -> str | None:
                 with _disable_current_modes():
                     held = torch.tensor(value, dtype=result.dtype).item()
                 if held != value and not math.isnan(value):
-                    return f"computes with the number {value}, which {_shown(result.dtype)} does not hold"
+                    return f"uses the scalar {value}, which {_shown(result.dtype)} does not hold"
     return None
 
 
@@ -240,7 +240,7 @@ def _range(arguments: Arguments, result: Any) -> str | None:
     for name in ("start", "step", "end"):
         value = float(arguments.get(name, 0))
         if (name != "end" and not value.is_integer()) or abs(value) > exact:
-            return "computes start + i * step with one rounding or two as the processor does it"
+            return "computes start + i * step: the processor rounds once or twice"
     return None
 
 

@@ -205,7 +205,7 @@ def guard(name: str, function: Callable[..., Any], otherwise: Function) -> Funct
 def guard_overlap(
     function: Callable[..., Any], otherwise: Callable[..., Any], positions: Sequence[int], names: Sequence[str]
 ) -> Callable[..., Any]:
-    """`function` for calls of which C sees that no tensor that they write overlaps itself; `otherwise` has all others.
+    """`function` if C sees that no written tensor overlaps itself, else `otherwise`.
 
     Args:
         positions, names: of the arguments that are written.

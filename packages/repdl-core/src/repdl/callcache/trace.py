@@ -13,8 +13,8 @@ from repdl.callcache import spans
 
 
 class ValueRange(NamedTuple):
-    """What a check of values returns if it has nothing against an int64 tensor whose elements from `first` on
-    are at least `low` and less than `end`, or `other`.
+    """The range in which a value check passes: elements of an int64 tensor from `first` on that are at least `low` and
+    less than `end`, or `other`.
     """
 
     tensor: torch.Tensor
@@ -41,7 +41,7 @@ class KernelCall:
 
 @dataclass(frozen=True)
 class ValueCheck:
-    """A function that read the values of tensors, and what it has nothing against, if that is a range."""
+    """A function that read the values of tensors, and the range in which it passes, if it is one."""
 
     function: Callable[..., Any]
     arguments: Sequence[Any]

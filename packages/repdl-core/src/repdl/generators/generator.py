@@ -113,7 +113,7 @@ class Generator:
         self._process = os.getpid()
 
     def _set(self, numbers: list[int], task: int | None = None) -> None:
-        """Change the state. In a backward pass this makes draws possible: whoever does it says where it was."""
+        """Change the state. In a backward pass this makes draws possible."""
         with _lock:
             self._numbers[:] = [*numbers, _C._current_graph_task_id() if task is None else task]
             self._process = os.getpid()

@@ -131,14 +131,14 @@ class _Session:
 
 @dataclass(eq=False)
 class _Block:
-    """One open request: what somebody asked for who has not said yet that it may end."""
+    """One open `enable()` request."""
 
     contract: Contract
     on_uncovered: str
 
 
 class _Switch:
-    """The blocks that are open. What the last of them asks for holds; they may end in any order."""
+    """The open blocks. The last one holds; they may end in any order."""
 
     def __init__(self) -> None:
         self._open: list[_Block] = []
@@ -154,7 +154,9 @@ class _Switch:
                 f"use repdl.from_torch_module"
             )
         if not is_ieee():
-            message = f"repdl.enable: this thread flushes subnormal numbers or rounds otherwise: {settings.FLUSHES}"
+            message = (
+                f"repdl.enable: this thread flushes subnormal numbers or does not round to nearest: {settings.FLUSHES}"
+            )
             if on_uncovered == "raise":
                 raise UnsupportedError(f"{message}; call torch.set_flush_denormal(False) before it; {GO_ON}")
             warnings.warn(message, stacklevel=4)

@@ -4,7 +4,7 @@
 tensor has (`torchs.ABOVE`, `torchs.BELOW`): a thread meets them while it has included the keys, and torch's code
 elsewhere pays nothing for them. They are put there once, at the first call, and stay.
 
-A backward pass comes later, in a state of the thread that is that of whoever begins it. Nodes of RepDL's ops call
+A backward pass comes later, with the state of the thread that begins it. Nodes of RepDL's ops call
 RepDL's ops by themselves. What else would compute by torch is made to include the keys when it is made: nodes of torch
 whose derivative is more than a movement of data, and the program's own code: nodes of `torch.autograd.Function`, hooks
 of tensors, and what recomputes a checkpoint.

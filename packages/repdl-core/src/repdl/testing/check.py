@@ -135,7 +135,7 @@ def _compare_derivatives(known: Sequence[Case], report: Report) -> None:
             report.derivatives += 1
             report.no_slopes += map(str, wrong_derivatives(op, known))
         elif OPS[op].differentiable:
-            report.missing.append(f"{op}: its derivative, which is declared to be no slope")
+            report.missing.append(f"{op}: its derivative, which the op declares not to be the slope")
 
 
 def _compare(backend: str, todo: Sequence[Case], contracts: Sequence[str], report: Report, progress: Progress) -> None:

@@ -82,7 +82,7 @@ def check_derivatives(case: Case, contract: str = "v1") -> int:
         given = _with(args, every, [_at(args, place).to(dtype) for place in every])
         for point in points([_at(given, place) for place in places]):
             if op.is_slope is False or (callable(op.is_slope) and not op.is_slope(*_with(given, places, point))):
-                reason = NoPointError("its derivative is declared to be no slope")
+                reason = NoPointError("the op declares that its derivative is not the slope")
                 continue
             try:
                 function = _Function(op.overload, given, places, point)

@@ -170,7 +170,7 @@ def check_derivative(function: Function, point: Sequence[Tensor], names: Sequenc
     gradients = _gradients(outputs, leaves, weights)
     weight, known = joined(weights), found.known
     if not (found.sizes.isfinite().all() or joined([g for g in gradients if g is not None]).isfinite().all()):
-        raise NoPointError("a value is not finite, and its gradient neither")
+        raise NoPointError("a value and its gradient are not finite")
     fault = _fault(gradients, directions, weight, found, precision)
     if fault is not None:
         wrong = []

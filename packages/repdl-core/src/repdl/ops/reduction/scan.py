@@ -132,7 +132,7 @@ def _scanned(
     op: str, input: torch.Tensor, dim: int | None, dtype: torch.dtype | None, run: Callable[..., torch.Tensor]
 ) -> torch.Tensor:
     if dim is None:
-        raise UnsupportedError(f"{op}: dim is None, expected the dimension to go along")
+        raise UnsupportedError(f"{op}: dim is None, expected a dimension; pass dim=")
     position = normalize_dim(op, dim, input.dim())
     if is_whole(dtype or input.dtype) and not input.is_complex():
         return getattr(torch, op)(to_integer_dtype(input, dtype), position, dtype=dtype)
@@ -204,7 +204,7 @@ def logcumsumexp(
     op, name = "logcumsumexp", contract_name(contract)
     dim, _ = as_numpy(op, dim, False, axis, None)
     if dim is None:
-        raise UnsupportedError(f"{op}: dim is None, expected the dimension to go along")
+        raise UnsupportedError(f"{op}: dim is None, expected a dimension; pass dim=")
     position = normalize_dim(op, dim, input.dim())
     return _logcumsumexp(at_least_1d(input), position, name).reshape(input.shape)
 
@@ -226,7 +226,7 @@ def _extremes(op: str, input: torch.Tensor, dim: int | None, axis: int | None, c
     check_tensor(op, input=input)
     dim, _ = as_numpy(op, dim, False, axis, None)
     if dim is None:
-        raise UnsupportedError(f"{op}: dim is None, expected the dimension to go along")
+        raise UnsupportedError(f"{op}: dim is None, expected a dimension; pass dim=")
     position = normalize_dim(op, dim, input.dim())
     values = at_least_1d(input)
     keys = sort_key(values).to(torch.int64)

@@ -89,7 +89,7 @@ class _Counted(BasePruningMethod):
         """How many of `size`."""
         if isinstance(self.amount, int):
             if self.amount > size:
-                raise OutOfRangeError(f"prune: amount is {self.amount}, expected at most {size} (what there is)")
+                raise OutOfRangeError(f"prune: amount is {self.amount}, expected at most {size} (the size)")
             return self.amount
         return round(self.amount * size)
 
@@ -196,7 +196,7 @@ def _without(mask: Tensor, elements: Tensor) -> Tensor:
 
 
 def is_method(value: object) -> bool:
-    """Whether a name here is a method of pruning, of which torch has one of the same name."""
+    """Whether a name here is a pruning method; torch has one of the same name."""
     return isinstance(value, type) and issubclass(value, BasePruningMethod) and not value.__name__.startswith("_")
 
 
@@ -295,7 +295,7 @@ def global_unstructured(
     if not isinstance(scores, Mapping):
         raise ArgumentError(f"{op}: importance_scores is {type(scores).__name__}, expected a dictionary")
     if pruning_method.PRUNING_TYPE != "unstructured":  # type: ignore[attr-defined]
-        raise ArgumentError(f"{op}: {pruning_method.__name__} leaves out slices, expected an unstructured method")
+        raise ArgumentError(f"{op}: {pruning_method.__name__} prunes slices, expected an unstructured method")
     ours = globals().get(pruning_method.__name__, pruning_method)
     if not issubclass(ours, BasePruningMethod):
         raise UnsupportedError(f"{op}: {pruning_method.__name__} does not derive from repdl's BasePruningMethod")
