@@ -192,7 +192,7 @@ def test_docs__internals_are_short() -> None:
 
 def test_docs__snippets_about_torchs_ops_run() -> None:
     for code in blocks((ROOT / "docs/torch-ops.md").read_text()):
-        assert "2 rows not reproducible" in output(code)
+        assert "2 findings not reproducible" in output(code)
 
 
 @pytest.mark.parametrize("name", READMES)
