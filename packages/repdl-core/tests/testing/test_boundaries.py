@@ -15,7 +15,7 @@ import torch
 from boundary_calls import ONE, THREE, TWO, Call, calls, operands
 
 from repdl import ops
-from repdl.audit.kinds import TORCH
+from repdl.audit.op_classes import TORCH
 from repdl.errors import DTypeError
 from repdl.registry import OPS
 
