@@ -19,6 +19,7 @@ import repdl
 from repdl.cli import listing
 from repdl.cli.arguments import parser
 from repdl.errors import BackendError, ContractError
+from repdl.launcher import launch
 from repdl.overrides.program import NotBegunError, run_program
 from repdl.registry.backend import backends, get_backend
 from repdl.registry.families import families
@@ -268,6 +269,10 @@ def run(args: argparse.Namespace) -> int:
     except ContractError as error:
         print(f"repdl: {error}", file=sys.stderr)
         return 2
+    if args.command == "run" and args.is_quiet and args.ranks is None:
+        raise NotBegunError("--quiet is for ranks other than 0, expected --ranks beside it")
+    if args.command == "run" and args.ranks is not None and (ended := launch(args.ranks, args.is_quiet)) is not None:
+        return ended
     if args.command in ("run", "check", "golden") and (status := chosen_backend()):
         return status
     if args.command == "info":

@@ -50,6 +50,13 @@ def recorded_contract(text: str) -> str:
     return contract_name(text)
 
 
+def number_of_ranks(text: str) -> int:
+    """A positive integer, for the parser."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} ranks, expected 1 or more")
+    return int(text)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are a line."""
 
@@ -138,6 +145,14 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("-m", dest="is_module", action="store_true", help="PROGRAM is the name of a module")
     one.add_argument("--contract", metavar="NAME", type=contract_name, help="the contract to compute by; default: v1")
     one.add_argument("--on-uncovered", choices=ON_UNCOVERED, default="raise", help="default: raise")
+    one.add_argument(
+        "--ranks", metavar="M", type=number_of_ranks,
+        help="run as M ranks of torch.distributed, which this process begins, or the processes of torchrun together",
+    )  # fmt: skip
+    one.add_argument(
+        "--quiet", dest="is_quiet", action="store_true",
+        help="with --ranks: show what rank 0 prints only, and the last lines of a rank that fails",
+    )  # fmt: skip
     one.add_argument("program", metavar="PROGRAM", help="a file")
     one.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="the program's own")
     return top

@@ -54,6 +54,12 @@ def _compiling(name: str) -> Any:
     return module
 
 
+def load_modules() -> None:
+    """Import what `enable()` needs, and change nothing: for a process from which enabled ones are forked."""
+    for name in ("stance", "others"):
+        _compiling(name)
+
+
 class _Session:
     """The kernels that are in torch."""
 
@@ -256,4 +262,14 @@ def enabled(contract: Contract | str | None = None, on_uncovered: str = "raise")
             _switch.end(block)
 
 
-__all__ = ["LOCK", "ON_UNCOVERED", "disable", "enable", "enabled", "is_enabled", "start_of_child", "uncollected"]
+__all__ = [
+    "LOCK",
+    "ON_UNCOVERED",
+    "disable",
+    "enable",
+    "enabled",
+    "is_enabled",
+    "load_modules",
+    "start_of_child",
+    "uncollected",
+]

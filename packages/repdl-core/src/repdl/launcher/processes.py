@@ -1,0 +1,264 @@
+"""Ranks as processes: they are forked here, and end together."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import os
+import signal
+import socket
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from queue import Empty, SimpleQueue
+
+import torch
+
+from repdl.launcher.output import Stream
+from repdl.launcher.share import Share, share_of
+from repdl.overrides.program import NotBegunError
+from repdl.overrides.switch import load_modules
+
+GRACE = 10.0
+"""Seconds that ranks have to end after a signal, before they are killed."""
+SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+
+
+@dataclass
+class _Rank:
+    number: int
+    pid: int
+    streams: list[Stream]
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A rank has ended: its status, or minus the number of the signal that ended it."""
+
+    rank: _Rank
+    status: int
+
+
+def launch(ranks: int, is_quiet: bool) -> int | None:
+    """Begin this process's share of the ranks of a world, and wait for them.
+
+    Args:
+        ranks: of the world, which the processes of a launcher such as torchrun begin together.
+        is_quiet: whether what other ranks than 0 print is not shown.
+
+    Returns:
+        None in each rank, which goes on as a process of its own. Here, after all have ended: 0, or the status of the
+        first rank that failed, or 128 and the number of a signal.
+
+    Raises:
+        NotBegunError: if the ranks can't be begun.
+    """
+    if not torch.distributed.is_available():
+        raise NotBegunError("--ranks: this torch is built without torch.distributed")
+    share = share_of(ranks, os.environ)
+    _load_modules()
+    listener = _rendezvous() if share.is_alone else None
+    begun: list[_Rank] = []
+    for number in share.mine:
+        rank = _fork(number, share, is_quiet)
+        if rank is None:
+            _leave(listener, begun)
+            return None
+        begun.append(rank)
+    store = None
+    if listener is not None:
+        from torch._C import _distributed_c10d as c10d  # not where torch has no distributed
+
+        address, port = listener.getsockname()
+        store = c10d.TCPStore(address, port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach())
+    try:
+        return _Watch(share, begun).wait()
+    finally:
+        del store  # which ranks need until their end
+
+
+def _load_modules() -> None:
+    """Import here, once, what every rank needs. Nothing is computed and no GPU is looked for: that starts threads and
+    contexts which a forked process does not have."""
+    for name in ("torch.nn.parallel", "repdl.distributed"):
+        import_module(name)
+    load_modules()
+
+
+def _leave(listener: socket.socket | None, begun: list[_Rank]) -> None:
+    """In a rank: close what belongs to the process that waits."""
+    if listener is not None:
+        listener.close()
+    for rank in begun:
+        for stream in rank.streams:
+            stream.close()
+
+
+def _rendezvous() -> socket.socket:
+    """The socket of the store by which ranks find each other, and its address in the environment, as torchrun's agent
+    has one."""
+    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+    address, port = listener.getsockname()
+    os.environ.update(
+        MASTER_ADDR=address, MASTER_PORT=str(port), TORCHELASTIC_USE_AGENT_STORE="True", TORCHELASTIC_RUN_ID="repdl",
+        TORCHELASTIC_RESTART_COUNT="0", TORCHELASTIC_MAX_RESTARTS="0", GROUP_RANK="0", GROUP_WORLD_SIZE="1",
+        ROLE_NAME="default",
+    )  # fmt: skip
+    return listener
+
+
+def _fork(number: int, share: Share, is_quiet: bool) -> _Rank | None:
+    """Begin a rank; None in the rank itself."""
+    pipes = [os.pipe() for _ in range(2)] if number else []
+    sys.stdout.flush()
+    sys.stderr.flush()
+    parent = os.getpid()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of the threads of numpy's BLAS, which end themselves
+            pid = os.fork()
+    except OSError as error:
+        raise NotBegunError(f"--ranks: rank {number} of {share.world} can't be begun: {error.strerror}") from error
+    if pid == 0:
+        for read, _ in pipes:
+            os.close(read)
+        _become(number, share, [write for _, write in pipes], parent)
+        return None
+    for _, write in pipes:
+        os.close(write)
+    streams = [Stream(number, read, target, not is_quiet) for (read, _), target in zip(pipes, (1, 2))]
+    return _Rank(number, pid, streams)
+
+
+def _become(number: int, share: Share, outputs: list[int], parent: int) -> None:
+    """Make this process, which was forked just now, a rank."""
+    os.setsid()  # a signal of the terminal reaches the process that waits, which hands it on
+    _end_with(parent)
+    if outputs:
+        _move_to(os.open(os.devnull, os.O_RDONLY), 0)
+        for output, target in zip(outputs, (1, 2)):
+            _move_to(output, target)
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=True)
+    os.environ.update(share.environment(number))
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // len(share.local)))
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed()  # else the ranks of a program that gives no seed draw the same numbers
+
+
+def _move_to(descriptor: int, target: int) -> None:
+    os.dup2(descriptor, target)
+    os.close(descriptor)
+
+
+def _end_with(parent: int) -> None:
+    """Have the system end this process when the one that waits for it ends."""
+    set_death_signal = 1
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+class _Watch:
+    """Waits for ranks, and ends all when one has failed or a signal has come."""
+
+    def __init__(self, share: Share, ranks: list[_Rank]) -> None:
+        self._share, self._ranks = share, ranks
+        self._running = {rank.number: rank for rank in ranks}
+        self._events: SimpleQueue[_Ended | signal.Signals] = SimpleQueue()
+        self._status: int | None = None
+        """Of all, once one has failed."""
+        self._is_killing = False
+
+    def wait(self) -> int:
+        with self._signals():
+            for rank in self._ranks:
+                for stream in rank.streams:
+                    stream.start()
+                threading.Thread(target=self._wait_for, args=(rank,), daemon=True).start()
+            while self._running:
+                self._handle()
+        for rank in self._ranks:
+            for stream in rank.streams:
+                stream.end()
+        return self._status or 0
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Signals are events, but for those that this process was begun to ignore."""
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        for number in SIGNALS:
+            if before[number] is not signal.SIG_IGN:
+                signal.signal(number, lambda number, _: self._events.put(signal.Signals(number)))
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _wait_for(self, rank: _Rank) -> None:
+        found = os.waitid(os.P_PID, rank.pid, os.WEXITED | os.WNOWAIT)  # `_handle` gives its number back
+        if found is not None:  # which it is with WNOHANG only
+            self._events.put(_Ended(rank, found.si_status if found.si_code == os.CLD_EXITED else -found.si_status))
+
+    def _handle(self) -> None:
+        try:
+            event = self._events.get(timeout=None if self._status is None else GRACE)
+        except Empty:
+            self._send(signal.SIGKILL)
+            return
+        if isinstance(event, signal.Signals):
+            self._send(signal.SIGKILL if self._status is not None else event)
+            self._status = self._status or 128 + event
+            return
+        rank, status = event.rank, event.status
+        if status != 0 or self._status is not None:
+            _signal(rank, signal.SIGKILL)  # what it has left behind, such as the workers of a DataLoader
+        os.waitpid(rank.pid, 0)
+        del self._running[rank.number]
+        if status > 0:
+            _show_kept(rank)
+        if status != 0 and self._status is None:
+            self._status = status if status > 0 else 128 - status
+            self._tell(rank, status)
+            self._send(signal.SIGTERM)
+
+    def _tell(self, rank: _Rank, status: int) -> None:
+        how = f"ended with status {status}" if status > 0 else f"was ended by {_name(-status)}"
+        others = f"; the other {len(self._running)} that run here are ended" if self._running else ""
+        print(f"repdl run: rank {rank.number} of {self._share.world} {how}{others}", file=sys.stderr, flush=True)
+
+    def _send(self, number: int) -> None:
+        for rank in self._running.values():
+            _signal(rank, number)
+
+
+def _show_kept(rank: _Rank) -> None:
+    """What a silent rank that has failed said last: its traceback."""
+    for stream in rank.streams:
+        stream.end()
+        stream.show_kept()
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # one of the system's that Python does not name
+        return f"signal {number}"
+
+
+def _signal(rank: _Rank, number: int) -> None:
+    """To the processes of a rank that has not been waited for."""
+    try:
+        os.killpg(rank.pid, number)
+    except ProcessLookupError:  # it has not begun a group yet
+        os.kill(rank.pid, number)
+
+
+__all__ = ["launch"]
