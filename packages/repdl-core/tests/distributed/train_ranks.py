@@ -4,10 +4,12 @@ Rank 0 prints the digest of all that is trained, of all ranks.
 """
 
 import argparse
+import atexit
 import hashlib
 import os
 import signal
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -54,8 +56,13 @@ if args.begin:
         buffer.copy_(own["buffers"][name])
     torch.set_rng_state(own["generator"])
 for step in range(args.first, args.steps):
-    if step == 1 and rank == args.fail:
-        raise ValueError("this rank fails")
+    if step == 1 and args.fail is not None:
+        dist.barrier()
+        if rank == args.fail:
+            atexit.register(time.sleep, 3)
+            raise ValueError("this rank fails")
+        time.sleep(1)
+        raise RuntimeError("another rank has failed")  # and this one ends first
     if step == 1 and rank == args.kill:
         os.kill(os.getpid(), signal.SIGKILL)
     if step == 1 and args.wait:

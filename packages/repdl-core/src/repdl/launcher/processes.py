@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import io
+import mmap
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from queue import Empty, SimpleQueue
+from typing import Any
 
 import torch
 
@@ -43,6 +45,27 @@ class _Ended:
     status: int
 
 
+class _Errors:
+    """Which rank raised first, in memory of all: an error of one makes errors of others, which may end before it."""
+
+    def __init__(self) -> None:
+        self._first = mmap.mmap(-1, 4)
+
+    def note(self, number: int) -> None:
+        """In a rank: have its number here when it raises what ends it."""
+        hook = sys.excepthook
+
+        def noted(*args: Any) -> None:
+            if self.first() is None:
+                self._first[:] = (number + 1).to_bytes(4, "little")
+            hook(*args)
+
+        sys.excepthook = noted
+
+    def first(self) -> int | None:
+        return int.from_bytes(self._first[:], "little") - 1 if any(self._first[:]) else None
+
+
 def launch(ranks: int, is_quiet: bool) -> int | None:
     """Begin this process's share of the ranks of a world, and wait for them.
 
@@ -63,8 +86,9 @@ def launch(ranks: int, is_quiet: bool) -> int | None:
     _load_modules()
     listener = _rendezvous() if share.is_alone else None
     begun: list[_Rank] = []
+    errors = _Errors()
     for number in share.mine:
-        rank = _fork(number, share, is_quiet)
+        rank = _fork(number, share, is_quiet, errors)
         if rank is None:
             _leave(listener, begun)
             return None
@@ -76,7 +100,7 @@ def launch(ranks: int, is_quiet: bool) -> int | None:
         address, port = listener.getsockname()
         store = c10d.TCPStore(address, port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach())
     try:
-        return _Watch(share, begun).wait()
+        return _Watch(share, begun, errors).wait()
     finally:
         del store  # which ranks need until their end
 
@@ -111,7 +135,7 @@ def _rendezvous() -> socket.socket:
     return listener
 
 
-def _fork(number: int, share: Share, is_quiet: bool) -> _Rank | None:
+def _fork(number: int, share: Share, is_quiet: bool, errors: _Errors) -> _Rank | None:
     """Begin a rank; None in the rank itself."""
     pipes = [os.pipe() for _ in range(2)] if number else []
     sys.stdout.flush()
@@ -127,6 +151,7 @@ def _fork(number: int, share: Share, is_quiet: bool) -> _Rank | None:
         for read, _ in pipes:
             os.close(read)
         _become(number, share, [write for _, write in pipes], parent)
+        errors.note(number)
         return None
     for _, write in pipes:
         os.close(write)
@@ -168,13 +193,14 @@ def _end_with(parent: int) -> None:
 class _Watch:
     """Waits for ranks, and ends all when one has failed or a signal has come."""
 
-    def __init__(self, share: Share, ranks: list[_Rank]) -> None:
-        self._share, self._ranks = share, ranks
+    def __init__(self, share: Share, ranks: list[_Rank], errors: _Errors) -> None:
+        self._share, self._ranks, self._errors = share, ranks, errors
         self._running = {rank.number: rank for rank in ranks}
         self._events: SimpleQueue[_Ended | signal.Signals] = SimpleQueue()
         self._status: int | None = None
         """Of all, once one has failed."""
-        self._is_killing = False
+        self._later: int | None = None
+        """The status of a rank that failed before the one which raised first had ended."""
 
     def wait(self) -> int:
         with self._signals():
@@ -187,7 +213,7 @@ class _Watch:
         for rank in self._ranks:
             for stream in rank.streams:
                 stream.end()
-        return self._status or 0
+        return self._status or self._later or 0
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -209,7 +235,7 @@ class _Watch:
 
     def _handle(self) -> None:
         try:
-            event = self._events.get(timeout=None if self._status is None else GRACE)
+            event = self._events.get(timeout=GRACE if self._status or self._later else None)
         except Empty:
             self._send(signal.SIGKILL)
             return
@@ -225,13 +251,17 @@ class _Watch:
         if status > 0:
             _show_kept(rank)
         if status != 0 and self._status is None:
-            self._status = status if status > 0 else 128 - status
+            shown = status if status > 0 else 128 - status
+            if self._errors.first() in self._running:
+                self._later = self._later or shown
+                return
+            self._status = shown
             self._tell(rank, status)
             self._send(signal.SIGTERM)
 
     def _tell(self, rank: _Rank, status: int) -> None:
         how = f"ended with status {status}" if status > 0 else f"was ended by {_name(-status)}"
-        others = f"; the other {len(self._running)} that run here are ended" if self._running else ""
+        others = "; ranks that still run here are ended" if self._running else ""
         print(f"repdl run: rank {rank.number} of {self._share.world} {how}{others}", file=sys.stderr, flush=True)
 
     def _send(self, number: int) -> None:
