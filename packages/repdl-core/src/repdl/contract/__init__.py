@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from repdl.errors import ContractError
 from repdl.settings.scopes import Setting
@@ -81,6 +82,13 @@ v1 = Contract()
 
 sequential = Contract(dot_chunk=0, sum_lanes=1, sum_block=0)
 """One chain from the first element to the last: the order of Microsoft RepDL 0.1.1."""
+
+if TYPE_CHECKING:
+    ContractLike = Any
+else:
+    ContractLike = Contract | str | None
+    """The argument `contract` of a public function: callers give a contract, its name or None, and the function gets
+    the name of the one that holds (`repdl.ops.declare.public`)."""
 
 NAMED = {"v1": v1, "sequential": sequential}
 
@@ -162,6 +170,7 @@ def use_contract(contract: Contract | str) -> Iterator[Contract]:
 
 __all__ = [
     "Contract",
+    "ContractLike",
     "as_contract",
     "contract_name",
     "default_contract",

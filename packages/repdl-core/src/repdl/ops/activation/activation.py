@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check
 from repdl.ops.activation.smooth import selu
@@ -189,78 +189,56 @@ pointwise(
 
 
 @public("activation")
-def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
-    """`input` where it is above 0, else `(exp(input) - 1) * alpha`, any shape. With `inplace`, into `input`.
-
-    Raises:
-        DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
-    """
-    contract_name(contract)
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: ContractLike = None) -> Tensor:
+    """`input` where it is above 0, else `(exp(input) - 1) * alpha`, any shape. With `inplace`, into `input`."""
     factor = as_float("elu", "alpha", alpha)
     return applied("elu", lambda x: _elu(x, factor), input, inplace)
 
 
 @public("activation")
-def gelu(input: Tensor, approximate: str = "none", *, contract: Contract | str | None = None) -> Tensor:
+def gelu(input: Tensor, approximate: str = "none", *, contract: ContractLike = None) -> Tensor:
     """`input * (1 + erf(input / sqrt(2))) / 2`, any shape; "tanh" approximates it as torch does.
 
     Raises:
-        DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
         ShapeError: if `approximate` is neither "none" nor "tanh".
     """
-    contract_name(contract)
     _check_kind("gelu", approximate)
     return _gelu(input, approximate)
 
 
 @public("activation")
-def silu(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
-    """`input * sigmoid(input)`, any shape, two roundings. With `inplace`, into `input`.
-
-    Raises:
-        DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
-    """
-    contract_name(contract)
+def silu(input: Tensor, inplace: bool = False, *, contract: ContractLike = None) -> Tensor:
+    """`input * sigmoid(input)`, any shape, two roundings. With `inplace`, into `input`."""
     return applied("silu", _silu, input, inplace)
 
 
 @public("activation")
-def hardsigmoid(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
+def hardsigmoid(input: Tensor, inplace: bool = False, *, contract: ContractLike = None) -> Tensor:
     """`clamp(input + 3, 0, 6) / 6`, any shape and floating-point dtype. With `inplace`, into `input`."""
-    contract_name(contract)
     return applied("hardsigmoid", _hardsigmoid, input, inplace)
 
 
 @public("activation")
-def hardswish(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
+def hardswish(input: Tensor, inplace: bool = False, *, contract: ContractLike = None) -> Tensor:
     """`input * clamp(input + 3, 0, 6) / 6`, any shape and floating-point dtype. With `inplace`, into `input`."""
-    contract_name(contract)
     return applied("hardswish", _hardswish, input, inplace)
 
 
 @public("activation")
 def leaky_relu(
-    input: Tensor, negative_slope: float = 0.01, inplace: bool = False, *, contract: Contract | str | None = None
+    input: Tensor, negative_slope: float = 0.01, inplace: bool = False, *, contract: ContractLike = None
 ) -> Tensor:
     """`input` where it is above 0, else `input * negative_slope`; any shape and floating-point dtype.
 
     With `inplace`, into `input`.
     """
-    contract_name(contract)
     slope = as_float("leaky_relu", "negative_slope", negative_slope)
     return applied("leaky_relu", lambda x: _leaky_relu(x, slope), input, inplace)
 
 
 @public("activation")
-def softplus(
-    input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, contract: Contract | str | None = None
-) -> Tensor:
-    """`log(1 + exp(beta * input)) / beta`, or `input` where `beta * input > threshold`; any shape.
-
-    Raises:
-        DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
-    """
-    contract_name(contract)
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, contract: ContractLike = None) -> Tensor:
+    """`log(1 + exp(beta * input)) / beta`, or `input` where `beta * input > threshold`; any shape."""
     numbers = as_float("softplus", "beta", beta), as_float("softplus", "threshold", threshold)
     return _softplus(input, *numbers)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.dtypes.rounding import add, mul
 from repdl.errors import check, check_dtype, check_size
@@ -105,23 +105,21 @@ def hardtanh(
     max_val: float = 1.0,
     inplace: bool = False,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`input`, or the bound that it is beyond; any shape and floating-point dtype. With `inplace`, into `input`.
 
     Raises:
         ShapeError: if `min_val` is above `max_val`.
     """
-    contract_name(contract)
     low, high = as_float("hardtanh", "min_val", min_val), as_float("hardtanh", "max_val", max_val)
     check("hardtanh", not low > high, lambda: f"min_val is {low}, expected at most max_val = {high}")
     return applied("hardtanh", lambda x: _hardtanh(x, low, high), input, inplace)
 
 
 @public("activation")
-def relu6(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
+def relu6(input: Tensor, inplace: bool = False, *, contract: ContractLike = None) -> Tensor:
     """`min(max(input, 0), 6)`, any shape and floating-point dtype. With `inplace`, into `input`."""
-    contract_name(contract)
     check_dtype("relu6", ALL, input=input)
     return applied("relu6", lambda x: _hardtanh(x, 0.0, 6.0), input, inplace)
 
@@ -129,39 +127,36 @@ def relu6(input: Tensor, inplace: bool = False, *, contract: Contract | str | No
 @computes("threshold")
 @public("activation")
 def threshold(
-    input: Tensor, threshold: float, value: float, inplace: bool = False, *, contract: Contract | str | None = None
+    input: Tensor, threshold: float, value: float, inplace: bool = False, *, contract: ContractLike = None
 ) -> Tensor:
     """`input` where it is above `threshold`, else `value`; any shape and floating-point dtype; NaN stays.
 
     With `inplace`, into `input`.
     """
-    contract_name(contract)
     numbers = as_float("threshold", "threshold", threshold), as_float("threshold", "value", value)
     return applied("threshold", lambda x: _threshold(x, *numbers), input, inplace)
 
 
 @public("activation")
-def hardshrink(input: Tensor, lambd: float = 0.5, *, contract: Contract | str | None = None) -> Tensor:
+def hardshrink(input: Tensor, lambd: float = 0.5, *, contract: ContractLike = None) -> Tensor:
     """0 where `-lambd <= input <= lambd`, else `input`; any shape and floating-point dtype."""
-    contract_name(contract)
     return _hardshrink(input, as_float("hardshrink", "lambd", lambd))
 
 
 @public("activation")
-def softshrink(input: Tensor, lambd: float = 0.5, *, contract: Contract | str | None = None) -> Tensor:
+def softshrink(input: Tensor, lambd: float = 0.5, *, contract: ContractLike = None) -> Tensor:
     """`input` by `lambd` nearer to 0, where it is farther than that, else 0; any shape and floating-point dtype.
 
     Raises:
         ShapeError: if `lambd` is below 0.
     """
-    contract_name(contract)
     bound = as_float("softshrink", "lambd", lambd)
     check("softshrink", bound >= 0, lambda: f"lambd is {bound}, expected 0 or more")
     return _softshrink(input, bound)
 
 
 @public("activation")
-def prelu(input: Tensor, weight: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+def prelu(input: Tensor, weight: Tensor, *, contract: ContractLike = None) -> Tensor:
     """`input` where it is above 0, else `weight * input`; any shape and floating-point dtype.
 
     Args:
@@ -171,7 +166,6 @@ def prelu(input: Tensor, weight: Tensor, *, contract: Contract | str | None = No
         ShapeError: if `weight` is not one number a channel.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract, or not the same.
     """
-    name = contract_name(contract)
     check("prelu", weight.dim() <= 1, lambda: f"weight.dim() is {weight.dim()}, expected 0 or 1")
     if weight.numel() != 1:
         check("prelu", input.dim() > 0, lambda: f"input is 0-D with {weight.numel()} weights, expected 1")
@@ -179,7 +173,7 @@ def prelu(input: Tensor, weight: Tensor, *, contract: Contract | str | None = No
         check_size("prelu", "weight.numel()", weight.numel(), channels, "the channels, input.shape[1], or 1")
     if weight.dim() and input.dim() != 1:
         weight = weight.view(-1, *[1] * (input.dim() - 2)) if input.dim() else weight.view(())
-    return _prelu(input, weight, name)
+    return _prelu(input, weight, contract)
 
 
 @public("activation", uncached="draws from a generator")
@@ -191,7 +185,7 @@ def rrelu(
     inplace: bool = False,
     *,
     generator: Generator | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`input` where it is above 0, else times a slope; any shape and floating-point dtype. With `inplace`, into it.
 
@@ -200,9 +194,8 @@ def rrelu(
 
     Raises:
         ShapeError: if `lower` is above `upper`; nothing is drawn.
-        UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
     """
-    op, name = "rrelu", contract_name(contract)
+    op = "rrelu"
     low, high = as_float(op, "lower", lower), as_float(op, "upper", upper)
     check(op, low <= high, lambda: f"lower is {low}, expected at most upper = {high}")
     chosen(op, generator)
@@ -212,5 +205,5 @@ def rrelu(
     if inplace:
         writable(op, input, "input")
     slopes = draw(op, "uniform", input.detach(), generator, *bounds(op, low, high, input.dtype))
-    factors = _ops.where(_positive(input), constant(1.0, input.dtype, input.device), slopes, name)
-    return applied(op, lambda x: _ops.mul(x, factors, name), input, inplace)
+    factors = _ops.where(_positive(input), constant(1.0, input.dtype, input.device), slopes, contract)
+    return applied(op, lambda x: _ops.mul(x, factors, contract), input, inplace)

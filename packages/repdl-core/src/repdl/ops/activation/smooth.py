@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import is_zero
 from repdl.errors import check
@@ -155,83 +155,59 @@ _glu: Callable[..., Tensor] = composite(
 
 
 @public("activation")
-def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: ContractLike = None) -> Tensor:
     """`input` where it is above 0, else `(exp(input / alpha) - 1) * alpha`, any shape. With `inplace`, into `input`.
 
     Raises:
-        DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
         ShapeError: if `alpha` is 0.
     """
-    contract_name(contract)
     width = as_float("celu", "alpha", alpha)
     check("celu", not is_zero(width), "alpha is 0, expected another number")
     return applied("celu", lambda x: _celu(x, width), input, inplace)
 
 
 @public("activation")
-def selu(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
+def selu(input: Tensor, inplace: bool = False, *, contract: ContractLike = None) -> Tensor:
     """`scale * elu(input, alpha)` with the constants that keep mean 0 and variance 1, any shape.
 
     With `inplace`, into `input`.
-
-    Raises:
-        DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
     """
-    contract_name(contract)
     return applied("selu", _selu, input, inplace)
 
 
 @public("activation")
-def mish(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
-    """`input * tanh(softplus(input))`, any shape. With `inplace`, into `input`.
-
-    Raises:
-        DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
-    """
-    contract_name(contract)
+def mish(input: Tensor, inplace: bool = False, *, contract: ContractLike = None) -> Tensor:
+    """`input * tanh(softplus(input))`, any shape. With `inplace`, into `input`."""
     return applied("mish", _mish, input, inplace)
 
 
 @public("activation")
-def logsigmoid(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
-    """`log(sigmoid(input))` without its underflow, any shape.
-
-    Raises:
-        DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
-    """
-    contract_name(contract)
+def logsigmoid(input: Tensor, *, contract: ContractLike = None) -> Tensor:
+    """`log(sigmoid(input))` without its underflow, any shape."""
     return _logsigmoid(input)
 
 
 @public("activation")
-def softsign(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+def softsign(input: Tensor, *, contract: ContractLike = None) -> Tensor:
     """`input / (1 + |input|)`, any shape and floating-point dtype."""
-    contract_name(contract)
     return _softsign(input)
 
 
 @public("activation")
-def tanhshrink(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
-    """`input - tanh(input)`, any shape.
-
-    Raises:
-        DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
-    """
-    contract_name(contract)
+def tanhshrink(input: Tensor, *, contract: ContractLike = None) -> Tensor:
+    """`input - tanh(input)`, any shape."""
     return _tanhshrink(input)
 
 
 @public("activation")
-def glu(input: Tensor, dim: int = -1, *, contract: Contract | str | None = None) -> Tensor:
+def glu(input: Tensor, dim: int = -1, *, contract: ContractLike = None) -> Tensor:
     """`a * sigmoid(b)`, a and b the halves of `input` along `dim`: `(..., 2 N, ...) -> (..., N, ...)`.
 
     Raises:
         ShapeError: if `dim` does not exist or its size is odd, or for a 0-D input.
-        DTypeError, ArgumentError: if `input` is no tensor of float32, bfloat16 or float16.
     """
-    name = contract_name(contract)
     check("glu", input.dim() > 0, "input is 0-D, expected 1-D or more")
-    return _glu(input, normalize_dim("glu", dim, input.dim()), name)
+    return _glu(input, normalize_dim("glu", dim, input.dim()), contract)
 
 
 @computes("log_sigmoid_forward")

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import UnsupportedError, check, check_dtype, check_size, check_tensor
+from repdl.errors import UnsupportedError, check, check_dtype, check_size
 from repdl.generators.draws import blank, draw
 from repdl.generators.generator import Generator, chosen
 from repdl.ops.common.reduce import as_numpy, in_dtype, normalize_dim, to_requested_dtype
@@ -112,7 +112,6 @@ def _options(
 ) -> tuple[int, torch.dtype | None]:
     """The dimension and the dtype. The third position is a number that warnings of
     torch.nn.functional need, or the dtype, as in torch.softmax."""
-    check_tensor(op, input=input)
     if isinstance(third, torch.dtype):
         check(op, dtype is None, lambda: f"dtype is given twice, {third} and {dtype}; expected it once")
         dtype = third
@@ -132,17 +131,15 @@ def softmax(
     dtype: torch.dtype | None = None,
     *,
     axis: int | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """`exp(input) / sum(exp(input))` along `dim`, any shape, float32 or 16-bit floats. `axis` is another name of `dim`.
 
     Raises:
-        ShapeError: if `dim` does not exist.
         UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` is no dtype of the contract.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     position, dtype = _options("softmax", input, dim, _stacklevel, dtype, axis)
-    return to_requested_dtype(_softmax(in_dtype("softmax", input, dtype), position, contract_name(contract)), dtype)
+    return to_requested_dtype(_softmax(in_dtype("softmax", input, dtype), position, contract), dtype)
 
 
 @public("softmax")
@@ -152,18 +149,16 @@ def softmin(
     _stacklevel: int | torch.dtype = 3,
     dtype: torch.dtype | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """`softmax(-input, dim)`, any shape, float32 or 16-bit floats.
 
     Raises:
-        ShapeError: if `dim` does not exist.
         UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` is no dtype of the contract.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     position, dtype = _options("softmin", input, dim, _stacklevel, dtype, None)
     negative = _ops.neg(in_dtype("softmin", input, dtype))
-    return to_requested_dtype(_softmax(negative, position, contract_name(contract)), dtype)
+    return to_requested_dtype(_softmax(negative, position, contract), dtype)
 
 
 @public("softmax")
@@ -174,20 +169,16 @@ def log_softmax(
     dtype: torch.dtype | None = None,
     *,
     axis: int | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """The logarithm of `softmax(input, dim)` without its underflow, any shape, float32 or 16-bit floats.
     `axis` is another name of `dim`.
 
     Raises:
-        ShapeError: if `dim` does not exist.
         UnsupportedError: if `dim` is None, which torch deprecates, or `dtype` is no dtype of the contract.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     position, dtype = _options("log_softmax", input, dim, _stacklevel, dtype, axis)
-    return to_requested_dtype(
-        _log_softmax(in_dtype("log_softmax", input, dtype), position, contract_name(contract)), dtype
-    )
+    return to_requested_dtype(_log_softmax(in_dtype("log_softmax", input, dtype), position, contract), dtype)
 
 
 @public("softmax", uncached="draws from a generator")
@@ -199,7 +190,7 @@ def gumbel_softmax(
     dim: int = -1,
     *,
     generator: Generator | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """`softmax((logits + n) / tau, dim)` with a draw n from the Gumbel distribution, any shape.
 
@@ -210,10 +201,8 @@ def gumbel_softmax(
 
     Raises:
         ShapeError: if `dim` does not exist; nothing is drawn.
-        DTypeError: if `logits` is of no dtype of the contract.
-        UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
     """
-    op, name = "gumbel_softmax", contract_name(contract)
+    op = "gumbel_softmax"
     check_dtype(op, SINGLE, logits=logits)
     chosen(op, generator)
     position, temperature = normalize_dim(op, dim, logits.dim()), as_float(op, "tau", tau)
@@ -222,10 +211,10 @@ def gumbel_softmax(
     wide = narrowed(logits, torch.float32)
     like = blank(logits.shape, torch.float32, logits.device)
     noise = _ops.neg(_ops.log(draw(op, "exponential", like, generator, 1.0)))
-    scaled = _ops.div(_ops.add(wide, noise, name), constant(temperature, wide.dtype, wide.device), name)
-    soft = _softmax(scaled, position, name)
+    scaled = _ops.div(_ops.add(wide, noise, contract), constant(temperature, wide.dtype, wide.device), contract)
+    soft = _softmax(scaled, position, contract)
     if hard and soft.numel():
         highest = _ops.max_dim(soft.detach(), position, True)[1]
         ones = torch.zeros_like(soft).scatter_(position, highest, 1.0)
-        soft = _ops.add(_ops.sub(ones, soft.detach(), name), soft, name)
+        soft = _ops.add(_ops.sub(ones, soft.detach(), contract), soft, contract)
     return cast(soft, logits.dtype)

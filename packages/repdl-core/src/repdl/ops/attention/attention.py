@@ -9,16 +9,14 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import (
     UnsupportedError,
     check,
-    check_bool,
     check_dtype,
     check_range,
     check_size,
-    check_tensor,
     check_tensor_or_none,
 )
 from repdl.generators.generator import Generator, chosen
@@ -191,11 +189,11 @@ def attention_weights(
     dropout_p: float = 0.0,
     *,
     generator: Generator | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """What `scaled_dot_product_attention` multiplies the value by: `(..., L, E), (..., S, E) -> (..., L, S)`."""
-    tensors = query, key
-    return _run(_attention_weights, _check, tensors, attn_mask, dropout_p, False, None, False, generator, contract)
+    tensors, name = (query, key), contract_name(contract)
+    return _run(_attention_weights, _check, tensors, attn_mask, dropout_p, False, None, False, generator, name)
 
 
 def _run(
@@ -208,19 +206,19 @@ def _run(
     scale: float | None,
     enable_gqa: bool,
     generator: Generator | None,
-    contract: Contract | str | None,
+    contract: str,
 ) -> Tensor:
     query, key = tensors[:2]
     bias, mask = checked_mask(_OP, attn_mask, query)
     dropout_p = as_float(_OP, "dropout_p", dropout_p)
     check_range(_OP, 0 <= dropout_p <= 1, lambda: f"dropout_p is {dropout_p}, expected a probability, 0 to 1")
     options = dropout_p, is_causal, None if scale is None else as_float(_OP, "scale", scale), enable_gqa
-    name, source, position = contract_name(contract), chosen(_OP, generator), None
+    source, position = chosen(_OP, generator), None
     if dropout_p:  # all that can be wrong is found before the generator goes on
         check_dtype(_OP, SINGLE, query=query)
-        check_arguments(*tensors, bias, mask, None, *options, name)
+        check_arguments(*tensors, bias, mask, None, *options, contract)
         position = source.position(math.prod(query.shape[:-1]) * key.shape[-2])
-    return op(*tensors, bias, mask, position, *options, name)
+    return op(*tensors, bias, mask, position, *options, contract)
 
 
 @public("attention")
@@ -235,7 +233,7 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
     *,
     generator: Generator | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`softmax(query @ key.T * scale + mask) @ value`: `(..., L, E), (..., S, E), (..., S, V) -> (..., L, V)`.
 
@@ -253,10 +251,7 @@ def scaled_dot_product_attention(
         ShapeError: if sizes, heads or the mask do not fit together.
         OutOfRangeError: if `dropout_p` is not in [0, 1]; nothing is drawn then.
         UnsupportedError: for `attn_mask` with `is_causal`.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    check_tensor(_OP, query=query, key=key, value=value)
-    check_bool(_OP, is_causal=is_causal, enable_gqa=enable_gqa)
     if is_causal and attn_mask is not None:
         raise UnsupportedError(f"{_OP}: attn_mask is given with is_causal=True, expected one of them")
     options = dropout_p, is_causal, scale, enable_gqa, generator, contract

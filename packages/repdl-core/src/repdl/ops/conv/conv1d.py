@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from repdl.contract import Contract
+from repdl.contract import ContractLike
 from repdl.errors import check_dim
 from repdl.ops.conv.conv2d import conv2d
 from repdl.ops.declare.public import public
@@ -25,7 +25,7 @@ def conv1d(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """1-D convolution: `(N, C, L), (O, C / groups, K) -> (N, O, OL)`, any floating-point dtype.
 
@@ -38,7 +38,6 @@ def conv1d(
 
     Raises:
         ShapeError: if channels, groups, bias or kernel do not fit the input.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     op = "conv1d"
     check_dim(op, (2, 3), input=input)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check_dim
 from repdl.ops.conv._convolution import Convolution, as_sides, named_padding
@@ -63,7 +63,7 @@ def conv2d(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """2-D convolution: `(N, C, H, W), (O, C / groups, KH, KW) -> (N, O, OH, OW)`, any floating-point dtype.
 
@@ -77,7 +77,6 @@ def conv2d(
 
     Raises:
         ShapeError: if channels, groups, bias or kernel do not fit the input.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     check_dim("conv2d", (3, 4), input=input)
     check_dim("conv2d", 4, weight=weight)
@@ -85,8 +84,7 @@ def conv2d(
         as_sides("conv2d", name, value, 2) for name, value in (("stride", stride), ("dilation", dilation))
     )
     groups = as_int("conv2d", "groups", groups)
-    name = contract_name(contract)
     batch = input if input.dim() == 4 else input.unsqueeze(0)
     batch, paddings = named_padding("conv2d", batch, weight.shape[2:], strides, padding, dilations)
-    output = _op(batch, weight, bias, strides, paddings, dilations, groups, name)
+    output = _op(batch, weight, bias, strides, paddings, dilations, groups, contract)
     return output if input.dim() == 4 else output.squeeze(0)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
-from repdl.errors import check_dim, check_tensor, check_tensor_or_none
+from repdl.errors import check_dim
 from repdl.ops.conv._convolution import Convolution, as_sides, named_padding
 from repdl.ops.declare.public import public
 from repdl.registry.arguments import as_int
@@ -168,7 +168,7 @@ def conv3d(
     dilation: int | Ints = 1,
     groups: int = 1,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """3-D convolution: `(N, C, D, H, W), (O, C / groups, KD, KH, KW) -> (N, O, OD, OH, OW)`, any floating-point dtype.
 
@@ -184,16 +184,12 @@ def conv3d(
 
     Raises:
         ShapeError: if channels, groups, bias or kernel do not fit the input.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    check_tensor(_OP, input=input, weight=weight)
-    check_tensor_or_none(_OP, bias=bias)
     check_dim(_OP, (4, 5), input=input)
     check_dim(_OP, 5, weight=weight)
     strides, dilations = as_sides(_OP, "stride", stride, 3), as_sides(_OP, "dilation", dilation, 3)
     groups = as_int(_OP, "groups", groups)
-    name = contract_name(contract)
     batch = input if input.dim() == 5 else input.unsqueeze(0)
     batch, paddings = named_padding(_OP, batch, weight.shape[2:], strides, padding, dilations)
-    output = _op(batch, weight, bias, strides, paddings, dilations, groups, name)
+    output = _op(batch, weight, bias, strides, paddings, dilations, groups, contract)
     return output if input.dim() == 5 else output.squeeze(0)

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_dim, check_size, check_tensor, check_tensor_or_none
+from repdl.errors import check, check_dim, check_size
 from repdl.ops.conv._convolution import as_sides, named_sides, output_size
 from repdl.ops.declare.public import public
 from repdl.registry.arguments import as_int, as_row
@@ -142,17 +142,15 @@ def _call(
     options: dict[str, Any],
     groups: int,
     dilation: Any,
-    contract: Contract | str | None,
+    contract: str,
 ) -> torch.Tensor:
     op = f"conv_transpose{dims}d"
-    check_tensor(op, input=input, weight=weight)
-    check_tensor_or_none(op, bias=bias)
     check_dim(op, (1 + dims, 2 + dims), input=input)
     check_dim(op, 2 + dims, weight=weight)
     first = [as_sides(op, name, value, dims) for name, value in options.items()]
     batched = input.dim() == 2 + dims
     batch = input if batched else input.unsqueeze(0)
-    rest = as_int(op, "groups", groups), as_sides(op, "dilation", dilation, dims), contract_name(contract)
+    rest = as_int(op, "groups", groups), as_sides(op, "dilation", dilation, dims), contract
     output = _OPS[dims](batch, weight, bias, *first, *rest)
     return output if batched else output.squeeze(0)
 
@@ -168,7 +166,7 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Transposed 2-D convolution: `(N, C, H, W), (C, O / groups, KH, KW) -> (N, O, OH, OW)`, any floating-point dtype.
 
@@ -182,7 +180,6 @@ def conv_transpose2d(
 
     Raises:
         ShapeError: if channels, groups, bias or kernel do not fit the input, or an option is out of range.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     options = {"stride": stride, "padding": padding, "output_padding": output_padding}
     return _call(2, input, weight, bias, options, groups, dilation, contract)
@@ -199,7 +196,7 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Transposed 3-D convolution: `(N, C, D, H, W), (C, O / groups, KD, KH, KW) -> (N, O, OD, OH, OW)`, any dtype.
 
@@ -213,7 +210,6 @@ def conv_transpose3d(
 
     Raises:
         ShapeError: if channels, groups, bias or kernel do not fit the input, or an option is out of range.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     options = {"stride": stride, "padding": padding, "output_padding": output_padding}
     return _call(3, input, weight, bias, options, groups, dilation, contract)
@@ -230,7 +226,7 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Transposed 1-D convolution: `(N, C, L), (C, O / groups, K) -> (N, O, OL)`, any floating-point dtype.
 
@@ -238,7 +234,6 @@ def conv_transpose1d(
 
     Raises:
         ShapeError: if channels, groups, bias or kernel do not fit the input, or an option is out of range.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     op = "conv_transpose1d"
     check_dim(op, (2, 3), input=input)

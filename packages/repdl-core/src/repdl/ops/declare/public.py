@@ -7,36 +7,39 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import torch
-
 from repdl.callcache import cache_calls, cache_variable_scalars
-from repdl.errors import check_bool, check_tensor, check_tensor_or_none
+from repdl.contract import contract_name
+from repdl.errors import UnsupportedError, check_bool, check_tensor, check_tensor_or_none
+from repdl.ops.declare.docstring import completed
 
 F = TypeVar("F", bound=Callable[..., Any])
 Cache = Callable[[Any], Any]
-_PAGES = "https://docs.pytorch.org/docs/stable/"
-_WIDTH = 120
-
 BY_SIGNATURE: Cache = cache_calls
 """A call is recorded by the shapes, strides and dtypes of its tensors, and by its other arguments."""
 BY_SHAPES: Cache = cache_variable_scalars
 """The same, but for floating-point scalars: calls that differ in those alone share a recording."""
 
 
-def public(family: str, *, page: str = "", cache: Cache = BY_SIGNATURE, uncached: str = "") -> Callable[[F], F]:
-    """Declare a public function: its docstring ends with its contract and its source, and its calls are cached.
+def public(
+    family: str, *, page: str = "", cache: Cache = BY_SIGNATURE, uncached: str = "", broadcasts: bool = False
+) -> Callable[[F], F]:
+    """Declare a public function: what its arguments say is checked, its docstring is completed, its calls are cached.
 
-    Arguments that are annotated as a tensor, as a tensor or None, or as a bool are checked before the function runs.
+    Arguments that are annotated as a tensor or a bool, or as one of these or None, are checked before the function
+    runs, and so are `size_average` and `reduce`, which torch deprecates. `contract` is what the caller gives; the
+    function gets the name of the contract that holds. Its docstring says the errors of these checks
+    (`repdl.ops.declare.docstring`), its contract and its source.
 
     Args:
         family: of the contract text.
         page: of torch's documentation, which the function follows, if it has not the function's name.
         cache: how calls are recorded, `BY_SIGNATURE` or `BY_SHAPES`.
         uncached: why calls are not recorded.
+        broadcasts: whether its tensors broadcast.
     """
 
     def declare(function: F) -> F:
-        function.__doc__ = _completed(function, family, page)
+        function.__doc__ = completed(function, family, page, broadcasts)
         checked = _checked(function)
         if uncached:
             checked.uncached = uncached  # type: ignore[attr-defined]
@@ -46,17 +49,33 @@ def public(family: str, *, page: str = "", cache: Cache = BY_SIGNATURE, uncached
     return declare
 
 
-_CHECKS = {"Tensor": check_tensor, "Tensor | None": check_tensor_or_none, "bool": check_bool}
+def check_deprecated(op: str, **arguments: Any) -> None:
+    """Raise where an option is used that torch deprecates."""
+    if any(value is not None for value in arguments.values()):
+        raise UnsupportedError(f"{op}: size_average and reduce are deprecated by torch, expected None; use reduction=")
+
+
+def _check_bool_or_none(op: str, **arguments: Any) -> None:
+    check_bool(op, **{name: value for name, value in arguments.items() if value is not None})
+
+
+_CHECKS: dict[str, Callable[..., None]] = {
+    "Tensor": check_tensor,
+    "Tensor | None": check_tensor_or_none,
+    "bool": check_bool,
+    "bool | None": _check_bool_or_none,
+}
 
 
 def _checked(function: F) -> F:
-    """The function after the checks that follow from the annotations of its arguments."""
-    parameters = inspect.signature(function).parameters.values()
-    found = [(i, p.name, _CHECKS.get(str(p.annotation).replace("torch.", ""))) for i, p in enumerate(parameters)]
-    checks = [(i, name, check) for i, name, check in found if check is not None]
+    """The function after the checks that follow from its arguments, under the contract that holds."""
+    parameters = inspect.signature(function).parameters
+    types = {name: str(p.annotation).replace("torch.", "") for name, p in parameters.items()}
+    found = {name: _CHECKS[annotation] for name, annotation in types.items() if annotation in _CHECKS}
+    if "size_average" in parameters:
+        found |= {"size_average": check_deprecated, "reduce": check_deprecated}
+    checks = [(i, name, found[name]) for i, name in enumerate(parameters) if name in found]
     op = function.__name__
-    if not checks:
-        return function
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -66,15 +85,7 @@ def _checked(function: F) -> F:
                 check(op, **{name: args[i]})
             elif name in kwargs:
                 check(op, **{name: kwargs[name]})
+        kwargs["contract"] = contract_name(kwargs.get("contract"))
         return function(*args, **kwargs)
 
     return call  # type: ignore[return-value]
-
-
-def _completed(function: Any, family: str, page: str) -> str:
-    name = function.__name__
-    module = "torch.nn.functional" if hasattr(torch.nn.functional, name) else "torch"
-    contract, source = f"Contract: {family} v1.", f"Source: {_PAGES}{page or f'generated/{module}.{name}'}.html"
-    one = f"{contract} {source}"
-    last = one if len(one) <= _WIDTH - 4 else f"{contract}\n{source}"
-    return f"{inspect.cleandoc(function.__doc__)}\n\n{last}\n"

@@ -8,7 +8,7 @@ import torch
 
 from repdl import registry
 from repdl.callcache import do_not_cache
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import (
     UnsupportedError,
@@ -117,7 +117,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """The sum, mean or maximum of each bag of rows of a table: `(B, L), (V, D) -> (B, D)`, any floating-point dtype.
 
@@ -141,7 +141,7 @@ def embedding_bag(
         UnsupportedError: for `sparse`, and for `per_sample_weights` with another mode.
         DTypeError: if `input` is of no integer dtype, or `weight` of none of the contract.
     """
-    op, name = "embedding_bag", contract_name(contract)
+    op = "embedding_bag"
     check(op, mode in MODES, lambda: f"mode is {mode!r}, expected one of {', '.join(MODES)}")
     check_dim(op, (1, 2), input=input)
     check_dim(op, 2, weight=weight)
@@ -173,27 +173,27 @@ def embedding_bag(
             left = not host.is_on_host(begins)
             length = index.shape[0] if left or begins.shape[0] == 1 else int(begins.diff().max())
     if most is not None:
-        renorm(weight, index, most, norm, name)
+        renorm(weight, index, most, norm, contract)
     bags = begins.shape[0] - 1
     if mode == "max":
         if not (bags and length and weight.shape[1]):
-            return _ops.index_sum(weight[:0], index[:0], bags, name)
+            return _ops.index_sum(weight[:0], index[:0], bags, contract)
         if left:
-            return _largest_of_any(weight, index, begins, padding, name)
-        return _largest(weight, index, begins, padding, length, name)
+            return _largest_of_any(weight, index, begins, padding, contract)
+        return _largest(weight, index, begins, padding, length, contract)
     places = torch.arange(index.shape[0], device=index.device)
     bag = torch.searchsorted(begins, places, right=True) - 1
     if padding >= 0:  # a bag of its own for what does not count, which is cut off again
         bag = torch.where(index == padding, bags, bag)
-    rows = _ops.embedding(weight, index, padding, scale_grad_by_freq, name)
+    rows = _ops.embedding(weight, index, padding, scale_grad_by_freq, contract)
     storage, (terms, factors) = widened(rows, per_sample_weights)
     if factors is not None:
-        terms = _ops.mul(terms, factors.reshape(-1, 1), name)
-    total = _ops.index_sum(terms, bag, bags + 1, name).narrow(0, 0, bags)
+        terms = _ops.mul(terms, factors.reshape(-1, 1), contract)
+    total = _ops.index_sum(terms, bag, bags + 1, contract).narrow(0, 0, bags)
     if mode == "mean":
         count = torch.zeros(bags + 1, dtype=torch.int64, device=bag.device)
         count = count.index_add(0, bag, torch.ones_like(bag))[:bags].clamp(min=1)
-        total = _ops.div(total, floating(count, total.dtype).unsqueeze(1), name)
+        total = _ops.div(total, floating(count, total.dtype).unsqueeze(1), contract)
     return narrowed(total, storage)
 
 

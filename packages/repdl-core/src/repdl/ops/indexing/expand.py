@@ -9,9 +9,9 @@ import torch
 
 from repdl import registry
 from repdl.callcache import do_not_cache
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL
-from repdl.errors import check, check_dim, check_dtype, check_range, check_size, check_tensor
+from repdl.errors import check, check_dim, check_dtype, check_range, check_size
 from repdl.ops.common.broadcast import expand_to
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim
 from repdl.ops.declare.public import public
@@ -25,14 +25,13 @@ Tensor = torch.Tensor
 
 
 def _check_input(op: str, input: Tensor) -> None:
-    check_tensor(op, input=input)
     if not is_whole(input.dtype):
         check_dtype(op, ALL, input=input)
 
 
-def _expanded(op: str, input: Tensor, size: Any, contract: Contract | str | None) -> Tensor:
+def _expanded(op: str, input: Tensor, size: Any, contract: str) -> Tensor:
     _check_input(op, input)
-    name, sizes = contract_name(contract), as_ints(op, "size", list(size) if isinstance(size, torch.Size) else size)
+    sizes = as_ints(op, "size", list(size) if isinstance(size, torch.Size) else size)
     lead = len(sizes) - input.dim()
     check(op, lead >= 0, lambda: f"size has {len(sizes)} dimensions, expected at least {input.dim()} (= input.dim())")
     shape = [input.shape[d - lead] if n == -1 and d >= lead else n for d, n in enumerate(sizes)]
@@ -40,11 +39,11 @@ def _expanded(op: str, input: Tensor, size: Any, contract: Contract | str | None
         check(op, n >= 0, lambda: f"size[{d}] is {n}, expected 0 or more, or -1 for a size of input")
         own = input.shape[d - lead] if d >= lead else 1
         check(op, own in (1, n), lambda: f"size[{d}] is {n}, expected {own} (= input.shape[{d - lead}])")
-    return expand_to(input, shape, name)
+    return expand_to(input, shape, contract)
 
 
 @public("sum", page="generated/torch.Tensor.expand", uncached="torch moves the data")
-def expand(input: Tensor, size: Sequence[int], *, contract: Contract | str | None = None) -> Tensor:
+def expand(input: Tensor, size: Sequence[int], *, contract: ContractLike = None) -> Tensor:
     """A view of `input` in which dimensions of size 1, and new ones in front, are repeated: `(A, 1) -> (N, A, B)`.
 
     Any floating-point dtype, integers and bools. The derivative is the sum over what was repeated, in row-major order,
@@ -55,18 +54,16 @@ def expand(input: Tensor, size: Sequence[int], *, contract: Contract | str | Non
 
     Raises:
         ShapeError: if `input` does not broadcast to `size`.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     return _expanded("expand", input, size, contract)
 
 
 @public("sum", uncached="torch moves the data")
-def broadcast_to(input: Tensor, size: Sequence[int], *, contract: Contract | str | None = None) -> Tensor:
+def broadcast_to(input: Tensor, size: Sequence[int], *, contract: ContractLike = None) -> Tensor:
     """`expand(input, size)`.
 
     Raises:
         ShapeError: if `input` does not broadcast to `size`.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     return _expanded("broadcast_to", input, size, contract)
 
@@ -84,7 +81,7 @@ def _repeated(op: str, input: Tensor, times: list[int], contract: str) -> Tensor
 
 
 @public("sum", page="generated/torch.Tensor.repeat", uncached="torch moves the data")
-def repeat(input: Tensor, repeats: Sequence[int], *, contract: Contract | str | None = None) -> Tensor:
+def repeat(input: Tensor, repeats: Sequence[int], *, contract: ContractLike = None) -> Tensor:
     """Copies of `input` behind each other: `(A, B) -> (N, 2 A, 3 B)` for `repeats=(N, 2, 3)`.
 
     Any floating-point dtype, integers and bools. The derivative is the sum over the copies, in row-major order, with
@@ -92,27 +89,25 @@ def repeat(input: Tensor, repeats: Sequence[int], *, contract: Contract | str | 
 
     Raises:
         ShapeError: if there are less numbers than dimensions, or one is negative.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    op, name = "repeat", contract_name(contract)
+    op = "repeat"
     _check_input(op, input)
     times = as_ints(op, "repeats", list(repeats) if isinstance(repeats, torch.Size) else repeats)
     check(op, len(times) >= input.dim(), lambda: f"repeats has {len(times)} numbers, expected at least {input.dim()}")
-    return _repeated(op, input, times, name)
+    return _repeated(op, input, times, contract)
 
 
 @public("sum", uncached="torch moves the data")
-def tile(input: Tensor, dims: Sequence[int], *, contract: Contract | str | None = None) -> Tensor:
+def tile(input: Tensor, dims: Sequence[int], *, contract: ContractLike = None) -> Tensor:
     """`repeat(input, dims)`, with 1 in front of `dims` for each dimension that it has less than `input`.
 
     Raises:
         ShapeError: if a number is negative.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    op, name = "tile", contract_name(contract)
+    op = "tile"
     _check_input(op, input)
     times = as_ints(op, "dims", list(dims) if isinstance(dims, torch.Size) else dims)
-    return _repeated(op, input, [1] * (input.dim() - len(times)) + times, name)
+    return _repeated(op, input, [1] * (input.dim() - len(times)) + times, contract)
 
 
 @public("sum", uncached="torch moves the data")
@@ -123,7 +118,7 @@ def repeat_interleave(
     *,
     axis: int | None = None,
     output_size: int | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Each slice of `dim`, or without it each element, several times: `(A, B) -> (A, 2 B)` for `repeats=2, dim=1`.
 
@@ -136,10 +131,9 @@ def repeat_interleave(
 
     Raises:
         ShapeError: if `repeats` does not fit, or a number is negative.
-        OutOfRangeError: if `dim` does not exist.
         DTypeError: if `repeats` is of another dtype, or `input` of none of the contract.
     """
-    op, name = "repeat_interleave", contract_name(contract)
+    op = "repeat_interleave"
     _check_input(op, input)
     dim, _ = as_numpy(op, dim, False, axis, None)
     rows = at_least_1d(input) if dim is not None else input.reshape(-1)
@@ -150,7 +144,7 @@ def repeat_interleave(
         check(op, times >= 0, lambda: f"repeats is {times}, expected 0 or more")
         _check_output(op, output_size, times * size)
         shape = [*rows.shape[: position + 1], times, *rows.shape[position + 1 :]]
-        return expand_to(rows.unsqueeze(position + 1), shape, name).flatten(position, position + 1).contiguous()
+        return expand_to(rows.unsqueeze(position + 1), shape, contract).flatten(position, position + 1).contiguous()
     check_dtype(op, (torch.int64, torch.int32), repeats=repeats)
     check_dim(op, (0, 1), repeats=repeats)
     counts = at_least_1d(repeats)
@@ -167,7 +161,7 @@ def repeat_interleave(
         return rows.index_select(position, index)
     slices = rows.movedim(position, 0)
     table = slices.reshape(size, slices[:1].numel())
-    copies = registry.functions.embedding(table, index, -1, False, name)
+    copies = registry.functions.embedding(table, index, -1, False, contract)
     return copies.view(index.shape[0], *slices.shape[1:]).movedim(0, position).contiguous()
 
 

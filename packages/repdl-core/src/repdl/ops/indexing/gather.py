@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import UnsupportedError, check, check_dim, check_dtype
 from repdl.ops.common.index import as_index, indexed, places
@@ -43,7 +43,7 @@ def check_places(op: str, index: Tensor, dim: int, **tensors: Tensor) -> None:
 
 @public("index_sum")
 def gather(
-    input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, contract: Contract | str | None = None
+    input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, contract: ContractLike = None
 ) -> Tensor:
     """Elements along `dim`: `(A, B, C), (a, K, c) -> (a, K, c)` for `dim=1`, a <= A, c <= C, as int64 or int32 says.
 
@@ -56,7 +56,7 @@ def gather(
         UnsupportedError: for `sparse_grad`.
         DTypeError: if `index` is of no integer dtype, or `input` of none of the contract.
     """
-    op, name = "gather", contract_name(contract)
+    op = "gather"
     if sparse_grad:
         raise UnsupportedError(f"{op}: sparse_grad is True, expected False: gradients are dense")
     dim = normalize_dim(op, dim, input.dim())
@@ -69,14 +69,12 @@ def gather(
     check_dtype(op, ALL, input=input)
     if not index.numel():
         at, source = at.reshape(index.shape), source.reshape(-1)
-        return elements(source, at, name)
-    return elements(source, places(at, dim, source.shape), name).view(index.shape)
+        return elements(source, at, contract)
+    return elements(source, places(at, dim, source.shape), contract).view(index.shape)
 
 
 @public("index_sum")
-def take_along_dim(
-    input: Tensor, indices: Tensor, dim: int | None = None, *, contract: Contract | str | None = None
-) -> Tensor:
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, contract: ContractLike = None) -> Tensor:
     """Elements along `dim`, `input` and `indices` broadcast in the others: `(A, B), (1, K) -> (A, K)` for `dim=1`.
 
     Any floating-point dtype, integers and bools. Without `dim`, elements of the flat `input` at the flat `indices`.
@@ -88,7 +86,7 @@ def take_along_dim(
             `dim` does not exist.
         DTypeError: if `indices` is not int64, or `input` of no dtype of the contract.
     """
-    op, name = "take_along_dim", contract_name(contract)
+    op = "take_along_dim"
     check_dtype(op, (torch.int64,), indices=indices)
     wraps = dim is not None
     if dim is None:
@@ -108,11 +106,11 @@ def take_along_dim(
         repeated = source.expand([*shape[:dim], source.shape[dim], *shape[dim + 1 :]])
         return torch.gather(repeated, dim, at).view(shape if input.dim() else ())
     check_dtype(op, ALL, input=input)
-    return elements(source, places(at, dim, source.shape), name).view(shape if input.dim() else ())
+    return elements(source, places(at, dim, source.shape), contract).view(shape if input.dim() else ())
 
 
 @public("index_sum")
-def index_select(input: Tensor, dim: int, index: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+def index_select(input: Tensor, dim: int, index: Tensor, *, contract: ContractLike = None) -> Tensor:
     """Slices of `dim`: `(A, B, C), (K) -> (A, K, C)` for `dim=1`, of int64 or int32 indices.
 
     Any floating-point dtype, integers and bools. The derivative with respect to `input` is the sum over equal
@@ -123,7 +121,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, contract: Contract |
         OutOfRangeError: if an index is not from 0 to the size of `dim` less one, or `dim` does not exist.
         DTypeError: if `index` is of no integer dtype, or `input` of none of the contract.
     """
-    op, name = "index_select", contract_name(contract)
+    op = "index_select"
     dim = normalize_dim(op, dim, input.dim())
     check_dim(op, (0, 1), index=index)
     source, at = at_least_1d(input), at_least_1d(index)
@@ -133,13 +131,13 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, contract: Contract |
         return torch.index_select(input, dim, at)
     check_dtype(op, ALL, input=input)
     table = source.movedim(dim, 0)
-    rows = registry.functions.embedding(table.reshape(table.shape[0], table[:1].numel()), at, -1, False, name)
+    rows = registry.functions.embedding(table.reshape(table.shape[0], table[:1].numel()), at, -1, False, contract)
     output = rows.view(at.shape[0], *table.shape[1:]).movedim(0, dim)
     return output.contiguous() if input.dim() else output.squeeze(0)
 
 
 @public("index_sum", page="tensor_view")
-def index(input: Tensor, indices: Sequence[Tensor | None], *, contract: Contract | str | None = None) -> Tensor:
+def index(input: Tensor, indices: Sequence[Tensor | None], *, contract: ContractLike = None) -> Tensor:
     """`input[indices]`: `(A, B, C), [(K), (K)] -> (K, C)`, any floating-point dtype, integers and bools.
 
     The derivative with respect to `input` is the sum over equal indices, in ascending row-major order of the output.
@@ -150,9 +148,8 @@ def index(input: Tensor, indices: Sequence[Tensor | None], *, contract: Contract
     Raises:
         ShapeError: if there is no index, or a mask does not fit.
         OutOfRangeError: if an index does not exist.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    op, name = "index", contract_name(contract)
+    op = "index"
     if not is_whole(input.dtype):
         check_dtype(op, ALL, input=input)
     at, rest = indexed(op, input, indices)
@@ -160,11 +157,11 @@ def index(input: Tensor, indices: Sequence[Tensor | None], *, contract: Contract
     table = input.reshape(lead.numel(), torch.Size(rest).numel())
     if is_whole(input.dtype):
         return table[at].view(*at.shape, *rest)
-    return registry.functions.embedding(table, at, -1, False, name).view(*at.shape, *rest)
+    return registry.functions.embedding(table, at, -1, False, contract).view(*at.shape, *rest)
 
 
 @public("index_sum")
-def take(input: Tensor, index: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+def take(input: Tensor, index: Tensor, *, contract: ContractLike = None) -> Tensor:
     """Elements of `input` as a vector, in row-major order: `(A, B), (K, L) -> (K, L)`, of int64 indices.
 
     Any floating-point dtype, integers and bools. The derivative with respect to `input` is the sum over equal indices,
@@ -174,9 +171,9 @@ def take(input: Tensor, index: Tensor, *, contract: Contract | str | None = None
         OutOfRangeError: if an index is not from -n to n - 1, n the number of elements.
         DTypeError: if `index` is not int64, or `input` of no dtype of the contract.
     """
-    op, name = "take", contract_name(contract)
+    op = "take"
     check_dtype(op, (torch.int64,), index=index)
     if not is_whole(input.dtype):
         check_dtype(op, ALL, input=input)
     at = as_index(op, index, input.numel(), wraps=True)
-    return input.reshape(-1)[at] if is_whole(input.dtype) else elements(input, at, name)
+    return input.reshape(-1)[at] if is_whole(input.dtype) else elements(input, at, contract)

@@ -8,7 +8,7 @@ import torch
 
 from repdl import registry
 from repdl.callcache import cache_calls
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import FLOATS_16_BIT, Dtypes
 from repdl.errors import (
     DTypeError,
@@ -120,7 +120,7 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Rows of a table: `(...), (V, D) -> (..., D)`, any floating-point dtype, of int64 or int32 indices.
 
@@ -139,7 +139,7 @@ def embedding(
         UnsupportedError: for `sparse`.
         DTypeError: if `input` is of no integer dtype, or `weight` of none of the contract.
     """
-    op, name = "embedding", contract_name(contract)
+    op = "embedding"
     if input.dtype not in (torch.int64, torch.int32):
         raise DTypeError(
             f"{op}: input.dtype is {str(input.dtype).removeprefix('torch.')}, expected int64 or int32, the indices "
@@ -155,8 +155,8 @@ def embedding(
         check_range(op, -size <= padding < size, lambda: f"padding_idx is {padding}, expected {-size} to {size - 1}")
         padding %= size
     if most is not None:
-        renorm(weight, as_index(op, input, size), most, norm, name)
-    return _embedding(weight, input.long(), padding, scale_grad_by_freq, name)
+        renorm(weight, as_index(op, input, size), most, norm, contract)
+    return _embedding(weight, input.long(), padding, scale_grad_by_freq, contract)
 
 
 @computes("embedding")

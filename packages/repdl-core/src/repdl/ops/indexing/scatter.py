@@ -10,7 +10,7 @@ import torch
 
 from repdl import registry
 from repdl.callcache import do_not_cache
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import (
     DTypeError,
@@ -19,7 +19,6 @@ from repdl.errors import (
     check_dtype,
     check_range,
     check_size,
-    check_tensor,
 )
 from repdl.ops.common.index import as_index, check_index, indexed, places
 from repdl.ops.common.reduce import is_whole, normalize_dim
@@ -46,7 +45,6 @@ def _check_pair(op: str, input: Tensor, name: str, other: Tensor) -> None:
 
 def _slices(op: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> tuple[int, Tensor, Tensor]:
     """`dim`, the index as it is checked, and `source`, both at least 1-D."""
-    check_tensor(op, input=input, index=index, source=source)
     dim = normalize_dim(op, dim, input.dim())
     check_dim(op, (0, 1), index=index)
     _check_pair(op, input, "source", source)
@@ -64,7 +62,7 @@ def index_add(
     source: Tensor,
     *,
     alpha: float = 1,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`input` with slices of `source` added: `(A, B), (K), (K, B) -> (A, B)` for `dim=0`, any floating-point dtype.
 
@@ -81,7 +79,7 @@ def index_add(
         OutOfRangeError: if an index is not from 0 to the size of `dim` less one, or `dim` does not exist.
         DTypeError: if `source` has another dtype than `input`, or this is none of the contract.
     """
-    op, name = "index_add", contract_name(contract)
+    op = "index_add"
     dim, at, terms = _slices(op, input, dim, index, source)
     if is_whole(input.dtype):
         return torch.index_add(input, dim, at, source, alpha=alpha)
@@ -92,14 +90,13 @@ def index_add(
         at,
         terms.reshape(terms.shape[0], columns),
         as_float(op, "alpha", alpha),
-        name,
+        contract,
     )
     return output.view(table.shape).movedim(0, dim).contiguous().view(input.shape)
 
 
 def _terms(op: str, input: Tensor, dim: int, index: Tensor, src: Tensor) -> tuple[int, Tensor, Tensor]:
     """`dim`, the index as it is checked, and the elements of `src` that it has, all at least 1-D."""
-    check_tensor(op, input=input, index=index, src=src)
     dim = normalize_dim(op, dim, input.dim())
     _check_pair(op, input, "src", src)
     to, at, terms = at_least_1d(input), at_least_1d(index), at_least_1d(src)
@@ -111,9 +108,7 @@ def _terms(op: str, input: Tensor, dim: int, index: Tensor, src: Tensor) -> tupl
 
 
 @public("index_sum")
-def scatter_add(
-    input: Tensor, dim: int, index: Tensor, src: Tensor, *, contract: Contract | str | None = None
-) -> Tensor:
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, contract: ContractLike = None) -> Tensor:
     """`input` with elements of `src` added along `dim`, any floating-point dtype.
 
     For `dim=1`, `src[i, j, k]` is added to element `[i, index[i, j, k], k]`: `input + s`, s the sum of the elements
@@ -127,14 +122,14 @@ def scatter_add(
         OutOfRangeError: if an index is not from 0 to the size of `dim` less one, or `dim` does not exist.
         DTypeError: if `src` has another dtype than `input`, or this is none of the contract.
     """
-    op, name = "scatter_add", contract_name(contract)
+    op = "scatter_add"
     dim, at, terms = _terms(op, input, dim, index, src)
     if not at.numel():
         return input.clone()
     if is_whole(input.dtype):
         return torch.scatter_add(at_least_1d(input), dim, at, terms).view(input.shape)
     place = places(at, dim, at_least_1d(input).shape).reshape(-1)
-    return added(input.reshape(-1, 1), place, terms.reshape(-1, 1), 1.0, name).view(input.shape)
+    return added(input.reshape(-1, 1), place, terms.reshape(-1, 1), 1.0, contract).view(input.shape)
 
 
 @public("index_sum")
@@ -146,7 +141,7 @@ def scatter_reduce(
     reduce: str,
     *,
     include_self: bool = True,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Elements of `src` with the same place along `dim`, as in `scatter_add`, reduced to one.
 
@@ -160,7 +155,7 @@ def scatter_reduce(
         OutOfRangeError: if an index is not from 0 to the size of `dim` less one, or `dim` does not exist.
         DTypeError: if `src` has another dtype than `input`, or this is none of the contract.
     """
-    op, name = "scatter_reduce", contract_name(contract)
+    op = "scatter_reduce"
     check(op, reduce in MODES, lambda: f"reduce is {reduce!r}, expected one of {', '.join(MODES)}")
     dim, at, terms = _terms(op, input, dim, index, src)
     if not at.numel():
@@ -170,7 +165,7 @@ def scatter_reduce(
         output = torch.scatter_reduce(to, dim, at, terms, reduce, include_self=include_self)
         return output.view(input.shape)
     place = places(at, dim, to.shape).reshape(-1)
-    return reduced(input.reshape(-1, 1), place, terms.reshape(-1, 1), reduce, include_self, name).view(input.shape)
+    return reduced(input.reshape(-1, 1), place, terms.reshape(-1, 1), reduce, include_self, contract).view(input.shape)
 
 
 @public("index_sum", page="generated/torch.Tensor.index_reduce")
@@ -182,7 +177,7 @@ def index_reduce(
     reduce: str,
     *,
     include_self: bool = True,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Slices of `source` with the same index, reduced as by `scatter_reduce`: `(A, B), (K), (K, B) -> (A, B)`.
 
@@ -199,7 +194,7 @@ def index_reduce(
         OutOfRangeError: if an index is not from 0 to the size of `dim` less one, or `dim` does not exist.
         DTypeError: if `source` has another dtype than `input`, or this is none of the contract.
     """
-    op, name = "index_reduce", contract_name(contract)
+    op = "index_reduce"
     check(op, reduce in MODES[1:], lambda: f"reduce is {reduce!r}, expected one of {', '.join(MODES[1:])}")
     dim, at, terms = _slices(op, input, dim, index, source)
     if is_whole(input.dtype):
@@ -209,7 +204,7 @@ def index_reduce(
     table, slices = at_least_1d(input).movedim(dim, 0), terms.movedim(dim, 0)
     columns = math.prod(table.shape[1:])
     rows = slices.reshape(slices.shape[0], columns)
-    output = reduced(table.reshape(table.shape[0], columns), at, rows, reduce, include_self, name)
+    output = reduced(table.reshape(table.shape[0], columns), at, rows, reduce, include_self, contract)
     return output.view(table.shape).movedim(0, dim).contiguous().view(input.shape)
 
 
@@ -220,7 +215,7 @@ def index_put(
     values: Tensor,
     accumulate: bool = False,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`input` with `input[indices] = values`, or with `accumulate` `values` added, any floating-point dtype.
 
@@ -235,20 +230,20 @@ def index_put(
         OutOfRangeError: if an index does not exist.
         DTypeError: if `values` has another dtype than `input`, or this is none of the contract.
     """
-    op, name = "index_put", contract_name(contract)
+    op = "index_put"
     _check_pair(op, input, "values", values)
     row, rest = indexed(op, input, indices)
     shape = (*row.shape, *rest)
-    terms = _broadcast(op, values, shape, name)
+    terms = _broadcast(op, values, shape, contract)
     place, columns = row.reshape(-1), math.prod(rest)
     size = math.prod(input.shape[: input.dim() - len(rest)])
     table, terms = input.reshape(size, columns), terms.reshape(place.shape[0], columns)
     if not accumulate:
-        output = replaced(table, place, terms, name)
+        output = replaced(table, place, terms, contract)
     elif is_whole(input.dtype):
         output = torch.index_put(table, (place,), terms, accumulate=True)
     else:
-        output = added(table, place, terms, 1.0, name)
+        output = added(table, place, terms, 1.0, contract)
     return output.view(input.shape)
 
 
@@ -277,7 +272,7 @@ def replaced(table: Tensor, index: Tensor, terms: Tensor, contract: str) -> Tens
 
 @public("index_sum")
 def bincount(
-    input: Tensor, weights: Tensor | None = None, minlength: int = 0, *, contract: Contract | str | None = None
+    input: Tensor, weights: Tensor | None = None, minlength: int = 0, *, contract: ContractLike = None
 ) -> Tensor:
     """How often each integer occurs, or the sum of its weights, in ascending order: `(N) -> (max(input) + 1)`.
 
@@ -294,7 +289,7 @@ def bincount(
         OutOfRangeError: if an integer is negative.
         DTypeError: if `input` is of no integer dtype.
     """
-    op, name = "bincount", contract_name(contract)
+    op = "bincount"
     minlength = as_int(op, "minlength", minlength)
     check_dtype(op, (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8), input=input)
     check_dim(op, 1, input=input)
@@ -308,7 +303,7 @@ def bincount(
     if weights is None:
         return torch.bincount(at, minlength=minlength)
     wide = floating(weights.detach(), torch.float32 if weights.dtype is torch.float32 else torch.float64)
-    return _ops.index_sum(wide.unsqueeze(1), at, length, name).squeeze(1)
+    return _ops.index_sum(wide.unsqueeze(1), at, length, contract).squeeze(1)
 
 
 @computes("index_put", "_unsafe_index_put", integers=True)

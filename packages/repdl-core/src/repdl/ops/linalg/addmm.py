@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.dtypes.rounding import is_zero, rounded
 from repdl.errors import check, check_dim, check_size
@@ -110,12 +110,11 @@ def added(
     mat2: torch.Tensor,
     beta: float,
     alpha: float,
-    contract: Contract | str | None,
+    contract: str,
 ) -> torch.Tensor:
     """`beta * input + alpha * (mat1 @ mat2)` of matrices, or of batches of them, for the function `op`."""
-    name = contract_name(contract)
     beta, alpha = (_scalar(op, n, v, input) for n, v in (("beta", beta), ("alpha", alpha)))
-    return _op(input, mat1, mat2, beta, alpha, name)
+    return _op(input, mat1, mat2, beta, alpha, contract)
 
 
 @public("addmm")
@@ -126,7 +125,7 @@ def addmm(
     *,
     beta: float = 1,
     alpha: float = 1,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """`beta * input + alpha * (mat1 @ mat2)`: `(M, K) @ (K, N) -> (M, N)`, any floating-point dtype.
 
@@ -135,7 +134,6 @@ def addmm(
     Raises:
         ShapeError: if an operand is not 2-D, the inner dimensions differ or `input` does
             not broadcast to (M, N).
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     check_dim("addmm", 2, mat1=mat1, mat2=mat2)
     return added("addmm", input, mat1, mat2, beta, alpha, contract)

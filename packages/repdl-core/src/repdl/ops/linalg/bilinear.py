@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.declare.public import public
@@ -59,7 +59,7 @@ def bilinear(
     weight: Tensor,
     bias: Tensor | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`input1 @ weight[o] @ input2 + bias[o]`: `(..., I), (..., J), (O, I, J) -> (..., O)`, any floating-point dtype.
 
@@ -67,7 +67,5 @@ def bilinear(
 
     Raises:
         ShapeError: if the shapes do not fit together.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    name = contract_name(contract)
-    return _op(input1, input2, weight, bias, name)
+    return _op(input1, input2, weight, bias, contract)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.errors import ArgumentError, check, check_tensor
 from repdl.ops.declare.public import public
 from repdl.registry.aten import computes
@@ -150,7 +150,7 @@ def _pair(
 
 
 @public("matmul")
-def einsum(equation: Any, *operands: Any, contract: Contract | str | None = None) -> torch.Tensor:
+def einsum(equation: Any, *operands: Any, contract: ContractLike = None) -> torch.Tensor:
     """Products of tensors, summed over the labels that the result does not have, as in `einsum("bij,bjk->bik", a, b)`.
 
     Any floating-point dtype. Operands may come as a list, or each with a list of labels after it. They are
@@ -162,7 +162,6 @@ def einsum(equation: Any, *operands: Any, contract: Contract | str | None = None
         ShapeError: if the equation is none, or does not fit the tensors.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    name = contract_name(contract)
     tensors, given, result = _parsed(equation, operands)
     spread = [_spread(t, labels, i) for i, (t, labels) in enumerate(zip(tensors, given))]
     counts: dict[Label, int] = {}
@@ -194,8 +193,8 @@ def einsum(equation: Any, *operands: Any, contract: Contract | str | None = None
     tensor, labels_ = spread[0]
     for i, (other, of_other) in enumerate(spread[1:], 1):
         later = {n for _, full in spread[i + 1 :] for n in full}
-        tensor, labels_ = _pair(tensor, labels_, other, of_other, later | set(wanted), name)
-    tensor, labels_ = _summed(tensor, labels_, set(labels_) - set(wanted), name)
+        tensor, labels_ = _pair(tensor, labels_, other, of_other, later | set(wanted), contract)
+    tensor, labels_ = _summed(tensor, labels_, set(labels_) - set(wanted), contract)
     return tensor.permute([labels_.index(n) for n in wanted])
 
 

@@ -9,7 +9,7 @@ import torch
 
 from repdl import registry
 from repdl.callcache import do_not_cache
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.errors import (
     ArgumentError,
     DTypeError,
@@ -19,8 +19,6 @@ from repdl.errors import (
     check_dtype,
     check_range,
     check_size,
-    check_tensor,
-    check_tensor_or_none,
 )
 from repdl.ops.declare.public import public
 from repdl.registry import autocast
@@ -41,7 +39,7 @@ def grouped_mm(
     offs: Tensor | None = None,
     bias: None = None,
     out_dtype: torch.dtype | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """A product for each of G groups, any floating-point dtype. `offs`, (G), int32 or int64, says where each group ends
     in the dimension that is cut; it is read on the host.
@@ -60,9 +58,6 @@ def grouped_mm(
         UnsupportedError: if `bias` is given: torch has none yet.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract, or `out_dtype` is another one.
     """
-    name = contract_name(contract)
-    check_tensor(_OP, mat_a=mat_a, mat_b=mat_b)
-    check_tensor_or_none(_OP, offs=offs)
     check_dim(_OP, (2, 3), mat_a=mat_a, mat_b=mat_b)
     if bias is not None:
         raise UnsupportedError("grouped_mm: bias is given, expected None, as of torch; use repdl.ops.add")
@@ -75,7 +70,7 @@ def grouped_mm(
         if offs is not None:
             raise ArgumentError("grouped_mm: offs is given, expected None where both operands are 3-D")
         check_size(_OP, "mat_b.shape[0]", mat_b.shape[0], mat_a.shape[0], "mat_a.shape[0]")
-        return _batched(mat_a, mat_b, name)
+        return _batched(mat_a, mat_b, contract)
     if offs is None:
         raise ArgumentError("grouped_mm: offs is None, expected the ends of the groups, as an operand is 2-D")
     whole = mat_a.shape[0] if mat_b.dim() == 3 else mat_b.shape[1] if mat_a.dim() == 3 else mat_a.shape[1]
@@ -84,7 +79,7 @@ def grouped_mm(
         if operand.dim() == 3:
             check_size(_OP, "offs.shape[0]", len(sizes) - 1, operand.shape[0], f"{what}.shape[0]")
     check_device(_OP, mat_a=mat_a, mat_b=mat_b, offs=offs)
-    return _grouped(mat_a, mat_b, sizes, name)
+    return _grouped(mat_a, mat_b, sizes, contract)
 
 
 def _sizes(offs: Tensor, whole: int) -> list[int]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.declare.public import public
@@ -65,7 +65,7 @@ def linear(
     weight: torch.Tensor,
     bias: torch.Tensor | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """`input @ weight.T + bias`: `(..., K), (N, K), (N) -> (..., N)`, any floating-point dtype.
 
@@ -75,7 +75,6 @@ def linear(
 
     Raises:
         ShapeError: if K or N differ between the operands.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     check("linear", input.dim() > 0, "input is 0-D, expected at least one dimension (in_features)")
     check_dim("linear", (1, 2), weight=weight)
@@ -84,5 +83,5 @@ def linear(
         bias = None if bias is None else bias.unsqueeze(0)
         return linear(input, weight.unsqueeze(0), bias, contract=contract).squeeze(-1)
     rows = input if input.dim() == 2 else input.reshape(input.shape[:-1].numel(), input.shape[-1])
-    output = _op(rows, weight, bias, contract_name(contract))
+    output = _op(rows, weight, bias, contract)
     return output if input.dim() == 2 else output.reshape(*input.shape[:-1], weight.shape[0])

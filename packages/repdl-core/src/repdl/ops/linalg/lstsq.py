@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.errors import ArgumentError, UnsupportedError, check, check_dtype, check_range, check_size
 from repdl.ops.declare.public import public
 from repdl.ops.linalg.qr import qr
@@ -34,7 +34,7 @@ def lstsq(
     rcond: float | None = None,
     *,
     driver: str | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Sequence[Tensor]:
     """The X for which `A @ X - B` is smallest, a named tuple `(solution, residuals, rank, singular_values)`.
 
@@ -54,7 +54,7 @@ def lstsq(
         ArgumentError, UnsupportedError: for another `driver`, as those that compute singular values.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract, or not the same.
     """
-    op, name = "lstsq", contract_name(contract)
+    op = "lstsq"
     if driver in _BY_SINGULAR_VALUES:
         raise UnsupportedError(f"{op}: driver is {driver!r}, which takes singular values, expected one of {_DRIVERS}")
     if driver is not None and driver not in _DRIVERS:
@@ -69,7 +69,7 @@ def lstsq(
         B = B.unsqueeze(-1)
     check(op, B.dim() == A.dim(), lambda: f"B.dim() is {B.dim()}, expected {A.dim()} or {A.dim() - 1}")
     check_size(op, "B.shape[-2]", B.shape[-2], A.shape[-2], "A.shape[-2]")
-    x, residuals, rank = _solved(A, B, given, driver or _DRIVERS[0], name)
+    x, residuals, rank = _solved(A, B, given, driver or _DRIVERS[0], contract)
     nothing = A.new_empty(0)
     return torch.return_types.linalg_lstsq((x.squeeze(-1) if vectors else x, residuals, rank, nothing))  # type: ignore[no-any-return,attr-defined]
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_dtype, check_size
 from repdl.ops.common.broadcast import sum_to
@@ -98,7 +98,7 @@ def mm(
     transA: bool = False,
     transB: bool = False,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Matrix product `(M, K) @ (K, N) -> (M, N)`, any floating-point dtype.
 
@@ -108,27 +108,25 @@ def mm(
 
     Raises:
         ShapeError: if an operand is not 2-D or the inner dimensions differ.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     check_dim("mm", 2, input=input, mat2=mat2)
-    return _op(input, mat2, transA, transB, contract_name(contract))
+    return _op(input, mat2, transA, transB, contract)
 
 
 @public("matmul")
-def bmm(input: torch.Tensor, mat2: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
+def bmm(input: torch.Tensor, mat2: torch.Tensor, *, contract: ContractLike = None) -> torch.Tensor:
     """Batched matrix product `(B, M, K) @ (B, K, N) -> (B, M, N)`, any floating-point dtype.
 
     Raises:
         ShapeError: if an operand is not 3-D, or batch or inner dimensions differ.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     check_dim("bmm", 3, input=input, mat2=mat2)
     check_size("bmm", "mat2.shape[0]", mat2.shape[0], input.shape[0], "input.shape[0]")
-    return _op(input, mat2, False, False, contract_name(contract))
+    return _op(input, mat2, False, False, contract)
 
 
 @public("matmul")
-def matmul(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
+def matmul(input: torch.Tensor, other: torch.Tensor, *, contract: ContractLike = None) -> torch.Tensor:
     """Matrix product with torch's broadcasting, any floating-point dtype.
 
     `(K) @ (K) -> ()`, `(M, K) @ (K) -> (M)`, `(..., M, K) @ (..., K, N) -> (..., M, N)`.
@@ -136,18 +134,16 @@ def matmul(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str
     Raises:
         ShapeError: if an operand is 0-D, the inner dimensions differ or the batch
             dimensions do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     check("matmul", input.dim() > 0 and other.dim() > 0, "an operand is 0-D, expected 1-D or more; use mul")
-    name = contract_name(contract)
     a = input.unsqueeze(0) if input.dim() == 1 else input
     b = other.unsqueeze(1) if other.dim() == 1 else other
     if a.dim() > 2 and b.dim() == 2:
         check_size("matmul", "other.shape[0]", b.shape[0], a.shape[-1], f"input.shape[{input.dim() - 1}]")
-        output = _op(a.reshape(a.shape[:-1].numel(), a.shape[-1]), b, False, False, name)
+        output = _op(a.reshape(a.shape[:-1].numel(), a.shape[-1]), b, False, False, contract)
         output = output.reshape(*a.shape[:-1], b.shape[1])
     else:
-        output = _op(a, b, False, False, name)
+        output = _op(a, b, False, False, contract)
     if input.dim() == 1:
         output = output.squeeze(-2)
     return output.squeeze(-1) if other.dim() == 1 else output

@@ -9,7 +9,7 @@ import torch
 
 from repdl import registry
 from repdl.callcache import do_not_cache
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import ArgumentError, check, check_dim, check_size, check_tensor
 from repdl.ops.common.reduce import normalize_dim
@@ -56,7 +56,7 @@ def baddbmm(
     *,
     beta: float = 1,
     alpha: float = 1,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`beta * input + alpha * (batch1 @ batch2)`: `(B, M, K) @ (B, K, N) -> (B, M, N)`, any floating-point dtype.
 
@@ -64,7 +64,6 @@ def baddbmm(
 
     Raises:
         ShapeError: if a batch is not 3-D, sizes differ, or `input` does not broadcast to the result.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     op = "baddbmm"
     check_dim(op, 3, batch1=batch1, batch2=batch2)
@@ -81,7 +80,7 @@ def addbmm(
     *,
     beta: float = 1,
     alpha: float = 1,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`beta * input + alpha * sum(batch1[b] @ batch2[b])`: `(B, M, K) @ (B, K, N) -> (M, N)`, any floating-point dtype.
 
@@ -89,7 +88,6 @@ def addbmm(
 
     Raises:
         ShapeError: if a batch is not 3-D, sizes differ, or `input` does not broadcast to (M, N).
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     op = "addbmm"
     check_dim(op, 3, batch1=batch1, batch2=batch2)
@@ -108,7 +106,7 @@ def addmv(
     *,
     beta: float = 1,
     alpha: float = 1,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`beta * input + alpha * (mat @ vec)`: `(M, K) @ (K) -> (M)`, any floating-point dtype.
 
@@ -116,7 +114,6 @@ def addmv(
 
     Raises:
         ShapeError: if `mat` is not 2-D or `vec` not 1-D, sizes differ, or `input` does not broadcast to (M).
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     op = "addmv"
     check_dim(op, 2, mat=mat)
@@ -134,7 +131,7 @@ def addr(
     *,
     beta: float = 1,
     alpha: float = 1,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`beta * input + alpha * outer(vec1, vec2)`: `(M), (N) -> (M, N)`, any floating-point dtype.
 
@@ -142,7 +139,6 @@ def addr(
 
     Raises:
         ShapeError: if a vector is not 1-D, or `input` does not broadcast to (M, N).
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     op = "addr"
     check_dim(op, 1, vec1=vec1, vec2=vec2)
@@ -151,43 +147,40 @@ def addr(
 
 
 @public("matmul")
-def mv(input: Tensor, vec: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+def mv(input: Tensor, vec: Tensor, *, contract: ContractLike = None) -> Tensor:
     """Matrix times vector, `(M, K) @ (K) -> (M)`, any floating-point dtype.
 
     Raises:
         ShapeError: if `input` is not 2-D or `vec` not 1-D, or the sizes differ.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     check_dim("mv", 2, input=input)
     check_dim("mv", 1, vec=vec)
     check_size("mv", "vec.shape[0]", vec.shape[0], input.shape[1], "input.shape[1]")
-    return _ops.matmul(input, vec.unsqueeze(1), False, False, contract_name(contract)).squeeze(1)
+    return _ops.matmul(input, vec.unsqueeze(1), False, False, contract).squeeze(1)
 
 
-def _dot(op: str, a: Tensor, b: Tensor, name: str, contract: Contract | str | None) -> Tensor:
+def _dot(op: str, a: Tensor, b: Tensor, name: str, contract: str) -> Tensor:
     check_dim(op, 1, input=a, **{name: b})
     check_size(op, f"{name}.shape[0]", b.shape[0], a.shape[0], "input.shape[0]")
-    return _ops.matmul(a.unsqueeze(0), b.unsqueeze(1), False, False, contract_name(contract)).reshape(())
+    return _ops.matmul(a.unsqueeze(0), b.unsqueeze(1), False, False, contract).reshape(())
 
 
 @public("matmul")
-def dot(input: Tensor, tensor: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+def dot(input: Tensor, tensor: Tensor, *, contract: ContractLike = None) -> Tensor:
     """Dot product of two vectors, `(K), (K) -> ()`, any floating-point dtype.
 
     Raises:
         ShapeError: if an operand is not 1-D, or the sizes differ.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     return _dot("dot", input, tensor, "tensor", contract)
 
 
 @public("matmul")
-def vdot(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+def vdot(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
     """`dot` of two vectors of real numbers, `(K), (K) -> ()`, any floating-point dtype.
 
     Raises:
         ShapeError: if an operand is not 1-D, or the sizes differ.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     return _dot("vdot", input, other, "other", contract)
 
@@ -204,33 +197,29 @@ def _contracted(a: Tensor, b: Tensor, dims_a: Sequence[int], dims_b: Sequence[in
 
 
 @public("matmul")
-def inner(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+def inner(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
     """Dot products over the last dimensions, `(..., K), (+++, K) -> (..., +++)`; `mul` if an operand is 0-D.
 
     Raises:
         ShapeError: if the last dimensions differ.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    name = contract_name(contract)
     if input.dim() == 0 or other.dim() == 0:
-        return _ops.mul(input, other, name)
+        return _ops.mul(input, other, contract)
     check_size("inner", "other.shape[-1]", other.shape[-1], input.shape[-1], "input.shape[-1]")
-    return _contracted(input, other, [input.dim() - 1], [other.dim() - 1], name)
+    return _contracted(input, other, [input.dim() - 1], [other.dim() - 1], contract)
 
 
 @computes("outer", integers=True)
 @public("elementwise")
-def outer(input: Tensor, vec2: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+def outer(input: Tensor, vec2: Tensor, *, contract: ContractLike = None) -> Tensor:
     """The products of each element with each, `(M), (N) -> (M, N)`: `mul(input[:, None], vec2)`.
 
     Raises:
         ShapeError: if an operand is not 1-D.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    name = contract_name(contract)
     check_dim("outer", 1, input=input, vec2=vec2)
     pair = operands("outer", input, vec2)
-    return torch.outer(input, vec2) if pair is None else _ops.mul(pair[0].unsqueeze(1), pair[1], name)
+    return torch.outer(input, vec2) if pair is None else _ops.mul(pair[0].unsqueeze(1), pair[1], contract)
 
 
 @public("matmul")
@@ -240,7 +229,7 @@ def tensordot(
     dims: int | Sequence[Sequence[int]] = 2,
     out: None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """The products over pairs of dimensions: `dims` of the last of `a` and the first of `b`, or two lists.
 
@@ -249,9 +238,8 @@ def tensordot(
     Raises:
         ShapeError: if a dimension does not exist or is named twice, or the sizes of a pair differ.
         ArgumentError: if `out` is given: results are new tensors.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    op, name = "tensordot", contract_name(contract)
+    op = "tensordot"
     if out is not None:
         raise ArgumentError("tensordot: out is given, expected None: results are new tensors")
     if isinstance(dims, Tensor):
@@ -277,10 +265,10 @@ def tensordot(
                 lambda: f"b.shape[{y}] is {b.shape[y]}, expected {a.shape[x]} (= a.shape[{x}])",
             )
             if a.shape[x] == 1:
-                b = _ops.sum(b, [y], True, name)
+                b = _ops.sum(b, [y], True, contract)
             else:
-                a = _ops.sum(a, [x], True, name)
-    return _contracted(a, b, dims_a, dims_b, name)
+                a = _ops.sum(a, [x], True, contract)
+    return _contracted(a, b, dims_a, dims_b, contract)
 
 
 def _split(sizes: Sequence[int]) -> Callable[[int, int], int]:
@@ -297,20 +285,18 @@ def _split(sizes: Sequence[int]) -> Callable[[int, int], int]:
 
 
 @public("matmul", page="generated/torch.linalg.multi_dot")
-def multi_dot(tensors: Sequence[Tensor], *, contract: Contract | str | None = None) -> Tensor:
+def multi_dot(tensors: Sequence[Tensor], *, contract: ContractLike = None) -> Tensor:
     """The product of two or more matrices; the first and the last may be vectors. Any floating-point dtype.
 
     Products of pairs, in the order of fewest multiplications; of equally good ones the one that splits first.
 
     Raises:
         ShapeError: if there are less than two, they are not 2-D, or sizes do not fit.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     return _chain("multi_dot", list(tensors), contract)
 
 
-def _chain(op: str, tensors: list[Tensor], contract: Contract | str | None) -> Tensor:
-    name = contract_name(contract)
+def _chain(op: str, tensors: list[Tensor], contract: str) -> Tensor:
     check(op, len(tensors) >= 2, lambda: f"{len(tensors)} tensors, expected 2 or more")
     for i, t in enumerate(tensors):
         check_tensor(op, **{f"tensors[{i}]": t})
@@ -329,19 +315,18 @@ def _chain(op: str, tensors: list[Tensor], contract: Contract | str | None) -> T
         if i == j:
             return tensors[i]
         at = split(i, j)
-        return _ops.matmul(product(i, at), product(at + 1, j), False, False, name)
+        return _ops.matmul(product(i, at), product(at + 1, j), False, False, contract)
 
     return product(0, len(tensors) - 1).reshape(shape)
 
 
 @public("matmul")
-def chain_matmul(*matrices: Tensor, out: None = None, contract: Contract | str | None = None) -> Tensor:
+def chain_matmul(*matrices: Tensor, out: None = None, contract: ContractLike = None) -> Tensor:
     """`multi_dot` of matrices; one is returned as it is.
 
     Raises:
         ShapeError: if there is none, one is not 2-D, or sizes do not fit.
         ArgumentError: if `out` is given: results are new tensors.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     if out is not None:
         raise ArgumentError("chain_matmul: out is given, expected None: results are new tensors")
@@ -353,13 +338,8 @@ def chain_matmul(*matrices: Tensor, out: None = None, contract: Contract | str |
 
 @computes("kron", integers=True)
 @public("elementwise")
-def kron(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
-    """The Kronecker product: `input[i] * other[j]` at `i * other.shape + j` in each dimension, rounded once.
-
-    Raises:
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-    """
-    name = contract_name(contract)
+def kron(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
+    """The Kronecker product: `input[i] * other[j]` at `i * other.shape + j` in each dimension, rounded once."""
     pair = operands("kron", input, other)
     if pair is None:
         return torch.kron(input, other)
@@ -368,7 +348,7 @@ def kron(input: Tensor, other: Tensor, *, contract: Contract | str | None = None
     shape = [m * n for m, n in zip(a.shape, b.shape)]
     left = a.reshape([n for size in a.shape for n in (size, 1)])
     right = b.reshape([n for size in b.shape for n in (1, size)])
-    return _ops.mul(left, right, name).reshape(shape)
+    return _ops.mul(left, right, contract).reshape(shape)
 
 
 @public("elementwise")
@@ -378,7 +358,7 @@ def cross(
     dim: int | None = None,
     *,
     axis: int | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """The cross product along `dim`, of size 3: `x[1] * y[2] - x[2] * y[1]` and so on, three roundings, broadcast.
 
@@ -386,9 +366,8 @@ def cross(
 
     Raises:
         ShapeError: if there is no such dimension, or its size is not 3, or shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    op, name = "cross", contract_name(contract)
+    op = "cross"
     check(op, dim is None or axis is None, lambda: f"dim is {dim} and axis is {axis}, expected one of them")
     chosen = dim if axis is None else axis
     check_size(op, "other.dim()", other.dim(), input.dim(), "input.dim()")
@@ -409,24 +388,22 @@ def cross(
     if pair is None:
         return torch.linalg.cross(input, other, dim=position)
     dtype, (x, y) = widened(*pair)
-    left = _ops.mul(x.roll(-1, position), y.roll(-2, position), name)
-    right = _ops.mul(x.roll(-2, position), y.roll(-1, position), name)
-    return narrowed(_ops.sub(left, right, name), dtype)
+    left = _ops.mul(x.roll(-1, position), y.roll(-2, position), contract)
+    right = _ops.mul(x.roll(-2, position), y.roll(-1, position), contract)
+    return narrowed(_ops.sub(left, right, contract), dtype)
 
 
 @public("sum")
-def trace(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+def trace(input: Tensor, *, contract: ContractLike = None) -> Tensor:
     """The sum of the diagonal, `(M, N) -> ()`, any floating-point dtype; integers exactly.
 
     Raises:
         ShapeError: if `input` is not 2-D.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    name = contract_name(contract)
     check_dim("trace", 2, input=input)
     if input.dtype not in ALL and not input.is_complex():
         return torch.trace(input)
-    return _ops.sum(input.diagonal(), [0], False, name)
+    return _ops.sum(input.diagonal(), [0], False, contract)
 
 
 @computes("linalg_cross")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.errors import ArgumentError, check, check_dtype
 from repdl.ops.declare.public import public
 from repdl.registry import autocast
@@ -21,7 +21,7 @@ _MODES = "reduced", "complete", "r"
 
 
 @public("matmul", page="generated/torch.linalg.qr", uncached="functions that are cached compute it")
-def qr(A: Tensor, mode: str = "reduced", *, contract: Contract | str | None = None) -> Sequence[Tensor]:
+def qr(A: Tensor, mode: str = "reduced", *, contract: ContractLike = None) -> Sequence[Tensor]:
     """The factors of `A = Q R`, a named tuple `(Q, R)`: Q has orthogonal columns, R is 0 below its diagonal.
 
     `(..., M, N) -> (..., M, K), (..., K, N)`, float32 or float64, K = min(M, N), or M where `mode` is "complete"; with
@@ -33,12 +33,11 @@ def qr(A: Tensor, mode: str = "reduced", *, contract: Contract | str | None = No
         ArgumentError: if `mode` is none of the three.
         DTypeError: if `A` is of another dtype.
     """
-    name = contract_name(contract)
     check("qr", A.dim() >= 2, lambda: f"A.dim() is {A.dim()}, expected 2 or more")
     if mode not in _MODES:
         raise ArgumentError(f"qr: mode is {mode!r}, expected one of {_MODES}")
     check_dtype("qr", (torch.float32, torch.float64), A=A)
-    return torch.return_types.linalg_qr(_qr(A, mode, name))  # type: ignore[no-any-return,attr-defined]
+    return torch.return_types.linalg_qr(_qr(A, mode, contract))  # type: ignore[no-any-return,attr-defined]
 
 
 @autocast.without

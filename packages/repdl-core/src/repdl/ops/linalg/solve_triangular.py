@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_bool, check_size, check_tensor
+from repdl.errors import check, check_size
 from repdl.ops.declare.public import public
 from repdl.registry import autocast
 from repdl.registry.aten import computes
@@ -81,7 +81,7 @@ def solve_triangular(
     upper: bool,
     left: bool = True,
     unitriangular: bool = False,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """The X with `A @ X = B`, or `X @ A = B`, of a triangular A, any floating-point dtype.
 
@@ -94,11 +94,7 @@ def solve_triangular(
 
     Raises:
         ShapeError: if A is not square, or shapes do not fit together.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    name = contract_name(contract)
-    check_tensor(_OP, A=A, B=B)
-    check_bool(_OP, upper=upper, left=left, unitriangular=unitriangular)
     for what, tensor in (("A", A), ("B", B)):
         check(_OP, tensor.dim() >= 2, lambda: f"{what}.dim() is {tensor.dim()}, expected 2 or more")
     check_size(_OP, "A.shape[-1]", A.shape[-1], A.shape[-2], "A.shape[-2]")
@@ -107,8 +103,8 @@ def solve_triangular(
     batch = broadcast_shapes(A.shape[:-2], B.shape[:-2])
     a, b = A.expand(*batch, -1, -1), B.expand(*batch, -1, -1)
     if left:
-        return _op(a, b, upper, unitriangular, name)
-    return _op(a.mT, b.mT, not upper, unitriangular, name).mT
+        return _op(a, b, upper, unitriangular, contract)
+    return _op(a.mT, b.mT, not upper, unitriangular, contract).mT
 
 
 computes("linalg_solve_triangular")(solve_triangular)

@@ -10,7 +10,7 @@ import torch
 
 from repdl import registry
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_tensor
+from repdl.errors import check
 from repdl.ops.common.scalar import constant
 from repdl.ops.declare.formula import Written, as_formula
 from repdl.ops.declare.pointwise import broadcast_shape
@@ -100,15 +100,13 @@ def element_loss(
 
 def operands(op: str, **tensors: Tensor) -> list[Tensor]:
     """The tensors in the dtype that torch promotes them to, as targets that are integers."""
-    check_tensor(op, **tensors)
     found = promoted(op, divides=True, **tensors)
     assert found is not None
     return found
 
 
 def check_sized(op: str, input: Tensor, target: Tensor) -> None:
-    """Raise unless they are tensors; torch's warning, where a target of another size broadcasts."""
-    check_tensor(op, input=input, target=target)
+    """torch's warning, where a target of another size broadcasts."""
     if input.shape != target.shape:
         warnings.warn(
             f"{op}: target.shape is {tuple(target.shape)}, input.shape {tuple(input.shape)}: they broadcast, which "

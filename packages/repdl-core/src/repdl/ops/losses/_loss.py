@@ -14,8 +14,6 @@ from repdl.errors import (
     check_dim,
     check_dtype,
     check_size,
-    check_tensor,
-    check_tensor_or_none,
 )
 from repdl.ops.common.index import check_index
 from repdl.registry.arguments import as_int
@@ -28,8 +26,6 @@ def check_arguments(
     op: str, input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int
 ) -> int:
     """Raise unless each argument is of a type that the losses take; returns `ignore_index`."""
-    check_tensor(op, input=input, target=target)
-    check_tensor_or_none(op, weight=weight)
     if not isinstance(reduction, str):
         raise ArgumentError(f"{op}: reduction is {reduction!r}, expected one of {', '.join(REDUCTIONS)}")
     return as_int(op, "ignore_index", ignore_index)
@@ -124,9 +120,3 @@ def class_loss_checks(op: str) -> tuple[Callable[..., None], Callable[..., Value
         return check_targets(op, target, input.shape[1], ignore_index)
 
     return check_arguments, check_values
-
-
-def check_deprecated(op: str, size_average: bool | None, reduce: bool | None) -> None:
-    """Raise where the options that torch deprecates are used."""
-    if size_average is not None or reduce is not None:
-        raise UnsupportedError(f"{op}: size_average and reduce are deprecated by torch, expected None; use reduction=")

@@ -8,7 +8,7 @@ import torch
 
 from repdl import registry
 from repdl.callcache import ValueRange
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.activation.softmax import log_softmax
@@ -17,7 +17,6 @@ from repdl.ops.declare.public import public
 from repdl.ops.losses._loss import (
     check_arguments,
     check_class_loss,
-    check_deprecated,
     check_no_grad,
     check_reduction,
     check_targets,
@@ -275,7 +274,7 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Cross entropy of logits `(N, C, ...), (N, ...) -> ()`, float32 or 16-bit floats.
 
@@ -289,11 +288,8 @@ def cross_entropy(
 
     Raises:
         ShapeError: if shapes do not fit together, a class or `label_smoothing` is out of range.
-        UnsupportedError: for torch's deprecated `size_average` and `reduce`.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    op, name = "cross_entropy", contract_name(contract)
-    check_deprecated(op, size_average, reduce)
+    op = "cross_entropy"
     ignore_index = check_arguments(op, input, target, weight, reduction, ignore_index)
     label_smoothing = as_float(op, "label_smoothing", label_smoothing)
     check_reduction(op, reduction)
@@ -308,13 +304,13 @@ def cross_entropy(
             ignore_index < 0,
             lambda: f"ignore_index is {ignore_index} with probabilities as target, expected a negative one",
         )
-        loss = _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing, name)
+        loss = _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing, contract)
     elif label_smoothing > 0:
         check_no_grad(op, weight=weight)
-        loss = _cross_entropy_smoothed(input, target, weight, reduction, ignore_index, label_smoothing, name)
+        loss = _cross_entropy_smoothed(input, target, weight, reduction, ignore_index, label_smoothing, contract)
     else:
         check_no_grad(op, weight=weight)
-        loss = _cross_entropy(input, target, weight, reduction, ignore_index, name)[0]
+        loss = _cross_entropy(input, target, weight, reduction, ignore_index, contract)[0]
     return loss.squeeze(0) if single and reduction == "none" else loss
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_dtype, check_range, check_size
 from repdl.ops.common.device import to_device
@@ -158,7 +158,7 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Connectionist temporal classification: `(T, N, C), (N, S), (N), (N) -> (N)`, reduced; float32 or 16-bit floats.
 
@@ -175,9 +175,8 @@ def ctc_loss(
     Raises:
         ShapeError: if shapes or lengths do not fit together, or for another `reduction`.
         OutOfRangeError: if a length is too large, or a target or the blank no class.
-        DTypeError: for float64.
     """
-    op, name = "ctc_loss", contract_name(contract)
+    op = "ctc_loss"
     check_reduction(op, reduction)
     check_dim(op, (2, 3), log_probs=log_probs)
     check_dtype(op, (torch.int64, torch.int32), targets=targets)
@@ -203,5 +202,5 @@ def ctc_loss(
         assert_on_device(op, used, lambda t: (t >= 0) & (t < classes), f"a target is not from 0 to {classes - 1}")
         if is_readable(targets):
             check_index(op, used, classes, name="targets", expected=lambda: f"0 to {classes - 1}")
-    losses = _op(log_probs, targets, inputs, lengths, blank, reduction, zero_infinity, name)
+    losses = _op(log_probs, targets, inputs, lengths, blank, reduction, zero_infinity, contract)
     return losses.reshape(()) if not batched else losses

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, check
 from repdl.ops.common.reduce import normalize_dim
@@ -115,25 +115,23 @@ def normalize(
     eps: float = 1e-12,
     out: None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`input / max(norm(input, p), eps)`, the norm along `dim`, same shape; the dtypes of `vector_norm`.
 
     Raises:
-        ShapeError: if `dim` does not exist.
         UnsupportedError: if `out` is given.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    op, name = "normalize", contract_name(contract)
+    op = "normalize"
     if out is not None:
         raise UnsupportedError(f"{op}: out is given, expected None: results are new tensors")
     at = normalize_dim(op, dim, input.dim())
-    return _normalize(input, as_float(op, "p", p), at, as_float(op, "eps", eps), name)
+    return _normalize(input, as_float(op, "p", p), at, as_float(op, "eps", eps), contract)
 
 
 @public("distance")
 def cosine_similarity(
-    x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8, *, contract: Contract | str | None = None
+    x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8, *, contract: ContractLike = None
 ) -> Tensor:
     """Cosine of the angle between vectors along `dim`, broadcast, any floating-point dtype.
 
@@ -141,15 +139,14 @@ def cosine_similarity(
 
     Raises:
         ShapeError: if the shapes do not broadcast or `dim` does not exist.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    op, name = "cosine_similarity", contract_name(contract)
+    op = "cosine_similarity"
     x1, x2 = operands(op, x1=x1, x2=x2)
     at = normalize_dim(op, dim, len(broadcast_shape(op, x1=x1, x2=x2)))
-    return _cosine_similarity(x1, x2, at, as_float(op, "eps", eps), name)
+    return _cosine_similarity(x1, x2, at, as_float(op, "eps", eps), contract)
 
 
-@public("distance")
+@public("distance", broadcasts=True)
 def pairwise_distance(
     x1: Tensor,
     x2: Tensor,
@@ -157,14 +154,9 @@ def pairwise_distance(
     eps: float = 1e-6,
     keepdim: bool = False,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
-    """`norm(x1 - x2 + eps, p)` along the last dimension, broadcast; the dtypes of `vector_norm`.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-    """
-    op, name = "pairwise_distance", contract_name(contract)
+    """`norm(x1 - x2 + eps, p)` along the last dimension, broadcast; the dtypes of `vector_norm`."""
+    op = "pairwise_distance"
     x1, x2 = operands(op, x1=x1, x2=x2)
-    return _pairwise_distance(x1, x2, as_float(op, "p", p), as_float(op, "eps", eps), keepdim, name)
+    return _pairwise_distance(x1, x2, as_float(op, "p", p), as_float(op, "eps", eps), keepdim, contract)

@@ -9,13 +9,13 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_size
 from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.declare.public import public
 from repdl.ops.losses._element_loss import operands, reduced, scalar
-from repdl.ops.losses._loss import check_deprecated, check_reduction
+from repdl.ops.losses._loss import check_reduction
 from repdl.ops.losses.distance import pairwise_distance as pairwise_distance  # which registers the op
 from repdl.registry import OPS, composite
 from repdl.registry.arguments import as_float
@@ -160,7 +160,7 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """1 - cosine of rows where `target` is 1, `max(0, cosine - margin)` where it is -1: `(N, D), (N, D), (N)`, reduced.
 
@@ -168,12 +168,10 @@ def cosine_embedding_loss(
 
     Raises:
         ShapeError: if the shapes do not fit together, or for another `reduction`.
-        UnsupportedError: for what torch deprecates.
     """
-    op, name = "cosine_embedding_loss", contract_name(contract)
+    op = "cosine_embedding_loss"
     input1, input2, target = operands(op, input1=input1, input2=input2, target=target)
-    check_deprecated(op, size_average, reduce)
-    return _cosine_embedding_op(input1, input2, target.detach(), as_float(op, "margin", margin), reduction, name)
+    return _cosine_embedding_op(input1, input2, target.detach(), as_float(op, "margin", margin), reduction, contract)
 
 
 @public("losses")
@@ -189,7 +187,7 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`max(0, margin + d(anchor, positive) - d(anchor, negative))`, d the `pairwise_distance`: `(..., D)`, reduced.
 
@@ -197,13 +195,11 @@ def triplet_margin_loss(
 
     Raises:
         ShapeError: if the shapes do not fit together, for a `margin` that is not above 0, or another `reduction`.
-        UnsupportedError: for what torch deprecates.
     """
-    op, name = "triplet_margin_loss", contract_name(contract)
+    op = "triplet_margin_loss"
     anchor, positive, negative = operands(op, anchor=anchor, positive=positive, negative=negative)
-    check_deprecated(op, size_average, reduce)
     numbers = (as_float(op, n, v) for n, v in (("margin", margin), ("p", p), ("eps", eps)))
-    return _triplet_op(anchor, positive, negative, *numbers, swap, reduction, name)
+    return _triplet_op(anchor, positive, negative, *numbers, swap, reduction, contract)
 
 
 @public("losses", uncached="calls a function of the caller")
@@ -216,7 +212,7 @@ def triplet_margin_with_distance_loss(
     margin: float = 1.0,
     swap: bool = False,
     reduction: str = "mean",
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`triplet_margin_loss` with a distance of one's own, a function of two tensors; None: `pairwise_distance`.
 
@@ -226,13 +222,13 @@ def triplet_margin_with_distance_loss(
         ShapeError: if numbers of dimensions differ, for a `margin` that is not above 0, or another `reduction`.
         ArgumentError: if `distance_function` is no function.
     """
-    op, name = "triplet_margin_with_distance_loss", contract_name(contract)
+    op = "triplet_margin_with_distance_loss"
     check_reduction(op, reduction)
     check_dim(op, anchor.dim(), positive=positive, negative=negative)
     size = as_float(op, "margin", margin)
     check(op, size > 0, lambda: f"margin is {size}, expected a number above 0")
     if distance_function is None:
-        return triplet_margin_loss(anchor, positive, negative, size, swap=swap, reduction=reduction, contract=name)
+        return triplet_margin_loss(anchor, positive, negative, size, swap=swap, reduction=reduction, contract=contract)
     if not callable(distance_function):
         raise ArgumentError(f"{op}: distance_function is {distance_function!r}, expected a function of two tensors")
-    return _of_distances(anchor, positive, negative, distance_function, size, swap, reduction, name)
+    return _of_distances(anchor, positive, negative, distance_function, size, swap, reduction, contract)

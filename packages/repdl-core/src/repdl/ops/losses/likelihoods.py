@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_range, check_size
 from repdl.ops.common.scalar import constant
@@ -17,7 +17,7 @@ from repdl.ops.declare.formula import Written
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import public
 from repdl.ops.losses._element_loss import element_loss, operands, scalar
-from repdl.ops.losses._loss import check_deprecated, check_reduction
+from repdl.ops.losses._loss import check_reduction
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.tensors.layout import broadcast_shapes
@@ -162,7 +162,7 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Binary cross entropy of probabilities `input` and `target`, any shape; `weight` broadcasts to it.
 
@@ -172,17 +172,15 @@ def binary_cross_entropy(
         ShapeError: if `target` has another shape than `input`, `weight` does not broadcast to it, or for another
             `reduction`.
         OutOfRangeError: if an element of `input` is not from 0 to 1.
-        DTypeError, UnsupportedError: for float64, and for what torch deprecates.
     """
-    op, name = "binary_cross_entropy", contract_name(contract)
-    check_deprecated(op, size_average, reduce)
+    op = "binary_cross_entropy"
     check_reduction(op, reduction)
     check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
     if weight is not None and weight.shape != input.shape:
         fits = broadcast_shapes(input.shape, weight.shape) == input.shape
         shape = tuple(weight.shape)
         check(op, fits, lambda: f"weight.shape is {shape}, expected one that broadcasts to {tuple(input.shape)}")
-    return _binary_cross_entropy_op(input, target, weight, reduction, name)
+    return _binary_cross_entropy_op(input, target, weight, reduction, contract)
 
 
 @public("losses")
@@ -196,7 +194,7 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Negative log likelihood of counts `target` from a Poisson distribution of the rate `input`, broadcast, reduced.
 
@@ -204,12 +202,10 @@ def poisson_nll_loss(
 
     Raises:
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
-        DTypeError, UnsupportedError: for float64, and for what torch deprecates.
     """
-    op, name = "poisson_nll_loss", contract_name(contract)
+    op = "poisson_nll_loss"
     input, target = operands(op, input=input, target=target)
-    check_deprecated(op, size_average, reduce)
-    return _poisson_op(input, target, log_input, full, as_float(op, "eps", eps), reduction, name)
+    return _poisson_op(input, target, log_input, full, as_float(op, "eps", eps), reduction, contract)
 
 
 @public("losses")
@@ -221,7 +217,7 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Negative log likelihood of `target` from a normal distribution of mean `input` and variance `var`, reduced.
 
@@ -231,9 +227,8 @@ def gaussian_nll_loss(
     Raises:
         ShapeError: if the shapes do not broadcast or `var` has another one, or for another `reduction`.
         OutOfRangeError: if an element of `var` is below 0.
-        DTypeError: for float64.
     """
-    op, name = "gaussian_nll_loss", contract_name(contract)
+    op = "gaussian_nll_loss"
     is_number = not isinstance(var, Tensor)
     if isinstance(var, Tensor):
         input, target, var = operands(op, input=input, target=target, var=var)
@@ -254,4 +249,4 @@ def gaussian_nll_loss(
                     f"one of them"
                 ),
             )
-    return _gaussian_op(input, target, var, full, as_float(op, "eps", eps), reduction, name)
+    return _gaussian_op(input, target, var, full, as_float(op, "eps", eps), reduction, contract)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import is_zero
 from repdl.errors import UnsupportedError, check
@@ -16,7 +16,7 @@ from repdl.ops.declare.expression import Expression, choose, f, guarded, infinit
 from repdl.ops.declare.formula import Written
 from repdl.ops.declare.public import public
 from repdl.ops.losses._element_loss import check_sized, element_loss, scalar
-from repdl.ops.losses._loss import REDUCTIONS, check_deprecated, check_reduction
+from repdl.ops.losses._loss import REDUCTIONS, check_reduction
 from repdl.registry.arguments import as_float
 from repdl.tensors.layout import broadcast_shapes
 
@@ -117,7 +117,7 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`(input - target) ** 2`, broadcast, any floating-point dtype; reduced to its mean, sum, or not.
 
@@ -125,11 +125,9 @@ def mse_loss(
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
         UnsupportedError: for `weight`, and for what torch deprecates.
     """
-    name = contract_name(contract)
     check_sized("mse_loss", input, target)
-    check_deprecated("mse_loss", size_average, reduce)
     _no_weight("mse_loss", weight)
-    return _mse_loss(input, target, reduction, name)
+    return _mse_loss(input, target, reduction, contract)
 
 
 @public("losses")
@@ -141,7 +139,7 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`|input - target|`, broadcast, any floating-point dtype; reduced to its mean, sum, or not.
 
@@ -149,11 +147,9 @@ def l1_loss(
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
         UnsupportedError: for `weight`, and for what torch deprecates.
     """
-    name = contract_name(contract)
     check_sized("l1_loss", input, target)
-    check_deprecated("l1_loss", size_average, reduce)
     _no_weight("l1_loss", weight)
-    return _l1_loss(input, target, reduction, name)
+    return _l1_loss(input, target, reduction, contract)
 
 
 @public("losses")
@@ -164,7 +160,7 @@ def huber_loss(
     delta: float = 1.0,
     weight: Tensor | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`0.5 z ** 2` where z = `|input - target|` is below `delta`, else `delta (z - 0.5 delta)`; broadcast, reduced.
 
@@ -172,12 +168,11 @@ def huber_loss(
         ShapeError: if the shapes do not broadcast, for another `reduction`, or a `delta` that is not above 0.
         UnsupportedError: for `weight`.
     """
-    name = contract_name(contract)
     check_sized("huber_loss", input, target)
     _no_weight("huber_loss", weight)
     delta = as_float("huber_loss", "delta", delta)
     check("huber_loss", delta > 0, lambda: f"delta is {delta}, expected a number above 0")
-    return _huber_loss(input, target, delta, reduction, name)
+    return _huber_loss(input, target, delta, reduction, contract)
 
 
 @public("losses")
@@ -189,7 +184,7 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`0.5 z ** 2 / beta` where z = `|input - target|` is below `beta`, else `z - 0.5 beta`; broadcast, reduced.
 
@@ -197,16 +192,13 @@ def smooth_l1_loss(
 
     Raises:
         ShapeError: if the shapes do not broadcast, for another `reduction`, or a `beta` below 0.
-        UnsupportedError: for what torch deprecates.
     """
-    name = contract_name(contract)
     check_sized("smooth_l1_loss", input, target)
-    check_deprecated("smooth_l1_loss", size_average, reduce)
     beta = as_float("smooth_l1_loss", "beta", beta)
     check("smooth_l1_loss", beta >= 0, lambda: f"beta is {beta}, expected a number that is not below 0")
     if is_zero(beta):
-        return _l1_loss(input, target, reduction, name)
-    return _smooth_l1_loss(input, target, beta, reduction, name)
+        return _l1_loss(input, target, reduction, contract)
+    return _smooth_l1_loss(input, target, beta, reduction, contract)
 
 
 @public("losses")
@@ -219,24 +211,22 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Binary cross entropy of `sigmoid(input)` and `target`, any shape; weights broadcast to it.
 
     Raises:
         ShapeError: if `target` has another shape than `input`, a weight does not broadcast to it, or for
             another `reduction`.
-        DTypeError, UnsupportedError: for float64, and for what torch deprecates.
     """
-    op, name = "binary_cross_entropy_with_logits", contract_name(contract)
-    check_deprecated(op, size_average, reduce)
+    op = "binary_cross_entropy_with_logits"
     check_reduction(op, reduction)
     for what, tensor in (("target", target), ("weight", weight), ("pos_weight", pos_weight)):
         fits = tensor is None or tensor.shape == input.shape
         if tensor is not None and not fits and what != "target":
             fits = broadcast_shapes(input.shape, tensor.shape) == input.shape
         check(op, fits, lambda: f"{what}.shape is {tuple(tensor.shape)}, expected {tuple(input.shape)} (= input.shape)")  # type: ignore[union-attr]
-    return _bce_op(input, target, weight, pos_weight, reduction, name)
+    return _bce_op(input, target, weight, pos_weight, reduction, contract)
 
 
 @public("losses")
@@ -248,7 +238,7 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Kullback-Leibler divergence of log-probabilities `input` from `target`, elementwise, broadcast; reduced.
 
@@ -256,8 +246,5 @@ def kl_div(
 
     Raises:
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
-        DTypeError, UnsupportedError: for float64, and for what torch deprecates.
     """
-    name = contract_name(contract)
-    check_deprecated("kl_div", size_average, reduce)
-    return _kl_div_op(input, target, log_target, reduction, name)
+    return _kl_div_op(input, target, log_target, reduction, contract)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_dtype, check_size
 from repdl.ops.common.index import places
@@ -16,7 +16,7 @@ from repdl.ops.declare.expression import INFINITY, Expression, f
 from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import elements
 from repdl.ops.losses._element_loss import element_loss, operands, reduced, scalar
-from repdl.ops.losses._loss import check_classes, check_deprecated, check_no_grad, check_reduction
+from repdl.ops.losses._loss import check_classes, check_no_grad, check_reduction
 from repdl.registry import composite
 from repdl.registry.arguments import as_float, as_int
 from repdl.registry.autocast import FLOAT32, FLOAT32_ON_CUDA
@@ -218,18 +218,16 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`input` where `target` is 1, `max(0, margin - input)` where it is -1; broadcast, any dtype, reduced.
 
     Raises:
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
-        UnsupportedError: for what torch deprecates.
     """
-    op, name = "hinge_embedding_loss", contract_name(contract)
+    op = "hinge_embedding_loss"
     input, target = operands(op, input=input, target=target)
-    check_deprecated(op, size_average, reduce)
-    return _hinge_embedding_op(input, target.detach(), as_float(op, "margin", margin), reduction, name)
+    return _hinge_embedding_op(input, target.detach(), as_float(op, "margin", margin), reduction, contract)
 
 
 @public("losses")
@@ -242,19 +240,17 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`max(0, -target * (input1 - input2) + margin)`, broadcast, any floating-point dtype, reduced.
 
     Raises:
         ShapeError: if the numbers of dimensions differ or the shapes do not broadcast, or for another `reduction`.
-        UnsupportedError: for what torch deprecates.
     """
-    op, name = "margin_ranking_loss", contract_name(contract)
+    op = "margin_ranking_loss"
     input1, input2, target = operands(op, input1=input1, input2=input2, target=target)
-    check_deprecated(op, size_average, reduce)
     check_dim(op, input1.dim(), input2=input2, target=target)
-    return _margin_ranking_op(input1, input2, target, as_float(op, "margin", margin), reduction, name)
+    return _margin_ranking_op(input1, input2, target, as_float(op, "margin", margin), reduction, contract)
 
 
 @public("losses")
@@ -265,18 +261,16 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`log(1 + exp(-target * input))`, broadcast, reduced; finite where torch's overflows.
 
     Raises:
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
-        DTypeError, UnsupportedError: for float64, and for what torch deprecates.
     """
-    op, name = "soft_margin_loss", contract_name(contract)
+    op = "soft_margin_loss"
     input, target = operands(op, input=input, target=target)
-    check_deprecated(op, size_average, reduce)
-    return _soft_margin_op(input, target, reduction, name)
+    return _soft_margin_op(input, target, reduction, contract)
 
 
 @public("losses")
@@ -290,7 +284,7 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`sum(max(0, margin - input[y] + input[j]) ** p) / C` over the classes j but the target y, reduced.
 
@@ -303,18 +297,16 @@ def multi_margin_loss(
     Raises:
         ShapeError: if the shapes do not fit together, or for another `p` or `reduction`.
         OutOfRangeError: if a target is no class.
-        UnsupportedError: for what torch deprecates.
     """
-    op, name = "multi_margin_loss", contract_name(contract)
-    check_deprecated(op, size_average, reduce)
+    op = "multi_margin_loss"
     check_no_grad(op, weight=weight)
     p, margin = as_int(op, "p", p), as_float(op, "margin", margin)
     check_dim(op, (0, 1, 2), input=input)
     check_dim(op, (0, 1), target=target)
     check_classes(op, target, input.shape[-1] if input.dim() else 1)
     if input.dim() == 2:
-        return _multi_margin_op(input, target, p, margin, weight, reduction, name)
-    loss = _multi_margin_op(input.reshape(1, -1), target.reshape(-1), p, margin, weight, reduction, name)
+        return _multi_margin_op(input, target, p, margin, weight, reduction, contract)
+    loss = _multi_margin_op(input.reshape(1, -1), target.reshape(-1), p, margin, weight, reduction, contract)
     return loss.reshape(()) if reduction == "none" and target.dim() == 0 else loss
 
 
@@ -326,7 +318,7 @@ def multilabel_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`sum(max(0, 1 - (input[y] - input[j]))) / C` over the targets y and the classes j that are none, reduced.
 
@@ -336,16 +328,14 @@ def multilabel_margin_loss(
     Raises:
         ShapeError: if the shapes differ, or for another `reduction`.
         OutOfRangeError: if a target is no class.
-        UnsupportedError: for what torch deprecates.
     """
-    op, name = "multilabel_margin_loss", contract_name(contract)
-    check_deprecated(op, size_average, reduce)
+    op = "multilabel_margin_loss"
     check_dim(op, (0, 1, 2), input=input)
     check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
     check_classes(op, target, input.shape[-1] if input.dim() else 1, least=-1)
     if input.dim() == 2:
-        return _multilabel_margin_op(input, target, reduction, name)
-    loss = _multilabel_margin_op(input.reshape(1, -1), target.reshape(1, -1), reduction, name)
+        return _multilabel_margin_op(input, target, reduction, contract)
+    loss = _multilabel_margin_op(input.reshape(1, -1), target.reshape(1, -1), reduction, contract)
     return loss.reshape(())
 
 
@@ -358,15 +348,13 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Binary cross entropy of `sigmoid(input)` and `target`, the mean over classes: `(..., C) -> (...)`, reduced.
 
     Raises:
         ShapeError: if the shapes differ, `weight` does not broadcast to them, or for another `reduction`.
-        DTypeError, UnsupportedError: for float64, and for what torch deprecates.
     """
-    op, name = "multilabel_soft_margin_loss", contract_name(contract)
+    op = "multilabel_soft_margin_loss"
     input, target = operands(op, input=input, target=target)
-    check_deprecated(op, size_average, reduce)
-    return _multilabel_soft_op(input, target, weight, reduction, name)
+    return _multilabel_soft_op(input, target, weight, reduction, contract)

@@ -8,11 +8,11 @@ import torch
 
 from repdl import registry
 from repdl.callcache import ValueRange
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dtype, check_size
 from repdl.ops.declare.public import public
-from repdl.ops.losses._loss import check_arguments, check_deprecated, check_no_grad, check_targets, class_loss_checks
+from repdl.ops.losses._loss import check_arguments, check_no_grad, check_targets, class_loss_checks
 from repdl.registry.aten import computes
 from repdl.registry.autocast import FLOAT32
 
@@ -139,7 +139,7 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Negative log likelihood `(N, C, ...), (N, ...) -> ()`, any floating-point dtype, of int64 class indices.
 
@@ -151,16 +151,13 @@ def nll_loss(
 
     Raises:
         ShapeError: if shapes do not fit together or a target is out of range.
-        UnsupportedError: for torch's deprecated `size_average` and `reduce`.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    check_deprecated("nll_loss", size_average, reduce)
     ignore_index = check_arguments("nll_loss", input, target, weight, reduction, ignore_index)
     check_no_grad("nll_loss", weight=weight)
     single = input.dim() == 1 and target.dim() == 0
     if single:
         input, target = input.unsqueeze(0), target.unsqueeze(0)
-    loss = _nll_loss(input, target, weight, reduction, ignore_index, contract_name(contract))[0]
+    loss = _nll_loss(input, target, weight, reduction, ignore_index, contract)[0]
     return loss.squeeze(0) if single and reduction == "none" else loss
 
 

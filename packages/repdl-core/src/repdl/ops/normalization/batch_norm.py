@@ -8,7 +8,7 @@ import torch
 
 from repdl import registry
 from repdl.callcache import copy_result
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.declare.public import public
@@ -226,7 +226,7 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Normalise each channel: `(N, C, ...) -> (N, C, ...)`, any floating-point dtype.
 
@@ -236,7 +236,6 @@ def batch_norm(
     Raises:
         ShapeError: if shapes do not fit together, statistics are missing, or training has
             one value a channel; without any, the running statistics stay.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     op = "batch_norm"
     momentum, eps = as_float(op, "momentum", momentum), as_float(op, "eps", eps)
@@ -245,7 +244,7 @@ def batch_norm(
     if training:
         _check_writable(op, running_mean=running_mean, running_var=running_var)
     output, _, _, new_mean, new_var = _batch_norm(
-        input, running_mean, running_var, weight, bias, training, momentum, eps, contract_name(contract)
+        input, running_mean, running_var, weight, bias, training, momentum, eps, contract
     )
     if training and running_mean is not None and running_var is not None and input.numel():
         copy_result(new_mean, running_mean)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.declare.public import public
@@ -130,7 +130,7 @@ def group_norm(
     bias: torch.Tensor | None = None,
     eps: float = 1e-5,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Normalise groups of channels: `(N, C, ...) -> (N, C, ...)`, any floating-point dtype.
 
@@ -140,7 +140,6 @@ def group_norm(
     Raises:
         ShapeError: if shapes do not fit together, `num_groups` does not divide C, or the batch
             has one value a group only.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     op = "group_norm"
     groups = as_int(op, "num_groups", num_groups)
@@ -150,7 +149,7 @@ def group_norm(
         input.numel() != groups,
         lambda: f"input has one value a group (shape {tuple(input.shape)}), expected 2 or more",
     )
-    return _group_norm(input, groups, weight, bias, epsilon, contract_name(contract))[0]
+    return _group_norm(input, groups, weight, bias, epsilon, contract)[0]
 
 
 @computes("instance_norm", ignored=("cudnn_enabled", "cudnn_enable"))
@@ -165,7 +164,7 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Normalise each channel of each batch element: `(N, C, ...) -> (N, C, ...)`, any floating-point dtype.
 
@@ -175,7 +174,6 @@ def instance_norm(
 
     Raises:
         ShapeError: if shapes do not fit together, statistics are missing, or a channel has one value only.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     op = "instance_norm"
     check(op, input.dim() > 2, lambda: f"input.dim() is {input.dim()}, expected 3 or more (N, C, ...)")
@@ -183,17 +181,17 @@ def instance_norm(
     if not use_input_stats:
         output = batch_norm(rows, running_mean, running_var, weight, bias, False, momentum, eps, contract=contract)
         return output.reshape(input.shape)
-    share, epsilon, name = as_float(op, "momentum", momentum), as_float(op, "eps", eps), contract_name(contract)
+    share, epsilon = as_float(op, "momentum", momentum), as_float(op, "eps", eps)
     check(
         op,
         input.shape[2:].numel() != 1,
         lambda: f"input has one value a channel (shape {tuple(input.shape)}), expected 2 or more",
     )
     check_statistics(op, input.shape[1], running_mean, running_var)
-    output = _group_norm(rows, input.shape[1] or 1, weight, bias, epsilon, name)[0]
+    output = _group_norm(rows, input.shape[1] or 1, weight, bias, epsilon, contract)[0]
     output = narrowed(output, rows.dtype)  # autocast, which has group_norm on its list, leaves instance_norm alone
     if running_mean is not None and running_var is not None:
-        _track(rows, running_mean, running_var, share, epsilon, name)
+        _track(rows, running_mean, running_var, share, epsilon, contract)
     return output.reshape(input.shape)
 
 

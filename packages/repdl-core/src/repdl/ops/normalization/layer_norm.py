@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check_size
 from repdl.ops.declare.public import public
@@ -104,7 +104,7 @@ def layer_norm(
     bias: torch.Tensor | None = None,
     eps: float = 1e-5,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Normalise the last dimensions: `(..., *normalized_shape) -> (..., *normalized_shape)`, any floating-point dtype.
 
@@ -113,8 +113,7 @@ def layer_norm(
 
     Raises:
         ShapeError: if shapes do not fit together, or `normalized_shape` is empty.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     op = "layer_norm"
     shape = as_ints(op, "normalized_shape", normalized_shape)
-    return _layer_norm(input, shape, weight, bias, as_float(op, "eps", eps), contract_name(contract))[0]
+    return _layer_norm(input, shape, weight, bias, as_float(op, "eps", eps), contract)[0]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check
 from repdl.ops.declare.public import public
@@ -58,7 +58,7 @@ def local_response_norm(
     beta: float = 0.75,
     k: float = 1.0,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`input / (k + alpha * m) ** beta`, m the mean square of `size` neighbouring channels: `(N, C, ...)`.
 
@@ -68,6 +68,6 @@ def local_response_norm(
         ShapeError: if `input` has less than three dimensions, or `size` is below 1.
         DTypeError: for float64.
     """
-    op, name = "local_response_norm", contract_name(contract)
+    op = "local_response_norm"
     numbers = (as_float(op, n, v) for n, v in (("alpha", alpha), ("beta", beta), ("k", k)))
-    return _op(input, as_int(op, "size", size), *numbers, name)
+    return _op(input, as_int(op, "size", size), *numbers, contract)

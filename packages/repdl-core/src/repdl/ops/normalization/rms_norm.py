@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL, FLOATS_16_BIT, Dtypes
 from repdl.errors import check_size
 from repdl.ops.declare.public import public
@@ -109,7 +109,7 @@ def rms_norm(
     weight: torch.Tensor | None = None,
     eps: float | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Divide the last dimensions by their root mean square:
     `(..., *normalized_shape) -> (..., *normalized_shape)`, any floating-point dtype.
@@ -119,7 +119,6 @@ def rms_norm(
 
     Raises:
         ShapeError: if shapes do not fit together, or `normalized_shape` is empty.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     op = "rms_norm"
     shape = as_ints(op, "normalized_shape", normalized_shape)
@@ -129,4 +128,4 @@ def rms_norm(
         if weight.dtype.itemsize <= arithmetic.itemsize:
             weight = narrowed(weight, arithmetic)  # exactly
     epsilon = default if eps is None else as_float(op, "eps", eps)
-    return _rms_norm(input, shape, weight, epsilon, contract_name(contract))[0]
+    return _rms_norm(input, shape, weight, epsilon, contract)[0]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL, FLOATS_16_BIT
 from repdl.errors import ArgumentError, DTypeError, check_dtype
 from repdl.ops.declare.public import public
@@ -56,7 +56,7 @@ def narrowed(output: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 @public("cast", page="generated/torch.Tensor.to")
-def cast(input: torch.Tensor, dtype: torch.dtype, *, contract: Contract | str | None = None) -> torch.Tensor:
+def cast(input: torch.Tensor, dtype: torch.dtype, *, contract: ContractLike = None) -> torch.Tensor:
     """`input` in another floating-point dtype, any shape: widened exactly, or rounded once.
 
     float32, float64, bfloat16, float16. A NaN becomes the one NaN of the dtype.
@@ -64,7 +64,6 @@ def cast(input: torch.Tensor, dtype: torch.dtype, *, contract: Contract | str | 
     Raises:
         DTypeError: for other dtypes.
     """
-    contract_name(contract)
     if not isinstance(dtype, torch.dtype):
         raise ArgumentError(f"cast: dtype is {type(dtype).__name__} {dtype!r}, expected a torch.dtype")
     return _cast(input, dtype)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.dtypes.rounding import rounded
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError, check
@@ -201,45 +201,34 @@ def _scaled_op(
     input: Operand,
     other: Operand,
     alpha: float,
-    contract: Contract | str | None,
+    contract: str,
 ) -> torch.Tensor:
     """`function(input, other)`, or with another alpha than 1 `fma(sign * alpha, other, input)`."""
     if isinstance(alpha, torch.Tensor) and alpha.dim() == 0 and not alpha.requires_grad:
         alpha = item(alpha)
-    name = contract_name(contract)
     pair = operands(op, input, other)
     if pair is None:
         return getattr(torch, op)(input, other, alpha=alpha)
     if isinstance(alpha, bool):
         raise ArgumentError(f"{op}: alpha is bool {alpha}, expected a real number")
     if isinstance(alpha, (int, float)) and alpha == 1:
-        return function(*pair, name)
+        return function(*pair, contract)
     if isinstance(alpha, int) and not -(2**24) <= alpha <= 2**24:  # rounded once, not by way of a double
         single = pair[0].dtype is not torch.float64
         alpha = rounded(as_int(op, "alpha", alpha), torch.float32 if single else torch.float64)
     number = as_float(op, "alpha", alpha)
-    return _add_alpha(*pair, number if sign > 0 else -number, name)
+    return _add_alpha(*pair, number if sign > 0 else -number, contract)
 
 
-@public("elementwise", cache=BY_SHAPES)
-def add(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None) -> torch.Tensor:
-    """`input + alpha * other`, broadcast, any floating-point dtype, rounded once.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-    """
+@public("elementwise", cache=BY_SHAPES, broadcasts=True)
+def add(input: Operand, other: Operand, *, alpha: float = 1, contract: ContractLike = None) -> torch.Tensor:
+    """`input + alpha * other`, broadcast, any floating-point dtype, rounded once."""
     return _scaled_op("add", _add, 1, input, other, alpha, contract)
 
 
-@public("elementwise", cache=BY_SHAPES)
-def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract | str | None = None) -> torch.Tensor:
-    """`input - alpha * other`, broadcast, any floating-point dtype, rounded once.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-    """
+@public("elementwise", cache=BY_SHAPES, broadcasts=True)
+def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: ContractLike = None) -> torch.Tensor:
+    """`input - alpha * other`, broadcast, any floating-point dtype, rounded once."""
     for operand in (input, other):
         if isinstance(operand, bool):
             raise ArgumentError(f"sub: an operand is bool {operand}, expected a tensor or a real number")
@@ -248,27 +237,21 @@ def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: Contract 
     return _scaled_op("sub", _sub, -1, input, other, alpha, contract)
 
 
-@public("elementwise", cache=BY_SHAPES)
-def mul(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """`input * other`, broadcast, any floating-point dtype, rounded once.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-    """
-    name = contract_name(contract)
+@public("elementwise", cache=BY_SHAPES, broadcasts=True)
+def mul(input: Operand, other: Operand, *, contract: ContractLike = None) -> torch.Tensor:
+    """`input * other`, broadcast, any floating-point dtype, rounded once."""
     pair = operands("mul", input, other)
-    return torch.mul(input, other) if pair is None else _mul(*pair, name)  # type: ignore[arg-type]
+    return torch.mul(input, other) if pair is None else _mul(*pair, contract)  # type: ignore[arg-type]
 
 
 @computes("div", integers=True)
-@public("elementwise", cache=BY_SHAPES)
+@public("elementwise", cache=BY_SHAPES, broadcasts=True)
 def div(
     input: Operand,
     other: Operand,
     *,
     rounding_mode: str | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """`input / other`, broadcast, any floating-point dtype, rounded once; integers become floating-point.
 
@@ -276,57 +259,37 @@ def div(
     derivative is 0.
 
     Raises:
-        ShapeError: if the shapes do not broadcast.
         UnsupportedError: for another `rounding_mode`.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    name = contract_name(contract)
     if rounding_mode is None:
         pair = operands("div", input, other, divides=True)
         assert pair is not None
-        return _div(*pair, name)
+        return _div(*pair, contract)
     if rounding_mode not in ("floor", "trunc"):
         raise UnsupportedError(f"div: rounding_mode is {rounding_mode!r}, expected None, 'floor' or 'trunc'")
     pair = operands("div", input, other)
     if pair is None:
         return torch.div(input, other, rounding_mode=rounding_mode)  # type: ignore[arg-type]
-    return (_div_floor if rounding_mode == "floor" else _div_trunc)(*pair, name)
+    return (_div_floor if rounding_mode == "floor" else _div_trunc)(*pair, contract)
 
 
-@public("elementwise")
-def atan2(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """The angle of the point (`other`, `input`), broadcast, float32 and 16-bit floats, correctly rounded to float32.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-    """
+@public("elementwise", broadcasts=True)
+def atan2(input: torch.Tensor, other: torch.Tensor, *, contract: ContractLike = None) -> torch.Tensor:
+    """The angle of the point (`other`, `input`), broadcast, float32 and 16-bit floats, correctly rounded to float32."""
     pair = operands("atan2", input, other, divides=True)
     assert pair is not None
-    return _atan2(*pair, contract_name(contract))
+    return _atan2(*pair, contract)
 
 
-@public("elementwise")
-def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """The larger of two elements, broadcast, any floating-point dtype; NaN if either is NaN.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-    """
-    name = contract_name(contract)
+@public("elementwise", broadcasts=True)
+def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: ContractLike = None) -> torch.Tensor:
+    """The larger of two elements, broadcast, any floating-point dtype; NaN if either is NaN."""
     pair = operands("maximum", input, other)
-    return torch.maximum(input, other) if pair is None else _maximum(*pair, name)
+    return torch.maximum(input, other) if pair is None else _maximum(*pair, contract)
 
 
-@public("elementwise")
-def minimum(input: torch.Tensor, other: torch.Tensor, *, contract: Contract | str | None = None) -> torch.Tensor:
-    """The smaller of two elements, broadcast, any floating-point dtype; NaN if either is NaN.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-    """
-    name = contract_name(contract)
+@public("elementwise", broadcasts=True)
+def minimum(input: torch.Tensor, other: torch.Tensor, *, contract: ContractLike = None) -> torch.Tensor:
+    """The smaller of two elements, broadcast, any floating-point dtype; NaN if either is NaN."""
     pair = operands("minimum", input, other)
-    return torch.minimum(input, other) if pair is None else _minimum(*pair, name)
+    return torch.minimum(input, other) if pair is None else _minimum(*pair, contract)

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL, SINGLE, Dtypes
-from repdl.errors import check, check_tensor
+from repdl.errors import check
 from repdl.ops.common.root import at_zero, root
 from repdl.ops.common.scalar import constant, floating
 from repdl.ops.common.sort_key import sort_key
@@ -208,95 +208,69 @@ _sinc = _formula(
 )
 
 
-def _of_two(
-    op: str, function: Callable[..., Tensor], input: Operand, other: Operand, contract: Contract | str | None
-) -> Tensor:
-    name = contract_name(contract)
+def _of_two(op: str, function: Callable[..., Tensor], input: Operand, other: Operand, contract: str) -> Tensor:
     check(op, isinstance(input, Tensor) or isinstance(other, Tensor), "no tensor among the operands, expected one")
     pair = promoted(op, divides=True, input=input, other=other)
     assert pair is not None
-    return function(*pair, name)
+    return function(*pair, contract)
 
 
 def _of_one(op: str, input: Tensor) -> Tensor:
-    check_tensor(op, input=input)
     if not input.is_floating_point() and not input.is_complex():
         return floating(input, torch.get_default_dtype())
     return input
 
 
-@public("elementwise")
-def logaddexp(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+@public("elementwise", broadcasts=True)
+def logaddexp(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
     """`log(exp(input) + exp(other))` without overflow, broadcast, float32 and 16-bit floats.
 
     `maximum(x, y) + log1p(exp(-abs(x - y)))`; equal infinities are their own.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     return _of_two("logaddexp", _logaddexp, input, other, contract)
 
 
-@public("elementwise")
-def logaddexp2(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+@public("elementwise", broadcasts=True)
+def logaddexp2(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
     """`log2(exp2(input) + exp2(other))` without overflow, broadcast, float32 and 16-bit floats.
 
     `maximum(x, y) + log1p(exp2(-abs(x - y))) / ln 2`; equal infinities are their own.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     return _of_two("logaddexp2", _logaddexp2, input, other, contract)
 
 
-@public("elementwise", page="special")
-def xlogy(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
+@public("elementwise", page="special", broadcasts=True)
+def xlogy(input: Operand, other: Operand, *, contract: ContractLike = None) -> Tensor:
     """`input * log(other)`, broadcast, float32 and 16-bit floats; 0 where `input` is 0 and `other` no NaN.
 
     One of both may be a number; integers become floating-point.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     return _of_two("xlogy", _xlogy, input, other, contract)
 
 
-@public("elementwise")
-def hypot(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+@public("elementwise", broadcasts=True)
+def hypot(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
     """`sqrt(input**2 + other**2)` without overflow, broadcast, any floating-point dtype.
 
     `sqrt(square(x / s) + square(y / s)) * s`, s the larger size of both. Its derivative at 0 is 0.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     return _of_two("hypot", _hypot, input, other, contract)
 
 
 @public("elementwise", page="special")
-def logit(input: Tensor, eps: float | None = None, *, contract: Contract | str | None = None) -> Tensor:
+def logit(input: Tensor, eps: float | None = None, *, contract: ContractLike = None) -> Tensor:
     """`log(z / (1 - z))`, any shape, float32 and 16-bit floats; z is `input`, with `eps` at least that and at
     most 1 - eps, which is rounded once.
 
     Raises:
         DTypeError, ArgumentError: if `input` is no tensor of these dtypes, or `eps` no number.
     """
-    contract_name(contract)
     x = _of_one("logit", input)
     low = None if eps is None else as_float("logit", "eps", eps)
     return _logit(x, None if low is None or low < 0 else low)
 
 
 @public("elementwise", page="special")
-def sinc(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
-    """`sin(pi * input) / (pi * input)`, 1 at 0, any shape, float32 and 16-bit floats.
-
-    Raises:
-        DTypeError, ArgumentError: if `input` is no tensor of these dtypes.
-    """
-    contract_name(contract)
+def sinc(input: Tensor, *, contract: ContractLike = None) -> Tensor:
+    """`sin(pi * input) / (pi * input)`, 1 at 0, any shape, float32 and 16-bit floats."""
     return _sinc(_of_one("sinc", input))

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike, contract_name
 from repdl.dtypes import ALL
 from repdl.dtypes.rounding import difference, div
-from repdl.errors import UnsupportedError, check, check_bool, check_range
+from repdl.errors import UnsupportedError, check, check_range
 from repdl.ops.common.scalar import constant, floating
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed
@@ -35,7 +35,7 @@ def linspace(
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
     requires_grad: bool = False,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Numbers from `start` to `end`, evenly spaced: `(steps)`, any floating-point dtype, by default torch's default.
 
@@ -49,7 +49,7 @@ def linspace(
         ShapeError: if `steps` is negative, or a tensor is not 0-D.
         UnsupportedError: for other dtypes.
     """
-    op, name = "linspace", contract_name(contract)
+    op = "linspace"
     count = as_int(op, "steps", steps)
     check(op, count >= 0, lambda: f"steps is {count}, expected 0 or more")
     chosen = torch.get_default_dtype() if dtype is None else dtype
@@ -66,8 +66,8 @@ def linspace(
         return floating(value, torch.float64).to(home)
 
     first, last = scalar("start", start), scalar("end", end)
-    weights = _ops.div(numbers.to(torch.float64), constant(float(max(count - 1, 1)), torch.float64, home), name)
-    output = narrowed(_ops.lerp_tensor(first, last, weights, name), chosen)
+    weights = _ops.div(numbers.to(torch.float64), constant(float(max(count - 1, 1)), torch.float64, home), contract)
+    output = narrowed(_ops.lerp_tensor(first, last, weights, contract), chosen)
     return output.requires_grad_() if requires_grad else output
 
 
@@ -80,7 +80,7 @@ def arange(
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
     requires_grad: bool = False,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Numbers from `start` up to `end`, `step` apart: `(ceil((end - start) / step))`.
 
@@ -96,7 +96,7 @@ def arange(
         UnsupportedError: for other dtypes, or integers of numbers with a fraction.
     """
     first, last = (0, start) if end is None else (start, end)
-    return evenly_spaced("arange", first, last, step, dtype, device, requires_grad, contract_name(contract))
+    return evenly_spaced("arange", first, last, step, dtype, device, requires_grad, contract)
 
 
 def evenly_spaced(
@@ -110,7 +110,6 @@ def evenly_spaced(
     contract: str,
 ) -> torch.Tensor:
     """`arange`, or torch's `range`, which has its end."""
-    check_bool(op, requires_grad=requires_grad)
     given = {"start": start, "end": end, "step": step}
     if dtype is None:
         whole = op == "arange" and all(isinstance(value, int) for value in given.values())

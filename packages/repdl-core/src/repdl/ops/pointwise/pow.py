@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import difference, is_zero, rounded
 from repdl.errors import ArgumentError, DTypeError, check
@@ -92,8 +92,8 @@ _IN_DOUBLE: dict[float, Callable[[torch.Tensor, str], torch.Tensor]] = {
 """The exponents that float64 has, each a sequence of other ops."""
 
 
-@public("pow")
-def pow(input: Operand, exponent: Operand, *, contract: Contract | str | None = None) -> torch.Tensor:
+@public("pow", broadcasts=True)
+def pow(input: Operand, exponent: Operand, *, contract: ContractLike = None) -> torch.Tensor:
     """`input` to the power of `exponent`, broadcast, correctly rounded to float32.
 
     One of both may be a number. It is rounded once to the dtype of the result, a number as
@@ -101,11 +101,9 @@ def pow(input: Operand, exponent: Operand, *, contract: Contract | str | None = 
     float64 has the exponents -1, 0, 0.5, 1, 2 and 3, which are sequences of other ops.
 
     Raises:
-        ShapeError: if the shapes do not broadcast.
         DTypeError, ArgumentError: if the result is of no dtype or, in float64, the exponent
             none of these, or an operand is neither a tensor nor a real number.
     """
-    name = contract_name(contract)
     check(
         "pow",
         isinstance(input, torch.Tensor) or isinstance(exponent, torch.Tensor),
@@ -120,7 +118,7 @@ def pow(input: Operand, exponent: Operand, *, contract: Contract | str | None = 
     if pair is None:
         return torch.pow(input, exponent)  # type: ignore[arg-type]
     if isinstance(exponent, torch.Tensor):
-        return _pow_tensor(*pair, name)
+        return _pow_tensor(*pair, contract)
     number = as_float("pow", "exponent", exponent)
     if pair[0].dtype is torch.float64:
         if number not in _IN_DOUBLE:
@@ -129,5 +127,5 @@ def pow(input: Operand, exponent: Operand, *, contract: Contract | str | None = 
                 f"pow: input.dtype is float64 and exponent {number:g}, expected one of the exponents {known}, or an "
                 f"input of float32, bfloat16 or float16; convert it first, for example with input.to(torch.float32)"
             )
-        return _IN_DOUBLE[number](pair[0], name)
+        return _IN_DOUBLE[number](pair[0], contract)
     return _pow(pair[0], number)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check
 from repdl.ops.common.broadcast import sum_to
@@ -117,47 +117,31 @@ _remainder = _register(
 )
 
 
-def _of_two(
-    op: str, function: Callable[..., Tensor], input: Operand, other: Operand, contract: Contract | str | None
-) -> Tensor:
-    name = contract_name(contract)
+def _of_two(op: str, function: Callable[..., Tensor], input: Operand, other: Operand, contract: str) -> Tensor:
     check(op, isinstance(input, Tensor) or isinstance(other, Tensor), "no tensor among the operands, expected one")
     pair = promoted(op, input=input, other=other)
-    return getattr(torch, op)(input, other) if pair is None else function(*pair, name)
+    return getattr(torch, op)(input, other) if pair is None else function(*pair, contract)
 
 
-@public("elementwise")
-def fmod(input: Tensor, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
+@public("elementwise", broadcasts=True)
+def fmod(input: Tensor, other: Operand, *, contract: ContractLike = None) -> Tensor:
     """What `input` has more than whole multiples of `other`, with the sign of `input`; broadcast, any dtype.
 
     Exact; NaN where `other` is 0, and where `input` has more than 2^149 multiples. Integers are torch's.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     return _of_two("fmod", _fmod, input, other, contract)
 
 
-@public("elementwise")
-def remainder(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
+@public("elementwise", broadcasts=True)
+def remainder(input: Operand, other: Operand, *, contract: ContractLike = None) -> Tensor:
     """`fmod` with the sign of `other`, as Python's `%`: `other` is added where the signs differ, which rounds once.
 
     Broadcast, any dtype; integers are torch's.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     return _of_two("remainder", _remainder, input, other, contract)
 
 
-@public("elementwise")
-def floor_divide(input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
-    """`div(input, other, rounding_mode="floor")`, as Python's `//`.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-    """
+@public("elementwise", broadcasts=True)
+def floor_divide(input: Operand, other: Operand, *, contract: ContractLike = None) -> Tensor:
+    """`div(input, other, rounding_mode="floor")`, as Python's `//`."""
     return div(input, other, rounding_mode="floor", contract=contract)

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import difference
-from repdl.errors import ArgumentError, DTypeError, check_dtype, check_tensor
+from repdl.errors import ArgumentError, DTypeError, check_dtype
 from repdl.ops.common.sort_key import greater_than, less_than
 from repdl.ops.declare.expression import Computed, f
 from repdl.ops.declare.pointwise import pointwise
@@ -96,15 +96,13 @@ _addcdiv: Function = pointwise(
 )
 
 
-@public("elementwise")
-def where(condition: Tensor, input: Operand, other: Operand, *, contract: Contract | str | None = None) -> Tensor:
+@public("elementwise", broadcasts=True)
+def where(condition: Tensor, input: Operand, other: Operand, *, contract: ContractLike = None) -> Tensor:
     """`input` where `condition`, a tensor of bools, is true, else `other`; broadcast, any dtype.
 
     Raises:
-        ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if `condition` is not of bools, or dtypes or devices are not those of the contract.
     """
-    name = contract_name(contract)
     if condition.dtype is not torch.bool:
         raise DTypeError(
             f"where: condition.dtype is {str(condition.dtype).removeprefix('torch.')}, expected bool; "
@@ -114,12 +112,12 @@ def where(condition: Tensor, input: Operand, other: Operand, *, contract: Contra
     if pair is None:
         return torch.where(condition, input, other)  # type: ignore[arg-type, call-overload, no-any-return]
     given = on_one_device({"condition": condition, "input": pair[0], "other": pair[1]})
-    return _where(*given.values(), name)
+    return _where(*given.values(), contract)
 
 
 @public("elementwise")
 def clamp(
-    input: Tensor, min: Operand | None = None, max: Operand | None = None, *, contract: Contract | str | None = None
+    input: Tensor, min: Operand | None = None, max: Operand | None = None, *, contract: ContractLike = None
 ) -> Tensor:
     """`input`, or `min` where it is below that, or `max` where it is above that; any shape and dtype.
 
@@ -131,7 +129,6 @@ def clamp(
         ShapeError, DTypeError, DeviceError: if shapes do not broadcast, or dtypes or devices are not
             those of the contract.
     """
-    name = contract_name(contract)
     bounds: dict[str, Any] = {n: b for n, b in (("min", min), ("max", max)) if b is not None}
     if not bounds:
         raise ArgumentError("clamp: min and max are None, expected one at least")
@@ -144,96 +141,73 @@ def clamp(
         return torch.clamp(input, min, max)  # type: ignore[arg-type, call-overload, no-any-return]
     result, *tensors = given
     for bound, which in zip(tensors, bounds):
-        beyond = less_than(result, bound, name) if which == "min" else less_than(bound, result, name)
-        result = _where(beyond | bound.detach().isnan(), bound, result, name)
+        beyond = less_than(result, bound, contract) if which == "min" else less_than(bound, result, contract)
+        result = _where(beyond | bound.detach().isnan(), bound, result, contract)
     return result
 
 
-@public("elementwise", cache=BY_SHAPES)
-def lerp(input: Tensor, end: Tensor, weight: Tensor | float, *, contract: Contract | str | None = None) -> Tensor:
+@public("elementwise", cache=BY_SHAPES, broadcasts=True)
+def lerp(input: Tensor, end: Tensor, weight: Tensor | float, *, contract: ContractLike = None) -> Tensor:
     """`fma(end, weight, input * (1 - weight))`, broadcast, any floating-point dtype.
 
     Raises:
-        ShapeError: if the shapes do not broadcast.
         DTypeError, DeviceError: if dtypes or devices are not those of the contract, or not the same.
     """
-    name = contract_name(contract)
     check_dtype("lerp", ALL, input=input)
     check_dtype("lerp", (input.dtype,), end=end)
     input, end, weight = on_one_device({"input": input, "end": end, "weight": weight}).values()
     if isinstance(weight, Tensor):
         check_dtype("lerp", (input.dtype,), weight=weight)
-        return _lerp_tensor(input, end, weight, name)
-    return _lerp(input, end, as_float("lerp", "weight", weight), name)
+        return _lerp_tensor(input, end, weight, contract)
+    return _lerp(input, end, as_float("lerp", "weight", weight), contract)
 
 
-@public("elementwise", cache=BY_SHAPES)
+@public("elementwise", cache=BY_SHAPES, broadcasts=True)
 def addcmul(
-    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1, contract: Contract | str | None = None
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1, contract: ContractLike = None
 ) -> Tensor:
-    """`input + value * (tensor1 * tensor2)`, broadcast, any floating-point dtype, three roundings.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-    """
-    name = contract_name(contract)
+    """`input + value * (tensor1 * tensor2)`, broadcast, any floating-point dtype, three roundings."""
     given = promoted("addcmul", input=input, tensor1=tensor1, tensor2=tensor2)
     if given is None:
         return torch.addcmul(input, tensor1, tensor2, value=value)
-    return _addcmul(*given, as_float("addcmul", "value", value), name)
+    return _addcmul(*given, as_float("addcmul", "value", value), contract)
 
 
-@public("elementwise", cache=BY_SHAPES)
+@public("elementwise", cache=BY_SHAPES, broadcasts=True)
 def addcdiv(
-    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1, contract: Contract | str | None = None
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1, contract: ContractLike = None
 ) -> Tensor:
-    """`input + value * (tensor1 / tensor2)`, broadcast, any floating-point dtype, three roundings.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
-    """
-    name = contract_name(contract)
+    """`input + value * (tensor1 / tensor2)`, broadcast, any floating-point dtype, three roundings."""
     given = promoted("addcdiv", input=input, tensor1=tensor1, tensor2=tensor2)
     if given is None:
         raise DTypeError("addcdiv: the operands are integers, expected a floating-point dtype; cast one first")
-    return _addcdiv(*given, as_float("addcdiv", "value", value), name)
+    return _addcdiv(*given, as_float("addcdiv", "value", value), contract)
 
 
-def _known(op: str, input: Tensor, other: Tensor, contract: Contract | str | None) -> Tensor:
+def _known(op: str, input: Tensor, other: Tensor, contract: str) -> Tensor:
     """fmax or fmin."""
-    check_tensor(op, input=input, other=other)
-    name, pair = contract_name(contract), promoted(op, input=input, other=other)
+    pair = promoted(op, input=input, other=other)
     if pair is None:
         return getattr(torch, op)(input, other)
     x, y = pair
-    beyond = less_than(x, y, name) if op == "fmax" else greater_than(x, y, name)
-    return _where(~(beyond | x.detach().isnan()) | y.detach().isnan(), x, y, name)  # laid out as both say
+    beyond = less_than(x, y, contract) if op == "fmax" else greater_than(x, y, contract)
+    return _where(~(beyond | x.detach().isnan()) | y.detach().isnan(), x, y, contract)  # laid out as both say
 
 
-@public("elementwise")
-def fmax(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+@public("elementwise", broadcasts=True)
+def fmax(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
     """The larger of two elements, broadcast, any dtype; of a number and NaN the number, `input` of equal ones.
 
     `where(y is NaN or not (x < y or x is NaN), x, y)`, whose gradient goes to the one that is taken.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     return _known("fmax", input, other, contract)
 
 
-@public("elementwise")
-def fmin(input: Tensor, other: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+@public("elementwise", broadcasts=True)
+def fmin(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
     """The smaller of two elements, broadcast, any dtype; of a number and NaN the number, `input` of equal ones.
 
     `where(y is NaN or not (x > y or x is NaN), x, y)`, whose gradient goes to the one that is taken.
-
-    Raises:
-        ShapeError: if the shapes do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     return _known("fmin", input, other, contract)
 

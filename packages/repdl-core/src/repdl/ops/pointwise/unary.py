@@ -11,10 +11,8 @@ from typing import Any, Protocol
 
 import torch
 
-from repdl.callcache import cache_calls
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL, SINGLE, Dtypes
-from repdl.errors import check_tensor
 from repdl.ops.common.scalar import floating
 from repdl.ops.declare.expression import Expression, Number, Term, f, named
 from repdl.ops.declare.pointwise import pointwise
@@ -68,7 +66,7 @@ _ERFINV_SLOPE = Number(0.886226925452758, "sqrt(pi) / 2")
 class Unary(Protocol):
     """A public function of one tensor."""
 
-    def __call__(self, input: Tensor, *, contract: Contract | str | None = None) -> Tensor: ...
+    def __call__(self, input: Tensor, *, contract: ContractLike = None) -> Tensor: ...
 
 
 def _erfinv_slope(g: Expression, x: Expression) -> Expression:
@@ -109,9 +107,7 @@ def _unary(
     """
     op = _register(name, derivative, **declaration)
 
-    def function(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
-        contract_name(contract)
-        check_tensor(name, input=input)
+    def function(input: Tensor, *, contract: ContractLike = None) -> Tensor:
         if not input.is_floating_point() and not input.is_complex():
             if whole:
                 return getattr(torch, name)(input)
@@ -119,16 +115,9 @@ def _unary(
         return op(input)
 
     function.__name__ = function.__qualname__ = name
-    float64 = ", float64" if OPS[name].takes(torch.float64) else ""
-    function.__doc__ = f"""{summary}, any shape, float32{float64}, bfloat16 or float16.
-
-    Raises:
-        DTypeError, ArgumentError: if `input` is no tensor of these dtypes.
-
-    Contract: elementwise v1.
-    Source: https://docs.pytorch.org/docs/stable/{page or f"generated/torch.{name}"}.html
-    """
-    return cache_calls(function)
+    double = ", float64" if OPS[name].takes(torch.float64) else ""
+    function.__doc__ = f"{says}, any shape, float32{double} or 16-bit floats."
+    return public("elementwise", page=page or f"generated/torch.{name}")(function)
 
 
 def _correctly_rounded(
@@ -423,9 +412,8 @@ _relu_backward: Callable[..., Tensor] = pointwise(
 
 
 @public("elementwise")
-def relu(input: Tensor, inplace: bool = False, *, contract: Contract | str | None = None) -> Tensor:
+def relu(input: Tensor, inplace: bool = False, *, contract: ContractLike = None) -> Tensor:
     """`max(input, 0)`, any shape, any floating-point dtype; NaN and -0 stay. With `inplace`, into `input`."""
-    contract_name(contract)
     if inplace:
         check_apart("relu", input=input)
     if not input.is_floating_point() and not input.is_complex():

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
-from repdl.errors import check_bool
+from repdl.contract import ContractLike
 from repdl.ops.declare.public import public
 from repdl.ops.pooling._windows import adaptive_side, rows, select, table, untable
 from repdl.ops.pooling.avg_pool import adaptive_sizes
@@ -26,11 +25,8 @@ Sizes = int | Sequence[int | None] | None
 _REGULAR = (max_pool1d, max_pool2d, max_pool3d)
 
 
-def _adaptive(
-    dims: int, input: Tensor, output_size: Sizes, return_indices: bool, contract: Contract | str | None
-) -> Pooled:
-    op, name = f"adaptive_max_pool{dims}d", contract_name(contract)
-    check_bool(op, return_indices=return_indices)
+def _adaptive(dims: int, input: Tensor, output_size: Sizes, return_indices: bool, contract: str) -> Pooled:
+    op = f"adaptive_max_pool{dims}d"
     counts = adaptive_sizes(op, dims, input, output_size)
     sizes = input.shape[-dims:]
     if 0 in counts:
@@ -42,7 +38,7 @@ def _adaptive(
     place, _ = rows([adaptive_side(n, c, input.device) for n, c in zip(sizes, counts)], sizes)
     windows, length = place.shape
     # Those that do not exist repeat one that does: no maximum, and no index, changes.
-    image = select(table(input, dims), place, name).unsqueeze(1)  # (windows, 1, length, columns)
+    image = select(table(input, dims), place, contract).unsqueeze(1)  # (windows, 1, length, columns)
     if not input.numel():
         empty = untable(image[:, 0, 0], input, counts)
         return (empty, empty.long()) if return_indices else empty
@@ -60,7 +56,7 @@ def adaptive_max_pool1d(
     output_size: int | Sequence[int],
     return_indices: bool = False,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Pooled:
     """Maximum of each of OL windows: `(N, C, L) -> (N, C, OL)`, any floating-point dtype.
 
@@ -73,7 +69,6 @@ def adaptive_max_pool1d(
 
     Raises:
         ShapeError: if a size is negative, or the input has none.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     return _adaptive(1, input, output_size, return_indices, contract)
 
@@ -84,7 +79,7 @@ def adaptive_max_pool2d(
     output_size: Sizes,
     return_indices: bool = False,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Pooled:
     """Maximum of each of OH x OW windows: `(N, C, H, W) -> (N, C, OH, OW)`, any floating-point dtype.
 
@@ -97,7 +92,6 @@ def adaptive_max_pool2d(
 
     Raises:
         ShapeError: if a size is negative, or the input has none.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     return _adaptive(2, input, output_size, return_indices, contract)
 
@@ -108,7 +102,7 @@ def adaptive_max_pool3d(
     output_size: Sizes,
     return_indices: bool = False,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Pooled:
     """Maximum of each of OD x OH x OW windows: `(N, C, D, H, W) -> (N, C, OD, OH, OW)`, any floating-point dtype.
 
@@ -121,7 +115,6 @@ def adaptive_max_pool3d(
 
     Raises:
         ShapeError: if a size is negative, or the input has none.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     return _adaptive(3, input, output_size, return_indices, contract)
 

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes
 from repdl.dynamo import constant_result
-from repdl.errors import check, check_bool, check_dim, check_dtype, check_size, check_tensor
+from repdl.errors import check, check_dim, check_dtype, check_size
 from repdl.ops.common.device import to_device
 from repdl.ops.common.scalar import constant, floating
 from repdl.ops.declare.public import public
@@ -219,8 +219,6 @@ def _average(
     divisor_override: int | None,
     contract: str,
 ) -> Tensor:
-    check_tensor(op, input=input)
-    check_bool(op, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
     check_dim(op, (dims + 1, dims + 2), input=input)
     check_dtype(op, ALL, input=input)
     kernel = per_side(op, "kernel_size", kernel_size, dims)
@@ -273,7 +271,6 @@ def _adaptive(
 
 def adaptive_sizes(op: str, dims: int, input: Tensor, output_size: Ints | Sequence[int | None] | None) -> list[int]:
     """The sides of an adaptive pool's output: None, or one integer or `dims` of them, None for that of the input."""
-    check_tensor(op, input=input)
     check_dim(op, (dims + 1, dims + 2), input=input)
     check_dtype(op, ALL, input=input)
     given = list(output_size) if isinstance(output_size, (list, tuple)) else [output_size] * dims
@@ -295,7 +292,7 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Mean of each window: `(N, C, L) -> (N, C, OL)`, any floating-point dtype.
 
@@ -309,7 +306,6 @@ def avg_pool1d(
 
     Raises:
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     return _average(
         "avg_pool1d",
@@ -321,7 +317,7 @@ def avg_pool1d(
         ceil_mode,
         count_include_pad,
         None,
-        contract_name(contract),
+        contract,
     )
 
 
@@ -335,7 +331,7 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Mean of each window: `(N, C, H, W) -> (N, C, OH, OW)`, any floating-point dtype.
 
@@ -350,7 +346,6 @@ def avg_pool2d(
 
     Raises:
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     return _average(
         "avg_pool2d",
@@ -362,7 +357,7 @@ def avg_pool2d(
         ceil_mode,
         count_include_pad,
         divisor_override,
-        contract_name(contract),
+        contract,
     )
 
 
@@ -376,7 +371,7 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Mean of each window: `(N, C, D, H, W) -> (N, C, OD, OH, OW)`, any floating-point dtype.
 
@@ -391,7 +386,6 @@ def avg_pool3d(
 
     Raises:
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     return _average(
         "avg_pool3d",
@@ -403,14 +397,12 @@ def avg_pool3d(
         ceil_mode,
         count_include_pad,
         divisor_override,
-        contract_name(contract),
+        contract,
     )
 
 
 @public("avg_pool")
-def adaptive_avg_pool1d(
-    input: Tensor, output_size: int | Sequence[int], *, contract: Contract | str | None = None
-) -> Tensor:
+def adaptive_avg_pool1d(input: Tensor, output_size: int | Sequence[int], *, contract: ContractLike = None) -> Tensor:
     """Mean of each of OL windows: `(N, C, L) -> (N, C, OL)`, any floating-point dtype.
 
     Window i of a side of n elements, of m, goes from `floor(i * n / m)` to `ceil((i + 1) * n / m)`.
@@ -421,14 +413,13 @@ def adaptive_avg_pool1d(
 
     Raises:
         ShapeError: if a size is negative, or the input has none.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    return _adaptive("adaptive_avg_pool1d", 1, input, output_size, contract_name(contract))
+    return _adaptive("adaptive_avg_pool1d", 1, input, output_size, contract)
 
 
 @public("avg_pool")
 def adaptive_avg_pool2d(
-    input: Tensor, output_size: int | Sequence[int | None] | None, *, contract: Contract | str | None = None
+    input: Tensor, output_size: int | Sequence[int | None] | None, *, contract: ContractLike = None
 ) -> Tensor:
     """Mean of each of OH x OW windows: `(N, C, H, W) -> (N, C, OH, OW)`, any floating-point dtype.
 
@@ -440,14 +431,13 @@ def adaptive_avg_pool2d(
 
     Raises:
         ShapeError: if a size is negative, or the input has none.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    return _adaptive("adaptive_avg_pool2d", 2, input, output_size, contract_name(contract))
+    return _adaptive("adaptive_avg_pool2d", 2, input, output_size, contract)
 
 
 @public("avg_pool")
 def adaptive_avg_pool3d(
-    input: Tensor, output_size: int | Sequence[int | None] | None, *, contract: Contract | str | None = None
+    input: Tensor, output_size: int | Sequence[int | None] | None, *, contract: ContractLike = None
 ) -> Tensor:
     """Mean of each of OD x OH x OW windows: `(N, C, D, H, W) -> (N, C, OD, OH, OW)`, any floating-point dtype.
 
@@ -459,6 +449,5 @@ def adaptive_avg_pool3d(
 
     Raises:
         ShapeError: if a size is negative, or the input has none.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    return _adaptive("adaptive_avg_pool3d", 3, input, output_size, contract_name(contract))
+    return _adaptive("adaptive_avg_pool3d", 3, input, output_size, contract)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes.rounding import div
-from repdl.errors import check, check_bool, check_dim, check_tensor
+from repdl.errors import check, check_dim
 from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
@@ -43,23 +43,21 @@ def _lp_pool(
     kernel_size: Ints,
     stride: Ints | None,
     ceil_mode: bool,
-    contract: Contract | str | None,
+    contract: str,
 ) -> Tensor:
-    op, name = f"lp_pool{dims}d", contract_name(contract)
-    check_tensor(op, input=input)
-    check_bool(op, ceil_mode=ceil_mode)
+    op = f"lp_pool{dims}d"
     check_dim(op, (dims + 1, dims + 2), input=input)
     norm = as_float(op, "norm_type", norm_type)
     check(op, norm != 0, "norm_type is 0, expected another number")
     kernel = per_side(op, "kernel_size", kernel_size, dims)
     check_least(op, 1, kernel_size=kernel)
     storage, (wide,) = widened(input)
-    average = _AVERAGES[dims - 1](_power(wide, norm, name), kernel, stride, 0, ceil_mode, contract=name)
+    average = _AVERAGES[dims - 1](_power(wide, norm, contract), kernel, stride, 0, ceil_mode, contract=contract)
     # The average is not negative but for odd powers; as in torch, what is below 0 counts with its sign as NaN's power.
-    size = _ops.mul(_ops.sign(average), _ops.relu(_ops.abs(average)), name)
-    total = _ops.mul(size, constant(math.prod(kernel), size.dtype, size.device), name)
+    size = _ops.mul(_ops.sign(average), _ops.relu(_ops.abs(average)), contract)
+    total = _ops.mul(size, constant(math.prod(kernel), size.dtype, size.device), contract)
     inverse = 1.0 / norm if torch.compiler.is_compiling() else div(1.0, norm)  # Dynamo can't trace the second
-    return narrowed(_power(total, inverse, name), storage)
+    return narrowed(_power(total, inverse, contract), storage)
 
 
 @public("sum")
@@ -70,7 +68,7 @@ def lp_pool1d(
     stride: int | None = None,
     ceil_mode: bool = False,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """The p-norm of each window: `(N, C, L) -> (N, C, OL)`, p = `norm_type`, without absolute values.
 
@@ -92,7 +90,7 @@ def lp_pool2d(
     stride: Ints | None = None,
     ceil_mode: bool = False,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """The p-norm of each window: `(N, C, H, W) -> (N, C, OH, OW)`, p = `norm_type`, without absolute values.
 
@@ -114,7 +112,7 @@ def lp_pool3d(
     stride: Ints | None = None,
     ceil_mode: bool = False,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """The p-norm of each window: `(N, C, D, H, W) -> (N, C, OD, OH, OW)`, p = `norm_type`, without absolute values.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from repdl.contract import Contract
+from repdl.contract import ContractLike
 from repdl.errors import check_dim
 from repdl.ops.declare.public import public
 from repdl.ops.pooling.max_pool2d import max_pool2d, with_indices
@@ -26,7 +26,7 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Maximum over windows: `(N, C, L) -> (N, C, OL)` or `(C, L) -> (C, OL)`, any floating-point dtype.
 
@@ -34,7 +34,6 @@ def max_pool1d(
 
     Raises:
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     op = "max_pool1d"
     check_dim(op, (2, 3), input=input)

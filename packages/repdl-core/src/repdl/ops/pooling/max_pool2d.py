@@ -9,7 +9,7 @@ import torch
 
 from repdl import registry
 from repdl.callcache import ValueRange
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, check, check_dim, check_dtype, check_size
 from repdl.ops.common.index import check_index
@@ -167,7 +167,7 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Maximum over windows: `(N, C, H, W) -> (N, C, OH, OW)`, any floating-point dtype.
 
@@ -181,9 +181,7 @@ def max_pool2d(
 
     Raises:
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    contract_name(contract)
     op = "max_pool2d"
     check_dim(op, (3, 4), input=input)
     kernel = as_pair(op, "kernel_size", kernel_size)

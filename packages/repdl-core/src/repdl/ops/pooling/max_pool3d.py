@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.errors import check, check_dim
 from repdl.ops.declare.public import public
 from repdl.ops.pooling._windows import per_side, strides
@@ -29,7 +29,7 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """Maximum over windows: `(N, C, D, H, W) -> (N, C, OD, OH, OW)`, any floating-point dtype.
 
@@ -42,10 +42,8 @@ def max_pool3d(
 
     Raises:
         ShapeError: if the kernel is larger than the padded input, or an option out of range.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     op = "max_pool3d"
-    contract_name(contract)
     check_dim(op, (4, 5), input=input)
     kernel = per_side(op, "kernel_size", kernel_size, 3)
     steps, padded = strides(op, stride, kernel), per_side(op, "padding", padding, 3)

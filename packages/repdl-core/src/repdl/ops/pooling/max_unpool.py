@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL
-from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor
+from repdl.errors import check, check_dim, check_dtype, check_size
 from repdl.ops.common.index import as_index
 from repdl.ops.declare.public import public
 from repdl.ops.indexing.scatter import replaced
@@ -32,10 +32,9 @@ def _unpool(
     stride: Ints | None,
     padding: Ints,
     output_size: Sequence[int] | None,
-    contract: Contract | str | None,
+    contract: str,
 ) -> Tensor:
-    op, name = f"max_unpool{dims}d", contract_name(contract)
-    check_tensor(op, input=input, indices=indices)
+    op = f"max_unpool{dims}d"
     check_dim(op, (dims + 1, dims + 2), input=input)
     check_dtype(op, ALL, input=input)
     check_dtype(op, (torch.int64,), indices=indices)
@@ -54,7 +53,7 @@ def _unpool(
     channels = torch.arange(at.shape[0], device=at.device).unsqueeze(1)
     place = torch.where(at < 0, -1, channels * length + at).reshape(-1)
     zeros = input.new_zeros((at.shape[0] * length, 1))
-    return replaced(zeros, place, input.reshape(-1, 1), name).view(*input.shape[:-dims], *sizes)
+    return replaced(zeros, place, input.reshape(-1, 1), contract).view(*input.shape[:-dims], *sizes)
 
 
 def _given(op: str, output_size: Sequence[int], default: Sequence[int], stride: Sequence[int]) -> list[int]:
@@ -83,7 +82,7 @@ def max_unpool1d(
     padding: Ints = 0,
     output_size: Sequence[int] | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Elements at the places that `indices` says, 0 elsewhere: `(N, C, L) -> (N, C, OL)`, bits are moved.
 
@@ -112,7 +111,7 @@ def max_unpool2d(
     padding: Ints = 0,
     output_size: Sequence[int] | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Elements at the places that `indices` says, 0 elsewhere: `(N, C, H, W) -> (N, C, OH, OW)`, bits are moved.
 
@@ -141,7 +140,7 @@ def max_unpool3d(
     padding: Ints = 0,
     output_size: Sequence[int] | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Elements at the places that `indices` says, 0 elsewhere: `(N, C, D, H, W) -> (N, C, OD, OH, OW)`, bits are moved.
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_bool, check_range, check_size, check_tensor
+from repdl.errors import check, check_range, check_size
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim, normalize_dims, reduced_shape, rows_of
 from repdl.ops.common.scalar import floating
 from repdl.ops.common.sort_key import sort_key
@@ -83,12 +83,9 @@ def _amax_or_amin(
     keepdim: bool,
     axis: Any,
     keepdims: bool | None,
-    contract: Contract | str | None,
+    contract: str,
 ) -> torch.Tensor:
-    contract_name(contract)
-    check_tensor(op, input=input)
     chosen, keepdim = as_numpy(op, dim if dim != () else None, keepdim, axis, keepdims)
-    check_bool(op, keepdim=keepdim)
     return _extreme(op, input, chosen, keepdim)
 
 
@@ -112,7 +109,7 @@ def amax(
     *,
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """The largest element over all dimensions, or over those in `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
 
@@ -121,7 +118,6 @@ def amax(
 
     Raises:
         ShapeError: if a dimension does not exist, is named twice, or has no element.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     return _amax_or_amin("amax", input, dim, keepdim, axis, keepdims, contract)
 
@@ -134,7 +130,7 @@ def amin(
     *,
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """The smallest element over all dimensions, or over those in `dim`: `-amax(-input)`, floats or integers.
 
@@ -142,7 +138,6 @@ def amin(
 
     Raises:
         ShapeError: if a dimension does not exist, is named twice, or has no element.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     return _amax_or_amin("amin", input, dim, keepdim, axis, keepdims, contract)
 
@@ -155,15 +150,13 @@ def aminmax(
     keepdim: bool = False,
     axis: int | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Sequence[torch.Tensor]:
     """`amin` and `amax` over all dimensions, or over `dim`, as a named tuple `(min, max)`.
 
     Raises:
         ShapeError: if `dim` does not exist, or there is no element.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    contract_name(contract)
     dim, keepdim = as_numpy("aminmax", dim, keepdim, axis, keepdims)
     dims = normalize_dims("aminmax", dim, input.dim()) if dim is None else [normalize_dim("aminmax", dim, input.dim())]
     dims = dims if input.dim() else []
@@ -180,13 +173,10 @@ def _index(
     keepdim: bool,
     axis: int | None,
     keepdims: bool | None,
-    contract: Contract | str | None,
+    contract: str,
 ) -> torch.Tensor:
     """Of the first largest element, or the first smallest one."""
-    contract_name(contract)
-    check_tensor(op, input=input)
     dim, keepdim = as_numpy(op, dim, keepdim, axis, keepdims)
-    check_bool(op, keepdim=keepdim)
     rows, position = (input.reshape(-1), 0) if dim is None else (input, normalize_dim(op, dim, input.dim()))
     what = f"input.shape[{position}]" if dim is not None else "input.numel()"
     check_range(
@@ -208,13 +198,12 @@ def argmax(
     *,
     axis: int | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """The index of the first NaN, or else of the first largest element: over `dim`, or over all in row-major order.
 
     Raises:
         ShapeError: if `dim` does not exist or has no element.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     return _index("argmax", input, dim, keepdim, axis, keepdims, contract)
 
@@ -227,12 +216,11 @@ def argmin(
     *,
     axis: int | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """The index of the first NaN, or else of the first smallest element: over `dim`, or over all in row-major order.
 
     Raises:
         ShapeError: if `dim` does not exist or has no element.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     return _index("argmin", input, dim, keepdim, axis, keepdims, contract)

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL
-from repdl.errors import check, check_dim, check_dtype, check_size, check_tensor
+from repdl.errors import check, check_dim, check_dtype, check_size
 from repdl.ops.common.reduce import is_whole
 from repdl.ops.common.scalar import constant, floating
 from repdl.ops.declare.public import public
@@ -59,7 +59,6 @@ def _cov(x: Tensor, correction: int, fweights: Tensor | None, aweights: Tensor |
 
 
 def _checked(op: str, input: Tensor) -> Tensor:
-    check_tensor(op, input=input)
     check(op, input.dim() <= 2, lambda: f"input.dim() is {input.dim()}, expected at most 2")
     if is_whole(input.dtype):
         input = floating(input, torch.get_default_dtype())
@@ -74,7 +73,7 @@ def cov(
     correction: int = 1,
     fweights: Tensor | None = None,
     aweights: Tensor | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Covariances of rows, each a variable and each column an observation: `(V, N) -> (V, V)`, `(N) -> ()`.
 
@@ -86,7 +85,7 @@ def cov(
         ShapeError: if there are more than two dimensions, or weights do not fit or are negative.
         DTypeError: if `input` is of no dtype of the contract, or weights are of no dtype that they can have.
     """
-    op, name = "cov", contract_name(contract)
+    op = "cov"
     x = _checked(op, input)
     lost = as_int(op, "correction", correction)
     if fweights is not None:
@@ -97,23 +96,22 @@ def cov(
     if aweights is not None:
         x = floating(x, torch.promote_types(x.dtype, aweights.dtype))
     storage, (wide,) = widened(x)
-    return narrowed(_cov(wide, lost, fweights, aweights, name).squeeze(), storage)
+    return narrowed(_cov(wide, lost, fweights, aweights, contract).squeeze(), storage)
 
 
 @public("var", uncached="functions that are cached compute it")
-def corrcoef(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+def corrcoef(input: Tensor, *, contract: ContractLike = None) -> Tensor:
     """Correlation coefficients of rows: `(V, N) -> (V, V)`, `(N) -> ()`, any floating-point dtype.
 
     `clamp((c_ij / s_i) / s_j, -1, 1)`, c = `cov(input)` and s_i = `sqrt(c_ii)`; 16-bit floats are rounded once.
 
     Raises:
         ShapeError: if there are more than two dimensions.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    op, name = "corrcoef", contract_name(contract)
+    op = "corrcoef"
     x = _checked(op, input)
     storage, (wide,) = widened(x)
-    c = _cov(wide, 1, None, None, name)
+    c = _cov(wide, 1, None, None, contract)
     deviation = _ops.sqrt(c.diagonal())
-    quotient = _ops.div(_ops.div(c, deviation.unsqueeze(1), name), deviation.unsqueeze(0), name)
+    quotient = _ops.div(_ops.div(c, deviation.unsqueeze(1), contract), deviation.unsqueeze(0), contract)
     return narrowed(_ops.clamp(quotient, -1.0, 1.0).squeeze(), storage)

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL
-from repdl.errors import check, check_dtype, check_tensor
+from repdl.errors import check, check_dtype
 from repdl.ops.common.reduce import as_numpy, in_dtype, is_whole, normalize_dim, normalize_dims, to_requested_dtype
 from repdl.ops.common.scalar import constant, floating
 from repdl.ops.declare.public import public
@@ -35,7 +35,7 @@ def diff(
     append: torch.Tensor | None = None,
     *,
     axis: int | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """`x[i + 1] - x[i]` along `dim`, `n` times, of `prepend`, `input` and `append` one behind the other.
 
@@ -44,12 +44,10 @@ def diff(
 
     Raises:
         ShapeError: if `input` is 0-D, `dim` does not exist, `n` is negative, or sizes do not fit.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    op, name, times = "diff", contract_name(contract), as_int("diff", "n", n)
+    op, times = "diff", as_int("diff", "n", n)
     named = (("prepend", prepend), ("input", input), ("append", append))
     parts: dict[str, Any] = {what: t for what, t in named if t is not None}
-    check_tensor(op, **parts)
     check(op, input.dim() > 0, "input is 0-D, expected 1-D or more")
     check(op, times >= 0, lambda: f"n is {times}, expected 0 or more")
     check(op, axis is None or dim == -1, lambda: f"dim is {dim} and axis is {axis}, expected one of them")
@@ -75,7 +73,7 @@ def diff(
         if size < 2:
             row = row.narrow(position, 0, 0)
             break
-        row = _ops.sub(row.narrow(position, 1, size - 1), row.narrow(position, 0, size - 1), name)
+        row = _ops.sub(row.narrow(position, 1, size - 1), row.narrow(position, 0, size - 1), contract)
     return narrowed(row, dtype)
 
 
@@ -88,23 +86,17 @@ def nansum(
     dtype: torch.dtype | None = None,
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
-    """`sum` with +0 in the place of each NaN, whose gradient is 0.
-
-    Raises:
-        ShapeError: if a dimension does not exist or is named twice.
-        UnsupportedError: if `dtype` is no dtype of the contract.
-        DTypeError: if `input` is of no dtype of the contract.
-    """
+    """`sum` with +0 in the place of each NaN, whose gradient is 0."""
     dim, keepdim = as_numpy("nansum", dim, keepdim, axis, keepdims)
     if is_whole(dtype or input.dtype) and not input.is_complex():
         return sum(input, dim, keepdim, dtype=dtype, contract=contract)
-    name, wide = contract_name(contract), in_dtype("nansum", input, dtype)
+    wide = in_dtype("nansum", input, dtype)
     check_dtype("nansum", ALL, input=wide)
     zero = constant(0.0, wide.dtype, wide.device)
-    kept = _ops.where(wide.detach().isnan(), zero, wide, name)
-    return to_requested_dtype(_ops.sum(kept, normalize_dims("nansum", dim, input.dim()), keepdim, name), dtype)
+    kept = _ops.where(wide.detach().isnan(), zero, wide, contract)
+    return to_requested_dtype(_ops.sum(kept, normalize_dims("nansum", dim, input.dim()), keepdim, contract), dtype)
 
 
 @public("sum")
@@ -116,21 +108,15 @@ def nanmean(
     dtype: torch.dtype | None = None,
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
-    """`nansum` divided by the number of elements that are not NaN, which is rounded once to the dtype.
-
-    Raises:
-        ShapeError: if a dimension does not exist or is named twice.
-        UnsupportedError: if `dtype` is no dtype of the contract.
-        DTypeError: if `input` is of no floating-point dtype of the contract.
-    """
+    """`nansum` divided by the number of elements that are not NaN, which is rounded once to the dtype."""
     dim, keepdim = as_numpy("nanmean", dim, keepdim, axis, keepdims)
-    dims, name = normalize_dims("nanmean", dim, input.dim()), contract_name(contract)
+    dims = normalize_dims("nanmean", dim, input.dim())
     storage, (wide,) = widened(in_dtype("nanmean", input, dtype))
     check_dtype("nanmean", ALL, input=wide)
     nan = wide.detach().isnan()
     zero = constant(0.0, wide.dtype, wide.device)
-    total = _ops.sum(_ops.where(nan, zero, wide, name), dims, keepdim, name)
+    total = _ops.sum(_ops.where(nan, zero, wide, contract), dims, keepdim, contract)
     count = floating(torch.sum(~nan, dims, keepdim) if dims else (~nan).to(torch.int64), total.dtype)
-    return to_requested_dtype(narrowed(_ops.div(total, count, name), storage), dtype)
+    return to_requested_dtype(narrowed(_ops.div(total, count, contract), storage), dtype)

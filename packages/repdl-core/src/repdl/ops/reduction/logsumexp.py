@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dims, reduced_shape, rows_of
@@ -53,21 +53,19 @@ def logsumexp(
     *,
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """`log(sum(exp(x - m))) + m` over the dimensions in `dim`, m the largest element, or 0 if that is infinite.
 
     float32 or 16-bit floats; integers become floats. The logarithm of no elements is -inf.
 
     Raises:
-        ShapeError: if a dimension does not exist or is named twice.
         UnsupportedError: if `dim` is None.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     dim, keepdim = as_numpy("logsumexp", dim, keepdim, axis, keepdims)
     if dim is None:
         raise UnsupportedError("logsumexp: dim is None, expected the dimensions to sum over; pass dim=")
-    dims, name = normalize_dims("logsumexp", dim, input.dim()), contract_name(contract)
+    dims = normalize_dims("logsumexp", dim, input.dim())
     if is_whole(input.dtype):
         input = floating(input, torch.get_default_dtype())
-    return _logsumexp(input, dims, keepdim, name)
+    return _logsumexp(input, dims, keepdim, contract)

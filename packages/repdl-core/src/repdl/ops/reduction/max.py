@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_range, check_size
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim, reduced_shape
@@ -153,7 +153,7 @@ def max(
     other: torch.Tensor | None = None,
     axis: int | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor | Sequence[torch.Tensor]:
     """The largest element: `max(input)`, `max(input, dim)` or `max(input, other)`, of floats or integers.
 
@@ -163,7 +163,6 @@ def max(
 
     Raises:
         ShapeError: if there is no element to take a maximum of, or `dim` does not exist.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     dim, keepdim = as_numpy("max", dim, keepdim, axis, keepdims)
     if isinstance(dim, torch.Tensor):
@@ -184,7 +183,7 @@ def min(
     other: torch.Tensor | None = None,
     axis: int | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor | Sequence[torch.Tensor]:
     """The smallest element: `min(input)`, `min(input, dim)` or `min(input, other)`, of floats or integers.
 
@@ -194,7 +193,6 @@ def min(
 
     Raises:
         ShapeError: if there is no element to take a minimum of, or `dim` does not exist.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
     dim, keepdim = as_numpy("min", dim, keepdim, axis, keepdims)
     if isinstance(dim, torch.Tensor):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes, rounding
 from repdl.errors import UnsupportedError, check, check_range, check_size
 from repdl.ops.common.reduce import in_dtype, normalize_dims, reduced_shape, rows_of, to_requested_dtype
@@ -83,7 +83,7 @@ def vector_norm(
     keepdim: bool = False,
     *,
     dtype: torch.dtype | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """The norm of order `ord` of vectors: all elements, or those along the dimensions in `dim`.
 
@@ -93,12 +93,10 @@ def vector_norm(
 
     Raises:
         ShapeError: if a dimension does not exist, is named twice, or has no element to take one of.
-        UnsupportedError: if `dtype` is no dtype of the contract.
-        DTypeError: if `x` is of no dtype of the contract.
     """
-    op, name = "vector_norm", contract_name(contract)
+    op = "vector_norm"
     dims, number = normalize_dims(op, dim, x.dim()), as_float(op, "ord", ord)
-    return to_requested_dtype(_norm(in_dtype(op, x, dtype), number, dims, keepdim, name), dtype)
+    return to_requested_dtype(_norm(in_dtype(op, x, dtype), number, dims, keepdim, contract), dtype)
 
 
 @public("norm")
@@ -110,23 +108,22 @@ def norm(
     out: None = None,
     dtype: torch.dtype | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """`vector_norm` of order `p` of all elements, or of those along the dimensions in `dim`; "fro" and None are 2.
 
     Raises:
         ShapeError: if a dimension does not exist, is named twice, or has no element to take a norm of.
         UnsupportedError: for the nuclear norm, and if `out` is given or `dtype` is no dtype of the contract.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     if out is not None:
         raise UnsupportedError("norm: out is given, expected None: results are new tensors")
     if isinstance(p, str) and p != "fro":
         raise UnsupportedError(f"norm: p is {p!r}, expected 'fro' or a number: singular values are not in the contract")
     number = 2.0 if p is None or isinstance(p, str) else as_float("norm", "p", p)
-    dims, name = normalize_dims("norm", dim, input.dim()), contract_name(contract)
+    dims = normalize_dims("norm", dim, input.dim())
     check("norm", p != "fro" or dim is None or len(dims) <= 2, lambda: f"dim is {dim}, expected one or two for 'fro'")
-    return to_requested_dtype(_norm(in_dtype("norm", input, dtype), number, dims, keepdim, name), dtype)
+    return to_requested_dtype(_norm(in_dtype("norm", input, dtype), number, dims, keepdim, contract), dtype)
 
 
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
@@ -139,7 +136,7 @@ def cdist(
     p: float = 2.0,
     compute_mode: str = _MODES[0],
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Distances of each pair of rows, `vector_norm(x1[i] - x2[j], p)`: `(..., P, M), (..., R, M) -> (..., P, R)`.
 
@@ -148,9 +145,8 @@ def cdist(
 
     Raises:
         ShapeError: if the rows differ in size, or the other dimensions do not broadcast.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    op, name = "cdist", contract_name(contract)
+    op = "cdist"
     number = as_float(op, "p", p)
     check(op, number >= 0, lambda: f"p is {p}, expected 0 or more")
     check(op, compute_mode in _MODES, lambda: f"compute_mode is {compute_mode!r}, expected one of {', '.join(_MODES)}")
@@ -160,10 +156,10 @@ def cdist(
     pair = operands(op, x1, x2, divides=True)
     assert pair is not None
     dtype, (first, second) = widened(*pair)
-    differences = _ops.sub(first.unsqueeze(-2), second.unsqueeze(-3), name)
+    differences = _ops.sub(first.unsqueeze(-2), second.unsqueeze(-3), contract)
     if number == _INF and x1.shape[-1] == 0:
         return torch.zeros(differences.shape[:-1], dtype=dtype, device=x1.device)
-    return narrowed(_norm(differences, number, [differences.dim() - 1], False, name), dtype)
+    return narrowed(_norm(differences, number, [differences.dim() - 1], False, contract), dtype)
 
 
 @computes("norm")

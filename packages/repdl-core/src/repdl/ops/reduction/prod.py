@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check
 from repdl.ops.common.reduce import (
@@ -68,19 +68,13 @@ def prod(
     dtype: torch.dtype | None = None,
     axis: int | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Product over all dimensions, or over `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
 
     float32, float64, 16-bit floats; integers and bools exactly, as int64. Elements are multiplied by the tree of the
     contract. The derivative divides by nothing, so zeros have theirs. The product of no elements is 1.
-
-    Raises:
-        ShapeError: if `dim` does not exist.
-        UnsupportedError: if `dtype` is no dtype of the contract.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    contract_name(contract)
     dim, keepdim = as_numpy("prod", dim, keepdim, axis, keepdims)
     dims = list(range(input.dim())) if dim is None else [normalize_dim("prod", dim, input.dim())][: input.dim()]
     if is_whole(dtype or input.dtype) and not input.is_complex():

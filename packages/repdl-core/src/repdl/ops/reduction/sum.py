@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import (
     check,
@@ -107,23 +107,18 @@ def sum(
     dtype: torch.dtype | None = None,
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Sum over all dimensions, or over those in `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
 
     float32, float64, 16-bit floats; integers and bools exactly, as int64. The sum of no elements is 0.
     `axis` and `keepdims` are other names of `dim` and `keepdim`.
-
-    Raises:
-        ShapeError: if a dimension does not exist or is named twice.
-        UnsupportedError: if `dtype` is no dtype of the contract.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     dim, keepdim = as_numpy("sum", dim, keepdim, axis, keepdims)
-    dims, name = normalize_dims("sum", dim, input.dim()), contract_name(contract)
+    dims = normalize_dims("sum", dim, input.dim())
     if is_whole(dtype or input.dtype) and not input.is_complex():
         return torch.sum(to_integer_dtype(input, dtype), dims, keepdim, dtype=dtype)  # exact, in any order
-    return to_requested_dtype(_op(in_dtype("sum", input, dtype), dims, keepdim, name), dtype)
+    return to_requested_dtype(_op(in_dtype("sum", input, dtype), dims, keepdim, contract), dtype)
 
 
 @public("sum")
@@ -135,18 +130,13 @@ def mean(
     dtype: torch.dtype | None = None,
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Mean over all dimensions, or over those in `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
 
     float32, float64, 16-bit floats; integers with `dtype`. The sum, divided once by the number of
     elements; the mean of none is NaN.
-
-    Raises:
-        ShapeError: if a dimension does not exist or is named twice.
-        UnsupportedError: if `dtype` is no dtype of the contract.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     dim, keepdim = as_numpy("mean", dim, keepdim, axis, keepdims)
-    dims, name = normalize_dims("mean", dim, input.dim()), contract_name(contract)
-    return _mean(in_dtype("mean", input, dtype), dims, keepdim, name)
+    dims = normalize_dims("mean", dim, input.dim())
+    return _mean(in_dtype("mean", input, dtype), dims, keepdim, contract)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
-from repdl.errors import check, check_tensor, check_tensor_or_none
+from repdl.contract import ContractLike
+from repdl.errors import check
 from repdl.ops.common.reduce import normalize_dim
 from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
@@ -24,8 +24,6 @@ def _areas(
     op: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int, contract: str
 ) -> tuple[torch.dtype, Tensor, int]:
     """Twice the area between neighbours, and the dimension."""
-    check_tensor(op, y=y)
-    check_tensor_or_none(op, x=x)
     check(op, x is None or dx is None, "x and dx are given, expected at most one")
     if x is not None and x.dim() == 1 and y.dim() > 1:
         x = x.reshape([-1 if d == normalize_dim(op, dim, y.dim()) else 1 for d in range(y.dim())])
@@ -59,7 +57,7 @@ def trapezoid(
     *,
     dx: float | None = None,
     dim: int = -1,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """The area below points `y` at `x`, or at distances `dx`, 1 by default: `(A, B, C) -> (A, C)` for `dim=1`.
 
@@ -71,12 +69,10 @@ def trapezoid(
 
     Raises:
         ShapeError: if `x` does not fit, or both `x` and `dx` are given.
-        OutOfRangeError: if `dim` does not exist.
-        DTypeError: if dtypes are not those of the contract.
     """
-    op, name = "trapezoid", contract_name(contract)
-    storage, areas, position = _areas(op, y, x, dx, dim, name)
-    return _half(_ops.sum(areas, [position], False, name), storage, name)
+    op = "trapezoid"
+    storage, areas, position = _areas(op, y, x, dx, dim, contract)
+    return _half(_ops.sum(areas, [position], False, contract), storage, contract)
 
 
 @public("scan", uncached="functions that are cached compute it")
@@ -86,15 +82,13 @@ def cumulative_trapezoid(
     *,
     dx: float | None = None,
     dim: int = -1,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """The areas up to each point but the first, as `trapezoid` has them: `cumsum(...) / 2`, one element less in `dim`.
 
     Raises:
         ShapeError: if `x` does not fit, or both `x` and `dx` are given.
-        OutOfRangeError: if `dim` does not exist.
-        DTypeError: if dtypes are not those of the contract.
     """
-    op, name = "cumulative_trapezoid", contract_name(contract)
-    storage, areas, position = _areas(op, y, x, dx, dim, name)
-    return _half(_ops.cumsum(areas, position, name), storage, name)
+    op = "cumulative_trapezoid"
+    storage, areas, position = _areas(op, y, x, dx, dim, contract)
+    return _half(_ops.cumsum(areas, position, contract), storage, contract)

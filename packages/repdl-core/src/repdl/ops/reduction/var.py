@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes, rounding
-from repdl.errors import check, check_bool, check_dtype, check_tensor
+from repdl.errors import check, check_dtype
 from repdl.ops.common.reduce import as_numpy, normalize_dims
 from repdl.ops.common.root import root
 from repdl.ops.common.scalar import constant
@@ -65,14 +65,11 @@ def _given(
     keepdims: bool | None,
 ) -> tuple[list[int], float, bool]:
     """Dimensions, correction and keepdim, as torch's three signatures have them."""
-    check_tensor(op, input=input)
     if isinstance(dim, bool):
         check(op, unbiased is None, lambda: f"dim is {dim} and unbiased is {unbiased}, expected one of them")
         dim, unbiased = None, dim
     dim, keepdim = as_numpy(op, dim, keepdim, axis, keepdims)
-    check_bool(op, keepdim=keepdim)
     if unbiased is not None:
-        check_bool(op, unbiased=unbiased)
         check(op, correction is None, lambda: f"unbiased is {unbiased}, correction {correction}, expected one of them")
         correction = 1.0 if unbiased else 0.0
     check_dtype(op, ALL, input=input)
@@ -90,7 +87,7 @@ def var(
     correction: float | None = None,
     axis: Dims | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Variance over all dimensions, or over those in `dim`: `sum(square(x - mean(x))) / max(n - correction, 0)`.
 
@@ -99,10 +96,9 @@ def var(
 
     Raises:
         ShapeError: if a dimension does not exist or is named twice, or both correction and unbiased are given.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     dims, left, keepdim = _given("var", input, dim, unbiased, keepdim, correction, axis, keepdims)
-    return _var(input, dims, left, keepdim, contract_name(contract))
+    return _var(input, dims, left, keepdim, contract)
 
 
 @public("var")
@@ -115,7 +111,7 @@ def std(
     correction: float | None = None,
     axis: Dims | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Standard deviation over all dimensions, or over those in `dim`: `sqrt(var(x))`, with the options of `var`.
 
@@ -123,10 +119,9 @@ def std(
 
     Raises:
         ShapeError: if a dimension does not exist or is named twice, or both correction and unbiased are given.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     dims, left, keepdim = _given("std", input, dim, unbiased, keepdim, correction, axis, keepdims)
-    return _std(input, dims, left, keepdim, contract_name(contract))
+    return _std(input, dims, left, keepdim, contract)
 
 
 @public("var")
@@ -139,17 +134,15 @@ def var_mean(
     correction: float | None = None,
     axis: Dims | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> tuple[Tensor, Tensor]:
     """`var` and `mean` over all dimensions, or over those in `dim`, with the options of `var`.
 
     Raises:
         ShapeError: if a dimension does not exist or is named twice, or both correction and unbiased are given.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     dims, left, keepdim = _given("var_mean", input, dim, unbiased, keepdim, correction, axis, keepdims)
-    name = contract_name(contract)
-    return _var(input, dims, left, keepdim, name), _ops.mean(input, dims, keepdim, name)
+    return _var(input, dims, left, keepdim, contract), _ops.mean(input, dims, keepdim, contract)
 
 
 @public("var")
@@ -162,14 +155,12 @@ def std_mean(
     correction: float | None = None,
     axis: Dims | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> tuple[Tensor, Tensor]:
     """`std` and `mean` over all dimensions, or over those in `dim`, with the options of `var`.
 
     Raises:
         ShapeError: if a dimension does not exist or is named twice, or both correction and unbiased are given.
-        DTypeError: if `input` is of no dtype of the contract.
     """
     dims, left, keepdim = _given("std_mean", input, dim, unbiased, keepdim, correction, axis, keepdims)
-    name = contract_name(contract)
-    return _std(input, dims, left, keepdim, name), _ops.mean(input, dims, keepdim, name)
+    return _std(input, dims, left, keepdim, contract), _ops.mean(input, dims, keepdim, contract)

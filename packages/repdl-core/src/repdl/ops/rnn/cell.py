@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import ArgumentError, check, check_dim, check_size, check_tensor, check_tensor_or_none
+from repdl.errors import ArgumentError, check, check_dim, check_size
 from repdl.ops.common.arithmetic import add, mul, sub
 from repdl.ops.declare.public import public
 from repdl.registry.autocast import LOWER, Lists
@@ -193,8 +193,6 @@ def _products(
     contract: str,
 ) -> tuple[Tensor, Tensor]:
     """What a step adds: the product of the input and that of the hidden state, each with its bias."""
-    check_tensor(op, input=input, **states, w_ih=w_ih, w_hh=w_hh)
-    check_tensor_or_none(op, b_ih=b_ih, b_hh=b_hh)
     check_dim(op, (1, 2), input=input)
     check_dim(op, input.dim(), **states)
     check_dim(op, 2, w_ih=w_ih, w_hh=w_hh)
@@ -226,7 +224,7 @@ def lstm_cell(
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> tuple[Tensor, Tensor]:
     """One step of an LSTM: `(N, I), ((N, H), (N, H)) -> (N, H), (N, H)`, the hidden state and the cell.
 
@@ -241,13 +239,11 @@ def lstm_cell(
     Raises:
         ShapeError: if sizes do not fit together.
         ArgumentError: if `hx` is not a pair of tensors.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    name = contract_name(contract)
     if not isinstance(hx, (list, tuple)) or len(hx) != 2:
         raise ArgumentError(f"lstm_cell: hx is {type(hx).__name__}, expected a pair of tensors (hidden state, cell)")
     states = {"hx[0]": hx[0], "hx[1]": hx[1]}
-    products = _products("lstm_cell", 4, input, states, w_ih, w_hh, b_ih, b_hh, name)
+    products = _products("lstm_cell", 4, input, states, w_ih, w_hh, b_ih, b_hh, contract)
     output, cell, _ = _lstm_gates(*products, _row(hx[1]))
     return (output, cell) if input.dim() == 2 else (output.squeeze(0), cell.squeeze(0))
 
@@ -261,7 +257,7 @@ def gru_cell(
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """One step of a GRU: `(N, I), (N, H) -> (N, H)`, float32 or 16-bit floats.
 
@@ -273,9 +269,8 @@ def gru_cell(
 
     Raises:
         ShapeError: if sizes do not fit together.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    products = _products("gru_cell", 3, input, {"hx": hx}, w_ih, w_hh, b_ih, b_hh, contract_name(contract))
+    products = _products("gru_cell", 3, input, {"hx": hx}, w_ih, w_hh, b_ih, b_hh, contract)
     output, _ = _gru_gates(*products, _row(hx))
     return output if input.dim() == 2 else output.squeeze(0)
 
@@ -297,7 +292,7 @@ def rnn_tanh_cell(
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """One step of an RNN with tanh: `(N, I), (N, H) -> (N, H)`, float32 or 16-bit floats.
 
@@ -309,9 +304,8 @@ def rnn_tanh_cell(
 
     Raises:
         ShapeError: if sizes do not fit together.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    return _ops.tanh(_rnn_cell("rnn_tanh_cell", input, hx, w_ih, w_hh, b_ih, b_hh, contract_name(contract)))
+    return _ops.tanh(_rnn_cell("rnn_tanh_cell", input, hx, w_ih, w_hh, b_ih, b_hh, contract))
 
 
 @public("cell", page="generated/torch.nn.RNNCell")
@@ -323,7 +317,7 @@ def rnn_relu_cell(
     b_ih: Tensor | None = None,
     b_hh: Tensor | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """One step of an RNN with relu: `(N, I), (N, H) -> (N, H)`, any floating-point dtype.
 
@@ -332,6 +326,5 @@ def rnn_relu_cell(
 
     Raises:
         ShapeError: if sizes do not fit together.
-        DTypeError, DeviceError: if dtypes or devices are not those of the contract.
     """
-    return _ops.relu(_rnn_cell("rnn_relu_cell", input, hx, w_ih, w_hh, b_ih, b_hh, contract_name(contract)))
+    return _ops.relu(_rnn_cell("rnn_relu_cell", input, hx, w_ih, w_hh, b_ih, b_hh, contract))

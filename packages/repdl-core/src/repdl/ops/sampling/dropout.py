@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import add, difference, div, mul, sqrt
 from repdl.dynamo import constant_result
-from repdl.errors import check, check_bool, check_dim, check_dtype, check_range, check_tensor
+from repdl.errors import check, check_dim, check_dtype, check_range
 from repdl.generators.draws import writable
 from repdl.generators.generator import Generator, chosen
 from repdl.ops.common.scalar import constant
@@ -70,7 +70,7 @@ def dropout(
     inplace: bool = False,
     *,
     generator: Generator | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Each element, with probability `p`, times 0, else times `1 / (1 - p)`; any shape, any floating-point dtype.
 
@@ -79,9 +79,8 @@ def dropout(
 
     Raises:
         OutOfRangeError: if `p` is not in [0, 1]; nothing is drawn.
-        UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
     """
-    drops, p = _checked("dropout", input, p, training, inplace, generator, contract)
+    drops, p = _checked("dropout", input, p, training, inplace, generator)
     if not drops:
         return input
     return _stored(input, _dropout(input, _position("dropout", input, generator), p), inplace)
@@ -94,15 +93,14 @@ def feature_dropout(
     train: bool,
     *,
     generator: Generator | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`dropout` of whole channels: `(N, C, ...)`, 2-D or more, any floating-point dtype.
 
     Raises:
         OutOfRangeError: if `p` is not in [0, 1]; ShapeError for an input of less dimensions; nothing is drawn.
-        UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
     """
-    drops, p = _checked("feature_dropout", input, p, train, False, generator, contract)
+    drops, p = _checked("feature_dropout", input, p, train, False, generator)
     return _features("feature_dropout", input, p, False, generator, contract) if drops else input
 
 
@@ -114,15 +112,14 @@ def dropout1d(
     inplace: bool = False,
     *,
     generator: Generator | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`dropout` of whole channels of `(N, C, L)` or `(C, L)`, any floating-point dtype.
 
     Raises:
         OutOfRangeError: if `p` is not in [0, 1]; ShapeError for other dimensions; nothing is drawn.
-        UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
     """
-    drops, p = _checked("dropout1d", input, p, training, inplace, generator, contract)
+    drops, p = _checked("dropout1d", input, p, training, inplace, generator)
     check_dim("dropout1d", (2, 3), input=input)
     return _channels("dropout1d", 3, input, p, inplace, generator, contract) if drops else input
 
@@ -135,7 +132,7 @@ def dropout2d(
     inplace: bool = False,
     *,
     generator: Generator | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`dropout` of whole channels of `(N, C, H, W)`, any floating-point dtype.
 
@@ -143,9 +140,8 @@ def dropout2d(
 
     Raises:
         OutOfRangeError: if `p` is not in [0, 1]; ShapeError for other dimensions; nothing is drawn.
-        UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
     """
-    drops, p = _checked("dropout2d", input, p, training, inplace, generator, contract)
+    drops, p = _checked("dropout2d", input, p, training, inplace, generator)
     check_dim("dropout2d", (3, 4), input=input)
     if input.dim() == 3:
         warnings.warn(
@@ -163,15 +159,14 @@ def dropout3d(
     inplace: bool = False,
     *,
     generator: Generator | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`dropout` of whole channels of `(N, C, D, H, W)` or `(C, D, H, W)`, any floating-point dtype.
 
     Raises:
         OutOfRangeError: if `p` is not in [0, 1]; ShapeError for other dimensions; nothing is drawn.
-        UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
     """
-    drops, p = _checked("dropout3d", input, p, training, inplace, generator, contract)
+    drops, p = _checked("dropout3d", input, p, training, inplace, generator)
     check_dim("dropout3d", (4, 5), input=input)
     return _channels("dropout3d", 5, input, p, inplace, generator, contract) if drops else input
 
@@ -184,16 +179,15 @@ def alpha_dropout(
     inplace: bool = False,
     *,
     generator: Generator | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Each element, with probability `p`, takes the value that SELU has at -inf, then all are scaled and shifted so
     that mean 0 and variance 1 stay; any shape, any floating-point dtype.
 
     Raises:
         OutOfRangeError: if `p` is not in [0, 1]; nothing is drawn.
-        UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
     """
-    drops, p = _checked("alpha_dropout", input, p, training, inplace, generator, contract)
+    drops, p = _checked("alpha_dropout", input, p, training, inplace, generator)
     if not drops:
         return input
     position = _position("alpha_dropout", input, generator)
@@ -212,16 +206,15 @@ def feature_alpha_dropout(
     inplace: bool = False,
     *,
     generator: Generator | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`alpha_dropout` of whole channels: `(N, C, ...)`, 2-D or more, any floating-point dtype.
 
     Raises:
         OutOfRangeError: if `p` is not in [0, 1]; ShapeError for an input of less dimensions; nothing is drawn.
-        UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`).
     """
     op = "feature_alpha_dropout"
-    drops, p = _checked(op, input, p, training, inplace, generator, contract)
+    drops, p = _checked(op, input, p, training, inplace, generator)
     if not drops:
         return input
     ones = _per_channel(op, input)
@@ -231,16 +224,13 @@ def feature_alpha_dropout(
         return _stored(input, _scaled(input, noise, inplace, contract), inplace)
     noise = _ops.mul(noise, constant(_alpha(p)[0], input.dtype, input.device), "v1")
     kept = _scaled(input, noise, inplace, contract)
-    return _stored(input, _ops.add(kept, _shift(ones, position, p), contract_name(contract)), inplace)
+    return _stored(input, _ops.add(kept, _shift(ones, position, p), contract), inplace)
 
 
 def _checked(
-    op: str, input: Any, p: Any, training: Any, inplace: Any, generator: Any, contract: Any
+    op: str, input: Tensor, p: float, training: bool, inplace: bool, generator: Generator | None
 ) -> tuple[bool, float]:
     """Whether anything is dropped, and p; all that can be wrong is found before the generator goes on."""
-    check_tensor(op, input=input)
-    check_bool(op, training=training, inplace=inplace)
-    contract_name(contract)
     p = as_float(op, "p", p)
     check_range(op, 0 <= p <= 1, lambda: f"p is {p}, expected a probability, 0 to 1")
     chosen(op, generator)
@@ -266,18 +256,16 @@ def _per_channel(op: str, input: Tensor) -> Tensor:
     return input.new_ones((*input.shape[:2], *[1] * (input.dim() - 2)))
 
 
-def _features(
-    op: str, input: Tensor, p: float, inplace: bool, generator: Generator | None, contract: Contract | str | None
-) -> Tensor:
+def _features(op: str, input: Tensor, p: float, inplace: bool, generator: Generator | None, contract: str) -> Tensor:
     ones = _per_channel(op, input)
     noise = _dropout(ones, _position(op, ones, generator), p)
     return _stored(input, _scaled(input, noise, inplace, contract), inplace)
 
 
-def _scaled(input: Tensor, noise: Tensor, inplace: bool, contract: Contract | str | None) -> Tensor:
+def _scaled(input: Tensor, noise: Tensor, inplace: bool, contract: str) -> Tensor:
     if inplace and input.requires_grad:
         input = input.clone()  # mul keeps its operands for the derivative
-    return _ops.mul(input, noise, contract_name(contract))
+    return _ops.mul(input, noise, contract)
 
 
 def _channels(op: str, batched: int, input: Tensor, *rest: Any) -> Tensor:

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL
-from repdl.errors import check, check_bool, check_dim, check_dtype, check_range, check_tensor
+from repdl.errors import check, check_dim, check_dtype, check_range
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim
 from repdl.ops.common.scalar import constant, floating
 from repdl.ops.common.sort_key import sort_key
@@ -55,12 +55,9 @@ def _quantile(
     interpolation: str,
     axis: int | None,
     keepdims: bool | None,
-    contract: Contract | str | None,
+    contract: str,
 ) -> Tensor:
-    name = contract_name(contract)
-    check_tensor(op, input=input)
     dim, keepdim = as_numpy(op, dim, keepdim, axis, keepdims)
-    check_bool(op, keepdim=keepdim)
     check_dtype(op, (torch.float32, torch.float64), input=input)
     known = ", ".join(INTERPOLATIONS)
     check(op, interpolation in INTERPOLATIONS, lambda: f"interpolation is {interpolation!r}, expected one of {known}")
@@ -80,10 +77,10 @@ def _quantile(
     last = constant(float(size - 1), rows.dtype, rows.device)
     if op == "nanquantile":  # NaN comes last: the others are the first of a row
         left = floating((~nan).sum(-1, keepdim=True).clamp(min=1) - 1, rows.dtype)
-        rank = _ops.mul(q.reshape(-1), left, name)
+        rank = _ops.mul(q.reshape(-1), left, contract)
     else:
-        rank = _ops.where(nan.any(-1, keepdim=True), last, _ops.mul(q.reshape(-1), last, name), name)
-    found = _between(sort(rows, -1, contract=name)[0], rank, interpolation, name).movedim(-1, 0)
+        rank = _ops.where(nan.any(-1, keepdim=True), last, _ops.mul(q.reshape(-1), last, contract), contract)
+    found = _between(sort(rows, -1, contract=contract)[0], rank, interpolation, contract).movedim(-1, 0)
     if keepdim:
         shape = [1] * input.dim() if dim is None else [*input.shape[:position], 1, *input.shape[position + 1 :]]
         found = found.reshape([found.shape[0], *(shape if input.dim() else [])])
@@ -102,7 +99,7 @@ def quantile(
     interpolation: str = "linear",
     axis: int | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Of each row of n elements along `dim`, or of all, what stands at `q * (n - 1)` once they are sorted.
 
@@ -131,7 +128,7 @@ def nanquantile(
     interpolation: str = "linear",
     axis: int | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """`quantile` of the elements that are not NaN; NaN if there are none.
 
@@ -151,7 +148,7 @@ def mode(
     *,
     axis: int | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Any:
     """The most frequent element along `dim`, of several the smallest: a named tuple `(values, indices)`.
 
@@ -159,9 +156,8 @@ def mode(
 
     Raises:
         ShapeError: if `dim` does not exist or has no element.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    op, name = "mode", contract_name(contract)
+    op = "mode"
     check(op, axis is None or dim == -1, lambda: f"dim is {dim} and axis is {axis}, expected one of them")
     keepdim = keepdim if keepdims is None else keepdims
     if not is_whole(input.dtype):
@@ -176,7 +172,7 @@ def mode(
     count = numbers - running(torch.maximum, torch.where(begins, numbers, 0), keys.dim() - 1)
     longest = torch.where(count == count.amax(-1, keepdim=True), numbers, size).amin(-1, keepdim=True)
     indices = places.gather(-1, longest).movedim(-1, position)
-    values = gather(rows, position, indices, contract=name)
+    values = gather(rows, position, indices, contract=contract)
     if input.dim() == 0 or not keepdim:
         values, indices = values.squeeze(position), indices.squeeze(position)
     return torch.return_types.mode((values, indices))  # type: ignore[attr-defined]

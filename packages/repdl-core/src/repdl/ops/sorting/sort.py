@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from repdl.contract import Contract, contract_name
-from repdl.errors import check, check_bool, check_range, check_tensor
+from repdl.contract import ContractLike
+from repdl.errors import check, check_range
 from repdl.ops.common.reduce import as_numpy, normalize_dim
 from repdl.ops.common.sort_key import sort_key
 from repdl.ops.declare.public import public
@@ -35,32 +35,23 @@ def sort(
     stable: bool = False,
     *,
     axis: int | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Sequence[Tensor]:
     """The elements in ascending order along `dim`, a named tuple `(values, indices)`, of floats or integers.
 
     Any shape. Equal elements, zeros of both signs among them, keep their order, whether `stable` or not. NaN is
     larger than everything. Values are moved, their bits unchanged, and so are gradients.
-
-    Raises:
-        ShapeError: if `dim` does not exist.
     """
-    name, position = _options("sort", input, dim, descending, stable, axis, contract)
+    position = _position("sort", input, dim, axis)
     rows = at_least_1d(input)
     indices = _sorted(rows, position, descending)
-    pair = gather(rows, position, indices, contract=name).reshape(input.shape), indices.reshape(input.shape)
+    pair = gather(rows, position, indices, contract=contract).reshape(input.shape), indices.reshape(input.shape)
     return torch.return_types.sort(pair)  # type: ignore[no-any-return,attr-defined]
 
 
-def _options(
-    op: str, input: Tensor, dim: int, descending: bool, stable: bool, axis: int | None, contract: Contract | str | None
-) -> tuple[str, int]:
-    check_tensor(op, input=input)
+def _position(op: str, input: Tensor, dim: int, axis: int | None) -> int:
     check(op, axis is None or dim == -1, lambda: f"dim is {dim} and axis is {axis}, expected one of them")
-    check_bool(op, descending=descending)
-    if stable is not None:
-        check_bool(op, stable=stable)
-    return contract_name(contract), normalize_dim(op, dim if axis is None else axis, input.dim())
+    return normalize_dim(op, dim if axis is None else axis, input.dim())
 
 
 @public("max", uncached="torch's sort of integer keys computes it")
@@ -71,19 +62,15 @@ def argsort(
     stable: bool = False,
     *,
     axis: int | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
-    """The indices of `sort`, any shape, floats or integers.
-
-    Raises:
-        ShapeError: if `dim` does not exist.
-    """
-    _, position = _options("argsort", input, dim, descending, stable, axis, contract)
+    """The indices of `sort`, any shape, floats or integers."""
+    position = _position("argsort", input, dim, axis)
     return _sorted(at_least_1d(input), position, descending).reshape(input.shape)
 
 
 @public("max", uncached="torch's sort of integer keys computes it")
-def msort(input: Tensor, *, contract: Contract | str | None = None) -> Tensor:
+def msort(input: Tensor, *, contract: ContractLike = None) -> Tensor:
     """The values of `sort` along the first dimension, any shape, floats or integers."""
     return sort(input, 0, contract=contract)[0]
 
@@ -97,7 +84,7 @@ def topk(
     sorted: bool = True,
     *,
     axis: int | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Sequence[Tensor]:
     """The first `k` of `sort`, from the largest or from the smallest on: a named tuple `(values, indices)`.
 
@@ -106,12 +93,12 @@ def topk(
     Raises:
         ShapeError: if `dim` does not exist, or has less than `k` elements.
     """
-    name, position = _options("topk", input, dim, largest, sorted, axis, contract)
+    position = _position("topk", input, dim, axis)
     rows, count = at_least_1d(input), as_int("topk", "k", k)
     size = rows.shape[position]
     check_range("topk", 0 <= count <= size, lambda: f"k is {count}, expected 0 to input.shape[{position}] = {size}")
     indices = _sorted(rows, position, largest).narrow(position, 0, count)
-    values = gather(rows, position, indices, contract=name)
+    values = gather(rows, position, indices, contract=contract)
     if input.dim() == 0 and count == 1:
         values, indices = values.squeeze(0), indices.squeeze(0)
     return torch.return_types.topk((values, indices.contiguous()))  # type: ignore[no-any-return,attr-defined]
@@ -137,7 +124,7 @@ def kthvalue(
     *,
     axis: int | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Sequence[Tensor]:
     """The `k`-th smallest element along `dim`, counted from 1: a named tuple `(values, indices)`.
 
@@ -147,22 +134,19 @@ def kthvalue(
         ShapeError: if `dim` does not exist, or `k` is none of its elements.
     """
     keepdim = keepdim if keepdims is None else keepdims
-    name, position = _options("kthvalue", input, dim, keepdim, False, axis, contract)
+    position = _position("kthvalue", input, dim, axis)
     size, number = input.shape[position] if input.dim() else 1, as_int("kthvalue", "k", k)
     check_range(
         "kthvalue", 1 <= number <= size, lambda: f"k is {number}, expected 1 to input.shape[{position}] = {size}"
     )
-    found = _one("kthvalue", input, number - 1, position, keepdim, name)
+    found = _one("kthvalue", input, number - 1, position, keepdim, contract)
     return torch.return_types.kthvalue(found)  # type: ignore[no-any-return,attr-defined]
 
 
 def _median(
-    op: str, input: Tensor, dim: int | None, keepdim: bool, axis: Any, keepdims: bool | None, contract: Any
+    op: str, input: Tensor, dim: int | None, keepdim: bool, axis: Any, keepdims: bool | None, contract: str
 ) -> Any:
-    name = contract_name(contract)
-    check_tensor(op, input=input)
     dim, keepdim = as_numpy(op, dim, keepdim, axis, keepdims)
-    check_bool(op, keepdim=keepdim)
     rows, position = (input.reshape(-1), 0) if dim is None else (input, normalize_dim(op, dim, input.dim()))
     size = rows.shape[position] if rows.dim() else 1
     if dim is None and size == 0:
@@ -174,7 +158,7 @@ def _median(
     middle = (left - 1).clamp(min=0) // 2
     if op == "median":  # a NaN is the median: the first one, which follows the others
         middle = torch.where(left < size, left, middle)
-    values, indices = _one(op, rows, middle, position, keepdim or dim is None, name)
+    values, indices = _one(op, rows, middle, position, keepdim or dim is None, contract)
     if dim is None:
         return values.reshape(())
     return getattr(torch.return_types, op)((values, indices))
@@ -188,7 +172,7 @@ def median(
     *,
     axis: int | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor | Sequence[Tensor]:
     """The element number (n - 1) // 2 of n sorted ones: of all, or along `dim`, a named tuple `(values, indices)`.
 
@@ -208,7 +192,7 @@ def nanmedian(
     *,
     axis: int | None = None,
     keepdims: bool | None = None,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor | Sequence[Tensor]:
     """`median` of the elements that are not NaN; NaN where there are none.
 

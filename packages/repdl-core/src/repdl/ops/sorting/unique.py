@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repdl.callcache import do_not_cache
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import DTypeError, check
 from repdl.ops.common.reduce import is_whole, normalize_dim
@@ -31,7 +31,7 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Any:
     """The elements that differ, in ascending order whether `sorted` or not, of floats or integers: any shape -> `(U)`.
 
@@ -56,7 +56,7 @@ def unique_consecutive(
     return_counts: bool = False,
     dim: int | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Any:
     """The first of each run of equal elements, or of equal slices along `dim`; results and errors are as of `unique`.
 
@@ -75,11 +75,10 @@ def _unique(
     return_inverse: bool,
     return_counts: bool,
     dim: int | None,
-    contract: Contract | str | None,
+    contract: str,
 ) -> Any:
     if input.dtype not in ALL and not is_whole(input.dtype):
         raise DTypeError(f"{op}: input.dtype is {input.dtype}, expected floating-point numbers, integers or bools")
-    name = contract_name(contract)
     whole = input.reshape(-1) if dim is None or input.dim() == 0 else input
     position = 0 if dim is None else normalize_dim(op, as_int(op, "dim", dim), input.dim())
     slices = whole.detach().movedim(position, 0)
@@ -90,7 +89,7 @@ def _unique(
     )
     do_not_cache()  # how many differ follows from values
     first, inverse, counts = _groups(slices.reshape(len(slices), slices.shape[1:].numel()), sorts)
-    output = index_select(whole, position, first, contract=name)
+    output = index_select(whole, position, first, contract=contract)
     if not (return_inverse or return_counts):
         return output
     inverse = inverse.view(input.shape) if dim is None else inverse

@@ -13,11 +13,11 @@ from operator import index
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.dtypes.rounding import as_double
 from repdl.dynamo import constant_result
-from repdl.errors import DTypeError, check, check_bool, check_dim, check_dtype, check_size
+from repdl.errors import DTypeError, check, check_dim, check_dtype, check_size
 from repdl.ops.common.device import to_device
 from repdl.ops.common.root import is_derived
 from repdl.ops.common.scalar import constant
@@ -147,7 +147,7 @@ def grid_sample(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Elements at the positions of a grid: `(N, C, H, W), (N, OH, OW, 2) -> (N, C, OH, OW)`, any floating-point dtype.
 
@@ -162,13 +162,11 @@ def grid_sample(
         ShapeError: if the sizes do not fit, or for 'bicubic' of a volume.
         DTypeError: if `input` is of no dtype of the contract, or `grid` of another one.
     """
-    op, name = "grid_sample", contract_name(contract)
+    op = "grid_sample"
     check(op, mode in MODES, lambda: f"mode is {mode!r}, expected one of {', '.join(MODES)}")
     check(
         op, padding_mode in PADDINGS, lambda: f"padding_mode is {padding_mode!r}, expected one of {', '.join(PADDINGS)}"
     )
-    if align_corners is not None:
-        check_bool(op, align_corners=align_corners)
     check_dim(op, (4, 5), input=input)
     check(
         op, mode != "bicubic" or input.dim() == 4, "mode is 'bicubic' and input.dim() 5, expected bilinear or nearest"
@@ -190,8 +188,8 @@ def grid_sample(
     for d in range(dims):  # a coordinate of the grid is that of the last side first
         x = places[..., dims - 1 - d].reshape(batch, -1)
         padding = "zeros" if mode == "bicubic" else padding_mode
-        position = _position(x, sizes[d], padding, bool(align_corners), name)
-        at, parts = _neighbours(position, sizes[d], mode, name)
+        position = _position(x, sizes[d], padding, bool(align_corners), contract)
+        at, parts = _neighbours(position, sizes[d], mode, contract)
         if mode == "bicubic":
             at = _inside(at, sizes[d], padding_mode, bool(align_corners))
         inside = (at >= 0) & (at < sizes[d])
@@ -199,16 +197,18 @@ def grid_sample(
         exists = (exists.unsqueeze(-1) & inside.unsqueeze(-2)).flatten(2)
         if parts is not None:
             if weights is not None:
-                parts = _ops.mul(weights.unsqueeze(-1), parts.unsqueeze(-2), name).flatten(2)
+                parts = _ops.mul(weights.unsqueeze(-1), parts.unsqueeze(-2), contract).flatten(2)
             weights = parts
-    terms = select(table, torch.where(exists, rows, batch * area), name)  # (N, positions, neighbours, C)
+    terms = select(table, torch.where(exists, rows, batch * area), contract)  # (N, positions, neighbours, C)
     if weights is None:
         output = terms.squeeze(2)
         if is_derived(places):  # which is 0
-            output = _ops.where(torch.ones_like(output, dtype=torch.bool), output, places[..., :1].flatten(1, -2), name)
+            output = _ops.where(
+                torch.ones_like(output, dtype=torch.bool), output, places[..., :1].flatten(1, -2), contract
+            )
     else:
-        terms = _ops.mul(terms, torch.where(exists, weights, 0).unsqueeze(3), name)
-        output = _ops.sum(terms, [2], False, name)
+        terms = _ops.mul(terms, torch.where(exists, weights, 0).unsqueeze(3), contract)
+        output = _ops.sum(terms, [2], False, contract)
     return narrowed(output.movedim(2, 1).reshape(batch, channels, *grid.shape[1:-1]), storage)
 
 
@@ -224,7 +224,7 @@ def _line(count: int, align: bool) -> tuple[Tensor]:
 
 @public("index_sum")
 def affine_grid(
-    theta: Tensor, size: Sequence[int], align_corners: bool | None = None, *, contract: Contract | str | None = None
+    theta: Tensor, size: Sequence[int], align_corners: bool | None = None, *, contract: ContractLike = None
 ) -> Tensor:
     """A grid for `grid_sample`: `(N, 2, 3) -> (N, H, W, 2)`, or `(N, 3, 4) -> (N, D, H, W, 3)`.
 
@@ -238,13 +238,10 @@ def affine_grid(
 
     Raises:
         ShapeError: if the sizes do not fit.
-        DTypeError: if `theta` is of no dtype of the contract.
     """
-    op, name = "affine_grid", contract_name(contract)
+    op = "affine_grid"
     check_dim(op, 3, theta=theta)
     check_dtype(op, ALL, theta=theta)
-    if align_corners is not None:
-        check_bool(op, align_corners=align_corners)
     sizes = [index(n) for n in as_ints(op, "size", size)]
     check(op, len(sizes) in (4, 5), lambda: f"size has {len(sizes)} values, expected 4 or 5")
     check(op, min(sizes) > 0, lambda: f"size is {tuple(sizes)}, expected numbers above 0")
@@ -254,7 +251,7 @@ def affine_grid(
     lines = [cast(to_device(_line(n, bool(align_corners))[0], maps.device), maps.dtype) for n in sizes[2:]]
     axes = [*reversed(torch.meshgrid(*lines, indexing="ij")), torch.ones(sizes[2:], device=maps.device)]
     points = torch.stack([a.to(maps.dtype) for a in axes], -1).view(1, -1, dims + 1)
-    grid = bmm(points.expand(sizes[0], -1, -1), maps.transpose(1, 2), contract=name)
+    grid = bmm(points.expand(sizes[0], -1, -1), maps.transpose(1, 2), contract=contract)
     return narrowed(grid, storage).view(sizes[0], *sizes[2:], dims)
 
 

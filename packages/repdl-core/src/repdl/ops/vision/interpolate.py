@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import as_double
 from repdl.dynamo import constant_result
@@ -315,7 +315,7 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """The input on another grid: `(N, C, H, W) -> (N, C, OH, OW)`, of 1 to 3 sides, any floating-point dtype.
 
@@ -332,9 +332,8 @@ def interpolate(
     Raises:
         ShapeError: if sizes, factors or the mode do not fit the input.
         UnsupportedError: for the mode 'lanczos'.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    op, name = "interpolate", contract_name(contract)
+    op = "interpolate"
     check_dim(op, (3, 4, 5), input=input)
     check_dtype(op, ALL, input=input)
     if mode == "lanczos":
@@ -371,18 +370,18 @@ def interpolate(
             factors = list(given)
     check(op, min(counts) > 0, lambda: f"size is {tuple(counts)}, expected at least 1")
     if mode == "area":
-        return _AREA[dims - 1](input, counts, contract=name)
+        return _AREA[dims - 1](input, counts, contract=contract)
     sides = [d for d in range(dims) if counts[d] != sizes[d] or factors[d] not in (None, 1)]
     if mode.startswith("nearest"):
         sides = list(range(dims))
     chosen = ([x[d] for d in sides] for x in (sizes, counts, factors))
     at, weights = _taps(mode, *chosen, bool(align_corners), antialias)
     if mode.startswith("nearest"):
-        return _nearest_op(input, at, counts, name)
+        return _nearest_op(input, at, counts, contract)
     if not sides:
         storage, (output,) = widened(input)
         return narrowed(output, storage).contiguous(memory_format=layout.memory_format(input))
-    return _resample_op(input, at, weights, sides, counts, name)
+    return _resample_op(input, at, weights, sides, counts, contract)
 
 
 def _aten_upsample(mode: str, antialias: bool = False) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import is_zero
 from repdl.errors import ArgumentError, UnsupportedError, check, check_dtype
@@ -120,7 +120,7 @@ def pad(
     mode: str = "constant",
     value: float | None = None,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> torch.Tensor:
     """Make the last dimensions of `input` longer: `(..., W) -> (..., left + W + right)`, any floating-point dtype.
 
@@ -134,9 +134,7 @@ def pad(
     Raises:
         ShapeError: if there are more pairs than dimensions or a pad is out of range.
         UnsupportedError: if `value` is given with another mode than 'constant'.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    contract_name(contract)
     if input.layout is not torch.strided:
         raise UnsupportedError(f"pad: input.layout is {input.layout}, expected torch.strided; use .to_dense()")
     check_dtype("pad", ALL, input=input)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import Contract, contract_name
+from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_size
 from repdl.ops.common.device import to_device
@@ -76,7 +76,7 @@ def unfold(
     padding: Ints = 0,
     stride: Ints = 1,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """Windows as columns: `(N, C, H, W) -> (N, C * KH * KW, L)`, any floating-point dtype; bits are moved.
 
@@ -88,9 +88,8 @@ def unfold(
 
     Raises:
         ShapeError: if a window does not fit the padded input, or an option is out of range.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    op, name = "unfold", contract_name(contract)
+    op = "unfold"
     check_dim(op, (3, 4), input=input)
     check_dtype(op, ALL, input=input)
     kernel, dilations, paddings, steps = _options(op, kernel_size, dilation, padding, stride)
@@ -101,7 +100,7 @@ def unfold(
     place = _windows(padded, counts, kernel, dilations, steps, input.device)
     wide = torch.nn.functional.pad(input, (paddings[1], paddings[1], paddings[0], paddings[0]))
     batch = math.prod(input.shape[:-3])
-    columns = select(table(wide, 2), place, name).view(*place.shape, batch, channels)
+    columns = select(table(wide, 2), place, contract).view(*place.shape, batch, channels)
     output = columns.permute(2, 3, 1, 0).reshape(batch, channels * place.shape[1], place.shape[0])
     return output if input.dim() == 4 else output.squeeze(0)
 
@@ -115,7 +114,7 @@ def fold(
     padding: Ints = 0,
     stride: Ints = 1,
     *,
-    contract: Contract | str | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     """The sum of windows where they overlap: `(N, C * KH * KW, L) -> (N, C, H, W)`, any floating-point dtype.
 
@@ -128,9 +127,8 @@ def fold(
 
     Raises:
         ShapeError: if the input is not of the size that the options say, or an option is out of range.
-        DTypeError: if `input` is of no dtype of the contract.
     """
-    op, name = "fold", contract_name(contract)
+    op = "fold"
     check_dim(op, (2, 3), input=input)
     check_dtype(op, ALL, input=input)
     kernel, dilations, paddings, steps = _options(op, kernel_size, dilation, padding, stride)
@@ -149,7 +147,7 @@ def fold(
     batch, channels = math.prod(input.shape[:-2]), input.shape[-2] // many
     terms = input.reshape(batch, channels, many, windows).permute(3, 2, 0, 1)
     total = registry.functions.index_sum(
-        terms.reshape(windows * many, batch * channels), place.reshape(-1), math.prod(padded), name
+        terms.reshape(windows * many, batch * channels), place.reshape(-1), math.prod(padded), contract
     )
     output = total.t().reshape(batch, channels, *padded)
     output = output.narrow(2, paddings[0], sizes[0]).narrow(3, paddings[1], sizes[1]).contiguous()

@@ -1,0 +1,58 @@
+"""Docstrings of public functions: what follows from their arguments, and need not be written."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from repdl.registry.op import OPS
+
+_PAGES = "https://docs.pytorch.org/docs/stable/"
+_WIDTH = 120
+
+
+def completed(function: Any, family: str, page: str, broadcasts: bool) -> str:
+    """The docstring with the errors that follow from the arguments, the contract and the source."""
+    name, text = function.__name__, inspect.cleandoc(function.__doc__)
+    written = text.partition("\nRaises:")[2]
+    types = {p.name: str(p.annotation) for p in inspect.signature(function).parameters.values()}
+    errors = "".join(f"\n    {error}" for error in _errors(name, types, written, broadcasts))
+    if errors and not written:
+        text += "\n\nRaises:"
+    module = "torch.nn.functional" if hasattr(torch.nn.functional, name) else "torch"
+    contract, source = f"Contract: {family} v1.", f"Source: {_PAGES}{page or f'generated/{module}.{name}'}.html"
+    one = f"{contract} {source}"
+    last = one if len(one) <= _WIDTH - 4 else f"{contract}\n{source}"
+    return f"{text}{errors}\n\n{last}\n"
+
+
+def _errors(name: str, types: Mapping[str, str], written: str, broadcasts: bool) -> Iterator[str]:
+    """What a function raises by the names and types of its arguments, where the docstring does not say it."""
+    if broadcasts:
+        yield "ShapeError: if the shapes do not broadcast."
+    if "dim" in types and "dim" not in written.replace("`dim` is None", "").replace("dimensional", ""):
+        several = "Sequence" in types["dim"] or "Dims" in types["dim"]
+        yield f"ShapeError: if {'a dimension does not exist or is named twice' if several else '`dim` does not exist'}."
+    if "size_average" in types:
+        yield "UnsupportedError: for torch's deprecated `size_average` and `reduce`."
+    if types.get("dtype") == "torch.dtype | None" and "dtype`" not in written and "other dtypes" not in written:
+        yield "UnsupportedError: if `dtype` is no dtype of the contract."
+    if "generator" in types:
+        yield "UnsupportedError: in a recomputation that would draw other numbers (`repdl.random.Generator.position`)."
+    takes_tensors = any(kind in annotation for annotation in types.values() for kind in ("Tensor", "Operand"))
+    if takes_tensors and "DTypeError" not in written:
+        yield _dtype_error(name, [p for p, annotation in types.items() if annotation.endswith("Tensor")])
+
+
+def _dtype_error(name: str, tensors: list[str]) -> str:
+    op = OPS.get(name)
+    if op is None or op.storage is None or op.takes(torch.float64):
+        if len(tensors) == 1:
+            return f"DTypeError: if `{tensors[0]}` is of no dtype of the contract."
+        return "DTypeError, DeviceError: if dtypes or devices are not those of the contract."
+    if len(tensors) == 1:
+        return f"DTypeError: if `{tensors[0]}` is not of float32, bfloat16 or float16."
+    return "DTypeError, DeviceError: if a tensor is not of float32, bfloat16 or float16, or devices differ."
