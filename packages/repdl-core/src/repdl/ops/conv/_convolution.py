@@ -17,6 +17,22 @@ Tensor = torch.Tensor
 Ints = Sequence[int]
 _SIDES = ("depth", "height", "width")
 
+DOC = """{n}-D convolution: `(N, C, {sides}), (O, C / groups, {kernel}) -> (N, O, {out})`, any floating-point dtype.
+
+Of three sides the slices that each position in depth sees are laid side by side in memory: KD times that of the input.
+
+Args:
+    input: (N, C, {sides}) or (C, {sides}).
+    weight: (O, C / groups, {kernel}).
+    bias: (O) or None.
+    stride, dilation: one integer or {option}.
+    padding: zeros on each side, one integer or {option}; 'valid' is 0, 'same' keeps the size (stride 1), an odd zero
+        going to the end of the side.
+
+Raises:
+    ShapeError: if channels, groups, bias or kernel do not fit the input.
+"""
+
 
 def named_sides(dims: int) -> tuple[str, ...]:
     """The names of the last dimensions."""

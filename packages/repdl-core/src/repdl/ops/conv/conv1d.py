@@ -8,6 +8,7 @@ import torch
 
 from repdl.contract import ContractLike
 from repdl.errors import check_dim
+from repdl.ops.conv._convolution import DOC
 from repdl.ops.conv.conv2d import conv2d
 from repdl.ops.declare.public import public
 from repdl.registry.arguments import as_row
@@ -15,7 +16,7 @@ from repdl.registry.arguments import as_row
 __all__ = ["conv1d"]
 
 
-@public("conv2d")
+@public("conv2d", sides=1, doc=DOC)
 def conv1d(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -27,18 +28,6 @@ def conv1d(
     *,
     contract: ContractLike = None,
 ) -> torch.Tensor:
-    """1-D convolution: `(N, C, L), (O, C / groups, K) -> (N, O, OL)`, any floating-point dtype.
-
-    Args:
-        input: (N, C, L) or (C, L).
-        weight: (O, C / groups, K).
-        bias: (O) or None.
-        stride, dilation: an integer, or a sequence of one.
-        padding: zeros on each side, 'valid' or 'same', as in `conv2d`.
-
-    Raises:
-        ShapeError: if channels, groups, bias or kernel do not fit the input.
-    """
     op = "conv1d"
     check_dim(op, (2, 3), input=input)
     check_dim(op, 3, weight=weight)

@@ -10,7 +10,7 @@ from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check_dim
-from repdl.ops.conv._convolution import Convolution, as_sides, named_padding
+from repdl.ops.conv._convolution import DOC, Convolution, as_sides, named_padding
 from repdl.ops.declare.public import public
 from repdl.registry.arguments import as_int
 from repdl.registry.autocast import LOWER
@@ -53,7 +53,7 @@ registry.define(
 )
 
 
-@public("conv2d")
+@public("conv2d", sides=2, doc=DOC)
 def conv2d(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -65,19 +65,6 @@ def conv2d(
     *,
     contract: ContractLike = None,
 ) -> torch.Tensor:
-    """2-D convolution: `(N, C, H, W), (O, C / groups, KH, KW) -> (N, O, OH, OW)`, any floating-point dtype.
-
-    Args:
-        input: (N, C, H, W) or (C, H, W).
-        weight: (O, C / groups, KH, KW).
-        bias: (O) or None.
-        stride, dilation: one integer or (height, width).
-        padding: zeros on each side, one integer or (height, width); 'valid' is 0, 'same'
-            keeps the size (stride 1), an odd zero going to the end of the side.
-
-    Raises:
-        ShapeError: if channels, groups, bias or kernel do not fit the input.
-    """
     check_dim("conv2d", (3, 4), input=input)
     check_dim("conv2d", 4, weight=weight)
     strides, dilations = (

@@ -10,7 +10,7 @@ from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check_dim
-from repdl.ops.conv._convolution import Convolution, as_sides, named_padding
+from repdl.ops.conv._convolution import DOC, Convolution, as_sides, named_padding
 from repdl.ops.declare.public import public
 from repdl.registry.arguments import as_int
 from repdl.registry.autocast import LOWER
@@ -158,7 +158,7 @@ registry.composite(
 )
 
 
-@public("conv3d")
+@public("conv3d", sides=3, doc=DOC)
 def conv3d(
     input: Tensor,
     weight: Tensor,
@@ -170,21 +170,6 @@ def conv3d(
     *,
     contract: ContractLike = None,
 ) -> Tensor:
-    """3-D convolution: `(N, C, D, H, W), (O, C / groups, KD, KH, KW) -> (N, O, OD, OH, OW)`, any floating-point dtype.
-
-    The slices that each position in depth sees are laid side by side in memory: KD times that of the input.
-
-    Args:
-        input: (N, C, D, H, W) or (C, D, H, W).
-        weight: (O, C / groups, KD, KH, KW).
-        bias: (O) or None.
-        stride, dilation: one integer or (depth, height, width).
-        padding: zeros on each side, one integer or (depth, height, width); 'valid' is 0, 'same'
-            keeps the size (stride 1), an odd zero going to the end of the side.
-
-    Raises:
-        ShapeError: if channels, groups, bias or kernel do not fit the input.
-    """
     check_dim(_OP, (4, 5), input=input)
     check_dim(_OP, 5, weight=weight)
     strides, dilations = as_sides(_OP, "stride", stride, 3), as_sides(_OP, "dilation", dilation, 3)

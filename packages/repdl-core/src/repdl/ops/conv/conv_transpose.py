@@ -155,7 +155,23 @@ def _call(
     return output if batched else output.squeeze(0)
 
 
-@public("conv_transpose")
+_DOC = """Transposed {n}-D convolution: `(N, C, {sides}), (C, O / groups, {kernel}) -> (N, O, {out})`, any dtype.
+
+A side of H elements has `(H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1` in the output.
+`conv_transpose1d` is `conv_transpose2d` of images of height 1.
+
+Args:
+    input: (N, C, {sides}) or (C, {sides}).
+    weight: (C, O / groups, {kernel}).
+    bias: (O) or None.
+    stride, padding, output_padding, dilation: one integer or {option}.
+
+Raises:
+    ShapeError: if channels, groups, bias or kernel do not fit the input, or an option is out of range.
+"""
+
+
+@public("conv_transpose", sides=2, doc=_DOC)
 def conv_transpose2d(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -168,24 +184,11 @@ def conv_transpose2d(
     *,
     contract: ContractLike = None,
 ) -> torch.Tensor:
-    """Transposed 2-D convolution: `(N, C, H, W), (C, O / groups, KH, KW) -> (N, O, OH, OW)`, any floating-point dtype.
-
-    OH = (H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1, OW alike.
-
-    Args:
-        input: (N, C, H, W) or (C, H, W).
-        weight: (C, O / groups, KH, KW).
-        bias: (O) or None.
-        stride, padding, output_padding, dilation: one integer or (height, width).
-
-    Raises:
-        ShapeError: if channels, groups, bias or kernel do not fit the input, or an option is out of range.
-    """
     options = {"stride": stride, "padding": padding, "output_padding": output_padding}
     return _call(2, input, weight, bias, options, groups, dilation, contract)
 
 
-@public("conv_transpose")
+@public("conv_transpose", sides=3, doc=_DOC)
 def conv_transpose3d(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -198,24 +201,11 @@ def conv_transpose3d(
     *,
     contract: ContractLike = None,
 ) -> torch.Tensor:
-    """Transposed 3-D convolution: `(N, C, D, H, W), (C, O / groups, KD, KH, KW) -> (N, O, OD, OH, OW)`, any dtype.
-
-    OD = (D - 1) * stride - 2 * padding + dilation * (KD - 1) + output_padding + 1, OH and OW alike.
-
-    Args:
-        input: (N, C, D, H, W) or (C, D, H, W).
-        weight: (C, O / groups, KD, KH, KW).
-        bias: (O) or None.
-        stride, padding, output_padding, dilation: one integer or (depth, height, width).
-
-    Raises:
-        ShapeError: if channels, groups, bias or kernel do not fit the input, or an option is out of range.
-    """
     options = {"stride": stride, "padding": padding, "output_padding": output_padding}
     return _call(3, input, weight, bias, options, groups, dilation, contract)
 
 
-@public("conv_transpose")
+@public("conv_transpose", sides=1, doc=_DOC)
 def conv_transpose1d(
     input: torch.Tensor,
     weight: torch.Tensor,
@@ -228,13 +218,6 @@ def conv_transpose1d(
     *,
     contract: ContractLike = None,
 ) -> torch.Tensor:
-    """Transposed 1-D convolution: `(N, C, L), (C, O / groups, K) -> (N, O, OL)`, any floating-point dtype.
-
-    It is `conv_transpose2d` of images of height 1; (C, L) is an input too.
-
-    Raises:
-        ShapeError: if channels, groups, bias or kernel do not fit the input, or an option is out of range.
-    """
     op = "conv_transpose1d"
     check_dim(op, (2, 3), input=input)
     check_dim(op, 3, weight=weight)

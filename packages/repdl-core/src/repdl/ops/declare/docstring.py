@@ -14,6 +14,18 @@ _PAGES = "https://docs.pytorch.org/docs/stable/"
 _WIDTH = 120
 
 
+_SIDES = {1: ("L",), 2: ("H", "W"), 3: ("D", "H", "W")}
+_OPTIONS = {1: "a sequence of one", 2: "(height, width)", 3: "(depth, height, width)"}
+
+
+def with_sides(text: str, n: int) -> str:
+    """A docstring with what `{sides}`, `{out}`, `{kernel}`, `{windows}`, `{option}` and `{n}` are of n sides."""
+    sides = _SIDES[n]
+    outputs, kernels = ([first + side for side in sides] for first in "OK")
+    words = {"sides": ", ".join(sides), "out": ", ".join(outputs), "windows": " x ".join(outputs)}
+    return text.format(n=n, option=_OPTIONS[n], kernel=", ".join(kernels) if n > 1 else "K", **words)
+
+
 def completed(function: Any, family: str, page: str, broadcasts: bool) -> str:
     """The docstring with the errors that follow from the arguments, the contract and the source."""
     name, text = function.__name__, inspect.cleandoc(function.__doc__)

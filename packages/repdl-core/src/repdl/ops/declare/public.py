@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from repdl.callcache import cache_calls, cache_variable_scalars
 from repdl.contract import contract_name
 from repdl.errors import UnsupportedError, check_bool, check_tensor, check_tensor_or_none
-from repdl.ops.declare.docstring import completed
+from repdl.ops.declare.docstring import completed, with_sides
 
 F = TypeVar("F", bound=Callable[..., Any])
 Cache = Callable[[Any], Any]
@@ -21,7 +21,14 @@ BY_SHAPES: Cache = cache_variable_scalars
 
 
 def public(
-    family: str, *, page: str = "", cache: Cache = BY_SIGNATURE, uncached: str = "", broadcasts: bool = False
+    family: str,
+    *,
+    page: str = "",
+    cache: Cache = BY_SIGNATURE,
+    uncached: str = "",
+    broadcasts: bool = False,
+    doc: str = "",
+    sides: int = 0,
 ) -> Callable[[F], F]:
     """Declare a public function: what its arguments say is checked, its docstring is completed, its calls are cached.
 
@@ -36,9 +43,13 @@ def public(
         cache: how calls are recorded, `BY_SIGNATURE` or `BY_SHAPES`.
         uncached: why calls are not recorded.
         broadcasts: whether its tensors broadcast.
+        doc: its docstring, if it is one of several functions that share one.
+        sides: how many sides the images of a function have, for the words of the docstring that depend on it.
     """
 
     def declare(function: F) -> F:
+        text = doc or function.__doc__ or ""
+        function.__doc__ = with_sides(text, sides) if sides else text
         function.__doc__ = completed(function, family, page, broadcasts)
         checked = _checked(function)
         if uncached:

@@ -22,6 +22,21 @@ Tensor = torch.Tensor
 _ops = registry.functions
 
 
+DOC = """Maximum over windows: `(N, C, {sides}) -> (N, C, {out})`, any floating-point dtype.
+
+Args:
+    input: (N, C, {sides}) or (C, {sides}).
+    kernel_size, stride, padding, dilation: one integer or {option}; the stride is the kernel size by default. Padding
+        is never larger than any element.
+    ceil_mode: keep a last window that the side cuts off.
+    return_indices: also return the int64 index of each maximum among the elements of its channel.
+
+Raises:
+    ShapeError: if the kernel is larger than the padded input, or an option out of range.
+"""
+"""Of max_pool."""
+
+
 class Side(NamedTuple):
     """The positions on one side that the windows have, `at`, (O, K); `inside`: which of them exist, None: all."""
 

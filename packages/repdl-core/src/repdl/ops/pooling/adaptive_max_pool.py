@@ -50,72 +50,38 @@ def _adaptive(dims: int, input: Tensor, output_size: Sizes, return_indices: bool
     return output, untable(place.gather(1, at.reshape(windows, columns) // columns), input, counts)
 
 
-@public("max_pool2d")
+_DOC = """Maximum of each of {windows} windows: `(N, C, {sides}) -> (N, C, {out})`, any floating-point dtype.
+
+Window i of a side of n elements, of m, goes from `floor(i * n / m)` to `ceil((i + 1) * n / m)`.
+
+Args:
+    input: (N, C, {sides}) or (C, {sides}).
+    output_size: one integer for all sides, or {out}; None keeps a side.
+    return_indices: also return the int64 index of each maximum among the elements of its channel.
+
+Raises:
+    ShapeError: if a size is negative, or the input has none.
+"""
+
+
+@public("max_pool2d", sides=1, doc=_DOC)
 def adaptive_max_pool1d(
-    input: Tensor,
-    output_size: int | Sequence[int],
-    return_indices: bool = False,
-    *,
-    contract: ContractLike = None,
+    input: Tensor, output_size: int | Sequence[int], return_indices: bool = False, *, contract: ContractLike = None
 ) -> Pooled:
-    """Maximum of each of OL windows: `(N, C, L) -> (N, C, OL)`, any floating-point dtype.
-
-    Window i of a side of n elements, of m, goes from `floor(i * n / m)` to `ceil((i + 1) * n / m)`.
-
-    Args:
-        input: (N, C, L) or (C, L).
-        output_size: OL.
-        return_indices: also return the int64 index of each maximum among the elements of its channel.
-
-    Raises:
-        ShapeError: if a size is negative, or the input has none.
-    """
     return _adaptive(1, input, output_size, return_indices, contract)
 
 
-@public("max_pool2d")
+@public("max_pool2d", sides=2, doc=_DOC)
 def adaptive_max_pool2d(
-    input: Tensor,
-    output_size: Sizes,
-    return_indices: bool = False,
-    *,
-    contract: ContractLike = None,
+    input: Tensor, output_size: Sizes, return_indices: bool = False, *, contract: ContractLike = None
 ) -> Pooled:
-    """Maximum of each of OH x OW windows: `(N, C, H, W) -> (N, C, OH, OW)`, any floating-point dtype.
-
-    Window i of a side of n elements, of m, goes from `floor(i * n / m)` to `ceil((i + 1) * n / m)`.
-
-    Args:
-        input: (N, C, H, W) or (C, H, W).
-        output_size: one integer for all sides, or OH, OW; None keeps a side.
-        return_indices: also return the int64 index of each maximum among the elements of its channel.
-
-    Raises:
-        ShapeError: if a size is negative, or the input has none.
-    """
     return _adaptive(2, input, output_size, return_indices, contract)
 
 
-@public("max_pool2d")
+@public("max_pool2d", sides=3, doc=_DOC)
 def adaptive_max_pool3d(
-    input: Tensor,
-    output_size: Sizes,
-    return_indices: bool = False,
-    *,
-    contract: ContractLike = None,
+    input: Tensor, output_size: Sizes, return_indices: bool = False, *, contract: ContractLike = None
 ) -> Pooled:
-    """Maximum of each of OD x OH x OW windows: `(N, C, D, H, W) -> (N, C, OD, OH, OW)`, any floating-point dtype.
-
-    Window i of a side of n elements, of m, goes from `floor(i * n / m)` to `ceil((i + 1) * n / m)`.
-
-    Args:
-        input: (N, C, D, H, W) or (C, D, H, W).
-        output_size: one integer for all sides, or OD, OH, OW; None keeps a side.
-        return_indices: also return the int64 index of each maximum among the elements of its channel.
-
-    Raises:
-        ShapeError: if a size is negative, or the input has none.
-    """
     return _adaptive(3, input, output_size, return_indices, contract)
 
 

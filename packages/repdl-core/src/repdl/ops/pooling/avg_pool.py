@@ -283,7 +283,23 @@ def adaptive_sizes(op: str, dims: int, input: Tensor, output_size: Ints | Sequen
     return sizes
 
 
-@public("avg_pool")
+_AVERAGE_DOC = """Mean of each window: `(N, C, {sides}) -> (N, C, {out})`, any floating-point dtype.
+
+The sum of the elements of the window that are in the input, in row-major order, divided once.
+
+Args:
+    input: (N, C, {sides}) or (C, {sides}).
+    kernel_size, stride, padding: one integer or {option}; the stride is the kernel size by default.
+    ceil_mode: keep a last window that the side cuts off.
+    count_include_pad: whether the padding that a window has counts in the divisor, too.
+    divisor_override: of two or three sides, what sums are divided by, in place of the number of elements.
+
+Raises:
+    ShapeError: if the kernel is larger than the padded input, or an option out of range.
+"""
+
+
+@public("avg_pool", sides=1, doc=_AVERAGE_DOC)
 def avg_pool1d(
     input: Tensor,
     kernel_size: Ints,
@@ -294,34 +310,10 @@ def avg_pool1d(
     *,
     contract: ContractLike = None,
 ) -> Tensor:
-    """Mean of each window: `(N, C, L) -> (N, C, OL)`, any floating-point dtype.
-
-    The sum of the elements of the window that are in the input, in row-major order, divided once.
-
-    Args:
-        input: (N, C, L) or (C, L).
-        kernel_size, stride, padding: one integer or a sequence of one; the stride is the kernel size by default.
-        ceil_mode: keep a last window that the side cuts off.
-        count_include_pad: whether the padding that a window has counts in the divisor, too.
-
-    Raises:
-        ShapeError: if the kernel is larger than the padded input, or an option out of range.
-    """
-    return _average(
-        "avg_pool1d",
-        1,
-        input,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        None,
-        contract,
-    )
+    return _average("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None, contract)
 
 
-@public("avg_pool")
+@public("avg_pool", sides=2, doc=_AVERAGE_DOC)
 def avg_pool2d(
     input: Tensor,
     kernel_size: Ints,
@@ -333,35 +325,12 @@ def avg_pool2d(
     *,
     contract: ContractLike = None,
 ) -> Tensor:
-    """Mean of each window: `(N, C, H, W) -> (N, C, OH, OW)`, any floating-point dtype.
-
-    The sum of the elements of the window that are in the input, in row-major order, divided once.
-
-    Args:
-        input: (N, C, H, W) or (C, H, W).
-        kernel_size, stride, padding: one integer or (height, width); the stride is the kernel size by default.
-        ceil_mode: keep a last window that the side cuts off.
-        count_include_pad: whether the padding that a window has counts in the divisor, too.
-        divisor_override: what sums are divided by, in place of the number of elements.
-
-    Raises:
-        ShapeError: if the kernel is larger than the padded input, or an option out of range.
-    """
     return _average(
-        "avg_pool2d",
-        2,
-        input,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        contract,
+        "avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, contract
     )
 
 
-@public("avg_pool")
+@public("avg_pool", sides=3, doc=_AVERAGE_DOC)
 def avg_pool3d(
     input: Tensor,
     kernel_size: Ints,
@@ -373,81 +342,38 @@ def avg_pool3d(
     *,
     contract: ContractLike = None,
 ) -> Tensor:
-    """Mean of each window: `(N, C, D, H, W) -> (N, C, OD, OH, OW)`, any floating-point dtype.
-
-    The sum of the elements of the window that are in the input, in row-major order, divided once.
-
-    Args:
-        input: (N, C, D, H, W) or (C, D, H, W).
-        kernel_size, stride, padding: one integer or (depth, height, width); the stride is the kernel size by default.
-        ceil_mode: keep a last window that the side cuts off.
-        count_include_pad: whether the padding that a window has counts in the divisor, too.
-        divisor_override: what sums are divided by, in place of the number of elements.
-
-    Raises:
-        ShapeError: if the kernel is larger than the padded input, or an option out of range.
-    """
     return _average(
-        "avg_pool3d",
-        3,
-        input,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        contract,
+        "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, contract
     )
 
 
-@public("avg_pool")
+_ADAPTIVE_DOC = """Mean of each of {windows} windows: `(N, C, {sides}) -> (N, C, {out})`, any floating-point dtype.
+
+Window i of a side of n elements, of m, goes from `floor(i * n / m)` to `ceil((i + 1) * n / m)`.
+
+Args:
+    input: (N, C, {sides}) or (C, {sides}).
+    output_size: one integer for all sides, or {out}; None keeps a side.
+
+Raises:
+    ShapeError: if a size is negative, or the input has none.
+"""
+
+
+@public("avg_pool", sides=1, doc=_ADAPTIVE_DOC)
 def adaptive_avg_pool1d(input: Tensor, output_size: int | Sequence[int], *, contract: ContractLike = None) -> Tensor:
-    """Mean of each of OL windows: `(N, C, L) -> (N, C, OL)`, any floating-point dtype.
-
-    Window i of a side of n elements, of m, goes from `floor(i * n / m)` to `ceil((i + 1) * n / m)`.
-
-    Args:
-        input: (N, C, L) or (C, L).
-        output_size: OL.
-
-    Raises:
-        ShapeError: if a size is negative, or the input has none.
-    """
     return _adaptive("adaptive_avg_pool1d", 1, input, output_size, contract)
 
 
-@public("avg_pool")
+@public("avg_pool", sides=2, doc=_ADAPTIVE_DOC)
 def adaptive_avg_pool2d(
     input: Tensor, output_size: int | Sequence[int | None] | None, *, contract: ContractLike = None
 ) -> Tensor:
-    """Mean of each of OH x OW windows: `(N, C, H, W) -> (N, C, OH, OW)`, any floating-point dtype.
-
-    Window i of a side of n elements, of m, goes from `floor(i * n / m)` to `ceil((i + 1) * n / m)`.
-
-    Args:
-        input: (N, C, H, W) or (C, H, W).
-        output_size: one integer for all sides, or OH, OW; None keeps a side.
-
-    Raises:
-        ShapeError: if a size is negative, or the input has none.
-    """
     return _adaptive("adaptive_avg_pool2d", 2, input, output_size, contract)
 
 
-@public("avg_pool")
+@public("avg_pool", sides=3, doc=_ADAPTIVE_DOC)
 def adaptive_avg_pool3d(
     input: Tensor, output_size: int | Sequence[int | None] | None, *, contract: ContractLike = None
 ) -> Tensor:
-    """Mean of each of OD x OH x OW windows: `(N, C, D, H, W) -> (N, C, OD, OH, OW)`, any floating-point dtype.
-
-    Window i of a side of n elements, of m, goes from `floor(i * n / m)` to `ceil((i + 1) * n / m)`.
-
-    Args:
-        input: (N, C, D, H, W) or (C, D, H, W).
-        output_size: one integer for all sides, or OD, OH, OW; None keeps a side.
-
-    Raises:
-        ShapeError: if a size is negative, or the input has none.
-    """
     return _adaptive("adaptive_avg_pool3d", 3, input, output_size, contract)

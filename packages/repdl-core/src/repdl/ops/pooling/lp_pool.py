@@ -60,7 +60,18 @@ def _lp_pool(
     return narrowed(_power(total, inverse, contract), storage)
 
 
-@public("sum")
+_DOC = """The p-norm of each window: `(N, C, {sides}) -> (N, C, {out})`, p = `norm_type`, without absolute values.
+
+`pow(avg_pool{n}d(pow(input, p)) * k, 1 / p)`, k the number of elements of a window. float32, bfloat16 and float16;
+float64 with p = 1 or 2. NaN where an odd p gives a negative sum.
+
+Raises:
+    ShapeError: if the kernel is larger than the input, or an option out of range.
+    DTypeError: if `input` is of no dtype of the contract, or of float64 with another p.
+"""
+
+
+@public("sum", sides=1, doc=_DOC)
 def lp_pool1d(
     input: Tensor,
     norm_type: int | float,
@@ -70,19 +81,10 @@ def lp_pool1d(
     *,
     contract: ContractLike = None,
 ) -> Tensor:
-    """The p-norm of each window: `(N, C, L) -> (N, C, OL)`, p = `norm_type`, without absolute values.
-
-    `pow(avg_pool1d(pow(input, p)) * k, 1 / p)`, k the number of elements of a window. float32, bfloat16 and float16;
-    float64 with p = 1 or 2. NaN where an odd p gives a negative sum.
-
-    Raises:
-        ShapeError: if the kernel is larger than the input, or an option out of range.
-        DTypeError: if `input` is of no dtype of the contract, or of float64 with another p.
-    """
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode, contract)
 
 
-@public("sum")
+@public("sum", sides=2, doc=_DOC)
 def lp_pool2d(
     input: Tensor,
     norm_type: int | float,
@@ -92,19 +94,10 @@ def lp_pool2d(
     *,
     contract: ContractLike = None,
 ) -> Tensor:
-    """The p-norm of each window: `(N, C, H, W) -> (N, C, OH, OW)`, p = `norm_type`, without absolute values.
-
-    `pow(avg_pool2d(pow(input, p)) * k, 1 / p)`, k the number of elements of a window. float32, bfloat16 and float16;
-    float64 with p = 1 or 2. NaN where an odd p gives a negative sum.
-
-    Raises:
-        ShapeError: if the kernel is larger than the input, or an option out of range.
-        DTypeError: if `input` is of no dtype of the contract, or of float64 with another p.
-    """
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode, contract)
 
 
-@public("sum")
+@public("sum", sides=3, doc=_DOC)
 def lp_pool3d(
     input: Tensor,
     norm_type: int | float,
@@ -114,13 +107,4 @@ def lp_pool3d(
     *,
     contract: ContractLike = None,
 ) -> Tensor:
-    """The p-norm of each window: `(N, C, D, H, W) -> (N, C, OD, OH, OW)`, p = `norm_type`, without absolute values.
-
-    `pow(avg_pool3d(pow(input, p)) * k, 1 / p)`, k the number of elements of a window. float32, bfloat16 and float16;
-    float64 with p = 1 or 2. NaN where an odd p gives a negative sum.
-
-    Raises:
-        ShapeError: if the kernel is larger than the input, or an option out of range.
-        DTypeError: if `input` is of no dtype of the contract, or of float64 with another p.
-    """
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode, contract)

@@ -9,6 +9,7 @@ import torch
 from repdl.contract import ContractLike
 from repdl.errors import check_dim
 from repdl.ops.declare.public import public
+from repdl.ops.pooling._windows import DOC
 from repdl.ops.pooling.max_pool2d import max_pool2d, with_indices
 from repdl.registry.arguments import as_row
 from repdl.registry.aten import computes
@@ -16,7 +17,7 @@ from repdl.registry.aten import computes
 __all__ = ["max_pool1d"]
 
 
-@public("max_pool2d")
+@public("max_pool2d", sides=1, doc=DOC)
 def max_pool1d(
     input: torch.Tensor,
     kernel_size: int | Sequence[int],
@@ -28,13 +29,6 @@ def max_pool1d(
     *,
     contract: ContractLike = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """Maximum over windows: `(N, C, L) -> (N, C, OL)` or `(C, L) -> (C, OL)`, any floating-point dtype.
-
-    Arguments are those of `max_pool2d`, one integer each.
-
-    Raises:
-        ShapeError: if the kernel is larger than the padded input, or an option out of range.
-    """
     op = "max_pool1d"
     check_dim(op, (2, 3), input=input)
     default = stride is None or (isinstance(stride, (list, tuple)) and not stride)

@@ -14,6 +14,7 @@ from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, check, check_dim, check_dtype, check_size
 from repdl.ops.common.index import check_index
 from repdl.ops.declare.public import public
+from repdl.ops.pooling._windows import DOC
 from repdl.registry.arguments import as_pair
 from repdl.registry.aten import computes
 from repdl.tensors import layout
@@ -157,7 +158,7 @@ def _at(grad: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
     return grad.flatten(2).gather(2, indices.flatten(2)).reshape(indices.shape)
 
 
-@public("max_pool2d")
+@public("max_pool2d", sides=2, doc=DOC)
 def max_pool2d(
     input: torch.Tensor,
     kernel_size: int | Sequence[int],
@@ -169,19 +170,6 @@ def max_pool2d(
     *,
     contract: ContractLike = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """Maximum over windows: `(N, C, H, W) -> (N, C, OH, OW)`, any floating-point dtype.
-
-    Args:
-        input: (N, C, H, W) or (C, H, W).
-        kernel_size, stride, padding, dilation: one integer or (height, width); the stride
-            is the kernel size by default. Padding is never larger than any element.
-        ceil_mode: keep a last window that the side cuts off.
-        return_indices: also return the int64 index of each maximum in its (H, W) plane.
-        contract: checked; pooling has the same order in all.
-
-    Raises:
-        ShapeError: if the kernel is larger than the padded input, or an option out of range.
-    """
     op = "max_pool2d"
     check_dim(op, (3, 4), input=input)
     kernel = as_pair(op, "kernel_size", kernel_size)

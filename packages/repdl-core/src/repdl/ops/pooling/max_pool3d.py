@@ -10,7 +10,7 @@ import torch
 from repdl.contract import ContractLike
 from repdl.errors import check, check_dim
 from repdl.ops.declare.public import public
-from repdl.ops.pooling._windows import per_side, strides
+from repdl.ops.pooling._windows import DOC, per_side, strides
 from repdl.ops.pooling.max_pool2d import max_pool2d, with_indices
 from repdl.registry.aten import computes
 
@@ -19,7 +19,7 @@ __all__ = ["max_pool3d"]
 Ints = int | Sequence[int]
 
 
-@public("max_pool2d")
+@public("max_pool2d", sides=3, doc=DOC)
 def max_pool3d(
     input: torch.Tensor,
     kernel_size: Ints,
@@ -31,18 +31,6 @@ def max_pool3d(
     *,
     contract: ContractLike = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """Maximum over windows: `(N, C, D, H, W) -> (N, C, OD, OH, OW)`, any floating-point dtype.
-
-    Args:
-        input: (N, C, D, H, W) or (C, D, H, W).
-        kernel_size, stride, padding, dilation: one integer or (depth, height, width); the stride is the kernel size
-            by default. Padding is never larger than any element.
-        ceil_mode: keep a last window that the side cuts off.
-        return_indices: also return the int64 index of each maximum among the elements of its channel.
-
-    Raises:
-        ShapeError: if the kernel is larger than the padded input, or an option out of range.
-    """
     op = "max_pool3d"
     check_dim(op, (4, 5), input=input)
     kernel = per_side(op, "kernel_size", kernel_size, 3)

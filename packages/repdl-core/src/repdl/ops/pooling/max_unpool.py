@@ -73,7 +73,24 @@ def _given(op: str, output_size: Sequence[int], default: Sequence[int], stride: 
     return sizes
 
 
-@public("index_sum")
+_DOC = """Elements at the places that `indices` says, 0 elsewhere: `(N, C, {sides}) -> (N, C, {out})`, bits are moved.
+
+Any floating-point dtype. Of several elements for one place the last one in row-major order is there.
+
+Args:
+    input: (N, C, {sides}) or (C, {sides}).
+    indices: int64, of the shape of `input`, as max_pool{n}d returns them.
+    kernel_size, stride, padding: those of max_pool{n}d.
+    output_size: {out}, or those after (N, C); without it the smallest that the options give.
+
+Raises:
+    ShapeError: if the shapes differ, or an option is out of range.
+    OutOfRangeError: if an index is none of the output.
+    DTypeError: if `input` is of no dtype of the contract, or `indices` not int64.
+"""
+
+
+@public("index_sum", sides=1, doc=_DOC)
 def max_unpool1d(
     input: Tensor,
     indices: Tensor,
@@ -84,25 +101,10 @@ def max_unpool1d(
     *,
     contract: ContractLike = None,
 ) -> Tensor:
-    """Elements at the places that `indices` says, 0 elsewhere: `(N, C, L) -> (N, C, OL)`, bits are moved.
-
-    Any floating-point dtype. Of several elements for one place the last one in row-major order is there.
-
-    Args:
-        input: (N, C, L) or (C, L).
-        indices: int64, of the shape of `input`, as max_pool1d returns them.
-        kernel_size, stride, padding: those of max_pool1d.
-        output_size: OL, or those after (N, C); without it the smallest that the options give.
-
-    Raises:
-        ShapeError: if the shapes differ, or an option is out of range.
-        OutOfRangeError: if an index is none of the output.
-        DTypeError: if `input` is of no dtype of the contract, or `indices` not int64.
-    """
     return _unpool(1, input, indices, kernel_size, stride, padding, output_size, contract)
 
 
-@public("index_sum")
+@public("index_sum", sides=2, doc=_DOC)
 def max_unpool2d(
     input: Tensor,
     indices: Tensor,
@@ -113,25 +115,10 @@ def max_unpool2d(
     *,
     contract: ContractLike = None,
 ) -> Tensor:
-    """Elements at the places that `indices` says, 0 elsewhere: `(N, C, H, W) -> (N, C, OH, OW)`, bits are moved.
-
-    Any floating-point dtype. Of several elements for one place the last one in row-major order is there.
-
-    Args:
-        input: (N, C, H, W) or (C, H, W).
-        indices: int64, of the shape of `input`, as max_pool2d returns them.
-        kernel_size, stride, padding: those of max_pool2d.
-        output_size: OH, OW, or those after (N, C); without it the smallest that the options give.
-
-    Raises:
-        ShapeError: if the shapes differ, or an option is out of range.
-        OutOfRangeError: if an index is none of the output.
-        DTypeError: if `input` is of no dtype of the contract, or `indices` not int64.
-    """
     return _unpool(2, input, indices, kernel_size, stride, padding, output_size, contract)
 
 
-@public("index_sum")
+@public("index_sum", sides=3, doc=_DOC)
 def max_unpool3d(
     input: Tensor,
     indices: Tensor,
@@ -142,21 +129,6 @@ def max_unpool3d(
     *,
     contract: ContractLike = None,
 ) -> Tensor:
-    """Elements at the places that `indices` says, 0 elsewhere: `(N, C, D, H, W) -> (N, C, OD, OH, OW)`, bits are moved.
-
-    Any floating-point dtype. Of several elements for one place the last one in row-major order is there.
-
-    Args:
-        input: (N, C, D, H, W) or (C, D, H, W).
-        indices: int64, of the shape of `input`, as max_pool3d returns them.
-        kernel_size, stride, padding: those of max_pool3d.
-        output_size: OD, OH, OW, or those after (N, C); without it the smallest that the options give.
-
-    Raises:
-        ShapeError: if the shapes differ, or an option is out of range.
-        OutOfRangeError: if an index is none of the output.
-        DTypeError: if `input` is of no dtype of the contract, or `indices` not int64.
-    """
     return _unpool(3, input, indices, kernel_size, stride, padding, output_size, contract)
 
 
