@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -25,15 +26,16 @@ def bound(name: str, override: Override, schema: Any) -> Function:
     any_name = any(p.kind is p.VAR_KEYWORD for p in parameters)
     targets: list[tuple[str, Any]] = []
     for index, argument in enumerate(given):
-        target = argument.name
+        target = override.renamed.get(argument.name, argument.name)
         if index == 0 and target not in known:
             target = parameters[0].name
-        targets.append((target if target in known or any_name else "", argument))
+        takes = (target in known or any_name) and argument.name not in override.ignored
+        targets.append((target if takes else "", argument))
     plan = {a.name: (t, _conversion(a)) for t, a in targets}
     plan.setdefault("dtype", ("dtype", None))  # that of the memory that is given, where the schema has none
     positional = [a.name for a in given if not a.kwarg_only]
     unknown = {a.name: a.default_value for t, a in targets if not t}
-    function = override.function
+    function = functools.partial(override.function, **override.given) if override.given else override.function
     direct = 0  # how many arguments are the function's first ones, as they are
     for (target, argument), parameter in zip(targets, parameters):
         known_place = target == parameter.name and parameter.kind is parameter.POSITIONAL_OR_KEYWORD

@@ -3,15 +3,18 @@
 A public function of `repdl.ops` computes the op of its name without saying so (`repdl.overrides.functions`). What it
 computes beside that, and how arguments differ, an adapter declares:
 
-    @computes("linalg_lstsq")
-    def _lstsq(input, b, rcond=None, driver=None):
-        return lstsq(input, b, rcond, driver=driver)
+    computes("linalg_lstsq", renamed={"b": "B"})(lstsq)
+    computes("reflection_pad1d", renamed={"padding": "pad"}, given={"mode": "reflect"})(pad)
+
+    @computes("put", integers=True)
+    def _put(input, index, source, accumulate=False):
+        ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 Function = Callable[..., Any]
@@ -29,6 +32,8 @@ class Override:
     Attributes:
         function: with the names of arguments that torch's schema has, but for the first.
         ignored: arguments of torch's schema that say nothing of the result.
+        renamed: name in torch's schema -> the function's, where they differ.
+        given: arguments of the function that torch's schema has not.
         integers: whether it computes integers and booleans too, though torch's own arithmetic is exact: the result has
             a fraction, or depends on an order.
         as_given: whether it takes what the dispatcher gives, by position and by name.
@@ -40,6 +45,8 @@ class Override:
     integers: bool = False
     as_given: bool = False
     of_complex: Function | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
 
 
 OVERRIDES: dict[str, Override] = {}
@@ -52,13 +59,17 @@ def computes(
     integers: bool = False,
     as_given: bool = False,
     of_complex: Function | None = None,
+    renamed: Mapping[str, str] | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]:
     """Declare that a function computes the ops of torch of these names; options as in `Override`."""
 
     def declare(function: F) -> F:
         for name in names:
             assert name not in OVERRIDES, name
-            OVERRIDES[name] = Override(function, ignored, integers, as_given, of_complex)
+            OVERRIDES[name] = Override(
+                function, ignored, integers, as_given, of_complex, renamed=renamed or {}, given=given or {}
+            )
         return function
 
     return declare

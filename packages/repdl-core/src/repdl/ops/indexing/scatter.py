@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -208,6 +207,8 @@ def index_reduce(
     return output.view(table.shape).movedim(0, dim).contiguous().view(input.shape)
 
 
+@computes("index_put", "_unsafe_index_put", integers=True)
+@computes("_index_put_impl", ignored=("unsafe",), integers=True)
 @public("index_sum", page="generated/torch.Tensor.index_put_")
 def index_put(
     input: Tensor,
@@ -304,12 +305,6 @@ def bincount(
         return torch.bincount(at, minlength=minlength)
     wide = floating(weights.detach(), torch.float32 if weights.dtype is torch.float32 else torch.float64)
     return _ops.index_sum(wide.unsqueeze(1), at, length, contract).squeeze(1)
-
-
-@computes("index_put", "_unsafe_index_put", integers=True)
-@computes("_index_put_impl", ignored=("unsafe",), integers=True)
-def _aten_index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
-    return index_put(input, indices, values, accumulate)
 
 
 @computes("put", integers=True)

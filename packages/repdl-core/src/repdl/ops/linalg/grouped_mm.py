@@ -113,12 +113,4 @@ def _grouped(a: Tensor, b: Tensor, sizes: Sequence[int], contract: str) -> Tenso
     return torch.cat([*products, a.new_zeros(behind)], cut)
 
 
-@computes("_grouped_mm")
-def _aten_grouped_mm(
-    input: Tensor,
-    mat2: Tensor,
-    offs: Tensor | None = None,
-    bias: Tensor | None = None,
-    out_dtype: torch.dtype | None = None,
-) -> Tensor:
-    return grouped_mm(input, mat2, offs=offs, bias=bias, out_dtype=out_dtype)  # type: ignore[arg-type]
+computes("_grouped_mm", renamed={"mat2": "mat_b"})(grouped_mm)

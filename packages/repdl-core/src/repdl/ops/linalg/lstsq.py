@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -120,6 +119,4 @@ def _told(regular: Tensor, dims: int, rank: int, driver: str) -> str:
     )
 
 
-@computes("linalg_lstsq")
-def _aten_lstsq(input: Tensor, b: Tensor, rcond: float | None = None, driver: str | None = None) -> Any:
-    return lstsq(input, b, rcond, driver=driver)
+computes("linalg_lstsq", renamed={"b": "B"})(lstsq)

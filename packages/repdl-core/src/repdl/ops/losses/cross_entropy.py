@@ -314,15 +314,4 @@ def cross_entropy(
     return loss.squeeze(0) if single and reduction == "none" else loss
 
 
-@computes("cross_entropy_loss")
-def _aten_cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    reduction: str = "mean",
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-) -> Tensor:
-    return cross_entropy(
-        input, target, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
-    )
+computes("cross_entropy_loss")(cross_entropy)

@@ -252,15 +252,4 @@ def batch_norm(
     return output
 
 
-@computes("batch_norm", ignored=("cudnn_enabled", "cudnn_enable"))
-def _aten_batch_norm(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-) -> Tensor:
-    return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+computes("batch_norm", ignored=("cudnn_enabled", "cudnn_enable"))(batch_norm)

@@ -212,11 +212,9 @@ def fmin(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tens
     return _known("fmin", input, other, contract)
 
 
-@computes("clamp_min")
-def _aten_clamp_min(input: Tensor, min: Any) -> Tensor:
-    return clamp(input, min)
-
-
 @computes("clamp_max")
 def _aten_clamp_max(input: Tensor, max: Any) -> Tensor:
     return clamp(input, None, max)
+
+
+computes("clamp_min")(clamp)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 
@@ -85,13 +84,6 @@ def adaptive_max_pool3d(
     return _adaptive(3, input, output_size, return_indices, contract)
 
 
-def _aten_adaptive_max_pool(function: Callable[..., Any]) -> Callable[..., Any]:
-    def pool(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor]:
-        return function(input, output_size, return_indices=True)
-
-    return pool
-
-
-computes("adaptive_max_pool1d")(_aten_adaptive_max_pool(adaptive_max_pool1d))
-computes("adaptive_max_pool2d")(_aten_adaptive_max_pool(adaptive_max_pool2d))
-computes("adaptive_max_pool3d")(_aten_adaptive_max_pool(adaptive_max_pool3d))
+computes("adaptive_max_pool1d", given={"return_indices": True})(adaptive_max_pool1d)
+computes("adaptive_max_pool2d", given={"return_indices": True})(adaptive_max_pool2d)
+computes("adaptive_max_pool3d", given={"return_indices": True})(adaptive_max_pool3d)

@@ -10,7 +10,7 @@ from repdl.contract import ContractLike
 from repdl.errors import check_dim
 from repdl.ops.declare.public import public
 from repdl.ops.pooling._windows import DOC
-from repdl.ops.pooling.max_pool2d import max_pool2d, with_indices
+from repdl.ops.pooling.max_pool2d import max_pool2d
 from repdl.registry.arguments import as_row
 from repdl.registry.aten import computes
 
@@ -45,4 +45,4 @@ def max_pool1d(
     return output.squeeze(-2) if isinstance(output, torch.Tensor) else (output[0].squeeze(-2), output[1].squeeze(-2))
 
 
-computes("max_pool1d_with_indices")(with_indices(max_pool1d))
+computes("max_pool1d_with_indices", given={"return_indices": True})(max_pool1d)

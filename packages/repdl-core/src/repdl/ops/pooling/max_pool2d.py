@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -184,18 +184,4 @@ def max_pool2d(
     return (output, indices) if return_indices else output
 
 
-def with_indices(function: Callable[..., Any]) -> Callable[..., Any]:
-    def pool(
-        input: Tensor,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
-        ceil_mode: bool = False,
-    ) -> tuple[Tensor, Tensor]:
-        return function(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)
-
-    return pool
-
-
-computes("max_pool2d_with_indices")(with_indices(max_pool2d))
+computes("max_pool2d_with_indices", given={"return_indices": True})(max_pool2d)

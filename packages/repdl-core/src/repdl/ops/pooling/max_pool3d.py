@@ -11,7 +11,7 @@ from repdl.contract import ContractLike
 from repdl.errors import check, check_dim
 from repdl.ops.declare.public import public
 from repdl.ops.pooling._windows import DOC, per_side, strides
-from repdl.ops.pooling.max_pool2d import max_pool2d, with_indices
+from repdl.ops.pooling.max_pool2d import max_pool2d
 from repdl.registry.aten import computes
 
 __all__ = ["max_pool3d"]
@@ -53,4 +53,4 @@ def max_pool3d(
     return largest.reshape(shape), (plane // (rows * columns) * (height * width) + inner).reshape(shape)
 
 
-computes("max_pool3d_with_indices")(with_indices(max_pool3d))
+computes("max_pool3d_with_indices", given={"return_indices": True})(max_pool3d)

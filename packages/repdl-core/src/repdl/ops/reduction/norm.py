@@ -169,9 +169,5 @@ def _aten_norm(
     return vector_norm(input, 2 if p is None else p, dim or None, keepdim, dtype=dtype)
 
 
-@computes("cdist", ignored=("compute_mode",))
-def _aten_cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
-    return cdist(x1, x2, p)
-
-
 computes("linalg_vector_norm")(vector_norm)
+computes("cdist", ignored=("compute_mode",))(cdist)

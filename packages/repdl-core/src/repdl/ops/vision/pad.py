@@ -205,12 +205,5 @@ def _aten_pad(input: Tensor, pad: Any, mode: str = "constant", value: float | No
     return _pad_by_mode(input, pad, mode, value)
 
 
-def _aten_padded(mode: str) -> Callable[..., Any]:
-    def padded(input: Tensor, padding: Any) -> Tensor:
-        return pad(input, padding, mode)
-
-    return padded
-
-
-computes(*(f"reflection_pad{n}d" for n in (1, 2, 3)))(_aten_padded("reflect"))
-computes(*(f"replication_pad{n}d" for n in (1, 2, 3)))(_aten_padded("replicate"))
+for _names, _mode in ("reflection_pad", "reflect"), ("replication_pad", "replicate"):
+    computes(*(f"{_names}{n}d" for n in (1, 2, 3)), renamed={"padding": "pad"}, given={"mode": _mode})(pad)

@@ -164,9 +164,5 @@ def _aten_unfold_backward(grad_in: Tensor, input_sizes: Any, dim: int, size: int
     return index_add(grad_in.new_zeros(input_sizes), dim, to_device(places.reshape(-1), grad_in.device), windows)
 
 
-@computes("col2im")
-def _aten_col2im(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Tensor:
-    return fold(input, output_size, kernel_size, dilation, padding, stride)
-
-
 computes("im2col")(unfold)
+computes("col2im")(fold)
