@@ -116,7 +116,7 @@ def _unary(
 
     function.__name__ = function.__qualname__ = name
     double = ", float64" if OPS[name].takes(torch.float64) else ""
-    function.__doc__ = f"{says}, any shape, float32{double} or 16-bit floats."
+    function.__doc__ = f"{summary}, any shape, float32{double} or 16-bit floats."
     return public("elementwise", page=page or f"generated/torch.{name}")(function)
 
 
