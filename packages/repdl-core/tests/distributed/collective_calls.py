@@ -144,6 +144,17 @@ def _in_order(api: Any) -> bool:
     return right and moved.tolist() == [dist.get_world_size() - 1.0] * 3
 
 
+def _some_wait(api: Any) -> bool:
+    """One rank waits for each reduction, while others go on."""
+    ranks = [ranks_of(count) for count in (30_000, 20, 40_000)]
+    tensors = [r[dist.get_rank()].clone() for r in ranks]
+    works = [api.all_reduce(x, async_op=i % dist.get_world_size() != dist.get_rank()) for i, x in enumerate(tensors)]
+    for work in works:
+        if work is not None:
+            work.wait()
+    return all(same(x, expected(r, "sum")) for x, r in zip(tensors, ranks))
+
+
 def _subgroups(api: Any) -> bool:
     """Groups of ranks in another order than the world's: the order is the group's."""
     world, rank = dist.get_world_size(), dist.get_rank()
@@ -193,6 +204,7 @@ _CALLS: dict[str, Callable[[Any], bool]] = {
     "reduce_scatter": _reduce_scatter,
     "futures": _futures,
     "in order": _in_order,
+    "some wait": _some_wait,
     "subgroups": _subgroups,
     "moves": _moves,
 }

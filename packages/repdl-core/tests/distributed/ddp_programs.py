@@ -157,6 +157,24 @@ def torch_alone() -> list[str]:
     return [train(program) for program in settings]
 
 
+def uneven(*buckets: float) -> list[str]:
+    """Ranks with another number of batches each: those that have ended join the others' reductions."""
+    repdl.enable()
+    found = []
+    for bucket_cap_mb in buckets:
+        torch.manual_seed(0)
+        model = DistributedDataParallel(_Net(Program(unused=True)).middle, bucket_cap_mb=bucket_cap_mb)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        torch.manual_seed(100 + dist.get_rank())
+        with model.join():
+            for _ in range(1 + 2 * dist.get_rank()):
+                optimizer.zero_grad()
+                model(torch.randn(8, 70)).square().mean().backward()
+                optimizer.step()
+        found.append(repdl.digest(model.module))
+    return found
+
+
 def power_sgd() -> str:
     """A hook that reduces by itself."""
     from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook

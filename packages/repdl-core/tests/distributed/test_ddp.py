@@ -30,6 +30,12 @@ def test_ddp__programs(world: int) -> None:
     assert len({large for large, _ in found}) >= len(found) - (world == 2), found  # 1 / 2 is exact
 
 
+def test_ddp__uneven_inputs() -> None:
+    first, second = ranks.run(ddp_programs.uneven, 2, 25.0, 0.01)
+    assert first == second and len(set(first)) == 1
+    assert first != ranks.run(ddp_programs.uneven, 3, 25.0, 0.01)[0]
+
+
 def test_ddp__power_sgd() -> None:
     """A hook that begins reductions in callbacks raises on some rank, and no rank waits for ever."""
     found = ranks.outcomes(ddp_programs.power_sgd, 2, timeout=5.0)

@@ -16,7 +16,6 @@ import repdl
 from repdl.distributed import algorithms
 from repdl.distributed.transport import Transport
 from repdl.registry import functions
-from repdl.testing import collectives
 
 
 def other_contract() -> str:
@@ -102,7 +101,7 @@ def swapped_pairs() -> str:
         other = _Renamed(transport, far)
         halved(other, flat, op)  # type: ignore[arg-type]
 
-    with patch.object(algorithms, "halved", far_first), patch.object(collectives.algorithms, "halved", far_first):
+    with patch.object(algorithms, "halved", far_first):
         return _error(repdl.distributed.check)
 
 

@@ -1,7 +1,8 @@
 """Where a reduction runs: at once, or in order behind those that were begun before it, while the program goes on.
 
-A reduction is several moves with sums between them. What is not waited for runs in a thread of the group, which moves
-data by a second backend of its own, so that its moves don't come between those of the program.
+A reduction is several moves with sums between them. What is not waited for runs in a thread of the group. On CPUs all
+reductions move data by a second backend, so that their moves don't come between those of the program, and so that one
+rank may wait for a reduction while another goes on.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
+from repdl.distributed.handshake import timeout_of
 from repdl.distributed.transport import Transport
 from repdl.errors import UnsupportedError
 
@@ -78,19 +80,42 @@ class _Job:
 
 
 class _Worker:
-    """The thread of a group, and the backend by which it moves data."""
+    """Runs the reductions of a group, one after the other: the backend by which they move data, and a thread."""
 
-    def __init__(self, group: dist.ProcessGroup, timeout: timedelta) -> None:
+    def __init__(self, group: dist.ProcessGroup) -> None:
         store = c10d.PrefixStore("repdl/moves", group.get_group_store())
-        self._transport = Transport(c10d.ProcessGroupGloo(store, group.rank(), group.size(), timeout))
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        threading.Thread(
-            target=_serve, args=(self._jobs, self._transport), name="repdl.distributed", daemon=True
-        ).start()
-        weakref.finalize(group, self._jobs.put, None)
+        backend = c10d.ProcessGroupGloo(store, group.rank(), group.size(), timeout_of(group))
+        self._queue = _Queue(Transport(backend))
+        self._has_thread = False
+        weakref.finalize(group, self._queue.jobs.put, None)
 
     def begin(self, job: _Job) -> None:
-        self._jobs.put(job)
+        """Have the thread run it."""
+        if not self._has_thread:
+            self._has_thread = True
+            threading.Thread(target=_serve, args=(self._queue,), name="repdl.distributed", daemon=True).start()
+        with self._queue.changed:
+            self._queue.begun += 1
+        self._queue.jobs.put(job)
+
+    def run(self, run: Run) -> None:
+        """Run it in this thread, once all that were begun have ended."""
+        queue = self._queue
+        with queue.changed:
+            queue.changed.wait_for(lambda: queue.begun == 0)
+            with torch.no_grad():
+                run(queue.transport)
+
+
+class _Queue:
+    """What a thread has to do; it keeps no group alive."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+        self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self.changed = threading.Condition()
+        self.begun = 0
+        """How many jobs have not ended."""
 
 
 class _Thread(threading.local):
@@ -101,11 +126,14 @@ _THREAD = _Thread()
 """`serves`: whether this is the thread of a group, which calls the callbacks of futures too."""
 
 
-def _serve(jobs: SimpleQueue[_Job | None], transport: Transport) -> None:
+def _serve(queue: _Queue) -> None:
     _THREAD.serves = True
-    while (job := jobs.get()) is not None:
-        job.context.run(_run, job, transport)
+    while (job := queue.jobs.get()) is not None:
+        job.context.run(_run, job, queue.transport)
         del job  # its tensors are the caller's
+        with queue.changed:
+            queue.begun -= 1
+            queue.changed.notify_all()
 
 
 def _run(job: _Job, transport: Transport) -> None:
@@ -144,14 +172,18 @@ def start(
     if device.type == "cuda":
         return _on_stream(Transport(backend), device, run, result)
     future: torch.futures.Future[Any] = torch.futures.Future()
-    if later:
-        worker = _workers.get(group)
-        if worker is None:
-            worker = _workers[group] = _Worker(group, backend.options._timeout)
-        worker.begin(_Job(run, future, result, contextvars.copy_context()))
-    else:
+    if group.size() == 1:
         with torch.no_grad():
             run(Transport(backend))
+        future.set_result(result)
+        return ReductionWork(future)
+    worker = _workers.get(group)
+    if worker is None:
+        worker = _workers[group] = _Worker(group)
+    if later:
+        worker.begin(_Job(run, future, result, contextvars.copy_context()))
+    else:
+        worker.run(run)
         future.set_result(result)
     return ReductionWork(future)
 
