@@ -23,6 +23,7 @@ from repdl.tensors.overlap import check_memory
 
 Group = dict[str, Any]
 State = dict[str, Any]
+_PLAIN = torch.Tensor, torch.nn.Parameter
 
 
 @dataclass
@@ -30,12 +31,21 @@ class Call:
     """One call of a fused op: its name, its arguments in the order of the schema, and
     the state that each parameter gets once the call has succeeded.
 
-    The first arguments are lists of tensors: parameters, gradients, then state.
+    The first arguments are lists of tensors: parameters, gradients, then state. Of DTensors, such as the parameters
+    that FSDP2 shards, the op gets the parts of this rank.
     """
 
     op: str
     args: tuple[Any, ...]
     state: list[tuple[torch.Tensor, State]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        params = self.args[0]
+        if any(type(param) not in _PLAIN and hasattr(param, "to_local") for param in params):
+            self.args = tuple(
+                [_part(self.op, tensor, param) for tensor, param in zip(arg, params)] if isinstance(arg, list) else arg
+                for arg in self.args
+            )
 
     def check(self) -> None:
         """Raise what the call would raise for its arguments or for want of a backend."""
@@ -51,6 +61,18 @@ class Call:
             for tensor in tensors:
                 if tensor.is_contiguous():
                     yield tensor.device, (tensor.data_ptr(), tensor.nbytes, position != 1)
+
+
+def _part(op: str, tensor: Any, param: Any) -> torch.Tensor:
+    """The part of this rank of a DTensor, which is shared as the parameter is; another tensor itself."""
+    if not hasattr(tensor, "to_local"):
+        return tensor
+    if tensor.placements != param.placements:
+        raise UnsupportedError(
+            f"{op}: a gradient or a state has placements {tensor.placements}, expected {param.placements} (those of "
+            f"its parameter); give it those first, by .redistribute(placements=parameter.placements)"
+        )
+    return tensor.to_local()
 
 
 class ReproducibleOptimizer(Optimizer):
