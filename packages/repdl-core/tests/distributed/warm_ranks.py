@@ -3,7 +3,10 @@
 Nothing is computed here: ranks choose threads and instructions themselves.
 """
 
-import torch.distributed
+import torch.distributed.checkpoint.state_dict
+import torch.distributed.fsdp
+import torch.distributed.optim
+import torch.distributed.tensor.parallel
 import torch.nn.parallel  # noqa: F401
 
 import repdl

@@ -16,6 +16,7 @@ from repdl.audit.op_classes import class_of, plain_name
 from repdl.errors import UnsupportedError
 from repdl.overrides.backward_ops import BACKWARD
 from repdl.overrides.kernels import is_computed
+from repdl.overrides.saving_ops import SAVING
 from repdl.overrides.torchs import is_composed
 from repdl.testing import assert_same_bits
 from repdl.testing.oracle import U, assert_within
@@ -150,18 +151,71 @@ def test_enable__derivatives_with_options() -> None:
         assert_same_bits(aten.elu_backward(x(), 0.7, 1, 1, False, leaf.detach()), expected)
         with pytest.raises(UnsupportedError, match="is_result True, expected 1, 1 and False"):
             aten.elu_backward(x(), 0.7, 1, 1, True, leaf.detach())
+
+
+def test_enable__norms_that_save_their_statistics() -> None:
+    with repdl.enabled():
         rows, weight, bias = (t.requires_grad_() for t in (x(4, 6), x(6), x(6) + 1))
-        grads = torch.autograd.grad(F.layer_norm(rows, (6,), weight, bias), (rows, weight, bias), x(4, 6))
-        _, mean, rstd = repdl.registry.functions.layer_norm(rows.detach(), [6], weight, bias, 1e-5, "v1")
-        given = x(4, 6), rows.detach(), [6], mean, rstd, weight.detach(), bias.detach()
-        for one, other in zip(aten.native_layer_norm_backward(*given, [True] * 3), grads):
+        expected = F.layer_norm(rows, (6,), weight, bias)
+        grads = torch.autograd.grad(expected, (rows, weight, bias), x(4, 6))
+        given = [t.detach() for t in (rows, weight, bias)]
+        output, mean, rstd = aten.native_layer_norm(given[0], [6], *given[1:], 1e-5)
+        assert_same_bits(output, expected)
+        found = aten.native_layer_norm_backward(x(4, 6), given[0], [6], mean, rstd, *given[1:], [True] * 3)
+        for one, other in zip(found, grads):
+            assert_same_bits(one, other)
+        images = (x(2, 6, 3, 3) * 2).requires_grad_()
+        expected = F.group_norm(images, 3, weight, bias)
+        grads = torch.autograd.grad(expected, (images, weight, bias), x(2, 6, 3, 3))
+        output, mean, rstd = aten.native_group_norm(images.detach(), *given[1:], 2, 6, 9, 3, 1e-5)
+        assert_same_bits(output, expected)
+        options = images.detach(), mean, rstd, given[1], 2, 6, 9, 3, [True, True, False]
+        *found, none = aten.native_group_norm_backward(x(2, 6, 3, 3), *options)
+        assert none is None
+        for one, other in zip(found, grads):
             assert_same_bits(one, other)
 
 
+def test_enable__losses_of_parts_of_a_batch() -> None:
+    """Which divide by the weight of all parts, as `total_weight` has it."""
+    with repdl.enabled():
+        logits, weight = x(3, 5).log_softmax(1).requires_grad_(), x(5).abs()
+        expected = F.nll_loss(logits, CLASSES, weight)
+        (grad,) = torch.autograd.grad(expected, logits)
+        loss, total = aten.nll_loss_forward(logits.detach(), CLASSES, weight, 1, -100)
+        assert_same_bits(loss, expected)
+        options = logits.detach(), CLASSES, weight, 1, -100
+        assert_same_bits(aten.nll_loss_backward(torch.tensor(1.0), *options, total), grad)
+        assert_same_bits(aten.nll_loss_backward(torch.tensor(2.0), *options, total * 2), grad)
+        single, place = logits.detach()[0], CLASSES[0]
+        for reduction, name in enumerate(("none", "mean", "sum")):
+            loss, total = aten.nll_loss_forward(single, place, None, reduction, -100)
+            assert_same_bits(loss, F.nll_loss(single, place, reduction=name))
+            found = aten.nll_loss_backward(torch.tensor(2.0), single, place, None, reduction, -100, total)
+            assert found.tolist() == [0, -2, 0, 0, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_enable__dropout_that_saves_its_mask(dtype: torch.dtype) -> None:
+    with repdl.enabled():
+        input, grad = x(40, 5).to(dtype).requires_grad_(), (x(40, 5) * 3).to(dtype)
+        torch.manual_seed(3)
+        expected = F.dropout(input, 0.3)
+        torch.manual_seed(3)
+        output, mask = aten.native_dropout(input.detach(), 0.3, True)
+        assert_same_bits(output, expected)
+        assert 0 < int(mask.sum()) < 200 and torch.equal(mask, expected != 0)
+        (slope,) = torch.autograd.grad(expected, input, grad)
+        assert_same_bits(aten.native_dropout_backward(grad, mask, 1 / (1 - 0.3)), slope)
+        assert_same_bits(aten.native_dropout(input.detach(), 0.3, False)[0], input.detach())
+
+
 def test_enable__every_derivative_is_tried() -> None:
-    others = {"convolution_backward", "embedding_dense_backward", "elu_backward", "nll_loss2d_backward"}
-    others |= {"_softmax", "_log_softmax", "native_layer_norm_backward"}
-    assert BACKWARD.keys() == OF_INPUT.keys() | OF_RESULT.keys() | others
+    others = {"convolution_backward", "embedding_dense_backward", "elu_backward", "_softmax", "_log_softmax"}
+    assert BACKWARD.keys() == (OF_INPUT.keys() - SAVING.keys()) | OF_RESULT.keys() | others
+    norms = {f"native_{kind}_norm{form}" for kind in ("layer", "group") for form in ("", "_backward")}
+    losses = {f"nll_loss{form}_{way}" for form in ("", "2d") for way in ("forward", "backward")}
+    assert SAVING.keys() == norms | losses | {"native_dropout", "native_dropout_backward"}
 
 
 def test_enable__softmax_of_a_dimension_from_the_end() -> None:

@@ -7,13 +7,14 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-NAMESPACES = _names("c10d c10d_functional _c10d_functional _c10d_functional_autograd symm_mem _dtensor")
-"""Of ops by which ranks speak with each other."""
+NAMESPACES = _names("c10d c10d_functional _c10d_functional _c10d_functional_autograd symm_mem _dtensor fsdp")
+"""Of ops by which ranks speak with each other, or which bring together what they say."""
 COMPOSED = _names("_c10d_functional _c10d_functional_autograd")
 """Those whose ops torch composes of `c10d`'s."""
 MOVES = _names("""
-    _allgather_base_ allgather_ allgather_coalesced_ allgather_into_tensor_coalesced_ alltoall_ alltoall_base_ barrier
-    broadcast_ check_for_nan gather_ monitored_barrier_ recv_ scatter_ send shard_dim_alltoall
+    _allgather_base_ all_gather_copy_in allgather_ allgather_coalesced_ allgather_into_tensor_coalesced_ alltoall_
+    alltoall_base_ barrier broadcast_ check_for_nan chunk_cat copy_ gather_ monitored_barrier_ recv_ scatter_ send
+    shard_dim_alltoall split_with_sizes_copy
 """)
 """Ops that move data, or wait."""
 REDUCTIONS = {

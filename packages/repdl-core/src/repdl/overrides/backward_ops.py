@@ -6,10 +6,14 @@ op that RepDL's own derivative calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import _C
 
 from repdl import ops, registry
 from repdl.callcache import do_not_cache
@@ -19,6 +23,8 @@ from repdl.ops.common.scalar import constant
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]
+_KEYS = "AutogradCPU", "AutogradOther", "ADInplaceOrView"
+_AUTOGRAD = functools.reduce(operator.or_, (_C.DispatchKeySet(_C._dispatch_key_parse(key)) for key in _KEYS))
 _ops = registry.functions
 _REDUCTIONS = "none", "mean", "sum"
 
@@ -40,12 +46,23 @@ def _gradients(
     """The gradients of those inputs that are wanted."""
     do_not_cache()
     twice = torch.is_grad_enabled() and any(t.requires_grad for t in (grad, *inputs))
-    with torch.enable_grad():
+    with torch.enable_grad(), _with_autograd():
         leaves = [t if twice and t.requires_grad else t.detach().requires_grad_() for t in inputs]
         output = function(*leaves)
         asked = [leaf for leaf, want in zip(leaves, wanted or [True] * len(leaves)) if want]
         found = iter(torch.autograd.grad(output, asked, grad, create_graph=twice))
     return [next(found) if want else None for want in wanted or [True] * len(leaves)]
+
+
+@contextmanager
+def _with_autograd() -> Iterator[None]:
+    """Nodes are made where the dispatcher is below autograd, too, as in an op that a DTensor calls."""
+    excluded = _C._dispatch_tls_local_exclude_set()
+    if not excluded.has(_C.DispatchKey.AutogradOther):
+        yield
+        return
+    with _C._ForceDispatchKeyGuard(_C._dispatch_tls_local_include_set(), excluded - _AUTOGRAD):
+        yield
 
 
 def _softmax_backward(grad: Tensor, output: Tensor, dim: int, input_dtype: torch.dtype) -> Tensor:
@@ -128,12 +145,6 @@ def _binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None =
     return ops.binary_cross_entropy(input, target, weight, reduction=_REDUCTIONS[reduction])
 
 
-def _nll_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int, total_weight: Tensor
-) -> Tensor:
-    return ops.nll_loss(input, target, weight, ignore_index=ignore_index, reduction=_REDUCTIONS[reduction])
-
-
 def _embedding_dense_backward(
     grad: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
 ) -> Tensor:
@@ -187,14 +198,6 @@ def _convolution_backward(
     return tuple(_gradients(call, grad, [input, weight, bias], output_mask))
 
 
-def _native_layer_norm_backward(
-    grad: Tensor, input: Tensor, normalized_shape: Sequence[int], mean: Tensor, rstd: Tensor, weight: Tensor | None,
-    bias: Tensor | None, output_mask: Sequence[bool],
-) -> tuple[Tensor | None, ...]:  # fmt: skip
-    found = _ops.layer_norm_backward(grad, input, list(normalized_shape), mean, rstd, weight, contract_name(None))
-    return tuple(g if want else None for g, want in zip(found, output_mask))
-
-
 _OF_INPUT = (
     *(ops.glu, ops.hardshrink, ops.hardsigmoid, ops.hardswish, ops.hardtanh, ops.logit, ops.mish, ops.silu),
     *(ops.softplus, ops.softshrink),
@@ -219,8 +222,6 @@ BACKWARD: dict[str, Function] = {
     "huber_loss_backward": _derivative(_loss(ops.huber_loss, "delta")),
     "soft_margin_loss_backward": _derivative(_loss(ops.soft_margin_loss)),
     "binary_cross_entropy_backward": _derivative(_binary_cross_entropy),
-    "nll_loss_backward": _derivative(_nll_loss),
-    "nll_loss2d_backward": _derivative(_nll_loss),
     "embedding_dense_backward": _embedding_dense_backward,
     "_adaptive_avg_pool2d_backward": _adaptive(ops.adaptive_avg_pool2d, 2),
     "_adaptive_avg_pool3d_backward": _adaptive(ops.adaptive_avg_pool3d, 3),
@@ -236,7 +237,6 @@ BACKWARD: dict[str, Function] = {
         for n in (1, 2, 3)
     },
     "convolution_backward": _convolution_backward,
-    "native_layer_norm_backward": _native_layer_norm_backward,
 }
 """By torch's name; each takes what the dispatcher gives."""
 

@@ -21,6 +21,7 @@ from repdl.audit.op_classes import OpClass, class_of
 from repdl.overrides import complex_numbers
 from repdl.overrides.backward_ops import BACKWARD, convolution
 from repdl.overrides.draws import DRAWS
+from repdl.overrides.saving_ops import SAVING
 from repdl.overrides.scaling import unscale, update_scale
 from repdl.registry.aten import OVERRIDES, Override, computes
 
@@ -39,7 +40,7 @@ def _rsub(input: Tensor, other: Any, alpha: float = 1) -> Tensor:
     return ops.sub(other, input, alpha=alpha)
 
 
-for _name, _function in (DRAWS | BACKWARD).items():
+for _name, _function in (DRAWS | BACKWARD | SAVING).items():
     computes(_name, as_given=True)(_function)
 for _name in ("add", "mean", "mul", "neg", "sub", "sum"):
     computes(_name, of_complex=getattr(complex_numbers, _name))(getattr(ops, _name))

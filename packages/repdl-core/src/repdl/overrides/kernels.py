@@ -24,7 +24,7 @@ from repdl.audit.op_classes import OpClass, class_of, plain_name
 from repdl.audit.reproducibility import BY_PLACE, CONDITIONS, REASONS, unknown
 from repdl.callcache import guard
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError
-from repdl.overrides import collectives, nans, overlaps, repeats, transforms
+from repdl.overrides import collectives, dtensors, nans, overlaps, repeats, transforms
 from repdl.overrides.binding import bound, for_each, in_place, into
 from repdl.overrides.conversions import NAMES as CONVERSIONS
 from repdl.overrides.conversions import defined
@@ -142,7 +142,8 @@ def _of(name: str, keys: Keys, refusals: Refusals) -> Iterator[Kernel]:
             recorded, computed = _below_autograd(op), TorchKernel(op, below)
         elif is_composed(name, device):
             recorded = computed = op.decompose
-        yield name, keys.above, _chosen(plain, override, recorded), False
+        shared = None if plain.startswith(_LISTS) or below == BELOW else dtensors.torchs_way(name, device)
+        yield name, keys.above, _chosen(plain, override, recorded, shared), False
         plainly = replace(override, function=_without_gradients(override.function))
         yield name, below, _chosen(plain, plainly, computed), False
         if name in transforms.OPS and below == "CPU":
@@ -308,7 +309,7 @@ class _Thread(threading.local):
 _THREAD = _Thread()
 
 
-def _chosen(name: str, override: Override, otherwise: Function | None) -> Function:
+def _chosen(name: str, override: Override, otherwise: Function | None, of_dtensors: Function | None = None) -> Function:
     """The function of an override, but for integers and booleans torch's own kernel, if it is exact for them.
 
     An override of integers has it too: its function may call the op itself.
@@ -318,6 +319,8 @@ def _chosen(name: str, override: Override, otherwise: Function | None) -> Functi
     of_complex = override.of_complex
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if of_dtensors is not None and dtensors.is_among((*args, *kwargs.values())):
+            return of_dtensors(*args, **kwargs)
         try:
             if of_complex is not None and any(map(_is_complex, (*args, *kwargs.values()))):
                 return of_complex(*args, **kwargs)

@@ -19,7 +19,7 @@ from repdl.contract import Contract, as_contract, default_contract, set_contract
 from repdl.dynamo import set_dynamo_skip
 from repdl.errors import ArgumentError, UnsupportedError, placed
 from repdl.generators.lock import ForkLock
-from repdl.overrides import collectives, settings
+from repdl.overrides import collectives, dtensors, settings
 from repdl.overrides.children import Start, in_children
 from repdl.overrides.kernels import ENTERED, Found, kernels
 from repdl.overrides.late import Library, watched
@@ -79,6 +79,7 @@ class _Session:
             stack.enter_context(_compiling("others").others_refused(Refusals(on_uncovered).report))
             stack.enter_context(in_children(start_of_child))
             stack.enter_context(collectives.completed())
+            stack.enter_context(dtensors.same_plans())
             stack.enter_context(placed(where))
             stack.enter_context(settings.watched(Refusals(on_uncovered).report))
             stack.callback(self._take_out)

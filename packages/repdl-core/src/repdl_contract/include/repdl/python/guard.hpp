@@ -31,11 +31,20 @@ inline bool has_dtype(PyObject* object, DType& dtype) {
 
 inline bool is_floating(DType dtype) { return dtype >= DType::bfloat16; }
 
-// (...): one of the positional arguments is a floating-point tensor.
+// Whether an object is a tensor of a subclass, such as a DTensor.
+inline bool is_subclassed(PyObject* object) {
+  const TorchState& state = TorchState::get();
+  PyTypeObject* type = Py_TYPE(object);
+  return reinterpret_cast<PyObject*>(type) != state.tensor && reinterpret_cast<PyObject*>(type) != state.parameter &&
+         PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(state.tensor));
+}
+
+// (...): one of the positional arguments is a floating-point tensor, and none is of a subclass.
 inline bool has_floating(PyObject* const* given, Py_ssize_t count, PyObject*) {
   DType dtype;
   return std::any_of(given, given + count,
-                     [&](PyObject* object) { return has_dtype(object, dtype) && is_floating(dtype); });
+                     [&](PyObject* object) { return has_dtype(object, dtype) && is_floating(dtype); }) &&
+         std::none_of(given, given + count, is_subclassed);
 }
 
 // Whether an argument carries no floating-point value: it is a plain tensor of integers or booleans, an integer or a

@@ -1,0 +1,75 @@
+"""DTensors while `repdl.enable()` holds: they take torch's own way at autograd's key.
+
+DTensor knows how to share torch's ops among the ranks of a mesh, and their derivatives. What it calls with the part of
+a rank, and what it sends, comes through the dispatcher again: there RepDL computes it.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import _C
+
+from repdl.overrides.torchs import TorchKernel, is_composed, overload
+
+Function = Callable[..., Any]
+_VIEWS = "ADInplaceOrView"
+
+
+def is_among(values: Iterable[Any]) -> bool:
+    """Whether a DTensor is among arguments, or in a list of them."""
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and any(isinstance(t, module.DTensor) for t in _tensors(values))
+
+
+def torchs_way(name: str, device: str) -> Function:
+    """What torch does at autograd's key with a call of an op."""
+    op = overload(name)
+    if is_composed(name, device):
+        return op.decompose
+    key = f"Autograd{device}"
+    kernel, place = TorchKernel(op, key), _C.DispatchKeySet(_C._dispatch_key_parse(key))
+    reached = _C._dispatch_keyset_full_after(_C._dispatch_key_parse(key)) | place
+    if not _C._dispatch_has_kernel_for_dispatch_key(name, _VIEWS):  # the dispatcher goes past it, torch's kernel not
+        reached -= _C.DispatchKeySet(_C._dispatch_key_parse(_VIEWS))
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        keys = (_C._dispatch_keys(tensor) for tensor in _tensors((*args, *kwargs.values())))
+        keyset = functools.reduce(operator.or_, keys, _C._dispatch_tls_local_include_set())
+        return kernel.call((keyset - _C._dispatch_tls_local_exclude_set()) & reached, args, kwargs)
+
+    return call
+
+
+@contextmanager
+def same_plans() -> Iterator[None]:
+    """Until the end of the block DTensor takes it that each host has one device.
+
+    It chooses how to bring tensors together by what that costs, which depends on the hosts that a program runs on;
+    another choice adds in another order.
+    """
+    if not torch.distributed.is_available():
+        yield
+        return
+    from torch.distributed.device_mesh import _mesh_resources
+
+    with patch.object(type(_mesh_resources), "num_devices_per_host", staticmethod(lambda device_type: 1)):
+        yield
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
+
+
+__all__ = ["is_among", "same_plans", "torchs_way"]
