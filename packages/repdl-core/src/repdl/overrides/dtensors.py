@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch import _C
@@ -60,8 +59,13 @@ def same_plans() -> Iterator[None]:
         return
     from torch.distributed.device_mesh import _mesh_resources
 
-    with patch.object(type(_mesh_resources), "num_devices_per_host", staticmethod(lambda device_type: 1)):
+    kind: Any = type(_mesh_resources)
+    before = vars(kind)["num_devices_per_host"]
+    kind.num_devices_per_host = staticmethod(lambda device_type: 1)
+    try:
         yield
+    finally:
+        kind.num_devices_per_host = before
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
