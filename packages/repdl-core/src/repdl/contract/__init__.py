@@ -83,6 +83,9 @@ v1 = Contract()
 sequential = Contract(dot_chunk=0, sum_lanes=1, sum_block=0)
 """One chain from the first element to the last: the order of Microsoft RepDL 0.1.1."""
 
+ANY_CONTRACT = "v1"
+"""What calls are made under whose result is the same under every contract: no operand with a gradient broadcasts."""
+
 if TYPE_CHECKING:
     ContractLike = Any
 else:
@@ -169,6 +172,7 @@ def use_contract(contract: Contract | str) -> Iterator[Contract]:
 
 
 __all__ = [
+    "ANY_CONTRACT",
     "Contract",
     "ContractLike",
     "as_contract",

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 
 from repdl import registry
+from repdl.contract import ANY_CONTRACT
 from repdl.dtypes import ALL, FLOATS_16_BIT
 from repdl.errors import DTypeError, UnsupportedError
 
@@ -33,7 +34,7 @@ class Reduction:
         if self.factor is None:
             return flat
         wide = registry.functions.cast(flat, torch.float32) if flat.dtype in FLOATS_16_BIT else flat
-        return registry.functions.mul(wide, _as_tensor(self.factor, wide), "v1")
+        return registry.functions.mul(wide, _as_tensor(self.factor, wide), ANY_CONTRACT)
 
 
 def _as_tensor(factor: float | torch.Tensor, like: torch.Tensor) -> torch.Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from repdl.contract import ANY_CONTRACT
 from repdl.dtypes.rounding import rounded
 from repdl.errors import ArgumentError, check, check_range, check_tensor
 from repdl.generators import draws
@@ -163,7 +164,7 @@ def normal(
     else:
         std = draws.at_least_zero("normal", "std", std)
     z = draws.draw("normal", "normal", asked.blank(shape), generator, 0.0, 1.0)
-    result = ops.add(ops.mul(z, _operand(std, z), "v1"), _operand(mean, z), "v1")
+    result = ops.add(ops.mul(z, _operand(std, z), ANY_CONTRACT), _operand(mean, z), ANY_CONTRACT)
     return asked.finished(result)
 
 
@@ -287,10 +288,10 @@ def cauchy_(tensor: Tensor, median: float = 0.0, sigma: float = 1.0, *, generato
         return tensor
     (word,) = draws.words(name, tensor.shape, tensor.device, generator, 1)
     turn = constant(rounded(_PI, torch.float32) * 2.0**-32, torch.float32, tensor.device)
-    t = ops.mul(floating(word, torch.float32), turn, "v1")
-    ratio = ops.div(ops.sin(t), ops.cos(t), "v1")
+    t = ops.mul(floating(word, torch.float32), turn, ANY_CONTRACT)
+    ratio = ops.div(ops.sin(t), ops.cos(t), ANY_CONTRACT)
     middle = constant(median, torch.float32, tensor.device).expand(tensor.shape)
-    return tensor.copy_(cast(ops.add_alpha(middle, ratio, sigma, "v1"), tensor.dtype))
+    return tensor.copy_(cast(ops.add_alpha(middle, ratio, sigma, ANY_CONTRACT), tensor.dtype))
 
 
 _PI = float.fromhex("0x1.921fb54442d18p+1")

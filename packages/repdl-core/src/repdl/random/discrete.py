@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from repdl.contract import ANY_CONTRACT
 from repdl.dtypes.rounding import FORMATS
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError, check, check_range, check_tensor
 from repdl.generators import draws
@@ -248,7 +249,7 @@ def geometric_(tensor: Tensor, p: float, *, generator: Generator | None = None) 
         return tensor
     e = draws.draw(name, "exponential", draws.blank(tensor.shape, torch.float32, tensor.device), generator, 1.0)
     rate = ops.neg(ops.log1p(constant(-p, torch.float32, tensor.device)))
-    trials = ops.div(e, rate, "v1").ceil_().clamp_(min=1.0)
+    trials = ops.div(e, rate, ANY_CONTRACT).ceil_().clamp_(min=1.0)
     if not tensor.is_floating_point():
         most = torch.iinfo(tensor.dtype).max  # in float64, which has the integers of up to 32 bits
         return tensor.copy_(trials.to(torch.float64).clamp_(max=float(most if most < 2**53 else 2**63 - 1024)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from repdl.contract import ANY_CONTRACT
 from repdl.dtypes.rounding import FORMATS
 from repdl.errors import DTypeError, check, check_bool, check_range, check_tensor
 from repdl.generators import draws
@@ -117,6 +118,6 @@ def _without(rows: Tensor, pattern: Tensor, samples: int, generator: Generator |
     """The categories with the smallest exponential / weight: the order in which clocks of those rates first ring."""
     like = draws.blank(rows.shape, rows.dtype, rows.device)
     clocks = draws.draw("multinomial", "exponential", like, generator, 1.0)
-    times = ops.div(clocks, rows, "v1").view(pattern.dtype)  # patterns of numbers above 0 sort as they do
+    times = ops.div(clocks, rows, ANY_CONTRACT).view(pattern.dtype)  # patterns of numbers above 0 sort as they do
     never = torch.iinfo(pattern.dtype).max
     return torch.where(pattern > 0, times, never).sort(dim=1, stable=True).indices[:, :samples]

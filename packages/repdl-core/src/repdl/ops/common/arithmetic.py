@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.contract import ANY_CONTRACT
 from repdl.ops.common.scalar import constant
 
 Tensor = torch.Tensor
@@ -20,9 +21,9 @@ def _operator(op: str) -> Callable[[Tensor | float, Tensor | float], Tensor]:
     def call(a: Any, b: Any) -> Tensor:
         like = a if isinstance(a, Tensor) else b
         a, b = (t if isinstance(t, Tensor) else constant(t, like.dtype, like.device) for t in (a, b))
-        return getattr(registry.functions, op)(a, b, "v1")
+        return getattr(registry.functions, op)(a, b, ANY_CONTRACT)
 
     return call
 
 
-add, mul, sub = map(_operator, ("add", "mul", "sub"))
+add, div, mul, sub = map(_operator, ("add", "div", "mul", "sub"))

@@ -13,6 +13,7 @@ import torch
 
 from repdl import registry
 from repdl.callcache import THREAD, do_not_cache
+from repdl.contract import ANY_CONTRACT
 from repdl.dtypes import ALL, rounding
 from repdl.errors import UnsupportedError
 from repdl.ops.pointwise.cast import cast
@@ -80,7 +81,7 @@ def floating(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     high, low = tensor >> 32, tensor & 0xFFFFFFFF
     upper = high.to(torch.float64) * 2.0**32
     if dtype is torch.float64:
-        return registry.functions.add(upper, low.to(torch.float64), "v1")
+        return registry.functions.add(upper, low.to(torch.float64), ANY_CONTRACT)
     # Rounded to odd at 11 bits where the sum may have more than 53: rounding that again is one rounding.
     odd = (low >> 11 | (low & 0x7FF != 0)) << 11
     small = (high >= -(1 << 20)) & (high < 1 << 20)

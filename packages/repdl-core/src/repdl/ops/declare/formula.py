@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from repdl.contract import ANY_CONTRACT
 from repdl.ops.common.scalar import constant
 from repdl.ops.declare.expression import (
     Choice,
@@ -23,8 +24,6 @@ from repdl.ops.declare.expression import (
 )
 
 Tensor = torch.Tensor
-ANY_CONTRACT = "v1"
-"""That of the ops that an op without an order calls: none of them broadcasts an operand whose gradient is a sum."""
 
 
 @dataclass(frozen=True)

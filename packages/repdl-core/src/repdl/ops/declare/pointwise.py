@@ -12,10 +12,11 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.contract import ANY_CONTRACT
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_size
 from repdl.ops.common.broadcast import sum_to
-from repdl.ops.declare.formula import ANY_CONTRACT, Formula, Written, WrittenFormula, as_formula
+from repdl.ops.declare.formula import Formula, Written, WrittenFormula, as_formula
 from repdl.registry.autocast import Lists
 from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
 from repdl.registry.saved import save

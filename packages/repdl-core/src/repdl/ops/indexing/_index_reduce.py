@@ -12,8 +12,10 @@ from typing import Any
 import torch
 
 from repdl import registry
+from repdl.contract import ANY_CONTRACT
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_dtype, check_size
+from repdl.ops.common.arithmetic import div
 from repdl.ops.common.index import check_index
 from repdl.ops.common.scalar import constant, floating
 from repdl.ops.common.sort_key import sort_key
@@ -63,7 +65,7 @@ def _amax_backward(ctx: Any, grad: Tensor) -> Any:
     count = torch.zeros(output.shape, dtype=torch.int64, device=index.device)
     count = count.index_add(0, index, ties.long()).clamp(min=1)
     storage, (wide,) = widened(grad)
-    share = _ops.embedding(_ops.div(wide, floating(count, wide.dtype), "v1"), index, -1, False, "v1")
+    share = _ops.embedding(div(wide, floating(count, wide.dtype)), index, -1, False, ANY_CONTRACT)
     return narrowed(torch.where(ties, share, 0.0), storage), None, None
 
 

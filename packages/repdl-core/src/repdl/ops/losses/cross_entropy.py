@@ -12,6 +12,7 @@ from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.activation.softmax import log_softmax
+from repdl.ops.common import arithmetic
 from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
 from repdl.ops.losses._loss import (
@@ -165,7 +166,7 @@ def _reduced(losses: torch.Tensor, count: torch.Tensor | None, reduction: str, c
 def _kept_and_spread(label_smoothing: float, classes: int, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """What a target keeps, `1 - label_smoothing`, and what each class gets of the rest: doubles, then rounded."""
     a, one, n = (constant(value, torch.float64, like.device) for value in (label_smoothing, 1.0, classes))
-    return cast(registry.functions.sub(one, a, "v1"), like.dtype), cast(registry.functions.div(a, n, "v1"), like.dtype)
+    return cast(arithmetic.sub(one, a), like.dtype), cast(arithmetic.div(a, n), like.dtype)
 
 
 def _check_probabilities(

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 
 from repdl import registry
-from repdl.contract import ContractLike
+from repdl.contract import ANY_CONTRACT, ContractLike
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check
+from repdl.ops.common.arithmetic import div, mul, sub
 from repdl.ops.common.root import at_zero, root
 from repdl.ops.common.scalar import constant, floating
 from repdl.ops.common.sort_key import sort_key
@@ -102,7 +103,7 @@ _logaddexp = _formula(
 )
 _logaddexp2 = _formula(
     "logaddexp2(Tensor input, Tensor other, str contract) -> Tensor",
-    _log_of_sum(lambda e: _ops.div(_ops.log1p(e), _scalar(math.log(2), e), "v1"), "exp2"),
+    _log_of_sum(lambda e: div(_ops.log1p(e), math.log(2)), "exp2"),
     ("sub", "where", "neg", "exp2", "log1p", "div", "maximum", "add"),
     "`maximum(x, y) + log1p(exp2(-abs(d))) / ln 2`, d = `x - y`, +0 where x = y",
     backward=_OF_ONE_SIDE,
@@ -137,17 +138,17 @@ def _logit_formula(input: Tensor, eps: float | None) -> Tensor:
     one = _scalar(1.0, input)
     if eps is not None:
         low = _scalar(eps, input)
-        input = clamp(input, low, _ops.sub(one, low, "v1"))
-    return _ops.log(_ops.div(input, _ops.sub(one, input, "v1"), "v1"))
+        input = clamp(input, low, sub(one, low))
+    return _ops.log(div(input, sub(one, input)))
 
 
 def _logit_slope(g: Tensor, input: Tensor, eps: float | None) -> Tensor:
     one = _scalar(1.0, input)
     low = _scalar(eps or 0.0, input)
-    beyond = (sort_key(input) < sort_key(low)) | (sort_key(input) > sort_key(_ops.sub(one, low, "v1")))
-    slope = _ops.div(g, _ops.mul(input, _ops.sub(one, input, "v1"), "v1"), "v1")
+    beyond = (sort_key(input) < sort_key(low)) | (sort_key(input) > sort_key(sub(one, low)))
+    slope = div(g, mul(input, sub(one, input)))
     end = _scalar(math.nan if eps is None else 0.0, input)
-    return _ops.where(beyond & ~input.detach().isnan(), end, slope, "v1")
+    return _ops.where(beyond & ~input.detach().isnan(), end, slope, ANY_CONTRACT)
 
 
 _logit = _formula(
@@ -189,8 +190,8 @@ _hypot = _formula(
 
 
 def _sinc_formula(input: Tensor) -> Tensor:
-    angle = _ops.mul(input, _scalar(math.pi, input), "v1")
-    return at_zero(angle, 1.0, lambda p: _ops.div(_ops.sin(p), p, "v1"), "v1")
+    angle = mul(input, math.pi)
+    return at_zero(angle, 1.0, lambda p: div(_ops.sin(p), p), ANY_CONTRACT)
 
 
 def _sinc_slope(g: Expression, x: Expression) -> Expression:

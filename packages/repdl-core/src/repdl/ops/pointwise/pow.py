@@ -13,6 +13,7 @@ from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import difference, is_zero, rounded
 from repdl.errors import ArgumentError, DTypeError, check
+from repdl.ops.common.arithmetic import mul
 from repdl.ops.common.scalar import constant
 from repdl.ops.declare.expression import Expression, f
 from repdl.ops.declare.pointwise import pointwise
@@ -32,8 +33,7 @@ def _backward(ctx: Any, grad: torch.Tensor) -> Any:
     if is_zero(ctx.exponent):
         return torch.zeros_like(grad), None
     power = _pow(input, difference(ctx.exponent, 1.0) if isfinite(ctx.exponent) else ctx.exponent)
-    factor = _ops.mul(power, constant(ctx.exponent, input.dtype, input.device), "v1")
-    return _ops.mul(grad, factor, "v1"), None
+    return mul(grad, mul(power, ctx.exponent)), None
 
 
 def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:

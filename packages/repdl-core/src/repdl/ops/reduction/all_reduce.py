@@ -7,9 +7,10 @@ from collections.abc import Callable
 import torch
 
 from repdl import registry
+from repdl.contract import ANY_CONTRACT
 from repdl.dtypes import Dtypes
 from repdl.errors import check
-from repdl.ops.common.scalar import constant
+from repdl.ops.common.arithmetic import div, mul
 
 __all__: list[str] = []  # torch has no function of this name without a process group
 
@@ -23,16 +24,16 @@ def join_ranks(ranks: list[torch.Tensor], op: str) -> torch.Tensor:
     nodes = list(ranks)
     while len(nodes) > 1:
         pairs = zip(nodes[::2], nodes[1::2])
-        nodes = [join(left, right, "v1") for left, right in pairs] + nodes[len(nodes) & ~1 :]
+        nodes = [join(left, right, ANY_CONTRACT) for left, right in pairs] + nodes[len(nodes) & ~1 :]
     return nodes[0]
 
 
 def finish(total: torch.Tensor, op: str, ranks: int) -> torch.Tensor:
     """What is left to do with the root of the tree."""
     if op == "avg":
-        return _ops.div(total, constant(ranks, total.dtype, total.device), "v1")
+        return div(total, ranks)
     if ranks == 1:  # no operation has made its NaN the canonical one
-        return _ops.mul(total, constant(1, total.dtype, total.device), "v1")
+        return mul(total, 1)
     return total
 
 

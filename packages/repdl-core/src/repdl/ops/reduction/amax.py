@@ -11,6 +11,7 @@ from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_range, check_size
+from repdl.ops.common.arithmetic import div
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim, normalize_dims, reduced_shape, rows_of
 from repdl.ops.common.scalar import floating
 from repdl.ops.common.sort_key import sort_key
@@ -59,8 +60,8 @@ def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
 def _twice(ctx: Any, cotangent: torch.Tensor) -> Any:
     (ties,) = ctx.saved_tensors
     storage, (wide,) = widened(cotangent)
-    total = _ops.sum(torch.where(ties, wide, 0.0), [ties.dim() - 1], False, "v1")
-    return narrowed(_ops.div(total, floating(ties.sum(-1), wide.dtype), "v1"), storage), None, None
+    total = _ops.sum(torch.where(ties, wide, 0.0), [ties.dim() - 1], False, "v1")  # its order, always
+    return narrowed(div(total, floating(ties.sum(-1), wide.dtype)), storage), None, None
 
 
 _amax_backward: Callable[..., torch.Tensor] = registry.define(

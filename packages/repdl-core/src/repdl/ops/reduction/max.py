@@ -11,6 +11,7 @@ from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_range, check_size
+from repdl.ops.common.arithmetic import div
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim, reduced_shape
 from repdl.ops.common.scalar import floating
 from repdl.ops.common.sort_key import sort_key
@@ -59,9 +60,10 @@ def _setup_max_backward(ctx: Any, inputs: Any, output: Any) -> None:
 def _max_twice(ctx: Any, cotangent: torch.Tensor) -> Any:
     (ties,) = ctx.saved_tensors
     storage, (wide,) = widened(cotangent)
-    total = _ops.sum(torch.where(ties, wide, 0.0), list(range(ties.dim())), False, "v1")
+    dims = list(range(ties.dim()))
+    total = _ops.sum(torch.where(ties, wide, 0.0), dims, False, "v1")  # its order, always
     count = floating(ties.sum(), wide.dtype)
-    return narrowed(_ops.div(total, count, "v1"), storage), None, None
+    return narrowed(div(total, count), storage), None, None
 
 
 _max_backward: Callable[..., torch.Tensor] = registry.define(

@@ -10,6 +10,7 @@ from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check
+from repdl.ops.common.arithmetic import mul
 from repdl.ops.common.reduce import (
     as_numpy,
     in_dtype,
@@ -41,7 +42,7 @@ def _formula(input: torch.Tensor) -> torch.Tensor:
         pairs = input.shape[-1] // 2
         paired, rest = input.split([2 * pairs, input.shape[-1] - 2 * pairs], -1)
         left, right = paired.unflatten(-1, (pairs, 2)).unbind(-1)
-        products = _ops.mul(left, right, "v1")
+        products = mul(left, right)
         input = torch.cat([products, rest], -1) if rest.shape[-1] else products
     return input.squeeze(-1)
 

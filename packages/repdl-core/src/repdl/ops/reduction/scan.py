@@ -11,6 +11,7 @@ from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check, check_size
+from repdl.ops.common.arithmetic import mul
 from repdl.ops.common.reduce import as_numpy, in_dtype, is_whole, normalize_dim, to_integer_dtype, to_requested_dtype
 from repdl.ops.common.scalar import constant
 from repdl.ops.common.sort_key import sort_key
@@ -67,7 +68,7 @@ def _scan_backward(ctx: Any, grad: torch.Tensor) -> Any:
     h = _linear_scan(factor.flip(d).roll(1, d), grad.flip(d), d).flip(d)
     if not ctx.needs_input_grad[0]:
         return None, h, None
-    product = _ops.mul(h, output.roll(1, d), "v1")
+    product = mul(h, output.roll(1, d))
     none = torch.zeros_like(grad.narrow(d, 0, min(1, grad.shape[d])))  # factor[0] is not read
     to_factor = torch.cat([none, product.narrow(d, none.shape[d], grad.shape[d] - none.shape[d])], d)
     return to_factor, h, None

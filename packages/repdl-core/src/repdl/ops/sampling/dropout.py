@@ -15,6 +15,7 @@ from repdl.dynamo import constant_result
 from repdl.errors import check, check_dim, check_dtype, check_range
 from repdl.generators.draws import writable
 from repdl.generators.generator import Generator, chosen
+from repdl.ops.common import arithmetic
 from repdl.ops.common.scalar import constant
 from repdl.ops.declare.position import POSITION, check_place, check_position, check_probability
 from repdl.ops.declare.public import public
@@ -194,8 +195,8 @@ def alpha_dropout(
     kept = _dropout(input, position, p)
     if p == 1:
         return _stored(input, kept, inplace)
-    kept = _ops.mul(kept, constant(_alpha(p)[0], input.dtype, input.device), "v1")
-    return _stored(input, _ops.add(kept, _shift(input, position, p), "v1"), inplace)
+    kept = arithmetic.mul(kept, _alpha(p)[0])
+    return _stored(input, arithmetic.add(kept, _shift(input, position, p)), inplace)
 
 
 @public("dropout", uncached="draws from a generator")
@@ -222,7 +223,7 @@ def feature_alpha_dropout(
     noise = _dropout(ones, position, p)
     if p == 1:
         return _stored(input, _scaled(input, noise, inplace, contract), inplace)
-    noise = _ops.mul(noise, constant(_alpha(p)[0], input.dtype, input.device), "v1")
+    noise = arithmetic.mul(noise, _alpha(p)[0])
     kept = _scaled(input, noise, inplace, contract)
     return _stored(input, _ops.add(kept, _shift(ones, position, p), contract), inplace)
 
