@@ -59,6 +59,7 @@ utils
 audit
 overrides
 compiling
+launcher
 extend cli
 __main__
 """
