@@ -80,6 +80,8 @@ BUGS = {
     "integers_of_the_limit": Bug(CORE + "overrides/conversions.py", {"held = value.abs() < 2.0**bits": "held = value.abs() <= 2.0**bits"}, "packages/repdl-core/tests/enable/test_enable_conversions.py -k in_range"),
     "longs_get_the_lowest_int": Bug(CORE + "overrides/conversions.py", {"torch.tensor(-(2**bits), dtype=wide)": "torch.tensor(-(2**31), dtype=wide)"}, "packages/repdl-core/tests/enable/test_enable_conversions.py -k one_rule"),
     "scatter_of_a_larger_source": Bug(CORE + "overrides/repeats.py", {"given = source[tuple(slice(n) for n in index.shape)]": "given = source"}, "packages/repdl-core/tests/enable/test_enable_repeats.py"),
+    "epoch_begins_where_another_one_stopped": Bug(CORE + "random/sampling.py", {"self.epoch, self._next, self._given, self._ahead = epoch, 0, 0, False": "self.epoch, self._given, self._ahead = epoch, 0, False"}, "packages/repdl-core/tests/sampling/test_sampler.py -k one_after_the_other"),
+    "generator_of_a_worker_is_its_own": Bug(CORE + "generators/generator.py", {'self._process = kept["process"]': "self._process = os.getpid()"}, "packages/repdl-core/tests/sampling/test_generator.py -k workers"),
     "one_tensor_as_two_numbers": Bug(CORE + "overrides/shortcuts.py", {" or len(unique(read)) < len(read):": ":"}, "packages/repdl-core/tests/enable/test_enable_shortcuts.py -k takes_for_numbers"),
 }  # fmt: skip
 SAMPLE = ("extent_one_element_short",)

@@ -221,6 +221,8 @@ def test_planted__bug(name: str, way: str, build: Build, tmp_path: Path) -> None
 LAUNCHES = {
     "step_goes_around_once": Bug("step/step.cu", {"first < count; first += stride) {": "first < count; first = count) {"}, "second_rounds"),
     "step_first_list_only": Bug("step/step.cu", {"for (int c = 0; c < Element::columns; ++c) lists.tensor[t].at[c] = all[c][first + t]": "for (int c = 0; c < Element::columns; ++c) lists.tensor[t].at[c] = all[c][t]"}, "second_rounds"),
+    "step_counts_of_the_first_list": Bug("step/step.cu", {"lists.count[t] = all[0][first + t].count();": "lists.count[t] = all[0][t].count();"}, "second_rounds"),
+    "pool_nan_of_the_first_round": Bug("pool/max_pool2d.cu", {"to[i] = canonical(to[i]);": "if (i < threads) to[i] = canonical(to[i]);"}, "second_rounds"),
     "max_of_32_segments": Bug("reduce/max.cu", {"s < segments; s += warp_size) {": "s < segments && s < warp_size; s += warp_size) {"}, "second_rounds"),
     "pow_goes_around_once": Bug("pointwise/pow.cu", {"i < n; i += step) {": "i < n && i < step; i += step) {"}, "second_rounds"),
     "pool_outputs_of_the_first_round": Bug("pool/max_pool2d.cu", {"o = plane * outputs + first + me;": "o = plane * outputs + me;"}, "second_rounds"),

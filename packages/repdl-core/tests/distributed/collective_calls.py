@@ -268,6 +268,18 @@ def checked() -> int:
     return repdl.distributed.check()
 
 
+def in_small_pieces() -> list[str]:
+    """What differs where tensors are moved and computed in several pieces, of which the last one is a rest."""
+    before = algorithms.SENT, algorithms.PIECE
+    algorithms.SENT, algorithms.PIECE = 4, 3
+    try:
+        return [
+            f"{n} elements, {name}" for n in range(1, 21) for name, right in by_each_algorithm(n).items() if not right
+        ]
+    finally:
+        algorithms.SENT, algorithms.PIECE = before
+
+
 def by_each_algorithm(count: int) -> dict[str, bool]:
     """Whether each algorithm gives the contract's bits."""
     from repdl.distributed.transport import Transport

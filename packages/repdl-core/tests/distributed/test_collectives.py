@@ -24,6 +24,11 @@ def test_collectives__algorithms_have_one_result(world: int) -> None:
         assert any(name.startswith("halved") for name in found) == (world in (1, 2, 4))
 
 
+@pytest.mark.parametrize("world", WORLDS[1:])
+def test_collectives__in_small_pieces(world: int) -> None:
+    assert ranks.run(calls.in_small_pieces, world) == [[]] * world
+
+
 @pytest.mark.parametrize("world", [2, 3])
 def test_collectives__functional(world: int) -> None:
     assert ranks.run(calls.functional, world, 600) == [True] * world

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -60,6 +62,36 @@ def test_sampler__goes_on_in_the_middle_of_an_epoch(workers: int) -> None:
     other.load_state_dict(copy.deepcopy(state))
     assert other.state_dict() == state
     assert seen + batches(other, workers) == whole and batches(other) == whole
+
+
+CALLS: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
+    "set_epoch": lambda order, state: order.set_epoch(1),
+    "load_state_dict": lambda order, state: order.load_state_dict(state),
+    "all": lambda order, state: list(order),
+    "two": lambda order, state: [next(given) for given in [iter(order)] for _ in range(2)],
+}
+
+
+def test_sampler__any_calls_one_after_the_other() -> None:
+    """Each decides where the next iteration begins, and what was given out, whatever was called before."""
+    orders: list[list[int]] = []
+    for epoch in range(3):
+        order = sampler(DATA, 5)
+        order.set_epoch(epoch)
+        orders.append(order.order())
+    state = {**sampler(DATA, 5).state_dict(seen=8), "epoch": 2}
+    for calls in product(CALLS, repeat=3):
+        order, epoch, begin, given = sampler(DATA, 5), 0, 0, 0
+        for call in calls:
+            CALLS[call](order, state)
+            if call == "set_epoch":
+                epoch, begin, given = 1, 0, 0
+            elif call == "load_state_dict":
+                epoch, begin, given = 2, 8, 8
+            else:
+                begin, given = 0, begin + 2 if call == "two" else 23
+            assert order.state_dict()["seen"] == given, calls
+        assert order.epoch == epoch and list(order) == orders[epoch][begin:], calls
 
 
 def test_sampler__bad_arguments_change_nothing() -> None:
