@@ -87,6 +87,7 @@ def _checked(function: F) -> F:
         found |= {"size_average": check_deprecated, "reduce": check_deprecated}
     checks = [(i, name, found[name]) for i, name in enumerate(parameters) if name in found]
     op = function.__name__
+    has_contract = "contract" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -96,7 +97,8 @@ def _checked(function: F) -> F:
                 check(op, **{name: args[i]})
             elif name in kwargs:
                 check(op, **{name: kwargs[name]})
-        kwargs["contract"] = contract_name(kwargs.get("contract"))
+        if has_contract:
+            kwargs["contract"] = contract_name(kwargs.get("contract"))
         return function(*args, **kwargs)
 
     return call  # type: ignore[return-value]
