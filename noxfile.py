@@ -39,8 +39,8 @@ LINTERS = ["ruff==0.17.*", "clang-format==19.1.7", "clang-tidy==23.1.4"]
 SITE_TOOLS = ["sphinx>=8", "myst-parser>=4", "furo", "sphinx-copybutton", "matplotlib"]
 """What docs/conf.py names, and docs/builders draws with."""
 CPP = ["*.cpp", "*.hpp", "*.cu", "*.h"]
-AUDITED = "75-real;90-real;120"
-"""Of repdl-cuda's architectures the one without asynchronous copies (native/base/copy.hpp), one between, the newest."""
+AUDITED = "75-real;120"
+"""Of repdl-cuda's architectures the one without asynchronous copies (native/base/copy.hpp), and the newest."""
 DISASSEMBLERS = ["nvidia-cuda-cuobjdump==13.2.51", "nvidia-cuda-nvdisasm==13.2.51"]
 """The oldest on PyPI; they read what the nvcc 13.0 of BUILD_TOOLS makes."""
 
@@ -208,14 +208,14 @@ def audit(session: nox.Session, *definitions: str) -> None:
 
     How long each kernel is, its loads at once and its doubles come into counts.csv beside what was built.
     """
-    session.install(*DISASSEMBLERS, "pytest>=8")
+    session.install(*DISASSEMBLERS, "pytest>=8", "pytest-xdist>=3.6")
     install_cuda(session, *definitions, nvcc=True)
     built = sorted((ROOT / "build" / f"cuda-{session.name}").glob("_cuda.*.so"))
     with session.chdir(NATIVE["cuda"]):
         includes = ["-I", "native", "-I", "contract/include"]
         counts = ["--counts", str(ROOT / "build" / f"cuda-{session.name}" / "counts.csv")]
         session.run("python", "-m", "audit", *map(str, built), *counts, "--source", "native", *includes)
-        session.run("pytest", "audit", *session.posargs)
+        session.run("pytest", *PARALLEL, "audit", *session.posargs)
 
 
 @nox.session(name="audit-cuda")

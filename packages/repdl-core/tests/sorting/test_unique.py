@@ -38,18 +38,22 @@ INPUTS = {
 @pytest.mark.parametrize("given", INPUTS)
 def test_unique__is_torchs(given: str, name: str) -> None:
     x, ours, theirs = INPUTS[given], getattr(ops, name), getattr(torch, name)
+    expected, found = {}, {}
     for inverse, counts, dim in product((False, True), (False, True), (None, *range(-x.dim(), x.dim()))):
         options = {"return_inverse": inverse, "return_counts": counts, "dim": dim}
         if x.numel() == 0 and dim in (1, -1) and x.dim() == 2:
             with pytest.raises(ShapeError, match="expected slices along dim"):
                 ours(x, **options)
             continue
-        expected = theirs(x, **options)
-        with repdl.enabled():
-            enabled = theirs(x, **options)
-        for found in (ours(x, **options), enabled):
-            assert type(found) is type(expected)
-            for a, b in zip([found], [expected]) if isinstance(found, torch.Tensor) else zip(found, expected):
+        expected[inverse, counts, dim] = theirs(x, **options)
+        found[inverse, counts, dim] = [ours(x, **options)]
+    with repdl.enabled():
+        for inverse, counts, dim in found:
+            found[inverse, counts, dim].append(theirs(x, return_inverse=inverse, return_counts=counts, dim=dim))
+    for options, of_torch in expected.items():
+        for result in found[options]:
+            assert type(result) is type(of_torch)
+            for a, b in zip([result], [of_torch]) if isinstance(result, torch.Tensor) else zip(result, of_torch):
                 assert a.dtype is b.dtype and torch.equal(a, b)
 
 
