@@ -38,8 +38,9 @@ def _run(*arguments: object, processes: int = 0) -> subprocess.CompletedProcess[
 def _digest(*arguments: object, processes: int = 0) -> str:
     done = _run(*arguments, processes=processes)
     assert done.returncode == 0, done.stderr
-    (found,) = re.findall("^digest (.*?) ", done.stdout, re.MULTILINE)
-    return str(found)
+    found = re.findall("^digest (.*?) ", done.stdout, re.MULTILINE)
+    assert len(found) == 1, (done.stdout, done.stderr)
+    return str(found[0])
 
 
 def trained(program: str, *arguments: str) -> str:

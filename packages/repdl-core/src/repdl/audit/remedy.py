@@ -19,13 +19,11 @@ _RENAMED = {
     "cudnn_batch_norm": "batch_norm",
     "native_dropout": "dropout",
     "fused_dropout": "dropout",
-    "clamp_min": "clamp",
     "clamp_max": "clamp",
     "rsub": "sub",
     "prelu_kernel": "prelu",
     "safe_softmax": "softmax",
     "linalg_cross": "cross",
-    "linalg_lstsq": "lstsq",
 }
 _PRODUCTS = {"linear", "bilinear", "matmul", "einsum", "tensordot", "inner", "outer", "multi_dot", "chain_matmul"}
 _CONVOLUTIONS = {f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3)}
