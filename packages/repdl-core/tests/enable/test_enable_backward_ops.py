@@ -266,3 +266,12 @@ def test_enable__an_op_of_somebody_with_both_is_refused() -> None:
         assert "both" in row.op
         with repdl.enabled(), pytest.raises(UnsupportedError, match="repdl_tests.both"):
             both(torch.ones(2))
+
+
+def test_backward_ops__group_norm_has_no_gradient_of_statistics() -> None:
+    """torch's op has derivatives of mean and rstd, which would be lost."""
+    images = x(2, 6, 3, 3)
+    with repdl.enabled():
+        with pytest.raises(repdl.UnsupportedError, match="call torch.nn.functional.group_norm"):
+            aten.native_group_norm(images.detach().requires_grad_(), None, None, 2, 6, 9, 3, 1e-5)
+        aten.native_group_norm(images.detach(), None, None, 2, 6, 9, 3, 1e-5)

@@ -12,6 +12,8 @@ import torch
 
 from repdl import registry
 from repdl.contract import contract_name
+from repdl.dtypes import ALL
+from repdl.errors import UnsupportedError, check_dtype
 from repdl.ops.common.scalar import constant
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.overrides.draws import torch_generator
@@ -39,7 +41,18 @@ def _native_layer_norm_backward(
 def _native_group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, n: int, c: int, pixels: int, groups: int, eps: float
 ) -> tuple[Tensor, ...]:
+    if _is_differentiated(input, weight, bias):  # torch has derivatives of mean and rstd, the registered op has none
+        raise UnsupportedError(
+            "native_group_norm: an input requires a gradient, which mean and rstd would not have; "
+            "call torch.nn.functional.group_norm, or torch.no_grad()"
+        )
     return _ops.group_norm(input, groups, weight, bias, eps, contract_name(None))
+
+
+def _is_differentiated(*tensors: Tensor | None) -> bool:
+    """Whether a call is not one that a derivative of torch itself stands above."""
+    is_below = torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.AutogradCPU)
+    return torch.is_grad_enabled() and not is_below and any(t is not None and t.requires_grad for t in tensors)
 
 
 def _native_group_norm_backward(
@@ -59,6 +72,7 @@ def _native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor
 
 
 def _native_dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
+    check_dtype("native_dropout_backward", ALL, grad_output=grad)
     storage, (g,) = widened(grad)
     factor, zero = (constant(value, g.dtype, g.device) for value in (scale, 0.0))
     return narrowed(_ops.mul(g, torch.where(mask, factor, zero), contract_name(None)), storage)
