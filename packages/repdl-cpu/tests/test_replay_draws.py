@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,12 +20,6 @@ from repdl.generators import generator as generators
 pytestmark = pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API")
 
 MOST = generators.NUMBERS - 1
-
-
-@pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    with random.fork_rng():
-        yield
 
 
 def heads(*shapes: tuple[int, ...]) -> list[torch.Tensor]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -31,12 +30,6 @@ DRAWING = (
     "orthogonal_",
     "sparse_",
 )
-
-
-@pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    with random.fork_rng():
-        yield
 
 
 def test_init__all_of_torchs_functions_with_its_signatures() -> None:

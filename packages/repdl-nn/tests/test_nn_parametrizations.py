@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,12 +18,6 @@ from repdl.nn import orthogonal_maps
 from repdl.testing.compare import assert_same_bits
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*weight_norm.*is deprecated")
-
-
-@pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    with repdl.random.fork_rng():
-        yield
 
 
 Make = Callable[[Any, torch.nn.Module], torch.nn.Module]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -288,12 +287,6 @@ TORCHS = {
     "forecast": {_BROADCAST},
 }
 """What of a program the import line does not reach: torch's own functions, which an audit shows."""
-
-
-@pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    with repdl.random.fork_rng():
-        yield
 
 
 def _run(source: str, package: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -29,10 +29,8 @@ ALL = ELEMENTS | CHANNELS
 
 
 @pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    with random.fork_rng():
-        random.manual_seed(0)
-        yield
+def seeded() -> None:
+    random.manual_seed(0)
 
 
 def example(name: str, dtype: torch.dtype = torch.float32) -> torch.Tensor:

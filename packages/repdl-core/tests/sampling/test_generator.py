@@ -10,7 +10,6 @@ import pickle
 import signal
 import sys
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,12 +22,6 @@ from repdl.errors import ArgumentError, DTypeError, OutOfRangeError, RepDLError,
 from repdl.generators import generator as generators
 from repdl.generators.lock import ForkLock
 from repdl.random import Generator
-
-
-@pytest.fixture(autouse=True)
-def forgotten() -> Iterator[None]:
-    with random.fork_rng():
-        yield
 
 
 def test_generator__position_and_offset() -> None:
