@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -17,6 +17,7 @@ from repdl.audit.collectives import is_collective
 from repdl.audit.op_classes import OpClass, class_of, plain_name
 from repdl.dtypes import FLOATS_16_BIT
 from repdl.registry import OPS
+from repdl.tensors.nested import tensors_among
 
 
 class Reproducibility(Enum):
@@ -92,7 +93,7 @@ def classify(op: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: 
         op_class = OpClass.ROUNDS
     if op_class is OpClass.REFUSED:
         return Classification(Reproducibility.REFUSED, REASONS[op_class])
-    tensors = [*_tensors(arguments.values()), *_tensors((result,))]
+    tensors = [*tensors_among(arguments.values()), *tensors_among((result,))]
     return _classify_known(name, op_class, arguments, tensors, result)
 
 
@@ -246,8 +247,8 @@ def _range(arguments: Arguments, result: Any) -> str | None:
 
 def _conversion(arguments: Arguments, result: Any) -> str | None:
     """Of `_to_copy` and `copy`: what differs is a number beyond the integers, and float64 to a 16-bit float."""
-    sources = list(_tensors((arguments.get("src", arguments.get("self")),)))
-    for source, made in zip(sources, _tensors((result,))):
+    sources = list(tensors_among((arguments.get("src", arguments.get("self")),)))
+    for source, made in zip(sources, tensors_among((result,))):
         if source.dtype is torch.float64 and made.dtype in FLOATS_16_BIT:
             return f"rounds float64 to float32 and then to {_shown(made.dtype)}, or once, as the device does it"
         if not source.dtype.is_floating_point or made.dtype.is_floating_point or made.dtype.is_complex:
@@ -272,7 +273,7 @@ def _writes(arguments: Arguments, result: Any) -> str | None:
         if _is_mask(indices):
             return _rounding_problem((arguments["self"], values), False)
         return "sums the values of equal indices in an order of torch's"
-    if values.numel() == 1 or not all(_is_real(i) for i in _tensors((indices,))):
+    if values.numel() == 1 or not all(_is_real(i) for i in tensors_among((indices,))):
         return None
     with _disable_current_modes(), torch.no_grad():
         target = arguments["self"]
@@ -349,14 +350,6 @@ def _shown(dtype: torch.dtype) -> str:
 def _is_real(tensor: torch.Tensor) -> bool:
     """Whether values can be read."""
     return type(tensor) in (torch.Tensor, torch.nn.Parameter) and not tensor.is_meta
-
-
-def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _tensors(value)
 
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ import torch
 from repdl.callcache import cache_calls, cache_foreach_in_place, cache_in_place, record_write
 from repdl.errors import UnsupportedError
 from repdl.registry.aten import Override
+from repdl.tensors.nested import tensors_among
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]
@@ -94,7 +95,7 @@ def into(name: str, function: Function, outputs: Sequence[str], makes: bool = Fa
     """The form that writes into given tensors; what an op `makes` of no tensor has their dtype."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if torch.is_grad_enabled() and any(t.requires_grad for t in _tensors((*args, *kwargs.values()))):
+        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors_among((*args, *kwargs.values()))):
             raise RuntimeError(
                 f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
                 f"arguments requires grad."
@@ -119,14 +120,6 @@ def into(name: str, function: Function, outputs: Sequence[str], makes: bool = Fa
 def _check_cast(result: Tensor, place: Tensor) -> None:
     if result.dtype is not place.dtype and not torch.can_cast(result.dtype, place.dtype):
         raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {place.dtype}")
-
-
-def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _tensors(value)
 
 
 _AT_ONCE, _MOST_ARGUMENTS = 24, 60

@@ -17,6 +17,7 @@ import torch
 from torch import _C
 
 from repdl.overrides.torchs import TorchKernel, is_composed, overload
+from repdl.tensors.nested import tensors_among
 
 Function = Callable[..., Any]
 _VIEWS = "ADInplaceOrView"
@@ -25,7 +26,7 @@ _VIEWS = "ADInplaceOrView"
 def is_among(values: Iterable[Any]) -> bool:
     """Whether a DTensor is among arguments, or in a list of them."""
     module = sys.modules.get("torch.distributed.tensor")
-    return module is not None and any(isinstance(t, module.DTensor) for t in _tensors(values))
+    return module is not None and any(isinstance(t, module.DTensor) for t in tensors_among(values))
 
 
 def torchs_way(name: str, device: str) -> Function:
@@ -40,7 +41,7 @@ def torchs_way(name: str, device: str) -> Function:
         reached -= _C.DispatchKeySet(_C._dispatch_key_parse(_VIEWS))
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        keys = (_C._dispatch_keys(tensor) for tensor in _tensors((*args, *kwargs.values())))
+        keys = (_C._dispatch_keys(tensor) for tensor in tensors_among((*args, *kwargs.values())))
         keyset = functools.reduce(operator.or_, keys, _C._dispatch_tls_local_include_set())
         return kernel.call((keyset - _C._dispatch_tls_local_exclude_set()) & reached, args, kwargs)
 
@@ -66,14 +67,6 @@ def same_plans() -> Iterator[None]:
         yield
     finally:
         kind.num_devices_per_host = before
-
-
-def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _tensors(value)
 
 
 __all__ = ["is_among", "same_plans", "torchs_way"]
