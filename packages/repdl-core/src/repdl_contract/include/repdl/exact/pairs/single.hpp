@@ -109,7 +109,8 @@ REPDL_HD_INLINE float or_else(float x, Rounded<Single> y) {
 namespace repdl::exact {
 
 // On a GPU, and where its kernels are emulated, pairs: most GPUs have 64 times less throughput for doubles, and
-// those that have half of it gain too (docs/correctly-rounded-functions.md). Elsewhere doubles: compilers vectorise them.
+// those that have half of it gain too (docs/correctly-rounded-functions.md). Elsewhere doubles: compilers vectorise
+// them.
 template <float (*doubles)(float), float (*pairs)(float)>
 REPDL_HD_INLINE float of_target(float x) {
 #if defined(__CUDA_ARCH__) || defined(REPDL_EMULATED)
