@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import runpy
+import sys
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
@@ -191,7 +192,8 @@ def power_sgd() -> str:
     return repdl.digest({"grad": model.module.weight.grad})
 
 
-def trained(program: str) -> str:
-    """The digest of a program, by `enable()`."""
+def trained(program: str, *arguments: str) -> str:
+    """The digest of a program, by `enable()`, on a rank that no launcher has begun."""
     repdl.enable()
+    sys.argv = [program, *arguments]
     return str(runpy.run_path(program)["digest"])

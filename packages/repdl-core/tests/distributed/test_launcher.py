@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import runpy
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import ddp_programs
 import pytest
 import ranks
 
-import repdl
 from repdl.cli import main
 from repdl.launcher.share import share_of
 from repdl.overrides.program import NotBegunError
@@ -43,16 +42,9 @@ def _digest(*arguments: object, processes: int = 0) -> str:
     return str(found[0])
 
 
-def trained(program: str, *arguments: str) -> str:
-    """On a rank that no launcher has begun."""
-    repdl.enable()
-    sys.argv = [program, *arguments]
-    return str(runpy.run_path(program)["digest"])
-
-
 def _of_ranks(world: int, *arguments: str) -> str:
     """The digest of as many ranks as processes."""
-    (found,) = {*ranks.run(trained, world, str(PROGRAM), *arguments)}
+    (found,) = {*ranks.run(ddp_programs.trained, world, str(PROGRAM), *arguments)}
     return str(found)
 
 
@@ -102,7 +94,7 @@ def test_launcher__a_rank_that_raises_ends_all() -> None:
 @needs_ranks
 def test_launcher__a_rank_that_is_killed_ends_all() -> None:
     done = _run("--ranks", 2, PROGRAM, "--kill", 0)
-    assert done.returncode == 128 + signal.SIGKILL
+    assert done.returncode == 128 + signal.SIGKILL, done.stderr
     assert "repdl run: rank 0 of 2 was ended by SIGKILL; ranks that still run here are ended" in done.stderr, (
         done.stderr
     )

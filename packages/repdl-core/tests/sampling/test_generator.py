@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 import torch
+from drawing import Drawn
 from torch.utils.checkpoint import checkpoint
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from repdl import random
 from repdl.errors import ArgumentError, DTypeError, OutOfRangeError, RepDLError, ShapeError, UnsupportedError
@@ -339,20 +340,6 @@ def test_fake__nothing_is_drawn() -> None:
 
 
 # Processes
-
-
-class Drawn(Dataset[torch.Tensor]):
-    """Samples that draw: from the default generator, one of their own from outside, or one of the index."""
-
-    def __init__(self, generator: Generator | None = None, of_index: bool = False) -> None:
-        self.generator, self.of_index = generator, of_index
-
-    def __len__(self) -> int:
-        return 8
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        generator = Generator(7, stream=index) if self.of_index else self.generator
-        return random.rand(2, generator=generator)
 
 
 def loaded(data: Drawn, workers: int, init: Any = None) -> torch.Tensor:

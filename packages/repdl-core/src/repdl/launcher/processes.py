@@ -229,9 +229,9 @@ class _Watch:
                 signal.signal(number, handler)
 
     def _wait_for(self, rank: _Rank) -> None:
-        found = os.waitid(os.P_PID, rank.pid, os.WEXITED | os.WNOWAIT)  # `_handle` gives its number back
-        if found is not None:  # which it is with WNOHANG only
-            self._events.put(_Ended(rank, found.si_status if found.si_code == os.CLD_EXITED else -found.si_status))
+        status = _status(rank)
+        if status is not None:
+            self._events.put(_Ended(rank, status))
 
     def _handle(self) -> None:
         try:
@@ -252,12 +252,19 @@ class _Watch:
             _show_kept(rank)
         if status != 0 and self._status is None:
             shown = status if status > 0 else 128 - status
-            if self._errors.first() in self._running:
+            if not self._is_cause(status):
                 self._later = self._later or shown
                 return
             self._status = shown
             self._tell(rank, status)
             self._send(signal.SIGTERM)
+
+    def _is_cause(self, status: int) -> bool:
+        """Whether no rank that has still to be handled failed before one with this status."""
+        if status == -signal.SIGKILL:  # which comes from outside, and makes errors of others
+            return True
+        killed = any(_status(rank, os.WNOHANG) == -signal.SIGKILL for rank in self._running.values())
+        return not killed and self._errors.first() not in self._running
 
     def _tell(self, rank: _Rank, status: int) -> None:
         how = f"ended with status {status}" if status > 0 else f"was ended by {_name(-status)}"
@@ -267,6 +274,17 @@ class _Watch:
     def _send(self, number: int) -> None:
         for rank in self._running.values():
             _signal(rank, number)
+
+
+def _status(rank: _Rank, options: int = 0) -> int | None:
+    """With which status, or minus the number of which signal, a rank ended; None with WNOHANG if it has not.
+
+    Its number is not given back: `_handle` does that.
+    """
+    found = os.waitid(os.P_PID, rank.pid, os.WEXITED | os.WNOWAIT | options)
+    if found is None:
+        return None
+    return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
 
 def _show_kept(rank: _Rank) -> None:
