@@ -30,7 +30,7 @@ emulated = pytest.mark.skipif(not EMULATED, reason="built without the emulated k
 READERS = {
     "index.check_index": "of a tensor on the host",
     "position.check_place": "a position is on the host",
-    "number.item": "what asks for a number",
+    "scalar.item": "what asks for a number",
     "amax.aminmax": "the type of its result",
     "cov._weights": "of a tensor on the host",
     "ctc_loss._padded": "of lengths on the host; on a device their largest is a size, as torch's",
