@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -61,14 +62,17 @@ def test_replay__in_place(name: str) -> None:
             assert_same_bits(leaf.detach(), before, name)
 
 
-def test_replay__in_place_of_many_elements() -> None:
-    call: Any = in_place(ops.cos)
+@pytest.mark.parametrize("name", ["cos", "tan", "exp"])
+def test_replay__in_place_of_many_elements(name: str) -> None:
+    """By vectors, and by two paths (tan), of which the second one reads again what the first one has not decided."""
+    function = getattr(ops, name)
+    call: Any = in_place(function)
     for n in (255, 256, 257, 5000, 200_000):
-        for _ in range(4):
-            given = torch.randn(n) * 1e6
-            expected = ops.cos(given)
+        for _ in range(3):
+            given = torch.randn(n) * torch.tensor([0.1, 3.0, 1e6]).repeat_interleave(-(-n // 3))[:n]
+            expected = function(given)
             call(given)
-            assert_same_bits(given, expected, f"cos of {n}")
+            assert_same_bits(given, expected, f"{name} of {n}")
 
 
 def test_replay__in_place_looks_where_memory_lies() -> None:
@@ -115,6 +119,21 @@ def test_replay__running_statistics_of_inference_mode(differentiates: bool) -> N
                 ops.batch_norm(input, *statistics, training=True)
     call: Any = ops.batch_norm
     assert call.recordings
+
+
+@pytest.mark.parametrize("differentiates", [False, True])
+def test_replay__running_statistics_of_inference_mode_by_name(differentiates: bool) -> None:
+    """A call has its tensors in another order than the op."""
+    with torch.inference_mode():
+        frozen = torch.zeros(3)
+    input = x(4, 3).requires_grad_(differentiates)
+    names = "weight", "bias", "running_var", "running_mean", "input"
+    for order in (names, names[::-1]):
+        for given in (torch.zeros(3), torch.zeros(3), frozen) * 2:
+            named = dict(zip(names, (torch.ones(3), torch.zeros(3), torch.ones(3), given, input)))
+            error = pytest.raises(repdl.RepDLError, match="is an inference") if given is frozen else nullcontext()
+            with error:
+                ops.batch_norm(**{name: named[name] for name in order}, training=True)
 
 
 def test_replay__in_place_with_gradients() -> None:

@@ -7,6 +7,7 @@ several layouts and dtypes, for methods of tensors while RepDL is enabled, lists
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -86,6 +87,31 @@ def test_overlaps__of_methods(dtype: torch.dtype) -> None:
             for layout, view in LAYOUTS.items():
                 GENERATION.advance()
                 compared(call, view, dtype, f"{name} of {layout}")
+
+
+def test_overlaps__of_three_operands() -> None:
+    """Elements 20 to 53 belong to a long operand, 22 to 33 to a short one; the third lies before, among and behind."""
+    row, apart = LAYOUTS["a row"], (0, 34, 46)
+    starts_of_third = 0, 7, 8, 9, 21, 33, 34, 35, 44, 53, 54, 55, SPACE - COUNT
+
+    def call(memory: Tensor, long: int, places: dict[int, int]) -> str:
+        views = [memory[at : at + 3 * COUNT - 2 : 3] if i == long else row(memory, at) for i, at in places.items()]
+        return error_of(lambda t, a: t.addcmul_(a, views[2], value=0.3), views[0], views[1])
+
+    with repdl.enabled():
+        for order in permutations(range(3)):
+            GENERATION.advance()
+            for at in (None, None, None, *starts_of_third):
+                places = dict(sorted(zip(order, apart if at is None else (20, 22, at))))
+                memory = torch.linspace(1, 2, SPACE)
+                wanted = memory.clone()
+                GENERATION.hold(1)
+                try:
+                    expected = call(wanted, order[0], places)
+                finally:
+                    GENERATION.hold(-1)
+                assert call(memory, order[0], places) == expected, places
+                assert_same_bits(memory, wanted, f"{order[0]} is long, operands at {places}")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -22,10 +22,10 @@ import torch
 
 import repdl
 from repdl import ops, registry
-from repdl.callcache import c_extension
+from repdl.callcache import c_extension, cache_calls
 from repdl.settings.generation import GENERATION
 from repdl.testing.cases import Case, cases
-from repdl.testing.compare import bits, outputs
+from repdl.testing.compare import assert_same_bits, bits, outputs
 
 pytestmark = [
     pytest.mark.skipif(c_extension() is None, reason="torch < 2.10 has no DLPack exchange API"),
@@ -319,6 +319,21 @@ def test_pairs__of_public_functions(gradients: bool) -> None:
     assert sum(most > 10 for most in recorded.values()) > 14, recorded
 
 
+def test_pairs__of_names() -> None:
+    """An argument as each of those that a function has in its place and behind it; nothing else differs."""
+    for name, (args, _) in CALLS.items():
+        function = getattr(ops, name)
+        for i in {1, len(args) - 1}:
+            calls = [{later: args[i]} for later in [*inspect.signature(function).parameters][i:]]
+            wanted = [of_function(function, args[:i], named) for named in calls]
+            for order in (1, -1):
+                GENERATION.advance()
+                for named, expected in [*zip(calls, wanted)][::order]:
+                    for n in range(3):
+                        seen = outcome(function, args[:i], named)
+                        assert seen == expected, f"{name}, argument {i} as {[*named]}, call {n}, order {order}: {seen}"
+
+
 def smallest() -> Iterator[Case]:
     """Of each op the case with the fewest elements, which has some in each tensor."""
     found: dict[str, tuple[int, Case]] = {}
@@ -353,3 +368,36 @@ def test_pairs__of_every_op() -> None:
         args = [a.clone() if isinstance(a, Tensor) else a for a in case.args()]
         function = getattr(registry.functions, case.op)
         check(str(case), function, args, {}, lambda says: any(word in says for word in OF_OPS))
+
+
+def test_pairs__before_and_after_a_setting_that_changes_while_a_call_is_recorded() -> None:
+    a, b = x(1, 3000), x(3000, 1)
+    ops.mm(a, b)  # which loads backends
+    changes = iter((False, True, False, False))
+
+    @cache_calls
+    def product(a: Tensor, b: Tensor) -> Tensor:
+        result = ops.mm(a, b)
+        if next(changes):
+            repdl.set_contract("sequential")
+        return result
+
+    try:
+        seen = [product(a, b) for _ in range(4)]
+    finally:
+        repdl.set_contract("v1")
+    for n, contract in enumerate(("v1", "v1", "sequential", "sequential")):
+        assert_same_bits(seen[n], ops.mm(a, b, contract=contract), f"call {n}")
+
+
+def test_pairs__of_lists_that_end_at_another_item() -> None:
+    """As many arguments, of the same items in the same order."""
+    image, weight = x(1, 1, 6, 6), x(1, 1, 2, 2)
+    calls: list[list[Any]] = [[[2], 1, [1, 1]], [[2, 1], [1], 1], [2, [1, 1], [1]]]
+    wanted = [of_function(ops.conv2d, [image, weight, None, *sizes], {}) for sizes in calls]
+    for order in (calls, calls[::-1]):
+        GENERATION.advance()
+        for sizes in order:
+            for _ in range(4):
+                seen = outcome(ops.conv2d, [image, weight, None, *sizes], {})
+                assert seen == wanted[calls.index(sizes)], sizes

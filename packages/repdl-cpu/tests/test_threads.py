@@ -126,3 +126,17 @@ def test_threads__are_torchs() -> None:
     assert "omp" in repdl.backends()["cpu"].details["team"]
     run = subprocess.run([sys.executable, "-c", WITH_TORCH], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_threads__sums_of_few_outputs(dtype: torch.dtype) -> None:
+    """Threads share the blocks of one output; of an input with gaps they gather them."""
+    reference, ours = (implementations(get_backend(name))["sum"] for name in ("reference", "cpu"))
+    wide = uniform(1, 2, 300, 500).to(dtype)
+    every = [0, 1, 2]
+    for x, dim in ((wide, [1, 2]), (wide[:, ::2, ::2], every), (wide.transpose(0, 2), every), (wide[:, :, 1:], [1, 2])):
+        expected = reference(x, dim, False, "v1")
+        for threads in (1, 2, 7):
+            repdl.set_num_threads(threads)
+            what = f"{tuple(x.shape)} of strides {x.stride()} over {dim} with {threads} threads"
+            assert_same_bits(ours(x, dim, False, "v1"), expected, what)
