@@ -1,6 +1,9 @@
-"""Whether a backend puts outputs where the fake kernels say: `assert_layouts`."""
+"""Whether a backend puts outputs where the fake kernels say, and reads operands wherever they lie."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch._subclasses import FakeTensorMode
@@ -8,7 +11,8 @@ from torch._subclasses import FakeTensorMode
 from repdl.errors import DTypeError
 from repdl.registry import OPS, implementations
 from repdl.registry.backend import get_backend
-from repdl.testing.cases import cases
+from repdl.testing.cases import Case, cases
+from repdl.testing.compare import assert_same_bits
 from repdl.testing.run import placed
 
 
@@ -34,3 +38,42 @@ def assert_layouts(backend: str) -> None:
                 assert seen == expected, f"{backend}: {case}: {seen}, expected {expected}"
         count += 1
     assert count > 100, f"{backend}: {count} cases with other layouts, expected more than 100"
+
+
+def assert_operands(backend: str) -> None:
+    """Raise unless calls have the same bits when one of their tensors lies in memory in another order, with gaps."""
+    functions = get_backend(backend).ops
+    count = 0
+    for case in _one_of_each_form(backend):
+        args = placed(case.op, case.args(), get_backend(backend).device)
+        expected = functions[case.op](*args)
+        for i, argument in enumerate(args):
+            if isinstance(argument, torch.Tensor) and argument.numel() > 1:
+                given = [*args[:i], scattered(argument), *args[i + 1 :]]
+                assert_same_bits(functions[case.op](*given), expected, f"{backend}: {case}, argument {i} scattered")
+                count += 1
+    assert count > 200, f"{backend}: {count} operands, expected more than 200"
+
+
+def scattered(tensor: torch.Tensor) -> torch.Tensor:
+    """The same elements with their dimensions in the reverse order in memory, and others between them."""
+    strides, step = [], 2
+    for size in tensor.shape:
+        strides.append(step)
+        step *= size
+    memory = tensor.flatten().flip(0).repeat_interleave(2)
+    return memory.as_strided(tensor.shape, strides).copy_(tensor)
+
+
+def _one_of_each_form(backend: str) -> Iterator[Case]:
+    """Of each op, and of each choice of the tensors that it is given, the smallest case that has some elements."""
+    found: dict[Any, tuple[int, Case]] = {}
+    for case in cases():
+        if case.derived or case.op not in get_backend(backend).ops or OPS[case.op].mutates:
+            continue
+        tensors = [a if isinstance(a, torch.Tensor) else None for a in case.make()]
+        sizes = [t.numel() for t in tensors if t is not None]
+        form = case.op, tuple(t is not None and t.dtype for t in tensors)
+        if min(sizes) > 0 and max(sizes) >= 12 and (form not in found or sum(sizes) < found[form][0]):
+            found[form] = sum(sizes), case
+    return iter(case for _, case in found.values())
