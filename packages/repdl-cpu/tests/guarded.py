@@ -123,6 +123,13 @@ def pools() -> Iterator[tuple[Any, ...]]:
         yield uniform(1, 1, 1, 5, n), [3, 3], [1, 1], [1, 1], [1, 1], False
 
 
+def resampled(op: str) -> Iterator[tuple[Any, ...]]:
+    """Images in several groups, of which the last one is not whole, of one side and of two."""
+    for sides, images in (((16, 16), 150), ((300,), 120)):
+        at = [i for side in sides for i in range(side)]
+        yield uniform(1, images, 1, *sides), at, at, [*range(len(sides))], [*sides]
+
+
 def sums() -> Iterator[tuple[Any, ...]]:
     for n in NEAR:
         yield uniform(1, 3, n), [1], False
@@ -149,6 +156,7 @@ AWKWARD: dict[str, Callable[[], Iterator[tuple[Any, ...]]]] = {
     "pow": rows(0.7),
     "cast": rows(torch.bfloat16),
     "max_pool2d": pools,
+    **{op: lambda op=op: resampled(op) for op in ("resample", "resample_backward")},
     **{op: lambda op=op: layers(op) for op in ("lstm_layer", "lstm_layer_backward", "gru_layer", "rnn_layer")},
 }  # fmt: skip
 

@@ -28,21 +28,34 @@ KNOWN = [
 """Counter and key, block: philox4x32-10 of Random123's kat_vectors."""
 
 
-@pytest.mark.skipif(not NATIVE.is_dir(), reason="no source tree of repdl-cpu here")
-@pytest.mark.parametrize("isa", [isa for isa in MARCH if isa in repdl_cpu.supported_isas()])
-def test_draws__known_answers(isa: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module", params=[isa for isa in MARCH if isa in repdl_cpu.supported_isas()])
+def philox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """native/philox.cpp for an ISA, whose name the program has."""
+    if not NATIVE.is_dir():
+        pytest.skip("no source tree of repdl-cpu here")
     compiler = os.environ.get("CXX", "c++")
     assert shutil.which(compiler), "needs a C++ compiler: c++, or $CXX"
-    program = tmp_path / isa
+    program = tmp_path_factory.mktemp("philox") / request.param
     include = [f"-I{NATIVE}", f"-I{NATIVE / 'include'}", f"-I{CONTRACT}"]
     source = Path(__file__).parent / "native/philox.cpp"
-    flags = ["-std=c++17", "-O1", "-ffp-contract=off", *MARCH[isa]]
+    flags = ["-std=c++17", "-O1", "-ffp-contract=off", *MARCH[request.param]]
     subprocess.run([compiler, *flags, *include, str(source), "-o", str(program)], check=True)
+    return program
+
+
+def test_draws__known_answers(philox: Path) -> None:
+    isa = philox.name
     for given, block in KNOWN:
-        run = subprocess.run([str(program), *given.split()], capture_output=True, text=True, check=True)
+        run = subprocess.run([str(philox), *given.split()], capture_output=True, text=True, check=True)
         lines = [line.strip() for line in run.stdout.splitlines()]
         assert len(lines) == 1 + {"avx512": 8, "avx2": 4}.get(isa, len(lines) - 1) >= 2
         assert set(lines) == {block}
+
+
+def test_draws__batches_fit_their_buffers(philox: Path) -> None:
+    """Batches of every offset, of lengths around the largest one, follow each other and write no word behind it."""
+    run = subprocess.run([str(philox)], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, ""), run.stdout + run.stderr
 
 
 N = 200_003

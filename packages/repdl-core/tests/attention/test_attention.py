@@ -200,6 +200,23 @@ def test_attention__second_derivatives(options: dict[str, Any]) -> None:
         assert (actual - exact).abs().max() <= 2.0**-18 * exact.abs().max()
 
 
+def test_attention__third_derivatives() -> None:
+    """The derivative of a formula that is the derivative of an op."""
+    tensors = operands((1, 2, 12, 4), (1, 2, 15, 4), (1, 2, 15, 3))
+    wide = [t.detach().double().requires_grad_() for t in tensors]
+
+    def third(function: Any, given: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        found: Any = [function(*given)]
+        for again in (True, True, False):
+            found = torch.autograd.grad(sum(t.square().sum() for t in found), given, create_graph=again)
+        return found  # type: ignore[no-any-return]
+
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        expected = third(F.scaled_dot_product_attention, wide)
+    for actual, exact in zip(third(ops.scaled_dot_product_attention, tensors), expected):
+        assert (actual - exact).abs().max() <= 2.0**-14 * exact.abs().max()
+
+
 def test_attention__an_added_mask_has_a_gradient() -> None:
     tensors = operands((2, 2, 12, 4), (2, 2, 15, 4), (2, 2, 15, 3))
     bias = torch.randn(2, 1, 12, 15, requires_grad=True)
