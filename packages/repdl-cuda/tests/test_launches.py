@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -123,6 +124,24 @@ def test_launches__draws_begin_anywhere_in_a_block(number: int) -> None:
         for offset in (0, 1, 2, 3, 2**34 - 2):
             args = x, torch.tensor([5, 1, offset]), *options
             assert_same_bits(ours(*args), reference(*args), f"{op}: {count} numbers from {offset} on")
+
+
+NARROW_TYPE = r"(?:int|unsigned|std::u?int32_t)"
+OF_THREAD = r"(?:thread_index\(\)|blockIdx)"
+
+
+def test_launches__no_index_is_cast_to_32_bits() -> None:
+    """What the compiler takes for meant: a cast of the index of a thread, or of a variable that holds it."""
+    found, seen = [], 0
+    for path in sorted((PACKAGE / "native").rglob("*.[ch]*")):
+        text = path.read_text()
+        names = re.findall(rf"(?:std::int64_t|auto) (\w+) = [^;]*{OF_THREAD}[^;]*;", text)
+        seen += len(names)
+        index = "|".join([OF_THREAD, *(rf"{name}\)" for name in names)])
+        casts = re.findall(rf"static_cast<{NARROW_TYPE}>\((?:{index})[^;]*;", text)
+        found += [f"{path.name}: {narrow}" for narrow in casts]
+    assert found == []
+    assert seen > 20, "kernels call the number of a thread by other names"
 
 
 INDEX = "const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * threads * each + threadIdx.x;"

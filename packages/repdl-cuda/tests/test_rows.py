@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -19,6 +19,8 @@ LENGTHS = {
 }  # fmt: skip
 """Of rows of floats, of which up to 8192 are kept, or of two values each 4096; of rows of doubles half of it."""
 V1 = "v1"
+Place = Callable[[list[Any]], Iterable[list[Any]]]
+"""Of the arguments of a call, the same ones elsewhere in memory: one call or several."""
 
 
 def inputs(*shape: int, seed: int = 1, dtype: torch.dtype = FLOAT) -> torch.Tensor:
@@ -85,18 +87,26 @@ def shifted(argument: Any) -> Any:
     return memory[1:].view(argument.shape).copy_(argument)
 
 
-def _compare(made: dict[str, tuple[Any, ...]], backend: str, place: Callable[[Any], Any]) -> None:
+def _one_shifted(args: list[Any]) -> Iterator[list[Any]]:
+    """Each floating-point tensor by itself among others that are aligned."""
+    for i, argument in enumerate(args):
+        if isinstance(argument, torch.Tensor) and argument.dtype.is_floating_point:
+            yield [*args[:i], shifted(argument), *args[i + 1 :]]
+
+
+def _compare(made: dict[str, tuple[Any, ...]], backend: str, place: Place) -> None:
     device = "cuda" if backend == "cuda" else "cpu"
     for op, args in made.items():
         with repdl.use_backend("reference"):
             expected = OPS[op].overload(*args)
         there = [a.to(device) if isinstance(a, torch.Tensor) else a for a in args]
-        with repdl.use_backend(backend):
-            found = OPS[op].overload(*map(place, there))
-        assert_same_bits(found, expected, op)
+        for given in place(there):
+            with repdl.use_backend(backend):
+                found = OPS[op].overload(*given)
+            assert_same_bits(found, expected, op)
 
 
-PLACES = {"aligned": lambda x: x, "shifted": shifted}
+PLACES: dict[str, Place] = {"aligned": lambda args: [args], "shifted": lambda args: [[*map(shifted, args)]]}
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -114,3 +124,11 @@ def test_rows__of_a_length(backend: str, dtype: torch.dtype, length: str, place:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_rows__of_channels(backend: str, dtype: torch.dtype, inner: int, place: str) -> None:
     _compare(_channels(inner, dtype), backend, PLACES[place])
+
+
+@pytest.mark.parametrize("dtype", [FLOAT, DOUBLE], ids=["float", "double"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows__of_operands_of_which_one_is_shifted(backend: str, dtype: torch.dtype) -> None:
+    """Rows that would be read by packs if all operands were aligned."""
+    _compare(_rows(LENGTHS["packs"], dtype), backend, _one_shifted)
+    _compare(_channels(12, dtype), backend, _one_shifted)
