@@ -82,7 +82,7 @@ BUILDS: dict[str, set[str]] = {
     "x86-64-v4": {"avx512f", "avx512dq", "avx512vl"},
 }
 """And what /proc/cpuinfo must name. Without hardware FMA and with it: the two meanings of `madd` in
-repdl/exact/bits.hpp. And the widths of Vec in repdl-cpu, whose functions of a Vec are `<function>_vec`; what a GPU
+repdl/contract/bits.hpp. And the widths of Vec in repdl-cpu, whose functions of a Vec are `<function>_vec`; what a GPU
 computes by pairs of floats is `<function>_pairs`."""
 FLAGS = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
 

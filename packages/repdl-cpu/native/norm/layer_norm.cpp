@@ -5,7 +5,7 @@
 //     y[i, :] = ((x[i, :] - mean) * rstd) * weight + bias
 #include "norm/norm.hpp"
 #include "repdl/shape/channels.hpp"
-#include "step/tensor_lists.hpp"
+#include "repdl/contract/option.hpp"
 
 namespace repdl::cpu {
 namespace {

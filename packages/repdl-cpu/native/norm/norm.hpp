@@ -17,6 +17,7 @@
 #include "base/tuned.hpp"
 #include "simd/simd.hpp"
 #include "reduce/sum.hpp"
+#include "reduce/row_sum.hpp"
 #include "simd/row_loop.hpp"
 #include "base/threads.hpp"
 

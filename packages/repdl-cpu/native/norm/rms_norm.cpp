@@ -7,7 +7,7 @@
 
 #include "norm/norm.hpp"
 #include "repdl/shape/channels.hpp"
-#include "step/tensor_lists.hpp"
+#include "repdl/contract/option.hpp"
 
 namespace repdl::cpu {
 namespace {

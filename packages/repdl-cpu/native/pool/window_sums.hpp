@@ -15,7 +15,7 @@
 
 #include "base/threads.hpp"
 #include "base/tuned.hpp"
-#include "pool/images.hpp"
+#include "base/images.hpp"
 #include "pool/side_lists.hpp"
 #include "reduce/few_terms.hpp"
 

@@ -6,7 +6,7 @@
 //
 // A thread makes the sums of all gates of its elements and what the cell makes of them: after the last thread a step
 // ends, as the next one reads all of h. The states are the last ones of the outputs, from the first step on.
-#include "pointwise/cell_row.hpp"
+#include "cell/cell_row.hpp"
 #include "recurrent/step_parts.hpp"
 
 namespace repdl::cpu {

@@ -10,7 +10,7 @@
 // step keep theirs.
 #include "base/routes.hpp"
 #include "base/tuned.hpp"
-#include "pointwise/cell_row.hpp"
+#include "cell/cell_row.hpp"
 #include "recurrent/step_parts.hpp"
 
 namespace repdl::cpu {

@@ -13,12 +13,13 @@
 
 #include "base/routes.hpp"
 #include "base/tuned.hpp"
-#include "pool/images.hpp"
+#include "base/images.hpp"
 #include "reduce/few_terms.hpp"
 #include "reduce/sum.hpp"
 #include "repdl/backend.hpp"
 #include "repdl/contract/arithmetic.hpp"
 #include "repdl/pointwise/arithmetic.hpp"
+#include "reduce/row_sum.hpp"
 #include "simd/row_loop.hpp"
 
 namespace repdl::cpu {

@@ -4,6 +4,7 @@
 #include "exact/exp_vec.hpp"
 #include "reduce/row_max.hpp"
 #include "base/prefetch.hpp"
+#include "reduce/row_sum.hpp"
 #include "simd/row_loop.hpp"
 
 namespace repdl::cpu {

@@ -3,6 +3,7 @@
 #include "simd/simd.hpp"
 #include "simd/simd_double.hpp"
 #include "reduce/sum.hpp"
+#include "reduce/row_sum.hpp"
 #include "simd/row_loop.hpp"
 
 namespace repdl::cpu {

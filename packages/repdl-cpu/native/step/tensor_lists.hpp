@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -27,15 +26,6 @@ void for_elements(const std::vector<std::int64_t>& counts, std::int64_t grain, i
       ++tensor;
     }
   });
-}
-
-// Calls body with std::true_type or std::false_type: an option that is fixed for a loop.
-template <class Body>
-void with_option(bool option, const Body& body) {
-  if (option)
-    body(std::true_type{});
-  else
-    body(std::false_type{});
 }
 
 }  // namespace repdl::cpu

@@ -3,7 +3,7 @@
 
 #include "base/pack.hpp"
 #include "reduce/sum.hpp"
-#include "repdl/exact/bits.hpp"
+#include "repdl/contract/bits.hpp"
 
 namespace repdl::cuda {
 

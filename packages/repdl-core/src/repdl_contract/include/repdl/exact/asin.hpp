@@ -9,7 +9,7 @@
 
 #include <cmath>
 
-#include "repdl/exact/bits.hpp"
+#include "repdl/contract/bits.hpp"
 
 namespace repdl::exact {
 

@@ -5,7 +5,7 @@
 // atan(+-0) = +-0, atan(+-inf) = +-pi / 2, atan(NaN) = 0x7fc00000.
 #pragma once
 
-#include "repdl/exact/bits.hpp"
+#include "repdl/contract/bits.hpp"
 
 namespace repdl::exact {
 

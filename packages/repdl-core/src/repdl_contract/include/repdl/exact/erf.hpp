@@ -6,7 +6,7 @@
 // erf(+-0) = +-0, erf(+-inf) = +-1, erf(NaN) = 0x7fc00000.
 #pragma once
 
-#include "repdl/exact/bits.hpp"
+#include "repdl/contract/bits.hpp"
 #include "repdl/exact/pairs/erf.hpp"
 #include "repdl/exact/pairs/single.hpp"
 

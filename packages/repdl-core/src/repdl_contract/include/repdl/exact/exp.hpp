@@ -6,7 +6,7 @@
 // exp(+-0) = 1, exp(-inf) = +0, exp(inf) = inf, exp(NaN) = 0x7fc00000.
 #pragma once
 
-#include "repdl/exact/bits.hpp"
+#include "repdl/contract/bits.hpp"
 #include "repdl/exact/pairs/exp.hpp"
 #include "repdl/exact/pairs/single.hpp"
 

@@ -5,7 +5,7 @@
 // exp2(+-0) = 1, exp2(-inf) = +0, exp2(inf) = inf, exp2(NaN) = 0x7fc00000.
 #pragma once
 
-#include "repdl/exact/bits.hpp"
+#include "repdl/contract/bits.hpp"
 #include "repdl/exact/pairs/exp2.hpp"
 #include "repdl/exact/pairs/single.hpp"
 

@@ -1,7 +1,7 @@
 // What the logarithms share: x = 2**n (1 + f) and the polynomial for log(1 + f).
 #pragma once
 
-#include "repdl/exact/bits.hpp"
+#include "repdl/contract/bits.hpp"
 
 namespace repdl::exact {
 

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "repdl/exact/bits.hpp"
+#include "repdl/contract/bits.hpp"
 #include "repdl/exact/pairs/rsqrt.hpp"
 #include "repdl/exact/pairs/single.hpp"
 

@@ -5,7 +5,7 @@
 //     float careful(float x) const;                      // the result for every x in doubt
 #pragma once
 
-#include "repdl/exact/bits.hpp"
+#include "repdl/contract/bits.hpp"
 
 namespace repdl::exact {
 

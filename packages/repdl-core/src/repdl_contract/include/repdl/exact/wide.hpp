@@ -3,7 +3,7 @@
 // Everything is cut, not rounded. Integers only, so that host and device agree.
 #pragma once
 
-#include "repdl/exact/bits.hpp"
+#include "repdl/contract/bits.hpp"
 
 namespace repdl::exact {
 

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "repdl/backend.hpp"
+#include "repdl/contract/option.hpp"
 
 namespace repdl::step {
 
@@ -34,15 +35,6 @@ template <class T, int count>
 struct Columns {
   T* at[count];
 };
-
-// f(std::true_type or std::false_type): an option that is fixed for a loop.
-template <class F>
-void with_option(bool option, const F& f) {
-  if (option)
-    f(std::true_type{});
-  else
-    f(std::false_type{});
-}
 
 // Steps that share a header.
 template <class... Step>

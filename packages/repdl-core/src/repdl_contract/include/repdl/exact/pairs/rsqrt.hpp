@@ -3,7 +3,7 @@
 // y = 1 / sqrt(x), rounded twice, then y + y (1 - x y**2) / 2, with an error near 2**-46.
 #pragma once
 
-#include "repdl/exact/bits.hpp"
+#include "repdl/contract/bits.hpp"
 #include "repdl/exact/pairs/pairs.hpp"
 
 namespace repdl::exact::pairs {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "repdl/exact/bits.hpp"
+#include "repdl/contract/bits.hpp"
 #include "repdl/exact/pairs/pairs.hpp"
 
 namespace repdl::exact::pairs {

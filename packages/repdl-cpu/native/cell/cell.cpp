@@ -6,7 +6,7 @@
 
 #include "base/routes.hpp"
 #include "base/threads.hpp"
-#include "pointwise/cell_row.hpp"
+#include "cell/cell_row.hpp"
 #include "repdl/cell/entry.hpp"
 
 namespace repdl::cpu {
