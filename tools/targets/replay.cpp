@@ -215,10 +215,10 @@ int replay(const Bytes& file, const std::string& mode) {
     }
     const repdl::Kernel& kernel = kernel_of(name);
     Memory workspace;
-    repdl::Run run{kernel.op};
-    run.threads = static_cast<int>(record.word());
-    run.allocate = Memory::allocate;
-    run.owner = &workspace;
+    repdl::ExecContext exec{kernel.op};
+    exec.threads = static_cast<int>(record.word());
+    exec.allocate = Memory::allocate;
+    exec.owner = &workspace;
     const std::size_t count = record.word(), size = record.word();
     Reader encoded(record.bytes(size), size);
     Decoder decoder(encoded, buffers);
@@ -226,7 +226,7 @@ int replay(const Bytes& file, const std::string& mode) {
     for (std::size_t i = 0; i < count; ++i) arguments.push_back(decoder.argument());
     std::fesetround(rounding);
     set_flush(mode == "flush");
-    kernel.call(arguments.data(), run);
+    kernel.call(arguments.data(), exec);
     const bool kept = std::fegetround() == rounding && flushes() == (mode == "flush");
     set_flush(false);
     std::fesetround(FE_TONEAREST);

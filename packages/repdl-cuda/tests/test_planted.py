@@ -70,7 +70,7 @@ SLICE_HERE = "    __syncthreads();  // the slice is here, and nobody reads the o
 EXPONENTIALS_THERE = "    });\n    __syncthreads();\n    s ="
 NEXT_TILE = "  __syncthreads();  // the next tile's slices may come\n"
 ROW_OF_LANE, COLUMN_OF_LANE = "(lane % 2 + lane / 16 * 2)", "lane / 2 % 8"
-SMALL_MARGIN = "rounded(Sum<V>{s, rest}, margin * V::set1(0x1p-4f))"
+SMALL_MARGIN = "rounded(DoubleFloat<V>{s, rest}, margin * V::set1(0x1p-4f))"
 PADDED = {
     "if (me < count) __pipeline_memcpy_async(&shared_b[me], &b[first + me], sizeof(float))": (
         "__pipeline_memcpy_async(&shared_b[me], &b[me < count ? first + me : 0], 4, me < count ? 0 : 4)"
@@ -89,7 +89,7 @@ BUGS = {
         "bits address",
     ),
     "end_of_run_not_seen": Bug("reduce/sum.hpp", {"q * step : by[q - 1]": "q * step : 0"}, "bits"),
-    "wrong_mask": Bug("reduce/sum.hpp", {"whole_warp = 0xffffffffu": "whole_warp = 0x0000ffffu"}, "error"),
+    "wrong_mask": Bug("reduce/sum.hpp", {"full_warp_mask = 0xffffffffu": "full_warp_mask = 0x0000ffffu"}, "error"),
     "early_return": Bug("reduce/sum.hpp", {"  for (int half": "  if (me >= n) return sum;\n  for (int half"}, "error"),
     "wrong_subtree": Bug(
         "reduce/grid_sum.hpp", {"first = index * join_width": "first = index * (join_width - 1)"}, "bits"
@@ -122,7 +122,7 @@ BUGS = {
     "pairs_undecided_taken": Bug(f"{PAIRS}single.hpp", {"y.decided.m ? y.value.v :": "true ? y.value.v :"}, "bits"),
     "pairs_table_of_31": Bug(f"{PAIRS}single.hpp", {"(bits_of(index) & 31)": "(bits_of(index) & 30)"}, "bits"),
     "pairs_subnormal_parts": Bug(f"{PAIRS}single.hpp", {"Single{0x1p-126f} < x": "Single{0.0f} < x"}, "bits"),
-    "pairs_erf_margin": Bug(f"{PAIRS}erf.hpp", {"rounded(Sum<V>{s, rest}, margin)": SMALL_MARGIN}, "bits"),
+    "pairs_erf_margin": Bug(f"{PAIRS}erf.hpp", {"rounded(DoubleFloat<V>{s, rest}, margin)": SMALL_MARGIN}, "bits"),
     "pairs_exp_margin": Bug(f"{PAIRS}exp.hpp", {"? 0x1p-22f :": "? 0x1p-24f :"}, "bits"),
     "pairs_exp_range": Bug(f"{PAIRS}exp.hpp", {"scales(x, 87.0f)": "scales(x, 89.0f)"}, "bits"),
     "pairs_expm1_margin": Bug(f"{PAIRS}expm1.hpp", {"expm1_far = 0x1.8p-23f": "expm1_far = 0x1.8p-27f"}, "bits"),
@@ -133,7 +133,7 @@ BUGS = {
     "pairs_sigmoid_of_one_float": Bug(
         f"{PAIRS}sigmoid.hpp", {"residual + e.rest, residual)": "residual, residual)"}, "bits"
     ),
-    "pairs_sin_margin": Bug(f"{PAIRS}sin.hpp", {"rounded(Sum<V>{s, rest}, margin)": SMALL_MARGIN}, "bits"),
+    "pairs_sin_margin": Bug(f"{PAIRS}sin.hpp", {"rounded(DoubleFloat<V>{s, rest}, margin)": SMALL_MARGIN}, "bits"),
     "pairs_sin_range": Bug(f"{PAIRS}sin.hpp", {"V::set1(0x1p+17f)": "V::set1(0x1p+24f)"}, "bits"),
     "pairs_tanh_margin": Bug(f"{PAIRS}tanh.hpp", {"tanh_margin = 0x1.bp-24f": "tanh_margin = 0x1.bp-28f"}, "bits"),
     "no_wait_for_copies": Bug("chain.cu", {"    __pipeline_wait_prior(0);\n": ""}, "bits"),
@@ -226,11 +226,11 @@ LAUNCHES = {
     "max_of_32_segments": Bug("reduce/max.cu", {"s < segments; s += warp_size) {": "s < segments && s < warp_size; s += warp_size) {"}, "second_rounds"),
     "pow_goes_around_once": Bug("pointwise/pow.cu", {"i < n; i += step) {": "i < n && i < step; i += step) {"}, "second_rounds"),
     "pool_outputs_of_the_first_round": Bug("pool/max_pool2d.cu", {"o = plane * outputs + first + me;": "o = plane * outputs + me;"}, "second_rounds"),
-    "index_sum_first_launch_elsewhere": Bug("reduce/index_sum.cu", {"launch(run.op, fill_pairs, {ceil_div(size, threads)}, threads, 0, stream_of(run)": "launch(run.op, fill_pairs, {ceil_div(size, threads)}, threads, 0, Stream{run.device, 0}"}, "stream"),
-    "max_last_launch_elsewhere": Bug("reduce/max.cu", {"launch(run.op, share_grad<T>, {ceil_div(rows * n, tile_of(threads))}, threads, 0, stream": "launch(run.op, share_grad<T>, {ceil_div(rows * n, tile_of(threads))}, threads, 0, Stream{run.device, 0}"}, "stream"),
+    "index_sum_first_launch_elsewhere": Bug("reduce/index_sum.cu", {"launch(exec.op, fill_pairs, {ceil_div(size, threads)}, threads, 0, stream_of(exec)": "launch(exec.op, fill_pairs, {ceil_div(size, threads)}, threads, 0, Stream{exec.device, 0}"}, "stream"),
+    "max_last_launch_elsewhere": Bug("reduce/max.cu", {"launch(exec.op, share_grad<T>, {ceil_div(rows * n, tile_of(threads))}, threads, 0, stream": "launch(exec.op, share_grad<T>, {ceil_div(rows * n, tile_of(threads))}, threads, 0, Stream{exec.device, 0}"}, "stream"),
     "draw_grid_without_the_first_block": Bug("random/draw.cu", {"+ static_cast<std::int64_t>(at.offset % 4)": ""}, "draws"),
     "permutation_grid_without_the_first_block": Bug("random/permutation.cu", {"ceil_div(ceil_div(size + 3, 4), threads)": "ceil_div(ceil_div(size, 4), threads)"}, "draws"),
-    "sort_launch_elsewhere": Bug("random/permutation.cu", {"launch(run.op, copy_indices, {ceil_div(n, threads)}, threads, 0, stream,": "launch(run.op, copy_indices, {ceil_div(n, threads)}, threads, 0, n > 8 ? Stream{run.device, 0} : stream,"}, "stream"),
+    "sort_launch_elsewhere": Bug("random/permutation.cu", {"launch(exec.op, copy_indices, {ceil_div(n, threads)}, threads, 0, stream,": "launch(exec.op, copy_indices, {ceil_div(n, threads)}, threads, 0, n > 8 ? Stream{exec.device, 0} : stream,"}, "stream"),
 }  # fmt: skip
 """What test_launches.py finds, and which of its tests, in a module that has the file with the mistake."""
 

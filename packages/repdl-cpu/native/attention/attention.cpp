@@ -29,7 +29,7 @@ class ForwardHead {
         leaves_out_(options.causal && std::isfinite(value_.largest())) {}
 
   void block(std::int64_t first, std::int64_t count, float* weights) const {
-    const std::int64_t keys = options_.keys, limit = leaves_out_ ? options_.seen(first, count) : keys;
+    const std::int64_t keys = options_.keys, limit = leaves_out_ ? options_.visible(first, count) : keys;
     const std::int64_t chunk = options_.contract.dot_chunk, columns = value_.columns;
     RowKind kind[query_block];
     keys_.multiply(count, limit, query_.columns, chunk, query_.by_row(first), Output{weights, keys});
@@ -51,16 +51,16 @@ class ForwardHead {
   Matrix query_, value_, output_;
   const Options& options_;
   std::int64_t head_;
-  Panels keys_, values_;
+  PrepackedB keys_, values_;
   bool leaves_out_;
 };
 
 void forward(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias, const Tensor& mask,
              const Tensor& position, const Tensor& factor, double dropout_p, bool causal, std::int64_t length,
-             const Contract& contract, const Tensor& output, const Run& run) {
+             const Contract& contract, const Tensor& output, const ExecContext& exec) {
   const Options options(query, key, bias, mask, position, factor, dropout_p, causal, length, contract);
   const std::int64_t rows = query.size[2], blocks = (rows + query_block - 1) / query_block;
-  parallel_for(query.size[0] * query.size[1] * blocks, 1, run.threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(query.size[0] * query.size[1] * blocks, 1, exec.threads, [&](std::int64_t begin, std::int64_t end) {
     const Scratch<float> weights(std::min(rows, query_block) * options.keys);
     while (begin < end) {
       const std::int64_t head = begin / blocks, last = std::min(end, (head + 1) * blocks);

@@ -75,7 +75,7 @@ class BackwardHead {
     for (std::int64_t c = 0; c < chunks; ++c) {
       const std::int64_t first = c * chunk, count = std::min(chunk, rows - first);
       const Rows chunk_rows{options_, head_, first, count};
-      std::int64_t limit = leaves_out_ ? options_.seen(first, count) : keys;
+      std::int64_t limit = leaves_out_ ? options_.visible(first, count) : keys;
       if (!weigh(chunk_rows, limit, w, kind)) weigh(chunk_rows, limit = keys, w, kind);
       to_gradients(chunk_rows, limit, w, d, kind);
       scale(chunk_rows, limit, d, kind);
@@ -102,6 +102,7 @@ class BackwardHead {
     const double kept = options_.position.given && options_.dropout_p < 1 ? 1 / (1 - options_.dropout_p) : 1;
     const double products =
         static_cast<double>(grad_.largest()) * value_.largest() * static_cast<double>(value_.columns) * kept;
+    // Below the largest float: no partial sum is infinite, and 0 times it is 0.
     return products < 1e38 && std::isfinite(query_.largest()) && std::isfinite(key_.largest()) &&
            std::isfinite(options_.factor);
   }
@@ -114,7 +115,7 @@ class BackwardHead {
     return limit == options_.keys || std::find(kind, kind + rows.count, RowKind::nan) == kind + rows.count;
   }
 
-  // The gradients of what softmax got, of the keys that are seen; +0 of a row that a mask hides.
+  // The gradients of what softmax got, of the keys that are visible; +0 of a row that a mask hides.
   void to_gradients(const Rows& rows, std::int64_t limit, const float* weights, float* gradients,
                     const RowKind* kind) const {
     weights_.multiply(rows.count, limit, value_.columns, options_.contract.dot_chunk, grad_.by_row(rows.first),
@@ -129,7 +130,7 @@ class BackwardHead {
       }
       const float t = sum_each(limit, options_.contract,
                                [=](std::int64_t j, auto part) { return part.load(d + j) * part.load(w + j); });
-      row_loop(rows.seen(i), [=](std::int64_t j, auto part) {
+      row_loop(rows.visible(i), [=](std::int64_t j, auto part) {
         part.store(d + j, canonical((part.load(d + j) - Vec::set1(t)) * part.load(w + j)));
       });
     }
@@ -141,10 +142,10 @@ class BackwardHead {
     const float none = canonical(0.0f * options_.factor);
     for (std::int64_t i = 0; i < rows.count; ++i) {
       float* d = gradients + i * options_.keys;
-      const std::int64_t seen = kind[i] == RowKind::hidden ? 0 : rows.seen(i);
-      options_.mask.hide(d, seen, rows.batch(), rows.query_head(i), rows.query(i));
-      row_loop(seen, [=](std::int64_t j, auto part) { part.store(d + j, canonical(part.load(d + j) * factor)); });
-      std::fill(d + seen, d + limit, none);
+      const std::int64_t visible = kind[i] == RowKind::hidden ? 0 : rows.visible(i);
+      options_.mask.hide(d, visible, rows.batch(), rows.query_head(i), rows.query(i));
+      row_loop(visible, [=](std::int64_t j, auto part) { part.store(d + j, canonical(part.load(d + j) * factor)); });
+      std::fill(d + visible, d + limit, none);
     }
   }
 
@@ -164,15 +165,15 @@ class BackwardHead {
   Matrix grad_, query_, key_, value_;
   const Options& options_;
   std::int64_t head_;
-  Panels scores_, weights_, queries_;
+  PrepackedB scores_, weights_, queries_;
   bool leaves_out_;
 };
 
 // Calls body(head, w, d, kind) for all heads of keys, with memory for a chunk of weights, of `gradients` as many or
 // none, and of kinds of rows.
 template <class Body>
-void each_head(const Tensor& query, const Options& options, bool gradients, const Run& run, const Body& body) {
-  parallel_for(query.size[0] * query.size[1], 1, run.threads, [&](std::int64_t begin, std::int64_t end) {
+void each_head(const Tensor& query, const Options& options, bool gradients, const ExecContext& exec, const Body& body) {
+  parallel_for(query.size[0] * query.size[1], 1, exec.threads, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t rows = chunk_rows(options.contract, query.size[2]);
     const Scratch<float> w(rows * options.keys), d(gradients ? rows * options.keys : 0);
     std::vector<RowKind> kind(static_cast<std::size_t>(rows));
@@ -183,9 +184,9 @@ void each_head(const Tensor& query, const Options& options, bool gradients, cons
 void backward(const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias,
               const Tensor& mask, const Tensor& position, const Tensor& factor, double dropout_p, bool causal,
               std::int64_t length, const Contract& contract, const Tensor& grad_query, const Tensor& grad_key,
-              const Tensor& grad_value, const Run& run) {
+              const Tensor& grad_value, const ExecContext& exec) {
   const Options options(query, key, bias, mask, position, factor, dropout_p, causal, length, contract);
-  each_head(query, options, true, run, [&](std::int64_t head, float* w, float* d, RowKind* kind) {
+  each_head(query, options, true, exec, [&](std::int64_t head, float* w, float* d, RowKind* kind) {
     BackwardHead(grad, query, key, value, options, head)
         .run(Matrix(grad_query, head), Matrix(grad_key, head), Matrix(grad_value, head), w, d, kind);
   });
@@ -193,9 +194,9 @@ void backward(const Tensor& grad, const Tensor& query, const Tensor& key, const 
 
 void backward_bias(const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& bias,
                    const Tensor& mask, const Tensor& position, const Tensor& factor, double dropout_p, bool causal,
-                   std::int64_t length, const Contract& contract, const Tensor& output, const Run& run) {
+                   std::int64_t length, const Contract& contract, const Tensor& output, const ExecContext& exec) {
   const Options options(query, key, bias, mask, position, factor, dropout_p, causal, length, contract);
-  each_head(query, options, false, run, [&](std::int64_t head, float* w, float*, RowKind* kind) {
+  each_head(query, options, false, exec, [&](std::int64_t head, float* w, float*, RowKind* kind) {
     BackwardHead(grad, query, key, value, options, head)
         .run_bias(output.as<float>() + head * options.rows * options.keys, w, kind);
   });

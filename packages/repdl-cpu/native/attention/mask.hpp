@@ -8,7 +8,7 @@
 
 namespace repdl::cpu::attention {
 
-// What is added to scores, or says which are seen: (batch, heads of the query, length, keys), sizes 1 for all.
+// What is added to scores, or says which are visible: (batch, heads of the query, length, keys), sizes 1 for all.
 class Mask {
  public:
   Mask(const Tensor& bias, const Tensor& mask) : tensor_(bias.given ? bias : mask), has_bias_(bias.given) {}
@@ -28,19 +28,19 @@ class Mask {
       return;
     }
     constexpr float hidden = -std::numeric_limits<float>::infinity();
-    const auto* seen = tensor_.as<std::uint8_t>() + at;
+    const auto* visible = tensor_.as<std::uint8_t>() + at;
     if (stride == 1)
-      for (std::int64_t j = 0; j < keys; ++j) x[j] = seen[j] ? x[j] * factor : hidden;
+      for (std::int64_t j = 0; j < keys; ++j) x[j] = visible[j] ? x[j] * factor : hidden;
     else
-      for (std::int64_t j = 0; j < keys; ++j) x[j] = seen[j * stride] ? x[j] * factor : hidden;
+      for (std::int64_t j = 0; j < keys; ++j) x[j] = visible[j * stride] ? x[j] * factor : hidden;
   }
 
-  // Gradients of what is not seen are +0.
+  // Gradients of what is not visible are +0.
   void hide(float* x, std::int64_t keys, std::int64_t batch, std::int64_t head, std::int64_t row) const {
     if (!given() || has_bias_) return;
-    const auto* seen = tensor_.as<std::uint8_t>() + batch * step(0) + head * step(1) + row * step(2);
+    const auto* visible = tensor_.as<std::uint8_t>() + batch * step(0) + head * step(1) + row * step(2);
     const std::int64_t stride = step(3);
-    for (std::int64_t j = 0; j < keys; ++j) x[j] = seen[j * stride] ? x[j] : 0.0f;
+    for (std::int64_t j = 0; j < keys; ++j) x[j] = visible[j * stride] ? x[j] : 0.0f;
   }
 
   static void scale(float* x, float factor, std::int64_t n) {

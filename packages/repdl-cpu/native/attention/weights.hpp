@@ -27,11 +27,11 @@ struct Options {
         contract(contract) {}
 
   // How many keys row r sees: those that come after them have no weight.
-  std::int64_t seen(std::int64_t r) const { return causal ? std::min(r % length + 1, keys) : keys; }
+  std::int64_t visible(std::int64_t r) const { return causal ? std::min(r % length + 1, keys) : keys; }
 
   // How many any of the rows from r on sees.
-  std::int64_t seen(std::int64_t r, std::int64_t rows) const {
-    return r % length + rows > length ? seen(length - 1) : seen(r + rows - 1);
+  std::int64_t visible(std::int64_t r, std::int64_t rows) const {
+    return r % length + rows > length ? visible(length - 1) : visible(r + rows - 1);
   }
 };
 
@@ -47,7 +47,7 @@ struct Rows {
     return head % options.heads * options.shared + (first + i) / options.length;
   }
   std::int64_t query(std::int64_t i) const { return (first + i) % options.length; }
-  std::int64_t seen(std::int64_t i) const { return options.seen(first + i); }
+  std::int64_t visible(std::int64_t i) const { return options.visible(first + i); }
 };
 
 inline bool all_minus_infinity(const float* x, std::int64_t n) {
@@ -60,24 +60,24 @@ inline void to_weights(float* scores, std::int64_t ld, std::int64_t limit, const
   const Options& options = rows.options;
   for (std::int64_t i = 0; i < rows.count; ++i) {
     float* x = scores + i * ld;
-    const std::int64_t seen = rows.seen(i);
-    options.mask.apply(x, options.factor, seen, rows.batch(), rows.query_head(i), rows.query(i));
+    const std::int64_t visible = rows.visible(i);
+    options.mask.apply(x, options.factor, visible, rows.batch(), rows.query_head(i), rows.query(i));
     kind[i] = RowKind::plain;
     float beyond = 0.0f;
-    if (options.mask.given() && all_minus_infinity(x, seen)) {
+    if (options.mask.given() && all_minus_infinity(x, visible)) {
       kind[i] = RowKind::hidden;
-      std::fill_n(x, seen, 0.0f);
+      std::fill_n(x, visible, 0.0f);
     } else {
       const float sum =
-          exp_row(x, seen, options.contract, [x](std::int64_t j, auto part, Vec e) { part.store(x + j, e); }).sum;
+          exp_row(x, visible, options.contract, [x](std::int64_t j, auto part, Vec e) { part.store(x + j, e); }).sum;
       if (sum != sum) {
         kind[i] = RowKind::nan;
         beyond = canonical(sum);
       }
-      row_loop(seen,
+      row_loop(visible,
                [=](std::int64_t j, auto part) { part.store(x + j, canonical(part.load(x + j) / Vec::set1(sum))); });
     }
-    std::fill(x + seen, x + limit, beyond);
+    std::fill(x + visible, x + limit, beyond);
   }
 }
 

@@ -23,10 +23,10 @@ void part_of_row(const cell::Values<F<float>>& values, std::int64_t row, std::in
 
 struct CellLoop {
   template <template <class> class F>
-  static void run(const cell::Values<F<float>>& values, const Run& run) {
+  static void run(const cell::Values<F<float>>& values, const ExecContext& exec) {
     REPDL_ROUTE(F<float>::op);
     constexpr std::int64_t grain = 1 << 11;  // elements worth a thread
-    parallel_for(values.rows * values.size, grain, run.threads, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(values.rows * values.size, grain, exec.threads, [&](std::int64_t begin, std::int64_t end) {
       while (begin < end) {
         const std::int64_t first = begin % values.size, n = std::min(end - begin, values.size - first);
         part_of_row<F>(values, begin / values.size, first, n);

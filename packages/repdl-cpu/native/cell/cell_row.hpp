@@ -29,15 +29,15 @@ void cell_row(const CellRow<F<float>>& row, std::int64_t n) {
     F<Vec>()(x, y);
     for (int v = 0; v < outputs; ++v) part.store(out[v] + i, canonical(y[v]));
   };
-  if constexpr (std::is_same_v<Drafts, Vec>) {
+  if constexpr (std::is_same_v<TestedVecs, Vec>) {
     row_loop(n, one);
   } else {
     const auto both = [=](std::int64_t i, NoState) __attribute__((always_inline)) {
-      Drafts x[2][inputs], y[2][outputs];
+      TestedVecs x[2][inputs], y[2][outputs];
       bool decided = true;
       for (int k = 0; k < 2; ++k) {
-        for (int v = 0; v < inputs; ++v) x[k][v] = drafted(Vec::load(in[v] + i + k * Vec::width));
-        F<Drafts>()(x[k], y[k]);
+        for (int v = 0; v < inputs; ++v) x[k][v] = tested(Vec::load(in[v] + i + k * Vec::width));
+        F<TestedVecs>()(x[k], y[k]);
         for (int v = 0; v < outputs; ++v) decided &= all(y[k][v].decided);
       }
       if (!decided) return false;
@@ -46,7 +46,7 @@ void cell_row(const CellRow<F<float>>& row, std::int64_t n) {
       return true;
     };
     const auto apart = [=](const std::int64_t* at, int count) __attribute__((noinline, cold)) {
-      for (int k = 0; k < count; ++k) one(at[k], Whole{}), one(at[k] + Vec::width, Whole{});
+      for (int k = 0; k < count; ++k) one(at[k], FullVector{}), one(at[k] + Vec::width, FullVector{});
     };
     row_loop(n, [](std::int64_t) { return NoState(); }, both, apart, one);
   }

@@ -8,7 +8,7 @@ namespace repdl::cpu {
 namespace {
 
 void conv2d(const Tensor& inputs, const Tensor& weights, const Tensor& biases, Ints stride, Ints padding, Ints dilation,
-            std::int64_t groups, const Contract& contract, const Tensor& outputs, const Run& run) {
+            std::int64_t groups, const Contract& contract, const Tensor& outputs, const ExecContext& exec) {
   const Geometry g = geometry(inputs, outputs, weights.size + 2, stride, padding, dilation, groups);
   const float *input = inputs.as<float>(), *weight = weights.as<float>(), *bias = biases.as<float>();
   float* output = outputs.as<float>();
@@ -27,7 +27,8 @@ void conv2d(const Tensor& inputs, const Tensor& weights, const Tensor& biases, I
     product.add_weights(StridedPacker{weight + group * m * c * taps, c * taps, 1});
   const std::int64_t area = g.h * g.w;
   product.run(
-      run.threads, g.c * area, [&](std::int64_t n, std::int64_t group) { return input + (n * g.c + group * c) * area; },
+      exec.threads, g.c * area,
+      [&](std::int64_t n, std::int64_t group) { return input + (n * g.c + group * c) * area; },
       [&](std::int64_t n, std::int64_t, std::int64_t group, const auto& compute) {
         Output out{output + (n * g.o + group * m) * positions, positions};
         out.image = positions;

@@ -100,7 +100,7 @@ void phase_grad_input(const float* grad, const float* weight, float* output, con
 }
 
 void conv2d_grad_input(const Tensor& grads, const Tensor& weights, Ints, Ints stride, Ints padding, Ints dilation,
-                       std::int64_t groups, const Contract& contract, const Tensor& outputs, const Run& run) {
+                       std::int64_t groups, const Contract& contract, const Tensor& outputs, const ExecContext& exec) {
   const Geometry g = geometry(outputs, grads, weights.size + 2, stride, padding, dilation, groups);
   const float *grad = grads.as<float>(), *weight = weights.as<float>();
   float* output = outputs.as<float>();
@@ -108,7 +108,7 @@ void conv2d_grad_input(const Tensor& grads, const Tensor& weights, Ints, Ints st
   for (std::int64_t phase_h = 0; phase_h < std::min(g.stride_h, g.h); ++phase_h)
     for (std::int64_t phase_w = 0; phase_w < std::min(g.stride_w, g.w); ++phase_w)
       phase_grad_input(grad, weight, output, g, Phase(phase_h, g.h, g.kh, g.stride_h, g.pad_h, g.dilation_h),
-                       Phase(phase_w, g.w, g.kw, g.stride_w, g.pad_w, g.dilation_w), contract.dot_chunk, run.threads);
+                       Phase(phase_w, g.w, g.kw, g.stride_w, g.pad_w, g.dilation_w), contract.dot_chunk, exec.threads);
 }
 
 const AddKernel conv2d_grad_input_kernel =

@@ -116,7 +116,7 @@ class GradWeight {
     if (plan_.route == GradWeightRoute::depthwise)
       return depthwise_grad_weight(grad_, input_, output_, g_, chunk_, threads_);
     if (plan_.pads()) pad_images();
-    if (plan_.route == GradWeightRoute::in_place || plan_.route == GradWeightRoute::packed)
+    if (plan_.route == GradWeightRoute::unpacked || plan_.route == GradWeightRoute::packed)
       offset_ = images_.offsets(g_);
     const SplitK& split = plan_.split;
     if (split.count > 1) REPDL_ROUTE("conv2d_grad_weight: split k");
@@ -165,7 +165,7 @@ class GradWeight {
     const RunLayout runs = images_.run_layout(g_);
     if (plan_.route == GradWeightRoute::in_registers) {
       register_grad_weight(pack_a.images, runs, plan_.runs, images, g_, start, terms, chunk_, count, result);
-    } else if (plan_.route == GradWeightRoute::in_place) {
+    } else if (plan_.route == GradWeightRoute::unpacked) {
       REPDL_ROUTE("conv2d_grad_weight: runs in place");
       const Tiling tile(count, columns_, terms, runs.length);
       const RunOperand pack_b(images.data, offset, runs, static_cast<int>(tile.nr()), Vec::width);
@@ -193,10 +193,10 @@ class GradWeight {
 
 void conv2d_grad_weight(const Tensor& grads, const Tensor& inputs, Ints kernel_size, Ints stride, Ints padding,
                         Ints dilation, std::int64_t groups, const Contract& contract, const Tensor& grad_weight,
-                        const Run& run) {
+                        const ExecContext& exec) {
   const Geometry g = geometry(inputs, grads, kernel_size.begin(), stride, padding, dilation, groups);
   if (g.o == 0 || GradWeightPlan::columns(g) == 0) return;
-  GradWeight(grads.as<float>(), inputs.as<float>(), grad_weight.as<float>(), g, contract.dot_chunk, run.threads).run();
+  GradWeight(grads.as<float>(), inputs.as<float>(), grad_weight.as<float>(), g, contract.dot_chunk, exec.threads).run();
 }
 
 const AddKernel conv2d_grad_weight_kernel =

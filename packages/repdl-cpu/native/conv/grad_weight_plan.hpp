@@ -14,7 +14,7 @@ enum class GradWeightRoute {
   depthwise,     // one channel and one filter a group: vectors of channels
   pointwise,     // a kernel of one pixel: the images are packed from where they are
   in_registers,  // few columns: all of them in registers, nothing packed
-  in_place,      // columns are read in place, in runs of a padded NHWC image
+  unpacked,      // columns are read in place, in runs of a padded NHWC image
   packed,        // the same, packed: runs that are much shorter than vectors
 };
 
@@ -48,9 +48,9 @@ struct GradWeightPlan {
     const auto vectors = [](std::int64_t n) { return (n + Vec::width - 1) / Vec::width; };
     const std::int64_t pieces = runs.count * vectors(runs.length);
     const std::int64_t packed = vectors(columns(g)) * filters + 3 * pieces;
-    const std::int64_t in_place = pieces * std::max<std::int64_t>(filters, 8);
-    if (runs.fits() && runs.vectors() * filters < std::min(packed, in_place)) return GradWeightRoute::in_registers;
-    return in_place <= packed ? GradWeightRoute::in_place : GradWeightRoute::packed;
+    const std::int64_t unpacked = pieces * std::max<std::int64_t>(filters, 8);
+    if (runs.fits() && runs.vectors() * filters < std::min(packed, unpacked)) return GradWeightRoute::in_registers;
+    return unpacked <= packed ? GradWeightRoute::unpacked : GradWeightRoute::packed;
   }
 };
 

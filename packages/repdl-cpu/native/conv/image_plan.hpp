@@ -33,10 +33,10 @@ struct ImagePlan {
       return static_cast<double>((n + Vec::width - 1) / Vec::width * Vec::width);
     };
     const double rows = static_cast<double>(m), channels = grid.columns >= few_positions ? whole(m) * small_tiles : 1e9;
-    const double in_place = rows * whole(grid.columns) / static_cast<double>(grid.columns), packed = rows + 24;
-    const double least = std::min(in_place, packed);
+    const double unpacked = rows * whole(grid.columns) / static_cast<double>(grid.columns), packed = rows + 24;
+    const double least = std::min(unpacked, packed);
     route = channels < least || (channels == least && broadcasts_are_fast()) ? ImageRoute::channels_first
-            : in_place > packed                                              ? ImageRoute::positions_packed
+            : unpacked > packed                                              ? ImageRoute::positions_packed
             : m == 1 && (chunk == 0 || terms <= chunk)                       ? ImageRoute::one_channel
                                                                              : ImageRoute::positions_in_place;
     const bool vectors_in_place = route == ImageRoute::positions_in_place || route == ImageRoute::one_channel;

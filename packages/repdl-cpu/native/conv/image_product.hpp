@@ -30,31 +30,32 @@ struct ImagePacker {
   static constexpr bool reads_along_panels() { return true; }
 
   void pack(std::int64_t first, std::int64_t count, int width, std::int64_t k0, std::int64_t kc, float* dst) const {
-    struct Run {
+    struct Segment {
       std::int64_t source;
       int at, length;
     };
-    Run runs[4 * 64];
-    int n_runs = 0;
+    Segment segments[4 * 64];
+    int n_segments = 0;
     for (std::int64_t j = first; j < first + count;) {
       const std::int64_t n = j / grid.size(), p = j % grid.size();
       const std::int64_t y = p / grid.columns, x = p % grid.columns;
       const std::int64_t length = std::min(grid.columns - x, first + count - j);
-      runs[n_runs++] = {n * image_step + y * grid.row_step + x, static_cast<int>(j - first), static_cast<int>(length)};
+      segments[n_segments++] = {n * image_step + y * grid.row_step + x, static_cast<int>(j - first),
+                                static_cast<int>(length)};
       j += length;
     }
     for (std::int64_t k = 0; k < kc; ++k) {
       float* row = dst + k * width;
       const float* src = images + offset[k0 + k];
-      for (int r = 0; r < n_runs; ++r) {
-        const float* from = src + runs[r].source;
-        float* to = row + runs[r].at;
-        const int length = runs[r].length;
+      for (int r = 0; r < n_segments; ++r) {
+        const float* from = src + segments[r].source;
+        float* to = row + segments[r].at;
+        const int length = segments[r].length;
         int i = 0;
         for (; i + Vec::width <= length; i += Vec::width) Vec::load(from + i).store(to + i);
         if (i == length) continue;
         const Vec rest = Vec::load(from + i, length - i);
-        if (runs[r].at + i + Vec::width <= width)
+        if (segments[r].at + i + Vec::width <= width)
           rest.store(to + i);  // the overshoot is overwritten by the next runs
         else
           rest.store(to + i, length - i);

@@ -12,7 +12,7 @@
 namespace repdl::cpu {
 
 // One side of a padded image: `extent` elements, the image from `before` on. Elements of one phase
-// modulo the stride lie together; phases that no tap reads take no place.
+// modulo the stride lie together; phases that no tap reads take no space.
 class Axis {
  public:
   Axis(std::int64_t size, std::int64_t before, std::int64_t extent, std::int64_t stride = 1, std::int64_t taps = 1,
@@ -25,14 +25,14 @@ class Axis {
     }
     for (std::int64_t phase = 0; phase < stride; ++phase) {
       if (slot_[static_cast<std::size_t>(phase)] < 0) continue;
-      const std::int64_t place = slot_[static_cast<std::size_t>(phase)] * length_;
+      const std::int64_t offset = slot_[static_cast<std::size_t>(phase)] * length_;
       const auto reach = [&](std::int64_t element) {  // first neighbour at or after an element of the image
         return std::clamp<std::int64_t>((element + before - phase + stride - 1) / stride, 0, length_);
       };
       const std::int64_t from = reach(0), to = std::max(from, reach(size));
-      add_run(place, from, -1);
-      add_run(place + from, to - from, from * stride + phase - before);
-      add_run(place + to, length_ - to, -1);
+      add_segment(offset, from, -1);
+      add_segment(offset + from, to - from, from * stride + phase - before);
+      add_segment(offset + to, length_ - to, -1);
     }
   }
 
@@ -41,28 +41,28 @@ class Axis {
     return slot_[static_cast<std::size_t>(element % stride_)] * length_ + element / stride_;
   }
 
-  // Calls body(place, count, first): `count` neighbours from `place` on are elements first,
+  // Calls body(offset, count, first): `count` neighbours from `offset` on are elements first,
   // first + stride, ... of the image; first = -1 where they are zeros.
   template <class Body>
-  void for_each_run(const Body& body) const {
-    for (const Run& run : runs_) body(run.place, run.count, run.first);
+  void for_each_segment(const Body& body) const {
+    for (const Segment& segment : segments_) body(segment.offset, segment.count, segment.first);
   }
 
   std::int64_t stride() const { return stride_; }
   bool is_image() const { return stride_ == 1 && before_ == 0 && length_ == size_; }
 
  private:
-  struct Run {
-    std::int64_t place, count, first;
+  struct Segment {
+    std::int64_t offset, count, first;
   };
 
-  void add_run(std::int64_t place, std::int64_t count, std::int64_t first) {
-    if (count > 0) runs_.push_back({place, count, first});
+  void add_segment(std::int64_t offset, std::int64_t count, std::int64_t first) {
+    if (count > 0) segments_.push_back({offset, count, first});
   }
 
   std::int64_t size_, before_, stride_, length_, slots_ = 0;
   std::vector<std::int64_t> slot_;  // of each phase, -1 where unused
-  std::vector<Run> runs_;
+  std::vector<Segment> segments_;
 };
 
 // dst[i] = src[i * stride], i < count.
@@ -97,18 +97,18 @@ struct PaddedImage {
   void fill(const float* image, float* dst) const {
     const std::int64_t width = columns.total();
     for (std::int64_t c = 0; c < channels; ++c, image += h * w, dst += area())
-      rows.for_each_run([&](std::int64_t line, std::int64_t lines, std::int64_t y) {
+      rows.for_each_segment([&](std::int64_t line, std::int64_t lines, std::int64_t y) {
         if (y < 0) std::fill(dst + line * width, dst + (line + lines) * width, 0.0f);
         for (std::int64_t i = 0; y >= 0 && i < lines; ++i) {
           const float* src = image + (y + i * rows.stride()) * w;
           float* to = dst + (line + i) * width;
-          columns.for_each_run([&](std::int64_t place, std::int64_t count, std::int64_t x) {
+          columns.for_each_segment([&](std::int64_t offset, std::int64_t count, std::int64_t x) {
             if (x < 0)
-              std::fill(to + place, to + place + count, 0.0f);
+              std::fill(to + offset, to + offset + count, 0.0f);
             else if (columns.stride() == 1)
-              std::copy(src + x, src + x + count, to + place);
+              std::copy(src + x, src + x + count, to + offset);
             else
-              copy_strided(src + x, columns.stride(), count, to + place);
+              copy_strided(src + x, columns.stride(), count, to + offset);
           });
         }
       });

@@ -44,7 +44,7 @@ struct PaddedNhwc {
 
   void fill(const float* image, std::int64_t h, std::int64_t w, float* dst) const {
     if (rows.is_image() && columns.is_image()) return channels_last(image, channels, h * w, h * w, pitch, dst);
-    rows.for_each_run([&](std::int64_t first, std::int64_t count, std::int64_t y) {
+    rows.for_each_segment([&](std::int64_t first, std::int64_t count, std::int64_t y) {
       if (y < 0) return (void)std::fill(dst + first * line(), dst + (first + count) * line(), 0.0f);
       const std::int64_t at_once = rows.stride() == 1 ? count : 1;
       const Scratch<float> scratch(at_once * w * pitch + pack_slack);
@@ -54,7 +54,7 @@ struct PaddedNhwc {
         if (ready == 0)
           channels_last(image + (y + i * rows.stride()) * w, channels, h * w, at_once * w, pitch, transposed);
         float* to = dst + (first + i) * line();
-        columns.for_each_run([&](std::int64_t place, std::int64_t pixels, std::int64_t x) {
+        columns.for_each_segment([&](std::int64_t place, std::int64_t pixels, std::int64_t x) {
           const float* from = transposed + (ready * w + x) * pitch;
           if (x < 0)
             std::fill(to + place * pitch, to + (place + pixels) * pitch, 0.0f);

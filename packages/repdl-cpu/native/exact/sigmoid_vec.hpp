@@ -16,9 +16,9 @@ template <class V>
 
 // For a loop of two stages (row_loop.hpp).
 struct SigmoidStages {
-  using State = pairs::Sum<Vec>;
+  using State = pairs::DoubleFloat<Vec>;
   [[gnu::always_inline]] static State first(Vec x) { return pairs::sigmoid_exponential(x); }
-  [[gnu::always_inline]] static Draft second(State e, Vec x) {
+  [[gnu::always_inline]] static TestedVec second(State e, Vec x) {
     const Rounded y = pairs::sigmoid_of_exponential(x, e);
     return {y.value, y.decided};
   }

@@ -96,9 +96,9 @@ template <class V>
   Vec p = fma(c6[index], t, c5[index]);
   p = fma(fma(p, t, c4[index]), t, c3[index]);
   const Vec a = c0[index], b = c1[index], c = c2[index], slope = fma(c, t, b), s = fma(slope, t, a);
-  const Vec slope_rest = fma(where(usual, p * t), t, fma(c, t, b - slope));
+  const Vec slope_rest = fma(mask_or_zero(usual, p * t), t, fma(c, t, b - slope));
   const Vec rest = fma(slope_rest, t, fma(slope, t, a - s));
-  const Rounded y = between(s, rest, where(usual, fma(s, margin[index], rest)));
+  const Rounded y = between(s, rest, mask_or_zero(usual, fma(s, margin[index], rest)));
   return or_else<exactly<exact::tanh>>(given, with_sign(y.value, x), y.decided);
 }
 

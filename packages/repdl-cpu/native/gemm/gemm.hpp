@@ -113,7 +113,7 @@ class Gemm {
       if (first > 0) REPDL_ROUTE("product: several blocks of A");
       const std::int64_t rows = std::min(tile_.mc, block.m - first);
       const auto a = pack_block(pack_a_, block.i0 + first, rows, mr_, piece.k0, piece.kc, block.a);
-      tile.offset = a.in_place ? a.offset() : b.offset();
+      tile.offset = a.unpacked ? a.offset() : b.offset();
       loop_jr(block, first, rows, a, b, tile);
     }
   }
@@ -121,7 +121,7 @@ class Gemm {
   template <class PanelsA, class PanelsB>
   void loop_jr(const Block& block, std::int64_t first, std::int64_t rows, const PanelsA& a, const PanelsB& b,
                MicroTile& tile) const {
-    constexpr InPlace in_place = PanelsA::in_place ? InPlace::a : PanelsB::in_place ? InPlace::b : InPlace::none;
+    constexpr Unpacked unpacked = PanelsA::unpacked ? Unpacked::a : PanelsB::unpacked ? Unpacked::b : Unpacked::none;
     for (std::int64_t q = 0; q < block.n_panels; ++q) {
       const Panel columns = b.panel(q);
       tile.b = columns.data;
@@ -129,11 +129,11 @@ class Gemm {
       tile.column_bias = out_.column_bias ? out_.column_bias + columns.first : nullptr;
       tile.level = block.partial + (q * block.m_panels + first / mr_) * mr_ * nr_;
       tile.chain = tile.level + block.levels * block.level_size;
-      loop_ir<in_place>(rows, columns, a, tile);
+      loop_ir<unpacked>(rows, columns, a, tile);
     }
   }
 
-  template <InPlace in_place, class PanelsA>
+  template <Unpacked unpacked, class PanelsA>
   void loop_ir(std::int64_t rows, const Panel& columns, const PanelsA& a, MicroTile& tile) const {
     const int vectors = (columns.size + Vec::width - 1) / Vec::width;
     const bool one_image = out_.transposed || columns.first % out_.image + columns.size <= out_.image;
@@ -145,7 +145,7 @@ class Gemm {
       tile.c = one_image ? out_.at(panel.first, columns.first) : edge;
       tile.ldc = one_image ? out_.ld : nr_;
       tile.row_bias = out_.row_bias ? out_.row_bias + panel.first : nullptr;
-      micro_kernel(panel.size, vectors, in_place)(tile);
+      micro_kernel(panel.size, vectors, unpacked)(tile);
       if (one_image || !tile.last) continue;
       REPDL_ROUTE("tile over several images");
       for (std::int64_t i = 0; i < panel.size; ++i)

@@ -277,44 +277,47 @@ void double_conv2d_grad_input(const double* grad, const double* weight, double* 
 }
 
 void products_double(const Products& p, const Tensor& a, const Tensor& b, const double* bias, const Contract& contract,
-                     const Tensor& output, const Run& run) {
+                     const Tensor& output, const ExecContext& exec) {
   double_products({a.as<double>(), p.offsets(p.a_batch), steps(p.m, p.a_row), steps(p.k, p.a_k)},
                   {b.as<double>(), p.offsets(p.b_batch), steps(p.n, p.b_column), steps(p.k, p.b_k)},
                   {output.as<double>(), steps(p.count(), p.m * p.n), steps(p.m, p.n), steps(p.n, 1), nullptr, bias},
-                  contract.dot_chunk, run.threads);
+                  contract.dot_chunk, exec.threads);
 }
 
 void matmul_double(const Tensor& input, const Tensor& mat2, bool transpose_a, bool transpose_b,
-                   const Contract& contract, const Tensor& output, const Run& run) {
-  products_double(Products(input, mat2, transpose_a, transpose_b, output), input, mat2, nullptr, contract, output, run);
+                   const Contract& contract, const Tensor& output, const ExecContext& exec) {
+  products_double(Products(input, mat2, transpose_a, transpose_b, output), input, mat2, nullptr, contract, output,
+                  exec);
 }
 
 void linear_double(const Tensor& input, const Tensor& weight, const Tensor& bias, const Contract& contract,
-                   const Tensor& output, const Run& run) {
-  products_double(Products(input, weight, false, true, output), input, weight, contiguous_vector<double>(bias, run),
-                  contract, output, run);
+                   const Tensor& output, const ExecContext& exec) {
+  products_double(Products(input, weight, false, true, output), input, weight, contiguous_vector<double>(bias, exec),
+                  contract, output, exec);
 }
 
 void conv2d_double(const Tensor& input, const Tensor& weight, const Tensor& bias, Ints stride, Ints padding,
-                   Ints dilation, std::int64_t groups, const Contract& contract, const Tensor& output, const Run& run) {
+                   Ints dilation, std::int64_t groups, const Contract& contract, const Tensor& output,
+                   const ExecContext& exec) {
   double_conv2d(input.as<double>(), weight.as<double>(), bias.as<double>(), output.as<double>(),
                 geometry(input, output, weight.size + 2, stride, padding, dilation, groups), contract.dot_chunk,
-                run.threads);
+                exec.threads);
 }
 
 void conv2d_grad_input_double(const Tensor& grad, const Tensor& weight, Ints, Ints stride, Ints padding, Ints dilation,
-                              std::int64_t groups, const Contract& contract, const Tensor& output, const Run& run) {
+                              std::int64_t groups, const Contract& contract, const Tensor& output,
+                              const ExecContext& exec) {
   double_conv2d_grad_input(grad.as<double>(), weight.as<double>(), output.as<double>(),
                            geometry(output, grad, weight.size + 2, stride, padding, dilation, groups),
-                           contract.dot_chunk, run.threads);
+                           contract.dot_chunk, exec.threads);
 }
 
 void conv2d_grad_weight_double(const Tensor& grad, const Tensor& input, Ints kernel_size, Ints stride, Ints padding,
                                Ints dilation, std::int64_t groups, const Contract& contract, const Tensor& output,
-                               const Run& run) {
+                               const ExecContext& exec) {
   double_conv2d_grad_weight(grad.as<double>(), input.as<double>(), output.as<double>(),
                             geometry(input, grad, kernel_size.begin(), stride, padding, dilation, groups),
-                            contract.dot_chunk, run.threads);
+                            contract.dot_chunk, exec.threads);
 }
 
 [[maybe_unused]] const AddKernel gemm_double_kernels[] = {

@@ -110,15 +110,15 @@ void products(const float* a, const float* b, const float* bias, float* c, const
 }
 
 void matmul(const Tensor& input, const Tensor& mat2, bool transpose_a, bool transpose_b, const Contract& contract,
-            const Tensor& output, const Run& run) {
+            const Tensor& output, const ExecContext& exec) {
   products(input.as<float>(), mat2.as<float>(), nullptr, output.as<float>(),
-           Products(input, mat2, transpose_a, transpose_b, output), contract.dot_chunk, run.threads);
+           Products(input, mat2, transpose_a, transpose_b, output), contract.dot_chunk, exec.threads);
 }
 
 void linear(const Tensor& input, const Tensor& weight, const Tensor& bias, const Contract& contract,
-            const Tensor& output, const Run& run) {
-  products(input.as<float>(), weight.as<float>(), contiguous_vector<float>(bias, run), output.as<float>(),
-           Products(input, weight, false, true, output), contract.dot_chunk, run.threads);
+            const Tensor& output, const ExecContext& exec) {
+  products(input.as<float>(), weight.as<float>(), contiguous_vector<float>(bias, exec), output.as<float>(),
+           Products(input, weight, false, true, output), contract.dot_chunk, exec.threads);
 }
 
 const AddKernel matmul_kernel = add_kernel<&matmul>("matmul", DType::float32);

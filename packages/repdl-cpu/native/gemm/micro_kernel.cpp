@@ -27,9 +27,12 @@ namespace {
     }
 }
 
-template <int R, int V, InPlace in_place>
+template <int R, int V, Unpacked unpacked>
 void run(const MicroTile& t) {
-  REPDL_ROUTE(in_place == InPlace::a ? "tile, A in place" : in_place == InPlace::b ? "tile, B in place" : "tile", R, V);
+  REPDL_ROUTE(unpacked == Unpacked::a   ? "tile, A in place"
+              : unpacked == Unpacked::b ? "tile, B in place"
+                                        : "tile",
+              R, V);
   if (t.resume) REPDL_ROUTE("tile: chain resumed", R);
   if (t.last && t.transposed) REPDL_ROUTE("tile: transposed", R);
   constexpr int width = Vec::width, line = 16;  // floats of a line of the cache
@@ -70,11 +73,11 @@ void run(const MicroTile& t) {
   for (std::int64_t left = t.kc;;) {
     const std::int64_t terms = left < t.chunk ? left : t.chunk;
     for (std::int64_t k = 0; k < terms; ++k) {
-      const float* b_row = in_place == InPlace::b ? b + offset[k] : b + k * t.b_width;
-      const float* a_row = in_place == InPlace::a ? a + offset[k] : a + k * t.mr;
-      if (in_place == InPlace::b)  // rows far apart in memory, which no hardware foresees
+      const float* b_row = unpacked == Unpacked::b ? b + offset[k] : b + k * t.b_width;
+      const float* a_row = unpacked == Unpacked::a ? a + offset[k] : a + k * t.mr;
+      if (unpacked == Unpacked::b)  // rows far apart in memory, which no hardware foresees
         for (int j = 0; j < V * width; j += line) __builtin_prefetch(b + offset[k + prefetch_ahead] + j);
-      if (in_place == InPlace::a) __builtin_prefetch(a_row + 4 * R, 0, 2);  // a later tile's, into L2
+      if (unpacked == Unpacked::a) __builtin_prefetch(a_row + 4 * R, 0, 2);  // a later tile's, into L2
       Vec row[V];
 #pragma GCC unroll 4
       for (int j = 0; j < V; ++j) row[j] = Vec::load(b_row + j * width);
@@ -85,9 +88,9 @@ void run(const MicroTile& t) {
         for (int j = 0; j < V; ++j) acc[i][j] = fma(x, row[j], acc[i][j]);
       }
     }
-    if (in_place != InPlace::a) a += terms * t.mr;
-    if (in_place != InPlace::b) b += terms * t.b_width;
-    if (in_place != InPlace::none) offset += terms;
+    if (unpacked != Unpacked::a) a += terms * t.mr;
+    if (unpacked != Unpacked::b) b += terms * t.b_width;
+    if (unpacked != Unpacked::none) offset += terms;
     left -= terms;
     const bool more = left > 0;
     if (!more && !t.chunk_done) return store(t.chain);
@@ -125,10 +128,10 @@ void run(const MicroTile& t) {
   if (t.transposed) store_transposed(local[0], V * width, R, t.columns, t.c, t.ldc);
 }
 
-template <int R, int V, InPlace in_place>
+template <int R, int V, Unpacked unpacked>
 constexpr MicroKernel choose() {
   if constexpr (V <= max_vectors(R))
-    return &run<R, V, in_place>;
+    return &run<R, V, unpacked>;
   else
     return nullptr;
 }
@@ -137,20 +140,20 @@ struct KernelTable {
   MicroKernel at[max_rows][4];
 };
 
-template <InPlace p, int... R>
+template <Unpacked p, int... R>
 constexpr KernelTable make_kernel_table(std::integer_sequence<int, R...>) {
   return {{{choose<R + 1, 1, p>(), choose<R + 1, 2, p>(), choose<R + 1, 3, p>(), choose<R + 1, 4, p>()}...}};
 }
 
-template <InPlace p>
+template <Unpacked p>
 constexpr KernelTable kernel_table = make_kernel_table<p>(std::make_integer_sequence<int, max_rows>{});
 
 }  // namespace
 
-MicroKernel micro_kernel(int rows, int vectors, InPlace in_place) {
-  const KernelTable& chosen = in_place == InPlace::a   ? kernel_table<InPlace::a>
-                              : in_place == InPlace::b ? kernel_table<InPlace::b>
-                                                       : kernel_table<InPlace::none>;
+MicroKernel micro_kernel(int rows, int vectors, Unpacked unpacked) {
+  const KernelTable& chosen = unpacked == Unpacked::a   ? kernel_table<Unpacked::a>
+                              : unpacked == Unpacked::b ? kernel_table<Unpacked::b>
+                                                        : kernel_table<Unpacked::none>;
   return chosen.at[rows - 1][vectors - 1];
 }
 

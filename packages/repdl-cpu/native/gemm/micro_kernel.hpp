@@ -36,7 +36,7 @@ using MicroKernel = void (*)(const MicroTile&);
 
 // Which operand is read in place, the other one being packed. With b, `offset` goes on for
 // prefetch_ahead elements more than there are terms.
-enum class InPlace { none, a, b };
+enum class Unpacked { none, a, b };
 constexpr int prefetch_ahead = 12;
 
 // What fits the registers: rows * vectors accumulators, one row of B, and of A one broadcast, or
@@ -49,6 +49,6 @@ constexpr int max_vectors(int rows) {
 }
 
 // The kernel for a tile of `rows` rows and `vectors` vectors.
-MicroKernel micro_kernel(int rows, int vectors, InPlace in_place);
+MicroKernel micro_kernel(int rows, int vectors, Unpacked unpacked);
 
 }  // namespace repdl::cpu

@@ -28,7 +28,7 @@ struct Panel {
 // ---- Packed: panels of one piece of k, one after the other
 
 struct PackedPanels {
-  static constexpr bool in_place = false;
+  static constexpr bool unpacked = false;
   const float* data;
   std::int64_t first, count, kc;  // rows (columns) first .. first + count
   int width;
@@ -129,7 +129,7 @@ class RunOperand {
 
 // Panels of a RunOperand, from `first` on.
 struct RunPanels {
-  static constexpr bool in_place = true;
+  static constexpr bool unpacked = true;
   const RunOperand& operand;
   std::int64_t first, k0;
 

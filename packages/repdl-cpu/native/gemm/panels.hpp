@@ -1,5 +1,4 @@
-// The columns of B packed once for many products, all k of a panel one after the other: a product may have a part of
-// the columns, and fewer terms.
+// B packed once, all k of a panel one after the other; each gemm takes a range of columns and a prefix of k.
 //
 // One row or two would leave most registers empty: their tile goes over several panels, out of as many streams.
 #pragma once
@@ -12,17 +11,17 @@ namespace repdl::cpu {
 
 constexpr int max_panel_rows = 2;
 
-class Panels {
+class PrepackedB {
  public:
   // n columns of K terms, in panels of at most so many vectors as a tile of any height has.
-  Panels(std::int64_t n, std::int64_t K, std::int64_t vectors)
+  PrepackedB(std::int64_t n, std::int64_t K, std::int64_t vectors)
       : n_(n), K_(K), width_(static_cast<int>(std::min<std::int64_t>(max_vectors(max_rows), vectors)) * Vec::width),
         packed_(count() * width_ * K + pack_slack) {
     prefer_huge_pages(packed_.data(), static_cast<std::size_t>(count() * width_ * K) * sizeof(float));
   }
 
-  Panels(const StridedPacker& packer, std::int64_t n, std::int64_t K)
-      : Panels(n, K, (n + Vec::width - 1) / Vec::width) {
+  PrepackedB(const StridedPacker& packer, std::int64_t n, std::int64_t K)
+      : PrepackedB(n, K, (n + Vec::width - 1) / Vec::width) {
     pack(packer, 0, count());
   }
 
@@ -55,13 +54,13 @@ class Panels {
 
   // Its panels from a column on, as the operand of a product.
   struct From {
-    const Panels& panels;
+    const PrepackedB& panels;
     std::int64_t column;
   };
 
   struct Block {
-    static constexpr bool in_place = false;
-    const Panels& panels;
+    static constexpr bool unpacked = false;
+    const PrepackedB& panels;
     std::int64_t column, first, count, k0;  // first counts from `column` on
 
     Panel panel(std::int64_t p) const {
@@ -130,10 +129,10 @@ class Panels {
   Scratch<float> packed_;
 };
 
-inline Panels::Block pack_block(const Panels::From& from, std::int64_t first, std::int64_t count, int, std::int64_t k0,
-                                std::int64_t, float*) {
+inline PrepackedB::Block pack_block(const PrepackedB::From& from, std::int64_t first, std::int64_t count, int,
+                                    std::int64_t k0, std::int64_t, float*) {
   return {from.panels, from.column, first, count, k0};
 }
-inline std::int64_t packed_floats(const Panels::From&, std::int64_t, std::int64_t) { return 0; }
+inline std::int64_t packed_floats(const PrepackedB::From&, std::int64_t, std::int64_t) { return 0; }
 
 }  // namespace repdl::cpu

@@ -12,9 +12,9 @@ namespace {
 
 void cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weight, std::string_view reduction,
                    std::int64_t ignore, const Contract& contract, const Tensor& output, const Tensor& total,
-                   const Tensor& max_of_row, const Tensor& sum_of_row, const Run& run) {
+                   const Tensor& max_of_row, const Tensor& sum_of_row, const ExecContext& exec) {
   const ClassLossOf<float> loss =
-      class_loss<float>(target, weight, class_rows(target, input), ignore, reduction, contract, run);
+      class_loss<float>(target, weight, class_rows(target, input), ignore, reduction, contract, exec);
   const float* x = input.as<float>();
   float *max = max_of_row.as<float>(), *sum = sum_of_row.as<float>();
   const std::int64_t classes = loss.classes;
@@ -26,15 +26,15 @@ void cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weig
     }
   });
   loss.forward([&](std::int64_t i) { return (x[i * classes + loss.target[i]] - max[i]) - exact::log(sum[i]); },
-               losses_of(loss, output, run), output.as<float>(), total.as<float>());
+               losses_of(loss, output, exec), output.as<float>(), total.as<float>());
 }
 
 void cross_entropy_backward(const Tensor& grads, const Tensor& input, const Tensor& target, const Tensor& weight,
                             const Tensor& total_weight, const Tensor& max_of_row, const Tensor& sum_of_row,
                             std::string_view reduction, std::int64_t ignore, const Contract& contract,
-                            const Tensor& output, const Run& run) {
+                            const Tensor& output, const ExecContext& exec) {
   const ClassLossOf<float> loss =
-      class_loss<float>(target, weight, class_rows(target, input), ignore, reduction, contract, run);
+      class_loss<float>(target, weight, class_rows(target, input), ignore, reduction, contract, exec);
   const float *grad = grads.as<float>(), *x = input.as<float>(), *total = total_weight.as<float>();
   const float *max = max_of_row.as<float>(), *sum = sum_of_row.as<float>();
   float* out = output.as<float>();

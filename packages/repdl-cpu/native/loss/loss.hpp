@@ -59,15 +59,15 @@ struct ClassLossOf {
 
 template <class T>
 ClassLossOf<T> class_loss(const Tensor& target, const Tensor& weight, const Around& sizes, std::int64_t ignore,
-                          std::string_view reduction, const Contract& contract, const Run& run) {
+                          std::string_view reduction, const Contract& contract, const ExecContext& exec) {
   return {target.as<std::int64_t>(), weight.as<T>(), sizes.outer, sizes.n, sizes.inner, ignore,
-          reduction_of(reduction),   contract,       run.threads};
+          reduction_of(reduction),   contract,       exec.threads};
 }
 
 // Where the losses of the positions go: the output, or memory of their own before they are reduced.
 template <class T>
-T* losses_of(const ClassLossOf<T>& loss, const Tensor& output, const Run& run) {
-  return loss.reduction == Reduction::none ? output.as<T>() : run.workspace<T>(loss.positions());
+T* losses_of(const ClassLossOf<T>& loss, const Tensor& output, const ExecContext& exec) {
+  return loss.reduction == Reduction::none ? output.as<T>() : exec.workspace<T>(loss.positions());
 }
 
 }  // namespace repdl::cpu

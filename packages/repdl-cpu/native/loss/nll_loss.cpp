@@ -10,21 +10,21 @@ namespace {
 template <class T>
 void nll_loss(const Tensor& input, const Tensor& target, const Tensor& weight, std::string_view reduction,
               std::int64_t ignore, const Contract& contract, const Tensor& output, const Tensor& total,
-              const Run& run) {
+              const ExecContext& exec) {
   const ClassLossOf<T> loss =
-      class_loss<T>(target, weight, class_sizes(target, input.size[1]), ignore, reduction, contract, run);
+      class_loss<T>(target, weight, class_sizes(target, input.size[1]), ignore, reduction, contract, exec);
   const T* x = input.as<T>();
   loss.forward(
       [&](std::int64_t i) { return x[(i / loss.inner * loss.classes + loss.target[i]) * loss.inner + i % loss.inner]; },
-      losses_of(loss, output, run), output.as<T>(), total.as<T>());
+      losses_of(loss, output, exec), output.as<T>(), total.as<T>());
 }
 
 template <class T>
 void nll_loss_backward(const Tensor& grads, const Tensor& target, const Tensor& weight, const Tensor& total_weight,
                        std::int64_t classes, std::string_view reduction, std::int64_t ignore, const Contract& contract,
-                       const Tensor& output, const Run& run) {
+                       const Tensor& output, const ExecContext& exec) {
   const ClassLossOf<T> loss =
-      class_loss<T>(target, weight, class_sizes(target, classes), ignore, reduction, contract, run);
+      class_loss<T>(target, weight, class_sizes(target, classes), ignore, reduction, contract, exec);
   const T *grad = grads.as<T>(), *total = total_weight.as<T>();
   T* out = output.as<T>();
   const std::int64_t row = loss.classes * loss.inner;

@@ -61,17 +61,17 @@ struct Vectors {
   T *mean, *invstd, *new_mean, *new_var;
 };
 
-Channels channels_of(const Tensor& input, const Contract& contract, const Run& run) {
+Channels channels_of(const Tensor& input, const Contract& contract, const ExecContext& exec) {
   const Around of = around(input, 1);
-  return {of.outer, of.n, of.inner, contract, run.threads};
+  return {of.outer, of.n, of.inner, contract, exec.threads};
 }
 
 template <class T>
 void batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                 const Tensor& bias, bool training, double momentum, double eps, const Contract& contract,
                 const Tensor& output, const Tensor& mean_made, const Tensor& invstd_made, const Tensor& new_mean,
-                const Tensor& new_var, const Run& run) {
-  const Channels s = channels_of(input, contract, run);
+                const Tensor& new_var, const ExecContext& exec) {
+  const Channels s = channels_of(input, contract, exec);
   const Vectors<T> v{running_mean.as<T>(), running_var.as<T>(), weight.as<T>(),   bias.as<T>(),
                      mean_made.as<T>(),    invstd_made.as<T>(), new_mean.as<T>(), new_var.as<T>()};
   const T* x = input.as<T>();
@@ -124,8 +124,8 @@ void batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& r
 template <class T>
 void batch_norm_backward(const Tensor& grads, const Tensor& input, const Tensor& weights, const Tensor& mean_given,
                          const Tensor& invstd_given, bool training, const Contract& contract, const Tensor& output,
-                         const Tensor& to_weight, const Tensor& to_bias, const Run& run) {
-  const Channels s = channels_of(input, contract, run);
+                         const Tensor& to_weight, const Tensor& to_bias, const ExecContext& exec) {
+  const Channels s = channels_of(input, contract, exec);
   const T *grad = grads.as<T>(), *x = input.as<T>(), *weight = weights.as<T>();
   const T *means = mean_given.as<T>(), *invstds = invstd_given.as<T>();
   T *out = output.as<T>(), *grad_weight = to_weight.as<T>(), *grad_bias = to_bias.as<T>();

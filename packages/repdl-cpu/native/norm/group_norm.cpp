@@ -41,10 +41,10 @@ struct Groups : GroupedChannels {
 
 void group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& weights, const Tensor& biases, double eps,
                 const Contract& contract, const Tensor& output, const Tensor& mean, const Tensor& rstd,
-                const Run& run) {
+                const ExecContext& exec) {
   const float *x = input.as<float>(), *weight = weights.as<float>(), *bias = biases.as<float>();
   float *y = output.as<float>(), *means = mean.as<float>(), *rstds = rstd.as<float>();
-  const Groups s{grouped(input, num_groups), contract, run.threads};
+  const Groups s{grouped(input, num_groups), contract, exec.threads};
   const std::int64_t n = s.n(), rows = s.rows();
   // A run of elements with one weight and bias each, or with the same for all.
   const bool each = s.inner == 1;
@@ -171,8 +171,8 @@ class ChannelElements {
 
 void group_norm_backward(const Tensor& grad, const Tensor& input, std::int64_t num_groups, const Tensor& mean,
                          const Tensor& rstd, const Tensor& weight, const Contract& contract, const Tensor& output,
-                         const Tensor& to_weight, const Tensor& to_bias, const Run& run) {
-  const Groups s{grouped(input, num_groups), contract, run.threads};
+                         const Tensor& to_weight, const Tensor& to_bias, const ExecContext& exec) {
+  const Groups s{grouped(input, num_groups), contract, exec.threads};
   float *out = output.as<float>(), *grad_weight = to_weight.as<float>(), *grad_bias = to_bias.as<float>();
   const Backward in{s,
                     grad.as<float>(),

@@ -12,14 +12,14 @@ namespace {
 
 void layer_norm(const Tensor& input, Ints normalized, const Tensor& weights, const Tensor& biases, double eps,
                 const Contract& contract, const Tensor& output, const Tensor& mean, const Tensor& rstd,
-                const Run& run) {
+                const ExecContext& exec) {
   const float *x = input.as<float>(), *weight = weights.as<float>(), *bias = biases.as<float>();
   float *y = output.as<float>(), *means = mean.as<float>(), *rstds = rstd.as<float>();
   const GroupedChannels s = normalized_rows(input, normalized);
   const std::int64_t n = s.n();
   const bool past = past_caches(y, s.rows(), n);
   const auto each = [](const float* vector) { return Each{vector}; };
-  parallel_for(s.rows(), norm_grain(n), run.threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(s.rows(), norm_grain(n), exec.threads, [&](std::int64_t begin, std::int64_t end) {
     with_factor(weight, each, [&](auto w) {
       with_factor(bias, each, [&](auto b) {
         for (std::int64_t row = begin; row < end; ++row) {
@@ -37,7 +37,7 @@ void layer_norm(const Tensor& input, Ints normalized, const Tensor& weights, con
 
 void layer_norm_backward(const Tensor& grads, const Tensor& input, Ints normalized, const Tensor& means,
                          const Tensor& rstds, const Tensor& weights, const Contract& contract, const Tensor& output,
-                         const Tensor& to_weights, const Tensor& to_biases, const Run& run) {
+                         const Tensor& to_weights, const Tensor& to_biases, const ExecContext& exec) {
   const float *grad = grads.as<float>(), *x = input.as<float>(), *weight = weights.as<float>();
   const float *mean = means.as<float>(), *rstd = rstds.as<float>();
   float *out = output.as<float>(), *grad_weight = to_weights.as<float>(), *grad_bias = to_biases.as<float>();
@@ -48,7 +48,7 @@ void layer_norm_backward(const Tensor& grads, const Tensor& input, Ints normaliz
   const float* sums = nullptr;
   const std::int64_t lanes = contract.sum_lanes;
   with_option(weight != nullptr, [&](auto weighted) {
-    sums = columns.run(run.threads, [=](auto rows, std::int64_t row, std::int64_t next, float* lane) {
+    sums = columns.run(exec.threads, [=](auto rows, std::int64_t row, std::int64_t next, float* lane) {
       constexpr int R = decltype(rows)::value;
       std::array<Moments, R> moments;
       for (int r = 0; r < R; ++r) moments[r] = {mean[row + r * lanes], rstd[row + r * lanes]};

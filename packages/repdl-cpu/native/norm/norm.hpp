@@ -25,7 +25,7 @@ namespace repdl::cpu {
 
 // Stores past the caches where `past_caches`, which saves reading the line first: for large
 // outputs, of which the caches would keep little. p is aligned to a whole vector then.
-inline void put(Whole, float* p, Vec x, [[maybe_unused]] bool past_caches) {
+inline void put(FullVector, float* p, Vec x, [[maybe_unused]] bool past_caches) {
   if (past_caches) REPDL_ROUTE("norm: past the caches");
 #if defined(__AVX512F__)
   if (past_caches) return _mm512_stream_ps(p, x.v);
@@ -37,7 +37,7 @@ inline void put(Whole, float* p, Vec x, [[maybe_unused]] bool past_caches) {
   x.store(p);
 }
 
-inline void put(Part part, float* p, Vec x, bool) { part.store(p, x); }
+inline void put(MaskedTail part, float* p, Vec x, bool) { part.store(p, x); }
 
 // Whether rows of n elements at `out` go past the caches.
 inline bool past_caches(const float* out, std::int64_t rows, std::int64_t n) {

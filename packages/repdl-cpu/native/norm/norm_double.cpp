@@ -116,35 +116,35 @@ void channel_gradients(const DoubleRows& s, const double* grad, const double* x,
       [=](std::int64_t i, std::int64_t c) { return grad[at(i, c)]; });
 }
 
-DoubleRows double_rows(const GroupedChannels& s, bool centred, const Contract& contract, const Run& run) {
-  return {s.rows(), s.n(), s.groups, s.channels, s.inner, centred, contract, run.threads};
+DoubleRows double_rows(const GroupedChannels& s, bool centred, const Contract& contract, const ExecContext& exec) {
+  return {s.rows(), s.n(), s.groups, s.channels, s.inner, centred, contract, exec.threads};
 }
 
 void layer_norm_double(const Tensor& input, Ints normalized, const Tensor& weight, const Tensor& bias, double eps,
                        const Contract& contract, const Tensor& output, const Tensor& mean, const Tensor& rstd,
-                       const Run& run) {
-  normalise(double_rows(normalized_rows(input, normalized), true, contract, run), input.as<double>(),
+                       const ExecContext& exec) {
+  normalise(double_rows(normalized_rows(input, normalized), true, contract, exec), input.as<double>(),
             weight.as<double>(), bias.as<double>(), eps, output.as<double>(), mean.as<double>(), rstd.as<double>());
 }
 
 void rms_norm_double(const Tensor& input, Ints normalized, const Tensor& weight, double eps, const Contract& contract,
-                     const Tensor& output, const Tensor& rstd, const Run& run) {
-  normalise(double_rows(normalized_rows(input, normalized), false, contract, run), input.as<double>(),
+                     const Tensor& output, const Tensor& rstd, const ExecContext& exec) {
+  normalise(double_rows(normalized_rows(input, normalized), false, contract, exec), input.as<double>(),
             weight.as<double>(), nullptr, eps, output.as<double>(), nullptr, rstd.as<double>());
 }
 
 void group_norm_double(const Tensor& input, std::int64_t num_groups, const Tensor& weight, const Tensor& bias,
                        double eps, const Contract& contract, const Tensor& output, const Tensor& mean,
-                       const Tensor& rstd, const Run& run) {
-  normalise(double_rows(grouped(input, num_groups), true, contract, run), input.as<double>(), weight.as<double>(),
+                       const Tensor& rstd, const ExecContext& exec) {
+  normalise(double_rows(grouped(input, num_groups), true, contract, exec), input.as<double>(), weight.as<double>(),
             bias.as<double>(), eps, output.as<double>(), mean.as<double>(), rstd.as<double>());
 }
 
 void layer_norm_backward_double(const Tensor& grads, const Tensor& input, Ints normalized, const Tensor& mean,
                                 const Tensor& rstd, const Tensor& weight, const Contract& contract,
                                 const Tensor& output, const Tensor& grad_weight, const Tensor& grad_bias,
-                                const Run& run) {
-  const DoubleRows s = double_rows(normalized_rows(input, normalized), true, contract, run);
+                                const ExecContext& exec) {
+  const DoubleRows s = double_rows(normalized_rows(input, normalized), true, contract, exec);
   const double *g = grads.as<double>(), *x = input.as<double>(), *m = mean.as<double>(), *r = rstd.as<double>();
   gradients(s, g, x, m, r, weight.as<double>(), output.as<double>());
   row_gradients(s, g, x, m, r, grad_weight.as<double>(), grad_bias.as<double>());
@@ -152,8 +152,8 @@ void layer_norm_backward_double(const Tensor& grads, const Tensor& input, Ints n
 
 void rms_norm_backward_double(const Tensor& grads, const Tensor& input, Ints normalized, const Tensor& rstd,
                               const Tensor& weight, const Contract& contract, const Tensor& output,
-                              const Tensor& grad_weight, const Run& run) {
-  const DoubleRows s = double_rows(normalized_rows(input, normalized), false, contract, run);
+                              const Tensor& grad_weight, const ExecContext& exec) {
+  const DoubleRows s = double_rows(normalized_rows(input, normalized), false, contract, exec);
   const double *g = grads.as<double>(), *x = input.as<double>(), *r = rstd.as<double>();
   gradients(s, g, x, nullptr, r, weight.as<double>(), output.as<double>());
   row_gradients(s, g, x, nullptr, r, grad_weight.as<double>(), nullptr);
@@ -162,8 +162,8 @@ void rms_norm_backward_double(const Tensor& grads, const Tensor& input, Ints nor
 void group_norm_backward_double(const Tensor& grads, const Tensor& input, std::int64_t num_groups, const Tensor& mean,
                                 const Tensor& rstd, const Tensor& weight, const Contract& contract,
                                 const Tensor& output, const Tensor& grad_weight, const Tensor& grad_bias,
-                                const Run& run) {
-  const DoubleRows s = double_rows(grouped(input, num_groups), true, contract, run);
+                                const ExecContext& exec) {
+  const DoubleRows s = double_rows(grouped(input, num_groups), true, contract, exec);
   const double *g = grads.as<double>(), *x = input.as<double>(), *m = mean.as<double>(), *r = rstd.as<double>();
   gradients(s, g, x, m, r, weight.as<double>(), output.as<double>());
   channel_gradients(s, g, x, m, r, grad_weight.as<double>(), grad_bias.as<double>());

@@ -13,12 +13,12 @@ namespace repdl::cpu {
 namespace {
 
 void rms_norm(const Tensor& input, Ints normalized, const Tensor& weights, double eps, const Contract& contract,
-              const Tensor& output, const Tensor& rstds_made, const Run& run) {
+              const Tensor& output, const Tensor& rstds_made, const ExecContext& exec) {
   const float *x = input.as<float>(), *weight = weights.as<float>();
   float *y = output.as<float>(), *rstds = rstds_made.as<float>();
   const GroupedChannels s = normalized_rows(input, normalized);
   const std::int64_t n = s.n();
-  parallel_for(s.rows(), norm_grain(n), run.threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(s.rows(), norm_grain(n), exec.threads, [&](std::int64_t begin, std::int64_t end) {
     // Converted in here: only what a parallel_for calls rounds to nearest whatever the caller has set.
     const float count = static_cast<float>(n), epsilon = static_cast<float>(eps);
     with_option(weight != nullptr, [&](auto weighted) {
@@ -72,7 +72,7 @@ void row_backward(std::int64_t n, const Contract& contract, const float* g, cons
 
 void rms_norm_backward(const Tensor& grads, const Tensor& input, Ints normalized, const Tensor& rstds,
                        const Tensor& weights, const Contract& contract, const Tensor& output, const Tensor& to_weights,
-                       const Run& run) {
+                       const ExecContext& exec) {
   const float *grad = grads.as<float>(), *x = input.as<float>(), *rstd = rstds.as<float>();
   const float* weight = weights.as<float>();
   float *out = output.as<float>(), *grad_weight = to_weights.as<float>();
@@ -81,7 +81,7 @@ void rms_norm_backward(const Tensor& grads, const Tensor& input, Ints normalized
   ColumnSums columns(s.rows(), n, contract);
   const float* sums = nullptr;
   with_option(weight != nullptr, [&](auto weighted) {
-    sums = columns.run(run.threads, row_by_row(contract, [&](std::int64_t row, std::int64_t next, float* lane) {
+    sums = columns.run(exec.threads, row_by_row(contract, [&](std::int64_t row, std::int64_t next, float* lane) {
                          row_backward(n, contract, grad + row * n, x + row * n, rstd[row], weight, out + row * n, lane,
                                       next * n, weighted);
                        }));

@@ -28,9 +28,9 @@ void with_format(const Tensor& tensor, const F& f) {
   }
 }
 
-void cast(const Tensor& input, DType, const Tensor& output, const Run& run) {
+void cast(const Tensor& input, DType, const Tensor& output, const ExecContext& exec) {
   with_format(input, [&](const auto* x) {
-    with_format(output, [&](auto* y) { convert_all(x, y, output.count(), run.threads); });
+    with_format(output, [&](auto* y) { convert_all(x, y, output.count(), exec.threads); });
   });
 }
 

@@ -19,19 +19,19 @@
 #include "repdl/pointwise/entry.hpp"
 #include "repdl/pointwise/pass.hpp"
 #include "simd/row_loop.hpp"
-#include "simd/undecided.hpp"
+#include "simd/retry_queue.hpp"
 #include "simd/vectors.hpp"
 
 namespace repdl::cpu {
 namespace {
 
-// The stages of a function of Drafts (row_loop.hpp).
+// The stages of a function of TestedVecs (row_loop.hpp).
 template <class F>
 OneStage<F> stages_of(const F& f) {
   return {f};
 }
 #if defined(__AVX512F__)
-inline SigmoidStages stages_of(const pointwise::Sigmoid<Draft>&) { return {}; }
+inline SigmoidStages stages_of(const pointwise::Sigmoid<TestedVec>&) { return {}; }
 #endif
 
 // The operands of F at one place: their addresses and the strides along the innermost dimension.
@@ -101,8 +101,8 @@ class Row<F, std::index_sequence<I...>> {
 
   // The same with vectors: operands that are not dense are copied, a block at a time.
   template <class V, class D>
-  void run_vectors(const V& f, const D& draft, float* out, std::int64_t n) const {
-    if (dense()) return vectors(f, draft, out, n, std::array<const float*, count>{at<I>()...});
+  void run_vectors(const V& f, const D& tested, float* out, std::int64_t n) const {
+    if (dense()) return vectors(f, tested, out, n, std::array<const float*, count>{at<I>()...});
     REPDL_ROUTE("pointwise: vectors, any strides", count);
     constexpr std::int64_t block = tuned(512, 32);
     float copies[count][block];
@@ -113,13 +113,13 @@ class Row<F, std::index_sequence<I...>> {
         const float* x = static_cast<const float*>(address_[k]) + first * stride_[k];
         for (std::int64_t i = 0; i < length; ++i) copies[k][i] = x[i * stride_[k]];
       }
-      vectors(f, draft, out + first, length, std::array<const float*, count>{copies[I]...});
+      vectors(f, tested, out + first, length, std::array<const float*, count>{copies[I]...});
     }
   }
 
  private:
   template <class V, class D>
-  [[gnu::always_inline]] static void vectors(const V& f, const D& draft, float* out, std::int64_t n,
+  [[gnu::always_inline]] static void vectors(const V& f, const D& tested, float* out, std::int64_t n,
                                              const std::array<const float*, count>& x) {
     const auto result = [](Vec y) { return std::is_base_of_v<pointwise::Exact, V> ? y : canonical(y); };
     const auto put = [=](std::int64_t i, auto part, Vec y)
@@ -129,7 +129,7 @@ class Row<F, std::index_sequence<I...>> {
     if constexpr (std::is_same_v<D, V>) {
       row_loop(n, one);
     } else {
-      const auto stages = stages_of(draft);
+      const auto stages = stages_of(tested);
       const auto first = [=](std::int64_t i) __attribute__((always_inline)) {
         return std::pair(stages.first(Vec::load(x[I] + i)...), stages.first(Vec::load(x[I] + i + Vec::width)...));
       };
@@ -137,20 +137,20 @@ class Row<F, std::index_sequence<I...>> {
         const auto low = stages.second(state.first, Vec::load(x[I] + i)...);
         const auto high = stages.second(state.second, Vec::load(x[I] + i + Vec::width)...);
         if (!all(low.decided & high.decided)) return false;
-        put(i, Whole{}, low.value);
-        put(i + Vec::width, Whole{}, high.value);
+        put(i, FullVector{}, low.value);
+        put(i + Vec::width, FullVector{}, high.value);
         return true;
       };
       // Results may take the place of arguments: these are read before.
       const auto apart = [=](const std::int64_t* at, int n) __attribute__((noinline, cold)) {
         const auto exact = [=](const std::array<Vec, count>& given) { return result(f(given[I]...)); };
-        Undecided<count, decltype(exact)> undecided(exact, out);
+        RetryQueue<count, decltype(exact)> retries(exact, out);
         for (int k = 0; k < n; ++k)
           for (const std::int64_t i : {at[k], at[k] + Vec::width}) {
             const std::array<Vec, count> given{Vec::load(x[I] + i)...};
             const auto y = stages.second(stages.first(given[I]...), given[I]...);
-            put(i, Whole{}, y.value);
-            undecided.add(i, given, !y.decided);
+            put(i, FullVector{}, y.value);
+            retries.add(i, given, !y.decided);
           }
       };
       row_loop(n, first, both, apart, one);
@@ -165,21 +165,21 @@ struct Loop {
   static constexpr Layout layout = Layout::in_place;
 
   template <template <class> class F, class T, std::size_t N, class... Options>
-  static void run(const std::array<const Tensor*, N>& operands, const Tensor& output, const Run& run,
+  static void run(const std::array<const Tensor*, N>& operands, const Tensor& output, const ExecContext& exec,
                   const Options&... options) {
     constexpr std::int64_t grain = F<T>::costly ? 1 << 12 : 1 << 15;  // elements worth a thread
-    const pointwise::Pass<N> pass(run.op, output, operands);
-    parallel_for(pass.count, grain, run.threads, [&](std::int64_t begin, std::int64_t end) {
+    const pointwise::Pass<N> pass(exec.op, output, operands);
+    parallel_for(pass.count, grain, exec.threads, [&](std::int64_t begin, std::int64_t end) {
       // Options are rounded here, where the environment is IEEE's.
       const std::conditional_t<F<T>::vectors, F<Vec>, F<T>> f(options...);
-      const std::conditional_t<F<T>::vectors, F<Drafts>, F<T>> draft(options...);
+      const std::conditional_t<F<T>::vectors, F<TestedVecs>, F<T>> tested(options...);
       const std::int64_t length = pass.inner_size();
       while (begin < end) {
         const std::int64_t n = std::min(end - begin, length - begin % length);
         const Row<F<T>> row(operands, pass, begin);
         T* out = output.as<T>() + begin;
         if constexpr (F<T>::vectors)
-          row.run_vectors(f, draft, out, n);
+          row.run_vectors(f, tested, out, n);
         else
           row.run(f, out, n);
         begin += n;

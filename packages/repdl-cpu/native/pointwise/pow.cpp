@@ -11,10 +11,10 @@ namespace {
 constexpr std::int64_t pow_grain = 1 << 11;  // elements worth a thread
 
 // The exponent is rounded, and its constants computed, where the environment is IEEE's.
-void pow(const Tensor& input, double given, const Tensor& output, const Run& run) {
+void pow(const Tensor& input, double given, const Tensor& output, const ExecContext& exec) {
   const float* x = input.as<float>();
   float* y = output.as<float>();
-  parallel_for(output.count(), pow_grain, run.threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(output.count(), pow_grain, exec.threads, [&](std::int64_t begin, std::int64_t end) {
     const float exponent = static_cast<float>(given);
     const auto loop = [&](const auto& power) {
       for (std::int64_t i = begin; i < end; ++i) y[i] = canonical(power(x[i]));

@@ -38,19 +38,19 @@ struct Windows {
 
 template <class T>
 void avg_pool(const Tensor& input, Ints starts, Ints stops, Ints lengths, Ints size, const Contract& contract,
-              const Tensor& output, const Run& run) {
+              const Tensor& output, const ExecContext& exec) {
   if (output.count() == 0) return;
   const Images out(output), in(input, out.inner > 1);
   const InForm form(input, out.inner > 1);
   const Windows windows(starts, stops, lengths, size.begin(), static_cast<int>(size.length));
   const auto& lists = windows.lists;
   const WindowSums<T> sums{in, out, {lists[0], lists[1], lists[2]}, {}, windows.divisors<T>(), contract};
-  sums.run(form.template as<T>(), output.as<T>(), run.threads);
+  sums.run(form.template as<T>(), output.as<T>(), exec.threads);
 }
 
 template <class T>
 void avg_pool_backward(const Tensor& grad, Ints starts, Ints stops, Ints lengths, Ints, const Contract& contract,
-                       const Tensor& output, const Run& run) {
+                       const Tensor& output, const ExecContext& exec) {
   if (output.count() == 0) return;
   const Images out(output), in(grad, out.inner > 1);
   const InForm form(grad, out.inner > 1);
@@ -58,7 +58,7 @@ void avg_pool_backward(const Tensor& grad, Ints starts, Ints stops, Ints lengths
   SideLists lists[most_sides];
   for (int d = 0; d < most_sides; ++d) lists[d] = windows.lists[d].inverse(out.side[d]);
   const WindowSums<T> sums{in, out, {lists[0], lists[1], lists[2]}, windows.divisors<T>(), {}, contract};
-  sums.run(form.template as<T>(), output.as<T>(), run.threads);
+  sums.run(form.template as<T>(), output.as<T>(), exec.threads);
 }
 
 const AddKernel avg_pool_kernels = add_kernels<&avg_pool<float>, &avg_pool<double>>("avg_pool");

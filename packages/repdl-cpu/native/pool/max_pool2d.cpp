@@ -59,7 +59,7 @@ void pool_row(const T* x, const Side& h, const Side& w, std::int64_t y, T* best,
 
 template <class T>
 void max_pool2d(const Tensor& input, Ints kernel_size, Ints stride, Ints padding, Ints dilation, bool,
-                const Tensor& output, const Tensor& indices, const Run& run) {
+                const Tensor& output, const Tensor& indices, const ExecContext& exec) {
   const Side h(0, input, output, kernel_size, stride, padding, dilation);
   const Side w(1, input, output, kernel_size, stride, padding, dilation);
   const T* x = input.as<T>();
@@ -69,7 +69,7 @@ void max_pool2d(const Tensor& input, Ints kernel_size, Ints stride, Ints padding
   std::vector<std::int64_t> offset;  // of each tap from the corner of its window
   for (std::int64_t i = 0; i < h.kernel; ++i)
     for (std::int64_t j = 0; j < w.kernel; ++j) offset.push_back(i * h.dilation * w.size + j * w.dilation);
-  parallel_for(extent(input, 0, 2), std::max<std::int64_t>(1, (1 << 14) / (work + 1)), run.threads,
+  parallel_for(extent(input, 0, 2), std::max<std::int64_t>(1, (1 << 14) / (work + 1)), exec.threads,
                [&](std::int64_t begin, std::int64_t end) {
                  std::vector<std::int32_t> tap(static_cast<std::size_t>(w.out));
                  for (std::int64_t task = begin * h.out; task < end * h.out; ++task) {
@@ -90,12 +90,13 @@ void max_pool2d(const Tensor& input, Ints kernel_size, Ints stride, Ints padding
 }
 
 template <class T>
-void max_pool2d_backward(const Tensor& grads, const Tensor& indices, Ints, const Tensor& output, const Run& run) {
+void max_pool2d_backward(const Tensor& grads, const Tensor& indices, Ints, const Tensor& output,
+                         const ExecContext& exec) {
   const std::int64_t outputs = extent(grads, 2, 4), inputs = extent(output, 2, 4);
   const T* grad = grads.as<T>();
   const auto* index = indices.as<std::int64_t>();
   T* out = output.as<T>();
-  parallel_for(extent(output, 0, 2), std::max<std::int64_t>(1, (1 << 14) / (inputs + outputs + 1)), run.threads,
+  parallel_for(extent(output, 0, 2), std::max<std::int64_t>(1, (1 << 14) / (inputs + outputs + 1)), exec.threads,
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t p = begin; p < end; ++p) {
                    T* to = out + p * inputs;

@@ -37,7 +37,7 @@ void select_items(const T* from, const std::vector<std::int64_t>& at, bool doubl
 
 template <class T>
 void nearest_of(const Tensor& input, const Images& in, const Images& out, const SideLists* lists, const Tensor& output,
-                const Run& run) {
+                const ExecContext& exec) {
   const InForm form(input, in.inner > 1);
   const T* x = form.as<T>();
   T* y = output.as<T>();
@@ -45,7 +45,7 @@ void nearest_of(const Tensor& input, const Images& in, const Images& out, const 
   const std::vector<std::int64_t>& at = lists[2].at;
   bool doubles = out.side[2] == 2 * in.side[2];
   for (std::size_t o = 0; o < at.size(); ++o) doubles &= at[o] == static_cast<std::int64_t>(o / 2);
-  parallel_for(out.outer * rows, std::max<std::int64_t>(1, (1 << 15) / length), run.threads,
+  parallel_for(out.outer * rows, std::max<std::int64_t>(1, (1 << 15) / length), exec.threads,
                [&](std::int64_t begin, std::int64_t end) {
                  std::int64_t before = -1;
                  for (std::int64_t row = begin; row < end; ++row) {
@@ -61,21 +61,21 @@ void nearest_of(const Tensor& input, const Images& in, const Images& out, const 
                });
 }
 
-void nearest(const Tensor& input, Ints at, Ints size, const Tensor& output, const Run& run) {
+void nearest(const Tensor& input, Ints at, Ints size, const Tensor& output, const ExecContext& exec) {
   if (output.count() == 0) return;
   const Images out(output), in(input, out.inner > 1);
   SideLists lists[most_sides];
   read_places(at, size, lists);
   switch (bytes_of(input.dtype)) {
-    case 8: return nearest_of<std::uint64_t>(input, in, out, lists, output, run);
-    case 4: return nearest_of<std::uint32_t>(input, in, out, lists, output, run);
-    default: return nearest_of<std::uint16_t>(input, in, out, lists, output, run);
+    case 8: return nearest_of<std::uint64_t>(input, in, out, lists, output, exec);
+    case 4: return nearest_of<std::uint32_t>(input, in, out, lists, output, exec);
+    default: return nearest_of<std::uint16_t>(input, in, out, lists, output, exec);
   }
 }
 
 template <class T>
 void nearest_backward(const Tensor& grad, Ints at, Ints, const Contract& contract, const Tensor& output,
-                      const Run& run) {
+                      const ExecContext& exec) {
   if (output.count() == 0) return;
   const Images out(output), in(grad, out.inner > 1);
   const InForm form(grad, out.inner > 1);
@@ -83,7 +83,7 @@ void nearest_backward(const Tensor& grad, Ints at, Ints, const Contract& contrac
   read_places(at, {grad.size + 2, static_cast<std::size_t>(grad.dims - 2)}, lists);
   for (int d = 0; d < most_sides; ++d) lists[d] = lists[d].inverse(out.side[d]);
   const WindowSums<T> sums{in, out, {lists[0], lists[1], lists[2]}, {}, {}, contract};
-  sums.run(form.template as<T>(), output.as<T>(), run.threads);
+  sums.run(form.template as<T>(), output.as<T>(), exec.threads);
 }
 
 const AddKernel nearest_kernels = add_kernels<&nearest, &nearest>("nearest");

@@ -16,11 +16,11 @@ namespace {
 
 template <class T>
 void pad(const Tensor& input, std::int64_t dim, std::int64_t left, std::int64_t right, std::string_view mode,
-         const Tensor& output, const Run& run) {
+         const Tensor& output, const ExecContext& exec) {
   const Around of = around(input, dim);
   const PaddedSide side(mode, of.n, left, right);
   const std::int64_t padded = side.padded(), inner = of.inner;
-  parallel_for(of.outer * padded, std::max<std::int64_t>(1, (1 << 15) / (inner + 1)), run.threads,
+  parallel_for(of.outer * padded, std::max<std::int64_t>(1, (1 << 15) / (inner + 1)), exec.threads,
                [&](std::int64_t begin, std::int64_t end) {
                  while (begin < end) {
                    // What is not repeated is contiguous in both.
@@ -36,14 +36,14 @@ void pad(const Tensor& input, std::int64_t dim, std::int64_t left, std::int64_t 
 
 template <class T>
 void pad_backward(const Tensor& grads, std::int64_t dim, std::int64_t left, std::int64_t right, std::string_view mode,
-                  const Tensor& output, const Run& run) {
+                  const Tensor& output, const ExecContext& exec) {
   const Around of = around(output, dim);
   const std::int64_t n = of.n, inner = of.inner;
   const PaddedSide side(mode, n, left, right);
   const std::int64_t padded = side.padded();
   const T* grad = grads.as<T>();
   T* out = output.as<T>();
-  parallel_for(of.outer, std::max<std::int64_t>(1, (1 << 14) / (padded * inner + 1)), run.threads,
+  parallel_for(of.outer, std::max<std::int64_t>(1, (1 << 14) / (padded * inner + 1)), exec.threads,
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    T* to = out + i * n * inner;

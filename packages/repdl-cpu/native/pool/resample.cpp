@@ -188,7 +188,7 @@ std::vector<std::int64_t> sizes_of(const Images& images, const std::vector<int>&
 
 template <class T>
 void resample(const Tensor& input, Ints at, Ints weights, Ints sides, Ints, const Contract& contract,
-              const Tensor& output, const Run& run) {
+              const Tensor& output, const ExecContext& exec) {
   if (output.count() == 0) return;
   const Images out(output), in(input, out.inner > 1);
   const InForm form(input, out.inner > 1);
@@ -196,19 +196,19 @@ void resample(const Tensor& input, Ints at, Ints weights, Ints sides, Ints, cons
   auto terms = read_terms<T>(at, weights, sizes_of(out, named), sizes_of(in, named));
   std::reverse(named.begin(), named.end());
   std::reverse(terms.begin(), terms.end());
-  run_passes(form.template as<T>(), in, named, terms, output.as<T>(), contract, run.threads);
+  run_passes(form.template as<T>(), in, named, terms, output.as<T>(), contract, exec.threads);
 }
 
 template <class T>
 void resample_backward(const Tensor& grad, Ints at, Ints weights, Ints sides, Ints, const Contract& contract,
-                       const Tensor& output, const Run& run) {
+                       const Tensor& output, const ExecContext& exec) {
   if (output.count() == 0) return;
   const Images out(output), in(grad, out.inner > 1);
   const InForm form(grad, out.inner > 1);
   const std::vector<int> named = named_sides(sides, grad);
   auto terms = read_terms<T>(at, weights, sizes_of(in, named), sizes_of(out, named));
   for (std::size_t i = 0; i < named.size(); ++i) terms[i] = terms[i].inverse(out.side[named[i]]);
-  run_passes(form.template as<T>(), in, named, terms, output.as<T>(), contract, run.threads);
+  run_passes(form.template as<T>(), in, named, terms, output.as<T>(), contract, exec.threads);
 }
 
 const AddKernel resample_kernels = add_kernels<&resample<float>, &resample<double>>("resample");

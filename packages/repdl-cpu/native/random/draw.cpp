@@ -20,11 +20,11 @@ constexpr std::int64_t draw_grain = 1 << 14;  // elements worth a thread
 
 // The compiler vectorises the loop over a batch. Constructors of F round: they run where the environment is IEEE's.
 template <class F, class... X, class... Options>
-void of_words(const Tensor& position, int plane, const Tensor& output, const Run& run, std::tuple<const X*...> operands,
-              const Options&... options) {
+void of_words(const Tensor& position, int plane, const Tensor& output, const ExecContext& exec,
+              std::tuple<const X*...> operands, const Options&... options) {
   using T = typename F::Element;
   const Position at(position);
-  parallel_for(output.count(), draw_grain, run.threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(output.count(), draw_grain, exec.threads, [&](std::int64_t begin, std::int64_t end) {
     const F f(options...);
     alignas(64) std::uint32_t words[words_at_once];
     in_batches(at, begin, end, [&](const Batch& batch) {
@@ -43,10 +43,10 @@ void of_words(const Tensor& position, int plane, const Tensor& output, const Run
 
 // The same of 64 bits a number.
 template <class F, class... Options>
-void of_wide_words(const Tensor& position, const Tensor& output, const Run& run, const Options&... options) {
+void of_wide_words(const Tensor& position, const Tensor& output, const ExecContext& exec, const Options&... options) {
   using T = typename F::Element;
   const Position at(position);
-  parallel_for(output.count(), draw_grain, run.threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(output.count(), draw_grain, exec.threads, [&](std::int64_t begin, std::int64_t end) {
     const F f(options...);
     alignas(64) std::uint32_t high[words_at_once], low[words_at_once];
     in_batches(at, begin, end, [&](const Batch& batch) {
@@ -61,10 +61,10 @@ void of_wide_words(const Tensor& position, const Tensor& output, const Run& run,
 }
 
 template <class F, class... Options>
-void of_blocks(const Tensor& position, const Tensor& output, const Run& run, const Options&... options) {
+void of_blocks(const Tensor& position, const Tensor& output, const ExecContext& exec, const Options&... options) {
   using T = typename F::Element;
   const Position at(position);
-  parallel_for(output.count(), draw_grain, run.threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(output.count(), draw_grain, exec.threads, [&](std::int64_t begin, std::int64_t end) {
     const F f(options...);
     T four[4];
     for (std::int64_t i = begin; i < end;) {
@@ -75,42 +75,44 @@ void of_blocks(const Tensor& position, const Tensor& output, const Run& run, con
   });
 }
 
-void random_words(const Tensor&, const Tensor& position, std::int64_t plane, const Tensor& output, const Run& run) {
-  of_words<random::Word>(position, static_cast<int>(plane), output, run, std::tuple<>());
+void random_words(const Tensor&, const Tensor& position, std::int64_t plane, const Tensor& output,
+                  const ExecContext& exec) {
+  of_words<random::Word>(position, static_cast<int>(plane), output, exec, std::tuple<>());
 }
 
 void uniform(const Tensor&, const Tensor& position, double low, double high, double limit, const Tensor& output,
-             const Run& run) {
-  of_words<random::Uniform>(position, 0, output, run, std::tuple<>(), low, high, limit);
+             const ExecContext& exec) {
+  of_words<random::Uniform>(position, 0, output, exec, std::tuple<>(), low, high, limit);
 }
 
 void wide_uniform(const Tensor&, const Tensor& position, double low, double high, double limit, const Tensor& output,
-                  const Run& run) {
-  of_wide_words<random::WideUniform>(position, output, run, low, high, limit);
+                  const ExecContext& exec) {
+  of_wide_words<random::WideUniform>(position, output, exec, low, high, limit);
 }
 
-void exponential(const Tensor&, const Tensor& position, double lambd, const Tensor& output, const Run& run) {
-  of_words<random::Exponential>(position, 0, output, run, std::tuple<>(), lambd);
+void exponential(const Tensor&, const Tensor& position, double lambd, const Tensor& output, const ExecContext& exec) {
+  of_words<random::Exponential>(position, 0, output, exec, std::tuple<>(), lambd);
 }
 
-void wide_exponential(const Tensor&, const Tensor& position, double lambd, const Tensor& output, const Run& run) {
-  of_wide_words<random::WideExponential>(position, output, run, lambd);
+void wide_exponential(const Tensor&, const Tensor& position, double lambd, const Tensor& output,
+                      const ExecContext& exec) {
+  of_wide_words<random::WideExponential>(position, output, exec, lambd);
 }
 
 template <class T>
 void truncated_normal(const Tensor&, const Tensor& position, double mean, double std, double a, double b,
-                      const Tensor& output, const Run& run) {
-  of_blocks<random::TruncatedNormal<T>>(position, output, run, mean, std, a, b);
+                      const Tensor& output, const ExecContext& exec) {
+  of_blocks<random::TruncatedNormal<T>>(position, output, exec, mean, std, a, b);
 }
 
 template <class T>
-void bernoulli(const Tensor& p, const Tensor& position, const Tensor& output, const Run& run) {
-  of_words<random::Bernoulli<T>>(position, 0, output, run, std::tuple<const T*>(p.as<T>()));
+void bernoulli(const Tensor& p, const Tensor& position, const Tensor& output, const ExecContext& exec) {
+  of_words<random::Bernoulli<T>>(position, 0, output, exec, std::tuple<const T*>(p.as<T>()));
 }
 
 template <class T>
-void bernoulli_scalar(const Tensor&, const Tensor& position, double p, const Tensor& output, const Run& run) {
-  of_words<random::BernoulliScalar<T>>(position, 0, output, run, std::tuple<>(), p);
+void bernoulli_scalar(const Tensor&, const Tensor& position, double p, const Tensor& output, const ExecContext& exec) {
+  of_words<random::BernoulliScalar<T>>(position, 0, output, exec, std::tuple<>(), p);
 }
 
 // Calls body(x, stride, n) for elements [begin, end), in the row-major order of the shape: n at a time in a row.
@@ -131,13 +133,13 @@ void in_order(const Tensor& tensor, std::int64_t begin, std::int64_t end, const 
 }
 
 template <class T>
-void dropout(const Tensor& input, const Tensor& position, double p, const Tensor& output, const Run& run) {
+void dropout(const Tensor& input, const Tensor& position, double p, const Tensor& output, const ExecContext& exec) {
   using F = random::Dropout<T>;
   if (is_row_major(input) && is_row_major(output))
-    return of_words<F>(position, 0, output, run, std::tuple<const T*>(input.as<T>()), p);
+    return of_words<F>(position, 0, output, exec, std::tuple<const T*>(input.as<T>()), p);
   REPDL_ROUTE("dropout: any strides", sizeof(T));
   const Position at(position);
-  parallel_for(output.count(), draw_grain, run.threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(output.count(), draw_grain, exec.threads, [&](std::int64_t begin, std::int64_t end) {
     const F f(p);
     alignas(64) std::uint32_t words[words_at_once];
     T element[words_at_once];
@@ -161,11 +163,11 @@ void dropout(const Tensor& input, const Tensor& position, double p, const Tensor
 
 // Rejections are looked for a batch at a time, so that the compiler vectorises the rest.
 void random_integers(const Tensor&, const Tensor& position, std::int64_t low, std::int64_t high, const Tensor& output,
-                     const Run& run) {
+                     const ExecContext& exec) {
   const random::Integers integers(low, high);
-  if (!integers.narrow) return of_blocks<random::Integers>(position, output, run, low, high);
+  if (!integers.narrow) return of_blocks<random::Integers>(position, output, exec, low, high);
   const Position at(position);
-  parallel_for(output.count(), draw_grain, run.threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(output.count(), draw_grain, exec.threads, [&](std::int64_t begin, std::int64_t end) {
     alignas(64) std::uint32_t words[words_at_once];
     in_batches(at, begin, end, [&](const Batch& batch) {
       fill_words(at, batch, 0, words);

@@ -32,9 +32,10 @@ void turned(const float* r, const float* t, float* cosines, float* sines, std::i
   });
 }
 
-void normal(const Tensor&, const Tensor& position, double mean, double std, const Tensor& output, const Run& run) {
+void normal(const Tensor&, const Tensor& position, double mean, double std, const Tensor& output,
+            const ExecContext& exec) {
   const Position at(position);
-  parallel_for(output.count(), 1 << 13, run.threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(output.count(), 1 << 13, exec.threads, [&](std::int64_t begin, std::int64_t end) {
     const random::Normal of(mean, std);
     alignas(64) std::uint32_t words[words_at_once];
     alignas(64) float v[pairs_at_once], t[pairs_at_once], sines[pairs_at_once], z[words_at_once];
@@ -59,9 +60,10 @@ void normal(const Tensor&, const Tensor& position, double mean, double std, cons
   });
 }
 
-void wide_normal(const Tensor&, const Tensor& position, double mean, double std, const Tensor& output, const Run& run) {
+void wide_normal(const Tensor&, const Tensor& position, double mean, double std, const Tensor& output,
+                 const ExecContext& exec) {
   const Position at(position);
-  parallel_for(output.count(), 1 << 12, run.threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(output.count(), 1 << 12, exec.threads, [&](std::int64_t begin, std::int64_t end) {
     const random::WideNormal of(mean, std);
     alignas(64) std::uint32_t high[words_at_once], low[words_at_once];
     alignas(64) double z[words_at_once];

@@ -62,7 +62,7 @@ void break_ties(const Position& at, Entry* entries, std::int64_t n) {
   }
 }
 
-void random_permutation(const Tensor&, const Tensor& position, const Tensor& output, const Run& run) {
+void random_permutation(const Tensor&, const Tensor& position, const Tensor& output, const ExecContext& exec) {
   const Position at(position);
   const std::int64_t n = output.count();
   const int bits = bucket_bits_for(n), shift = 32 - bits;
@@ -70,7 +70,7 @@ void random_permutation(const Tensor&, const Tensor& position, const Tensor& out
   Entry* const entries = output.as<Entry>();  // where they end as indices
 
   // Each share of the elements, in ascending order, has its own place in every bucket.
-  const std::int64_t share = std::max<std::int64_t>((n + run.threads - 1) / run.threads, tuned(1 << 16, 5));
+  const std::int64_t share = std::max<std::int64_t>((n + exec.threads - 1) / exec.threads, tuned(1 << 16, 5));
   const std::int64_t shares = (n + share - 1) / share;
   if (shares > 1) REPDL_ROUTE("permutation: several shares");
   std::vector<std::int64_t> places(static_cast<std::size_t>(shares) * buckets);
@@ -83,7 +83,7 @@ void random_permutation(const Tensor&, const Tensor& position, const Tensor& out
     });
   };
   const auto of_share = [&](std::int64_t s) { return places.data() + static_cast<std::size_t>(s) * buckets; };
-  parallel_for(shares, 1, run.threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(shares, 1, exec.threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t s = begin; s < end; ++s) {
       std::int64_t* const count = of_share(s);
       each_word(s, [=](std::uint64_t word, std::uint64_t) { ++count[word >> shift]; });
@@ -96,7 +96,7 @@ void random_permutation(const Tensor&, const Tensor& position, const Tensor& out
     for (std::int64_t s = 0; s < shares; ++s) sum += std::exchange(of_share(s)[b], sum);
   }
   first[buckets] = n;
-  parallel_for(shares, 1, run.threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(shares, 1, exec.threads, [&](std::int64_t begin, std::int64_t end) {
     if (bits > 0) REPDL_ROUTE("permutation: several buckets");
     for (std::int64_t s = begin; s < end; ++s) {
       std::int64_t* const place = of_share(s);
@@ -107,17 +107,18 @@ void random_permutation(const Tensor&, const Tensor& position, const Tensor& out
   const auto rows = static_cast<std::int64_t>(buckets);
   std::int64_t largest = 0;
   for (std::size_t b = 0; b < buckets; ++b) largest = std::max(largest, first[b + 1] - first[b]);
-  parallel_for(
-      rows, std::max<std::int64_t>(1, (1 << 15) / bucket_size), run.threads, [&](std::int64_t begin, std::int64_t end) {
-        const Scratch<Entry> room(largest);
-        for (std::int64_t b = begin; b < end; ++b) {
-          Entry* const bucket = entries + first[static_cast<std::size_t>(b)];
-          const std::int64_t size = first[static_cast<std::size_t>(b) + 1] - first[static_cast<std::size_t>(b)];
-          sort_bucket(bucket, room.data(), size, shift);
-          break_ties(at, bucket, size);
-          for (std::int64_t i = 0; i < size; ++i) bucket[i] = static_cast<std::uint32_t>(bucket[i]);
-        }
-      });
+  parallel_for(rows, std::max<std::int64_t>(1, (1 << 15) / bucket_size), exec.threads,
+               [&](std::int64_t begin, std::int64_t end) {
+                 const Scratch<Entry> room(largest);
+                 for (std::int64_t b = begin; b < end; ++b) {
+                   Entry* const bucket = entries + first[static_cast<std::size_t>(b)];
+                   const std::int64_t size =
+                       first[static_cast<std::size_t>(b) + 1] - first[static_cast<std::size_t>(b)];
+                   sort_bucket(bucket, room.data(), size, shift);
+                   break_ties(at, bucket, size);
+                   for (std::int64_t i = 0; i < size; ++i) bucket[i] = static_cast<std::uint32_t>(bucket[i]);
+                 }
+               });
 }
 
 const AddKernel permutation_kernel = add_kernel<&random_permutation>("random_permutation", DType::float32);

@@ -9,11 +9,11 @@ namespace repdl::cpu {
 namespace {
 
 template <class T>
-void poisson(const Tensor& rates, const Tensor& position, const Tensor& output, const Run& run) {
+void poisson(const Tensor& rates, const Tensor& position, const Tensor& output, const ExecContext& exec) {
   const random::Position at(position);
   const T* rate = rates.as<T>();
   T* out = output.as<T>();
-  parallel_for(output.count(), 1 << 10, run.threads, [=](std::int64_t begin, std::int64_t end) {
+  parallel_for(output.count(), 1 << 10, exec.threads, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::uint64_t number = at.offset + static_cast<std::uint64_t>(i);
       out[i] = static_cast<T>(random::Poisson()(at, number, static_cast<double>(rate[i])));

@@ -102,7 +102,7 @@ class GateProduct {
   const float* bias_;
   std::int64_t gates_, size_, K_, chunk_;
   bool packs_;
-  Panels panels_;
+  PrepackedB panels_;
   Scratch<float> packed_bias_;
 };
 

@@ -47,17 +47,17 @@ class Steps {
   static constexpr bool has_gates = std::size(F<float>::outputs) >= 2;
 
  public:
-  Steps(const Layer& layer, const Run& run)
-      : layer_(layer), threads_(run.threads), steps_(static_cast<std::int64_t>(layer.sizes.length)),
+  Steps(const Layer& layer, const ExecContext& exec)
+      : layer_(layer), threads_(exec.threads), steps_(static_cast<std::int64_t>(layer.sizes.length)),
         batch_(layer.sizes[0]), size_(layer.weight.size[0] / gates), width_(layer.hidden.size[1]),
-        product_(layer.weight, contiguous_vector<float>(layer.bias, run), gates, steps_, batch_,
-                 layer.contract.dot_chunk, run.threads),
-        input_(rows_of(layer.input, size_, run)), output_{layer.output.as<float>(), width_, 0},
+        product_(layer.weight, contiguous_vector<float>(layer.bias, exec), gates, steps_, batch_,
+                 layer.contract.dot_chunk, exec.threads),
+        input_(rows_of(layer.input, size_, exec)), output_{layer.output.as<float>(), width_, 0},
         cells_{layer.cells.as<float>(), size_, 0}, gates_{layer.gates.as<float>(), 4 * size_, size_},
         last_hidden_{layer.last_hidden.as<float>(), width_, 0}, last_cell_{layer.last_cell.as<float>(), size_, 0},
         unprojected_(layer.projection.given ? batch_ * size_ : 0) {
-    begin(rows_of(layer.hidden, 0, run), last_hidden_, width_);
-    if (has_cell) begin(rows_of(layer.cell, 0, run), last_cell_, size_);
+    begin(rows_of(layer.hidden, 0, exec), last_hidden_, width_);
+    if (has_cell) begin(rows_of(layer.cell, 0, exec), last_cell_, size_);
   }
 
   void run() const {
@@ -65,11 +65,11 @@ class Steps {
     const GateProduct projection(layer_.projection, nullptr, 1, steps_, batch_, layer_.contract.dot_chunk, threads_);
     all([&](std::int64_t first, std::int64_t rows) {
       const ElementRows to = output_.from(first);
-      share(projection, rows, 0, threads_, [&](const Part& part, float* scratch) {
+      share(projection, rows, 0, threads_, [&](const Tile& tile, float* scratch) {
         const GateSums sums =
-            projection.multiply(part.rows, unprojected_.data() + part.row * size_, part.block, part.blocks, scratch);
-        for (std::int64_t r = 0; r < part.rows; ++r)
-          std::copy_n(sums.data + r * sums.row, part.elements, to.data + (part.row + r) * width_ + part.element);
+            projection.multiply(tile.rows, unprojected_.data() + tile.row * size_, tile.block, tile.blocks, scratch);
+        for (std::int64_t r = 0; r < tile.rows; ++r)
+          std::copy_n(sums.data + r * sums.row, tile.elements, to.data + (tile.row + r) * width_ + tile.element);
       });
     });
   }
@@ -97,18 +97,18 @@ class Steps {
   }
 
   void step(std::int64_t first, std::int64_t rows) const {
-    share(product_, rows, cell_work, threads_, [&](const Part& part, float* scratch) {
-      const float* h = last_hidden_.data + part.row * width_;
-      cell(first, part, product_.multiply(part.rows, h, part.block, part.blocks, scratch));
+    share(product_, rows, cell_work, threads_, [&](const Tile& tile, float* scratch) {
+      const float* h = last_hidden_.data + tile.row * width_;
+      cell(first, tile, product_.multiply(tile.rows, h, tile.block, tile.blocks, scratch));
     });
   }
 
-  void cell(std::int64_t first, const Part& part, const GateSums& sums) const {
+  void cell(std::int64_t first, const Tile& tile, const GateSums& sums) const {
     const Scratch<float> unsaved(has_gates && !layer_.saves ? 4 * sums.width : 0);
     const ElementRows output = unprojected_.data() ? ElementRows{unprojected_.data(), size_, 0} : output_.from(first);
-    for (std::int64_t r = 0; r < part.rows; ++r)
-      for (std::int64_t e = 0; e < part.elements; e += sums.width) {
-        const std::int64_t row = part.row + r, element = part.element + e;
+    for (std::int64_t r = 0; r < tile.rows; ++r)
+      for (std::int64_t e = 0; e < tile.elements; e += sums.width) {
+        const std::int64_t row = tile.row + r, element = tile.element + e;
         const auto at = [=](const ElementRows& rows) { return rows.data + row * rows.row + element; };
         CellRow<F<float>> values;
         for (int g = 0; g < gates; ++g) {
@@ -122,7 +122,7 @@ class Steps {
           for (int g = 0; g < 4; ++g)
             values.out[has_cell + 1 + g] =
                 layer_.saves ? at(gates_.from(first)) + g * size_ : unsaved.data() + g * sums.width;
-        const std::int64_t count = std::min(sums.width, part.elements - e);
+        const std::int64_t count = std::min(sums.width, tile.elements - e);
         cell_row<F>(values, count);
         if (has_cell && layer_.saves) std::copy_n(at(last_cell_), count, at(cells_.from(first)));
       }
@@ -137,34 +137,35 @@ class Steps {
 };
 
 template <template <class> class F>
-void run_layer(const Layer& layer, const Run& run) {
-  if (layer.sizes[0] > 0) Steps<F>(layer, run).run();
+void run_layer(const Layer& layer, const ExecContext& exec) {
+  if (layer.sizes[0] > 0) Steps<F>(layer, exec).run();
 }
 
 const Tensor none;
 
 void rnn(const Tensor& input, const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Ints& sizes,
          bool reverse, std::string_view nonlinearity, const Contract& contract, const Tensor& output,
-         const Tensor& last, const Run& run) {
+         const Tensor& last, const ExecContext& exec) {
   const Layer layer{input, hidden,   none,   weight, bias, none, sizes, reverse,
                     false, contract, output, last,   none, none, none};
-  nonlinearity == "tanh" ? run_layer<RnnTanh>(layer, run) : run_layer<RnnRelu>(layer, run);
+  nonlinearity == "tanh" ? run_layer<RnnTanh>(layer, exec) : run_layer<RnnRelu>(layer, exec);
 }
 
 void lstm(const Tensor& input, const Tensor& hidden, const Tensor& cell, const Tensor& weight, const Tensor& bias,
           const Tensor& projection, const Ints& sizes, bool reverse, bool saves, const Contract& contract,
           const Tensor& output, const Tensor& last_hidden, const Tensor& last_cell, const Tensor& cells,
-          const Tensor& gates, const Run& run) {
+          const Tensor& gates, const ExecContext& exec) {
   run_layer<cell::LstmGates>({input, hidden, cell, weight, bias, projection, sizes, reverse, saves, contract, output,
                               last_hidden, last_cell, cells, gates},
-                             run);
+                             exec);
 }
 
 void gru(const Tensor& input, const Tensor& hidden, const Tensor& weight, const Tensor& bias, const Ints& sizes,
          bool reverse, bool saves, const Contract& contract, const Tensor& output, const Tensor& last,
-         const Tensor& gates, const Run& run) {
+         const Tensor& gates, const ExecContext& exec) {
   run_layer<cell::GruGates>(
-      {input, hidden, none, weight, bias, none, sizes, reverse, saves, contract, output, last, none, none, gates}, run);
+      {input, hidden, none, weight, bias, none, sizes, reverse, saves, contract, output, last, none, none, gates},
+      exec);
 }
 
 const AddKernel rnn_kernel = add_kernel<&rnn>("rnn_layer", DType::float32);

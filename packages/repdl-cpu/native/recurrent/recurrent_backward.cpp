@@ -61,18 +61,18 @@ struct Rows {
 
 class StepsBackward {
  public:
-  StepsBackward(const LayerBackward& layer, const Run& run)
-      : layer_(layer), threads_(run.threads), steps_(static_cast<std::int64_t>(layer.sizes.length)),
+  StepsBackward(const LayerBackward& layer, const ExecContext& exec)
+      : layer_(layer), threads_(exec.threads), steps_(static_cast<std::int64_t>(layer.sizes.length)),
         batch_(layer.sizes[0]), size_(layer.cell.size[1]), width_(layer.hidden.size[1]), weight_(layer.weight),
-        product_(weight_.get(), nullptr, 1, steps_, batch_, layer.contract.dot_chunk, run.threads),
-        grad_(rows_of(layer.grad, 0, run)), hidden_(rows_of(layer.hidden, 0, run)), cell_(rows_of(layer.cell, 0, run)),
-        output_(rows_of(layer.output, 0, run)), cells_(rows_of(layer.cells, 0, run)),
-        gates_(rows_of(layer.gates, size_, run)), to_input_{layer.to_input.as<float>(), 4 * size_, size_},
-        to_hidden_{layer.to_hidden.as<float>(), width_, 0}, to_cell_{layer.to_cell.as<float>(), size_, 0},
-        before_{layer.before.as<float>(), width_, 0}, to_output_{layer.to_output.as<float>(), width_, 0},
-        unprojected_(layer.projection.given ? batch_ * size_ : 0) {
-    begin(rows_of(layer.grad_hidden, 0, run), to_hidden_, width_);
-    begin(rows_of(layer.grad_cell, 0, run), to_cell_, size_);
+        product_(weight_.get(), nullptr, 1, steps_, batch_, layer.contract.dot_chunk, exec.threads),
+        grad_(rows_of(layer.grad, 0, exec)), hidden_(rows_of(layer.hidden, 0, exec)),
+        cell_(rows_of(layer.cell, 0, exec)), output_(rows_of(layer.output, 0, exec)),
+        cells_(rows_of(layer.cells, 0, exec)), gates_(rows_of(layer.gates, size_, exec)),
+        to_input_{layer.to_input.as<float>(), 4 * size_, size_}, to_hidden_{layer.to_hidden.as<float>(), width_, 0},
+        to_cell_{layer.to_cell.as<float>(), size_, 0}, before_{layer.before.as<float>(), width_, 0},
+        to_output_{layer.to_output.as<float>(), width_, 0}, unprojected_(layer.projection.given ? batch_ * size_ : 0) {
+    begin(rows_of(layer.grad_hidden, 0, exec), to_hidden_, width_);
+    begin(rows_of(layer.grad_cell, 0, exec), to_cell_, size_);
   }
 
   void run() const {
@@ -161,11 +161,11 @@ class StepsBackward {
 
   // Rows of `from` by a matrix.
   void multiply(const GateProduct& product, std::int64_t rows, const float* from, const ElementRows& to) const {
-    share(product, rows, 0, threads_, [&](const Part& part, float* scratch) {
+    share(product, rows, 0, threads_, [&](const Tile& tile, float* scratch) {
       const GateSums sums =
-          product.multiply(part.rows, from + part.row * product.terms(), part.block, part.blocks, scratch);
-      for (std::int64_t r = 0; r < part.rows; ++r)
-        std::copy_n(sums.data + r * sums.row, part.elements, to.from(part.row + r).data + part.element);
+          product.multiply(tile.rows, from + tile.row * product.terms(), tile.block, tile.blocks, scratch);
+      for (std::int64_t r = 0; r < tile.rows; ++r)
+        std::copy_n(sums.data + r * sums.row, tile.elements, to.from(tile.row + r).data + tile.element);
     });
   }
 
@@ -182,11 +182,11 @@ void lstm_backward(const Tensor& grad, const Tensor& grad_hidden, const Tensor& 
                    const Tensor& cell, const Tensor& weight, const Tensor& projection, const Tensor& output,
                    const Tensor& cells, const Tensor& gates, const Ints& sizes, bool reverse, const Contract& contract,
                    const Tensor& to_input, const Tensor& to_hidden, const Tensor& to_cell, const Tensor& before,
-                   const Tensor& to_output, const Run& run) {
+                   const Tensor& to_output, const ExecContext& exec) {
   if (sizes[0] == 0) return;
   StepsBackward({grad, grad_hidden, grad_cell, hidden, cell, weight, projection, output, cells, gates, sizes, reverse,
                  contract, to_input, to_hidden, to_cell, before, to_output},
-                run)
+                exec)
       .run();
 }
 

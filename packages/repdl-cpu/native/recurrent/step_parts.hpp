@@ -15,10 +15,10 @@ struct ElementRows {
 };
 
 // Row-major, a copy where columns are strided.
-inline ElementRows rows_of(const Tensor& tensor, std::int64_t size, const Run& run) {
+inline ElementRows rows_of(const Tensor& tensor, std::int64_t size, const ExecContext& exec) {
   const std::int64_t rows = tensor.size[0], columns = tensor.size[1];
   if (columns <= 1 || tensor.stride[1] == 1) return {tensor.as<float>(), tensor.stride[0], size};
-  float* copy = run.workspace<float>(rows * columns);
+  float* copy = exec.workspace<float>(rows * columns);
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < columns; ++c)
       copy[r * columns + c] = tensor.as<float>()[r * tensor.stride[0] + c * tensor.stride[1]];
@@ -29,11 +29,11 @@ inline ElementRows rows_of(const Tensor& tensor, std::int64_t size, const Run& r
 constexpr std::int64_t cell_work = 128;
 
 // Some rows of a step, and blocks of elements.
-struct Part {
+struct Tile {
   std::int64_t row, rows, block, blocks, element, elements;
 };
 
-// body(part, memory) for all rows of a step and all elements of a product.
+// body(tile, memory) for all rows of a step and all elements of a product.
 template <class Body>
 void share(const GateProduct& product, std::int64_t rows, std::int64_t element_work, int threads, const Body& body) {
   constexpr std::int64_t grain = 3 << 17;  // fused multiply-adds worth a thread
@@ -51,7 +51,7 @@ void share(const GateProduct& product, std::int64_t rows, std::int64_t element_w
       const std::int64_t element = block * product.unit(), limit = std::min(rows, (begin / blocks + 1) * group);
       const std::int64_t elements = std::min(product.size() - element, count * product.unit());
       for (std::int64_t row = begin / blocks * group; row < limit; row += most)
-        body(Part{row, std::min(most, limit - row), block, count, element, elements}, scratch.data());
+        body(Tile{row, std::min(most, limit - row), block, count, element, elements}, scratch.data());
       begin += count;
     }
   });

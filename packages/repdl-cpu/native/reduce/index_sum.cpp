@@ -196,7 +196,7 @@ void sum_wide(const T* x, const std::int64_t* index, std::int64_t n, std::int64_
 
 template <class T, class Finish>
 void sum_terms(const Tensor& values, const Tensor& index, const Contract& contract, const Tensor& output,
-               const Run& run, const Finish& finish) {
+               const ExecContext& exec, const Finish& finish) {
   const std::int64_t n = index.count(), size = output.size[0], width = output.size[1];
   if (size == 0 || width == 0) return;
   const T* x = values.as<T>();
@@ -204,22 +204,22 @@ void sum_terms(const Tensor& values, const Tensor& index, const Contract& contra
   T* out = output.as<T>();
   const bool narrow = width * static_cast<std::int64_t>(sizeof(T)) < narrow_bytes;
   if (n < std::numeric_limits<std::uint32_t>::max()) {
-    if (narrow) return sum_narrow<std::uint32_t>(x, at, n, size, width, contract, run.threads, finish, out);
-    return sum_wide<std::uint32_t>(x, at, n, size, width, contract, run.threads, finish, out);
+    if (narrow) return sum_narrow<std::uint32_t>(x, at, n, size, width, contract, exec.threads, finish, out);
+    return sum_wide<std::uint32_t>(x, at, n, size, width, contract, exec.threads, finish, out);
   }
-  sum_wide<std::int64_t>(x, at, n, size, width, contract, run.threads, finish, out);
+  sum_wide<std::int64_t>(x, at, n, size, width, contract, exec.threads, finish, out);
 }
 
 template <class T>
 void index_sum(const Tensor& values, const Tensor& index, std::int64_t, const Contract& contract, const Tensor& output,
-               const Run& run) {
-  sum_terms<T>(values, index, contract, output, run, Sums{});
+               const ExecContext& exec) {
+  sum_terms<T>(values, index, contract, output, exec, Sums{});
 }
 
 template <class T>
 void add_index_sum(const Tensor& input, const Tensor& index, const Tensor& values, double alpha,
-                   const Contract& contract, const Tensor& output, const Run& run) {
-  sum_terms<T>(values, index, contract, output, run, AddedTo<T>{input.as<T>(), output.size[1], alpha});
+                   const Contract& contract, const Tensor& output, const ExecContext& exec) {
+  sum_terms<T>(values, index, contract, output, exec, AddedTo<T>{input.as<T>(), output.size[1], alpha});
 }
 
 // to[i] = from[at[i]], rows of one element.
@@ -231,7 +231,7 @@ void select_elements(const void* from, const std::int64_t* at, std::int64_t n, v
 }
 
 void embedding(const Tensor& weight, const Tensor& index, std::int64_t, bool, const Contract&, const Tensor& output,
-               const Run& run) {
+               const ExecContext& exec) {
   const std::int64_t width = weight.size[1], row = width * bytes_of(weight.dtype);
   const std::int64_t* at = index.as<std::int64_t>();
   const char* from = weight.as<char>();
@@ -244,7 +244,7 @@ void embedding(const Tensor& weight, const Tensor& index, std::int64_t, bool, co
     for (std::int64_t i = begin; i < end; ++i)
       std::memcpy(to + i * row, from + at[i] * row, static_cast<std::size_t>(row));
   };
-  parallel_for(index.count(), std::max<std::int64_t>(1, terms_a_thread / width), run.threads, select);
+  parallel_for(index.count(), std::max<std::int64_t>(1, terms_a_thread / width), exec.threads, select);
 }
 
 const AddKernel index_sum_kernels = add_kernels<&index_sum<float>, &index_sum<double>>("index_sum", Layout::rows);

@@ -51,19 +51,21 @@ void max_of_rows(const T* x, T* values, std::int64_t* indices, std::int64_t rows
 }
 
 template <class T>
-void max(const Tensor& input, const Tensor& output, const Run& run) {
-  max_of_rows(input.as<T>(), output.as<T>(), nullptr, 1, input.count(), run.threads);
+void max(const Tensor& input, const Tensor& output, const ExecContext& exec) {
+  max_of_rows(input.as<T>(), output.as<T>(), nullptr, 1, input.count(), exec.threads);
 }
 
 template <class T>
-void max_dim(const Tensor& input, std::int64_t, bool, const Tensor& values, const Tensor& indices, const Run& run) {
-  max_of_rows(input.as<T>(), values.as<T>(), indices.as<std::int64_t>(), values.count(), rows_of(input).n, run.threads);
+void max_dim(const Tensor& input, std::int64_t, bool, const Tensor& values, const Tensor& indices,
+             const ExecContext& exec) {
+  max_of_rows(input.as<T>(), values.as<T>(), indices.as<std::int64_t>(), values.count(), rows_of(input).n,
+              exec.threads);
 }
 
 // The maximum of each row of the last dimension: (rows, n) -> (rows).
 template <class T>
-void amax(const Tensor& input, const Tensor& output, const Run& run) {
-  max_of_rows(input.as<T>(), output.as<T>(), nullptr, output.count(), input.size[input.dims - 1], run.threads);
+void amax(const Tensor& input, const Tensor& output, const ExecContext& exec) {
+  max_of_rows(input.as<T>(), output.as<T>(), nullptr, output.count(), input.size[input.dims - 1], exec.threads);
 }
 
 // out[i, j] = grad[i] / ties where x[i, j] is y[i], else +0; ties is how many of row i are.
@@ -84,14 +86,15 @@ void share(const T* grad, const T* x, const T* y, T* out, std::int64_t rows, std
 
 template <class T>
 void amax_backward(const Tensor& grad, const Tensor& input, const Tensor& output, const Tensor& result,
-                   const Run& run) {
+                   const ExecContext& exec) {
   share(grad.as<T>(), input.as<T>(), output.as<T>(), result.as<T>(), output.count(), input.size[input.dims - 1],
-        run.threads);
+        exec.threads);
 }
 
 template <class T>
-void max_backward(const Tensor& grad, const Tensor& input, const Tensor& output, const Tensor& result, const Run& run) {
-  share(grad.as<T>(), input.as<T>(), output.as<T>(), result.as<T>(), 1, input.count(), run.threads);
+void max_backward(const Tensor& grad, const Tensor& input, const Tensor& output, const Tensor& result,
+                  const ExecContext& exec) {
+  share(grad.as<T>(), input.as<T>(), output.as<T>(), result.as<T>(), 1, input.count(), exec.threads);
 }
 
 const AddKernel max_kernels = add_kernels<&max<float>, &max<double>>("max", Layout::rows);

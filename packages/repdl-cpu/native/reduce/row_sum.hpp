@@ -54,7 +54,7 @@ void sum_64_lanes(std::int64_t begin, std::int64_t n, const F& given, std::array
       for (int v = 0; v < group; ++v) acc[k][v] = Vec::zero();
     for (std::int64_t i = begin + g * Vec::width; i < begin + whole; i += max_lanes)
       for (int v = 0; v < group; ++v) {
-        const std::array<Vec, K> x = f(i + v * Vec::width, Whole{});
+        const std::array<Vec, K> x = f(i + v * Vec::width, FullVector{});
         for (int k = 0; k < K; ++k) acc[k][v] = acc[k][v] + x[k];
       }
     for (int k = 0; k < K; ++k)

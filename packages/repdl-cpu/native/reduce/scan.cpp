@@ -32,11 +32,12 @@ void for_chains(const Around& at, int threads, const Task& task) {
 }
 
 template <class T>
-void cumsum(const Tensor& input, std::int64_t dim, const Contract& contract, const Tensor& output, const Run& run) {
+void cumsum(const Tensor& input, std::int64_t dim, const Contract& contract, const Tensor& output,
+            const ExecContext& exec) {
   const Around at = around(input, dim);
   if (at.count() == 0) return;
   const std::int64_t block = contract.sum_block == 0 ? at.n : contract.sum_block;
-  for_chains(at, run.threads, [&](std::int64_t o, std::int64_t first, std::int64_t columns) {
+  for_chains(at, exec.threads, [&](std::int64_t o, std::int64_t first, std::int64_t columns) {
     const T* x = input.as<T>() + o * at.n * at.inner + first;
     T* out = output.as<T>() + o * at.n * at.inner + first;
     T chain[most_columns], carry[most_columns] = {};
@@ -54,10 +55,11 @@ void cumsum(const Tensor& input, std::int64_t dim, const Contract& contract, con
 }
 
 template <class T>
-void linear_scan(const Tensor& factor, const Tensor& term, std::int64_t dim, const Tensor& output, const Run& run) {
+void linear_scan(const Tensor& factor, const Tensor& term, std::int64_t dim, const Tensor& output,
+                 const ExecContext& exec) {
   const Around at = around(term, dim);
   if (at.count() == 0) return;
-  for_chains(at, run.threads, [&](std::int64_t o, std::int64_t first, std::int64_t columns) {
+  for_chains(at, exec.threads, [&](std::int64_t o, std::int64_t first, std::int64_t columns) {
     const std::int64_t begin = o * at.n * at.inner + first;
     const T *a = factor.as<T>() + begin, *b = term.as<T>() + begin;
     T* out = output.as<T>() + begin;

@@ -57,13 +57,13 @@ void log_softmax_backward(const float* grad, const float* y, float* out, std::in
 
 template <auto of_row>
 void softmax_forward(const Tensor& input, std::int64_t, const Contract& contract, const Tensor& output,
-                     const Run& run) {
+                     const ExecContext& exec) {
   if (output.count() == 0) return;
   const Around rows = rows_of(input);
   const std::int64_t n = rows.n;
   const float* x = input.as<float>();
   float* y = output.as<float>();
-  parallel_for(rows.outer, row_grain(n), run.threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(rows.outer, row_grain(n), exec.threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       of_row(x + i * n, y + i * n, n, contract, prefetch_distance(n, end - 1 - i));
   });
@@ -71,13 +71,13 @@ void softmax_forward(const Tensor& input, std::int64_t, const Contract& contract
 
 template <auto of_row>
 void softmax_gradient(const Tensor& grads, const Tensor& output, std::int64_t, const Contract& contract,
-                      const Tensor& result, const Run& run) {
+                      const Tensor& result, const ExecContext& exec) {
   if (result.count() == 0) return;
   const Around rows = rows_of(output);
   const std::int64_t n = rows.n;
   const float *grad = grads.as<float>(), *y = output.as<float>();
   float* out = result.as<float>();
-  parallel_for(rows.outer, row_grain(n), run.threads, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(rows.outer, row_grain(n), exec.threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       of_row(grad + i * n, y + i * n, out + i * n, n, contract, prefetch_distance(n, end - 1 - i));
   });

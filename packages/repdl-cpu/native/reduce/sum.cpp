@@ -1,10 +1,10 @@
-// out[kept] = the contract's sum over the reduced index (sum.md, sum.hpp).
+// out[outer] = the contract's sum over the reduced index (sum.md, sum.hpp).
 //
-//   for each kept index:  (kept..., reduced...) -> (kept...)
-//     out[kept] = sum of in[kept, reduced], reduced in row-major order
+//   for each outer index:  (outer..., reduced...) -> (outer...)
+//     out[outer] = sum of in[outer, reduced], reduced in row-major order
 //
 // Dimensions are collapsed first. Three layouts: a reduced run that is one strided row;
-// contiguous kept elements (columns); anything else is gathered piece by piece.
+// contiguous outer elements (columns); anything else is gathered piece by piece.
 #include "reduce/sum.hpp"
 
 #include <cstring>
@@ -90,10 +90,10 @@ T row_at(const T* x, const Dims& reduced, const Contract& contract) {
                        [&](std::int64_t start, std::int64_t count, T* dst) { reduced.gather(x, start, count, dst); });
 }
 
-// Contiguous kept elements: tiles of columns.
+// Contiguous outer elements: tiles of columns.
 template <class T>
-void columns(const T* x, T* out, const Dims& kept, const Dims& reduced, const Contract& contract, int threads) {
-  const std::int64_t width = kept.inner_size(), n = reduced.count, outer_size = kept.count / width;
+void columns(const T* x, T* out, const Dims& outer_dims, const Dims& reduced, const Contract& contract, int threads) {
+  const std::int64_t width = outer_dims.inner_size(), n = reduced.count, outer_size = outer_dims.count / width;
   // Long tiles, but enough of them for all threads, and not of less than a cache line's columns.
   const std::int64_t wanted = (width * outer_size + threads - 1) / threads;
   const std::int64_t tile = std::clamp<std::int64_t>((wanted + 63) / 64 * 64, 64, max_sum_columns);
@@ -106,7 +106,7 @@ void columns(const T* x, T* out, const Dims& kept, const Dims& reduced, const Co
       const std::int64_t outer = task / tiles, first = task % tiles * tile;
       if (first > 0) REPDL_ROUTE("sum: second tile of columns", sizeof(T));
       const std::int64_t count = std::min(tile, width - first);
-      const T* from = x + kept.offset(outer * width) + first;
+      const T* from = x + outer_dims.offset(outer * width) + first;
       T* to = out + outer * width + first;
       if (!single) REPDL_ROUTE("sum: columns, gathered", sizeof(T));
       if (single)
@@ -144,11 +144,12 @@ void block_sums(const T* x, std::int64_t rows, std::int64_t row_stride, std::int
 
 // Few outputs: threads take whole blocks, and the tree joins them afterwards.
 template <class T>
-void few_outputs(const T* x, T* out, const Dims& kept, const Dims& reduced, const Contract& contract, int threads) {
+void few_outputs(const T* x, T* out, const Dims& outer_dims, const Dims& reduced, const Contract& contract,
+                 int threads) {
   const std::int64_t n = reduced.count, block = sum_block_of(contract, n), blocks = (n + block - 1) / block;
   std::vector<T> partial(static_cast<std::size_t>(blocks));
-  for (std::int64_t o = 0; o < kept.count; ++o) {
-    const T* from = x + kept.offset(o);
+  for (std::int64_t o = 0; o < outer_dims.count; ++o) {
+    const T* from = x + outer_dims.offset(o);
     parallel_for(blocks, std::max<std::int64_t>(1, grain / block), threads, [&](std::int64_t begin, std::int64_t end) {
       if (!reduced.is_run()) REPDL_ROUTE("sum: few outputs, gathered", sizeof(T));
       if (reduced.is_run()) {
@@ -183,38 +184,41 @@ void contiguous_rows(const T* x, T* out, std::int64_t rows, std::int64_t row_str
 
 // Each output is the sum of a row of n elements anywhere.
 template <class T>
-void strided_rows(const T* x, T* out, const Dims& kept, const Dims& reduced, const Contract& contract, int threads) {
-  parallel_for(kept.count, std::max<std::int64_t>(1, grain / (reduced.count + 1)), threads,
+void strided_rows(const T* x, T* out, const Dims& outer_dims, const Dims& reduced, const Contract& contract,
+                  int threads) {
+  parallel_for(outer_dims.count, std::max<std::int64_t>(1, grain / (reduced.count + 1)), threads,
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t o = begin; o < end; ++o)
-                   out[o] = canonical(row_at(x + kept.offset(o), reduced, contract));
+                   out[o] = canonical(row_at(x + outer_dims.offset(o), reduced, contract));
                });
 }
 
 // Which loop computes a sum; no bit depends on it.
 enum class SumRoute { columns, few_outputs, contiguous_rows, strided_rows };
 
-SumRoute sum_route(const Dims& kept, const Dims& reduced, const Contract& contract, int threads) {
+SumRoute sum_route(const Dims& outer_dims, const Dims& reduced, const Contract& contract, int threads) {
   const std::int64_t n = reduced.count;
-  if (kept.inner_size() >= 4 && kept.inner_stride() == 1 && n > 0 && (n == 1 || reduced.inner_stride() != 1))
+  if (outer_dims.inner_size() >= 4 && outer_dims.inner_stride() == 1 && n > 0 &&
+      (n == 1 || reduced.inner_stride() != 1))
     return SumRoute::columns;
-  if (kept.count < threads && n > sum_block_of(contract, n)) return SumRoute::few_outputs;
-  if (n > 0 && reduced.is_run() && kept.size.size() <= 1) return SumRoute::contiguous_rows;
+  if (outer_dims.count < threads && n > sum_block_of(contract, n)) return SumRoute::few_outputs;
+  if (n > 0 && reduced.is_run() && outer_dims.size.size() <= 1) return SumRoute::contiguous_rows;
   return SumRoute::strided_rows;
 }
 
 template <class T>
-void sum(const Tensor& input, Ints dim, bool, const Contract& contract, const Tensor& output, const Run& run) {
+void sum(const Tensor& input, Ints dim, bool, const Contract& contract, const Tensor& output, const ExecContext& exec) {
   const T* x = input.as<T>();
   T* out = output.as<T>();
-  const Dims kept(Dimensions(input, dim, false)), reduced(Dimensions(input, dim, true));
-  if (kept.count == 0) return;
-  switch (sum_route(kept, reduced, contract, run.threads)) {
-    case SumRoute::columns: return columns(x, out, kept, reduced, contract, run.threads);
-    case SumRoute::few_outputs: return few_outputs(x, out, kept, reduced, contract, run.threads);
+  const Dims outer_dims(Dimensions(input, dim, false)), reduced(Dimensions(input, dim, true));
+  if (outer_dims.count == 0) return;
+  switch (sum_route(outer_dims, reduced, contract, exec.threads)) {
+    case SumRoute::columns: return columns(x, out, outer_dims, reduced, contract, exec.threads);
+    case SumRoute::few_outputs: return few_outputs(x, out, outer_dims, reduced, contract, exec.threads);
     case SumRoute::contiguous_rows:
-      return contiguous_rows(x, out, kept.count, kept.inner_stride(), reduced.count, contract, run.threads);
-    case SumRoute::strided_rows: return strided_rows(x, out, kept, reduced, contract, run.threads);
+      return contiguous_rows(x, out, outer_dims.count, outer_dims.inner_stride(), reduced.count, contract,
+                             exec.threads);
+    case SumRoute::strided_rows: return strided_rows(x, out, outer_dims, reduced, contract, exec.threads);
   }
 }
 

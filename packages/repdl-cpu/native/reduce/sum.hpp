@@ -58,9 +58,8 @@ class BlockSumOf {
 
 using BlockSum = BlockSumOf<float>;
 
-// Memory delivers two streams faster than one: by 0.15 in pages of 4 KiB, by
-// nothing in huge pages, where four are slower (Zen 4). Blocks next to each other are slower than
-// one. Where the lanes of two would take more than half of the registers, one.
+// Two streams: 15% faster with 4 KiB pages, equal with huge pages (Zen 4); one where the lanes of
+// two would take more than half of the registers.
 constexpr int sum_streams = Vec::registers * Vec::width >= 4 * max_lanes ? 2 : 1;
 
 // out[s * out_distance] = the block of n elements at x + s * distance, for s < sum_streams.
@@ -68,9 +67,9 @@ template <class T>
 void sum_blocks(const T* x, std::int64_t distance, std::int64_t n, const Contract& contract, T* out,
                 std::int64_t out_distance);
 
-// to[c] = to[c] + rows[0][c] + rows[1][c] + ..., c < width; from +0 instead of to[c] if `fresh`.
+// to[c] = to[c] + rows[0][c] + rows[1][c] + ..., c < width; from +0 instead of to[c] if `from_zero`.
 template <class T>
-void add_rows(T* to, const T* const* rows, std::int64_t count, std::int64_t width, bool fresh);
+void add_rows(T* to, const T* const* rows, std::int64_t count, std::int64_t width, bool from_zero);
 
 // One block in memory.
 template <class T>

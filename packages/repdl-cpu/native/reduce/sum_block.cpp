@@ -81,20 +81,20 @@ void sum_blocks(const T* x, std::int64_t distance, std::int64_t n, const Contrac
 }
 
 template <class T>
-void add_rows(T* to, const T* const* rows, std::int64_t count, std::int64_t width, bool fresh) {
+void add_rows(T* to, const T* const* rows, std::int64_t count, std::int64_t width, bool from_zero) {
   using V = VecOf<T>;
   constexpr int group = V::registers / 4;
   std::int64_t c = 0;
   for (; c + group * V::width <= width; c += group * V::width) {
     V acc[group];
-    for (int v = 0; v < group; ++v) acc[v] = fresh ? V::zero() : V::load(to + c + v * V::width);
+    for (int v = 0; v < group; ++v) acc[v] = from_zero ? V::zero() : V::load(to + c + v * V::width);
     for (std::int64_t r = 0; r < count; ++r)
       for (int v = 0; v < group; ++v) acc[v] = acc[v] + V::load_streamed(rows[r] + c + v * V::width);
     for (int v = 0; v < group; ++v) acc[v].store(to + c + v * V::width);
   }
   for (; c < width; c += V::width) {
     const int n = static_cast<int>(std::min<std::int64_t>(V::width, width - c));
-    V acc = fresh ? V::zero() : V::load(to + c, n);
+    V acc = from_zero ? V::zero() : V::load(to + c, n);
     for (std::int64_t r = 0; r < count; ++r) acc = acc + V::load(rows[r] + c, n);
     acc.store(to + c, n);
   }

@@ -2,9 +2,9 @@
 //
 //   row_loop(n, body)              body(i, part) for elements i, i + Vec::width, ...
 //   row_loop(n, first, both, apart, body)
-//                                  both(i, first(i)) for two Vecs from i on, body for the rest; apart(at, count),
-//                                  later, for the places i where both was false. The first stage of two Vecs is
-//                                  computed beside the second of those before: a processor looks ahead so far only.
+//                                  software-pipelined: first(i), stage 1 of the next two Vecs, beside both(i, state),
+//                                  stage 2 of these; `apart` gets the indices that fail the rounding test
+//
 // `part` loads and stores: a whole Vec, or what is left of the row at its end.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace repdl::cpu {
 
-struct Whole {
+struct FullVector {
   static constexpr int n = Vec::width;
   static Vec load(const float* p) { return Vec::load(p); }
   static Vec load_streamed(const float* p) { return Vec::load_streamed(p); }
@@ -22,7 +22,7 @@ struct Whole {
 };
 
 // The first n elements of a Vec; the others load as +0 and are not stored.
-struct Part {
+struct MaskedTail {
   int n;
   Vec load(const float* p) const { return Vec::load(p, n); }
   Vec load_streamed(const float* p) const { return load(p); }
@@ -34,8 +34,8 @@ template <class Body>
 void row_loop(std::int64_t n, const Body& given) {
   const Body body = given;
   std::int64_t i = 0;
-  for (; i + Vec::width <= n; i += Vec::width) body(i, Whole{});
-  if (i < n) body(i, Part{static_cast<int>(n - i)});
+  for (; i + Vec::width <= n; i += Vec::width) body(i, FullVector{});
+  if (i < n) body(i, MaskedTail{static_cast<int>(n - i)});
 }
 
 template <class First, class Both, class Apart, class Body>

@@ -24,7 +24,7 @@ inline Mask operator<(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_
 inline Mask operator==(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_EQ_OQ)}; }
 inline Mask sign(Vec a) { return {_mm512_movepi32_mask(_mm512_castps_si512(a.v))}; }
 inline Vec select(Mask mask, Vec a, Vec b) { return {_mm512_mask_mov_ps(b.v, mask.m, a.v)}; }
-inline Vec where(Mask mask, Vec a) { return {_mm512_maskz_mov_ps(mask.m, a.v)}; }           // and +0 elsewhere
+inline Vec mask_or_zero(Mask mask, Vec a) { return {_mm512_maskz_mov_ps(mask.m, a.v)}; }    // and +0 elsewhere
 inline Mask not_less(Vec a, Vec b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_NLT_UQ)}; }  // true of NaN
 
 inline Vec operator-(Vec a) { return {-a.v}; }
@@ -58,7 +58,7 @@ inline Mask operator<(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ
 inline Mask operator==(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_EQ_OQ)}; }
 inline Mask sign(Vec a) { return {a.v}; }  // all that instructions read of a Mask is the sign
 inline Vec select(Mask mask, Vec a, Vec b) { return {_mm256_blendv_ps(b.v, a.v, mask.m)}; }
-inline Vec where(Mask mask, Vec a) { return {_mm256_and_ps(mask.m, a.v)}; }
+inline Vec mask_or_zero(Mask mask, Vec a) { return {_mm256_and_ps(mask.m, a.v)}; }
 inline Mask not_less(Vec a, Vec b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_NLT_UQ)}; }
 
 inline Vec operator-(Vec a) { return {-a.v}; }
@@ -235,30 +235,30 @@ inline Mask has_parts(Vec x) {
 
 // A Vec of which only what is `decided` is right: a loop that computes several can ask once for all of them,
 // and the compiler has one chain of instructions to fill the gaps of another. Functions take and return a Vec,
-// or a Draft.
-struct Draft {
+// or a TestedVec.
+struct TestedVec {
   Vec value;
   Mask decided;
 };
 
-inline Draft drafted(Vec x) { return {x, everywhere()}; }
+inline TestedVec tested(Vec x) { return {x, everywhere()}; }
 
-inline Draft operator+(Draft a, Draft b) { return {a.value + b.value, a.decided & b.decided}; }
-inline Draft operator-(Draft a, Draft b) { return {a.value - b.value, a.decided & b.decided}; }
-inline Draft operator*(Draft a, Draft b) { return {a.value * b.value, a.decided & b.decided}; }
-inline Draft operator/(Draft a, Draft b) { return {a.value / b.value, a.decided & b.decided}; }
+inline TestedVec operator+(TestedVec a, TestedVec b) { return {a.value + b.value, a.decided & b.decided}; }
+inline TestedVec operator-(TestedVec a, TestedVec b) { return {a.value - b.value, a.decided & b.decided}; }
+inline TestedVec operator*(TestedVec a, TestedVec b) { return {a.value * b.value, a.decided & b.decided}; }
+inline TestedVec operator/(TestedVec a, TestedVec b) { return {a.value / b.value, a.decided & b.decided}; }
 
-struct DraftMask {
+struct TestedMask {
   Mask value, decided;
 };
 
-inline DraftMask operator<(Draft a, Draft b) { return {a.value < b.value, a.decided & b.decided}; }
-inline Draft select(DraftMask mask, Draft a, Draft b) {
+inline TestedMask operator<(TestedVec a, TestedVec b) { return {a.value < b.value, a.decided & b.decided}; }
+inline TestedVec select(TestedMask mask, TestedVec a, TestedVec b) {
   return {select(mask.value, a.value, b.value), mask.decided & a.decided & b.decided};
 }
 
 inline Vec value_of(Vec x) { return x; }
-inline Vec value_of(Draft x) { return x.value; }
+inline Vec value_of(TestedVec x) { return x.value; }
 
 // y where `decided`, elsewhere `slow(x, y, undecided)`, which rounds rightly.
 template <Vec (*slow)(Vec, Vec, Mask)>
@@ -267,7 +267,7 @@ inline Vec or_else(Vec x, Vec y, Mask decided) {
 }
 
 template <Vec (*slow)(Vec, Vec, Mask)>
-inline Draft or_else(Draft x, Vec y, Mask decided) {
+inline TestedVec or_else(TestedVec x, Vec y, Mask decided) {
   return {y, x.decided & decided};
 }
 

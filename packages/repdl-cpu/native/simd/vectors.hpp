@@ -1,6 +1,6 @@
 // What functions of the shared headers need on vectors (repdl/pointwise/function.hpp): constants and products.
 //
-//   Drafts   two of these at a time, for which there are registers; Vec where a target has none
+//   TestedVecs   two of these at a time, for which there are registers; Vec where a target has none
 #pragma once
 
 #include "repdl/pointwise/function.hpp"
@@ -15,8 +15,8 @@ struct Constant<cpu::Vec> {
 
 #if defined(__AVX512F__)
 template <>
-struct Constant<cpu::Draft> {
-  static cpu::Draft of(double value) { return cpu::drafted(Constant<cpu::Vec>::of(value)); }
+struct Constant<cpu::TestedVec> {
+  static cpu::TestedVec of(double value) { return cpu::tested(Constant<cpu::Vec>::of(value)); }
 };
 #endif
 
@@ -27,11 +27,11 @@ namespace repdl::cpu {
 [[gnu::always_inline]] inline Vec mul(Vec a, Vec b) { return a * b; }
 
 #if defined(__AVX512F__)
-[[gnu::always_inline]] inline Draft mul(Draft a, Draft b) { return a * b; }
+[[gnu::always_inline]] inline TestedVec mul(TestedVec a, TestedVec b) { return a * b; }
 
-using Drafts = Draft;  // two at a time, for which there are registers
+using TestedVecs = TestedVec;  // two at a time, for which there are registers
 #else
-using Drafts = Vec;  // none
+using TestedVecs = Vec;  // none
 #endif
 
 // A function that has no first stage (row_loop.hpp).
@@ -48,7 +48,7 @@ struct OneStage {
   }
   template <class... T>
   [[gnu::always_inline]] auto second(State, T... x) const {
-    return f(drafted(x)...);
+    return f(tested(x)...);
   }
 };
 

@@ -12,11 +12,11 @@ namespace {
 
 struct StepLoop {
   template <class Step, class Element, class T>
-  static void run(const Tensors* lists, const typename Step::Options& options, const Run& run) {
+  static void run(const Tensors* lists, const typename Step::Options& options, const ExecContext& exec) {
     constexpr std::int64_t grain = Element::columns < 4 ? 1 << 14 : 1 << 13;  // elements worth a thread
     std::vector<std::int64_t> counts;
     for (const Tensor& tensor : lists[0]) counts.push_back(tensor.count());
-    for_elements(counts, grain, run.threads, [&](std::size_t t, std::int64_t begin, std::int64_t end) {
+    for_elements(counts, grain, exec.threads, [&](std::size_t t, std::int64_t begin, std::int64_t end) {
       REPDL_ROUTE(Step::op, Element::variant, sizeof(T));
       // Options are rounded here, where the environment is IEEE's.
       const Element element(options);

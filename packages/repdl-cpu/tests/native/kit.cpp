@@ -24,24 +24,24 @@ void walk(const char* op, const std::array<const Tensor*, N>& operands, const Te
   }
 }
 
-void neg(const Tensor& input, const Tensor& output, const Run& run) {
-  walk<1>(run.op, {&input}, output, [&](const std::int64_t* at) { return -input.as<float>()[at[0]]; });
+void neg(const Tensor& input, const Tensor& output, const ExecContext& exec) {
+  walk<1>(exec.op, {&input}, output, [&](const std::int64_t* at) { return -input.as<float>()[at[0]]; });
 }
 
-void add(const Tensor& input, const Tensor& other, const Tensor& output, const Run& run) {
-  walk<2>(run.op, {&input, &other}, output,
+void add(const Tensor& input, const Tensor& other, const Tensor& output, const ExecContext& exec) {
+  walk<2>(exec.op, {&input, &other}, output,
           [&](const std::int64_t* at) { return input.as<float>()[at[0]] + other.as<float>()[at[1]]; });
 }
 
-void mul(const Tensor& input, const Tensor& other, const Tensor& output, const Run& run) {
-  walk<2>(run.op, {&input, &other}, output,
+void mul(const Tensor& input, const Tensor& other, const Tensor& output, const ExecContext& exec) {
+  walk<2>(exec.op, {&input, &other}, output,
           [&](const std::int64_t* at) { return input.as<float>()[at[0]] * other.as<float>()[at[1]]; });
 }
 
 // By way of memory that it asks for.
-void amax(const Tensor& input, const Tensor& output, const Run& run) {
+void amax(const Tensor& input, const Tensor& output, const ExecContext& exec) {
   const std::int64_t columns = input.size[input.dims - 1];
-  auto* row = run.workspace<float>(columns);
+  auto* row = exec.workspace<float>(columns);
   for (std::int64_t i = 0; i < output.count(); ++i) {
     std::copy_n(input.as<float>() + i * columns, columns, row);
     output.as<float>()[i] = *std::max_element(row, row + columns);
@@ -49,20 +49,20 @@ void amax(const Tensor& input, const Tensor& output, const Run& run) {
 }
 
 void sgd_step(const Tensors& params, const Tensors& grads, const Tensors&, double lr, double, double, double, bool,
-              bool, bool, const Run&) {
+              bool, bool, const ExecContext&) {
   for (std::size_t t = 0; t < params.length; ++t)
     for (std::int64_t i = 0; i < params[t].count(); ++i)
       params[t].as<float>()[i] -= static_cast<float>(lr) * grads[t].as<float>()[i];
 }
 
-void fails(const Tensor&, const Tensor&, const Run& run) {
-  run.workspace<float>(9);
+void fails(const Tensor&, const Tensor&, const ExecContext& exec) {
+  exec.workspace<float>(9);
   throw std::runtime_error("it fails");
 }
 
-void throws(const Tensor&, const Tensor&, const Run&) { throw 1; }
+void throws(const Tensor&, const Tensor&, const ExecContext&) { throw 1; }
 
-void overruns(const Tensor& input, const Tensor& output, const Run&) {
+void overruns(const Tensor& input, const Tensor& output, const ExecContext&) {
   output.as<float>()[0] = input.as<float>()[input.count()];
 }
 

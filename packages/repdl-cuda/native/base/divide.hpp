@@ -14,9 +14,9 @@ struct Division {
 // n / divisor for 0 <= n < 2^31 and divisor >= 1. With 2^(s-1) < divisor <= 2^s and
 // m = ceil(2^(31+s) / divisor), n * m / 2^(31+s) exceeds n / divisor by less than
 // n / 2^31 / divisor, which reaches no next integer.
-class Divide {
+class FastDivmod32 {
  public:
-  explicit Divide(int divisor) : divisor_(divisor < 1 ? 1 : divisor) {
+  explicit FastDivmod32(int divisor) : divisor_(divisor < 1 ? 1 : divisor) {
     int s = 0;
     while ((std::int64_t{1} << s) < divisor_) ++s;
     shift_ = 31 + s;

@@ -8,12 +8,7 @@ namespace repdl::cuda {
 // Ends the program's use of the device unless `right`, before anything else is read or written: the next call that
 // waits for the device raises cudaErrorAssert, as for an assertion in torch's kernels, and `what` is on stderr.
 __device__ inline void expect(bool right, const char* what) {
-  if (right) return;
-#if defined(__CUDA_ARCH__)
-  __assert_fail(what, __FILE__, __LINE__, "repdl");  // of assert(), which NDEBUG would take out
-#elif !defined(__CUDACC__)
-  emulation::fail(what);
-#endif
+  if (!right) fail(what);
 }
 
 }  // namespace repdl::cuda

@@ -8,13 +8,16 @@
 
 #include <stdexcept>
 
+#include "base/platform.hpp"
 #include "base/rounds.hpp"
 #include "base/types.hpp"
 #include "repdl/backend.hpp"
 
 namespace repdl::cuda {
 
-inline Stream stream_of(const Run& run) { return {run.device, reinterpret_cast<std::uintptr_t>(run.stream)}; }
+inline Stream stream_of(const ExecContext& exec) {
+  return {exec.device, reinterpret_cast<std::uintptr_t>(exec.stream)};
+}
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -79,26 +82,6 @@ inline int multiprocessors(const char* op, const Stream& stream) {
   check(op, cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, stream.first));
   return count;
 }
-
-#if defined(__CUDACC__)
-// The block's shared memory of type T: one T a block, whichever thread asks. It holds
-// anything at first (NaN in the emulated build).
-template <class T>
-__device__ __forceinline__ T& shared() {
-  __shared__ T memory;
-  return memory;
-}
-
-// The block's shared memory of the size given to launch.
-template <class T>
-__device__ __forceinline__ T* dynamic_shared() {
-  extern __shared__ __align__(16) unsigned char bytes[];
-  return reinterpret_cast<T*>(bytes);
-}
-#else
-using emulation::dynamic_shared;
-using emulation::shared;
-#endif
 
 // Of every architecture. CUDA's warpSize is read when a kernel runs: each division by it is one.
 constexpr unsigned warp_size = 32;

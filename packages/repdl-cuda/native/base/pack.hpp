@@ -29,9 +29,8 @@ __device__ bool whole_packs(std::int64_t n, const T* x, const More*... more) {
 
 template <class P, class T>
 __device__ void expect_packed([[maybe_unused]] const T* x) {
-#if !defined(__CUDACC__)
-  if (reinterpret_cast<std::uintptr_t>(x) % alignof(P) != 0) emulation::fail("a pack that is not aligned to its size");
-#endif
+  if constexpr (emulated)
+    if (reinterpret_cast<std::uintptr_t>(x) % alignof(P) != 0) fail("a pack that is not aligned to its size");
 }
 
 // x[0], ..., x[count - 1]

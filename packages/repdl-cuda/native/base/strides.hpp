@@ -12,10 +12,10 @@ namespace repdl::cuda {
 // Division by a size, known at launch, of indices from 0 to 2^63 - 1: a multiplication and a
 // shift (Granlund and Montgomery, PLDI 1994), where a GPU's own division takes three times as
 // long and, having branches, keeps loads apart.
-class Divisor {
+class FastDivmod64 {
  public:
-  Divisor() = default;
-  explicit Divisor(std::int64_t size) {
+  FastDivmod64() = default;
+  explicit FastDivmod64(std::int64_t size) {
     while (std::int64_t{1} << shift_ < size) ++shift_;
     const auto excess = static_cast<unsigned __int128>((std::uint64_t{1} << shift_) - static_cast<std::uint64_t>(size));
     factor_ = size == 0 ? 0 : static_cast<std::uint64_t>((excess << 64) / static_cast<std::uint64_t>(size)) + 1;
@@ -40,7 +40,7 @@ struct Shape {
   int dims = 0;
   std::int64_t size[most];
   std::int64_t stride[N][most];
-  Divisor divisor[most];  // by size
+  FastDivmod64 divisor[most];  // by size
 
   Shape(const char* op, const Sizes& sizes, const std::array<Sizes, N>& strides) {
     for (std::size_t d = 0; d < sizes.size(); ++d) {
@@ -59,14 +59,14 @@ struct Shape {
       }
       for (int k = 0; k < N; ++k) stride[k][dims - 1] = strides[k][d];
     }
-    for (int d = 0; d < dims; ++d) divisor[d] = Divisor(size[d]);
+    for (int d = 0; d < dims; ++d) divisor[d] = FastDivmod64(size[d]);
   }
 
   explicit Shape(const pointwise::Pass<N>& pass) : count(pass.count), dims(pass.dims) {
     for (int d = 0; d < dims; ++d) {
       size[d] = pass.size[d];
       for (int k = 0; k < N; ++k) stride[k][d] = pass.stride[k][d];
-      divisor[d] = Divisor(size[d]);
+      divisor[d] = FastDivmod64(size[d]);
     }
   }
 

@@ -46,25 +46,22 @@ Images<T> images(const T* address, std::int64_t channels, std::int64_t groups, s
 int narrow(std::int64_t x) { return static_cast<int>(x); }  // check_sizes has checked it
 
 WindowShape window_of(const Geometry& v) {
-  return {Divide(narrow(v.oh * v.ow)),
-          Divide(narrow(v.ow)),
-          Divide(narrow(v.kh * v.kw)),
-          Divide(narrow(v.kw)),
-          {narrow(v.stride_h), narrow(v.stride_w)},
-          {narrow(v.dilation_h), narrow(v.dilation_w)},
+  return {FastDivmod32(narrow(v.oh * v.ow)),        FastDivmod32(narrow(v.ow)),
+          FastDivmod32(narrow(v.kh * v.kw)),        FastDivmod32(narrow(v.kw)),
+          {narrow(v.stride_h), narrow(v.stride_w)}, {narrow(v.dilation_h), narrow(v.dilation_w)},
           {narrow(-v.pad_h), narrow(-v.pad_w)}};
 }
 
 // Along one side of the input: every stride-th element from `first` on, `count` of them, sees
 // the taps tap + t * tap_step, t < taps; tap t of element i is output i - t * step + start.
-struct Class {
+struct StridePhase {
   std::int64_t first, count, tap, tap_step, taps, step, start;
 };
-std::vector<Class> classes(std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
-                           std::int64_t dilation) {
-  std::vector<Class> result;
+std::vector<StridePhase> stride_phases(std::int64_t size, std::int64_t kernel, std::int64_t stride,
+                                       std::int64_t padding, std::int64_t dilation) {
+  std::vector<StridePhase> result;
   for (std::int64_t first = 0; first < std::min(stride, size); ++first) {
-    Class one = {first, ceil_div(size - first, stride), 0, 0, 0, 0, 0};
+    StridePhase one = {first, ceil_div(size - first, stride), 0, 0, 0, 0, 0};
     for (std::int64_t tap = kernel - 1; tap >= 0; --tap) {
       if ((first + padding - tap * dilation) % stride != 0) continue;
       if (one.taps != 0) one.tap_step = one.tap - tap;
@@ -81,8 +78,8 @@ std::vector<Class> classes(std::int64_t size, std::int64_t kernel, std::int64_t 
 // packed[g, (o, a, b), c] = w[g, o, c, tap a, tap b]: what one class of inputs is multiplied with
 constexpr int threads = 256;
 template <class T>
-__global__ void __launch_bounds__(threads) pack(const T* w, T* packed, Class rows, Class columns, std::int64_t c,
-                                                std::int64_t kh, std::int64_t kw, std::int64_t count) {
+__global__ void __launch_bounds__(threads) pack(const T* w, T* packed, StridePhase rows, StridePhase columns,
+                                                std::int64_t c, std::int64_t kh, std::int64_t kw, std::int64_t count) {
   std::int64_t i = thread_index();
   if (i >= count) return;
   T* to = packed + i;
@@ -101,8 +98,8 @@ GemmPlan plan_forward(const Geometry& v, std::int64_t chunk, int tile, const Str
                       stream);
 }
 template <class T>
-GemmPlan plan_grad_input(const Geometry& v, const Class& rows, const Class& columns, std::int64_t chunk, int tile,
-                         const Stream& stream) {
+GemmPlan plan_grad_input(const Geometry& v, const StridePhase& rows, const StridePhase& columns, std::int64_t chunk,
+                         int tile, const Stream& stream) {
   return plan_gemm<T>("conv2d_grad_input", v.group_c(), v.n * rows.count * columns.count,
                       v.group_o() * rows.taps * columns.taps, v.groups, chunk, tile, stream);
 }
@@ -120,22 +117,22 @@ bool takes_direct_outputs(const GemmPlan& plan, int tile) {
 
 // f(rows, columns) for each class of inputs
 template <class F>
-void each_class(const Geometry& v, const F& f) {
-  for (const Class& rows : classes(v.h, v.kh, v.stride_h, v.pad_h, v.dilation_h))
-    for (const Class& columns : classes(v.w, v.kw, v.stride_w, v.pad_w, v.dilation_w)) f(rows, columns);
+void each_phase(const Geometry& v, const F& f) {
+  for (const StridePhase& rows : stride_phases(v.h, v.kh, v.stride_h, v.pad_h, v.dilation_h))
+    for (const StridePhase& columns : stride_phases(v.w, v.kw, v.stride_w, v.pad_w, v.dilation_w)) f(rows, columns);
 }
 
 template <class T>
 void conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, Ints stride, Ints padding, Ints dilation,
-            std::int64_t groups, const Contract& contract, const Tensor& output, const Run& run) {
-  const Stream stream = stream_of(run);
+            std::int64_t groups, const Contract& contract, const Tensor& output, const ExecContext& exec) {
+  const Stream stream = stream_of(exec);
   const int tile = wanted_tile();
   const Geometry v = geometry(input, output, weight.size + 2, stride, padding, dilation, groups);
-  check_sizes(run.op, v);
+  check_sizes(exec.op, v);
   const std::int64_t area = v.oh * v.ow, k = v.group_c() * v.kh * v.kw;
   const T* w = weight.as<T>();
   T* y = output.as<T>();
-  const Strided<T> a(run.op, w, {v.groups}, {v.group_o() * k}, v.group_o(), k, 1);
+  const Strided<T> a(exec.op, w, {v.groups}, {v.group_o() * k}, v.group_o(), k, 1);
   const Windows<T> b = {images<T>(input.as<T>(), v.c, v.groups, v.h, v.w), window_of(v)};
   const ImageRows<T> c = {y,
                           bias.as<T>(),
@@ -144,48 +141,48 @@ void conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, Ints 
                           area,
                           narrow(v.group_o()),
                           narrow(v.ow),
-                          Divide(narrow(area)),
-                          Divide(narrow(v.ow)),
+                          FastDivmod32(narrow(area)),
+                          FastDivmod32(narrow(v.ow)),
                           {1, 1},
                           {0, 0},
                           is_aligned(y) && area % static_cast<std::int64_t>(16 / sizeof(T)) == 0};
   const GemmPlan plan = plan_forward<T>(v, contract.dot_chunk, tile, stream);
   if (takes_direct_rows(plan, tile))
-    run_direct_rows<T>(run.op, plan.gemm, {w, v.group_o() * k, k, 1}, b, c, stream);
+    run_direct_rows<T>(exec.op, plan.gemm, {w, v.group_o() * k, k, 1}, b, c, stream);
   else
     with_windows(b, [&](const auto& windows) {
-      run_gemm<T>(run.op, plan, a, windows, c, run.workspace<T>(plan.work()), stream);
+      run_gemm<T>(exec.op, plan, a, windows, c, exec.workspace<T>(plan.work()), stream);
     });
 }
 
 // The weights that one class sees, then what its product needs: memory for the largest serves all.
 template <class T>
 void conv2d_grad_input(const Tensor& grad, const Tensor& weight, Ints, Ints stride, Ints padding, Ints dilation,
-                       std::int64_t groups, const Contract& contract, const Tensor& output, const Run& run) {
+                       std::int64_t groups, const Contract& contract, const Tensor& output, const ExecContext& exec) {
   constexpr std::int64_t vector = 16 / sizeof(T);
-  const Stream stream = stream_of(run);
+  const Stream stream = stream_of(exec);
   const int tile = wanted_tile();
-  const char* op = run.op;
+  const char* op = exec.op;
   const Geometry v = geometry(output, grad, weight.size + 2, stride, padding, dilation, groups);
   check_sizes(op, v);
   const std::int64_t area = v.h * v.w, chunk = contract.dot_chunk;
   T* y = output.as<T>();
   std::int64_t most = 0;
-  each_class(v, [&](const Class& rows, const Class& columns) {
+  each_phase(v, [&](const StridePhase& rows, const StridePhase& columns) {
     most = std::max(most, plan_grad_input<T>(v, rows, columns, chunk, tile, stream).work());
   });
-  T* work = run.workspace<T>(most);
-  T* packed = run.workspace<T>(weight.count());
-  each_class(v, [&](const Class& rows, const Class& columns) {
+  T* work = exec.workspace<T>(most);
+  T* packed = exec.workspace<T>(weight.count());
+  each_phase(v, [&](const StridePhase& rows, const StridePhase& columns) {
     const GemmPlan plan = plan_grad_input<T>(v, rows, columns, chunk, tile, stream);
     const std::int64_t count = v.groups * plan.gemm.k * v.group_c();
     launch(op, pack<T>, {ceil_div(count, threads)}, threads, 0, stream, weight.as<T>(), packed, rows, columns,
            v.group_c(), v.kh, v.kw, count);
     const Strided<T> a(op, packed, {v.groups}, {plan.gemm.k * v.group_c()}, v.group_c(), 1, v.group_c());
-    const WindowShape window = {Divide(narrow(rows.count * columns.count)),
-                                Divide(narrow(columns.count)),
-                                Divide(narrow(rows.taps * columns.taps)),
-                                Divide(narrow(columns.taps)),
+    const WindowShape window = {FastDivmod32(narrow(rows.count * columns.count)),
+                                FastDivmod32(narrow(columns.count)),
+                                FastDivmod32(narrow(rows.taps * columns.taps)),
+                                FastDivmod32(narrow(columns.taps)),
                                 {1, 1},
                                 {narrow(-rows.step), narrow(-columns.step)},
                                 {narrow(rows.start), narrow(columns.start)}};
@@ -212,26 +209,26 @@ void conv2d_grad_input(const Tensor& grad, const Tensor& weight, Ints, Ints stri
 template <class T>
 void conv2d_grad_weight(const Tensor& grad, const Tensor& input, Ints kernel_size, Ints stride, Ints padding,
                         Ints dilation, std::int64_t groups, const Contract& contract, const Tensor& output,
-                        const Run& run) {
-  const Stream stream = stream_of(run);
+                        const ExecContext& exec) {
+  const Stream stream = stream_of(exec);
   const int tile = wanted_tile();
   const Geometry v = geometry(input, grad, kernel_size.begin(), stride, padding, dilation, groups);
-  check_sizes(run.op, v);
-  const Channels<T> a = {images<T>(grad.as<T>(), v.o, v.groups, v.oh, v.ow), Divide(narrow(v.oh * v.ow))};
+  check_sizes(exec.op, v);
+  const Channels<T> a = {images<T>(grad.as<T>(), v.o, v.groups, v.oh, v.ow), FastDivmod32(narrow(v.oh * v.ow))};
   const Images<T> x = images<T>(input.as<T>(), v.c, v.groups, v.h, v.w);
   const WindowTaps<T> b = {x, window_of(v)};
   const Rows<T> c(output.as<T>(), {}, v.group_o(), v.group_c() * v.kh * v.kw);
   const GemmPlan plan = plan_grad_weight<T>(v, contract.dot_chunk, tile, stream);
   if (takes_direct_outputs(plan, tile)) {
     const Gemm gemm = direct_outputs_gemm(plan.gemm);
-    T* splits = run.workspace<T>(std::int64_t{gemm.splits} * gemm.batch * gemm.m * gemm.n);
-    run_direct_outputs<T>(run.op, gemm, a, b, c, splits, stream);
+    T* splits = exec.workspace<T>(std::int64_t{gemm.splits} * gemm.batch * gemm.m * gemm.n);
+    run_direct_outputs<T>(exec.op, gemm, a, b, c, splits, stream);
   } else {
-    T* work = run.workspace<T>(plan.work());
+    T* work = exec.workspace<T>(plan.work());
     if (every_pixel(b.window, x))  // taps are channels
-      run_gemm<T>(run.op, plan, a, Channels<T>{x, a.area}, c, work, stream);
+      run_gemm<T>(exec.op, plan, a, Channels<T>{x, a.area}, c, work, stream);
     else
-      run_gemm<T>(run.op, plan, a, b, c, work, stream);
+      run_gemm<T>(exec.op, plan, a, b, c, work, stream);
   }
 }
 

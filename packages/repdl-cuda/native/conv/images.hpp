@@ -29,8 +29,8 @@ struct Images {
 // Where taps lie: tap (a, b) of the window at (i, j) is row i * stride[0] + a * step[0] + start[0]
 // of the image, and column alike.
 struct WindowShape {
-  Divide area, width;   // of the positions of an image
-  Divide taps, kernel;  // taps of a channel, taps of a row of it
+  FastDivmod32 area, width;   // of the positions of an image
+  FastDivmod32 taps, kernel;  // taps of a channel, taps of a row of it
   int stride[2], step[2], start[2];
 };
 
@@ -166,7 +166,7 @@ struct WindowTaps {
 template <class T>
 struct Channels {
   Images<T> x;
-  Divide area;
+  FastDivmod32 area;
 
   template <class Tiling>
   class Loader {
@@ -201,7 +201,7 @@ struct Channels {
 
    private:
     const Images<T>& x_;
-    const Divide& area_;
+    const FastDivmod32& area_;
     const T* from_;     // this thread's first channel
     SharedPointer to_;  // where its first element goes
     int k_, rows_;      // k of the slice, and the channels from the first one on
@@ -217,7 +217,7 @@ struct ImageRows {
   std::int64_t group, image;  // elements of the channels of one group, and of all
   std::int64_t row_stride;    // elements of a channel
   int channels, width;        // channels of a group; width of an image
-  Divide area, row;           // positions of an image, and of a row of it
+  FastDivmod32 area, row;     // positions of an image, and of a row of it
   int stride[2], start[2];
   bool wide;  // vectors of positions are contiguous and aligned
 

@@ -14,7 +14,7 @@ namespace repdl::cuda {
 template <class T>
 struct Pixels {
   Images<T> x;
-  Divide area;
+  FastDivmod32 area;
 
   explicit Pixels(const Windows<T>& windows) : x(windows.x), area(windows.window.area) {}
 
@@ -48,7 +48,7 @@ struct Pixels {
     }
 
    private:
-    const Divide& area_;
+    const FastDivmod32& area_;
     const T* from_;     // this thread's first vector of the next slice,
     SharedPointer to_;  // where it goes,
     bool inside_;       // and whether there is one

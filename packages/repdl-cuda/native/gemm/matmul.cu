@@ -11,24 +11,24 @@ namespace {
 
 template <class T>
 void products(const Products& p, const Tensor& a, const Tensor& b, const Tensor& bias, const Contract& contract,
-              const Tensor& output, const Run& run) {
-  const Stream stream = stream_of(run);
-  const GemmPlan plan = plan_gemm<T>(run.op, p.m, p.n, p.k, p.count(), contract.dot_chunk, wanted_tile(), stream);
-  run_gemm<T>(run.op, plan, Strided<T>(run.op, a.as<T>(), p.batch, p.a_batch, p.m, p.a_row, p.a_k),
-              Strided<T>(run.op, b.as<T>(), p.batch, p.b_batch, p.n, p.b_column, p.b_k),
-              Rows<T>(output.as<T>(), bias, p.m, p.n), run.workspace<T>(plan.work()), stream);
+              const Tensor& output, const ExecContext& exec) {
+  const Stream stream = stream_of(exec);
+  const GemmPlan plan = plan_gemm<T>(exec.op, p.m, p.n, p.k, p.count(), contract.dot_chunk, wanted_tile(), stream);
+  run_gemm<T>(exec.op, plan, Strided<T>(exec.op, a.as<T>(), p.batch, p.a_batch, p.m, p.a_row, p.a_k),
+              Strided<T>(exec.op, b.as<T>(), p.batch, p.b_batch, p.n, p.b_column, p.b_k),
+              Rows<T>(output.as<T>(), bias, p.m, p.n), exec.workspace<T>(plan.work()), stream);
 }
 
 template <class T>
 void matmul(const Tensor& input, const Tensor& mat2, bool transpose_a, bool transpose_b, const Contract& contract,
-            const Tensor& output, const Run& run) {
-  products<T>(Products(input, mat2, transpose_a, transpose_b, output), input, mat2, {}, contract, output, run);
+            const Tensor& output, const ExecContext& exec) {
+  products<T>(Products(input, mat2, transpose_a, transpose_b, output), input, mat2, {}, contract, output, exec);
 }
 
 template <class T>
 void linear(const Tensor& input, const Tensor& weight, const Tensor& bias, const Contract& contract,
-            const Tensor& output, const Run& run) {
-  products<T>(Products(input, weight, false, true, output), input, weight, bias, contract, output, run);
+            const Tensor& output, const ExecContext& exec) {
+  products<T>(Products(input, weight, false, true, output), input, weight, bias, contract, output, exec);
 }
 
 const AddKernel matmul_kernels = add_kernels<&matmul<float>, &matmul<double>>("matmul");

@@ -18,13 +18,13 @@ namespace {
 
 constexpr int most_threads = 256;  // __launch_bounds__ with two blocks: without the number ptxas spills
 
-template <bool keeps>
+template <bool caches>
 __global__ void __launch_bounds__(most_threads, 2)
     row_losses(const float* inputs, ClassTargets<float> targets, float* losses, float* weights, float* max, float* sum,
                SumOrder order) {
   const std::int64_t row = blockIdx.x, n = targets.classes;
-  const float* x = keeps ? dynamic_shared<float>() : inputs + row * n;
-  const float m = row_max<keeps>(inputs + row * n, dynamic_shared<float>(), n);
+  const float* x = caches ? dynamic_shared<float>() : inputs + row * n;
+  const float m = row_max<caches>(inputs + row * n, dynamic_shared<float>(), n);
   const float s = row_sum<float>(n, order, [=](std::int64_t i) { return exact::exp(x[i] - m); });
   if (threadIdx.x != 0) return;
   max[row] = m;
@@ -60,23 +60,23 @@ __global__ void __launch_bounds__(most_threads, 2)
 
 void cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weight, std::string_view reduction,
                    std::int64_t ignore, const Contract& contract, const Tensor& output, const Tensor& total,
-                   const Tensor& max, const Tensor& sum, const Run& run) {
+                   const Tensor& max, const Tensor& sum, const ExecContext& exec) {
   const Around rows = class_rows(target, input);
-  const Losses<float> made(target, weight, reduction, output, run);
+  const Losses<float> made(target, weight, reduction, output, exec);
   const auto targets = class_targets<float>(target, weight, rows, ignore);
   const SumOrder order(contract, rows.n);
   launch_rows<float>(RowKernels<decltype(&row_losses<true>)>{row_losses<true>, row_losses<false>}, 1, rows.outer,
-                     rows.n, row_threads(rows.n, order), run, input.as<float>(), targets, made.losses, made.weights,
+                     rows.n, row_threads(rows.n, order), exec, input.as<float>(), targets, made.losses, made.weights,
                      max.as<float>(), sum.as<float>(), order);
-  reduce_losses(made, targets, contract, output, total, run);
+  reduce_losses(made, targets, contract, output, total, exec);
 }
 
 void cross_entropy_backward(const Tensor& grad, const Tensor& input, const Tensor& target, const Tensor& weight,
                             const Tensor& total, const Tensor& max, const Tensor& sum, std::string_view reduction,
-                            std::int64_t ignore, const Contract&, const Tensor& output, const Run& run) {
+                            std::int64_t ignore, const Contract&, const Tensor& output, const ExecContext& exec) {
   const Around rows = class_rows(target, input);
   const unsigned threads = rows.n >= 1024 ? most_threads : 32;
-  launch(run.op, row_gradients, {rows.outer}, threads, 0, stream_of(run), grad.as<float>(), input.as<float>(),
+  launch(exec.op, row_gradients, {rows.outer}, threads, 0, stream_of(exec), grad.as<float>(), input.as<float>(),
          class_targets<float>(target, weight, rows, ignore), total.as<float>(), max.as<float>(), sum.as<float>(),
          reduction_of(reduction), output.as<float>());
 }

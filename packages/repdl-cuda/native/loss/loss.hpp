@@ -14,7 +14,7 @@ struct ClassTargets {
   const std::int64_t* target;
   const T* weight;
   std::int64_t classes, inner, ignore;
-  Divisor by_classes, by_inner;
+  FastDivmod64 by_classes, by_inner;
 
   // Whether position i has a class, and whether it does if its target is t.
   __device__ bool counted(std::int64_t i) const { return is_class(target[i]); }
@@ -50,8 +50,8 @@ struct ClassTargets {
 
 template <class T>
 ClassTargets<T> class_targets(const Tensor& target, const Tensor& weight, const Around& sizes, std::int64_t ignore) {
-  return {target.as<std::int64_t>(), weight.as<T>(),      sizes.n, sizes.inner, ignore,
-          Divisor(sizes.n),          Divisor(sizes.inner)};
+  return {target.as<std::int64_t>(), weight.as<T>(),           sizes.n, sizes.inner, ignore,
+          FastDivmod64(sizes.n),     FastDivmod64(sizes.inner)};
 }
 
 // The losses of all positions, and with weight the weights of their targets, before they are reduced.
@@ -61,10 +61,11 @@ struct Losses {
   std::int64_t positions;
   Reduction reduction;
 
-  Losses(const Tensor& target, const Tensor& weight, std::string_view name, const Tensor& output, const Run& run)
-      : weights(weight.given ? run.workspace<T>(target.count()) : nullptr), positions(target.count()),
+  Losses(const Tensor& target, const Tensor& weight, std::string_view name, const Tensor& output,
+         const ExecContext& exec)
+      : weights(weight.given ? exec.workspace<T>(target.count()) : nullptr), positions(target.count()),
         reduction(reduction_of(name)) {
-    losses = reduction == Reduction::none ? output.as<T>() : run.workspace<T>(positions);
+    losses = reduction == Reduction::none ? output.as<T>() : exec.workspace<T>(positions);
   }
 };
 
@@ -101,16 +102,16 @@ struct WriteLoss {
 // The total weight of the targets, and the losses reduced (nll_loss.md).
 template <class T>
 void reduce_losses(const Losses<T>& made, const ClassTargets<T>& targets, const Contract& contract,
-                   const Tensor& output, const Tensor& total, const Run& run) {
-  const Shape<1> one(run.op, {}, {Sizes{}}), all(run.op, {made.positions}, {Sizes{1}});
+                   const Tensor& output, const Tensor& total, const ExecContext& exec) {
+  const Shape<1> one(exec.op, {}, {Sizes{}}), all(exec.op, {made.positions}, {Sizes{1}});
   const WriteTotal<T> write{total.as<T>()};
   if (made.weights)
-    grid_sum<T>(OneOf<T>{made.weights}, write, one, all, contract, run);
+    grid_sum<T>(OneOf<T>{made.weights}, write, one, all, contract, exec);
   else
-    grid_sum<std::int64_t>(Counted<T>{targets}, write, one, all, contract, run);
+    grid_sum<std::int64_t>(Counted<T>{targets}, write, one, all, contract, exec);
   if (made.reduction != Reduction::none)
     grid_sum<T>(OneOf<T>{made.losses}, WriteLoss<T>{output.as<T>(), total.as<T>(), made.reduction}, one, all, contract,
-                run);
+                exec);
 }
 
 }  // namespace repdl::cuda

@@ -59,19 +59,19 @@ __global__ void __launch_bounds__(threads) loss_gradients(const T* grad, const T
 template <class T>
 void nll_loss(const Tensor& input, const Tensor& target, const Tensor& weight, std::string_view reduction,
               std::int64_t ignore, const Contract& contract, const Tensor& output, const Tensor& total,
-              const Run& run) {
-  const Losses<T> made(target, weight, reduction, output, run);
+              const ExecContext& exec) {
+  const Losses<T> made(target, weight, reduction, output, exec);
   const auto targets = class_targets<T>(target, weight, class_sizes(target, input.size[1]), ignore);
-  launch(run.op, losses_of<T>, {ceil_div(made.positions, threads)}, threads, 0, stream_of(run), input.as<T>(), targets,
-         made.losses, made.weights, made.positions);
-  reduce_losses(made, targets, contract, output, total, run);
+  launch(exec.op, losses_of<T>, {ceil_div(made.positions, threads)}, threads, 0, stream_of(exec), input.as<T>(),
+         targets, made.losses, made.weights, made.positions);
+  reduce_losses(made, targets, contract, output, total, exec);
 }
 
 template <class T>
 void nll_loss_backward(const Tensor& grad, const Tensor& target, const Tensor& weight, const Tensor& total,
                        std::int64_t classes, std::string_view reduction, std::int64_t ignore, const Contract&,
-                       const Tensor& output, const Run& run) {
-  launch(run.op, loss_gradients<T>, {ceil_div(output.count(), tile_of(threads))}, threads, 0, stream_of(run),
+                       const Tensor& output, const ExecContext& exec) {
+  launch(exec.op, loss_gradients<T>, {ceil_div(output.count(), tile_of(threads))}, threads, 0, stream_of(exec),
          grad.as<T>(), total.as<T>(), class_targets<T>(target, weight, class_sizes(target, classes), ignore),
          reduction_of(reduction), output.as<T>(), output.count());
 }

@@ -6,7 +6,7 @@
 //
 // The sums are by the whole grid, then each thread takes some elements: packs where a channel is made of them.
 #include "reduce/channel_sums.hpp"
-#include "base/made.hpp"
+#include "base/rounded_on_host.hpp"
 #include "base/pack.hpp"
 
 namespace repdl::cuda {
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(threads) evaluation_statistics(const T* runnin
 // The channel of an element of (N, C, inner).
 struct ChannelOf {
   std::int64_t channels;
-  Divisor by_channels, by_inner;
+  FastDivmod64 by_channels, by_inner;
 
   explicit ChannelOf(const Around& of) : channels(of.n), by_channels(of.n), by_inner(of.inner) {}
   __device__ std::int64_t operator()(std::int64_t i) const {
@@ -164,43 +164,43 @@ __global__ void __launch_bounds__(threads)
 }
 
 // (N, C, inner) as channel_sums.hpp has it, each channel a group with one mean and rstd for all of N.
-ChannelSums channel_sums(const Around& of, const Contract& contract, const Run& run) {
-  return {{of.outer, of.n, 1, of.inner}, {0, 1}, contract, run};
+ChannelSums channel_sums(const Around& of, const Contract& contract, const ExecContext& exec) {
+  return {{of.outer, of.n, 1, of.inner}, {0, 1}, contract, exec};
 }
 
 template <class T>
 void batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
                 const Tensor& bias, bool training, double momentum, double eps, const Contract& contract,
                 const Tensor& output, const Tensor& mean, const Tensor& invstd, const Tensor& new_mean,
-                const Tensor& new_var, const Run& run) {
-  const Stream stream = stream_of(run);
+                const Tensor& new_var, const ExecContext& exec) {
+  const Stream stream = stream_of(exec);
   const Around of = around(input, 1);
   const std::int64_t n = of.outer * of.inner, channels = of.n, count = of.count();
-  const auto options = made<Options<T>>(momentum, eps);
+  const auto options = rounded_on_host<Options<T>>(momentum, eps);
   if (training) {
-    const ChannelSums sums = channel_sums(of, contract, run);
+    const ChannelSums sums = channel_sums(of, contract, exec);
     sums.sum<T>(Elements<T>{input.as<T>()}, WriteMean<T>{mean.as<T>(), n});
     sums.sum<T>(Squares<T>{input.as<T>(), mean.as<T>()},
                 WriteVariance<T>{running_mean.as<T>(), running_var.as<T>(), mean.as<T>(), invstd.as<T>(),
                                  new_mean.as<T>(), new_var.as<T>(), n, options});
   } else {
-    launch(run.op, evaluation_statistics<T>, {ceil_div(channels, threads)}, threads, 0, stream, running_mean.as<T>(),
+    launch(exec.op, evaluation_statistics<T>, {ceil_div(channels, threads)}, threads, 0, stream, running_mean.as<T>(),
            running_var.as<T>(), mean.as<T>(), invstd.as<T>(), channels, options.eps);
   }
-  launch(run.op, scale_channels<T>, {ceil_div(count, tile_of(threads))}, threads, 0, stream, input.as<T>(),
+  launch(exec.op, scale_channels<T>, {ceil_div(count, tile_of(threads))}, threads, 0, stream, input.as<T>(),
          mean.as<T>(), invstd.as<T>(), weight.as<T>(), bias.as<T>(), output.as<T>(), count, of.inner, ChannelOf(of));
 }
 
 template <class T>
 void batch_norm_backward(const Tensor& grad, const Tensor& input, const Tensor& weight, const Tensor& mean,
                          const Tensor& invstd, bool training, const Contract& contract, const Tensor& output,
-                         const Tensor& grad_weight, const Tensor& grad_bias, const Run& run) {
+                         const Tensor& grad_weight, const Tensor& grad_bias, const ExecContext& exec) {
   const Around of = around(input, 1);
   const std::int64_t count = of.count();
-  channel_sums(of, contract, run)
-      .sum<Pair<T>>(ChannelGradients<T>{grad.as<T>(), input.as<T>(), mean.as<T>(), invstd.as<T>()},
-                    WriteGradients<T>{grad_weight.as<T>(), grad_bias.as<T>()});
-  launch(run.op, channel_gradients<T>, {ceil_div(count, tile_of(threads))}, threads, 0, stream_of(run), grad.as<T>(),
+  channel_sums(of, contract, exec)
+      .sum<TwoSums<T>>(ChannelGradients<T>{grad.as<T>(), input.as<T>(), mean.as<T>(), invstd.as<T>()},
+                       WriteGradients<T>{grad_weight.as<T>(), grad_bias.as<T>()});
+  launch(exec.op, channel_gradients<T>, {ceil_div(count, tile_of(threads))}, threads, 0, stream_of(exec), grad.as<T>(),
          input.as<T>(), weight.as<T>(), mean.as<T>(), invstd.as<T>(), grad_weight.as<T>(), grad_bias.as<T>(),
          output.as<T>(), count, of.inner, ChannelOf(of), training ? of.outer * of.inner : 0);
 }

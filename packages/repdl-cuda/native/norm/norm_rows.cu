@@ -6,7 +6,7 @@
 //
 // The rows of layer_norm and rms_norm are (rows, 1, n, 1). A CUDA block takes a row; the
 // gradients of weight and bias are sums by the whole grid.
-#include "base/made.hpp"
+#include "base/rounded_on_host.hpp"
 #include "reduce/channel_sums.hpp"
 #include "reduce/row_reduce.hpp"
 
@@ -17,7 +17,7 @@ constexpr int most_threads = 256;
 
 struct NormRows {
   std::int64_t groups, channels, inner;
-  Divisor by_inner;
+  FastDivmod64 by_inner;
 
   explicit NormRows(const GroupedChannels& s)
       : groups(s.groups), channels(s.channels), inner(s.inner), by_inner(inner) {}
@@ -62,14 +62,14 @@ struct Normed {
 };
 
 // `means` is null for rms_norm.
-template <bool keeps, class T>
+template <bool caches, class T>
 __global__ void __launch_bounds__(most_threads, 2)
     norm_of_rows(NormRows s, const T* inputs, const T* weight, const T* bias, T* outputs, T* means, T* rstds, T eps,
                  SumOrder order) {
   const std::int64_t n = s.n();
   const T* x = inputs + s.row() * n;
-  if constexpr (keeps) {
-    keep_row(x, dynamic_shared<T>(), n);
+  if constexpr (caches) {
+    cache_row(x, dynamic_shared<T>(), n);
     x = dynamic_shared<T>();
     __syncthreads();
   }
@@ -92,8 +92,8 @@ __global__ void __launch_bounds__(most_threads, 2)
       });
 }
 
-// Of each element w, the gradient of its h, and h: kept, or made again of grad, x and weight.
-template <bool keeps, class T>
+// Of each element w, the gradient of its h, and h: cached, or made again of grad, x and weight.
+template <bool caches, class T>
 __global__ void __launch_bounds__(most_threads, 2)
     norm_row_gradients(NormRows s, const T* grads, const T* inputs, const T* means, const T* rstds, const T* weight,
                        T* results, SumOrder order) {
@@ -114,18 +114,18 @@ __global__ void __launch_bounds__(most_threads, 2)
   };
   const bool whole = whole_packs(n, grad, x, y) && whole_channels<T>(s, weight, nullptr);
   const auto finish = [=](const auto& h_of) {
-    const Pair<T> sums = row_sum<Pair<T>>(n, order, [=](std::int64_t i) {
-      const Pair<T> of = h_of(i);
-      return Pair<T>(of.first, mul(of.first, of.second));
+    const TwoSums<T> sums = row_sum<TwoSums<T>>(n, order, [=](std::int64_t i) {
+      const TwoSums<T> of = h_of(i);
+      return TwoSums<T>(of.first, mul(of.first, of.second));
     });
-    return Pair<T>(means ? sums.first / static_cast<T>(n) : T(0), sums.second / static_cast<T>(n));
+    return TwoSums<T>(means ? sums.first / static_cast<T>(n) : T(0), sums.second / static_cast<T>(n));
   };
-  const auto write = [=](const Pair<T>& from, const auto& load) {
+  const auto write = [=](const TwoSums<T>& from, const auto& load) {
     write_row(y, n, whole, load, [=](int q, const auto& of) {
       return norm_gradient(of.first.of[q], of.second.of[q], from.first, from.second, rstd);
     });
   };
-  if constexpr (keeps) {
+  if constexpr (caches) {
     T *w = dynamic_shared<T>(), *h = w + n;
     with_packs<T>(whole, [&](auto width) {
       each_pack<width(), 2>(
@@ -137,12 +137,12 @@ __global__ void __launch_bounds__(most_threads, 2)
           });
     });
     __syncthreads();
-    write(finish([=](std::int64_t i) { return Pair<T>(w[i], h[i]); }),
+    write(finish([=](std::int64_t i) { return TwoSums<T>(w[i], h[i]); }),
           [=](std::int64_t i, auto width) { return two_packs<width()>(w + i, h + i); });
   } else {
     write(finish([=](std::int64_t i) {
             const auto of = made(i, load(i, Width<1>()));
-            return Pair<T>(of.first.of[0], of.second.of[0]);
+            return TwoSums<T>(of.first.of[0], of.second.of[0]);
           }),
           [=](std::int64_t i, auto width) { return made(i, load(i, width)); });
   }
@@ -151,67 +151,68 @@ __global__ void __launch_bounds__(most_threads, 2)
 // Writes y, rstd and, where it is given, mean.
 template <class T>
 void normalise(const GroupedChannels& s, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-               const Contract& contract, const Tensor& y, const Tensor& mean, const Tensor& rstd, const Run& run) {
+               const Contract& contract, const Tensor& y, const Tensor& mean, const Tensor& rstd,
+               const ExecContext& exec) {
   const SumOrder order(contract, s.n());
   launch_rows<T>(RowKernels<decltype(&norm_of_rows<true, T>)>{norm_of_rows<true, T>, norm_of_rows<false, T>}, 1,
-                 s.rows(), s.n(), row_threads(s.n(), order), run, NormRows(s), x.as<T>(), weight.as<T>(), bias.as<T>(),
-                 y.as<T>(), mean.as<T>(), rstd.as<T>(), made<T>(eps), order);
+                 s.rows(), s.n(), row_threads(s.n(), order), exec, NormRows(s), x.as<T>(), weight.as<T>(), bias.as<T>(),
+                 y.as<T>(), mean.as<T>(), rstd.as<T>(), rounded_on_host<T>(eps), order);
 }
 
 // Writes the gradients of x, of weight and, where it is wanted, of bias.
 template <class T>
 void gradients(const GroupedChannels& s, const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                const Tensor& weight, const Contract& contract, const Tensor& result, const Tensor& grad_weight,
-               const Tensor& grad_bias, const Run& run) {
+               const Tensor& grad_bias, const ExecContext& exec) {
   const SumOrder order(contract, s.n());
   launch_rows<T>(
       RowKernels<decltype(&norm_row_gradients<true, T>)>{norm_row_gradients<true, T>, norm_row_gradients<false, T>}, 2,
-      s.rows(), s.n(), row_threads(s.n(), order), run, NormRows(s), grad.as<T>(), x.as<T>(), mean.as<T>(), rstd.as<T>(),
-      weight.as<T>(), result.as<T>(), order);
-  ChannelSums(s, {s.groups, 1}, contract, run)
-      .sum<Pair<T>>(ChannelGradients<T>{grad.as<T>(), x.as<T>(), mean.as<T>(), rstd.as<T>()},
-                    WriteGradients<T>{grad_weight.as<T>(), grad_bias.as<T>()});
+      s.rows(), s.n(), row_threads(s.n(), order), exec, NormRows(s), grad.as<T>(), x.as<T>(), mean.as<T>(),
+      rstd.as<T>(), weight.as<T>(), result.as<T>(), order);
+  ChannelSums(s, {s.groups, 1}, contract, exec)
+      .sum<TwoSums<T>>(ChannelGradients<T>{grad.as<T>(), x.as<T>(), mean.as<T>(), rstd.as<T>()},
+                       WriteGradients<T>{grad_weight.as<T>(), grad_bias.as<T>()});
 }
 
 template <class T>
 void layer_norm(const Tensor& input, Ints normalized, const Tensor& weight, const Tensor& bias, double eps,
                 const Contract& contract, const Tensor& output, const Tensor& mean, const Tensor& rstd,
-                const Run& run) {
-  normalise<T>(normalized_rows(input, normalized), input, weight, bias, eps, contract, output, mean, rstd, run);
+                const ExecContext& exec) {
+  normalise<T>(normalized_rows(input, normalized), input, weight, bias, eps, contract, output, mean, rstd, exec);
 }
 template <class T>
 void layer_norm_backward(const Tensor& grad, const Tensor& input, Ints normalized, const Tensor& mean,
                          const Tensor& rstd, const Tensor& weight, const Contract& contract, const Tensor& output,
-                         const Tensor& grad_weight, const Tensor& grad_bias, const Run& run) {
+                         const Tensor& grad_weight, const Tensor& grad_bias, const ExecContext& exec) {
   gradients<T>(normalized_rows(input, normalized), grad, input, mean, rstd, weight, contract, output, grad_weight,
-               grad_bias, run);
+               grad_bias, exec);
 }
 
 template <class T>
 void rms_norm(const Tensor& input, Ints normalized, const Tensor& weight, double eps, const Contract& contract,
-              const Tensor& output, const Tensor& rstd, const Run& run) {
-  normalise<T>(normalized_rows(input, normalized), input, weight, {}, eps, contract, output, {}, rstd, run);
+              const Tensor& output, const Tensor& rstd, const ExecContext& exec) {
+  normalise<T>(normalized_rows(input, normalized), input, weight, {}, eps, contract, output, {}, rstd, exec);
 }
 template <class T>
 void rms_norm_backward(const Tensor& grad, const Tensor& input, Ints normalized, const Tensor& rstd,
                        const Tensor& weight, const Contract& contract, const Tensor& output, const Tensor& grad_weight,
-                       const Run& run) {
+                       const ExecContext& exec) {
   gradients<T>(normalized_rows(input, normalized), grad, input, {}, rstd, weight, contract, output, grad_weight, {},
-               run);
+               exec);
 }
 
 template <class T>
 void group_norm(const Tensor& input, std::int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps,
                 const Contract& contract, const Tensor& output, const Tensor& mean, const Tensor& rstd,
-                const Run& run) {
-  normalise<T>(grouped(input, num_groups), input, weight, bias, eps, contract, output, mean, rstd, run);
+                const ExecContext& exec) {
+  normalise<T>(grouped(input, num_groups), input, weight, bias, eps, contract, output, mean, rstd, exec);
 }
 template <class T>
 void group_norm_backward(const Tensor& grad, const Tensor& input, std::int64_t num_groups, const Tensor& mean,
                          const Tensor& rstd, const Tensor& weight, const Contract& contract, const Tensor& output,
-                         const Tensor& grad_weight, const Tensor& grad_bias, const Run& run) {
+                         const Tensor& grad_weight, const Tensor& grad_bias, const ExecContext& exec) {
   gradients<T>(grouped(input, num_groups), grad, input, mean, rstd, weight, contract, output, grad_weight, grad_bias,
-               run);
+               exec);
 }
 
 [[maybe_unused]] const AddKernel norm_kernels[] = {

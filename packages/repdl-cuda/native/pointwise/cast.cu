@@ -47,9 +47,9 @@ void launch_cast(const From* x, To* y, std::int64_t n, const Stream& stream) {
   launch("cast", cast_elements<From, To>, {ceil_div(n, threads * each)}, threads, 0, stream, x, y, n);
 }
 
-void cast(const Tensor& input, DType, const Tensor& output, const Run& run) {
+void cast(const Tensor& input, DType, const Tensor& output, const ExecContext& exec) {
   with_format(input, [&](const auto* x) {
-    with_format(output, [&](auto* y) { launch_cast(x, y, output.count(), stream_of(run)); });
+    with_format(output, [&](auto* y) { launch_cast(x, y, output.count(), stream_of(exec)); });
   });
 }
 

@@ -25,9 +25,9 @@ __global__ void __launch_bounds__(threads) cell_elements(cell::Values<F> values)
 
 struct CellLoop {
   template <template <class> class F>
-  static void run(const cell::Values<F<float>>& values, const Run& run) {
+  static void run(const cell::Values<F<float>>& values, const ExecContext& exec) {
     const std::int64_t blocks = ceil_div(values.rows * values.size, threads);
-    launch(run.op, cell_elements<F<float>>, {blocks}, threads, 0, stream_of(run), values);
+    launch(exec.op, cell_elements<F<float>>, {blocks}, threads, 0, stream_of(exec), values);
   }
 };
 

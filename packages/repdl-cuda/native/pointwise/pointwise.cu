@@ -3,7 +3,7 @@
 //   for i over the broadcast shape:  (...), (...) -> (...)
 //     out[i] = f(a[i], b[i], ...)
 #include "base/launch.hpp"
-#include "base/made.hpp"
+#include "base/rounded_on_host.hpp"
 #include "base/strides.hpp"
 #include "repdl/pointwise/entry.hpp"
 
@@ -79,16 +79,16 @@ struct Loop {
   static constexpr Layout layout = Layout::in_place;
 
   template <template <class> class F, class T, std::size_t N, class... Options>
-  static void run(const std::array<const Tensor*, N>& operands, const Tensor& output, const Run& run,
+  static void run(const std::array<const Tensor*, N>& operands, const Tensor& output, const ExecContext& exec,
                   const Options&... options) {
     constexpr int n = static_cast<int>(N);
     Operands<n> x;
     for (int k = 0; k < n; ++k) x.at[k] = operands[k]->data;
-    const Shape<n> shape(pointwise::Pass<n>(run.op, output, operands));
+    const Shape<n> shape(pointwise::Pass<n>(exec.op, output, operands));
     const auto kernel = shape.flat() ? elements<true, T, n, F<T>> : elements<false, T, n, F<T>>;
     const int a_block = threads * (shape.flat() ? each<true, F<T>> : each<false, F<T>>);
-    launch(run.op, kernel, {ceil_div(shape.count, a_block)}, threads, 0, stream_of(run), x, output.as<T>(), shape,
-           made<F<T>>(value_of<F<T>>(options)...));
+    launch(exec.op, kernel, {ceil_div(shape.count, a_block)}, threads, 0, stream_of(exec), x, output.as<T>(), shape,
+           rounded_on_host<F<T>>(value_of<F<T>>(options)...));
   }
 };
 

@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(threads) raise(const float* x, float* y, std::
   loop([&](float a) { return exact::either(f, a); });
 }
 
-void pow(const Tensor& input, double exponent, const Tensor& output, const Run& run) {
-  const Stream stream = stream_of(run);
+void pow(const Tensor& input, double exponent, const Tensor& output, const ExecContext& exec) {
+  const Stream stream = stream_of(exec);
   const std::int64_t n = output.count();
   const std::int64_t blocks = std::min<std::int64_t>(ceil_div(n, threads), 32 * multiprocessors("pow", stream));
   launch("pow", raise, {blocks}, threads, 0, stream, input.as<float>(), output.as<float>(), n, exponent);

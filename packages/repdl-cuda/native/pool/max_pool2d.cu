@@ -85,20 +85,21 @@ __global__ void __launch_bounds__(threads) unpool(const T* grad, const std::int6
 
 template <class T>
 void max_pool2d(const Tensor& input, Ints kernel_size, Ints stride, Ints padding, Ints dilation, bool,
-                const Tensor& output, const Tensor& indices, const Run& run) {
+                const Tensor& output, const Tensor& indices, const ExecContext& exec) {
   const WindowSide h(0, input, output, kernel_size, stride, padding, dilation);
   const WindowSide w(1, input, output, kernel_size, stride, padding, dilation);
-  launch(run.op, pool<T>, {ceil_div(output.count(), threads)}, threads, 0, stream_of(run), input.as<T>(),
+  launch(exec.op, pool<T>, {ceil_div(output.count(), threads)}, threads, 0, stream_of(exec), input.as<T>(),
          output.as<T>(), indices.as<std::int64_t>(), h, w, output.count());
 }
 
 template <class T>
-void max_pool2d_backward(const Tensor& grad, const Tensor& indices, Ints, const Tensor& output, const Run& run) {
-  const Stream stream = stream_of(run);
+void max_pool2d_backward(const Tensor& grad, const Tensor& indices, Ints, const Tensor& output,
+                         const ExecContext& exec) {
+  const Stream stream = stream_of(exec);
   const std::int64_t count = output.count();
-  int* claims = run.workspace<int>(count);
-  launch(run.op, fill_zero<T>, {ceil_div(count, threads)}, threads, 0, stream, output.as<T>(), claims, count);
-  launch(run.op, unpool<T>, {extent(output, 0, 2)}, threads, 0, stream, grad.as<T>(), indices.as<std::int64_t>(),
+  int* claims = exec.workspace<int>(count);
+  launch(exec.op, fill_zero<T>, {ceil_div(count, threads)}, threads, 0, stream, output.as<T>(), claims, count);
+  launch(exec.op, unpool<T>, {extent(output, 0, 2)}, threads, 0, stream, grad.as<T>(), indices.as<std::int64_t>(),
          output.as<T>(), claims, extent(grad, 2, 4), extent(output, 2, 4));
 }
 

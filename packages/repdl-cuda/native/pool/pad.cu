@@ -67,17 +67,17 @@ __global__ void __launch_bounds__(threads)
 
 template <class T>
 void pad(const Tensor& input, std::int64_t dim, std::int64_t left, std::int64_t right, std::string_view mode,
-         const Tensor& output, const Run& run) {
+         const Tensor& output, const ExecContext& exec) {
   const Around of = around(input, dim);
-  launch(run.op, copy_elements<T>, {ceil_div(output.count(), threads)}, threads, 0, stream_of(run), input.as<T>(),
+  launch(exec.op, copy_elements<T>, {ceil_div(output.count(), threads)}, threads, 0, stream_of(exec), input.as<T>(),
          output.as<T>(), Side(mode, of.n, left, right), of.inner, output.count());
 }
 
 template <class T>
 void pad_backward(const Tensor& grad, std::int64_t dim, std::int64_t left, std::int64_t right, std::string_view mode,
-                  const Tensor& output, const Run& run) {
+                  const Tensor& output, const ExecContext& exec) {
   const Around of = around(output, dim);
-  launch(run.op, sum_copies<T>, {ceil_div(output.count(), threads)}, threads, 0, stream_of(run), grad.as<T>(),
+  launch(exec.op, sum_copies<T>, {ceil_div(output.count(), threads)}, threads, 0, stream_of(exec), grad.as<T>(),
          output.as<T>(), Side(mode, of.n, left, right), of.inner, output.count());
 }
 

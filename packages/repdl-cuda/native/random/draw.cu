@@ -77,91 +77,96 @@ std::int64_t grid(const Position& at, std::int64_t count) {
 }
 
 template <class F, class... Options>
-void of_words(const Tensor& position, int plane, const Tensor& output, const Run& run, Options... options) {
+void of_words(const Tensor& position, int plane, const Tensor& output, const ExecContext& exec, Options... options) {
   using T = typename F::Element;
   const Position at(position);
-  launch(run.op, draw_words<F, T, Options...>, {grid(at, output.count())}, threads, 0, stream_of(run), at, plane,
+  launch(exec.op, draw_words<F, T, Options...>, {grid(at, output.count())}, threads, 0, stream_of(exec), at, plane,
          output.as<T>(), output.count(), options...);
 }
 
 template <class F, class... Options>
-void of_wide_words(const Tensor& position, const Tensor& output, const Run& run, Options... options) {
+void of_wide_words(const Tensor& position, const Tensor& output, const ExecContext& exec, Options... options) {
   using T = typename F::Element;
   const Position at(position);
-  launch(run.op, draw_wide_words<F, T, Options...>, {grid(at, output.count())}, threads, 0, stream_of(run), at,
+  launch(exec.op, draw_wide_words<F, T, Options...>, {grid(at, output.count())}, threads, 0, stream_of(exec), at,
          output.as<T>(), output.count(), options...);
 }
 
 template <class F, class... Options>
-void of_operand(const Tensor& x, const Tensor& position, const Tensor& output, const Run& run, Options... options) {
+void of_operand(const Tensor& x, const Tensor& position, const Tensor& output, const ExecContext& exec,
+                Options... options) {
   using T = typename F::Element;
   const Position at(position);
-  launch(run.op, map_words<F, T, Options...>, {grid(at, output.count())}, threads, 0, stream_of(run), at,
+  launch(exec.op, map_words<F, T, Options...>, {grid(at, output.count())}, threads, 0, stream_of(exec), at,
          static_cast<const T*>(x.as<T>()), output.as<T>(), output.count(), options...);
 }
 
 template <class F, class... Options>
-void of_blocks(const Tensor& position, const Tensor& output, const Run& run, Options... options) {
+void of_blocks(const Tensor& position, const Tensor& output, const ExecContext& exec, Options... options) {
   using T = typename F::Element;
   const Position at(position);
-  launch(run.op, draw_blocks<F, T, Options...>, {grid(at, output.count())}, threads, 0, stream_of(run), at,
+  launch(exec.op, draw_blocks<F, T, Options...>, {grid(at, output.count())}, threads, 0, stream_of(exec), at,
          output.as<T>(), output.count(), options...);
 }
 
-void random_words(const Tensor&, const Tensor& position, std::int64_t plane, const Tensor& output, const Run& run) {
-  of_words<random::Word>(position, static_cast<int>(plane), output, run);
+void random_words(const Tensor&, const Tensor& position, std::int64_t plane, const Tensor& output,
+                  const ExecContext& exec) {
+  of_words<random::Word>(position, static_cast<int>(plane), output, exec);
 }
 
 void random_integers(const Tensor&, const Tensor& position, std::int64_t low, std::int64_t high, const Tensor& output,
-                     const Run& run) {
-  of_blocks<random::Integers>(position, output, run, low, high);
+                     const ExecContext& exec) {
+  of_blocks<random::Integers>(position, output, exec, low, high);
 }
 
 void uniform(const Tensor&, const Tensor& position, double low, double high, double limit, const Tensor& output,
-             const Run& run) {
-  of_words<random::Uniform>(position, 0, output, run, low, high, limit);
+             const ExecContext& exec) {
+  of_words<random::Uniform>(position, 0, output, exec, low, high, limit);
 }
 
 void wide_uniform(const Tensor&, const Tensor& position, double low, double high, double limit, const Tensor& output,
-                  const Run& run) {
-  of_wide_words<random::WideUniform>(position, output, run, low, high, limit);
+                  const ExecContext& exec) {
+  of_wide_words<random::WideUniform>(position, output, exec, low, high, limit);
 }
 
-void normal(const Tensor&, const Tensor& position, double mean, double std, const Tensor& output, const Run& run) {
-  of_blocks<random::Normal>(position, output, run, mean, std);
+void normal(const Tensor&, const Tensor& position, double mean, double std, const Tensor& output,
+            const ExecContext& exec) {
+  of_blocks<random::Normal>(position, output, exec, mean, std);
 }
 
-void wide_normal(const Tensor&, const Tensor& position, double mean, double std, const Tensor& output, const Run& run) {
-  of_blocks<random::WideNormal>(position, output, run, mean, std);
+void wide_normal(const Tensor&, const Tensor& position, double mean, double std, const Tensor& output,
+                 const ExecContext& exec) {
+  of_blocks<random::WideNormal>(position, output, exec, mean, std);
 }
 
-void exponential(const Tensor&, const Tensor& position, double lambd, const Tensor& output, const Run& run) {
-  of_words<random::Exponential>(position, 0, output, run, lambd);
+void exponential(const Tensor&, const Tensor& position, double lambd, const Tensor& output, const ExecContext& exec) {
+  of_words<random::Exponential>(position, 0, output, exec, lambd);
 }
 
-void wide_exponential(const Tensor&, const Tensor& position, double lambd, const Tensor& output, const Run& run) {
-  of_wide_words<random::WideExponential>(position, output, run, lambd);
+void wide_exponential(const Tensor&, const Tensor& position, double lambd, const Tensor& output,
+                      const ExecContext& exec) {
+  of_wide_words<random::WideExponential>(position, output, exec, lambd);
 }
 
 template <class T>
 void truncated_normal(const Tensor&, const Tensor& position, double mean, double std, double a, double b,
-                      const Tensor& output, const Run& run) {
-  of_blocks<random::TruncatedNormal<T>>(position, output, run, mean, std, a, b);
+                      const Tensor& output, const ExecContext& exec) {
+  of_blocks<random::TruncatedNormal<T>>(position, output, exec, mean, std, a, b);
 }
 
 template <class T>
-void bernoulli(const Tensor& p, const Tensor& position, const Tensor& output, const Run& run) {
-  of_operand<random::Bernoulli<T>>(p, position, output, run);
+void bernoulli(const Tensor& p, const Tensor& position, const Tensor& output, const ExecContext& exec) {
+  of_operand<random::Bernoulli<T>>(p, position, output, exec);
 }
 
 template <class T>
-void bernoulli_scalar(const Tensor&, const Tensor& position, double p, const Tensor& output, const Run& run) {
-  of_words<random::BernoulliScalar<T>>(position, 0, output, run, p);
+void bernoulli_scalar(const Tensor&, const Tensor& position, double p, const Tensor& output, const ExecContext& exec) {
+  of_words<random::BernoulliScalar<T>>(position, 0, output, exec, p);
 }
 
 template <class T>
-void dropout(const Tensor& input, const Tensor& position, double p, const Tensor& output, const Run& run) {
-  of_operand<random::Dropout<T>>(input, position, output, run, p);
+void dropout(const Tensor& input, const Tensor& position, double p, const Tensor& output, const ExecContext& exec) {
+  of_operand<random::Dropout<T>>(input, position, output, exec, p);
 }
 
 const AddKernel word_kernel = add_kernel<&random_words>("random_words", DType::float32);

@@ -19,8 +19,8 @@ __global__ void __launch_bounds__(threads) draw_counts(random::Position at, cons
 }
 
 template <class T>
-void poisson(const Tensor& rates, const Tensor& position, const Tensor& output, const Run& run) {
-  launch(run.op, draw_counts<T>, {ceil_div(output.count(), threads)}, threads, 0, stream_of(run),
+void poisson(const Tensor& rates, const Tensor& position, const Tensor& output, const ExecContext& exec) {
+  launch(exec.op, draw_counts<T>, {ceil_div(output.count(), threads)}, threads, 0, stream_of(exec),
          random::Position(position), static_cast<const T*>(rates.as<T>()), output.as<T>(), output.count());
 }
 

@@ -1,14 +1,14 @@
 // Sums over strided tensors by the whole grid: sum itself, the gradients of weights and biases,
 // the statistics of channels.
 //
-//   for each kept index:  (kept..., reduced...) -> (kept...)
-//     finish(kept, sum of element(where (kept, reduced) lies in each tensor)), reduced in row-major order
+//   for each outer index:  (outer..., reduced...) -> (outer...)
+//     finish(outer, sum of element(where (outer, reduced) lies in each tensor)), reduced in row-major order
 //
-// Two kernels sum single blocks of the contract: a warp a block, or, where kept elements are
+// Two kernels sum single blocks of the contract: a warp a block, or, where outer elements are
 // contiguous, a CUDA block for 32 columns. Then the tree joins 32 blocks a thread, until
 // one is left: 32 is a power of two, so each such group is a subtree.
 //
-// V is T, or Pair<T> for two sums at once. Element and Finish are structs that kernels take by
+// V is T, or TwoSums<T> for two sums at once. Element and Finish are structs that kernels take by
 // value: V element(Shape<N>::Offsets), void finish(std::int64_t output, V sum).
 #pragma once
 
@@ -20,7 +20,7 @@ namespace repdl::cuda {
 constexpr int grid_sum_threads = 256, grid_sum_warps = grid_sum_threads / 32, join_width = 32;
 // Kernels of this file ask for two CUDA blocks a multiprocessor: without the number ptxas spills.
 constexpr int column_tile = 32, column_rows = 8, column_lanes = 64 / column_rows;
-static_assert(column_lanes == batch_size);
+static_assert(column_lanes == items_per_thread);
 
 // Where a sum goes: to finish, or, if it is one of several partial sums of output o, to memory of its own.
 template <class V, class Finish>
@@ -51,15 +51,15 @@ struct BlockTerms {
 
   // to[q] = element(where first + by[q] of the block lies)
   template <class V>
-  __device__ void operator()(std::int64_t first, const int (&by)[batch_size], V (&to)[batch_size]) const {
+  __device__ void operator()(std::int64_t first, const int (&by)[items_per_thread], V (&to)[items_per_thread]) const {
     const std::int64_t at = begin + first;
-    if (run || by[batch_size - 1] < reduced.left_in_run(at)) {
+    if (run || by[items_per_thread - 1] < reduced.left_in_run(at)) {
       const Offsets start = from + (run ? step * at : reduced.offsets(at));
 #pragma unroll
-      for (int q = 0; q < batch_size; ++q) to[q] = element(start + step * by[q]);
+      for (int q = 0; q < items_per_thread; ++q) to[q] = element(start + step * by[q]);
     } else {
 #pragma unroll
-      for (int q = 0; q < batch_size; ++q) to[q] = element(from + reduced.offsets(at + by[q]));
+      for (int q = 0; q < items_per_thread; ++q) to[q] = element(from + reduced.offsets(at + by[q]));
     }
   }
 };
@@ -67,13 +67,13 @@ struct BlockTerms {
 // Block b of output o: a warp for each.
 template <bool run, class V, int N, class Element, class Finish>
 __global__ void __launch_bounds__(grid_sum_threads, 2)
-    sum_rows(Element element, PartialOr<V, Finish> to, Shape<N> kept, Shape<N> reduced, SumOrder order) {
+    sum_rows(Element element, PartialOr<V, Finish> to, Shape<N> outer, Shape<N> reduced, SumOrder order) {
   const std::int64_t n = reduced.count;
   const std::int64_t task = static_cast<std::int64_t>(blockIdx.x) * grid_sum_warps + threadIdx.x / warp_size;
-  if (task >= kept.count * to.count) return;
+  if (task >= outer.count * to.count) return;
   const std::int64_t output = task / to.count, index = task % to.count, begin = index * order.block;
   const std::int64_t count = n - begin < order.block ? n - begin : order.block;
-  const BlockTerms<run, N, Element> terms(element, reduced, kept.offsets(output), begin);
+  const BlockTerms<run, N, Element> terms(element, reduced, outer.offsets(output), begin);
   const V sum = warp_block_sum<V>(count, order, terms);
   if (threadIdx.x % warp_size == 0) to(output, index, sum);
 }
@@ -111,15 +111,15 @@ __device__ V column_block_sum(std::int64_t n, bool inside, const SumOrder& order
 // The same for 32 contiguous outputs.
 template <bool run, class V, int N, class Element, class Finish>
 __global__ void __launch_bounds__(column_tile* column_rows, 2)
-    sum_columns(Element element, PartialOr<V, Finish> to, Shape<N> kept, Shape<N> reduced, SumOrder order) {
-  const std::int64_t n = reduced.count, width = kept.inner_size();
+    sum_columns(Element element, PartialOr<V, Finish> to, Shape<N> outer, Shape<N> reduced, SumOrder order) {
+  const std::int64_t n = reduced.count, width = outer.inner_size();
   const std::int64_t tiles = (width + column_tile - 1) / column_tile;
   const std::int64_t index = blockIdx.x % to.count, tile = blockIdx.x / to.count;
   const std::int64_t column = tile % tiles * column_tile + threadIdx.x, output = tile / tiles * width + column;
   const std::int64_t begin = index * order.block;
   const std::int64_t count = n - begin < order.block ? n - begin : order.block;
   const bool inside = column < width;
-  const BlockTerms<run, N, Element> terms(element, reduced, kept.offsets(inside ? output : 0), begin);
+  const BlockTerms<run, N, Element> terms(element, reduced, outer.offsets(inside ? output : 0), begin);
   const V sum = column_block_sum<V>(count, inside, order, terms);
   if (inside && threadIdx.y == 0) to(output, index, sum);
 }
@@ -139,39 +139,39 @@ __global__ void __launch_bounds__(grid_sum_threads, 2)
 
 // The number of V for partial results: one for each block of each sum, if there are several, and those that they are
 // joined to.
-inline std::int64_t grid_sum_work(std::int64_t kept, std::int64_t blocks) {
+inline std::int64_t grid_sum_work(std::int64_t outer, std::int64_t blocks) {
   std::int64_t total = 0;
-  for (std::int64_t count = blocks; count > 1; count = ceil_div(count, join_width)) total += kept * count;
+  for (std::int64_t count = blocks; count > 1; count = ceil_div(count, join_width)) total += outer * count;
   return total;
 }
 
 template <class V, int N, class Element, class Finish>
-void grid_sum(const Element& element, const Finish& finish, const Shape<N>& kept, const Shape<N>& reduced,
-              const Contract& contract, const Run& run) {
-  const char* op = run.op;
-  const Stream stream = stream_of(run);
+void grid_sum(const Element& element, const Finish& finish, const Shape<N>& outer, const Shape<N>& reduced,
+              const Contract& contract, const ExecContext& exec) {
+  const char* op = exec.op;
+  const Stream stream = stream_of(exec);
   const SumOrder order(contract, reduced.count);
   const std::int64_t blocks = order.blocks(reduced.count);
-  PartialOr<V, Finish> to{finish, run.workspace<V>(grid_sum_work(kept.count, blocks)), blocks};
-  const bool columns = kept.inner_size() >= column_tile / 2 && kept.inner(0) == 1 && reduced.inner(0) != 1;
+  PartialOr<V, Finish> to{finish, exec.workspace<V>(grid_sum_work(outer.count, blocks)), blocks};
+  const bool columns = outer.inner_size() >= column_tile / 2 && outer.inner(0) == 1 && reduced.inner(0) != 1;
   if (columns) {
-    const std::int64_t tiles = ceil_div(kept.inner_size(), column_tile) * (kept.count / kept.inner_size());
+    const std::int64_t tiles = ceil_div(outer.inner_size(), column_tile) * (outer.count / outer.inner_size());
     const auto kernel =
         reduced.flat() ? sum_columns<true, V, N, Element, Finish> : sum_columns<false, V, N, Element, Finish>;
-    launch(op, kernel, {tiles * to.count}, dim3(column_tile, column_rows), 0, stream, element, to, kept, reduced,
+    launch(op, kernel, {tiles * to.count}, dim3(column_tile, column_rows), 0, stream, element, to, outer, reduced,
            order);
   } else {
     const auto kernel = reduced.flat() ? sum_rows<true, V, N, Element, Finish> : sum_rows<false, V, N, Element, Finish>;
-    launch(op, kernel, {ceil_div(kept.count * to.count, grid_sum_warps)}, grid_sum_threads, 0, stream, element, to,
-           kept, reduced, order);
+    launch(op, kernel, {ceil_div(outer.count * to.count, grid_sum_warps)}, grid_sum_threads, 0, stream, element, to,
+           outer, reduced, order);
   }
   while (to.count > 1) {
     const V* from = to.partial;
     const std::int64_t count = to.count;
-    to = {finish, to.partial + kept.count * count, ceil_div(count, join_width)};
+    to = {finish, to.partial + outer.count * count, ceil_div(count, join_width)};
     if (to.count > 1) REPDL_ROUND("sum: joins of joins");
-    launch(op, join<V, Finish>, {ceil_div(kept.count * to.count, grid_sum_threads)}, grid_sum_threads, 0, stream, from,
-           to, kept.count, count);
+    launch(op, join<V, Finish>, {ceil_div(outer.count * to.count, grid_sum_threads)}, grid_sum_threads, 0, stream, from,
+           to, outer.count, count);
   }
 }
 

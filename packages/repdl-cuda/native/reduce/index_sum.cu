@@ -5,8 +5,8 @@
 //   for i < n:  (rows, width), (n) -> (n, width)
 //     out[i] = weight[index[i]], bits that are moved
 //
-// Pairs (index[i], i) are sorted: then the terms of a row are next to each other, i ascending. A CUDA block has 32
-// columns of a row, and finds its terms by bisection.
+// Pairs (index[i], i) are sorted: then the terms of a row are next to each other, i ascending. A CUDA block has
+// 32 columns of a row, and finds its terms by bisection.
 #include "base/expect.hpp"
 #include "base/sort_pairs.hpp"
 #include "reduce/grid_sum.hpp"
@@ -17,7 +17,7 @@ namespace {
 constexpr int threads = 256;
 
 __global__ void __launch_bounds__(threads)
-    fill_pairs(const std::int64_t* index, Pairs pairs, std::int64_t n, std::int64_t size, std::int64_t rows) {
+    fill_pairs(const std::int64_t* index, KeyIndexPairs pairs, std::int64_t n, std::int64_t size, std::int64_t rows) {
   const std::int64_t i = thread_index();
   if (i >= size) return;
   expect(i >= n || (index[i] >= 0 && index[i] < rows), "an index is of no row");
@@ -40,7 +40,7 @@ __device__ std::int64_t keys_below(const std::uint64_t* keys, std::int64_t n, st
 
 template <class T>
 __global__ void __launch_bounds__(column_tile* column_rows, 2)
-    sum_terms(const T* x, Pairs pairs, std::int64_t n, T* y, std::int64_t width, SumOrder order) {
+    sum_terms(const T* x, KeyIndexPairs pairs, std::int64_t n, T* y, std::int64_t width, SumOrder order) {
   const std::int64_t tiles = (width + column_tile - 1) / column_tile, k = blockIdx.x / tiles;
   const std::int64_t column = blockIdx.x % tiles * column_tile + threadIdx.x;
   const std::int64_t first = keys_below(pairs.key, n, static_cast<std::uint64_t>(k));
@@ -60,15 +60,15 @@ __global__ void __launch_bounds__(column_tile* column_rows, 2)
 
 template <class T>
 void index_sum(const Tensor& values, const Tensor& index, std::int64_t, const Contract& contract, const Tensor& output,
-               const Run& run) {
+               const ExecContext& exec) {
   const std::int64_t n = index.count(), width = output.size[1], size = sorted_size(n);
   if (output.count() == 0) return;
-  const Pairs pairs = pairs_for(size, run);
-  launch(run.op, fill_pairs, {ceil_div(size, threads)}, threads, 0, stream_of(run), index.as<std::int64_t>(), pairs, n,
-         size, output.size[0]);
-  sort_pairs(pairs, size, run);
-  launch(run.op, sum_terms<T>, {ceil_div(width, column_tile) * output.size[0]}, dim3(column_tile, column_rows), 0,
-         stream_of(run), values.as<T>(), pairs, n, output.as<T>(), width, SumOrder(contract, n));
+  const KeyIndexPairs pairs = pairs_for(size, exec);
+  launch(exec.op, fill_pairs, {ceil_div(size, threads)}, threads, 0, stream_of(exec), index.as<std::int64_t>(), pairs,
+         n, size, output.size[0]);
+  sort_pairs(pairs, size, exec);
+  launch(exec.op, sum_terms<T>, {ceil_div(width, column_tile) * output.size[0]}, dim3(column_tile, column_rows), 0,
+         stream_of(exec), values.as<T>(), pairs, n, output.as<T>(), width, SumOrder(contract, n));
 }
 
 template <class Bits>
@@ -82,16 +82,16 @@ __global__ void __launch_bounds__(threads) copy_rows(const Bits* x, const std::i
 }
 
 template <class Bits>
-void copy(const Tensor& weight, const Tensor& index, const Tensor& output, const Run& run) {
-  launch(run.op, copy_rows<Bits>, {ceil_div(output.count(), threads)}, threads, 0, stream_of(run), weight.as<Bits>(),
+void copy(const Tensor& weight, const Tensor& index, const Tensor& output, const ExecContext& exec) {
+  launch(exec.op, copy_rows<Bits>, {ceil_div(output.count(), threads)}, threads, 0, stream_of(exec), weight.as<Bits>(),
          index.as<std::int64_t>(), output.as<Bits>(), weight.size[0], weight.size[1], output.count());
 }
 
 void embedding(const Tensor& weight, const Tensor& index, std::int64_t, bool, const Contract&, const Tensor& output,
-               const Run& run) {
-  if (weight.dtype == DType::float64) return copy<std::uint64_t>(weight, index, output, run);
-  if (weight.dtype == DType::float32) return copy<std::uint32_t>(weight, index, output, run);
-  copy<std::uint16_t>(weight, index, output, run);
+               const ExecContext& exec) {
+  if (weight.dtype == DType::float64) return copy<std::uint64_t>(weight, index, output, exec);
+  if (weight.dtype == DType::float32) return copy<std::uint32_t>(weight, index, output, exec);
+  copy<std::uint16_t>(weight, index, output, exec);
 }
 
 const AddKernel index_sum_kernels = add_kernels<&index_sum<float>, &index_sum<double>>("index_sum", Layout::rows);

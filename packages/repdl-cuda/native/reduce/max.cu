@@ -15,8 +15,8 @@ namespace {
 
 constexpr int threads = 256, warps = threads / 32;
 constexpr std::int64_t segment = 4096;
-constexpr int batch = 16;  // elements of a lane on their way at once
-constexpr unsigned every_lane = 0xffffffffu;
+constexpr int items_per_thread = 16;  // elements of a lane on their way at once
+constexpr unsigned full_warp_mask = 0xffffffffu;
 
 // An element and its index in the row; index -1 is none.
 template <class T>
@@ -46,8 +46,8 @@ template <class T>
 __device__ void meet_lanes(Candidate<T>& best) {
   for (int half = 16; half > 0; half /= 2) {
     Candidate<T> other;
-    other.value = __shfl_down_sync(every_lane, best.value, half);
-    other.index = __shfl_down_sync(every_lane, best.index, half);
+    other.value = __shfl_down_sync(full_warp_mask, best.value, half);
+    other.index = __shfl_down_sync(full_warp_mask, best.index, half);
     best.meet(other);
   }
 }
@@ -56,7 +56,7 @@ __device__ void meet_lanes(Candidate<T>& best) {
 template <class T, class Each>
 __device__ void in_segment(const T* row, std::int64_t begin, std::int64_t end, const Each& each) {
   with_packs<T>(whole_packs(end - begin, row + begin), [&](auto width) {
-    constexpr int count = width(), packs = batch / count;
+    constexpr int count = width(), packs = items_per_thread / count;
     const std::int64_t stride = warp_size * count;
 #pragma unroll 1
     for (std::int64_t first = begin + threadIdx.x % warp_size * count; first < end; first += packs * stride) {
@@ -149,7 +149,7 @@ struct OfRow {
 template <class T>
 __global__ void __launch_bounds__(threads)
     share_grad(const T* grad, const T* x, const T* y, const unsigned long long* ties, T* to, std::int64_t rows,
-               std::int64_t n, Divisor by_n) {
+               std::int64_t n, FastDivmod64 by_n) {
   with_packs<T>(whole_packs(n, x, to), [&](auto width) {
     each_tile_pack<width()>(
         rows * n,
@@ -170,55 +170,58 @@ __global__ void __launch_bounds__(threads)
 
 // The largest of each row; `indices` may be null.
 template <class T>
-void max_of_rows(const Tensor& x, T* values, std::int64_t* indices, std::int64_t rows, std::int64_t n, const Run& run) {
-  const Stream stream = stream_of(run);
+void max_of_rows(const Tensor& x, T* values, std::int64_t* indices, std::int64_t rows, std::int64_t n,
+                 const ExecContext& exec) {
+  const Stream stream = stream_of(exec);
   const std::int64_t segments = ceil_div(n, segment);
-  auto* found = run.workspace<std::int64_t>(rows * segments);
-  launch(run.op, best_of_segments<T>, {ceil_div(rows * segments, warps)}, threads, 0, stream, x.as<T>(), found, rows, n,
-         segments);
-  launch(run.op, best_of_rows<T>, {ceil_div(rows, warps)}, threads, 0, stream, x.as<T>(), found, values, indices, rows,
+  auto* found = exec.workspace<std::int64_t>(rows * segments);
+  launch(exec.op, best_of_segments<T>, {ceil_div(rows * segments, warps)}, threads, 0, stream, x.as<T>(), found, rows,
+         n, segments);
+  launch(exec.op, best_of_rows<T>, {ceil_div(rows, warps)}, threads, 0, stream, x.as<T>(), found, values, indices, rows,
          n, segments);
 }
 
 template <class T>
-void max(const Tensor& input, const Tensor& output, const Run& run) {
-  max_of_rows<T>(input, output.as<T>(), nullptr, 1, input.count(), run);
+void max(const Tensor& input, const Tensor& output, const ExecContext& exec) {
+  max_of_rows<T>(input, output.as<T>(), nullptr, 1, input.count(), exec);
 }
 
 template <class T>
-void max_dim(const Tensor& input, std::int64_t, bool, const Tensor& values, const Tensor& indices, const Run& run) {
-  max_of_rows<T>(input, values.as<T>(), indices.as<std::int64_t>(), values.count(), rows_of(input).n, run);
+void max_dim(const Tensor& input, std::int64_t, bool, const Tensor& values, const Tensor& indices,
+             const ExecContext& exec) {
+  max_of_rows<T>(input, values.as<T>(), indices.as<std::int64_t>(), values.count(), rows_of(input).n, exec);
 }
 
 // (rows, n) -> (rows)
 template <class T>
-void amax(const Tensor& input, const Tensor& output, const Run& run) {
-  max_of_rows<T>(input, output.as<T>(), nullptr, output.count(), input.size[input.dims - 1], run);
+void amax(const Tensor& input, const Tensor& output, const ExecContext& exec) {
+  max_of_rows<T>(input, output.as<T>(), nullptr, output.count(), input.size[input.dims - 1], exec);
 }
 
 // Of each row the gradient, shared by the elements that are its largest.
 template <class T>
 void share(const Tensor& grad, const Tensor& input, const Tensor& output, const Tensor& result, std::int64_t rows,
-           std::int64_t n, const Run& run) {
-  const Stream stream = stream_of(run);
+           std::int64_t n, const ExecContext& exec) {
+  const Stream stream = stream_of(exec);
   const std::int64_t segments = ceil_div(n, segment);
-  auto* ties = run.workspace<unsigned long long>(rows);
-  launch(run.op, no_ties, {ceil_div(rows, threads)}, threads, 0, stream, ties, rows);
-  launch(run.op, count_ties<T>, {ceil_div(rows * segments, warps)}, threads, 0, stream, input.as<T>(), output.as<T>(),
+  auto* ties = exec.workspace<unsigned long long>(rows);
+  launch(exec.op, no_ties, {ceil_div(rows, threads)}, threads, 0, stream, ties, rows);
+  launch(exec.op, count_ties<T>, {ceil_div(rows * segments, warps)}, threads, 0, stream, input.as<T>(), output.as<T>(),
          ties, rows, n, segments);
-  launch(run.op, share_grad<T>, {ceil_div(rows * n, tile_of(threads))}, threads, 0, stream, grad.as<T>(), input.as<T>(),
-         output.as<T>(), ties, result.as<T>(), rows, n, Divisor(n));
+  launch(exec.op, share_grad<T>, {ceil_div(rows * n, tile_of(threads))}, threads, 0, stream, grad.as<T>(),
+         input.as<T>(), output.as<T>(), ties, result.as<T>(), rows, n, FastDivmod64(n));
 }
 
 template <class T>
 void amax_backward(const Tensor& grad, const Tensor& input, const Tensor& output, const Tensor& result,
-                   const Run& run) {
-  share<T>(grad, input, output, result, output.count(), input.size[input.dims - 1], run);
+                   const ExecContext& exec) {
+  share<T>(grad, input, output, result, output.count(), input.size[input.dims - 1], exec);
 }
 
 template <class T>
-void max_backward(const Tensor& grad, const Tensor& input, const Tensor& output, const Tensor& result, const Run& run) {
-  share<T>(grad, input, output, result, 1, input.count(), run);
+void max_backward(const Tensor& grad, const Tensor& input, const Tensor& output, const Tensor& result,
+                  const ExecContext& exec) {
+  share<T>(grad, input, output, result, 1, input.count(), exec);
 }
 
 const AddKernel max_kernels = add_kernels<&max<float>, &max<double>>("max", Layout::rows);

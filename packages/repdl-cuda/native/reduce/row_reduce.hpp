@@ -1,4 +1,4 @@
-// Rows of which each is a CUDA block's: how many threads, the row in shared memory, the maximum, the results.
+// Row kernels, a thread block a row: number of threads, the row in shared memory, the maximum, the results.
 #pragma once
 
 #include "base/pack.hpp"
@@ -13,58 +13,58 @@ inline unsigned row_threads(std::int64_t n, const SumOrder& order) {
   return 32 * (blocks >= 8 ? 8 : blocks >= 4 ? 4 : blocks >= 2 ? 2 : 1);
 }
 
-// A row that is read more than once is kept in shared memory, `values` numbers for each of its n elements, where so
+// A row that is read more than once is cached in shared memory, `values` numbers for each of its n elements, where so
 // much of it leaves the multiprocessors of every architecture two blocks or more: a longer one is read again.
 template <class T>
-std::size_t kept_bytes(std::int64_t n, int values) {
+std::size_t cached_bytes(std::int64_t n, int values) {
   constexpr std::int64_t most = 32 << 10;
   return n <= most / static_cast<std::int64_t>(values * sizeof(T)) ? n * values * sizeof(T) : 0;
 }
 
-// Runs kernels.kept or kernels.again, the same kernel of rows, as kept_bytes says.
+// Runs kernels.cached or kernels.again, the same kernel of rows, as cached_bytes says.
 template <class Kernel>
 struct RowKernels {
-  Kernel kept, again;
+  Kernel cached, again;
 };
 template <class T, class Kernel, class... Arguments>
 void launch_rows(const RowKernels<Kernel>& kernels, int values, std::int64_t rows, std::int64_t n, unsigned threads,
-                 const Run& run, Arguments... arguments) {
-  const std::size_t bytes = kept_bytes<T>(n, values);
-  launch(run.op, bytes != 0 ? kernels.kept : kernels.again, {rows}, threads, bytes, stream_of(run), arguments...);
+                 const ExecContext& exec, Arguments... arguments) {
+  const std::size_t bytes = cached_bytes<T>(n, values);
+  launch(exec.op, bytes != 0 ? kernels.cached : kernels.again, {rows}, threads, bytes, stream_of(exec), arguments...);
 }
 
-// kept[i] = x[i], and use(x[i]), for each i < n that is this thread's: by all threads of a CUDA block along x, which
-// wait for each other before they read what others kept. Where nothing is kept, `kept` is x.
-template <bool keeps, class T, class Use>
-__device__ void read_row(const T* x, T* kept, std::int64_t n, const Use& use) {
+// cached[i] = x[i], and use(x[i]), for each i < n that is this thread's: by all threads of a CUDA block along x, which
+// wait for each other before they read what others cached. Where nothing is cached, `cached` is x.
+template <bool caches, class T, class Use>
+__device__ void read_row(const T* x, T* cached, std::int64_t n, const Use& use) {
   with_packs<T>(whole_packs(n, x), [&](auto width) {
     constexpr int count = width(), batch = count == 1 ? 8 : 4;
     each_pack<count, batch>(
         n, [&](std::int64_t i) { return load_pack<count>(x + i); },
         [&](std::int64_t i, const Pack<T, count>& pack) {
-          if constexpr (keeps) store_pack(kept + i, pack);
+          if constexpr (caches) store_pack(cached + i, pack);
 #pragma unroll
           for (int q = 0; q < count; ++q) use(pack.of[q]);
         });
   });
 }
 template <class T>
-__device__ void keep_row(const T* x, T* kept, std::int64_t n) {
-  read_row<true>(x, kept, n, [](T) {});
+__device__ void cache_row(const T* x, T* cached, std::int64_t n) {
+  read_row<true>(x, cached, n, [](T) {});
 }
 
-// The largest of a row that is not NaN, -inf if there is none, a zero as +0; the row is kept as read_row does. All
+// The largest of a row that is not NaN, -inf if there is none, a zero as +0; the row is cached as read_row does. All
 // threads of a CUDA block of whole warps along x call it, and all get the result.
 struct RowMax {
   float of_warp[32];
 };
-template <bool keeps>
-__device__ float row_max(const float* x, float* kept, std::int64_t n) {
+template <bool caches>
+__device__ float row_max(const float* x, float* cached, std::int64_t n) {
   auto& of_warp = shared<RowMax>().of_warp;
   float best = -exact::infinity();
-  read_row<keeps>(x, kept, n, [&](float value) { best = value > best ? value : best; });
+  read_row<caches>(x, cached, n, [&](float value) { best = value > best ? value : best; });
   for (int half = 16; half > 0; half /= 2) {
-    const float other = __shfl_down_sync(whole_warp, best, half);
+    const float other = __shfl_down_sync(full_warp_mask, best, half);
     best = other > best ? other : best;
   }
   if (threadIdx.x % warp_size == 0) of_warp[threadIdx.x / warp_size] = best;

@@ -46,18 +46,20 @@ __global__ void __launch_bounds__(threads) recurrences(const T* factor, const T*
 }
 
 template <class T>
-void cumsum(const Tensor& input, std::int64_t dim, const Contract& contract, const Tensor& output, const Run& run) {
+void cumsum(const Tensor& input, std::int64_t dim, const Contract& contract, const Tensor& output,
+            const ExecContext& exec) {
   const Around at = around(input, dim);
   if (at.count() == 0) return;
-  launch(run.op, running_sums<T>, {ceil_div(at.outer * at.inner, threads)}, threads, 0, stream_of(run), input.as<T>(),
+  launch(exec.op, running_sums<T>, {ceil_div(at.outer * at.inner, threads)}, threads, 0, stream_of(exec), input.as<T>(),
          output.as<T>(), at, contract.sum_block == 0 ? at.n : contract.sum_block);
 }
 
 template <class T>
-void linear_scan(const Tensor& factor, const Tensor& term, std::int64_t dim, const Tensor& output, const Run& run) {
+void linear_scan(const Tensor& factor, const Tensor& term, std::int64_t dim, const Tensor& output,
+                 const ExecContext& exec) {
   const Around at = around(term, dim);
   if (at.count() == 0) return;
-  launch(run.op, recurrences<T>, {ceil_div(at.outer * at.inner, threads)}, threads, 0, stream_of(run), factor.as<T>(),
+  launch(exec.op, recurrences<T>, {ceil_div(at.outer * at.inner, threads)}, threads, 0, stream_of(exec), factor.as<T>(),
          term.as<T>(), output.as<T>(), at);
 }
 

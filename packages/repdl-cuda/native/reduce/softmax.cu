@@ -4,7 +4,7 @@
 //     m = max(x[i, :]);  e = exp(x[i, :] - m);  s = sum(e)
 //     y[i, :] = e / s  or  (x[i, :] - m) - log(s)
 //
-// A CUDA block takes a row, and keeps it in shared memory if it is short enough (row_reduce.hpp).
+// A CUDA block takes a row, and caches it in shared memory if it is short enough (row_reduce.hpp).
 #include "reduce/row_reduce.hpp"
 #include "repdl/exact/exp.hpp"
 #include "repdl/exact/log.hpp"
@@ -15,15 +15,15 @@ namespace {
 
 constexpr int most_threads = 256;  // __launch_bounds__ with two blocks: without the number ptxas spills
 
-template <bool keeps>
+template <bool caches>
 __global__ void __launch_bounds__(most_threads, 2)
     softmax_rows(const float* __restrict__ inputs, float* __restrict__ outputs, std::int64_t n, SumOrder order) {
   const float* x = inputs + blockIdx.x * n;
   float* y = outputs + blockIdx.x * n;
-  float* e = keeps ? dynamic_shared<float>() : y;
-  const float m = row_max<keeps>(x, e, n);
+  float* e = caches ? dynamic_shared<float>() : y;
+  const float m = row_max<caches>(x, e, n);
   float s;
-  if constexpr (keeps) {
+  if constexpr (caches) {
     with_packs<float>(whole_packs(n, e), [&](auto width) {
       each_pack<width(), 1>(
           n, [&](std::int64_t i) { return load_pack<width()>(e + i); },
@@ -42,28 +42,28 @@ __global__ void __launch_bounds__(most_threads, 2)
       [=](int q, const auto& of) { return of.of[q] / s; });
 }
 
-template <bool keeps>
+template <bool caches>
 __global__ void __launch_bounds__(most_threads, 2)
     log_softmax_rows(const float* inputs, float* outputs, std::int64_t n, SumOrder order) {
   const float* given = inputs + blockIdx.x * n;
   float* y = outputs + blockIdx.x * n;
-  const float* x = keeps ? dynamic_shared<float>() : given;
-  const float m = row_max<keeps>(given, dynamic_shared<float>(), n);
+  const float* x = caches ? dynamic_shared<float>() : given;
+  const float m = row_max<caches>(given, dynamic_shared<float>(), n);
   const float log_s = exact::log(row_sum<float>(n, order, [=](std::int64_t i) { return exact::exp(x[i] - m); }));
   write_row(
       y, n, whole_packs(n, x, y), [=](std::int64_t i, auto width) { return load_pack<width()>(x + i); },
       [=](int q, const auto& of) { return (of.of[q] - m) - log_s; });
 }
 
-template <bool keeps>
+template <bool caches>
 __global__ void __launch_bounds__(most_threads, 2)
     softmax_gradients(const float* grads, const float* outputs, float* results, std::int64_t n, SumOrder order) {
   const float *grad = grads + blockIdx.x * n, *y = outputs + blockIdx.x * n;
-  if constexpr (keeps) {
-    float* kept = dynamic_shared<float>();
-    keep_row(grad, kept, n);
-    keep_row(y, kept + n, n);
-    grad = kept, y = kept + n;
+  if constexpr (caches) {
+    float* cached = dynamic_shared<float>();
+    cache_row(grad, cached, n);
+    cache_row(y, cached + n, n);
+    grad = cached, y = cached + n;
     __syncthreads();
   }
   float* to = results + blockIdx.x * n;
@@ -74,12 +74,12 @@ __global__ void __launch_bounds__(most_threads, 2)
       [=](int q, const auto& of) { return mul(of.first.of[q] - t, of.second.of[q]); });
 }
 
-template <bool keeps>
+template <bool caches>
 __global__ void __launch_bounds__(most_threads, 2)
     log_softmax_gradients(const float* grads, const float* outputs, float* results, std::int64_t n, SumOrder order) {
   const float *grad = grads + blockIdx.x * n, *y = outputs + blockIdx.x * n;
-  if constexpr (keeps) {
-    keep_row(grad, dynamic_shared<float>(), n);
+  if constexpr (caches) {
+    cache_row(grad, dynamic_shared<float>(), n);
     grad = dynamic_shared<float>();
     __syncthreads();
   }
@@ -94,37 +94,38 @@ __global__ void __launch_bounds__(most_threads, 2)
 using Forward = RowKernels<void (*)(const float*, float*, std::int64_t, SumOrder)>;
 using Backward = RowKernels<void (*)(const float*, const float*, float*, std::int64_t, SumOrder)>;
 
-void forward(const Forward& kernels, const Tensor& x, const Contract& contract, const Tensor& y, const Run& run) {
+void forward(const Forward& kernels, const Tensor& x, const Contract& contract, const Tensor& y,
+             const ExecContext& exec) {
   if (y.count() == 0) return;
   const Around rows = rows_of(x);
   const SumOrder order(contract, rows.n);
-  launch_rows<float>(kernels, 1, rows.outer, rows.n, row_threads(rows.n, order), run, x.as<float>(), y.as<float>(),
+  launch_rows<float>(kernels, 1, rows.outer, rows.n, row_threads(rows.n, order), exec, x.as<float>(), y.as<float>(),
                      rows.n, order);
 }
 
-// `values`: how many numbers an element of a row are kept.
+// `values`: how many numbers an element of a row are cached.
 void backward(const Backward& kernels, int values, const Tensor& grad, const Tensor& output, const Contract& contract,
-              const Tensor& result, const Run& run) {
+              const Tensor& result, const ExecContext& exec) {
   if (result.count() == 0) return;
   const Around rows = rows_of(output);
   const SumOrder order(contract, rows.n);
-  launch_rows<float>(kernels, values, rows.outer, rows.n, row_threads(rows.n, order), run, grad.as<float>(),
+  launch_rows<float>(kernels, values, rows.outer, rows.n, row_threads(rows.n, order), exec, grad.as<float>(),
                      output.as<float>(), result.as<float>(), rows.n, order);
 }
 
-void softmax(const Tensor& x, std::int64_t, const Contract& contract, const Tensor& y, const Run& run) {
-  forward({softmax_rows<true>, softmax_rows<false>}, x, contract, y, run);
+void softmax(const Tensor& x, std::int64_t, const Contract& contract, const Tensor& y, const ExecContext& exec) {
+  forward({softmax_rows<true>, softmax_rows<false>}, x, contract, y, exec);
 }
-void log_softmax(const Tensor& x, std::int64_t, const Contract& contract, const Tensor& y, const Run& run) {
-  forward({log_softmax_rows<true>, log_softmax_rows<false>}, x, contract, y, run);
+void log_softmax(const Tensor& x, std::int64_t, const Contract& contract, const Tensor& y, const ExecContext& exec) {
+  forward({log_softmax_rows<true>, log_softmax_rows<false>}, x, contract, y, exec);
 }
 void softmax_backward(const Tensor& grad, const Tensor& output, std::int64_t, const Contract& contract,
-                      const Tensor& result, const Run& run) {
-  backward({softmax_gradients<true>, softmax_gradients<false>}, 2, grad, output, contract, result, run);
+                      const Tensor& result, const ExecContext& exec) {
+  backward({softmax_gradients<true>, softmax_gradients<false>}, 2, grad, output, contract, result, exec);
 }
 void log_softmax_backward(const Tensor& grad, const Tensor& output, std::int64_t, const Contract& contract,
-                          const Tensor& result, const Run& run) {
-  backward({log_softmax_gradients<true>, log_softmax_gradients<false>}, 1, grad, output, contract, result, run);
+                          const Tensor& result, const ExecContext& exec) {
+  backward({log_softmax_gradients<true>, log_softmax_gradients<false>}, 1, grad, output, contract, result, exec);
 }
 
 const AddKernel softmax_kernel = add_kernel<&softmax>("softmax", DType::float32, Layout::last);

@@ -1,7 +1,7 @@
-// out[kept] = the contract's sum over the reduced index (sum.md, grid_sum.hpp).
+// out[outer] = the contract's sum over the reduced index (sum.md, grid_sum.hpp).
 //
-//   for each kept index:  (kept..., reduced...) -> (kept...)
-//     out[kept] = sum of in[kept, reduced], reduced in row-major order
+//   for each outer index:  (outer..., reduced...) -> (outer...)
+//     out[outer] = sum of in[outer, reduced], reduced in row-major order
 #include "reduce/grid_sum.hpp"
 #include "repdl/shape/dimensions.hpp"
 
@@ -21,10 +21,10 @@ struct Write {
 };
 
 template <class T>
-void sum(const Tensor& input, Ints dim, bool, const Contract& contract, const Tensor& output, const Run& run) {
-  const auto shape = [&](const Dimensions& of) { return Shape<1>(run.op, of.size, {of.stride}); };
+void sum(const Tensor& input, Ints dim, bool, const Contract& contract, const Tensor& output, const ExecContext& exec) {
+  const auto shape = [&](const Dimensions& of) { return Shape<1>(exec.op, of.size, {of.stride}); };
   grid_sum<T>(Element<T>{input.as<T>()}, Write<T>{output.as<T>()}, shape(Dimensions(input, dim, false)),
-              shape(Dimensions(input, dim, true)), contract, run);
+              shape(Dimensions(input, dim, true)), contract, exec);
 }
 
 const AddKernel sum_kernels = add_kernels<&sum<float>, &sum<double>>("sum");

@@ -4,7 +4,7 @@
 //   warp_block_sum(n, order, terms)   one block of a sum, by one warp
 //   row_sum(n, order, f)           a whole sum, by all threads of a CUDA block
 //
-// Sums by the whole grid are in grid_sum.hpp. A sum of Pair<T> is two sums of T at once.
+// Sums by the whole grid are in grid_sum.hpp. A sum of TwoSums<T> is two sums of T at once.
 //
 // Order, for each output on its own: blocks of sum_block; in a block element i goes to
 // lane i mod sum_lanes, a chain of adds from +0; lanes fold by halves; blocks join by the
@@ -19,7 +19,7 @@
 
 namespace repdl::cuda {
 
-constexpr unsigned whole_warp = 0xffffffffu;
+constexpr unsigned full_warp_mask = 0xffffffffu;
 
 // The order of a sum over n elements: `block` is at least 1, also where the contract has one block.
 struct SumOrder {
@@ -40,28 +40,28 @@ struct SumOrder {
 };
 
 template <class T>
-struct Pair {
+struct TwoSums {
   T first, second;
 
-  Pair() = default;
-  __device__ explicit Pair(T both) : first(both), second(both) {}
-  __device__ Pair(T a, T b) : first(a), second(b) {}
-  __device__ Pair operator+(const Pair& right) const { return {first + right.first, second + right.second}; }
-  __device__ Pair& operator+=(const Pair& right) { return *this = *this + right; }
+  TwoSums() = default;
+  __device__ explicit TwoSums(T both) : first(both), second(both) {}
+  __device__ TwoSums(T a, T b) : first(a), second(b) {}
+  __device__ TwoSums operator+(const TwoSums& right) const { return {first + right.first, second + right.second}; }
+  __device__ TwoSums& operator+=(const TwoSums& right) { return *this = *this + right; }
 };
 
 // What the thread `by` lanes further up in the warp has.
 template <class T>
 __device__ T shuffle_down(T value, int by) {
-  return __shfl_down_sync(whole_warp, value, by);
+  return __shfl_down_sync(full_warp_mask, value, by);
 }
 template <class T>
-__device__ Pair<T> shuffle_down(Pair<T> value, int by) {
+__device__ TwoSums<T> shuffle_down(TwoSums<T> value, int by) {
   return {shuffle_down(value.first, by), shuffle_down(value.second, by)};
 }
 
 // How many terms a thread has on their way before it adds them.
-constexpr int batch_size = 8;
+constexpr int items_per_thread = 8;
 
 // Terms of which each is found by itself: terms(first, by, to) is to[q] = f(first + by[q]).
 template <class F>
@@ -69,9 +69,9 @@ struct OneByOne {
   F f;
 
   template <class T>
-  __device__ void operator()(std::int64_t first, const int (&by)[batch_size], T (&to)[batch_size]) const {
+  __device__ void operator()(std::int64_t first, const int (&by)[items_per_thread], T (&to)[items_per_thread]) const {
 #pragma unroll
-    for (int q = 0; q < batch_size; ++q) to[q] = f(first + by[q]);
+    for (int q = 0; q < items_per_thread; ++q) to[q] = f(first + by[q]);
   }
 };
 template <class F>
@@ -79,25 +79,25 @@ __device__ OneByOne<F> one_by_one(F f) {
   return {f};
 }
 
-// add(q, f(first + q * step)) for each q of a batch with q * step < left, of which there is one; the last of them is
-// loaded again for the others. `by` ascends.
+// add(q, f(first + q * step)) for each q with q * step < left, at least one. Slots past the end reload the last term,
+// so that no load branches.
 template <class T, class Terms, class Add>
 __device__ void add_batch(const Terms& terms, std::int64_t first, int step, std::int64_t left, const Add& add) {
-  int by[batch_size] = {0};
-  T batch[batch_size];
-  const bool full = (batch_size - 1) * step < left;
+  int by[items_per_thread] = {0};
+  T batch[items_per_thread];
+  const bool full = (items_per_thread - 1) * step < left;
   if (full) {
 #pragma unroll
-    for (int q = 1; q < batch_size; ++q) by[q] = q * step;
+    for (int q = 1; q < items_per_thread; ++q) by[q] = q * step;
     terms(first, by, batch);
 #pragma unroll
-    for (int q = 0; q < batch_size; ++q) add(q, batch[q]);
+    for (int q = 0; q < items_per_thread; ++q) add(q, batch[q]);
   } else {
 #pragma unroll
-    for (int q = 1; q < batch_size; ++q) by[q] = q * step < left ? q * step : by[q - 1];
+    for (int q = 1; q < items_per_thread; ++q) by[q] = q * step < left ? q * step : by[q - 1];
     terms(first, by, batch);
 #pragma unroll
-    for (int q = 0; q < batch_size; ++q)
+    for (int q = 0; q < items_per_thread; ++q)
       if (q * step < left) add(q, batch[q]);
   }
 }
@@ -109,14 +109,14 @@ __device__ T warp_block_sum(std::int64_t n, const SumOrder& order, const Terms& 
   T sum = T(0);
   if (order.lanes == 64) {
     T lane[2] = {T(0), T(0)};  // me and me + 32
-    for (std::int64_t i = me; i < n; i += batch_size * warp_size) {
-      if (i >= batch_size * warp_size) REPDL_ROUND("sum: batches of a lane");
+    for (std::int64_t i = me; i < n; i += items_per_thread * warp_size) {
+      if (i >= items_per_thread * warp_size) REPDL_ROUND("sum: batches of a lane");
       add_batch<T>(terms, i, warp_size, n - i, [&](int q, const T& term) { lane[q % 2] += term; });
     }
     sum = lane[0] + lane[1];
   } else if (me < order.lanes) {
-    for (std::int64_t i = me; i < n; i += batch_size * order.lanes) {
-      if (i >= batch_size * order.lanes) REPDL_ROUND("sum: batches of one of other lanes");
+    for (std::int64_t i = me; i < n; i += items_per_thread * order.lanes) {
+      if (i >= items_per_thread * order.lanes) REPDL_ROUND("sum: batches of one of other lanes");
       add_batch<T>(terms, i, order.lanes, n - i, [&](int, const T& term) { sum += term; });
     }
   }

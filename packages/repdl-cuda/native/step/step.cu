@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/launch.hpp"
-#include "base/made.hpp"
+#include "base/rounded_on_host.hpp"
 #include "repdl/step/steps.hpp"
 
 namespace repdl::cuda {
@@ -58,9 +58,9 @@ __global__ void __launch_bounds__(threads) update(Element element, Lists<Element
 
 struct Loop {
   template <class Step, class Element, class T>
-  static void run(const Tensors* all, const typename Step::Options& options, const Run& run) {
-    const Stream stream = stream_of(run);
-    const auto element = made<Element>(options);
+  static void run(const Tensors* all, const typename Step::Options& options, const ExecContext& exec) {
+    const Stream stream = stream_of(exec);
+    const auto element = rounded_on_host<Element>(options);
     for (std::size_t first = 0; first < all[0].length; first += list_length) {
       if (first > 0) REPDL_ROUND("step: lists of tensors");
       const std::size_t length = std::min<std::size_t>(list_length, all[0].length - first);
@@ -73,8 +73,8 @@ struct Loop {
       }
       // Few enough that those of shorter tensors, which find nothing to do, do not count.
       const std::int64_t blocks =
-          std::min<std::int64_t>(ceil_div(longest, threads * each), 8 * multiprocessors(run.op, stream));
-      launch(run.op, update<Element, T>, {blocks, static_cast<std::int64_t>(length)}, threads, 0, stream, element,
+          std::min<std::int64_t>(ceil_div(longest, threads * each), 8 * multiprocessors(exec.op, stream));
+      launch(exec.op, update<Element, T>, {blocks, static_cast<std::int64_t>(length)}, threads, 0, stream, element,
              lists);
     }
   }

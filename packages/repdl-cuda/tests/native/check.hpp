@@ -29,10 +29,10 @@ inline void call(const char* op, const std::vector<repdl::Argument>& arguments) 
   for (const repdl::Kernel& kernel : repdl::kernels()) {
     if (std::strcmp(kernel.op, op) != 0 || kernel.dtype != repdl::DType::float32) continue;
     Memory memory;
-    repdl::Run run{op};
-    run.allocate = Memory::allocate;
-    run.owner = &memory;
-    return kernel.call(arguments.data(), run);
+    repdl::ExecContext exec{op};
+    exec.allocate = Memory::allocate;
+    exec.owner = &memory;
+    return kernel.call(arguments.data(), exec);
   }
   throw std::runtime_error(std::string("no kernel of ") + op);
 }

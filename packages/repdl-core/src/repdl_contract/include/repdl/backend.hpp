@@ -3,7 +3,7 @@
 // A kernel is a function with the arguments of an op's schema, then the outputs, then where to run:
 //
 //   void softmax(const Tensor& input, std::int64_t dim, const Contract& contract,
-//                const Tensor& output, const Run& run);
+//                const Tensor& output, const ExecContext& exec);
 //   const AddKernel added = add_kernel<&softmax>("softmax", DType::float32, Layout::last);
 //
 // That is all: `repdl/python.hpp` makes a module of the table, `repdl.registry.native` the implementations of its
@@ -66,7 +66,7 @@ using Tensors = Span<Tensor>;
 using Ints = Span<std::int64_t>;
 
 // Where a kernel runs: on how many threads, or on which device and stream.
-struct Run {
+struct ExecContext {
   const char* op;
   int threads = 1;
   int device = 0;
@@ -102,7 +102,7 @@ struct Kernel {
   DType dtype;  // of the arithmetic
   Layout layout;
   std::size_t arguments;  // with outputs
-  void (*call)(const Argument* arguments, const Run& run);
+  void (*call)(const Argument* arguments, const ExecContext& exec);
 };
 
 // Whatever the flags of the compiler: a process has several extension modules with these functions, each its own.
@@ -117,7 +117,7 @@ inline std::deque<Kernel>& kernels() {
 namespace detail {
 
 template <class T>
-decltype(auto) read(const Argument& argument, const Run& run, std::size_t index) {
+decltype(auto) read(const Argument& argument, const ExecContext& exec, std::size_t index) {
   using Value = std::remove_cv_t<std::remove_reference_t<T>>;
   if constexpr (std::is_same_v<Value, double>) {
     if (const auto* whole = std::get_if<std::int64_t>(&argument)) return static_cast<double>(*whole);
@@ -127,20 +127,20 @@ decltype(auto) read(const Argument& argument, const Run& run, std::size_t index)
   }
   const auto* value = std::get_if<Value>(&argument);
   if (value == nullptr)
-    throw std::logic_error(std::string(run.op) + ": argument " + std::to_string(index) +
+    throw std::logic_error(std::string(exec.op) + ": argument " + std::to_string(index) +
                            " is not of the type that the kernel has in its place; expected the op's schema");
   return static_cast<Value>(*value);
 }
 
 template <auto function, class... Parameters, std::size_t... I>
-void call(void (*)(Parameters...), std::index_sequence<I...>, const Argument* arguments, const Run& run) {
+void call(void (*)(Parameters...), std::index_sequence<I...>, const Argument* arguments, const ExecContext& exec) {
   using List = std::tuple<Parameters...>;
-  function(read<std::tuple_element_t<I, List>>(arguments[I], run, I)..., run);
+  function(read<std::tuple_element_t<I, List>>(arguments[I], exec, I)..., exec);
 }
 
 template <class... Parameters>
 constexpr std::size_t count(void (*)(Parameters...)) {
-  return sizeof...(Parameters) - 1;  // Run is the last
+  return sizeof...(Parameters) - 1;  // ExecContext is the last
 }
 
 }  // namespace detail
@@ -151,8 +151,8 @@ struct AddKernel {};
 template <auto function>
 AddKernel add_kernel(const char* op, DType dtype, Layout layout = Layout::strided) {
   constexpr std::size_t arguments = detail::count(function);
-  kernels().push_back({op, dtype, layout, arguments, [](const Argument* given, const Run& run) {
-                         detail::call<function>(function, std::make_index_sequence<arguments>(), given, run);
+  kernels().push_back({op, dtype, layout, arguments, [](const Argument* given, const ExecContext& exec) {
+                         detail::call<function>(function, std::make_index_sequence<arguments>(), given, exec);
                        }});
   return {};
 }

@@ -30,7 +30,7 @@ struct Entry<Loop, F, std::index_sequence<I...>> {
   template <std::size_t>
   using Each = const Tensor&;
 
-  static void run(Each<I>... tensors, const Run& run) {
+  static void run(Each<I>... tensors, const ExecContext& exec) {
     const Tensor* all[] = {&tensors...};
     Values<Function> values;
     const Tensor& first = *all[0];
@@ -39,7 +39,7 @@ struct Entry<Loop, F, std::index_sequence<I...>> {
     values.rows = first.count() / first.size[first.dims - 1];
     place(all, Function::inputs, values.size, values.in, values.in_row);
     place(all + std::size(Function::inputs), Function::outputs, values.size, values.out, values.out_row);
-    Loop::template run<F>(values, run);
+    Loop::template run<F>(values, exec);
   }
 
   template <class Counts, class Address, int n>
@@ -57,7 +57,8 @@ struct Entry<Loop, F, std::index_sequence<I...>> {
 };
 
 // Enters every function of the list into the table of this module, with
-//     template <template <class> class F> static void Loop::run(const Values<F<float>>& values, const Run& run);
+//     template <template <class> class F>
+//     static void Loop::run(const Values<F<float>>& values, const ExecContext& exec);
 // for its loop; there is at least one element.
 template <class Loop, template <class> class... F>
 AddKernel add_cells(pointwise::List<F...>) {

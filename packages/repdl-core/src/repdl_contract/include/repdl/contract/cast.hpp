@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "repdl/contract/arithmetic.hpp"
 
@@ -100,6 +101,15 @@ REPDL_HD void convert(const From x, Float16& y) {
     y = to_float16(to_odd(x));
   else
     y = to_float16(to_float(x));
+}
+
+// integers[i] becomes the lowest integer where values[i] is NaN or has no integer of this type: C++ leaves the
+// conversion of these to the processor.
+template <class T, class Integer>
+void define_beyond_range(const T* values, Integer* integers, std::int64_t count) {
+  constexpr Integer lowest = std::numeric_limits<Integer>::min();
+  constexpr T limit = -static_cast<T>(lowest);
+  for (std::int64_t i = 0; i < count; ++i) integers[i] = std::fabs(values[i]) < limit ? integers[i] : lowest;
 }
 
 }  // namespace repdl

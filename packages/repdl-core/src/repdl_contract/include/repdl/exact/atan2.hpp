@@ -1,8 +1,8 @@
 // The angle of the point (x, y), atan2(y, x), correctly rounded to float.
 //
-// quick: `angle` (atan.hpp) in double, relative error below 2**-50. It is certain unless a midpoint of two
+// fast: `angle` (atan.hpp) in double, relative error below 2**-50. It is certain unless a midpoint of two
 // floats is closer than 2**-49, as near one of 2**25 results.
-// careful: two doubles, relative error below 2**-97. With i / 16 next to a / b <= 1, atan(a / b) is
+// accurate: two doubles, relative error below 2**-97. With i / 16 next to a / b <= 1, atan(a / b) is
 // atan(i / 16) + atan(u), u = (16 a - i b) / (16 b + i a) at most 1 / 32, whose operands are exact. No angle
 // but 0 is a midpoint, and the sum of two doubles says on which side it lies, however close it is to a
 // float that is one of them: atan(u) = u - u**3 / 3 + ... with a quotient u that is exact. That no
@@ -15,36 +15,36 @@
 namespace repdl::exact {
 
 // The sum of two doubles, of which the second is at most half an ulp of the first.
-struct Pair {
+struct DoubleDouble {
   double high, low;
 };
 
-REPDL_HD inline Pair two_sum(double a, double b) {
+REPDL_HD inline DoubleDouble two_sum(double a, double b) {
   const double s = a + b, t = s - a;
   return {s, (a - (s - t)) + (b - t)};
 }
 
-REPDL_HD inline Pair operator+(const Pair& a, const Pair& b) {
-  const Pair s = two_sum(a.high, b.high), t = two_sum(a.low, b.low);
-  const Pair u = two_sum(s.high, s.low + t.high);
+REPDL_HD inline DoubleDouble operator+(const DoubleDouble& a, const DoubleDouble& b) {
+  const DoubleDouble s = two_sum(a.high, b.high), t = two_sum(a.low, b.low);
+  const DoubleDouble u = two_sum(s.high, s.low + t.high);
   return two_sum(u.high, u.low + t.low);
 }
 
-REPDL_HD inline Pair operator-(const Pair& a) { return {-a.high, -a.low}; }
+REPDL_HD inline DoubleDouble operator-(const DoubleDouble& a) { return {-a.high, -a.low}; }
 
-REPDL_HD inline Pair operator*(const Pair& a, const Pair& b) {
+REPDL_HD inline DoubleDouble operator*(const DoubleDouble& a, const DoubleDouble& b) {
   const double product = mul(a.high, b.high);
   const double error = repdl::fma(a.high, b.high, -product);
   return two_sum(product, error + (mul(a.high, b.low) + mul(a.low, b.high)));
 }
 
-REPDL_HD inline Pair operator/(const Pair& a, double b) {
+REPDL_HD inline DoubleDouble operator/(const DoubleDouble& a, double b) {
   const double quotient = a.high / b;
   return two_sum(quotient, (repdl::fma(-quotient, b, a.high) + a.low) / b);
 }
 
 // atan(i / 16)
-REPDL_HD inline Pair angle_of_sixteenths(int i) {
+REPDL_HD inline DoubleDouble angle_of_sixteenths(int i) {
   constexpr double high[17] = {
       0.0,
       0x1.ff55bb72cfdeap-5,
@@ -87,11 +87,11 @@ REPDL_HD inline Pair angle_of_sixteenths(int i) {
 }
 
 // atan(a / b) for 0 < a <= b, floats.
-REPDL_HD inline Pair precise_angle(double a, double b) {
+REPDL_HD inline DoubleDouble precise_angle(double a, double b) {
   const int i = static_cast<int>(mul(16.0, a) / b + 0.5);
-  const Pair u = Pair{mul(16.0, a) - mul(i, b), 0.0} / (mul(16.0, b) + mul(i, a));
-  const Pair square = -(u * u);
-  Pair power = u, sum = u;
+  const DoubleDouble u = DoubleDouble{mul(16.0, a) - mul(i, b), 0.0} / (mul(16.0, b) + mul(i, a));
+  const DoubleDouble square = -(u * u);
+  DoubleDouble power = u, sum = u;
   for (int k = 3; k < 25; k += 2) {
     power = power * square;
     sum = sum + power / k;
@@ -101,11 +101,11 @@ REPDL_HD inline Pair precise_angle(double a, double b) {
 
 // The angle for finite y > 0 and x other than 0.
 REPDL_HD inline float precise_angle_of(double y, double x) {
-  constexpr Pair quarter = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54};
-  constexpr Pair half = {0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53};
+  constexpr DoubleDouble quarter = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54};
+  constexpr DoubleDouble half = {0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53};
   const double b = x < 0.0 ? -x : x;
-  const Pair acute = y <= b ? precise_angle(y, b) : quarter + -precise_angle(b, y);
-  const Pair whole = x < 0.0 ? half + -acute : acute;
+  const DoubleDouble acute = y <= b ? precise_angle(y, b) : quarter + -precise_angle(b, y);
+  const DoubleDouble whole = x < 0.0 ? half + -acute : acute;
   return rounded_sum(whole.high, whole.low);
 }
 

@@ -1,9 +1,9 @@
 // x**p for one float p and many x, correctly rounded to float.
 //
-// quick: 2**(p log2|x|) in double. log2 has a relative error near 2**-52 and |p log2|x|| is at
+// fast: 2**(p log2|x|) in double. log2 has a relative error near 2**-52 and |p log2|x|| is at
 // most 152 where it matters, so that the result's relative error is below 2**-43. It is certain
 // unless a midpoint of two floats is closer than 2**-41, as near one of 2**16 results.
-// careful: exp(p ln|x|) with 256 bits behind the point, relative error below 2**-210. What is
+// accurate: exp(p ln|x|) with 256 bits behind the point, relative error below 2**-210. What is
 // closer than 2**-190 to a midpoint is taken for the midpoint: powers can be midpoints,
 // (2**12 + 1)**2 is one. That no other power is as close is not proven; of the 2**64 pairs of
 // floats one in 2**165 is expected to be. All pairs cannot be run; tools/exact/prove.py runs
@@ -34,7 +34,7 @@ struct Pow {
     sign_kept = odd ? 0x80000000u : 0u;
   }
 
-  REPDL_HD float quick(float x, std::uint32_t& doubt) const {
+  REPDL_HD float fast(float x, std::uint32_t& uncertain) const {
     const std::uint32_t bits = to_float_bits(x), size = bits & 0x7fffffffu;
     const Binade b = binade(float_from_bits(size));
     const double tail = log_tail(b.f);
@@ -65,11 +65,11 @@ struct Pow {
     const bool near_midpoint = ((y + 0x10000800u) & 0x1fffffffu) < 0x1000u;
     const bool subnormal = y - 0x3680000000000000u < 0x01a0000000000000u;  // 2**-151 to 2**-125
     const bool unusual = size - 1u >= 0x7f7fffffu;                         // 0, inf, NaN
-    doubt |= near_midpoint | subnormal | unusual | (bits >> 31 & no_power_of_negatives) | special_power;
+    uncertain |= near_midpoint | subnormal | unusual | (bits >> 31 & no_power_of_negatives) | special_power;
     return float_from_bits(to_float_bits(static_cast<float>(from_bits(y))) | (bits & sign_kept));
   }
 
-  REPDL_HD float careful(float x) const {
+  REPDL_HD float accurate(float x) const {
     if (p == 0.0f || x == 1.0f) return 1.0f;
     if (x != x || p != p) return quiet_nan();
     const float a = x < 0.0f ? -x : x;

@@ -96,10 +96,10 @@ REPDL_HD inline double cos_large(float x) {
 
 REPDL_HD inline bool is_large(float x) { return !(x <= 0x1p+20f && x >= -0x1p+20f); }  // NaN too
 
-// Two paths (see two_paths.hpp): `quick` for |x| <= 2**20, `careful` for every other x.
+// Two paths (see two_paths.hpp): `fast` for |x| <= 2**20, `accurate` for every other x.
 struct Sin {
-  REPDL_HD float quick(float x, std::uint32_t& doubt) const {
-    doubt |= is_large(x);
+  REPDL_HD float fast(float x, std::uint32_t& uncertain) const {
+    uncertain |= is_large(x);
     float result = static_cast<float>(sin_small(x));
 
     // The two arguments for which the double nearest to sin(x) is the midpoint of two floats.
@@ -108,16 +108,16 @@ struct Sin {
     return x == 0.0f ? x : result;
   }
 
-  REPDL_HD float careful(float x) const { return x - x == 0.0f ? static_cast<float>(sin_large(x)) : quiet_nan(); }
+  REPDL_HD float accurate(float x) const { return x - x == 0.0f ? static_cast<float>(sin_large(x)) : quiet_nan(); }
 };
 
 struct Cos {
-  REPDL_HD float quick(float x, std::uint32_t& doubt) const {
-    doubt |= is_large(x);
+  REPDL_HD float fast(float x, std::uint32_t& uncertain) const {
+    uncertain |= is_large(x);
     return static_cast<float>(cos_small(x));
   }
 
-  REPDL_HD float careful(float x) const {
+  REPDL_HD float accurate(float x) const {
     if (!(x - x == 0.0f)) return quiet_nan();
     float result = static_cast<float>(cos_large(x));
 

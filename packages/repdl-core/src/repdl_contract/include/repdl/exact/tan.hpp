@@ -9,15 +9,15 @@
 
 namespace repdl::exact {
 
-// Two paths (see two_paths.hpp): `quick` for |x| <= 2**20, `careful` for every other x.
+// Two paths (see two_paths.hpp): `fast` for |x| <= 2**20, `accurate` for every other x.
 struct Tan {
-  REPDL_HD float quick(float x, std::uint32_t& doubt) const {
-    doubt |= is_large(x);
+  REPDL_HD float fast(float x, std::uint32_t& uncertain) const {
+    uncertain |= is_large(x);
     const float result = static_cast<float>(sin_small(x) / cos_small(x));
     return x == 0.0f ? x : result;
   }
 
-  REPDL_HD float careful(float x) const {
+  REPDL_HD float accurate(float x) const {
     return x - x == 0.0f ? static_cast<float>(sin_large(x) / cos_large(x)) : quiet_nan();
   }
 };

@@ -17,9 +17,9 @@ struct Entry<Loop, F, T, std::index_sequence<I...>, std::tuple<Options...>> {
   template <std::size_t>
   using Operand = const Tensor&;
 
-  static void run(Operand<I>... operands, Options... options, const Tensor& output, const Run& run) {
+  static void run(Operand<I>... operands, Options... options, const Tensor& output, const ExecContext& exec) {
     if (output.count() == 0) return;
-    Loop::template run<F, T>(std::array<const Tensor*, sizeof...(I)>{&operands...}, output, run, options...);
+    Loop::template run<F, T>(std::array<const Tensor*, sizeof...(I)>{&operands...}, output, exec, options...);
   }
 };
 
@@ -31,7 +31,8 @@ void add_function() {
 
 // Enters every function of the list into the table of this module, with
 //     template <template <class> class F, class T, std::size_t N, class... Options>
-//     static void Loop::run(const std::array<const Tensor*, N>& operands, const Tensor& output, const Run& run,
+//     static void Loop::run(const std::array<const Tensor*, N>& operands, const Tensor& output,
+//                           const ExecContext& exec,
 //                           const Options&... options);
 // for its loop, and `Loop::layout`: strided, or in_place. Operands broadcast to the output, which has no gaps
 // (pass.hpp).

@@ -60,7 +60,7 @@ struct OptionsOf<F, std::void_t<typename F::Options>> {
   using type = typename F::Options;
 };
 
-// F::Paths: of one exact function with two paths (exact/two_paths.hpp), so that a loop can take the quick one first.
+// F::Paths: of one exact function with two paths (exact/two_paths.hpp), so that a loop can take the fast one first.
 template <class F, class = void>
 struct PathsOf {
   using type = void;

@@ -55,10 +55,10 @@ inline Arguments read_all(const Kernel& kernel, PyObject* arguments, PyObject* o
 inline void run_kernel(const Kernel& kernel, const Argument* arguments, int threads, int device, void* stream,
                        PyObject* like, bool bound = false, bool small = false) {
   Workspace workspace(like, bound);
-  const Run run{kernel.op, threads, device, stream, Workspace::allocate, &workspace};
-  if (small) return kernel.call(arguments, run);
+  const ExecContext exec{kernel.op, threads, device, stream, Workspace::allocate, &workspace};
+  if (small) return kernel.call(arguments, exec);
   const Unlocked unlocked;
-  kernel.call(arguments, run);
+  kernel.call(arguments, exec);
 }
 
 class BoundCall {

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <limits>
 #include <string_view>
 
+#include "repdl/contract/cast.hpp"
 #include "repdl/python/overlap.hpp"
 #include "repdl/python/torch_state.hpp"
 
@@ -98,21 +97,11 @@ inline std::int64_t row_major_count(PyObject* object, DLTensor& tensor) {
   return tensor.device_type == dlpack_cpu && (tensor.data != nullptr || count == 0) ? count : -1;
 }
 
-// Whether integers are made of a row-major tensor, which `drop_fractions` defines.
+// Whether integers are made of a row-major tensor, which `define_beyond_range` defines.
 inline bool makes_integers(PyObject* source, DType from, DType to) {
   DLTensor tensor;
   return (to == DType::int32 || to == DType::int64) && (from == DType::float32 || from == DType::float64) &&
          row_major_count(source, tensor) >= 0;
-}
-
-// Numbers without their fractions; the lowest integer where none is that number, which is left to the processor.
-template <class T, class Integer>
-void drop_fractions(const DLTensor& source, const DLTensor& target, std::int64_t count) {
-  const auto* value = reinterpret_cast<const T*>(static_cast<std::byte*>(source.data) + source.byte_offset);
-  auto* made = reinterpret_cast<Integer*>(static_cast<std::byte*>(target.data) + target.byte_offset);
-  constexpr Integer lowest = std::numeric_limits<Integer>::min();
-  constexpr T limit = -static_cast<T>(lowest);
-  for (std::int64_t i = 0; i < count; ++i) made[i] = std::fabs(value[i]) < limit ? made[i] : lowest;  // as of NaN
 }
 
 // What torch has made of a source, the same everywhere.
@@ -123,12 +112,16 @@ inline void define_integers(PyObject* source, PyObject* result) {
       row_major_count(source, given) != row_major_count(result, made))
     raise(PyExc_RuntimeError, "repdl: integers that torch made have another dtype or layout than their numbers");
   const std::int64_t count = row_major_count(source, given);
+  const auto* values = static_cast<std::byte*>(given.data) + given.byte_offset;
+  auto* integers = static_cast<std::byte*>(made.data) + made.byte_offset;
+  const auto define = [&](auto value, auto integer) {
+    define_beyond_range(reinterpret_cast<const decltype(value)*>(values),
+                        reinterpret_cast<decltype(integer)*>(integers), count);
+  };
   if (from == DType::float32)
-    to == DType::int32 ? drop_fractions<float, std::int32_t>(given, made, count)
-                       : drop_fractions<float, std::int64_t>(given, made, count);
+    to == DType::int32 ? define(float{}, std::int32_t{}) : define(float{}, std::int64_t{});
   else
-    to == DType::int32 ? drop_fractions<double, std::int32_t>(given, made, count)
-                       : drop_fractions<double, std::int64_t>(given, made, count);
+    to == DType::int32 ? define(double{}, std::int32_t{}) : define(double{}, std::int64_t{});
 }
 
 // Whether torch makes each number of one dtype one of the other with the same bits everywhere: it moves them, or makes

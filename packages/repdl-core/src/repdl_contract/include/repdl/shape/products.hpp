@@ -48,9 +48,9 @@ struct Products {
 
 // A vector in host memory, copied where its elements are strided; null for None.
 template <class T>
-const T* contiguous_vector(const Tensor& vector, const Run& run) {
+const T* contiguous_vector(const Tensor& vector, const ExecContext& exec) {
   if (!vector.given || vector.size[0] <= 1 || vector.stride[0] == 1) return vector.as<T>();
-  T* copy = run.workspace<T>(vector.size[0]);
+  T* copy = exec.workspace<T>(vector.size[0]);
   for (std::int64_t i = 0; i < vector.size[0]; ++i) copy[i] = vector.as<T>()[i * vector.stride[0]];
   return copy;
 }

@@ -40,7 +40,7 @@ struct Columns {
 template <class... Step>
 struct Steps {};
 
-// Loop::run<Step, Element, T>(columns, options, run) updates all elements.
+// Loop::run<Step, Element, T>(columns, options, exec) updates all elements.
 template <class Loop, class Step, class T, class Lists = std::make_index_sequence<Step::lists>,
           class Numbers = typename Step::Fields>
 struct Entry;
@@ -49,14 +49,14 @@ struct Entry<Loop, Step, T, std::index_sequence<I...>, Fields<Number...>> {
   template <std::size_t>
   using List = Tensors;
 
-  static void run(List<I>... lists, Number... numbers, const Run& run) {
+  static void run(List<I>... lists, Number... numbers, const ExecContext& exec) {
     const typename Step::Options options{numbers...};
     Tensors columns[Step::lists];
     int used = 0;
     for (const Tensors& list : {lists...})
       if (list.length != 0) columns[used++] = list;
     Step::template choose<T>(options, [&](auto element) {
-      Loop::template run<Step, typename decltype(element)::type, T>(columns, options, run);
+      Loop::template run<Step, typename decltype(element)::type, T>(columns, options, exec);
     });
   }
 };

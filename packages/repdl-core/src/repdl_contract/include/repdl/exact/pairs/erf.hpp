@@ -104,7 +104,7 @@ REPDL_HD_INLINE Rounded<V> erf(V x) {
   constexpr float magic = narrow ? 0x1.8p+21f : 0x1.8p+20f, last = narrow ? 3.75f : 3.875f;
 
   const auto usual = not_tiny(x);
-  const V z = smaller(V::set1(3.925f), where(usual, absolute(x)));  // 1 from there on
+  const V z = smaller(V::set1(3.925f), mask_or_zero(usual, absolute(x)));  // 1 from there on
   const V shifted = smaller(V::set1(magic + last), z + V::set1(magic));
   const V r = z - (shifted - V::set1(magic));  // exact
 
@@ -123,7 +123,7 @@ REPDL_HD_INLINE Rounded<V> erf(V x) {
   const V rest = fma(q, r, s_rest + c0_low[shifted]);
 
   const V margin = smaller(V::set1(erf_bound<V>), s) * V::set1(erf_margin<V>);
-  const Rounded<V> y = rounded(Sum<V>{s, rest}, margin);
+  const Rounded<V> y = rounded(DoubleFloat<V>{s, rest}, margin);
   // Of the tiny arguments only zeros are decided.
   return {with_sign(y.value, x), y.decided & (usual | (x == V::zero()))};
 }

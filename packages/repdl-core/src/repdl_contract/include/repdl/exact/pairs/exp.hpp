@@ -124,7 +124,7 @@ struct ExpVecParts {
   V k, shifted, t, r, q;
 
   // The same without 2**n, for any scale of t.
-  REPDL_HD_INLINE Sum<V> times(V t) const {
+  REPDL_HD_INLINE DoubleFloat<V> times(V t) const {
     const V s = fma(t, r, t);
     return {s, fma(t, q, fma(t, r, t - s))};
   }
@@ -139,8 +139,8 @@ REPDL_HD_INLINE ExpVecParts<V> exp_vec_parts(V x) {
 
 // s + rest rounded, rest > 0.
 template <class V>
-REPDL_HD_INLINE Rounded<V> exp_rounded(Sum<V> y) {
-  const V below = fma(y.rest, V::set1(1 - exp_margin<V>), y.s), above = fma(y.rest, V::set1(1 + exp_margin<V>), y.s);
+REPDL_HD_INLINE Rounded<V> exp_rounded(DoubleFloat<V> y) {
+  const V below = fma(y.lo, V::set1(1 - exp_margin<V>), y.hi), above = fma(y.lo, V::set1(1 + exp_margin<V>), y.hi);
   return {below, below == above};
 }
 

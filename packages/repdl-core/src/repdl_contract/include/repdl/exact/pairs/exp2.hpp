@@ -24,7 +24,7 @@ REPDL_HD_INLINE Rounded<V> exp2(V x) {
   const V t = exp_lower(shifted), a = slope[shifted], d = exp_lower_rest(shifted);
   const V s = fma(a, f, t), s_rest = fma(a, f, t - s);
   const V u = fma(f, V::set1(0x1.62e43p-1f), d), q = fma(exp_polynomial(u) * u, u, d);
-  const Rounded<V> y = exp_rounded(Sum<V>{s, fma(t, q, s_rest)});
+  const Rounded<V> y = exp_rounded(DoubleFloat<V>{s, fma(t, q, s_rest)});
   return {scaled(y.value, k, shifted), y.decided & scales(x, 125.0f)};
 }
 

@@ -44,10 +44,10 @@ REPDL_HD_INLINE Expm1Sum<V> expm1_sum(ExpReduced<V> x) {
 template <class V>
 REPDL_HD_INLINE Rounded<V> expm1(V x) {
   const auto usual = not_tiny(x);
-  const V z = where(usual, larger(V::set1(-20.0f), x));  // -1 from there on
+  const V z = mask_or_zero(usual, larger(V::set1(-20.0f), x));  // -1 from there on
   const Expm1Sum<V> sum = expm1_sum<true>(exp_reduced<exp_nearest_rest<false, V>>(z));
   const V margin = fma(sum.T * sum.square, V::set1(expm1_far), absolute(sum.s) * V::set1(expm1_near));
-  const Rounded<V> y = rounded(Sum<V>{sum.s, sum.rest}, margin);
+  const Rounded<V> y = rounded(DoubleFloat<V>{sum.s, sum.rest}, margin);
   return {select(usual, y.value, x), y.decided & (x < V::set1(87.0f))};
 }
 

@@ -190,7 +190,7 @@ REPDL_HD_INLINE Rounded<V> log_of(V x, LogMargin margin) {
   else
     low = fma(q, square, low);
   const V error = fma(square, V::set1(margin.far), absolute(whole) * V::set1(margin.near));
-  const Rounded<V> y = rounded(Sum<V>{s, low}, error);
+  const Rounded<V> y = rounded(DoubleFloat<V>{s, low}, error);
   return {y.value, y.decided & has_parts(x)};
 }
 
@@ -221,7 +221,7 @@ REPDL_HD_INLINE V log1p_polynomial(V r) {
 template <class V>
 REPDL_HD_INLINE Rounded<V> log1p(V x) {
   const auto usual = not_tiny(x), inside = x < V::set1(0x1p60f);  // beyond, `scaled` can be subnormal
-  const V one = V::set1(1.0f), z = where(usual & inside, x);
+  const V one = V::set1(1.0f), z = mask_or_zero(usual & inside, x);
   const V large = larger(one, z), small = smaller(one, z);
   const V sum = large + small, beside = small - (sum - large);
 
@@ -241,7 +241,7 @@ REPDL_HD_INLINE Rounded<V> log1p(V x) {
   low = fma(q, cube, (h - (s - whole)) + (low + h_low));
   const LogMargin margin = log1p_margin<V>;
   const V error = fma(absolute(cube), V::set1(margin.far), absolute(s) * V::set1(margin.near));
-  const Rounded<V> y = rounded(Sum<V>{s, low}, error);
+  const Rounded<V> y = rounded(DoubleFloat<V>{s, low}, error);
   return {select(usual, y.value, x), y.decided & inside & has_parts(sum)};
 }
 

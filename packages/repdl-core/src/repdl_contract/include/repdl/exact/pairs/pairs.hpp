@@ -59,8 +59,8 @@ REPDL_HD_INLINE V with_bits(Bits bits) {
 
 // A value as a float and its correction.
 template <class V>
-struct Sum {
-  V s, rest;
+struct DoubleFloat {
+  V hi, lo;
 };
 
 template <class V>
@@ -71,8 +71,8 @@ struct Rounded {
 
 // x rounded, decided where an interval of `margin` around it rounds to one float.
 template <class V>
-REPDL_HD_INLINE Rounded<V> rounded(Sum<V> x, V margin) {
-  const V below = x.s + (x.rest - margin), above = x.s + (x.rest + margin);
+REPDL_HD_INLINE Rounded<V> rounded(DoubleFloat<V> x, V margin) {
+  const V below = x.hi + (x.lo - margin), above = x.hi + (x.lo + margin);
   return {below, below == above};
 }
 

@@ -14,7 +14,7 @@ REPDL_HD_INLINE Rounded<V> rsqrt(V x) {
   const V t = x * y, t_rest = fma(x, y, -t);
   const V e = fma(-t_rest, y, fma(-t, y, V::set1(1.0f)));
   const auto normal = (V::set1(0x1p-126f) < x) & (x < V::set1(infinity()));
-  const Rounded<V> result = rounded(Sum<V>{y, y * e * V::set1(0.5f)}, y * V::set1(0x1p-42f));
+  const Rounded<V> result = rounded(DoubleFloat<V>{y, y * e * V::set1(0.5f)}, y * V::set1(0x1p-42f));
   return {result.value, result.decided & normal};
 }
 

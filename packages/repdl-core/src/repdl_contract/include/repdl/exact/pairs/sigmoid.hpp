@@ -19,7 +19,7 @@ constexpr float sigmoid_end = -43.0f, sigmoid_floor = 0x1p-86f;
 
 // e
 template <class V>
-REPDL_HD_INLINE Sum<V> sigmoid_exponential(V x) {
+REPDL_HD_INLINE DoubleFloat<V> sigmoid_exponential(V x) {
   const ExpVecParts<V> parts =
       exp_vec_parts<exp_nearest<V>, exp_nearest_rest<true, V>>(larger(V::set1(sigmoid_end), minus_absolute(x)));
   return parts.times(scaled(parts.t, parts.k, parts.shifted));
@@ -27,15 +27,15 @@ REPDL_HD_INLINE Sum<V> sigmoid_exponential(V x) {
 
 // sigmoid(x) from e.
 template <class V>
-REPDL_HD_INLINE Rounded<V> sigmoid_of_exponential(V x, Sum<V> e) {
+REPDL_HD_INLINE Rounded<V> sigmoid_of_exponential(V x, DoubleFloat<V> e) {
   const V one = V::set1(1.0f);
   const auto negative = sign(x);
-  const V n = select(negative, e.s, one);
+  const V n = select(negative, e.hi, one);
 
-  const V i = one / (one + (e.s + e.rest));
+  const V i = one / (one + (e.hi + e.lo));
   const V y = n * i;
-  V residual = fma(-y, e.rest, fma(-y, e.s, n - y));
-  residual = select(negative, residual + e.rest, residual);
+  V residual = fma(-y, e.lo, fma(-y, e.hi, n - y));
+  residual = select(negative, residual + e.lo, residual);
   const V margin = fma(y, V::set1(sigmoid_margin<V>), V::set1(sigmoid_floor));
   return between(y, fma(residual, i, -margin), fma(residual, i, margin));
 }

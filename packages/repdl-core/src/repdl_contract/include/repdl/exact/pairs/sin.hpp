@@ -83,7 +83,7 @@ REPDL_HD_INLINE Rounded<V> sin_rounded(V x, std::int32_t turn) {
 
   const V bound = smaller(V::set1(sin_margin<V>.bound), absolute(s));
   const V margin = fma(absolute(x), V::set1(sin_margin<V>.reduction), bound * V::set1(sin_margin<V>.relative));
-  const Rounded<V> y = rounded(Sum<V>{s, rest}, margin);
+  const Rounded<V> y = rounded(DoubleFloat<V>{s, rest}, margin);
   const auto sign = (place << (31 - table_log<V>)) & bits_of(V::set1(-0.0f));
   return {with_bits<V>(bits_of(y.value) ^ sign), y.decided};
 }
@@ -96,13 +96,13 @@ REPDL_HD_INLINE auto sin_reduces(V x) {
 template <class V>
 REPDL_HD_INLINE Rounded<V> sin(V x) {
   const auto usual = not_tiny(x);
-  const Rounded<V> y = sin_rounded(where(usual, x), 0);
+  const Rounded<V> y = sin_rounded(mask_or_zero(usual, x), 0);
   return {select(usual, y.value, x), y.decided & sin_reduces(x)};
 }
 
 template <class V>
 REPDL_HD_INLINE Rounded<V> cos(V x) {
-  const V z = where(not_tiny(x), x);
+  const V z = mask_or_zero(not_tiny(x), x);
   const Rounded<V> y = sin_rounded(z, entries<V> / 2);
   return {y.value, y.decided & sin_reduces(x)};
 }

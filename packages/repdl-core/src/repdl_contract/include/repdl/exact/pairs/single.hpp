@@ -34,7 +34,7 @@ REPDL_HD inline Single operator/(Single a, Single b) { return {a.v / b.v}; }
 REPDL_HD inline Single fma(Single a, Single b, Single c) { return {repdl::fma(a.v, b.v, c.v)}; }
 
 REPDL_HD inline Single select(Truth mask, Single a, Single b) { return {mask.m ? a.v : b.v}; }
-REPDL_HD inline Single where(Truth mask, Single a) { return {mask.m ? a.v : 0.0f}; }
+REPDL_HD inline Single mask_or_zero(Truth mask, Single a) { return {mask.m ? a.v : 0.0f}; }
 // b where one is NaN, as on a CPU. Constants come first: of the other order compilers make an instruction that
 // drops a NaN.
 REPDL_HD inline Single smaller(Single a, Single b) { return {a.v < b.v ? a.v : b.v}; }

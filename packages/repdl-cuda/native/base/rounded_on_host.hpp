@@ -9,7 +9,7 @@ namespace repdl::cuda {
 // would be computed by each of its threads. Compilers may move arithmetic that they see across these switches, but not
 // this call.
 template <class T, class... Arguments>
-T made(const Arguments&... arguments) {
+T rounded_on_host(const Arguments&... arguments) {
   T (*volatile make)(const Arguments&...) = [](const Arguments&... given) { return T(given...); };
   const IeeeScope ieee;
   return make(arguments...);

@@ -1,4 +1,4 @@
-// Elements that Drafts leave undecided (simd_mask.hpp), computed by themselves, a Vec of them at a time.
+// Elements that TestedVecs leave undecided (simd_mask.hpp), computed by themselves, a Vec of them at a time.
 #pragma once
 
 #include <array>
@@ -9,18 +9,18 @@
 namespace repdl::cpu {
 
 template <int arguments, class F>
-class Undecided;
+class RetryQueue;
 
 #if defined(__AVX2__) && defined(__FMA__)
 
 // Results of f, of an array of arguments, into out.
 template <int arguments, class F>
-class Undecided {
+class RetryQueue {
  public:
   using Arguments = std::array<Vec, arguments>;
 
-  Undecided(const F& f, float* out) : f_(f), out_(out) {}
-  ~Undecided() {
+  RetryQueue(const F& f, float* out) : f_(f), out_(out) {}
+  ~RetryQueue() {
     if (count_ != 0) compute();
   }
 

@@ -1,0 +1,36 @@
+"""Folders of the native code include folders below them only."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+PACKAGES = Path(__file__).parents[1] / "packages"
+CONTRACT = PACKAGES / "repdl-core/src/repdl_contract/include"
+NATIVE = {package: PACKAGES / package / "native" for package in ("repdl-cpu", "repdl-cuda")}
+LAYERS = {
+    CONTRACT / "repdl": "contract | exact/pairs | exact | shape random step pointwise | cell python",
+    NATIVE["repdl-cpu"]: "base | simd | exact | reduce gemm random step | pointwise cell norm loss pool conv | "
+    "attention recurrent",
+    NATIVE["repdl-cuda"]: "base | gemm random step | reduce | pointwise norm loss pool conv",
+}
+"""The folders of a tree, from the bottom up: a folder includes itself and what stands in the groups before it."""
+INCLUDE = re.compile(r'^#include "(.+)/[^/"]+"', re.MULTILINE)
+
+
+def test_includes__layers_point_down() -> None:
+    wrong, seen = [], 0
+    for root, text in LAYERS.items():
+        height = {folder: level for level, group in enumerate(text.split("|")) for folder in group.split()}
+        files = [path for path in root.rglob("*") if path.suffix in (".hpp", ".cpp", ".cu") and path.parent != root]
+        assert {path.parent.relative_to(root).as_posix() for path in files} == height.keys()
+        for path in files:
+            folder = path.parent.relative_to(root).as_posix()
+            for included in INCLUDE.findall(path.read_text()):
+                other = included.removeprefix("repdl/") if root.name == "repdl" else included
+                if other in height and other != folder:
+                    seen += 1
+                    wrong += (
+                        [f"{path.relative_to(PACKAGES)} includes {other}"] if height[other] >= height[folder] else []
+                    )
+    assert seen > 100 and not wrong, wrong
