@@ -51,4 +51,16 @@ def set_dynamo_skip(codes: Iterable[CodeType], hidden: bool = True) -> None:
             eval_frame.set_code_exec_strategy(code, eval_frame._FrameExecStrategy(action, action))
 
 
-__all__ = ["constant_result", "set_dynamo_skip", "skip_dynamo"]
+def check_uncompiled() -> None:
+    """Raise in a function that is compiled: its compiler would go on in it.
+
+    Raises:
+        RuntimeError: there.
+    """
+    if eval_frame.get_eval_frame_callback() not in (None, False):
+        raise RuntimeError(
+            "repdl.enable, disable: called in a function that torch.compile compiles, expected outside of it"
+        )
+
+
+__all__ = ["check_uncompiled", "constant_result", "set_dynamo_skip", "skip_dynamo"]

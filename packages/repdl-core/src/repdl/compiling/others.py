@@ -7,19 +7,20 @@ What Dynamo compiles for them runs uncompiled (`stance`). Here is what programs 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
 from torch import _C
-from torch._inductor.output_code import CompiledFxGraph
 
 Report = Callable[[str, str, str], None]
+OUTPUT_CODE = "torch._inductor.output_code"
+"""The module of `CompiledFxGraph`, which imports all of Dynamo."""
 _RUNNERS = [vars(_C._aoti)[name] for name in sorted(vars(_C._aoti)) if name.startswith("AOTIModel")]
 """The classes that load and run packages of AOTInductor."""
-_RUNS: list[tuple[Any, str]] = [(CompiledFxGraph, "__call__")]
-_RUNS += [(runner, name) for runner in _RUNNERS for name in ("run", "boxed_run") if hasattr(runner, name)]
+_RUNS = [(runner, name) for runner in _RUNNERS for name in ("run", "boxed_run") if hasattr(runner, name)]
 _REASON = "its kernels are Inductor's, whose roundings and their order depend on the processor"
 _INSTEAD = 'the model as it was before, or torch.compile(model, backend="repdl")'
 
@@ -35,7 +36,7 @@ def others_refused(report: Report) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for owner, name in _RUNS:
-            stack.enter_context(patch.object(owner, name, _reporting(getattr(owner, name), report)))
+            stack.enter_context(_reported(owner, name, report))
         for is_on, turn in (
             (_C._jit_llga_enabled, _C._jit_set_llga_enabled),
             (_C._jit_texpr_fuser_enabled, _C._jit_set_texpr_fuser_enabled),
@@ -45,13 +46,22 @@ def others_refused(report: Report) -> Iterator[None]:
         yield
 
 
-def _reporting(run: Callable[..., Any], report: Report) -> Callable[..., Any]:
+def graphs_refused(report: Report) -> AbstractContextManager[None]:
+    """The same for compiled graphs, once their module is imported."""
+    return _reported(sys.modules[OUTPUT_CODE].CompiledFxGraph, "__call__", report)
+
+
+@contextmanager
+def _reported(owner: Any, name: str, report: Report) -> Iterator[None]:
+    run = getattr(owner, name)
+
     @functools.wraps(run)
     def called(*args: Any, **kwargs: Any) -> Any:
         report("code of torch._inductor", _REASON, _INSTEAD)
         return run(*args, **kwargs)
 
-    return called
+    with patch.object(owner, name, called):
+        yield
 
 
-__all__ = ["others_refused"]
+__all__ = ["OUTPUT_CODE", "graphs_refused", "others_refused"]

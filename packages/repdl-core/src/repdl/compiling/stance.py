@@ -13,7 +13,6 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch._C._dynamo.eval_frame import get_eval_frame_callback
 from torch._dynamo import config, eval_frame
 from torch._dynamo.exc import unimplemented
 from torch._dynamo.variables.optimizer import OptimizerVariable
@@ -29,18 +28,6 @@ _SETTINGS = {"enable_dynamo_decompositions": False, "allow_rnn": True, "skip_nnm
 _SETTINGS = {name: value for name, value in _SETTINGS.items() if hasattr(config, name)}  # of this version of torch
 _STEP = torch.optim.Optimizer.profile_hook_step(lambda: None).__code__
 """What every step of an optimizer is called from."""
-
-
-def check_uncompiled() -> None:
-    """Raise in a function that is compiled: its compiler would go on in it.
-
-    Raises:
-        RuntimeError: there.
-    """
-    if get_eval_frame_callback() not in (None, False):
-        raise RuntimeError(
-            "repdl.enable, disable: called in a function that torch.compile compiles, expected outside of it"
-        )
 
 
 @contextmanager
@@ -128,4 +115,4 @@ def _optimizers_uncompiled() -> Iterator[None]:
             set_dynamo_skip([_STEP], False)
 
 
-__all__ = ["check_uncompiled", "only_ours"]
+__all__ = ["only_ours"]

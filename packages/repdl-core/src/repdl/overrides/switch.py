@@ -6,7 +6,7 @@ import gc
 import os
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -15,12 +15,14 @@ import torch
 from torch import _C
 
 from repdl.audit.reproducibility import is_ieee
+from repdl.compiling.others import OUTPUT_CODE, graphs_refused, others_refused
 from repdl.contract import Contract, as_contract, default_contract, set_contract
-from repdl.dynamo import set_dynamo_skip
+from repdl.dynamo import check_uncompiled, set_dynamo_skip
 from repdl.errors import ArgumentError, UnsupportedError, placed
 from repdl.generators.lock import ForkLock
 from repdl.overrides import collectives, dtensors, settings
 from repdl.overrides.children import Start, in_children
+from repdl.overrides.imports import when_imported
 from repdl.overrides.kernels import ENTERED, Found, kernels
 from repdl.overrides.late import Library, watched
 from repdl.overrides.refusal import GO_ON, Refusals, where
@@ -45,19 +47,19 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _compiling(name: str) -> Any:
-    """A module, which imports all of Dynamo when it is first needed; what that leaves in the environment goes."""
-    before = dict(os.environ)
-    module = import_module(f"repdl.compiling.{name}")
-    for name in os.environ.keys() - before.keys():
-        del os.environ[name]
-    return module
-
-
 def load_modules() -> None:
-    """Import what `enable()` needs, and change nothing: for a process from which enabled ones are forked."""
-    for name in ("stance", "others"):
-        _compiling(name)
+    """Import what `enable()` changes when it is imported: for a process from which enabled ones are forked."""
+    before = dict(os.environ)
+    import_module("repdl.compiling.stance")
+    import_module(OUTPUT_CODE)
+    for name in os.environ.keys() - before.keys():  # Dynamo leaves settings there
+        del os.environ[name]
+
+
+def _dynamo_changed(on_uncovered: str) -> AbstractContextManager[None]:
+    from repdl.compiling.stance import only_ours  # imports Dynamo
+
+    return only_ours(on_uncovered, hidden)
 
 
 class _Session:
@@ -75,13 +77,15 @@ class _Session:
         with ExitStack() as stack:
             stack.callback(torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled())
             torch.backends.mha.set_fastpath_enabled(False)
-            stack.enter_context(_compiling("stance").only_ours(on_uncovered, hidden))
-            stack.enter_context(_compiling("others").others_refused(Refusals(on_uncovered).report))
+            stack.enter_context(when_imported("torch._dynamo", lambda: _dynamo_changed(on_uncovered)))
+            report = Refusals(on_uncovered).report
+            stack.enter_context(when_imported(OUTPUT_CODE, lambda: graphs_refused(report)))
+            stack.enter_context(others_refused(report))
             stack.enter_context(in_children(start_of_child))
             stack.enter_context(collectives.completed())
             stack.enter_context(dtensors.same_plans())
             stack.enter_context(placed(where))
-            stack.enter_context(settings.watched(Refusals(on_uncovered).report))
+            stack.enter_context(settings.watched(report))
             stack.callback(self._take_out)
             stack.enter_context(watched(self._put_new, self._put_late))
             stack.callback(set_dynamo_skip, ENTERED, False)
@@ -197,7 +201,7 @@ class _Switch:
         wanted = blocks[-1] if blocks else None
         changes = self._session is not None and (wanted is None or wanted.on_uncovered != self._session.on_uncovered)
         if changes or (self._session is None and wanted is not None):
-            _compiling("stance").check_uncompiled()
+            check_uncompiled()
         self._open = blocks
         if self._session is not None and changes:
             self._session.end()
