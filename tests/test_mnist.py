@@ -83,11 +83,17 @@ def test_mnist__recorded_bits_of_v1(tmp_path: Path, backend: str) -> None:
     assert "All hashes equal those recorded" in output
 
 
+LEVELS = [(isa, threads) for isa in ("baseline", "avx2", "avx512") for threads in (1, 3)]
+
+
 @has_mnist
 @has_initial_bits
-@pytest.mark.parametrize("contract", ["v1", "sequential"])
-@pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    ("contract", "isa", "threads"),
+    [("v1", isa, threads) for isa, threads in LEVELS if threads == 3]
+    + [pytest.param("v1", isa, threads, marks=pytest.mark.nightly) for isa, threads in LEVELS if threads == 1]
+    + [pytest.param("sequential", *level, marks=pytest.mark.nightly) for level in LEVELS],
+)
 def test_mnist__isa_and_threads(tmp_path: Path, contract: str, isa: str, threads: int) -> None:
     if isa not in isas():
         pytest.skip(f"this machine does not support {isa}")
