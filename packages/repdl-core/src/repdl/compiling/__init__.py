@@ -1,9 +1,8 @@
 """`torch.compile(model, backend="repdl")`: graphs whose ops are RepDL's, run one by one as they were traced.
 
 `backend` traces and runs them, `checking` refuses what is not reproducible, `parts` makes a forward and a backward
-graph, `constants` computes what depends on no input; `state` and `zeros` say what compiled code holds for, `stance`
-which code is compiled while `repdl.enable()` holds, and `others` refuses what other compilers made. `entry` is what
-torch finds.
+graph, `constants` computes what depends on no input; `state` and `zeros` say what compiled code holds for, and `stance`
+which code is compiled while `repdl.enable()` holds. `entry` is what torch finds.
 """
 
 from __future__ import annotations

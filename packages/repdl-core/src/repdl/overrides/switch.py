@@ -15,7 +15,6 @@ import torch
 from torch import _C
 
 from repdl.audit.reproducibility import is_ieee
-from repdl.compiling.others import OUTPUT_CODE, graphs_refused, others_refused
 from repdl.contract import Contract, as_contract, default_contract, set_contract
 from repdl.dynamo import check_uncompiled, set_dynamo_skip
 from repdl.errors import ArgumentError, UnsupportedError, placed
@@ -25,12 +24,15 @@ from repdl.overrides.children import Start, in_children
 from repdl.overrides.imports import when_imported
 from repdl.overrides.kernels import ENTERED, Found, kernels
 from repdl.overrides.late import Library, watched
+from repdl.overrides.others import OUTPUT_CODE, graphs_refused, others_refused
 from repdl.overrides.refusal import GO_ON, Refusals, where
 from repdl.overrides.retired import kernel_handle, release_later
 from repdl.overrides.shortcuts import Shortcuts, hidden
 from repdl.overrides.torchs import forget_kernels
 
 ON_UNCOVERED = "raise", "warn"
+STANCE = "repdl.compiling.stance"
+"""Of a package above this one: it is imported when Dynamo is."""
 LOCK = ForkLock()
 _impl = Library.impl
 
@@ -50,16 +52,15 @@ def uncollected() -> Iterator[None]:
 def load_modules() -> None:
     """Import what `enable()` changes when it is imported: for a process from which enabled ones are forked."""
     before = dict(os.environ)
-    import_module("repdl.compiling.stance")
+    import_module(STANCE)
     import_module(OUTPUT_CODE)
     for name in os.environ.keys() - before.keys():  # Dynamo leaves settings there
         del os.environ[name]
 
 
 def _dynamo_changed(on_uncovered: str) -> AbstractContextManager[None]:
-    from repdl.compiling.stance import only_ours  # imports Dynamo
-
-    return only_ours(on_uncovered, hidden)
+    change: AbstractContextManager[None] = import_module(STANCE).only_ours(on_uncovered, hidden)
+    return change
 
 
 class _Session:
