@@ -1,7 +1,8 @@
 """Code that torch's own compilers made, which has other bits, while `repdl.enable()` holds.
 
-What Dynamo compiles for them runs uncompiled (`compiling/stance.py`). Here is what programs compile without Dynamo, or load: by
-`torch._inductor.compile`, `compile_fx`, `standalone_compile`, an AOTInductor package; all of it runs in few classes.
+What Dynamo compiles for them runs uncompiled (`compiling/stance.py`). Here is what programs compile without Dynamo, or
+load: by `torch._inductor.compile`, `compile_fx`, `standalone_compile`, an AOTInductor package; all of it runs in few
+classes.
 """
 
 from __future__ import annotations
