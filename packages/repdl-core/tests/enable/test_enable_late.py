@@ -261,3 +261,39 @@ def test_enable__kernels_of_others_that_come_and_go_between_sessions() -> None:
         with repdl.enabled():
             assert torch.cumsum(x, 0).tolist() == expected
         assert torch.cumsum(x, 0).tolist() == expected
+
+
+DYNAMO_LATER = """
+import sys
+import warnings
+import torch
+import repdl
+
+x = torch.linspace(0, 1, 1000)
+repdl.enable()
+assert "torch._dynamo" not in sys.modules
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    total = torch.compile(lambda x: x.sum(), backend="inductor")(x)
+assert torch.equal(total, repdl.ops.sum(x))
+assert any("by the backend inductor runs uncompiled" in str(w.message) for w in caught), caught
+run = torch._inductor.output_code.CompiledFxGraph.__call__
+try:
+    run(None)
+except repdl.errors.UnsupportedError as error:
+    assert "torch._inductor" in str(error)
+else:
+    raise AssertionError("not refused")
+repdl.disable()
+assert torch._dynamo.eval_frame._stance.stance == "default"
+assert torch._inductor.output_code.CompiledFxGraph.__call__ is run.__wrapped__
+assert not any("repdl" in type(finder).__module__ for finder in sys.meta_path)
+with repdl.enabled():
+    assert torch._dynamo.eval_frame._stance.stance == "force_eager"
+"""
+
+
+def test_enable__dynamo_that_is_imported_later() -> None:
+    """`enable()` does not import it, which takes two seconds, and holds for it."""
+    done = subprocess.run([sys.executable, "-c", DYNAMO_LATER], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
