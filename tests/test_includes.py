@@ -30,7 +30,6 @@ def test_includes__layers_point_down() -> None:
                 other = included.removeprefix("repdl/") if root.name == "repdl" else included
                 if other in height and other != folder:
                     seen += 1
-                    wrong += (
-                        [f"{path.relative_to(PACKAGES)} includes {other}"] if height[other] >= height[folder] else []
-                    )
+                    if height[other] >= height[folder]:
+                        wrong.append(f"{path.relative_to(PACKAGES)} includes {other}")
     assert seen > 100 and not wrong, wrong

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -83,16 +84,14 @@ def test_mnist__recorded_bits_of_v1(tmp_path: Path, backend: str) -> None:
     assert "All hashes equal those recorded" in output
 
 
-LEVELS = [(isa, threads) for isa in ("baseline", "avx2", "avx512") for threads in (1, 3)]
+LEVELS = product(("v1", "sequential"), ("baseline", "avx2", "avx512"), (1, 3))
 
 
 @has_mnist
 @has_initial_bits
 @pytest.mark.parametrize(
     ("contract", "isa", "threads"),
-    [("v1", isa, threads) for isa, threads in LEVELS if threads == 3]
-    + [pytest.param("v1", isa, threads, marks=pytest.mark.nightly) for isa, threads in LEVELS if threads == 1]
-    + [pytest.param("sequential", *level, marks=pytest.mark.nightly) for level in LEVELS],
+    [pytest.param(*one, marks=() if one[::2] == ("v1", 3) else pytest.mark.nightly) for one in LEVELS],
 )
 def test_mnist__isa_and_threads(tmp_path: Path, contract: str, isa: str, threads: int) -> None:
     if isa not in isas():

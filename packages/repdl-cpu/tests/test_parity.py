@@ -46,6 +46,15 @@ class TestCpu(ParityTests):
     for_contracts = [partial(running, BEST, 3)]
 
 
+@pytest.mark.nightly
+class TestCpuEverywhere(ParityTests):
+    """With more threads on every ISA, and under the other contracts with other threads."""
+
+    backend = "cpu"
+    settings = [*EVERYWHERE, partial(running, BEST, 2)]
+    for_contracts = [nullcontext, partial(running, BEST, 1)]
+
+
 PRODUCTS = {"matmul", "linear", "conv2d", "conv2d_grad_input", "conv2d_grad_weight"}
 DOUBLE_PRODUCTS = [case for case in cases() if case.op in PRODUCTS and not case.derived]
 """All in float64: the kernels are others than the float32 ones, and few cases are derived in it."""

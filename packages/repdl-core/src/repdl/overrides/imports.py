@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
+
+from repdl.generators.lock import ForkLock
+
+_LOCK = ForkLock()
+"""Of all changes: one is not undone while another thread makes it."""
 
 
 @contextmanager
@@ -34,22 +38,25 @@ class _Waiting(MetaPathFinder):
 
     def __init__(self, name: str, change: Callable[[], AbstractContextManager[None]]) -> None:
         self._name, self._change = name, change
-        self._lock, self._stack, self._state = threading.RLock(), ExitStack(), "waiting"
+        self._stack, self._state = ExitStack(), "waiting"
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(name, path, target) if name == self._name else None
+        if name != self._name:
+            return None
+        found = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+        spec = next((spec for spec in found if spec is not None), None)
         if spec is not None and spec.loader is not None:
             spec.loader = _Entering(spec.loader, self.enter)
         return spec
 
     def enter(self) -> None:
-        with self._lock:
+        with _LOCK:
             if self._state == "waiting":
-                self._state = "entered"
                 self._stack.enter_context(self._change())
+                self._state = "entered"  # not if it raises: then the import does, and may be tried again
 
     def leave(self) -> None:
-        with self._lock:
+        with _LOCK:
             self._state = "left"
             self._stack.close()
 
