@@ -21,16 +21,26 @@ def arguments(description: str | None, names: Iterable[str]) -> argparse.Namespa
     parser.add_argument("--rounds", type=int, default=15, metavar="N")
     parser.add_argument("--seconds", type=float, default=0.5, metavar="S", help="of a turn")
     parser.add_argument("--only", default=",".join(names), help="names, with commas between")
+    parser.add_argument("--device", default="cpu", help="of the models, where the benchmark has them (default: cpu)")
     args = parser.parse_args()
+    torch.backends.cudnn.allow_tf32 = False
     torch.set_num_threads(args.threads)
     repdl.set_num_threads(args.threads)
     torch.manual_seed(0)
-    print(f"cpu backend: {dict(repdl.backends()['cpu'].details)}")
+    backend = torch.device(args.device).type
+    print(f"{backend} backend: {dict(repdl.backends()[backend].details)}")
     return args
 
 
 def turn(call: Call, seconds: float) -> float:
-    """Milliseconds a call, over so many seconds after 0.1 that do not count."""
+    """Milliseconds a call, over so many seconds after 0.1 that do not count; on a GPU its work is waited for."""
+    if torch.cuda.is_available():
+        queued = call
+
+        def call() -> None:
+            queued()
+            torch.cuda.synchronize()
+
     begin = time.perf_counter()
     while time.perf_counter() < begin + 0.1:
         call()

@@ -1,6 +1,6 @@
 """Time of training steps and of inference of whole models against plain torch, in one process.
 
-    python benchmarks/whole_models.py [--threads 2] [--rounds 15] [--only resnet18,gpt,lstm]
+    python benchmarks/whole_models.py [--threads 2] [--rounds 15] [--only resnet18,gpt,lstm] [--device cuda]
 
 ResNet-18 on 16 images of 64x64, a decoder like GPT-2 (4 layers, width 256, 8 texts of 128 tokens) and a language
 model of two layers of LSTM (width 256, 16 texts of 32 tokens): those of examples/models.py. A step is the forward
@@ -81,7 +81,8 @@ def main() -> None:
     args = arguments(__doc__, MODELS)
     for name in args.only.split(","):
         make, draw = MODELS[name]
-        plain, batch = make(), draw()
+        plain, (inputs, targets) = make().to(args.device), draw()
+        batch = inputs.to(args.device), targets.to(args.device)
         sides = {"torch": plain, "repdl": repdl.from_torch_module(plain)}
         for work in step, inference:
             calls = {side: work(side, model, batch) for side, model in sides.items()}

@@ -2,6 +2,7 @@
 
     python examples/models.py                    # all of them
     python examples/models.py vit gpt --threads 2
+    python examples/models.py --device cuda      # on a GPU
 
 They are written with torch.nn, converted by `repdl.from_torch_module`, and trained for 20 steps on numbers drawn
 by `repdl.random`. Functions in a forward are those of `repdl.nn.functional`; so is an addition that broadcasts, whose
@@ -103,7 +104,7 @@ class GPT(nn.Module):
         self.head.weight = self.token.weight
 
     def forward(self, tokens: Tensor) -> Tensor:
-        x = ops.add(self.token(tokens), self.place(torch.arange(tokens.shape[1])))
+        x = ops.add(self.token(tokens), self.place(torch.arange(tokens.shape[1], device=tokens.device)))
         return self.head(self.norm(self.blocks(x))).flatten(0, 1)
 
 
@@ -133,7 +134,7 @@ class BERT(nn.Module):
         self.head = nn.Linear(width, tokens)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        x = self.norm(ops.add(self.token(tokens), self.place(torch.arange(tokens.shape[1]))))
+        x = self.norm(ops.add(self.token(tokens), self.place(torch.arange(tokens.shape[1], device=tokens.device))))
         return self.head(self.encoder(x, src_key_padding_mask=tokens == 0)).flatten(0, 1)
 
 
@@ -297,6 +298,7 @@ def main() -> int:
     names = [*TASKS, "gan"]
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(names)}; default: all")
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--device", default="cpu", help="that of the models and their batches; default: cpu")
     parser.add_argument("--record", action="store_true", help="write the digests of models that have none yet")
     args = parser.parse_args()
     for name in args.models:
@@ -305,6 +307,7 @@ def main() -> int:
     if args.threads:
         repdl.set_num_threads(args.threads)
         torch.set_num_threads(args.threads)
+    torch.set_default_device(args.device)
     recorded = json.loads(RECORDED.read_text()) if RECORDED.is_file() else {}
     wrong = []
     for name in args.models or names:

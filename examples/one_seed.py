@@ -2,6 +2,7 @@
 
     python examples/one_seed.py                      # 512 digits of scikit-learn, two epochs
     python examples/one_seed.py --workers 2          # the same, loaded by two processes
+    python examples/one_seed.py --device cuda        # the same, trained on a GPU
 
 Nothing is loaded from a file: every number that is drawn is one of `repdl.random`.
 """
@@ -62,10 +63,10 @@ def lenet() -> torch.nn.Module:
     )
 
 
-def trained(workers: int = 0) -> dict[str, str]:
+def trained(workers: int = 0, device: str = "cpu") -> dict[str, str]:
     """Digests of the initial and of the trained model, and of the state of the generator."""
     random.seed_everything(SEED)
-    model, data = lenet(), Digits(512)
+    model, data = lenet().to(device), Digits(512)
     digests = {"initial": repdl.digest(model)}
     order = random.sampler(data, SEED)
     loader = DataLoader(data, BATCH, sampler=order, num_workers=workers)
@@ -75,7 +76,7 @@ def trained(workers: int = 0) -> dict[str, str]:
         data.epoch = epoch
         for images, labels in loader:
             optimizer.zero_grad()
-            loss(model(images), labels).backward()
+            loss(model(images.to(device)), labels.to(device)).backward()
             optimizer.step()
     return {**digests, "trained": repdl.digest(model), "generator": repdl.digest({"state": random.get_state()})}
 
@@ -84,11 +85,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes that load data; default: 0")
     parser.add_argument("--threads", type=int, metavar="N", help="default: torch's number of threads")
+    parser.add_argument("--device", default="cpu", help="of the model; default: cpu")
     parser.add_argument("--record", action="store_true", help="record the hashes in the repository")
     args = parser.parse_args()
     if args.threads:
         repdl.set_num_threads(args.threads)
-    digests = trained(args.workers)
+    digests = trained(args.workers, args.device)
     for name, digest in digests.items():
         print(f"{name}: {digest}")
     recorded = json.loads(RECORDED.read_text())

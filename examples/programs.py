@@ -4,6 +4,7 @@
     python examples/programs.py                    # all of them, under repdl.enable()
     python examples/programs.py gpt2 llama --plain # by torch alone
     python examples/programs.py --time             # the time of a step in the steady state, against torch alone
+    python examples/programs.py --device cuda      # on a GPU: the same digests
 
 Nothing here knows of RepDL but the lines that call `repdl.enabled` and `repdl.digest`. examples/loops.py has programs
 whose whole loop is another project's. docs/programs.md has what this prints under several settings.
@@ -191,13 +192,15 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true", help="by torch alone")
     parser.add_argument("--time", action="store_true", help="the time of a step in place of the digest")
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--device", default="cpu", help="of the models; those of loops.py are for cpu")
     args = parser.parse_args()
-    known = [*PROGRAMS] if args.time else names
+    known = [*PROGRAMS] if args.time or args.device != "cpu" else names
     if unknown := set(args.programs) - set(known):
         parser.error(f"unknown {sorted(unknown)}, expected some of {', '.join(known)}")
     if args.threads:
         torch.set_num_threads(args.threads)
         repdl.set_num_threads(args.threads)
+    torch.set_default_device(args.device)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     for name in args.programs or known:
         if args.time:

@@ -1,17 +1,18 @@
 """What a GPU is asked first, on a machine that is there for minutes and reaches no network.
 
     python tools/gpu_first_hour.py pack --mnist DIR      # at home: what the machine lacks, into build/gpu/packed
+    cp repdl_cuda-*.whl build/gpu/packed/wheels          # or nothing: then repdl-cuda is built there
     python tools/gpu_first_hour.py run 1 --into FOLDER   # there, with the checkout and that; then 2, then 3
 
 The machine has Python, torch with CUDA, numpy, tqdm, pytest, pytest-xdist, scikit-build-core, pybind11, CMake, ninja
-and nvcc. repdl-cuda is built for its GPU alone, the pure packages are wheels of `pack`; without repdl-cpu the
-reference backend computes what is on the CPU.
+and nvcc. The pure packages are wheels of `pack`. repdl-cuda is built for its GPU alone, unless a wheel for that Python
+is there too; without a wheel of repdl-cpu the reference backend computes what is on the CPU.
 
-Part 1 compares bits: golden cases, MNIST, what only a GPU can run, parity; and times products, sums and Adam. Part 2
-is speed: the tiles of products, all benchmarks, a profile of two kernels. Part 3 is compute-sanitizer. Every stage has
-a limit of its own, and a part ends within --seconds. FOLDER/log_1.txt has all output and report_1.json what came out;
-both are written as it goes. --rehearse runs the same on the emulated kernels, a sample of it, and says what needs a
-GPU.
+Part 1 compares bits: golden cases, MNIST, models, what only a GPU can run, programs under `enable()`, parity, all at
+once. Part 2 is speed, one after the other: benchmarks, the tiles of products, profiles. Part 3 is compute-sanitizer.
+Every stage has a limit of its own, and a part ends within --seconds. FOLDER/log_1.txt has all output and
+report_1.json what came out; both are written as it goes. --rehearse runs the same on the emulated kernels, a sample of
+it, and says what needs a GPU.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -42,14 +45,28 @@ PURE = [f"packages/repdl-{name}" for name in ("core", "nn", "optim")]
 TESTS = "packages/repdl-cuda/tests"
 PYTHON = sys.executable
 PIP = [PYTHON, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--upgrade", "--target", str(SITE)]
+GRACE = 8
+"""Seconds that a stopped process has for its last words."""
 TAIL = 12
 """Lines of a stage's output in the report."""
 
-PROFILED = {
-    "gemm_tiles": "a = torch.rand(4096, 4096, device='cuda'); repdl.ops.mm(a, a)",
-    "sum_columns": "repdl.ops.sum(torch.rand(16384, 16384, device='cuda'), 0)",
-}
-"""Kernel -> what runs it."""
+PROFILED = """
+import torch, repdl
+a, x = torch.rand(4096, 4096, device="cuda"), torch.rand(16384, 16384, device="cuda")
+images, weights = torch.rand(256, 64, 56, 56, device="cuda"), torch.rand(64, 64, 3, 3, device="cuda")
+torch.cuda.synchronize()
+repdl.ops.mm(a, a)
+repdl.ops.mm(torch.rand(802816, 64, device="cuda"), torch.rand(802816, 10, device="cuda"), True)
+repdl.ops.sum(x)
+repdl.ops.sum(x, 0)
+repdl.ops.sum(x, 1)
+repdl.ops.conv2d(images, weights, padding=1)
+repdl.ops.softmax(x, 1)
+repdl.ops.layer_norm(x, (16384,))
+repdl.ops.exp(x)
+repdl.ops.add(x, x)
+torch.cuda.synchronize()
+"""
 
 
 @dataclass
@@ -72,6 +89,7 @@ def pack(mnist: Path | None) -> None:
     WHEELS.mkdir(parents=True)
     packages = [str(ROOT / package) for package in PURE]
     subprocess.run([PYTHON, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(WHEELS), *packages], check=True)
+    subprocess.run([PYTHON, "-m", "pip", "download", "-q", "--no-deps", "-d", str(WHEELS), "expecttest"], check=True)
     if mnist is not None:
         MNIST.mkdir()
         for path in mnist.glob("*-ubyte*"):
@@ -86,16 +104,18 @@ def of_gpu() -> str:
 
 
 def build(rehearse: bool) -> Stage:
-    """Install what `pack` made, and repdl-cuda from its sources."""
-    if rehearse:
-        definitions = ["REPDL_CUDA_EMULATED=ON", "REPDL_CUDA_DEVICE=OFF"]
-    else:
-        definitions = [f"CMAKE_CUDA_ARCHITECTURES={of_gpu()}"]
-    settings = [f"build-dir={BUILD / 'cuda'}", *(f"cmake.define.{definition}" for definition in definitions)]
-    cuda = [*PIP, "--no-build-isolation", *(f"--config-settings={s}" for s in settings), "packages/repdl-cuda"]
-    wheels = [str(wheel) for wheel in sorted(WHEELS.glob("*.whl"))]
-    steps = " && ".join(" ".join(f"'{word}'" for word in step) for step in ([*PIP, *wheels], cuda))
-    return Stage("build", 900 if rehearse else 240, [["sh", "-c", steps]])
+    """Install what `pack` made, and repdl-cuda from its sources unless a wheel of it is there."""
+    steps = [[*PIP, *(str(wheel) for wheel in sorted(WHEELS.glob("*.whl")))]]
+    if rehearse or not list(WHEELS.glob("repdl_cuda-*.whl")):
+        if rehearse:
+            definitions = ["REPDL_CUDA_EMULATED=ON", "REPDL_CUDA_DEVICE=OFF"]
+        else:
+            definitions = [f"CMAKE_CUDA_ARCHITECTURES={of_gpu()}"]
+        settings = [f"build-dir={BUILD / 'cuda'}", *(f"cmake.define.{definition}" for definition in definitions)]
+        options = [f"--config-settings={setting}" for setting in settings]
+        steps.append([*PIP, "--no-build-isolation", *options, "packages/repdl-cuda"])
+    script = " && ".join(" ".join(f"'{word}'" for word in step) for step in steps)
+    return Stage("build", 900 if rehearse else 240, [["sh", "-c", script]])
 
 
 def benchmark(name: str, limit: int, *options: str) -> Stage:
@@ -124,42 +144,37 @@ def pytest(*arguments: str) -> list[str]:
 
 
 def bits(backend: str, rehearse: bool) -> list[Stage]:
-    """Part 1."""
+    """Part 1: the processes of a GPU take turns, and none of these is timed."""
     check = [PYTHON, "-m", "repdl", "check", backend]
-    processes = str(max(2, min(12, (os.cpu_count() or 2) - 2)))
     parity = [f"{TESTS}/{name}" for name in ("test_parity.py", "test_matmul.py", "test_conv2d.py", "test_layout.py")]
+    others = [f"{TESTS}/{name}" for name in ("test_waits.py", "test_step.py", "test_bad_input.py")]
     sample = ["--family", "matmul", "--family", "index_sum"] if rehearse else []
     chosen = ["-k", "TestEmulated and (sum or matmul__)"] if rehearse else []
+    few = ["-n", "5", "--dist", "worksteal", "--tb=short"]
     return [
         Stage("machine", 60, [["nvidia-smi"], ["nvcc", "--version"]], needs_gpu=True),
         Stage("info", 60, [[PYTHON, "-m", "repdl", "info"]]),
         Stage("golden bits", 180, [check + sample]),
         Stage("MNIST", 120, [mnist(backend, contract, rehearse) for contract in ("sequential", "v1")]),
-        Stage("only a GPU", 150, [pytest("-rs", f"{TESTS}/test_gpu.py", f"{TESTS}/test_waits.py")]),
-        benchmark("mm", 50, "--only", "mm", "--seconds", "0.3"),
-        benchmark("sums", 30, "--only", "reduction", "--match", "sum", "--seconds", "0.2"),
-        benchmark("Adam", 30, "--only", "optimizer", "--match", "Adam", "--seconds", "0.2"),
-        Stage("parity", 240, [pytest("-n", processes, "--dist", "worksteal", *parity, *chosen)]),
-        Stage("bad input", 60, [pytest(f"{TESTS}/test_bad_input.py")]),
+        Stage("only a GPU", 150, [pytest("-rs", "--durations=5", f"{TESTS}/test_gpu.py")]),
+        Stage("enabled", 180, [pytest(*few, "-rs", "--durations=10", f"{TESTS}/test_gpu_enabled.py")]),
+        Stage("parity", 240, [pytest(*few, "--durations=10", *parity, *chosen), pytest("-rs", *others)]),
     ]
 
 
 def speed(backend: str, rehearse: bool) -> list[Stage]:
     """Part 2."""
-    ncu = ["ncu", "--clock-control", "none", "--set", "detailed", "--launch-count", "1"]
-    profiles = [
-        Stage(
-            f"profile of {kernel}", 60,
-            [[*ncu, "--kernel-name", f"regex:{kernel}", PYTHON, "-c", f"import torch, repdl; {call}"]], needs_gpu=True,
-        )
-        for kernel, call in PROFILED.items()
-    ]  # fmt: skip
-    groups = {"conv": 120, "reduction": 50, "normalisation": 50, "elementwise": 60, "optimizer": 40}
+    ncu = ["ncu", "--clock-control", "none", "--set", "detailed", "--kernel-name-base", "demangled"]
+    ncu += ["--kernel-name", "regex:repdl", "--page", "details"]
+    order = "mm,reduction,elementwise,normalisation,optimizer,conv"
+    few = ["--device", "cuda", "--rounds", "3", "--seconds", "0.3"]
+    timed = ["--device", "cuda", "--time", "gpt2", "encoder", "lstm"]
     return [
-        Stage("benchmarks start", 60, [[PYTHON, "benchmarks/cuda_kernels.py", "--help"]]),
+        benchmark("benchmarks", 200, "--only", order, "--seconds", "0.1"),
         tiles(rehearse),
-        *profiles,
-        *(benchmark(group, limit, "--only", group, "--seconds", "0.3") for group, limit in groups.items()),
+        Stage("whole models", 60, [[PYTHON, "benchmarks/whole_models.py", *few]], needs_gpu=True),
+        Stage("programs", 60, [[PYTHON, "examples/programs.py", *timed]], needs_gpu=True),
+        Stage("profiles", 90, [[*ncu, PYTHON, "-c", PROFILED]], needs_gpu=True),
     ]
 
 
@@ -188,6 +203,8 @@ def sanitizers(backend: str, rehearse: bool) -> list[Stage]:
 
 
 PARTS = {1: bits, 2: speed, 3: sanitizers}
+AT_ONCE = (1, 3)
+"""Parts whose stages run together."""
 
 
 def run(stage: Stage, seconds: float, log: TextIO, lock: threading.Lock) -> dict[str, Any]:
@@ -230,8 +247,13 @@ def run(stage: Stage, seconds: float, log: TextIO, lock: threading.Lock) -> dict
             process.wait(max(0.1, seconds - (time.monotonic() - began)))
         except subprocess.TimeoutExpired:
             late = True
+            process.send_signal(signal.SIGINT)  # pytest says then what has failed
+    for process in processes:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        process.wait()
     for reader in readers:
         reader.join(5)
     codes = [process.returncode for process in processes]
@@ -256,25 +278,33 @@ def run_part(part: int, into: Path, seconds: float, rehearse: bool) -> int:
     into.mkdir(parents=True, exist_ok=True)
     about = {"part": part, "began": datetime.now(timezone.utc).isoformat(), "rehearsal": rehearse}
     done: list[dict[str, Any]] = []
-    backend = "cuda-emulated" if rehearse else "cuda"
-    lock = threading.Lock()
-    with (into / f"log_{part}.txt").open("w") as log:
-        for stage in [build(rehearse), *PARTS[part](backend, rehearse)]:
-            limit = min(stage.limit, end - time.monotonic())
-            if rehearse and stage.needs_gpu:
-                done.append({"name": stage.name, "state": "needs a GPU"})
-            elif limit < 5:
-                done.append({"name": stage.name, "state": "no time left"})
-            else:
-                done.append(run(stage, limit, log, lock))
-            row = done[-1]
+    lock, told = threading.Lock(), threading.Lock()
+
+    def carry_out(stage: Stage) -> None:
+        limit = min(stage.limit, end - time.monotonic())
+        if rehearse and stage.needs_gpu:
+            row = {"name": stage.name, "state": "needs a GPU"}
+        elif limit < 5:
+            row = {"name": stage.name, "state": "no time left"}
+        else:
+            row = run(stage, limit, log, lock)
+        with told:
+            done.append(row)
             print(f"{row['name']:35} {row['state']:22} {row.get('seconds', ''):>6}", flush=True)
             if row["state"] not in ("passed", "needs a GPU"):
                 print("\n".join(f"    {line}" for line in row.get("tail", ())), flush=True)
             (into / f"report_{part}.json").write_text(json.dumps({**about, "stages": done}, indent=1) + "\n")
-            if stage.name == "build" and row["state"] != "passed":
-                return 1
-    return 0 if all(row["state"] in ("passed", "needs a GPU") for row in done) else 1
+
+    def passed() -> bool:
+        return all(row["state"] in ("passed", "needs a GPU") for row in done)
+
+    with (into / f"log_{part}.txt").open("w") as log:
+        carry_out(build(rehearse))
+        if passed():
+            stages = PARTS[part]("cuda-emulated" if rehearse else "cuda", rehearse)
+            with ThreadPoolExecutor(len(stages) if part in AT_ONCE else 1) as pool:
+                list(pool.map(carry_out, stages))
+    return 0 if passed() else 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -150,9 +150,9 @@ def for_each(packet: Any, lists: Sequence[bool], keyword: str | None, returns: b
         is_list = [*lists]
         if named is not None and isinstance(args[-1], Tensor):
             args, is_list[-1] = (*args[:-1], args[-1].tolist()), True
-        columns = [a for a, several in zip(args, is_list) if several]
+        columns = [a for a, many in zip(args, is_list) if many]
         count = _length(columns)
-        rows = zip(*(a if several else [a] * count for a, several in zip(args, is_list)))
+        rows = zip(*(a if many else [a] * count for a, many in zip(args, is_list)))
         if named is not None:
             results = [packet(*override, **{named: last}) for *override, last in rows]
         elif kwargs:

@@ -27,7 +27,7 @@ def watched(loaded: Callable[[], None], registered: Callable[[str, str], None]) 
 
     def of_library(library: Library, op_name: Any, fn: Any, dispatch_key: str = "", **kwargs: Any) -> None:
         if library not in LIBRARIES.values():
-            name = str(library._resolve_op_name(op_name, "impl"))  # type: ignore[attr-defined]
+            name = op_name if isinstance(op_name, str) else op_name.name()
             registered(name if "::" in name else f"{library.ns}::{name}", dispatch_key or library.dispatch_key)
 
     with ExitStack() as stack:

@@ -122,7 +122,7 @@ class _Session:
                     if (name, key) not in self._places:
                         self._places.add((name, key))
                         namespace, _, rest = name.partition("::")
-                        _impl(self._library(namespace), rest, kernel, key, with_keyset=with_keyset)
+                        _impl(self._library(namespace), rest, kernel, key, with_keyset=with_keyset, allow_override=True)
                         self._kernels.append(kernel_handle(name, key))
         forget_kernels()
         # Where a graph of torch.compile breaks, Dynamo looks at all that runs.

@@ -1,0 +1,108 @@
+"""Unmodified programs on a GPU: torch's functions under `repdl.enable()`, models, and what they have on a CPU."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import repdl
+from repdl.testing import opinfo
+from repdl.testing.compare import difference
+
+_row = repdl.backends().get("cuda")
+pytestmark = pytest.mark.skipif(
+    _row is None or _row.error is not None, reason=f"needs a GPU: {_row.error if _row else 'no repdl-cuda'}"
+)
+EXAMPLES = Path(__file__).parents[3] / "examples"
+UNWRITTEN = ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "as_strided")
+"""Give memory in which anything may be."""
+
+
+def on(device: str, sample: Any) -> Any:
+    """A copy of a sample, its tensors and a device that it names on this one."""
+
+    def move(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.detach().to(device, copy=True).requires_grad_(value.requires_grad)
+
+    copy = sample.transform(move)
+    copy.kwargs = {k: device if k == "device" else move(v) for k, v in copy.kwargs.items()}
+    return copy
+
+
+def computed(info: Any, sample: Any) -> list[torch.Tensor] | str:
+    """Results and gradients on the host, or which error was raised."""
+    torch.manual_seed(0)
+    try:
+        results = opinfo._tensors(info.op(sample.input, *sample.args, **sample.kwargs))
+        inputs = opinfo._tensors((sample.input, sample.args, sample.kwargs))
+        gradients = opinfo._gradients(results, inputs)
+        return [t.detach().cpu().resolve_conj().resolve_neg() for t in (*results, *gradients) if t is not None]
+    except Exception as error:
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+def compared(on_cpu: list[torch.Tensor] | str, on_gpu: list[torch.Tensor] | str) -> str:
+    """How the two differ; nothing where they are the same bits, or both raise."""
+    if isinstance(on_cpu, str) or isinstance(on_gpu, str):
+        if isinstance(on_cpu, str) and isinstance(on_gpu, str):
+            return ""
+        return f"raised on the CPU: {on_cpu}" if isinstance(on_cpu, str) else f"raised on the GPU: {on_gpu}"
+    real = [[torch.view_as_real(t) if t.is_complex() else t for t in each] for each in (on_gpu, on_cpu)]
+    return difference(*real) or ""
+
+
+@pytest.mark.parametrize("part", range(12))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64], ids=str)
+def test_gpu_enabled__a_sample_of_every_op(dtype: torch.dtype, part: int) -> None:
+    """The bits of the CPU, gradients too; what one of the two refuses, both refuse."""
+    pytest.importorskip("expecttest", reason="torch's database of ops needs it")
+    counted, wrong = Counter[str](), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, about its samples
+        samples = [
+            (info, sample)
+            for infos in list(opinfo.database().values())[part::12]
+            for info in infos
+            if dtype in info.supported_dtypes("cpu") and info.name not in UNWRITTEN
+            for sample in opinfo.samples(info, dtype, 6)
+        ]
+        with repdl.enabled():
+            for info, sample in samples:
+                results = computed(info, on("cpu", sample)), computed(info, on("cuda", sample))
+                found = compared(*results)
+                counted["raised" if isinstance(results[0], str) else "computed"] += 1
+                if found:
+                    wrong.append(f"{info.name}{info.variant_test_name}: {found}")
+    print(counted)
+    assert not wrong, "\n".join([f"{len(wrong)} of {len(samples)}", *wrong])
+    assert counted["computed"] > 20
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "t5", "vit", "convnext", "efficientnet", "encoder", "lstm"])
+def test_gpu_enabled__programs(name: str) -> None:
+    """Programs of other projects have on the GPU the digests that they have on the CPU."""
+    if name not in ("encoder", "lstm"):
+        pytest.importorskip("transformers")
+    command = [sys.executable, str(EXAMPLES / "programs.py"), name]
+    done = [
+        subprocess.run([*command, "--device", device], capture_output=True, text=True, check=False)
+        for device in ("cpu", "cuda")
+    ]
+    assert not any(each.returncode for each in done), done[0].stderr + done[1].stderr
+    assert done[0].stdout == done[1].stdout
+
+
+@pytest.mark.parametrize("name", ["models", "one_seed"])
+def test_gpu_enabled__recorded_digests(name: str) -> None:
+    command = [sys.executable, str(EXAMPLES / f"{name}.py"), "--device", "cuda"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
