@@ -73,6 +73,7 @@ def test_bad_input__cpu_and_cuda(op: str) -> None:
             OPS[op].overload(*mixed)
 
 
+@pytest.mark.skipif(torch.cuda.device_count() == 1, reason="torch wants the devices of fake tensors, where it has one")
 @pytest.mark.parametrize("op", SEVERAL)
 def test_bad_input__two_gpus(op: str) -> None:
     args = case_of(op).args("v1")

@@ -278,11 +278,11 @@ torch.cuda.synchronize()
     ],
 )
 def test_gpu__bad_value_raises_when_the_host_waits(call: str, says: str) -> None:
-    """In a process of its own: no device works after an assertion."""
+    """In a process of its own: no device works after an assertion. A later launch may find out, too."""
     child = subprocess.run(
         [sys.executable, "-c", BAD_INDEX.format(call=call)], capture_output=True, text=True, check=False
     )
-    assert child.returncode == 1 and child.stdout == "called\n", child.stdout + child.stderr
+    assert child.returncode == 1 and child.stdout in ("called\n", ""), child.stdout + child.stderr
     assert says in child.stderr and "device-side assert" in child.stderr
 
 

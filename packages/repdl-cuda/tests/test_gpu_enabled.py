@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import warnings
@@ -21,7 +22,11 @@ pytestmark = pytest.mark.skipif(
     _row is None or _row.error is not None, reason=f"needs a GPU: {_row.error if _row else 'no repdl-cuda'}"
 )
 EXAMPLES = Path(__file__).parents[3] / "examples"
-UNWRITTEN = ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "as_strided")
+OF_ONE_DEVICE = ("tensor_split", "jiterator")
+"""Take a tensor on the CPU, or none there: which op it is begins so."""
+NOT_ON_GPU = "(RuntimeError|NotImplementedError): .*not implemented for '(Long|Bool|Char|Short|Int|Byte)'"
+"""Products of integers, which torch has on the CPU only."""
+UNWRITTEN = ("empty", "new_empty", "as_strided")
 """Give memory in which anything may be."""
 
 
@@ -43,6 +48,7 @@ def computed(info: Any, sample: Any) -> list[torch.Tensor] | str:
     torch.manual_seed(0)
     try:
         results = opinfo._tensors(info.op(sample.input, *sample.args, **sample.kwargs))
+        torch.cuda.synchronize()  # copies to the host that were not waited for
         inputs = opinfo._tensors((sample.input, sample.args, sample.kwargs))
         gradients = opinfo._gradients(results, inputs)
         return [t.detach().cpu().resolve_conj().resolve_neg() for t in (*results, *gradients) if t is not None]
@@ -55,7 +61,9 @@ def compared(on_cpu: list[torch.Tensor] | str, on_gpu: list[torch.Tensor] | str)
     if isinstance(on_cpu, str) or isinstance(on_gpu, str):
         if isinstance(on_cpu, str) and isinstance(on_gpu, str):
             return ""
-        return f"raised on the CPU: {on_cpu}" if isinstance(on_cpu, str) else f"raised on the GPU: {on_gpu}"
+        if isinstance(on_cpu, str):
+            return f"raised on the CPU: {on_cpu}"
+        return "" if re.match(NOT_ON_GPU, str(on_gpu)) else f"raised on the GPU: {on_gpu}"
     real = [[torch.view_as_real(t) if t.is_complex() else t for t in each] for each in (on_gpu, on_cpu)]
     return difference(*real) or ""
 
@@ -72,7 +80,7 @@ def test_gpu_enabled__a_sample_of_every_op(dtype: torch.dtype, part: int) -> Non
             (info, sample)
             for infos in list(opinfo.database().values())[part::12]
             for info in infos
-            if dtype in info.supported_dtypes("cpu") and info.name not in UNWRITTEN
+            if dtype in info.supported_dtypes("cpu") and not info.name.startswith((*UNWRITTEN, *OF_ONE_DEVICE))
             for sample in opinfo.samples(info, dtype, 6)
         ]
         with repdl.enabled():

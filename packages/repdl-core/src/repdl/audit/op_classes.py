@@ -37,7 +37,7 @@ class OpClass(Enum):
 _NAMES = {
     OpClass.MOVES: """
         _assert_async _assert_scalar _assert_tensor_metadata _chunk_cat _coalesced _conj _conj_copy _conj_physical
-        _copy_from _copy_from_and_resize _dimI _dimV _efficientzerotensor _functional_assert_async
+        _copy_from _copy_from_and_resize _cudnn_rnn_flatten_weight _dimI _dimV _efficientzerotensor _functional_assert_async
         _functional_assert_scalar _functional_sym_constrain_range _functional_sym_constrain_range_for_size _fw_primal
         _fw_primal_copy _has_same_storage_numel _index_put_impl _indices _indices_copy _lazy_clone _linalg_check_errors
         _local_scalar_dense _make_dep_token _make_dual _make_dual_copy _neg_view _neg_view_copy
@@ -87,7 +87,7 @@ _NAMES = {
         _coalesce _compute_linear_combination _conv_depthwise2d _convert_indices_from_coo_to_csr
         _convert_indices_from_csr_to_coo _convert_weight_to_int4pack _convert_weight_to_int4pack_for_cpu _convolution
         _cslt_compress _cslt_sparse_mm _cslt_sparse_mm_search _ctc_loss _ctc_loss_backward _cudnn_attention_backward
-        _cudnn_attention_forward _cudnn_ctc_loss _cudnn_rnn _cudnn_rnn_backward _cudnn_rnn_flatten_weight _cummax_helper
+        _cudnn_attention_forward _cudnn_ctc_loss _cudnn_rnn _cudnn_rnn_backward _cummax_helper
         _cummin_helper _dirichlet_grad _dyn_quant_matmul_4bit _dyn_quant_pack_4bit_weight _efficient_attention_backward
         _efficient_attention_forward _embedding_bag _embedding_bag_backward _embedding_bag_dense_backward
         _embedding_bag_forward_only _embedding_bag_per_sample_weights_backward _empty_affine_quantized

@@ -219,7 +219,7 @@ def _tensors(value: Any) -> list[torch.Tensor]:
 
 def _cotangent(output: torch.Tensor) -> torch.Tensor:
     weights = torch.linspace(-1, 1, output.numel(), dtype=torch.float64).to(torch.bfloat16)  # the same in every dtype
-    return weights.to(output.dtype).reshape(output.shape)
+    return weights.to(output.device, output.dtype).reshape(output.shape)
 
 
 def _gradients(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> list[torch.Tensor | None]:

@@ -139,7 +139,7 @@ def _by(lengths: list[int], counts: Sequence[int], like: Tensor) -> Tensor:
     total = torch.ones(1, dtype=torch.int64)
     for column in torch.tensor(lengths, dtype=torch.int64).split(counts):
         total = (total.unsqueeze(1) * column).reshape(-1)
-    return to_device(floating(total, like.dtype).unsqueeze(1), like.device)
+    return floating(to_device(total.unsqueeze(1), like.device), like.dtype)
 
 
 def _windows(
