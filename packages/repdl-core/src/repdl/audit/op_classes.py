@@ -37,28 +37,28 @@ class OpClass(Enum):
 _NAMES = {
     OpClass.MOVES: """
         _assert_async _assert_scalar _assert_tensor_metadata _chunk_cat _coalesced _conj _conj_copy _conj_physical
-        _copy_from _copy_from_and_resize _cudnn_rnn_flatten_weight _dimI _dimV _efficientzerotensor _functional_assert_async
-        _functional_assert_scalar _functional_sym_constrain_range _functional_sym_constrain_range_for_size _fw_primal
-        _fw_primal_copy _has_same_storage_numel _index_put_impl _indices _indices_copy _lazy_clone _linalg_check_errors
-        _local_scalar_dense _make_dep_token _make_dual _make_dual_copy _neg_view _neg_view_copy
-        _new_zeros_with_same_feature_meta _nnz _pack_padded_sequence _pin_memory _print _reshape_alias
-        _reshape_alias_copy _reshape_copy _resize_output _stack _unsafe_index _unsafe_index_put _unsafe_view _values
-        _values_copy alias alias_copy as_strided as_strided_copy as_strided_scatter block_diag cat ccol_indices
-        ccol_indices_copy channel_shuffle clone col_indices col_indices_copy complex conj_physical constant_pad_nd
-        crow_indices crow_indices_copy dense_dim detach detach_copy diag_embed diagonal diagonal_backward diagonal_copy
-        diagonal_scatter embedding empty empty_like empty_permuted empty_strided expand expand_copy eye fill flip full
-        full_like gather im2col index index_copy index_fill index_put index_select indices indices_copy is_coalesced
-        is_pinned is_same_size is_set_to lift lift_fresh lift_fresh_copy masked_fill masked_scatter
-        masked_scatter_backward masked_select narrow_copy native_channel_shuffle new_empty new_empty_strided new_full
-        new_ones new_zeros ones ones_like permute permute_copy pixel_shuffle pixel_unshuffle put record_stream
-        reflection_pad1d reflection_pad2d reflection_pad3d repeat repeat_interleave replication_pad1d replication_pad2d
-        replication_pad3d resize resize_as roll rot90 row_indices row_indices_copy scalar_tensor scatter select
-        select_backward select_copy select_scatter set slice slice_backward slice_copy slice_inverse slice_scatter
-        sparse_dim split split_copy split_with_sizes split_with_sizes_copy squeeze squeeze_copy stack
-        sym_constrain_range sym_constrain_range_for_size t t_copy take transpose transpose_copy tril tril_indices triu
-        triu_indices unbind unbind_copy unfold unfold_copy unsafe_split unsafe_split_with_sizes unsqueeze unsqueeze_copy
-        values values_copy view view_as_complex view_as_complex_copy view_as_real view_as_real_copy view_copy zero zeros
-        zeros_like
+        _copy_from _copy_from_and_resize _cudnn_rnn_flatten_weight _dimI _dimV _efficientzerotensor
+        _functional_assert_async _functional_assert_scalar _functional_sym_constrain_range
+        _functional_sym_constrain_range_for_size _fw_primal _fw_primal_copy _has_same_storage_numel _index_put_impl
+        _indices _indices_copy _lazy_clone _linalg_check_errors _local_scalar_dense _make_dep_token _make_dual
+        _make_dual_copy _neg_view _neg_view_copy _new_zeros_with_same_feature_meta _nnz _pack_padded_sequence
+        _pin_memory _print _reshape_alias _reshape_alias_copy _reshape_copy _resize_output _stack _unsafe_index
+        _unsafe_index_put _unsafe_view _values _values_copy alias alias_copy as_strided as_strided_copy
+        as_strided_scatter block_diag cat ccol_indices ccol_indices_copy channel_shuffle clone col_indices
+        col_indices_copy complex conj_physical constant_pad_nd crow_indices crow_indices_copy dense_dim detach
+        detach_copy diag_embed diagonal diagonal_backward diagonal_copy diagonal_scatter embedding empty empty_like
+        empty_permuted empty_strided expand expand_copy eye fill flip full full_like gather im2col index index_copy
+        index_fill index_put index_select indices indices_copy is_coalesced is_pinned is_same_size is_set_to lift
+        lift_fresh lift_fresh_copy masked_fill masked_scatter masked_scatter_backward masked_select narrow_copy
+        native_channel_shuffle new_empty new_empty_strided new_full new_ones new_zeros ones ones_like permute
+        permute_copy pixel_shuffle pixel_unshuffle put record_stream reflection_pad1d reflection_pad2d reflection_pad3d
+        repeat repeat_interleave replication_pad1d replication_pad2d replication_pad3d resize resize_as roll rot90
+        row_indices row_indices_copy scalar_tensor scatter select select_backward select_copy select_scatter set slice
+        slice_backward slice_copy slice_inverse slice_scatter sparse_dim split split_copy split_with_sizes
+        split_with_sizes_copy squeeze squeeze_copy stack sym_constrain_range sym_constrain_range_for_size t t_copy take
+        transpose transpose_copy tril tril_indices triu triu_indices unbind unbind_copy unfold unfold_copy unsafe_split
+        unsafe_split_with_sizes unsqueeze unsqueeze_copy values values_copy view view_as_complex view_as_complex_copy
+        view_as_real view_as_real_copy view_copy zero zeros zeros_like
     """,
     OpClass.EXACT: """
         _is_all_true _is_any_true abs all any argmax argmin bitwise_and bitwise_not bitwise_or bitwise_xor bucketize

@@ -37,6 +37,11 @@ def sort_key(tensor: torch.Tensor) -> torch.Tensor:
     return torch.where(is_nan, most, torch.where(bits < 0, -size, size))
 
 
+def gather_words(tensor: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor:
+    """torch.gather of bits: on a CPU torch moves 16-bit floats by way of float32, which changes a NaN."""
+    return _bits(tensor)[0].gather(dim, index).view(tensor.dtype) if tensor.dtype in ALL else tensor.gather(dim, index)
+
+
 def _bits(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
     """The bits of floating-point numbers as integers, and those of all but the sign."""
     integer = _INTEGERS[tensor.dtype.itemsize]

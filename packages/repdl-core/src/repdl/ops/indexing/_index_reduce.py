@@ -18,7 +18,7 @@ from repdl.errors import check, check_dim, check_dtype, check_size
 from repdl.ops.common.arithmetic import div
 from repdl.ops.common.index import check_index
 from repdl.ops.common.scalar import constant, floating
-from repdl.ops.common.sort_key import sort_key
+from repdl.ops.common.sort_key import gather_words, sort_key
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import add
 from repdl.registry.saved import save
@@ -51,7 +51,7 @@ def _amax(values: Tensor, index: Tensor, size: int) -> Tensor:
     """The first of the largest values of each row and column."""
     first = first_largest(values, index, size)
     bottom = constant(-math.inf, values.dtype, values.device).expand(1, values.shape[1])
-    return torch.cat([values, bottom]).gather(0, first)
+    return gather_words(torch.cat([values, bottom]), 0, first)
 
 
 def _setup_amax(ctx: Any, inputs: Any, output: Any) -> None:

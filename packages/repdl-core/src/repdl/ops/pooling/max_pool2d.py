@@ -9,11 +9,12 @@ import torch
 
 from repdl import registry
 from repdl.callcache import ValueRange
-from repdl.contract import ContractLike
+from repdl.contract import ANY_CONTRACT, ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, check, check_dim, check_dtype, check_size
-from repdl.ops.common.index import check_index
+from repdl.ops.common.index import check_index, places
 from repdl.ops.declare.public import public
+from repdl.ops.indexing.gather import elements
 from repdl.ops.pooling._windows import DOC
 from repdl.registry.arguments import as_pair
 from repdl.registry.aten import computes
@@ -155,7 +156,9 @@ _max_pool2d_backward = registry.define(
 
 
 def _at(grad: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-    return grad.flatten(2).gather(2, indices.flatten(2)).reshape(indices.shape)
+    planes = grad.flatten(2)
+    at = places(indices.flatten(2), 2, planes.shape)
+    return elements(planes, at, ANY_CONTRACT).reshape(indices.shape)
 
 
 @public("max_pool2d", sides=2, doc=DOC)

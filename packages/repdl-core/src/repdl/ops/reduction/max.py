@@ -107,7 +107,9 @@ def _backward_max_dim(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
         return grad, None, None
     if not ctx.keepdim:
         grad, indices = grad.unsqueeze(ctx.dim), indices.unsqueeze(ctx.dim)
-    return grad.new_zeros(ctx.shape).scatter(ctx.dim, indices, grad), None, None  # one element an index: a copy
+    places = torch.arange(ctx.shape[ctx.dim], device=grad.device)
+    places = places.view(-1, *(1 for _ in ctx.shape[ctx.dim + 1 :]))
+    return torch.where(places == indices, grad, 0.0), None, None
 
 
 _max_dim = registry.define(
