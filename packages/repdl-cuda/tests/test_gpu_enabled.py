@@ -114,3 +114,26 @@ def test_gpu_enabled__recorded_digests(name: str) -> None:
     command = [sys.executable, str(EXAMPLES / f"{name}.py"), "--device", "cuda"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def trained(device: str, compiles: bool) -> tuple[float, str]:
+    """The last loss, and the digest of a model that a program of torch alone trains."""
+    nn = torch.nn
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(20, 40), nn.GELU(), nn.LayerNorm(40), nn.Dropout(0.2), nn.Linear(40, 5)).to(device)
+    x, y = torch.randn(64, 20).to(device), torch.randint(5, (64,)).to(device)
+    call = torch.compile(model, backend="repdl") if compiles else model
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    for _ in range(8):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(call(x), y)
+        loss.backward()
+        optimizer.step()
+    return loss.item(), repdl.digest(model)
+
+
+def test_gpu_enabled__compiled() -> None:
+    with repdl.enabled():
+        expected = trained("cpu", False)
+        assert trained("cuda", False) == expected
+        assert trained("cuda", True) == expected

@@ -157,7 +157,7 @@ WAYS: dict[str, Callable[[Tensor, torch.dtype], Any]] = {
 def bits(x: Tensor) -> np.ndarray[Any, Any]:
     """A row of bytes for each element."""
     plain = x.reshape(-1).clone(memory_format=torch.contiguous_format)
-    return plain.view(torch.uint8).numpy().reshape(len(plain), -1)
+    return plain.view(torch.uint8).cpu().numpy().reshape(len(plain), -1)
 
 
 def found(ways: list[str], lengths: tuple[int, ...], large: bool) -> list[tuple[str, str, str, str]]:
@@ -289,11 +289,11 @@ def expected(source: torch.dtype, target: torch.dtype) -> list[str]:
     return [digest(made[: n * target.itemsize], n) for n in (min(9, count), count)]
 
 
-def elsewhere(level: str, threads: int, call: str, module: str = "test_enable_conversions") -> Any:
-    """What a call of a function of a module of tests gives in a process with those vectors and threads."""
+def elsewhere(level: str, threads: int, call: str, module: str = "test_enable_conversions", device: str = "cpu") -> Any:
+    """What a call of a function of a module of tests gives in a process with those vectors, threads and device."""
     if level == "avx512" and "AVX512" not in torch.backends.cpu.get_cpu_capability():
         level = "avx2"  # torch believes what it is told, and dies
-    code = f"import json, {module} as t; print(json.dumps((t.{call})))"
+    code = f"import json, torch, {module} as t; torch.set_default_device({device!r}); print(json.dumps((t.{call})))"
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": level, "OMP_NUM_THREADS": str(threads)}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
@@ -308,6 +308,7 @@ def elsewhere(level: str, threads: int, call: str, module: str = "test_enable_co
 
 
 ALWAYS = ["to", "copy_"]
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
 def check(level: str, threads: int, ways: list[str], lengths: tuple[int, ...], large: bool) -> None:
@@ -331,6 +332,13 @@ def test_enable__conversions_do_not_depend_on_threads() -> None:
         for x in (nan[:9], nan, nan.to(torch.complex128)):
             for made in (x.to(torch.uint32), torch.ones(len(x), dtype=torch.uint32).copy_(x)):
                 assert not made.view(torch.int32).any()
+
+
+@needs_gpu
+def test_enable__conversions_on_a_gpu() -> None:
+    """The bits of the CPU, of each number in each dtype."""
+    on_cpu, on_gpu = (elsewhere("default", 1, f"found({ALWAYS}, (9,), False)", device=d) for d in ("cpu", "cuda"))
+    assert [pair for pair in zip(on_cpu, on_gpu) if pair[0] != pair[1]] == []
 
 
 @pytest.mark.nightly

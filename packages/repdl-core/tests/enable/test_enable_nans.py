@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from test_enable_conversions import EIGHT, PARTS, WORDS, bits, elsewhere, numbers_of, taken
+from test_enable_conversions import EIGHT, PARTS, WORDS, bits, elsewhere, needs_gpu, numbers_of, taken
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import repdl
@@ -331,6 +331,15 @@ def check(lengths: tuple[int, ...]) -> None:
 
 def test_enable__nan_does_not_depend_on_the_place() -> None:
     check((9, 33))
+
+
+@needs_gpu
+def test_enable__nan_on_a_gpu() -> None:
+    """The bits that the CPU has, in ops that torch computes itself."""
+    call = "found((9,)), t.moved((9,))"
+    on_cpu, on_gpu = (elsewhere("default", 1, call, "test_enable_nans", device) for device in ("cpu", "cuda"))
+    for given, wanted in zip(on_gpu, on_cpu):
+        assert {key: made for key, made in given.items() if made != wanted[key]} == {}
 
 
 @pytest.mark.nightly
