@@ -284,6 +284,9 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(name="bench-cuda")
 def bench_cuda(session: nox.Session) -> None:
-    """CUDA kernels against torch's on a GPU, into docs/; arguments go to benchmarks/cuda_kernels.py."""
+    """CUDA kernels against torch's on a GPU, into docs/benchmarks/; arguments go to benchmarks/cuda_kernels.py."""
     install(session, backends=("cuda",))
-    session.run("python", "benchmarks/cuda_kernels.py", *(session.posargs or ["--json", "docs/benchmark_cuda.json"]))
+    gpu = session.run("python", "benchmarks/processor.py", "--gpu", silent=True)
+    folder = ROOT / "docs/benchmarks" / str(gpu).strip()
+    folder.mkdir(parents=True, exist_ok=True)
+    session.run("python", "benchmarks/cuda_kernels.py", *(session.posargs or ["--json", f"{folder}/gpu.json"]))

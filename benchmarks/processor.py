@@ -1,6 +1,7 @@
 """What the processor of this machine is called: the folder of docs/benchmarks for its tables.
 
     python benchmarks/processor.py
+    python benchmarks/processor.py --gpu   # of its GPU
 
 Times of one kind of machine say little about another, so each kind has a folder of its own.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import platform
 import re
+import sys
 from pathlib import Path
 
 KNOWN: list[tuple[str, int, range, str]] = [
@@ -53,5 +55,12 @@ def this_processor() -> str:
     return processor(path.read_text() if path.is_file() else "", platform.machine())
 
 
+def this_gpu() -> str:
+    """The name of this machine's first GPU: h200 for NVIDIA H200."""
+    import torch
+
+    return torch.cuda.get_device_name().removeprefix("NVIDIA ").lower().replace(" ", "-")
+
+
 if __name__ == "__main__":
-    print(this_processor())
+    print(this_gpu() if "--gpu" in sys.argv[1:] else this_processor())

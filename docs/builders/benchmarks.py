@@ -1,4 +1,5 @@
-"""A page for each processor of docs/benchmarks: pictures and tables of the JSON that benchmarks/kernels.py wrote.
+"""A page for each processor of docs/benchmarks: pictures and tables of the JSON that benchmarks/kernels.py wrote, on a
+GPU benchmarks/cuda_kernels.py.
 
 `notes.md` in the folder of a processor has what people found out about the figures; its page ends with it.
 """
@@ -17,9 +18,9 @@ from matplotlib.figure import Figure
 
 from builders.pictures import Theme, markdown, plain_axes, save
 
-TITLES = {"zen4": "AMD Zen 4", "zen5": "AMD Zen 5", "intel-amx": "Intel server core with AMX"}
+TITLES = {"zen4": "AMD Zen 4", "zen5": "AMD Zen 5", "intel-amx": "Intel server core with AMX", "h200": "NVIDIA H200"}
 """Of the names that benchmarks/processor.py gives; a processor without a title has its name."""
-TABLES = {"kernels": "One thread", "2_threads": "Two threads", "avx2": "Both sides held to AVX2"}
+TABLES = {"kernels": "One thread", "2_threads": "Two threads", "avx2": "Both sides held to AVX2", "gpu": "On the GPU"}
 """Files with times, and the headings of their sections."""
 SUMMARY = re.compile(r".*, geometric mean of \d+")
 """Lines that summarise others. The pages compute their own."""
@@ -34,8 +35,8 @@ GROUPS = {
     "softmax, cross entropy": r"(softmax|log_softmax|cross_entropy) .*",
     "normalisation": r"(batch|layer|rms|group)_norm .*",
     "attention": r"attention .*",
-    "activations": r"(relu|gelu|silu|sigmoid|tanh) 2\*\*20.*",
-    "elementary functions": r"\w+ 2\*\*20( by [\d.]+)?",
+    "activations": r"(relu|gelu|silu|sigmoid|tanh) 2\*\*2[06].*",
+    "elementary functions": r"\w+ 2\*\*2[06]( by [\d.]+)?",
     "pooling": r"(max|avg)_pool2d .*",
     "interpolation": r"interpolate .*",
     "optimizer steps": r"\w+ step, .*",
@@ -132,10 +133,14 @@ def section(table: Table, heading: str, pictures: Path) -> str:
         f"{title(processor)}, {heading}: torch's time divided by RepDL's for {len(shown)} groups of kernels, "
         f"{faster} of them at 1 or more, from {least} to {most}"
     )
+    if "devices" in about:
+        where = f"{about['devices']}, driver {about['driver']}, cuDNN {about['cuDNN']}"
+    else:
+        where = f"instructions {about['isa']}, threads {about['threads']}"
     lines = [
         f"## {heading}",
-        f"torch {about['torch']}, RepDL {about['version']}, instructions {about['isa']}, threads {about['threads']}. "
-        f"All numbers: [{table.path.name}]({processor}/{table.path.name}).",
+        f"torch {about['torch']}, RepDL {about['version']}, {where}. All numbers: "
+        f"[{table.path.name}]({processor}/{table.path.name}).",
         markdown(f"{pictures.name}/{stem}", alt),
         "\n".join(
             [
@@ -211,7 +216,9 @@ def page(folder: Path, pictures: Path) -> str:
 def overview(folders: list[Path]) -> str:
     """Geometric means of one thread: a row for each group, a column for each processor."""
     of = {
-        folder.name: {group.name: group for group in groups(Table.read(folder / "kernels.json"))} for folder in folders
+        folder.name: {group.name: group for group in groups(Table.read(folder / "kernels.json"))}
+        for folder in folders
+        if (folder / "kernels.json").is_file()
     }
     header = "| group | " + " | ".join(f"[{TITLES.get(name, name)}](benchmarks/{name}.md)" for name in of) + " |"
     rows = [header, "| --- |" + " --: |" * len(of)]
@@ -229,7 +236,7 @@ def write(docs: Path) -> None:
     pictures.mkdir()
     for old in root.glob("*.md"):
         old.unlink()
-    folders = sorted(path.parent for path in root.glob("*/kernels.json"))
+    folders = sorted({path.parent for name in ("kernels", "gpu") for path in root.glob(f"*/{name}.json")})
     for folder in folders:
         (root / f"{folder.name}.md").write_text(page(folder, pictures))
     (pictures / "overview.md").write_text(overview(folders))
