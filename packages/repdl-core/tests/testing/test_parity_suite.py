@@ -101,6 +101,31 @@ def test_parity_suite__recorded_bits(calls: list[str]) -> None:
         Suite().test_parity__op([CASE, other])
 
 
+class Trusting(Suite):
+    trusts_recorded = True
+
+
+def test_parity_suite__recorded_bits_are_trusted(calls: list[str]) -> None:
+    Trusting().test_parity__op([CASE])
+    assert calls == [*ODD_CONTRACTS]
+
+
+def test_parity_suite__trusted_bits_that_differ(calls: list[str]) -> None:
+    """The reference says then who is wrong."""
+    MISTAKEN.update({("three", "v1"), ("one", ODD_CONTRACTS[1])})
+    with pytest.raises(AssertionError) as caught:
+        Trusting().test_parity__op([CASE])
+    assert [line.partition(" output")[0] for line in str(caught.value).splitlines()] == [
+        "sum__row_65 v1 on mistaken, three",
+        f"sum__row_65 {ODD_CONTRACTS[1]} on mistaken, one",
+    ]
+    assert calls == ["v1", *ODD_CONTRACTS]
+    MISTAKEN.clear()
+    other = Case("sum", "row_65", lambda: (uniform(9, 2, 65), [1], False))
+    with pytest.raises(AssertionError, match="^sum__row_65 on reference: digests {.*}, recorded {.*}$"):
+        Trusting().test_parity__op([other])
+
+
 def test_parity_suite__an_exception_names_the_setting(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*args: Any) -> Any:
         raise ValueError("no kernel")
