@@ -40,7 +40,7 @@ SITE_TOOLS = ["sphinx>=8", "myst-parser>=4", "furo", "sphinx-copybutton", "matpl
 """What docs/conf.py names, and docs/builders draws with."""
 CPP = ["*.cpp", "*.hpp", "*.cu", "*.h"]
 AUDITED = "75-real;90"
-"""Of repdl-cuda's architectures the one without asynchronous copies (native/base/copy.hpp), and one with, its PTX too."""
+"""Of repdl-cuda's architectures the one without asynchronous copies (native/base/copy.hpp), and one with them."""
 DISASSEMBLERS = ["nvidia-cuda-cuobjdump==13.2.51", "nvidia-cuda-nvdisasm==13.2.51"]
 """The oldest on PyPI; they read what the nvcc 13.0 of BUILD_TOOLS makes."""
 
