@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import torch
 import work
+from processor import this_gpu
 from table import arguments, choose, on, report, time_rows
 from work import Call, Work, rand
 
@@ -91,7 +92,12 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = True
     rows = time_rows(on("cuda", choose(parser, args, GROUPS)), args.seconds, milliseconds, mean_bound=0.0)
-    about = {"torch": torch.__version__, "CUDA": torch.version.cuda, "cuDNN": torch.backends.cudnn.version()}
+    about = {
+        "processor": this_gpu(),
+        "torch": torch.__version__,
+        "CUDA": torch.version.cuda,
+        "cuDNN": torch.backends.cudnn.version(),
+    }
     report(rows, args.json, {**about, "contract": str(repdl.get_contract()), **details})
 
 

@@ -277,10 +277,10 @@ def run_part(part: int, into: Path, seconds: float, rehearse: bool) -> int:
     end = time.monotonic() + seconds
     into.mkdir(parents=True, exist_ok=True)
     about = {"part": part, "began": datetime.now(timezone.utc).isoformat(), "rehearsal": rehearse}
-    done: list[dict[str, Any]] = []
+    done: dict[int, dict[str, Any]] = {}  # by the number of the stage, in whose order the report has them
     lock, told = threading.Lock(), threading.Lock()
 
-    def carry_out(stage: Stage) -> None:
+    def carry_out(number: int, stage: Stage) -> None:
         limit = min(stage.limit, end - time.monotonic())
         if rehearse and stage.needs_gpu:
             row = {"name": stage.name, "state": "needs a GPU"}
@@ -289,21 +289,23 @@ def run_part(part: int, into: Path, seconds: float, rehearse: bool) -> int:
         else:
             row = run(stage, limit, log, lock)
         with told:
-            done.append(row)
+            done[number] = row
             print(f"{row['name']:35} {row['state']:22} {row.get('seconds', ''):>6}", flush=True)
             if row["state"] not in ("passed", "needs a GPU"):
                 print("\n".join(f"    {line}" for line in row.get("tail", ())), flush=True)
-            (into / f"report_{part}.json").write_text(json.dumps({**about, "stages": done}, indent=1) + "\n")
+            (into / f"report_{part}.json").write_text(
+                json.dumps({**about, "stages": [done[n] for n in sorted(done)]}, indent=1) + "\n"
+            )
 
     def passed() -> bool:
-        return all(row["state"] in ("passed", "needs a GPU") for row in done)
+        return all(row["state"] in ("passed", "needs a GPU") for row in done.values())
 
     with (into / f"log_{part}.txt").open("w") as log:
-        carry_out(build(rehearse))
+        carry_out(0, build(rehearse))
         if passed():
             stages = PARTS[part]("cuda-emulated" if rehearse else "cuda", rehearse)
             with ThreadPoolExecutor(len(stages) if part in AT_ONCE else 1) as pool:
-                list(pool.map(carry_out, stages))
+                list(pool.map(carry_out, range(1, len(stages) + 1), stages))
     return 0 if passed() else 1
 
 
