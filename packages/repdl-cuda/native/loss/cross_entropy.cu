@@ -7,8 +7,9 @@
 //   for i < rows, c < C:  (rows, C), (rows) -> (rows, C)
 //     y[i, c] = (exp(x[i, c] - m[i]) / s[i] - (c == t)) * the factor of row i
 //
-// A CUDA block takes a row.
+// A row of up to 32 blocks of v1 is kept in registers (register_rows.hpp); of others a CUDA block takes a row.
 #include "loss/loss.hpp"
+#include "reduce/register_rows.hpp"
 #include "reduce/row_reduce.hpp"
 #include "repdl/exact/exp.hpp"
 #include "repdl/exact/log.hpp"
@@ -18,19 +19,40 @@ namespace {
 
 constexpr int most_threads = 256;  // __launch_bounds__ with two blocks: without the number ptxas spills
 
+// Where the losses of rows are written, and the maximum and the sum that the gradient takes.
+struct RowLosses {
+  ClassTargets<float> targets;
+  float *losses, *weights, *max, *sum;
+
+  // By one thread of a row.
+  __device__ void write(std::int64_t row, const float* x, float m, float s) const {
+    max[row] = m;
+    sum[row] = canonical(s);
+    const float log_p = targets.counted(row) ? (x[targets.target[row]] - m) - exact::log(s) : 0.0f;
+    targets.write_loss(row, log_p, losses, weights);
+  }
+};
+
 template <bool caches>
-__global__ void __launch_bounds__(most_threads, 2)
-    row_losses(const float* inputs, ClassTargets<float> targets, float* losses, float* weights, float* max, float* sum,
-               SumOrder order) {
-  const std::int64_t row = blockIdx.x, n = targets.classes;
+__global__ void __launch_bounds__(most_threads, 2) row_losses(const float* inputs, RowLosses to, SumOrder order) {
+  const std::int64_t row = blockIdx.x, n = to.targets.classes;
   const float* x = caches ? dynamic_shared<float>() : inputs + row * n;
   const float m = row_max<caches>(inputs + row * n, dynamic_shared<float>(), n);
   const float s = row_sum<float>(n, order, [=](std::int64_t i) { return exact::exp(x[i] - m); });
-  if (threadIdx.x != 0) return;
-  max[row] = m;
-  sum[row] = canonical(s);
-  const float log_p = targets.counted(row) ? (x[targets.target[row]] - m) - exact::log(s) : 0.0f;
-  targets.write_loss(row, log_p, losses, weights);
+  if (threadIdx.x == 0) to.write(row, x, m, s);
+}
+
+// Past the end of a row are -inf, whose exponentials are +0, or NaN like the other elements of their row.
+template <class Rows>
+__global__ void __launch_bounds__(Rows::threads(1), Rows::at_once(1))
+    row_losses_in_registers(std::int64_t rows, int n, const float* inputs, RowLosses to) {
+  const RowOfThread<Rows> mine(n);
+  if (mine.row >= rows) return;
+  float x[Rows::elements];
+  mine.load_all(mine.of(inputs), whole_pairs(n, inputs), -exact::infinity(), x);
+  const float m = register_max<Rows>(x);
+  const float s = register_sum<Rows, 0, float>([&](int i) { return exact::exp(x[i] - m); });
+  if (threadIdx.x == 0) to.write(mine.row, inputs + mine.row * n, m, s);
 }
 
 // Classes of a row from `first` on.
@@ -65,9 +87,14 @@ void cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weig
   const Losses<float> made(target, weight, reduction, output, exec);
   const auto targets = class_targets<float>(target, weight, rows, ignore);
   const SumOrder order(contract, rows.n);
-  launch_rows<float>(RowKernels<decltype(&row_losses<true>)>{row_losses<true>, row_losses<false>}, 1, rows.outer,
-                     rows.n, row_threads(rows.n, order), exec, input.as<float>(), targets, made.losses, made.weights,
-                     max.as<float>(), sum.as<float>(), order);
+  const RowLosses to{targets, made.losses, made.weights, max.as<float>(), sum.as<float>()};
+  if (in_registers(rows.n, order, 1))
+    with_register_rows<false>(rows.n, [&](auto how) {
+      launch_register_rows(row_losses_in_registers<decltype(how)>, rows.outer, rows.n, exec, input.as<float>(), to);
+    });
+  else
+    launch_rows<float>(RowKernels<decltype(&row_losses<true>)>{row_losses<true>, row_losses<false>}, 1, rows.outer,
+                       rows.n, row_threads(rows.n, order), exec, input.as<float>(), to, order);
   reduce_losses(made, targets, contract, output, total, exec);
 }
 

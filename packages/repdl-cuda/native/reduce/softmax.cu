@@ -4,7 +4,9 @@
 //     m = max(x[i, :]);  e = exp(x[i, :] - m);  s = sum(e)
 //     y[i, :] = e / s  or  (x[i, :] - m) - log(s)
 //
-// A CUDA block takes a row, and caches it in shared memory if it is short enough (row_reduce.hpp).
+// A row of up to 32 blocks of v1 is kept in registers (register_rows.hpp). Of others a CUDA block takes a row, and
+// caches it in shared memory if it is short enough (row_reduce.hpp).
+#include "reduce/register_rows.hpp"
 #include "reduce/row_reduce.hpp"
 #include "repdl/exact/exp.hpp"
 #include "repdl/exact/log.hpp"
@@ -91,41 +93,128 @@ __global__ void __launch_bounds__(most_threads, 2)
       [=](int q, const auto& of) { return of.first.of[q] - mul(exact::exp(of.second.of[q]), t); });
 }
 
+// Past the end of a row are -inf, whose exponentials are +0, or NaN like the other elements of their row.
+template <class Rows>
+__global__ void __launch_bounds__(Rows::threads(1), Rows::at_once(1))
+    softmax_in_registers(std::int64_t rows, int n, const float* inputs, float* outputs) {
+  const RowOfThread<Rows> mine(n);
+  if (mine.row >= rows) return;
+  const bool whole = whole_pairs(n, inputs, outputs);
+  float e[Rows::elements];
+  mine.load_all(mine.of(inputs), whole, -exact::infinity(), e);
+  const float m = register_max<Rows>(e);
+#pragma unroll
+  for (int i = 0; i < Rows::elements; ++i) e[i] = exact::exp(e[i] - m);
+  const float s = register_sum<Rows, 0, float>([&](int i) { return e[i]; });
+#pragma unroll
+  for (int i = 0; i < Rows::elements; ++i) e[i] = e[i] / s;
+  mine.store(mine.of(outputs), whole, 0, e);
+}
+
+template <class Rows>
+__global__ void __launch_bounds__(Rows::threads(1), Rows::at_once(1))
+    log_softmax_in_registers(std::int64_t rows, int n, const float* inputs, float* outputs) {
+  const RowOfThread<Rows> mine(n);
+  if (mine.row >= rows) return;
+  const bool whole = whole_pairs(n, inputs, outputs);
+  float x[Rows::elements];
+  mine.load_all(mine.of(inputs), whole, -exact::infinity(), x);
+  const float m = register_max<Rows>(x);
+#pragma unroll
+  for (int i = 0; i < Rows::elements; ++i) x[i] = x[i] - m;
+  const float log_s = exact::log(register_sum<Rows, 0, float>([&](int i) { return exact::exp(x[i]); }));
+#pragma unroll
+  for (int i = 0; i < Rows::elements; ++i) x[i] = x[i] - log_s;
+  mine.store(mine.of(outputs), whole, 0, x);
+}
+
+template <class Rows>
+__global__ void __launch_bounds__(Rows::threads(2), Rows::at_once(2))
+    softmax_gradients_in_registers(std::int64_t rows, int n, const float* grads, const float* outputs, float* results) {
+  const RowOfThread<Rows> mine(n);
+  if (mine.row >= rows) return;
+  const bool whole = whole_pairs(n, grads, outputs, results);
+  float grad[Rows::elements], y[Rows::elements];
+  mine.load_all(mine.of(grads), whole, 0.0f, grad);
+  mine.load_all(mine.of(outputs), whole, 0.0f, y);
+  const float t = register_sum<Rows, 0, float>([&](int i) { return mul(grad[i], y[i]); });
+#pragma unroll
+  for (int i = 0; i < Rows::elements; ++i) y[i] = mul(grad[i] - t, y[i]);
+  mine.store(mine.of(results), whole, 0, y);
+}
+
+template <class Rows>
+__global__ void __launch_bounds__(Rows::threads(1), Rows::at_once(1))
+    log_softmax_gradients_in_registers(std::int64_t rows, int n, const float* grads, const float* outputs,
+                                       float* results) {
+  const RowOfThread<Rows> mine(n);
+  if (mine.row >= rows) return;
+  const bool whole = whole_pairs(n, grads, outputs, results);
+  float grad[Rows::elements];
+  mine.load_all(mine.of(grads), whole, 0.0f, grad);
+  const float t = register_sum<Rows, 0, float>([&](int i) { return grad[i]; });
+  mine.template each_batch<8>([&](int begin, auto width) {
+    float y[width()] = {};
+    mine.load(mine.of(outputs), whole, begin, y);
+#pragma unroll
+    for (int i = 0; i < width(); ++i) y[i] = grad[begin + i] - mul(exact::exp(y[i]), t);
+    mine.store(mine.of(results), whole, begin, y);
+  });
+}
+
 using Forward = RowKernels<void (*)(const float*, float*, std::int64_t, SumOrder)>;
 using Backward = RowKernels<void (*)(const float*, const float*, float*, std::int64_t, SumOrder)>;
 
-void forward(const Forward& kernels, const Tensor& x, const Contract& contract, const Tensor& y,
+// `kept`: the kernel of rows in registers, kept(RegisterRows<...>()).
+template <class Kept>
+void forward(const Forward& kernels, const Kept& kept, const Tensor& x, const Contract& contract, const Tensor& y,
              const ExecContext& exec) {
   if (y.count() == 0) return;
   const Around rows = rows_of(x);
   const SumOrder order(contract, rows.n);
-  launch_rows<float>(kernels, 1, rows.outer, rows.n, row_threads(rows.n, order), exec, x.as<float>(), y.as<float>(),
-                     rows.n, order);
+  if (in_registers(rows.n, order, 1))
+    with_register_rows<false>(rows.n, [&](auto how) {
+      launch_register_rows(kept(how), rows.outer, rows.n, exec, x.as<float>(), y.as<float>());
+    });
+  else
+    launch_rows<float>(kernels, 1, rows.outer, rows.n, row_threads(rows.n, order), exec, x.as<float>(), y.as<float>(),
+                       rows.n, order);
 }
 
 // `values`: how many numbers an element of a row are cached.
-void backward(const Backward& kernels, int values, const Tensor& grad, const Tensor& output, const Contract& contract,
-              const Tensor& result, const ExecContext& exec) {
+template <class Kept>
+void backward(const Backward& kernels, const Kept& kept, int values, const Tensor& grad, const Tensor& output,
+              const Contract& contract, const Tensor& result, const ExecContext& exec) {
   if (result.count() == 0) return;
   const Around rows = rows_of(output);
   const SumOrder order(contract, rows.n);
-  launch_rows<float>(kernels, values, rows.outer, rows.n, row_threads(rows.n, order), exec, grad.as<float>(),
-                     output.as<float>(), result.as<float>(), rows.n, order);
+  if (in_registers(rows.n, order, values))
+    with_register_rows<false>(rows.n, [&](auto how) {
+      launch_register_rows(kept(how), rows.outer, rows.n, exec, grad.as<float>(), output.as<float>(),
+                           result.as<float>());
+    });
+  else
+    launch_rows<float>(kernels, values, rows.outer, rows.n, row_threads(rows.n, order), exec, grad.as<float>(),
+                       output.as<float>(), result.as<float>(), rows.n, order);
 }
 
 void softmax(const Tensor& x, std::int64_t, const Contract& contract, const Tensor& y, const ExecContext& exec) {
-  forward({softmax_rows<true>, softmax_rows<false>}, x, contract, y, exec);
+  const auto kept = [](auto how) { return softmax_in_registers<decltype(how)>; };
+  forward({softmax_rows<true>, softmax_rows<false>}, kept, x, contract, y, exec);
 }
 void log_softmax(const Tensor& x, std::int64_t, const Contract& contract, const Tensor& y, const ExecContext& exec) {
-  forward({log_softmax_rows<true>, log_softmax_rows<false>}, x, contract, y, exec);
+  const auto kept = [](auto how) { return log_softmax_in_registers<decltype(how)>; };
+  forward({log_softmax_rows<true>, log_softmax_rows<false>}, kept, x, contract, y, exec);
 }
 void softmax_backward(const Tensor& grad, const Tensor& output, std::int64_t, const Contract& contract,
                       const Tensor& result, const ExecContext& exec) {
-  backward({softmax_gradients<true>, softmax_gradients<false>}, 2, grad, output, contract, result, exec);
+  const auto kept = [](auto how) { return softmax_gradients_in_registers<decltype(how)>; };
+  backward({softmax_gradients<true>, softmax_gradients<false>}, kept, 2, grad, output, contract, result, exec);
 }
 void log_softmax_backward(const Tensor& grad, const Tensor& output, std::int64_t, const Contract& contract,
                           const Tensor& result, const ExecContext& exec) {
-  backward({log_softmax_gradients<true>, log_softmax_gradients<false>}, 1, grad, output, contract, result, exec);
+  const auto kept = [](auto how) { return log_softmax_gradients_in_registers<decltype(how)>; };
+  backward({log_softmax_gradients<true>, log_softmax_gradients<false>}, kept, 1, grad, output, contract, result, exec);
 }
 
 const AddKernel softmax_kernel = add_kernel<&softmax>("softmax", DType::float32, Layout::last);
