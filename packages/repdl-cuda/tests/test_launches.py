@@ -65,7 +65,7 @@ ROUNDS: dict[str, tuple[str, Callable[[], tuple[Any, ...]]]] = {
     ),
     "pow: elements of a thread": ("pow", lambda: (uniform(1, 8500), 2.0)),
     "products: tiles of a block": ("matmul", lambda: (uniform(1, 130, 3), uniform(2, 3, 600), False, False, V1)),
-    "rows: packs of a thread": ("softmax", lambda: (uniform(1, 2, 9001), 1, V1)),
+    "rows: packs of a thread": ("softmax", lambda: (uniform(1, 2, 40_001), 1, V1)),
     "step: elements of a thread": ("sgd_step", lambda: step("sgd_step", [9000, 20_000])),
     "step: lists of tensors": ("sgd_step", lambda: step("sgd_step", [3 + i % 7 for i in range(50)])),
     "sum: batches of a lane": ("sum", lambda: (uniform(1, 3, 1024), [1], False, V1)),

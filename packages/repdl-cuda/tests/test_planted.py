@@ -34,7 +34,9 @@ CASES = {
     "gemm/gemm.hpp": ("matmul", "shared_requests"),
     "pointwise/cast.cu": ("cast",),
     "base/pack.hpp": ("rows",),
+    "reduce/register_rows.hpp": ("rows",),
     "reduce/row_reduce.hpp": ("rows",),
+    "reduce/warp_exp.hpp": ("rows",),
     "reduce/softmax.cu": ("rows",),
     WINDOWS: ("convolution",),
     f"{PAIRS}single.hpp": ("exp", "log", "cos"),
@@ -110,6 +112,19 @@ BUGS = {
     "packs_used_twice": Bug(
         "base/pack.hpp", {"if (j == 0 || first + j * stride < n) use(first + j": "use(first + j"}, "address"
     ),
+    "register_row_past_its_end": Bug(
+        "reduce/register_rows.hpp", {"distance(i) < n - first;": "distance(i) <= n - first;"}, "address"
+    ),
+    "register_lanes_of_one_chain": Bug(
+        "reduce/register_rows.hpp", {"lane_[i % 2] += term": "lane_[0] += term"}, "bits"
+    ),
+    "register_tree_past_the_row": Bug(
+        "reduce/register_rows.hpp", {"if (me + step < warps) sum": "if (me + step <= warps) sum"}, "bits"
+    ),
+    "register_warps_not_awaited": Bug(
+        "reduce/register_rows.hpp", {"  __syncthreads();\n  return all[": "  return all["}, "bits thread"
+    ),
+    "warp_exp_undecided_taken": Bug("reduce/warp_exp.hpp", {"if (undecided == 0) return;": "return;"}, "bits"),
     "row_kept_in_half_of_it": Bug("reduce/row_reduce.hpp", {"? n * values * sizeof(T)": "? n * sizeof(T)"}, "address"),
     "row_max_of_a_warp": Bug("reduce/row_reduce.hpp", {"w < blockDim.x / warp_size": "w < 1"}, "bits"),
     "row_summed_too_early": Bug("reduce/softmax.cu", {EXPONENTIALS_THERE: "    });\n    s ="}, "bits thread"),

@@ -42,7 +42,6 @@ __global__ void __launch_bounds__(most_threads, 2) row_losses(const float* input
   if (threadIdx.x == 0) to.write(row, x, m, s);
 }
 
-// Past the end of a row are -inf, whose exponentials are +0, or NaN like the other elements of their row.
 template <class Rows>
 __global__ void __launch_bounds__(Rows::threads(1), Rows::at_once(1))
     row_losses_in_registers(std::int64_t rows, int n, const float* inputs, RowLosses to) {
@@ -51,7 +50,7 @@ __global__ void __launch_bounds__(Rows::threads(1), Rows::at_once(1))
   float x[Rows::elements];
   mine.load_all(mine.of(inputs), whole_pairs(n, inputs), -exact::infinity(), x);
   const float m = register_max<Rows>(x);
-  const float s = register_sum<Rows, 0, float>([&](int i) { return exact::exp(x[i] - m); });
+  const float s = register_exp_sum<false, Rows>(x, m);
   if (threadIdx.x == 0) to.write(mine.row, inputs + mine.row * n, m, s);
 }
 

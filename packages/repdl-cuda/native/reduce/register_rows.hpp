@@ -9,6 +9,7 @@
 
 #include "base/pack.hpp"
 #include "reduce/sum.hpp"
+#include "reduce/warp_exp.hpp"
 #include "repdl/contract/bits.hpp"
 
 namespace repdl::cuda {
@@ -175,29 +176,50 @@ __device__ T other_warps(T value) {
   return all[lane < blockDim.x / warp_size ? lane : 0];
 }
 
-// term(0) + ... of all elements of a row, for all its threads. A term past the end of the row has to be +0: a chain
-// from +0 is never -0, and any other number keeps its bits.
-template <class Rows, int use, class T, class Term>
-__device__ T register_sum(const Term& term) {
-  T lane[2] = {T(0), T(0)};
+// The sum over the elements of a row: a thread adds the terms of its elements in their order. A term past the end of
+// the row has to be +0: a chain from +0 is never -0, and any other number keeps its bits.
+template <class Rows, class T>
+class RegisterSum {
+ public:
+  __device__ void add(int i, const T& term) { lane_[i % 2] += term; }
+
+  // For all threads of the row. `use`: how many sums of T the kernel has had before.
+  template <int use>
+  __device__ T result() const {
+    T lane[2] = {lane_[0], lane_[1]};
 #pragma unroll
-  for (int i = 0; i < Rows::elements; ++i) lane[i % 2] += term(i);
-#pragma unroll
-  for (int half = 16; half > 0; half /= 2) {  // of the threads; the lanes have twice the distance
-    lane[0] += shuffle_xor(lane[0], half);
-    lane[1] += shuffle_xor(lane[1], half);
+    for (int half = 16; half > 0; half /= 2) {  // of the threads; the lanes have twice the distance
+      lane[0] += shuffle_xor(lane[0], half);
+      lane[1] += shuffle_xor(lane[1], half);
+    }
+    const T sum = lane[0] + lane[1];
+    if constexpr (Rows::joined)
+      return joined(other_warps<use>(sum));
+    else
+      return sum;
   }
-  T sum = lane[0] + lane[1];
-  if constexpr (Rows::joined) {
-    sum = other_warps<use>(sum);
+
+ private:
+  // The tree over the blocks, of which each lane has one.
+  __device__ static T joined(T sum) {
     const int warps = blockDim.x / warp_size, me = threadIdx.x % warp_size;
     for (int step = 1; step < warps; step *= 2) {
       const T right = shuffle_down(sum, step);
       if (me + step < warps) sum += right;
     }
-    sum = of_first_lane(sum);
+    return of_first_lane(sum);
   }
-  return sum;
+
+  T lane_[2] = {T(0), T(0)};
+};
+
+// term(0) + ... of all elements of a row
+template <class Rows, int use, class T, class Term>
+__device__ T register_sum(const Term& term) {
+  RegisterSum<Rows, T> sum;
+#pragma unroll
+  for (int i = 0; i < Rows::elements; ++i) sum.add(i, term(i));
+  return sum.template result<use>();
 }
 
 // The largest element of a row that is not NaN, -inf if there is none, a zero as +0, for all threads of the row.
@@ -214,6 +236,25 @@ __device__ float register_max(const float (&x)[Rows::elements]) {
     for (int half = 16; half > 0; half /= 2) best = fmaxf(best, shuffle_xor(best, half));
   }
   return best + 0.0f;
+}
+
+// The sum of exp(x[i] - m), whose terms are in e if `keep`. Past the end of a row x is -inf: exp(-inf) is +0, and
+// where -inf - m is NaN, so is the sum.
+template <bool keep, class Rows>
+__device__ float register_exp_sum(float (&x)[Rows::elements], float m) {
+  RegisterSum<Rows, float> sum;
+  RowOfThread<Rows>::template each_batch<8>([&](int begin, auto width) {
+    float e[width()];
+#pragma unroll
+    for (int i = 0; i < width(); ++i) e[i] = x[begin + i] - m;
+    warp_exps(e);
+#pragma unroll
+    for (int i = 0; i < width(); ++i) {
+      sum.add(begin + i, e[i]);
+      if constexpr (keep) x[begin + i] = e[i];
+    }
+  });
+  return sum.template result<0>();
 }
 
 }  // namespace repdl::cuda

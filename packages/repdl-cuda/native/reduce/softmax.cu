@@ -93,7 +93,6 @@ __global__ void __launch_bounds__(most_threads, 2)
       [=](int q, const auto& of) { return of.first.of[q] - mul(exact::exp(of.second.of[q]), t); });
 }
 
-// Past the end of a row are -inf, whose exponentials are +0, or NaN like the other elements of their row.
 template <class Rows>
 __global__ void __launch_bounds__(Rows::threads(1), Rows::at_once(1))
     softmax_in_registers(std::int64_t rows, int n, const float* inputs, float* outputs) {
@@ -102,10 +101,7 @@ __global__ void __launch_bounds__(Rows::threads(1), Rows::at_once(1))
   const bool whole = whole_pairs(n, inputs, outputs);
   float e[Rows::elements];
   mine.load_all(mine.of(inputs), whole, -exact::infinity(), e);
-  const float m = register_max<Rows>(e);
-#pragma unroll
-  for (int i = 0; i < Rows::elements; ++i) e[i] = exact::exp(e[i] - m);
-  const float s = register_sum<Rows, 0, float>([&](int i) { return e[i]; });
+  const float s = register_exp_sum<true, Rows>(e, register_max<Rows>(e));
 #pragma unroll
   for (int i = 0; i < Rows::elements; ++i) e[i] = e[i] / s;
   mine.store(mine.of(outputs), whole, 0, e);
@@ -119,12 +115,9 @@ __global__ void __launch_bounds__(Rows::threads(1), Rows::at_once(1))
   const bool whole = whole_pairs(n, inputs, outputs);
   float x[Rows::elements];
   mine.load_all(mine.of(inputs), whole, -exact::infinity(), x);
-  const float m = register_max<Rows>(x);
+  const float m = register_max<Rows>(x), log_s = exact::log(register_exp_sum<false, Rows>(x, m));
 #pragma unroll
-  for (int i = 0; i < Rows::elements; ++i) x[i] = x[i] - m;
-  const float log_s = exact::log(register_sum<Rows, 0, float>([&](int i) { return exact::exp(x[i]); }));
-#pragma unroll
-  for (int i = 0; i < Rows::elements; ++i) x[i] = x[i] - log_s;
+  for (int i = 0; i < Rows::elements; ++i) x[i] = (x[i] - m) - log_s;
   mine.store(mine.of(outputs), whole, 0, x);
 }
 
@@ -156,8 +149,9 @@ __global__ void __launch_bounds__(Rows::threads(1), Rows::at_once(1))
   mine.template each_batch<8>([&](int begin, auto width) {
     float y[width()] = {};
     mine.load(mine.of(outputs), whole, begin, y);
+    warp_exps(y);
 #pragma unroll
-    for (int i = 0; i < width(); ++i) y[i] = grad[begin + i] - mul(exact::exp(y[i]), t);
+    for (int i = 0; i < width(); ++i) y[i] = grad[begin + i] - mul(y[i], t);
     mine.store(mine.of(results), whole, begin, y);
   });
 }

@@ -222,8 +222,9 @@ void cast() {
   }
 }
 
-// softmax of two rows of n, and its gradient, `shift` elements from where packs of 16 bytes begin.
-void compare_softmax(std::int64_t n, int shift) {
+// softmax of two rows of n, and its gradient, `shift` elements from where packs of 16 bytes begin: in registers with
+// the lanes of v1.
+void compare_softmax(std::int64_t n, int shift, int lanes) {
   const std::int64_t count = 2 * n;
   std::vector<float> x = numbers(count + shift), grad = numbers(2 * count + shift), y(count), result(count);
   grad.erase(grad.begin(), grad.begin() + count);
@@ -232,25 +233,26 @@ void compare_softmax(std::int64_t n, int shift) {
     const float *a = &x[shift + row * n], *g = &grad[shift + row * n], m = *std::max_element(a, a + n);
     float *e = &expected[row * n], *r = &expected_result[row * n];
     for (std::int64_t i = 0; i < n; ++i) e[i] = repdl::exact::exp(a[i] - m);
-    const float s = plain_sum(e, n, 1, 64, 1024);
+    const float s = plain_sum(e, n, 1, lanes, 1024);
     for (std::int64_t i = 0; i < n; ++i) e[i] = repdl::canonical(e[i] / s), r[i] = repdl::mul(g[i], e[i]);
-    const float t = plain_sum(r, n, 1, 64, 1024);
+    const float t = plain_sum(r, n, 1, lanes, 1024);
     for (std::int64_t i = 0; i < n; ++i) r[i] = repdl::canonical(repdl::mul(g[i] - t, e[i]));
   }
-  const repdl::Contract v1{256, 64, 1024};
+  const repdl::Contract contract{256, lanes, 1024};
   View input(x, {2, n}, {n, 1}), gradient(grad, {2, n}, {n, 1});
   input.tensor.data = &x[shift];
   gradient.tensor.data = &grad[shift];
   const View output(y, {2, n}, {n, 1}), to(result, {2, n}, {n, 1});
-  call("softmax", {input.tensor, std::int64_t{1}, v1, output.tensor});
+  call("softmax", {input.tensor, std::int64_t{1}, contract, output.tensor});
   expect(same_bits(y, expected), "a softmax has other bits");
-  call("softmax_backward", {gradient.tensor, output.tensor, std::int64_t{1}, v1, to.tensor});
+  call("softmax_backward", {gradient.tensor, output.tensor, std::int64_t{1}, contract, to.tensor});
   expect(same_bits(result, expected_result), "a gradient of softmax has other bits");
 }
 
 void rows() {
   for (const std::int64_t n : {3, 12, 13, 516, 4100, 8196})
-    for (const int shift : {0, 1}) compare_softmax(n, shift);
+    for (const int shift : {0, 1})
+      for (const int lanes : {32, 64}) compare_softmax(n, shift, lanes);
 }
 
 constexpr Case cases[] = {

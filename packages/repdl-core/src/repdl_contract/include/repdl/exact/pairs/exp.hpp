@@ -144,11 +144,17 @@ REPDL_HD_INLINE Rounded<V> exp_rounded(DoubleFloat<V> y) {
   return {below, below == above};
 }
 
-template <class V>
-REPDL_HD_INLINE Rounded<V> exp(V x) {
-  const ExpVecParts<V> e = exp_vec_parts<exp_lower<V>, exp_lower_rest<V>>(x);
+// `lower` and `lower_rest`: exp_lower and exp_lower_rest, however they are looked up.
+template <auto lower, auto lower_rest, class V>
+REPDL_HD_INLINE Rounded<V> exp_with_tables(V x) {
+  const ExpVecParts<V> e = exp_vec_parts<lower, lower_rest>(x);
   const Rounded<V> y = exp_rounded(e.times(e.t));
   return {scaled(y.value, e.k, e.shifted), y.decided & scales(x, 87.0f)};
+}
+
+template <class V>
+REPDL_HD_INLINE Rounded<V> exp(V x) {
+  return exp_with_tables<exp_lower<V>, exp_lower_rest<V>>(x);
 }
 
 }  // namespace repdl::exact::pairs
