@@ -222,18 +222,20 @@ __device__ T register_sum(const Term& term) {
   return sum.template result<use>();
 }
 
+__device__ inline float larger(float x, float best) { return x > best ? x : best; }
+
 // The largest element of a row that is not NaN, -inf if there is none, a zero as +0, for all threads of the row.
 template <class Rows>
 __device__ float register_max(const float (&x)[Rows::elements]) {
-  float best = -exact::infinity();
+  float best = x[0] == x[0] ? x[0] : -exact::infinity();  // of x[0] > -inf ptxas makes an instruction that drops a NaN
 #pragma unroll
-  for (int i = 0; i < Rows::elements; ++i) best = fmaxf(best, x[i]);
+  for (int i = 1; i < Rows::elements; ++i) best = larger(x[i], best);
 #pragma unroll
-  for (int half = 16; half > 0; half /= 2) best = fmaxf(best, shuffle_xor(best, half));
+  for (int half = 16; half > 0; half /= 2) best = larger(shuffle_xor(best, half), best);
   if constexpr (Rows::joined) {
     best = other_warps<-1>(best);
 #pragma unroll
-    for (int half = 16; half > 0; half /= 2) best = fmaxf(best, shuffle_xor(best, half));
+    for (int half = 16; half > 0; half /= 2) best = larger(shuffle_xor(best, half), best);
   }
   return best + 0.0f;
 }

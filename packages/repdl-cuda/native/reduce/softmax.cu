@@ -93,6 +93,34 @@ __global__ void __launch_bounds__(most_threads, 2)
       [=](int q, const auto& of) { return of.first.of[q] - mul(exact::exp(of.second.of[q]), t); });
 }
 
+// e[i] = e[i] / s, rounded once, for e[i] >= 0 and a sum 1 <= s < 2**16, or NaN. The first quotient is less than two
+// units in the last place off, the second one less than one, and of such a quotient, its exact residual and the
+// rounded reciprocal the last step makes the rounded one (Markstein, IBM J. Res. Dev. 34(1), 1990). Residuals are
+// exact for a quotient of 2**-102 or more.
+template <int count>
+__device__ void divide_all(float (&e)[count], float s) {
+  constexpr std::uint32_t bits_of_least = (127u - 86u) << 23;
+  std::uint32_t least = 0xffffffffu;  // of the bits of e less 1, so that 0 is none of the small ones
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    std::uint32_t bits;
+    memcpy(&bits, &e[i], sizeof bits);
+    least = bits - 1 < least ? bits - 1 : least;
+  }
+  if (least >= bits_of_least) {
+    const float reciprocal = 1.0f / s;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      float q = mul(e[i], reciprocal);
+      q = fma(fma(-s, q, e[i]), reciprocal, q);
+      e[i] = fma(fma(-s, q, e[i]), reciprocal, q);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < count; ++i) e[i] = e[i] / s;
+  }
+}
+
 template <class Rows>
 __global__ void __launch_bounds__(Rows::threads(1), Rows::at_once(1))
     softmax_in_registers(std::int64_t rows, int n, const float* inputs, float* outputs) {
@@ -102,8 +130,7 @@ __global__ void __launch_bounds__(Rows::threads(1), Rows::at_once(1))
   float e[Rows::elements];
   mine.load_all(mine.of(inputs), whole, -exact::infinity(), e);
   const float s = register_exp_sum<true, Rows>(e, register_max<Rows>(e));
-#pragma unroll
-  for (int i = 0; i < Rows::elements; ++i) e[i] = e[i] / s;
+  divide_all(e, s);
   mine.store(mine.of(outputs), whole, 0, e);
 }
 
