@@ -16,9 +16,9 @@ template <class T>
 constexpr int whole_pack = static_cast<int>(16 / sizeof(T));
 
 // Whether packs of T from x[0] on are at their alignment; also where x is null.
-template <class T>
-__device__ bool packed(const T* x) {
-  return reinterpret_cast<std::uintptr_t>(x) % sizeof(Pack<T, whole_pack<T>>) == 0;
+template <class T, int count = whole_pack<T>>
+REPDL_HD bool packed(const T* x) {
+  return reinterpret_cast<std::uintptr_t>(x) % sizeof(Pack<T, count>) == 0;
 }
 
 // Whether rows of n elements, of which these are one each, are made of whole packs.

@@ -4,34 +4,38 @@
 //     y[i] = pow(x[i], exponent)
 #include "repdl/exact/pow.hpp"
 
-#include "base/launch.hpp"
+#include "base/rounded_on_host.hpp"
+#include "pointwise/elements.hpp"
 #include "repdl/backend.hpp"
 #include "repdl/exact/powers.hpp"
 
 namespace repdl::cuda {
 namespace {
 
-constexpr int threads = 256;
+// A power of few operations (exact/powers.hpp).
+template <class F>
+struct Plain : pointwise::Arithmetic {
+  __device__ float operator()(float x) const { return F()(x); }
+};
 
-__global__ void __launch_bounds__(threads) raise(const float* x, float* y, std::int64_t n, double given) {
-  const float exponent = static_cast<float>(given);
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * threads;
-  const auto loop = [&](const auto& power) {
-    for (std::int64_t i = thread_index(); i < n; i += step) {
-      if (i >= step) REPDL_ROUND("pow: elements of a thread");
-      y[i] = canonical(power(x[i]));
-    }
-  };
-  if (exact::with_plain_power(exponent, loop)) return;
-  const exact::Pow f(exponent);
-  loop([&](float a) { return exact::either(f, a); });
-}
+// Any other: pow.hpp's of one exponent.
+struct Power : pointwise::Scalars {
+  exact::Pow fast;
+  explicit Power(double exponent) : fast(static_cast<float>(exponent)) {}
+  __device__ float operator()(float x) const {
+    std::uint32_t uncertain = 0;
+    const float result = fast.fast(x, uncertain);
+    return uncertain == 0 ? result : exact::pow_accurate(x, fast.p);
+  }
+};
 
 void pow(const Tensor& input, double exponent, const Tensor& output, const ExecContext& exec) {
-  const Stream stream = stream_of(exec);
-  const std::int64_t n = output.count();
-  const std::int64_t blocks = std::min<std::int64_t>(ceil_div(n, threads), 32 * multiprocessors("pow", stream));
-  launch("pow", raise, {blocks}, threads, 0, stream, input.as<float>(), output.as<float>(), n, exponent);
+  const std::array<const Tensor*, 1> operands = {&input};
+  const Power power = rounded_on_host<Power>(exponent);
+  const bool plain = exact::with_plain_power(power.fast.p, [&](const auto& f) {
+    run_elements<float>(exec, operands, output, Plain<std::decay_t<decltype(f)>>());
+  });
+  if (!plain) run_elements<float>(exec, operands, output, power);
 }
 
 const AddKernel pow_kernel = add_kernel<&pow>("pow", DType::float32, Layout::flat);

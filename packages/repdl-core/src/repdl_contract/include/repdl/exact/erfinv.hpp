@@ -12,12 +12,8 @@
 
 namespace repdl::exact {
 
-REPDL_HD inline float erfinv(float x) {
-  const double a = x < 0.0f ? -x : x;
-  const Binade b = binade(1.0 - mul(a, a));
-  const double w = madd(b.n, -0x1.62e42fefa39efp-1, log_tail(b.f) - b.f);
-  const bool near = w < 5.0;
-  const double v = near ? w : std::sqrt(w) - 3.125;
+// p(v) where `near`, elsewhere q(v + 3.125)
+REPDL_HD_INLINE double erfinv_polynomial(bool near, double v) {
   // tools/exact/generate.py erfinv erfinv_far
   double p = near ? 0x1.0d73b87d5331bp-68 : 0x1.3a7d4cc6a93d2p-31;
   p = madd(p, v, near ? -0x1.418a91aeedfcep-62 : -0x1.5fbf2c5794097p-29);
@@ -43,6 +39,20 @@ REPDL_HD inline float erfinv(float x) {
   p = madd(p, v, near ? 0x1.7a72e72c1e14bp-7 : 0x1.cde3e114955c4p-8);
   p = madd(p, v, near ? 0x1.db29fb2fee5e9p-3 : 0x1.00f3b54ba7ef0p+0);
   p = madd(p, v, near ? 0x1.c5bf891b4ef6bp-1 : 0x1.7aaa3c1430b73p+1);
+  return p;
+}
+
+REPDL_HD inline float erfinv(float x) {
+  const double a = x < 0.0f ? -x : x;
+  const Binade b = binade(1.0 - mul(a, a));
+  const double w = madd(b.n, -0x1.62e42fefa39efp-1, log_tail(b.f) - b.f);
+  const bool near = w < 5.0;
+#if defined(__CUDA_ARCH__) || defined(REPDL_EMULATED)
+  // A branch: most warps have one side only. Elsewhere compilers make vectors of what selects.
+  const double p = near ? erfinv_polynomial(true, w) : erfinv_polynomial(false, std::sqrt(w) - 3.125);
+#else
+  const double p = erfinv_polynomial(near, near ? w : std::sqrt(w) - 3.125);
+#endif
   float size = static_cast<float>(mul(a, p));
   size = a == 0x1.51904ep-3 ? 0x1.2d5172p-3f : size;  // 0x3e28c827, too near the midpoint of two floats
   size = a == 1.0 ? infinity() : size;

@@ -143,6 +143,13 @@ struct Pow {
   }
 };
 
-REPDL_HD inline float pow(float x, float p) { return either(Pow(p), x); }
+// Pow(p).accurate(x): apart, with registers of its own.
+REPDL_HD_APART inline float pow_accurate(float x, float p) { return Pow(p).accurate(x); }
+
+REPDL_HD inline float pow(float x, float p) {
+  std::uint32_t uncertain = 0;
+  const float result = Pow(p).fast(x, uncertain);
+  return uncertain == 0 ? result : pow_accurate(x, p);
+}
 
 }  // namespace repdl::exact

@@ -15,19 +15,35 @@ REPDL_HD inline float cube(float x) {
   return x - x == 0.0f ? result : mul(mul(x, x), x);
 }
 
+struct Identity {
+  REPDL_HD float operator()(float x) const { return x; }
+};
+struct Square {
+  REPDL_HD float operator()(float x) const { return mul(x, x); }
+};
+struct Cube {
+  REPDL_HD float operator()(float x) const { return cube(x); }
+};
+struct Inverse {
+  REPDL_HD float operator()(float x) const { return 1.0f / x; }
+};
+struct Root {  // + 0.0f, as the root of -0 is +0 here
+  REPDL_HD float operator()(float x) const { return x == -infinity() ? infinity() : std::sqrt(x + 0.0f); }
+};
+
 // Calls body(f) with a function f for x -> x**p, but for NaN's bits, if p is one of these.
 template <class Body>
-REPDL_HD inline bool with_plain_power(float p, const Body& body) {
+inline bool with_plain_power(float p, const Body& body) {
   if (p == 1.0f)
-    body([](float x) { return x; });
+    body(Identity());
   else if (p == 2.0f)
-    body([](float x) { return mul(x, x); });
+    body(Square());
   else if (p == 3.0f)
-    body([](float x) { return cube(x); });
+    body(Cube());
   else if (p == -1.0f)
-    body([](float x) { return 1.0f / x; });
-  else if (p == 0.5f)  // + 0.0f, as the root of -0 is +0 here
-    body([](float x) { return x == -infinity() ? infinity() : std::sqrt(x + 0.0f); });
+    body(Inverse());
+  else if (p == 0.5f)
+    body(Root());
   else
     return false;
   return true;

@@ -53,20 +53,43 @@ REPDL_HD inline Wide operator*(const Wide& a, std::uint32_t m) {
   return product;
 }
 
-REPDL_HD inline Wide operator/(const Wide& a, std::uint32_t d) {
+// d and floor((2**64 - 1) / d), for 1 <= d < 2**26: what divides by d with products alone.
+struct Divisor {
+  std::uint32_t d;
+  std::uint64_t inverse;
+
+  REPDL_HD explicit Divisor(std::uint32_t of) : d(of), inverse(~std::uint64_t{0} / of) {}
+
+  // floor(n / d) or one less, for n < 2**32 d: n / d less n / 2**64 (1 + 1 / d) at most, cut.
+  REPDL_HD std::uint32_t about(std::uint64_t n) const {
+#if defined(__CUDA_ARCH__)
+    return static_cast<std::uint32_t>(__umul64hi(n, inverse));
+#else
+    return static_cast<std::uint32_t>(static_cast<unsigned __int128>(n) * inverse >> 64);
+#endif
+  }
+};
+
+REPDL_HD inline Wide operator/(const Wide& a, const Divisor& by) {
   Wide quotient;
   std::uint64_t rest = 0;
   for (int i = Wide::size; i-- > 0;) {
     rest = rest << 32 | a.limb[i];
-    quotient.limb[i] = static_cast<std::uint32_t>(rest / d);
-    rest %= d;
+    if (rest == 0) continue;  // the terms of a series begin with more and more zeros
+    const std::uint32_t q = by.about(rest);
+    rest -= static_cast<std::uint64_t>(q) * by.d;
+    const bool less = rest >= by.d;
+    quotient.limb[i] = q + less;
+    if (less) rest -= by.d;
   }
   return quotient;
 }
+REPDL_HD inline Wide operator/(const Wide& a, std::uint32_t d) { return a / Divisor(d); }
 
 REPDL_HD inline Wide operator*(const Wide& a, const Wide& b) {
   std::uint32_t full[2 * Wide::size] = {};
   for (int i = 0; i < Wide::size; ++i) {
+    if (a.limb[i] == 0) continue;
     std::uint64_t carry = 0;
     for (int j = 0; j < Wide::size; ++j) {
       carry += static_cast<std::uint64_t>(a.limb[i]) * b.limb[j] + full[i + j];
@@ -99,11 +122,12 @@ REPDL_HD inline Wide ln_2() {
 
 // 2 atanh(a / b) = ln((b + a) / (b - a)) for a / b below 0.18: 5 bits a term.
 REPDL_HD inline Wide ln_ratio(std::uint32_t a, std::uint32_t b) {
+  const Divisor by(b);
   Wide one;
   one.limb[Wide::size - 1] = 1;
-  Wide term = one * a / b, sum = term;
+  Wide term = one * a / by, sum = term;
   for (std::uint32_t k = 3; !term.zero(); k += 2) {
-    term = term * a / b * a / b;
+    term = term * a / by * a / by;
     sum = sum + term / k;
   }
   return sum * 2;
