@@ -63,7 +63,6 @@ ROUNDS: dict[str, tuple[str, Callable[[], tuple[Any, ...]]]] = {
     "max_pool2d: outputs of a block": (
         "max_pool2d_backward", lambda: (uniform(1, 1, 1, 30, 30), torch.arange(900).view(1, 1, 30, 30) // 3, [30, 30]),
     ),
-    "pow: elements of a thread": ("pow", lambda: (uniform(1, 8500), 2.0)),
     "products: tiles of a block": ("matmul", lambda: (uniform(1, 130, 3), uniform(2, 3, 600), False, False, V1)),
     "rows: packs of a thread": ("softmax", lambda: (uniform(1, 2, 40_001), 1, V1)),
     "step: elements of a thread": ("sgd_step", lambda: step("sgd_step", [9000, 20_000])),
@@ -73,7 +72,9 @@ ROUNDS: dict[str, tuple[str, Callable[[], tuple[Any, ...]]]] = {
         "sum", lambda: (uniform(1, 3, 1024), [1], False, "dot_chunk=256,sum_lanes=2,sum_block=512"),
     ),
     "sum: blocks of a warp": ("softmax", lambda: (uniform(1, 2, 40_000), 1, V1)),
-    "sum: joins of joins": ("sum", lambda: (uniform(1, 2, 6000), [1], False, "dot_chunk=256,sum_lanes=2,sum_block=4")),
+    "sum: joins of joins": (
+        "sum", lambda: (uniform(1, 2, 70_000), [1], False, "dot_chunk=256,sum_lanes=2,sum_block=4"),
+    ),
     "sum: rows of a lane of columns": ("sum", lambda: (uniform(1, 200, 40), [0], False, V1)),
 }  # fmt: skip
 """A round -> an op, and arguments that reach it on one multiprocessor."""

@@ -93,8 +93,10 @@ BUGS = {
     "end_of_run_not_seen": Bug("reduce/sum.hpp", {"q * step : by[q - 1]": "q * step : 0"}, "bits"),
     "wrong_mask": Bug("reduce/sum.hpp", {"full_warp_mask = 0xffffffffu": "full_warp_mask = 0x0000ffffu"}, "error"),
     "early_return": Bug("reduce/sum.hpp", {"  for (int half": "  if (me >= n) return sum;\n  for (int half"}, "error"),
-    "wrong_subtree": Bug(
-        "reduce/grid_sum.hpp", {"first = index * join_width": "first = index * (join_width - 1)"}, "bits"
+    "wrong_subtree": Bug("reduce/grid_sum.hpp", {"group[r].load(from + at, ": "group[r].load(from + at / 2, "}, "bits"),
+    "joined_past_the_end": Bug("reduce/grid_sum.hpp", {"by * join_each < left_": "by * join_each <= left_"}, "bits"),
+    "groups_not_awaited": Bug(
+        "reduce/grid_sum.hpp", {"  __syncthreads();\n  if (warp > 0) return;": "  if (warp > 0) return;"}, "bits thread"
     ),
     "gemm_slice_not_awaited": Bug("gemm/gemm.hpp", {SLICE_HERE: ""}, "bits thread"),
     "gemm_waits_for_a_group_less": Bug("gemm/gemm.hpp", {"prior(stages - 2)": "prior(stages - 1)"}, "bits"),
@@ -239,7 +241,6 @@ LAUNCHES = {
     "step_counts_of_the_first_list": Bug("step/step.cu", {"lists.count[t] = all[0][first + t].count();": "lists.count[t] = all[0][t].count();"}, "second_rounds"),
     "pool_nan_of_the_first_round": Bug("pool/max_pool2d.cu", {"to[i] = canonical(to[i]);": "if (i < threads) to[i] = canonical(to[i]);"}, "second_rounds"),
     "max_of_32_segments": Bug("reduce/max.cu", {"s < segments; s += warp_size) {": "s < segments && s < warp_size; s += warp_size) {"}, "second_rounds"),
-    "pow_goes_around_once": Bug("pointwise/pow.cu", {"i < n; i += step) {": "i < n && i < step; i += step) {"}, "second_rounds"),
     "pool_outputs_of_the_first_round": Bug("pool/max_pool2d.cu", {"o = plane * outputs + first + me;": "o = plane * outputs + me;"}, "second_rounds"),
     "index_sum_first_launch_elsewhere": Bug("reduce/index_sum.cu", {"launch(exec.op, fill_pairs, {ceil_div(size, threads)}, threads, 0, stream_of(exec)": "launch(exec.op, fill_pairs, {ceil_div(size, threads)}, threads, 0, Stream{exec.device, 0}"}, "stream"),
     "max_last_launch_elsewhere": Bug("reduce/max.cu", {"launch(exec.op, share_grad<T>, {ceil_div(rows * n, tile_of(threads))}, threads, 0, stream": "launch(exec.op, share_grad<T>, {ceil_div(rows * n, tile_of(threads))}, threads, 0, Stream{exec.device, 0}"}, "stream"),

@@ -5,8 +5,8 @@
 //     finish(outer, sum of element(where (outer, reduced) lies in each tensor)), reduced in row-major order
 //
 // Two kernels sum single blocks of the contract: a warp a block, or, where outer elements are
-// contiguous, a CUDA block for 32 columns. Then the tree joins 32 blocks a thread, until
-// one is left: 32 is a power of two, so each such group is a subtree.
+// contiguous, a CUDA block for 32 columns. Then the tree joins them, 128 by a warp or 16384 by a CUDA
+// block, until one is left: both are powers of two, so each such group is a subtree.
 //
 // V is T, or TwoSums<T> for two sums at once. Element and Finish are structs that kernels take by
 // value: V element(Shape<N>::Offsets), void finish(std::int64_t output, V sum).
@@ -17,7 +17,7 @@
 
 namespace repdl::cuda {
 
-constexpr int grid_sum_threads = 256, grid_sum_warps = grid_sum_threads / 32, join_width = 32;
+constexpr int grid_sum_threads = 256, grid_sum_warps = grid_sum_threads / 32;
 // Kernels of this file ask for two CUDA blocks a multiprocessor: without the number ptxas spills.
 constexpr int column_tile = 32, column_rows = 8, column_lanes = 64 / column_rows;
 static_assert(column_lanes == items_per_thread);
@@ -124,24 +124,98 @@ __global__ void __launch_bounds__(column_tile* column_rows, 2)
   if (inside && threadIdx.y == 0) to(output, index, sum);
 }
 
-// Partial sum g of output o = the tree over partial[o, 32 g ... ], at most 32 of them.
+// Values of a group that a warp joins, each lane neighbours; a CUDA block joins as many groups as a group has values.
+constexpr int join_each = 4, join_group = join_each * 32, join_rounds = 4, join_threads = join_group / join_rounds * 32;
+
+// A group of `count` values, 1 to 128: all threads of a warp load it, then they join it, and lane 0 has the result.
+template <class V>
+class JoinGroup {
+ public:
+  __device__ void load(const V* from, std::int64_t count) {
+    left_ = static_cast<int>(count) - lane() * join_each;
+#pragma unroll
+    for (int q = 0; q < join_each; ++q) value_[q] = from[q < left_ ? lane() * join_each + q : 0];
+  }
+  __device__ V join() const {
+    V value[join_each];
+#pragma unroll
+    for (int q = 0; q < join_each; ++q) value[q] = value_[q];
+#pragma unroll
+    for (int by = 1; by < join_each; by *= 2)
+#pragma unroll
+      for (int q = 0; q < join_each; q += 2 * by)
+        if (q + by < left_) value[q] = value[q] + value[q + by];
+    V sum = value[0];
+    for (int by = 1; by < 32; by *= 2) {
+      const V right = shuffle_down(sum, by);
+      if (by * join_each < left_) sum = sum + right;
+    }
+    return sum;
+  }
+
+ private:
+  __device__ static int lane() { return threadIdx.x % warp_size; }
+
+  V value_[join_each];
+  int left_;  // values of the group from this lane's first on
+};
+
+__device__ inline std::int64_t size_of_group(std::int64_t left) { return left < join_group ? left : join_group; }
+
+// Output o = the tree over partial[o, ...], at most 128 of them: by a warp.
 template <class V, class Finish>
 __global__ void __launch_bounds__(grid_sum_threads, 2)
-    join(const V* partial, PartialOr<V, Finish> to, std::int64_t outputs, std::int64_t count) {
-  const std::int64_t task = thread_index();
-  if (task >= outputs * to.count) return;
-  const std::int64_t output = task / to.count, index = task % to.count, first = index * join_width;
-  const V* from = partial + output * count + first;
-  SmallTree<V, join_width> tree;
-  for (std::int64_t i = 0; i < join_width && first + i < count; ++i) tree.push(from[i]);
-  to(output, index, tree.result());
+    join_group_of_output(const V* partial, PartialOr<V, Finish> to, std::int64_t outputs, std::int64_t count) {
+  const std::int64_t output = thread_index() / warp_size;
+  if (output >= outputs) return;
+  JoinGroup<V> group;
+  group.load(partial + output * count, count);
+  const V sum = group.join();
+  if (threadIdx.x % warp_size == 0) to(output, 0, sum);
 }
+
+// Partial sum b of output o = the tree over partial[o, 16384 b ...], at most 16384 of them: by a CUDA block.
+constexpr int join_block = join_group * join_group;
+template <class V>
+struct JoinMemory {
+  V of_group[join_group];
+};
+template <class V, class Finish>
+__global__ void __launch_bounds__(join_threads)
+    join_blocks(const V* partial, PartialOr<V, Finish> to, std::int64_t count) {
+  auto& of_group = shared<JoinMemory<V>>().of_group;
+  const std::int64_t output = blockIdx.x / to.count, index = blockIdx.x % to.count, first = index * join_block;
+  const std::int64_t n = count - first < join_block ? count - first : join_block;
+  const V* from = partial + output * count + first;
+  const int warp = threadIdx.x / warp_size, warps = join_threads / warp_size;
+  JoinGroup<V> group[join_rounds];
+#pragma unroll
+  for (int r = 0; r < join_rounds; ++r) {
+    const int at = (r * warps + warp) * join_group;
+    if (at < n) group[r].load(from + at, size_of_group(n - at));
+  }
+#pragma unroll
+  for (int r = 0; r < join_rounds; ++r) {
+    const int at = (r * warps + warp) * join_group;
+    if (at >= n) break;
+    const V sum = group[r].join();
+    if (threadIdx.x % warp_size == 0) of_group[r * warps + warp] = sum;
+  }
+  __syncthreads();
+  if (warp > 0) return;
+  group[0].load(of_group, (n + join_group - 1) / join_group);
+  const V sum = group[0].join();
+  if (threadIdx.x == 0) to(output, index, sum);
+}
+
+// How many are left of `count` partial sums after a join.
+inline std::int64_t joined(std::int64_t count) { return count <= join_group ? 1 : ceil_div(count, join_block); }
 
 // The number of V for partial results: one for each block of each sum, if there are several, and those that they are
 // joined to.
 inline std::int64_t grid_sum_work(std::int64_t outer, std::int64_t blocks) {
   std::int64_t total = 0;
-  for (std::int64_t count = blocks; count > 1; count = ceil_div(count, join_width)) total += outer * count;
+  for (std::int64_t count = blocks; count > 1; count = joined(count)) total += outer * count;
   return total;
 }
 
@@ -168,10 +242,13 @@ void grid_sum(const Element& element, const Finish& finish, const Shape<N>& oute
   while (to.count > 1) {
     const V* from = to.partial;
     const std::int64_t count = to.count;
-    to = {finish, to.partial + outer.count * count, ceil_div(count, join_width)};
+    to = {finish, to.partial + outer.count * count, joined(count)};
     if (to.count > 1) REPDL_ROUND("sum: joins of joins");
-    launch(op, join<V, Finish>, {ceil_div(outer.count * to.count, grid_sum_threads)}, grid_sum_threads, 0, stream, from,
-           to, outer.count, count);
+    if (count <= join_group)
+      launch(op, join_group_of_output<V, Finish>, {ceil_div(outer.count, grid_sum_warps)}, grid_sum_threads, 0, stream,
+             from, to, outer.count, count);
+    else
+      launch(op, join_blocks<V, Finish>, {outer.count * to.count}, join_threads, 0, stream, from, to, count);
   }
 }
 

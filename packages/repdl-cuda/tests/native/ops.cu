@@ -72,7 +72,9 @@ void sum_runs() {
   }
   expect(same_bits(y, expected), "a sum over two dimensions has other bits");
 }
-void sum_blocks() { compare_sum(2, 48 * 35 + 5, false, 16, 48); }
+void sum_blocks() {
+  for (const std::int64_t blocks : {35, 300}) compare_sum(2, 48 * blocks + 5, false, 16, 48);
+}
 
 // A (m, k) @ B (k, n) -> (m, n) by tiles of a size, B transposed in memory or not.
 void compare_matmul(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t chunk, int tile, bool transposed) {
