@@ -225,6 +225,9 @@ struct ImageRows {
   __device__ std::int64_t column(int position) const {
     const auto [n, rest] = area.split(position);
     const auto [i, j] = row.split(rest);
+    return at(n, i, j);
+  }
+  __device__ std::int64_t at(std::int64_t n, int i, int j) const {
     return n * image + static_cast<std::int64_t>(i * stride[0] + start[0]) * width + j * stride[1] + start[1];
   }
   __device__ T finish(T sum, int g, int i, int) const {
