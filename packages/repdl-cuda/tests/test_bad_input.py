@@ -109,7 +109,7 @@ def test_bad_input__grid_too_large(backend: str) -> None:
     before = bits(x)
     many, v1 = 2**45, (256, 64, 1024)
     rows, column, row = x.expand(many, 1), x.expand(2**30, 1), x.expand(1, 2**30)
-    with pytest.raises(RuntimeError, match=rf"softmax: the grid has {many} x 1 x 1 blocks, expected at most"):
+    with pytest.raises(RuntimeError, match=r"softmax: the grid has \d+ x 1 x 1 blocks, expected at most"):
         NATIVE.call("softmax", x, (rows, 1, v1), (rows,))
     with pytest.raises(RuntimeError, match=r"neg: the grid has \d+ x 1 x 1 blocks, expected at most"):
         many_of_one = x.expand(many)

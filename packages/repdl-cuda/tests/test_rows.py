@@ -95,7 +95,7 @@ def shifted(argument: Any) -> Any:
     """The same values where no pack of 16 bytes is at its alignment."""
     if not isinstance(argument, torch.Tensor) or not argument.dtype.is_floating_point:
         return argument
-    memory = torch.empty(argument.numel() + 1, dtype=argument.dtype)
+    memory = torch.empty(argument.numel() + 1, dtype=argument.dtype, device=argument.device)
     return memory[1:].view(argument.shape).copy_(argument)
 
 

@@ -182,7 +182,7 @@ def outcome(call: Callable[..., Any], given: list[tuple[Tensor, Tensor]], target
         if result.dtype is not target:
             return REFUSED
         rows.append(bits(result))
-        numbers.append(index.flatten().numpy()[: len(rows[-1])])
+        numbers.append(index.flatten().cpu().numpy()[: len(rows[-1])])
         if len(rows[-1]) < index.numel():
             break  # one by one: once is enough
     number, row = np.concatenate(numbers), np.concatenate(rows)

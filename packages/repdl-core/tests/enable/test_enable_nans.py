@@ -309,6 +309,8 @@ def moved(lengths: tuple[int, ...]) -> dict[str, str]:
 def results(expression: str, x: Tensor) -> list[Any]:
     try:
         made = eval(expression.strip(), {**NAMES, "x": x, "listed": listed})
+    except AttributeError:
+        return []  # of a later torch
     except (RuntimeError, repdl.UnsupportedError):
         if "complex" in expression:
             return []  # of halves, in part
