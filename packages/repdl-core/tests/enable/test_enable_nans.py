@@ -255,19 +255,19 @@ WHOLE = """
 """.strip().splitlines()
 """Of all elements at once."""
 WITHOUT = """
-    _assert_async _assert_scalar _assert_tensor_metadata _coalesced _copy_from _copy_from_and_resize _dimI _dimV
-    _efficientzerotensor _functional_assert_async _functional_assert_scalar _functional_sym_constrain_range
-    _functional_sym_constrain_range_for_size _fw_primal _fw_primal_copy _has_same_storage_numel _indices _indices_copy
-    _is_all_true _is_any_true _linalg_check_errors _make_dep_token _make_dual _make_dual_copy _nnz _pin_memory _print
-    _new_zeros_with_same_feature_meta _reshape_alias _reshape_alias_copy _resize_output _unsafe_view _values
-    _values_copy alias bitwise_and bitwise_not bitwise_or bitwise_xor ccol_indices ccol_indices_copy col_indices
-    col_indices_copy crow_indices crow_indices_copy dense_dim diagonal empty empty_permuted empty_strided eye indices
-    indices_copy is_coalesced is_pinned is_same_size is_set_to lift new_empty_strided new_ones new_zeros ones ones_like
-    permute record_stream repeat_interleave row_indices row_indices_copy slice_inverse sparse_dim split split_with_sizes
-    sym_constrain_range sym_constrain_range_for_size transpose tril_indices triu_indices unfold unsafe_split
-    unsafe_split_with_sizes values values_copy zeros
+    _assert_async _assert_scalar _assert_tensor_metadata _coalesced _copy_from _cudnn_rnn_flatten_weight
+    _copy_from_and_resize _dimI _dimV _efficientzerotensor _functional_assert_async _functional_assert_scalar
+    _functional_sym_constrain_range _functional_sym_constrain_range_for_size _fw_primal _fw_primal_copy
+    _has_same_storage_numel _indices _indices_copy _is_all_true _is_any_true _linalg_check_errors _make_dep_token
+    _make_dual _make_dual_copy _nnz _pin_memory _print _new_zeros_with_same_feature_meta _reshape_alias
+    _reshape_alias_copy _resize_output _unsafe_view _values _values_copy alias bitwise_and bitwise_not bitwise_or
+    bitwise_xor ccol_indices ccol_indices_copy col_indices col_indices_copy crow_indices crow_indices_copy dense_dim
+    diagonal empty empty_permuted empty_strided eye indices indices_copy is_coalesced is_pinned is_same_size is_set_to
+    lift new_empty_strided new_ones new_zeros ones ones_like permute record_stream repeat_interleave row_indices
+    row_indices_copy slice_inverse sparse_dim split split_with_sizes sym_constrain_range sym_constrain_range_for_size
+    transpose tril_indices triu_indices unfold unsafe_split unsafe_split_with_sizes values values_copy zeros
 """
-"""Views, ops on no numbers, on numbers of their own, on integers, and on other layouts."""
+"""Views, ops on no numbers, on numbers of their own, on integers, on other layouts, and on a GPU alone."""
 
 
 def listed(x: Tensor) -> list[Tensor]:
