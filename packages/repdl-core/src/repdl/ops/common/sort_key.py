@@ -38,8 +38,8 @@ def sort_key(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def gather_words(tensor: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor:
-    """torch.gather of bits: on a CPU torch moves 16-bit floats by way of float32, which changes a NaN."""
-    return _bits(tensor)[0].gather(dim, index).view(tensor.dtype) if tensor.dtype in ALL else tensor.gather(dim, index)
+    """torch.gather of the bits of floats: a CPU moves those of 16 bits by way of float32, which changes a NaN."""
+    return _bits(tensor)[0].gather(dim, index).view(tensor.dtype)
 
 
 def _bits(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
