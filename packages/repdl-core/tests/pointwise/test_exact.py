@@ -35,7 +35,7 @@ MPFR: dict[str, Callable[..., gmpy2.mpfr]] = {
 CASES: dict[str, tuple[Callable[..., np.ndarray], Callable[..., gmpy2.mpfr]]] = {
     name: (function, MPFR.get(name) or getattr(gmpy2, name))
     for name, function in vars(exact).items()
-    if isinstance(function, exact.correctly_rounded)
+    if isinstance(function, exact.correctly_rounded) and function.operands == 1
 }
 PRECISE = gmpy2.context(precision=200)
 FLOAT32 = gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True)

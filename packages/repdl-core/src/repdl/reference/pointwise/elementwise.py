@@ -31,8 +31,9 @@ def div_floor(a: Array, b: Array) -> Array:
     return np.where(np.isinf(a) & (b != 0), a - a, np.where(lifted, whole - ONE, whole))
 
 
+EXACT = {name: f for name, f in vars(exact).items() if isinstance(f, exact.correctly_rounded)}
 UNARY: dict[str, Callable[..., Any]] = {
-    **{name: f for name, f in vars(exact).items() if isinstance(f, exact.correctly_rounded)},
+    **{name: f for name, f in EXACT.items() if f.operands == 1},
     "abs": np.abs,
     "neg": np.negative,
     "reciprocal": lambda x: ONE / x,
@@ -42,8 +43,8 @@ UNARY: dict[str, Callable[..., Any]] = {
     "square": lambda x: x * x,
 }
 BINARY: dict[str, Callable[..., Any]] = {
+    **{name: f for name, f in EXACT.items() if f.operands == 2},
     "add": np.add,
-    "atan2": exact.atan2,
     "sub": np.subtract,
     "mul": np.multiply,
     "div": np.divide,
