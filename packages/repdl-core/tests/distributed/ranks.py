@@ -8,7 +8,7 @@ import pickle
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from multiprocessing import forkserver
@@ -39,7 +39,7 @@ class RankFailedError(AssertionError):
 
 def outcomes(
     function: Callable[..., Any], world: int, *args: Any, environment: Mapping[str, str] | None = None,
-    timeout: float = TIMEOUT, limit: float = 120.0,
+    timeout: float = TIMEOUT, limit: float = 120.0, endless: Collection[int] = (),
 ) -> list[Outcome]:  # fmt: skip
     """What came of `function(*args)` on each rank, in a default group of `world` ranks.
 
@@ -48,6 +48,7 @@ def outcomes(
         environment: of all ranks, set before anything is computed.
         timeout: of the group, in seconds.
         limit: seconds after which ranks are killed.
+        endless: ranks that do not end, and are killed after the others.
     """
     context = multiprocessing.get_context("forkserver")
     _start_server(context)
@@ -62,9 +63,9 @@ def outcomes(
             ends.append(end)
             processes.append(process)
         until = time.monotonic() + limit
-        found = [_outcome(end, until) for end in ends]
-        for process in processes:
-            process.join(max(0.0, until - time.monotonic()) if process.is_alive() else 0)
+        found = [_outcome(end, 0.0 if rank in endless else until) for rank, end in enumerate(ends)]
+        for rank, process in enumerate(processes):
+            process.join(0 if rank in endless else max(0.0, until - time.monotonic()))
             process.kill()
     return found
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import ddp_programs
@@ -24,10 +25,10 @@ RUN = [sys.executable, "-m", "repdl", "run"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
-def _run(*arguments: object, processes: int = 0) -> subprocess.CompletedProcess[str]:
-    """`repdl run`, by torchrun on a number of processes, or alone."""
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    command = [*torchrun, *RUN[1:]] if processes else RUN
+def _run(*arguments: object, torchrun: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    """`repdl run`, by torchrun with these arguments, or alone."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", *torchrun]
+    command = [*launcher, *RUN[1:]] if torchrun else RUN
     return subprocess.run(
         [*command, *map(str, arguments)],
         capture_output=True, text=True, timeout=300, check=False, env=ENVIRONMENT,
@@ -35,7 +36,8 @@ def _run(*arguments: object, processes: int = 0) -> subprocess.CompletedProcess[
 
 
 def _digest(*arguments: object, processes: int = 0) -> str:
-    done = _run(*arguments, processes=processes)
+    """Of a program, by torchrun on a number of processes, or alone."""
+    done = _run(*arguments, torchrun=["--standalone", "--nproc-per-node", str(processes)] if processes else ())
     assert done.returncode == 0, done.stderr
     found = re.findall("^digest (.*?) ", done.stdout, re.MULTILINE)
     assert len(found) == 1, (done.stdout, done.stderr)
@@ -80,6 +82,23 @@ def test_launcher__resumes_on_other_processes(tmp_path: Path) -> None:
     last = ["--first", 6, "--steps", 9, "--from", second]
     assert _digest("--ranks", 4, PROGRAM, *last, processes=2) == expected
     assert _digest("--ranks", 4, PROGRAM, "--first", 6, "--steps", 9, "--from", first, processes=2) != expected
+
+
+@needs_ranks
+@pytest.mark.nightly
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_launcher__goes_on_after_a_rank_was_killed(
+    processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the backward pass; torchrun begins again, from the last checkpoint. Three processes are the ranks."""
+    expected = _digest("--ranks", 3, PROGRAM, "--steps", 5)
+    monkeypatch.setenv("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
+    torchrun = ["--standalone", "--nproc-per-node", str(processes), "--max-restarts", "1"]
+    own = [] if processes == 3 else ["--ranks", 3]
+    command = [*own, PROGRAM, "--steps", 5, "--keep", tmp_path, "--kill-backward", 1]
+    done = _run(*command, torchrun=torchrun)
+    assert re.findall("^digest (.*?) ", done.stdout, re.MULTILINE) == [expected], (done.stdout, done.stderr)
+    assert "from 2" in done.stdout, done.stdout
 
 
 @needs_ranks

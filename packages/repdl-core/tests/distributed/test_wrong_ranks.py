@@ -30,12 +30,18 @@ def test_wrong_ranks__one_is_not_enabled() -> None:
 @pytest.mark.parametrize("how", ["killed", "stopped"])
 def test_wrong_ranks__one_ends(how: str) -> None:
     """torch's own errors come through, from a reduction that is waited for and from one that is not."""
-    found = ranks.outcomes(wrong_ranks.ends, 2, how, timeout=4.0, limit=25.0)
+    found = ranks.outcomes(wrong_ranks.ends, 2, how, timeout=4.0, endless=[1])
     told = found[0].value
     assert told is not None, found
     assert all(text.strip().startswith(("RuntimeError", "Dist")) for text in told.split("|")), told
     if how == "stopped":
         assert "imed out" in told, told
+
+
+def test_wrong_ranks__an_error_in_the_backward_pass() -> None:
+    """Of a reduction in the thread of a group: it reaches the program, and the process goes on."""
+    for told in ranks.run(wrong_ranks.fails_in_backward, 2):
+        assert told.startswith("RuntimeError") and "ValueError: no such network" in told, told
 
 
 @pytest.mark.parametrize("name", ["swapped", "in_arrival_order", "dropped"])

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -22,10 +23,12 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--steps", type=int, default=4)
 parser.add_argument("--from", dest="begin", metavar="CHECKPOINT")
 parser.add_argument("--into", metavar="CHECKPOINT")
+parser.add_argument("--keep", type=Path, metavar="FOLDER", help="a checkpoint of each step; goes on from the last one")
 parser.add_argument("--first", type=int, default=0, help="the first step")
 parser.add_argument("--shift", type=int, help="a rank that has other data")
 parser.add_argument("--fail", type=int, help="a rank that raises")
 parser.add_argument("--kill", type=int, help="a rank that is killed")
+parser.add_argument("--kill-backward", type=int, help="a rank that is killed in the third backward pass, once")
 parser.add_argument("--wait", action="store_true", help="for ever")
 args = parser.parse_args()
 
@@ -47,14 +50,29 @@ def state():
     return {"model": tensors, "optimizer": moments, f"rank {rank}": own}
 
 
-if args.begin:
+def load(checkpoint):
     saved = state()
-    dcp.load(saved, checkpoint_id=args.begin)
+    dcp.load(saved, checkpoint_id=checkpoint)
     set_state_dict(model, optimizer, model_state_dict=saved["model"], optim_state_dict=saved["optimizer"])
     own = saved[f"rank {rank}"]
     for name, buffer in net.named_buffers():
         buffer.copy_(own["buffers"][name])
     torch.set_rng_state(own["generator"])
+
+
+def killed(grad):
+    if rank == args.kill_backward and step == 2 and os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+if args.begin:
+    load(args.begin)
+done = args.keep / "done" if args.keep else None
+if done and done.exists():
+    args.first = int(done.read_text())
+    load(args.keep / str(args.first))
+    print("from", args.first)
+net[2].register_full_backward_hook(lambda module, inputs, outputs: killed(outputs))
 for step in range(args.first, args.steps):
     if step == 1 and args.fail is not None:
         dist.barrier()
@@ -74,6 +92,12 @@ for step in range(args.first, args.steps):
     model(x).square().mean().backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
+    if done:
+        dcp.save(state(), checkpoint_id=args.keep / str(step + 1))
+        dist.barrier()
+        if rank == 0:
+            done.with_suffix(".new").write_text(str(step + 1))
+            done.with_suffix(".new").rename(done)
 if args.into:
     dcp.save(state(), checkpoint_id=args.into)
 mine = hashlib.sha256(b"".join(x.detach().numpy().tobytes() for x in model.state_dict().values())).hexdigest()

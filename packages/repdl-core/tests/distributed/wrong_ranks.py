@@ -52,6 +52,18 @@ def ends(how: str) -> str:
     return f"{waited} | {later}"
 
 
+def fails_in_backward() -> str:
+    """A reduction that DistributedDataParallel, which is C++, waits for."""
+    repdl.enable()
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 3))
+
+    def fails(*_: Any) -> None:
+        raise ValueError("no such network")
+
+    with patch.object(algorithms, "all_reduce", fails):
+        return _error(lambda: model(torch.ones(2, 4)).sum().backward())
+
+
 def _error(call: Callable[[], Any]) -> str:
     try:
         call()

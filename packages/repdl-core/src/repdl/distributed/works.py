@@ -29,11 +29,16 @@ Run = Callable[[Transport], None]
 
 
 class ReductionWork(c10d.Work):
-    """What `async_op=True` gives. `wait` raises what the reduction raised."""
+    """What `async_op=True` gives. `wait` raises what the reduction raised.
 
-    def __init__(self, future: torch.futures.Future[Any]) -> None:
+    Args:
+        future: what Python waits for.
+        of_cpp: what C++ waits for, if it is another one.
+    """
+
+    def __init__(self, future: torch.futures.Future[Any], of_cpp: torch.futures.Future[Any] | None = None) -> None:
         super().__init__()
-        self._future, self._ended = future, threading.Event()
+        self._future, self._of_cpp, self._ended = future, of_cpp or future, threading.Event()
         future.add_done_callback(lambda _: self._ended.set())
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
@@ -46,7 +51,7 @@ class ReductionWork(c10d.Work):
 
     def get_future(self) -> torch.futures.Future[Any]:
         """Of the list of tensors."""
-        return self._future
+        return self._of_cpp
 
     def is_completed(self) -> bool:
         """Whether the result, or an error, is there."""
@@ -181,10 +186,11 @@ def start(
     if worker is None:
         worker = _workers[group] = _Worker(group)
     if later:
+        work = ReductionWork(future, future.then(torch.futures.Future.value))
         worker.begin(_Job(run, future, result, contextvars.copy_context()))
-    else:
-        worker.run(run)
-        future.set_result(result)
+        return work
+    worker.run(run)
+    future.set_result(result)
     return ReductionWork(future)
 
 
