@@ -64,7 +64,19 @@ def sharded(transport: Transport, flat: torch.Tensor, op: str) -> None:
             reduce_scatter(transport, mine, whole, op)
             transport.all_gather(whole, mine)
         if rest.numel():
-            gathered(transport, rest, op)
+            _reduce_rest(transport, rest, op)
+
+
+def _reduce_rest(transport: Transport, rest: torch.Tensor, op: str) -> None:
+    """Fewer elements than ranks: gathered, or with padding an element for each rank, as many ranks would gather more
+    than the tensor."""
+    if rest.nbytes * transport.size <= SMALL:
+        gathered(transport, rest, op)
+        return
+    padded = rest.new_zeros(transport.size)
+    padded[: rest.numel()] = rest
+    sharded(transport, padded, op)
+    rest.copy_(padded[: rest.numel()])
 
 
 def reduce_scatter(transport: Transport, output: torch.Tensor, input: torch.Tensor, op: str) -> None:

@@ -1,0 +1,71 @@
+"""The algorithms of an all_reduce on more ranks than a machine has, in one process: bits, and what travels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import ranks
+import torch
+
+import repdl
+from repdl.registry import functions
+
+if not ranks.AVAILABLE:
+    pytest.skip(ranks.NEEDS, allow_module_level=True)
+
+from repdl.distributed import algorithms
+from repdl.distributed.simulation import simulate
+
+
+@pytest.mark.parametrize("name", ["gathered", "sharded", "halved"])
+@pytest.mark.parametrize("world", [1, 2, 3, 7, 16, 100])
+def test_simulated__same_bits(world: int, name: str) -> None:
+    """Of the op of the contract, of as many elements as ranks, and fewer and more."""
+    if name == "halved" and world & (world - 1):
+        pytest.skip("for a power of two of ranks")
+    for elements in (1, world, 2 * world + world // 2 + 1):
+        tensors = repdl.random.randn(world, elements)
+        for op in ("sum", "avg"):
+            expected = functions.all_reduce(tensors, op)
+            found = simulate(getattr(algorithms, name), tensors, op).tensors
+            assert {repdl.digest(x) for x in found} == {repdl.digest(expected)}, (elements, op)
+
+
+@pytest.mark.parametrize("world", [6, 64, 200])
+def test_simulated__bytes(world: int) -> None:
+    """No rank sends more than in a ring, but for what is small. 64 ranks have no part that is left over."""
+    tensors = torch.ones(world, 2 * world + (world // 2 if world != 64 else 0))
+    ring = 2 * (world - 1) * tensors[0].nbytes // world
+    assert simulate(algorithms.sharded, tensors, "sum").bytes <= 2 * ring + algorithms.SMALL
+    if world == 64:
+        assert {simulate(way, tensors, "sum").bytes for way in (algorithms.sharded, algorithms.halved)} == {ring}
+
+
+@pytest.mark.parametrize("planted", ["join_into", "reduce_ranks"])
+def test_simulated__wrong_order_is_seen(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right: Callable[..., Any] = getattr(algorithms, planted)
+
+    def wrong(first: torch.Tensor, *others: Any, **options: Any) -> None:
+        if planted == "join_into":
+            options["kept_is_left"] = True
+            right(first, others[0].flip(0), *others[1:], **options)
+        else:
+            right(first.roll(1, 0), *others, **options)
+
+    monkeypatch.setattr(algorithms, planted, wrong)
+    tensors = repdl.random.randn(8, 100)
+    name = "halved" if planted == "join_into" else "sharded"
+    found = simulate(getattr(algorithms, name), tensors, "sum").tensors[0]
+    assert repdl.digest(found) != repdl.digest(functions.all_reduce(tensors, "sum"))
+
+
+def test_simulated__a_rank_that_fails() -> None:
+    def fails(transport: Any, flat: torch.Tensor, op: str) -> None:
+        if transport.rank == 2:
+            raise ValueError("this rank fails")
+        algorithms.halved(transport, flat, op)
+
+    with pytest.raises(ValueError, match="this rank fails"):
+        simulate(fails, torch.ones(4, 9), "sum")
