@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+import operator
 
 import gmpy2
+import mpfr
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from repdl.reference import exact
+from repdl.reference.pointwise.pow import power
+from repdl.testing import doubles
 
-
-def erfinv(x: gmpy2.mpfr) -> gmpy2.mpfr:
-    """By bisection."""
-    if gmpy2.is_nan(x) or abs(x) >= 1 or x == 0:
-        return x if x == 0 else gmpy2.nan() if abs(x) != 1 else gmpy2.copy_sign(gmpy2.inf(), x)
-    size = abs(x)
-    low, high = size * 0.88, size * 4  # erfinv(x) / x is 0.886 at 0 and 3.84 next to 1
-    while high - low > low * gmpy2.exp2(-120):
-        middle = (low + high) / 2
-        low, high = (low, middle) if gmpy2.erf(middle) > size else (middle, high)
-    return gmpy2.copy_sign(low, x)
-
-
-MPFR: dict[str, Callable[..., gmpy2.mpfr]] = {
-    "erfinv": erfinv,
-    "rsqrt": lambda x: 1 / gmpy2.sqrt(x),
-    "sigmoid": lambda x: 1 / (1 + gmpy2.exp(-x)),
+CASES = {
+    **{name: f for name, f in vars(exact).items() if isinstance(f, exact.correctly_rounded)},
+    "pow": power,
 }
-"""What gmpy2 has not under the same name."""
-CASES: dict[str, tuple[Callable[..., np.ndarray], Callable[..., gmpy2.mpfr]]] = {
-    name: (function, MPFR.get(name) or getattr(gmpy2, name))
-    for name, function in vars(exact).items()
-    if isinstance(function, exact.correctly_rounded) and function.operands == 1
-}
-PRECISE = gmpy2.context(precision=200)
-FLOAT32 = gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True)
+UNARY = [name for name, function in CASES.items() if function.operands == 1]
 
 SPECIAL = [
     *(0x00000000, 0x80000000, 0x7F800000, 0xFF800000),  # zeros, infinities
@@ -66,36 +47,27 @@ HARD = [
 ]
 
 
-def rounded_by_mpfr(function: Callable[[gmpy2.mpfr], gmpy2.mpfr], pattern: int) -> int:
-    """The bits of the result: 200 bits, rounded to nearest even with float32's exponents."""
-    x = float(np.uint32(pattern).view(np.float32))
-    with gmpy2.context(PRECISE):
-        precise = function(gmpy2.mpfr(x))
-    with gmpy2.context(FLOAT32):
-        value = float(gmpy2.mpfr(precise, 24))
-    return 0x7FC00000 if math.isnan(value) else int(np.float32(value).view(np.uint32))
+def assert_right(name: str, *operands: np.ndarray) -> None:
+    """The reference's bits on these arguments, patterns of float32 or float64, are those of MPFR."""
+    columns = [x if x.dtype == np.float64 else x.astype(np.uint32).view(np.float32) for x in operands]
+    got, right = CASES[name](*columns), mpfr.correct(name, *columns)
+    assert got.dtype == right.dtype
+    for *arguments, result, expected in zip(*columns, got, right):
+        at = ", ".join(float(x).hex() for x in arguments)
+        assert result.tobytes() == expected.tobytes(), f"{name}({at}) is {result!r}, not {expected!r}"
 
 
-def assert_right(name: str, patterns: np.ndarray) -> None:
-    """The reference's bits on these arguments are those of MPFR."""
-    ours, precise = CASES[name]
-    got = ours(patterns.astype(np.uint32).view(np.float32)).view(np.uint32)
-    for pattern, result in zip(patterns.tolist(), got.tolist(), strict=True):
-        right = rounded_by_mpfr(precise, pattern)
-        assert result == right, f"{name}(0x{pattern:08x}) is 0x{result:08x}, not 0x{right:08x}"
-
-
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", UNARY)
 def test_exact__special_values(name: str) -> None:
     assert_right(name, np.array(SPECIAL))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", UNARY)
 def test_exact__hard_arguments(name: str) -> None:
     assert_right(name, np.array(HARD))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", UNARY)
 def test_exact__all_exponents(name: str) -> None:
     rng = np.random.default_rng(0)
     mantissas = rng.integers(0, 1 << 23, size=(512, 4))
@@ -120,7 +92,7 @@ def test_exact__ranges(name: str, low: float, high: float) -> None:
     assert_right(name, values.view(np.uint32))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", UNARY)
 @settings(deadline=None)
 @given(pattern=st.integers(0, 0xFFFFFFFF))
 @example(pattern=0x3F800000)
@@ -153,14 +125,14 @@ def test_exact__any_argument(name: str, pattern: int) -> None:
     ],
 )
 def test_exact__pinned_bits(name: str, argument: int, result: int) -> None:
-    got = CASES[name][0](np.array([argument], dtype=np.uint32).view(np.float32))
+    got = CASES[name](np.array([argument], dtype=np.uint32).view(np.float32))
     assert got.view(np.uint32).tolist() == [result]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", UNARY)
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (2, 3)])
 def test_exact__shapes(name: str, shape: tuple[int, ...]) -> None:
-    result = CASES[name][0](np.ones(shape, dtype=np.float32))
+    result = CASES[name](np.ones(shape, dtype=np.float32))
     assert result.shape == shape
     assert result.dtype == np.float32
 
@@ -171,7 +143,7 @@ def test_exact__rounded_twice_is_caught() -> None:
         x = float(np.uint32(pattern).view(np.float32))
         with gmpy2.context(precision=53):
             twice = np.float32(float(gmpy2.log(gmpy2.mpfr(x))))
-        assert int(twice.view(np.uint32)) != rounded_by_mpfr(gmpy2.log, pattern)
+        assert twice != mpfr.correct("log", np.array([x], np.float32))
 
 
 def test_exact__atan2() -> None:
@@ -179,11 +151,36 @@ def test_exact__atan2() -> None:
     tiny = (np.arange(1, 40, 2) * 2.0**-149).astype(np.float32)  # quotients by 2 are midpoints
     values = np.concatenate([special, tiny, -tiny, np.array([2, -2, 3, -7, 1e-3, 2.0**100], np.float32)])
     y, x = (a.reshape(-1) for a in np.meshgrid(values, values))
-    got = exact.atan2(y, x).view(np.uint32)
-    for a, b, result in zip(y.tolist(), x.tolist(), got.tolist(), strict=True):
-        with gmpy2.context(precision=900):  # 2**-149 / 2**128, cubed, beside itself
-            precise = gmpy2.atan2(gmpy2.mpfr(a), gmpy2.mpfr(b))
-        with gmpy2.context(FLOAT32):
-            value = float(gmpy2.mpfr(precise, 24))
-        right = 0x7FC00000 if math.isnan(value) else int(np.float32(value).view(np.uint32))
-        assert result == right, f"atan2({a}, {b}) is 0x{result:08x}, not 0x{right:08x}"
+    assert_right("atan2", y.view(np.uint32), x.view(np.uint32))
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("count", [400, pytest.param(20_000, marks=pytest.mark.nightly)])
+def test_exact__float64(name: str, count: int) -> None:
+    """Special values, each binade, every fifth edge, hard arguments, random ones."""
+    every = 5 if count == 400 else 1
+    kinds = [
+        doubles.special(name),
+        doubles.binades(name),
+        tuple(x[::every] for x in doubles.edges(name)),
+        doubles.hard(name)[:-1],
+        doubles.random(name, count),
+    ]
+    assert_right(name, *(np.concatenate(columns) for columns in zip(*kinds)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exact__hard_results_in_float64(name: str) -> None:
+    *arguments, results = doubles.hard(name)
+    assert len(results) >= 40
+    assert CASES[name](*arguments).tobytes() == results.tobytes()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exact__rounding_through_a_third_format_is_caught(name: str) -> None:
+    """64 bits, then 53: hard arguments of every function find this."""
+    *arguments, results = doubles.hard(name)
+    with gmpy2.context(precision=64):
+        function = mpfr.COMPOSED.get(name) or (operator.pow if name == "pow" else getattr(gmpy2, name))
+        twice = [float(function(*map(gmpy2.mpfr, row))) for row in zip(*(x.tolist() for x in arguments))]
+    assert (np.array(twice).view(np.uint64) != results.view(np.uint64)).any()

@@ -46,3 +46,17 @@ def test_exact_headers__wrong_header_is_caught(tmp_path: Path) -> None:
     command = [sys.executable, str(tmp_path / "tools/exact/prove.py"), *options]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 1 and "exp2(0x3b429d37) is wrong" in run.stdout, run.stdout + run.stderr
+
+
+@pytest.mark.skipif(not PROVE.is_file(), reason="no source tree of RepDL here")
+def test_exact_headers__proof_of_float64() -> None:
+    """It passes the reference; 64 bits, then 53, are wrong on hard arguments alone, and it has those."""
+    command = [sys.executable, str(PROVE.with_name("prove_double.py")), "rsqrt", "--random", "100"]
+    reference = subprocess.run([*command, "--of", "reference"], capture_output=True, text=True, check=False)
+    assert reference.returncode == 0 and "  wrong 0  " in reference.stdout, reference.stdout + reference.stderr
+    twice = ["--of", "header", "--builds", "x86-64", "--include", "cmath"]
+    twice += ["--call", "x < 0 || x != x ? NAN : double(1 / std::sqrt((long double)x))"]
+    wrong = subprocess.run([*command, *twice], capture_output=True, text=True, check=False)
+    count = int(wrong.stdout.split("  wrong ")[1].split()[0])
+    assert wrong.returncode == 1 and 0 < count < 100, wrong.stdout + wrong.stderr
+    assert "x86-64: rsqrt(0x1." in wrong.stdout
