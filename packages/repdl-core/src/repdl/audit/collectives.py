@@ -17,6 +17,16 @@ MOVES = _names("""
     shard_dim_alltoall split_with_sizes_copy
 """)
 """Ops that move data, or wait."""
+_COMPOSED_MOVES = _names("""
+    all_gather_into_tensor all_gather_into_tensor_coalesced all_gather_into_tensor_out all_to_all_single
+    batch_p2p_ops broadcast broadcast_ irecv isend wait_tensor
+""")
+"""The same of `COMPOSED`."""
+_COMPOSED_REDUCTIONS = _names("""
+    all_reduce all_reduce_ all_reduce_coalesced all_reduce_coalesced_ reduce_scatter_tensor
+    reduce_scatter_tensor_coalesced reduce_scatter_tensor_out
+""")
+"""Ops of `COMPOSED` that reduce by those of `REDUCTIONS`."""
 REDUCTIONS = {
     "allreduce_": "all_reduce",
     "allreduce_coalesced_": "all_reduce_coalesced",
@@ -36,15 +46,28 @@ def is_collective(name: str) -> bool:
 
 def moves(name: str) -> bool:
     """Whether a collective only moves data."""
-    return name.partition("::")[2].partition(".")[0] in MOVES
+    namespace, plain = _parts(name)
+    return plain in (_COMPOSED_MOVES if namespace in COMPOSED else MOVES)
+
+
+def reduces(name: str) -> bool:
+    """Whether a collective reduces in an order that the contract gives while `repdl.enable()` holds."""
+    namespace, plain = _parts(name)
+    return plain in (_COMPOSED_REDUCTIONS if namespace in COMPOSED else REDUCTIONS)
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """Namespace, and name without overload."""
+    namespace, _, plain = name.partition("::")
+    return namespace, plain.partition(".")[0]
 
 
 def reason(name: str) -> str:
     """Why torch's collective of this name is not reproducible."""
-    plain = name.partition("::")[2].partition(".")[0]
+    _, plain = _parts(name)
     if plain in _OTHERS:
         return _OTHERS[plain]
-    if plain in REDUCTIONS:
+    if reduces(name):
         return (
             "the order in which torch adds ranks depends on buckets, algorithm and processor; under repdl.enable() it "
             "is the contract's (docs/howto/several-processes.md)"
@@ -55,4 +78,4 @@ def reason(name: str) -> str:
     )
 
 
-__all__ = ["COMPOSED", "MOVES", "NAMESPACES", "REDUCTIONS", "is_collective", "moves", "reason"]
+__all__ = ["COMPOSED", "MOVES", "NAMESPACES", "REDUCTIONS", "is_collective", "moves", "reason", "reduces"]

@@ -15,6 +15,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from repdl.audit.called import name_of
+from repdl.audit.collectives import is_collective, reduces
 from repdl.audit.location import SourceLocation
 from repdl.audit.remedy import remedy
 from repdl.audit.report import Finding
@@ -80,9 +81,14 @@ def _classified(op: Any, args: tuple[Any, ...], node: Node, is_enabled: bool) ->
         return Classification(Reproducibility.MOVED, "says a size")
     values = map_arg((args, dict(node.kwargs)), lambda other: other.meta.get("val"))
     found = classify(op, *values, node.meta.get("val"))
-    if is_enabled and not found.reproducibility.ok and is_computed(op.name()):
+    if is_enabled and not found.reproducibility.ok and (is_computed(op.name()) or _reduces(op.name())):
         return Classification(Reproducibility.REGISTERED, "computed by RepDL")
     return found
+
+
+def _reduces(name: str) -> bool:
+    """Whether an op reduces over ranks by one that is computed."""
+    return is_collective(name) and reduces(name)
 
 
 def _is_derivative(node: Node) -> bool:
