@@ -1,7 +1,7 @@
 """Compares the correctly rounded functions of float64 with MPFR, on millions of arguments.
 
     python tools/exact/prove_double.py [exp pow ...] [--of cpu] [--random N] [--seed S] [--hard FOLDER]
-    python tools/exact/prove_double.py exp --of header [--builds x86-64-v3 ...] [--include repdl/exact/exp.hpp]
+    python tools/exact/prove_double.py exp --of header [--builds x86-64-v3 ...] [--include repdl/exact/doubles.hpp]
                                            [--call 'repdl::exact::exp(x)']
 
 What is compared: the kernels of a backend (`reference`, `cpu`, `cuda`), or a function of a header, which is compiled
@@ -84,8 +84,7 @@ def by_header(name: str, march: str, options: argparse.Namespace, folder: Path) 
     operands = operands_of(name)
     source, program = folder / f"{name}_{march}.cpp", folder / f"{name}_{march}"
     call = options.call or f"repdl::exact::{name}({', '.join('xy'[:operands])})"
-    include = options.include or f"repdl/exact/{name}.hpp"
-    source.write_text(PROGRAM.format(include=include, call=call, operands=operands))
+    source.write_text(PROGRAM.format(include=options.include, call=call, operands=operands))
     compiler = os.environ.get("CXX", "c++")
     subprocess.run([compiler, *FLAGS, f"-march={march}", f"-I{INCLUDE}", str(source), "-o", str(program)], check=True)
 
@@ -157,7 +156,7 @@ def main() -> int:
     parser.add_argument("--hard", type=Path, metavar="FOLDER", help="lists of hard arguments, all of them")
     parser.add_argument("--jobs", type=int, default=1, help="processes that run MPFR")
     parser.add_argument("--builds", nargs="+", choices=BUILDS, default=list(BUILDS), help="of a header; default: all")
-    parser.add_argument("--include", help="the header; default: repdl/exact/NAME.hpp")
+    parser.add_argument("--include", default="repdl/exact/doubles.hpp", help="the header; default: %(default)s")
     parser.add_argument("--call", help="an expression of x (and y); default: repdl::exact::NAME(x)")
     options = parser.parse_args()
     if unknown := set(options.functions) - set(FUNCTIONS):
