@@ -196,6 +196,31 @@ def fsdp2_runs(sharding: Sharding, *chosen: Setting) -> list[str]:
     return [fsdp2(one, sharding) for one in chosen]
 
 
+OPTIMIZERS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("Adam", {"weight_decay": 0.1}),
+    ("AdamW", {"amsgrad": True}),
+    ("RMSprop", {"centered": True, "momentum": 0.9}),
+    ("SGD", {"momentum": 0.9, "nesterov": True}),
+)
+
+
+def optimizers() -> list[tuple[str, str]]:
+    """The digests of torch's and of ours of each kind; some ranks have no part of a parameter."""
+    return [(_stepped(torch.optim, *chosen), _stepped(repdl.optim, *chosen)) for chosen in OPTIMIZERS]
+
+
+def _stepped(package: Any, kind: str, options: dict[str, Any]) -> str:
+    with setting(Setting()):
+        model: Any = fully_shard(nn.Sequential(nn.Linear(7, 3), nn.GELU(), nn.Linear(3, 5)))
+        optimizer = getattr(package, kind)(model.parameters(), lr=1e-2, **options)
+        torch.manual_seed(dist.get_rank())
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.randn(4, 7)).square().mean().backward()
+            optimizer.step()
+        return digest(model)
+
+
 def zero(chosen: Setting, as_view: bool = False) -> str:
     """DistributedDataParallel, its optimizer's state shared by ZeroRedundancyOptimizer."""
     rank, world = dist.get_rank(), dist.get_world_size()

@@ -53,6 +53,13 @@ def test_fsdp2__steps_of_repdl_optim() -> None:
 
 
 @pytest.mark.nightly
+def test_fsdp2__every_optimizer_of_repdl() -> None:
+    for found in ranks.run(programs.optimizers, 4, limit=280.0):
+        assert all(torchs == ours for torchs, ours in found), found
+        assert len(set(found)) == len(programs.OPTIMIZERS)
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "sharding",
     [
