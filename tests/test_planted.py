@@ -83,6 +83,8 @@ BUGS = {
     "epoch_begins_where_another_one_stopped": Bug(CORE + "random/sampling.py", {"self.epoch, self._next, self._given, self._ahead = epoch, 0, 0, False": "self.epoch, self._given, self._ahead = epoch, 0, False"}, "packages/repdl-core/tests/sampling/test_sampler.py -k one_after_the_other"),
     "generator_of_a_worker_is_its_own": Bug(CORE + "generators/generator.py", {'self._process = kept["process"]': "self._process = os.getpid()"}, "packages/repdl-core/tests/sampling/test_generator.py -k workers"),
     "one_tensor_as_two_numbers": Bug(CORE + "overrides/shortcuts.py", {" or len(unique(read)) < len(read):": ":"}, "packages/repdl-core/tests/enable/test_enable_shortcuts.py -k takes_for_numbers"),
+    "scatter_along_the_first_dimension": Bug(CORE + "audit/reproducibility.py", {'_repeated(index, arguments["dim"])': "_repeated(index, 0)"}, "packages/repdl-core/tests/audit/test_torch_ops.py -k by_index"),
+    "repeated_channels_come_last": Bug(CORE + "tensors/layout.py", {" or strides[1] == 0:": ":"}, f"{LAYOUTS} -k images"),
 }  # fmt: skip
 SAMPLE = ("extent_one_element_short",)
 

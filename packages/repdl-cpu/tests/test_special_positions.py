@@ -139,3 +139,37 @@ def test_special__signs_of_what_multiplies_a_sum() -> None:
     for alpha in (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1e-300, -1e-300):
         for dtype in (torch.float32, torch.float64):
             compared("add_index_sum", [x.to(dtype), index, values.to(dtype), alpha, "v1"], f"alpha {alpha}, {dtype}")
+
+
+def test_special__other_nans_in_every_element() -> None:
+    """NaNs with a sign and a payload, which no result has; of losses that of each position."""
+    nans = torch.tensor([0x7FC12345, -0x3ABCDF, 0x7FABCDEF], dtype=torch.int32).view(torch.float32)
+    count = 0
+    for case in small(64):
+        for i, argument in enumerate(case.args()):
+            if not isinstance(argument, Tensor) or argument.dtype is not torch.float32:
+                continue
+            args = [a.clone() if isinstance(a, Tensor) else a for a in case.args()]
+            if case.op in ("nll_loss", "cross_entropy"):
+                args[3] = "none"
+            args[i] = nans[torch.arange(argument.numel()) % len(nans)].view(argument.shape)
+            try:
+                compared(case.op, args, f"{case}, NaNs as argument {i}")
+            except OutOfRangeError:
+                continue
+            count += 1
+    assert count > 500
+
+
+def test_special__sums_of_minus_zeros() -> None:
+    """As many as a vector or the lanes have, one more and one less: the sum is +0."""
+    for n in (*range(1, 18), 31, 32, 33, 63, 64, 65):
+        for width in (1, 3):
+            for dtype in (torch.float32, torch.float64):
+                values = torch.full((n, width), -0.0, dtype=dtype)
+                index, what = torch.zeros(n, dtype=torch.int64), f"{n} rows of {width}, {dtype}"
+                compared("index_sum", [values, index, 2, "v1"], what)
+                compared("add_index_sum", [values[:2], index[:n], values, 1.0, "v1"], what)
+                for given in (values, values.t().contiguous().t(), values.repeat(1, 2)[:, ::2]):
+                    for dims in ([0], [1], [0, 1]):
+                        compared("sum", [given, dims, False, "v1"], f"{what}, strides {given.stride()}, {dims}")

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -177,6 +178,32 @@ def test_judge__derivatives_of_squares_windows_and_masks() -> None:
 def test_judge__refused(name: str) -> None:
     word, call = REFUSED[name]
     assert any(word in row.reason for row in repdl.audit(call).refused)
+
+
+def test_judge__writes_by_index_along_every_dimension() -> None:
+    """A write is refused if two elements have one address: counted here, element by element."""
+    seen = set()
+    for seed, dim in product(range(12), (0, 1, 2, -1)):
+        made = torch.Generator().manual_seed(seed)
+        target, index = torch.zeros(3, 4, 5), torch.randint(3, (2, 2, 2), generator=made)
+        source = torch.ones(2, 2, 2)
+        grid = list(torch.meshgrid(*map(torch.arange, index.shape), indexing="ij"))
+        grid[dim] = index
+        row = torch.randint(3, (2,), generator=made)
+        calls = {
+            "scatter": ((target, dim, index, source), grid),
+            "index_copy": ((target, dim, row, source.new_ones(target.select(dim, 0).unsqueeze(dim).shape)), [row]),
+            "index_put": ((target, [None, *index[:2, 0]], source.new_ones(3, 2)), [*index[:2, 0]]),
+            "put": ((target, row, source[0, 0]), [row]),
+        }
+        for name, (args, places) in calls.items():
+            addresses = torch.stack([place.flatten() for place in places]).T.tolist()
+            twice = len({*map(tuple, addresses)}) < len(addresses)
+            op = aten.scatter.src if name == "scatter" else getattr(aten, name).default
+            refused = classify(op, args, {}, target).reproducibility is Reproducibility.REFUSED
+            assert refused == twice, f"{name}, dimension {dim}, {addresses}: refused {refused}"
+            seen.add((name, twice))
+    assert len(seen) == 8
 
 
 def near(bound: int, dtype: torch.dtype) -> torch.Tensor:

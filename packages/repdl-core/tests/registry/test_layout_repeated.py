@@ -77,3 +77,18 @@ def test_repeated__strides_are_torchs_in_every_dtype() -> None:
         for name, functions in TWO.items():
             count += all(check(name, functions, [*pair]) for pair in product(every, every))
     assert count > 150
+
+
+IMAGES = {
+    name: tuple(make(f) for f in (getattr(ops, name), getattr(F, name)))
+    for name, make in {
+        "conv2d": lambda f: lambda x: f(x, uniform(2, 2, 3, 1, 1)),
+        "max_pool2d": lambda f: lambda x: f(x, 2),
+    }.items()
+}
+
+
+def test_repeated__strides_of_images_are_torchs() -> None:
+    """Which of both orders an image has, if some of its dimensions are repeated."""
+    every = [one for one in views((2, 3, 4, 5), torch.float32) if one[0].startswith(("order (0, ", "order (1, "))]
+    assert sum(check(name, functions, [one]) for name, functions in IMAGES.items() for one in every) > 300

@@ -397,4 +397,9 @@ BUGS = {
     "double_second_piece": Bug("gemm/gemm_double.cpp", {"k0 < end; k0 += double_piece": "k0 < end - (k0 > 0); k0 += double_piece"}, "double", "test_parity.py -k double_products"),
     "double_nan": Bug("gemm/gemm_double.cpp", {"= canonical(result);": "= result;"}, "double", "test_parity.py -k (matmul or linear) and f64"),
     "double_norm_mean_of_rms": Bug("norm/norm_double.cpp", {"const double b = s.centred ?": "const double b = true ?"}, "norm_double", "test_parity.py -k TestCpu and rms_norm_backward and f64"),
+    # What one value in every element, or a gap along one dimension, shows.
+    "index_sum_of_minus_zeros": Bug("reduce/index_sum.cpp", {"fold(Vec::load(x, static_cast<int>(n))) + 0.0f": "fold(Vec::load(x, static_cast<int>(n)))"}, "index_sum", "test_special_positions.py -k minus_zeros"),
+    "scan_begins_with_another_nan": Bug("reduce/scan.cpp", {"out[c] = canonical(b[c]);": "out[c] = b[c];"}, "scan", "test_special_positions.py -k other_nans"),
+    "loss_of_another_nan": Bug("loss/loss.hpp", {"losses[i] = canonical(loss);": "losses[i] = loss;"}, "nll_loss", "test_special_positions.py -k other_nans"),
+    "images_of_a_slice_of_the_batch": Bug("base/images.hpp", {"for (int i = 0; i < tensor.dims; ++i) {\n      const int d": "for (int i = 0; i + 1 < tensor.dims; ++i) {\n      const int d"}, "interpolate", "test_layout.py -k any_strides"),
 }  # fmt: skip

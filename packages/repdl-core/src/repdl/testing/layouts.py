@@ -49,9 +49,10 @@ def assert_operands(backend: str) -> None:
         expected = functions[case.op](*args)
         for i, argument in enumerate(args):
             if isinstance(argument, torch.Tensor) and argument.numel() > 1:
-                given = [*args[:i], scattered(argument), *args[i + 1 :]]
-                assert_same_bits(functions[case.op](*given), expected, f"{backend}: {case}, argument {i} scattered")
-                count += 1
+                for name, other in {"scattered": scattered(argument), **sliced(argument)}.items():
+                    given = [*args[:i], other, *args[i + 1 :]]
+                    assert_same_bits(functions[case.op](*given), expected, f"{backend}: {case}, argument {i} {name}")
+                    count += 1
     assert count > 200, f"{backend}: {count} operands, expected more than 200"
 
 
@@ -65,15 +66,30 @@ def scattered(tensor: torch.Tensor) -> torch.Tensor:
     return memory.as_strided(tensor.shape, strides).copy_(tensor)
 
 
+def sliced(tensor: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The same elements as every second one along each dimension, row-major and with the channels last."""
+    found = {}
+    for name, order in (("row-major", range(tensor.dim())), ("channels last", (0, *range(2, tensor.dim()), 1))):
+        if name != "row-major" and tensor.dim() < 3:
+            continue
+        for d in range(tensor.dim()):
+            shape = [2 * n if i == d else n for i, n in enumerate(tensor.shape)]
+            memory = tensor.new_zeros([shape[i] for i in order]).permute([[*order].index(i) for i in range(len(shape))])
+            found[f"{name}, every second along {d}"] = memory.unflatten(d, (-1, 2)).select(d + 1, 0).copy_(tensor)
+    return found
+
+
 def _one_of_each_form(backend: str) -> Iterator[Case]:
-    """Of each op, and of each choice of the tensors that it is given, the smallest case that has some elements."""
+    """Of each op, and of each choice of the tensors that it is given, the smallest case that has some elements, and the
+    smallest with no side of one."""
     found: dict[Any, tuple[int, Case]] = {}
     for case in cases():
         if case.derived or case.op not in get_backend(backend).ops or OPS[case.op].mutates:
             continue
         tensors = [a if isinstance(a, torch.Tensor) else None for a in case.make()]
         sizes = [t.numel() for t in tensors if t is not None]
-        form = case.op, tuple(t is not None and t.dtype for t in tensors)
+        has_one = any(t is not None and 1 in t.shape for t in tensors)
+        form = case.op, has_one, tuple(t is not None and t.dtype for t in tensors)
         if min(sizes) > 0 and max(sizes) >= 12 and (form not in found or sum(sizes) < found[form][0]):
             found[form] = sum(sizes), case
     return iter(case for _, case in found.values())
