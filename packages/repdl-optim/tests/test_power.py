@@ -7,8 +7,7 @@ from fractions import Fraction
 
 import gmpy2
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from repdl.optim.power import bias_correction, power
 

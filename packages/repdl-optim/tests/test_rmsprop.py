@@ -6,8 +6,7 @@ from itertools import product
 from typing import Any
 
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import repdl
 from repdl.optim import RMSprop

@@ -26,9 +26,7 @@ from repdl.settings.threads import get_num_threads, set_num_threads
 _OPTIONAL = {"nn": "repdl-nn", "optim": "repdl-optim", "distributed": "repdl-core"}
 
 if TYPE_CHECKING:
-    from repdl import distributed as distributed
-    from repdl import nn as nn
-    from repdl import optim as optim
+    from repdl import distributed as distributed, nn as nn, optim as optim
     from repdl.nn import from_torch_module as from_torch_module
 else:
 

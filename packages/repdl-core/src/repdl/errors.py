@@ -168,6 +168,37 @@ def check_dim(op: str, expected: int | Sequence[int], **tensors: torch.Tensor | 
             )
 
 
+def check_least_dim(op: str, least: int, shape: str = "", /, **tensors: torch.Tensor | None) -> None:
+    """Raise unless each tensor (None is skipped) has `least` dimensions or more, those of `shape`, as (N, C, ...)."""
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.dim() < least:
+            raise ShapeError(f"{op}: {name}.dim() is {tensor.dim()}, expected {least} or more{shape and ' ' + shape}")
+
+
+def check_broadcasts_to(op: str, shape: Sequence[int], **tensors: torch.Tensor | None) -> None:
+    """Raise unless each tensor (None is skipped) broadcasts to `shape`."""
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.shape != shape:
+            sizes = zip(reversed(tensor.shape), reversed(shape))
+            fits = tensor.dim() <= len(shape) and all(n in (1, size) for n, size in sizes)
+            own = tuple(tensor.shape)
+            check(op, fits, lambda: f"{name}.shape is {own}, expected a shape that broadcasts to {tuple(shape)}")
+
+
+def check_one_of(op: str, allowed: Sequence[Any], **options: Any) -> None:
+    """Raise `ShapeError` unless each option has one of the values that are allowed."""
+    for name, value in options.items():
+        if value not in allowed:
+            raise ShapeError(f"{op}: {name} is {value!r}, expected one of {', '.join(map(str, allowed))}")
+
+
+def check_least(op: str, least: float, **options: Any) -> None:
+    """Raise unless each option, a number or a sequence of numbers, is at least `least`."""
+    for name, given in options.items():
+        values = given if isinstance(given, (list, tuple)) else [given]
+        check(op, all(value >= least for value in values), lambda: f"{name} is {given}, expected {least} or more")
+
+
 Message = str | Callable[[], str]
 """What is wrong. A function says it only when it is: f-strings cost time, and Dynamo can't trace
 one that shows a symbolic size."""

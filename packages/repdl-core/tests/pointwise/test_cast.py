@@ -6,8 +6,7 @@ import gmpy2
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from repdl import ops
 from repdl.dtypes import ALL, FLOATS_16_BIT

@@ -8,8 +8,7 @@ import gmpy2
 import mpfr
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from repdl.reference import exact
 from repdl.reference.pointwise.pow import power

@@ -10,8 +10,7 @@ import gmpy2
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import repdl
 from repdl import ops

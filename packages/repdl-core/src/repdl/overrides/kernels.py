@@ -26,8 +26,7 @@ from repdl.callcache import guard
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError
 from repdl.overrides import collectives, dtensors, nans, overlaps, repeats, transforms
 from repdl.overrides.binding import bound, for_each, in_place, into
-from repdl.overrides.conversions import NAMES as CONVERSIONS
-from repdl.overrides.conversions import defined
+from repdl.overrides.conversions import NAMES as CONVERSIONS, defined
 from repdl.overrides.functions import functions
 from repdl.overrides.refusal import Refusals
 from repdl.overrides.torchs import ABOVE, BELOW, TorchKernel, is_composed, overload

@@ -10,6 +10,7 @@ from repdl.dtypes import Dtypes, PrecisionRules
 from repdl.dynamo import skip_dynamo
 from repdl.registry import autocast as autocasts
 from repdl.registry.define import define, register_function
+from repdl.registry.named import Gradients, by_name
 from repdl.registry.op import OPS, IsSlope, Op
 from repdl.registry.schema import declare, device_reader
 from repdl.registry.storage import of_any_storage
@@ -25,6 +26,7 @@ def composite(
     dtypes: Dtypes,
     check_values: Callable[..., ValueRange | None] | None = None,
     fake: Callable[..., Any] | None = None,
+    gradients: Gradients | None = None,
     setup_context: Callable[..., None] | None = None,
     backward: Callable[..., Any] | None = None,
     autocast: autocasts.Lists | None = None,
@@ -42,21 +44,22 @@ def composite(
 
     Args:
         calls: the names of the ops that the formula calls, beside `cast`.
-        fake, setup_context, backward: of a formula whose derivative has an order of its own, which autograd would
-            not give it, a sum over all steps, say: as of `define`, all three. So is `check_values`, which only such
-            a formula has.
+        fake, and gradients or setup_context and backward: of a formula whose derivative has an order of its own, which
+            autograd would not give it, a sum over all steps, say: as of `define`. So is `check_values`, which only
+            such a formula has.
         The others: as of `define`.
 
     Raises:
         NameTakenError: if another project has an op or a family of that name.
     """
-    if backward is not None:
+    if gradients is not None or backward is not None:
         assert fake is not None
         return define(
             *(name, schema),
             check=check,
             check_values=check_values,
             fake=fake,
+            gradients=gradients,
             setup_context=setup_context,
             backward=backward,
             dtypes=dtypes,
@@ -72,6 +75,8 @@ def composite(
         )
     library, overload = declare(name, schema, family or name, namespace)
     host = frozenset(host)
+    names = [argument.name for argument in overload._schema.arguments]
+    check, is_slope = by_name(check, name, names), by_name(is_slope, name, names) if callable(is_slope) else is_slope
     device_of = device_reader(name, overload._schema, host)
     storage = PrecisionRules(name, overload._schema, dtypes)
     compute = of_any_storage(formula, storage)

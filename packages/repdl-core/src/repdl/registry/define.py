@@ -19,10 +19,10 @@ from repdl.callcache import ValueRange, cache_calls, cache_update, record_change
 from repdl.dtypes import FLOATS_16_BIT, Dtypes, PrecisionRules
 from repdl.dynamo import skip_dynamo
 from repdl.errors import UnsupportedError
-from repdl.registry import autocast as autocasts
-from repdl.registry import functions
+from repdl.registry import autocast as autocasts, functions
 from repdl.registry.autograd import autograd_kernel, batching_rule, check_reverse_mode
 from repdl.registry.backend import BACKENDS
+from repdl.registry.named import Derivative, Gradients, by_name
 from repdl.registry.op import OPS, IsSlope, Op
 from repdl.registry.schema import declare, device_reader
 from repdl.registry.storage import formula_of_16_bit, of_any_storage
@@ -38,6 +38,7 @@ def define(
     check: Callable[..., None],
     fake: Callable[..., Any],
     check_values: Callable[..., ValueRange | None] | None = None,
+    gradients: Gradients | None = None,
     setup_context: Callable[..., None] | None = None,
     backward: Callable[..., Any] | None = None,
     dtypes: Dtypes | None = None,
@@ -58,12 +59,14 @@ def define(
     Args:
         schema: arguments and returns as `torch.library` spells them; the contract, where
             the op has an order, is a last argument `str contract`.
-        check: raises for arguments outside the contract; runs before any kernel, fake ones too.
+        check: raises for arguments outside the contract; runs before any kernel, fake ones too. It gets the arguments
+            that its parameters name, and the name of the op as `op`; so do `check_values`, `fake` and `is_slope`.
         check_values: the same where the values of tensors decide; not run on fake tensors. Of those on a device it
             reads none: kernels look at their indices themselves (`ops/common/index.py`). Returns `ValueRange` bounds
             (`repdl.callcache`) if nothing else is asked of the values, `NOT_READ` if it has read none, else None.
         fake: returns empty outputs of the right shape and dtype.
-        setup_context, backward: as in `torch.library.register_autograd`. Without them
+        gradients: argument -> its gradient, a function of what its parameters name (`repdl.registry.named`).
+        setup_context, backward: in their place, as in `torch.library.register_autograd`. Without a derivative
             the op is marked as not differentiable and a backward through it raises,
             unless its schema mutates its arguments.
         dtypes: the dtypes that the op takes, checked first. An implementation then sees
@@ -90,6 +93,13 @@ def define(
     host = frozenset(host)
     storage = None if dtypes is None else PrecisionRules(name, overload._schema, dtypes)
     arguments = overload._schema.arguments
+    names = [argument.name for argument in arguments]
+    check, fake = by_name(check, name, names), by_name(fake, name, names)
+    check_values = None if check_values is None else by_name(check_values, name, names)
+    is_slope = by_name(is_slope, name, names) if callable(is_slope) else is_slope
+    if gradients is not None:
+        derivative = Derivative(overload._schema, gradients)
+        setup_context, backward = derivative.setup_context, derivative.backward
     written = [i for i, a in enumerate(arguments) if a.alias_info is not None and a.alias_info.is_write]
     if written:
         check = _checking_overlaps(overload, written, check)

@@ -10,11 +10,13 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.nn.functional import channel_shuffle as channel_shuffle
-from torch.nn.functional import native_channel_shuffle as native_channel_shuffle
-from torch.nn.functional import one_hot as one_hot
-from torch.nn.functional import pixel_shuffle as pixel_shuffle
-from torch.nn.functional import pixel_unshuffle as pixel_unshuffle
+from torch.nn.functional import (
+    channel_shuffle as channel_shuffle,
+    native_channel_shuffle as native_channel_shuffle,
+    one_hot as one_hot,
+    pixel_shuffle as pixel_shuffle,
+    pixel_unshuffle as pixel_unshuffle,
+)
 
 from repdl import ops
 from repdl.nn import left_out

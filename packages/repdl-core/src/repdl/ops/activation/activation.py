@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
+from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
@@ -20,7 +20,6 @@ from repdl.registry.autocast import FLOAT32_ON_CUDA
 
 __all__ = ["elu", "gelu", "hardsigmoid", "hardswish", "leaky_relu", "silu", "softplus"]
 
-Tensor = torch.Tensor
 _KINDS = ("none", "tanh")
 _PDF_0, _SCALE = Number(0.3989422804014327, "1 / sqrt(2 pi)"), Number(0.7978845608028654, "sqrt(2 / pi)")
 _CUBIC, _CUBIC_3 = 0.044715, 0.134145

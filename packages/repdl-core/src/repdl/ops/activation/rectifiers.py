@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.dtypes.rounding import add, mul
@@ -19,14 +18,12 @@ from repdl.ops.common.scalar import constant
 from repdl.ops.declare.expression import f
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import public
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_float
 from repdl.registry.aten import computes
 from repdl.registry.autocast import LOWER
 
 __all__ = ["hardshrink", "hardtanh", "prelu", "relu6", "rrelu", "softshrink", "threshold"]
-
-Tensor = torch.Tensor
-_ops = registry.functions
 
 
 def _positive(input: Tensor) -> Tensor:

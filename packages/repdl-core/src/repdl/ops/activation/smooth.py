@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import is_zero
@@ -16,15 +15,13 @@ from repdl.ops.common.reduce import normalize_dim
 from repdl.ops.declare.expression import Expression, f, named
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import public
-from repdl.registry import composite
+from repdl.registry import composite, functions as _ops
 from repdl.registry.arguments import as_float
 from repdl.registry.aten import computes
 from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
 
 __all__ = ["celu", "glu", "logsigmoid", "mish", "selu", "softsign", "tanhshrink"]
 
-Tensor = torch.Tensor
-_ops = registry.functions
 _SELU = 1.7580993408473766
 """Scale times alpha of SELU."""
 

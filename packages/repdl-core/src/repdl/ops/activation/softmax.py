@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check, check_dtype, check_size
@@ -18,97 +18,73 @@ from repdl.ops.common.reduce import as_numpy, in_dtype, normalize_dim, to_reques
 from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import cast, narrowed
+from repdl.registry import define, functions as _ops
 from repdl.registry.arguments import as_float, as_int
 from repdl.registry.autocast import FLOAT32_ON_CUDA
 
 __all__ = ["gumbel_softmax", "log_softmax", "softmax", "softmin"]
 
-_ops = registry.functions
 
-
-def _check_dim(op: str, tensor: torch.Tensor, dim: int) -> None:
-    high = tensor.dim() or 1
+def _check_dim(op: str, input: Tensor, dim: int) -> None:
+    high = input.dim() or 1
     check(op, 0 <= dim < high, lambda: f"dim is {dim}, expected 0 to {high - 1}; repdl.ops.{op} normalises it")
 
 
-def _define(name: str, double_backward: Callable[..., Any]) -> Callable[[torch.Tensor, int, str], torch.Tensor]:
+def _check_backward(op: str, grad: Tensor, output: Tensor, dim: int) -> None:
+    check_size(op, "grad.shape", tuple(grad.shape), tuple(output.shape), "output.shape")
+    _check_dim(op, output, dim)
+
+
+def _define(name: str, double_backward: Callable[..., Any]) -> Callable[[Tensor, int, str], Tensor]:
     """Register `name(input, dim)` and `name_backward(grad, output, dim)`;
-    `double_backward(grad_grad, grad, output, dim, contract)` gives the gradients of the
-    latter's grad and output."""
-
-    def check_forward(input: torch.Tensor, dim: int, contract: str) -> None:
-        _check_dim(name, input, dim)
-
-    def setup_forward(ctx: Any, inputs: Any, output: Any) -> None:
-        _, ctx.dim, ctx.contract = inputs
-        ctx.save_for_backward(output)
-
-    def check_backward(grad: torch.Tensor, output: torch.Tensor, dim: int, contract: str) -> None:
-        check_size(f"{name}_backward", "grad.shape", tuple(grad.shape), tuple(output.shape), "output.shape")
-        _check_dim(f"{name}_backward", output, dim)
-
-    def setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
-        grad, out, ctx.dim, ctx.contract = inputs
-        ctx.save_for_backward(grad, out)
-
-    def backward_backward(ctx: Any, grad_grad: torch.Tensor) -> Any:
-        return *double_backward(grad_grad, *ctx.saved_tensors, ctx.dim, ctx.contract), None, None
-
-    backward = registry.define(
+    `double_backward(g, grad, output, dim, contract)` gives the gradients of the latter's grad and output."""
+    define(
         f"{name}_backward",
         "(Tensor grad, Tensor output, int dim, str contract) -> Tensor",
-        check=check_backward,
-        fake=lambda grad, output, dim, contract: grad.new_empty(grad.shape),
-        setup_context=setup_backward,
-        backward=backward_backward,
+        check=_check_backward,
+        fake=lambda grad: grad.new_empty(grad.shape),
+        gradients={("grad", "output"): double_backward},
         family="softmax",
         dtypes=Dtypes(SINGLE),
     )
-    return registry.define(
+    return define(
         name,
         "(Tensor input, int dim, str contract) -> Tensor",
-        check=check_forward,
-        fake=lambda input, dim, contract: input.new_empty(input.shape),
-        setup_context=setup_forward,
-        backward=lambda ctx, grad: (backward(grad, *ctx.saved_tensors, ctx.dim, ctx.contract), None, None),
+        check=_check_dim,
+        fake=lambda input: input.new_empty(input.shape),
+        gradients={"input": f"{name}_backward"},
         family="softmax",
         dtypes=Dtypes(SINGLE),
         autocast=FLOAT32_ON_CUDA,
     )
 
 
-def _sum(x: torch.Tensor, dim: int, contract: str) -> torch.Tensor:
+def _sum(x: Tensor, dim: int, contract: str) -> Tensor:
     return _ops.sum(x, [dim] if x.dim() else [], True, contract)
 
 
-def _softmax_double_backward(
-    grad_grad: torch.Tensor, grad: torch.Tensor, output: torch.Tensor, dim: int, contract: str
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _softmax_twice(g: Tensor, grad: Tensor, output: Tensor, dim: int, contract: str) -> tuple[Tensor, Tensor]:
     s = _sum(_ops.mul(grad, output, contract), dim, contract)
-    t = _sum(_ops.mul(grad_grad, output, contract), dim, contract)
-    left = _ops.mul(grad_grad, _ops.sub(grad, s, contract), contract)
-    return (
-        _ops.softmax_backward(grad_grad, output, dim, contract),
-        _ops.sub(left, _ops.mul(grad, t, contract), contract),
-    )
+    t = _sum(_ops.mul(g, output, contract), dim, contract)
+    left = _ops.mul(g, _ops.sub(grad, s, contract), contract)
+    to_output = _ops.sub(left, _ops.mul(grad, t, contract), contract)
+    return _ops.softmax_backward(g, output, dim, contract), to_output
 
 
-def _log_softmax_double_backward(
-    grad_grad: torch.Tensor, grad: torch.Tensor, output: torch.Tensor, dim: int, contract: str
-) -> tuple[torch.Tensor, torch.Tensor]:
-    weighted = _ops.mul(grad_grad, _ops.exp(output), contract)
+def _log_softmax_twice(g: Tensor, grad: Tensor, output: Tensor, dim: int, contract: str) -> tuple[Tensor, Tensor]:
+    weighted = _ops.mul(g, _ops.exp(output), contract)
     return (
-        _ops.sub(grad_grad, _sum(weighted, dim, contract), contract),
+        _ops.sub(g, _sum(weighted, dim, contract), contract),
         _ops.neg(_ops.mul(weighted, _sum(grad, dim, contract), contract)),
     )
 
 
-_softmax = _define("softmax", _softmax_double_backward)
-_log_softmax = _define("log_softmax", _log_softmax_double_backward)
+_softmax = _define("softmax", _softmax_twice)
+_log_softmax = _define("log_softmax", _log_softmax_twice)
 
 
 def _options(
-    op: str, input: torch.Tensor, dim: int | None, third: int | torch.dtype, dtype: torch.dtype | None, axis: int | None
+    op: str, input: Tensor, dim: int | None, third: int | torch.dtype, dtype: torch.dtype | None, axis: int | None
 ) -> tuple[int, torch.dtype | None]:
     """The dimension and the dtype. The third position is a number that warnings of
     torch.nn.functional need, or the dtype, as in torch.softmax."""
@@ -125,14 +101,14 @@ def _options(
 
 @public("softmax")
 def softmax(
-    input: torch.Tensor,
+    input: Tensor,
     dim: int | None = None,
     _stacklevel: int | torch.dtype = 3,
     dtype: torch.dtype | None = None,
     *,
     axis: int | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """`exp(input) / sum(exp(input))` along `dim`, any shape, float32 or 16-bit floats. `axis` is another name of `dim`.
 
     Raises:
@@ -144,13 +120,13 @@ def softmax(
 
 @public("softmax")
 def softmin(
-    input: torch.Tensor,
+    input: Tensor,
     dim: int | None = None,
     _stacklevel: int | torch.dtype = 3,
     dtype: torch.dtype | None = None,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """`softmax(-input, dim)`, any shape, float32 or 16-bit floats.
 
     Raises:
@@ -163,14 +139,14 @@ def softmin(
 
 @public("softmax")
 def log_softmax(
-    input: torch.Tensor,
+    input: Tensor,
     dim: int | None = None,
     _stacklevel: int | torch.dtype = 3,
     dtype: torch.dtype | None = None,
     *,
     axis: int | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """The logarithm of `softmax(input, dim)` without its underflow, any shape, float32 or 16-bit floats.
     `axis` is another name of `dim`.
 
@@ -183,7 +159,7 @@ def log_softmax(
 
 @public("softmax", uncached="draws from a generator")
 def gumbel_softmax(
-    logits: torch.Tensor,
+    logits: Tensor,
     tau: float = 1,
     hard: bool = False,
     eps: float = 1e-10,
@@ -191,7 +167,7 @@ def gumbel_softmax(
     *,
     generator: Generator | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """`softmax((logits + n) / tau, dim)` with a draw n from the Gumbel distribution, any shape.
 
     float32 or 16-bit floats.

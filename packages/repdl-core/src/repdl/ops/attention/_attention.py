@@ -7,18 +7,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.callcache import NOT_READ, ValueRange
 from repdl.dtypes import FLOATS_16_BIT, SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.common.broadcast import sum_to
 from repdl.ops.common.scalar import constant
 from repdl.ops.declare.position import POSITION, check_place, check_position, check_probability
+from repdl.registry import OPS, define, functions as _ops
 from repdl.registry.autograd import of_formula
 
-Tensor = torch.Tensor
-_ops = registry.functions
 _FEW = 8  # rows against which a product reads a matrix in place, so that nothing is gained by packing it
 
 
@@ -147,7 +146,7 @@ def _formula(query: Tensor, key: Tensor, value: Tensor, *given: Any) -> Tensor:
 
 def _whole(op: str) -> Callable[..., Any]:
     """The formula of an op, for 16-bit storage too."""
-    formula = registry.OPS[op].formula
+    formula = OPS[op].formula
     assert formula is not None
     return formula
 
@@ -191,7 +190,7 @@ _OPTIONS = (
 _CALLS = ("add", "dropout", "matmul", "mul", "softmax", "where")
 _DTYPES = Dtypes(SINGLE, statistics=("factor",), integers=(POSITION,), bools=("mask",))
 
-attention: Callable[..., Tensor] = registry.define(
+attention: Callable[..., Tensor] = define(
     "attention",
     f"(Tensor query, Tensor key, Tensor value, {_OPTIONS} -> Tensor",
     check=_check,
@@ -255,7 +254,7 @@ def _twice(op: str) -> Callable[..., Any]:
     return derive
 
 
-attention_backward: Callable[..., tuple[Tensor, Tensor, Tensor]] = registry.define(
+attention_backward: Callable[..., tuple[Tensor, Tensor, Tensor]] = define(
     "attention_backward",
     f"(Tensor grad, Tensor query, Tensor key, Tensor value, {_OPTIONS} -> (Tensor, Tensor, Tensor)",
     check=_check_backward,
@@ -280,7 +279,7 @@ def _formula_backward_bias(grad: Tensor, query: Tensor, key: Tensor, value: Tens
     return _gradients(grad, _ops.matmul(query, key, False, True, given[-1]), value, _Options(*given))[1]
 
 
-attention_backward_bias: Callable[..., Tensor] = registry.define(
+attention_backward_bias: Callable[..., Tensor] = define(
     "attention_backward_bias",
     f"(Tensor grad, Tensor query, Tensor key, Tensor value, {_OPTIONS} -> Tensor",
     check=_check_backward_bias,

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike, contract_name
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import (
@@ -24,15 +24,13 @@ from repdl.ops.attention._attention import as_heads, fits, weights_of
 from repdl.ops.common.scalar import constant
 from repdl.ops.declare.position import POSITION
 from repdl.ops.declare.public import public
-from repdl.registry import composite
+from repdl.registry import composite, functions as _ops
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import LOWER
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["scaled_dot_product_attention"]
 
-Tensor = torch.Tensor
-_ops = registry.functions
 _OP = "scaled_dot_product_attention"
 
 

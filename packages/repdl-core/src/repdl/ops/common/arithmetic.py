@@ -8,20 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ANY_CONTRACT
 from repdl.ops.common.scalar import constant
-
-Tensor = torch.Tensor
+from repdl.registry import functions as _ops
 
 
 def _operator(op: str) -> Callable[[Tensor | float, Tensor | float], Tensor]:
     def call(a: Any, b: Any) -> Tensor:
         like = a if isinstance(a, Tensor) else b
         a, b = (t if isinstance(t, Tensor) else constant(t, like.dtype, like.device) for t in (a, b))
-        return getattr(registry.functions, op)(a, b, ANY_CONTRACT)
+        return getattr(_ops, op)(a, b, ANY_CONTRACT)
 
     return call
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
+from repdl.registry import functions as _ops
 
 
-def sum_to(grad: torch.Tensor, shape: Sequence[int], contract: str) -> torch.Tensor:
+def sum_to(grad: Tensor, shape: Sequence[int], contract: str) -> Tensor:
     """The gradient of an operand of `shape` that was broadcast to `grad.shape`.
 
     It is the contract's sum over the broadcast dimensions, in row-major order.
@@ -19,7 +20,7 @@ def sum_to(grad: torch.Tensor, shape: Sequence[int], contract: str) -> torch.Ten
         return grad
     lead = grad.dim() - len(shape)
     dims = [*range(lead), *(lead + i for i, n in enumerate(shape) if n == 1 and grad.shape[lead + i] != 1)]
-    summed = registry.functions.sum(grad, dims, True, contract)
+    summed = _ops.sum(grad, dims, True, contract)
     return summed.reshape(shape)
 
 
@@ -27,7 +28,7 @@ class _Expand(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(tensor: torch.Tensor, shape: Sequence[int], contract: str) -> torch.Tensor:
+    def forward(tensor: Tensor, shape: Sequence[int], contract: str) -> Tensor:
         return tensor.expand(shape)
 
     @staticmethod
@@ -36,11 +37,11 @@ class _Expand(torch.autograd.Function):
         ctx.shape = tensor.shape
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+    def backward(ctx: Any, grad: Tensor) -> Any:
         return sum_to(grad, ctx.shape, ctx.contract), None, None
 
 
-def expand_to(tensor: torch.Tensor, shape: Sequence[int], contract: str) -> torch.Tensor:
+def expand_to(tensor: Tensor, shape: Sequence[int], contract: str) -> Tensor:
     """`tensor.expand(shape)` whose derivative is `sum_to`; for use in backward formulas.
 
     The derivative of torch's own expand is torch's sum, whose order is not the contract's.

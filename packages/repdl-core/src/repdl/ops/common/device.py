@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 
-def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """A tensor on a device. From the host it comes behind what is in the queue of a GPU: the host does not wait.
 
     It waits where memory would be read or written after this returns, which the caller may change or read meanwhile:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
 
 from repdl.callcache import ValueRange, do_not_cache
-from repdl.errors import check, check_dtype, check_range, check_size, check_tensor_or_none
+from repdl.errors import check, check_dim, check_dtype, check_least, check_range, check_size, check_tensor_or_none
 from repdl.tensors import values as host
 
 FEW = 128
@@ -17,13 +18,13 @@ FEW = 128
 
 def check_index(
     op: str,
-    index: torch.Tensor,
+    index: Tensor,
     size: int,
     *,
     name: str = "index",
     expected: Callable[[], str] | None = None,
     ignored: int | None = None,
-    given: torch.Tensor | None = None,
+    given: Tensor | None = None,
 ) -> ValueRange | None:
     """Raise unless every index is from 0 to size - 1, or `ignored`; reads the values. Returns that as bounds.
 
@@ -54,7 +55,7 @@ def check_index(
     return None
 
 
-def as_index(op: str, index: torch.Tensor, size: int, *, name: str = "index", wraps: bool = False) -> torch.Tensor:
+def as_index(op: str, index: Tensor, size: int, *, name: str = "index", wraps: bool = False) -> Tensor:
     """An index of int64 or int32, as int64 and of rows that exist; with `wraps` -1 is the last one, and so on.
 
     Where the values can't be read now, what is out of range becomes -1, which every op refuses when it runs.
@@ -73,7 +74,16 @@ def as_index(op: str, index: torch.Tensor, size: int, *, name: str = "index", wr
     return at
 
 
-def places(index: torch.Tensor, dim: int, shape: Sequence[int]) -> torch.Tensor:
+def check_rows(op: str, values: Tensor, index: Tensor, size: int) -> None:
+    """Raise unless each of the values, rows of a matrix, has an index."""
+    check_dtype(op, (torch.int64,), index=index)
+    check_dim(op, 2, values=values)
+    check_dim(op, 1, index=index)
+    check_size(op, "index.shape[0]", index.shape[0], values.shape[0], "values.shape[0]")
+    check_least(op, 0, size=size)
+
+
+def places(index: Tensor, dim: int, shape: Sequence[int]) -> Tensor:
     """Which element of a tensor of `shape`, counted in row-major order, each element of `index` names in `dim`.
 
     Its other coordinates are its own, or 0 where the tensor has size 1 and is repeated. -1 stays -1.
@@ -95,10 +105,10 @@ def places(index: torch.Tensor, dim: int, shape: Sequence[int]) -> torch.Tensor:
     return torch.where(index < 0, -1, place)
 
 
-def indexed(op: str, input: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> tuple[torch.Tensor, Sequence[int]]:
+def indexed(op: str, input: Tensor, indices: Sequence[Tensor | None]) -> tuple[Tensor, Sequence[int]]:
     """The rows that `input[indices]` reads, and the sizes of a row."""
     check(op, len(indices) > 0, "indices is empty, expected one tensor at least")
-    at: list[torch.Tensor | None] = []
+    at: list[Tensor | None] = []
     d = 0
     for i, index in enumerate(indices):
         what = f"indices[{i}]"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from repdl.errors import check_bool
 from repdl.tensors.overlap import check_apart
-
-Tensor = torch.Tensor
 
 
 def applied(op: str, function: Callable[[Tensor], Tensor], input: Tensor, inplace: bool) -> Tensor:

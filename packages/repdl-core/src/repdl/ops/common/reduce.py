@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from repdl.dtypes import ALL
 from repdl.errors import DTypeError, check, check_range
@@ -53,12 +54,12 @@ def is_whole(dtype: torch.dtype) -> bool:
     return not dtype.is_floating_point and not dtype.is_complex
 
 
-def to_integer_dtype(input: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+def to_integer_dtype(input: Tensor, dtype: torch.dtype | None) -> Tensor:
     """`input` cast to the option `dtype`, of integers, for torch's own function."""
     return input if dtype is None else input.to(dtype)
 
 
-def rows_of(input: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
+def rows_of(input: Tensor, dims: Sequence[int]) -> Tensor:
     """`input` with `dims` (ascending) as one last dimension, in row-major order: data movement."""
     kept = [d for d in range(input.dim()) if d not in dims]
     size = 1
@@ -73,7 +74,7 @@ def as_numpy(op: str, dim: Any, keepdim: bool, axis: Any, keepdims: bool | None)
     return dim if axis is None else axis, keepdim if keepdims is None else keepdims
 
 
-def in_dtype(op: str, input: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+def in_dtype(op: str, input: Tensor, dtype: torch.dtype | None) -> Tensor:
     """`input` cast to the option `dtype` of a reduction, as torch casts before it computes."""
     if dtype is None or dtype is input.dtype:
         return input
@@ -86,6 +87,6 @@ def in_dtype(op: str, input: torch.Tensor, dtype: torch.dtype | None) -> torch.T
     return floating(input, dtype)
 
 
-def to_requested_dtype(output: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+def to_requested_dtype(output: Tensor, dtype: torch.dtype | None) -> Tensor:
     """`output` in the option `dtype`, which is stronger than autocast; the same one rounding."""
     return output if dtype is None else narrowed(output, dtype)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import torch
-from torch import _C
+from torch import _C, Tensor
 
-from repdl import registry
 from repdl.ops.common.scalar import constant
 from repdl.ops.common.sort_key import sort_key
+from repdl.registry import functions as _ops
 
-_ops = registry.functions
 
-
-def is_derived(x: torch.Tensor) -> bool:
+def is_derived(x: Tensor) -> bool:
     """Whether a derivative with respect to x may be asked for."""
     return (x.requires_grad and torch.is_grad_enabled()) or bool(_C._are_functorch_transforms_active())
 
 
-def root(x: torch.Tensor, contract: str) -> torch.Tensor:
+def root(x: Tensor, contract: str) -> Tensor:
     """`sqrt(x)` whose derivative at 0 is 0, as torch's norms and deviations have it."""
     if not is_derived(x):
         # The same bits: +0 for both zeros.
@@ -25,7 +23,7 @@ def root(x: torch.Tensor, contract: str) -> torch.Tensor:
     return at_zero(x, 0.0, _ops.sqrt, contract)
 
 
-def at_zero(x: torch.Tensor, value: float, function: object, contract: str) -> torch.Tensor:
+def at_zero(x: Tensor, value: float, function: object, contract: str) -> Tensor:
     """`function(x)`, or `value` where x is a zero; there, no gradient comes back."""
     zero = sort_key(x) == 0
     safe = _ops.where(zero, constant(1.0, x.dtype, x.device), x, contract)

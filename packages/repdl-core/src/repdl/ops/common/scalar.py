@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.callcache import THREAD, do_not_cache
 from repdl.contract import ANY_CONTRACT
 from repdl.dtypes import ALL, rounding
 from repdl.errors import UnsupportedError
 from repdl.ops.pointwise.cast import cast
+from repdl.registry import functions as _ops
 
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16, torch.uint32)
@@ -27,8 +28,8 @@ def constant(
     value: float,
     dtype: torch.dtype,
     device: torch.device,
-    function: Callable[[torch.Tensor], torch.Tensor] | None = None,
-) -> torch.Tensor:
+    function: Callable[[Tensor], Tensor] | None = None,
+) -> Tensor:
     """A number as a 0-D tensor, rounded once to the floating-point `dtype`, or what `function` makes of that."""
     trace, THREAD.trace = THREAD.trace, None  # a call that is run again has it, and does not compute it
     try:
@@ -42,7 +43,7 @@ def constant(
     return tensor
 
 
-def _constant(value: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+def _constant(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
     if torch.compiler.is_compiling() or isinstance(value, (torch.SymInt, torch.SymFloat)):
         return _traced(value, dtype, device)
     pattern = rounding.element(value, dtype)
@@ -54,14 +55,14 @@ def _constant(value: float, dtype: torch.dtype, device: torch.device) -> torch.T
     return torch.full((), (pattern ^ sign) - sign, dtype=integer, device=device).view(dtype)
 
 
-def _traced(value: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+def _traced(value: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
     """As `constant`, in ops that a graph can hold: the number may be known at its run only."""
     wide = torch.float64 if isinstance(value, (float, torch.SymFloat)) else torch.int64
     number: Any = value
     return floating(torch.full((), number, dtype=wide, device=device), dtype)
 
 
-def floating(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def floating(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     """`tensor`, of integers, bools or floating-point, in a floating-point dtype, rounded once.
 
     Raises:
@@ -81,18 +82,18 @@ def floating(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     high, low = tensor >> 32, tensor & 0xFFFFFFFF
     upper = high.to(torch.float64) * 2.0**32
     if dtype is torch.float64:
-        return registry.functions.add(upper, low.to(torch.float64), ANY_CONTRACT)
+        return _ops.add(upper, low.to(torch.float64), ANY_CONTRACT)
     # Rounded to odd at 11 bits where the sum may have more than 53: rounding that again is one rounding.
     odd = (low >> 11 | (low & 0x7FF != 0)) << 11
     small = (high >= -(1 << 20)) & (high < 1 << 20)
     return cast(upper + torch.where(small, low, odd).to(torch.float64), dtype)
 
 
-def _narrowed(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def _narrowed(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     return tensor if tensor.dtype is dtype else cast(tensor, dtype)
 
 
-def item(tensor: torch.Tensor) -> float | int:
+def item(tensor: Tensor) -> float | int:
     """The number in a 0-D tensor, exactly."""
     do_not_cache()
     return cast(tensor.detach(), torch.float64).item() if tensor.dtype in ALL else tensor.item()

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.errors import UnsupportedError, check, check_dim, check_size
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_int, as_ints
 from repdl.registry.saved import save
 from repdl.tensors import layout
 
-Tensor = torch.Tensor
 Ints = Sequence[int]
 _SIDES = ("depth", "height", "width")
 
@@ -107,8 +107,8 @@ def check_geometry(
 
 
 def named_padding(
-    op: str, batch: torch.Tensor, kernel: Sequence[int], stride: Sequence[int], padding: Any, dilation: Sequence[int]
-) -> tuple[torch.Tensor, list[int]]:
+    op: str, batch: Tensor, kernel: Sequence[int], stride: Sequence[int], padding: Any, dilation: Sequence[int]
+) -> tuple[Tensor, list[int]]:
     """The input and the zeros on each side: 'same' keeps the size, an odd zero going to the end of the side."""
     dims = len(kernel)
     if padding == "valid":
@@ -136,7 +136,7 @@ class Convolution:
         self.dims, self.op = dims, f"conv{dims}d"
 
     def _call(self, gradient: str, *args: Any) -> Tensor:
-        return getattr(registry.functions, f"{self.op}{gradient}")(*args)
+        return getattr(_ops, f"{self.op}{gradient}")(*args)
 
     def check(self, input: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> None:
         check_dim(self.op, self.dims + 2, input=input, weight=weight)
@@ -164,7 +164,7 @@ class Convolution:
             grad_weight = self._call("_grad_weight", grad, input, ctx.sizes[1], *ctx.options)
             grad_weight = grad_weight.contiguous(memory_format=ctx.format)
         if ctx.needs_input_grad[2]:
-            grad_bias = registry.functions.sum(grad, [0, *range(2, grad.dim())], False, ctx.options[-1])
+            grad_bias = _ops.sum(grad, [0, *range(2, grad.dim())], False, ctx.options[-1])
         return grad_input, grad_weight, grad_bias, None, None, None, None, None
 
     def setup_gradient(self, ctx: Any, inputs: Any, output: Any) -> None:

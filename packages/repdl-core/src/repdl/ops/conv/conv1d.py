@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
+from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.errors import check_dim
@@ -18,16 +18,16 @@ __all__ = ["conv1d"]
 
 @public("conv2d", sides=1, doc=DOC)
 def conv1d(
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None = None,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
     stride: int | Sequence[int] = 1,
     padding: str | int | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     op = "conv1d"
     check_dim(op, (2, 3), input=input)
     check_dim(op, 3, weight=weight)

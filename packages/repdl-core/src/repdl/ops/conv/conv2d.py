@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check_dim
 from repdl.ops.conv._convolution import DOC, Convolution, as_sides, named_padding
 from repdl.ops.declare.public import public
+from repdl.registry import define
 from repdl.registry.arguments import as_int
 from repdl.registry.autocast import LOWER
 
 __all__ = ["conv2d"]
 
+
 _of = Convolution(2)
-_op = registry.define(
+_op = define(
     "conv2d",
     "(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
     "int groups, str contract) -> Tensor",
@@ -29,7 +30,7 @@ _op = registry.define(
     autocast=LOWER,
     dtypes=Dtypes(),
 )
-registry.define(
+define(
     "conv2d_grad_input",
     "(Tensor grad, Tensor weight, int[] input_size, int[] stride, int[] padding, int[] dilation, "
     "int groups, str contract) -> Tensor",
@@ -40,7 +41,7 @@ registry.define(
     dtypes=Dtypes(),
     family="conv2d",
 )
-registry.define(
+define(
     "conv2d_grad_weight",
     "(Tensor grad, Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, "
     "int groups, str contract) -> Tensor",
@@ -55,16 +56,16 @@ registry.define(
 
 @public("conv2d", sides=2, doc=DOC)
 def conv2d(
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None = None,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
     stride: int | Sequence[int] = 1,
     padding: str | int | Sequence[int] = 0,
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     check_dim("conv2d", (3, 4), input=input)
     check_dim("conv2d", 4, weight=weight)
     strides, dilations = (

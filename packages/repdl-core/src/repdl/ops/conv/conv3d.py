@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check_dim
 from repdl.ops.conv._convolution import DOC, Convolution, as_sides, named_padding
 from repdl.ops.declare.public import public
+from repdl.registry import composite, functions as _ops
 from repdl.registry.arguments import as_int
 from repdl.registry.autocast import LOWER
 
 __all__ = ["conv3d"]
 
-Tensor = torch.Tensor
 Ints = Sequence[int]
-_ops = registry.functions
 _OP = "conv3d"
 _of = Convolution(3)
 
@@ -69,7 +68,7 @@ def _formula(
 
 
 _SCHEMA = "int[] stride, int[] padding, int[] dilation, int groups, str contract) -> Tensor"
-_op = registry.composite(
+_op = composite(
     _OP,
     f"(Tensor input, Tensor weight, Tensor? bias, {_SCHEMA}",
     _formula,
@@ -113,7 +112,7 @@ def _grad_input_formula(
     return output
 
 
-registry.composite(
+composite(
     "conv3d_grad_input",
     f"(Tensor grad, Tensor weight, int[] input_size, {_SCHEMA}",
     _grad_input_formula,
@@ -144,7 +143,7 @@ def _grad_weight_formula(
     return found.reshape(grad.shape[1], input.shape[1] // groups, *kernel_size)
 
 
-registry.composite(
+composite(
     "conv3d_grad_weight",
     f"(Tensor grad, Tensor input, int[] kernel_size, {_SCHEMA}",
     _grad_weight_formula,

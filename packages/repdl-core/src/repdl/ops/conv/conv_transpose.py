@@ -7,27 +7,26 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.conv._convolution import as_sides, named_sides, output_size
 from repdl.ops.declare.public import public
+from repdl.registry import composite, functions as _ops
 from repdl.registry.arguments import as_int, as_row
 from repdl.registry.autocast import LOWER
 
 __all__ = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
-_ops = registry.functions
-
 
 def _check(
     op: str,
     dims: int,
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
     stride: Sequence[int],
     padding: Sequence[int],
     output_padding: Sequence[int],
@@ -72,8 +71,8 @@ def _check(
 
 
 def _sizes(
-    input: torch.Tensor,
-    weight: torch.Tensor,
+    input: Tensor,
+    weight: Tensor,
     stride: Sequence[int],
     padding: Sequence[int],
     output_padding: Sequence[int],
@@ -92,16 +91,16 @@ def _sizes(
 
 def _formula(
     grad_input: str,
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
     stride: Sequence[int],
     padding: Sequence[int],
     output_padding: Sequence[int],
     groups: int,
     dilation: Sequence[int],
     contract: str,
-) -> torch.Tensor:
+) -> Tensor:
     sizes = _sizes(input, weight, stride, padding, output_padding, dilation)
     # An output longer than a stride past the last element is that of one element more, which is 0.
     sides = zip(sizes, weight.shape[2:], stride, padding, dilation)
@@ -109,7 +108,7 @@ def _formula(
     if any(more):
         input = torch.nn.functional.pad(input, [n for m in reversed(more) for n in (0, m)])
     options = list(stride), list(padding), list(dilation), groups, contract
-    output: torch.Tensor = getattr(_ops, grad_input)(input, weight, sizes, *options)
+    output: Tensor = getattr(_ops, grad_input)(input, weight, sizes, *options)
     if bias is None:
         return output
     return _ops.add(output, bias.reshape(-1, *[1] * len(sizes)), contract)
@@ -118,7 +117,7 @@ def _formula(
 def _transposed(dims: int) -> Callable[..., Any]:
     """Register `conv_transpose<dims>d`."""
     name, grad_input = f"conv_transpose{dims}d", f"conv{dims}d_grad_input"
-    return registry.composite(
+    return composite(
         name,
         "(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] output_padding, int groups, "
         "int[] dilation, str contract) -> Tensor",
@@ -136,14 +135,14 @@ _OPS = {dims: _transposed(dims) for dims in (2, 3)}
 
 def _call(
     dims: int,
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
     options: dict[str, Any],
     groups: int,
     dilation: Any,
     contract: str,
-) -> torch.Tensor:
+) -> Tensor:
     op = f"conv_transpose{dims}d"
     check_dim(op, (1 + dims, 2 + dims), input=input)
     check_dim(op, 2 + dims, weight=weight)
@@ -173,9 +172,9 @@ Raises:
 
 @public("conv_transpose", sides=2, doc=_DOC)
 def conv_transpose2d(
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None = None,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
     stride: int | Sequence[int] = 1,
     padding: int | Sequence[int] = 0,
     output_padding: int | Sequence[int] = 0,
@@ -183,16 +182,16 @@ def conv_transpose2d(
     dilation: int | Sequence[int] = 1,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     options = {"stride": stride, "padding": padding, "output_padding": output_padding}
     return _call(2, input, weight, bias, options, groups, dilation, contract)
 
 
 @public("conv_transpose", sides=3, doc=_DOC)
 def conv_transpose3d(
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None = None,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
     stride: int | Sequence[int] = 1,
     padding: int | Sequence[int] = 0,
     output_padding: int | Sequence[int] = 0,
@@ -200,16 +199,16 @@ def conv_transpose3d(
     dilation: int | Sequence[int] = 1,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     options = {"stride": stride, "padding": padding, "output_padding": output_padding}
     return _call(3, input, weight, bias, options, groups, dilation, contract)
 
 
 @public("conv_transpose", sides=1, doc=_DOC)
 def conv_transpose1d(
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None = None,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
     stride: int | Sequence[int] = 1,
     padding: int | Sequence[int] = 0,
     output_padding: int | Sequence[int] = 0,
@@ -217,7 +216,7 @@ def conv_transpose1d(
     dilation: int | Sequence[int] = 1,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     op = "conv_transpose1d"
     check_dim(op, (2, 3), input=input)
     check_dim(op, 3, weight=weight)

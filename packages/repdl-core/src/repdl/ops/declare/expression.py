@@ -25,7 +25,6 @@ import torch
 from repdl.ops.common.sort_key import greater_than, is_related, less_than
 from repdl.registry import OPS, functions
 
-Tensor = torch.Tensor
 _SUM, _PRODUCT, _MINUS, _ATOM = range(4)
 """How strongly the parts of a text hold together."""
 _INFIX = {"add": ("+", _SUM), "sub": ("-", _SUM), "mul": ("*", _PRODUCT), "div": ("/", _PRODUCT)}

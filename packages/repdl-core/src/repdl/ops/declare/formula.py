@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from repdl.contract import ANY_CONTRACT
 from repdl.ops.common.scalar import constant
@@ -22,8 +23,6 @@ from repdl.ops.declare.expression import (
     quoted,
     words,
 )
-
-Tensor = torch.Tensor
 
 
 @dataclass(frozen=True)

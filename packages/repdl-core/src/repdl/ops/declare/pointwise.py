@@ -10,20 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ANY_CONTRACT
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_size
 from repdl.ops.common.broadcast import sum_to
 from repdl.ops.declare.formula import Formula, Written, WrittenFormula, as_formula
+from repdl.registry import IsSlope, define
 from repdl.registry.autocast import Lists
 from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
 from repdl.registry.saved import save
 from repdl.tensors import layout
 from repdl.tensors.layout import broadcast_shapes
 
-Tensor = torch.Tensor
 EVERY = Dtypes()
 
 
@@ -34,7 +34,7 @@ def pointwise(
     family: str,
     dtypes: Dtypes = EVERY,
     autocast: Lists | None = None,
-    is_slope: registry.IsSlope = True,
+    is_slope: IsSlope = True,
     same_shape: tuple[str, ...] = (),
     check_options: Callable[..., None] | None = None,
     check_values: Callable[..., None] | None = None,
@@ -120,7 +120,7 @@ def pointwise(
             if isinstance(cases, CaseSpec)
             else CaseSpec("pointwise", {"tensors": len(tensors), "option_sets": cases, "same_shape": bool(same_shape)}),
         )
-    return registry.define(
+    return define(
         name,
         f"({rest}",
         family=family,

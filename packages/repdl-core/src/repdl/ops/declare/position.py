@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.callcache import ValueRange
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dtype, check_range, check_size
+from repdl.registry import define
 
 STREAMS = 2**48
 """How many streams a seed has."""
@@ -19,13 +20,13 @@ NUMBERS = 2**63
 POSITION = "position"
 
 
-def check_position(op: str, position: torch.Tensor) -> None:
+def check_position(op: str, position: Tensor) -> None:
     """Raise unless a position is an int64 tensor of three elements."""
     check_dtype(op, (torch.int64,), position=position)
     check_size(op, "position.shape", tuple(position.shape), (3,), "[seed, stream, offset]")
 
 
-def check_place(op: str, count: int, position: torch.Tensor) -> ValueRange | None:
+def check_place(op: str, count: int, position: Tensor) -> ValueRange | None:
     """Raise unless the stream exists and has `count` numbers from the offset on; reads the values.
 
     Returns bounds within which stream and offset always are right, though the latter may be more.
@@ -58,17 +59,17 @@ def draw(
     all arguments but the position. Floating-point ops name `dtypes`, others the dtype of `like`.
     """
 
-    def check_arguments(like: torch.Tensor, position: torch.Tensor, *given: Any) -> None:
+    def check_arguments(like: Tensor, position: Tensor, *given: Any) -> None:
         if integers is not None:
             check_dtype(op, (integers,), like=like)
         check_position(op, position)
         if check_options is not None:
             check_options(like, *given)
 
-    def check_values(like: torch.Tensor, position: torch.Tensor, *given: Any) -> ValueRange | None:
+    def check_values(like: Tensor, position: Tensor, *given: Any) -> ValueRange | None:
         return check_place(op, like.numel(), position)
 
-    return registry.define(
+    return define(
         op,
         f"(Tensor like, Tensor {POSITION}{', ' if options else ''}{options}) -> Tensor",
         check=check_arguments,

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.errors import DeviceError, UnsupportedError, check_dtype, check_size
+from repdl.registry import define
 from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, unwrapped
 
 DTYPES = (torch.float32, torch.float64)
@@ -71,7 +72,7 @@ def step(
     absent = {p: lambda given, p=p: not present(p, given) for p in optional}
     text = _text(name, arguments, lists, written, summary, order, optional)
     DECLARATIONS[name] = Declaration(text, CaseSpec("step", {**cases, "absent": absent}))
-    return registry.define(name, f"({rest}", check=check_arguments, fake=lambda *args: None, updates=True)
+    return define(name, f"({rest}", check=check_arguments, fake=lambda *args: None, updates=True)
 
 
 def _text(
@@ -115,7 +116,7 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def check_lists(op: str, params: Sequence[torch.Tensor], **lists: tuple[Sequence[torch.Tensor], bool]) -> None:
+def check_lists(op: str, params: Sequence[Tensor], **lists: tuple[Sequence[Tensor], bool]) -> None:
     """Raise unless each list matches `params` tensor by tensor, before anything is changed.
 
     Args:
@@ -140,7 +141,7 @@ def check_lists(op: str, params: Sequence[torch.Tensor], **lists: tuple[Sequence
                 _raise(op, f"{name}[{index}]", tensor, param, params[0])
 
 
-def _raise(op: str, name: str, tensor: torch.Tensor, param: torch.Tensor, first: torch.Tensor) -> None:
+def _raise(op: str, name: str, tensor: Tensor, param: Tensor, first: Tensor) -> None:
     """Say which of the conditions of `check_lists` does not hold."""
     if tensor.layout is not torch.strided:
         raise UnsupportedError(

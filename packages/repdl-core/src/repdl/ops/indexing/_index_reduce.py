@@ -7,33 +7,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ANY_CONTRACT
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_dim, check_dtype, check_size
+from repdl.errors import check_dim, check_size
 from repdl.ops.common.arithmetic import div
-from repdl.ops.common.index import check_index
+from repdl.ops.common.index import check_index, check_rows
 from repdl.ops.common.scalar import constant, floating
 from repdl.ops.common.sort_key import gather_words, sort_key
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import add
-from repdl.registry.saved import save
+from repdl.registry import composite, define, functions as _ops
 
-Tensor = torch.Tensor
-_ops = registry.functions
 MODES = ("sum", "mean", "prod", "amax", "amin")
-
-
-def _check(op: str, values: Tensor, index: Tensor, size: int) -> None:
-    check_dtype(op, (torch.int64,), index=index)
-    check_dim(op, 2, values=values)
-    check_dim(op, 1, index=index)
-    check_size(op, "index.shape[0]", index.shape[0], values.shape[0], "values.shape[0]")
-    check(op, size >= 0, lambda: f"size is {size}, expected 0 or more")
 
 
 def first_largest(values: Tensor, index: Tensor, size: int) -> Tensor:
@@ -54,31 +43,24 @@ def _amax(values: Tensor, index: Tensor, size: int) -> Tensor:
     return gather_words(torch.cat([values, bottom]), 0, first)
 
 
-def _setup_amax(ctx: Any, inputs: Any, output: Any) -> None:
-    values, index, ctx.size = inputs
-    ctx.save_for_backward(values, index, output)
-
-
-def _amax_backward(ctx: Any, grad: Tensor) -> Any:
-    values, index, output = ctx.saved_tensors
+def _to_values(g: Tensor, values: Tensor, index: Tensor, output: Tensor) -> Tensor:
     ties = sort_key(values) == sort_key(output)[index]
     count = torch.zeros(output.shape, dtype=torch.int64, device=index.device)
     count = count.index_add(0, index, ties.long()).clamp(min=1)
-    storage, (wide,) = widened(grad)
+    storage, (wide,) = widened(g)
     share = _ops.embedding(div(wide, floating(count, wide.dtype)), index, -1, False, ANY_CONTRACT)
-    return narrowed(torch.where(ties, share, 0.0), storage), None, None
+    return narrowed(torch.where(ties, share, 0.0), storage)
 
 
-_index_amax: Callable[..., Tensor] = registry.composite(
+_index_amax: Callable[..., Tensor] = composite(
     "index_amax",
     "(Tensor values, Tensor index, int size) -> Tensor",
     _amax,
     calls=(),
-    check=lambda values, index, size: _check("index_amax", values, index, size),
-    check_values=lambda values, index, size: check_index("index_amax", index, size),
-    fake=lambda values, index, size: values.new_empty((size, values.shape[1])),
-    setup_context=_setup_amax,
-    backward=_amax_backward,
+    check=check_rows,
+    check_values=check_index,
+    fake=lambda values, size: values.new_empty((size, values.shape[1])),
+    gradients={"values": _to_values},
     dtypes=Dtypes(integers=("index",), keeps_16_bit=True),
     family="index_sum",
 )
@@ -108,12 +90,12 @@ def _prod(values: Tensor, index: Tensor, size: int, contract: str) -> Tensor:
     return _ops.embedding(products, torch.where(lengths > 0, starts, count), -1, False, contract)
 
 
-_index_prod: Callable[..., Tensor] = registry.composite(
+_index_prod: Callable[..., Tensor] = composite(
     "index_prod",
     "(Tensor values, Tensor index, int size, str contract) -> Tensor",
     _prod,
     calls=("embedding", "mul", "where"),
-    check=lambda values, index, size, contract: _check("index_prod", values, index, size),
+    check=check_rows,
     dtypes=Dtypes(integers=("index",)),
     family="index_sum",
 )
@@ -125,12 +107,9 @@ def touched(index: Tensor, rows: int) -> Tensor:
     return flags.index_fill(0, index, True).unsqueeze(1) if rows else flags.unsqueeze(1)
 
 
-def _check_sum(input: Tensor, index: Tensor, values: Tensor, alpha: float, contract: str) -> None:
-    op = "add_index_sum"
-    check_dtype(op, (torch.int64,), index=index)
-    check_dim(op, 2, input=input, values=values)
-    check_dim(op, 1, index=index)
-    check_size(op, "index.shape[0]", index.shape[0], values.shape[0], "values.shape[0]")
+def _check_sum(op: str, input: Tensor, index: Tensor, values: Tensor) -> None:
+    check_dim(op, 2, input=input)
+    check_rows(op, values, index, input.shape[0])
     check_size(op, "values.shape[1]", values.shape[1], input.shape[1], "input.shape[1]")
 
 
@@ -142,31 +121,22 @@ def _sum_formula(input: Tensor, index: Tensor, values: Tensor, alpha: float, con
     return add(input, total, alpha=alpha, contract=contract).contiguous()
 
 
-def _setup_sum(ctx: Any, inputs: Any, output: Any) -> None:
-    _, index, _, ctx.alpha, ctx.contract = inputs
-    save(ctx, (index, [2]))
+def _to_terms(wide: Tensor, index: Tensor, alpha: float, values_dtype: torch.dtype, contract: str) -> Tensor:
+    scaled = wide if alpha == 1 else _ops.mul(wide, constant(alpha, wide.dtype, wide.device), contract)
+    return narrowed(_ops.embedding(scaled, index, -1, False, contract), values_dtype)
 
 
-def _sum_backward(ctx: Any, grad: Tensor) -> Any:
-    (index,) = ctx.saved_tensors
-    storage, (grad,) = widened(grad)
-    terms = None
-    if ctx.needs_input_grad[2]:
-        scaled = grad
-        if ctx.alpha != 1:
-            scaled = _ops.mul(grad, constant(ctx.alpha, grad.dtype, grad.device), ctx.contract)
-        terms = narrowed(_ops.embedding(scaled, index, -1, False, ctx.contract), storage)
-    return narrowed(grad, storage), None, terms, None, None
-
-
-added: Callable[..., Tensor] = registry.define(
+added: Callable[..., Tensor] = define(
     "add_index_sum",
     "(Tensor input, Tensor index, Tensor values, float alpha, str contract) -> Tensor",
     check=_check_sum,
-    check_values=lambda input, index, values, alpha, c: check_index("add_index_sum", index, input.shape[0]),
-    fake=lambda input, index, values, alpha, contract: input.new_empty(input.shape),
-    setup_context=_setup_sum,
-    backward=_sum_backward,
+    check_values=lambda op, input, index: check_index(op, index, input.shape[0]),
+    fake=lambda input: input.new_empty(input.shape),
+    gradients={
+        "wide": lambda g: widened(g)[1][0],
+        "input": lambda wide, input_dtype: narrowed(wide, input_dtype),
+        "values": _to_terms,
+    },
     dtypes=Dtypes(integers=("index",)),
     formula=_sum_formula,
     calls=("add", "add_alpha", "index_sum"),

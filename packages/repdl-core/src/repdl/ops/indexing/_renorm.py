@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.callcache import do_not_cache
 from repdl.contract import contract_name
 from repdl.dtypes.rounding import div
@@ -16,11 +16,9 @@ from repdl.ops.common.scalar import constant
 from repdl.ops.common.sort_key import less_than
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.pow import pow
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_float
 from repdl.registry.aten import computes
-
-Tensor = torch.Tensor
-_ops = registry.functions
 
 
 def check_norm(op: str, max_norm: Any, norm_type: Any) -> tuple[float | None, float]:

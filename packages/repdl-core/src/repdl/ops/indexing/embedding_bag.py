@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.callcache import do_not_cache
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
@@ -25,6 +25,7 @@ from repdl.ops.indexing._index_reduce import first_largest
 from repdl.ops.indexing._renorm import check_norm, renorm
 from repdl.ops.indexing.gather import elements
 from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_int
 from repdl.registry.aten import computes
 from repdl.tensors import values as host
@@ -32,8 +33,6 @@ from repdl.tensors.values import assert_on_device, is_readable
 
 __all__ = ["embedding_bag"]
 
-Tensor = torch.Tensor
-_ops = registry.functions
 MODES = ("sum", "mean", "max")
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.callcache import do_not_cache
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
@@ -16,12 +16,11 @@ from repdl.ops.common.broadcast import expand_to
 from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim
 from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import at_least_1d
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_int, as_ints
 from repdl.tensors.values import assert_on_device, is_readable
 
 __all__ = ["broadcast_to", "expand", "repeat", "repeat_interleave", "tile"]
-
-Tensor = torch.Tensor
 
 
 def _check_input(op: str, input: Tensor) -> None:
@@ -161,7 +160,7 @@ def repeat_interleave(
         return rows.index_select(position, index)
     slices = rows.movedim(position, 0)
     table = slices.reshape(size, slices[:1].numel())
-    copies = registry.functions.embedding(table, index, -1, False, contract)
+    copies = _ops.embedding(table, index, -1, False, contract)
     return copies.view(index.shape[0], *slices.shape[1:]).movedim(0, position).contiguous()
 
 

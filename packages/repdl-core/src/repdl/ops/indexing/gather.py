@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import UnsupportedError, check, check_dim, check_dtype
 from repdl.ops.common.index import as_index, indexed, places
 from repdl.ops.common.reduce import is_whole, normalize_dim
 from repdl.ops.declare.public import public
+from repdl.registry import functions as _ops
 
 __all__ = ["gather", "index", "index_select", "take", "take_along_dim"]
-
-Tensor = torch.Tensor
 
 
 def elements(input: Tensor, place: Tensor, contract: str) -> Tensor:
     """The elements of `input` at `place`, counted in row-major order."""
-    return registry.functions.embedding(input.reshape(-1, 1), place, -1, False, contract).squeeze(-1)
+    return _ops.embedding(input.reshape(-1, 1), place, -1, False, contract).squeeze(-1)
 
 
 def at_least_1d(tensor: Tensor) -> Tensor:
@@ -131,7 +130,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, contract: ContractLi
         return torch.index_select(input, dim, at)
     check_dtype(op, ALL, input=input)
     table = source.movedim(dim, 0)
-    rows = registry.functions.embedding(table.reshape(table.shape[0], table[:1].numel()), at, -1, False, contract)
+    rows = _ops.embedding(table.reshape(table.shape[0], table[:1].numel()), at, -1, False, contract)
     output = rows.view(at.shape[0], *table.shape[1:]).movedim(0, dim)
     return output.contiguous() if input.dim() else output.squeeze(0)
 
@@ -157,7 +156,7 @@ def index(input: Tensor, indices: Sequence[Tensor | None], *, contract: Contract
     table = input.reshape(lead.numel(), torch.Size(rest).numel())
     if is_whole(input.dtype):
         return table[at].view(*at.shape, *rest)
-    return registry.functions.embedding(table, at, -1, False, contract).view(*at.shape, *rest)
+    return _ops.embedding(table, at, -1, False, contract).view(*at.shape, *rest)
 
 
 @public("index_sum")

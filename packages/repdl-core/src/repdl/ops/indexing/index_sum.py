@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.callcache import cache_calls
 from repdl.contract import ContractLike
 from repdl.dtypes import FLOATS_16_BIT, Dtypes
@@ -17,94 +15,68 @@ from repdl.errors import (
     check_dim,
     check_dtype,
     check_range,
-    check_size,
 )
-from repdl.ops.common.index import as_index, check_index
+from repdl.ops.common.index import as_index, check_index, check_rows
 from repdl.ops.declare.public import public
 from repdl.ops.indexing._renorm import check_norm, renorm
 from repdl.ops.pointwise.cast import narrowed
+from repdl.registry import define, functions as _ops
 from repdl.registry.arguments import as_int
 from repdl.registry.aten import computes
 
 __all__ = ["embedding"]
 
-Tensor = torch.Tensor
 
-
-def _check_sum(values: torch.Tensor, index: torch.Tensor, size: int, contract: str) -> None:
-    check_dtype("index_sum", (torch.int64,), index=index)
-    check_dim("index_sum", 2, values=values)
-    check_dim("index_sum", 1, index=index)
-    check_size("index_sum", "index.shape[0]", index.shape[0], values.shape[0], "values.shape[0]")
-    check("index_sum", size >= 0, lambda: f"size is {size}, expected 0 or more")
-
-
-def _setup_sum(ctx: Any, inputs: Any, output: Any) -> None:
-    _, index, _, ctx.contract = inputs
-    ctx.save_for_backward(index)
-
-
-def _sum_backward(ctx: Any, grad: torch.Tensor) -> Any:
-    (index,) = ctx.saved_tensors
-    return _embedding(grad, index, -1, False, ctx.contract), None, None, None
-
-
-_index_sum = registry.define(
+define(
     "index_sum",
     "(Tensor values, Tensor index, int size, str contract) -> Tensor",
-    check=_check_sum,
-    check_values=lambda values, index, size, contract: check_index("index_sum", index, size),
-    fake=lambda values, index, size, contract: values.new_empty((size, values.shape[1])),
-    setup_context=_setup_sum,
-    backward=_sum_backward,
+    check=check_rows,
+    check_values=check_index,
+    fake=lambda values, size: values.new_empty((size, values.shape[1])),
+    gradients={"values": lambda g, index, contract: _ops.embedding(g, index, -1, False, contract)},
     dtypes=Dtypes(integers=("index",)),
 )
 
 
-def _check(weight: torch.Tensor, index: torch.Tensor, padding: int, by_freq: bool, contract: str) -> None:
-    check_dtype("embedding", (torch.int64,), index=index)
-    check_dim("embedding", 2, weight=weight)
-    check(
-        "embedding",
-        -1 <= padding < weight.shape[0],
-        lambda: f"padding_idx is {padding}, expected -1 (none) to {weight.shape[0] - 1}",
-    )
+def _check(op: str, weight: Tensor, index: Tensor, padding_idx: int) -> None:
+    check_dtype(op, (torch.int64,), index=index)
+    check_dim(op, 2, weight=weight)
+    last = weight.shape[0] - 1
+    check(op, -1 <= padding_idx <= last, lambda: f"padding_idx is {padding_idx}, expected -1 (none) to {last}")
 
 
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    weight, index, ctx.padding, ctx.by_freq, ctx.contract = inputs
-    ctx.size = weight.shape[0]
-    ctx.save_for_backward(index)
-
-
-def _backward(ctx: Any, grad: torch.Tensor) -> Any:
-    (index,) = ctx.saved_tensors
+def _to_weight(
+    g: Tensor,
+    index: Tensor,
+    weight_shape: torch.Size,
+    padding_idx: int,
+    scale_grad_by_freq: bool,
+    contract: str,
+) -> Tensor:
     terms = index.reshape(-1)
-    size, rows = ctx.size, ctx.size
-    if ctx.padding >= 0:  # a row of its own for what does not count, which is cut off again
-        terms, rows = terms.masked_fill(terms == ctx.padding, size), size + 1
-    functions, dtype = registry.functions, grad.dtype
-    wide = ctx.by_freq and dtype in FLOATS_16_BIT  # the quotient is rounded, not the sum before it
-    values = grad.reshape(terms.shape[0], grad.shape[-1])
-    total = _index_sum(functions.cast(values, torch.float32) if wide else values, terms, rows, ctx.contract)
-    if ctx.padding >= 0:
+    size = rows = weight_shape[0]
+    if padding_idx >= 0:  # a row of its own for what does not count, which is cut off again
+        terms, rows = terms.masked_fill(terms == padding_idx, size), size + 1
+    wide = scale_grad_by_freq and g.dtype in FLOATS_16_BIT  # the quotient is rounded, not the sum before it
+    values = g.reshape(terms.shape[0], g.shape[-1])
+    total = _ops.index_sum(_ops.cast(values, torch.float32) if wide else values, terms, rows, contract)
+    if padding_idx >= 0:
         total = total.narrow(0, 0, size)
-    if ctx.by_freq:
+    if scale_grad_by_freq:
         counts = torch.zeros(rows, dtype=torch.int64, device=terms.device)
         counts = counts.scatter_add(0, terms, torch.ones_like(terms))[:size].clamp(min=1)  # integers: exact
-        total = functions.div(total, counts.to(total.dtype).unsqueeze(1), ctx.contract)
-    return narrowed(total, dtype), None, None, None, None
+        total = _ops.div(total, counts.to(total.dtype).unsqueeze(1), contract)
+    return narrowed(total, g.dtype)
 
 
-_embedding = registry.define(
+define(
     "embedding",
     "(Tensor weight, Tensor index, int padding_idx, bool scale_grad_by_freq, str contract) -> Tensor",
     check=_check,
-    check_values=lambda weight, index, padding, by_freq, contract: check_index("embedding", index, weight.shape[0]),
-    fake=lambda weight, index, padding, by_freq, contract: weight.new_empty((*index.shape, weight.shape[1])),
-    setup_context=_setup_context,
-    backward=_backward,
-    is_slope=lambda weight, index, padding, by_freq, contract: padding < 0 and not by_freq,
+    check_values=lambda op, weight, index: check_index(op, index, weight.shape[0]),
+    fake=lambda weight, index: weight.new_empty((*index.shape, weight.shape[1])),
+    gradients={"weight": _to_weight},
+    is_slope=lambda padding_idx, scale_grad_by_freq: padding_idx < 0 and not scale_grad_by_freq,
     dtypes=Dtypes(integers=("index",), keeps_16_bit=True),
     family="index_sum",
 )
@@ -112,8 +84,8 @@ _embedding = registry.define(
 
 @public("index_sum")
 def embedding(
-    input: torch.Tensor,
-    weight: torch.Tensor,
+    input: Tensor,
+    weight: Tensor,
     padding_idx: int | None = None,
     max_norm: float | None = None,
     norm_type: float = 2.0,
@@ -121,7 +93,7 @@ def embedding(
     sparse: bool = False,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """Rows of a table: `(...), (V, D) -> (..., D)`, any floating-point dtype, of int64 or int32 indices.
 
     Args:
@@ -156,7 +128,7 @@ def embedding(
         padding %= size
     if most is not None:
         renorm(weight, as_index(op, input, size), most, norm, contract)
-    return _embedding(weight, input.long(), padding, scale_grad_by_freq, contract)
+    return _ops.embedding(weight, input.long(), padding, scale_grad_by_freq, contract)
 
 
 @computes("embedding")

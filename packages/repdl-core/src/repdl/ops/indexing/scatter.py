@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.callcache import do_not_cache
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
@@ -26,13 +26,11 @@ from repdl.ops.declare.public import public
 from repdl.ops.indexing._index_reduce import MODES, added, reduced
 from repdl.ops.indexing.gather import at_least_1d, check_places, elements
 from repdl.ops.pointwise.elementwise import div, mul, sub
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_float, as_int
 from repdl.registry.aten import computes
 
 __all__ = ["bincount", "index_add", "index_put", "index_reduce", "scatter_add", "scatter_reduce"]
-
-Tensor = torch.Tensor
-_ops = registry.functions
 
 
 def _check_pair(op: str, input: Tensor, name: str, other: Tensor) -> None:

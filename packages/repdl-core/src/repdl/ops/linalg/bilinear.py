@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.declare.public import public
-from repdl.registry import composite
+from repdl.registry import composite, functions as _ops
 
 __all__ = ["bilinear"]
-
-Tensor = torch.Tensor
-_ops = registry.functions
 
 
 def _check(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None, contract: str) -> None:

@@ -7,18 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.errors import ArgumentError, check, check_tensor
 from repdl.ops.declare.public import public
+from repdl.registry import functions as _ops
 from repdl.registry.aten import computes
 
 __all__ = ["einsum"]
 
-Tensor = torch.Tensor
 
-_ops = registry.functions
 _LETTERS = string.ascii_uppercase + string.ascii_lowercase
 Label = int
 """Of a letter its place in the alphabet, capitals first; of dimension -i of an ellipsis -i."""
@@ -55,9 +54,9 @@ def _sublist(values: Any, what: str) -> list[Label | None]:
 
 def _parsed(
     equation: Any, operands: Sequence[Any]
-) -> tuple[list[torch.Tensor], list[list[Label | None]], list[Label | None] | None]:
+) -> tuple[list[Tensor], list[list[Label | None]], list[Label | None] | None]:
     """The tensors, the labels of each, and those of the result, if they are given."""
-    if isinstance(equation, torch.Tensor):  # operand, its labels, operand, its labels, ..., labels of the result
+    if isinstance(equation, Tensor):  # operand, its labels, operand, its labels, ..., labels of the result
         flat = [equation, *operands]
         tensors, lists = flat[: len(flat) // 2 * 2 : 2], flat[1::2]
         check_tensor("einsum", **{f"operand {i}": t for i, t in enumerate(tensors)})
@@ -79,7 +78,7 @@ def _parsed(
     return list(operands), labels, _labels(right, "the result") if arrow else None
 
 
-def _spread(tensor: torch.Tensor, labels: Sequence[Label | None], number: int) -> tuple[torch.Tensor, list[Label]]:
+def _spread(tensor: Tensor, labels: Sequence[Label | None], number: int) -> tuple[Tensor, list[Label]]:
     """A tensor whose dimensions have one label each: the ellipsis is counted, of a repeated one it is the diagonal."""
     named = [n for n in labels if n is not None]
     extra = tensor.dim() - len(named)
@@ -109,14 +108,14 @@ def _spread(tensor: torch.Tensor, labels: Sequence[Label | None], number: int) -
     return tensor, full
 
 
-def _summed(tensor: torch.Tensor, labels: list[Label], over: set[Label], contract: str) -> tuple[torch.Tensor, Any]:
+def _summed(tensor: Tensor, labels: list[Label], over: set[Label], contract: str) -> tuple[Tensor, Any]:
     dims = [d for d, n in enumerate(labels) if n in over]
     if not dims:
         return tensor, labels
     return _ops.sum(tensor, dims, False, contract), [n for n in labels if n not in over]
 
 
-def _arranged(tensor: torch.Tensor, labels: list[Label], *groups: Sequence[Label]) -> torch.Tensor:
+def _arranged(tensor: Tensor, labels: list[Label], *groups: Sequence[Label]) -> Tensor:
     """The dimensions in the order of the groups, one dimension for each group."""
     order = [labels.index(n) for group in groups for n in group]
     sizes = [torch.Size([tensor.shape[labels.index(n)] for n in group]).numel() for group in groups]
@@ -124,8 +123,8 @@ def _arranged(tensor: torch.Tensor, labels: list[Label], *groups: Sequence[Label
 
 
 def _pair(
-    a: torch.Tensor, of_a: list[Label], b: torch.Tensor, of_b: list[Label], kept: set[Label], contract: str
-) -> tuple[torch.Tensor, list[Label]]:
+    a: Tensor, of_a: list[Label], b: Tensor, of_b: list[Label], kept: set[Label], contract: str
+) -> tuple[Tensor, list[Label]]:
     """The product of two operands, summed over the labels that nobody needs any more."""
     # A dimension of size 1 beside a longer one broadcasts: it has no label.
     for label in set(of_a) & set(of_b):
@@ -150,7 +149,7 @@ def _pair(
 
 
 @public("matmul")
-def einsum(equation: Any, *operands: Any, contract: ContractLike = None) -> torch.Tensor:
+def einsum(equation: Any, *operands: Any, contract: ContractLike = None) -> Tensor:
     """Products of tensors, summed over the labels that the result does not have, as in `einsum("bij,bjk->bik", a, b)`.
 
     Any floating-point dtype. Operands may come as a list, or each with a list of labels after it. They are

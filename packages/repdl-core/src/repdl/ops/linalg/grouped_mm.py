@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.callcache import do_not_cache
 from repdl.contract import ContractLike
 from repdl.errors import (
@@ -21,13 +21,11 @@ from repdl.errors import (
     check_size,
 )
 from repdl.ops.declare.public import public
-from repdl.registry import autocast
+from repdl.registry import autocast, functions as _ops
 from repdl.registry.aten import computes
 
 __all__ = ["grouped_mm"]
 
-Tensor = torch.Tensor
-_ops = registry.functions
 _OP = "grouped_mm"
 
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from torch import Tensor
 
-import torch
-
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.declare.public import public
+from repdl.registry import define, functions as _ops
 from repdl.registry.autocast import LOWER
-from repdl.registry.saved import save
 
 __all__ = ["linear"]
 
 
-def _check(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, contract: str) -> None:
+def _check(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     check_dim("linear", 2, input=input, weight=weight)
     check_dim("linear", 1, bias=bias)
     if input.shape[1] != weight.shape[1]:
@@ -26,34 +23,16 @@ def _check(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None,
         check_size("linear", "bias.shape[0]", bias.shape[0], weight.shape[0], "weight.shape[0], out_features")
 
 
-def _fake(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, contract: str) -> torch.Tensor:
-    return input.new_empty((input.shape[0], weight.shape[0]))
-
-
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    input, weight, _bias, ctx.contract = inputs
-    save(ctx, (input, [1]), (weight, [0]))
-
-
-def _backward(ctx: Any, grad: torch.Tensor) -> Any:
-    input, weight = ctx.saved_tensors
-    grad_input = grad_weight = grad_bias = None
-    if ctx.needs_input_grad[0]:
-        grad_input = registry.functions.matmul(grad, weight, False, False, ctx.contract)
-    if ctx.needs_input_grad[1]:
-        grad_weight = registry.functions.matmul(grad, input, True, False, ctx.contract)
-    if ctx.needs_input_grad[2]:
-        grad_bias = registry.functions.sum(grad, [0], False, ctx.contract)
-    return grad_input, grad_weight, grad_bias, None
-
-
-_op = registry.define(
+_op = define(
     "linear",
     "(Tensor input, Tensor weight, Tensor? bias, str contract) -> Tensor",
     check=_check,
-    fake=_fake,
-    setup_context=_setup_context,
-    backward=_backward,
+    fake=lambda input, weight: input.new_empty((input.shape[0], weight.shape[0])),
+    gradients={
+        "input": lambda g, weight, contract: _ops.matmul(g, weight, False, False, contract),
+        "weight": lambda g, input, contract: _ops.matmul(g, input, True, False, contract),
+        "bias": lambda g, contract: _ops.sum(g, [0], False, contract),
+    },
     autocast=LOWER,
     dtypes=Dtypes(),
 )
@@ -61,12 +40,12 @@ _op = registry.define(
 
 @public("linear")
 def linear(
-    input: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None = None,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """`input @ weight.T + bias`: `(..., K), (N, K), (N) -> (..., N)`, any floating-point dtype.
 
     Args:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.errors import ArgumentError, UnsupportedError, check, check_dtype, check_range, check_size
 from repdl.ops.declare.public import public
 from repdl.ops.linalg.qr import qr
 from repdl.ops.linalg.solve_triangular import solve_triangular
-from repdl.registry import autocast
+from repdl.registry import autocast, functions as _ops
 from repdl.registry.arguments import as_float
 from repdl.registry.aten import computes
 from repdl.tensors.layout import broadcast_shapes
@@ -20,8 +20,6 @@ from repdl.tensors.values import assert_on_device, has_values
 
 __all__ = ["lstsq"]
 
-Tensor = torch.Tensor
-_ops = registry.functions
 _DRIVERS, _BY_SINGULAR_VALUES = ("gelsy", "gels"), ("gelsd", "gelss")
 _NOT_FULL = "a matrix of A has no full rank"
 

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_dtype, check_size
 from repdl.ops.common.broadcast import sum_to
 from repdl.ops.declare.public import public
+from repdl.registry import define
 from repdl.registry.aten import computes
 from repdl.registry.autocast import LOWER
-from repdl.registry.saved import save
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["bmm", "matmul", "mm"]
 
-Tensor = torch.Tensor
 
-
-def _check(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, contract: str) -> None:
+def _check(input: Tensor, mat2: Tensor, transA: bool, transB: bool) -> None:
     if input.dim() < 2 or mat2.dim() < 2:
         check("matmul", False, lambda: f"input.dim() is {input.dim()}, mat2.dim() is {mat2.dim()}, expected 2 or more")
     inner = input.shape[-2 if transA else -1]
@@ -50,42 +47,27 @@ def _check(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, 
         )
 
 
-def _fake(input: torch.Tensor, mat2: torch.Tensor, transA: bool, transB: bool, contract: str) -> torch.Tensor:
+def _fake(input: Tensor, mat2: Tensor, transA: bool, transB: bool) -> Tensor:
     batch = broadcast_shapes(input.shape[:-2], mat2.shape[:-2])
     return input.new_empty((*batch, input.shape[-1 if transA else -2], mat2.shape[-2 if transB else -1]))
 
 
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    input, mat2, ctx.transA, ctx.transB, ctx.contract = inputs
-    ctx.shapes = input.shape, mat2.shape
-    save(ctx, (input, [1]), (mat2, [0]))
+def _to_input(g: Tensor, mat2: Tensor, input_shape: torch.Size, transA: bool, transB: bool, contract: str) -> Tensor:
+    product = _op(mat2, g, transB, True, contract) if transA else _op(g, mat2, False, not transB, contract)
+    return sum_to(product, input_shape, contract)
 
 
-def _backward(ctx: Any, grad: torch.Tensor) -> Any:
-    input, mat2 = ctx.saved_tensors
-    grad_input = grad_mat2 = None
-    if ctx.needs_input_grad[0]:
-        if ctx.transA:
-            grad_input = _op(mat2, grad, ctx.transB, True, ctx.contract)
-        else:
-            grad_input = _op(grad, mat2, False, not ctx.transB, ctx.contract)
-        grad_input = sum_to(grad_input, ctx.shapes[0], ctx.contract)
-    if ctx.needs_input_grad[1]:
-        if ctx.transB:
-            grad_mat2 = _op(grad, input, True, ctx.transA, ctx.contract)
-        else:
-            grad_mat2 = _op(input, grad, not ctx.transA, False, ctx.contract)
-        grad_mat2 = sum_to(grad_mat2, ctx.shapes[1], ctx.contract)
-    return grad_input, grad_mat2, None, None, None
+def _to_mat2(g: Tensor, input: Tensor, mat2_shape: torch.Size, transA: bool, transB: bool, contract: str) -> Tensor:
+    product = _op(g, input, True, transA, contract) if transB else _op(input, g, not transA, False, contract)
+    return sum_to(product, mat2_shape, contract)
 
 
-_op = registry.define(
+_op = define(
     "matmul",
     "(Tensor input, Tensor mat2, bool transA, bool transB, str contract) -> Tensor",
     check=_check,
     fake=_fake,
-    setup_context=_setup_context,
-    backward=_backward,
+    gradients={"input": _to_input, "mat2": _to_mat2},
     autocast=LOWER,
     dtypes=Dtypes(),
 )
@@ -93,13 +75,13 @@ _op = registry.define(
 
 @public("matmul")
 def mm(
-    input: torch.Tensor,
-    mat2: torch.Tensor,
+    input: Tensor,
+    mat2: Tensor,
     transA: bool = False,
     transB: bool = False,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """Matrix product `(M, K) @ (K, N) -> (M, N)`, any floating-point dtype.
 
     Args:
@@ -114,7 +96,7 @@ def mm(
 
 
 @public("matmul")
-def bmm(input: torch.Tensor, mat2: torch.Tensor, *, contract: ContractLike = None) -> torch.Tensor:
+def bmm(input: Tensor, mat2: Tensor, *, contract: ContractLike = None) -> Tensor:
     """Batched matrix product `(B, M, K) @ (B, K, N) -> (B, M, N)`, any floating-point dtype.
 
     Raises:
@@ -126,7 +108,7 @@ def bmm(input: torch.Tensor, mat2: torch.Tensor, *, contract: ContractLike = Non
 
 
 @public("matmul")
-def matmul(input: torch.Tensor, other: torch.Tensor, *, contract: ContractLike = None) -> torch.Tensor:
+def matmul(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
     """Matrix product with torch's broadcasting, any floating-point dtype.
 
     `(K) @ (K) -> ()`, `(M, K) @ (K) -> (M)`, `(..., M, K) @ (..., K, N) -> (..., M, N)`.

@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.callcache import do_not_cache
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
-from repdl.errors import ArgumentError, check, check_dim, check_size, check_tensor
+from repdl.errors import ArgumentError, check, check_broadcasts_to, check_dim, check_size, check_tensor
 from repdl.ops.common.reduce import normalize_dim
 from repdl.ops.declare.public import public
 from repdl.ops.linalg.addmm import added
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import operands
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_int, as_ints
 from repdl.registry.aten import computes
 from repdl.tensors.layout import broadcast_shapes
@@ -39,14 +40,6 @@ __all__ = [
     "vdot",
 ]
 
-_ops = registry.functions
-Tensor = torch.Tensor
-
-
-def _broadcasts(op: str, input: Tensor, shape: Sequence[int]) -> None:
-    fits = input.dim() <= len(shape) and all(a in (1, b) for a, b in zip(reversed(input.shape), reversed(shape)))
-    check(op, fits, lambda: f"input.shape is {tuple(input.shape)}, expected a shape that broadcasts to {tuple(shape)}")
-
 
 @public("addmm")
 def baddbmm(
@@ -68,7 +61,7 @@ def baddbmm(
     op = "baddbmm"
     check_dim(op, 3, batch1=batch1, batch2=batch2)
     check_size(op, "batch2.shape[:2]", tuple(batch2.shape[:2]), (batch1.shape[0], batch1.shape[2]), "those of batch1")
-    _broadcasts(op, input, (*batch1.shape[:2], batch2.shape[2]))
+    check_broadcasts_to(op, (*batch1.shape[:2], batch2.shape[2]), input=input)
     return added(op, input, batch1, batch2, beta, alpha, contract)
 
 
@@ -93,7 +86,7 @@ def addbmm(
     check_dim(op, 3, batch1=batch1, batch2=batch2)
     check_size(op, "batch2.shape[:2]", tuple(batch2.shape[:2]), (batch1.shape[0], batch1.shape[2]), "those of batch1")
     b, m, k = batch1.shape
-    _broadcasts(op, input, (m, batch2.shape[2]))
+    check_broadcasts_to(op, (m, batch2.shape[2]), input=input)
     left, right = batch1.transpose(0, 1).reshape(m, b * k), batch2.reshape(b * k, batch2.shape[2])
     return added(op, input, left, right, beta, alpha, contract)
 
@@ -119,7 +112,7 @@ def addmv(
     check_dim(op, 2, mat=mat)
     check_dim(op, 1, vec=vec)
     check_size(op, "vec.shape[0]", vec.shape[0], mat.shape[1], "mat.shape[1]")
-    _broadcasts(op, input, mat.shape[:1])
+    check_broadcasts_to(op, mat.shape[:1], input=input)
     return added(op, input.unsqueeze(-1), mat, vec.unsqueeze(1), beta, alpha, contract).squeeze(1)
 
 
@@ -142,7 +135,7 @@ def addr(
     """
     op = "addr"
     check_dim(op, 1, vec1=vec1, vec2=vec2)
-    _broadcasts(op, input, (vec1.shape[0], vec2.shape[0]))
+    check_broadcasts_to(op, (vec1.shape[0], vec2.shape[0]), input=input)
     return added(op, input, vec1.unsqueeze(1), vec2.unsqueeze(0), beta, alpha, contract)
 
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.errors import ArgumentError, check, check_dtype
 from repdl.ops.declare.public import public
-from repdl.registry import autocast
+from repdl.registry import autocast, functions as _ops
 from repdl.registry.aten import computes
 
 __all__ = ["qr"]
 
-Tensor = torch.Tensor
-_ops = registry.functions
 _MODES = "reduced", "complete", "r"
 
 

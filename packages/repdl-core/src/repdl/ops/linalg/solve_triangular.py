@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_size
 from repdl.ops.declare.public import public
-from repdl.registry import autocast
+from repdl.registry import autocast, composite, functions as _ops
 from repdl.registry.aten import computes
-from repdl.registry.saved import save
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["solve_triangular"]
 
-Tensor = torch.Tensor
-_ops = registry.functions
 _OP = "solve_triangular"
 
 
-def _check(A: Tensor, B: Tensor, upper: bool, unitriangular: bool, contract: str) -> None:
+def _check(A: Tensor, B: Tensor) -> None:
     for name, tensor in (("A", A), ("B", B)):
         check(_OP, tensor.dim() >= 2, lambda: f"{name}.dim() is {tensor.dim()}, expected 2 or more")
     check_size(_OP, "A.shape[-1]", A.shape[-1], A.shape[-2], "A.shape[-2]")
@@ -45,30 +40,23 @@ def _formula(a: Tensor, b: Tensor, upper: bool, unitriangular: bool, c: str) -> 
     return x
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    a, _, *ctx.options = inputs
-    save(ctx, (a, [0, 1]), (output, [0]))
-
-
-def _backward(ctx: Any, grad: Tensor) -> Any:
-    (a, x), (upper, unitriangular, contract) = ctx.saved_tensors, ctx.options
-    grad_b = _op(a.mT, grad, not upper, unitriangular, contract)
-    if not ctx.needs_input_grad[0]:
-        return None, grad_b, None, None, None
-    products = _ops.neg(_ops.matmul(grad_b, x, False, True, contract))
+def _to_A(to_B: Tensor, output: Tensor, upper: bool, unitriangular: bool, contract: str) -> Tensor:
+    products = _ops.neg(_ops.matmul(to_B, output, False, True, contract))
     diagonal = 1 if unitriangular else 0
-    return products.triu(diagonal) if upper else products.tril(-diagonal), grad_b, None, None, None
+    return products.triu(diagonal) if upper else products.tril(-diagonal)
 
 
-_op: Callable[..., Tensor] = registry.composite(
+_op: Callable[..., Tensor] = composite(
     _OP,
     "(Tensor A, Tensor B, bool upper, bool unitriangular, str contract) -> Tensor",
     _formula,
     calls=("div", "matmul", "sub"),
     check=_check,
-    fake=lambda A, B, *rest: B.new_empty(B.shape),
-    setup_context=_setup,
-    backward=_backward,
+    fake=lambda B: B.new_empty(B.shape),
+    gradients={
+        "A": _to_A,
+        "B": lambda g, A, upper, unitriangular, contract: _op(A.mT, g, not upper, unitriangular, contract),
+    },
     dtypes=Dtypes(),
 )
 

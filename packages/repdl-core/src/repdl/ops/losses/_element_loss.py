@@ -6,9 +6,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.dtypes import Dtypes
 from repdl.errors import check
 from repdl.ops.common.scalar import constant
@@ -16,12 +15,9 @@ from repdl.ops.declare.formula import Written, as_formula
 from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.losses._loss import REDUCTIONS
 from repdl.ops.pointwise.elementwise import promoted
-from repdl.registry import IsSlope, composite
+from repdl.registry import IsSlope, composite, functions as _ops
 from repdl.registry.autocast import FLOAT32, Lists
 from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
-
-Tensor = torch.Tensor
-_ops = registry.functions
 
 
 def scalar(value: float, like: Tensor) -> Tensor:

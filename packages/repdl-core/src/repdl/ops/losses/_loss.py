@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from repdl.callcache import ValueRange, do_not_cache
 from repdl.errors import (
     ArgumentError,
     UnsupportedError,
-    check,
     check_dim,
     check_dtype,
+    check_least_dim,
+    check_one_of,
     check_size,
 )
 from repdl.ops.common.index import check_index
@@ -23,7 +25,7 @@ REDUCTIONS = ("none", "mean", "sum")
 
 
 def check_arguments(
-    op: str, input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str, ignore_index: int
+    op: str, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int
 ) -> int:
     """Raise unless each argument is of a type that the losses take; returns `ignore_index`."""
     if not isinstance(reduction, str):
@@ -31,7 +33,7 @@ def check_arguments(
     return as_int(op, "ignore_index", ignore_index)
 
 
-def check_no_grad(op: str, **tensors: torch.Tensor | None) -> None:
+def check_no_grad(op: str, **tensors: Tensor | None) -> None:
     """Raise where a derivative is wanted that torch does not have either."""
     for name, tensor in tensors.items():
         if tensor is not None and tensor.requires_grad and torch.is_grad_enabled():
@@ -41,18 +43,21 @@ def check_no_grad(op: str, **tensors: torch.Tensor | None) -> None:
             )
 
 
-def check_class_loss(
-    op: str, input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: str
-) -> None:
+def check_class_loss(op: str, input: Tensor, target: Tensor, weight: Tensor | None, reduction: str) -> None:
     """Raise unless input (N, C, ...), target (N, ...) and weight (C) fit together."""
     check_dtype(op, (torch.int64,), target=target)
-    check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
+    check_least_dim(op, 2, "(N, C, ...)", input=input)
     expected = target_shape(input.shape)
     check_size(op, "target.shape", list(target.shape), expected, "input.shape without the classes")
+    check_class_weight(op, input, weight)
+    check_reduction(op, reduction)
+
+
+def check_class_weight(op: str, input: Tensor, weight: Tensor | None) -> None:
+    """Raise unless a weight has one number for each class of `input`, (N, C, ...)."""
     if weight is not None:
         check_dim(op, 1, weight=weight)
         check_size(op, "weight.shape[0]", weight.shape[0], input.shape[1], "input.shape[1], the classes")
-    check_reduction(op, reduction)
 
 
 def target_shape(input_shape: Sequence[int]) -> list[int]:
@@ -62,10 +67,10 @@ def target_shape(input_shape: Sequence[int]) -> list[int]:
 
 def check_reduction(op: str, reduction: str) -> None:
     """Raise unless torch knows the reduction."""
-    check(op, reduction in REDUCTIONS, lambda: f"reduction is {reduction!r}, expected one of {', '.join(REDUCTIONS)}")
+    check_one_of(op, REDUCTIONS, reduction=reduction)
 
 
-def check_targets(op: str, target: torch.Tensor, classes: int, ignore_index: int) -> ValueRange | None:
+def check_targets(op: str, target: Tensor, classes: int, ignore_index: int) -> ValueRange | None:
     """Raise unless every target is a class or `ignore_index`; reads the values."""
     return check_index(
         op,
@@ -77,7 +82,7 @@ def check_targets(op: str, target: torch.Tensor, classes: int, ignore_index: int
     )
 
 
-def check_classes(op: str, target: torch.Tensor, classes: int, least: int = 0) -> None:
+def check_classes(op: str, target: Tensor, classes: int, least: int = 0) -> None:
     """Raise unless every target is a class, or at least `least`; reads the values, if they can be read."""
     if target.dtype is not torch.int64:
         return
@@ -96,27 +101,6 @@ def check_classes(op: str, target: torch.Tensor, classes: int, least: int = 0) -
         )
 
 
-def class_loss_checks(op: str) -> tuple[Callable[..., None], Callable[..., ValueRange | None]]:
-    """The checks `check` and `check_values` of an op of class indices, for `registry.define`."""
-
-    def check_arguments(
-        input: torch.Tensor,
-        target: torch.Tensor,
-        weight: torch.Tensor | None,
-        reduction: str,
-        ignore_index: int,
-        contract: str,
-    ) -> None:
-        check_class_loss(op, input, target, weight, reduction)
-
-    def check_values(
-        input: torch.Tensor,
-        target: torch.Tensor,
-        weight: torch.Tensor | None,
-        reduction: str,
-        ignore_index: int,
-        contract: str,
-    ) -> ValueRange | None:
-        return check_targets(op, target, input.shape[1], ignore_index)
-
-    return check_arguments, check_values
+def check_class_targets(op: str, input: Tensor, target: Tensor, ignore_index: int) -> ValueRange | None:
+    """Raise unless every target is a class of `input`, (N, C, ...), or `ignore_index`; reads the values."""
+    return check_targets(op, target, input.shape[1], ignore_index)

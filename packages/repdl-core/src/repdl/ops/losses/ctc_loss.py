@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_dtype, check_range, check_size
@@ -18,14 +18,12 @@ from repdl.ops.declare.public import public
 from repdl.ops.losses._element_loss import scalar
 from repdl.ops.losses._loss import check_reduction
 from repdl.ops.reduction.logsumexp import logsumexp as logsumexp  # which registers the op
-from repdl.registry import OPS, composite
+from repdl.registry import OPS, composite, functions as _ops
 from repdl.registry.arguments import as_int, as_ints
 from repdl.tensors.values import assert_on_device, has_values, is_readable
 
 __all__ = ["ctc_loss"]
 
-Tensor = torch.Tensor
-_ops = registry.functions
 _LOWEST, _IMPOSSIBLE = -1e30, 1e29
 """The logarithm of no probability, finite so that derivatives are; a loss beyond the second has none."""
 

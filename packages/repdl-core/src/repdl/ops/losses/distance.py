@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, check
@@ -16,15 +16,12 @@ from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.declare.public import public
 from repdl.ops.losses._element_loss import operands, scalar
 from repdl.ops.reduction.norm import vector_norm as vector_norm  # which registers the op
-from repdl.registry import OPS, composite
+from repdl.registry import OPS, composite, functions as _ops
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import FLOAT32_ON_CUDA, Lists
 from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
 
 __all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
-
-Tensor = torch.Tensor
-_ops = registry.functions
 
 
 def _dims(x: Tensor, dim: int) -> list[int]:

@@ -6,9 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_size
@@ -17,15 +16,13 @@ from repdl.ops.declare.public import public
 from repdl.ops.losses._element_loss import operands, reduced, scalar
 from repdl.ops.losses._loss import check_reduction
 from repdl.ops.losses.distance import pairwise_distance as pairwise_distance  # which registers the op
-from repdl.registry import OPS, composite
+from repdl.registry import OPS, composite, functions as _ops
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import FLOAT32
 from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
 
 __all__ = ["cosine_embedding_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss"]
 
-Tensor = torch.Tensor
-_ops = registry.functions
 _LEAST_SQUARE = 1e-12
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_range, check_size
@@ -18,6 +17,7 @@ from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import public
 from repdl.ops.losses._element_loss import element_loss, operands, scalar
 from repdl.ops.losses._loss import check_reduction
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.tensors.layout import broadcast_shapes
@@ -25,8 +25,6 @@ from repdl.tensors.values import assert_on_device
 
 __all__ = ["binary_cross_entropy", "gaussian_nll_loss", "poisson_nll_loss"]
 
-Tensor = torch.Tensor
-_ops = registry.functions
 _TWO_PI = 6.283185307179586
 
 

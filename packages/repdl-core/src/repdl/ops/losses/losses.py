@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import is_zero
@@ -17,13 +16,11 @@ from repdl.ops.declare.formula import Written
 from repdl.ops.declare.public import public
 from repdl.ops.losses._element_loss import check_sized, element_loss, scalar
 from repdl.ops.losses._loss import REDUCTIONS, check_reduction
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_float
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss", "mse_loss", "smooth_l1_loss"]
-
-Tensor = torch.Tensor
-_ops = registry.functions
 
 
 def _half_square(x: Expression) -> Expression:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_dtype, check_size
@@ -17,7 +17,7 @@ from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import elements
 from repdl.ops.losses._element_loss import element_loss, operands, reduced, scalar
 from repdl.ops.losses._loss import check_classes, check_no_grad, check_reduction
-from repdl.registry import composite
+from repdl.registry import composite, functions as _ops
 from repdl.registry.arguments import as_float, as_int
 from repdl.registry.autocast import FLOAT32, FLOAT32_ON_CUDA
 from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
@@ -31,9 +31,6 @@ __all__ = [
     "multilabel_soft_margin_loss",
     "soft_margin_loss",
 ]
-
-Tensor = torch.Tensor
-_ops = registry.functions
 
 
 def _hinge_embedding(x: Expression, y: Expression, margin: Expression) -> Expression:

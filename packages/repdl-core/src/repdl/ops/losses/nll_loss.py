@@ -2,128 +2,65 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
+from torch import Tensor
 
-from repdl import registry
-from repdl.callcache import ValueRange
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_dtype, check_size
+from repdl.errors import check_dtype, check_least_dim, check_size
 from repdl.ops.declare.public import public
-from repdl.ops.losses._loss import check_arguments, check_no_grad, check_targets, class_loss_checks
+from repdl.ops.losses._loss import (
+    check_arguments,
+    check_class_loss,
+    check_class_targets,
+    check_no_grad,
+    check_targets,
+)
+from repdl.registry import define
 from repdl.registry.aten import computes
 from repdl.registry.autocast import FLOAT32
 
 __all__ = ["nll_loss"]
 
-_check, _check_values = class_loss_checks("nll_loss")
 
-
-def _fake(
-    input: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None,
-    reduction: str,
-    ignore_index: int,
-    contract: str,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    return input.new_empty(target.shape if reduction == "none" else ()), input.new_empty(())
-
-
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    input, target, weight, ctx.reduction, ctx.ignore_index, ctx.contract = inputs
-    ctx.classes = input.shape[1]
-    ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(target, weight, output[1])
-
-
-def _backward(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
-    target, weight, total_weight = ctx.saved_tensors
-    grad_input = _nll_loss_backward(
-        grad, target, weight, total_weight, ctx.classes, ctx.reduction, ctx.ignore_index, ctx.contract
-    )
-    return grad_input, None, None, None, None, None
-
-
-_nll_loss = registry.define(
+_nll_loss = define(
     "nll_loss",
-    "(Tensor input, Tensor target, Tensor? weight, str reduction, int ignore_index, str contract) -> (Tensor, Tensor)",
-    check=_check,
-    check_values=_check_values,
-    fake=_fake,
-    setup_context=_setup_context,
-    backward=_backward,
+    "(Tensor input, Tensor target, Tensor? weight, str reduction, int ignore_index, str contract) "
+    "-> (Tensor output, Tensor total_weight)",
+    check=check_class_loss,
+    check_values=check_class_targets,
+    fake=lambda input, target, reduction: (
+        input.new_empty(target.shape if reduction == "none" else ()),
+        input.new_empty(()),
+    ),
+    gradients={"classes": lambda input_shape: input_shape[1], "input": "nll_loss_backward"},
     autocast=FLOAT32,
     fixed=("weight",),
     dtypes=Dtypes(outputs=("input", ""), parameters=(("weight",),), integers=("target",)),
 )
 
 
-def _check_backward(
-    grad: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None,
-    total_weight: torch.Tensor,
-    classes: int,
-    reduction: str,
-    ignore_index: int,
-    contract: str,
-) -> None:
-    check_dtype("nll_loss_backward", (torch.int64,), target=target)
-    check("nll_loss_backward", target.dim() >= 1, "target.dim() is 0, expected 1 or more (N, ...)")
+def _check_backward(op: str, grad: Tensor, target: Tensor, reduction: str) -> None:
+    check_dtype(op, (torch.int64,), target=target)
+    check_least_dim(op, 1, "(N, ...)", target=target)
     expected = tuple(target.shape) if reduction == "none" else ()
-    check_size("nll_loss_backward", "grad.shape", tuple(grad.shape), expected, "the shape of the loss")
+    check_size(op, "grad.shape", tuple(grad.shape), expected, "the shape of the loss")
 
 
-def _check_values_backward(
-    grad: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None,
-    total_weight: torch.Tensor,
-    classes: int,
-    reduction: str,
-    ignore_index: int,
-    contract: str,
-) -> ValueRange | None:
-    return check_targets("nll_loss_backward", target, classes, ignore_index)
-
-
-def _fake_backward(
-    grad: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None,
-    total_weight: torch.Tensor,
-    classes: int,
-    reduction: str,
-    ignore_index: int,
-    contract: str,
-) -> torch.Tensor:
-    return grad.new_empty((target.shape[0], classes, *target.shape[1:]))
-
-
-def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
-    _, target, weight, _, _, ctx.reduction, ctx.ignore_index, ctx.contract = inputs
-    ctx.save_for_backward(target, weight)
-
-
-def _twice(ctx: Any, cotangent: torch.Tensor) -> Any:
-    to_grad, _ = _nll_loss(cotangent, *ctx.saved_tensors, ctx.reduction, ctx.ignore_index, ctx.contract)
-    return to_grad, *[None] * 7
-
-
-_nll_loss_backward = registry.define(
+define(
     "nll_loss_backward",
     "(Tensor grad, Tensor target, Tensor? weight, Tensor total_weight, int classes, str reduction, "
     "int ignore_index, str contract) -> Tensor",
     check=_check_backward,
-    check_values=_check_values_backward,
-    fake=_fake_backward,
-    setup_context=_setup_backward,
-    backward=_twice,
+    check_values=check_targets,
+    fake=lambda grad, target, classes: grad.new_empty((target.shape[0], classes, *target.shape[1:])),
+    gradients={
+        "grad": lambda g, target, weight, reduction, ignore_index, contract: _nll_loss(
+            g, target, weight, reduction, ignore_index, contract
+        )[0]
+    },
     fixed=("weight", "total_weight"),
-    is_slope=lambda grad, target, weight, total_weight, classes, reduction, *_: reduction != "mean",
+    is_slope=lambda reduction: reduction != "mean",
     dtypes=Dtypes(statistics=("total_weight",), parameters=(("weight",),), integers=("target",)),
     family="nll_loss",
 )
@@ -131,16 +68,16 @@ _nll_loss_backward = registry.define(
 
 @public("nll_loss")
 def nll_loss(
-    input: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
     size_average: bool | None = None,
     ignore_index: int = -100,
     reduce: bool | None = None,
     reduction: str = "mean",
     *,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """Negative log likelihood `(N, C, ...), (N, ...) -> ()`, any floating-point dtype, of int64 class indices.
 
     Args:

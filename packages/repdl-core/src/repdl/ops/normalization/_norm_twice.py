@@ -7,14 +7,14 @@ from math import prod
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.dtypes import FLOATS_16_BIT
 from repdl.ops.common.scalar import constant
 from repdl.ops.pointwise.cast import cast, narrowed
+from repdl.registry import functions as _ops
 
-Optional = torch.Tensor | None
-_ops = registry.functions
+Optional = Tensor | None
 
 
 class Rows:
@@ -26,9 +26,9 @@ class Rows:
 
     def __init__(
         self,
-        x: torch.Tensor,
+        x: Tensor,
         mean: Optional,
-        rstd: torch.Tensor,
+        rstd: Tensor,
         dims: Sequence[int],
         contract: str,
         fixed: bool = False,
@@ -40,30 +40,30 @@ class Rows:
         self.centred, self.rstd = mean is not None, rstd
         self.h = self.mul(x if mean is None else self.sub(x, mean), rstd)
 
-    def mul(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def mul(self, a: Tensor, b: Tensor) -> Tensor:
         return _ops.mul(a, b, self.contract)
 
-    def add(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def add(self, a: Tensor, b: Tensor) -> Tensor:
         return _ops.add(a, b, self.contract)
 
-    def sub(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def sub(self, a: Tensor, b: Tensor) -> Tensor:
         return _ops.sub(a, b, self.contract)
 
-    def mean(self, a: torch.Tensor) -> torch.Tensor:
+    def mean(self, a: Tensor) -> Tensor:
         """sum(a) / n of each row."""
         return _ops.div(self.sum(a), self.n, self.contract)
 
-    def sum(self, a: torch.Tensor) -> torch.Tensor:
+    def sum(self, a: Tensor) -> Tensor:
         return _ops.sum(a, self.dims, True, self.contract)
 
-    def back(self, u: torch.Tensor) -> torch.Tensor:
+    def back(self, u: Tensor) -> Tensor:
         """From the gradient of h to that of x."""
         if self.fixed:
             return self.mul(u, self.rstd)
         base = self.sub(u, self.mean(u)) if self.centred else u
         return self.mul(self.sub(base, self.mul(self.h, self.mean(self.mul(u, self.h)))), self.rstd)
 
-    def back_twice(self, p: torch.Tensor, to_p: torch.Tensor, cotangent: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+    def back_twice(self, p: Tensor, to_p: Tensor, cotangent: Tensor, u: Tensor) -> Tensor:
         """The gradient of x where `back(p)` has `cotangent`, p then has `to_p`, and h beside it has u."""
         if self.fixed:
             return self.back(u)
@@ -74,8 +74,8 @@ class Rows:
 
 
 def twice(
-    rows: Rows, cotangents: Sequence[Optional], g: torch.Tensor, weight: Optional, shared: Sequence[int]
-) -> tuple[torch.Tensor, torch.Tensor, Optional]:
+    rows: Rows, cotangents: Sequence[Optional], g: Tensor, weight: Optional, shared: Sequence[int]
+) -> tuple[Tensor, Tensor, Optional]:
     """The gradients of grad, input and weight where the results of a norm's backward op have the `cotangents`.
 
     Those of grad_weight and grad_bias (None: there is none) broadcast to the shape of input,
@@ -100,7 +100,7 @@ class _Statistics(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: torch.Tensor, mean: Optional, rstd: torch.Tensor, dims: list[int], contract: str) -> Any:
+    def forward(x: Tensor, mean: Optional, rstd: Tensor, dims: list[int], contract: str) -> Any:
         return None if mean is None else mean.clone(), rstd.clone()
 
     @staticmethod
@@ -109,7 +109,7 @@ class _Statistics(torch.autograd.Function):
         ctx.save_for_backward(x, mean, rstd)
 
     @staticmethod
-    def backward(ctx: Any, of_mean: Optional, of_rstd: torch.Tensor) -> Any:
+    def backward(ctx: Any, of_mean: Optional, of_rstd: Tensor) -> Any:
         x, mean, rstd = ctx.saved_tensors
         rows = Rows(x, mean, rstd, ctx.dims, ctx.contract)
         scale = rows.mul(rows.mul(of_rstd, rows.rstd), rows.rstd)
@@ -123,6 +123,9 @@ def wide(tensor: Any) -> Any:
     return cast(tensor, torch.float32) if tensor is not None and tensor.dtype in FLOATS_16_BIT else tensor
 
 
-def narrow(gradient: Optional, like: Optional) -> Optional:
-    """A gradient in the dtype of what it is of; None for None."""
-    return None if gradient is None or like is None else narrowed(gradient, like.dtype)
+def narrow(gradients: Sequence[Optional], operands: Sequence[Optional]) -> tuple[Optional, ...]:
+    """Gradients in the dtypes of what they are of; None for None."""
+    return tuple(
+        None if gradient is None or like is None else narrowed(gradient, like.dtype)
+        for gradient, like in zip(gradients, operands)
+    )

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.callcache import copy_result
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_dim, check_size
+from repdl.errors import check, check_dim, check_least_dim, check_size
 from repdl.ops.declare.public import public
 from repdl.ops.losses._loss import check_no_grad
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
+from repdl.registry import define
 from repdl.registry.arguments import as_float
 from repdl.registry.aten import computes
 from repdl.tensors import layout
@@ -21,65 +22,47 @@ from repdl.tensors.overlap import check_apart
 
 __all__ = ["batch_norm"]
 
-Tensor = torch.Tensor
 
-Optional = torch.Tensor | None
-
-
-def _check_channels(op: str, channels: int, **vectors: Optional) -> None:
+def _check_channels(op: str, channels: int, **vectors: Tensor | None) -> None:
     check_dim(op, 1, **vectors)
     for name, vector in vectors.items():
         if vector is not None:
             check_size(op, f"{name}.shape[0]", vector.shape[0], channels, "input.shape[1], the channels")
 
 
-def _check(
-    input: torch.Tensor,
-    running_mean: Optional,
-    running_var: Optional,
-    weight: Optional,
-    bias: Optional,
-    training: bool,
-    momentum: float,
-    eps: float,
-    contract: str,
-) -> None:
-    op = "batch_norm"
-    vectors = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
-    check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
-    _check_channels(op, input.shape[1], **vectors)
+def _check_both(op: str, running_mean: Tensor | None, running_var: Tensor | None) -> None:
     check(
         op,
         (running_mean is None) == (running_var is None),
         "only one of running_mean and running_var is given, expected both or neither",
     )
+
+
+def _check(
+    op: str,
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    training: bool,
+) -> None:
+    vectors = {"running_mean": running_mean, "running_var": running_var, "weight": weight, "bias": bias}
+    check_least_dim(op, 2, "(N, C, ...)", input=input)
+    _check_channels(op, input.shape[1], **vectors)
+    _check_both(op, running_mean, running_var)
     check(
         op,
         training or running_mean is not None,
         "training is False without running_mean and running_var, expected both; or pass training=True",
     )
-    n = input.numel() // input.shape[1] if input.shape[1] else 0
-    if training and input.shape[1]:
-        check(
-            op,
-            n != 1,
-            lambda: (
-                f"input has 1 value a channel (shape {tuple(input.shape)}), expected 2 or more, or none, in training"
-            ),
-        )
+    single = training and input.shape[1] > 0 and input.numel() == input.shape[1]
+    shape = tuple(input.shape)
+    expected = "2 or more, or none, in training"
+    check(op, not single, lambda: f"input has 1 value a channel (shape {shape}), expected {expected}")
 
 
-def _fake(
-    input: torch.Tensor,
-    running_mean: Optional,
-    running_var: Optional,
-    weight: Optional,
-    bias: Optional,
-    training: bool,
-    momentum: float,
-    eps: float,
-    contract: str,
-) -> tuple[torch.Tensor, ...]:
+def _fake(input: Tensor, running_mean: Tensor | None, training: bool) -> tuple[Tensor, ...]:
     channels = input.shape[1]
     new = channels if training and running_mean is not None else 0
     # As torch: strides that both formats have are row-major here, in the backward they are not.
@@ -88,39 +71,14 @@ def _fake(
     return (output, *(input.new_empty(k) for k in (channels, channels, new, new)))
 
 
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    input, _, _, weight, bias, ctx.training, _, _, ctx.contract = inputs
-    ctx.has_bias = bias is not None
-    ctx.mark_non_differentiable(*output[1:])
-    ctx.save_for_backward(input, weight, *output[1:3])
-
-
-def _backward(ctx: Any, grad: torch.Tensor, *_: Any) -> Any:
-    input, weight, mean, invstd = ctx.saved_tensors
-    grad_input, grad_weight, grad_bias = _batch_norm_backward(
-        grad, input, weight, mean, invstd, ctx.training, ctx.contract
-    )
-    return (
-        grad_input,
-        None,
-        None,
-        grad_weight if weight is not None else None,
-        grad_bias if ctx.has_bias else None,
-        None,
-        None,
-        None,
-        None,
-    )
-
-
-_batch_norm = registry.define(
+_batch_norm = define(
     "batch_norm",
     "(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight, Tensor? bias, bool training, "
-    "float momentum, float eps, str contract) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+    "float momentum, float eps, str contract) "
+    "-> (Tensor output, Tensor mean, Tensor invstd, Tensor new_mean, Tensor new_var)",
     check=_check,
     fake=_fake,
-    setup_context=_setup_context,
-    backward=_backward,
+    gradients={("input", "weight", "bias"): "batch_norm_backward"},
     fixed=("running_mean", "running_var"),
     dtypes=Dtypes(
         outputs=("input", "", "", "running_mean", "running_var"),
@@ -129,64 +87,52 @@ _batch_norm = registry.define(
 )
 
 
-def _check_backward(
-    grad: torch.Tensor,
-    input: torch.Tensor,
-    weight: Optional,
-    mean: torch.Tensor,
-    invstd: torch.Tensor,
-    training: bool,
-    contract: str,
-) -> None:
-    op = "batch_norm_backward"
-    check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
+def _check_backward(op: str, grad: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, invstd: Tensor) -> None:
+    check_least_dim(op, 2, "(N, C, ...)", input=input)
     check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
     _check_channels(op, input.shape[1], weight=weight, mean=mean, invstd=invstd)
 
 
-def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
-    *tensors, ctx.training, ctx.contract = inputs
-    ctx.save_for_backward(*tensors)
+def _twice(
+    grads: tuple[Tensor, ...],
+    grad: Tensor,
+    input: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    invstd: Tensor,
+    training: bool,
+    contract: str,
+) -> tuple[Tensor | None, ...]:
+    g, x, scale, *sources = (wide(t) for t in (grad, input, weight, *grads))
 
-
-def _twice(ctx: Any, *cotangents: Any) -> Any:
-    grad, input, weight, mean, invstd = ctx.saved_tensors
-    g, x, scale, *sources = (wide(t) for t in (grad, input, weight, *cotangents))
-
-    def of_channels(vector: Optional) -> Any:
+    def of_channels(vector: Tensor | None) -> Any:
         return None if vector is None else vector.reshape(-1, *(1 for _ in x.shape[2:]))
 
     dims = [0, *range(2, x.dim())]
-    rows = Rows(x, of_channels(mean), of_channels(invstd), dims, ctx.contract, fixed=not ctx.training)
+    rows = Rows(x, of_channels(mean), of_channels(invstd), dims, contract, fixed=not training)
     sources[1:] = [of_channels(t) for t in sources[1:]]
-    to_grad, to_input, to_weight = twice(rows, sources, g, of_channels(scale), dims)
-    return narrow(to_grad, grad), narrow(to_input, input), narrow(to_weight, weight), None, None, None, None
+    return narrow(twice(rows, sources, g, of_channels(scale), dims), (grad, input, weight))
 
 
-_batch_norm_backward = registry.define(
+define(
     "batch_norm_backward",
     "(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor invstd, bool training, str contract) "
     "-> (Tensor, Tensor, Tensor)",
     check=_check_backward,
-    fake=lambda grad, input, *_: (
+    fake=lambda input: (
         layout.images(input.shape, input).empty(input),
         *(input.new_empty(input.shape[1]) for _ in "wb"),
     ),
     dtypes=Dtypes(outputs=("grad", "weight", "weight"), statistics=("mean", "invstd"), parameters=(("weight",),)),
-    setup_context=_setup_backward,
-    backward=_twice,
+    gradients={("grad", "input", "weight"): _twice},
     is_slope=False,
     family="batch_norm",
 )
 
 
-def check_statistics(op: str, channels: int, running_mean: Optional, running_var: Optional) -> None:
+def check_statistics(op: str, channels: int, running_mean: Tensor | None, running_var: Tensor | None) -> None:
     """Raise unless both are vectors of `channels` elements that can be written, or both are None."""
-    check(
-        op,
-        (running_mean is None) == (running_var is None),
-        "only one of running_mean and running_var is given, expected both or neither",
-    )
+    _check_both(op, running_mean, running_var)
     statistics = {"running_mean": running_mean, "running_var": running_var}
     _check_channels(op, channels, **statistics)
     check_no_grad(op, **statistics)
@@ -194,13 +140,13 @@ def check_statistics(op: str, channels: int, running_mean: Optional, running_var
 
 
 def new_statistics(
-    input: torch.Tensor, running_mean: Optional, running_var: Optional, momentum: float, eps: float, contract: str
-) -> tuple[torch.Tensor, ...]:
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: float, eps: float, contract: str
+) -> tuple[Tensor, ...]:
     """Where training with `input` moves the running statistics."""
     return _batch_norm(input, running_mean, running_var, None, None, True, momentum, eps, contract)[3:]
 
 
-def _check_writable(op: str, **statistics: Optional) -> None:
+def _check_writable(op: str, **statistics: Tensor | None) -> None:
     """Raise before anything is changed where a copy into the statistics would fail."""
     if torch.compiler.is_compiling():
         return
@@ -217,17 +163,17 @@ def _check_writable(op: str, **statistics: Optional) -> None:
 
 @public("batch_norm")
 def batch_norm(
-    input: torch.Tensor,
-    running_mean: torch.Tensor | None,
-    running_var: torch.Tensor | None,
-    weight: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None,
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     training: bool = False,
     momentum: float = 0.1,
     eps: float = 1e-5,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """Normalise each channel: `(N, C, ...) -> (N, C, ...)`, any floating-point dtype.
 
     In training with the statistics of the batch, which `running_mean` and `running_var`

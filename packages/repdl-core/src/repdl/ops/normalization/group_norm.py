@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.declare.public import public
-from repdl.ops.normalization._norm import affine_backward, setup_affine, setup_affine_backward
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
 from repdl.ops.normalization.batch_norm import batch_norm, check_statistics, new_statistics
 from repdl.ops.pointwise.cast import narrowed
 from repdl.ops.reduction.sum import mean
+from repdl.registry import define
 from repdl.registry.arguments import as_float, as_int
 from repdl.registry.aten import computes
 from repdl.registry.autocast import FLOAT32_ON_CUDA
@@ -23,10 +23,8 @@ from repdl.tensors import layout
 
 __all__ = ["group_norm", "instance_norm"]
 
-Optional = torch.Tensor | None
 
-
-def _check_groups(op: str, input: torch.Tensor, num_groups: int, **vectors: Optional) -> None:
+def _check_groups(op: str, input: Tensor, num_groups: int, **vectors: Tensor | None) -> None:
     check(op, input.dim() >= 2, lambda: f"input.dim() is {input.dim()}, expected 2 or more (N, C, ...)")
     channels = input.shape[1]
     check(op, num_groups > 0, lambda: f"num_groups is {num_groups}, expected a positive number")
@@ -41,81 +39,72 @@ def _check_groups(op: str, input: torch.Tensor, num_groups: int, **vectors: Opti
             check_size(op, f"{name}.shape[0]", vector.shape[0], channels, "input.shape[1], the channels")
 
 
-def _check(input: torch.Tensor, num_groups: int, weight: Optional, bias: Optional, eps: float, contract: str) -> None:
-    _check_groups("group_norm", input, num_groups, weight=weight, bias=bias)
-
-
-def _fake(
-    input: torch.Tensor, num_groups: int, weight: Optional, bias: Optional, eps: float, contract: str
-) -> tuple[torch.Tensor, ...]:
+def _fake(input: Tensor, num_groups: int) -> tuple[Tensor, ...]:
     output = layout.images(input.shape, input).empty(input)
     return output, *(input.new_empty(input.shape[0], num_groups) for _ in "mr")
 
 
-_group_norm = registry.define(
+_group_norm = define(
     "group_norm",
     "(Tensor input, SymInt num_groups, Tensor? weight, Tensor? bias, float eps, str contract) "
-    "-> (Tensor, Tensor, Tensor)",
-    check=_check,
+    "-> (Tensor output, Tensor mean, Tensor rstd)",
+    check=lambda op, input, num_groups, weight, bias: _check_groups(op, input, num_groups, weight=weight, bias=bias),
     fake=_fake,
-    setup_context=setup_affine,
-    backward=affine_backward("group_norm_backward"),
+    gradients={("input", "weight", "bias"): "group_norm_backward"},
     autocast=FLOAT32_ON_CUDA,
     dtypes=Dtypes(outputs=("input", "", ""), parameters=(("weight", "bias"),)),
 )
 
 
 def _check_backward(
-    grad: torch.Tensor,
-    input: torch.Tensor,
-    num_groups: int,
-    mean: torch.Tensor,
-    rstd: torch.Tensor,
-    weight: Optional,
-    contract: str,
+    op: str, grad: Tensor, input: Tensor, num_groups: int, mean: Tensor, rstd: Tensor, weight: Tensor | None
 ) -> None:
-    op = "group_norm_backward"
     _check_groups(op, input, num_groups, weight=weight)
     check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
     for name, tensor in (("mean", mean), ("rstd", rstd)):
         check_size(op, f"{name}.shape", tuple(tensor.shape), (input.shape[0], num_groups), "(N, num_groups)")
 
 
-def _twice(ctx: Any, *cotangents: Any) -> Any:
-    grad, input, mean, rstd, weight = ctx.saved_tensors
-    groups, ones = ctx.rows, [1 for _ in input.shape[2:]]
-    each = input.shape[1] // groups
+def _twice(
+    grads: tuple[Tensor, ...],
+    grad: Tensor,
+    input: Tensor,
+    num_groups: int,
+    mean: Tensor,
+    rstd: Tensor,
+    weight: Tensor | None,
+    contract: str,
+) -> tuple[Tensor | None, ...]:
+    ones = [1 for _ in input.shape[2:]]
+    each = input.shape[1] // num_groups
 
-    def split(tensor: Optional) -> Any:
+    def split(tensor: Tensor | None) -> Any:
         """(N, C, ...) as (N, groups, C / groups, ...)."""
-        return None if tensor is None else tensor.reshape(input.shape[0], groups, each, *input.shape[2:])
+        return None if tensor is None else tensor.reshape(input.shape[0], num_groups, each, *input.shape[2:])
 
-    def of_channels(vector: Optional) -> Any:
-        return None if vector is None else vector.reshape(groups, each, *ones)
+    def of_channels(vector: Tensor | None) -> Any:
+        return None if vector is None else vector.reshape(num_groups, each, *ones)
 
-    g, x, scale, *sources = (wide(t) for t in (grad, input, weight, *cotangents))
+    g, x, scale, *sources = (wide(t) for t in (grad, input, weight, *grads))
     mean, rstd = (t.reshape(*t.shape, 1, *ones) for t in (mean, rstd))
-    rows = Rows(split(x), mean, rstd, range(2, x.dim() + 1), ctx.contract)
+    rows = Rows(split(x), mean, rstd, range(2, x.dim() + 1), contract)
     sources = [split(sources[0]), *(of_channels(t) for t in sources[1:])]
     results = twice(rows, sources, split(g), of_channels(scale), [0, *range(3, x.dim() + 1)])
-    to_grad, to_input, to_weight = (
-        None if t is None else narrow(t.reshape(like.shape), like) for t, like in zip(results, (grad, input, weight))
-    )
-    return to_grad, to_input, None, None, None, to_weight, None
+    given: tuple[Any, ...] = grad, input, weight
+    return narrow([None if t is None else t.reshape(like.shape) for t, like in zip(results, given)], given)
 
 
-registry.define(
+define(
     "group_norm_backward",
     "(Tensor grad, Tensor input, SymInt num_groups, Tensor mean, Tensor rstd, Tensor? weight, str contract) "
     "-> (Tensor, Tensor, Tensor)",
     check=_check_backward,
-    fake=lambda grad, input, *_: (
+    fake=lambda input: (
         layout.images(input.shape, input).empty(input),
         *(input.new_empty(input.shape[1]) for _ in "wb"),
     ),
     dtypes=Dtypes(outputs=("grad", "weight", "weight"), statistics=("mean", "rstd"), parameters=(("weight",),)),
-    setup_context=setup_affine_backward,
-    backward=_twice,
+    gradients={("grad", "input", "weight"): _twice},
     is_slope=False,
     family="group_norm",
 )
@@ -124,14 +113,14 @@ registry.define(
 @computes("group_norm", ignored=("cudnn_enabled", "cudnn_enable"))
 @public("group_norm")
 def group_norm(
-    input: torch.Tensor,
+    input: Tensor,
     num_groups: int,
-    weight: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     eps: float = 1e-5,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """Normalise groups of channels: `(N, C, ...) -> (N, C, ...)`, any floating-point dtype.
 
     The elements of each of the `num_groups` groups get mean 0 and variance 1; each channel
@@ -155,17 +144,17 @@ def group_norm(
 @computes("instance_norm", ignored=("cudnn_enabled", "cudnn_enable"))
 @public("group_norm")
 def instance_norm(
-    input: torch.Tensor,
-    running_mean: torch.Tensor | None = None,
-    running_var: torch.Tensor | None = None,
-    weight: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None,
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     use_input_stats: bool = True,
     momentum: float = 0.1,
     eps: float = 1e-5,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """Normalise each channel of each batch element: `(N, C, ...) -> (N, C, ...)`, any floating-point dtype.
 
     `group_norm` with a group a channel, and the means over the batch of what `batch_norm` makes of
@@ -197,9 +186,9 @@ def instance_norm(
 
 @torch.no_grad()
 def _track(
-    input: torch.Tensor,
-    running_mean: torch.Tensor,
-    running_var: torch.Tensor,
+    input: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
     momentum: float,
     eps: float,
     contract: str,

@@ -3,68 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check_size
 from repdl.ops.declare.public import public
 from repdl.ops.normalization._norm import (
-    affine_backward,
     check_normalized_shape,
-    setup_affine,
-    setup_affine_backward,
     statistics_shape,
 )
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
+from repdl.registry import define
 from repdl.registry.arguments import as_float, as_ints
 from repdl.registry.aten import computes
 from repdl.registry.autocast import FLOAT32_ON_CUDA
 
 __all__ = ["layer_norm"]
 
-Optional = torch.Tensor | None
+
+def _check(op: str, input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None) -> None:
+    check_normalized_shape(op, input, normalized_shape, weight=weight, bias=bias)
 
 
-def _check(
-    input: torch.Tensor, normalized_shape: Sequence[int], weight: Optional, bias: Optional, eps: float, contract: str
-) -> None:
-    check_normalized_shape("layer_norm", input, normalized_shape, weight=weight, bias=bias)
-
-
-def _fake(
-    input: torch.Tensor, normalized_shape: Sequence[int], weight: Optional, bias: Optional, eps: float, contract: str
-) -> tuple[torch.Tensor, ...]:
+def _fake(input: Tensor, normalized_shape: Sequence[int]) -> tuple[Tensor, ...]:
     rows = statistics_shape(input, normalized_shape)
     return input.new_empty(input.shape), input.new_empty(rows), input.new_empty(rows)
 
 
-_layer_norm = registry.define(
+_layer_norm = define(
     "layer_norm",
     "(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps, str contract) "
-    "-> (Tensor, Tensor, Tensor)",
+    "-> (Tensor output, Tensor mean, Tensor rstd)",
     check=_check,
     fake=_fake,
-    setup_context=setup_affine,
-    backward=affine_backward("layer_norm_backward"),
+    gradients={("input", "weight", "bias"): "layer_norm_backward"},
     autocast=FLOAT32_ON_CUDA,
     dtypes=Dtypes(outputs=("input", "", ""), parameters=(("weight", "bias"),)),
 )
 
 
 def _check_backward(
-    grad: torch.Tensor,
-    input: torch.Tensor,
+    op: str,
+    grad: Tensor,
+    input: Tensor,
     normalized_shape: Sequence[int],
-    mean: torch.Tensor,
-    rstd: torch.Tensor,
-    weight: Optional,
-    contract: str,
+    mean: Tensor,
+    rstd: Tensor,
+    weight: Tensor | None,
 ) -> None:
-    op = "layer_norm_backward"
     check_normalized_shape(op, input, normalized_shape, weight=weight)
     check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
     rows = tuple(statistics_shape(input, normalized_shape))
@@ -72,24 +60,33 @@ def _check_backward(
         check_size(op, f"{name}.shape", tuple(tensor.shape), rows, "input.shape, with 1 for normalized_shape")
 
 
-def _twice(ctx: Any, *cotangents: Any) -> Any:
-    grad, input, mean, rstd, weight = ctx.saved_tensors
-    g, x, scale, *sources = (wide(t) for t in (grad, input, weight, *cotangents))
-    lead = x.dim() - len(ctx.rows)
-    rows = Rows(x, mean, rstd, range(lead, x.dim()), ctx.contract)
-    to_grad, to_input, to_weight = twice(rows, sources, g, scale, range(lead))
-    return narrow(to_grad, grad), narrow(to_input, input), None, None, None, narrow(to_weight, weight), None
+def _twice(
+    grads: tuple[Tensor, ...],
+    grad: Tensor,
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    mean: Tensor,
+    rstd: Tensor,
+    weight: Tensor | None,
+    contract: str,
+) -> tuple[Tensor | None, ...]:
+    g, x, scale, *sources = (wide(t) for t in (grad, input, weight, *grads))
+    lead = x.dim() - len(normalized_shape)
+    rows = Rows(x, mean, rstd, range(lead, x.dim()), contract)
+    return narrow(twice(rows, sources, g, scale, range(lead)), (grad, input, weight))
 
 
-registry.define(
+define(
     "layer_norm_backward",
     "(Tensor grad, Tensor input, SymInt[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, str contract) "
     "-> (Tensor, Tensor, Tensor)",
     check=_check_backward,
-    fake=lambda grad, input, shape, *_: (input.new_empty(input.shape), *(input.new_empty(shape) for _ in "wb")),
+    fake=lambda input, normalized_shape: (
+        input.new_empty(input.shape),
+        *(input.new_empty(normalized_shape) for _ in "wb"),
+    ),
     dtypes=Dtypes(outputs=("grad", "weight", "weight"), statistics=("mean", "rstd"), parameters=(("weight",),)),
-    setup_context=setup_affine_backward,
-    backward=_twice,
+    gradients={("grad", "input", "weight"): _twice},
     is_slope=False,
     family="layer_norm",
 )
@@ -98,14 +95,14 @@ registry.define(
 @computes("layer_norm", ignored=("cudnn_enabled", "cudnn_enable"))
 @public("layer_norm")
 def layer_norm(
-    input: torch.Tensor,
+    input: Tensor,
     normalized_shape: Sequence[int],
-    weight: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
     eps: float = 1e-5,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """Normalise the last dimensions: `(..., *normalized_shape) -> (..., *normalized_shape)`, any floating-point dtype.
 
     Each row gets mean 0 and variance 1, then is multiplied by `weight` and moved by `bias`

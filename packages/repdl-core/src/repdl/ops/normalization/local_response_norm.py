@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check
 from repdl.ops.declare.public import public
 from repdl.ops.losses._element_loss import scalar
-from repdl.registry import composite
+from repdl.registry import composite, functions as _ops
 from repdl.registry.arguments import as_float, as_int
 
 __all__ = ["local_response_norm"]
-
-Tensor = torch.Tensor
-_ops = registry.functions
 
 
 def _check(input: Tensor, size: int, alpha: float, beta: float, k: float, contract: str) -> None:

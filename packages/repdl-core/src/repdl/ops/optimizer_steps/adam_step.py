@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import product
 
 import torch
+from torch import Tensor
 
 from repdl.ops.declare.public import public
 from repdl.ops.declare.step import Given, special_step, step, step_case
@@ -129,11 +130,11 @@ vectorised `add(alpha=...)`; it is written here as steps 2 and 3. torch's own Ad
     uncached="its op is cached",
 )
 def adam_step(
-    params: Sequence[torch.Tensor],
-    grads: Sequence[torch.Tensor],
-    exp_avgs: Sequence[torch.Tensor],
-    exp_avg_sqs: Sequence[torch.Tensor],
-    max_exp_avg_sqs: Sequence[torch.Tensor] = (),
+    params: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    exp_avgs: Sequence[Tensor],
+    exp_avg_sqs: Sequence[Tensor],
+    max_exp_avg_sqs: Sequence[Tensor] = (),
     *,
     lr: float,
     beta1: float,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from repdl.ops.declare.public import public
 from repdl.ops.declare.step import step
 
 __all__ = ["rmsprop_step"]
+
 
 _rmsprop_step = step(
     "rmsprop_step(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] square_avgs, Tensor(c!)[] grad_avgs, "
@@ -52,11 +54,11 @@ It is torch's RMSprop, written with `mul`, `add`, `addcmul`, `addcdiv` and `lerp
     uncached="its op is cached",
 )
 def rmsprop_step(
-    params: Sequence[torch.Tensor],
-    grads: Sequence[torch.Tensor],
-    square_avgs: Sequence[torch.Tensor],
-    grad_avgs: Sequence[torch.Tensor] = (),
-    momentum_buffers: Sequence[torch.Tensor] = (),
+    params: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    square_avgs: Sequence[Tensor],
+    grad_avgs: Sequence[Tensor] = (),
+    momentum_buffers: Sequence[Tensor] = (),
     *,
     lr: float,
     alpha: float,

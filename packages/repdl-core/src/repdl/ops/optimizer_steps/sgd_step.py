@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-import torch
+from torch import Tensor
 
 from repdl.ops.declare.public import public
 from repdl.ops.declare.step import Given, special_step, step, step_case
@@ -107,9 +107,9 @@ have one, for every element and on every machine.
     uncached="its op is cached",
 )
 def sgd_step(
-    params: Sequence[torch.Tensor],
-    grads: Sequence[torch.Tensor],
-    momentum_buffers: Sequence[torch.Tensor] = (),
+    params: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    momentum_buffers: Sequence[Tensor] = (),
     *,
     lr: float,
     weight_decay: float = 0.0,

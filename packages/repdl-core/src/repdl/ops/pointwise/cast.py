@@ -5,37 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL, FLOATS_16_BIT
 from repdl.errors import ArgumentError, DTypeError, check_dtype
 from repdl.ops.declare.public import public
+from repdl.registry import define
 
 __all__ = ["cast"]
 
 
-def _check(input: torch.Tensor, dtype: torch.dtype) -> None:
+def _check(input: Tensor, dtype: torch.dtype) -> None:
     check_dtype("cast", ALL, input=input)
     if dtype not in ALL:
         raise DTypeError(f"cast: dtype is {dtype}, expected {', '.join(map(str, ALL))}")
 
 
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.dtype = inputs[0].dtype
-
-
-_op = registry.define(
+_op = define(
     "cast",
     "(Tensor input, ScalarType dtype) -> Tensor",
     check=_check,
     fake=lambda input, dtype: torch.empty_like(input, dtype=dtype),  # as torch: the strides of a dense input
-    setup_context=_setup_context,
-    backward=lambda ctx, grad: (_cast(grad, ctx.dtype), None),
+    gradients={"input": lambda g, input_dtype: _cast(g, input_dtype)},
 )
 
 
-def _cast(input: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def _cast(input: Tensor, dtype: torch.dtype) -> Tensor:
     return _op(input, dtype)
 
 
@@ -50,13 +46,13 @@ def widened(*tensors: Any) -> tuple[torch.dtype, tuple[Any, ...]]:
     return dtype, tuple(_cast(t, torch.float32) if t is not None and t.dtype is dtype else t for t in tensors)
 
 
-def narrowed(output: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def narrowed(output: Tensor, dtype: torch.dtype) -> Tensor:
     """`output`, cast unless it has the dtype already."""
     return output if output.dtype is dtype else _cast(output, dtype)
 
 
 @public("cast", page="generated/torch.Tensor.to")
-def cast(input: torch.Tensor, dtype: torch.dtype, *, contract: ContractLike = None) -> torch.Tensor:
+def cast(input: Tensor, dtype: torch.dtype, *, contract: ContractLike = None) -> Tensor:
     """`input` in another floating-point dtype, any shape: widened exactly, or rounded once.
 
     float32, float64, bfloat16, float16. A NaN becomes the one NaN of the dtype.

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL, SINGLE, Dtypes
@@ -26,8 +27,9 @@ from repdl.registry.declaration import CaseSpec
 
 __all__ = ["add", "atan2", "div", "maximum", "minimum", "mul", "sub"]
 
-Operand = torch.Tensor | float | int
-Function = Callable[..., torch.Tensor]
+
+Operand = Tensor | float | int
+Function = Callable[..., Tensor]
 
 
 def _binary(
@@ -103,23 +105,21 @@ pointwise(
 )
 
 
-def operands(
-    op: str, input: Operand, other: Operand, *, divides: bool = False
-) -> tuple[torch.Tensor, torch.Tensor] | None:
+def operands(op: str, input: Operand, other: Operand, *, divides: bool = False) -> tuple[Tensor, Tensor] | None:
     """`promoted` of two operands that are called input and other."""
     pair = promoted(op, divides=divides, input=input, other=other)
     return None if pair is None else (pair[0], pair[1])
 
 
-def promoted(op: str, *, divides: bool = False, **values: Operand) -> list[torch.Tensor] | None:
+def promoted(op: str, *, divides: bool = False, **values: Operand) -> list[Tensor] | None:
     """All as tensors of the floating-point dtype that torch promotes them to; None where that is no such dtype.
 
     A Python number takes the dtype of the tensors beside it, rounded once. With `divides`
     integers become floating-point, as in a true division.
     """
-    if any(isinstance(v, torch.Tensor) and v.dim() == 0 for v in values.values()):
+    if any(isinstance(v, Tensor) and v.dim() == 0 for v in values.values()):
         values = on_one_device(values)
-    tensors = [t for t in values.values() if isinstance(t, torch.Tensor)]
+    tensors = [t for t in values.values() if isinstance(t, Tensor)]
     first = tensors[0] if tensors else None
     if first is not None and first.dtype in ALL and all(t.dtype is first.dtype for t in tensors):
         if len(tensors) == len(values):
@@ -136,31 +136,31 @@ def promoted(op: str, *, divides: bool = False, **values: Operand) -> list[torch
         raise DTypeError(f"{op}: the operands' common dtype is {name}, expected float32, float64, bfloat16 or float16")
     device = torch.get_default_device() if first is None else first.device
     return [
-        floating(value, dtype) if isinstance(value, torch.Tensor) else _scalar(op, name, value, dtype, device)
+        floating(value, dtype) if isinstance(value, Tensor) else _scalar(op, name, value, dtype, device)
         for name, value in values.items()
     ]
 
 
 def on_one_device(values: Mapping[str, Any]) -> dict[str, Any]:
     """Operands, with 0-D tensors of the CPU moved to the device of the others, as in torch."""
-    tensors = [v for v in values.values() if isinstance(v, torch.Tensor)]
+    tensors = [v for v in values.values() if isinstance(v, Tensor)]
     homes = [t.device for t in tensors if t.dim() or t.device.type != "cpu"]
-    moves = {n for n, v in values.items() if isinstance(v, torch.Tensor) and v.dim() == 0 and v.device.type == "cpu"}
+    moves = {n for n, v in values.items() if isinstance(v, Tensor) and v.dim() == 0 and v.device.type == "cpu"}
     return {name: v.to(homes[0]) if homes and name in moves else v for name, v in values.items()}
 
 
 def _result_dtype(values: list[Operand]) -> torch.dtype:
     """torch's result dtype; a number counts by its kind alone, so that a symbolic one will do."""
-    kinds: list[Any] = [t if isinstance(t, torch.Tensor) else _kind(t) for t in values]
+    kinds: list[Any] = [t if isinstance(t, Tensor) else _kind(t) for t in values]
     if len(kinds) == 2:
         return torch.result_type(*kinds)
     # Tensors with dimensions go before those without, and these before numbers.
     groups: list[Any] = []
     for shape in ((1,), ()):
-        dtypes = [t.dtype for t in kinds if isinstance(t, torch.Tensor) and (t.dim() > 0) == bool(shape)]
+        dtypes = [t.dtype for t in kinds if isinstance(t, Tensor) and (t.dim() > 0) == bool(shape)]
         if dtypes:
             groups.append(torch.empty(shape, dtype=reduce(torch.promote_types, dtypes), device="meta"))
-    numbers = [k for k in kinds if not isinstance(k, torch.Tensor)]
+    numbers = [k for k in kinds if not isinstance(k, Tensor)]
     if numbers:
         groups.append(max(numbers, key=lambda k: (isinstance(k, float), not isinstance(k, bool))))
     while len(groups) > 1:
@@ -175,7 +175,7 @@ def _kind(value: Any) -> bool | int | float:
     return 1 if isinstance(value, (int, np.integer, torch.SymInt)) else 1.0
 
 
-def _scalar(op: str, name: str, value: float, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+def _scalar(op: str, name: str, value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
     """0-D, rounded once: an integer not by way of a rounded double, a double beyond float32 to inf."""
     if isinstance(value, (int, np.integer, torch.SymInt)) and not isinstance(value, bool):
         whole = as_int(op, name, value)
@@ -202,9 +202,9 @@ def _scaled_op(
     other: Operand,
     alpha: float,
     contract: str,
-) -> torch.Tensor:
+) -> Tensor:
     """`function(input, other)`, or with another alpha than 1 `fma(sign * alpha, other, input)`."""
-    if isinstance(alpha, torch.Tensor) and alpha.dim() == 0 and not alpha.requires_grad:
+    if isinstance(alpha, Tensor) and alpha.dim() == 0 and not alpha.requires_grad:
         alpha = item(alpha)
     pair = operands(op, input, other)
     if pair is None:
@@ -221,24 +221,24 @@ def _scaled_op(
 
 
 @public("elementwise", cache=BY_SHAPES, broadcasts=True)
-def add(input: Operand, other: Operand, *, alpha: float = 1, contract: ContractLike = None) -> torch.Tensor:
+def add(input: Operand, other: Operand, *, alpha: float = 1, contract: ContractLike = None) -> Tensor:
     """`input + alpha * other`, broadcast, any floating-point dtype, rounded once."""
     return _scaled_op("add", _add, 1, input, other, alpha, contract)
 
 
 @public("elementwise", cache=BY_SHAPES, broadcasts=True)
-def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: ContractLike = None) -> torch.Tensor:
+def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: ContractLike = None) -> Tensor:
     """`input - alpha * other`, broadcast, any floating-point dtype, rounded once."""
     for operand in (input, other):
         if isinstance(operand, bool):
             raise ArgumentError(f"sub: an operand is bool {operand}, expected a tensor or a real number")
-        if isinstance(operand, torch.Tensor) and operand.dtype is torch.bool:
+        if isinstance(operand, Tensor) and operand.dtype is torch.bool:
             raise DTypeError("sub: an operand's dtype is bool, expected numbers; use torch.logical_xor or ~")
     return _scaled_op("sub", _sub, -1, input, other, alpha, contract)
 
 
 @public("elementwise", cache=BY_SHAPES, broadcasts=True)
-def mul(input: Operand, other: Operand, *, contract: ContractLike = None) -> torch.Tensor:
+def mul(input: Operand, other: Operand, *, contract: ContractLike = None) -> Tensor:
     """`input * other`, broadcast, any floating-point dtype, rounded once."""
     pair = operands("mul", input, other)
     return torch.mul(input, other) if pair is None else _mul(*pair, contract)  # type: ignore[arg-type]
@@ -252,7 +252,7 @@ def div(
     *,
     rounding_mode: str | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """`input / other`, broadcast, any floating-point dtype, rounded once; integers become floating-point.
 
     With `rounding_mode` 'trunc' the quotient is cut to an integer, with 'floor' rounded down to one; their
@@ -274,7 +274,7 @@ def div(
 
 
 @public("elementwise", broadcasts=True)
-def atan2(input: torch.Tensor, other: torch.Tensor, *, contract: ContractLike = None) -> torch.Tensor:
+def atan2(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
     """The angle of the point (`other`, `input`), broadcast, float32 and 16-bit floats, correctly rounded to float32."""
     pair = operands("atan2", input, other, divides=True)
     assert pair is not None
@@ -282,14 +282,14 @@ def atan2(input: torch.Tensor, other: torch.Tensor, *, contract: ContractLike = 
 
 
 @public("elementwise", broadcasts=True)
-def maximum(input: torch.Tensor, other: torch.Tensor, *, contract: ContractLike = None) -> torch.Tensor:
+def maximum(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
     """The larger of two elements, broadcast, any floating-point dtype; NaN if either is NaN."""
     pair = operands("maximum", input, other)
     return torch.maximum(input, other) if pair is None else _maximum(*pair, contract)
 
 
 @public("elementwise", broadcasts=True)
-def minimum(input: torch.Tensor, other: torch.Tensor, *, contract: ContractLike = None) -> torch.Tensor:
+def minimum(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
     """The smaller of two elements, broadcast, any floating-point dtype; NaN if either is NaN."""
     pair = operands("minimum", input, other)
     return torch.minimum(input, other) if pair is None else _minimum(*pair, contract)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ANY_CONTRACT, ContractLike
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check
@@ -22,13 +22,11 @@ from repdl.ops.declare.pointwise import broadcast_shape, pointwise
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.elementwise import Operand, promoted
 from repdl.ops.pointwise.ternary import clamp
+from repdl.registry import composite, functions as _ops
 from repdl.registry.arguments import as_float
 from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
 
 __all__ = ["hypot", "logaddexp", "logaddexp2", "logit", "sinc", "xlogy"]
-
-Tensor = torch.Tensor
-_ops = registry.functions
 
 
 def _scalar(value: float, like: Tensor) -> Tensor:
@@ -74,7 +72,7 @@ def _formula(
         broadcast_shape(name, **dict(zip(listed[:tensors], args)))
 
     DECLARATIONS[name] = Declaration(item(f"{name}({', '.join(listed)}) -> output", order, backward), cases)
-    return registry.composite(
+    return composite(
         name, f"({rest}", formula, calls=calls, check=check_shapes, dtypes=Dtypes(dtypes), family="elementwise"
     )
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike, contract_name
 from repdl.dtypes import ALL
 from repdl.dtypes.rounding import difference, div
@@ -16,27 +16,24 @@ from repdl.errors import UnsupportedError, check, check_range
 from repdl.ops.common.scalar import constant, floating
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_float, as_int
 from repdl.registry.aten import computes
 
 __all__ = ["arange", "linspace"]
 
-Tensor = torch.Tensor
-
-_ops = registry.functions
-
 
 @public("elementwise", uncached="functions that are cached compute it")
 def linspace(
-    start: float | torch.Tensor,
-    end: float | torch.Tensor,
+    start: float | Tensor,
+    end: float | Tensor,
     steps: int,
     *,
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
     requires_grad: bool = False,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """Numbers from `start` to `end`, evenly spaced: `(steps)`, any floating-point dtype, by default torch's default.
 
     `lerp(start, end, i / (steps - 1))` in float64, rounded once to the dtype; `start` alone for one step.
@@ -55,12 +52,12 @@ def linspace(
     chosen = torch.get_default_dtype() if dtype is None else dtype
     if chosen not in ALL:
         raise UnsupportedError(f"{op}: dtype is {chosen}, expected float32, float64, bfloat16 or float16")
-    given = [t for t in (start, end) if isinstance(t, torch.Tensor)]
+    given = [t for t in (start, end) if isinstance(t, Tensor)]
     numbers = torch.arange(count, device=given[0].device if device is None and given else device)
     home = numbers.device
 
-    def scalar(what: str, value: Any) -> torch.Tensor:
-        if not isinstance(value, torch.Tensor):
+    def scalar(what: str, value: Any) -> Tensor:
+        if not isinstance(value, Tensor):
             return constant(as_float(op, what, value), torch.float64, home)
         check(op, value.dim() == 0, lambda: f"{what}.dim() is {value.dim()}, expected 0")
         return floating(value, torch.float64).to(home)
@@ -81,7 +78,7 @@ def arange(
     device: torch.device | str | None = None,
     requires_grad: bool = False,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """Numbers from `start` up to `end`, `step` apart: `(ceil((end - start) / step))`.
 
     `start + i * step` in float64, product and sum rounded, then rounded once to the dtype. Integers are exact.
@@ -108,7 +105,7 @@ def evenly_spaced(
     device: torch.device | str | None,
     requires_grad: bool,
     contract: str,
-) -> torch.Tensor:
+) -> Tensor:
     """`arange`, or torch's `range`, which has its end."""
     given = {"start": start, "end": end, "step": step}
     if dtype is None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import isfinite
-from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import difference, is_zero, rounded
@@ -19,38 +18,30 @@ from repdl.ops.declare.expression import Expression, f
 from repdl.ops.declare.pointwise import pointwise
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.elementwise import Operand, operands
+from repdl.registry import define, functions as _ops
 from repdl.registry.arguments import as_float
 from repdl.registry.autocast import FLOAT32_ON_CUDA
 from repdl.tensors import layout
 
 __all__ = ["pow"]
 
-_ops = registry.functions
+
+def _to_input(g: Tensor, input: Tensor, exponent: float) -> Tensor:
+    number = rounded(float(exponent), torch.float32)
+    if is_zero(number):
+        return torch.zeros_like(g)
+    power = _pow(input, difference(number, 1.0) if isfinite(number) else number)
+    return mul(g, mul(power, number))
 
 
-def _backward(ctx: Any, grad: torch.Tensor) -> Any:
-    (input,) = ctx.saved_tensors
-    if is_zero(ctx.exponent):
-        return torch.zeros_like(grad), None
-    power = _pow(input, difference(ctx.exponent, 1.0) if isfinite(ctx.exponent) else ctx.exponent)
-    return mul(grad, mul(power, ctx.exponent)), None
-
-
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    input, exponent = inputs
-    ctx.exponent = rounded(float(exponent), torch.float32)
-    ctx.save_for_backward(input)
-
-
-_pow: Callable[..., torch.Tensor] = registry.define(
+_pow: Callable[..., Tensor] = define(
     "pow",
     "(Tensor input, float exponent) -> Tensor",
-    check=lambda input, exponent: None,
+    check=lambda input: None,
     autocast=FLOAT32_ON_CUDA,
     dtypes=Dtypes(SINGLE),
-    fake=lambda input, exponent: layout.empty_pointwise(input),
-    setup_context=_setup_context,
-    backward=_backward,
+    fake=lambda input: layout.empty_pointwise(input),
+    gradients={"input": _to_input},
     # Of infinite exponents it is NaN, as torch's.
     is_slope=lambda input, exponent: isfinite(rounded(float(exponent), torch.float32)),
 )
@@ -65,7 +56,7 @@ def _to_exponent(g: Expression, base: Expression, exponent: Expression) -> Expre
     return g * f.where((base == 0) & (exponent >= 0), 0, factor)
 
 
-_pow_tensor: Callable[..., torch.Tensor] = pointwise(
+_pow_tensor: Callable[..., Tensor] = pointwise(
     "pow_tensor(Tensor input, Tensor other, str contract) -> Tensor",
     {"input": _to_base, "other": _to_exponent},
     letters={"base": "input", "exponent": "other"},
@@ -75,13 +66,13 @@ _pow_tensor: Callable[..., torch.Tensor] = pointwise(
 )
 
 
-def _half(x: torch.Tensor, contract: str) -> torch.Tensor:
+def _half(x: Tensor, contract: str) -> Tensor:
     """x to the power of 0.5: unlike the root it is +0 for -0, and inf for -inf."""
     above = torch.where(x == float("-inf"), constant(float("inf"), x.dtype, x.device), x)
     return _ops.add(_ops.sqrt(above), constant(0.0, x.dtype, x.device), contract)
 
 
-_IN_DOUBLE: dict[float, Callable[[torch.Tensor, str], torch.Tensor]] = {
+_IN_DOUBLE: dict[float, Callable[[Tensor, str], Tensor]] = {
     -1.0: lambda x, contract: _ops.reciprocal(x),
     0.0: lambda x, contract: torch.where(torch.ones_like(x, dtype=torch.bool), torch.ones_like(x), x),
     0.5: _half,
@@ -93,7 +84,7 @@ _IN_DOUBLE: dict[float, Callable[[torch.Tensor, str], torch.Tensor]] = {
 
 
 @public("pow", broadcasts=True)
-def pow(input: Operand, exponent: Operand, *, contract: ContractLike = None) -> torch.Tensor:
+def pow(input: Operand, exponent: Operand, *, contract: ContractLike = None) -> Tensor:
     """`input` to the power of `exponent`, broadcast, correctly rounded to float32.
 
     One of both may be a number. It is rounded once to the dtype of the result, a number as
@@ -106,18 +97,18 @@ def pow(input: Operand, exponent: Operand, *, contract: ContractLike = None) -> 
     """
     check(
         "pow",
-        isinstance(input, torch.Tensor) or isinstance(exponent, torch.Tensor),
+        isinstance(input, Tensor) or isinstance(exponent, Tensor),
         "no tensor among the operands, expected one at least",
     )
     for what, value in (("input", input), ("exponent", exponent)):
         if isinstance(value, bool):
             raise ArgumentError(f"pow: {what} is bool {value}, expected a tensor or a real number")
-        if not isinstance(value, torch.Tensor):
+        if not isinstance(value, Tensor):
             as_float("pow", what, value)
     pair = operands("pow", input, exponent)
     if pair is None:
         return torch.pow(input, exponent)  # type: ignore[arg-type]
-    if isinstance(exponent, torch.Tensor):
+    if isinstance(exponent, Tensor):
         return _pow_tensor(*pair, contract)
     number = as_float("pow", "exponent", exponent)
     if pair[0].dtype is torch.float64:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check
@@ -20,14 +19,12 @@ from repdl.ops.declare.pointwise import broadcast_shape
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import Operand, div, promoted
+from repdl.registry import composite, functions as _ops
 from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
-from repdl.registry.saved import save
 from repdl.tensors import layout
 
 __all__ = ["floor_divide", "fmod", "remainder"]
 
-Tensor = torch.Tensor
-_ops = registry.functions
 _CALLS = ("abs", "mul", "div_floor", "neg", "linear_scan", "where", "add", "sign", "cast")
 
 
@@ -67,36 +64,29 @@ def _placed(found: Tensor, input: Tensor, other: Tensor) -> Tensor:
 def _register(name: str, formula: Callable[..., Tensor], quotient: str, sort_key: str) -> Callable[..., Tensor]:
     slope = Formula(lambda g, x, y: -(g * Call(quotient, x, y)), {})
 
-    def check_shapes(input: Tensor, other: Tensor, contract: str) -> None:
+    def check_shapes(input: Tensor, other: Tensor) -> None:
         broadcast_shape(name, input=input, other=other)
 
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        input, other, ctx.contract = inputs
-        ctx.shape = input.shape
-        save(ctx, (input, [1]), (other, [1]))
-
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        input, other = ctx.saved_tensors
-        to_other = None
-        if ctx.needs_input_grad[1]:
-            storage, (x, y, g) = widened(input.detach(), other.detach(), grad)
-            product = slope({"g": g, "x": x, "y": y, "contract": ctx.contract})
-            to_other = narrowed(sum_to(product, y.shape, ctx.contract), storage)
-        return sum_to(grad, ctx.shape, ctx.contract), to_other, None
+    def to_other(g: Tensor, input: Tensor, other: Tensor, contract: str) -> Tensor:
+        storage, (x, y, wide) = widened(input.detach(), other.detach(), g)
+        product = slope({"g": wide, "x": x, "y": y, "contract": contract})
+        return narrowed(sum_to(product, y.shape, contract), storage)
 
     DECLARATIONS[name] = Declaration(
         item(f"{name}(input, other, contract) -> output", sort_key, f"g and {slope.text}"),
         CaseSpec("formula", {"tensors": 2, "option_sets": ((),)}),
     )
-    return registry.composite(
+    return composite(
         name,
         "(Tensor input, Tensor other, str contract) -> Tensor",
         lambda input, other, contract: _placed(formula(input, other, contract), input, other),
         calls=_CALLS,
         check=check_shapes,
-        fake=lambda input, other, contract: layout.pointwise(input, other).empty(input),
-        setup_context=setup_context,
-        backward=backward,
+        fake=lambda input, other: layout.pointwise(input, other).empty(input),
+        gradients={
+            "input": lambda g, input_shape, contract: sum_to(g, input_shape, contract),
+            "other": to_other,
+        },
         dtypes=Dtypes(),
         family="elementwise",
     )

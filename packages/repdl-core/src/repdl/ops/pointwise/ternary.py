@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes
@@ -24,7 +25,6 @@ from repdl.registry.aten import computes
 
 __all__ = ["addcdiv", "addcmul", "clamp", "fmax", "fmin", "lerp", "where"]
 
-Tensor = torch.Tensor
 Function = Callable[..., Any]
 _INF = float("inf")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL, SINGLE, Dtypes
@@ -57,7 +58,6 @@ __all__ = [
     "tanh",
 ]
 
-Tensor = torch.Tensor
 _LN_2, _LN_10 = Number(0.6931471805599453, "ln 2"), Number(2.302585092994046, "ln 10")
 _ERF_SLOPE, _ERFC_SLOPE = Number(1.1283791670955126, "2 / sqrt(pi)"), Number(-1.1283791670955126, "-2 / sqrt(pi)")
 _ERFINV_SLOPE = Number(0.886226925452758, "sqrt(pi) / 2")

@@ -12,15 +12,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.errors import check
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_int, as_ints
 from repdl.tensors import layout
-
-Tensor = torch.Tensor
-_ops = registry.functions
-
 
 DOC = """Maximum over windows: `(N, C, {sides}) -> (N, C, {out})`, any floating-point dtype.
 
@@ -126,12 +123,6 @@ def direction(
 def resized(images: Tensor, *rest: Any) -> Tensor:
     """An output of such an op: images with the sides of the next-to-last argument."""
     return layout.images([*images.shape[:2], *rest[-2]], images).empty(images)
-
-
-def keep_sides(ctx: Any, inputs: Any, output: Any) -> None:
-    """What the derivative of such an op needs: `ctx.numbers`, `ctx.sides` of its input, `ctx.contract`."""
-    images, *ctx.numbers, _, ctx.contract = inputs
-    ctx.sides = list(images.shape[2:])
 
 
 def per_side(op: str, name: str, value: Any, dims: int) -> list[int]:

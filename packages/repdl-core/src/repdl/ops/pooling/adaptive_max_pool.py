@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.ops.declare.public import public
 from repdl.ops.pooling._windows import adaptive_side, rows, select, table, untable
@@ -14,11 +13,11 @@ from repdl.ops.pooling.avg_pool import adaptive_sizes
 from repdl.ops.pooling.max_pool1d import max_pool1d
 from repdl.ops.pooling.max_pool2d import max_pool2d
 from repdl.ops.pooling.max_pool3d import max_pool3d
+from repdl.registry import functions as _ops
 from repdl.registry.aten import computes
 
 __all__ = ["adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"]
 
-Tensor = torch.Tensor
 Pooled = Tensor | tuple[Tensor, Tensor]
 Sizes = int | Sequence[int | None] | None
 _REGULAR = (max_pool1d, max_pool2d, max_pool3d)
@@ -41,7 +40,7 @@ def _adaptive(dims: int, input: Tensor, output_size: Sizes, return_indices: bool
     if not input.numel():
         empty = untable(image[:, 0, 0], input, counts)
         return (empty, empty.long()) if return_indices else empty
-    largest, at = registry.functions.max_pool2d(image, [length, 1], [1, 1], [0, 0], [1, 1], False)
+    largest, at = _ops.max_pool2d(image, [length, 1], [1, 1], [0, 0], [1, 1], False)
     columns = image.shape[-1]
     output = untable(largest.reshape(windows, columns), input, counts)
     if not return_indices:

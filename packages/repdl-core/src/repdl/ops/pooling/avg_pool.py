@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from operator import index
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes
 from repdl.dynamo import constant_result
@@ -27,7 +26,6 @@ from repdl.ops.pooling._windows import (
     Side,
     check_least,
     direction,
-    keep_sides,
     per_side,
     resized,
     rows,
@@ -38,6 +36,7 @@ from repdl.ops.pooling._windows import (
     window_sums,
 )
 from repdl.ops.pooling.max_pool2d import pooled_size
+from repdl.registry import define, functions as _ops
 from repdl.registry.arguments import as_int
 
 __all__ = [
@@ -49,9 +48,7 @@ __all__ = [
     "avg_pool3d",
 ]
 
-Tensor = torch.Tensor
 Ints = int | Sequence[int]
-_ops = registry.functions
 
 
 FEW, MANY = 16, 1 << 14
@@ -182,24 +179,30 @@ def _backward_formula(
 
 _SCHEMA = "int[] starts, int[] stops, int[] lengths, int[] size, str contract) -> Tensor"
 
-_op: Callable[..., Tensor] = registry.define(
+_op: Callable[..., Tensor] = define(
     "avg_pool",
     f"(Tensor input, {_SCHEMA}",
-    check=partial(_check, False),
+    check=lambda *args: _check(False, *args),
     fake=resized,
-    setup_context=keep_sides,
-    backward=lambda ctx, grad: (_op_backward(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 5),
+    gradients={
+        "input": lambda g, starts, stops, lengths, input_shape, contract: _op_backward(
+            g, starts, stops, lengths, input_shape[2:], contract
+        )
+    },
     dtypes=Dtypes(),
     formula=_formula,
     calls=("div", "embedding", "index_sum", "sum"),
 )
-_op_backward: Callable[..., Tensor] = registry.define(
+_op_backward: Callable[..., Tensor] = define(
     "avg_pool_backward",
     f"(Tensor grad, {_SCHEMA}",
-    check=partial(_check, True),
+    check=lambda *args: _check(True, *args),
     fake=resized,
-    setup_context=keep_sides,
-    backward=lambda ctx, grad: (_op(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 5),
+    gradients={
+        "grad": lambda g, starts, stops, lengths, grad_shape, contract: _op(
+            g, starts, stops, lengths, grad_shape[2:], contract
+        )
+    },
     dtypes=Dtypes(),
     formula=_backward_formula,
     calls=("div", "embedding", "index_sum"),

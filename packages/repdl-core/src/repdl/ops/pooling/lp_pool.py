@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes.rounding import div
 from repdl.errors import check, check_dim
@@ -17,13 +17,12 @@ from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.pow import pow
 from repdl.ops.pooling._windows import check_least, per_side
 from repdl.ops.pooling.avg_pool import avg_pool1d, avg_pool2d, avg_pool3d
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_float
 
 __all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d"]
 
-Tensor = torch.Tensor
 Ints = int | Sequence[int]
-_ops = registry.functions
 _AVERAGES: tuple[Callable[..., Tensor], ...] = (avg_pool1d, avg_pool2d, avg_pool3d)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
+from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.errors import check_dim
@@ -19,7 +19,7 @@ __all__ = ["max_pool1d"]
 
 @public("max_pool2d", sides=1, doc=DOC)
 def max_pool1d(
-    input: torch.Tensor,
+    input: Tensor,
     kernel_size: int | Sequence[int],
     stride: int | Sequence[int] | None = None,
     padding: int | Sequence[int] = 0,
@@ -28,7 +28,7 @@ def max_pool1d(
     return_indices: bool = False,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+) -> Tensor | tuple[Tensor, Tensor]:
     op = "max_pool1d"
     check_dim(op, (2, 3), input=input)
     default = stride is None or (isinstance(stride, (list, tuple)) and not stride)
@@ -42,7 +42,7 @@ def max_pool1d(
         return_indices,
         contract=contract,
     )
-    return output.squeeze(-2) if isinstance(output, torch.Tensor) else (output[0].squeeze(-2), output[1].squeeze(-2))
+    return output.squeeze(-2) if isinstance(output, Tensor) else (output[0].squeeze(-2), output[1].squeeze(-2))
 
 
 computes("max_pool1d_with_indices", given={"return_indices": True})(max_pool1d)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
-from repdl.callcache import ValueRange
 from repdl.contract import ANY_CONTRACT, ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, check, check_dim, check_dtype, check_size
@@ -16,13 +15,12 @@ from repdl.ops.common.index import check_index, places
 from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import elements
 from repdl.ops.pooling._windows import DOC
+from repdl.registry import define, functions as _ops
 from repdl.registry.arguments import as_pair
 from repdl.registry.aten import computes
 from repdl.tensors import layout
 
 __all__ = ["max_pool2d"]
-
-Tensor = torch.Tensor
 
 
 def pooled_size(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> int:
@@ -59,7 +57,7 @@ def _check_windows(side: str, size: int, n: int, kernel: int, stride: int, paddi
 
 
 def _check(
-    input: torch.Tensor,
+    input: Tensor,
     kernel_size: Sequence[int],
     stride: Sequence[int],
     padding: Sequence[int],
@@ -95,75 +93,61 @@ def _check(
 
 
 def _fake(
-    input: torch.Tensor,
+    input: Tensor,
     kernel_size: Sequence[int],
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
     ceil_mode: bool,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     shape = _shape(input.shape, kernel_size, stride, padding, dilation, ceil_mode)
     kept = layout.images(shape, input)
     return kept.empty(input), kept.empty(input, torch.int64)
 
 
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.size, ctx.format = inputs[0].shape[2:], layout.memory_format(inputs[0])
-    ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(output[1])
-
-
-def _backward(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
-    grad_input = _max_pool2d_backward(grad, *ctx.saved_tensors, ctx.size).contiguous(memory_format=ctx.format)
-    return grad_input, None, None, None, None, None
-
-
-_max_pool2d = registry.define(
+_max_pool2d = define(
     "max_pool2d",
     "(Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) "
-    "-> (Tensor, Tensor)",
+    "-> (Tensor output, Tensor indices)",
     check=_check,
     fake=_fake,
-    setup_context=_setup_context,
-    backward=_backward,
+    gradients={
+        "input": lambda g, indices, input_shape, input_format: _ops.max_pool2d_backward(
+            g, indices, input_shape[2:]
+        ).contiguous(memory_format=input_format)
+    },
     dtypes=Dtypes(),
 )
 
 
-def _check_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Sequence[int]) -> None:
-    op = "max_pool2d_backward"
+def _check_backward(op: str, grad: Tensor, indices: Tensor, input_size: Sequence[int]) -> None:
     check_dtype(op, (torch.int64,), indices=indices)
     check_dim(op, 4, grad=grad)
     check_size(op, "indices.shape", tuple(indices.shape), tuple(grad.shape), "grad.shape")
     check(op, len(input_size) == 2, lambda: f"input_size has {len(input_size)} values, expected 2 (height, width)")
 
 
-def _check_values_backward(grad: torch.Tensor, indices: torch.Tensor, input_size: Sequence[int]) -> ValueRange | None:
-    return check_index("max_pool2d_backward", indices, input_size[0] * input_size[1], name="indices")
+def _at(g: Tensor, indices: Tensor) -> Tensor:
+    planes = g.flatten(2)
+    at = places(indices.flatten(2), 2, planes.shape)
+    return elements(planes, at, ANY_CONTRACT).reshape(indices.shape)
 
 
-_max_pool2d_backward = registry.define(
+define(
     "max_pool2d_backward",
     "(Tensor grad, Tensor indices, int[] input_size) -> Tensor",
     check=_check_backward,
-    check_values=_check_values_backward,
-    fake=lambda grad, indices, input_size: grad.new_empty((*grad.shape[:2], *input_size)),
-    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[1]),
-    backward=lambda ctx, grad: (_at(grad, *ctx.saved_tensors), None, None),
+    check_values=lambda op, indices, input_size: check_index(op, indices, math.prod(input_size), name="indices"),
+    fake=lambda grad, input_size: grad.new_empty((*grad.shape[:2], *input_size)),
+    gradients={"grad": _at},
     dtypes=Dtypes(integers=("indices",)),
     family="max_pool2d",
 )
 
 
-def _at(grad: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-    planes = grad.flatten(2)
-    at = places(indices.flatten(2), 2, planes.shape)
-    return elements(planes, at, ANY_CONTRACT).reshape(indices.shape)
-
-
 @public("max_pool2d", sides=2, doc=DOC)
 def max_pool2d(
-    input: torch.Tensor,
+    input: Tensor,
     kernel_size: int | Sequence[int],
     stride: int | Sequence[int] | None = None,
     padding: int | Sequence[int] = 0,
@@ -172,7 +156,7 @@ def max_pool2d(
     return_indices: bool = False,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+) -> Tensor | tuple[Tensor, Tensor]:
     op = "max_pool2d"
     check_dim(op, (3, 4), input=input)
     kernel = as_pair(op, "kernel_size", kernel_size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import torch
+from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.errors import check, check_dim
@@ -16,12 +16,13 @@ from repdl.registry.aten import computes
 
 __all__ = ["max_pool3d"]
 
+
 Ints = int | Sequence[int]
 
 
 @public("max_pool2d", sides=3, doc=DOC)
 def max_pool3d(
-    input: torch.Tensor,
+    input: Tensor,
     kernel_size: Ints,
     stride: Ints | None = None,
     padding: Ints = 0,
@@ -30,7 +31,7 @@ def max_pool3d(
     return_indices: bool = False,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+) -> Tensor | tuple[Tensor, Tensor]:
     op = "max_pool3d"
     check_dim(op, (4, 5), input=input)
     kernel = per_side(op, "kernel_size", kernel_size, 3)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
@@ -20,7 +21,6 @@ from repdl.registry.aten import computes
 
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
 
-Tensor = torch.Tensor
 Ints = int | Sequence[int]
 
 

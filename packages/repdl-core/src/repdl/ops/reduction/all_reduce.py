@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ANY_CONTRACT
 from repdl.dtypes import Dtypes
 from repdl.errors import check
 from repdl.ops.common.arithmetic import div, mul
+from repdl.registry import composite, functions as _ops
 
 __all__: list[str] = []  # torch has no function of this name without a process group
 
-_ops = registry.functions
 _JOINS = {"sum": "add", "avg": "add", "product": "mul", "max": "maximum", "min": "minimum"}
 
 
-def join_ranks(ranks: list[torch.Tensor], op: str) -> torch.Tensor:
+def join_ranks(ranks: list[Tensor], op: str) -> Tensor:
     """The tensors of ranks joined by the contract's tree, in the order of the list; no tensor is changed."""
     join = getattr(_ops, _JOINS[op])
     nodes = list(ranks)
@@ -28,7 +27,7 @@ def join_ranks(ranks: list[torch.Tensor], op: str) -> torch.Tensor:
     return nodes[0]
 
 
-def finish(total: torch.Tensor, op: str, ranks: int) -> torch.Tensor:
+def finish(total: Tensor, op: str, ranks: int) -> Tensor:
     """What is left to do with the root of the tree."""
     if op == "avg":
         return div(total, ranks)
@@ -37,18 +36,18 @@ def finish(total: torch.Tensor, op: str, ranks: int) -> torch.Tensor:
     return total
 
 
-def _formula(input: torch.Tensor, op: str) -> torch.Tensor:
+def _formula(input: Tensor, op: str) -> Tensor:
     """`(ranks, ...) -> (...)`."""
     return finish(join_ranks(list(input.unbind(0)), op), op, input.shape[0])
 
 
-def _check(input: torch.Tensor, op: str) -> None:
+def _check(input: Tensor, op: str) -> None:
     check("all_reduce", op in _JOINS, lambda: f"op is {op!r}, expected one of {', '.join(_JOINS)}")
     shape = tuple(input.shape)
     check("all_reduce", bool(shape) and shape[0] > 0, lambda: f"input.shape is {shape}, expected (ranks, ...)")
 
 
-all_reduce: Callable[..., torch.Tensor] = registry.composite(
+all_reduce: Callable[..., Tensor] = composite(
     "all_reduce",
     "(Tensor input, str op) -> Tensor",
     _formula,

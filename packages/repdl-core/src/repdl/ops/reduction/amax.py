@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_range, check_size
@@ -17,39 +17,39 @@ from repdl.ops.common.scalar import floating
 from repdl.ops.common.sort_key import sort_key
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.registry import define, functions as _ops
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin"]
 
-_ops = registry.functions
 
-
-def _check(input: torch.Tensor) -> None:
+def _check(input: Tensor) -> None:
     check("amax", input.dim() > 0, "input.dim() is 0, expected 1 or more; repdl.ops.amax gives it one")
     rows = input.shape[:-1].numel()
     check("amax", rows == 0 or input.shape[-1] > 0, lambda: f"input.shape[-1] is 0 (shape {tuple(input.shape)})")
 
 
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    ctx.save_for_backward(*inputs, output)
-
-
-_amax: Callable[..., torch.Tensor] = registry.define(
+_amax: Callable[..., Tensor] = define(
     "amax",
     "(Tensor input) -> Tensor",
     check=_check,
     fake=lambda input: input.new_empty(input.shape[:-1]),
-    setup_context=_setup_context,
-    backward=lambda ctx, grad: _amax_backward(grad, *ctx.saved_tensors),
+    gradients={"input": "amax_backward"},
     dtypes=Dtypes(),
     family="max",
 )
 
 
-def _check_backward(grad: torch.Tensor, input: torch.Tensor, output: torch.Tensor) -> None:
+def _check_backward(op: str, grad: Tensor, input: Tensor, output: Tensor) -> None:
     _check(input)
     for name, tensor in (("grad", grad), ("output", output)):
-        shape = tuple(input.shape[:-1])
-        check_size("amax_backward", f"{name}.shape", tuple(tensor.shape), shape, "the shape of amax(input)")
+        check_size(op, f"{name}.shape", tuple(tensor.shape), tuple(input.shape[:-1]), "the shape of amax(input)")
+
+
+def mean_of_ties(g: Tensor, ties: Tensor, dims: list[int]) -> Tensor:
+    """The mean of what stands at equal elements, over `dims`: the derivative of a gradient that they share."""
+    storage, (wide,) = widened(g)
+    total = _ops.sum(torch.where(ties, wide, 0.0), dims, False, "v1")  # its order, always
+    return narrowed(div(total, floating(ties.sum(dims), wide.dtype)), storage)
 
 
 def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
@@ -57,18 +57,16 @@ def _setup_backward(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(sort_key(input) == sort_key(largest).unsqueeze(-1))
 
 
-def _twice(ctx: Any, cotangent: torch.Tensor) -> Any:
+def _twice(ctx: Any, cotangent: Tensor) -> Any:
     (ties,) = ctx.saved_tensors
-    storage, (wide,) = widened(cotangent)
-    total = _ops.sum(torch.where(ties, wide, 0.0), [ties.dim() - 1], False, "v1")  # its order, always
-    return narrowed(div(total, floating(ties.sum(-1), wide.dtype)), storage), None, None
+    return mean_of_ties(cotangent, ties, [ties.dim() - 1]), None, None
 
 
-_amax_backward: Callable[..., torch.Tensor] = registry.define(
+define(
     "amax_backward",
     "(Tensor grad, Tensor input, Tensor output) -> Tensor",
     check=_check_backward,
-    fake=lambda grad, input, output: input.new_empty(input.shape),
+    fake=lambda input: input.new_empty(input.shape),
     setup_context=_setup_backward,
     backward=_twice,
     dtypes=Dtypes(),
@@ -79,18 +77,18 @@ _amax_backward: Callable[..., torch.Tensor] = registry.define(
 
 def _amax_or_amin(
     op: str,
-    input: torch.Tensor,
+    input: Tensor,
     dim: Any,
     keepdim: bool,
     axis: Any,
     keepdims: bool | None,
     contract: str,
-) -> torch.Tensor:
+) -> Tensor:
     chosen, keepdim = as_numpy(op, dim if dim != () else None, keepdim, axis, keepdims)
     return _extreme(op, input, chosen, keepdim)
 
 
-def _extreme(op: str, input: torch.Tensor, dim: Any, keepdim: bool) -> torch.Tensor:
+def _extreme(op: str, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
     """amax or amin of a tensor of floats or integers."""
     dims = normalize_dims(op, dim, input.dim())
     empty = [d for d in dims if input.shape[d] == 0]
@@ -104,14 +102,14 @@ def _extreme(op: str, input: torch.Tensor, dim: Any, keepdim: bool) -> torch.Ten
 
 @public("max")
 def amax(
-    input: torch.Tensor,
+    input: Tensor,
     dim: int | Sequence[int] = (),
     keepdim: bool = False,
     *,
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """The largest element over all dimensions, or over those in `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
 
     Floats or integers. NaN is larger than everything. Unlike `max(input, dim)`, which gives it to one, the
@@ -125,14 +123,14 @@ def amax(
 
 @public("max")
 def amin(
-    input: torch.Tensor,
+    input: Tensor,
     dim: int | Sequence[int] = (),
     keepdim: bool = False,
     *,
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """The smallest element over all dimensions, or over those in `dim`: `-amax(-input)`, floats or integers.
 
     A NaN in a row is the result. The gradient is shared equally between equal elements.
@@ -145,14 +143,14 @@ def amin(
 
 @public("max")
 def aminmax(
-    input: torch.Tensor,
+    input: Tensor,
     *,
     dim: int | None = None,
     keepdim: bool = False,
     axis: int | None = None,
     keepdims: bool | None = None,
     contract: ContractLike = None,
-) -> Sequence[torch.Tensor]:
+) -> Sequence[Tensor]:
     """`amin` and `amax` over all dimensions, or over `dim`, as a named tuple `(min, max)`.
 
     Raises:
@@ -169,13 +167,13 @@ def aminmax(
 
 def _index(
     op: str,
-    input: torch.Tensor,
+    input: Tensor,
     dim: int | None,
     keepdim: bool,
     axis: int | None,
     keepdims: bool | None,
     contract: str,
-) -> torch.Tensor:
+) -> Tensor:
     """Of the first largest element, or the first smallest one."""
     dim, keepdim = as_numpy(op, dim, keepdim, axis, keepdims)
     rows, position = (input.reshape(-1), 0) if dim is None else (input, normalize_dim(op, dim, input.dim()))
@@ -193,14 +191,14 @@ def _index(
 
 @public("max")
 def argmax(
-    input: torch.Tensor,
+    input: Tensor,
     dim: int | None = None,
     keepdim: bool = False,
     *,
     axis: int | None = None,
     keepdims: bool | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """The index of the first NaN, or else of the first largest element: over `dim`, or over all in row-major order.
 
     Raises:
@@ -211,14 +209,14 @@ def argmax(
 
 @public("max")
 def argmin(
-    input: torch.Tensor,
+    input: Tensor,
     dim: int | None = None,
     keepdim: bool = False,
     *,
     axis: int | None = None,
     keepdims: bool | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """The index of the first NaN, or else of the first smallest element: over `dim`, or over all in row-major order.
 
     Raises:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_size
@@ -14,13 +14,11 @@ from repdl.ops.common.reduce import is_whole
 from repdl.ops.common.scalar import constant, floating
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_int
 from repdl.tensors.values import assert_on_device, is_readable
 
 __all__ = ["corrcoef", "cov"]
-
-Tensor = torch.Tensor
-_ops = registry.functions
 
 
 def _weights(op: str, name: str, weights: Tensor | None, count: int) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dtype
@@ -17,26 +17,25 @@ from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import promoted
 from repdl.ops.reduction.sum import sum
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_int
 from repdl.registry.aten import computes
 
 __all__ = ["diff", "nanmean", "nansum"]
 
-_ops = registry.functions
-
 
 @computes("diff", integers=True)
 @public("elementwise")
 def diff(
-    input: torch.Tensor,
+    input: Tensor,
     n: int = 1,
     dim: int = -1,
-    prepend: torch.Tensor | None = None,
-    append: torch.Tensor | None = None,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
     *,
     axis: int | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """`x[i + 1] - x[i]` along `dim`, `n` times, of `prepend`, `input` and `append` one behind the other.
 
     Any shape but 0-D, any floating-point dtype; integers and bools exactly. With 16-bit floats rounded once, at the
@@ -79,7 +78,7 @@ def diff(
 
 @public("sum")
 def nansum(
-    input: torch.Tensor,
+    input: Tensor,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
     *,
@@ -87,7 +86,7 @@ def nansum(
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """`sum` with +0 in the place of each NaN, whose gradient is 0."""
     dim, keepdim = as_numpy("nansum", dim, keepdim, axis, keepdims)
     if is_whole(dtype or input.dtype) and not input.is_complex():
@@ -101,7 +100,7 @@ def nansum(
 
 @public("sum")
 def nanmean(
-    input: torch.Tensor,
+    input: Tensor,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
     *,
@@ -109,7 +108,7 @@ def nanmean(
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """`nansum` divided by the number of elements that are not NaN, which is rounded once to the dtype."""
     dim, keepdim = as_numpy("nanmean", dim, keepdim, axis, keepdims)
     dims = normalize_dims("nanmean", dim, input.dim())

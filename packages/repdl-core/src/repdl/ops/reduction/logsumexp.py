@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError
@@ -14,14 +14,13 @@ from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dims, reduced_
 from repdl.ops.common.scalar import constant, floating
 from repdl.ops.declare.public import public
 from repdl.ops.reduction.sum import check_dims
+from repdl.registry import composite, functions as _ops
 from repdl.registry.autocast import FLOAT32_ON_CUDA
 
 __all__ = ["logsumexp"]
 
-_ops = registry.functions
 
-
-def _logsumexp_formula(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str) -> torch.Tensor:
+def _logsumexp_formula(input: Tensor, dim: Sequence[int], keepdim: bool, contract: str) -> Tensor:
     rows = rows_of(input, dim)
     if rows.shape[-1] == 0:
         lowest = constant(-float("inf"), input.dtype, input.device)
@@ -33,12 +32,12 @@ def _logsumexp_formula(input: torch.Tensor, dim: Sequence[int], keepdim: bool, c
     return found.reshape(reduced_shape(input.shape, dim, keepdim))
 
 
-_logsumexp: Callable[..., torch.Tensor] = registry.composite(
+_logsumexp: Callable[..., Tensor] = composite(
     "logsumexp",
     "(Tensor input, int[] dim, bool keepdim, str contract) -> Tensor",
     _logsumexp_formula,
     calls=("amax", "where", "sub", "exp", "sum", "log", "add"),
-    check=lambda input, dim, keepdim, contract: check_dims("logsumexp", input, dim),
+    check=check_dims,
     dtypes=Dtypes(SINGLE),
     autocast=FLOAT32_ON_CUDA,
     family="softmax",
@@ -47,14 +46,14 @@ _logsumexp: Callable[..., torch.Tensor] = registry.composite(
 
 @public("softmax")
 def logsumexp(
-    input: torch.Tensor,
+    input: Tensor,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
     *,
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """`log(sum(exp(x - m))) + m` over the dimensions in `dim`, m the largest element, or 0 if that is infinite.
 
     float32 or 16-bit floats; integers become floats. The logarithm of no elements is -inf.

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import UnsupportedError, check, check_dtype, check_range
@@ -20,12 +20,10 @@ from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import operands
 from repdl.ops.reduction.amax import amax, amin
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_float
 
 __all__ = ["dist", "matrix_norm", "renorm", "vecdot"]
-
-Tensor = torch.Tensor
-_ops = registry.functions
 
 
 @public("norm", page="generated/torch.linalg.matrix_norm")

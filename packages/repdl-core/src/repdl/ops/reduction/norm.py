@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes, rounding
 from repdl.errors import UnsupportedError, check, check_range, check_size
@@ -18,6 +18,7 @@ from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import operands
 from repdl.ops.reduction.sum import check_dims
+from repdl.registry import composite, functions as _ops
 from repdl.registry.arguments import as_float
 from repdl.registry.aten import computes
 from repdl.registry.autocast import FLOAT32_ON_CUDA
@@ -25,14 +26,12 @@ from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["cdist", "norm", "vector_norm"]
 
-Tensor = torch.Tensor
 
-_ops = registry.functions
 _INF = float("inf")
 
 
-def _formula(x: torch.Tensor, order: float, dim: Sequence[int], keepdim: bool, contract: str) -> torch.Tensor:
-    def total(terms: torch.Tensor) -> torch.Tensor:
+def _formula(x: Tensor, order: float, dim: Sequence[int], keepdim: bool, contract: str) -> Tensor:
+    def total(terms: Tensor) -> Tensor:
         return _ops.sum(terms, dim, keepdim, contract)
 
     if order == 2:
@@ -53,17 +52,17 @@ def _formula(x: torch.Tensor, order: float, dim: Sequence[int], keepdim: bool, c
     return at_zero(powers, 0.0, lambda s: _ops.pow(s, rounding.div(1.0, order)), contract)
 
 
-def _check(x: torch.Tensor, order: float, dim: Sequence[int], keepdim: bool, contract: str) -> None:
-    check_dims("vector_norm", x, dim)
+def _check(op: str, x: Tensor, ord: float, dim: Sequence[int]) -> None:
+    check_dims(op, x, dim)
     empty = any(x.shape[d] == 0 for d in dim)
     check_range(
-        "vector_norm",
-        not empty or 0 <= order < _INF,
-        lambda: f"ord is {order} over dimensions without elements (shape {tuple(x.shape)}), expected 0 or more, finite",
+        op,
+        not empty or 0 <= ord < _INF,
+        lambda: f"ord is {ord} over dimensions without elements (shape {tuple(x.shape)}), expected 0 or more, finite",
     )
 
 
-_norm: Callable[..., torch.Tensor] = registry.composite(
+_norm: Callable[..., Tensor] = composite(
     "vector_norm",
     "(Tensor x, float ord, int[] dim, bool keepdim, str contract) -> Tensor",
     _formula,
@@ -77,14 +76,14 @@ _norm: Callable[..., torch.Tensor] = registry.composite(
 
 @public("norm", page="generated/torch.linalg.vector_norm")
 def vector_norm(
-    x: torch.Tensor,
+    x: Tensor,
     ord: float = 2,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
     *,
     dtype: torch.dtype | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """The norm of order `ord` of vectors: all elements, or those along the dimensions in `dim`.
 
     float32 and 16-bit floats, and float64 for the orders 2, 1, 0, inf and -inf: `sqrt(sum(square(x)))`, `sum(abs(x))`,
@@ -101,7 +100,7 @@ def vector_norm(
 
 @public("norm")
 def norm(
-    input: torch.Tensor,
+    input: Tensor,
     p: float | str | None = "fro",
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
@@ -109,7 +108,7 @@ def norm(
     dtype: torch.dtype | None = None,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """`vector_norm` of order `p` of all elements, or of those along the dimensions in `dim`; "fro" and None are 2.
 
     Raises:
@@ -131,13 +130,13 @@ _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "dono
 
 @public("norm")
 def cdist(
-    x1: torch.Tensor,
-    x2: torch.Tensor,
+    x1: Tensor,
+    x2: Tensor,
     p: float = 2.0,
     compute_mode: str = _MODES[0],
     *,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """Distances of each pair of rows, `vector_norm(x1[i] - x2[j], p)`: `(..., P, M), (..., R, M) -> (..., P, R)`.
 
     float32 and 16-bit floats, and float64 for p = 0, 1, 2 and inf. Differences are computed first, in every

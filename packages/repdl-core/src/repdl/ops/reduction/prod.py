@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check
@@ -23,14 +23,13 @@ from repdl.ops.common.reduce import (
 )
 from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
+from repdl.registry import composite
 from repdl.registry.autocast import FLOAT32
 
 __all__ = ["prod"]
 
-_ops = registry.functions
 
-
-def _formula(input: torch.Tensor) -> torch.Tensor:
+def _formula(input: Tensor) -> Tensor:
     """`(..., n) -> (...)`: neighbours are multiplied until one is left, which is the tree of the contract.
 
     Parts are taken apart and put together so that derivatives are data movement and products only.
@@ -47,7 +46,7 @@ def _formula(input: torch.Tensor) -> torch.Tensor:
     return input.squeeze(-1)
 
 
-_prod: Callable[..., torch.Tensor] = registry.composite(
+_prod: Callable[..., Tensor] = composite(
     "prod",
     "(Tensor input) -> Tensor",
     _formula,
@@ -62,7 +61,7 @@ _prod: Callable[..., torch.Tensor] = registry.composite(
 
 @public("prod")
 def prod(
-    input: torch.Tensor,
+    input: Tensor,
     dim: int | None = None,
     keepdim: bool = False,
     *,
@@ -70,7 +69,7 @@ def prod(
     axis: int | None = None,
     keepdims: bool | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """Product over all dimensions, or over `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
 
     float32, float64, 16-bit floats; integers and bools exactly, as int64. Elements are multiplied by the tree of the

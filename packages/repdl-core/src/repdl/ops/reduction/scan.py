@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check, check_size
@@ -17,76 +17,57 @@ from repdl.ops.common.scalar import constant
 from repdl.ops.common.sort_key import sort_key
 from repdl.ops.declare.public import public
 from repdl.ops.indexing.gather import at_least_1d, gather
+from repdl.registry import composite, define, functions as _ops
 from repdl.registry.autocast import FLOAT32_ON_CUDA
-from repdl.registry.saved import save
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 
-_ops = registry.functions
 
-
-def _check_dim(op: str, tensor: torch.Tensor, dim: int) -> None:
-    high = tensor.dim()
+def _check_dim(op: str, input: Tensor, dim: int) -> None:
+    high = input.dim()
     check(op, 0 <= dim < high, lambda: f"dim is {dim}, expected 0 to {high - 1}; repdl.ops.{op} normalises it")
 
 
-def _setup_sum(ctx: Any, inputs: Any, output: Any) -> None:
-    _, ctx.dim, ctx.contract = inputs
-
-
-def _sum_backward(ctx: Any, grad: torch.Tensor) -> Any:
-    return _cumsum(grad.flip(ctx.dim), ctx.dim, ctx.contract).flip(ctx.dim), None, None
-
-
-_cumsum: Callable[..., torch.Tensor] = registry.define(
+_cumsum: Callable[..., Tensor] = define(
     "cumsum",
     "(Tensor input, int dim, str contract) -> Tensor",
-    check=lambda input, dim, contract: _check_dim("cumsum", input, dim),
-    fake=lambda input, dim, contract: input.new_empty(input.shape),
-    setup_context=_setup_sum,
-    backward=_sum_backward,
+    check=_check_dim,
+    fake=lambda input: input.new_empty(input.shape),
+    gradients={"input": lambda g, dim, contract: _cumsum(g.flip(dim), dim, contract).flip(dim)},
     dtypes=Dtypes(),
     autocast=FLOAT32_ON_CUDA,
     family="scan",
 )
 
 
-def _check_scan(factor: torch.Tensor, term: torch.Tensor, dim: int) -> None:
-    check_size("linear_scan", "term.shape", tuple(term.shape), tuple(factor.shape), "factor.shape")
-    _check_dim("linear_scan", term, dim)
+def _check_scan(op: str, factor: Tensor, term: Tensor, dim: int) -> None:
+    check_size(op, "term.shape", tuple(term.shape), tuple(factor.shape), "factor.shape")
+    _check_dim(op, term, dim)
 
 
-def _setup_scan(ctx: Any, inputs: Any, output: Any) -> None:
-    factor, _, ctx.dim = inputs
-    save(ctx, (factor, [0, 1]), (output, [0]))
+def _to_term(g: Tensor, factor: Tensor, dim: int) -> Tensor:
+    """h[i] = fma(factor[i + 1], h[i + 1], g[i]): the same recurrence, from the end."""
+    return _linear_scan(factor.flip(dim).roll(1, dim), g.flip(dim), dim).flip(dim)
 
 
-def _scan_backward(ctx: Any, grad: torch.Tensor) -> Any:
-    factor, output = ctx.saved_tensors
-    d = ctx.dim
-    # h[i] = fma(factor[i + 1], h[i + 1], grad[i]): the same recurrence, from the end.
-    h = _linear_scan(factor.flip(d).roll(1, d), grad.flip(d), d).flip(d)
-    if not ctx.needs_input_grad[0]:
-        return None, h, None
-    product = mul(h, output.roll(1, d))
-    none = torch.zeros_like(grad.narrow(d, 0, min(1, grad.shape[d])))  # factor[0] is not read
-    to_factor = torch.cat([none, product.narrow(d, none.shape[d], grad.shape[d] - none.shape[d])], d)
-    return to_factor, h, None
+def _to_factor(to_term: Tensor, output: Tensor, dim: int) -> Tensor:
+    product = mul(to_term, output.roll(1, dim))
+    none = torch.zeros_like(to_term.narrow(dim, 0, min(1, to_term.shape[dim])))  # factor[0] is not read
+    return torch.cat([none, product.narrow(dim, none.shape[dim], product.shape[dim] - none.shape[dim])], dim)
 
 
-_linear_scan: Callable[..., torch.Tensor] = registry.define(
+_linear_scan: Callable[..., Tensor] = define(
     "linear_scan",
     "(Tensor factor, Tensor term, int dim) -> Tensor",
     check=_check_scan,
-    fake=lambda factor, term, dim: term.new_empty(term.shape),
-    setup_context=_setup_scan,
-    backward=_scan_backward,
+    fake=lambda term: term.new_empty(term.shape),
+    gradients={"factor": _to_factor, "term": _to_term},
     dtypes=Dtypes(),
     family="scan",
 )
 
 
-def _product(input: torch.Tensor, dim: int) -> torch.Tensor:
+def _product(input: Tensor, dim: int) -> Tensor:
     """`y[i] = y[i - 1] * x[i]` as `fma(x[i], y[i - 1], -0)`, which is the product with its sign."""
     if input.shape[dim] == 0:
         return input.clone()
@@ -96,19 +77,19 @@ def _product(input: torch.Tensor, dim: int) -> torch.Tensor:
     return _linear_scan(factor, torch.cat([first, zero.expand(rest.shape)], dim), dim)
 
 
-_cumprod: Callable[..., torch.Tensor] = registry.composite(
+_cumprod: Callable[..., Tensor] = composite(
     "cumprod",
     "(Tensor input, int dim) -> Tensor",
     _product,
     calls=("linear_scan",),
-    check=lambda input, dim: _check_dim("cumprod", input, dim),
+    check=_check_dim,
     dtypes=Dtypes(),
     autocast=FLOAT32_ON_CUDA,
     family="scan",
 )
 
 
-def _sums_of_exp(input: torch.Tensor, dim: int, contract: str) -> torch.Tensor:
+def _sums_of_exp(input: Tensor, dim: int, contract: str) -> Tensor:
     """Of the last 2, 4, ... elements that end at each: two halves joined, or all of fewer."""
     size, step, sums = input.shape[dim], 1, input
     while step < size:
@@ -118,20 +99,18 @@ def _sums_of_exp(input: torch.Tensor, dim: int, contract: str) -> torch.Tensor:
     return sums.clone() if step == 1 else sums
 
 
-_logcumsumexp: Callable[..., torch.Tensor] = registry.composite(
+_logcumsumexp: Callable[..., Tensor] = composite(
     "logcumsumexp",
     "(Tensor input, int dim, str contract) -> Tensor",
     _sums_of_exp,
     calls=("logaddexp",),
-    check=lambda input, dim, contract: _check_dim("logcumsumexp", input, dim),
+    check=_check_dim,
     dtypes=Dtypes(SINGLE),
     family="scan",
 )
 
 
-def _scanned(
-    op: str, input: torch.Tensor, dim: int | None, dtype: torch.dtype | None, run: Callable[..., torch.Tensor]
-) -> torch.Tensor:
+def _scanned(op: str, input: Tensor, dim: int | None, dtype: torch.dtype | None, run: Callable[..., Tensor]) -> Tensor:
     if dim is None:
         raise UnsupportedError(f"{op}: dim is None, expected a dimension; pass dim=")
     position = normalize_dim(op, dim, input.dim())
@@ -144,13 +123,13 @@ def _scanned(
 
 @public("scan")
 def cumsum(
-    input: torch.Tensor,
+    input: Tensor,
     dim: int | None = None,
     *,
     dtype: torch.dtype | None = None,
     axis: int | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """The sums of the first 1, 2, ... elements along `dim`, any shape, any floating-point dtype; integers exactly.
 
     A chain of additions in each block of 1024, to which the sum before the block is added. The gradient is
@@ -165,13 +144,13 @@ def cumsum(
 
 @public("scan")
 def cumprod(
-    input: torch.Tensor,
+    input: Tensor,
     dim: int | None = None,
     *,
     dtype: torch.dtype | None = None,
     axis: int | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """The products of the first 1, 2, ... elements along `dim`, any shape, any floating-point dtype; integers exactly.
 
     One product after the other. The derivative divides by nothing, so zeros have theirs.
@@ -185,8 +164,8 @@ def cumprod(
 
 @public("scan")
 def logcumsumexp(
-    input: torch.Tensor, dim: int | None = None, *, axis: int | None = None, contract: ContractLike = None
-) -> torch.Tensor:
+    input: Tensor, dim: int | None = None, *, axis: int | None = None, contract: ContractLike = None
+) -> Tensor:
     """`log(exp(x_0) + ... + exp(x_i))` for each i along `dim`, without overflow; any shape, float32 and 16-bit floats.
 
     `logaddexp` of elements, then of what is of two, of four, and so on: as many roundings as the logarithm of i.
@@ -202,7 +181,7 @@ def logcumsumexp(
     return _logcumsumexp(at_least_1d(input), position, contract).reshape(input.shape)
 
 
-def running(extreme: Callable[..., torch.Tensor], numbers: torch.Tensor, dim: int) -> torch.Tensor:
+def running(extreme: Callable[..., Tensor], numbers: Tensor, dim: int) -> Tensor:
     """The extreme of the first 1, 2, ... integers: of 2, 4, ... that end at each.
 
     torch's cummax may take another index of equal elements on another device.
@@ -214,7 +193,7 @@ def running(extreme: Callable[..., torch.Tensor], numbers: torch.Tensor, dim: in
     return numbers
 
 
-def _extremes(op: str, input: torch.Tensor, dim: int | None, axis: int | None, contract: str) -> Any:
+def _extremes(op: str, input: Tensor, dim: int | None, axis: int | None, contract: str) -> Any:
     """The last largest (or smallest) element so far, and its index: comparisons of integers, and data movement."""
     dim, _ = as_numpy(op, dim, False, axis, None)
     if dim is None:
@@ -233,8 +212,8 @@ def _extremes(op: str, input: torch.Tensor, dim: int | None, axis: int | None, c
 
 @public("max", uncached="torch's sort of integer keys computes it")
 def cummax(
-    input: torch.Tensor, dim: int | None = None, *, axis: int | None = None, contract: ContractLike = None
-) -> Sequence[torch.Tensor]:
+    input: Tensor, dim: int | None = None, *, axis: int | None = None, contract: ContractLike = None
+) -> Sequence[Tensor]:
     """The largest of the first 1, 2, ... elements along `dim`, a named tuple `(values, indices)`, floats or integers.
 
     Of equal elements the index is the last one's. NaN is larger than everything. The gradient of an element is
@@ -249,8 +228,8 @@ def cummax(
 
 @public("max", uncached="torch's sort of integer keys computes it")
 def cummin(
-    input: torch.Tensor, dim: int | None = None, *, axis: int | None = None, contract: ContractLike = None
-) -> Sequence[torch.Tensor]:
+    input: Tensor, dim: int | None = None, *, axis: int | None = None, contract: ContractLike = None
+) -> Sequence[Tensor]:
     """The smallest of the first 1, 2, ... elements along `dim`, a named tuple `(values, indices)`, floats or integers.
 
     Of equal elements the index is the last one's. NaN is smaller than everything. The gradient of an element is

@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import (
@@ -28,12 +27,13 @@ from repdl.ops.common.reduce import (
 from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.registry import composite, define, functions as _ops
 from repdl.registry.autocast import FLOAT32_ON_CUDA
 
 __all__ = ["mean", "sum"]
 
 
-def check_dims(op: str, input: torch.Tensor, dim: Sequence[int]) -> None:
+def check_dims(op: str, input: Tensor, dim: Sequence[int]) -> None:
     """Raise unless `dim` has ascending dimensions of `input`."""
     ndim = input.dim()
     check(
@@ -45,54 +45,47 @@ def check_dims(op: str, input: torch.Tensor, dim: Sequence[int]) -> None:
     )
 
 
-def _fake(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str) -> torch.Tensor:
+def _fake(input: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
     return input.new_empty(reduced_shape(input.shape, dim, keepdim))
 
 
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    input, ctx.dim, ctx.keepdim, ctx.contract = inputs
-    ctx.shape = input.shape
+def _spread(g: Tensor, input_shape: torch.Size, dim: Sequence[int], keepdim: bool, contract: str) -> Tensor:
+    kept = g if keepdim else g.reshape(reduced_shape(input_shape, dim, True))
+    return expand_to(kept, input_shape, contract)
 
 
-def _backward(ctx: Any, grad: torch.Tensor) -> Any:
-    kept = grad if ctx.keepdim else grad.reshape(reduced_shape(ctx.shape, ctx.dim, True))
-    return expand_to(kept, ctx.shape, ctx.contract), None, None, None
-
-
-_op = registry.define(
+_op = define(
     "sum",
     "(Tensor input, int[] dim, bool keepdim, str contract) -> Tensor",
-    check=lambda input, dim, keepdim, contract: check_dims("sum", input, dim),
+    check=check_dims,
     fake=_fake,
-    setup_context=_setup_context,
-    backward=_backward,
+    gradients={"input": _spread},
     autocast=FLOAT32_ON_CUDA,
     dtypes=Dtypes(),
 )
 
 
-def _mean_formula(input: torch.Tensor, dim: Sequence[int], keepdim: bool, contract: str) -> torch.Tensor:
+def _mean_formula(input: Tensor, dim: Sequence[int], keepdim: bool, contract: str) -> Tensor:
     count = math.prod(input.shape[d] for d in dim)
     total = _op(input, dim, keepdim, contract)
-    return registry.functions.div(total, constant(count, total.dtype, total.device), contract)
+    return _ops.div(total, constant(count, total.dtype, total.device), contract)
 
 
-def _mean_backward(ctx: Any, grad: torch.Tensor) -> Any:
-    dtype, (grad,) = widened(grad)
-    count = math.prod(ctx.shape[d] for d in ctx.dim)
-    each = registry.functions.div(grad, constant(count, grad.dtype, grad.device), ctx.contract)
-    return narrowed(_backward(ctx, each)[0], dtype), None, None, None
+def _spread_mean(g: Tensor, input_shape: torch.Size, dim: Sequence[int], keepdim: bool, contract: str) -> Tensor:
+    dtype, (wide,) = widened(g)
+    count = math.prod(input_shape[d] for d in dim)
+    each = _ops.div(wide, constant(count, wide.dtype, wide.device), contract)
+    return narrowed(_spread(each, input_shape, dim, keepdim, contract), dtype)
 
 
-_mean = registry.composite(
+_mean = composite(
     "mean",
     "(Tensor input, int[] dim, bool keepdim, str contract) -> Tensor",
     _mean_formula,
     calls=("sum", "div"),
-    check=lambda input, dim, keepdim, contract: check_dims("mean", input, dim),
+    check=check_dims,
     fake=_fake,
-    setup_context=_setup_context,
-    backward=_mean_backward,
+    gradients={"input": _spread_mean},
     dtypes=Dtypes(),
     family="sum",
 )
@@ -100,7 +93,7 @@ _mean = registry.composite(
 
 @public("sum")
 def sum(
-    input: torch.Tensor,
+    input: Tensor,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
     *,
@@ -108,7 +101,7 @@ def sum(
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """Sum over all dimensions, or over those in `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
 
     float32, float64, 16-bit floats; integers and bools exactly, as int64. The sum of no elements is 0.
@@ -123,7 +116,7 @@ def sum(
 
 @public("sum")
 def mean(
-    input: torch.Tensor,
+    input: Tensor,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
     *,
@@ -131,7 +124,7 @@ def mean(
     axis: int | Sequence[int] | None = None,
     keepdims: bool | None = None,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """Mean over all dimensions, or over those in `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
 
     float32, float64, 16-bit floats; integers with `dtype`. The sum, divided once by the number of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.errors import check
 from repdl.ops.common.reduce import normalize_dim
@@ -12,12 +12,10 @@ from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import promoted
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_float
 
 __all__ = ["cumulative_trapezoid", "trapezoid"]
-
-Tensor = torch.Tensor
-_ops = registry.functions
 
 
 def _areas(

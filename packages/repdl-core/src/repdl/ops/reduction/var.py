@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes, rounding
 from repdl.errors import check, check_dtype
@@ -17,12 +16,11 @@ from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.reduction.sum import check_dims
+from repdl.registry import composite, functions as _ops
 from repdl.registry.arguments import as_float
 
 __all__ = ["std", "std_mean", "var", "var_mean"]
 
-_ops = registry.functions
-Tensor = torch.Tensor
 Dims = int | Sequence[int]
 
 
@@ -38,12 +36,12 @@ def _formula(input: Tensor, dim: Sequence[int], correction: float, keepdim: bool
     return _ops.div(total, divisor, contract)
 
 
-_var: Callable[..., Tensor] = registry.composite(
+_var: Callable[..., Tensor] = composite(
     "var",
     "(Tensor input, int[] dim, float correction, bool keepdim, str contract) -> Tensor",
     _formula,
     calls=("sub", "square", "sum", "div"),
-    check=lambda input, dim, correction, keepdim, contract: check_dims("var", input, dim),
+    check=check_dims,
     dtypes=Dtypes(),
 )
 

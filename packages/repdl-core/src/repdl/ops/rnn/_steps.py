@@ -7,13 +7,12 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.errors import check, check_dim, check_size
+from repdl.registry import functions as _ops
 
-Tensor = torch.Tensor
 State = tuple[Tensor, ...]
-_ops = registry.functions
 
 
 def order_of(sizes: Sequence[int], reverse: bool) -> list[int]:

@@ -6,19 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_size
 from repdl.ops.common.arithmetic import add, mul, sub
 from repdl.ops.declare.public import public
+from repdl.registry import define, functions as _ops
 from repdl.registry.autocast import LOWER, Lists
 
 __all__ = ["gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"]
-
-Tensor = torch.Tensor
-_ops = registry.functions
 
 
 def _gates(
@@ -54,7 +52,7 @@ def _gates(
         return tuple(tensors[0].new_empty((rows, columns // values * k)) for k in outputs)
 
     schema = ", ".join(f"Tensor {argument}" for argument in inputs)
-    return registry.define(
+    return define(
         name,
         f"({schema}) -> ({', '.join(['Tensor'] * len(outputs))})",
         check=check_arguments,

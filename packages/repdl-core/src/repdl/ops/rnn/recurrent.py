@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.common.arithmetic import mul, sub
@@ -31,13 +31,11 @@ from repdl.ops.rnn._steps import (
     weight_gradients,
 )
 from repdl.ops.rnn.cell import gru_gradients, lstm_gradients
+from repdl.registry import OPS, composite, functions as _ops
 from repdl.registry.autocast import LOWER
 from repdl.registry.autograd import of_formula
 
 __all__: list[str] = []
-
-Tensor = torch.Tensor
-_ops = registry.functions
 
 
 # RNN
@@ -109,7 +107,7 @@ def _backward_rnn(ctx: Any, grad: Tensor, grad_last: Tensor) -> Any:
     return to_input, to_hidden, *weights, None, None, None, None
 
 
-rnn_layer: Callable[..., tuple[Tensor, Tensor]] = registry.composite(
+rnn_layer: Callable[..., tuple[Tensor, Tensor]] = composite(
     "rnn_layer",
     "(Tensor input, Tensor hidden, Tensor weight, Tensor? bias, int[] batch_sizes, bool reverse, str nonlinearity, "
     "str contract) -> (Tensor, Tensor)",
@@ -269,13 +267,13 @@ def _setup_lstm_backward(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _backward_lstm_backward(ctx: Any, *cotangents: Tensor) -> Any:
-    formula = registry.OPS["lstm_layer_backward"].formula
+    formula = OPS["lstm_layer_backward"].formula
     assert formula is not None
     args = *ctx.saved_tensors, ctx.sizes, ctx.reverse, ctx.contract
     return tuple(of_formula(formula, args, ctx.needs_input_grad, cotangents))
 
 
-lstm_layer_backward: Callable[..., tuple[Tensor, ...]] = registry.composite(
+lstm_layer_backward: Callable[..., tuple[Tensor, ...]] = composite(
     "lstm_layer_backward",
     "(Tensor grad, Tensor grad_hidden, Tensor grad_cell, Tensor hidden, Tensor cell, Tensor weight, "
     "Tensor? projection, Tensor output, Tensor cells, Tensor gates, int[] batch_sizes, bool reverse, str contract) "
@@ -311,7 +309,7 @@ def _backward_lstm(ctx: Any, grad: Tensor, grad_hidden: Tensor, grad_cell: Tenso
     return to_input, to_hidden, to_cell, *weights, to_projection, None, None, None, None
 
 
-lstm_layer: Callable[..., tuple[Tensor, ...]] = registry.composite(
+lstm_layer: Callable[..., tuple[Tensor, ...]] = composite(
     "lstm_layer",
     "(Tensor input, Tensor hidden, Tensor cell, Tensor weight, Tensor? bias, Tensor? projection, int[] batch_sizes, "
     "bool reverse, bool saves, str contract) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
@@ -398,7 +396,7 @@ def _backward_gru(ctx: Any, grad: Tensor, grad_hidden: Tensor, _gates: Any) -> A
     return joined(to_rows), to_hidden, *weights, None, None, None, None
 
 
-gru_layer: Callable[..., tuple[Tensor, ...]] = registry.composite(
+gru_layer: Callable[..., tuple[Tensor, ...]] = composite(
     "gru_layer",
     "(Tensor input, Tensor hidden, Tensor weight, Tensor? bias, int[] batch_sizes, bool reverse, bool saves, "
     "str contract) -> (Tensor, Tensor, Tensor)",

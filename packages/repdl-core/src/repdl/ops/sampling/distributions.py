@@ -8,20 +8,22 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_range
 from repdl.ops.declare.position import POSITION, check_place, check_position, check_probability, draw
+from repdl.registry import define
 from repdl.tensors.values import assert_on_device
 
 __all__: list[str] = []
+
 
 FAMILY = "distributions"
 ANY = Dtypes(integers=(POSITION,), shape_only=("like",))
 
 
-def _check_uniform(like: torch.Tensor, low: float, high: float, limit: float) -> None:
+def _check_uniform(like: Tensor, low: float, high: float, limit: float) -> None:
     op, most = "uniform", torch.finfo(like.dtype).max
     check(
         op,
@@ -31,15 +33,15 @@ def _check_uniform(like: torch.Tensor, low: float, high: float, limit: float) ->
     check(op, -math.inf < limit < math.inf, lambda: f"limit is {limit}, expected a finite number")
 
 
-def _check_normal(like: torch.Tensor, mean: float, std: float) -> None:
+def _check_normal(like: Tensor, mean: float, std: float) -> None:
     check("normal", std >= 0.0, lambda: f"std is {std}, expected 0 or more")
 
 
-def _check_exponential(like: torch.Tensor, lambd: float) -> None:
+def _check_exponential(like: Tensor, lambd: float) -> None:
     check("exponential", lambd > 0.0, lambda: f"lambd is {lambd}, expected more than 0")
 
 
-def _check_truncated_normal(like: torch.Tensor, mean: float, std: float, a: float, b: float) -> None:
+def _check_truncated_normal(like: Tensor, mean: float, std: float, a: float, b: float) -> None:
     op, most = "truncated_normal", 2.0**60  # whose square is a float32
     check(op, 0.0 < std < math.inf, lambda: f"std is {std}, expected more than 0, finite")
     check(op, -math.inf < mean < math.inf, lambda: f"mean is {mean}, expected a finite number")
@@ -64,7 +66,7 @@ draw(
 )  # fmt: skip
 
 
-def check_within(op: str, name: str, values: torch.Tensor, most: float, expected: str) -> None:
+def check_within(op: str, name: str, values: Tensor, most: float, expected: str) -> None:
     """Raise unless every element is from 0 to `most`."""
     what = f"a number of {name} is out of range, expected {expected}"
     if values.numel() == 0 or assert_on_device(op, values, lambda v: (v >= 0) & (v <= most), what):
@@ -79,18 +81,18 @@ def check_within(op: str, name: str, values: torch.Tensor, most: float, expected
 def _define_of(op: str, name: str, most: float, expected: str) -> None:
     """Register an op `(Tensor <name>, Tensor position) -> Tensor`, a draw for each element of `name`."""
 
-    def check_values(values: torch.Tensor, position: torch.Tensor) -> None:
+    def check_values(*args: Tensor) -> None:
+        values, position = args
         check_place(op, values.numel(), position)
         check_within(op, name, values, most, expected)
 
-    registry.define(
+    define(
         op,
         f"(Tensor {name}, Tensor {POSITION}) -> Tensor",
-        check=lambda values, position: check_position(op, position),
+        check=check_position,
         check_values=check_values,
-        fake=lambda values, position: torch.empty_like(values),
-        setup_context=lambda ctx, inputs, output: None,
-        backward=lambda ctx, grad: (torch.zeros_like(grad), None),  # as torch: a step function's
+        fake=lambda *args: torch.empty_like(args[0]),
+        gradients={name: lambda g: torch.zeros_like(g)},  # as torch: a step function's
         dtypes=Dtypes(integers=(POSITION,)),
         host=(POSITION,),
         family=FAMILY,

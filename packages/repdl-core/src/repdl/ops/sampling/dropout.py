@@ -6,8 +6,8 @@ import warnings
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import add, difference, div, mul, sqrt
@@ -19,6 +19,7 @@ from repdl.ops.common import arithmetic
 from repdl.ops.common.scalar import constant
 from repdl.ops.declare.position import POSITION, check_place, check_position, check_probability
 from repdl.ops.declare.public import public
+from repdl.registry import define, functions as _ops
 from repdl.registry.arguments import as_float
 
 __all__ = [
@@ -31,33 +32,19 @@ __all__ = [
     "feature_dropout",
 ]
 
-Tensor = torch.Tensor
-_ops = registry.functions
+
+def _check(op: str, position: Tensor, p: float) -> None:
+    check_position(op, position)
+    check_probability(op, p)
 
 
-def _check(input: torch.Tensor, position: torch.Tensor, p: float) -> None:
-    check_position("dropout", position)
-    check_probability("dropout", p)
-
-
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    _, position, ctx.p = inputs
-    ctx.save_for_backward(position)
-
-
-def _backward(ctx: Any, grad: torch.Tensor) -> Any:
-    (position,) = ctx.saved_tensors
-    return _dropout(grad, position, ctx.p), None, None
-
-
-_dropout = registry.define(
+define(
     "dropout",
     f"(Tensor input, Tensor {POSITION}, float p) -> Tensor",
     check=_check,
-    check_values=lambda input, position, p: check_place("dropout", input.numel(), position),
-    fake=lambda input, *_: torch.empty_like(input),
-    setup_context=_setup_context,
-    backward=_backward,
+    check_values=lambda op, input, position: check_place(op, input.numel(), position),
+    fake=lambda input: torch.empty_like(input),
+    gradients={"input": "dropout"},
     dtypes=Dtypes(integers=(POSITION,)),
     host=(POSITION,),
 )
@@ -84,7 +71,7 @@ def dropout(
     drops, p = _checked("dropout", input, p, training, inplace, generator)
     if not drops:
         return input
-    return _stored(input, _dropout(input, _position("dropout", input, generator), p), inplace)
+    return _stored(input, _ops.dropout(input, _position("dropout", input, generator), p), inplace)
 
 
 @public("dropout", page="generated/torch.nn.Dropout2d", uncached="draws from a generator")
@@ -192,7 +179,7 @@ def alpha_dropout(
     if not drops:
         return input
     position = _position("alpha_dropout", input, generator)
-    kept = _dropout(input, position, p)
+    kept = _ops.dropout(input, position, p)
     if p == 1:
         return _stored(input, kept, inplace)
     kept = arithmetic.mul(kept, _alpha(p)[0])
@@ -220,7 +207,7 @@ def feature_alpha_dropout(
         return input
     ones = _per_channel(op, input)
     position = _position(op, ones, generator)
-    noise = _dropout(ones, position, p)
+    noise = _ops.dropout(ones, position, p)
     if p == 1:
         return _stored(input, _scaled(input, noise, inplace, contract), inplace)
     noise = arithmetic.mul(noise, _alpha(p)[0])
@@ -259,7 +246,7 @@ def _per_channel(op: str, input: Tensor) -> Tensor:
 
 def _features(op: str, input: Tensor, p: float, inplace: bool, generator: Generator | None, contract: str) -> Tensor:
     ones = _per_channel(op, input)
-    noise = _dropout(ones, _position(op, ones, generator), p)
+    noise = _ops.dropout(ones, _position(op, ones, generator), p)
     return _stored(input, _scaled(input, noise, inplace, contract), inplace)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_range
@@ -18,13 +18,12 @@ from repdl.ops.indexing.gather import at_least_1d, gather
 from repdl.ops.pointwise.elementwise import div
 from repdl.ops.reduction.scan import running
 from repdl.ops.sorting.sort import sort
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_float
 from repdl.tensors.values import assert_on_device, is_readable
 
 __all__ = ["mode", "nanquantile", "quantile"]
 
-Tensor = torch.Tensor
-_ops = registry.functions
 INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 

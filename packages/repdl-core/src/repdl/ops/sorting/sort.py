@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.errors import check, check_range
@@ -17,8 +18,6 @@ from repdl.registry.arguments import as_int
 from repdl.registry.aten import computes
 
 __all__ = ["argsort", "kthvalue", "median", "msort", "nanmedian", "sort", "topk"]
-
-Tensor = torch.Tensor
 
 
 def _sorted(input: Tensor, dim: int, descending: bool) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from repdl.callcache import do_not_cache
 from repdl.contract import ContractLike
@@ -19,8 +20,6 @@ from repdl.registry.arguments import as_int
 from repdl.registry.aten import computes
 
 __all__ = ["unique", "unique_consecutive"]
-
-Tensor = torch.Tensor
 
 
 @public("max", uncached="sizes follow from values")

@@ -11,8 +11,8 @@ from fractions import Fraction
 from operator import index
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.dtypes.rounding import as_double
@@ -27,13 +27,12 @@ from repdl.ops.pointwise.cast import cast, narrowed, widened
 from repdl.ops.pointwise.elementwise import add, div
 from repdl.ops.pointwise.ternary import clamp
 from repdl.ops.pooling._windows import select
+from repdl.registry import functions as _ops
 from repdl.registry.arguments import as_ints
 from repdl.registry.aten import computes
 
 __all__ = ["affine_grid", "grid_sample"]
 
-Tensor = torch.Tensor
-_ops = registry.functions
 MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache
 from operator import index
 from struct import pack, unpack
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import as_double
@@ -26,16 +26,15 @@ from repdl.errors import UnsupportedError, check, check_dim, check_dtype, check_
 from repdl.ops.common.device import to_device
 from repdl.ops.declare.public import public
 from repdl.ops.pointwise.cast import cast, narrowed, widened
-from repdl.ops.pooling._windows import Side, direction, keep_sides, resized, rows, select, table, untable
+from repdl.ops.pooling._windows import Side, direction, resized, rows, select, table, untable
 from repdl.ops.pooling.avg_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from repdl.registry import define, functions as _ops
 from repdl.registry.arguments import as_float, as_int
 from repdl.registry.aten import computes
 from repdl.tensors import layout
 
 __all__ = ["interpolate"]
 
-Tensor = torch.Tensor
-_ops = registry.functions
 _AREA: tuple[Callable[..., Tensor], ...] = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)
 _SIDES = {"linear": (1,), "bilinear": (2,), "bicubic": (2,), "trilinear": (3,)}
 MODES = ("nearest", "nearest-exact", "area", *_SIDES)
@@ -176,25 +175,23 @@ def _nearest_backward_formula(grad: Tensor, at: list[int], size: list[int], cont
     return untable(total, grad, size)
 
 
-_nearest_op: Callable[..., Tensor] = registry.define(
+_nearest_op: Callable[..., Tensor] = define(
     "nearest",
     "(Tensor input, int[] at, int[] size, str contract) -> Tensor",
-    check=partial(_check_nearest, False),
+    check=lambda *args: _check_nearest(False, *args),
     fake=resized,
-    setup_context=keep_sides,
-    backward=lambda ctx, grad: (_nearest_backward_op(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 3),
+    gradients={"input": lambda g, at, input_shape, contract: _nearest_backward_op(g, at, input_shape[2:], contract)},
     dtypes=Dtypes(keeps_16_bit=True),
     formula=_nearest_formula,
     calls=("embedding",),
     family="interpolate",
 )
-_nearest_backward_op: Callable[..., Tensor] = registry.define(
+_nearest_backward_op: Callable[..., Tensor] = define(
     "nearest_backward",
     "(Tensor grad, int[] at, int[] size, str contract) -> Tensor",
-    check=partial(_check_nearest, True),
+    check=lambda *args: _check_nearest(True, *args),
     fake=resized,
-    setup_context=keep_sides,
-    backward=lambda ctx, grad: (_nearest_op(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 3),
+    gradients={"grad": lambda g, at, grad_shape, contract: _nearest_op(g, at, grad_shape[2:], contract)},
     dtypes=Dtypes(),
     formula=_nearest_backward_formula,
     calls=("index_sum",),
@@ -265,25 +262,31 @@ def _as_images(output: Tensor, like: Tensor) -> Tensor:
     return stored.clone() if stored is like else stored
 
 
-_resample_op: Callable[..., Tensor] = registry.define(
+_resample_op: Callable[..., Tensor] = define(
     "resample",
     "(Tensor input, int[] at, int[] weights, int[] sides, int[] size, str contract) -> Tensor",
-    check=partial(_check_resample, False),
+    check=lambda *args: _check_resample(False, *args),
     fake=resized,
-    setup_context=keep_sides,
-    backward=lambda ctx, grad: (_resample_backward_op(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 5),
+    gradients={
+        "input": lambda g, at, weights, sides, input_shape, contract: _resample_backward_op(
+            g, at, weights, sides, input_shape[2:], contract
+        )
+    },
     dtypes=Dtypes(),
     formula=_resample_formula,
     calls=("embedding", "mul", "sum"),
     family="interpolate",
 )
-_resample_backward_op: Callable[..., Tensor] = registry.define(
+_resample_backward_op: Callable[..., Tensor] = define(
     "resample_backward",
     "(Tensor grad, int[] at, int[] weights, int[] sides, int[] size, str contract) -> Tensor",
-    check=partial(_check_resample, True),
+    check=lambda *args: _check_resample(True, *args),
     fake=resized,
-    setup_context=keep_sides,
-    backward=lambda ctx, grad: (_resample_op(grad, *ctx.numbers, ctx.sides, ctx.contract), *[None] * 5),
+    gradients={
+        "grad": lambda g, at, weights, sides, grad_shape, contract: _resample_op(
+            g, at, weights, sides, grad_shape[2:], contract
+        )
+    },
     dtypes=Dtypes(),
     formula=_resample_backward_formula,
     calls=("index_sum", "mul"),

@@ -6,21 +6,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import is_zero
 from repdl.errors import ArgumentError, UnsupportedError, check, check_dtype
 from repdl.ops.common.scalar import constant
 from repdl.ops.declare.public import public
+from repdl.registry import define
 from repdl.registry.arguments import as_float, as_ints
 from repdl.registry.aten import computes
 from repdl.tensors import layout
 
 __all__ = ["pad"]
 
-Tensor = torch.Tensor
 
 MODES = ("reflect", "replicate", "circular")
 
@@ -48,7 +48,7 @@ def _check_options(op: str, size: int, dim: int, left: int, right: int, mode: st
     check(op, size > 0, lambda: f"input.shape[{dim}] is 0, expected 1 or more to repeat elements of it")
 
 
-def _check(input: torch.Tensor, dim: int, left: int, right: int, mode: str) -> None:
+def _check(input: Tensor, dim: int, left: int, right: int, mode: str) -> None:
     check("pad", 0 <= dim < input.dim(), lambda: f"dim is {dim}, expected 0 to {input.dim() - 1}")
     _check_options("pad", input.shape[dim], dim, left, right, mode)
 
@@ -57,54 +57,48 @@ def _resized(shape: Sequence[int], dim: int, change: int) -> list[int]:
     return [n + change if d == dim else n for d, n in enumerate(shape)]
 
 
-def _images(input: torch.Tensor, mode: str) -> tuple[torch.Tensor, ...]:
+def _images(input: Tensor, mode: str) -> tuple[Tensor, ...]:
     """What makes the output and the gradient channels last, if it is; as in torch not when padding is circular."""
     return () if mode == "circular" else (input,)
 
 
-def _fake(input: torch.Tensor, dim: int, left: int, right: int, mode: str) -> torch.Tensor:
+def _fake(input: Tensor, dim: int, left: int, right: int, mode: str) -> Tensor:
     return layout.images(_resized(input.shape, dim, left + right), *_images(input, mode)).empty(input)
 
 
-def _setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-    input, *ctx.options = inputs
-    ctx.format = layout.memory_format(*_images(input, ctx.options[-1]))
+def _to_input(g: Tensor, dim: int, left: int, right: int, mode: str, input_format: torch.memory_format) -> Tensor:
+    made = _pad_backward(g, dim, left, right, mode)
+    return made.contiguous() if mode == "circular" else made.contiguous(memory_format=input_format)
 
 
-def _backward(ctx: Any, grad: torch.Tensor) -> Any:
-    return _pad_backward(grad, *ctx.options).contiguous(memory_format=ctx.format), None, None, None, None
-
-
-_pad = registry.define(
+_pad = define(
     "pad",
     "(Tensor input, int dim, int left, int right, str mode) -> Tensor",
     check=_check,
     fake=_fake,
-    setup_context=_setup_context,
-    backward=_backward,
+    gradients={"input": _to_input},
     dtypes=Dtypes(),
 )
 
 
-def _check_backward(grad: torch.Tensor, dim: int, left: int, right: int, mode: str) -> None:
+def _check_backward(grad: Tensor, dim: int, left: int, right: int, mode: str) -> None:
     op = "pad_backward"
     check(op, 0 <= dim < grad.dim(), lambda: f"dim is {dim}, expected 0 to {grad.dim() - 1}")
     _check_options(op, grad.shape[dim] - left - right, dim, left, right, mode)
 
 
-_pad_backward: Callable[..., torch.Tensor] = registry.define(
+_pad_backward: Callable[..., Tensor] = define(
     "pad_backward",
     "(Tensor grad, int dim, int left, int right, str mode) -> Tensor",
     check=_check_backward,
-    fake=lambda grad, dim, left, right, mode: grad.new_empty(_resized(grad.shape, dim, -left - right)),
-    setup_context=_setup_context,
-    backward=lambda ctx, grad: (_pad(grad, *ctx.options), None, None, None, None),
+    fake=lambda grad, dim, left, right: grad.new_empty(_resized(grad.shape, dim, -left - right)),
+    gradients={"grad": "pad"},
     dtypes=Dtypes(),
     family="pad",
 )
 
 
-def _filled(input: torch.Tensor, pad: Sequence[int], value: float) -> torch.Tensor:
+def _filled(input: Tensor, pad: Sequence[int], value: float) -> Tensor:
     """Padded by `value`; moves data only. torch's own fill would flush a subnormal value where the thread does."""
     if value == 0 and is_zero(value):
         return torch.nn.functional.pad(input, pad, "constant", value)
@@ -115,13 +109,13 @@ def _filled(input: torch.Tensor, pad: Sequence[int], value: float) -> torch.Tens
 
 @public("pad")
 def pad(
-    input: torch.Tensor,
+    input: Tensor,
     pad: Sequence[int],
     mode: str = "constant",
     value: float | None = None,
     *,
     contract: ContractLike = None,
-) -> torch.Tensor:
+) -> Tensor:
     """Make the last dimensions of `input` longer: `(..., W) -> (..., left + W + right)`, any floating-point dtype.
 
     Args:
@@ -167,7 +161,7 @@ def pad(
     return output.contiguous(memory_format=layout.memory_format(*_images(input, mode))) if any(pad) else output
 
 
-def _padded(input: torch.Tensor, dim: int, left: int, right: int, mode: str, least: int) -> torch.Tensor:
+def _padded(input: Tensor, dim: int, left: int, right: int, mode: str, least: int) -> Tensor:
     """One dimension; what negative pads cut off is copied before, but for circular padding."""
     size = input.shape[dim]
     check(
@@ -182,7 +176,7 @@ def _padded(input: torch.Tensor, dim: int, left: int, right: int, mode: str, lea
     return input if mode == "circular" else _cut(input, dim, min(left, 0), min(right, 0))
 
 
-def _cut(input: torch.Tensor, dim: int, left: int, right: int) -> torch.Tensor:
+def _cut(input: Tensor, dim: int, left: int, right: int) -> Tensor:
     left_over = input.shape[dim] + left + right
     check(
         "pad",

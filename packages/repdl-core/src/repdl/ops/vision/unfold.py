@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from repdl import registry
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_size
@@ -16,11 +16,11 @@ from repdl.ops.common.device import to_device
 from repdl.ops.declare.public import public
 from repdl.ops.indexing.scatter import index_add
 from repdl.ops.pooling._windows import check_least, per_side, rows, select, side, table
+from repdl.registry import functions as _ops
 from repdl.registry.aten import computes
 
 __all__ = ["fold", "unfold"]
 
-Tensor = torch.Tensor
 Ints = int | Sequence[int]
 
 
@@ -146,7 +146,7 @@ def fold(
     place = _windows(padded, counts, kernel, dilations, steps, input.device)
     batch, channels = math.prod(input.shape[:-2]), input.shape[-2] // many
     terms = input.reshape(batch, channels, many, windows).permute(3, 2, 0, 1)
-    total = registry.functions.index_sum(
+    total = _ops.index_sum(
         terms.reshape(windows * many, batch * channels), place.reshape(-1), math.prod(padded), contract
     )
     output = total.t().reshape(batch, channels, *padded)

@@ -11,8 +11,7 @@ from repdl import ops
 from repdl.contract import Contract
 from repdl.errors import ShapeError, UnsupportedError, check, check_dim, check_dtype, check_size
 from repdl.generators.generator import chosen
-from repdl.nn import functional as F
-from repdl.nn import init
+from repdl.nn import functional as F, init
 from repdl.nn.modules.layer import Layer, canonical
 from repdl.ops.attention.attention import attention_weights
 from repdl.random import Generator

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 
 from repdl.dtypes import rounding
-from repdl.nn import functional as F
-from repdl.nn import init
+from repdl.nn import functional as F, init
 from repdl.nn.modules.layer import Affine, Layer
 
 

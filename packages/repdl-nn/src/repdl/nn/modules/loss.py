@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import torch
-from torch.nn.modules.loss import _Loss as _Loss  # from which programs derive losses of their own
-from torch.nn.modules.loss import _WeightedLoss as _WeightedLoss
+from torch.nn.modules.loss import (
+    _Loss as _Loss,  # from which programs derive losses of their own
+    _WeightedLoss as _WeightedLoss,
+)
 
 from repdl.nn import functional as F
 from repdl.nn.modules.layer import Layer

@@ -12,8 +12,7 @@ from repdl import ops
 from repdl.contract import contract_name
 from repdl.dtypes import rounding
 from repdl.errors import ArgumentError, ShapeError
-from repdl.nn import functional as F
-from repdl.nn import init
+from repdl.nn import functional as F, init
 from repdl.nn.modules.layer import Layer
 from repdl.nn.packing import moved_rows, stable_positions
 from repdl.ops.rnn.recurrent import gru_layer, lstm_layer, rnn_layer

@@ -9,8 +9,7 @@ import torch
 
 from repdl import ops
 from repdl.errors import UnsupportedError
-from repdl.nn import functional as F
-from repdl.nn import init
+from repdl.nn import functional as F, init
 from repdl.nn.modules.attention import MultiheadAttention
 from repdl.nn.modules.dropout import Dropout
 from repdl.nn.modules.layer import Layer

@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import torch
-from torch.nn.utils import parametrizations as torchs
-from torch.nn.utils import parametrize
+from torch.nn.utils import parametrizations as torchs, parametrize
 
 from repdl import ops
 from repdl.contract import Contract, contract_name

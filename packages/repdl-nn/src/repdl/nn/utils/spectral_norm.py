@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import torch
-from torch.nn.utils.spectral_norm import SpectralNorm as _SpectralNorm
 from torch.nn.utils.spectral_norm import (
+    SpectralNorm as _SpectralNorm,
     SpectralNormLoadStateDictPreHook,
     SpectralNormStateDictHook,
     remove_spectral_norm,

@@ -9,8 +9,7 @@ import warnings
 from typing import TypeVar
 
 import torch
-from torch.nn.utils.weight_norm import WeightNorm as _WeightNorm
-from torch.nn.utils.weight_norm import remove_weight_norm
+from torch.nn.utils.weight_norm import WeightNorm as _WeightNorm, remove_weight_norm
 
 from repdl import ops
 from repdl.contract import Contract, contract_name
