@@ -97,12 +97,7 @@ _prelu: Callable[..., Tensor] = pointwise(
 
 @public("activation")
 def hardtanh(
-    input: Tensor,
-    min_val: float = -1.0,
-    max_val: float = 1.0,
-    inplace: bool = False,
-    *,
-    contract: ContractLike = None,
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False, *, contract: ContractLike = None
 ) -> Tensor:
     """`input`, or the bound that it is beyond; any shape and floating-point dtype. With `inplace`, into `input`.
 

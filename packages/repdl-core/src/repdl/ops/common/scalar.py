@@ -25,10 +25,7 @@ _INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torc
 
 
 def constant(
-    value: float,
-    dtype: torch.dtype,
-    device: torch.device,
-    function: Callable[[Tensor], Tensor] | None = None,
+    value: float, dtype: torch.dtype, device: torch.device, function: Callable[[Tensor], Tensor] | None = None
 ) -> Tensor:
     """A number as a 0-D tensor, rounded once to the floating-point `dtype`, or what `function` makes of that."""
     trace, THREAD.trace = THREAD.trace, None  # a call that is run again has it, and does not compute it

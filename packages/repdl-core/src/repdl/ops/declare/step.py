@@ -39,12 +39,7 @@ Condition = tuple[str, Callable[..., bool]]
 
 
 def step(
-    schema: str,
-    summary: str,
-    order: str,
-    *,
-    optional: Mapping[str, Condition] = {},
-    cases: Mapping[str, Any],
+    schema: str, summary: str, order: str, *, optional: Mapping[str, Condition] = {}, cases: Mapping[str, Any]
 ) -> Callable[..., Any]:
     """Register the step of an optimizer and return its `torch.ops` overload.
 

@@ -46,12 +46,7 @@ def _check(op: str, weight: Tensor, index: Tensor, padding_idx: int) -> None:
 
 
 def _to_weight(
-    g: Tensor,
-    index: Tensor,
-    weight_shape: torch.Size,
-    padding_idx: int,
-    scale_grad_by_freq: bool,
-    contract: str,
+    g: Tensor, index: Tensor, weight_shape: torch.Size, padding_idx: int, scale_grad_by_freq: bool, contract: str
 ) -> Tensor:
     terms = index.reshape(-1)
     size = rows = weight_shape[0]

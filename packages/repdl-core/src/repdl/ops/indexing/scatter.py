@@ -53,13 +53,7 @@ def _slices(op: str, input: Tensor, dim: int, index: Tensor, source: Tensor) -> 
 
 @public("index_sum")
 def index_add(
-    input: Tensor,
-    dim: int,
-    index: Tensor,
-    source: Tensor,
-    *,
-    alpha: float = 1,
-    contract: ContractLike = None,
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1, contract: ContractLike = None
 ) -> Tensor:
     """`input` with slices of `source` added: `(A, B), (K), (K, B) -> (A, B)` for `dim=0`, any floating-point dtype.
 

@@ -91,15 +91,7 @@ def _scalar(op: str, name: str, value: float, input: Tensor) -> float:
     return as_float(op, name, value)
 
 
-def added(
-    op: str,
-    input: Tensor,
-    mat1: Tensor,
-    mat2: Tensor,
-    beta: float,
-    alpha: float,
-    contract: str,
-) -> Tensor:
+def added(op: str, input: Tensor, mat1: Tensor, mat2: Tensor, beta: float, alpha: float, contract: str) -> Tensor:
     """`beta * input + alpha * (mat1 @ mat2)` of matrices, or of batches of them, for the function `op`."""
     beta, alpha = (_scalar(op, n, v, input) for n, v in (("beta", beta), ("alpha", alpha)))
     return _op(input, mat1, mat2, beta, alpha, contract)
@@ -107,13 +99,7 @@ def added(
 
 @public("addmm")
 def addmm(
-    input: Tensor,
-    mat1: Tensor,
-    mat2: Tensor,
-    *,
-    beta: float = 1,
-    alpha: float = 1,
-    contract: ContractLike = None,
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1, contract: ContractLike = None
 ) -> Tensor:
     """`beta * input + alpha * (mat1 @ mat2)`: `(M, K) @ (K, N) -> (M, N)`, any floating-point dtype.
 

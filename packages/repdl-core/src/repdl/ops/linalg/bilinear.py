@@ -50,12 +50,7 @@ _op: Callable[..., Tensor] = composite(
 
 @public("bilinear")
 def bilinear(
-    input1: Tensor,
-    input2: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    *,
-    contract: ContractLike = None,
+    input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None, *, contract: ContractLike = None
 ) -> Tensor:
     """`input1 @ weight[o] @ input2 + bias[o]`: `(..., I), (..., J), (O, I, J) -> (..., O)`, any floating-point dtype.
 

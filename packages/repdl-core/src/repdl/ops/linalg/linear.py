@@ -39,13 +39,7 @@ _op = define(
 
 
 @public("linear")
-def linear(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    *,
-    contract: ContractLike = None,
-) -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, contract: ContractLike = None) -> Tensor:
     """`input @ weight.T + bias`: `(..., K), (N, K), (N) -> (..., N)`, any floating-point dtype.
 
     Args:

@@ -26,12 +26,7 @@ _NOT_FULL = "a matrix of A has no full rank"
 
 @public("matmul", page="generated/torch.linalg.lstsq", uncached="functions that are cached compute it")
 def lstsq(
-    A: Tensor,
-    B: Tensor,
-    rcond: float | None = None,
-    *,
-    driver: str | None = None,
-    contract: ContractLike = None,
+    A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None, contract: ContractLike = None
 ) -> Sequence[Tensor]:
     """The X for which `A @ X - B` is smallest, a named tuple `(solution, residuals, rank, singular_values)`.
 

@@ -75,12 +75,7 @@ _op = define(
 
 @public("matmul")
 def mm(
-    input: Tensor,
-    mat2: Tensor,
-    transA: bool = False,
-    transB: bool = False,
-    *,
-    contract: ContractLike = None,
+    input: Tensor, mat2: Tensor, transA: bool = False, transB: bool = False, *, contract: ContractLike = None
 ) -> Tensor:
     """Matrix product `(M, K) @ (K, N) -> (M, N)`, any floating-point dtype.
 

@@ -43,13 +43,7 @@ __all__ = [
 
 @public("addmm")
 def baddbmm(
-    input: Tensor,
-    batch1: Tensor,
-    batch2: Tensor,
-    *,
-    beta: float = 1,
-    alpha: float = 1,
-    contract: ContractLike = None,
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1, contract: ContractLike = None
 ) -> Tensor:
     """`beta * input + alpha * (batch1 @ batch2)`: `(B, M, K) @ (B, K, N) -> (B, M, N)`, any floating-point dtype.
 
@@ -67,13 +61,7 @@ def baddbmm(
 
 @public("addmm")
 def addbmm(
-    input: Tensor,
-    batch1: Tensor,
-    batch2: Tensor,
-    *,
-    beta: float = 1,
-    alpha: float = 1,
-    contract: ContractLike = None,
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1, contract: ContractLike = None
 ) -> Tensor:
     """`beta * input + alpha * sum(batch1[b] @ batch2[b])`: `(B, M, K) @ (B, K, N) -> (M, N)`, any floating-point dtype.
 
@@ -93,13 +81,7 @@ def addbmm(
 
 @public("addmm")
 def addmv(
-    input: Tensor,
-    mat: Tensor,
-    vec: Tensor,
-    *,
-    beta: float = 1,
-    alpha: float = 1,
-    contract: ContractLike = None,
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1, contract: ContractLike = None
 ) -> Tensor:
     """`beta * input + alpha * (mat @ vec)`: `(M, K) @ (K) -> (M)`, any floating-point dtype.
 
@@ -118,13 +100,7 @@ def addmv(
 
 @public("addmm")
 def addr(
-    input: Tensor,
-    vec1: Tensor,
-    vec2: Tensor,
-    *,
-    beta: float = 1,
-    alpha: float = 1,
-    contract: ContractLike = None,
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1, contract: ContractLike = None
 ) -> Tensor:
     """`beta * input + alpha * outer(vec1, vec2)`: `(M), (N) -> (M, N)`, any floating-point dtype.
 
@@ -217,12 +193,7 @@ def outer(input: Tensor, vec2: Tensor, *, contract: ContractLike = None) -> Tens
 
 @public("matmul")
 def tensordot(
-    a: Tensor,
-    b: Tensor,
-    dims: int | Sequence[Sequence[int]] = 2,
-    out: None = None,
-    *,
-    contract: ContractLike = None,
+    a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2, out: None = None, *, contract: ContractLike = None
 ) -> Tensor:
     """The products over pairs of dimensions: `dims` of the last of `a` and the first of `b`, or two lists.
 
@@ -346,12 +317,7 @@ def kron(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tens
 
 @public("elementwise")
 def cross(
-    input: Tensor,
-    other: Tensor,
-    dim: int | None = None,
-    *,
-    axis: int | None = None,
-    contract: ContractLike = None,
+    input: Tensor, other: Tensor, dim: int | None = None, *, axis: int | None = None, contract: ContractLike = None
 ) -> Tensor:
     """The cross product along `dim`, of size 3: `x[1] * y[2] - x[2] * y[1]` and so on, three roundings, broadcast.
 

@@ -63,13 +63,7 @@ _op: Callable[..., Tensor] = composite(
 
 @public("solve_triangular", page="generated/torch.linalg.solve_triangular")
 def solve_triangular(
-    A: Tensor,
-    B: Tensor,
-    *,
-    upper: bool,
-    left: bool = True,
-    unitriangular: bool = False,
-    contract: ContractLike = None,
+    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False, contract: ContractLike = None
 ) -> Tensor:
     """The X with `A @ X = B`, or `X @ A = B`, of a triangular A, any floating-point dtype.
 

@@ -133,12 +133,7 @@ def _check_probabilities(input: Tensor, target: Tensor, weight: Tensor | None) -
 
 
 def _of_probabilities(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None,
-    reduction: str,
-    label_smoothing: float,
-    contract: str,
+    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float, contract: str
 ) -> Tensor:
     classes = input.shape[1]
     if label_smoothing > 0:

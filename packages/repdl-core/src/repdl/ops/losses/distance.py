@@ -106,13 +106,7 @@ _pairwise_distance: Callable[..., Tensor] = _register(
 
 @public("distance")
 def normalize(
-    input: Tensor,
-    p: float = 2.0,
-    dim: int = 1,
-    eps: float = 1e-12,
-    out: None = None,
-    *,
-    contract: ContractLike = None,
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None, *, contract: ContractLike = None
 ) -> Tensor:
     """`input / max(norm(input, p), eps)`, the norm along `dim`, same shape; the dtypes of `vector_norm`.
 
@@ -145,13 +139,7 @@ def cosine_similarity(
 
 @public("distance", broadcasts=True)
 def pairwise_distance(
-    x1: Tensor,
-    x2: Tensor,
-    p: float = 2.0,
-    eps: float = 1e-6,
-    keepdim: bool = False,
-    *,
-    contract: ContractLike = None,
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False, *, contract: ContractLike = None
 ) -> Tensor:
     """`norm(x1 - x2 + eps, p)` along the last dimension, broadcast; the dtypes of `vector_norm`."""
     op = "pairwise_distance"

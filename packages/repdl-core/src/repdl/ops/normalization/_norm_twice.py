@@ -25,13 +25,7 @@ class Rows:
     """
 
     def __init__(
-        self,
-        x: Tensor,
-        mean: Optional,
-        rstd: Tensor,
-        dims: Sequence[int],
-        contract: str,
-        fixed: bool = False,
+        self, x: Tensor, mean: Optional, rstd: Tensor, dims: Sequence[int], contract: str, fixed: bool = False
     ) -> None:
         self.dims, self.contract, self.fixed = list(dims), contract, fixed
         self.n = constant(prod(x.shape[d] for d in dims), x.dtype, x.device)

@@ -186,12 +186,7 @@ def instance_norm(
 
 @torch.no_grad()
 def _track(
-    input: Tensor,
-    running_mean: Tensor,
-    running_var: Tensor,
-    momentum: float,
-    eps: float,
-    contract: str,
+    input: Tensor, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float, contract: str
 ) -> None:
     """New running statistics: each batch element's own, as a channel more of batch_norm, then their means."""
     batch, channels = input.shape[:2]

@@ -49,13 +49,7 @@ _op: Callable[..., Tensor] = composite(
 
 @public("local_response_norm")
 def local_response_norm(
-    input: Tensor,
-    size: int,
-    alpha: float = 1e-4,
-    beta: float = 0.75,
-    k: float = 1.0,
-    *,
-    contract: ContractLike = None,
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0, *, contract: ContractLike = None
 ) -> Tensor:
     """`input / (k + alpha * m) ** beta`, m the mean square of `size` neighbouring channels: `(N, C, ...)`.
 

@@ -195,13 +195,7 @@ _add_alpha: Function = pointwise(
 
 
 def _scaled_op(
-    op: str,
-    function: Function,
-    sign: int,
-    input: Operand,
-    other: Operand,
-    alpha: float,
-    contract: str,
+    op: str, function: Function, sign: int, input: Operand, other: Operand, alpha: float, contract: str
 ) -> Tensor:
     """`function(input, other)`, or with another alpha than 1 `fma(sign * alpha, other, input)`."""
     if isinstance(alpha, Tensor) and alpha.dim() == 0 and not alpha.requires_grad:
@@ -246,13 +240,7 @@ def mul(input: Operand, other: Operand, *, contract: ContractLike = None) -> Ten
 
 @computes("div", integers=True)
 @public("elementwise", cache=BY_SHAPES, broadcasts=True)
-def div(
-    input: Operand,
-    other: Operand,
-    *,
-    rounding_mode: str | None = None,
-    contract: ContractLike = None,
-) -> Tensor:
+def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, contract: ContractLike = None) -> Tensor:
     """`input / other`, broadcast, any floating-point dtype, rounded once; integers become floating-point.
 
     With `rounding_mode` 'trunc' the quotient is cut to an integer, with 'floor' rounded down to one; their

@@ -121,13 +121,7 @@ def _unary(
 
 
 def _correctly_rounded(
-    name: str,
-    summary: str,
-    derivative: Callable[..., Term],
-    *,
-    special: str,
-    value: str = "",
-    **declaration: Any,
+    name: str, summary: str, derivative: Callable[..., Term], *, special: str, value: str = "", **declaration: Any
 ) -> Unary:
     """A correctly rounded function, proven in float32 only.
 

@@ -36,13 +36,7 @@ def _power(input: Tensor, exponent: float, contract: str) -> Tensor:
 
 
 def _lp_pool(
-    dims: int,
-    input: Tensor,
-    norm_type: float,
-    kernel_size: Ints,
-    stride: Ints | None,
-    ceil_mode: bool,
-    contract: str,
+    dims: int, input: Tensor, norm_type: float, kernel_size: Ints, stride: Ints | None, ceil_mode: bool, contract: str
 ) -> Tensor:
     op = f"lp_pool{dims}d"
     check_dim(op, (dims + 1, dims + 2), input=input)

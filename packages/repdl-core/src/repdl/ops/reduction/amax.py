@@ -76,13 +76,7 @@ define(
 
 
 def _amax_or_amin(
-    op: str,
-    input: Tensor,
-    dim: Any,
-    keepdim: bool,
-    axis: Any,
-    keepdims: bool | None,
-    contract: str,
+    op: str, input: Tensor, dim: Any, keepdim: bool, axis: Any, keepdims: bool | None, contract: str
 ) -> Tensor:
     chosen, keepdim = as_numpy(op, dim if dim != () else None, keepdim, axis, keepdims)
     return _extreme(op, input, chosen, keepdim)
@@ -166,13 +160,7 @@ def aminmax(
 
 
 def _index(
-    op: str,
-    input: Tensor,
-    dim: int | None,
-    keepdim: bool,
-    axis: int | None,
-    keepdims: bool | None,
-    contract: str,
+    op: str, input: Tensor, dim: int | None, keepdim: bool, axis: int | None, keepdims: bool | None, contract: str
 ) -> Tensor:
     """Of the first largest element, or the first smallest one."""
     dim, keepdim = as_numpy(op, dim, keepdim, axis, keepdims)

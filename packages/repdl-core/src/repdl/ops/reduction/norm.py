@@ -130,12 +130,7 @@ _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "dono
 
 @public("norm")
 def cdist(
-    x1: Tensor,
-    x2: Tensor,
-    p: float = 2.0,
-    compute_mode: str = _MODES[0],
-    *,
-    contract: ContractLike = None,
+    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = _MODES[0], *, contract: ContractLike = None
 ) -> Tensor:
     """Distances of each pair of rows, `vector_norm(x1[i] - x2[j], p)`: `(..., P, M), (..., R, M) -> (..., P, R)`.
 

@@ -50,12 +50,7 @@ def _half(total: Tensor, storage: torch.dtype, contract: str) -> Tensor:
 
 @public("sum", uncached="functions that are cached compute it")
 def trapezoid(
-    y: Tensor,
-    x: Tensor | None = None,
-    *,
-    dx: float | None = None,
-    dim: int = -1,
-    contract: ContractLike = None,
+    y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1, contract: ContractLike = None
 ) -> Tensor:
     """The area below points `y` at `x`, or at distances `dx`, 1 by default: `(A, B, C) -> (A, C)` for `dim=1`.
 
@@ -75,12 +70,7 @@ def trapezoid(
 
 @public("scan", uncached="functions that are cached compute it")
 def cumulative_trapezoid(
-    y: Tensor,
-    x: Tensor | None = None,
-    *,
-    dx: float | None = None,
-    dim: int = -1,
-    contract: ContractLike = None,
+    y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1, contract: ContractLike = None
 ) -> Tensor:
     """The areas up to each point but the first, as `trapezoid` has them: `cumsum(...) / 2`, one element less in `dim`.
 

@@ -72,13 +72,7 @@ def none_like(like: Tensor, columns: int) -> Tensor:
 
 
 def check_layer(
-    op: str,
-    gates: int,
-    input: Tensor,
-    hidden: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    sizes: Sequence[int],
+    op: str, gates: int, input: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None, sizes: Sequence[int]
 ) -> int:
     """Raise unless these fit together; returns the size of an element of the gates."""
     check_dim(op, 2, input=input, hidden=hidden, weight=weight)

@@ -76,12 +76,7 @@ def dropout(
 
 @public("dropout", page="generated/torch.nn.Dropout2d", uncached="draws from a generator")
 def feature_dropout(
-    input: Tensor,
-    p: float,
-    train: bool,
-    *,
-    generator: Generator | None = None,
-    contract: ContractLike = None,
+    input: Tensor, p: float, train: bool, *, generator: Generator | None = None, contract: ContractLike = None
 ) -> Tensor:
     """`dropout` of whole channels: `(N, C, ...)`, 2-D or more, any floating-point dtype.
 

@@ -68,13 +68,7 @@ def unique_consecutive(
 
 
 def _unique(
-    op: str,
-    input: Tensor,
-    sorts: bool,
-    return_inverse: bool,
-    return_counts: bool,
-    dim: int | None,
-    contract: str,
+    op: str, input: Tensor, sorts: bool, return_inverse: bool, return_counts: bool, dim: int | None, contract: str
 ) -> Any:
     if input.dtype not in ALL and not is_whole(input.dtype):
         raise DTypeError(f"{op}: input.dtype is {input.dtype}, expected floating-point numbers, integers or bools")
