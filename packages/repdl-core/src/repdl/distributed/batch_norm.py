@@ -12,8 +12,7 @@ from repdl import registry
 from repdl.contract import contract_name
 from repdl.distributed.functions import all_reduce
 from repdl.errors import check
-from repdl.ops.common.scalar import constant
-from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.common import constant, narrowed, widened
 
 Tensor = torch.Tensor
 _ops = registry.functions

@@ -19,7 +19,7 @@ from repdl import ops, registry
 from repdl.callcache import do_not_cache
 from repdl.contract import contract_name
 from repdl.errors import UnsupportedError
-from repdl.ops.common.scalar import constant
+from repdl.ops.common import constant
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]

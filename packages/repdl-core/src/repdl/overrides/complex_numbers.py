@@ -9,7 +9,7 @@ import torch
 from repdl import ops
 from repdl.callcache import do_not_cache
 from repdl.errors import DTypeError, UnsupportedError, check_dtype
-from repdl.ops.common.scalar import floating
+from repdl.ops.common import floating
 from repdl.overrides.negated import negative
 
 Tensor = torch.Tensor

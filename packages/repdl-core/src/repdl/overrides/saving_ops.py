@@ -14,8 +14,7 @@ from repdl import registry
 from repdl.contract import contract_name
 from repdl.dtypes import ALL
 from repdl.errors import UnsupportedError, check_dtype
-from repdl.ops.common.scalar import constant
-from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.common import constant, narrowed, widened
 from repdl.overrides.draws import torch_generator
 
 Tensor = torch.Tensor

@@ -12,7 +12,7 @@ from repdl.errors import ArgumentError, check, check_range, check_tensor
 from repdl.generators import draws
 from repdl.generators.draws import Options, Tensor, fill, writable
 from repdl.generators.generator import Generator
-from repdl.ops.common.scalar import constant, floating
+from repdl.ops.common import constant, floating
 from repdl.ops.pointwise.cast import cast
 from repdl.registry import functions as ops
 from repdl.registry.arguments import as_float

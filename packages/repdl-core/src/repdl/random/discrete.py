@@ -12,7 +12,7 @@ from repdl.errors import ArgumentError, DTypeError, UnsupportedError, check, che
 from repdl.generators import draws
 from repdl.generators.draws import Options, Tensor, writable
 from repdl.generators.generator import Generator
-from repdl.ops.common.scalar import constant, floating
+from repdl.ops.common import constant, floating
 from repdl.ops.sampling.distributions import RATES, check_within
 from repdl.random.continuous import laid_out
 from repdl.registry import functions as ops

@@ -17,8 +17,8 @@ from torch.optim import Optimizer
 from repdl import registry
 from repdl.dtypes.rounding import as_double
 from repdl.errors import RepDLError, UnsupportedError, check_dtype
-from repdl.ops.common.scalar import item
-from repdl.ops.declare.step import DTYPES
+from repdl.ops.common import item
+from repdl.ops.declare import DTYPES
 from repdl.tensors.overlap import check_memory
 
 Group = dict[str, Any]

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check
 from repdl.ops.activation.smooth import selu
-from repdl.ops.common.inplace import applied
-from repdl.ops.declare.expression import Expression, Number, choose, f, named
-from repdl.ops.declare.pointwise import pointwise
-from repdl.ops.declare.public import public
-from repdl.registry.arguments import as_float
-from repdl.registry.aten import computes
-from repdl.registry.autocast import FLOAT32_ON_CUDA
+from repdl.ops.common import applied
+from repdl.ops.declare import Expression, Number, Slope, choose, f, named, pointwise, public
+from repdl.registry import FLOAT32_ON_CUDA, as_float, computes, functions as _ops
 
 __all__ = ["elu", "gelu", "hardsigmoid", "hardswish", "leaky_relu", "silu", "softplus"]
 
@@ -63,126 +57,63 @@ def _softplus_second(
     return f.where(z > threshold, 0, ((h * g) * beta) * (s * (1 - s)))
 
 
-_silu: Callable[..., Tensor] = pointwise(
+pointwise(
     "silu(Tensor input) -> Tensor",
-    {"input": lambda g, x: f.silu_backward(g, x)},
+    Slope("`g * (s * (1 + x * (1 - s)))`, s = `sigmoid(x)`", _silu_second),
     family="activation",
     dtypes=Dtypes(SINGLE),
     order="`x * sigmoid(x)`",
 )
 pointwise(
-    "silu_backward(Tensor grad, Tensor input) -> Tensor",
-    {
-        "grad": lambda h, x: f.silu_backward(h, x),
-        "input": _silu_second,
-    },
-    family="activation",
-    dtypes=Dtypes(SINGLE),
-    same_shape=("grad", "input"),
-    order="`g * (s * (1 + x * (1 - s)))`, s = `sigmoid(x)`",
-)
-_elu: Callable[..., Tensor] = pointwise(
     "elu(Tensor input, float alpha) -> Tensor",
-    {"input": lambda g, x, alpha: f.elu_backward(g, x, alpha)},
+    Slope("g if x > 0, else `g * (exp(x) * alpha)`", _elu_second),
     family="activation",
     dtypes=Dtypes(SINGLE),
     order="x if x > 0, else `expm1(x) * alpha`",
     cases=[(1.0,), (-0.3,)],
 )
 pointwise(
-    "elu_backward(Tensor grad, Tensor input, float alpha) -> Tensor",
-    {
-        "grad": lambda h, x, alpha: f.elu_backward(h, x, alpha),
-        "input": _elu_second,
-    },
-    family="activation",
-    dtypes=Dtypes(SINGLE),
-    same_shape=("grad", "input"),
-    order="g if x > 0, else `g * (exp(x) * alpha)`",
-    cases=[(1.0,), (-0.3,)],
-)
-_gelu: Callable[..., Tensor] = pointwise(
     "gelu(Tensor input, str approximate) -> Tensor",
-    {"input": lambda g, x, approximate: f.gelu_backward(g, x, approximate)},
+    Slope(
+        "none: `g * (0.5 * (1 + erf(x * sqrt(1/2))) + x * (exp((x * x) * -0.5) * (1 / sqrt(2 pi))))`; tanh, with t "
+        "of gelu: `g * (0.5 * (1 + t) + ((x * 0.5) * (1 - t * t)) * ((1 + (x * x) * 0.134145) * sqrt(2 / pi)))`",
+        _gelu_second,
+    ),
     family="activation",
     dtypes=Dtypes(SINGLE),
-    check_options=lambda approximate: _check_kind("gelu", approximate),
+    check_options=_check_kind,
     order="none: `(x * 0.5) * (1 + erf(x * sqrt(1/2)))`; tanh: `(x * 0.5) * (1 + t)`, t = `tanh((x + ((x * x) * x) * "
     "0.044715) * sqrt(2 / pi))`",
     cases=[("none",), ("tanh",)],
 )
+
+
 pointwise(
-    "gelu_backward(Tensor grad, Tensor input, str approximate) -> Tensor",
-    {
-        "grad": lambda h, x, approximate: f.gelu_backward(h, x, approximate),
-        "input": _gelu_second,
-    },
-    family="activation",
-    dtypes=Dtypes(SINGLE),
-    same_shape=("grad", "input"),
-    check_options=lambda approximate: _check_kind("gelu_backward", approximate),
-    order="none: `g * (0.5 * (1 + erf(x * sqrt(1/2))) + x * (exp((x * x) * -0.5) * (1 / sqrt(2 pi))))`; tanh, with t "
-    "of gelu: `g * (0.5 * (1 + t) + ((x * 0.5) * (1 - t * t)) * ((1 + (x * x) * 0.134145) * sqrt(2 / pi)))`",
-    cases=[("none",), ("tanh",)],
-)
-
-
-_hardsigmoid: Callable[..., Tensor] = pointwise(
     "hardsigmoid(Tensor input) -> Tensor",
     {"input": lambda g, x: _between(x, g / 6)},
     family="activation",
     order="`c / 6`, c = x + 3, taken for +0 if below 0 and for 6 if above 6",
 )
-_hardswish: Callable[..., Tensor] = pointwise(
+pointwise(
     "hardswish(Tensor input) -> Tensor",
-    {"input": lambda g, x: f.hardswish_backward(g, x)},
+    Slope("+0 if x <= -3, `g * (x / 3 + 0.5)` if x < 3, else g", lambda h, g, x: _between(x, (h * g) / 3)),
     family="activation",
     order="`(x * c) / 6`, c = x + 3, taken for +0 if below 0 and for 6 if above 6",
 )
 pointwise(
-    "hardswish_backward(Tensor grad, Tensor input) -> Tensor",
-    {
-        "grad": lambda h, x: f.hardswish_backward(h, x),
-        "input": lambda h, g, x: _between(x, (h * g) / 3),
-    },
-    family="activation",
-    same_shape=("grad", "input"),
-    order="+0 if x <= -3, `g * (x / 3 + 0.5)` if x < 3, else g",
-)
-_leaky_relu: Callable[..., Tensor] = pointwise(
     "leaky_relu(Tensor input, float negative_slope) -> Tensor",
-    {"input": lambda g, x, negative_slope: f.leaky_relu_backward(g, x, negative_slope)},
+    Slope("g if x > 0, else `g * negative_slope`"),
     family="activation",
     order="x if x > 0, else `x * negative_slope`",
     cases=[(0.01,), (-0.3,)],
 )
 pointwise(
-    "leaky_relu_backward(Tensor grad, Tensor input, float negative_slope) -> Tensor",
-    {"grad": lambda h, x, negative_slope: f.leaky_relu_backward(h, x, negative_slope)},
-    family="activation",
-    same_shape=("grad", "input"),
-    order="g if x > 0, else `g * negative_slope`",
-    cases=[(0.01,), (-0.3,)],
-)
-_softplus: Callable[..., Tensor] = pointwise(
     "softplus(Tensor input, float beta, float threshold) -> Tensor",
-    {"input": lambda g, x, beta, threshold: f.softplus_backward(g, x, beta, threshold)},
+    Slope("g if z > threshold, else `g * sigmoid(z)`, z = `x * beta`", _softplus_second),
     family="activation",
     dtypes=Dtypes(SINGLE),
     autocast=FLOAT32_ON_CUDA,
     order="x if z > threshold, else `log1p(exp(z)) / beta`, z = `x * beta`",
-    cases=[(1.0, 20.0), (0.7, 2.0)],
-)
-pointwise(
-    "softplus_backward(Tensor grad, Tensor input, float beta, float threshold) -> Tensor",
-    {
-        "grad": lambda h, x, beta, threshold: f.softplus_backward(h, x, beta, threshold),
-        "input": _softplus_second,
-    },
-    family="activation",
-    dtypes=Dtypes(SINGLE),
-    same_shape=("grad", "input"),
-    order="g if z > threshold, else `g * sigmoid(z)`, z = `x * beta`",
     cases=[(1.0, 20.0), (0.7, 2.0)],
 )
 
@@ -191,7 +122,7 @@ pointwise(
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: ContractLike = None) -> Tensor:
     """`input` where it is above 0, else `(exp(input) - 1) * alpha`, any shape. With `inplace`, into `input`."""
     factor = as_float("elu", "alpha", alpha)
-    return applied("elu", lambda x: _elu(x, factor), input, inplace)
+    return applied("elu", lambda x: _ops.elu(x, factor), input, inplace)
 
 
 @public("activation")
@@ -202,25 +133,25 @@ def gelu(input: Tensor, approximate: str = "none", *, contract: ContractLike = N
         ShapeError: if `approximate` is neither "none" nor "tanh".
     """
     _check_kind("gelu", approximate)
-    return _gelu(input, approximate)
+    return _ops.gelu(input, approximate)
 
 
 @public("activation")
 def silu(input: Tensor, inplace: bool = False, *, contract: ContractLike = None) -> Tensor:
     """`input * sigmoid(input)`, any shape, two roundings. With `inplace`, into `input`."""
-    return applied("silu", _silu, input, inplace)
+    return applied("silu", _ops.silu, input, inplace)
 
 
 @public("activation")
 def hardsigmoid(input: Tensor, inplace: bool = False, *, contract: ContractLike = None) -> Tensor:
     """`clamp(input + 3, 0, 6) / 6`, any shape and floating-point dtype. With `inplace`, into `input`."""
-    return applied("hardsigmoid", _hardsigmoid, input, inplace)
+    return applied("hardsigmoid", _ops.hardsigmoid, input, inplace)
 
 
 @public("activation")
 def hardswish(input: Tensor, inplace: bool = False, *, contract: ContractLike = None) -> Tensor:
     """`input * clamp(input + 3, 0, 6) / 6`, any shape and floating-point dtype. With `inplace`, into `input`."""
-    return applied("hardswish", _hardswish, input, inplace)
+    return applied("hardswish", _ops.hardswish, input, inplace)
 
 
 @public("activation")
@@ -232,14 +163,14 @@ def leaky_relu(
     With `inplace`, into `input`.
     """
     slope = as_float("leaky_relu", "negative_slope", negative_slope)
-    return applied("leaky_relu", lambda x: _leaky_relu(x, slope), input, inplace)
+    return applied("leaky_relu", lambda x: _ops.leaky_relu(x, slope), input, inplace)
 
 
 @public("activation")
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0, *, contract: ContractLike = None) -> Tensor:
     """`log(1 + exp(beta * input)) / beta`, or `input` where `beta * input > threshold`; any shape."""
     numbers = as_float("softplus", "beta", beta), as_float("softplus", "threshold", threshold)
-    return _softplus(input, *numbers)
+    return _ops.softplus(input, *numbers)
 
 
 @computes("elu")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor
 
 from repdl.contract import ContractLike
@@ -13,15 +11,9 @@ from repdl.errors import check, check_dtype, check_size
 from repdl.generators.draws import bounds, draw, writable
 from repdl.generators.generator import Generator, chosen
 from repdl.ops.activation.activation import leaky_relu
-from repdl.ops.common.inplace import applied
-from repdl.ops.common.scalar import constant
-from repdl.ops.declare.expression import f
-from repdl.ops.declare.pointwise import pointwise
-from repdl.ops.declare.public import public
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_float
-from repdl.registry.aten import computes
-from repdl.registry.autocast import LOWER
+from repdl.ops.common import applied, constant
+from repdl.ops.declare import Slope, f, pointwise, public
+from repdl.registry import LOWER, as_float, computes, functions as _ops
 
 __all__ = ["hardshrink", "hardtanh", "prelu", "relu6", "rrelu", "softshrink", "threshold"]
 
@@ -31,22 +23,14 @@ def _positive(input: Tensor) -> Tensor:
     return _ops.sign(input.detach()) > 0
 
 
-_hardtanh: Callable[..., Tensor] = pointwise(
+pointwise(
     "hardtanh(Tensor input, float min_val, float max_val) -> Tensor",
-    {"input": lambda g, x, min_val, max_val: f.hardtanh_backward(g, x, min_val, max_val)},
+    Slope("+0 if x <= min_val or x >= max_val, else g"),
     family="activation",
     order="min_val if x < min_val, else max_val if x > max_val, else x",
     cases=[(-1.0, 1.0), (0.0, 6.0)],
 )
 pointwise(
-    "hardtanh_backward(Tensor grad, Tensor input, float min_val, float max_val) -> Tensor",
-    {"grad": lambda h, x, min_val, max_val: f.hardtanh_backward(h, x, min_val, max_val)},
-    family="activation",
-    same_shape=("grad", "input"),
-    order="+0 if x <= min_val or x >= max_val, else g",
-    cases=[(-1.0, 1.0), (0.0, 6.0)],
-)
-_threshold: Callable[..., Tensor] = pointwise(
     "threshold(Tensor input, float threshold, float value) -> Tensor",
     {"input": lambda g, x, threshold: f.threshold_backward(g, x, threshold)},
     family="activation",
@@ -61,14 +45,14 @@ pointwise(
     order="+0 if x <= threshold, else g",
     cases=[(0.0,), (0.1,)],
 )
-_hardshrink: Callable[..., Tensor] = pointwise(
+pointwise(
     "hardshrink(Tensor input, float lambd) -> Tensor",
-    {"input": lambda g, x, lambd: f.hardshrink_backward(g, x, lambd)},
+    Slope("+0 if -lambd <= x <= lambd, else g"),
     family="activation",
     order="+0 if -lambd <= x <= lambd, else x",
     cases=[(0.5,), (-0.1,)],
 )
-_softshrink: Callable[..., Tensor] = pointwise(
+pointwise(
     "softshrink(Tensor input, float lambd) -> Tensor",
     {"input": lambda g, x, lambd: f.hardshrink_backward(g, x, lambd)},
     family="activation",
@@ -76,14 +60,6 @@ _softshrink: Callable[..., Tensor] = pointwise(
     cases=[(0.5,), (0.0,)],
 )
 pointwise(
-    "hardshrink_backward(Tensor grad, Tensor input, float lambd) -> Tensor",
-    {"grad": lambda h, x, lambd: f.hardshrink_backward(h, x, lambd)},
-    family="activation",
-    same_shape=("grad", "input"),
-    order="+0 if -lambd <= x <= lambd, else g",
-    cases=[(0.5,), (0.0,)],
-)
-_prelu: Callable[..., Tensor] = pointwise(
     "prelu(Tensor input, Tensor weight, str contract) -> Tensor",
     {
         "input": lambda g, x, weight: f.where(x > 0, g, g * weight),
@@ -106,14 +82,14 @@ def hardtanh(
     """
     low, high = as_float("hardtanh", "min_val", min_val), as_float("hardtanh", "max_val", max_val)
     check("hardtanh", not low > high, lambda: f"min_val is {low}, expected at most max_val = {high}")
-    return applied("hardtanh", lambda x: _hardtanh(x, low, high), input, inplace)
+    return applied("hardtanh", lambda x: _ops.hardtanh(x, low, high), input, inplace)
 
 
 @public("activation")
 def relu6(input: Tensor, inplace: bool = False, *, contract: ContractLike = None) -> Tensor:
     """`min(max(input, 0), 6)`, any shape and floating-point dtype. With `inplace`, into `input`."""
     check_dtype("relu6", ALL, input=input)
-    return applied("relu6", lambda x: _hardtanh(x, 0.0, 6.0), input, inplace)
+    return applied("relu6", lambda x: _ops.hardtanh(x, 0.0, 6.0), input, inplace)
 
 
 @computes("threshold")
@@ -126,13 +102,13 @@ def threshold(
     With `inplace`, into `input`.
     """
     numbers = as_float("threshold", "threshold", threshold), as_float("threshold", "value", value)
-    return applied("threshold", lambda x: _threshold(x, *numbers), input, inplace)
+    return applied("threshold", lambda x: _ops.threshold(x, *numbers), input, inplace)
 
 
 @public("activation")
 def hardshrink(input: Tensor, lambd: float = 0.5, *, contract: ContractLike = None) -> Tensor:
     """0 where `-lambd <= input <= lambd`, else `input`; any shape and floating-point dtype."""
-    return _hardshrink(input, as_float("hardshrink", "lambd", lambd))
+    return _ops.hardshrink(input, as_float("hardshrink", "lambd", lambd))
 
 
 @public("activation")
@@ -144,7 +120,7 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, contract: ContractLike = No
     """
     bound = as_float("softshrink", "lambd", lambd)
     check("softshrink", bound >= 0, lambda: f"lambd is {bound}, expected 0 or more")
-    return _softshrink(input, bound)
+    return _ops.softshrink(input, bound)
 
 
 @public("activation")
@@ -165,7 +141,7 @@ def prelu(input: Tensor, weight: Tensor, *, contract: ContractLike = None) -> Te
         check_size("prelu", "weight.numel()", weight.numel(), channels, "the channels, input.shape[1], or 1")
     if weight.dim() and input.dim() != 1:
         weight = weight.view(-1, *[1] * (input.dim() - 2)) if input.dim() else weight.view(())
-    return _prelu(input, weight, contract)
+    return _ops.prelu(input, weight, contract)
 
 
 @public("activation", uncached="draws from a generator")

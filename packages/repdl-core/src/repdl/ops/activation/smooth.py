@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import is_zero
 from repdl.errors import check
-from repdl.ops.common.inplace import applied
-from repdl.ops.common.reduce import normalize_dim
-from repdl.ops.declare.expression import Expression, f, named
-from repdl.ops.declare.pointwise import pointwise
-from repdl.ops.declare.public import public
-from repdl.registry import composite, functions as _ops
-from repdl.registry.arguments import as_float
-from repdl.registry.aten import computes
-from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
+from repdl.ops.common import applied, normalize_dim
+from repdl.ops.declare import Expression, Slope, f, named, pointwise, public
+from repdl.registry import DECLARATIONS, CaseSpec, Declaration, as_float, composite, computes, functions as _ops
+from repdl.registry.declaration import item
 
 __all__ = ["celu", "glu", "logsigmoid", "mish", "selu", "softsign", "tanhshrink"]
 
@@ -42,76 +35,48 @@ def _softsign_slope(g: Expression, x: Expression) -> Expression:
     return (g / d) / d
 
 
-_celu: Callable[..., Tensor] = pointwise(
+pointwise(
     "celu(Tensor input, float alpha) -> Tensor",
-    {"input": lambda g, x, alpha: f.celu_backward(g, x, alpha)},
+    Slope(
+        "g if x > 0, else `g * exp(x / alpha)`",
+        lambda h, g, x, alpha: _up_to_zero(x, h * g, f.exp(f.minimum(x, 0) / alpha) / alpha),
+    ),
     family="activation",
     dtypes=Dtypes(SINGLE),
     order="x if x > 0, else `expm1(x / alpha) * alpha`",
     cases=[(1.0,), (0.3,)],
 )
 pointwise(
-    "celu_backward(Tensor grad, Tensor input, float alpha) -> Tensor",
-    {
-        "grad": lambda h, x, alpha: f.celu_backward(h, x, alpha),
-        "input": lambda h, g, x, alpha: _up_to_zero(x, h * g, f.exp(f.minimum(x, 0) / alpha) / alpha),
-    },
-    family="activation",
-    dtypes=Dtypes(SINGLE),
-    same_shape=("grad", "input"),
-    order="g if x > 0, else `g * exp(x / alpha)`",
-    cases=[(1.0,), (0.3,)],
-)
-_selu: Callable[..., Tensor] = pointwise(
     "selu(Tensor input) -> Tensor",
-    {"input": lambda g, x: f.selu_backward(g, x)},
+    Slope(
+        f"`g * s`, s = 1.0507009873554805 if x > 0, else `exp(x) * {_SELU}`",
+        lambda h, g, x: _up_to_zero(x, h * g, f.exp(f.minimum(x, 0)) * _SELU),
+    ),
     family="activation",
     dtypes=Dtypes(SINGLE),
     order=f"`x * 1.0507009873554805` if x > 0, else `expm1(x) * {_SELU}`",
 )
 pointwise(
-    "selu_backward(Tensor grad, Tensor input) -> Tensor",
-    {
-        "grad": lambda h, x: f.selu_backward(h, x),
-        "input": lambda h, g, x: _up_to_zero(x, h * g, f.exp(f.minimum(x, 0)) * _SELU),
-    },
-    family="activation",
-    dtypes=Dtypes(SINGLE),
-    same_shape=("grad", "input"),
-    order=f"`g * s`, s = 1.0507009873554805 if x > 0, else `exp(x) * {_SELU}`",
-)
-_logsigmoid: Callable[..., Tensor] = pointwise(
     "logsigmoid(Tensor input) -> Tensor",
     {"input": lambda g, x: g * f.sigmoid(-x)},
     family="activation",
     dtypes=Dtypes(SINGLE),
     order="`minimum(x, 0) - log1p(exp(-abs(x)))`",
 )
-_mish: Callable[..., Tensor] = pointwise(
+pointwise(
     "mish(Tensor input) -> Tensor",
-    {"input": lambda g, x: f.mish_backward(g, x)},
+    Slope("`g * (t + (x * sigmoid(x)) * (1 - t * t))`, t = `tanh(log1p(exp(x)))`", _mish_second),
     family="activation",
     dtypes=Dtypes(SINGLE),
     order="`x * tanh(log1p(exp(x)))`",
 )
 pointwise(
-    "mish_backward(Tensor grad, Tensor input) -> Tensor",
-    {
-        "grad": lambda h, x: f.mish_backward(h, x),
-        "input": _mish_second,
-    },
-    family="activation",
-    dtypes=Dtypes(SINGLE),
-    same_shape=("grad", "input"),
-    order="`g * (t + (x * sigmoid(x)) * (1 - t * t))`, t = `tanh(log1p(exp(x)))`",
-)
-_softsign: Callable[..., Tensor] = pointwise(
     "softsign(Tensor input) -> Tensor",
     {"input": _softsign_slope},
     family="activation",
     order="`x / (1 + abs(x))`",
 )
-_tanhshrink: Callable[..., Tensor] = pointwise(
+pointwise(
     "tanhshrink(Tensor input) -> Tensor",
     {"input": lambda g, x: g * f.square(f.tanh(x))},
     family="activation",
@@ -140,7 +105,7 @@ DECLARATIONS["glu"] = Declaration(
     ),
     CaseSpec("glu"),
 )
-_glu: Callable[..., Tensor] = composite(
+composite(
     "glu",
     "(Tensor input, int dim, str contract) -> Tensor",
     _glu_formula,
@@ -160,7 +125,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False, *, contract: 
     """
     width = as_float("celu", "alpha", alpha)
     check("celu", not is_zero(width), "alpha is 0, expected another number")
-    return applied("celu", lambda x: _celu(x, width), input, inplace)
+    return applied("celu", lambda x: _ops.celu(x, width), input, inplace)
 
 
 @public("activation")
@@ -169,31 +134,31 @@ def selu(input: Tensor, inplace: bool = False, *, contract: ContractLike = None)
 
     With `inplace`, into `input`.
     """
-    return applied("selu", _selu, input, inplace)
+    return applied("selu", _ops.selu, input, inplace)
 
 
 @public("activation")
 def mish(input: Tensor, inplace: bool = False, *, contract: ContractLike = None) -> Tensor:
     """`input * tanh(softplus(input))`, any shape. With `inplace`, into `input`."""
-    return applied("mish", _mish, input, inplace)
+    return applied("mish", _ops.mish, input, inplace)
 
 
 @public("activation")
 def logsigmoid(input: Tensor, *, contract: ContractLike = None) -> Tensor:
     """`log(sigmoid(input))` without its underflow, any shape."""
-    return _logsigmoid(input)
+    return _ops.logsigmoid(input)
 
 
 @public("activation")
 def softsign(input: Tensor, *, contract: ContractLike = None) -> Tensor:
     """`input / (1 + |input|)`, any shape and floating-point dtype."""
-    return _softsign(input)
+    return _ops.softsign(input)
 
 
 @public("activation")
 def tanhshrink(input: Tensor, *, contract: ContractLike = None) -> Tensor:
     """`input - tanh(input)`, any shape."""
-    return _tanhshrink(input)
+    return _ops.tanhshrink(input)
 
 
 @public("activation")
@@ -204,7 +169,7 @@ def glu(input: Tensor, dim: int = -1, *, contract: ContractLike = None) -> Tenso
         ShapeError: if `dim` does not exist or its size is odd, or for a 0-D input.
     """
     check("glu", input.dim() > 0, "input is 0-D, expected 1-D or more")
-    return _glu(input, normalize_dim("glu", dim, input.dim()), contract)
+    return _ops.glu(input, normalize_dim("glu", dim, input.dim()), contract)
 
 
 @computes("log_sigmoid_forward")

@@ -14,13 +14,10 @@ from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check, check_dtype, check_size
 from repdl.generators.draws import blank, draw
 from repdl.generators.generator import Generator, chosen
-from repdl.ops.common.reduce import as_numpy, in_dtype, normalize_dim, to_requested_dtype
-from repdl.ops.common.scalar import constant
-from repdl.ops.declare.public import public
-from repdl.ops.pointwise.cast import cast, narrowed
-from repdl.registry import define, functions as _ops
-from repdl.registry.arguments import as_float, as_int
-from repdl.registry.autocast import FLOAT32_ON_CUDA
+from repdl.ops.common import as_numpy, constant, in_dtype, narrowed, normalize_dim, to_requested_dtype
+from repdl.ops.declare import public
+from repdl.ops.pointwise.cast import cast
+from repdl.registry import FLOAT32_ON_CUDA, as_float, as_int, define, functions as _ops
 
 __all__ = ["gumbel_softmax", "log_softmax", "softmax", "softmin"]
 

@@ -12,9 +12,8 @@ from torch import Tensor
 from repdl.callcache import NOT_READ, ValueRange
 from repdl.dtypes import FLOATS_16_BIT, SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_size
-from repdl.ops.common.broadcast import sum_to
-from repdl.ops.common.scalar import constant
-from repdl.ops.declare.position import POSITION, check_place, check_position, check_probability
+from repdl.ops.common import constant, sum_to
+from repdl.ops.declare import POSITION, check_place, check_position, check_probability
 from repdl.registry import OPS, define, functions as _ops
 from repdl.registry.autograd import of_formula
 

@@ -11,22 +11,12 @@ from torch import Tensor
 
 from repdl.contract import ContractLike, contract_name
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import (
-    UnsupportedError,
-    check,
-    check_dtype,
-    check_range,
-    check_size,
-    check_tensor_or_none,
-)
+from repdl.errors import UnsupportedError, check, check_dtype, check_range, check_size, check_tensor_or_none
 from repdl.generators.generator import Generator, chosen
 from repdl.ops.attention._attention import as_heads, fits, weights_of
-from repdl.ops.common.scalar import constant
-from repdl.ops.declare.position import POSITION
-from repdl.ops.declare.public import public
-from repdl.registry import composite, functions as _ops
-from repdl.registry.arguments import as_float
-from repdl.registry.autocast import LOWER
+from repdl.ops.common import constant
+from repdl.ops.declare import POSITION, public
+from repdl.registry import LOWER, as_float, composite, functions as _ops
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["scaled_dot_product_attention"]

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from repdl.registry import functions as _ops
 
+__all__ = ["expand_to", "sum_to"]
+
 
 def sum_to(grad: Tensor, shape: Sequence[int], contract: str) -> Tensor:
     """The gradient of an operand of `shape` that was broadcast to `grad.shape`.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+__all__ = ["to_device"]
+
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """A tensor on a device. From the host it comes behind what is in the queue of a GPU: the host does not wait.

@@ -12,6 +12,8 @@ from repdl.callcache import ValueRange, do_not_cache
 from repdl.errors import check, check_dim, check_dtype, check_least, check_range, check_size, check_tensor_or_none
 from repdl.tensors import values as host
 
+__all__ = ["as_index", "check_index", "check_rows", "indexed", "places"]
+
 FEW = 128
 """Up to so many values a list costs less than a call of torch."""
 

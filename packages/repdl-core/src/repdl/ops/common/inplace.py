@@ -10,6 +10,8 @@ from torch import Tensor
 from repdl.errors import check_bool
 from repdl.tensors.overlap import check_apart
 
+__all__ = ["applied"]
+
 
 def applied(op: str, function: Callable[[Tensor], Tensor], input: Tensor, inplace: bool) -> Tensor:
     """`function(input)`, which with `inplace` goes into `input`; its derivative then has a copy of that."""

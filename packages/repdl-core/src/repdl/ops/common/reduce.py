@@ -10,9 +10,21 @@ from torch import Tensor
 
 from repdl.dtypes import ALL
 from repdl.errors import DTypeError, check, check_range
+from repdl.ops.common.cast import narrowed
 from repdl.ops.common.scalar import floating
-from repdl.ops.pointwise.cast import narrowed
-from repdl.registry.arguments import as_int, as_ints
+from repdl.registry import as_int, as_ints
+
+__all__ = [
+    "as_numpy",
+    "in_dtype",
+    "is_whole",
+    "normalize_dim",
+    "normalize_dims",
+    "reduced_shape",
+    "rows_of",
+    "to_integer_dtype",
+    "to_requested_dtype",
+]
 
 
 def normalize_dims(op: str, dim: int | Sequence[int] | None, ndim: int) -> list[int]:

@@ -9,6 +9,8 @@ from repdl.ops.common.scalar import constant
 from repdl.ops.common.sort_key import sort_key
 from repdl.registry import functions as _ops
 
+__all__ = ["at_zero", "is_derived", "root"]
+
 
 def is_derived(x: Tensor) -> bool:
     """Whether a derivative with respect to x may be asked for."""

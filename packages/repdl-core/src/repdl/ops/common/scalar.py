@@ -16,8 +16,9 @@ from repdl.callcache import THREAD, do_not_cache
 from repdl.contract import ANY_CONTRACT
 from repdl.dtypes import ALL, rounding
 from repdl.errors import UnsupportedError
-from repdl.ops.pointwise.cast import cast
 from repdl.registry import functions as _ops
+
+__all__ = ["constant", "floating", "item"]
 
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16, torch.uint32)
@@ -68,7 +69,7 @@ def floating(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     if tensor.dtype is dtype:
         return tensor
     if tensor.dtype in ALL:
-        return cast(tensor, dtype)
+        return _ops.cast(tensor, dtype)
     if tensor.dtype in _INTEGERS:
         return _narrowed(tensor.to(torch.float64), dtype)  # exact
     if tensor.dtype is not torch.int64:
@@ -83,14 +84,14 @@ def floating(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     # Rounded to odd at 11 bits where the sum may have more than 53: rounding that again is one rounding.
     odd = (low >> 11 | (low & 0x7FF != 0)) << 11
     small = (high >= -(1 << 20)) & (high < 1 << 20)
-    return cast(upper + torch.where(small, low, odd).to(torch.float64), dtype)
+    return _ops.cast(upper + torch.where(small, low, odd).to(torch.float64), dtype)
 
 
 def _narrowed(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    return tensor if tensor.dtype is dtype else cast(tensor, dtype)
+    return tensor if tensor.dtype is dtype else _ops.cast(tensor, dtype)
 
 
 def item(tensor: Tensor) -> float | int:
     """The number in a 0-D tensor, exactly."""
     do_not_cache()
-    return cast(tensor.detach(), torch.float64).item() if tensor.dtype in ALL else tensor.item()
+    return _ops.cast(tensor.detach(), torch.float64).item() if tensor.dtype in ALL else tensor.item()

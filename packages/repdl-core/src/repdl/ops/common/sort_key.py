@@ -16,6 +16,8 @@ from torch import Tensor
 from repdl.dtypes import ALL
 from repdl.registry import functions as _ops
 
+__all__ = ["gather_words", "greater_than", "is_related", "less_than", "sort_key"]
+
 _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 _RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from repdl.errors import UnsupportedError, check, check_dim, check_size
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_int, as_ints
+from repdl.registry import as_int, as_ints, functions as _ops
 from repdl.registry.saved import save
 from repdl.tensors import layout
 

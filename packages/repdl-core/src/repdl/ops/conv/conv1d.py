@@ -10,8 +10,8 @@ from repdl.contract import ContractLike
 from repdl.errors import check_dim
 from repdl.ops.conv._convolution import DOC
 from repdl.ops.conv.conv2d import conv2d
-from repdl.ops.declare.public import public
-from repdl.registry.arguments import as_row
+from repdl.ops.declare import public
+from repdl.registry import as_row
 
 __all__ = ["conv1d"]
 

@@ -11,10 +11,8 @@ from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check_dim
 from repdl.ops.conv._convolution import DOC, Convolution, as_sides, named_padding
-from repdl.ops.declare.public import public
-from repdl.registry import composite, functions as _ops
-from repdl.registry.arguments import as_int
-from repdl.registry.autocast import LOWER
+from repdl.ops.declare import public
+from repdl.registry import LOWER, as_int, composite, functions as _ops
 
 __all__ = ["conv3d"]
 

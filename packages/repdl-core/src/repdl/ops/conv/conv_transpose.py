@@ -13,10 +13,8 @@ from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.conv._convolution import as_sides, named_sides, output_size
-from repdl.ops.declare.public import public
-from repdl.registry import composite, functions as _ops
-from repdl.registry.arguments import as_int, as_row
-from repdl.registry.autocast import LOWER
+from repdl.ops.declare import public
+from repdl.registry import LOWER, as_int, as_row, composite, functions as _ops
 
 __all__ = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 

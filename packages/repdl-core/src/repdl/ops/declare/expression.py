@@ -22,8 +22,24 @@ from typing import Any, Protocol
 
 import torch
 
-from repdl.ops.common.sort_key import greater_than, is_related, less_than
+from repdl.ops.common import greater_than, is_related, less_than
 from repdl.registry import OPS, functions
+
+__all__ = [
+    "INFINITY",
+    "PI",
+    "Call",
+    "Computed",
+    "Expression",
+    "Number",
+    "Term",
+    "choose",
+    "expanded",
+    "f",
+    "guarded",
+    "infinite",
+    "named",
+]
 
 _SUM, _PRODUCT, _MINUS, _ATOM = range(4)
 """How strongly the parts of a text hold together."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from repdl.contract import ANY_CONTRACT
-from repdl.ops.common.scalar import constant
+from repdl.ops.common import constant
 from repdl.ops.declare.expression import (
     Choice,
     Computed,
@@ -23,6 +23,8 @@ from repdl.ops.declare.expression import (
     quoted,
     words,
 )
+
+__all__ = ["Formula", "Written", "as_formula"]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@ of its reference; both native backends have it then, forward and backward, and i
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,21 +17,41 @@ from torch import Tensor
 from repdl.contract import ANY_CONTRACT
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_size
-from repdl.ops.common.broadcast import sum_to
+from repdl.ops.common import sum_to
+from repdl.ops.declare.expression import Call, Expression
 from repdl.ops.declare.formula import Formula, Written, WrittenFormula, as_formula
-from repdl.registry import IsSlope, define
-from repdl.registry.autocast import Lists
-from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
+from repdl.registry import DECLARATIONS, CaseSpec, Declaration, IsSlope, Lists, define
+from repdl.registry.declaration import item
+from repdl.registry.named import by_name
 from repdl.registry.saved import save
 from repdl.tensors import layout
 from repdl.tensors.layout import broadcast_shapes
 
+__all__ = ["Slope", "broadcast_shape", "pointwise"]
+
 EVERY = Dtypes()
+
+
+@dataclass(frozen=True)
+class Slope:
+    """The derivative of an op of one tensor as an op of its own, `<name>_backward(grad, operand, options)`.
+
+    It has the family, dtypes, checks and cases of the op. Its derivative by grad is itself.
+
+    Attributes:
+        order: its contract text.
+        second: its derivative by the operand, as a derivative of `pointwise`; None: it has none.
+        operand: input or output, which it is a function of.
+    """
+
+    order: str
+    second: Callable[..., Any] | None = None
+    operand: str = "input"
 
 
 def pointwise(
     schema: str,
-    derivative: Mapping[str, Callable[..., Any] | Written],
+    derivative: Mapping[str, Callable[..., Any] | Written] | Slope,
     *,
     family: str,
     dtypes: Dtypes = EVERY,
@@ -53,11 +75,11 @@ def pointwise(
         derivative: operand -> its gradient, as an expression (`repdl.ops.declare.expression`) or as `Written`;
             operands without one are `fixed`. A formula names what it takes: `g`, the gradient of the output, `y`, the
             output, `x`, the operand input, other operands and options. In the derivative of a derivative `h` is the
-            gradient of the output, and `g` the operand grad.
+            gradient of the output, and `g` the operand grad. Or a `Slope`.
         family, dtypes, autocast, is_slope: as in `registry.define`.
         same_shape: of the op of a derivative: the operands, which do not broadcast, in the order in
             which their strides decide those of the output.
-        check_options: raises for options, its arguments, that the op does not take.
+        check_options: raises for options, its arguments by name, that the op does not take.
         check_values: the same for values of tensors, with all arguments; not run on fake tensors.
         order: the contract text: every operation of an element, in order, each of one rounding. Without it
             the page of the family says it, and its module of cases has the cases.
@@ -71,6 +93,9 @@ def pointwise(
     parameters = _parameters(rest)
     tensors = [i for i, (_, kind) in enumerate(parameters) if kind == "Tensor"]
     names = [parameter for parameter, _ in parameters]
+    slope_of = derivative if isinstance(derivative, Slope) else None
+    if isinstance(derivative, Slope):
+        derivative = {"input": _call(name, "g", derivative.operand, names[1:])}
     lead = next(i for i in tensors if names[i] not in dtypes.bools)  # whose dtype and device the output has
     by_strides = [names.index(p) for p in same_shape] or tensors
     usual = {"x": "input", "h": "g", "g": "grad"} if "grad" in names else {"x": "input"}
@@ -81,9 +106,11 @@ def pointwise(
     options = [(p, i) for i, p in enumerate(names) if i not in tensors]
     saved_names = [*(p for p, _ in kept), *(["y"] if wanting["y"] else [])]
 
+    check_named = None if check_options is None else by_name(check_options, name, names)
+
     def check_arguments(*args: Any) -> None:
-        if check_options is not None:
-            check_options(*(args[i] for p, i in options if p != "contract"))
+        if check_named is not None:
+            check_named(*args)
         shape = args[tensors[0]].shape
         for i in tensors[1:]:
             if args[i].shape != shape:
@@ -120,7 +147,7 @@ def pointwise(
             if isinstance(cases, CaseSpec)
             else CaseSpec("pointwise", {"tensors": len(tensors), "option_sets": cases, "same_shape": bool(same_shape)}),
         )
-    return define(
+    op = define(
         name,
         f"({rest}",
         family=family,
@@ -136,6 +163,32 @@ def pointwise(
         fixed=(names[i] for i in tensors if names[i] not in derivative),
         is_slope=is_slope,
     )
+    if slope_of is not None:
+        operand = slope_of.operand
+        twice = {"grad": _call(name, "h", operand, names[1:])}
+        pointwise(
+            f"{name}_backward(Tensor grad, Tensor {operand}{rest.removeprefix('Tensor input')}",
+            twice if slope_of.second is None else {**twice, "input": slope_of.second},
+            family=family,
+            dtypes=dtypes,
+            same_shape=("grad", "input") if operand == "input" else ("output", "grad"),  # as torch
+            check_options=check_options,
+            order=slope_of.order,
+            cases=cases,
+        )
+    return op
+
+
+def _call(op: str, gradient: str, operand: str, options: Sequence[str]) -> Callable[..., Expression]:
+    """The expression `<op>_backward(gradient, operand, *options)`."""
+    letters = gradient, {"input": "x", "output": "y" if gradient == "g" else "output"}[operand], *options
+
+    def call(*symbols: Expression) -> Expression:
+        return Call(f"{op}_backward", *symbols)
+
+    parameters = [inspect.Parameter(letter, inspect.Parameter.POSITIONAL_OR_KEYWORD) for letter in letters]
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return call
 
 
 def _said(operands: Sequence[str], formulas: Mapping[str, Formula | WrittenFormula]) -> str:

@@ -13,6 +13,8 @@ from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dtype, check_range, check_size
 from repdl.registry import define
 
+__all__ = ["POSITION", "check_place", "check_position", "check_probability", "draw"]
+
 STREAMS = 2**48
 """How many streams a seed has."""
 NUMBERS = 2**63

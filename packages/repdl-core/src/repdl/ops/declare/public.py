@@ -12,6 +12,8 @@ from repdl.contract import contract_name
 from repdl.errors import UnsupportedError, check_bool, check_tensor, check_tensor_or_none
 from repdl.ops.declare.docstring import completed, with_sides
 
+__all__ = ["BY_SHAPES", "public"]
+
 F = TypeVar("F", bound=Callable[..., Any])
 Cache = Callable[[Any], Any]
 BY_SIGNATURE: Cache = cache_calls

@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 
 from repdl.errors import DeviceError, UnsupportedError, check_dtype, check_size
-from repdl.registry import define
-from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, unwrapped
+from repdl.registry import DECLARATIONS, CaseSpec, Declaration, define
+from repdl.registry.declaration import unwrapped
+
+__all__ = ["DTYPES", "Given", "special_step", "step", "step_case"]
 
 DTYPES = (torch.float32, torch.float64)
 """Of parameters: a step on 16-bit floats would lose what is below their last place."""

@@ -14,11 +14,8 @@ from torch import Tensor
 from repdl.contract import ANY_CONTRACT
 from repdl.dtypes import Dtypes
 from repdl.errors import check_dim, check_size
+from repdl.ops.common import check_index, check_rows, constant, floating, gather_words, narrowed, sort_key, widened
 from repdl.ops.common.arithmetic import div
-from repdl.ops.common.index import check_index, check_rows
-from repdl.ops.common.scalar import constant, floating
-from repdl.ops.common.sort_key import gather_words, sort_key
-from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import add
 from repdl.registry import composite, define, functions as _ops
 

@@ -12,13 +12,9 @@ from repdl.callcache import do_not_cache
 from repdl.contract import contract_name
 from repdl.dtypes.rounding import div
 from repdl.errors import check
-from repdl.ops.common.scalar import constant
-from repdl.ops.common.sort_key import less_than
-from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.common import constant, less_than, narrowed, widened
 from repdl.ops.pointwise.pow import pow
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_float
-from repdl.registry.aten import computes
+from repdl.registry import as_float, computes, functions as _ops
 
 
 def check_norm(op: str, max_norm: Any, norm_type: Any) -> tuple[float | None, float]:

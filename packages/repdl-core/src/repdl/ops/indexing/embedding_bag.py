@@ -10,24 +10,13 @@ from torch import Tensor
 from repdl.callcache import do_not_cache
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
-from repdl.errors import (
-    UnsupportedError,
-    check,
-    check_dim,
-    check_dtype,
-    check_range,
-    check_size,
-)
-from repdl.ops.common.index import as_index
-from repdl.ops.common.scalar import floating
-from repdl.ops.declare.public import public
+from repdl.errors import UnsupportedError, check, check_dim, check_dtype, check_range, check_size
+from repdl.ops.common import as_index, floating, narrowed, widened
+from repdl.ops.declare import public
 from repdl.ops.indexing._index_reduce import first_largest
 from repdl.ops.indexing._renorm import check_norm, renorm
 from repdl.ops.indexing.gather import elements
-from repdl.ops.pointwise.cast import narrowed, widened
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_int
-from repdl.registry.aten import computes
+from repdl.registry import as_int, computes, functions as _ops
 from repdl.tensors import values as host
 from repdl.tensors.values import assert_on_device, is_readable
 

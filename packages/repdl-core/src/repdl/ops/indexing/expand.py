@@ -12,12 +12,10 @@ from repdl.callcache import do_not_cache
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_range, check_size
-from repdl.ops.common.broadcast import expand_to
-from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim
-from repdl.ops.declare.public import public
+from repdl.ops.common import as_numpy, expand_to, is_whole, normalize_dim
+from repdl.ops.declare import public
 from repdl.ops.indexing.gather import at_least_1d
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_int, as_ints
+from repdl.registry import as_int, as_ints, functions as _ops
 from repdl.tensors.values import assert_on_device, is_readable
 
 __all__ = ["broadcast_to", "expand", "repeat", "repeat_interleave", "tile"]

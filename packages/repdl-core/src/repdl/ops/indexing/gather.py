@@ -10,9 +10,8 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import UnsupportedError, check, check_dim, check_dtype
-from repdl.ops.common.index import as_index, indexed, places
-from repdl.ops.common.reduce import is_whole, normalize_dim
-from repdl.ops.declare.public import public
+from repdl.ops.common import as_index, indexed, is_whole, normalize_dim, places
+from repdl.ops.declare import public
 from repdl.registry import functions as _ops
 
 __all__ = ["gather", "index", "index_select", "take", "take_along_dim"]

@@ -8,21 +8,11 @@ from torch import Tensor
 from repdl.callcache import cache_calls
 from repdl.contract import ContractLike
 from repdl.dtypes import FLOATS_16_BIT, Dtypes
-from repdl.errors import (
-    DTypeError,
-    UnsupportedError,
-    check,
-    check_dim,
-    check_dtype,
-    check_range,
-)
-from repdl.ops.common.index import as_index, check_index, check_rows
-from repdl.ops.declare.public import public
+from repdl.errors import DTypeError, UnsupportedError, check, check_dim, check_dtype, check_range
+from repdl.ops.common import as_index, check_index, check_rows, narrowed
+from repdl.ops.declare import public
 from repdl.ops.indexing._renorm import check_norm, renorm
-from repdl.ops.pointwise.cast import narrowed
-from repdl.registry import define, functions as _ops
-from repdl.registry.arguments import as_int
-from repdl.registry.aten import computes
+from repdl.registry import as_int, computes, define, functions as _ops
 
 __all__ = ["embedding"]
 

@@ -11,24 +11,13 @@ from torch import Tensor
 from repdl.callcache import do_not_cache
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
-from repdl.errors import (
-    DTypeError,
-    check,
-    check_dim,
-    check_dtype,
-    check_range,
-    check_size,
-)
-from repdl.ops.common.index import as_index, check_index, indexed, places
-from repdl.ops.common.reduce import is_whole, normalize_dim
-from repdl.ops.common.scalar import floating
-from repdl.ops.declare.public import public
+from repdl.errors import DTypeError, check, check_dim, check_dtype, check_range, check_size
+from repdl.ops.common import as_index, check_index, floating, indexed, is_whole, normalize_dim, places
+from repdl.ops.declare import public
 from repdl.ops.indexing._index_reduce import MODES, added, reduced
 from repdl.ops.indexing.gather import at_least_1d, check_places, elements
 from repdl.ops.pointwise.elementwise import div, mul, sub
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_float, as_int
-from repdl.registry.aten import computes
+from repdl.registry import as_float, as_int, computes, functions as _ops
 
 __all__ = ["bincount", "index_add", "index_put", "index_reduce", "scatter_add", "scatter_reduce"]
 

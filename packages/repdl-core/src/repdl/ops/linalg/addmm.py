@@ -9,13 +9,9 @@ from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.dtypes.rounding import is_zero, rounded
 from repdl.errors import check_broadcasts_to, check_dim, check_size
-from repdl.ops.common.broadcast import sum_to
-from repdl.ops.common.scalar import constant, item
-from repdl.ops.declare.public import public
-from repdl.ops.pointwise.cast import narrowed, widened
-from repdl.registry import OPS, composite, functions as _ops
-from repdl.registry.arguments import as_float
-from repdl.registry.autocast import LOWER
+from repdl.ops.common import constant, item, narrowed, sum_to, widened
+from repdl.ops.declare import public
+from repdl.registry import LOWER, OPS, as_float, composite, functions as _ops
 
 __all__ = ["addmm"]
 

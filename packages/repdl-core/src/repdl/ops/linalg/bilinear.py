@@ -9,7 +9,7 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size
-from repdl.ops.declare.public import public
+from repdl.ops.declare import public
 from repdl.registry import composite, functions as _ops
 
 __all__ = ["bilinear"]

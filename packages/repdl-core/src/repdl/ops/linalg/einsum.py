@@ -11,9 +11,8 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.errors import ArgumentError, check, check_tensor
-from repdl.ops.declare.public import public
-from repdl.registry import functions as _ops
-from repdl.registry.aten import computes
+from repdl.ops.declare import public
+from repdl.registry import computes, functions as _ops
 
 __all__ = ["einsum"]
 

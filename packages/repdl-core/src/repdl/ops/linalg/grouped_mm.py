@@ -20,9 +20,8 @@ from repdl.errors import (
     check_range,
     check_size,
 )
-from repdl.ops.declare.public import public
-from repdl.registry import autocast, functions as _ops
-from repdl.registry.aten import computes
+from repdl.ops.declare import public
+from repdl.registry import autocast, computes, functions as _ops
 
 __all__ = ["grouped_mm"]
 

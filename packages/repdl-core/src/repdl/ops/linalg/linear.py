@@ -7,9 +7,8 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size
-from repdl.ops.declare.public import public
-from repdl.registry import define, functions as _ops
-from repdl.registry.autocast import LOWER
+from repdl.ops.declare import public
+from repdl.registry import LOWER, define, functions as _ops
 
 __all__ = ["linear"]
 

@@ -9,12 +9,10 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.errors import ArgumentError, UnsupportedError, check, check_dtype, check_range, check_size
-from repdl.ops.declare.public import public
+from repdl.ops.declare import public
 from repdl.ops.linalg.qr import qr
 from repdl.ops.linalg.solve_triangular import solve_triangular
-from repdl.registry import autocast, functions as _ops
-from repdl.registry.arguments import as_float
-from repdl.registry.aten import computes
+from repdl.registry import as_float, autocast, computes, functions as _ops
 from repdl.tensors.layout import broadcast_shapes
 from repdl.tensors.values import assert_on_device, has_values
 

@@ -10,11 +10,9 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_dtype, check_size
-from repdl.ops.common.broadcast import sum_to
-from repdl.ops.declare.public import public
-from repdl.registry import define
-from repdl.registry.aten import computes
-from repdl.registry.autocast import LOWER
+from repdl.ops.common import sum_to
+from repdl.ops.declare import public
+from repdl.registry import LOWER, computes, define
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["bmm", "matmul", "mm"]

@@ -12,14 +12,11 @@ from repdl.callcache import do_not_cache
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import ArgumentError, check, check_broadcasts_to, check_dim, check_size, check_tensor
-from repdl.ops.common.reduce import normalize_dim
-from repdl.ops.declare.public import public
+from repdl.ops.common import narrowed, normalize_dim, widened
+from repdl.ops.declare import public
 from repdl.ops.linalg.addmm import added
-from repdl.ops.pointwise.cast import narrowed, widened
 from repdl.ops.pointwise.elementwise import operands
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_int, as_ints
-from repdl.registry.aten import computes
+from repdl.registry import as_int, as_ints, computes, functions as _ops
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = [

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.errors import ArgumentError, check, check_dtype
-from repdl.ops.declare.public import public
-from repdl.registry import autocast, functions as _ops
-from repdl.registry.aten import computes
+from repdl.ops.declare import public
+from repdl.registry import autocast, computes, functions as _ops
 
 __all__ = ["qr"]
 

@@ -9,9 +9,8 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_size
-from repdl.ops.declare.public import public
-from repdl.registry import autocast, composite, functions as _ops
-from repdl.registry.aten import computes
+from repdl.ops.declare import public
+from repdl.registry import autocast, composite, computes, functions as _ops
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["solve_triangular"]

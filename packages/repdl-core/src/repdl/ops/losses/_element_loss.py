@@ -10,14 +10,12 @@ from torch import Tensor
 
 from repdl.dtypes import Dtypes
 from repdl.errors import check
-from repdl.ops.common.scalar import constant
-from repdl.ops.declare.formula import Written, as_formula
-from repdl.ops.declare.pointwise import broadcast_shape
+from repdl.ops.common import constant
+from repdl.ops.declare import Written, as_formula, broadcast_shape
 from repdl.ops.losses._loss import REDUCTIONS
 from repdl.ops.pointwise.elementwise import promoted
-from repdl.registry import IsSlope, composite, functions as _ops
-from repdl.registry.autocast import FLOAT32, Lists
-from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
+from repdl.registry import DECLARATIONS, FLOAT32, CaseSpec, Declaration, IsSlope, Lists, composite, functions as _ops
+from repdl.registry.declaration import item
 
 
 def scalar(value: float, like: Tensor) -> Tensor:

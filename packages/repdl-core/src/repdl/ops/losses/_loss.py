@@ -17,8 +17,8 @@ from repdl.errors import (
     check_one_of,
     check_size,
 )
-from repdl.ops.common.index import check_index
-from repdl.registry.arguments import as_int
+from repdl.ops.common import check_index
+from repdl.registry import as_int
 from repdl.tensors.values import assert_on_device, is_readable
 
 REDUCTIONS = ("none", "mean", "sum")

@@ -9,9 +9,8 @@ from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_least_dim, check_size
 from repdl.ops.activation.softmax import log_softmax
-from repdl.ops.common import arithmetic
-from repdl.ops.common.scalar import constant
-from repdl.ops.declare.public import public
+from repdl.ops.common import arithmetic, constant, narrowed, widened
+from repdl.ops.declare import public
 from repdl.ops.losses._loss import (
     check_arguments,
     check_class_loss,
@@ -21,14 +20,11 @@ from repdl.ops.losses._loss import (
     check_reduction,
 )
 from repdl.ops.losses.nll_loss import nll_loss
-from repdl.ops.pointwise.cast import cast, narrowed, widened
+from repdl.ops.pointwise.cast import cast
 from repdl.ops.pointwise.elementwise import add, div, mul
 from repdl.ops.pointwise.unary import neg
 from repdl.ops.reduction.sum import mean, sum
-from repdl.registry import composite, define, functions as _ops
-from repdl.registry.arguments import as_float
-from repdl.registry.aten import computes
-from repdl.registry.autocast import FLOAT32
+from repdl.registry import FLOAT32, as_float, composite, computes, define, functions as _ops
 
 __all__ = ["cross_entropy"]
 

@@ -11,15 +11,12 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_dtype, check_range, check_size
-from repdl.ops.common.device import to_device
-from repdl.ops.common.index import check_index
-from repdl.ops.common.scalar import floating
-from repdl.ops.declare.public import public
+from repdl.ops.common import check_index, floating, to_device
+from repdl.ops.declare import public
 from repdl.ops.losses._element_loss import scalar
 from repdl.ops.losses._loss import check_reduction
 from repdl.ops.reduction.logsumexp import logsumexp as logsumexp  # which registers the op
-from repdl.registry import OPS, composite, functions as _ops
-from repdl.registry.arguments import as_int, as_ints
+from repdl.registry import OPS, as_int, as_ints, composite, functions as _ops
 from repdl.tensors.values import assert_on_device, has_values, is_readable
 
 __all__ = ["ctc_loss"]

@@ -11,15 +11,22 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, check
-from repdl.ops.common.reduce import normalize_dim
-from repdl.ops.declare.pointwise import broadcast_shape
-from repdl.ops.declare.public import public
+from repdl.ops.common import normalize_dim
+from repdl.ops.declare import broadcast_shape, public
 from repdl.ops.losses._element_loss import operands, scalar
 from repdl.ops.reduction.norm import vector_norm as vector_norm  # which registers the op
-from repdl.registry import OPS, composite, functions as _ops
-from repdl.registry.arguments import as_float
-from repdl.registry.autocast import FLOAT32_ON_CUDA, Lists
-from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
+from repdl.registry import (
+    DECLARATIONS,
+    FLOAT32_ON_CUDA,
+    OPS,
+    CaseSpec,
+    Declaration,
+    Lists,
+    as_float,
+    composite,
+    functions as _ops,
+)
+from repdl.registry.declaration import item
 
 __all__ = ["cosine_similarity", "normalize", "pairwise_distance"]
 

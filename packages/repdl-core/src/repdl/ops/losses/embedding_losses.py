@@ -11,15 +11,12 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_size
-from repdl.ops.declare.pointwise import broadcast_shape
-from repdl.ops.declare.public import public
+from repdl.ops.declare import broadcast_shape, public
 from repdl.ops.losses._element_loss import operands, reduced, scalar
 from repdl.ops.losses._loss import check_reduction
 from repdl.ops.losses.distance import pairwise_distance as pairwise_distance  # which registers the op
-from repdl.registry import OPS, composite, functions as _ops
-from repdl.registry.arguments import as_float
-from repdl.registry.autocast import FLOAT32
-from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
+from repdl.registry import DECLARATIONS, FLOAT32, OPS, CaseSpec, Declaration, as_float, composite, functions as _ops
+from repdl.registry.declaration import item
 
 __all__ = ["cosine_embedding_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss"]
 

@@ -9,17 +9,11 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_range, check_size
-from repdl.ops.common.scalar import constant
-from repdl.ops.common.sort_key import less_than
-from repdl.ops.declare.expression import Expression, Number, choose, f, named
-from repdl.ops.declare.formula import Written
-from repdl.ops.declare.pointwise import pointwise
-from repdl.ops.declare.public import public
+from repdl.ops.common import constant, less_than
+from repdl.ops.declare import Expression, Number, Written, choose, f, named, pointwise, public
 from repdl.ops.losses._element_loss import element_loss, operands, scalar
 from repdl.ops.losses._loss import check_reduction
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_float
-from repdl.registry.autocast import FLOAT32_ON_CUDA
+from repdl.registry import FLOAT32_ON_CUDA, as_float, functions as _ops
 from repdl.tensors.layout import broadcast_shapes
 from repdl.tensors.values import assert_on_device
 

@@ -11,13 +11,10 @@ from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import is_zero
 from repdl.errors import UnsupportedError, check
-from repdl.ops.declare.expression import Expression, choose, f, guarded, infinite, named
-from repdl.ops.declare.formula import Written
-from repdl.ops.declare.public import public
+from repdl.ops.declare import Expression, Written, choose, f, guarded, infinite, named, public
 from repdl.ops.losses._element_loss import check_sized, element_loss, scalar
 from repdl.ops.losses._loss import REDUCTIONS, check_reduction
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_float
+from repdl.registry import as_float, functions as _ops
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["binary_cross_entropy_with_logits", "huber_loss", "kl_div", "l1_loss", "mse_loss", "smooth_l1_loss"]

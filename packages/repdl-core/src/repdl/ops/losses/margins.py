@@ -11,16 +11,23 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check, check_dim, check_dtype, check_size
-from repdl.ops.common.index import places
-from repdl.ops.declare.expression import INFINITY, Expression, f
-from repdl.ops.declare.public import public
+from repdl.ops.common import places
+from repdl.ops.declare import INFINITY, Expression, f, public
 from repdl.ops.indexing.gather import elements
 from repdl.ops.losses._element_loss import element_loss, operands, reduced, scalar
 from repdl.ops.losses._loss import check_classes, check_no_grad, check_reduction
-from repdl.registry import composite, functions as _ops
-from repdl.registry.arguments import as_float, as_int
-from repdl.registry.autocast import FLOAT32, FLOAT32_ON_CUDA
-from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
+from repdl.registry import (
+    DECLARATIONS,
+    FLOAT32,
+    FLOAT32_ON_CUDA,
+    CaseSpec,
+    Declaration,
+    as_float,
+    as_int,
+    composite,
+    functions as _ops,
+)
+from repdl.registry.declaration import item
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = [

@@ -8,17 +8,9 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check_dtype, check_least_dim, check_size
-from repdl.ops.declare.public import public
-from repdl.ops.losses._loss import (
-    check_arguments,
-    check_class_loss,
-    check_class_targets,
-    check_no_grad,
-    check_targets,
-)
-from repdl.registry import define
-from repdl.registry.aten import computes
-from repdl.registry.autocast import FLOAT32
+from repdl.ops.declare import public
+from repdl.ops.losses._loss import check_arguments, check_class_loss, check_class_targets, check_no_grad, check_targets
+from repdl.registry import FLOAT32, computes, define
 
 __all__ = ["nll_loss"]
 

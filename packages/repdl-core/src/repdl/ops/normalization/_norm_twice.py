@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from repdl.dtypes import FLOATS_16_BIT
-from repdl.ops.common.scalar import constant
-from repdl.ops.pointwise.cast import cast, narrowed
+from repdl.ops.common import constant, narrowed
+from repdl.ops.pointwise.cast import cast
 from repdl.registry import functions as _ops
 
 Optional = Tensor | None

@@ -11,12 +11,10 @@ from repdl.callcache import copy_result
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_least_dim, check_size
-from repdl.ops.declare.public import public
+from repdl.ops.declare import public
 from repdl.ops.losses._loss import check_no_grad
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
-from repdl.registry import define
-from repdl.registry.arguments import as_float
-from repdl.registry.aten import computes
+from repdl.registry import as_float, computes, define
 from repdl.tensors import layout
 from repdl.tensors.overlap import check_apart
 

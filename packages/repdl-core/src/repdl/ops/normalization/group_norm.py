@@ -10,15 +10,12 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size
-from repdl.ops.declare.public import public
+from repdl.ops.common import narrowed
+from repdl.ops.declare import public
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
 from repdl.ops.normalization.batch_norm import batch_norm, check_statistics, new_statistics
-from repdl.ops.pointwise.cast import narrowed
 from repdl.ops.reduction.sum import mean
-from repdl.registry import define
-from repdl.registry.arguments import as_float, as_int
-from repdl.registry.aten import computes
-from repdl.registry.autocast import FLOAT32_ON_CUDA
+from repdl.registry import FLOAT32_ON_CUDA, as_float, as_int, computes, define
 from repdl.tensors import layout
 
 __all__ = ["group_norm", "instance_norm"]

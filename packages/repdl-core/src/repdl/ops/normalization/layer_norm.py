@@ -9,16 +9,10 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check_size
-from repdl.ops.declare.public import public
-from repdl.ops.normalization._norm import (
-    check_normalized_shape,
-    statistics_shape,
-)
+from repdl.ops.declare import public
+from repdl.ops.normalization._norm import check_normalized_shape, statistics_shape
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
-from repdl.registry import define
-from repdl.registry.arguments import as_float, as_ints
-from repdl.registry.aten import computes
-from repdl.registry.autocast import FLOAT32_ON_CUDA
+from repdl.registry import FLOAT32_ON_CUDA, as_float, as_ints, computes, define
 
 __all__ = ["layer_norm"]
 

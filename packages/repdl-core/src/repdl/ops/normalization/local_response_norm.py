@@ -10,10 +10,9 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import check
-from repdl.ops.declare.public import public
+from repdl.ops.declare import public
 from repdl.ops.losses._element_loss import scalar
-from repdl.registry import composite, functions as _ops
-from repdl.registry.arguments import as_float, as_int
+from repdl.registry import as_float, as_int, composite, functions as _ops
 
 __all__ = ["local_response_norm"]
 

@@ -10,13 +10,11 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL, FLOATS_16_BIT, Dtypes
 from repdl.errors import check_size
-from repdl.ops.declare.public import public
+from repdl.ops.common import narrowed
+from repdl.ops.declare import public
 from repdl.ops.normalization._norm import check_normalized_shape, statistics_shape
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
-from repdl.ops.pointwise.cast import narrowed
-from repdl.registry import define
-from repdl.registry.arguments import as_float, as_ints
-from repdl.registry.autocast import FLOAT32_ON_CUDA
+from repdl.registry import FLOAT32_ON_CUDA, as_float, as_ints, define
 from repdl.tensors import layout
 
 __all__ = ["rms_norm"]

@@ -8,8 +8,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from repdl.ops.declare.public import public
-from repdl.ops.declare.step import Given, special_step, step, step_case
+from repdl.ops.declare import Given, public, special_step, step, step_case
 
 __all__ = ["adam_step"]
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from repdl.ops.declare.public import public
-from repdl.ops.declare.step import step
+from repdl.ops.declare import public, step
 
 __all__ = ["rmsprop_step"]
 

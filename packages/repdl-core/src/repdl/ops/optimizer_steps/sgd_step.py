@@ -7,8 +7,7 @@ from itertools import product
 
 from torch import Tensor
 
-from repdl.ops.declare.public import public
-from repdl.ops.declare.step import Given, special_step, step, step_case
+from repdl.ops.declare import Given, public, special_step, step, step_case
 
 __all__ = ["sgd_step"]
 

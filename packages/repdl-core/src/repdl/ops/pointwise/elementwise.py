@@ -17,13 +17,9 @@ from repdl.contract import ContractLike
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.dtypes.rounding import rounded
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError, check
-from repdl.ops.common.scalar import constant, floating, item
-from repdl.ops.declare.expression import INFINITY, Expression, Term, expanded, f, named
-from repdl.ops.declare.pointwise import pointwise
-from repdl.ops.declare.public import BY_SHAPES, public
-from repdl.registry.arguments import as_float, as_int
-from repdl.registry.aten import computes
-from repdl.registry.declaration import CaseSpec
+from repdl.ops.common import constant, floating, item
+from repdl.ops.declare import BY_SHAPES, INFINITY, Expression, Term, expanded, f, named, pointwise, public
+from repdl.registry import CaseSpec, as_float, as_int, computes
 
 __all__ = ["add", "atan2", "div", "maximum", "minimum", "mul", "sub"]
 

@@ -12,19 +12,13 @@ from torch import Tensor
 from repdl.contract import ANY_CONTRACT, ContractLike
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.errors import check
+from repdl.ops.common import at_zero, constant, floating, root, sort_key
 from repdl.ops.common.arithmetic import div, mul, sub
-from repdl.ops.common.root import at_zero, root
-from repdl.ops.common.scalar import constant, floating
-from repdl.ops.common.sort_key import sort_key
-from repdl.ops.declare.expression import PI, Expression, f, guarded, named
-from repdl.ops.declare.formula import Written
-from repdl.ops.declare.pointwise import broadcast_shape, pointwise
-from repdl.ops.declare.public import public
+from repdl.ops.declare import PI, Expression, Written, broadcast_shape, f, guarded, named, pointwise, public
 from repdl.ops.pointwise.elementwise import Operand, promoted
 from repdl.ops.pointwise.ternary import clamp
-from repdl.registry import composite, functions as _ops
-from repdl.registry.arguments import as_float
-from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
+from repdl.registry import DECLARATIONS, CaseSpec, Declaration, as_float, composite, functions as _ops
+from repdl.registry.declaration import item
 
 __all__ = ["hypot", "logaddexp", "logaddexp2", "logit", "sinc", "xlogy"]
 

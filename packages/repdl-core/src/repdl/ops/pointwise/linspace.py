@@ -13,12 +13,9 @@ from repdl.contract import ContractLike, contract_name
 from repdl.dtypes import ALL
 from repdl.dtypes.rounding import difference, div
 from repdl.errors import UnsupportedError, check, check_range
-from repdl.ops.common.scalar import constant, floating
-from repdl.ops.declare.public import public
-from repdl.ops.pointwise.cast import narrowed
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_float, as_int
-from repdl.registry.aten import computes
+from repdl.ops.common import constant, floating, narrowed
+from repdl.ops.declare import public
+from repdl.registry import as_float, as_int, computes, functions as _ops
 
 __all__ = ["arange", "linspace"]
 

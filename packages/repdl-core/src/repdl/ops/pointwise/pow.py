@@ -12,15 +12,11 @@ from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.dtypes.rounding import difference, is_zero, rounded
 from repdl.errors import ArgumentError, DTypeError, check
+from repdl.ops.common import constant
 from repdl.ops.common.arithmetic import mul
-from repdl.ops.common.scalar import constant
-from repdl.ops.declare.expression import Expression, f
-from repdl.ops.declare.pointwise import pointwise
-from repdl.ops.declare.public import public
+from repdl.ops.declare import Expression, f, pointwise, public
 from repdl.ops.pointwise.elementwise import Operand, operands
-from repdl.registry import define, functions as _ops
-from repdl.registry.arguments import as_float
-from repdl.registry.autocast import FLOAT32_ON_CUDA
+from repdl.registry import FLOAT32_ON_CUDA, as_float, define, functions as _ops
 from repdl.tensors import layout
 
 __all__ = ["pow"]

@@ -10,17 +10,11 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check
-from repdl.ops.common.broadcast import sum_to
-from repdl.ops.common.scalar import constant
-from repdl.ops.common.sort_key import sort_key
-from repdl.ops.declare.expression import Call
-from repdl.ops.declare.formula import Formula
-from repdl.ops.declare.pointwise import broadcast_shape
-from repdl.ops.declare.public import public
-from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.common import constant, narrowed, sort_key, sum_to, widened
+from repdl.ops.declare import Call, Formula, broadcast_shape, public
 from repdl.ops.pointwise.elementwise import Operand, div, promoted
-from repdl.registry import composite, functions as _ops
-from repdl.registry.declaration import DECLARATIONS, CaseSpec, Declaration, item
+from repdl.registry import DECLARATIONS, CaseSpec, Declaration, composite, functions as _ops
+from repdl.registry.declaration import item
 from repdl.tensors import layout
 
 __all__ = ["floor_divide", "fmod", "remainder"]

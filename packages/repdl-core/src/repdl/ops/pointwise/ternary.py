@@ -15,13 +15,10 @@ from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import difference
 from repdl.errors import ArgumentError, DTypeError, check_dtype
-from repdl.ops.common.sort_key import greater_than, less_than
-from repdl.ops.declare.expression import Computed, f
-from repdl.ops.declare.pointwise import pointwise
-from repdl.ops.declare.public import BY_SHAPES, public
+from repdl.ops.common import greater_than, less_than
+from repdl.ops.declare import BY_SHAPES, Computed, Slope, f, pointwise, public
 from repdl.ops.pointwise.elementwise import Operand, on_one_device, promoted
-from repdl.registry.arguments import as_float
-from repdl.registry.aten import computes
+from repdl.registry import as_float, computes
 
 __all__ = ["addcdiv", "addcmul", "clamp", "fmax", "fmin", "lerp", "where"]
 
@@ -39,17 +36,9 @@ _where: Function = pointwise(
 )
 _clamp: Function = pointwise(
     "clamp(Tensor input, float min, float max) -> Tensor",
-    {"input": lambda g, x, min, max: f.clamp_backward(g, x, min, max)},
+    Slope("grad if min <= x <= max, else +0"),
     family="elementwise",
     order="m = min if x < min or min is NaN, else x; then max if m > max or max is NaN, else m",
-    cases=(),
-)
-pointwise(
-    "clamp_backward(Tensor grad, Tensor input, float min, float max) -> Tensor",
-    {"grad": lambda h, x, min, max: f.clamp_backward(h, x, min, max)},
-    family="elementwise",
-    same_shape=("grad", "input"),
-    order="grad if min <= x <= max, else +0",
     cases=(),
 )
 _lerp: Function = pointwise(

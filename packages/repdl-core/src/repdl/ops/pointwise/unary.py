@@ -14,14 +14,9 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL, SINGLE, Dtypes
-from repdl.ops.common.scalar import floating
-from repdl.ops.declare.expression import Expression, Number, Term, f, named
-from repdl.ops.declare.pointwise import pointwise
-from repdl.ops.declare.public import public
-from repdl.registry import OPS
-from repdl.registry.aten import computes
-from repdl.registry.autocast import FLOAT32_ON_CUDA, Lists
-from repdl.registry.declaration import CaseSpec
+from repdl.ops.common import floating
+from repdl.ops.declare import Expression, Number, Term, f, named, pointwise, public
+from repdl.registry import FLOAT32_ON_CUDA, OPS, CaseSpec, Lists, computes
 from repdl.tensors.overlap import check_apart
 
 __all__ = [

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from repdl.errors import check
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_int, as_ints
+from repdl.registry import as_int, as_ints, functions as _ops
 from repdl.tensors import layout
 
 DOC = """Maximum over windows: `(N, C, {sides}) -> (N, C, {out})`, any floating-point dtype.

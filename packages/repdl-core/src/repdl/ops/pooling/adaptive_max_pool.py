@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.ops.declare.public import public
+from repdl.ops.declare import public
 from repdl.ops.pooling._windows import adaptive_side, rows, select, table, untable
 from repdl.ops.pooling.avg_pool import adaptive_sizes
 from repdl.ops.pooling.max_pool1d import max_pool1d
 from repdl.ops.pooling.max_pool2d import max_pool2d
 from repdl.ops.pooling.max_pool3d import max_pool3d
-from repdl.registry import functions as _ops
-from repdl.registry.aten import computes
+from repdl.registry import computes, functions as _ops
 
 __all__ = ["adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d"]
 

@@ -18,10 +18,8 @@ from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes
 from repdl.dynamo import constant_result
 from repdl.errors import check, check_dim, check_dtype, check_size
-from repdl.ops.common.device import to_device
-from repdl.ops.common.scalar import constant, floating
-from repdl.ops.declare.public import public
-from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.common import constant, floating, narrowed, to_device, widened
+from repdl.ops.declare import public
 from repdl.ops.pooling._windows import (
     Side,
     check_least,
@@ -36,8 +34,7 @@ from repdl.ops.pooling._windows import (
     window_sums,
 )
 from repdl.ops.pooling.max_pool2d import pooled_size
-from repdl.registry import define, functions as _ops
-from repdl.registry.arguments import as_int
+from repdl.registry import as_int, define, functions as _ops
 
 __all__ = [
     "adaptive_avg_pool1d",

@@ -11,14 +11,12 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes.rounding import div
 from repdl.errors import check, check_dim
-from repdl.ops.common.scalar import constant
-from repdl.ops.declare.public import public
-from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.common import constant, narrowed, widened
+from repdl.ops.declare import public
 from repdl.ops.pointwise.pow import pow
 from repdl.ops.pooling._windows import check_least, per_side
 from repdl.ops.pooling.avg_pool import avg_pool1d, avg_pool2d, avg_pool3d
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_float
+from repdl.registry import as_float, functions as _ops
 
 __all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d"]
 

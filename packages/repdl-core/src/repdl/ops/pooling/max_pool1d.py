@@ -8,11 +8,10 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.errors import check_dim
-from repdl.ops.declare.public import public
+from repdl.ops.declare import public
 from repdl.ops.pooling._windows import DOC
 from repdl.ops.pooling.max_pool2d import max_pool2d
-from repdl.registry.arguments import as_row
-from repdl.registry.aten import computes
+from repdl.registry import as_row, computes
 
 __all__ = ["max_pool1d"]
 

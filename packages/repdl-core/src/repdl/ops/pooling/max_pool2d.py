@@ -11,13 +11,11 @@ from torch import Tensor
 from repdl.contract import ANY_CONTRACT, ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, check, check_dim, check_dtype, check_size
-from repdl.ops.common.index import check_index, places
-from repdl.ops.declare.public import public
+from repdl.ops.common import check_index, places
+from repdl.ops.declare import public
 from repdl.ops.indexing.gather import elements
 from repdl.ops.pooling._windows import DOC
-from repdl.registry import define, functions as _ops
-from repdl.registry.arguments import as_pair
-from repdl.registry.aten import computes
+from repdl.registry import as_pair, computes, define, functions as _ops
 from repdl.tensors import layout
 
 __all__ = ["max_pool2d"]

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.errors import check, check_dim
-from repdl.ops.declare.public import public
+from repdl.ops.declare import public
 from repdl.ops.pooling._windows import DOC, per_side, strides
 from repdl.ops.pooling.max_pool2d import max_pool2d
-from repdl.registry.aten import computes
+from repdl.registry import computes
 
 __all__ = ["max_pool3d"]
 

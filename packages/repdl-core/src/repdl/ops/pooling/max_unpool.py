@@ -12,12 +12,11 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_size
-from repdl.ops.common.index import as_index
-from repdl.ops.declare.public import public
+from repdl.ops.common import as_index
+from repdl.ops.declare import public
 from repdl.ops.indexing.scatter import replaced
 from repdl.ops.pooling._windows import check_least, per_side, strides
-from repdl.registry.arguments import as_ints
-from repdl.registry.aten import computes
+from repdl.registry import as_ints, computes
 
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
 

@@ -11,12 +11,20 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_range, check_size
+from repdl.ops.common import (
+    as_numpy,
+    floating,
+    is_whole,
+    narrowed,
+    normalize_dim,
+    normalize_dims,
+    reduced_shape,
+    rows_of,
+    sort_key,
+    widened,
+)
 from repdl.ops.common.arithmetic import div
-from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim, normalize_dims, reduced_shape, rows_of
-from repdl.ops.common.scalar import floating
-from repdl.ops.common.sort_key import sort_key
-from repdl.ops.declare.public import public
-from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.declare import public
 from repdl.registry import define, functions as _ops
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin"]

@@ -10,12 +10,9 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_size
-from repdl.ops.common.reduce import is_whole
-from repdl.ops.common.scalar import constant, floating
-from repdl.ops.declare.public import public
-from repdl.ops.pointwise.cast import narrowed, widened
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_int
+from repdl.ops.common import constant, floating, is_whole, narrowed, widened
+from repdl.ops.declare import public
+from repdl.registry import as_int, functions as _ops
 from repdl.tensors.values import assert_on_device, is_readable
 
 __all__ = ["corrcoef", "cov"]

@@ -11,15 +11,22 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dtype
-from repdl.ops.common.reduce import as_numpy, in_dtype, is_whole, normalize_dim, normalize_dims, to_requested_dtype
-from repdl.ops.common.scalar import constant, floating
-from repdl.ops.declare.public import public
-from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.common import (
+    as_numpy,
+    constant,
+    floating,
+    in_dtype,
+    is_whole,
+    narrowed,
+    normalize_dim,
+    normalize_dims,
+    to_requested_dtype,
+    widened,
+)
+from repdl.ops.declare import public
 from repdl.ops.pointwise.elementwise import promoted
 from repdl.ops.reduction.sum import sum
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_int
-from repdl.registry.aten import computes
+from repdl.registry import as_int, computes, functions as _ops
 
 __all__ = ["diff", "nanmean", "nansum"]
 

@@ -10,12 +10,10 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError
-from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dims, reduced_shape, rows_of
-from repdl.ops.common.scalar import constant, floating
-from repdl.ops.declare.public import public
+from repdl.ops.common import as_numpy, constant, floating, is_whole, normalize_dims, reduced_shape, rows_of
+from repdl.ops.declare import public
 from repdl.ops.reduction.sum import check_dims
-from repdl.registry import composite, functions as _ops
-from repdl.registry.autocast import FLOAT32_ON_CUDA
+from repdl.registry import FLOAT32_ON_CUDA, composite, functions as _ops
 
 __all__ = ["logsumexp"]
 

@@ -11,17 +11,20 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import UnsupportedError, check, check_dtype, check_range
-from repdl.ops.common.broadcast import expand_to
-from repdl.ops.common.reduce import in_dtype, normalize_dim, to_requested_dtype
-from repdl.ops.common.scalar import constant
-from repdl.ops.common.sort_key import less_than
-from repdl.ops.declare.pointwise import broadcast_shape
-from repdl.ops.declare.public import public
-from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.common import (
+    constant,
+    expand_to,
+    in_dtype,
+    less_than,
+    narrowed,
+    normalize_dim,
+    to_requested_dtype,
+    widened,
+)
+from repdl.ops.declare import broadcast_shape, public
 from repdl.ops.pointwise.elementwise import operands
 from repdl.ops.reduction.amax import amax, amin
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_float
+from repdl.registry import as_float, functions as _ops
 
 __all__ = ["dist", "matrix_norm", "renorm", "vecdot"]
 

@@ -11,9 +11,8 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_range, check_size
-from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim, reduced_shape
-from repdl.ops.common.sort_key import sort_key
-from repdl.ops.declare.public import public
+from repdl.ops.common import as_numpy, is_whole, normalize_dim, reduced_shape, sort_key
+from repdl.ops.declare import public
 from repdl.ops.pointwise.elementwise import maximum, minimum
 from repdl.ops.reduction.amax import mean_of_ties
 from repdl.registry import define, functions as _ops

@@ -11,17 +11,22 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes, rounding
 from repdl.errors import UnsupportedError, check, check_range, check_size
-from repdl.ops.common.reduce import in_dtype, normalize_dims, reduced_shape, rows_of, to_requested_dtype
-from repdl.ops.common.root import at_zero, root
-from repdl.ops.common.scalar import constant
-from repdl.ops.declare.public import public
-from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.common import (
+    at_zero,
+    constant,
+    in_dtype,
+    narrowed,
+    normalize_dims,
+    reduced_shape,
+    root,
+    rows_of,
+    to_requested_dtype,
+    widened,
+)
+from repdl.ops.declare import public
 from repdl.ops.pointwise.elementwise import operands
 from repdl.ops.reduction.sum import check_dims
-from repdl.registry import composite, functions as _ops
-from repdl.registry.arguments import as_float
-from repdl.registry.aten import computes
-from repdl.registry.autocast import FLOAT32_ON_CUDA
+from repdl.registry import FLOAT32_ON_CUDA, as_float, composite, computes, functions as _ops
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["cdist", "norm", "vector_norm"]

@@ -10,9 +10,9 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check
-from repdl.ops.common.arithmetic import mul
-from repdl.ops.common.reduce import (
+from repdl.ops.common import (
     as_numpy,
+    constant,
     in_dtype,
     is_whole,
     normalize_dim,
@@ -21,10 +21,9 @@ from repdl.ops.common.reduce import (
     to_integer_dtype,
     to_requested_dtype,
 )
-from repdl.ops.common.scalar import constant
-from repdl.ops.declare.public import public
-from repdl.registry import composite
-from repdl.registry.autocast import FLOAT32
+from repdl.ops.common.arithmetic import mul
+from repdl.ops.declare import public
+from repdl.registry import FLOAT32, composite
 
 __all__ = ["prod"]
 

@@ -11,14 +11,20 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import UnsupportedError, check, check_size
+from repdl.ops.common import (
+    as_numpy,
+    constant,
+    in_dtype,
+    is_whole,
+    normalize_dim,
+    sort_key,
+    to_integer_dtype,
+    to_requested_dtype,
+)
 from repdl.ops.common.arithmetic import mul
-from repdl.ops.common.reduce import as_numpy, in_dtype, is_whole, normalize_dim, to_integer_dtype, to_requested_dtype
-from repdl.ops.common.scalar import constant
-from repdl.ops.common.sort_key import sort_key
-from repdl.ops.declare.public import public
+from repdl.ops.declare import public
 from repdl.ops.indexing.gather import at_least_1d, gather
-from repdl.registry import composite, define, functions as _ops
-from repdl.registry.autocast import FLOAT32_ON_CUDA
+from repdl.registry import FLOAT32_ON_CUDA, composite, define, functions as _ops
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "logcumsumexp"]
 

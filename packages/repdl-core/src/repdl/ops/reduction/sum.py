@@ -11,24 +11,22 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
-from repdl.errors import (
-    check,
-)
-from repdl.ops.common.broadcast import expand_to
-from repdl.ops.common.reduce import (
+from repdl.errors import check
+from repdl.ops.common import (
     as_numpy,
+    constant,
+    expand_to,
     in_dtype,
     is_whole,
+    narrowed,
     normalize_dims,
     reduced_shape,
     to_integer_dtype,
     to_requested_dtype,
+    widened,
 )
-from repdl.ops.common.scalar import constant
-from repdl.ops.declare.public import public
-from repdl.ops.pointwise.cast import narrowed, widened
-from repdl.registry import composite, define, functions as _ops
-from repdl.registry.autocast import FLOAT32_ON_CUDA
+from repdl.ops.declare import public
+from repdl.registry import FLOAT32_ON_CUDA, composite, define, functions as _ops
 
 __all__ = ["mean", "sum"]
 

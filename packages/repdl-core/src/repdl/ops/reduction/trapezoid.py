@@ -7,13 +7,10 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.errors import check
-from repdl.ops.common.reduce import normalize_dim
-from repdl.ops.common.scalar import constant
-from repdl.ops.declare.public import public
-from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.common import constant, narrowed, normalize_dim, widened
+from repdl.ops.declare import public
 from repdl.ops.pointwise.elementwise import promoted
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_float
+from repdl.registry import as_float, functions as _ops
 
 __all__ = ["cumulative_trapezoid", "trapezoid"]
 

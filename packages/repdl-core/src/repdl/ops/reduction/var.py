@@ -10,14 +10,10 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes, rounding
 from repdl.errors import check, check_dtype
-from repdl.ops.common.reduce import as_numpy, normalize_dims
-from repdl.ops.common.root import root
-from repdl.ops.common.scalar import constant
-from repdl.ops.declare.public import public
-from repdl.ops.pointwise.cast import narrowed, widened
+from repdl.ops.common import as_numpy, constant, narrowed, normalize_dims, root, widened
+from repdl.ops.declare import public
 from repdl.ops.reduction.sum import check_dims
-from repdl.registry import composite, functions as _ops
-from repdl.registry.arguments import as_float
+from repdl.registry import as_float, composite, functions as _ops
 
 __all__ = ["std", "std_mean", "var", "var_mean"]
 

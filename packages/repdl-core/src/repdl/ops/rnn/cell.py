@@ -12,9 +12,8 @@ from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_size
 from repdl.ops.common.arithmetic import add, mul, sub
-from repdl.ops.declare.public import public
-from repdl.registry import define, functions as _ops
-from repdl.registry.autocast import LOWER, Lists
+from repdl.ops.declare import public
+from repdl.registry import LOWER, Lists, define, functions as _ops
 
 __all__ = ["gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"]
 

@@ -31,8 +31,7 @@ from repdl.ops.rnn._steps import (
     weight_gradients,
 )
 from repdl.ops.rnn.cell import gru_gradients, lstm_gradients
-from repdl.registry import OPS, composite, functions as _ops
-from repdl.registry.autocast import LOWER
+from repdl.registry import LOWER, OPS, composite, functions as _ops
 from repdl.registry.autograd import of_formula
 
 __all__: list[str] = []

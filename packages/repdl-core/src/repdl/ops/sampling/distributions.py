@@ -12,7 +12,7 @@ from torch import Tensor
 
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_range
-from repdl.ops.declare.position import POSITION, check_place, check_position, check_probability, draw
+from repdl.ops.declare import POSITION, check_place, check_position, check_probability, draw
 from repdl.registry import define
 from repdl.tensors.values import assert_on_device
 

@@ -15,12 +15,9 @@ from repdl.dynamo import constant_result
 from repdl.errors import check, check_dim, check_dtype, check_range
 from repdl.generators.draws import writable
 from repdl.generators.generator import Generator, chosen
-from repdl.ops.common import arithmetic
-from repdl.ops.common.scalar import constant
-from repdl.ops.declare.position import POSITION, check_place, check_position, check_probability
-from repdl.ops.declare.public import public
-from repdl.registry import define, functions as _ops
-from repdl.registry.arguments import as_float
+from repdl.ops.common import arithmetic, constant
+from repdl.ops.declare import POSITION, check_place, check_position, check_probability, public
+from repdl.registry import as_float, define, functions as _ops
 
 __all__ = [
     "alpha_dropout",

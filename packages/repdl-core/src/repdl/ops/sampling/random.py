@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from repdl.errors import check, check_dim
-from repdl.ops.declare.position import draw
+from repdl.ops.declare import draw
 
 __all__: list[str] = []
 

@@ -10,16 +10,13 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_range
-from repdl.ops.common.reduce import as_numpy, is_whole, normalize_dim
-from repdl.ops.common.scalar import constant, floating
-from repdl.ops.common.sort_key import sort_key
-from repdl.ops.declare.public import public
+from repdl.ops.common import as_numpy, constant, floating, is_whole, normalize_dim, sort_key
+from repdl.ops.declare import public
 from repdl.ops.indexing.gather import at_least_1d, gather
 from repdl.ops.pointwise.elementwise import div
 from repdl.ops.reduction.scan import running
 from repdl.ops.sorting.sort import sort
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_float
+from repdl.registry import as_float, functions as _ops
 from repdl.tensors.values import assert_on_device, is_readable
 
 __all__ = ["mode", "nanquantile", "quantile"]

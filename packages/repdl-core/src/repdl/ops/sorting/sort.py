@@ -10,12 +10,10 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.errors import check, check_range
-from repdl.ops.common.reduce import as_numpy, normalize_dim
-from repdl.ops.common.sort_key import sort_key
-from repdl.ops.declare.public import public
+from repdl.ops.common import as_numpy, normalize_dim, sort_key
+from repdl.ops.declare import public
 from repdl.ops.indexing.gather import at_least_1d, gather
-from repdl.registry.arguments import as_int
-from repdl.registry.aten import computes
+from repdl.registry import as_int, computes
 
 __all__ = ["argsort", "kthvalue", "median", "msort", "nanmedian", "sort", "topk"]
 

@@ -12,12 +12,10 @@ from repdl.callcache import do_not_cache
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import DTypeError, check
-from repdl.ops.common.reduce import is_whole, normalize_dim
-from repdl.ops.common.sort_key import sort_key
-from repdl.ops.declare.public import public
+from repdl.ops.common import is_whole, normalize_dim, sort_key
+from repdl.ops.declare import public
 from repdl.ops.indexing.gather import index_select
-from repdl.registry.arguments import as_int
-from repdl.registry.aten import computes
+from repdl.registry import as_int, computes
 
 __all__ = ["unique", "unique_consecutive"]
 

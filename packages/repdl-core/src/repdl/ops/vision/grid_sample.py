@@ -18,18 +18,14 @@ from repdl.dtypes import ALL
 from repdl.dtypes.rounding import as_double
 from repdl.dynamo import constant_result
 from repdl.errors import DTypeError, check, check_dim, check_dtype, check_size
-from repdl.ops.common.device import to_device
-from repdl.ops.common.root import is_derived
-from repdl.ops.common.scalar import constant
-from repdl.ops.declare.public import public
+from repdl.ops.common import constant, is_derived, narrowed, to_device, widened
+from repdl.ops.declare import public
 from repdl.ops.linalg.matmul import bmm
-from repdl.ops.pointwise.cast import cast, narrowed, widened
+from repdl.ops.pointwise.cast import cast
 from repdl.ops.pointwise.elementwise import add, div
 from repdl.ops.pointwise.ternary import clamp
 from repdl.ops.pooling._windows import select
-from repdl.registry import functions as _ops
-from repdl.registry.arguments import as_ints
-from repdl.registry.aten import computes
+from repdl.registry import as_ints, computes, functions as _ops
 
 __all__ = ["affine_grid", "grid_sample"]
 

@@ -23,14 +23,12 @@ from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import as_double
 from repdl.dynamo import constant_result
 from repdl.errors import UnsupportedError, check, check_dim, check_dtype, check_size
-from repdl.ops.common.device import to_device
-from repdl.ops.declare.public import public
-from repdl.ops.pointwise.cast import cast, narrowed, widened
+from repdl.ops.common import narrowed, to_device, widened
+from repdl.ops.declare import public
+from repdl.ops.pointwise.cast import cast
 from repdl.ops.pooling._windows import Side, direction, resized, rows, select, table, untable
 from repdl.ops.pooling.avg_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from repdl.registry import define, functions as _ops
-from repdl.registry.arguments import as_float, as_int
-from repdl.registry.aten import computes
+from repdl.registry import as_float, as_int, computes, define, functions as _ops
 from repdl.tensors import layout
 
 __all__ = ["interpolate"]

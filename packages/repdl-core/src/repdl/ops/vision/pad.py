@@ -12,11 +12,9 @@ from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import is_zero
 from repdl.errors import ArgumentError, UnsupportedError, check, check_dtype
-from repdl.ops.common.scalar import constant
-from repdl.ops.declare.public import public
-from repdl.registry import define
-from repdl.registry.arguments import as_float, as_ints
-from repdl.registry.aten import computes
+from repdl.ops.common import constant
+from repdl.ops.declare import public
+from repdl.registry import as_float, as_ints, computes, define
 from repdl.tensors import layout
 
 __all__ = ["pad"]

@@ -12,12 +12,11 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_size
-from repdl.ops.common.device import to_device
-from repdl.ops.declare.public import public
+from repdl.ops.common import to_device
+from repdl.ops.declare import public
 from repdl.ops.indexing.scatter import index_add
 from repdl.ops.pooling._windows import check_least, per_side, rows, select, side, table
-from repdl.registry import functions as _ops
-from repdl.registry.aten import computes
+from repdl.registry import computes, functions as _ops
 
 __all__ = ["fold", "unfold"]
 
