@@ -9,13 +9,14 @@ from typing import Any
 from torch import Tensor
 
 from repdl.dtypes import Dtypes
-from repdl.errors import check
+from repdl.errors import check_one_of
 from repdl.ops.common import constant
 from repdl.ops.declare import Written, as_formula, broadcast_shape
 from repdl.ops.losses._loss import REDUCTIONS
 from repdl.ops.pointwise.elementwise import promoted
 from repdl.registry import DECLARATIONS, FLOAT32, CaseSpec, Declaration, IsSlope, Lists, composite, functions as _ops
 from repdl.registry.declaration import item
+from repdl.registry.named import by_name
 
 
 def scalar(value: float, like: Tensor) -> Tensor:
@@ -40,7 +41,8 @@ def element_loss(
     reductions: tuple[str, ...] = REDUCTIONS,
     *,
     calls: str = "",
-    cases: Sequence[tuple[Any, ...]] = ((),),
+    check: Callable[..., None] | None = None,
+    cases: Sequence[tuple[Any, ...]] | CaseSpec = ((),),
     operands: tuple[str, ...] = ("any", "any"),
     autocast: Lists = FLOAT32,
     fixed: tuple[str, ...] = (),
@@ -48,27 +50,26 @@ def element_loss(
 ) -> Callable[..., Any]:
     """Register `name(Tensor input, Tensor target, ..., str reduction, str contract)`, reduced after the formula.
 
-    All its tensors broadcast.
-
     Args:
         schema, dtypes, autocast, fixed, is_slope: as of `registry.composite`.
         formula: an expression (`repdl.ops.declare.expression`) of x, the input, y, the target, other tensors and
             options, whose text is that of the contract; or `Written`, with `calls`, the ops that it calls.
-        cases: several sets of values for the options.
+        check: raises for shapes, arguments by name; without it all tensors broadcast.
+        cases: several sets of values for the options, or a `CaseSpec`.
         operands: what the tensors of cases hold (`repdl.testing.generated.loss_cases`).
     """
     name, _, rest = schema.partition("(")
     names = [part.split()[-1] for part in rest.partition(")")[0].split(", ")]
     stated = as_formula(formula, {"x": "input", "y": "target", "c": "contract"})
 
+    check_shapes = None if check is None else by_name(check, name, names)
+
     def check_arguments(*args: Any) -> None:
-        broadcast_shape(name, **{n: a for n, a in zip(names, args) if isinstance(a, Tensor)})
-        reduction = args[-2]
-        check(
-            name,
-            reduction in reductions,
-            lambda: f"reduction is {reduction!r}, expected one of {', '.join(reductions)}",
-        )
+        if check_shapes is not None:
+            check_shapes(*args)
+        else:
+            broadcast_shape(name, **{n: a for n, a in zip(names, args) if isinstance(a, Tensor)})
+        check_one_of(name, reductions, reduction=args[-2])
 
     def run(*args: Any) -> Tensor:
         *_, reduction, contract = args
@@ -76,7 +77,7 @@ def element_loss(
 
     DECLARATIONS[name] = Declaration(
         item(f"{name}({', '.join(names)}) -> loss", stated.text),
-        CaseSpec("loss", {"option_sets": cases, "operands": operands}),
+        cases if isinstance(cases, CaseSpec) else CaseSpec("loss", {"option_sets": cases, "operands": operands}),
     )
     return composite(
         name,

@@ -9,14 +9,12 @@ from collections.abc import Callable
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.dtypes import Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_size
-from repdl.ops.declare import broadcast_shape, public
-from repdl.ops.losses._element_loss import operands, reduced, scalar
+from repdl.ops.declare import Written, broadcast_shape, public
+from repdl.ops.losses._element_loss import element_loss, operands, reduced, scalar
 from repdl.ops.losses._loss import check_reduction
 from repdl.ops.losses.distance import pairwise_distance as pairwise_distance  # which registers the op
-from repdl.registry import DECLARATIONS, FLOAT32, OPS, CaseSpec, Declaration, as_float, composite, functions as _ops
-from repdl.registry.declaration import item
+from repdl.registry import OPS, CaseSpec, as_float, functions as _ops
 
 __all__ = ["cosine_embedding_loss", "triplet_margin_loss", "triplet_margin_with_distance_loss"]
 
@@ -27,7 +25,7 @@ def _positive_part(x: Tensor) -> Tensor:
     return _ops.clamp(x, 0.0, math.inf)
 
 
-def _cosine_embedding(input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduction: str, c: str) -> Tensor:
+def _cosine_embedding(input1: Tensor, input2: Tensor, target: Tensor, margin: float, c: str) -> Tensor:
     def total(x: Tensor) -> Tensor:
         return _ops.sum(x, [x.dim() - 1], False, c)
 
@@ -36,38 +34,28 @@ def _cosine_embedding(input1: Tensor, input2: Tensor, target: Tensor, margin: fl
     cosine = _ops.div(total(_ops.mul(input1, input2, c)), _ops.sqrt(_ops.mul(first, second, c)), c)
     apart = _positive_part(_ops.sub(cosine, scalar(margin, cosine), c))
     same = _ops.where(target == 1, _ops.sub(one, cosine, c), zero, c)
-    return reduced(_ops.add(same, _ops.where(target == -1, apart, zero, c), c), reduction, c)
+    return _ops.add(same, _ops.where(target == -1, apart, zero, c), c)
 
 
-def _check_cosine(input1: Tensor, input2: Tensor, target: Tensor, margin: float, reduction: str, contract: str) -> None:
-    op = "cosine_embedding_loss"
+def _check_cosine(op: str, input1: Tensor, input2: Tensor, target: Tensor) -> None:
     shape = broadcast_shape(op, input1=input1, input2=input2)
     check(op, 1 <= len(shape) <= 2, lambda: f"input1 and input2 broadcast to {tuple(shape)}, expected (N, D) or (D)")
     check_dim(op, len(shape) - 1, target=target)
-    check_size(
-        op, "target.shape", tuple(target.shape), tuple(shape[:-1]), "that of the inputs, without their last size"
-    )
-    check_reduction(op, reduction)
+    check_size(op, "target.shape", target.shape, shape[:-1], "that of the inputs, without their last size")
 
 
-DECLARATIONS["cosine_embedding_loss"] = Declaration(
-    item(
-        "cosine_embedding_loss(input1, input2, target, margin, reduction, contract) -> loss",
+element_loss(
+    "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin, str reduction, str contract) "
+    "-> Tensor",
+    Written(
+        _cosine_embedding,
         "of each row: `a + b`, a = `1 - z` where y is 1, else +0; b = `maximum(z - margin, 0)` where y is -1, else +0; "
         "`z = sum(x1 * x2) / sqrt((sum(square(x1)) + 1e-12) * (sum(square(x2)) + 1e-12))`",
     ),
-    CaseSpec("written"),
-)
-_cosine_embedding_op: Callable[..., Tensor] = composite(
-    "cosine_embedding_loss",
-    "(Tensor input1, Tensor input2, Tensor target, float margin, str reduction, str contract) -> Tensor",
-    _cosine_embedding,
-    calls=("sum", "square", "add", "mul", "sqrt", "div", "sub", "clamp", "where"),
+    calls="square add mul sqrt sub clamp where",
     check=_check_cosine,
+    cases=CaseSpec("written"),
     fixed=("target",),
-    dtypes=Dtypes(),
-    autocast=FLOAT32,
-    family="losses",
 )
 
 
@@ -78,69 +66,41 @@ def _of_distances(
     distance: Callable[[Tensor, Tensor], Tensor],
     margin: float,
     swap: bool,
-    reduction: str,
     c: str,
 ) -> Tensor:
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = _ops.minimum(far, distance(positive, negative), c)
-    return reduced(_positive_part(_ops.sub(_ops.add(scalar(margin, near), near, c), far, c)), reduction, c)
+    return _positive_part(_ops.sub(_ops.add(scalar(margin, near), near, c), far, c))
 
 
 def _triplet(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    margin: float,
-    p: float,
-    eps: float,
-    swap: bool,
-    reduction: str,
-    c: str,
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float, p: float, eps: float, swap: bool, c: str
 ) -> Tensor:
     def distance(x: Tensor, y: Tensor) -> Tensor:
         return _ops.pairwise_distance(x, y, p, eps, False, c)
 
-    return _of_distances(anchor, positive, negative, distance, margin, swap, reduction, c)
+    return _of_distances(anchor, positive, negative, distance, margin, swap, c)
 
 
-def _check_triplet(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    margin: float,
-    p: float,
-    eps: float,
-    swap: bool,
-    reduction: str,
-    contract: str,
-) -> None:
-    op = "triplet_margin_loss"
+def _check_triplet(op: str, anchor: Tensor, positive: Tensor, negative: Tensor, margin: float) -> None:
     check_dim(op, anchor.dim(), positive=positive, negative=negative)
     broadcast_shape(op, anchor=anchor, positive=positive, negative=negative)
     check(op, margin > 0, lambda: f"margin is {margin}, expected a number above 0")
-    check_reduction(op, reduction)
 
 
-DECLARATIONS["triplet_margin_loss"] = Declaration(
-    item(
-        "triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction, contract) -> loss",
+element_loss(
+    "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin, float p, float eps, bool swap, "
+    "str reduction, str contract) -> Tensor",
+    Written(
+        _triplet,
         "of each row: `maximum((margin + d(a, p)) - n, 0)`, d the `pairwise_distance` of `distance.md`, n = `d(a, n)`, "
         "with swap `minimum(d(a, n), d(p, n))`; "
         "`triplet_margin_with_distance_loss(anchor, positive, negative)` is that of a caller's d",
     ),
-    CaseSpec("written"),
-)
-_triplet_op: Callable[..., Tensor] = composite(
-    "triplet_margin_loss",
-    "(Tensor anchor, Tensor positive, Tensor negative, float margin, float p, float eps, bool swap, str reduction, "
-    "str contract) -> Tensor",
-    _triplet,
-    calls=("sub", "add", "minimum", "clamp", "sum", "div", *OPS["pairwise_distance"].calls),
+    calls=" ".join(("sub add minimum clamp", *OPS["pairwise_distance"].calls)),
     check=_check_triplet,
-    dtypes=Dtypes(),
-    autocast=FLOAT32,
-    family="losses",
+    cases=CaseSpec("written"),
 )
 
 
@@ -165,7 +125,9 @@ def cosine_embedding_loss(
     """
     op = "cosine_embedding_loss"
     input1, input2, target = operands(op, input1=input1, input2=input2, target=target)
-    return _cosine_embedding_op(input1, input2, target.detach(), as_float(op, "margin", margin), reduction, contract)
+    return _ops.cosine_embedding_loss(
+        input1, input2, target.detach(), as_float(op, "margin", margin), reduction, contract
+    )
 
 
 @public("losses")
@@ -192,8 +154,8 @@ def triplet_margin_loss(
     """
     op = "triplet_margin_loss"
     anchor, positive, negative = operands(op, anchor=anchor, positive=positive, negative=negative)
-    numbers = (as_float(op, n, v) for n, v in (("margin", margin), ("p", p), ("eps", eps)))
-    return _triplet_op(anchor, positive, negative, *numbers, swap, reduction, contract)
+    margin, p, eps = (as_float(op, n, v) for n, v in (("margin", margin), ("p", p), ("eps", eps)))
+    return _ops.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction, contract)
 
 
 @public("losses", uncached="calls a function of the caller")
@@ -225,4 +187,5 @@ def triplet_margin_with_distance_loss(
         return triplet_margin_loss(anchor, positive, negative, size, swap=swap, reduction=reduction, contract=contract)
     if not callable(distance_function):
         raise ArgumentError(f"{op}: distance_function is {distance_function!r}, expected a function of two tensors")
-    return _of_distances(anchor, positive, negative, distance_function, size, swap, reduction, contract)
+    losses = _of_distances(anchor, positive, negative, distance_function, size, swap, contract)
+    return reduced(losses, reduction, contract)

@@ -112,7 +112,7 @@ def _gaussian(x: Expression, y: Expression, var: Expression, full: Expression, e
     return choose(full, {False: losses, True: losses + Number(0.9189385332046727, "log(2 pi) / 2")})
 
 
-_binary_cross_entropy_op: Callable[..., Tensor] = element_loss(
+element_loss(
     "binary_cross_entropy(Tensor input, Tensor target, Tensor? weight, str reduction, str contract) -> Tensor",
     Written(_binary_cross_entropy, "`binary_cross_entropy_elements(x, y)`, with weight w times w"),
     Dtypes(SINGLE),
@@ -120,7 +120,7 @@ _binary_cross_entropy_op: Callable[..., Tensor] = element_loss(
     cases=[(None,)],
     operands=("unit", "size"),
 )
-_poisson_op: Callable[..., Tensor] = element_loss(
+element_loss(
     "poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, str reduction, str contract) "
     "-> Tensor",
     Written(
@@ -133,7 +133,7 @@ _poisson_op: Callable[..., Tensor] = element_loss(
     cases=[(True, False, 1e-8), (False, True, 1e-8), (True, True, 1e-8)],
     operands=("any", "size"),
 )
-_gaussian_op: Callable[..., Tensor] = element_loss(
+element_loss(
     "gaussian_nll_loss(Tensor input, Tensor target, Tensor var, bool full, float eps, str reduction, str contract) "
     "-> Tensor",
     _gaussian,
@@ -172,7 +172,7 @@ def binary_cross_entropy(
         fits = broadcast_shapes(input.shape, weight.shape) == input.shape
         shape = tuple(weight.shape)
         check(op, fits, lambda: f"weight.shape is {shape}, expected one that broadcasts to {tuple(input.shape)}")
-    return _binary_cross_entropy_op(input, target, weight, reduction, contract)
+    return _ops.binary_cross_entropy(input, target, weight, reduction, contract)
 
 
 @public("losses")
@@ -197,7 +197,7 @@ def poisson_nll_loss(
     """
     op = "poisson_nll_loss"
     input, target = operands(op, input=input, target=target)
-    return _poisson_op(input, target, log_input, full, as_float(op, "eps", eps), reduction, contract)
+    return _ops.poisson_nll_loss(input, target, log_input, full, as_float(op, "eps", eps), reduction, contract)
 
 
 @public("losses")
@@ -241,4 +241,4 @@ def gaussian_nll_loss(
                     f"one of them"
                 ),
             )
-    return _gaussian_op(input, target, var, full, as_float(op, "eps", eps), reduction, contract)
+    return _ops.gaussian_nll_loss(input, target, var, full, as_float(op, "eps", eps), reduction, contract)

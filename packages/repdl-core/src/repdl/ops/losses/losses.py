@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
@@ -58,23 +57,21 @@ def _kl_div(x: Expression, y: Expression, log_target: Expression) -> Expression:
     return choose(log_target, {False: y * f.log(u) - y * x, True: f.exp(y) * (y - x)})
 
 
-_mse_loss: Callable[..., Tensor] = element_loss(
+element_loss(
     "mse_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor", lambda x, y: f.square(x - y)
 )
-_l1_loss: Callable[..., Tensor] = element_loss(
-    "l1_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor", lambda x, y: f.abs(x - y)
-)
-_huber_loss: Callable[..., Tensor] = element_loss(
+element_loss("l1_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor", lambda x, y: f.abs(x - y))
+element_loss(
     "huber_loss(Tensor input, Tensor target, float delta, str reduction, str contract) -> Tensor",
     _huber,
     cases=[(1.0,), (0.3,)],
 )
-_smooth_l1_loss: Callable[..., Tensor] = element_loss(
+element_loss(
     "smooth_l1_loss(Tensor input, Tensor target, float beta, str reduction, str contract) -> Tensor",
     _smooth_l1,
     cases=[(1.0,), (0.3,)],
 )
-_bce_op: Callable[..., Tensor] = element_loss(
+element_loss(
     "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight, Tensor? pos_weight, str reduction, "
     "str contract) -> Tensor",
     Written(
@@ -87,7 +84,7 @@ _bce_op: Callable[..., Tensor] = element_loss(
     cases=[(None, None)],
     operands=("any", "size"),
 )
-_kl_div_op: Callable[..., Tensor] = element_loss(
+element_loss(
     "kl_div(Tensor input, Tensor target, bool log_target, str reduction, str contract) -> Tensor",
     _kl_div,
     Dtypes(SINGLE),
@@ -121,7 +118,7 @@ def mse_loss(
     """
     check_sized("mse_loss", input, target)
     _no_weight("mse_loss", weight)
-    return _mse_loss(input, target, reduction, contract)
+    return _ops.mse_loss(input, target, reduction, contract)
 
 
 @public("losses")
@@ -143,7 +140,7 @@ def l1_loss(
     """
     check_sized("l1_loss", input, target)
     _no_weight("l1_loss", weight)
-    return _l1_loss(input, target, reduction, contract)
+    return _ops.l1_loss(input, target, reduction, contract)
 
 
 @public("losses")
@@ -166,7 +163,7 @@ def huber_loss(
     _no_weight("huber_loss", weight)
     delta = as_float("huber_loss", "delta", delta)
     check("huber_loss", delta > 0, lambda: f"delta is {delta}, expected a number above 0")
-    return _huber_loss(input, target, delta, reduction, contract)
+    return _ops.huber_loss(input, target, delta, reduction, contract)
 
 
 @public("losses")
@@ -191,8 +188,8 @@ def smooth_l1_loss(
     beta = as_float("smooth_l1_loss", "beta", beta)
     check("smooth_l1_loss", beta >= 0, lambda: f"beta is {beta}, expected a number that is not below 0")
     if is_zero(beta):
-        return _l1_loss(input, target, reduction, contract)
-    return _smooth_l1_loss(input, target, beta, reduction, contract)
+        return _ops.l1_loss(input, target, reduction, contract)
+    return _ops.smooth_l1_loss(input, target, beta, reduction, contract)
 
 
 @public("losses")
@@ -220,7 +217,7 @@ def binary_cross_entropy_with_logits(
         if tensor is not None and not fits and what != "target":
             fits = broadcast_shapes(input.shape, tensor.shape) == input.shape
         check(op, fits, lambda: f"{what}.shape is {tuple(tensor.shape)}, expected {tuple(input.shape)} (= input.shape)")  # type: ignore[union-attr]
-    return _bce_op(input, target, weight, pos_weight, reduction, contract)
+    return _ops.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction, contract)
 
 
 @public("losses")
@@ -241,4 +238,4 @@ def kl_div(
     Raises:
         ShapeError: if the shapes do not broadcast, or for another `reduction`.
     """
-    return _kl_div_op(input, target, log_target, reduction, contract)
+    return _ops.kl_div(input, target, log_target, reduction, contract)

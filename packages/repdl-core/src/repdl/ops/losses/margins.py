@@ -3,32 +3,18 @@ multilabel_margin_loss, multilabel_soft_margin_loss, soft_margin_loss."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import check, check_dim, check_dtype, check_size
+from repdl.errors import check, check_broadcasts_to, check_dim, check_dtype, check_least_dim, check_one_of, check_size
 from repdl.ops.common import places
-from repdl.ops.declare import INFINITY, Expression, f, public
+from repdl.ops.declare import INFINITY, Expression, Written, f, public
 from repdl.ops.indexing.gather import elements
-from repdl.ops.losses._element_loss import element_loss, operands, reduced, scalar
-from repdl.ops.losses._loss import check_classes, check_no_grad, check_reduction
-from repdl.registry import (
-    DECLARATIONS,
-    FLOAT32,
-    FLOAT32_ON_CUDA,
-    CaseSpec,
-    Declaration,
-    as_float,
-    as_int,
-    composite,
-    functions as _ops,
-)
-from repdl.registry.declaration import item
-from repdl.tensors.layout import broadcast_shapes
+from repdl.ops.losses._element_loss import element_loss, operands, scalar
+from repdl.ops.losses._loss import check_classes, check_no_grad
+from repdl.registry import FLOAT32_ON_CUDA, CaseSpec, as_float, as_int, functions as _ops
 
 __all__ = [
     "hinge_embedding_loss",
@@ -49,9 +35,7 @@ def _multilabel_soft(input: Tensor, target: Tensor, weight: Tensor | None, c: st
     yes = _ops.mul(target, _ops.logsigmoid(input), c)
     no = _ops.mul(_ops.sub(scalar(1.0, target), target, c), _ops.logsigmoid(_ops.neg(input)), c)
     losses = _ops.neg(_ops.add(yes, no, c))
-    if weight is not None:
-        losses = _ops.mul(losses, weight, c)
-    return _over_classes(losses, input.shape[-1], c)
+    return _over_classes(losses if weight is None else _ops.mul(losses, weight, c), input.shape[-1], c)
 
 
 def _over_classes(losses: Tensor, classes: int, c: str) -> Tensor:
@@ -60,21 +44,21 @@ def _over_classes(losses: Tensor, classes: int, c: str) -> Tensor:
     return _ops.div(total, scalar(classes, total), c)
 
 
-_hinge_embedding_op: Callable[..., Tensor] = element_loss(
+element_loss(
     "hinge_embedding_loss(Tensor input, Tensor target, float margin, str reduction, str contract) -> Tensor",
     _hinge_embedding,
     cases=[(1.0,), (0.3,)],
     operands=("any", "sign"),
     fixed=("target",),
 )
-_margin_ranking_op: Callable[..., Tensor] = element_loss(
+element_loss(
     "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin, str reduction, str contract) "
     "-> Tensor",
     lambda input1, input2, y, margin: f.clamp(-y * (input1 - input2) + margin, 0, INFINITY),
     cases=[(0.0,), (0.3,)],
     operands=("any", "any", "sign"),
 )
-_soft_margin_op: Callable[..., Tensor] = element_loss(
+element_loss(
     "soft_margin_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor",
     lambda x, y: -f.logsigmoid(y * x),
     Dtypes(SINGLE),
@@ -82,34 +66,24 @@ _soft_margin_op: Callable[..., Tensor] = element_loss(
 )
 
 
-def _check_multilabel_soft(input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, contract: str) -> None:
-    op = "multilabel_soft_margin_loss"
-    check(op, input.dim() > 0, "input is 0-D, expected 1-D or more")
+def _check_multilabel_soft(op: str, input: Tensor, target: Tensor, weight: Tensor | None) -> None:
+    check_least_dim(op, 1, input=input)
     check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
-    if weight is not None and weight.shape != input.shape:
-        fits = broadcast_shapes(input.shape, weight.shape) == input.shape
-        shape = tuple(weight.shape)
-        check(op, fits, lambda: f"weight.shape is {shape}, expected one that broadcasts to {tuple(input.shape)}")
-    check_reduction(op, reduction)
+    check_broadcasts_to(op, input.shape, weight=weight)
 
 
-DECLARATIONS["multilabel_soft_margin_loss"] = Declaration(
-    item(
-        "multilabel_soft_margin_loss(input, target, weight, reduction, contract) -> loss",
+element_loss(
+    "multilabel_soft_margin_loss(Tensor input, Tensor target, Tensor? weight, str reduction, str contract) -> Tensor",
+    Written(
+        _multilabel_soft,
         "of each row along the last dimension, of C elements: `sum(l) / C`, `l = -(y * logsigmoid(x) + (1 - y) * "
         "logsigmoid(-x))`, with weight w times w",
     ),
-    CaseSpec("written"),
-)
-_multilabel_soft_op: Callable[..., Tensor] = composite(
-    "multilabel_soft_margin_loss",
-    "(Tensor input, Tensor target, Tensor? weight, str reduction, str contract) -> Tensor",
-    lambda input, target, weight, reduction, c: reduced(_multilabel_soft(input, target, weight, c), reduction, c),
-    calls=("mul", "logsigmoid", "sub", "neg", "add", "sum", "div"),
+    Dtypes(SINGLE),
+    calls="mul logsigmoid sub neg add",
     check=_check_multilabel_soft,
-    dtypes=Dtypes(SINGLE),
+    cases=CaseSpec("written"),
     autocast=FLOAT32_ON_CUDA,
-    family="losses",
 )
 
 
@@ -119,9 +93,7 @@ def _elements_at(input: Tensor, index: Tensor, c: str) -> Tensor:
     return elements(input, torch.where(within, places(index, 1, input.shape), -1), c)
 
 
-def _multi_margin(
-    input: Tensor, target: Tensor, p: int, margin: float, weight: Tensor | None, reduction: str, c: str
-) -> Tensor:
+def _multi_margin(input: Tensor, target: Tensor, p: int, margin: float, weight: Tensor | None, c: str) -> Tensor:
     index = target.unsqueeze(1)
     gap = _ops.sub(scalar(margin, input), _elements_at(input, index, c), c)
     others, zero = torch.arange(input.shape[1], device=input.device) != index, scalar(0.0, input)
@@ -131,48 +103,39 @@ def _multi_margin(
     if weight is not None:
         losses = _ops.mul(losses, _ops.embedding(weight.unsqueeze(1), index, -1, False, c).squeeze(-1), c)
     losses = _ops.where(others, losses, zero, c)
-    return reduced(_over_classes(losses, input.shape[1], c), reduction, c)
+    return _over_classes(losses, input.shape[1], c)
 
 
-def _check_classes(op: str, input: Tensor, reduction: str) -> None:
+def _check_classes(op: str, input: Tensor, target: Tensor) -> None:
     check_dim(op, 2, input=input)
     check(op, input.shape[1] > 0, "input.shape[1] is 0, expected a class at least")
-    check_reduction(op, reduction)
-
-
-def _check_multi_margin(
-    input: Tensor, target: Tensor, p: int, margin: float, weight: Tensor | None, reduction: str, contract: str
-) -> None:
-    op = "multi_margin_loss"
-    _check_classes(op, input, reduction)
     check_dtype(op, (torch.int64,), target=target)
+
+
+def _check_multi_margin(op: str, input: Tensor, target: Tensor, p: int, weight: Tensor | None) -> None:
+    _check_classes(op, input, target)
     check_size(op, "target.shape", tuple(target.shape), tuple(input.shape[:1]), "input.shape[:1]")
-    check(op, p in (1, 2), lambda: f"p is {p}, expected 1 or 2")
+    check_one_of(op, (1, 2), p=p)
     if weight is not None:
         check_size(op, "weight.shape", tuple(weight.shape), tuple(input.shape[1:]), "input.shape[1:], the classes")
 
 
-DECLARATIONS["multi_margin_loss"] = Declaration(
-    item(
-        "multi_margin_loss(input, target, p, margin, weight, reduction, contract) -> loss",
+element_loss(
+    "multi_margin_loss(Tensor input, Tensor target, int p, float margin, Tensor? weight, str reduction, str contract) "
+    "-> Tensor",
+    Written(
+        _multi_margin,
         "of each row of C elements, with class t: `sum(l) / C`, `l_j = relu((margin - x_t) + x_j)`, squared if "
         "p is 2, with weight w times w_t, and +0 for j = t",
     ),
-    CaseSpec("written"),
-)
-_multi_margin_op: Callable[..., Tensor] = composite(
-    "multi_margin_loss",
-    "(Tensor input, Tensor target, int p, float margin, Tensor? weight, str reduction, str contract) -> Tensor",
-    _multi_margin,
-    calls=("sub", "embedding", "relu", "add", "square", "mul", "where", "sum", "div"),
+    Dtypes(integers=("target",)),
+    calls="sub embedding relu add square mul where",
     check=_check_multi_margin,
-    dtypes=Dtypes(integers=("target",)),
-    autocast=FLOAT32,
-    family="losses",
+    cases=CaseSpec("written"),
 )
 
 
-def _multilabel_margin(input: Tensor, target: Tensor, reduction: str, c: str) -> Tensor:
+def _multilabel_margin(input: Tensor, target: Tensor, c: str) -> Tensor:
     classes = input.shape[1]
     listed = (target < 0).cumsum(1) == 0  # before the first negative index
     index = target.where(listed, 0)
@@ -182,34 +145,26 @@ def _multilabel_margin(input: Tensor, target: Tensor, reduction: str, c: str) ->
     losses = _ops.relu(_ops.add(gap.unsqueeze(2), input.unsqueeze(1), c))
     counted = listed.unsqueeze(2) & others.unsqueeze(1)
     losses = _ops.where(counted, losses, scalar(0.0, losses), c)
-    return reduced(_over_classes(losses.flatten(1), classes, c), reduction, c)
+    return _over_classes(losses.flatten(1), classes, c)
 
 
-def _check_multilabel_margin(input: Tensor, target: Tensor, reduction: str, contract: str) -> None:
-    op = "multilabel_margin_loss"
-    _check_classes(op, input, reduction)
-    check_dtype(op, (torch.int64,), target=target)
+def _check_multilabel_margin(op: str, input: Tensor, target: Tensor) -> None:
+    _check_classes(op, input, target)
     check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
 
 
-DECLARATIONS["multilabel_margin_loss"] = Declaration(
-    item(
-        "multilabel_margin_loss(input, target, reduction, contract) -> loss",
+element_loss(
+    "multilabel_margin_loss(Tensor input, Tensor target, str reduction, str contract) -> Tensor",
+    Written(
+        _multilabel_margin,
         "of each row of C elements, with the classes t_0, t_1, ... before the first negative one of its targets: "
         "`sum(l) / C`, l the C * C numbers `l_ij = relu((1 - x_(t_i)) + x_j)` in row-major order, +0 for an i "
         "without a class and for j among the classes",
     ),
-    CaseSpec("written"),
-)
-_multilabel_margin_op: Callable[..., Tensor] = composite(
-    "multilabel_margin_loss",
-    "(Tensor input, Tensor target, str reduction, str contract) -> Tensor",
-    _multilabel_margin,
-    calls=("sub", "embedding", "relu", "add", "where", "sum", "div"),
+    Dtypes(integers=("target",)),
+    calls="sub embedding relu add where",
     check=_check_multilabel_margin,
-    dtypes=Dtypes(integers=("target",)),
-    autocast=FLOAT32,
-    family="losses",
+    cases=CaseSpec("written"),
 )
 
 
@@ -231,7 +186,7 @@ def hinge_embedding_loss(
     """
     op = "hinge_embedding_loss"
     input, target = operands(op, input=input, target=target)
-    return _hinge_embedding_op(input, target.detach(), as_float(op, "margin", margin), reduction, contract)
+    return _ops.hinge_embedding_loss(input, target.detach(), as_float(op, "margin", margin), reduction, contract)
 
 
 @public("losses")
@@ -254,7 +209,7 @@ def margin_ranking_loss(
     op = "margin_ranking_loss"
     input1, input2, target = operands(op, input1=input1, input2=input2, target=target)
     check_dim(op, input1.dim(), input2=input2, target=target)
-    return _margin_ranking_op(input1, input2, target, as_float(op, "margin", margin), reduction, contract)
+    return _ops.margin_ranking_loss(input1, input2, target, as_float(op, "margin", margin), reduction, contract)
 
 
 @public("losses")
@@ -274,7 +229,7 @@ def soft_margin_loss(
     """
     op = "soft_margin_loss"
     input, target = operands(op, input=input, target=target)
-    return _soft_margin_op(input, target, reduction, contract)
+    return _ops.soft_margin_loss(input, target, reduction, contract)
 
 
 @public("losses")
@@ -309,8 +264,8 @@ def multi_margin_loss(
     check_dim(op, (0, 1), target=target)
     check_classes(op, target, input.shape[-1] if input.dim() else 1)
     if input.dim() == 2:
-        return _multi_margin_op(input, target, p, margin, weight, reduction, contract)
-    loss = _multi_margin_op(input.reshape(1, -1), target.reshape(-1), p, margin, weight, reduction, contract)
+        return _ops.multi_margin_loss(input, target, p, margin, weight, reduction, contract)
+    loss = _ops.multi_margin_loss(input.reshape(1, -1), target.reshape(-1), p, margin, weight, reduction, contract)
     return loss.reshape(()) if reduction == "none" and target.dim() == 0 else loss
 
 
@@ -338,8 +293,8 @@ def multilabel_margin_loss(
     check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
     check_classes(op, target, input.shape[-1] if input.dim() else 1, least=-1)
     if input.dim() == 2:
-        return _multilabel_margin_op(input, target, reduction, contract)
-    loss = _multilabel_margin_op(input.reshape(1, -1), target.reshape(1, -1), reduction, contract)
+        return _ops.multilabel_margin_loss(input, target, reduction, contract)
+    loss = _ops.multilabel_margin_loss(input.reshape(1, -1), target.reshape(1, -1), reduction, contract)
     return loss.reshape(())
 
 
@@ -361,4 +316,4 @@ def multilabel_soft_margin_loss(
     """
     op = "multilabel_soft_margin_loss"
     input, target = operands(op, input=input, target=target)
-    return _multilabel_soft_op(input, target, weight, reduction, contract)
+    return _ops.multilabel_soft_margin_loss(input, target, weight, reduction, contract)
