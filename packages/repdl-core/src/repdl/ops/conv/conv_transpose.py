@@ -13,10 +13,12 @@ from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_size
 from repdl.ops.conv._convolution import as_sides, named_sides, output_size
-from repdl.ops.declare import public
+from repdl.ops.declare import of_sides, public
 from repdl.registry import LOWER, as_int, as_row, composite, functions as _ops
 
 __all__ = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+
+Ints = int | Sequence[int]
 
 
 def _check(
@@ -131,19 +133,37 @@ def _transposed(dims: int) -> Callable[..., Any]:
 _OPS = {dims: _transposed(dims) for dims in (2, 3)}
 
 
-def _call(
+def _conv_transpose(
     dims: int,
     input: Tensor,
     weight: Tensor,
-    bias: Tensor | None,
-    options: dict[str, Any],
-    groups: int,
-    dilation: Any,
-    contract: str,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
+    groups: int = 1,
+    dilation: Ints = 1,
+    *,
+    contract: ContractLike = None,
 ) -> Tensor:
+    """Transposed {n}-D convolution: `(N, C, {sides}), (C, O / groups, {kernel}) -> (N, O, {out})`, any dtype.
+
+    A side of H elements has `(H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1` in the output.
+    `conv_transpose1d` is `conv_transpose2d` of images of height 1.
+
+    Args:
+        input: (N, C, {sides}) or (C, {sides}).
+        weight: (C, O / groups, {kernel}).
+        bias: (O) or None.
+        stride, padding, output_padding, dilation: one integer or {option}.
+
+    Raises:
+        ShapeError: if channels, groups, bias or kernel do not fit the input, or an option is out of range.
+    """
     op = f"conv_transpose{dims}d"
     check_dim(op, (1 + dims, 2 + dims), input=input)
     check_dim(op, 2 + dims, weight=weight)
+    options = {"stride": stride, "padding": padding, "output_padding": output_padding}
     first = [as_sides(op, name, value, dims) for name, value in options.items()]
     batched = input.dim() == 2 + dims
     batch = input if batched else input.unsqueeze(0)
@@ -152,66 +172,19 @@ def _call(
     return output if batched else output.squeeze(0)
 
 
-_DOC = """Transposed {n}-D convolution: `(N, C, {sides}), (C, O / groups, {kernel}) -> (N, O, {out})`, any dtype.
-
-A side of H elements has `(H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding + 1` in the output.
-`conv_transpose1d` is `conv_transpose2d` of images of height 1.
-
-Args:
-    input: (N, C, {sides}) or (C, {sides}).
-    weight: (C, O / groups, {kernel}).
-    bias: (O) or None.
-    stride, padding, output_padding, dilation: one integer or {option}.
-
-Raises:
-    ShapeError: if channels, groups, bias or kernel do not fit the input, or an option is out of range.
-"""
+conv_transpose2d, conv_transpose3d = of_sides(_conv_transpose, "conv_transpose", "conv_transpose", (2, 3))
 
 
-@public("conv_transpose", sides=2, doc=_DOC)
-def conv_transpose2d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    output_padding: int | Sequence[int] = 0,
-    groups: int = 1,
-    dilation: int | Sequence[int] = 1,
-    *,
-    contract: ContractLike = None,
-) -> Tensor:
-    options = {"stride": stride, "padding": padding, "output_padding": output_padding}
-    return _call(2, input, weight, bias, options, groups, dilation, contract)
-
-
-@public("conv_transpose", sides=3, doc=_DOC)
-def conv_transpose3d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    output_padding: int | Sequence[int] = 0,
-    groups: int = 1,
-    dilation: int | Sequence[int] = 1,
-    *,
-    contract: ContractLike = None,
-) -> Tensor:
-    options = {"stride": stride, "padding": padding, "output_padding": output_padding}
-    return _call(3, input, weight, bias, options, groups, dilation, contract)
-
-
-@public("conv_transpose", sides=1, doc=_DOC)
+@public("conv_transpose", sides=1, doc=_conv_transpose.__doc__ or "")
 def conv_transpose1d(
     input: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
-    output_padding: int | Sequence[int] = 0,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
     groups: int = 1,
-    dilation: int | Sequence[int] = 1,
+    dilation: Ints = 1,
     *,
     contract: ContractLike = None,
 ) -> Tensor:

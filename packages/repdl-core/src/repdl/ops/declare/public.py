@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from repdl.callcache import cache_calls, cache_variable_scalars
 from repdl.contract import contract_name
 from repdl.errors import UnsupportedError, check_bool, check_tensor, check_tensor_or_none
 from repdl.ops.declare.docstring import completed, with_sides
 
-__all__ = ["BY_SHAPES", "public"]
+__all__ = ["BY_SHAPES", "of_sides", "public", "variants"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 Cache = Callable[[Any], Any]
 BY_SIGNATURE: Cache = cache_calls
 """A call is recorded by the shapes, strides and dtypes of its tensors, and by its other arguments."""
@@ -60,6 +62,40 @@ def public(
         return cache(checked)
 
     return declare
+
+
+def variants(
+    function: Callable[Concatenate[str, P], R], family: str, docs: Mapping[str, str], **options: Any
+) -> tuple[Callable[P, R], ...]:
+    """Public functions of one signature, which call `function` with their name before their arguments.
+
+    Args:
+        docs: name -> docstring, or what stands for `{}` in that of `function`.
+        options: as of `public`.
+    """
+    text = function.__doc__ or "{}"
+    return tuple(public(family, doc=text.format(doc), **options)(_named(function, n, n)) for n, doc in docs.items())
+
+
+def of_sides(
+    function: Callable[Concatenate[int, P], R], name: str, family: str, sides: Sequence[int] = (1, 2, 3)
+) -> tuple[Callable[P, R], ...]:
+    """The public functions `<name>1d`, `<name>2d`, `<name>3d`, which call `function` with their number of sides."""
+    return tuple(public(family, sides=n)(_named(function, f"{name}{n}d", n)) for n in sides)
+
+
+def _named(function: Callable[..., R], name: str, first: Any) -> Callable[..., R]:
+    """A function of that name, without the first argument."""
+
+    def call(*args: Any, **kwargs: Any) -> R:
+        return function(first, *args, **kwargs)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__, call.__module__ = function.__doc__, function.__module__
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())[1:]
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return call
 
 
 def check_deprecated(op: str, **arguments: Any) -> None:

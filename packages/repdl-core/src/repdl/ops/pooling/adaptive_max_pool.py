@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from repdl.contract import ContractLike
-from repdl.ops.declare import public
+from repdl.ops.declare import of_sides
 from repdl.ops.pooling._windows import adaptive_side, rows, select, table, untable
 from repdl.ops.pooling.avg_pool import adaptive_sizes
 from repdl.ops.pooling.max_pool1d import max_pool1d
@@ -22,7 +22,21 @@ Sizes = int | Sequence[int | None] | None
 _REGULAR = (max_pool1d, max_pool2d, max_pool3d)
 
 
-def _adaptive(dims: int, input: Tensor, output_size: Sizes, return_indices: bool, contract: str) -> Pooled:
+def _adaptive(
+    dims: int, input: Tensor, output_size: Sizes, return_indices: bool = False, *, contract: ContractLike = None
+) -> Pooled:
+    """Maximum of each of {windows} windows: `(N, C, {sides}) -> (N, C, {out})`, any floating-point dtype.
+
+    Window i of a side of n elements, of m, goes from `floor(i * n / m)` to `ceil((i + 1) * n / m)`.
+
+    Args:
+        input: (N, C, {sides}) or (C, {sides}).
+        output_size: one integer for all sides, or {out}; None keeps a side.
+        return_indices: also return the int64 index of each maximum among the elements of its channel.
+
+    Raises:
+        ShapeError: if a size is negative, or the input has none.
+    """
     op = f"adaptive_max_pool{dims}d"
     counts = adaptive_sizes(op, dims, input, output_size)
     sizes = input.shape[-dims:]
@@ -47,40 +61,7 @@ def _adaptive(dims: int, input: Tensor, output_size: Sizes, return_indices: bool
     return output, untable(place.gather(1, at.reshape(windows, columns) // columns), input, counts)
 
 
-_DOC = """Maximum of each of {windows} windows: `(N, C, {sides}) -> (N, C, {out})`, any floating-point dtype.
-
-Window i of a side of n elements, of m, goes from `floor(i * n / m)` to `ceil((i + 1) * n / m)`.
-
-Args:
-    input: (N, C, {sides}) or (C, {sides}).
-    output_size: one integer for all sides, or {out}; None keeps a side.
-    return_indices: also return the int64 index of each maximum among the elements of its channel.
-
-Raises:
-    ShapeError: if a size is negative, or the input has none.
-"""
-
-
-@public("max_pool2d", sides=1, doc=_DOC)
-def adaptive_max_pool1d(
-    input: Tensor, output_size: int | Sequence[int], return_indices: bool = False, *, contract: ContractLike = None
-) -> Pooled:
-    return _adaptive(1, input, output_size, return_indices, contract)
-
-
-@public("max_pool2d", sides=2, doc=_DOC)
-def adaptive_max_pool2d(
-    input: Tensor, output_size: Sizes, return_indices: bool = False, *, contract: ContractLike = None
-) -> Pooled:
-    return _adaptive(2, input, output_size, return_indices, contract)
-
-
-@public("max_pool2d", sides=3, doc=_DOC)
-def adaptive_max_pool3d(
-    input: Tensor, output_size: Sizes, return_indices: bool = False, *, contract: ContractLike = None
-) -> Pooled:
-    return _adaptive(3, input, output_size, return_indices, contract)
-
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = of_sides(_adaptive, "adaptive_max_pool", "max_pool2d")
 
 computes("adaptive_max_pool1d", given={"return_indices": True})(adaptive_max_pool1d)
 computes("adaptive_max_pool2d", given={"return_indices": True})(adaptive_max_pool2d)

@@ -19,7 +19,7 @@ from repdl.dtypes import ALL, Dtypes
 from repdl.dynamo import constant_result
 from repdl.errors import check, check_dim, check_dtype, check_size
 from repdl.ops.common import constant, floating, narrowed, to_device, widened
-from repdl.ops.declare import public
+from repdl.ops.declare import of_sides, public
 from repdl.ops.pooling._windows import (
     Side,
     check_least,
@@ -208,17 +208,32 @@ _op_backward: Callable[..., Tensor] = define(
 
 
 def _average(
-    op: str,
     dims: int,
     input: Tensor,
     kernel_size: Ints,
-    stride: Ints | None,
-    padding: Ints,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor_override: int | None,
-    contract: str,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+    *,
+    contract: ContractLike = None,
 ) -> Tensor:
+    """Mean of each window: `(N, C, {sides}) -> (N, C, {out})`, any floating-point dtype.
+
+    The sum of the elements of the window that are in the input, in row-major order, divided once.
+
+    Args:
+        input: (N, C, {sides}) or (C, {sides}).
+        kernel_size, stride, padding: one integer or {option}; the stride is the kernel size by default.
+        ceil_mode: keep a last window that the side cuts off.
+        count_include_pad: whether the padding that a window has counts in the divisor, too.
+        divisor_override: of two or three sides, what sums are divided by, in place of the number of elements.
+
+    Raises:
+        ShapeError: if the kernel is larger than the padded input, or an option out of range.
+    """
+    op = f"avg_pool{dims}d"
     check_dim(op, (dims + 1, dims + 2), input=input)
     check_dtype(op, ALL, input=input)
     kernel = per_side(op, "kernel_size", kernel_size, dims)
@@ -257,8 +272,20 @@ def _average(
 
 
 def _adaptive(
-    op: str, dims: int, input: Tensor, output_size: Ints | Sequence[int | None] | None, contract: str
+    dims: int, input: Tensor, output_size: int | Sequence[int | None] | None, *, contract: ContractLike = None
 ) -> Tensor:
+    """Mean of each of {windows} windows: `(N, C, {sides}) -> (N, C, {out})`, any floating-point dtype.
+
+    Window i of a side of n elements, of m, goes from `floor(i * n / m)` to `ceil((i + 1) * n / m)`.
+
+    Args:
+        input: (N, C, {sides}) or (C, {sides}).
+        output_size: one integer for all sides, or {out}; None keeps a side.
+
+    Raises:
+        ShapeError: if a size is negative, or the input has none.
+    """
+    op = f"adaptive_avg_pool{dims}d"
     counts = adaptive_sizes(op, dims, input, output_size)
     sizes = input.shape[-dims:]
     if 0 in counts:
@@ -283,23 +310,7 @@ def adaptive_sizes(op: str, dims: int, input: Tensor, output_size: Ints | Sequen
     return sizes
 
 
-_AVERAGE_DOC = """Mean of each window: `(N, C, {sides}) -> (N, C, {out})`, any floating-point dtype.
-
-The sum of the elements of the window that are in the input, in row-major order, divided once.
-
-Args:
-    input: (N, C, {sides}) or (C, {sides}).
-    kernel_size, stride, padding: one integer or {option}; the stride is the kernel size by default.
-    ceil_mode: keep a last window that the side cuts off.
-    count_include_pad: whether the padding that a window has counts in the divisor, too.
-    divisor_override: of two or three sides, what sums are divided by, in place of the number of elements.
-
-Raises:
-    ShapeError: if the kernel is larger than the padded input, or an option out of range.
-"""
-
-
-@public("avg_pool", sides=1, doc=_AVERAGE_DOC)
+@public("avg_pool", sides=1, doc=_average.__doc__ or "")
 def avg_pool1d(
     input: Tensor,
     kernel_size: Ints,
@@ -310,70 +321,8 @@ def avg_pool1d(
     *,
     contract: ContractLike = None,
 ) -> Tensor:
-    return _average("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None, contract)
+    return _average(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, contract=contract)
 
 
-@public("avg_pool", sides=2, doc=_AVERAGE_DOC)
-def avg_pool2d(
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-    *,
-    contract: ContractLike = None,
-) -> Tensor:
-    return _average(
-        "avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, contract
-    )
-
-
-@public("avg_pool", sides=3, doc=_AVERAGE_DOC)
-def avg_pool3d(
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-    *,
-    contract: ContractLike = None,
-) -> Tensor:
-    return _average(
-        "avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, contract
-    )
-
-
-_ADAPTIVE_DOC = """Mean of each of {windows} windows: `(N, C, {sides}) -> (N, C, {out})`, any floating-point dtype.
-
-Window i of a side of n elements, of m, goes from `floor(i * n / m)` to `ceil((i + 1) * n / m)`.
-
-Args:
-    input: (N, C, {sides}) or (C, {sides}).
-    output_size: one integer for all sides, or {out}; None keeps a side.
-
-Raises:
-    ShapeError: if a size is negative, or the input has none.
-"""
-
-
-@public("avg_pool", sides=1, doc=_ADAPTIVE_DOC)
-def adaptive_avg_pool1d(input: Tensor, output_size: int | Sequence[int], *, contract: ContractLike = None) -> Tensor:
-    return _adaptive("adaptive_avg_pool1d", 1, input, output_size, contract)
-
-
-@public("avg_pool", sides=2, doc=_ADAPTIVE_DOC)
-def adaptive_avg_pool2d(
-    input: Tensor, output_size: int | Sequence[int | None] | None, *, contract: ContractLike = None
-) -> Tensor:
-    return _adaptive("adaptive_avg_pool2d", 2, input, output_size, contract)
-
-
-@public("avg_pool", sides=3, doc=_ADAPTIVE_DOC)
-def adaptive_avg_pool3d(
-    input: Tensor, output_size: int | Sequence[int | None] | None, *, contract: ContractLike = None
-) -> Tensor:
-    return _adaptive("adaptive_avg_pool3d", 3, input, output_size, contract)
+avg_pool2d, avg_pool3d = of_sides(_average, "avg_pool", "avg_pool", (2, 3))
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = of_sides(_adaptive, "adaptive_avg_pool", "avg_pool")

@@ -12,7 +12,7 @@ from repdl.contract import ContractLike
 from repdl.dtypes.rounding import div
 from repdl.errors import check, check_dim
 from repdl.ops.common import constant, narrowed, widened
-from repdl.ops.declare import public
+from repdl.ops.declare import of_sides
 from repdl.ops.pointwise.pow import pow
 from repdl.ops.pooling._windows import check_least, per_side
 from repdl.ops.pooling.avg_pool import avg_pool1d, avg_pool2d, avg_pool3d
@@ -34,8 +34,24 @@ def _power(input: Tensor, exponent: float, contract: str) -> Tensor:
 
 
 def _lp_pool(
-    dims: int, input: Tensor, norm_type: float, kernel_size: Ints, stride: Ints | None, ceil_mode: bool, contract: str
+    dims: int,
+    input: Tensor,
+    norm_type: int | float,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    ceil_mode: bool = False,
+    *,
+    contract: ContractLike = None,
 ) -> Tensor:
+    """The p-norm of each window: `(N, C, {sides}) -> (N, C, {out})`, p = `norm_type`, without absolute values.
+
+    `pow(avg_pool{n}d(pow(input, p)) * k, 1 / p)`, k the number of elements of a window. float32, bfloat16 and float16;
+    float64 with p = 1 or 2. NaN where an odd p gives a negative sum.
+
+    Raises:
+        ShapeError: if the kernel is larger than the input, or an option out of range.
+        DTypeError: if `input` is of no dtype of the contract, or of float64 with another p.
+    """
     op = f"lp_pool{dims}d"
     check_dim(op, (dims + 1, dims + 2), input=input)
     norm = as_float(op, "norm_type", norm_type)
@@ -51,51 +67,4 @@ def _lp_pool(
     return narrowed(_power(total, inverse, contract), storage)
 
 
-_DOC = """The p-norm of each window: `(N, C, {sides}) -> (N, C, {out})`, p = `norm_type`, without absolute values.
-
-`pow(avg_pool{n}d(pow(input, p)) * k, 1 / p)`, k the number of elements of a window. float32, bfloat16 and float16;
-float64 with p = 1 or 2. NaN where an odd p gives a negative sum.
-
-Raises:
-    ShapeError: if the kernel is larger than the input, or an option out of range.
-    DTypeError: if `input` is of no dtype of the contract, or of float64 with another p.
-"""
-
-
-@public("sum", sides=1, doc=_DOC)
-def lp_pool1d(
-    input: Tensor,
-    norm_type: int | float,
-    kernel_size: int,
-    stride: int | None = None,
-    ceil_mode: bool = False,
-    *,
-    contract: ContractLike = None,
-) -> Tensor:
-    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode, contract)
-
-
-@public("sum", sides=2, doc=_DOC)
-def lp_pool2d(
-    input: Tensor,
-    norm_type: int | float,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    ceil_mode: bool = False,
-    *,
-    contract: ContractLike = None,
-) -> Tensor:
-    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode, contract)
-
-
-@public("sum", sides=3, doc=_DOC)
-def lp_pool3d(
-    input: Tensor,
-    norm_type: int | float,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    ceil_mode: bool = False,
-    *,
-    contract: ContractLike = None,
-) -> Tensor:
-    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode, contract)
+lp_pool1d, lp_pool2d, lp_pool3d = of_sides(_lp_pool, "lp_pool", "sum")

@@ -13,7 +13,7 @@ from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_size
 from repdl.ops.common import as_index
-from repdl.ops.declare import public
+from repdl.ops.declare import of_sides
 from repdl.ops.indexing.scatter import replaced
 from repdl.ops.pooling._windows import check_least, per_side, strides
 from repdl.registry import as_ints, computes
@@ -28,11 +28,27 @@ def _unpool(
     input: Tensor,
     indices: Tensor,
     kernel_size: Ints,
-    stride: Ints | None,
-    padding: Ints,
-    output_size: Sequence[int] | None,
-    contract: str,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    output_size: Sequence[int] | None = None,
+    *,
+    contract: ContractLike = None,
 ) -> Tensor:
+    """Elements at the places that `indices` says, 0 elsewhere: `(N, C, {sides}) -> (N, C, {out})`, bits are moved.
+
+    Any floating-point dtype. Of several elements for one place the last one in row-major order is there.
+
+    Args:
+        input: (N, C, {sides}) or (C, {sides}).
+        indices: int64, of the shape of `input`, as max_pool{n}d returns them.
+        kernel_size, stride, padding: those of max_pool{n}d.
+        output_size: {out}, or those after (N, C); without it the smallest that the options give.
+
+    Raises:
+        ShapeError: if the shapes differ, or an option is out of range.
+        OutOfRangeError: if an index is none of the output.
+        DTypeError: if `input` is of no dtype of the contract, or `indices` not int64.
+    """
     op = f"max_unpool{dims}d"
     check_dim(op, (dims + 1, dims + 2), input=input)
     check_dtype(op, ALL, input=input)
@@ -72,63 +88,7 @@ def _given(op: str, output_size: Sequence[int], default: Sequence[int], stride: 
     return sizes
 
 
-_DOC = """Elements at the places that `indices` says, 0 elsewhere: `(N, C, {sides}) -> (N, C, {out})`, bits are moved.
-
-Any floating-point dtype. Of several elements for one place the last one in row-major order is there.
-
-Args:
-    input: (N, C, {sides}) or (C, {sides}).
-    indices: int64, of the shape of `input`, as max_pool{n}d returns them.
-    kernel_size, stride, padding: those of max_pool{n}d.
-    output_size: {out}, or those after (N, C); without it the smallest that the options give.
-
-Raises:
-    ShapeError: if the shapes differ, or an option is out of range.
-    OutOfRangeError: if an index is none of the output.
-    DTypeError: if `input` is of no dtype of the contract, or `indices` not int64.
-"""
-
-
-@public("index_sum", sides=1, doc=_DOC)
-def max_unpool1d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    output_size: Sequence[int] | None = None,
-    *,
-    contract: ContractLike = None,
-) -> Tensor:
-    return _unpool(1, input, indices, kernel_size, stride, padding, output_size, contract)
-
-
-@public("index_sum", sides=2, doc=_DOC)
-def max_unpool2d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    output_size: Sequence[int] | None = None,
-    *,
-    contract: ContractLike = None,
-) -> Tensor:
-    return _unpool(2, input, indices, kernel_size, stride, padding, output_size, contract)
-
-
-@public("index_sum", sides=3, doc=_DOC)
-def max_unpool3d(
-    input: Tensor,
-    indices: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    output_size: Sequence[int] | None = None,
-    *,
-    contract: ContractLike = None,
-) -> Tensor:
-    return _unpool(3, input, indices, kernel_size, stride, padding, output_size, contract)
+max_unpool1d, max_unpool2d, max_unpool3d = of_sides(_unpool, "max_unpool", "index_sum")
 
 
 def _aten_max_unpool(function: Callable[..., Any], dims: int) -> Callable[..., Any]:
