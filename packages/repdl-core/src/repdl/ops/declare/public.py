@@ -70,11 +70,12 @@ def variants(
     """Public functions of one signature, which call `function` with their name before their arguments.
 
     Args:
-        docs: name -> docstring, or what stands for `{}` in that of `function`.
+        docs: name -> docstring, or what is in the place of `{}` in that of `function`.
         options: as of `public`.
     """
-    text = function.__doc__ or "{}"
-    return tuple(public(family, doc=text.format(doc), **options)(_named(function, n, n)) for n, doc in docs.items())
+    text = function.__doc__ or ""
+    whole = {name: text.replace("{}", doc) if "{}" in text else doc for name, doc in docs.items()}
+    return tuple(public(family, doc=doc, **options)(_named(function, name, name)) for name, doc in whole.items())
 
 
 def of_sides(

@@ -16,7 +16,7 @@ from repdl.dtypes import ALL, Dtypes
 from repdl.dtypes.rounding import difference
 from repdl.errors import ArgumentError, DTypeError, check_dtype
 from repdl.ops.common import greater_than, less_than
-from repdl.ops.declare import BY_SHAPES, Computed, Slope, f, pointwise, public
+from repdl.ops.declare import BY_SHAPES, Computed, Slope, f, pointwise, public, variants
 from repdl.ops.pointwise.elementwise import Operand, on_one_device, promoted
 from repdl.registry import as_float, computes
 
@@ -173,7 +173,7 @@ def addcdiv(
     return _addcdiv(*given, as_float("addcdiv", "value", value), contract)
 
 
-def _known(op: str, input: Tensor, other: Tensor, contract: str) -> Tensor:
+def _known(op: str, input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
     """fmax or fmin."""
     pair = promoted(op, input=input, other=other)
     if pair is None:
@@ -183,22 +183,17 @@ def _known(op: str, input: Tensor, other: Tensor, contract: str) -> Tensor:
     return _where(~(beyond | x.detach().isnan()) | y.detach().isnan(), x, y, contract)  # laid out as both say
 
 
-@public("elementwise", broadcasts=True)
-def fmax(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
-    """The larger of two elements, broadcast, any dtype; of a number and NaN the number, `input` of equal ones.
+_DOCS = {
+    "fmax": """The larger of two elements, broadcast, any dtype; of a number and NaN the number, `input` of equal ones.
 
     `where(y is NaN or not (x < y or x is NaN), x, y)`, whose gradient goes to the one that is taken.
-    """
-    return _known("fmax", input, other, contract)
-
-
-@public("elementwise", broadcasts=True)
-def fmin(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
-    """The smaller of two elements, broadcast, any dtype; of a number and NaN the number, `input` of equal ones.
+    """,
+    "fmin": """The smaller of two elements, broadcast, any dtype; of a number and NaN the number, `input` of equal ones.
 
     `where(y is NaN or not (x > y or x is NaN), x, y)`, whose gradient goes to the one that is taken.
-    """
-    return _known("fmin", input, other, contract)
+    """,
+}
+fmax, fmin = variants(_known, "elementwise", _DOCS, broadcasts=True)
 
 
 @computes("clamp_max")

@@ -24,7 +24,7 @@ from repdl.ops.common import (
     widened,
 )
 from repdl.ops.common.arithmetic import div
-from repdl.ops.declare import public
+from repdl.ops.declare import public, variants
 from repdl.registry import define, functions as _ops
 
 __all__ = ["amax", "amin", "aminmax", "argmax", "argmin"]
@@ -84,7 +84,14 @@ define(
 
 
 def _amax_or_amin(
-    op: str, input: Tensor, dim: Any, keepdim: bool, axis: Any, keepdims: bool | None, contract: str
+    op: str,
+    input: Tensor,
+    dim: int | Sequence[int] = (),
+    keepdim: bool = False,
+    *,
+    axis: int | Sequence[int] | None = None,
+    keepdims: bool | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     chosen, keepdim = as_numpy(op, dim if dim != () else None, keepdim, axis, keepdims)
     return _extreme(op, input, chosen, keepdim)
@@ -102,45 +109,24 @@ def _extreme(op: str, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
     return found.reshape(reduced_shape(input.shape, dims, keepdim))
 
 
-@public("max")
-def amax(
-    input: Tensor,
-    dim: int | Sequence[int] = (),
-    keepdim: bool = False,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool | None = None,
-    contract: ContractLike = None,
-) -> Tensor:
-    """The largest element over all dimensions, or over those in `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
+_DOCS = {
+    "amax": """The largest element over all dimensions, or over those in `dim`: `(A, B, C) -> (A, C)` for `dim=1`.
 
     Floats or integers. NaN is larger than everything. Unlike `max(input, dim)`, which gives it to one, the
     gradient is shared equally between equal elements: each gets it divided by their number, rounded once.
 
     Raises:
         ShapeError: if a dimension does not exist, is named twice, or has no element.
-    """
-    return _amax_or_amin("amax", input, dim, keepdim, axis, keepdims, contract)
-
-
-@public("max")
-def amin(
-    input: Tensor,
-    dim: int | Sequence[int] = (),
-    keepdim: bool = False,
-    *,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool | None = None,
-    contract: ContractLike = None,
-) -> Tensor:
-    """The smallest element over all dimensions, or over those in `dim`: `-amax(-input)`, floats or integers.
+    """,
+    "amin": """The smallest element over all dimensions, or over those in `dim`: `-amax(-input)`, floats or integers.
 
     A NaN in a row is the result. The gradient is shared equally between equal elements.
 
     Raises:
         ShapeError: if a dimension does not exist, is named twice, or has no element.
-    """
-    return _amax_or_amin("amin", input, dim, keepdim, axis, keepdims, contract)
+    """,
+}
+amax, amin = variants(_amax_or_amin, "max", _DOCS)
 
 
 @public("max")
@@ -168,9 +154,20 @@ def aminmax(
 
 
 def _index(
-    op: str, input: Tensor, dim: int | None, keepdim: bool, axis: int | None, keepdims: bool | None, contract: str
+    op: str,
+    input: Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
-    """Of the first largest element, or the first smallest one."""
+    """The index of the first NaN, or else of the first {} element: over `dim`, or over all in row-major order.
+
+    Raises:
+        ShapeError: if `dim` does not exist or has no element.
+    """
     dim, keepdim = as_numpy(op, dim, keepdim, axis, keepdims)
     rows, position = (input.reshape(-1), 0) if dim is None else (input, normalize_dim(op, dim, input.dim()))
     what = f"input.shape[{position}]" if dim is not None else "input.numel()"
@@ -185,37 +182,4 @@ def _index(
     return indices.reshape([1] * input.dim()) if keepdim and dim is None else indices
 
 
-@public("max")
-def argmax(
-    input: Tensor,
-    dim: int | None = None,
-    keepdim: bool = False,
-    *,
-    axis: int | None = None,
-    keepdims: bool | None = None,
-    contract: ContractLike = None,
-) -> Tensor:
-    """The index of the first NaN, or else of the first largest element: over `dim`, or over all in row-major order.
-
-    Raises:
-        ShapeError: if `dim` does not exist or has no element.
-    """
-    return _index("argmax", input, dim, keepdim, axis, keepdims, contract)
-
-
-@public("max")
-def argmin(
-    input: Tensor,
-    dim: int | None = None,
-    keepdim: bool = False,
-    *,
-    axis: int | None = None,
-    keepdims: bool | None = None,
-    contract: ContractLike = None,
-) -> Tensor:
-    """The index of the first NaN, or else of the first smallest element: over `dim`, or over all in row-major order.
-
-    Raises:
-        ShapeError: if `dim` does not exist or has no element.
-    """
-    return _index("argmin", input, dim, keepdim, axis, keepdims, contract)
+argmax, argmin = variants(_index, "max", {"argmax": "largest", "argmin": "smallest"})

@@ -12,7 +12,7 @@ from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_range, check_size
 from repdl.ops.common import as_numpy, is_whole, normalize_dim, reduced_shape, sort_key
-from repdl.ops.declare import public
+from repdl.ops.declare import variants
 from repdl.ops.pointwise.elementwise import maximum, minimum
 from repdl.ops.reduction.amax import mean_of_ties
 from repdl.registry import define, functions as _ops
@@ -118,8 +118,8 @@ def _of_all(op: str, input: Tensor) -> Tensor:
     return _max(input) if op == "max" else _ops.neg(_max(_ops.neg(input)))
 
 
-@public("max")
-def max(
+def _max_or_min(
+    op: str,
     input: Tensor,
     dim: int | Tensor | None = None,
     keepdim: bool = False,
@@ -129,7 +129,18 @@ def max(
     keepdims: bool | None = None,
     contract: ContractLike = None,
 ) -> Tensor | Sequence[Tensor]:
-    """The largest element: `max(input)`, `max(input, dim)` or `max(input, other)`, of floats or integers.
+    dim, keepdim = as_numpy(op, dim, keepdim, axis, keepdims)
+    if isinstance(dim, Tensor):
+        other, dim = dim, None
+    if other is not None:
+        return (maximum if op == "max" else minimum)(input, other, contract=contract)
+    if dim is None:
+        return _of_all(op, input)
+    return getattr(torch.return_types, op)(_over_dim(op, input, dim, keepdim))  # type: ignore[no-any-return]
+
+
+_DOCS = {
+    "max": """The largest element: `max(input)`, `max(input, dim)` or `max(input, other)`, of floats or integers.
 
     Over a dimension, a named tuple `(values, indices)`; the index is that of the first of
     equal elements. NaN is larger than everything. The gradient of `max(input)` is shared
@@ -137,29 +148,8 @@ def max(
 
     Raises:
         ShapeError: if there is no element to take a maximum of, or `dim` does not exist.
-    """
-    dim, keepdim = as_numpy("max", dim, keepdim, axis, keepdims)
-    if isinstance(dim, Tensor):
-        other, dim = dim, None
-    if other is not None:
-        return maximum(input, other, contract=contract)
-    if dim is None:
-        return _of_all("max", input)
-    return torch.return_types.max(_over_dim("max", input, dim, keepdim))  # type: ignore[no-any-return,attr-defined]
-
-
-@public("max")
-def min(
-    input: Tensor,
-    dim: int | Tensor | None = None,
-    keepdim: bool = False,
-    *,
-    other: Tensor | None = None,
-    axis: int | None = None,
-    keepdims: bool | None = None,
-    contract: ContractLike = None,
-) -> Tensor | Sequence[Tensor]:
-    """The smallest element: `min(input)`, `min(input, dim)` or `min(input, other)`, of floats or integers.
+    """,
+    "min": """The smallest element: `min(input)`, `min(input, dim)` or `min(input, other)`, of floats or integers.
 
     `-max(-input)`: over a dimension a named tuple `(values, indices)`, the index that of the first of equal
     elements. NaN is smaller than everything. The gradient of `min(input)` is shared equally between equal
@@ -167,12 +157,6 @@ def min(
 
     Raises:
         ShapeError: if there is no element to take a minimum of, or `dim` does not exist.
-    """
-    dim, keepdim = as_numpy("min", dim, keepdim, axis, keepdims)
-    if isinstance(dim, Tensor):
-        other, dim = dim, None
-    if other is not None:
-        return minimum(input, other, contract=contract)
-    if dim is None:
-        return _of_all("min", input)
-    return torch.return_types.min(_over_dim("min", input, dim, keepdim))  # type: ignore[no-any-return,attr-defined]
+    """,
+}
+max, min = variants(_max_or_min, "max", _DOCS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,7 +21,7 @@ from repdl.ops.common import (
     to_requested_dtype,
 )
 from repdl.ops.common.arithmetic import mul
-from repdl.ops.declare import public
+from repdl.ops.declare import public, variants
 from repdl.ops.indexing.gather import at_least_1d, gather
 from repdl.registry import FLOAT32_ON_CUDA, composite, define, functions as _ops
 
@@ -199,8 +198,9 @@ def running(extreme: Callable[..., Tensor], numbers: Tensor, dim: int) -> Tensor
     return numbers
 
 
-def _extremes(op: str, input: Tensor, dim: int | None, axis: int | None, contract: str) -> Any:
-    """The last largest (or smallest) element so far, and its index: comparisons of integers, and data movement."""
+def _extremes(
+    op: str, input: Tensor, dim: int | None = None, *, axis: int | None = None, contract: ContractLike = None
+) -> Sequence[Tensor]:
     dim, _ = as_numpy(op, dim, False, axis, None)
     if dim is None:
         raise UnsupportedError(f"{op}: dim is None, expected a dimension; pass dim=")
@@ -213,36 +213,28 @@ def _extremes(op: str, input: Tensor, dim: int | None, axis: int | None, contrac
     n, ndim = values.shape[position], values.dim()
     steps = torch.arange(n, device=input.device).reshape([n if d == position else 1 for d in range(ndim)])
     indices = running(torch.maximum, torch.where(keys == extremes, steps, 0), position)
-    return gather(values, position, indices, contract=contract), indices
+    found = gather(values, position, indices, contract=contract), indices
+    return getattr(torch.return_types, op)([t.reshape(input.shape) for t in found])  # type: ignore[no-any-return]
 
 
-@public("max", uncached="torch's sort of integer keys computes it")
-def cummax(
-    input: Tensor, dim: int | None = None, *, axis: int | None = None, contract: ContractLike = None
-) -> Sequence[Tensor]:
-    """The largest of the first 1, 2, ... elements along `dim`, a named tuple `(values, indices)`, floats or integers.
+_DOCS = {
+    "cummax": """
+    The largest of the first 1, 2, ... elements along `dim`, a named tuple `(values, indices)`, floats or integers.
 
     Of equal elements the index is the last one's. NaN is larger than everything. The gradient of an element is
     the contract's sum of those of the results that it is.
 
     Raises:
         UnsupportedError: if `dim` is None.
-    """
-    values, indices = _extremes("cummax", input, dim, axis, contract)
-    return torch.return_types.cummax((values.reshape(input.shape), indices.reshape(input.shape)))  # type: ignore[no-any-return,attr-defined]
-
-
-@public("max", uncached="torch's sort of integer keys computes it")
-def cummin(
-    input: Tensor, dim: int | None = None, *, axis: int | None = None, contract: ContractLike = None
-) -> Sequence[Tensor]:
-    """The smallest of the first 1, 2, ... elements along `dim`, a named tuple `(values, indices)`, floats or integers.
+    """,
+    "cummin": """
+    The smallest of the first 1, 2, ... elements along `dim`, a named tuple `(values, indices)`, floats or integers.
 
     Of equal elements the index is the last one's. NaN is smaller than everything. The gradient of an element is
     the contract's sum of those of the results that it is.
 
     Raises:
         UnsupportedError: if `dim` is None.
-    """
-    values, indices = _extremes("cummin", input, dim, axis, contract)
-    return torch.return_types.cummin((values.reshape(input.shape), indices.reshape(input.shape)))  # type: ignore[no-any-return,attr-defined]
+    """,
+}
+cummax, cummin = variants(_extremes, "max", _DOCS, uncached="torch's sort of integer keys computes it")

@@ -11,7 +11,7 @@ from repdl.contract import ContractLike
 from repdl.dtypes import ALL, Dtypes, rounding
 from repdl.errors import check, check_dtype
 from repdl.ops.common import as_numpy, constant, narrowed, normalize_dims, root, widened
-from repdl.ops.declare import public
+from repdl.ops.declare import variants
 from repdl.ops.reduction.sum import check_dims
 from repdl.registry import as_float, composite, functions as _ops
 
@@ -42,7 +42,7 @@ _var: Callable[..., Tensor] = composite(
 )
 
 
-def _std(input: Tensor, dims: list[int], correction: float, keepdim: bool, contract: str) -> Tensor:
+def _std(input: Tensor, dims: Sequence[int], correction: float, keepdim: bool, contract: str) -> Tensor:
     """`sqrt(var(x))`, of 16-bit floats rounded once."""
     dtype, (wide,) = widened(input)
     return narrowed(root(_var(wide, dims, correction, keepdim, contract), contract), dtype)
@@ -71,8 +71,8 @@ def _given(
     return dims, 1.0 if correction is None else as_float(op, "correction", correction), keepdim
 
 
-@public("var")
-def var(
+def _spread(
+    op: str,
     input: Tensor,
     dim: Dims | bool | None = None,
     unbiased: bool | None = None,
@@ -83,78 +83,55 @@ def var(
     keepdims: bool | None = None,
     contract: ContractLike = None,
 ) -> Tensor:
-    """Variance over all dimensions, or over those in `dim`: `sum(square(x - mean(x))) / max(n - correction, 0)`.
+    dims, left, keepdim = _given(op, input, dim, unbiased, keepdim, correction, axis, keepdims)
+    return (_var if op == "var" else _std)(input, dims, left, keepdim, contract)
+
+
+def _spread_and_mean(
+    op: str,
+    input: Tensor,
+    dim: Dims | bool | None = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+    axis: Dims | None = None,
+    keepdims: bool | None = None,
+    contract: ContractLike = None,
+) -> tuple[Tensor, Tensor]:
+    dims, left, keepdim = _given(op, input, dim, unbiased, keepdim, correction, axis, keepdims)
+    spread = (_var if op == "var_mean" else _std)(input, dims, left, keepdim, contract)
+    return spread, _ops.mean(input, dims, keepdim, contract)
+
+
+_DOCS = {
+    "var": """Variance over all dimensions, or over those in `dim`: `sum(square(x - mean(x))) / max(n - correction, 0)`.
 
     Any floating-point dtype. `correction` is 1 by default; `unbiased`, or a bool in the place of `dim`, is an
     older name of 1 and 0.
 
     Raises:
         ShapeError: if a dimension does not exist or is named twice, or both correction and unbiased are given.
-    """
-    dims, left, keepdim = _given("var", input, dim, unbiased, keepdim, correction, axis, keepdims)
-    return _var(input, dims, left, keepdim, contract)
-
-
-@public("var")
-def std(
-    input: Tensor,
-    dim: Dims | bool | None = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-    axis: Dims | None = None,
-    keepdims: bool | None = None,
-    contract: ContractLike = None,
-) -> Tensor:
-    """Standard deviation over all dimensions, or over those in `dim`: `sqrt(var(x))`, with the options of `var`.
+    """,
+    "std": """Standard deviation over all dimensions, or over those in `dim`: `sqrt(var(x))`, with the options of `var`.
 
     Its derivative at 0 is 0.
 
     Raises:
         ShapeError: if a dimension does not exist or is named twice, or both correction and unbiased are given.
-    """
-    dims, left, keepdim = _given("std", input, dim, unbiased, keepdim, correction, axis, keepdims)
-    return _std(input, dims, left, keepdim, contract)
-
-
-@public("var")
-def var_mean(
-    input: Tensor,
-    dim: Dims | bool | None = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-    axis: Dims | None = None,
-    keepdims: bool | None = None,
-    contract: ContractLike = None,
-) -> tuple[Tensor, Tensor]:
-    """`var` and `mean` over all dimensions, or over those in `dim`, with the options of `var`.
+    """,
+}
+_DOCS_WITH_MEAN = {
+    "var_mean": """`var` and `mean` over all dimensions, or over those in `dim`, with the options of `var`.
 
     Raises:
         ShapeError: if a dimension does not exist or is named twice, or both correction and unbiased are given.
-    """
-    dims, left, keepdim = _given("var_mean", input, dim, unbiased, keepdim, correction, axis, keepdims)
-    return _var(input, dims, left, keepdim, contract), _ops.mean(input, dims, keepdim, contract)
-
-
-@public("var")
-def std_mean(
-    input: Tensor,
-    dim: Dims | bool | None = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-    axis: Dims | None = None,
-    keepdims: bool | None = None,
-    contract: ContractLike = None,
-) -> tuple[Tensor, Tensor]:
-    """`std` and `mean` over all dimensions, or over those in `dim`, with the options of `var`.
+    """,
+    "std_mean": """`std` and `mean` over all dimensions, or over those in `dim`, with the options of `var`.
 
     Raises:
         ShapeError: if a dimension does not exist or is named twice, or both correction and unbiased are given.
-    """
-    dims, left, keepdim = _given("std_mean", input, dim, unbiased, keepdim, correction, axis, keepdims)
-    return _std(input, dims, left, keepdim, contract), _ops.mean(input, dims, keepdim, contract)
+    """,
+}
+var, std = variants(_spread, "var", _DOCS)
+var_mean, std_mean = variants(_spread_and_mean, "var", _DOCS_WITH_MEAN)

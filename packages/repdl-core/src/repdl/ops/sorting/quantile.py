@@ -11,7 +11,7 @@ from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.errors import check, check_dim, check_dtype, check_range
 from repdl.ops.common import as_numpy, constant, floating, is_whole, normalize_dim, sort_key
-from repdl.ops.declare import public
+from repdl.ops.declare import public, variants
 from repdl.ops.indexing.gather import at_least_1d, gather
 from repdl.ops.pointwise.elementwise import div
 from repdl.ops.reduction.scan import running
@@ -45,13 +45,14 @@ def _between(rows: Tensor, rank: Tensor, interpolation: str, contract: str) -> T
 def _quantile(
     op: str,
     input: Tensor,
-    q: Any,
-    dim: int | None,
-    keepdim: bool,
-    interpolation: str,
-    axis: int | None,
-    keepdims: bool | None,
-    contract: str,
+    q: Tensor | float,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    axis: int | None = None,
+    keepdims: bool | None = None,
+    contract: ContractLike = None,
 ) -> Tensor:
     dim, keepdim = as_numpy(op, dim, keepdim, axis, keepdims)
     check_dtype(op, (torch.float32, torch.float64), input=input)
@@ -85,19 +86,8 @@ def _quantile(
     return found if q.dim() else found.squeeze(0)
 
 
-@public("max", uncached="functions that are cached compute it")
-def quantile(
-    input: Tensor,
-    q: Tensor | float,
-    dim: int | None = None,
-    keepdim: bool = False,
-    *,
-    interpolation: str = "linear",
-    axis: int | None = None,
-    keepdims: bool | None = None,
-    contract: ContractLike = None,
-) -> Tensor:
-    """Of each row of n elements along `dim`, or of all, what stands at `q * (n - 1)` once they are sorted.
+_DOCS = {
+    "quantile": """Of each row of n elements along `dim`, or of all, what stands at `q * (n - 1)` once they are sorted.
 
     float32 and float64. Between two elements a and b 'linear' is `lerp(a, b, t)`, t the part behind a; 'midpoint'
     that with 1/2; 'lower' is a, 'higher' b, 'nearest' the nearer one, of equally near ones the even one. NaN if there
@@ -110,30 +100,16 @@ def quantile(
         ShapeError: if `dim` does not exist or has no element, or `q` more than one dimension.
         OutOfRangeError: if `q` is not from 0 to 1.
         DTypeError: if `input` is of no dtype of these, or `q` of another one.
-    """
-    return _quantile("quantile", input, q, dim, keepdim, interpolation, axis, keepdims, contract)
-
-
-@public("max", uncached="functions that are cached compute it")
-def nanquantile(
-    input: Tensor,
-    q: Tensor | float,
-    dim: int | None = None,
-    keepdim: bool = False,
-    *,
-    interpolation: str = "linear",
-    axis: int | None = None,
-    keepdims: bool | None = None,
-    contract: ContractLike = None,
-) -> Tensor:
-    """`quantile` of the elements that are not NaN; NaN if there are none.
+    """,
+    "nanquantile": """`quantile` of the elements that are not NaN; NaN if there are none.
 
     Raises:
         ShapeError: if `dim` does not exist or has no element, or `q` more than one dimension.
         OutOfRangeError: if `q` is not from 0 to 1.
         DTypeError: if `input` is neither float32 nor float64, or `q` of another dtype.
-    """
-    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, axis, keepdims, contract)
+    """,
+}
+quantile, nanquantile = variants(_quantile, "max", _DOCS, uncached="functions that are cached compute it")
 
 
 @public("max", uncached="functions that are cached compute it")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +10,7 @@ from torch import Tensor
 from repdl.contract import ContractLike
 from repdl.errors import check, check_range
 from repdl.ops.common import as_numpy, normalize_dim, sort_key
-from repdl.ops.declare import public
+from repdl.ops.declare import public, variants
 from repdl.ops.indexing.gather import at_least_1d, gather
 from repdl.registry import as_int, computes
 
@@ -141,8 +140,15 @@ def kthvalue(
 
 
 def _median(
-    op: str, input: Tensor, dim: int | None, keepdim: bool, axis: Any, keepdims: bool | None, contract: str
-) -> Any:
+    op: str,
+    input: Tensor,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    axis: int | None = None,
+    keepdims: bool | None = None,
+    contract: ContractLike = None,
+) -> Tensor | Sequence[Tensor]:
     dim, keepdim = as_numpy(op, dim, keepdim, axis, keepdims)
     rows, position = (input.reshape(-1), 0) if dim is None else (input, normalize_dim(op, dim, input.dim()))
     size = rows.shape[position] if rows.dim() else 1
@@ -161,39 +167,19 @@ def _median(
     return getattr(torch.return_types, op)((values, indices))
 
 
-@public("max", uncached="torch's sort of integer keys computes it")
-def median(
-    input: Tensor,
-    dim: int | None = None,
-    keepdim: bool = False,
-    *,
-    axis: int | None = None,
-    keepdims: bool | None = None,
-    contract: ContractLike = None,
-) -> Tensor | Sequence[Tensor]:
-    """The element number (n - 1) // 2 of n sorted ones: of all, or along `dim`, a named tuple `(values, indices)`.
+_DOCS = {
+    "median": """
+    The element number (n - 1) // 2 of n sorted ones: of all, or along `dim`, a named tuple `(values, indices)`.
 
     The lower one of two in the middle. With a NaN the first NaN. Of equal elements the one that `sort` has there.
 
     Raises:
         ShapeError: if `dim` does not exist or has no element.
-    """
-    return _median("median", input, dim, keepdim, axis, keepdims, contract)
-
-
-@public("max", uncached="torch's sort of integer keys computes it")
-def nanmedian(
-    input: Tensor,
-    dim: int | None = None,
-    keepdim: bool = False,
-    *,
-    axis: int | None = None,
-    keepdims: bool | None = None,
-    contract: ContractLike = None,
-) -> Tensor | Sequence[Tensor]:
-    """`median` of the elements that are not NaN; NaN where there are none.
+    """,
+    "nanmedian": """`median` of the elements that are not NaN; NaN where there are none.
 
     Raises:
         ShapeError: if `dim` does not exist or has no element.
-    """
-    return _median("nanmedian", input, dim, keepdim, axis, keepdims, contract)
+    """,
+}
+median, nanmedian = variants(_median, "max", _DOCS, uncached="torch's sort of integer keys computes it")
