@@ -85,7 +85,7 @@ pointwise(
 )
 
 
-def _check_glu(input: Tensor, dim: int, contract: str) -> None:
+def _check_glu(input: Tensor, dim: int) -> None:
     check("glu", input.dim() > 0, "input is 0-D, expected 1-D or more")
     check("glu", 0 <= dim < input.dim(), lambda: f"dim is {dim}, expected 0 to {input.dim() - 1}")
     size = input.shape[dim]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, check, check_dim, check_size
-from repdl.registry import as_int, as_ints, functions as _ops
-from repdl.registry.saved import save
+from repdl.registry import LOWER, Lists, as_int, as_ints, define, functions as _ops
 from repdl.tensors import layout
 
 Ints = Sequence[int]
+Formula = tuple[Callable[..., Tensor] | None, Sequence[str]]
+_KERNEL: Formula = None, ()
+_EVERY = Dtypes()
 _SIDES = ("depth", "height", "width")
 
 DOC = """{n}-D convolution: `(N, C, {sides}), (O, C / groups, {kernel}) -> (N, O, {out})`, any floating-point dtype.
@@ -126,13 +129,46 @@ def named_padding(
 
 
 class Convolution:
-    """The checks, outputs and derivatives of convND and of its two gradients, of N sides.
+    """convND and its two gradients, of N sides: checks, outputs and derivatives.
 
     Options are stride, padding, dilation, groups and the contract.
     """
 
     def __init__(self, dims: int) -> None:
         self.dims, self.op = dims, f"conv{dims}d"
+
+    def define(self, formulas: Sequence[Formula] = (_KERNEL,) * 3, dtypes: Dtypes = _EVERY) -> None:
+        """Register the three ops, which backends have kernels of, or of these formulas and the ops that they call."""
+
+        def one(gradient: str, tensors: str, formula: Formula, autocast: Lists | None = None, **rest: Any) -> None:
+            schema = f"({tensors}, int[] stride, int[] padding, int[] dilation, int groups, str contract) -> Tensor"
+            options: dict[str, Any] = {
+                "formula": formula[0],
+                "calls": formula[1],
+                "dtypes": dtypes,
+                "autocast": autocast,
+            }
+            rest["gradients"]["options"] = _options
+            define(f"{self.op}{gradient}", schema, family=self.op, **options, **rest)
+
+        one(
+            *("", "Tensor input, Tensor weight, Tensor? bias", formulas[0], LOWER),
+            check=self.check,
+            fake=self.fake,
+            gradients=self.gradients(),
+        )
+        one(
+            *("_grad_input", "Tensor grad, Tensor weight, int[] input_size", formulas[1]),
+            check=self.check_grad_input,
+            fake=self.fake_grad_input,
+            gradients=self.gradients_of_grad_input(),
+        )
+        one(
+            *("_grad_weight", "Tensor grad, Tensor input, int[] kernel_size", formulas[2]),
+            check=self.check_grad_weight,
+            fake=self.fake_grad_weight,
+            gradients=self.gradients_of_grad_weight(),
+        )
 
     def _call(self, gradient: str, *args: Any) -> Tensor:
         return getattr(_ops, f"{self.op}{gradient}")(*args)
@@ -148,28 +184,22 @@ class Convolution:
         sides = [output_size(*of) for of in zip(input.shape[2:], weight.shape[2:], *options[:3])]
         return layout.images((input.shape[0], weight.shape[0], *sides), input, weight).empty(input)
 
-    def setup_context(self, ctx: Any, inputs: Any, output: Any) -> None:
-        input, weight, _bias, *ctx.options = inputs
-        ctx.format, ctx.sizes = layout.memory_format(input, weight), (input.shape[2:], weight.shape[2:])
-        save(ctx, (input, [1]), (weight, [0]))
+    def gradients(self) -> dict[str, Any]:
+        def made(gradient: str, g: Tensor, other: Tensor, shape: torch.Size, options: Any, format: Any) -> Tensor:
+            return self._call(gradient, g, other, shape[2:], *options).contiguous(memory_format=format)
 
-    def backward(self, ctx: Any, grad: Tensor) -> Any:
-        input, weight = ctx.saved_tensors
-        grad_input = grad_weight = grad_bias = None
-        if ctx.needs_input_grad[0]:
-            grad_input = self._call("_grad_input", grad, weight, ctx.sizes[0], *ctx.options)
-            grad_input = grad_input.contiguous(memory_format=ctx.format)
-        if ctx.needs_input_grad[1]:
-            grad_weight = self._call("_grad_weight", grad, input, ctx.sizes[1], *ctx.options)
-            grad_weight = grad_weight.contiguous(memory_format=ctx.format)
-        if ctx.needs_input_grad[2]:
-            grad_bias = _ops.sum(grad, [0, *range(2, grad.dim())], False, ctx.options[-1])
-        return grad_input, grad_weight, grad_bias, None, None, None, None, None
-
-    def setup_gradient(self, ctx: Any, inputs: Any, output: Any) -> None:
-        grad, other, _, *ctx.options = inputs
-        ctx.sizes = other.shape[2:]
-        save(ctx, (grad, [1]), (other, [0]))
+        return {
+            "format": lambda input_format, weight_format: (
+                weight_format if input_format is torch.contiguous_format else input_format
+            ),
+            "input": lambda g, weight, input_shape, options, format: made(
+                "_grad_input", g, weight, input_shape, options, format
+            ),
+            "weight": lambda g, input, weight_shape, options, format: made(
+                "_grad_weight", g, input, weight_shape, options, format
+            ),
+            "bias": lambda g, contract: _ops.sum(g, [0, *range(2, g.dim())], False, contract),
+        }
 
     def check_grad_input(self, grad: Tensor, weight: Tensor, input_size: Ints, *options: Any) -> None:
         op = f"{self.op}_grad_input"
@@ -178,17 +208,16 @@ class Convolution:
         expected = check_geometry(op, input_shape, weight.shape, *options[:4])
         check_size(op, "grad.shape", list(grad.shape), expected, f"the output shape of {self.op}")
 
-    def fake_grad_input(self, grad: Tensor, weight: Tensor, input_size: Ints, *options: Any) -> Tensor:
-        return grad.new_empty((grad.shape[0], weight.shape[1] * options[3], *input_size))
+    def fake_grad_input(self, grad: Tensor, weight: Tensor, input_size: Ints, groups: int) -> Tensor:
+        return grad.new_empty((grad.shape[0], weight.shape[1] * groups, *input_size))
 
-    def backward_grad_input(self, ctx: Any, grad_grad: Tensor) -> Any:
-        grad, weight = ctx.saved_tensors
-        to_grad = to_weight = None
-        if ctx.needs_input_grad[0]:
-            to_grad = self._call("", grad_grad, weight, None, *ctx.options)
-        if ctx.needs_input_grad[1]:
-            to_weight = self._call("_grad_weight", grad, grad_grad, ctx.sizes, *ctx.options)
-        return to_grad, to_weight, None, None, None, None, None, None
+    def gradients_of_grad_input(self) -> dict[str, Any]:
+        return {
+            "grad": lambda g, weight, options: self._call("", g, weight, None, *options),
+            "weight": lambda g, grad, weight_shape, options: self._call(
+                "_grad_weight", grad, g, weight_shape[2:], *options
+            ),
+        }
 
     def check_grad_weight(self, grad: Tensor, input: Tensor, kernel_size: Ints, *options: Any) -> None:
         op = f"{self.op}_grad_weight"
@@ -198,14 +227,17 @@ class Convolution:
         expected = check_geometry(op, input.shape, weight_shape, *options[:4])
         check_size(op, "grad.shape", list(grad.shape), expected, f"the output shape of {self.op}")
 
-    def fake_grad_weight(self, grad: Tensor, input: Tensor, kernel_size: Ints, *options: Any) -> Tensor:
-        return grad.new_empty((grad.shape[1], input.shape[1] // options[3], *kernel_size))
+    def fake_grad_weight(self, grad: Tensor, input: Tensor, kernel_size: Ints, groups: int) -> Tensor:
+        return grad.new_empty((grad.shape[1], input.shape[1] // groups, *kernel_size))
 
-    def backward_grad_weight(self, ctx: Any, grad_grad: Tensor) -> Any:
-        grad, input = ctx.saved_tensors
-        to_grad = to_input = None
-        if ctx.needs_input_grad[0]:
-            to_grad = self._call("", input, grad_grad, None, *ctx.options)
-        if ctx.needs_input_grad[1]:
-            to_input = self._call("_grad_input", grad, grad_grad, ctx.sizes, *ctx.options)
-        return to_grad, to_input, None, None, None, None, None, None
+    def gradients_of_grad_weight(self) -> dict[str, Any]:
+        return {
+            "grad": lambda g, input, options: self._call("", input, g, None, *options),
+            "input": lambda g, grad, input_shape, options: self._call(
+                "_grad_input", grad, g, input_shape[2:], *options
+            ),
+        }
+
+
+def _options(stride: Ints, padding: Ints, dilation: Ints, groups: int, contract: str) -> tuple[Any, ...]:
+    return stride, padding, dilation, groups, contract

@@ -12,7 +12,7 @@ from repdl.dtypes import Dtypes
 from repdl.errors import check_dim
 from repdl.ops.conv._convolution import DOC, Convolution, as_sides, named_padding
 from repdl.ops.declare import public
-from repdl.registry import LOWER, as_int, composite, functions as _ops
+from repdl.registry import as_int, functions as _ops
 
 __all__ = ["conv3d"]
 
@@ -65,21 +65,6 @@ def _formula(
     return made.copy_(_as_volumes(images, *made.shape[:3:2]))
 
 
-_SCHEMA = "int[] stride, int[] padding, int[] dilation, int groups, str contract) -> Tensor"
-_op = composite(
-    _OP,
-    f"(Tensor input, Tensor weight, Tensor? bias, {_SCHEMA}",
-    _formula,
-    calls=("conv2d", "sum"),
-    check=_of.check,
-    fake=_of.fake,
-    setup_context=_of.setup_context,
-    backward=_of.backward,
-    dtypes=Dtypes(keeps_16_bit=True),
-    autocast=LOWER,
-)
-
-
 def _grad_input_formula(
     grad: Tensor,
     weight: Tensor,
@@ -110,20 +95,6 @@ def _grad_input_formula(
     return output
 
 
-composite(
-    "conv3d_grad_input",
-    f"(Tensor grad, Tensor weight, int[] input_size, {_SCHEMA}",
-    _grad_input_formula,
-    calls=("conv2d_grad_input",),
-    check=_of.check_grad_input,
-    fake=_of.fake_grad_input,
-    setup_context=_of.setup_gradient,
-    backward=_of.backward_grad_input,
-    dtypes=Dtypes(keeps_16_bit=True),
-    family=_OP,
-)
-
-
 def _grad_weight_formula(
     grad: Tensor,
     input: Tensor,
@@ -141,18 +112,12 @@ def _grad_weight_formula(
     return found.reshape(grad.shape[1], input.shape[1] // groups, *kernel_size)
 
 
-composite(
-    "conv3d_grad_weight",
-    f"(Tensor grad, Tensor input, int[] kernel_size, {_SCHEMA}",
-    _grad_weight_formula,
-    calls=("conv2d_grad_weight",),
-    check=_of.check_grad_weight,
-    fake=_of.fake_grad_weight,
-    setup_context=_of.setup_gradient,
-    backward=_of.backward_grad_weight,
-    dtypes=Dtypes(keeps_16_bit=True),
-    family=_OP,
+_FORMULAS = (
+    (_formula, ("conv2d", "sum")),
+    (_grad_input_formula, ("conv2d_grad_input",)),
+    (_grad_weight_formula, ("conv2d_grad_weight",)),
 )
+_of.define(_FORMULAS, Dtypes(keeps_16_bit=True))
 
 
 @public("conv3d", sides=3, doc=DOC)
@@ -173,5 +138,5 @@ def conv3d(
     groups = as_int(_OP, "groups", groups)
     batch = input if input.dim() == 5 else input.unsqueeze(0)
     batch, paddings = named_padding(_OP, batch, weight.shape[2:], strides, padding, dilations)
-    output = _op(batch, weight, bias, strides, paddings, dilations, groups, contract)
+    output = _ops.conv3d(batch, weight, bias, strides, paddings, dilations, groups, contract)
     return output if input.dim() == 5 else output.squeeze(0)

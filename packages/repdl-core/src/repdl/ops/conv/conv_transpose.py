@@ -32,7 +32,6 @@ def _check(
     output_padding: Sequence[int],
     groups: int,
     dilation: Sequence[int],
-    contract: str,
 ) -> None:
     check_dim(op, 2 + dims, input=input, weight=weight)
     check_dim(op, 1, bias=bias)

@@ -27,7 +27,7 @@ from repdl.registry.saved import save
 from repdl.tensors import layout
 from repdl.tensors.layout import broadcast_shapes
 
-__all__ = ["Slope", "broadcast_shape", "pointwise"]
+__all__ = ["Slope", "broadcast_shape", "check_broadcast", "pointwise"]
 
 EVERY = Dtypes()
 
@@ -214,6 +214,11 @@ def _check_equal(op: str, tensors: Mapping[str, Tensor]) -> None:
     (first, leader), *others = tensors.items()
     for name, tensor in others:
         check_size(op, f"{name}.shape", tuple(tensor.shape), tuple(leader.shape), f"{first}.shape")
+
+
+def check_broadcast(op: str, **tensors: Tensor) -> None:
+    """Raise unless the tensors broadcast."""
+    broadcast_shape(op, **tensors)
 
 
 def broadcast_shape(op: str, **tensors: Tensor) -> torch.Size:

@@ -12,6 +12,7 @@ from repdl.callcache import ValueRange
 from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dtype, check_range, check_size
 from repdl.registry import define
+from repdl.registry.named import by_name
 
 __all__ = ["POSITION", "check_place", "check_position", "check_probability", "draw"]
 
@@ -58,25 +59,26 @@ def draw(
     """Register an op `(Tensor like, Tensor position, <options>) -> Tensor`, a draw from a distribution.
 
     `like` gives size, dtype and device, and is never read; the output is row-major. `check_options` gets
-    all arguments but the position. Floating-point ops name `dtypes`, others the dtype of `like`.
+    those that its parameters name. Floating-point ops name `dtypes`, others the dtype of `like`.
     """
 
-    def check_arguments(like: Tensor, position: Tensor, *given: Any) -> None:
+    names = ["like", POSITION, *(option.split()[-1] for option in options.split(", ") if option)]
+    check_named = None if check_options is None else by_name(check_options, op, names)
+
+    def check_arguments(*args: Any) -> None:
+        like, position = args[:2]
         if integers is not None:
             check_dtype(op, (integers,), like=like)
         check_position(op, position)
-        if check_options is not None:
-            check_options(like, *given)
-
-    def check_values(like: Tensor, position: Tensor, *given: Any) -> ValueRange | None:
-        return check_place(op, like.numel(), position)
+        if check_named is not None:
+            check_named(*args)
 
     return define(
         op,
         f"(Tensor like, Tensor {POSITION}{', ' if options else ''}{options}) -> Tensor",
         check=check_arguments,
-        check_values=check_values,
-        fake=lambda like, *_: like.new_empty(like.shape),
+        check_values=lambda like, position: check_place(op, like.numel(), position),
+        fake=lambda like: like.new_empty(like.shape),
         dtypes=dtypes,
         host=(POSITION,),
         constant=True,

@@ -15,8 +15,7 @@ from repdl.registry import composite, functions as _ops
 __all__ = ["bilinear"]
 
 
-def _check(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None, contract: str) -> None:
-    op = "bilinear"
+def _check(op: str, input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     check_dim(op, 3, weight=weight)
     check(op, input1.dim() > 0, "input1 is 0-D, expected 1-D or more")
     check_size(op, "input2.shape[:-1]", tuple(input2.shape[:-1]), tuple(input1.shape[:-1]), "input1.shape[:-1]")

@@ -26,16 +26,14 @@ _LOWEST, _IMPOSSIBLE = -1e30, 1e29
 
 
 def _check(
+    op: str,
     log_probs: Tensor,
     targets: Tensor,
     input_lengths: Tensor,
     target_lengths: Tensor,
     blank: int,
     reduction: str,
-    zero_infinity: bool,
-    contract: str,
 ) -> None:
-    op = "ctc_loss"
     check_dim(op, 3, log_probs=log_probs)
     check_dim(op, 2, targets=targets)
     _, batch, classes = log_probs.shape

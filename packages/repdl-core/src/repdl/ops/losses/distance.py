@@ -12,7 +12,7 @@ from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import UnsupportedError, check
 from repdl.ops.common import normalize_dim
-from repdl.ops.declare import broadcast_shape, public
+from repdl.ops.declare import broadcast_shape, check_broadcast, public
 from repdl.ops.losses._element_loss import operands, scalar
 from repdl.ops.reduction.norm import vector_norm as vector_norm  # which registers the op
 from repdl.registry import (
@@ -56,12 +56,8 @@ def _check_dim(op: str, dim: int, ndim: int) -> None:
     check(op, 0 <= dim < max(ndim, 1), lambda: f"dim is {dim}, expected 0 to {max(ndim, 1) - 1}")
 
 
-def _check_cosine(x1: Tensor, x2: Tensor, dim: int, eps: float, contract: str) -> None:
-    _check_dim("cosine_similarity", dim, len(broadcast_shape("cosine_similarity", x1=x1, x2=x2)))
-
-
-def _check_distance(x1: Tensor, x2: Tensor, p: float, eps: float, keepdim: bool, contract: str) -> None:
-    broadcast_shape("pairwise_distance", x1=x1, x2=x2)
+def _check_cosine(op: str, x1: Tensor, x2: Tensor, dim: int) -> None:
+    _check_dim(op, dim, len(broadcast_shape(op, x1=x1, x2=x2)))
 
 
 def _register(
@@ -92,7 +88,7 @@ _normalize: Callable[..., Tensor] = _register(
     _unit,
     "div clamp",
     "`x / maximum(vector_norm(x, p), eps)`, the norm along dim",
-    check=lambda input, p, dim, eps, contract: _check_dim("normalize", dim, input.dim()),
+    check=lambda op, input, dim: _check_dim(op, dim, input.dim()),
 )
 _cosine_similarity: Callable[..., Tensor] = _register(
     "cosine_similarity(Tensor x1, Tensor x2, int dim, float eps, str contract) -> Tensor",
@@ -107,7 +103,7 @@ _pairwise_distance: Callable[..., Tensor] = _register(
     _distance,
     "sub add",
     "`vector_norm((x1 - x2) + eps, p)` along the last dimension",
-    check=_check_distance,
+    check=lambda op, x1, x2: check_broadcast(op, x1=x1, x2=x2),
 )
 
 

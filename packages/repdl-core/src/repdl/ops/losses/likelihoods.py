@@ -22,7 +22,7 @@ __all__ = ["binary_cross_entropy", "gaussian_nll_loss", "poisson_nll_loss"]
 _TWO_PI = 6.283185307179586
 
 
-def _check_probabilities(input: Tensor, target: Tensor, contract: str) -> None:
+def _check_probabilities(input: Tensor) -> None:
     if input.numel() == 0 or assert_on_device(
         "binary_cross_entropy", input, lambda p: (p >= 0) & (p <= 1), "a number of input is no probability, 0 to 1"
     ):
@@ -64,7 +64,7 @@ _elements: Callable[..., Tensor] = pointwise(
 )
 
 
-def _check_variance(var: Tensor, least: float) -> None:
+def _check_variance(var: Tensor) -> None:
     if assert_on_device("gaussian_nll_loss", var, lambda v: ~(v < 0), "a number of var is below 0"):
         return
     if var.numel() and (var < 0).any():

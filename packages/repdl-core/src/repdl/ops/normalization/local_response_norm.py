@@ -9,7 +9,7 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import check
+from repdl.errors import check_least, check_least_dim
 from repdl.ops.declare import public
 from repdl.ops.losses._element_loss import scalar
 from repdl.registry import as_float, as_int, composite, functions as _ops
@@ -17,10 +17,9 @@ from repdl.registry import as_float, as_int, composite, functions as _ops
 __all__ = ["local_response_norm"]
 
 
-def _check(input: Tensor, size: int, alpha: float, beta: float, k: float, contract: str) -> None:
-    op = "local_response_norm"
-    check(op, input.dim() >= 3, lambda: f"input.dim() is {input.dim()}, expected 3 or more, (N, C, ...)")
-    check(op, size >= 1, lambda: f"size is {size}, expected 1 or more")
+def _check(op: str, input: Tensor, size: int) -> None:
+    check_least_dim(op, 3, "(N, C, ...)", input=input)
+    check_least(op, 1, size=size)
 
 
 def _formula(input: Tensor, size: int, alpha: float, beta: float, k: float, c: str) -> Tensor:

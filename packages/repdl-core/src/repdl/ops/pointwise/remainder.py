@@ -11,7 +11,7 @@ from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
 from repdl.errors import check
 from repdl.ops.common import constant, narrowed, sort_key, sum_to, widened
-from repdl.ops.declare import Call, Formula, broadcast_shape, public
+from repdl.ops.declare import Call, Formula, check_broadcast, public
 from repdl.ops.pointwise.elementwise import Operand, div, promoted
 from repdl.registry import DECLARATIONS, CaseSpec, Declaration, composite, functions as _ops
 from repdl.registry.declaration import item
@@ -58,9 +58,6 @@ def _placed(found: Tensor, input: Tensor, other: Tensor) -> Tensor:
 def _register(name: str, formula: Callable[..., Tensor], quotient: str, sort_key: str) -> Callable[..., Tensor]:
     slope = Formula(lambda g, x, y: -(g * Call(quotient, x, y)), {})
 
-    def check_shapes(input: Tensor, other: Tensor) -> None:
-        broadcast_shape(name, input=input, other=other)
-
     def to_other(g: Tensor, input: Tensor, other: Tensor, contract: str) -> Tensor:
         storage, (x, y, wide) = widened(input.detach(), other.detach(), g)
         product = slope({"g": wide, "x": x, "y": y, "contract": contract})
@@ -75,7 +72,7 @@ def _register(name: str, formula: Callable[..., Tensor], quotient: str, sort_key
         "(Tensor input, Tensor other, str contract) -> Tensor",
         lambda input, other, contract: _placed(formula(input, other, contract), input, other),
         calls=_CALLS,
-        check=check_shapes,
+        check=lambda op, input, other: check_broadcast(op, input=input, other=other),
         fake=lambda input, other: layout.pointwise(input, other).empty(input),
         gradients={
             "input": lambda g, input_shape, contract: sum_to(g, input_shape, contract),

@@ -33,15 +33,15 @@ def _check_uniform(like: Tensor, low: float, high: float, limit: float) -> None:
     check(op, -math.inf < limit < math.inf, lambda: f"limit is {limit}, expected a finite number")
 
 
-def _check_normal(like: Tensor, mean: float, std: float) -> None:
+def _check_normal(std: float) -> None:
     check("normal", std >= 0.0, lambda: f"std is {std}, expected 0 or more")
 
 
-def _check_exponential(like: Tensor, lambd: float) -> None:
+def _check_exponential(lambd: float) -> None:
     check("exponential", lambd > 0.0, lambda: f"lambd is {lambd}, expected more than 0")
 
 
-def _check_truncated_normal(like: Tensor, mean: float, std: float, a: float, b: float) -> None:
+def _check_truncated_normal(mean: float, std: float, a: float, b: float) -> None:
     op, most = "truncated_normal", 2.0**60  # whose square is a float32
     check(op, 0.0 < std < math.inf, lambda: f"std is {std}, expected more than 0, finite")
     check(op, -math.inf < mean < math.inf, lambda: f"mean is {mean}, expected a finite number")
@@ -62,7 +62,7 @@ draw(
 )  # fmt: skip
 draw(
     "bernoulli_scalar", "float p",
-    check_options=lambda like, p: check_probability("bernoulli_scalar", p), dtypes=ANY, family=FAMILY,
+    check_options=check_probability, dtypes=ANY, family=FAMILY,
 )  # fmt: skip
 
 

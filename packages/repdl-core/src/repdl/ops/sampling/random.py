@@ -20,11 +20,11 @@ MOST = 2**32
 """The longest permutation: the indices have a word on their way."""
 
 
-def _check_words(like: Tensor, plane: int) -> None:
+def _check_words(plane: int) -> None:
     check("random_words", 0 <= plane < PLANES, lambda: f"plane is {plane}, expected 0 to {PLANES - 1}")
 
 
-def _check_integers(like: Tensor, low: int, high: int) -> None:
+def _check_integers(low: int, high: int) -> None:
     check("random_integers", low < high, lambda: f"low is {low} and high is {high}, expected low < high")
 
 
