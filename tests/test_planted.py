@@ -67,7 +67,7 @@ BUGS = {
     "uniform_from_zero_ends_at_one": Bug(CORE + "generators/draws.py", {"if low == 0 and high == 1:": "if low == 0:"}, "packages/repdl-core/tests/sampling/test_random_functions.py -k ends_of"),
     "compiled_zeros_by_value": Bug(CORE + "compiling/zeros.py", {"if value == 0 and is_traced():": "if False:"}, "packages/repdl-core/tests/compiling/test_compiling_zeros.py"),
     "saved_whatever_is_wanted": Bug(CORE + "registry/saved.py", {"tensor if any(needed[i] for i in inputs) else None": "tensor"}, "packages/repdl-core/tests/registry/test_saved.py"),
-    "saved_for_the_other_gradient": Bug(CORE + "ops/linalg/matmul.py", {"save(ctx, (input, [1]), (mat2, [0]))": "save(ctx, (input, [0]), (mat2, [1]))"}, "packages/repdl-core/tests/registry/test_saved.py"),
+    "saved_for_the_other_gradient": Bug(CORE + "registry/named.py", {"if any(needed[i] for i in needing)": "if not all(needed[i] for i in needing)"}, "packages/repdl-core/tests/registry/test_saved.py"),
     "what_is_its_input_is_written": Bug(CORE + "overrides/binding.py", {"return self if result is given else write(self, result)": "return write(self, result)"}, "packages/repdl-core/tests/registry/test_saved.py"),
     "changed_beside_is_recorded": Bug(CORE + "callcache/planner.py", {"trace.is_cacheable and not trace.changed": "trace.is_cacheable"}, UPDATES),
     "changed_beside_is_recorded_in_place": Bug(CORE + "callcache/planner.py", {"trace.changed or trace.copies or": "trace.copies or"}, UPDATES),

@@ -108,7 +108,7 @@ _OPTIONS = (
     "str contract) -> Tensor"
 )
 
-_attention_weights: Callable[..., Tensor] = composite(
+composite(
     "attention_weights",
     f"(Tensor query, Tensor key, {_OPTIONS}",
     _weights,
@@ -181,7 +181,7 @@ def attention_weights(
 ) -> Tensor:
     """What `scaled_dot_product_attention` multiplies the value by: `(..., L, E), (..., S, E) -> (..., L, S)`."""
     tensors, name = (query, key), contract_name(contract)
-    return _run(_attention_weights, _check, tensors, attn_mask, dropout_p, False, None, False, generator, name)
+    return _run(_ops.attention_weights, _check, tensors, attn_mask, dropout_p, False, None, False, generator, name)
 
 
 def _run(

@@ -49,7 +49,7 @@ def _to_values(g: Tensor, values: Tensor, index: Tensor, output: Tensor) -> Tens
     return narrowed(torch.where(ties, share, 0.0), storage)
 
 
-_index_amax: Callable[..., Tensor] = composite(
+composite(
     "index_amax",
     "(Tensor values, Tensor index, int size) -> Tensor",
     _amax,
@@ -87,7 +87,7 @@ def _prod(values: Tensor, index: Tensor, size: int, contract: str) -> Tensor:
     return _ops.embedding(products, torch.where(lengths > 0, starts, count), -1, False, contract)
 
 
-_index_prod: Callable[..., Tensor] = composite(
+composite(
     "index_prod",
     "(Tensor values, Tensor index, int size, str contract) -> Tensor",
     _prod,
@@ -143,8 +143,8 @@ added: Callable[..., Tensor] = define(
 
 def _extreme(reduce: str, values: Tensor, index: Tensor, size: int) -> Tensor:
     if reduce == "amax":
-        return _index_amax(values, index, size)
-    return _ops.neg(_index_amax(_ops.neg(values), index, size))
+        return _ops.index_amax(values, index, size)
+    return _ops.neg(_ops.index_amax(_ops.neg(values), index, size))
 
 
 def reduced(table: Tensor, index: Tensor, terms: Tensor, reduce: str, include_self: bool, contract: str) -> Tensor:
@@ -158,7 +158,7 @@ def reduced(table: Tensor, index: Tensor, terms: Tensor, reduce: str, include_se
         else:
             total = _extreme(reduce, terms, index, size)
     elif reduce == "prod":
-        total = _index_prod(terms, index, size, contract)
+        total = _ops.index_prod(terms, index, size, contract)
         total = _ops.mul(table, total, contract) if include_self else total
     elif include_self:
         total = added(table, index, terms, 1.0, contract)

@@ -59,7 +59,7 @@ def _to_mat2(product: Tensor, mat1: Tensor, contract: str) -> Tensor:
     return narrowed(_ops.matmul(wide, product, True, False, contract), dtype)
 
 
-_op = composite(
+composite(
     "addmm",
     "(Tensor input, Tensor mat1, Tensor mat2, float beta, float alpha, str contract) -> Tensor",
     _formula,
@@ -90,7 +90,7 @@ def _scalar(op: str, name: str, value: float, input: Tensor) -> float:
 def added(op: str, input: Tensor, mat1: Tensor, mat2: Tensor, beta: float, alpha: float, contract: str) -> Tensor:
     """`beta * input + alpha * (mat1 @ mat2)` of matrices, or of batches of them, for the function `op`."""
     beta, alpha = (_scalar(op, n, v, input) for n, v in (("beta", beta), ("alpha", alpha)))
-    return _op(input, mat1, mat2, beta, alpha, contract)
+    return _ops.addmm(input, mat1, mat2, beta, alpha, contract)
 
 
 @public("addmm")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor
 
 from repdl.contract import ContractLike
@@ -36,7 +34,7 @@ def _formula(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return result.view(*input1.shape[:-1], outputs)
 
 
-_op: Callable[..., Tensor] = composite(
+composite(
     "bilinear",
     "(Tensor input1, Tensor input2, Tensor weight, Tensor? bias, str contract) -> Tensor",
     _formula,
@@ -58,4 +56,4 @@ def bilinear(
     Raises:
         ShapeError: if the shapes do not fit together.
     """
-    return _op(input1, input2, weight, bias, contract)
+    return _ops.bilinear(input1, input2, weight, bias, contract)

@@ -22,7 +22,7 @@ def _check(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
         check_size("linear", "bias.shape[0]", bias.shape[0], weight.shape[0], "weight.shape[0], out_features")
 
 
-_op = define(
+define(
     "linear",
     "(Tensor input, Tensor weight, Tensor? bias, str contract) -> Tensor",
     check=_check,
@@ -55,5 +55,5 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, contrac
         bias = None if bias is None else bias.unsqueeze(0)
         return linear(input, weight.unsqueeze(0), bias, contract=contract).squeeze(-1)
     rows = input if input.dim() == 2 else input.reshape(input.shape[:-1].numel(), input.shape[-1])
-    output = _op(rows, weight, bias, contract)
+    output = _ops.linear(rows, weight, bias, contract)
     return output if input.dim() == 2 else output.reshape(*input.shape[:-1], weight.shape[0])

@@ -12,7 +12,7 @@ from repdl.dtypes import Dtypes
 from repdl.errors import check, check_dim, check_dtype, check_size
 from repdl.ops.common import sum_to
 from repdl.ops.declare import public
-from repdl.registry import LOWER, computes, define
+from repdl.registry import LOWER, computes, define, functions as _ops
 from repdl.tensors.layout import broadcast_shapes
 
 __all__ = ["bmm", "matmul", "mm"]
@@ -51,16 +51,16 @@ def _fake(input: Tensor, mat2: Tensor, transA: bool, transB: bool) -> Tensor:
 
 
 def _to_input(g: Tensor, mat2: Tensor, input_shape: torch.Size, transA: bool, transB: bool, contract: str) -> Tensor:
-    product = _op(mat2, g, transB, True, contract) if transA else _op(g, mat2, False, not transB, contract)
-    return sum_to(product, input_shape, contract)
+    operands = (mat2, g, transB, True) if transA else (g, mat2, False, not transB)
+    return sum_to(_ops.matmul(*operands, contract), input_shape, contract)
 
 
 def _to_mat2(g: Tensor, input: Tensor, mat2_shape: torch.Size, transA: bool, transB: bool, contract: str) -> Tensor:
-    product = _op(g, input, True, transA, contract) if transB else _op(input, g, not transA, False, contract)
-    return sum_to(product, mat2_shape, contract)
+    operands = (g, input, True, transA) if transB else (input, g, not transA, False)
+    return sum_to(_ops.matmul(*operands, contract), mat2_shape, contract)
 
 
-_op = define(
+define(
     "matmul",
     "(Tensor input, Tensor mat2, bool transA, bool transB, str contract) -> Tensor",
     check=_check,
@@ -85,7 +85,7 @@ def mm(
         ShapeError: if an operand is not 2-D or the inner dimensions differ.
     """
     check_dim("mm", 2, input=input, mat2=mat2)
-    return _op(input, mat2, transA, transB, contract)
+    return _ops.matmul(input, mat2, transA, transB, contract)
 
 
 @public("matmul")
@@ -97,7 +97,7 @@ def bmm(input: Tensor, mat2: Tensor, *, contract: ContractLike = None) -> Tensor
     """
     check_dim("bmm", 3, input=input, mat2=mat2)
     check_size("bmm", "mat2.shape[0]", mat2.shape[0], input.shape[0], "input.shape[0]")
-    return _op(input, mat2, False, False, contract)
+    return _ops.matmul(input, mat2, False, False, contract)
 
 
 @public("matmul")
@@ -115,10 +115,10 @@ def matmul(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Te
     b = other.unsqueeze(1) if other.dim() == 1 else other
     if a.dim() > 2 and b.dim() == 2:
         check_size("matmul", "other.shape[0]", b.shape[0], a.shape[-1], f"input.shape[{input.dim() - 1}]")
-        output = _op(a.reshape(a.shape[:-1].numel(), a.shape[-1]), b, False, False, contract)
+        output = _ops.matmul(a.reshape(a.shape[:-1].numel(), a.shape[-1]), b, False, False, contract)
         output = output.reshape(*a.shape[:-1], b.shape[1])
     else:
-        output = _op(a, b, False, False, contract)
+        output = _ops.matmul(a, b, False, False, contract)
     if input.dim() == 1:
         output = output.squeeze(-2)
     return output.squeeze(-1) if other.dim() == 1 else output

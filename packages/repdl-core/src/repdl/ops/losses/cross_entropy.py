@@ -29,7 +29,7 @@ from repdl.registry import FLOAT32, as_float, composite, computes, define, funct
 __all__ = ["cross_entropy"]
 
 
-_cross_entropy = define(
+define(
     "cross_entropy",
     "(Tensor input, Tensor target, Tensor? weight, str reduction, int ignore_index, str contract) "
     "-> (Tensor output, Tensor total_weight, Tensor max, Tensor sum)",
@@ -144,7 +144,7 @@ def _of_probabilities(
     return div(sum(losses, contract=contract), input.numel() // (classes or 1), contract=contract)
 
 
-_cross_entropy_of_probabilities = composite(
+composite(
     "cross_entropy_of_probabilities",
     "(Tensor input, Tensor target, Tensor? weight, str reduction, float label_smoothing, str contract) -> Tensor",
     _of_probabilities,
@@ -186,7 +186,7 @@ def _smoothed(
     return add(mul(loss, kept, contract=contract), mul(smooth, spread, contract=contract), contract=contract)
 
 
-_cross_entropy_smoothed = composite(
+composite(
     "cross_entropy_smoothed",
     "(Tensor input, Tensor target, Tensor? weight, str reduction, int ignore_index, float label_smoothing, "
     "str contract) -> Tensor",
@@ -241,13 +241,13 @@ def cross_entropy(
             ignore_index < 0,
             lambda: f"ignore_index is {ignore_index} with probabilities as target, expected a negative one",
         )
-        loss = _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing, contract)
+        loss = _ops.cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing, contract)
     elif label_smoothing > 0:
         check_no_grad(op, weight=weight)
-        loss = _cross_entropy_smoothed(input, target, weight, reduction, ignore_index, label_smoothing, contract)
+        loss = _ops.cross_entropy_smoothed(input, target, weight, reduction, ignore_index, label_smoothing, contract)
     else:
         check_no_grad(op, weight=weight)
-        loss = _cross_entropy(input, target, weight, reduction, ignore_index, contract)[0]
+        loss = _ops.cross_entropy(input, target, weight, reduction, ignore_index, contract)[0]
     return loss.squeeze(0) if single and reduction == "none" else loss
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -99,7 +99,7 @@ def _formula(
     return _ops.div(total, scalar(batch, total), c) if reduction == "mean" else total
 
 
-_op: Callable[..., Tensor] = composite(
+composite(
     "ctc_loss",
     "(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank, str reduction, "
     "bool zero_infinity, str contract) -> Tensor",
@@ -195,5 +195,5 @@ def ctc_loss(
         assert_on_device(op, used, lambda t: (t >= 0) & (t < classes), f"a target is not from 0 to {classes - 1}")
         if is_readable(targets):
             check_index(op, used, classes, name="targets", expected=lambda: f"0 to {classes - 1}")
-    losses = _op(log_probs, targets, inputs, lengths, blank, reduction, zero_infinity, contract)
+    losses = _ops.ctc_loss(log_probs, targets, inputs, lengths, blank, reduction, zero_infinity, contract)
     return losses.reshape(()) if not batched else losses

@@ -83,14 +83,14 @@ def _register(
     )
 
 
-_normalize: Callable[..., Tensor] = _register(
+_register(
     "normalize(Tensor input, float p, int dim, float eps, str contract) -> Tensor",
     _unit,
     "div clamp",
     "`x / maximum(vector_norm(x, p), eps)`, the norm along dim",
     check=lambda op, input, dim: _check_dim(op, dim, input.dim()),
 )
-_cosine_similarity: Callable[..., Tensor] = _register(
+_register(
     "cosine_similarity(Tensor x1, Tensor x2, int dim, float eps, str contract) -> Tensor",
     _cosine,
     "div clamp mul sum",
@@ -98,7 +98,7 @@ _cosine_similarity: Callable[..., Tensor] = _register(
     check=_check_cosine,
     autocast=FLOAT32_ON_CUDA,
 )
-_pairwise_distance: Callable[..., Tensor] = _register(
+_register(
     "pairwise_distance(Tensor x1, Tensor x2, float p, float eps, bool keepdim, str contract) -> Tensor",
     _distance,
     "sub add",
@@ -120,7 +120,7 @@ def normalize(
     if out is not None:
         raise UnsupportedError(f"{op}: out is given, expected None: results are new tensors")
     at = normalize_dim(op, dim, input.dim())
-    return _normalize(input, as_float(op, "p", p), at, as_float(op, "eps", eps), contract)
+    return _ops.normalize(input, as_float(op, "p", p), at, as_float(op, "eps", eps), contract)
 
 
 @public("distance")
@@ -137,7 +137,7 @@ def cosine_similarity(
     op = "cosine_similarity"
     x1, x2 = operands(op, x1=x1, x2=x2)
     at = normalize_dim(op, dim, len(broadcast_shape(op, x1=x1, x2=x2)))
-    return _cosine_similarity(x1, x2, at, as_float(op, "eps", eps), contract)
+    return _ops.cosine_similarity(x1, x2, at, as_float(op, "eps", eps), contract)
 
 
 @public("distance", broadcasts=True)
@@ -147,4 +147,4 @@ def pairwise_distance(
     """`norm(x1 - x2 + eps, p)` along the last dimension, broadcast; the dtypes of `vector_norm`."""
     op = "pairwise_distance"
     x1, x2 = operands(op, x1=x1, x2=x2)
-    return _pairwise_distance(x1, x2, as_float(op, "p", p), as_float(op, "eps", eps), keepdim, contract)
+    return _ops.pairwise_distance(x1, x2, as_float(op, "p", p), as_float(op, "eps", eps), keepdim, contract)

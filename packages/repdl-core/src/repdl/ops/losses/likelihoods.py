@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor
 
 from repdl.contract import ContractLike
@@ -52,7 +50,7 @@ def _to_target(g: Expression, x: Expression) -> Expression:
     return g * (no - yes)
 
 
-_elements: Callable[..., Tensor] = pointwise(
+pointwise(
     "binary_cross_entropy_elements(Tensor input, Tensor target, str contract) -> Tensor",
     {"input": _to_probability, "target": _to_target},
     letters={"y": "target"},
@@ -74,7 +72,7 @@ def _check_variance(var: Tensor) -> None:
         )
 
 
-_nll_variance: Callable[..., Tensor] = pointwise(
+pointwise(
     "nll_variance(Tensor var, float least) -> Tensor",
     {"var": Written(lambda g: g, "g, for a variance below least too")},
     family="losses",
@@ -86,7 +84,7 @@ _nll_variance: Callable[..., Tensor] = pointwise(
 
 
 def _binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None, c: str) -> Tensor:
-    losses = _elements(input, target, c)
+    losses = _ops.binary_cross_entropy_elements(input, target, c)
     return losses if weight is None else _ops.mul(losses, weight, c)
 
 

@@ -10,12 +10,12 @@ from repdl.dtypes import Dtypes
 from repdl.errors import check_dtype, check_least_dim, check_size
 from repdl.ops.declare import public
 from repdl.ops.losses._loss import check_arguments, check_class_loss, check_class_targets, check_no_grad, check_targets
-from repdl.registry import FLOAT32, computes, define
+from repdl.registry import FLOAT32, computes, define, functions as _ops
 
 __all__ = ["nll_loss"]
 
 
-_nll_loss = define(
+define(
     "nll_loss",
     "(Tensor input, Tensor target, Tensor? weight, str reduction, int ignore_index, str contract) "
     "-> (Tensor output, Tensor total_weight)",
@@ -47,7 +47,7 @@ define(
     check_values=check_targets,
     fake=lambda grad, target, classes: grad.new_empty((target.shape[0], classes, *target.shape[1:])),
     gradients={
-        "grad": lambda g, target, weight, reduction, ignore_index, contract: _nll_loss(
+        "grad": lambda g, target, weight, reduction, ignore_index, contract: _ops.nll_loss(
             g, target, weight, reduction, ignore_index, contract
         )[0]
     },
@@ -86,7 +86,7 @@ def nll_loss(
     single = input.dim() == 1 and target.dim() == 0
     if single:
         input, target = input.unsqueeze(0), target.unsqueeze(0)
-    loss = _nll_loss(input, target, weight, reduction, ignore_index, contract)[0]
+    loss = _ops.nll_loss(input, target, weight, reduction, ignore_index, contract)[0]
     return loss.squeeze(0) if single and reduction == "none" else loss
 
 

@@ -14,7 +14,7 @@ from repdl.errors import check, check_dim, check_least_dim, check_size
 from repdl.ops.declare import public
 from repdl.ops.losses._loss import check_no_grad
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
-from repdl.registry import as_float, computes, define
+from repdl.registry import as_float, computes, define, functions as _ops
 from repdl.tensors import layout
 from repdl.tensors.overlap import check_apart
 
@@ -69,7 +69,7 @@ def _fake(input: Tensor, running_mean: Tensor | None, training: bool) -> tuple[T
     return (output, *(input.new_empty(k) for k in (channels, channels, new, new)))
 
 
-_batch_norm = define(
+define(
     "batch_norm",
     "(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight, Tensor? bias, bool training, "
     "float momentum, float eps, str contract) "
@@ -141,7 +141,7 @@ def new_statistics(
     input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: float, eps: float, contract: str
 ) -> tuple[Tensor, ...]:
     """Where training with `input` moves the running statistics."""
-    return _batch_norm(input, running_mean, running_var, None, None, True, momentum, eps, contract)[3:]
+    return _ops.batch_norm(input, running_mean, running_var, None, None, True, momentum, eps, contract)[3:]
 
 
 def _check_writable(op: str, **statistics: Tensor | None) -> None:
@@ -187,7 +187,7 @@ def batch_norm(
     check_no_grad(op, running_mean=running_mean, running_var=running_var)
     if training:
         _check_writable(op, running_mean=running_mean, running_var=running_var)
-    output, _, _, new_mean, new_var = _batch_norm(
+    output, _, _, new_mean, new_var = _ops.batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps, contract
     )
     if training and running_mean is not None and running_var is not None and input.numel():

@@ -15,7 +15,7 @@ from repdl.ops.declare import public
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
 from repdl.ops.normalization.batch_norm import batch_norm, check_statistics, new_statistics
 from repdl.ops.reduction.sum import mean
-from repdl.registry import FLOAT32_ON_CUDA, as_float, as_int, computes, define
+from repdl.registry import FLOAT32_ON_CUDA, as_float, as_int, computes, define, functions as _ops
 from repdl.tensors import layout
 
 __all__ = ["group_norm", "instance_norm"]
@@ -41,7 +41,7 @@ def _fake(input: Tensor, num_groups: int) -> tuple[Tensor, ...]:
     return output, *(input.new_empty(input.shape[0], num_groups) for _ in "mr")
 
 
-_group_norm = define(
+define(
     "group_norm",
     "(Tensor input, SymInt num_groups, Tensor? weight, Tensor? bias, float eps, str contract) "
     "-> (Tensor output, Tensor mean, Tensor rstd)",
@@ -135,7 +135,7 @@ def group_norm(
         input.numel() != groups,
         lambda: f"input has one value a group (shape {tuple(input.shape)}), expected 2 or more",
     )
-    return _group_norm(input, groups, weight, bias, epsilon, contract)[0]
+    return _ops.group_norm(input, groups, weight, bias, epsilon, contract)[0]
 
 
 @computes("instance_norm", ignored=("cudnn_enabled", "cudnn_enable"))
@@ -174,7 +174,7 @@ def instance_norm(
         lambda: f"input has one value a channel (shape {tuple(input.shape)}), expected 2 or more",
     )
     check_statistics(op, input.shape[1], running_mean, running_var)
-    output = _group_norm(rows, input.shape[1] or 1, weight, bias, epsilon, contract)[0]
+    output = _ops.group_norm(rows, input.shape[1] or 1, weight, bias, epsilon, contract)[0]
     output = narrowed(output, rows.dtype)  # autocast, which has group_norm on its list, leaves instance_norm alone
     if running_mean is not None and running_var is not None:
         _track(rows, running_mean, running_var, share, epsilon, contract)

@@ -12,7 +12,7 @@ from repdl.errors import check_size
 from repdl.ops.declare import public
 from repdl.ops.normalization._norm import check_normalized_shape, statistics_shape
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
-from repdl.registry import FLOAT32_ON_CUDA, as_float, as_ints, computes, define
+from repdl.registry import FLOAT32_ON_CUDA, as_float, as_ints, computes, define, functions as _ops
 
 __all__ = ["layer_norm"]
 
@@ -26,7 +26,7 @@ def _fake(input: Tensor, normalized_shape: Sequence[int]) -> tuple[Tensor, ...]:
     return input.new_empty(input.shape), input.new_empty(rows), input.new_empty(rows)
 
 
-_layer_norm = define(
+define(
     "layer_norm",
     "(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps, str contract) "
     "-> (Tensor output, Tensor mean, Tensor rstd)",
@@ -107,4 +107,4 @@ def layer_norm(
     """
     op = "layer_norm"
     shape = as_ints(op, "normalized_shape", normalized_shape)
-    return _layer_norm(input, shape, weight, bias, as_float(op, "eps", eps), contract)[0]
+    return _ops.layer_norm(input, shape, weight, bias, as_float(op, "eps", eps), contract)[0]

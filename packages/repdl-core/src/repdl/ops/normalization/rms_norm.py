@@ -14,7 +14,7 @@ from repdl.ops.common import narrowed
 from repdl.ops.declare import public
 from repdl.ops.normalization._norm import check_normalized_shape, statistics_shape
 from repdl.ops.normalization._norm_twice import Rows, narrow, twice, wide
-from repdl.registry import FLOAT32_ON_CUDA, as_float, as_ints, define
+from repdl.registry import FLOAT32_ON_CUDA, as_float, as_ints, define, functions as _ops
 from repdl.tensors import layout
 
 __all__ = ["rms_norm"]
@@ -25,7 +25,7 @@ def _fake(input: Tensor, normalized_shape: Sequence[int]) -> tuple[Tensor, ...]:
     return output, input.new_empty(statistics_shape(input, normalized_shape))
 
 
-_rms_norm = define(
+define(
     "rms_norm",
     "(Tensor input, SymInt[] normalized_shape, Tensor? weight, float eps, str contract) "
     "-> (Tensor output, Tensor rstd)",
@@ -105,4 +105,4 @@ def rms_norm(
         if weight.dtype.itemsize <= arithmetic.itemsize:
             weight = narrowed(weight, arithmetic)  # exactly
     epsilon = default if eps is None else as_float(op, "eps", eps)
-    return _rms_norm(input, shape, weight, epsilon, contract)[0]
+    return _ops.rms_norm(input, shape, weight, epsilon, contract)[0]

@@ -19,7 +19,7 @@ from repdl.dtypes.rounding import rounded
 from repdl.errors import ArgumentError, DTypeError, UnsupportedError, check
 from repdl.ops.common import constant, floating, item
 from repdl.ops.declare import BY_SHAPES, INFINITY, Expression, Term, expanded, f, named, pointwise, public
-from repdl.registry import CaseSpec, as_float, as_int, computes
+from repdl.registry import CaseSpec, as_float, as_int, computes, functions as _ops
 
 __all__ = ["add", "atan2", "div", "maximum", "minimum", "mul", "sub"]
 
@@ -42,16 +42,16 @@ def _binary(
 
 
 _IEEE = "the IEEE 754 operation"
-_add: Function = _binary("add", lambda g: g, lambda g: g, order=_IEEE)
-_sub: Function = _binary("sub", lambda g: g, lambda g: -g, order=_IEEE)
-_mul: Function = _binary("mul", lambda g, other: g * other, lambda g, input: g * input, order=_IEEE)
-_div: Function = _binary(
+_binary("add", lambda g: g, lambda g: g, order=_IEEE)
+_binary("sub", lambda g: g, lambda g: -g, order=_IEEE)
+_binary("mul", lambda g, other: g * other, lambda g, input: g * input, order=_IEEE)
+_binary(
     "div",
     lambda g, other: g / other,
     lambda g, input, other: -(g * ((input / other) / other)),
     order=_IEEE,
 )
-_div_floor: Function = _binary(
+_binary(
     "div_floor",
     lambda g: 0,
     lambda g: 0,
@@ -59,9 +59,7 @@ _div_floor: Function = _binary(
     "exact quotient, `q - 1`; NaN for an infinite input and another number than 0, -1 for a finite input other than 0 "
     "and an infinity of the other sign",
 )
-_div_trunc: Function = _binary(
-    "div_trunc", lambda g: 0, lambda g: 0, order="`input / other`, rounded, then without its fraction"
-)
+_binary("div_trunc", lambda g: 0, lambda g: 0, order="`input / other`, rounded, then without its fraction")
 
 
 def _per_square(y: Expression, x: Expression) -> Expression:
@@ -70,7 +68,7 @@ def _per_square(y: Expression, x: Expression) -> Expression:
     return named("r", f.reciprocal(f.where(square == 0, INFINITY, square)))
 
 
-_atan2: Function = _binary(
+_binary(
     "atan2",
     lambda g, input, other: g * (other * _per_square(input, other)),
     lambda g, input, other: -(g * (input * _per_square(input, other))),
@@ -79,13 +77,13 @@ _atan2: Function = _binary(
     "that zero where the sign bit of other is clear, else ±pi, rounded; for infinities the limits, of two ±pi / 4 or "
     "±3 pi / 4",
 )
-_maximum: Function = _binary(
+_binary(
     "maximum",
     lambda g, input, other: f.maximum_backward(g, expanded(input), expanded(other)),
     lambda g, input, other: f.maximum_backward(g, expanded(other), expanded(input)),
     order="other if input < other or other is NaN, else input, also of equal zeros",
 )
-_minimum: Function = _binary(
+_binary(
     "minimum",
     lambda g, input, other: f.maximum_backward(g, expanded(other), expanded(input)),
     lambda g, input, other: f.maximum_backward(g, expanded(input), expanded(other)),
@@ -181,7 +179,7 @@ def _scalar(op: str, name: str, value: float, dtype: torch.dtype, device: torch.
     return constant(as_float(op, name, value), dtype, device)
 
 
-_add_alpha: Function = pointwise(
+pointwise(
     "add_alpha(Tensor input, Tensor other, float alpha, str contract) -> Tensor",
     {"input": lambda g: g, "other": lambda g, alpha: g * alpha},
     family="elementwise",
@@ -207,13 +205,13 @@ def _scaled_op(
         single = pair[0].dtype is not torch.float64
         alpha = rounded(as_int(op, "alpha", alpha), torch.float32 if single else torch.float64)
     number = as_float(op, "alpha", alpha)
-    return _add_alpha(*pair, number if sign > 0 else -number, contract)
+    return _ops.add_alpha(*pair, number if sign > 0 else -number, contract)
 
 
 @public("elementwise", cache=BY_SHAPES, broadcasts=True)
 def add(input: Operand, other: Operand, *, alpha: float = 1, contract: ContractLike = None) -> Tensor:
     """`input + alpha * other`, broadcast, any floating-point dtype, rounded once."""
-    return _scaled_op("add", _add, 1, input, other, alpha, contract)
+    return _scaled_op("add", _ops.add, 1, input, other, alpha, contract)
 
 
 @public("elementwise", cache=BY_SHAPES, broadcasts=True)
@@ -224,14 +222,14 @@ def sub(input: Operand, other: Operand, *, alpha: float = 1, contract: ContractL
             raise ArgumentError(f"sub: an operand is bool {operand}, expected a tensor or a real number")
         if isinstance(operand, Tensor) and operand.dtype is torch.bool:
             raise DTypeError("sub: an operand's dtype is bool, expected numbers; use torch.logical_xor or ~")
-    return _scaled_op("sub", _sub, -1, input, other, alpha, contract)
+    return _scaled_op("sub", _ops.sub, -1, input, other, alpha, contract)
 
 
 @public("elementwise", cache=BY_SHAPES, broadcasts=True)
 def mul(input: Operand, other: Operand, *, contract: ContractLike = None) -> Tensor:
     """`input * other`, broadcast, any floating-point dtype, rounded once."""
     pair = operands("mul", input, other)
-    return torch.mul(input, other) if pair is None else _mul(*pair, contract)  # type: ignore[arg-type]
+    return torch.mul(input, other) if pair is None else _ops.mul(*pair, contract)  # type: ignore[arg-type]
 
 
 @computes("div", integers=True)
@@ -248,13 +246,13 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None, con
     if rounding_mode is None:
         pair = operands("div", input, other, divides=True)
         assert pair is not None
-        return _div(*pair, contract)
+        return _ops.div(*pair, contract)
     if rounding_mode not in ("floor", "trunc"):
         raise UnsupportedError(f"div: rounding_mode is {rounding_mode!r}, expected None, 'floor' or 'trunc'")
     pair = operands("div", input, other)
     if pair is None:
         return torch.div(input, other, rounding_mode=rounding_mode)  # type: ignore[arg-type]
-    return (_div_floor if rounding_mode == "floor" else _div_trunc)(*pair, contract)
+    return (_ops.div_floor if rounding_mode == "floor" else _ops.div_trunc)(*pair, contract)
 
 
 @public("elementwise", broadcasts=True)
@@ -262,18 +260,18 @@ def atan2(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Ten
     """The angle of the point (`other`, `input`), broadcast, float32 and 16-bit floats, correctly rounded to float32."""
     pair = operands("atan2", input, other, divides=True)
     assert pair is not None
-    return _atan2(*pair, contract)
+    return _ops.atan2(*pair, contract)
 
 
 @public("elementwise", broadcasts=True)
 def maximum(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
     """The larger of two elements, broadcast, any floating-point dtype; NaN if either is NaN."""
     pair = operands("maximum", input, other)
-    return torch.maximum(input, other) if pair is None else _maximum(*pair, contract)
+    return torch.maximum(input, other) if pair is None else _ops.maximum(*pair, contract)
 
 
 @public("elementwise", broadcasts=True)
 def minimum(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Tensor:
     """The smaller of two elements, broadcast, any floating-point dtype; NaN if either is NaN."""
     pair = operands("minimum", input, other)
-    return torch.minimum(input, other) if pair is None else _minimum(*pair, contract)
+    return torch.minimum(input, other) if pair is None else _ops.minimum(*pair, contract)

@@ -86,14 +86,14 @@ def _log_of_sum(log_of: Callable[[Tensor], Tensor], exp: str) -> Callable[[Tenso
 
 _OF_ONE_SIDE = "that of the formula, in which x is the maximum of equal numbers, and d its own size where it is 0"
 
-_logaddexp = _formula(
+_formula(
     "logaddexp(Tensor input, Tensor other, str contract) -> Tensor",
     _log_of_sum(lambda e: _ops.log1p(e), "exp"),
     ("sub", "where", "neg", "exp", "log1p", "maximum", "add"),
     "`maximum(x, y) + log1p(exp(-abs(d)))`, d = `x - y`, +0 where x = y",
     backward=_OF_ONE_SIDE,
 )
-_logaddexp2 = _formula(
+_formula(
     "logaddexp2(Tensor input, Tensor other, str contract) -> Tensor",
     _log_of_sum(lambda e: div(_ops.log1p(e), math.log(2)), "exp2"),
     ("sub", "where", "neg", "exp2", "log1p", "div", "maximum", "add"),
@@ -113,7 +113,7 @@ def _quotient(condition: Expression, quotient: Callable[[Expression], Expression
     return f.where(condition, 0, quotient(guarded(condition, divisor)))
 
 
-_xlogy = _formula(
+_formula(
     "xlogy(Tensor input, Tensor other, str contract) -> Tensor",
     _xlogy_formula,
     ("where", "log", "mul"),
@@ -143,7 +143,7 @@ def _logit_slope(g: Tensor, input: Tensor, eps: float | None) -> Tensor:
     return _ops.where(beyond & ~input.detach().isnan(), end, slope, ANY_CONTRACT)
 
 
-_logit = _formula(
+_formula(
     "logit(Tensor input, float? eps) -> Tensor",
     _logit_formula,
     ("where", "sign", "sub", "div", "log"),
@@ -167,7 +167,7 @@ def _hypot_formula(input: Tensor, other: Tensor, contract: str) -> Tensor:
     return _ops.mul(root(_ops.add(a, b, contract), contract), scale, contract)
 
 
-_hypot = _formula(
+_formula(
     "hypot(Tensor input, Tensor other, str contract) -> Tensor",
     _hypot_formula,
     ("maximum", "minimum", "neg", "where", "div", "square", "add", "sqrt", "mul"),
@@ -192,7 +192,7 @@ def _sinc_slope(g: Expression, x: Expression) -> Expression:
     return _quotient(p == 0, lambda x: g * ((f.cos(p) - y) / x), x)
 
 
-_sinc = _formula(
+_formula(
     "sinc(Tensor input) -> Tensor",
     _sinc_formula,
     ("mul", "sin", "div", "where"),
@@ -220,7 +220,7 @@ def logaddexp(input: Tensor, other: Tensor, *, contract: ContractLike = None) ->
 
     `maximum(x, y) + log1p(exp(-abs(x - y)))`; equal infinities are their own.
     """
-    return _of_two("logaddexp", _logaddexp, input, other, contract)
+    return _of_two("logaddexp", _ops.logaddexp, input, other, contract)
 
 
 @public("elementwise", broadcasts=True)
@@ -229,7 +229,7 @@ def logaddexp2(input: Tensor, other: Tensor, *, contract: ContractLike = None) -
 
     `maximum(x, y) + log1p(exp2(-abs(x - y))) / ln 2`; equal infinities are their own.
     """
-    return _of_two("logaddexp2", _logaddexp2, input, other, contract)
+    return _of_two("logaddexp2", _ops.logaddexp2, input, other, contract)
 
 
 @public("elementwise", page="special", broadcasts=True)
@@ -238,7 +238,7 @@ def xlogy(input: Operand, other: Operand, *, contract: ContractLike = None) -> T
 
     One of both may be a number; integers become floating-point.
     """
-    return _of_two("xlogy", _xlogy, input, other, contract)
+    return _of_two("xlogy", _ops.xlogy, input, other, contract)
 
 
 @public("elementwise", broadcasts=True)
@@ -247,7 +247,7 @@ def hypot(input: Tensor, other: Tensor, *, contract: ContractLike = None) -> Ten
 
     `sqrt(square(x / s) + square(y / s)) * s`, s the larger size of both. Its derivative at 0 is 0.
     """
-    return _of_two("hypot", _hypot, input, other, contract)
+    return _of_two("hypot", _ops.hypot, input, other, contract)
 
 
 @public("elementwise", page="special")
@@ -260,10 +260,10 @@ def logit(input: Tensor, eps: float | None = None, *, contract: ContractLike = N
     """
     x = _of_one("logit", input)
     low = None if eps is None else as_float("logit", "eps", eps)
-    return _logit(x, None if low is None or low < 0 else low)
+    return _ops.logit(x, None if low is None or low < 0 else low)
 
 
 @public("elementwise", page="special")
 def sinc(input: Tensor, *, contract: ContractLike = None) -> Tensor:
     """`sin(pi * input) / (pi * input)`, 1 at 0, any shape, float32 and 16-bit floats."""
-    return _sinc(_of_one("sinc", input))
+    return _ops.sinc(_of_one("sinc", input))

@@ -26,11 +26,11 @@ def _to_input(g: Tensor, input: Tensor, exponent: float) -> Tensor:
     number = rounded(float(exponent), torch.float32)
     if is_zero(number):
         return torch.zeros_like(g)
-    power = _pow(input, difference(number, 1.0) if isfinite(number) else number)
+    power = _ops.pow(input, difference(number, 1.0) if isfinite(number) else number)
     return mul(g, mul(power, number))
 
 
-_pow: Callable[..., Tensor] = define(
+define(
     "pow",
     "(Tensor input, float exponent) -> Tensor",
     check=lambda input: None,
@@ -52,7 +52,7 @@ def _to_exponent(g: Expression, base: Expression, exponent: Expression) -> Expre
     return g * f.where((base == 0) & (exponent >= 0), 0, factor)
 
 
-_pow_tensor: Callable[..., Tensor] = pointwise(
+pointwise(
     "pow_tensor(Tensor input, Tensor other, str contract) -> Tensor",
     {"input": _to_base, "other": _to_exponent},
     letters={"base": "input", "exponent": "other"},
@@ -105,7 +105,7 @@ def pow(input: Operand, exponent: Operand, *, contract: ContractLike = None) -> 
     if pair is None:
         return torch.pow(input, exponent)  # type: ignore[arg-type]
     if isinstance(exponent, Tensor):
-        return _pow_tensor(*pair, contract)
+        return _ops.pow_tensor(*pair, contract)
     number = as_float("pow", "exponent", exponent)
     if pair[0].dtype is torch.float64:
         if number not in _IN_DOUBLE:
@@ -115,4 +115,4 @@ def pow(input: Operand, exponent: Operand, *, contract: ContractLike = None) -> 
                 f"input of float32, bfloat16 or float16; convert it first, for example with input.to(torch.float32)"
             )
         return _IN_DOUBLE[number](pair[0], contract)
-    return _pow(pair[0], number)
+    return _ops.pow(pair[0], number)

@@ -83,14 +83,14 @@ def _register(name: str, formula: Callable[..., Tensor], quotient: str, sort_key
     )
 
 
-_fmod = _register(
+_register(
     "fmod",
     _fmod_formula,
     "div_trunc",
     "in float64, r = `abs(x)`, and for s = `f * abs(y)`, f = 2^96, 2^48 and 1: q = `div_floor(r, s)`, r becomes "
     "`fma(-q, s, r)`, but for q = 0, NaN for q above 2^53; r, rounded to the dtype, with the sign of x: exact",
 )
-_remainder = _register(
+_register(
     "remainder",
     _remainder_formula,
     "div_floor",
@@ -110,7 +110,7 @@ def fmod(input: Tensor, other: Operand, *, contract: ContractLike = None) -> Ten
 
     Exact; NaN where `other` is 0, and where `input` has more than 2^149 multiples. Integers are torch's.
     """
-    return _of_two("fmod", _fmod, input, other, contract)
+    return _of_two("fmod", _ops.fmod, input, other, contract)
 
 
 @public("elementwise", broadcasts=True)
@@ -119,7 +119,7 @@ def remainder(input: Operand, other: Operand, *, contract: ContractLike = None) 
 
     Broadcast, any dtype; integers are torch's.
     """
-    return _of_two("remainder", _remainder, input, other, contract)
+    return _of_two("remainder", _ops.remainder, input, other, contract)
 
 
 @public("elementwise", broadcasts=True)

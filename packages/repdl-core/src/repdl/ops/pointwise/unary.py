@@ -16,7 +16,7 @@ from repdl.contract import ContractLike
 from repdl.dtypes import ALL, SINGLE, Dtypes
 from repdl.ops.common import floating
 from repdl.ops.declare import Expression, Number, Term, f, named, pointwise, public
-from repdl.registry import FLOAT32_ON_CUDA, OPS, CaseSpec, Lists, computes
+from repdl.registry import FLOAT32_ON_CUDA, OPS, CaseSpec, Lists, computes, functions as _ops
 from repdl.tensors.overlap import check_apart
 
 __all__ = [
@@ -385,12 +385,12 @@ tanh = _correctly_rounded(
     magnitudes=1500,
 )
 
-_relu: Callable[..., Tensor] = _register(
+_register(
     "relu",
     lambda g, y: f.relu_backward(g, y),
     order="+0 if x < 0, else x",
 )
-_relu_backward: Callable[..., Tensor] = pointwise(
+pointwise(
     "relu_backward(Tensor grad, Tensor output) -> Tensor",
     {"grad": lambda h, output: f.relu_backward(h, output)},
     family="elementwise",
@@ -407,7 +407,7 @@ def relu(input: Tensor, inplace: bool = False, *, contract: ContractLike = None)
         check_apart("relu", input=input)
     if not input.is_floating_point() and not input.is_complex():
         return torch.relu_(input) if inplace else torch.relu(input)
-    return input.copy_(_relu(input)) if inplace else _relu(input)
+    return input.copy_(_ops.relu(input)) if inplace else _ops.relu(input)
 
 
 computes("abs")(abs)

@@ -103,7 +103,7 @@ def _fake(
     return kept.empty(input), kept.empty(input, torch.int64)
 
 
-_max_pool2d = define(
+define(
     "max_pool2d",
     "(Tensor input, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) "
     "-> (Tensor output, Tensor indices)",
@@ -161,7 +161,7 @@ def max_pool2d(
     default = stride is None or (isinstance(stride, (list, tuple)) and not stride)
     strides = kernel if default else as_pair(op, "stride", stride)
     batch = input if input.dim() == 4 else input.unsqueeze(0)
-    output, indices = _max_pool2d(
+    output, indices = _ops.max_pool2d(
         batch, kernel, strides, as_pair(op, "padding", padding), as_pair(op, "dilation", dilation), ceil_mode
     )
     if input.dim() == 3:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -36,7 +36,7 @@ def _check(input: Tensor) -> None:
     check("amax", rows == 0 or input.shape[-1] > 0, lambda: f"input.shape[-1] is 0 (shape {tuple(input.shape)})")
 
 
-_amax: Callable[..., Tensor] = define(
+define(
     "amax",
     "(Tensor input) -> Tensor",
     check=_check,
@@ -105,7 +105,7 @@ def _extreme(op: str, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
     if is_whole(input.dtype):
         return getattr(torch, op)(input, dims, keepdim)
     rows = rows_of(input, dims)
-    found = _amax(rows) if op == "amax" else _ops.neg(_amax(_ops.neg(rows)))
+    found = _ops.amax(rows) if op == "amax" else _ops.neg(_ops.amax(_ops.neg(rows)))
     return found.reshape(reduced_shape(input.shape, dims, keepdim))
 
 

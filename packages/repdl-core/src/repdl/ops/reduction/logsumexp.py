@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -30,7 +30,7 @@ def _logsumexp_formula(input: Tensor, dim: Sequence[int], keepdim: bool, contrac
     return found.reshape(reduced_shape(input.shape, dim, keepdim))
 
 
-_logsumexp: Callable[..., Tensor] = composite(
+composite(
     "logsumexp",
     "(Tensor input, int[] dim, bool keepdim, str contract) -> Tensor",
     _logsumexp_formula,
@@ -65,4 +65,4 @@ def logsumexp(
     dims = normalize_dims("logsumexp", dim, input.dim())
     if is_whole(input.dtype):
         input = floating(input, torch.get_default_dtype())
-    return _logsumexp(input, dims, keepdim, contract)
+    return _ops.logsumexp(input, dims, keepdim, contract)

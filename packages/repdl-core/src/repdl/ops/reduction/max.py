@@ -25,7 +25,7 @@ def _check_max(op: str, input: Tensor) -> None:
     check(op, input.numel() > 0, lambda: f"input has no elements (shape {shape}), expected one at least")
 
 
-_max = define(
+define(
     "max",
     "(Tensor input) -> Tensor",
     check=_check_max,
@@ -83,7 +83,7 @@ def _to_largest(g: Tensor, indices: Tensor, input_shape: torch.Size, dim: int, k
     return torch.where(places.view(-1, *(1 for _ in input_shape[dim + 1 :])) == indices, g, 0.0)
 
 
-_max_dim = define(
+define(
     "max_dim",
     "(Tensor input, int dim, bool keepdim) -> (Tensor output, Tensor indices)",
     check=_check_max_dim,
@@ -105,8 +105,8 @@ def _over_dim(op: str, input: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, 
         indices = getattr(torch, f"arg{op}")(input.to(torch.int64), position, keepdim)
         return getattr(torch, f"a{op}")(input, position, keepdim), indices
     if op == "max":
-        return _max_dim(input, position, keepdim)
-    values, indices = _max_dim(_ops.neg(input), position, keepdim)
+        return _ops.max_dim(input, position, keepdim)
+    values, indices = _ops.max_dim(_ops.neg(input), position, keepdim)
     return _ops.neg(values), indices
 
 
@@ -115,7 +115,7 @@ def _of_all(op: str, input: Tensor) -> Tensor:
     _check_max(op, input)
     if is_whole(input.dtype):
         return getattr(torch, op)(input)
-    return _max(input) if op == "max" else _ops.neg(_max(_ops.neg(input)))
+    return _ops.max(input) if op == "max" else _ops.neg(_ops.max(_ops.neg(input)))
 
 
 def _max_or_min(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -67,7 +67,7 @@ def _check(op: str, x: Tensor, ord: float, dim: Sequence[int]) -> None:
     )
 
 
-_norm: Callable[..., Tensor] = composite(
+composite(
     "vector_norm",
     "(Tensor x, float ord, int[] dim, bool keepdim, str contract) -> Tensor",
     _formula,
@@ -100,7 +100,7 @@ def vector_norm(
     """
     op = "vector_norm"
     dims, number = normalize_dims(op, dim, x.dim()), as_float(op, "ord", ord)
-    return to_requested_dtype(_norm(in_dtype(op, x, dtype), number, dims, keepdim, contract), dtype)
+    return to_requested_dtype(_ops.vector_norm(in_dtype(op, x, dtype), number, dims, keepdim, contract), dtype)
 
 
 @public("norm")
@@ -127,7 +127,7 @@ def norm(
     number = 2.0 if p is None or isinstance(p, str) else as_float("norm", "p", p)
     dims = normalize_dims("norm", dim, input.dim())
     check("norm", p != "fro" or dim is None or len(dims) <= 2, lambda: f"dim is {dim}, expected one or two for 'fro'")
-    return to_requested_dtype(_norm(in_dtype("norm", input, dtype), number, dims, keepdim, contract), dtype)
+    return to_requested_dtype(_ops.vector_norm(in_dtype("norm", input, dtype), number, dims, keepdim, contract), dtype)
 
 
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
@@ -158,7 +158,7 @@ def cdist(
     differences = _ops.sub(first.unsqueeze(-2), second.unsqueeze(-3), contract)
     if number == _INF and x1.shape[-1] == 0:
         return torch.zeros(differences.shape[:-1], dtype=dtype, device=x1.device)
-    return narrowed(_norm(differences, number, [differences.dim() - 1], False, contract), dtype)
+    return narrowed(_ops.vector_norm(differences, number, [differences.dim() - 1], False, contract), dtype)
 
 
 @computes("norm")

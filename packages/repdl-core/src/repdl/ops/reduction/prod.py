@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -23,7 +21,7 @@ from repdl.ops.common import (
 )
 from repdl.ops.common.arithmetic import mul
 from repdl.ops.declare import public
-from repdl.registry import FLOAT32, composite
+from repdl.registry import FLOAT32, composite, functions as _ops
 
 __all__ = ["prod"]
 
@@ -45,7 +43,7 @@ def _formula(input: Tensor) -> Tensor:
     return input.squeeze(-1)
 
 
-_prod: Callable[..., Tensor] = composite(
+composite(
     "prod",
     "(Tensor input) -> Tensor",
     _formula,
@@ -79,5 +77,5 @@ def prod(
     if is_whole(dtype or input.dtype) and not input.is_complex():
         rows = rows_of(to_integer_dtype(input, dtype), dims)
         return torch.prod(rows, -1, dtype=dtype).reshape(reduced_shape(input.shape, dims, keepdim))
-    found = _prod(rows_of(in_dtype("prod", input, dtype), dims))
+    found = _ops.prod(rows_of(in_dtype("prod", input, dtype), dims))
     return to_requested_dtype(found.reshape(reduced_shape(input.shape, dims, keepdim and dim is not None)), dtype)

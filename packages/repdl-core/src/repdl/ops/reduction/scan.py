@@ -33,12 +33,12 @@ def _check_dim(op: str, input: Tensor, dim: int) -> None:
     check(op, 0 <= dim < high, lambda: f"dim is {dim}, expected 0 to {high - 1}; repdl.ops.{op} normalises it")
 
 
-_cumsum: Callable[..., Tensor] = define(
+define(
     "cumsum",
     "(Tensor input, int dim, str contract) -> Tensor",
     check=_check_dim,
     fake=lambda input: input.new_empty(input.shape),
-    gradients={"input": lambda g, dim, contract: _cumsum(g.flip(dim), dim, contract).flip(dim)},
+    gradients={"input": lambda g, dim, contract: _ops.cumsum(g.flip(dim), dim, contract).flip(dim)},
     dtypes=Dtypes(),
     autocast=FLOAT32_ON_CUDA,
     family="scan",
@@ -52,7 +52,7 @@ def _check_scan(op: str, factor: Tensor, term: Tensor, dim: int) -> None:
 
 def _to_term(g: Tensor, factor: Tensor, dim: int) -> Tensor:
     """h[i] = fma(factor[i + 1], h[i + 1], g[i]): the same recurrence, from the end."""
-    return _linear_scan(factor.flip(dim).roll(1, dim), g.flip(dim), dim).flip(dim)
+    return _ops.linear_scan(factor.flip(dim).roll(1, dim), g.flip(dim), dim).flip(dim)
 
 
 def _to_factor(to_term: Tensor, output: Tensor, dim: int) -> Tensor:
@@ -61,7 +61,7 @@ def _to_factor(to_term: Tensor, output: Tensor, dim: int) -> Tensor:
     return torch.cat([none, product.narrow(dim, none.shape[dim], product.shape[dim] - none.shape[dim])], dim)
 
 
-_linear_scan: Callable[..., Tensor] = define(
+define(
     "linear_scan",
     "(Tensor factor, Tensor term, int dim) -> Tensor",
     check=_check_scan,
@@ -79,10 +79,10 @@ def _product(input: Tensor, dim: int) -> Tensor:
     first, rest = input.split([1, input.shape[dim] - 1], dim)
     one, zero = (constant(v, input.dtype, input.device) for v in (1.0, -0.0))
     factor = torch.cat([one.expand(first.shape), rest], dim)
-    return _linear_scan(factor, torch.cat([first, zero.expand(rest.shape)], dim), dim)
+    return _ops.linear_scan(factor, torch.cat([first, zero.expand(rest.shape)], dim), dim)
 
 
-_cumprod: Callable[..., Tensor] = composite(
+composite(
     "cumprod",
     "(Tensor input, int dim) -> Tensor",
     _product,
@@ -104,7 +104,7 @@ def _sums_of_exp(input: Tensor, dim: int, contract: str) -> Tensor:
     return sums.clone() if step == 1 else sums
 
 
-_logcumsumexp: Callable[..., Tensor] = composite(
+composite(
     "logcumsumexp",
     "(Tensor input, int dim, str contract) -> Tensor",
     _sums_of_exp,
@@ -144,7 +144,7 @@ def cumsum(
         UnsupportedError: if `dim` is None, or `dtype` is no dtype of the contract.
     """
     dim, _ = as_numpy("cumsum", dim, False, axis, None)
-    return _scanned("cumsum", input, dim, dtype, lambda x, d: _cumsum(x, d, contract))
+    return _scanned("cumsum", input, dim, dtype, lambda x, d: _ops.cumsum(x, d, contract))
 
 
 @public("scan")
@@ -164,7 +164,7 @@ def cumprod(
         UnsupportedError: if `dim` is None, or `dtype` is no dtype of the contract.
     """
     dim, _ = as_numpy("cumprod", dim, False, axis, None)
-    return _scanned("cumprod", input, dim, dtype, _cumprod)
+    return _scanned("cumprod", input, dim, dtype, _ops.cumprod)
 
 
 @public("scan")
@@ -183,7 +183,7 @@ def logcumsumexp(
     if dim is None:
         raise UnsupportedError(f"{op}: dim is None, expected a dimension; pass dim=")
     position = normalize_dim(op, dim, input.dim())
-    return _logcumsumexp(at_least_1d(input), position, contract).reshape(input.shape)
+    return _ops.logcumsumexp(at_least_1d(input), position, contract).reshape(input.shape)
 
 
 def running(extreme: Callable[..., Tensor], numbers: Tensor, dim: int) -> Tensor:

@@ -52,7 +52,7 @@ def _spread(g: Tensor, input_shape: torch.Size, dim: Sequence[int], keepdim: boo
     return expand_to(kept, input_shape, contract)
 
 
-_op = define(
+define(
     "sum",
     "(Tensor input, int[] dim, bool keepdim, str contract) -> Tensor",
     check=check_dims,
@@ -65,7 +65,7 @@ _op = define(
 
 def _mean_formula(input: Tensor, dim: Sequence[int], keepdim: bool, contract: str) -> Tensor:
     count = math.prod(input.shape[d] for d in dim)
-    total = _op(input, dim, keepdim, contract)
+    total = _ops.sum(input, dim, keepdim, contract)
     return _ops.div(total, constant(count, total.dtype, total.device), contract)
 
 
@@ -76,7 +76,7 @@ def _spread_mean(g: Tensor, input_shape: torch.Size, dim: Sequence[int], keepdim
     return narrowed(_spread(each, input_shape, dim, keepdim, contract), dtype)
 
 
-_mean = composite(
+composite(
     "mean",
     "(Tensor input, int[] dim, bool keepdim, str contract) -> Tensor",
     _mean_formula,
@@ -109,7 +109,7 @@ def sum(
     dims = normalize_dims("sum", dim, input.dim())
     if is_whole(dtype or input.dtype) and not input.is_complex():
         return torch.sum(to_integer_dtype(input, dtype), dims, keepdim, dtype=dtype)  # exact, in any order
-    return to_requested_dtype(_op(in_dtype("sum", input, dtype), dims, keepdim, contract), dtype)
+    return to_requested_dtype(_ops.sum(in_dtype("sum", input, dtype), dims, keepdim, contract), dtype)
 
 
 @public("sum")
@@ -130,4 +130,4 @@ def mean(
     """
     dim, keepdim = as_numpy("mean", dim, keepdim, axis, keepdims)
     dims = normalize_dims("mean", dim, input.dim())
-    return _mean(in_dtype("mean", input, dtype), dims, keepdim, contract)
+    return _ops.mean(in_dtype("mean", input, dtype), dims, keepdim, contract)

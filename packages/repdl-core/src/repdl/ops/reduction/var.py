@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
@@ -32,7 +32,7 @@ def _formula(input: Tensor, dim: Sequence[int], correction: float, keepdim: bool
     return _ops.div(total, divisor, contract)
 
 
-_var: Callable[..., Tensor] = composite(
+composite(
     "var",
     "(Tensor input, int[] dim, float correction, bool keepdim, str contract) -> Tensor",
     _formula,
@@ -45,7 +45,7 @@ _var: Callable[..., Tensor] = composite(
 def _std(input: Tensor, dims: Sequence[int], correction: float, keepdim: bool, contract: str) -> Tensor:
     """`sqrt(var(x))`, of 16-bit floats rounded once."""
     dtype, (wide,) = widened(input)
-    return narrowed(root(_var(wide, dims, correction, keepdim, contract), contract), dtype)
+    return narrowed(root(_ops.var(wide, dims, correction, keepdim, contract), contract), dtype)
 
 
 def _given(
@@ -84,7 +84,7 @@ def _spread(
     contract: ContractLike = None,
 ) -> Tensor:
     dims, left, keepdim = _given(op, input, dim, unbiased, keepdim, correction, axis, keepdims)
-    return (_var if op == "var" else _std)(input, dims, left, keepdim, contract)
+    return (_ops.var if op == "var" else _std)(input, dims, left, keepdim, contract)
 
 
 def _spread_and_mean(
@@ -100,7 +100,7 @@ def _spread_and_mean(
     contract: ContractLike = None,
 ) -> tuple[Tensor, Tensor]:
     dims, left, keepdim = _given(op, input, dim, unbiased, keepdim, correction, axis, keepdims)
-    spread = (_var if op == "var_mean" else _std)(input, dims, left, keepdim, contract)
+    spread = (_ops.var if op == "var_mean" else _std)(input, dims, left, keepdim, contract)
     return spread, _ops.mean(input, dims, keepdim, contract)
 
 

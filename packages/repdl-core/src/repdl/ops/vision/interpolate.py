@@ -173,23 +173,23 @@ def _nearest_backward_formula(grad: Tensor, at: list[int], size: list[int], cont
     return untable(total, grad, size)
 
 
-_nearest_op: Callable[..., Tensor] = define(
+define(
     "nearest",
     "(Tensor input, int[] at, int[] size, str contract) -> Tensor",
     check=lambda *args: _check_nearest(False, *args),
     fake=resized,
-    gradients={"input": lambda g, at, input_shape, contract: _nearest_backward_op(g, at, input_shape[2:], contract)},
+    gradients={"input": lambda g, at, input_shape, contract: _ops.nearest_backward(g, at, input_shape[2:], contract)},
     dtypes=Dtypes(keeps_16_bit=True),
     formula=_nearest_formula,
     calls=("embedding",),
     family="interpolate",
 )
-_nearest_backward_op: Callable[..., Tensor] = define(
+define(
     "nearest_backward",
     "(Tensor grad, int[] at, int[] size, str contract) -> Tensor",
     check=lambda *args: _check_nearest(True, *args),
     fake=resized,
-    gradients={"grad": lambda g, at, grad_shape, contract: _nearest_op(g, at, grad_shape[2:], contract)},
+    gradients={"grad": lambda g, at, grad_shape, contract: _ops.nearest(g, at, grad_shape[2:], contract)},
     dtypes=Dtypes(),
     formula=_nearest_backward_formula,
     calls=("index_sum",),
@@ -260,13 +260,13 @@ def _as_images(output: Tensor, like: Tensor) -> Tensor:
     return stored.clone() if stored is like else stored
 
 
-_resample_op: Callable[..., Tensor] = define(
+define(
     "resample",
     "(Tensor input, int[] at, int[] weights, int[] sides, int[] size, str contract) -> Tensor",
     check=lambda *args: _check_resample(False, *args),
     fake=resized,
     gradients={
-        "input": lambda g, at, weights, sides, input_shape, contract: _resample_backward_op(
+        "input": lambda g, at, weights, sides, input_shape, contract: _ops.resample_backward(
             g, at, weights, sides, input_shape[2:], contract
         )
     },
@@ -275,13 +275,13 @@ _resample_op: Callable[..., Tensor] = define(
     calls=("embedding", "mul", "sum"),
     family="interpolate",
 )
-_resample_backward_op: Callable[..., Tensor] = define(
+define(
     "resample_backward",
     "(Tensor grad, int[] at, int[] weights, int[] sides, int[] size, str contract) -> Tensor",
     check=lambda *args: _check_resample(True, *args),
     fake=resized,
     gradients={
-        "grad": lambda g, at, weights, sides, grad_shape, contract: _resample_op(
+        "grad": lambda g, at, weights, sides, grad_shape, contract: _ops.resample(
             g, at, weights, sides, grad_shape[2:], contract
         )
     },
@@ -378,11 +378,11 @@ def interpolate(
     chosen = ([x[d] for d in sides] for x in (sizes, counts, factors))
     at, weights = _taps(mode, *chosen, bool(align_corners), antialias)
     if mode.startswith("nearest"):
-        return _nearest_op(input, at, counts, contract)
+        return _ops.nearest(input, at, counts, contract)
     if not sides:
         storage, (output,) = widened(input)
         return narrowed(output, storage).contiguous(memory_format=layout.memory_format(input))
-    return _resample_op(input, at, weights, sides, counts, contract)
+    return _ops.resample(input, at, weights, sides, counts, contract)
 
 
 def _aten_upsample(mode: str, antialias: bool = False) -> Callable[..., Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from repdl.dtypes.rounding import is_zero
 from repdl.errors import ArgumentError, UnsupportedError, check, check_dtype
 from repdl.ops.common import constant
 from repdl.ops.declare import public
-from repdl.registry import as_float, as_ints, computes, define
+from repdl.registry import as_float, as_ints, computes, define, functions as _ops
 from repdl.tensors import layout
 
 __all__ = ["pad"]
@@ -65,11 +65,11 @@ def _fake(input: Tensor, dim: int, left: int, right: int, mode: str) -> Tensor:
 
 
 def _to_input(g: Tensor, dim: int, left: int, right: int, mode: str, input_format: torch.memory_format) -> Tensor:
-    made = _pad_backward(g, dim, left, right, mode)
+    made = _ops.pad_backward(g, dim, left, right, mode)
     return made.contiguous() if mode == "circular" else made.contiguous(memory_format=input_format)
 
 
-_pad = define(
+define(
     "pad",
     "(Tensor input, int dim, int left, int right, str mode) -> Tensor",
     check=_check,
@@ -85,7 +85,7 @@ def _check_backward(grad: Tensor, dim: int, left: int, right: int, mode: str) ->
     _check_options(op, grad.shape[dim] - left - right, dim, left, right, mode)
 
 
-_pad_backward: Callable[..., Tensor] = define(
+define(
     "pad_backward",
     "(Tensor grad, int dim, int left, int right, str mode) -> Tensor",
     check=_check_backward,
@@ -170,7 +170,7 @@ def _padded(input: Tensor, dim: int, left: int, right: int, mode: str, least: in
     if mode == "circular":
         input = _cut(input, dim, min(left, 0), min(right, 0))
     if left > 0 or right > 0:
-        input = _pad(input, dim, max(left, 0), max(right, 0), mode)
+        input = _ops.pad(input, dim, max(left, 0), max(right, 0), mode)
     return input if mode == "circular" else _cut(input, dim, min(left, 0), min(right, 0))
 
 
