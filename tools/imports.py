@@ -15,6 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = {
     "repdl.ops": "packages/repdl-core/src/repdl/ops",
+    "repdl.ops.common": "packages/repdl-core/src/repdl/ops/common",
+    "repdl.ops.declare": "packages/repdl-core/src/repdl/ops/declare",
     "repdl.nn.modules": "packages/repdl-nn/src/repdl/nn/modules",
     "repdl.optim": "packages/repdl-optim/src/repdl/optim",
 }
@@ -31,7 +33,9 @@ def imported(name: str, folder: Path) -> str:
     """The `__init__.py` of a package, as it should be."""
     page = (folder / "__init__.py").read_text(encoding="utf-8")
     block = re.compile(rf"(?:^from {re.escape(name)}\.[\w.]+ import \*\n)+", re.M)
-    lines = "".join(f"from {name}.{module} import *\n" for module in modules(folder))
+    inner = tuple(f"{other}." for other in PACKAGES if other.startswith(f"{name}."))
+    own = [module for module in modules(folder) if not f"{name}.{module}".startswith(inner)]
+    lines = "".join(f"from {name}.{module} import *\n" for module in own)
     page, found = block.subn(lines, page)
     if found != 1:
         raise SystemExit(f"tools/imports.py: {found} blocks of imports in {folder / '__init__.py'}, expected 1")
