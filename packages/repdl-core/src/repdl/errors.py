@@ -211,9 +211,10 @@ def check_range(op: str, condition: bool, message: Message) -> None:
 
 
 def check_size(op: str, what: str, actual: Any, expected: Any, source: str) -> None:
-    """Raise unless `actual == expected`; `source` says where the expectation comes from."""
+    """Raise unless `actual == expected`, sizes or shapes; `source` says where the expectation comes from."""
     if actual != expected:
-        raise ShapeError(f"{op}: {what} is {actual}, expected {expected} (= {source})")
+        shown, wanted = (tuple(size) if isinstance(size, torch.Size) else size for size in (actual, expected))
+        raise ShapeError(f"{op}: {what} is {shown}, expected {wanted} (= {source})")
 
 
 def check(op: str, condition: bool, message: Message) -> None:

@@ -28,7 +28,7 @@ def _check_dim(op: str, input: Tensor, dim: int) -> None:
 
 
 def _check_backward(op: str, grad: Tensor, output: Tensor, dim: int) -> None:
-    check_size(op, "grad.shape", tuple(grad.shape), tuple(output.shape), "output.shape")
+    check_size(op, "grad.shape", grad.shape, output.shape, "output.shape")
     _check_dim(op, output, dim)
 
 

@@ -88,7 +88,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, *given: Any) -> None:
     check_size("attention", "key.shape[0]", key.shape[0], batch, "query.shape[0]")
     check_size("attention", "key.shape[3]", key.shape[3], size, "query.shape[3]")
     check_size("attention", "key.shape[1]", key.shape[1], query.shape[1], "query.shape[1]")
-    check_size("attention", "value.shape[:3]", tuple(value.shape[:3]), tuple(key.shape[:3]), "key.shape[:3]")
+    check_size("attention", "value.shape[:3]", value.shape[:3], key.shape[:3], "key.shape[:3]")
     kinds = {"bias": bias is not None, "mask": mask is not None, "is_causal": is_causal}
     masks = [name for name, there in kinds.items() if there]
     check("attention", len(masks) < 2, lambda: f"{' and '.join(masks)} are given, expected one of them")
@@ -207,7 +207,7 @@ attention: Callable[..., Tensor] = define(
 def _check_backward(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, *options: Any) -> None:
     _check(query, key, value, *options)
     expected = *query.shape[:3], value.shape[3]
-    check_size("attention_backward", "grad.shape", tuple(grad.shape), expected, "the shape of the output")
+    check_size("attention_backward", "grad.shape", grad.shape, expected, "the shape of the output")
 
 
 def _gradients(grad: Tensor, products: Tensor, value: Tensor, options: _Options) -> tuple[Tensor, Tensor]:

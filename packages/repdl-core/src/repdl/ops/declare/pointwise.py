@@ -213,7 +213,7 @@ def _parameters(rest: str) -> list[tuple[str, str]]:
 def _check_equal(op: str, tensors: Mapping[str, Tensor]) -> None:
     (first, leader), *others = tensors.items()
     for name, tensor in others:
-        check_size(op, f"{name}.shape", tuple(tensor.shape), tuple(leader.shape), f"{first}.shape")
+        check_size(op, f"{name}.shape", tensor.shape, leader.shape, f"{first}.shape")
 
 
 def check_broadcast(op: str, **tensors: Tensor) -> None:

@@ -26,7 +26,7 @@ POSITION = "position"
 def check_position(op: str, position: Tensor) -> None:
     """Raise unless a position is an int64 tensor of three elements."""
     check_dtype(op, (torch.int64,), position=position)
-    check_size(op, "position.shape", tuple(position.shape), (3,), "[seed, stream, offset]")
+    check_size(op, "position.shape", position.shape, (3,), "[seed, stream, offset]")
 
 
 def check_place(op: str, count: int, position: Tensor) -> ValueRange | None:

@@ -147,5 +147,5 @@ def _raise(op: str, name: str, tensor: Tensor, param: Tensor, first: Tensor) -> 
     check_dtype(op, DTYPES, **{name: tensor})
     check_dtype(op, (param.dtype,), **{name: tensor})
     check_dtype(op, (first.dtype,), **{name: tensor})
-    check_size(op, f"{name}.shape", tuple(tensor.shape), tuple(param.shape), "shape of its parameter")
+    check_size(op, f"{name}.shape", tensor.shape, param.shape, "shape of its parameter")
     raise DeviceError(f"{op}: {name} is on {tensor.device}, expected {param.device} (its parameter's)")

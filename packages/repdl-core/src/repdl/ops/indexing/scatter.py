@@ -277,7 +277,7 @@ def bincount(
     check_dim(op, 1, input=input)
     check(op, minlength >= 0, lambda: f"minlength is {minlength}, expected 0 or more")
     if weights is not None:
-        check_size(op, "weights.shape", tuple(weights.shape), tuple(input.shape), "input.shape")
+        check_size(op, "weights.shape", weights.shape, input.shape, "input.shape")
     do_not_cache()
     at = input.long()
     length = max(minlength, int(at.max()) + 1 if at.numel() else 0)

@@ -19,7 +19,7 @@ __all__ = ["addmm"]
 def _check(input: Tensor, mat1: Tensor, mat2: Tensor) -> None:
     check_dim("addmm", (2, 3), mat1=mat1, mat2=mat2)
     check_dim("addmm", mat1.dim(), mat2=mat2)
-    check_size("addmm", "mat2.shape[:-2]", tuple(mat2.shape[:-2]), tuple(mat1.shape[:-2]), "mat1.shape[:-2]")
+    check_size("addmm", "mat2.shape[:-2]", mat2.shape[:-2], mat1.shape[:-2], "mat1.shape[:-2]")
     if mat1.shape[-1] != mat2.shape[-2]:
         check_size("addmm", "mat1.shape[-1]", mat1.shape[-1], mat2.shape[-2], "mat2.shape[-2]")
     check_broadcasts_to("addmm", (*mat1.shape[:-1], mat2.shape[-1]), input=input)

@@ -16,11 +16,11 @@ __all__ = ["bilinear"]
 def _check(op: str, input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     check_dim(op, 3, weight=weight)
     check(op, input1.dim() > 0, "input1 is 0-D, expected 1-D or more")
-    check_size(op, "input2.shape[:-1]", tuple(input2.shape[:-1]), tuple(input1.shape[:-1]), "input1.shape[:-1]")
+    check_size(op, "input2.shape[:-1]", input2.shape[:-1], input1.shape[:-1], "input1.shape[:-1]")
     for i, input in enumerate((input1, input2), 1):
         check_size(op, f"input{i}.shape[-1]", input.shape[-1], weight.shape[i], f"weight.shape[{i}]")
     if bias is not None:
-        check_size(op, "bias.shape", tuple(bias.shape), tuple(weight.shape[:1]), "weight.shape[:1]")
+        check_size(op, "bias.shape", bias.shape, weight.shape[:1], "weight.shape[:1]")
 
 
 def _formula(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None, c: str) -> Tensor:

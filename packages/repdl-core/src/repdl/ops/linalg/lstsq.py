@@ -55,7 +55,7 @@ def lstsq(
     given = None if rcond is None else as_float(op, "rcond", rcond)
     vectors = B.dim() == A.dim() - 1
     if vectors:
-        check_size(op, "B.shape", tuple(B.shape), tuple(A.shape[:-1]), "A.shape[:-1], or a matrix")
+        check_size(op, "B.shape", B.shape, A.shape[:-1], "A.shape[:-1], or a matrix")
         B = B.unsqueeze(-1)
     check(op, B.dim() == A.dim(), lambda: f"B.dim() is {B.dim()}, expected {A.dim()} or {A.dim() - 1}")
     check_size(op, "B.shape[-2]", B.shape[-2], A.shape[-2], "A.shape[-2]")

@@ -51,7 +51,7 @@ def baddbmm(
     """
     op = "baddbmm"
     check_dim(op, 3, batch1=batch1, batch2=batch2)
-    check_size(op, "batch2.shape[:2]", tuple(batch2.shape[:2]), (batch1.shape[0], batch1.shape[2]), "those of batch1")
+    check_size(op, "batch2.shape[:2]", batch2.shape[:2], (batch1.shape[0], batch1.shape[2]), "those of batch1")
     check_broadcasts_to(op, (*batch1.shape[:2], batch2.shape[2]), input=input)
     return added(op, input, batch1, batch2, beta, alpha, contract)
 
@@ -69,7 +69,7 @@ def addbmm(
     """
     op = "addbmm"
     check_dim(op, 3, batch1=batch1, batch2=batch2)
-    check_size(op, "batch2.shape[:2]", tuple(batch2.shape[:2]), (batch1.shape[0], batch1.shape[2]), "those of batch1")
+    check_size(op, "batch2.shape[:2]", batch2.shape[:2], (batch1.shape[0], batch1.shape[2]), "those of batch1")
     b, m, k = batch1.shape
     check_broadcasts_to(op, (m, batch2.shape[2]), input=input)
     left, right = batch1.transpose(0, 1).reshape(m, b * k), batch2.reshape(b * k, batch2.shape[2])

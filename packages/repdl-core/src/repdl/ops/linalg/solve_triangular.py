@@ -23,7 +23,7 @@ def _check(A: Tensor, B: Tensor) -> None:
         check(_OP, tensor.dim() >= 2, lambda: f"{name}.dim() is {tensor.dim()}, expected 2 or more")
     check_size(_OP, "A.shape[-1]", A.shape[-1], A.shape[-2], "A.shape[-2]")
     check_size(_OP, "B.shape[-2]", B.shape[-2], A.shape[-1], "A.shape[-1]")
-    check_size(_OP, "B.shape[:-2]", tuple(B.shape[:-2]), tuple(A.shape[:-2]), "A.shape[:-2]")
+    check_size(_OP, "B.shape[:-2]", B.shape[:-2], A.shape[:-2], "A.shape[:-2]")
 
 
 @autocast.without

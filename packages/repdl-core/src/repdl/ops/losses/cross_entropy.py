@@ -124,7 +124,7 @@ def _kept_and_spread(label_smoothing: float, classes: int, like: Tensor) -> tupl
 def _check_probabilities(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
     op = "cross_entropy"
     check_least_dim(op, 2, "(N, C, ...)", input=input)
-    check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
+    check_size(op, "target.shape", target.shape, input.shape, "input.shape")
     check_class_weight(op, input, weight)
 
 

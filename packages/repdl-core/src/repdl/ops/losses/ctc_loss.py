@@ -186,7 +186,7 @@ def ctc_loss(
     inputs = _lengths("input_lengths", input_lengths, log_probs.shape[0], log_probs)
     most = targets.shape[1] if targets.dim() == 2 else targets.numel()
     lengths = _lengths("target_lengths", target_lengths, most, log_probs)
-    check_size(op, "target_lengths.shape", tuple(lengths.shape), (log_probs.shape[1],), "(log_probs.shape[1],)")
+    check_size(op, "target_lengths.shape", lengths.shape, (log_probs.shape[1],), "(log_probs.shape[1],)")
     if targets.dim() == 1:
         targets = _padded(targets, target_lengths)
     if has_values(targets) and targets.shape[0] == lengths.shape[0]:

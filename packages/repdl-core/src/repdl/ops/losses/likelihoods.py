@@ -165,7 +165,7 @@ def binary_cross_entropy(
     """
     op = "binary_cross_entropy"
     check_reduction(op, reduction)
-    check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
+    check_size(op, "target.shape", target.shape, input.shape, "input.shape")
     if weight is not None and weight.shape != input.shape:
         fits = broadcast_shapes(input.shape, weight.shape) == input.shape
         shape = tuple(weight.shape)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import check, check_broadcasts_to, check_dim, check_dtype, check_least_dim, check_one_of, check_size
+from repdl.errors import check, check_broadcasts_to, check_dim, check_dtype, check_least_dim, check_size
 from repdl.ops.common import places
 from repdl.ops.declare import INFINITY, Expression, Written, f, public
 from repdl.ops.indexing.gather import elements
@@ -68,7 +68,7 @@ element_loss(
 
 def _check_multilabel_soft(op: str, input: Tensor, target: Tensor, weight: Tensor | None) -> None:
     check_least_dim(op, 1, input=input)
-    check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
+    check_size(op, "target.shape", target.shape, input.shape, "input.shape")
     check_broadcasts_to(op, input.shape, weight=weight)
 
 
@@ -114,10 +114,10 @@ def _check_classes(op: str, input: Tensor, target: Tensor) -> None:
 
 def _check_multi_margin(op: str, input: Tensor, target: Tensor, p: int, weight: Tensor | None) -> None:
     _check_classes(op, input, target)
-    check_size(op, "target.shape", tuple(target.shape), tuple(input.shape[:1]), "input.shape[:1]")
-    check_one_of(op, (1, 2), p=p)
+    check_size(op, "target.shape", target.shape, input.shape[:1], "input.shape[:1]")
+    check(op, p in (1, 2), lambda: f"p is {p}, expected 1 or 2")
     if weight is not None:
-        check_size(op, "weight.shape", tuple(weight.shape), tuple(input.shape[1:]), "input.shape[1:], the classes")
+        check_size(op, "weight.shape", weight.shape, input.shape[1:], "input.shape[1:], the classes")
 
 
 element_loss(
@@ -150,7 +150,7 @@ def _multilabel_margin(input: Tensor, target: Tensor, c: str) -> Tensor:
 
 def _check_multilabel_margin(op: str, input: Tensor, target: Tensor) -> None:
     _check_classes(op, input, target)
-    check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
+    check_size(op, "target.shape", target.shape, input.shape, "input.shape")
 
 
 element_loss(
@@ -290,7 +290,7 @@ def multilabel_margin_loss(
     """
     op = "multilabel_margin_loss"
     check_dim(op, (0, 1, 2), input=input)
-    check_size(op, "target.shape", tuple(target.shape), tuple(input.shape), "input.shape")
+    check_size(op, "target.shape", target.shape, input.shape, "input.shape")
     check_classes(op, target, input.shape[-1] if input.dim() else 1, least=-1)
     if input.dim() == 2:
         return _ops.multilabel_margin_loss(input, target, reduction, contract)

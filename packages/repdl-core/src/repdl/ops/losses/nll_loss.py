@@ -36,7 +36,7 @@ def _check_backward(op: str, grad: Tensor, target: Tensor, reduction: str) -> No
     check_dtype(op, (torch.int64,), target=target)
     check_least_dim(op, 1, "(N, ...)", target=target)
     expected = tuple(target.shape) if reduction == "none" else ()
-    check_size(op, "grad.shape", tuple(grad.shape), expected, "the shape of the loss")
+    check_size(op, "grad.shape", grad.shape, expected, "the shape of the loss")
 
 
 define(

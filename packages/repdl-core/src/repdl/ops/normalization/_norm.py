@@ -25,7 +25,7 @@ def check_normalized_shape(op: str, input: Tensor, normalized_shape: Sequence[in
     check_size(op, f"input.shape[-{len(shape)}:]", end, shape, "normalized_shape")
     for name, vector in vectors.items():
         if vector is not None:
-            check_size(op, f"{name}.shape", tuple(vector.shape), shape, "normalized_shape")
+            check_size(op, f"{name}.shape", vector.shape, shape, "normalized_shape")
 
 
 def statistics_shape(input: Tensor, normalized_shape: Sequence[int]) -> list[int]:

@@ -87,7 +87,7 @@ define(
 
 def _check_backward(op: str, grad: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, invstd: Tensor) -> None:
     check_least_dim(op, 2, "(N, C, ...)", input=input)
-    check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
+    check_size(op, "grad.shape", grad.shape, input.shape, "input.shape")
     _check_channels(op, input.shape[1], weight=weight, mean=mean, invstd=invstd)
 
 

@@ -57,9 +57,9 @@ def _check_backward(
     op: str, grad: Tensor, input: Tensor, num_groups: int, mean: Tensor, rstd: Tensor, weight: Tensor | None
 ) -> None:
     _check_groups(op, input, num_groups, weight=weight)
-    check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
+    check_size(op, "grad.shape", grad.shape, input.shape, "input.shape")
     for name, tensor in (("mean", mean), ("rstd", rstd)):
-        check_size(op, f"{name}.shape", tuple(tensor.shape), (input.shape[0], num_groups), "(N, num_groups)")
+        check_size(op, f"{name}.shape", tensor.shape, (input.shape[0], num_groups), "(N, num_groups)")
 
 
 def _twice(

@@ -48,10 +48,10 @@ def _check_backward(
     weight: Tensor | None,
 ) -> None:
     check_normalized_shape(op, input, normalized_shape, weight=weight)
-    check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
+    check_size(op, "grad.shape", grad.shape, input.shape, "input.shape")
     rows = tuple(statistics_shape(input, normalized_shape))
     for name, tensor in (("mean", mean), ("rstd", rstd)):
-        check_size(op, f"{name}.shape", tuple(tensor.shape), rows, "input.shape, with 1 for normalized_shape")
+        check_size(op, f"{name}.shape", tensor.shape, rows, "input.shape, with 1 for normalized_shape")
 
 
 def _twice(

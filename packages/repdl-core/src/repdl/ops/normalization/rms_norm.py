@@ -43,9 +43,9 @@ def _check_backward(
     op: str, grad: Tensor, input: Tensor, normalized_shape: Sequence[int], rstd: Tensor, weight: Tensor | None
 ) -> None:
     check_normalized_shape(op, input, normalized_shape, weight=weight)
-    check_size(op, "grad.shape", tuple(grad.shape), tuple(input.shape), "input.shape")
+    check_size(op, "grad.shape", grad.shape, input.shape, "input.shape")
     rows = tuple(statistics_shape(input, normalized_shape))
-    check_size(op, "rstd.shape", tuple(rstd.shape), rows, "input.shape, with 1 for normalized_shape")
+    check_size(op, "rstd.shape", rstd.shape, rows, "input.shape, with 1 for normalized_shape")
 
 
 def _twice(

@@ -121,7 +121,7 @@ define(
 def _check_backward(op: str, grad: Tensor, indices: Tensor, input_size: Sequence[int]) -> None:
     check_dtype(op, (torch.int64,), indices=indices)
     check_dim(op, 4, grad=grad)
-    check_size(op, "indices.shape", tuple(indices.shape), tuple(grad.shape), "grad.shape")
+    check_size(op, "indices.shape", indices.shape, grad.shape, "grad.shape")
     check(op, len(input_size) == 2, lambda: f"input_size has {len(input_size)} values, expected 2 (height, width)")
 
 

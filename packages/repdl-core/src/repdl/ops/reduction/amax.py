@@ -50,7 +50,7 @@ define(
 def _check_backward(op: str, grad: Tensor, input: Tensor, output: Tensor) -> None:
     _check(input)
     for name, tensor in (("grad", grad), ("output", output)):
-        check_size(op, f"{name}.shape", tuple(tensor.shape), tuple(input.shape[:-1]), "the shape of amax(input)")
+        check_size(op, f"{name}.shape", tensor.shape, input.shape[:-1], "the shape of amax(input)")
 
 
 def mean_of_ties(g: Tensor, ties: Tensor, dims: list[int]) -> Tensor:

@@ -37,7 +37,7 @@ define(
 
 def _check_max_backward(op: str, grad: Tensor, output: Tensor) -> None:
     for name, tensor in (("grad", grad), ("output", output)):
-        check_size(op, f"{name}.shape", tuple(tensor.shape), (), "the shape of max(input)")
+        check_size(op, f"{name}.shape", tensor.shape, (), "the shape of max(input)")
 
 
 def _setup_max_backward(ctx: Any, inputs: Any, output: Any) -> None:

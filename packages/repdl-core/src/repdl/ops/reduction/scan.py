@@ -46,7 +46,7 @@ define(
 
 
 def _check_scan(op: str, factor: Tensor, term: Tensor, dim: int) -> None:
-    check_size(op, "term.shape", tuple(term.shape), tuple(factor.shape), "factor.shape")
+    check_size(op, "term.shape", term.shape, factor.shape, "factor.shape")
     _check_dim(op, term, dim)
 
 

@@ -44,7 +44,7 @@ def _gates(
             expected = (rows, columns // values * k)
             if tensor.shape != expected:
                 source = f"{lead}.shape[0], {k} columns where {lead} has {values}"
-                check_size(name, f"{other}.shape", tuple(tensor.shape), expected, source)
+                check_size(name, f"{other}.shape", tensor.shape, expected, source)
 
     def fake(*tensors: Tensor) -> tuple[Tensor, ...]:
         rows, columns = tensors[0].shape
@@ -202,7 +202,7 @@ def _products(
             check_size(op, f"{name}.shape[0]", weight.shape[0], gates * size, f"{gates} * w_hh.shape[1], hidden_size")
     for name, state in states.items():
         expected = (*input.shape[:-1], size)
-        check_size(op, f"{name}.shape", tuple(state.shape), expected, "the batch of input, w_hh.shape[1]")
+        check_size(op, f"{name}.shape", state.shape, expected, "the batch of input, w_hh.shape[1]")
     products = _ops.linear(_row(input), w_ih, b_ih, contract), _ops.linear(_row(hidden), w_hh, b_hh, contract)
     return products  # type: ignore[return-value]
 

@@ -140,12 +140,12 @@ def _check_lstm(
 ) -> None:
     size = check_layer(op, 4, input, hidden, weight, bias, batch_sizes)
     check_dim(op, 2, cell=cell, projection=projection)
-    check_size(op, "cell.shape", tuple(cell.shape), (batch_sizes[0], size), "batch_sizes[0], weight.shape[0] / 4")
+    check_size(op, "cell.shape", cell.shape, (batch_sizes[0], size), "batch_sizes[0], weight.shape[0] / 4")
     if projection is None:
         check_size(op, "hidden.shape[1]", hidden.shape[1], size, "weight.shape[0] / 4")
     else:
         source = "hidden.shape[1], weight.shape[0] / 4"
-        check_size(op, "projection.shape", tuple(projection.shape), (hidden.shape[1], size), source)
+        check_size(op, "projection.shape", projection.shape, (hidden.shape[1], size), source)
 
 
 def _lstm(
@@ -218,7 +218,7 @@ def _check_lstm_backward(*given: Any) -> None:
         ("output", made.output, (rows, hidden.shape[1]), "the rows of gates, hidden.shape[1]"),
         ("cells", made.cells, (rows, cell.shape[1]), "the rows of gates, cell.shape[1]"),
     ):
-        check_size(op, f"{name}.shape", tuple(tensor.shape), shape, source)
+        check_size(op, f"{name}.shape", tensor.shape, shape, source)
 
 
 def _lstm_backward(*given: Any, sums: tuple[Tensor, Tensor | None] | None = None) -> tuple[Tensor, ...]:
