@@ -8,7 +8,7 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import Dtypes
-from repdl.errors import check, check_size
+from repdl.errors import check_least_dim, check_size
 from repdl.ops.declare import public
 from repdl.registry import autocast, composite, computes, functions as _ops
 from repdl.tensors.layout import broadcast_shapes
@@ -19,8 +19,7 @@ _OP = "solve_triangular"
 
 
 def _check(A: Tensor, B: Tensor) -> None:
-    for name, tensor in (("A", A), ("B", B)):
-        check(_OP, tensor.dim() >= 2, lambda: f"{name}.dim() is {tensor.dim()}, expected 2 or more")
+    check_least_dim(_OP, 2, A=A, B=B)
     check_size(_OP, "A.shape[-1]", A.shape[-1], A.shape[-2], "A.shape[-2]")
     check_size(_OP, "B.shape[-2]", B.shape[-2], A.shape[-1], "A.shape[-1]")
     check_size(_OP, "B.shape[:-2]", B.shape[:-2], A.shape[:-2], "A.shape[:-2]")
@@ -76,8 +75,7 @@ def solve_triangular(
     Raises:
         ShapeError: if A is not square, or shapes do not fit together.
     """
-    for what, tensor in (("A", A), ("B", B)):
-        check(_OP, tensor.dim() >= 2, lambda: f"{what}.dim() is {tensor.dim()}, expected 2 or more")
+    check_least_dim(_OP, 2, A=A, B=B)
     check_size(_OP, "A.shape[-1]", A.shape[-1], A.shape[-2], "A.shape[-2]")
     side = -2 if left else -1
     check_size(_OP, f"B.shape[{side}]", B.shape[side], A.shape[-1], "A.shape[-1]")

@@ -6,13 +6,12 @@ from torch import Tensor
 
 from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
-from repdl.errors import check, check_range, check_size
+from repdl.errors import check, check_broadcasts_to, check_range, check_size
 from repdl.ops.common import constant, less_than
 from repdl.ops.declare import Expression, Number, Written, choose, f, named, pointwise, public
 from repdl.ops.losses._element_loss import element_loss, operands, scalar
 from repdl.ops.losses._loss import check_reduction
 from repdl.registry import FLOAT32_ON_CUDA, as_float, functions as _ops
-from repdl.tensors.layout import broadcast_shapes
 from repdl.tensors.values import assert_on_device
 
 __all__ = ["binary_cross_entropy", "gaussian_nll_loss", "poisson_nll_loss"]
@@ -166,10 +165,7 @@ def binary_cross_entropy(
     op = "binary_cross_entropy"
     check_reduction(op, reduction)
     check_size(op, "target.shape", target.shape, input.shape, "input.shape")
-    if weight is not None and weight.shape != input.shape:
-        fits = broadcast_shapes(input.shape, weight.shape) == input.shape
-        shape = tuple(weight.shape)
-        check(op, fits, lambda: f"weight.shape is {shape}, expected one that broadcasts to {tuple(input.shape)}")
+    check_broadcasts_to(op, input.shape, weight=weight)
     return _ops.binary_cross_entropy(input, target, weight, reduction, contract)
 
 

@@ -29,11 +29,8 @@ def _check_channels(op: str, channels: int, **vectors: Tensor | None) -> None:
 
 
 def _check_both(op: str, running_mean: Tensor | None, running_var: Tensor | None) -> None:
-    check(
-        op,
-        (running_mean is None) == (running_var is None),
-        "only one of running_mean and running_var is given, expected both or neither",
-    )
+    both = (running_mean is None) == (running_var is None)
+    check(op, both, "only one of running_mean and running_var is given, expected both or neither")
 
 
 def _check(

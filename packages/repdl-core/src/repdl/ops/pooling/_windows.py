@@ -139,6 +139,12 @@ def strides(op: str, value: Any, kernel: list[int]) -> list[int]:
     return kernel if default else per_side(op, "stride", value, len(kernel))
 
 
+def check_elements(op: str, input: Tensor, dims: int) -> None:
+    """Raise unless an input, (N, C, ...) or (C, ...) of `dims` sides, has elements, or 0 of the batch."""
+    shape = tuple(input.shape)
+    check(op, all(shape[-dims - 1 :]), lambda: f"input.shape is {shape}, expected 0 for the batch only")
+
+
 def check_least(op: str, least: int, **options: Sequence[int]) -> None:
     """Raise unless each number of the options is at least `least`."""
     for name, values in options.items():

@@ -22,6 +22,7 @@ from repdl.ops.common import constant, floating, narrowed, to_device, widened
 from repdl.ops.declare import of_sides, public
 from repdl.ops.pooling._windows import (
     Side,
+    check_elements,
     check_least,
     direction,
     per_side,
@@ -247,9 +248,7 @@ def _average(
     )
     check(op, divisor != 0, "divisor_override is 0, expected another number")
     sizes = input.shape[-dims:]
-    check(
-        op, all(input.shape[-dims - 1 :]), lambda: f"input.shape is {tuple(input.shape)}, expected 0 for the batch only"
-    )
+    check_elements(op, input, dims)
     counts = [pooled_size(n, k, s, p, 1, ceil_mode) for n, k, s, p in zip(sizes, kernel, step, padded)]
     check(
         op,
@@ -304,9 +303,7 @@ def adaptive_sizes(op: str, dims: int, input: Tensor, output_size: Ints | Sequen
     check(op, len(given) == dims, lambda: f"output_size is {output_size}, expected one integer or {dims}")
     sizes = [n if c is None else as_int(op, "output_size", c) for c, n in zip(given, input.shape[-dims:])]
     check_least(op, 0, output_size=sizes)
-    check(
-        op, all(input.shape[-dims - 1 :]), lambda: f"input.shape is {tuple(input.shape)}, expected 0 for the batch only"
-    )
+    check_elements(op, input, dims)
     return sizes
 
 

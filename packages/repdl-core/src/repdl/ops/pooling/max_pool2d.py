@@ -14,7 +14,7 @@ from repdl.errors import UnsupportedError, check, check_dim, check_dtype, check_
 from repdl.ops.common import check_index, places
 from repdl.ops.declare import public
 from repdl.ops.indexing.gather import elements
-from repdl.ops.pooling._windows import DOC
+from repdl.ops.pooling._windows import DOC, check_elements
 from repdl.registry import as_pair, computes, define, functions as _ops
 from repdl.tensors import layout
 
@@ -67,11 +67,7 @@ def _check(
     for name, values, least in (*((k, v, 1) for k, v in at_least_one.items()), ("padding", padding, 0)):
         check("max_pool2d", len(values) == 2, lambda: f"{name} has {len(values)} values, expected 2 (height, width)")
         check("max_pool2d", min(values) >= least, lambda: f"{name} is {tuple(values)}, expected at least {least}")
-    check(
-        "max_pool2d",
-        all(input.shape[1:]),
-        lambda: f"input.shape is {tuple(input.shape)}, expected 0 for the batch only",
-    )
+    check_elements("max_pool2d", input, 2)
     for side, k, p, d in zip(("height", "width"), kernel_size, padding, dilation):
         extent = d * (k - 1) + 1
         half = extent // 2

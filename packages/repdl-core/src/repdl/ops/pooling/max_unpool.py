@@ -15,7 +15,7 @@ from repdl.errors import check, check_dim, check_dtype, check_size
 from repdl.ops.common import as_index
 from repdl.ops.declare import of_sides
 from repdl.ops.indexing.scatter import replaced
-from repdl.ops.pooling._windows import check_least, per_side, strides
+from repdl.ops.pooling._windows import check_elements, check_least, per_side, strides
 from repdl.registry import as_ints, computes
 
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
@@ -57,9 +57,7 @@ def _unpool(
     kernel = per_side(op, "kernel_size", kernel_size, dims)
     step, padded = strides(op, stride, kernel), per_side(op, "padding", padding, dims)
     check_least(op, 1, stride=step)
-    check(
-        op, all(input.shape[-dims - 1 :]), lambda: f"input.shape is {tuple(input.shape)}, expected 0 for the batch only"
-    )
+    check_elements(op, input, dims)
     default = [(n - 1) * s - 2 * p + k for n, s, p, k in zip(input.shape[-dims:], step, padded, kernel)]
     sizes = default if output_size is None else _given(op, output_size, default, step)
     check_least(op, 1, output_size=sizes)

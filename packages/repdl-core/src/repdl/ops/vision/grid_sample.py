@@ -17,7 +17,7 @@ from repdl.contract import ContractLike
 from repdl.dtypes import ALL
 from repdl.dtypes.rounding import as_double
 from repdl.dynamo import constant_result
-from repdl.errors import DTypeError, check, check_dim, check_dtype, check_size
+from repdl.errors import DTypeError, check, check_dim, check_dtype, check_one_of, check_size
 from repdl.ops.common import constant, is_derived, narrowed, to_device, widened
 from repdl.ops.declare import public
 from repdl.ops.linalg.matmul import bmm
@@ -158,10 +158,8 @@ def grid_sample(
         DTypeError: if `input` is of no dtype of the contract, or `grid` of another one.
     """
     op = "grid_sample"
-    check(op, mode in MODES, lambda: f"mode is {mode!r}, expected one of {', '.join(MODES)}")
-    check(
-        op, padding_mode in PADDINGS, lambda: f"padding_mode is {padding_mode!r}, expected one of {', '.join(PADDINGS)}"
-    )
+    check_one_of(op, MODES, mode=mode)
+    check_one_of(op, PADDINGS, padding_mode=padding_mode)
     check_dim(op, (4, 5), input=input)
     check(
         op, mode != "bicubic" or input.dim() == 4, "mode is 'bicubic' and input.dim() 5, expected bilinear or nearest"
