@@ -12,7 +12,7 @@ from repdl.contract import ContractLike
 from repdl.dtypes import SINGLE, Dtypes
 from repdl.errors import ArgumentError, check, check_dim, check_size
 from repdl.ops.common.arithmetic import add, mul, sub
-from repdl.ops.declare import public
+from repdl.ops.declare import public, variants
 from repdl.registry import LOWER, Lists, define, functions as _ops
 
 __all__ = ["gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"]
@@ -273,15 +273,7 @@ def gru_cell(
 
 
 def _rnn_cell(
-    op: str, input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Any, b_hh: Any, contract: str
-) -> Tensor:
-    """The sum that the activation of `op` is applied to."""
-    sums = _ops.add(*_products(op, 1, input, {"hx": hx}, w_ih, w_hh, b_ih, b_hh, contract), contract)
-    return sums if input.dim() == 2 else sums.squeeze(0)
-
-
-@public("cell", page="generated/torch.nn.RNNCell")
-def rnn_tanh_cell(
+    op: str,
     input: Tensor,
     hx: Tensor,
     w_ih: Tensor,
@@ -291,7 +283,13 @@ def rnn_tanh_cell(
     *,
     contract: ContractLike = None,
 ) -> Tensor:
-    """One step of an RNN with tanh: `(N, I), (N, H) -> (N, H)`, float32 or 16-bit floats.
+    sums = _ops.add(*_products(op, 1, input, {"hx": hx}, w_ih, w_hh, b_ih, b_hh, contract), contract)
+    output = _ops.tanh(sums) if op == "rnn_tanh_cell" else _ops.relu(sums)
+    return output if input.dim() == 2 else output.squeeze(0)
+
+
+_DOCS = {
+    "rnn_tanh_cell": """One step of an RNN with tanh: `(N, I), (N, H) -> (N, H)`, float32 or 16-bit floats.
 
     Args:
         input: (N, I) or (I).
@@ -301,27 +299,14 @@ def rnn_tanh_cell(
 
     Raises:
         ShapeError: if sizes do not fit together.
-    """
-    return _ops.tanh(_rnn_cell("rnn_tanh_cell", input, hx, w_ih, w_hh, b_ih, b_hh, contract))
-
-
-@public("cell", page="generated/torch.nn.RNNCell")
-def rnn_relu_cell(
-    input: Tensor,
-    hx: Tensor,
-    w_ih: Tensor,
-    w_hh: Tensor,
-    b_ih: Tensor | None = None,
-    b_hh: Tensor | None = None,
-    *,
-    contract: ContractLike = None,
-) -> Tensor:
-    """One step of an RNN with relu: `(N, I), (N, H) -> (N, H)`, any floating-point dtype.
+    """,
+    "rnn_relu_cell": """One step of an RNN with relu: `(N, I), (N, H) -> (N, H)`, any floating-point dtype.
 
     Args:
         As of `rnn_tanh_cell`.
 
     Raises:
         ShapeError: if sizes do not fit together.
-    """
-    return _ops.relu(_rnn_cell("rnn_relu_cell", input, hx, w_ih, w_hh, b_ih, b_hh, contract))
+    """,
+}
+rnn_tanh_cell, rnn_relu_cell = variants(_rnn_cell, "cell", _DOCS, page="generated/torch.nn.RNNCell")
