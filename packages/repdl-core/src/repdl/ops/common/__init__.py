@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from repdl.ops.common.broadcast import *
-from repdl.ops.common.cast import *
+from repdl.ops.common.casting import *
 from repdl.ops.common.device import *
 from repdl.ops.common.index import *
 from repdl.ops.common.inplace import *

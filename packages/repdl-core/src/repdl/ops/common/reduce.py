@@ -10,7 +10,7 @@ from torch import Tensor
 
 from repdl.dtypes import ALL
 from repdl.errors import DTypeError, check, check_range
-from repdl.ops.common.cast import narrowed
+from repdl.ops.common.casting import narrowed
 from repdl.ops.common.scalar import floating
 from repdl.registry import as_int, as_ints
 
