@@ -360,6 +360,8 @@ def test_replay__nothing_of_torch_is_left_out() -> None:
     assert ops.exp(zeros).tolist() == [[1.0] * 3] * 3
     traced = torch.fx.experimental.proxy_tensor.make_fx(lambda t: ops.mm(t, b))(a)
     assert any("matmul" in str(node.target) for node in traced.graph.nodes)
+    graph = torch.jit.trace(lambda t: ops.mm(t, b), a, check_trace=False)
+    assert_same_bits(graph(b), ops.mm(b, b), "a traced call is no constant")
     with pytest.raises(repdl.RepDLError):
         ops.mm(a.to_sparse(), b)
     with pytest.raises(repdl.RepDLError):

@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -365,3 +366,24 @@ def test_enable__torch_makes_integers_of_numbers_in_range() -> None:
         for target in INTEGERS:
             with _Held():
                 conversions._integers(numbers_of(source), target)
+
+
+def test_enable__conversions_to_every_memory_format() -> None:
+    """Numbers that every dtype has lie where torch puts them."""
+    formats = torch.contiguous_format, torch.preserve_format, torch.channels_last
+    row = torch.arange(120).view(2, 3, 4, 5) % 2
+
+    def converted() -> Iterator[tuple[str, Tensor]]:
+        for source, made in product((torch.float32, torch.float64, torch.bfloat16), (torch.float32, torch.int64)):
+            x = row.to(source)
+            for given in (x, x.to(memory_format=torch.channels_last), x[:, :, ::2], x[:, :1].expand(x.shape)):
+                for form in formats:
+                    what = f"{source} {given.stride()} to {made}, {form}"
+                    yield what, given.to(made, memory_format=form)
+                    yield what, torch.empty_like(given, dtype=made, memory_format=form).copy_(given)
+
+    expected = [*converted()]
+    with repdl.enabled():
+        found = [*converted()]
+    for (what, one), (_, other) in zip(found, expected):
+        assert (one.dtype, one.stride()) == (other.dtype, other.stride()) and torch.equal(one, other), what
