@@ -112,8 +112,8 @@ def write(found: Table) -> None:
         "of two batches a step, the `Trainer` of transformers with the same accumulation, the `Trainer` of lightning.",
         "",
         "A column is a number of ranks, and each cell has the first 12 digits of all different digests of these ways "
-        "to begin them: " + "; ".join(way.says for way in WAYS) + ". More processes than ranks are left out. Torch "
-        "alone: with AVX2 and one thread; with its baseline ISA and two threads.",
+        "to begin them: " + "; ".join(way.says for way in WAYS) + ". More processes than ranks are left out. An "
+        "empty cell has not been run. Torch alone: with AVX2 and one thread; with its baseline ISA and two threads.",
         "",
         f"Written by `tools/ranks.py` on {date.today()}, torch {torch.__version__.partition('+')[0]}, "
         + "".join(f"{name} {version(name)}, " for name in names)

@@ -22,7 +22,7 @@ from repdl.overrides.program import NotBegunError
 PROGRAM = Path(__file__).parent / "train_ranks.py"
 needs_ranks = pytest.mark.skipif(not ranks.AVAILABLE, reason=ranks.NEEDS)
 RUN = [sys.executable, "-m", "repdl", "run"]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
 def _run(*arguments: object, torchrun: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
@@ -31,7 +31,7 @@ def _run(*arguments: object, torchrun: Sequence[str] = ()) -> subprocess.Complet
     command = [*launcher, *RUN[1:]] if torchrun else RUN
     return subprocess.run(
         [*command, *map(str, arguments)],
-        capture_output=True, text=True, timeout=300, check=False, env=ENVIRONMENT,
+        capture_output=True, text=True, timeout=300, check=False, env={**os.environ, **ONE_THREAD},
     )  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def test_launcher__a_signal_ends_all(number: signal.Signals) -> None:
     """Nothing is left behind, not even where the process that waits can't do anything about it."""
     command = [*RUN, "--ranks", "2", str(PROGRAM), "--wait"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, text=True, env=ENVIRONMENT, **pipes) as run:
+    with subprocess.Popen(command, text=True, env={**os.environ, **ONE_THREAD}, **pipes) as run:
         assert run.stdout is not None
         lines = [run.stdout.readline() for _ in range(2)]
         pids = [int(line.split()[-1]) for line in lines]

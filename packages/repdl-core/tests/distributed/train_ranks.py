@@ -71,7 +71,7 @@ done = args.keep / "done" if args.keep else None
 if done and done.exists():
     args.first = int(done.read_text())
     load(args.keep / str(args.first))
-    print("from", args.first)
+    sys.stdout.write(f"from {args.first}\n")
 net[2].register_full_backward_hook(lambda module, inputs, outputs: killed(outputs))
 for step in range(args.first, args.steps):
     if step == 1 and args.fail is not None:
@@ -104,4 +104,5 @@ mine = hashlib.sha256(b"".join(x.detach().numpy().tobytes() for x in model.state
 everyone = [None] * world
 dist.all_gather_object(everyone, mine)
 digest = hashlib.sha256("".join(everyone).encode()).hexdigest()
-print("digest" if rank == 0 else "rank", digest, sys.argv[1:])
+line = f"{'digest' if rank == 0 else 'rank'} {digest} {sys.argv[1:]}\n"
+sys.stdout.write(line)  # at once: the ranks of torchrun share it
