@@ -85,6 +85,7 @@ BUGS = {
     "one_tensor_as_two_numbers": Bug(CORE + "overrides/shortcuts.py", {" or len(unique(read)) < len(read):": ":"}, "packages/repdl-core/tests/enable/test_enable_shortcuts.py -k takes_for_numbers"),
     "scatter_along_the_first_dimension": Bug(CORE + "audit/reproducibility.py", {'_repeated(index, arguments["dim"])': "_repeated(index, 0)"}, "packages/repdl-core/tests/audit/test_torch_ops.py -k by_index"),
     "repeated_channels_come_last": Bug(CORE + "tensors/layout.py", {" or strides[1] == 0:": ":"}, f"{LAYOUTS} -k images"),
+    "bias_of_one_group": Bug(CORE + "overrides/backward_ops.py", {"weight.shape[1] * groups if transposed": "weight.shape[1] if transposed"}, "packages/repdl-core/tests/enable/test_enable_backward_ops.py -k every_convolution"),
 }  # fmt: skip
 SAMPLE = ("extent_one_element_short",)
 

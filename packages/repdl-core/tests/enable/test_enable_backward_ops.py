@@ -18,7 +18,7 @@ from repdl.overrides.backward_ops import BACKWARD
 from repdl.overrides.kernels import is_computed
 from repdl.overrides.saving_ops import SAVING
 from repdl.overrides.torchs import is_composed
-from repdl.testing import assert_same_bits
+from repdl.testing import assert_same_bits, uniform
 from repdl.testing.oracle import U, assert_within
 
 aten = torch.ops.aten
@@ -275,3 +275,18 @@ def test_backward_ops__group_norm_has_no_gradient_of_statistics() -> None:
         with pytest.raises(repdl.UnsupportedError, match="call torch.nn.functional.group_norm"):
             aten.native_group_norm(images.detach().requires_grad_(), None, None, 2, 6, 9, 3, 1e-5)
         aten.native_group_norm(images.detach(), None, None, 2, 6, 9, 3, 1e-5)
+
+
+def test_enable__backward_of_every_convolution() -> None:
+    """All three gradients, of each number of dimensions and of groups, transposed or not."""
+    for dims, groups, transposed in ((d, g, t) for d in (1, 2, 3) for g in (1, 2) for t in (False, True)):
+        x, weight = uniform(1, 2, 4, *[5] * dims), uniform(2, 4, 3 if transposed else 4 // groups, *[2] * dims)
+        outputs = 3 * groups if transposed else 4
+        options = [1] * dims, [0] * dims, [1] * dims, transposed, [0] * dims, groups
+        leaves = [t.requires_grad_() for t in (x, weight, uniform(3, outputs))]
+        with repdl.enabled():
+            output = torch.ops.aten.convolution(*leaves, *options)
+            grad = uniform(4, *output.shape)
+            expected = torch.autograd.grad(output, leaves, grad)
+            found = torch.ops.aten.convolution_backward(grad, x, weight, [outputs], *options, [True] * 3)
+        assert_same_bits(found, expected, f"{dims} dimensions, {groups} groups, transposed {transposed}")
